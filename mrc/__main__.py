@@ -1,0 +1,5 @@
+"""`python -m mrc` is the `mrc` command."""
+
+from mrc.cli import main
+
+main()

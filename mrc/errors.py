@@ -1,0 +1,35 @@
+"""The one family of errors everything in this package raises.
+
+Three questions a caller asks of a failure, three classes: did I do something wrong (`CallerError`), did the
+other end (`PeerError`), or did this system refuse (`SystemRefused`)?
+"""
+
+from __future__ import annotations
+
+
+class MrcError(Exception):
+    """Base of every error this package raises. Its text says what happened and what to do about it."""
+
+
+class CallerError(MrcError, ValueError):
+    """The caller did something wrong: an argument out of range, a call in the wrong state."""
+
+
+class PeerError(MrcError):
+    """The peer did something wrong, or stopped answering."""
+
+
+class SystemRefused(MrcError, OSError):
+    """The operating system refused: a missing privilege, a missing program, a full disk."""
+
+    def __str__(self) -> str:
+        # OSError would put "[Errno 28]" in front of a sentence that already says what happened.
+        return str(self.strerror or (self.args[0] if self.args else ""))
+
+
+class MalformedPacket(PeerError):
+    """Bytes that are not a well-formed packet. `reason` is a short stable name, the one counters use."""
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(f"{reason}: {detail}" if detail else reason)
+        self.reason = reason

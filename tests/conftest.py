@@ -1,0 +1,31 @@
+"""Hypothesis profiles: `default` is quick, `ci` (chosen by CI=true in the environment) looks further."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+
+# Shrinking a whole transfer takes minutes and its seed replays it anyway: only on a developer's wish (`shrink`).
+_QUICK = (Phase.explicit, Phase.reuse, Phase.generate)
+settings.register_profile(
+    "default", max_examples=40, deadline=None, phases=_QUICK, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("ci", settings.get_profile("default"), max_examples=300, print_blob=True)
+settings.register_profile("shrink", settings.get_profile("default"), phases=tuple(Phase))
+settings.load_profile("ci" if os.environ.get("CI", "").lower() == "true" else "default")
+
+
+# What the interpreter and pytest may open for themselves while one file's tests run.
+_SPARE_DESCRIPTORS = 8
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_descriptor_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A file of tests leaves no descriptors open: some thousand of them break whatever runs after it."""
+    before = len(os.listdir("/proc/self/fd"))
+    yield
+    after = len(os.listdir("/proc/self/fd"))
+    assert after <= before + _SPARE_DESCRIPTORS, f"{request.node.nodeid} left {after - before} descriptors open"

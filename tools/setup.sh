@@ -1,0 +1,41 @@
+# Sourced by the tools beside it: a virtual environment in the checkout with this package installed.
+#
+#   setup EXTRA...     sets $venv; installs again only when pyproject.toml changed or an extra is new
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+venv=$root/.venv
+
+fail() {
+    echo "$(basename "$0"): $*" >&2
+    exit 1
+}
+
+python() {
+    local candidate
+    for candidate in python3 python3.11 python3.12 python3.13; do
+        if command -v "$candidate" >/dev/null &&
+            "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            echo "$candidate"
+            return
+        fi
+    done
+    fail "Python 3.11 or newer is needed: apt install python3"
+}
+
+setup() {
+    local extras stamp interpreter
+    extras=$(IFS=,; echo "$*")
+    stamp=$venv/.installed-${extras:-plain}-$(sha256sum "$root/pyproject.toml" | cut -c1-16)
+    [ -e "$stamp" ] && return
+    if [ ! -x "$venv/bin/python" ]; then
+        interpreter=$(python)
+        "$interpreter" -c 'import venv, ensurepip' 2>/dev/null ||
+            fail "the venv module is missing: apt install python3-venv"
+        echo "making a virtual environment in $venv" >&2
+        "$interpreter" -m venv "$venv" || fail "could not make $venv: apt install python3-venv"
+    fi
+    echo "installing mrc${extras:+ [$extras]} and what it depends on" >&2
+    "$venv/bin/python" -m pip install --quiet --quiet --disable-pip-version-check --editable "$root${extras:+[$extras]}" >&2 ||
+        fail "installing failed: is a Python package index within reach? See the lines above"
+    touch "$stamp"
+}
