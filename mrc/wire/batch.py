@@ -1,0 +1,455 @@
+"""Many packets at once: the codec the endpoint runs on.
+
+A packet is a row. Whatever carried it, a row reads the same (byte offsets):
+
+    0   inner IPv6 header      40   UDP header      48   BTH      60   extension headers, then payload
+
+where an IPv4 packet has an IPv6-shaped header with IPv4-mapped addresses (`mrc.wire.ipv4`),
+so that a field of `n` packets is one strided array: `batch.fields(REQUEST_TS)["psn_word"]`. Multi-byte
+fields are big-endian in place; assigning to them encodes, reading them decodes. Words that pack several fields
+of the specification into one load are named `*_word`; their bits are given beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from isal.isal_zlib import crc32
+
+from mrc.wire.icrc import ICRC_MASK, ICRC_SEED
+from mrc.wire.ipv4 import (
+    IPV4_AT,
+    IPV4_HEADER,
+    IPV4_ICRC_MASK,
+    NO_OPTIONS,
+    headers_to_send,
+    mapped_rows,
+    shape_rows,
+    with_checksum,
+)
+from mrc.wire.opcodes import BTH_LENGTH, HEADER_LENGTHS, ICRC_LENGTH, OPCODES
+from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
+
+U8 = npt.NDArray[np.uint8]
+I64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+Fields = npt.NDArray[np.void]
+
+UDP_AT, BTH_AT, EXTENSION_AT = 40, 48, 60
+HEADER_ROOM = 128  # bytes of a row kept for headers when sending
+_ICRC_HEAD = len(ICRC_MASK)  # the masked part ends with the BTH's reserved byte
+
+# psn_word: ackreq(1) reserved(1) rtx(1) ts(1) reserved(4) psn(24)
+ACKREQ, RTX, TS = 1 << 31, 1 << 29, 1 << 28
+PSN_BITS_MASK = 0xFFFFFF
+# flags: se(1) m(1) pad(2) tver(4)
+PAD_SHIFT, TVER_MASK = 4, 0x0F
+
+_COMMON: dict[str, tuple[str, int]] = {
+    "ip_word": (">u4", 0),  # version(4) traffic class(8) flow label(20)
+    "ip_plen": (">u2", 4),
+    "ip_nh": ("u1", 6),
+    "ip_hlim": ("u1", 7),
+    "src_high": (">u8", 8),
+    "src_low": (">u8", 16),
+    "dst_high": (">u8", 24),
+    "dst_low": (">u8", 32),
+    "udp_sport": (">u2", 40),
+    "udp_dport": (">u2", 42),
+    "udp_len": (">u2", 44),
+    "udp_chksum": (">u2", 46),
+    "opcode": ("u1", 48),
+    "flags": ("u1", 49),
+    "pkey": (">u2", 50),
+    "dqp_word": (">u4", 52),  # reserved(8) dqp(24)
+    "psn_word": (">u4", 56),
+}
+
+
+def _row(**extension: tuple[str, int]) -> np.dtype[np.void]:
+    fields = {**_COMMON, **extension}
+    return np.dtype(
+        {
+            "names": list(fields),
+            "formats": [kind for kind, _ in fields.values()],
+            "offsets": [offset for _, offset in fields.values()],
+            "itemsize": HEADER_ROOM,
+        }
+    )
+
+
+def _request(reth: int) -> dict[str, tuple[str, int]]:
+    return {
+        "rqmsn": (">u2", 60),
+        "msn": (">u2", 62),
+        "va": (">u8", reth),
+        "rkey": (">u4", reth + 8),
+        "dmalen": (">u4", reth + 12),
+        "immediate": (">u4", reth + 16),
+    }
+
+
+COMMON = _row()
+REQUEST = _row(**_request(64))
+# tseth_word: tsr(1) reserved(11) ftype(4)
+REQUEST_TS = _row(tx_timestamp=(">u2", 64), tseth_word=(">u2", 66), **_request(68))
+ACK = _row(aeth_word=(">u4", 60))  # syndrome(8) msn(24)
+SACK = _row(
+    seth_word=(">u2", 60),  # type(4) next(5) m(2) reserved(3) pr(1) reserved(1)
+    ack_psn_offset=(">i2", 62),
+    entropy=(">u4", 64),
+    spdcid=(">u2", 68),
+    dpdcid=(">u2", 70),
+    cack_word=(">u4", 72),  # reserved(8) cack_psn(24)
+    cc_type=("u1", 76),
+    mpr=("u1", 77),
+    sack_offset=(">i2", 78),
+    bitmap=(">u8", 80),
+    tx_timestamp=(">u2", 88),
+    ooo_count=(">u2", 90),
+    rcvd_word=(">u4", 92),  # restore_cwnd(1) rcv_cwnd_pen(7) rcvd_bytes(24)
+)
+NACK = _row(
+    neth_word=(">u2", 60),
+    reason=("u1", 62),
+    vendor_info=("u1", 63),
+    entropy=(">u4", 64),
+    spdcid=(">u2", 68),
+    dpdcid=(">u2", 70),
+    nack_word=(">u4", 72),  # reserved(8) nack_psn(24)
+    cc_type=("u1", 76),
+    tx_timestamp=(">u2", 78),
+)
+PROBE = _row(
+    peth_word=(">u2", 60),
+    vendor_info=("u1", 63),
+    probe_id=(">u2", 64),
+    spdcid=(">u2", 68),
+    dpdcid=(">u2", 70),
+    tx_timestamp=(">u2", 72),
+    tseth_word=(">u2", 74),
+)
+ENDPOINT_REQUEST = _row(
+    erth_word=(">u2", 60),  # type(4) next(5) reserved(5) op(2)
+    vendor_info=("u1", 63),
+    port_status_mask=(">u4", 64),
+    tx_timestamp=(">u2", 72),
+    tseth_word=(">u2", 74),
+)
+ENDPOINT_RESPONSE = _row(eeth_word=(">u2", 60), tx_timestamp=(">u2", 88))
+
+SETH_M_SHIFT, SETH_PR = 5, 1 << 1
+TIMESTAMP_FTYPE = 1
+TSR_BIT = 1 << 15
+
+
+def _opcode_arrays() -> tuple[U8, I64]:
+    """For each opcode value: is it MRC (0 or 1), and its bytes after the BTH without TSETH (-1 when unknown)."""
+    mrc = np.zeros(256, np.uint8)
+    lengths = np.full(256, -1, np.int64)
+    for value, opcode in OPCODES.items():
+        mrc[value] = opcode.is_mrc
+        lengths[value] = opcode.header_length(ts=False)
+    return mrc, lengths
+
+
+IS_MRC, EXTENSION_LENGTH = _opcode_arrays()
+HAS_TSETH: U8 = np.array(["tseth" in OPCODES[v].headers if v in OPCODES else False for v in range(256)], np.uint8)
+HAS_PAYLOAD: Bools = np.array([OPCODES[v].has_payload if v in OPCODES else False for v in range(256)], np.bool_)
+
+
+class ReceivedBatch:
+    """`count` received packets in rows of a buffer the caller owns until the endpoint returns.
+
+    `data` is C-contiguous uint8 [rows, room]; row `i` holds `length[i]` bytes from the IPv6 header to the ICRC.
+    `port[i]` is the local port number it came in on, `traffic_class[i]` the outer header's, or the inner one's
+    where there is no outer header. `ipv4`, where any came over IPv4, holds the 20-byte IPv4 header each row came with,
+    zeros for the others.
+    """
+
+    __slots__ = ("_flat", "count", "data", "ipv4", "length", "port", "room", "traffic_class")
+
+    def __init__(
+        self, data: U8, count: int, length: I64, port: I64, traffic_class: I64, ipv4: U8 | None = None
+    ) -> None:
+        self.data = data
+        self.count = count
+        self.length = length[:count]
+        self.port = port[:count]
+        self.traffic_class = traffic_class[:count]
+        self.ipv4 = ipv4
+        self.room = data.shape[1]
+        self._flat = data.reshape(-1).data
+
+    @classmethod
+    def from_packets(cls, packets: Sequence[bytes], port: int = 0, traffic_class: Sequence[int] = ()) -> ReceivedBatch:
+        """A batch copied from whole packets (IPv6 header, or IPv4 header without options, to ICRC), for tests and
+        simulated networks."""
+        ipv4 = np.zeros((len(packets), IPV4_HEADER), np.uint8)
+        rows = []
+        for header, packet in zip(ipv4, packets, strict=True):
+            if packet[:1] == bytes((NO_OPTIONS,)) and len(packet) >= IPV4_HEADER:
+                header[:] = np.frombuffer(packet, np.uint8, IPV4_HEADER)
+                packet = bytes(UDP_AT) + packet[IPV4_HEADER:]
+            rows.append(packet)
+        room = max(HEADER_ROOM, *map(len, rows)) if rows else HEADER_ROOM
+        data = np.zeros((len(rows), room), np.uint8)
+        for row, packet in zip(data, rows, strict=True):
+            row[: len(packet)] = np.frombuffer(packet, np.uint8)
+        over_ipv4 = np.flatnonzero(ipv4[:, 0])
+        if len(over_ipv4):
+            shaped = data[over_ipv4, :UDP_AT]
+            shape_rows(shaped, ipv4[over_ipv4])
+            data[over_ipv4, :UDP_AT] = shaped
+        lengths = np.array([len(packet) for packet in rows], np.int64)
+        inner = (data[:, 0].astype(np.int64) << 4 | data[:, 1] >> 4) & 0xFF
+        outer = np.array(traffic_class, np.int64) if len(traffic_class) else inner
+        ports = np.full(len(packets), port, np.int64)
+        return cls(data, len(packets), lengths, ports, outer, ipv4 if len(over_ipv4) else None)
+
+    def fields(self, layout: np.dtype[np.void]) -> Fields:
+        """All rows as one structured array of `layout`; nothing is copied."""
+        return np.ndarray((self.count,), layout, self.data, 0, (self.room,))
+
+    def view(self, row: int, start: int, stop: int) -> memoryview:
+        """Bytes `start` to `stop` of one row."""
+        base = row * self.room
+        return self._flat[base + start : base + stop]
+
+    def packet(self, row: int) -> bytes:
+        """The packet of one row as it came, from the (inner) IP header to the ICRC."""
+        if self.ipv4 is not None and self.ipv4[row, 0]:
+            return bytes(self.ipv4[row]) + bytes(self.view(row, UDP_AT, int(self.length[row])))
+        return bytes(self.view(row, 0, int(self.length[row])))
+
+    def icrc_ok(self, rows: I64) -> Bools:
+        """Whether the ICRC of each of these rows (at least a BTH and an ICRC long) is right."""
+        lengths = self.length[rows]
+        heads = self.data[rows, :_ICRC_HEAD] | ICRC_MASK
+        begins = np.arange(0, len(rows) * _ICRC_HEAD, _ICRC_HEAD)
+        ends = begins + _ICRC_HEAD
+        if self.ipv4 is not None:
+            begins += _put_ipv4(heads, self.ipv4[rows])
+        starts = rows * self.room
+        stops = starts + (lengths - ICRC_LENGTH)
+        flat_heads, flat = heads.reshape(-1).data, self._flat
+        crc, seed = crc32, ICRC_SEED
+        computed = np.array(
+            [
+                crc(flat[start:stop], crc(flat_heads[begin:end], seed))
+                for start, stop, begin, end in zip(
+                    (starts + _ICRC_HEAD).tolist(), stops.tolist(), begins.tolist(), ends.tolist(), strict=True
+                )
+            ],
+            np.uint32,
+        )
+        tail = self.data[rows[:, None], (lengths - ICRC_LENGTH)[:, None] + _ICRC_BYTES]
+        return np.asarray(computed == tail.view("<u4")[:, 0])
+
+
+class TransmitBatch:
+    """Room for up to `capacity` packets to send. `count` of them are filled in.
+
+    Per packet: a row of `headers` from the (inner) IP header on, of which `header_length` bytes count; the
+    payload as a memoryview (`payloads`) of the application's own memory and its address; the trailer (padding and
+    ICRC, `trailer_length` bytes that end each 8-byte row of `trailers`); the local `port`; `destination`, a row
+    of the sender's address table (28 bytes, a sockaddr_in6 or sockaddr_in); and the outer header's `traffic_class`.
+    """
+
+    __slots__ = (
+        "_flat_headers",
+        "_source_high",
+        "capacity",
+        "count",
+        "destination",
+        "header_length",
+        "headers",
+        "payload_address",
+        "payload_length",
+        "payloads",
+        "port",
+        "traffic_class",
+        "trailer_length",
+        "trailers",
+    )
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.count = 0
+        self.headers: U8 = np.zeros((capacity, HEADER_ROOM), np.uint8)
+        self.header_length: I64 = np.zeros(capacity, np.int64)
+        self.payloads: list[memoryview] = []
+        self.payload_address: npt.NDArray[np.uint64] = np.zeros(capacity, np.uint64)
+        self.payload_length: I64 = np.zeros(capacity, np.int64)
+        self.trailers: U8 = np.zeros((capacity, 8), np.uint8)
+        self.trailer_length: I64 = np.zeros(capacity, np.int64)
+        self.port: I64 = np.zeros(capacity, np.int64)
+        self.destination: U8 = np.zeros((capacity, 28), np.uint8)
+        self.traffic_class: I64 = np.zeros(capacity, np.int64)
+        self._flat_headers = self.headers.reshape(-1).data
+        self._source_high = self.headers.view(np.uint64)[:, 1]
+
+    @property
+    def free(self) -> int:
+        return self.capacity - self.count
+
+    def clear(self) -> None:
+        self.count = 0
+        self.payloads.clear()
+
+    def fields(self, layout: np.dtype[np.void], start: int, stop: int) -> Fields:
+        """Rows `start` to `stop` as one structured array to assign fields through."""
+        return np.ndarray((stop - start,), layout, self.headers, start * HEADER_ROOM, (HEADER_ROOM,))
+
+    def extend(
+        self,
+        templates: U8,
+        ports: I64,
+        destinations: U8,
+        traffic_class: I64 | int,
+        extension_length: int,
+        payloads: Sequence[memoryview] | None = None,
+        payload_address: npt.NDArray[np.uint64] | None = None,
+        payload_length: I64 | None = None,
+    ) -> tuple[int, int]:
+        """Append packets whose first 60 bytes are `templates` rows. Returns (start, stop) for `fields`.
+
+        Lengths in the IP and UDP headers, the pad count and the traffic class are filled in here; the caller then
+        assigns opcode, QP, PSN and the extension headers. All rows share one `extension_length` in bytes.
+        """
+        start = self.count
+        stop = start + len(templates)
+        self.count = stop
+        rows = slice(start, stop)
+        self.headers[rows, :EXTENSION_AT] = templates
+        self.port[rows] = ports
+        self.destination[rows] = destinations
+        self.traffic_class[rows] = traffic_class
+        header_length = EXTENSION_AT + extension_length
+        self.header_length[rows] = header_length
+        fields = self.fields(COMMON, start, stop)
+        if payloads is None or payload_length is None or payload_address is None:
+            self.payloads.extend([_NOTHING] * (stop - start))
+            self.payload_length[rows] = 0
+            self.payload_address[rows] = 0
+            pads: Any = 0
+            total: Any = header_length + ICRC_LENGTH
+        else:
+            self.payloads.extend(payloads)
+            self.payload_address[rows] = payload_address
+            self.payload_length[rows] = payload_length
+            pads = -payload_length & 3
+            total = payload_length + pads + (header_length + ICRC_LENGTH)
+            fields["flags"] |= (pads << PAD_SHIFT).astype(np.uint8)
+        self.trailer_length[rows] = pads + ICRC_LENGTH
+        fields["ip_plen"] = total - UDP_AT
+        fields["udp_len"] = total - UDP_AT
+        fields["ip_word"] += np.asarray(traffic_class, np.uint32) << np.uint32(20)
+        return start, stop
+
+    def seal(self, start: int = 0) -> None:
+        """Write the ICRC of every packet from row `start` on. Call once the headers are final."""
+        stop = self.count
+        if start >= stop:
+            return
+        heads = self.headers[start:stop].copy()
+        begins = np.arange(0, (stop - start) * HEADER_ROOM, HEADER_ROOM)
+        ends = begins + self.header_length[start:stop]
+        # A mapped address begins with 64 zero bits.
+        if not self._source_high[start:stop].all():
+            begins += _put_ipv4(heads, _ipv4_headers(heads))
+        heads[:, :_ICRC_HEAD] |= ICRC_MASK
+        flat = heads.reshape(-1).data
+        crc, seed = crc32, ICRC_SEED
+        pads = (self.trailer_length[start:stop] - ICRC_LENGTH).tolist()
+        crcs = np.empty(stop - start, np.uint32)
+        packets = zip(begins.tolist(), ends.tolist(), self.payloads[start:stop], pads, strict=True)
+        for i, (begin, end, payload, pad) in enumerate(packets):
+            value = crc(flat[begin:end], seed)
+            if payload:
+                value = crc(payload, value)
+                if pad:
+                    value = crc(_ZEROS[:pad], value)
+            crcs[i] = value
+        self.trailers[start:stop, 4:] = crcs.astype("<u4").view(np.uint8).reshape(-1, 4)
+
+    def packet(self, row: int) -> bytes:
+        """One sealed packet, from the (inner) IP header to the ICRC."""
+        base = row * HEADER_ROOM
+        header = bytes(self._flat_headers[base : base + int(self.header_length[row])])
+        if mapped_rows(self.headers[row : row + 1])[0]:
+            ipv4 = headers_to_send(self.headers[row : row + 1])[0]
+            header = with_checksum(ipv4, int(self.traffic_class[row])) + header[UDP_AT:]
+        trailer = self.trailers[row, 8 - int(self.trailer_length[row]) :]
+        return header + bytes(self.payloads[row]) + trailer.tobytes()
+
+
+def _ipv4_headers(heads: U8) -> U8:
+    """The IPv4 headers of the rows that go over IPv4, zeros for the others."""
+    return headers_to_send(heads) * mapped_rows(heads)[:, None]
+
+
+def _put_ipv4(heads: U8, ipv4: U8) -> I64:
+    """Put masked IPv4 headers, where there are any, in front of UDP. Returns where in its row each packet's IP header
+    begins."""
+    present = ipv4[:, 0] != 0
+    rows = np.flatnonzero(present)
+    heads[rows, IPV4_AT:UDP_AT] = ipv4[rows] | IPV4_ICRC_MASK
+    return np.where(present, np.int64(IPV4_AT), np.int64(0))
+
+
+_ICRC_BYTES = np.arange(ICRC_LENGTH)
+_NOTHING = memoryview(b"")
+_ZEROS = bytes(4)
+
+
+def packet_template(
+    source: int, destination: int, source_port: int, flow_label: int, profile: WireProfile = DEFAULT_WIRE_PROFILE
+) -> U8:
+    """The first 60 bytes every packet from `source` to `destination` on one EV shares.
+
+    Both are 128-bit numbers, IPv4-mapped ones for IPv4 (then without a flow label). The traffic class is 0 and the
+    lengths are left open; P_Key is the default one, all other BTH fields 0.
+    """
+    template = np.zeros(HEADER_ROOM, np.uint8)
+    fields = template.view(COMMON)
+    low = (1 << 64) - 1
+    fields["ip_word"] = 6 << 28 | flow_label
+    fields["ip_nh"] = 17
+    fields["ip_hlim"] = 64
+    fields["src_high"], fields["src_low"] = source >> 64, source & low
+    fields["dst_high"], fields["dst_low"] = destination >> 64, destination & low
+    fields["udp_sport"] = source_port
+    fields["udp_dport"] = profile.udp_port
+    fields["pkey"] = 0xFFFF
+    return template[:EXTENSION_AT]
+
+
+def fixed_words(
+    profile: WireProfile = DEFAULT_WIRE_PROFILE,
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    """(value, mask) of the first 56 bytes as 7 words: the fields every MRC packet has alike.
+
+    Those are the IP version, next header UDP, the UDP destination port, TVer 0 and P_Key 0xFFFF.
+    """
+    values, masks = np.zeros(HEADER_ROOM, np.uint8).view(COMMON), np.zeros(HEADER_ROOM, np.uint8).view(COMMON)
+    for name, value, mask in (
+        ("ip_word", 6 << 28, 0xF << 28),
+        ("ip_nh", 17, 0xFF),
+        ("udp_dport", profile.udp_port, 0xFFFF),
+        ("flags", 0, TVER_MASK),
+        ("pkey", 0xFFFF, 0xFFFF),
+    ):
+        values[name], masks[name] = value, mask
+    return values.view(np.uint64)[:_FIXED_WORDS].copy(), masks.view(np.uint64)[:_FIXED_WORDS].copy()
+
+
+_FIXED_WORDS = 7
+
+REQUEST_LENGTH = HEADER_LENGTHS["meth"] + HEADER_LENGTHS["reth"]
+REQUEST_TS_LENGTH = REQUEST_LENGTH + HEADER_LENGTHS["tseth"]
+SACK_LENGTH = HEADER_LENGTHS["seth"] + HEADER_LENGTHS["cc_state"]
+MIN_PACKET = BTH_AT + BTH_LENGTH + ICRC_LENGTH

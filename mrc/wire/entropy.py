@@ -1,0 +1,136 @@
+"""The entropy value: where a packet carries it, and how a profile generates it (wire.md section 10)."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from mrc.errors import CallerError
+from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
+
+
+class EvMode(IntEnum):
+    """How the network reads the EV. Names as in `mrc_ctl.h`."""
+
+    UDP = 0
+    STEV = 1
+    SRV6 = 2
+
+
+# Most bits the fields of a format may have together (section 10, last line).
+WIDTH_LIMITS = {EvMode.UDP: 16, EvMode.STEV: 32, EvMode.SRV6: 128}
+SRV6_WITH_SRH_WIDTH_LIMIT = 256
+
+
+def ev_to_fields(ev: int, profile: WireProfile = DEFAULT_WIRE_PROFILE) -> tuple[int, int]:
+    """(UDP source port, low 16 bits of the flow label) that carry a 32-bit EV."""
+    low, high = ev & 0xFFFF, ev >> 16
+    return (low, high) if profile.ev_low_half_in_source_port else (high, low)
+
+
+def fields_to_ev(source_port: int, flow_label: int, profile: WireProfile = DEFAULT_WIRE_PROFILE) -> int:
+    """The EV a packet carries. On IPv4 there is no flow label: pass 0."""
+    label = flow_label & 0xFFFF
+    low, high = (source_port, label) if profile.ev_low_half_in_source_port else (label, source_port)
+    return high << 16 | low
+
+
+def fields_to_ev_array(
+    source_ports: npt.NDArray[np.uint32], flow_labels: npt.NDArray[np.uint32], profile: WireProfile
+) -> npt.NDArray[np.uint32]:
+    """`fields_to_ev` for many packets; both arrays hold 16-bit values."""
+    if profile.ev_low_half_in_source_port:
+        return flow_labels << np.uint32(16) | source_ports
+    return source_ports << np.uint32(16) | flow_labels
+
+
+@dataclass(frozen=True, slots=True)
+class EvField:
+    """One field of a generated EV: `width` bits that start as `init_val`; the bits set in `mask` are generated.
+
+    `min_val` and `max_val` bound the generated bits, read as a number before they are placed.
+    """
+
+    width: int
+    init_val: int = 0
+    mask: int = 0
+    min_val: int = 0
+    max_val: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.width < 1:
+            raise CallerError(f"a field's width must be at least 1 bit, got {self.width}")
+        for name, value in (("init_val", self.init_val), ("mask", self.mask)):
+            if not 0 <= value < 1 << self.width:
+                raise CallerError(f"{name} {value:#x} does not fit a field of {self.width} bits")
+        if not 0 <= self.min_val <= self.greatest < 1 << self.generated_bits:
+            raise CallerError(
+                f"min_val {self.min_val} and max_val {self.greatest} must bound {self.generated_bits} generated bits"
+            )
+
+    @property
+    def generated_bits(self) -> int:
+        return self.mask.bit_count()
+
+    @property
+    def greatest(self) -> int:
+        return (1 << self.generated_bits) - 1 if self.max_val is None else self.max_val
+
+    def place(self, bits: int) -> int:
+        """`init_val` with the bits of the mask, most significant first, set from `bits`."""
+        value, left = self.init_val, self.generated_bits
+        for position in range(self.width - 1, -1, -1):
+            if self.mask >> position & 1:
+                left -= 1
+                value = value & ~(1 << position) | (bits >> left & 1) << position
+        return value
+
+
+def expand(ev: int, fields: Sequence[EvField]) -> int:
+    """The concatenated fields of a generated EV, first field most significant.
+
+    Raises CallerError when the EV has more bits than the masks or lies outside a field's bounds.
+    """
+    left = sum(field.generated_bits for field in fields)
+    if ev >> left:
+        raise CallerError(f"EV {ev:#x} has more than the {left} bits the masks generate")
+    result = 0
+    for field in fields:
+        left -= field.generated_bits
+        bits = ev >> left & (1 << field.generated_bits) - 1
+        if not field.min_val <= bits <= field.greatest:
+            raise CallerError(f"EV {ev:#x}: {bits} is outside {field.min_val}..{field.greatest}")
+        result = result << field.width | field.place(bits)
+    return result
+
+
+def generated_evs(fields: Sequence[EvField]) -> Iterator[int]:
+    """Every EV the bounds allow, in rising order."""
+    for choice in itertools.product(*(range(field.min_val, field.greatest + 1) for field in fields)):
+        ev = 0
+        for field, bits in zip(fields, choice, strict=True):
+            ev = ev << field.generated_bits | bits
+        yield ev
+
+
+def generated_count(fields: Sequence[EvField]) -> int:
+    """How many EVs the bounds allow."""
+    return math.prod(field.greatest - field.min_val + 1 for field in fields)
+
+
+def generated_ev(fields: Sequence[EvField], number: int) -> int:
+    """EV `number` (from 0) of those the bounds allow, in rising order, expanded: what `expand` makes of it."""
+    placed = []
+    for field in reversed(fields):
+        number, bits = divmod(number, field.greatest - field.min_val + 1)
+        placed.append(field.place(field.min_val + bits))
+    result = 0
+    for field, value in zip(fields, reversed(placed), strict=True):
+        result = result << field.width | value
+    return result

@@ -1,0 +1,27 @@
+"""Names the protocol gives to numbers (wire.md sections 5 to 8): for layers, summaries and messages alike."""
+
+from __future__ import annotations
+
+# Section 5; 0x00 to 0x1F is an ACK with that credit.
+UNLIMITED_CREDITS = 0x1F
+SYNDROMES = {
+    **{credits: f"ACK credits {credits}" for credits in range(0x20)},
+    0x60: "NAK PSN sequence error",
+    0x61: "NAK invalid request",
+    0x62: "NAK remote access error",
+    0x63: "NAK remote operational error",
+}
+# Section 6: m of a SACK.
+MARKS = {0: "none", 1: "skip once", 2: "always skip", 3: "reserved"}
+# Section 7
+NACK_REASONS = {
+    0x01: "TRIMMED",
+    0x02: "TRIMMED_LASTHOP",
+    0x06: "NO_BITMAP",
+    0x07: "NO_PKT_BUFFER",
+    0x0A: "NO_RESOURCE",
+    0x0B: "PSN_OOR_WINDOW",
+    0x19: "UNEXP_EVENT",
+}
+# Section 8
+OPERATIONS = {0: "PORT_STATUS_UPDATE", 1: "EV_PROBE"}
