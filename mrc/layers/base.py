@@ -1,0 +1,98 @@
+"""How transport headers follow each other, by the opcode table: from the BTH to the payload, padding and ICRC."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scapy.config import conf
+from scapy.fields import BitField
+from scapy.packet import Packet, Raw
+
+from mrc.layers.icrc import ICRC, Pad
+from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH, OPCODES
+from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
+
+# Layer class of each header name in the opcode table; bind.py fills it.
+HEADERS: dict[str, type[Packet]] = {}
+
+
+class ActiveProfile:
+    """The WireProfile the layers build and dissect with: one for the process, as Scapy's layers are."""
+
+    profile: WireProfile = DEFAULT_WIRE_PROFILE
+
+
+class Reserved(BitField):
+    """Bits without a meaning: zero when sent, kept when dissected."""
+
+    def __init__(self, name: str, size: int) -> None:
+        super().__init__(name, 0, size)
+
+
+def expected_headers(opcode: int, ts: int) -> tuple[str, ...]:
+    """Names of the headers after the BTH (wire.md section 2); none for an unknown opcode."""
+    known = OPCODES.get(opcode)
+    return tuple(header for header in known.headers if ts or header != "tseth") if known else ()
+
+
+class TransportHeader(Packet):
+    """Base of the BTH and of every header after it.
+
+    The next layer is the one the opcode table names, when its bytes are all there. After the last header come the
+    payload (as Raw), its padding and the ICRC. A trimmed or truncated packet ends in Raw, without an ICRC.
+    """
+
+    def bth_and_depth(self) -> tuple[Packet | None, int]:
+        """The BTH this header belongs to and how many headers lie from there to this one (the BTH itself: 0)."""
+        layer: Any = self
+        depth = 0
+        while layer is not None and not getattr(layer, "is_bth", False):
+            layer = layer.underlayer
+            depth += 1
+        return layer, depth
+
+    def info(self) -> str:
+        """What this header adds to the one-line summary of its packet."""
+        return ""
+
+    @property
+    def show_summary(self) -> bool:
+        # The BTH's summary speaks for the headers on it.
+        return self.bth_and_depth()[0] is None
+
+    def _next_header(self) -> str | None:
+        bth, depth = self.bth_and_depth()
+        if bth is None:
+            return None
+        headers = expected_headers(bth.opcode, bth.ts)
+        return headers[depth] if depth < len(headers) else None
+
+    def guess_payload_class(self, payload: bytes) -> Any:
+        following = self._next_header()
+        if following is not None and len(payload) >= HEADER_LENGTHS[following]:
+            return HEADERS[following]
+        return conf.raw_layer
+
+    def do_dissect_payload(self, s: bytes) -> None:
+        bth, _ = self.bth_and_depth()
+        stop = self.stop_dissection_after
+        if bth is None or self._next_header() is not None or (stop and isinstance(self, stop)):
+            super().do_dissect_payload(s)
+            return
+        self._dissect_trailer(s, bth.pad or 0)
+
+    def _dissect_trailer(self, s: bytes, pad: int) -> None:
+        body = len(s) - ICRC_LENGTH
+        if body < 0:
+            parts = [(Raw, s)]
+        else:
+            if pad > body:
+                # A pad count that cannot be true names no padding.
+                pad = 0
+            parts = [(Raw, s[: body - pad]), (Pad, s[body - pad : body]), (ICRC, s[body:])]
+        layer: Packet = self
+        for kind, chunk in parts:
+            if chunk:
+                following = kind(chunk, _internal=1, _underlayer=layer)
+                layer.add_payload(following)
+                layer = following

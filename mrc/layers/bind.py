@@ -1,0 +1,103 @@
+"""Where the layers sit on each other and on UDP, and the switches of WireProfile that change what they look like."""
+
+from __future__ import annotations
+
+from scapy.layers.inet import UDP
+from scapy.packet import Packet, bind_top_down
+
+from mrc.layers.base import HEADERS, ActiveProfile
+from mrc.layers.bth import BTH, bth_fields
+from mrc.layers.control import AETH, CC_STATE, NETH, SETH, AtomicAckETH
+from mrc.layers.endpoint_operations import EETH, ERTH, PETH, eeth_fields
+from mrc.layers.request import DETH, IETH, METH, RETH, TSETH, AtomicETH, ImmDt
+from mrc.wire.opcodes import Op
+from mrc.wire.profile import WireProfile
+
+HEADERS.update(
+    meth=METH,
+    tseth=TSETH,
+    reth=RETH,
+    immdt=ImmDt,
+    aeth=AETH,
+    seth=SETH,
+    cc_state=CC_STATE,
+    neth=NETH,
+    peth=PETH,
+    erth=ERTH,
+    eeth=EETH,
+    atomiceth=AtomicETH,
+    atomicacketh=AtomicAckETH,
+    deth=DETH,
+    ieth=IETH,
+)
+
+# The opcode a BTH takes from the header put on it, unless it is given one.
+_DEFAULT_OPCODES: dict[type[Packet], int] = {
+    METH: Op.WRITE_ONLY.value,
+    AETH: Op.ACKNOWLEDGE.value,
+    SETH: Op.SACK.value,
+    NETH: Op.NACK.value,
+    PETH: Op.PROBE.value,
+    ERTH: Op.ENDPOINT_REQUEST.value,
+    EETH: Op.ENDPOINT_RESPONSE.value,
+    RETH: 0x0A,
+    ImmDt: 0x05,
+    AtomicETH: 0x14,
+    DETH: 0x64,
+    IETH: 0x17,
+}
+# Endpoint operations go to a queue pair of their own (wire.md section 3).
+ENDPOINT_DQP = 0x000002
+
+
+def bind_headers() -> None:
+    for header, opcode in _DEFAULT_OPCODES.items():
+        bind_top_down(BTH, header, opcode=opcode)
+    for header in (ERTH, EETH):
+        bind_top_down(BTH, header, opcode=_DEFAULT_OPCODES[header], dqp=ENDPOINT_DQP)
+    bind_top_down(SETH, CC_STATE)
+
+
+def bind_udp(profile: WireProfile) -> None:
+    """Puts the BTH first in UDP's list, before any other claim to these ports or to the source ports that carry EVs.
+
+    Scapy takes the first match; scapy.contrib.roce appends its claim whenever it is imported, so it never comes first.
+    """
+    others = [(fields, layer) for fields, layer in UDP.payload_guess if layer is not BTH]
+    UDP.payload_guess = [({"dport": port}, BTH) for port in profile.accepted_udp_ports] + others
+    defaults = {"dport": profile.udp_port}
+    if profile.udp_checksum_zero:
+        defaults["chksum"] = 0
+    bind_top_down(UDP, BTH, **defaults)
+
+
+def _replace_fields(layer: type[Packet], fields: list[object]) -> None:
+    layer.fields_desc = fields
+    # Scapy keeps what it derived from fields_desc by class.
+    for cache in (
+        Packet.class_packetfields,
+        Packet.class_default_fields,
+        Packet.class_default_fields_ref,
+        Packet.class_fieldtype,
+    ):
+        cache.pop(layer, None)
+
+
+def use_wire_profile(profile: WireProfile) -> None:
+    """Has the layers build and dissect by `profile` from now on: for the whole process, as everything in Scapy.
+
+    Switches: udp_port, accepted_udp_ports, udp_checksum_zero, solicited_event_first, eeth_op_shift, neth_cc_type,
+    icrc_covers_outer and the TRIMMED codepoints. Packets made before keep their old fields.
+    """
+    ActiveProfile.profile = profile
+    _replace_fields(BTH, bth_fields(profile.solicited_event_first))
+    _replace_fields(EETH, eeth_fields(profile.eeth_op_shift))
+    for field in NETH.fields_desc:
+        if field.name == "cc_type":
+            field.default = profile.neth_cc_type
+    _replace_fields(NETH, NETH.fields_desc)
+    bind_udp(profile)
+
+
+bind_headers()
+bind_udp(ActiveProfile.profile)
