@@ -1,0 +1,91 @@
+"""What one host must know of the fabric it is on: the file MRC_FABRIC names.
+
+It holds only the host's own side (ports, leaf, uplinks, block). The peer's half of a path (its leaf, host
+number and addresses) comes with the out-of-band exchange, so that the file does not grow with the fabric.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from mrc.errors import CallerError
+
+FABRIC_VERSION = 1
+# How its switches choose a packet's way: a uSID list, fields of the EV, or a hash over the UDP source port (ECMP).
+MODES = ("srv6", "stev", "udp")
+
+
+@dataclass(frozen=True, slots=True)
+class FabricPort:
+    """One local port: the host's foot in one plane.
+
+    `interface` is the kernel's name, `address` the port's own address (IPv6; IPv4 too outside srv6 mode), `leaf` the
+    number of the leaf it hangs on, `uplinks` how many spines that leaf reaches, 0 where that is not known.
+    """
+
+    plane: int
+    interface: str
+    address: str
+    leaf: int
+    uplinks: int
+
+    def __post_init__(self) -> None:
+        try:
+            ipaddress.ip_address(self.address)
+        except ValueError as error:
+            raise CallerError(f"fabric port of plane {self.plane}: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Fabric:
+    """A host's view of its fabric. `host` is its number, `block` the 32-bit uSID block, `mtu` in bytes.
+
+    `mode` is one of MODES; `ev_widths` the widths in bits of the EV's fields in stev mode, most significant first.
+    """
+
+    name: str
+    host: int
+    mtu: int
+    ports: tuple[FabricPort, ...]
+    mode: str = "srv6"
+    block: int = 0x5F000000
+    ev_widths: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise CallerError(f"fabric {self.name}: mode {self.mode!r} is none of {', '.join(MODES)}")
+        if not self.ports:
+            raise CallerError("a fabric needs at least one port")
+        if len({port.plane for port in self.ports}) != len(self.ports):
+            raise CallerError("a fabric has one port per plane, two ports name the same plane")
+        for port in self.ports:
+            if self.mode == "srv6" and ipaddress.ip_address(port.address).version == 4:
+                raise CallerError(f"fabric port of plane {port.plane}: srv6 mode needs IPv6, not {port.address}")
+
+    @property
+    def planes(self) -> tuple[int, ...]:
+        return tuple(port.plane for port in self.ports)
+
+    def to_json(self) -> str:
+        document: dict[str, Any] = {"version": FABRIC_VERSION, **asdict(self)}
+        return json.dumps(document, indent=2) + "\n"
+
+    @classmethod
+    def load(cls, path: str | Path) -> Fabric:
+        """Read a fabric file. Raises CallerError when it is missing, unreadable or of another version."""
+        try:
+            document = json.loads(Path(path).read_text())
+        except (OSError, ValueError) as error:
+            raise CallerError(f"fabric file {path}: {error}") from None
+        if not isinstance(document, dict) or document.pop("version", None) != FABRIC_VERSION:
+            raise CallerError(f"fabric file {path}: not a version {FABRIC_VERSION} fabric description")
+        try:
+            ports = tuple(FabricPort(**port) for port in document.pop("ports"))
+            widths = tuple(document.pop("ev_widths", ()))
+            return cls(ports=ports, ev_widths=widths, **document)
+        except (TypeError, KeyError) as error:
+            raise CallerError(f"fabric file {path}: {error}") from None
