@@ -1,0 +1,59 @@
+"""Work completions and the events an endpoint leaves for its owner."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class WorkStatus(IntEnum):
+    """How a piece of work ended. Names follow the verbs' `ibv_wc_status`."""
+
+    SUCCESS = 0
+    REMOTE_INVALID_REQUEST = 9
+    REMOTE_ACCESS_ERROR = 10
+    REMOTE_OPERATION_ERROR = 11
+    RETRY_EXCEEDED = 12
+    FLUSHED = 5
+
+
+class WorkKind(IntEnum):
+    """What was done. Values follow the verbs' `ibv_wc_opcode`."""
+
+    RDMA_WRITE = 1
+    RECV_RDMA_WITH_IMM = 129
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """One finished piece of work: `byte_len` bytes of the work request `wr_id` on QP `qpn`.
+
+    A RECV_RDMA_WITH_IMM is a receive that a peer's write of `byte_len` bytes consumed; `immediate` is the 32-bit
+    number that came with it, None in an error completion and in everything else.
+    """
+
+    wr_id: int
+    qpn: int
+    status: WorkStatus
+    byte_len: int
+    kind: WorkKind = WorkKind.RDMA_WRITE
+    immediate: int | None = None
+
+
+class EventKind(IntEnum):
+    QP_ERROR = 0
+    PORT_DOWN = 1
+    PORT_UP = 2
+    PEER_PORT_DOWN = 3
+    PEER_PORT_UP = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something the owner should know: `subject` is a QPN, a port number, or the plane of a peer's port; `detail` a
+    sentence."""
+
+    kind: EventKind
+    at_ns: int
+    subject: int
+    detail: str

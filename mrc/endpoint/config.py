@@ -1,0 +1,205 @@
+"""Every tunable of the endpoint, with its unit in its name (behaviour.md; all defaults marked C there)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntFlag
+
+from mrc.errors import CallerError
+from mrc.wire.profile import WireProfile
+
+MICROSECOND = 1_000
+MILLISECOND = 1_000_000
+SECOND = 1_000_000_000
+
+PATH_MTUS = (256, 512, 1024, 2048, 4096)
+MPR_UNIT = 128  # PSNs
+EXPONENTIAL_RETRIES_FOREVER = 25
+MAX_IMMEDIATES = 1 << 15  # half of what RQMSN can tell apart
+
+
+class Capability(IntFlag):
+    """What an end can do beyond the minimum (api.md, query_device). In use where both ends can."""
+
+    TRIM_NACK = 1  # answers trimmed packets with a NACK
+    DYNAMIC_MPR = 2  # advertises its window in every SACK, and follows the peer's
+    SVC_TIME = 4  # takes the time a packet was held off the timestamp it reflects
+
+
+NO_CAPABILITIES = Capability(0)
+
+
+@dataclass(frozen=True, slots=True)
+class LossConfig:
+    """How losses are told from reordering, and when timers fire (behaviour.md, Requestor)."""
+
+    reorder_guard_packets: int = 3
+    # The guard in time starts at srtt / reorder_guard_divisor. When a retransmission proves spurious it doubles, or
+    # grows to how late the packet was if that is more; at most reorder_guard_max_rtts round trips.
+    reorder_guard_divisor: int = 4
+    reorder_guard_max_rtts: int = 2
+    path_timer_min_ns: int = 1 * MILLISECOND
+    path_timer_initial_ns: int = 10 * MILLISECOND
+
+    def __post_init__(self) -> None:
+        if self.reorder_guard_packets < 1 or self.reorder_guard_divisor < 1 or self.reorder_guard_max_rtts < 1:
+            raise CallerError("the reorder guard's packets, divisor and max_rtts must each be at least 1")
+        if not 0 < self.path_timer_min_ns <= self.path_timer_initial_ns:
+            raise CallerError("path_timer_min_ns must be positive and at most path_timer_initial_ns")
+
+
+@dataclass(frozen=True, slots=True)
+class PathConfig:
+    """How path health is kept (behaviour.md, Paths)."""
+
+    # How many EVs carry data at once; the rest of the profile is the reserve. None: all of them.
+    active_count: int | None = None
+    # Fewest usable EVs; one that would go bad below it goes to SKIP instead. None: a quarter of the profile,
+    # rounded up, at least 1.
+    ev_min_active: int | None = None
+    probes_to_restore: int = 3
+    # How long after it went bad an EV gets its first probe, in path timers.
+    first_probe_path_timers: float = 1.0
+    probe_interval_ns: int = 10 * MILLISECOND
+    probe_interval_max_ns: int = 250 * MILLISECOND
+
+    def __post_init__(self) -> None:
+        for name in ("active_count", "ev_min_active"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise CallerError(f"{name} must be at least 1, got {value}")
+        if self.first_probe_path_timers < 0:
+            raise CallerError(f"first_probe_path_timers cannot be negative, got {self.first_probe_path_timers}")
+        if self.probes_to_restore < 1:
+            raise CallerError(f"probes_to_restore must be at least 1, got {self.probes_to_restore}")
+        if not 0 < self.probe_interval_ns <= self.probe_interval_max_ns:
+            raise CallerError("probe_interval_ns must be positive and at most probe_interval_max_ns")
+
+
+@dataclass(frozen=True, slots=True)
+class ResponderConfig:
+    """What the responder keeps for packets above a hole, and when it has no more (behaviour.md, Responder; all C).
+
+    None: no limit of its own below the window. Beyond `max_span` PSNs above cack_psn there is no bitmap left
+    (NO_BITMAP); beyond `max_held_packets` above a hole no packet buffer (NO_PKT_BUFFER); beyond
+    `max_stashed_immediates` early immediates no other resource (NO_RESOURCE).
+    """
+
+    max_span: int | None = None
+    max_held_packets: int | None = None
+    max_stashed_immediates: int | None = None
+    # Answer a PSN beyond the window with NACK PSN_OOR_WINDOW. Alternative: say nothing, as one text has it.
+    nack_out_of_window: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("max_span", "max_held_packets", "max_stashed_immediates"):
+            value = getattr(self, name)
+            if value is not None and value < 0:
+                raise CallerError(f"{name} cannot be negative, got {value}")
+
+
+@dataclass(frozen=True, slots=True)
+class QpConfig:
+    """One QP's parameters, local side. Names and ranges as in api.md.
+
+    `path_mtu` in bytes. `mpr_dest` and `max_wimm_dest` are what our responder grants the peer (and are told to it):
+    how far past our cack_psn it may send, in units of 128 PSNs, and how many writes with immediate it may have
+    unacknowledged. `mpr` and `max_wimm` are the same for our requestor: what the peer granted, or less. `max_mpr` is
+    the most our requestor follows where the peer's MPR is dynamic. `timeout` t gives a local ACK timeout of
+    1.024 us x 2^t.
+    """
+
+    path_mtu: int = 4096
+    mpr_dest: int = 8
+    mpr: int = 8
+    max_mpr: int = 64
+    max_wimm_dest: int = 32
+    max_wimm: int = 32
+    capabilities: Capability = Capability.TRIM_NACK | Capability.SVC_TIME
+    timeout: int = 14
+    linear_retries: int = 7
+    exponential_retries: int = 7
+    sack_threshold_bytes: int = 16 * 1024
+    timestamps: bool = True
+    loss: LossConfig = field(default_factory=LossConfig)
+    paths: PathConfig = field(default_factory=PathConfig)
+    responder: ResponderConfig = field(default_factory=ResponderConfig)
+
+    def __post_init__(self) -> None:
+        if self.path_mtu not in PATH_MTUS:
+            raise CallerError(f"path_mtu must be one of {PATH_MTUS} bytes, got {self.path_mtu}")
+        for name, low, high in (
+            ("mpr", 1, 255),
+            ("mpr_dest", 1, 255),
+            ("max_mpr", 1, 255),
+            ("max_wimm", 0, MAX_IMMEDIATES),
+            ("max_wimm_dest", 0, MAX_IMMEDIATES),
+            ("timeout", 1, 24),
+            ("linear_retries", 0, 7),
+            ("exponential_retries", 0, EXPONENTIAL_RETRIES_FOREVER),
+            ("sack_threshold_bytes", 1, 1 << 24),
+        ):
+            value = getattr(self, name)
+            if not low <= value <= high:
+                raise CallerError(f"{name} must be {low}..{high}, got {value}")
+
+    @property
+    def receive_window(self) -> int:
+        """PSNs from epsn on that our responder accepts."""
+        return self.mpr_dest * MPR_UNIT
+
+    @property
+    def send_window(self) -> int:
+        """PSNs past cack_psn that our requestor may use, until the peer's MPR says otherwise."""
+        return self.mpr * MPR_UNIT
+
+    @property
+    def local_ack_timeout_ns(self) -> int:
+        return 1024 << self.timeout
+
+
+@dataclass(frozen=True, slots=True)
+class PeerNodeConfig:
+    """What is kept and done per peer node (behaviour.md, Paths; all C)."""
+
+    # Control packets take the EVs of each plane that were confirmed last, this many.
+    reverse_evs_per_plane: int = 2
+    # How long a QP goes on with the reverse EVs it chose while none of them is lost.
+    reverse_refresh_ns: int = 5 * MILLISECOND
+    # While requests arrive and nothing of ours is acknowledged: an EV probe a round trip, at most one per this.
+    reverse_probe_interval_ns: int = 10 * MILLISECOND
+    # An EV probe without an answer for this long has failed.
+    ev_probe_timeout_ns: int = 100 * MILLISECOND
+    # EV probes at QP start, for controllers that know no base RTT.
+    base_rtt_probes: int = 3
+    # A PORT_STATUS_UPDATE is repeated until answered: first after this, then at twice the distance each time.
+    port_update_interval_ns: int = 10 * MILLISECOND
+    port_update_interval_max_ns: int = 1 * SECOND
+
+    def __post_init__(self) -> None:
+        for name in (
+            "reverse_evs_per_plane",
+            "reverse_refresh_ns",
+            "reverse_probe_interval_ns",
+            "ev_probe_timeout_ns",
+            "base_rtt_probes",
+            "port_update_interval_ns",
+        ):
+            if getattr(self, name) < 1:
+                raise CallerError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.port_update_interval_max_ns < self.port_update_interval_ns:
+            raise CallerError("port_update_interval_max_ns must be at least port_update_interval_ns")
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointConfig:
+    """What all QPs of one endpoint share."""
+
+    wire: WireProfile = field(default_factory=WireProfile)
+    peer_nodes: PeerNodeConfig = field(default_factory=PeerNodeConfig)
+    # EV state changes that wait to be read; later ones are dropped and counted.
+    ev_event_limit: int = 1024
+    transmit_batch: int = 256
+    # Packets one QP may put into a batch before the next QP has its turn.
+    fair_share: int = 128
+    seed: int = 0

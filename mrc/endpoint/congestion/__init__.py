@@ -1,0 +1,28 @@
+"""Congestion control, pluggable: controllers by name, one for each destination."""
+
+from mrc.endpoint.congestion.base import (
+    CongestionController,
+    ControllerFactory,
+    PacketSizes,
+    factory_of,
+    register,
+)
+from mrc.endpoint.congestion.delay_average import DelayAverage, EwmaDelay
+from mrc.endpoint.congestion.fixed import FixedWindow
+from mrc.endpoint.congestion.nscc import Nscc, NsccFactory
+from mrc.endpoint.congestion.nscc_config import NsccConfig, NsccParameters
+
+__all__ = [
+    "CongestionController",
+    "ControllerFactory",
+    "DelayAverage",
+    "EwmaDelay",
+    "FixedWindow",
+    "Nscc",
+    "NsccConfig",
+    "NsccFactory",
+    "NsccParameters",
+    "PacketSizes",
+    "factory_of",
+    "register",
+]

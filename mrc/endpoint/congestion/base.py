@@ -1,0 +1,89 @@
+"""What a congestion controller is told and what it answers: bytes and signals in, a window out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mrc.errors import CallerError
+
+
+@dataclass(frozen=True, slots=True)
+class PacketSizes:
+    """A full packet of a QP in bytes: its nominal size (UDP length + 40; `mtu` in nscc.md) and its payload (`mss`)."""
+
+    mtu: int
+    mss: int
+
+
+class CongestionController(ABC):
+    """Sender-side, window-based. Sizes are nominal packet sizes in bytes (UDP length + 40), times integer ns.
+
+    A controller belongs to a destination and may govern several QPs; `inflight` is kept here for all of them.
+    """
+
+    __slots__ = ("inflight",)
+
+    def __init__(self) -> None:
+        self.inflight = 0
+
+    @property
+    @abstractmethod
+    def cwnd(self) -> int:
+        """The window in bytes. A packet may leave while inflight < cwnd."""
+
+    @property
+    def may_send(self) -> bool:
+        return self.inflight < self.cwnd
+
+    @property
+    def wants_base_rtt(self) -> bool:
+        """Whether a round trip measured now, before there is data, would help: then EV probes are sent at QP start."""
+        return False
+
+    @abstractmethod
+    def on_ack(
+        self, now: int, acked_bytes: int, marked: bool, rtt_ns: int | None, penalty: int = 0, restore: bool = False
+    ) -> None:
+        """One SACK newly acknowledged `acked_bytes`; `marked` is its ECN verdict, `rtt_ns` its sample if valid.
+
+        `penalty` (0..127) and `restore` are its rcv_cwnd_pen and restore_cwnd. `on_removed` was called before.
+        """
+
+    @abstractmethod
+    def on_loss(self, now: int, lost_bytes: int) -> None:
+        """Packets were lost untrimmed. `on_removed` was called before."""
+
+    @abstractmethod
+    def on_nack(self, now: int, nacked_bytes: int, trimmed: bool) -> None:
+        """A NACK named these packets; `trimmed` when its reason was TRIMMED or TRIMMED_LASTHOP."""
+
+    @abstractmethod
+    def on_rtt(self, now: int, rtt_ns: int) -> None:
+        """A round trip to this destination was measured without data, by an EV probe say: news of base RTT only."""
+
+    def on_sent(self, sent_bytes: int) -> None:
+        self.inflight += sent_bytes
+
+    def on_removed(self, removed_bytes: int) -> None:
+        """A transmission left the network: acknowledged, lost or NACKed, whichever came first."""
+        self.inflight -= removed_bytes
+
+
+ControllerFactory = Callable[[PacketSizes], CongestionController]
+_REGISTRY: dict[str, ControllerFactory] = {}
+
+
+def register(name: str, factory: ControllerFactory) -> None:
+    """Make a controller known by name."""
+    _REGISTRY[name] = factory
+
+
+def factory_of(controller: str | ControllerFactory) -> ControllerFactory:
+    """The factory of a controller given by name, or the one given. Raises CallerError for an unknown name."""
+    if not isinstance(controller, str):
+        return controller
+    if controller not in _REGISTRY:
+        raise CallerError(f"no congestion controller {controller!r}: there are {', '.join(sorted(_REGISTRY))}")
+    return _REGISTRY[controller]

@@ -1,0 +1,55 @@
+"""How the queueing delay is averaged: implementation-defined in NSCC, so a part one can replace."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from mrc.errors import CallerError
+
+DEFAULT_WEIGHT = 1 / 8
+
+
+class DelayAverage(ABC):
+    """`value` is the average queueing delay, in the unit of the controller's time (ns). It starts at 0."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value = 0
+
+    @abstractmethod
+    def on_delay(self, delay: int, *, marked: bool, target: int, base_rtt: int) -> None:
+        """An acknowledgement brought a valid sample: rtt - base_rtt. `marked` is its ECN verdict."""
+
+    @abstractmethod
+    def on_trimmed(self) -> None:
+        """A NACK told of a trimmed packet, which has no delay of its own."""
+
+    @abstractmethod
+    def without_sample(self) -> int | None:
+        """The delay an acknowledgement without a valid sample counts with; None: it tells nothing of the delay."""
+
+
+class EwmaDelay(DelayAverage):
+    """An exponentially weighted moving average of the samples and of nothing else, truncated to whole units.
+
+    `weight` is what a sample counts, above 0 and at most 1. An eighth forgets within eight acknowledgements, a round
+    trip or two here where an acknowledgement is a whole batch of SACKs. Raises CallerError.
+    """
+
+    __slots__ = ("_weight",)
+
+    def __init__(self, weight: float = DEFAULT_WEIGHT) -> None:
+        super().__init__()
+        if not 0 < weight <= 1:
+            raise CallerError(f"the weight of a delay sample must be above 0 and at most 1, got {weight}")
+        self._weight = weight
+
+    def on_delay(self, delay: int, *, marked: bool, target: int, base_rtt: int) -> None:
+        self.value = int(self._weight * delay + (1 - self._weight) * self.value)
+
+    def on_trimmed(self) -> None:
+        """A packet that was cut short measured nothing."""
+
+    def without_sample(self) -> int | None:
+        return None

@@ -1,0 +1,38 @@
+"""A window that stays as it is: enough where nothing queues for long but the receiving process."""
+
+from __future__ import annotations
+
+from mrc.endpoint.congestion.base import CongestionController, PacketSizes, register
+
+DEFAULT_WINDOW_PACKETS = 384
+
+
+class FixedWindow(CongestionController):
+    """`window_packets` full packets, from the first on; signals do not move it."""
+
+    __slots__ = ("_cwnd",)
+
+    def __init__(self, sizes: PacketSizes, window_packets: int = DEFAULT_WINDOW_PACKETS) -> None:
+        super().__init__()
+        self._cwnd = sizes.mtu * window_packets
+
+    @property
+    def cwnd(self) -> int:
+        return self._cwnd
+
+    def on_ack(
+        self, now: int, acked_bytes: int, marked: bool, rtt_ns: int | None, penalty: int = 0, restore: bool = False
+    ) -> None:
+        """Nothing to learn."""
+
+    def on_loss(self, now: int, lost_bytes: int) -> None:
+        """Random loss on a sprayed fabric says something about a path, nothing about the window."""
+
+    def on_nack(self, now: int, nacked_bytes: int, trimmed: bool) -> None:
+        """The same holds for a trimmed packet."""
+
+    def on_rtt(self, now: int, rtt_ns: int) -> None:
+        """Nothing to learn."""
+
+
+register("fixed", FixedWindow)

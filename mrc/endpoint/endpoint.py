@@ -1,0 +1,458 @@
+"""The endpoint: owns the QPs, checks every packet before one of them sees it, takes turns among them.
+
+It does no I/O and owns no clock: every entry takes `now`, an int of nanoseconds.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from mrc.endpoint.completions import Completion, Event, EventKind
+from mrc.endpoint.config import Capability, EndpointConfig, QpConfig
+from mrc.endpoint.congestion import ControllerFactory, factory_of
+from mrc.endpoint.counters import Counters
+from mrc.endpoint.memory import MemoryTable
+from mrc.endpoint.operations import ENDPOINT_QPN, EndpointOperations, OnResult
+from mrc.endpoint.paths.ev_events import EvEvents
+from mrc.endpoint.peer_node import PeerKey, PeerNode, peer_key
+from mrc.endpoint.qp import QpPeer, QueuePair
+from mrc.endpoint.scheduler import Scheduler
+from mrc.errors import CallerError
+from mrc.wire.arrays import distinct
+from mrc.wire.batch import (
+    COMMON,
+    EXTENSION_AT,
+    EXTENSION_LENGTH,
+    HAS_PAYLOAD,
+    HAS_TSETH,
+    IS_MRC,
+    MIN_PACKET,
+    PAD_SHIFT,
+    PSN_BITS_MASK,
+    TS,
+    TVER_MASK,
+    UDP_AT,
+    ReceivedBatch,
+    TransmitBatch,
+    fixed_words,
+)
+from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH
+from mrc.wire.profile import WireProfile
+from mrc.wire.psn import PSN_MODULUS
+
+I64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+FIRST_QPN, QPN_LIMIT = 0x10, 1 << 24
+_IPV6_UDP = 17
+_KEPT_EVENTS = 1024
+_NODE_SEED = 0x6E6F6465  # sets a peer node's randomness apart from everything else drawn from the same seed
+P_KEY = 0xFFFF
+
+
+def _least_lengths() -> I64:
+    """[with TSETH or not, opcode]: bytes of a packet without payload and padding, beyond any packet when unknown."""
+    plain = np.where((IS_MRC == 1), EXTENSION_AT + EXTENSION_LENGTH + ICRC_LENGTH, 1 << 20)
+    return np.stack((plain, plain + HAS_TSETH * np.int64(HEADER_LENGTHS["tseth"])))
+
+
+_LEAST_LENGTH = _least_lengths()
+
+
+def _check_supported(wire: WireProfile) -> None:
+    """Raises CallerError for a switch that only layers and captures know: ignoring it would be worse."""
+    if wire.icrc_covers_outer:
+        raise CallerError("icrc_covers_outer works for layers and captures only: an endpoint sees no outer header")
+    if not wire.udp_checksum_zero:
+        raise CallerError("udp_checksum_zero=false works for layers only: an endpoint sends checksum 0")
+
+
+class Endpoint:
+    """All QPs of one node. `receive`, `transmit`, `next_deadline`, `on_timer`; completions and events come out."""
+
+    def __init__(self, config: EndpointConfig | None = None, draw_rkey: Callable[[], int] | None = None) -> None:
+        """`draw_rkey` gives random 32-bit numbers for R_Keys; without it they come from the configured seed, which
+        is for simulations: there one R_Key tells the next."""
+        self.config = config or EndpointConfig()
+        _check_supported(self.config.wire)
+        self.counters = Counters()
+        self.completions: deque[Completion] = deque()
+        self.events: deque[Event] = deque(maxlen=_KEPT_EVENTS)
+        self._random = np.random.default_rng(self.config.seed)
+        # Called with each event as it happens.
+        self.listeners: list[Callable[[Event], None]] = []
+        self._draw_rkey = draw_rkey or (lambda: int(self._random.integers(1 << 32)))
+        self.memory = self.create_memory()
+        self._ports_down: set[int] = set()
+        self._full_ports: set[int] = set()
+        self.qps: dict[int, QueuePair] = {}
+        self.ev_events = EvEvents(self.config.ev_event_limit)
+        # Nodes that QPs of ours are connected to, by the set of their inner addresses.
+        self.peer_nodes: dict[PeerKey, PeerNode] = {}
+        self._operations = EndpointOperations(
+            config=self.config.peer_nodes,
+            wire=self.config.wire,
+            counters=self.counters,
+            ports_down=self._ports_down,
+            on_peer_port=self._peer_port,
+        )
+        self._scheduler = Scheduler()
+        self._timers: list[tuple[int, int]] = []
+        self._now = 0
+        self._ports: Bools = np.zeros(1 << 16, np.bool_)
+        self._ports[list(self.config.wire.accepted_udp_ports)] = True
+        self._fixed, self._fixed_mask = fixed_words(self.config.wire)
+
+    # ------------------------------------------------------------------ resources
+
+    def create_memory(self) -> MemoryTable:
+        """A table of regions for QPs that are to share no memory with others."""
+        return MemoryTable(self._draw_rkey)
+
+    def create_qp(
+        self,
+        config: QpConfig | None = None,
+        controller: str | ControllerFactory = "nscc",
+        *,
+        memory: MemoryTable | None = None,
+        complete: Callable[[Completion], None] | None = None,
+        qpn: int | None = None,
+    ) -> QueuePair:
+        """A new QP in RESET, with a QPN, unless one is given, and a first PSN drawn at random.
+
+        QPs to one destination that name the same `controller` share one. `memory` is what the peer may write to, the
+        endpoint's own table without; `complete` gets its completions, without they are kept in `completions`.
+        Raises CallerError for an unknown controller and for a QPN that is taken.
+        """
+        config = config or QpConfig()
+        if qpn is None:
+            qpn = int(self._random.integers(FIRST_QPN, QPN_LIMIT))
+            while qpn in self.qps:
+                qpn = int(self._random.integers(FIRST_QPN, QPN_LIMIT))
+        elif not FIRST_QPN <= qpn < QPN_LIMIT or qpn in self.qps:
+            raise CallerError(f"QPN {qpn:#x} is taken, or not one of {FIRST_QPN:#x}..{QPN_LIMIT - 1:#x}")
+        qp = QueuePair(
+            qpn=qpn,
+            first_psn=int(self._random.integers(PSN_MODULUS)),
+            config=config,
+            wire=self.config.wire,
+            memory=memory or self.memory,
+            controller_factory=factory_of(controller),
+            random=np.random.default_rng(self._random.integers(1 << 63)),
+            complete=complete or self.completions.append,
+            on_error=self._qp_error,
+            ports_down=self._ports_down,
+            full_ports=self._full_ports,
+            join=self._join,
+            on_ready=self._ready_to_send,
+            ev_events=self.ev_events,
+        )
+        self.qps[qpn] = qp
+        return qp
+
+    def destroy_qp(self, qp: QueuePair) -> None:
+        """Forget a QP; packets for it are dropped and counted. Raises CallerError if it is not one of ours."""
+        if self.qps.get(qp.qpn) is not qp:
+            raise CallerError(f"QP {qp.qpn:#08x} is not one of this endpoint's")
+        del self.qps[qp.qpn]
+        self._scheduler.forget(qp)
+        qp.abandon()
+        self._scheduler.window_moved(qp.controller)
+        self._part(qp)
+        self.counters.add(qp.counters)
+
+    def _join(self, qp: QueuePair, peer: QpPeer) -> PeerNode:
+        """The node a QP is about to be connected to."""
+        node = self.peer_nodes.get(key := peer_key(peer.sources))
+        if node is None:
+            random = np.random.default_rng((self.config.seed, _NODE_SEED, *sorted(key)))
+            node = PeerNode(peer.sources, self.config.peer_nodes, random, self._operations.learn)
+            self.peer_nodes[key] = node
+            self._operations.add(node)
+        node.qpns.add(qp.qpn)
+        node.add_paths(peer.paths)
+        node.service_time |= Capability.SVC_TIME in qp.config.capabilities & peer.capabilities
+        self._operations.on_qp_connected(node)
+        return node
+
+    def _ready_to_send(self, qp: QueuePair) -> None:
+        if qp.controller is not None and qp.peer_node is not None and qp.controller.wants_base_rtt:
+            self._operations.measure_base_rtt(qp.peer_node)
+
+    def _part(self, qp: QueuePair) -> None:
+        """A QP is gone; its peer node too if it was the last one towards it."""
+        node = qp.peer_node
+        if node is not None:
+            node.qpns.discard(qp.qpn)
+            if not node.qpns:
+                del self.peer_nodes[node.key]
+                self._operations.forget(node)
+
+    def probe_ev(
+        self, node: PeerNode, number: int, *, dscp: int | None = None, on_result: OnResult | None = None
+    ) -> int:
+        """Measure one EV of a peer node (by its number there) with an EV probe. Returns the request id.
+
+        The probe goes out at the next `transmit`, with the codepoint `dscp` (0..63; control class without).
+        `on_result` is called once: with the RTT, or without one when no answer came in time. Raises CallerError for
+        an unknown EV or codepoint, and when too many requests are out.
+        """
+        dscp = self.config.wire.dscp_control if dscp is None else dscp
+        if not 0 <= dscp <= 63:
+            raise CallerError(f"a DSCP is 0..63, got {dscp}")
+        return self._operations.probe_ev(node, number, dscp << 2, on_result)
+
+    def wake(self, qp: QueuePair) -> None:
+        """Work was posted on `qp`: give it its turn at the next `transmit`."""
+        self._scheduler.wake(qp)
+
+    def total_counters(self) -> Counters:
+        """The endpoint's counters and those of all its QPs, added up."""
+        total = Counters()
+        for counters in (self.counters, *(qp.counters for qp in self.qps.values())):
+            total.add(counters)
+        return total
+
+    def port_is_up(self, port: int) -> bool:
+        return port not in self._ports_down
+
+    def set_port_room(self, port: int, has_room: bool) -> None:
+        """A local port's queue filled up or drained: its EVs carry no data meanwhile (behaviour.md, Paths)."""
+        if has_room and port in self._full_ports:
+            self._full_ports.discard(port)
+            for qp in self.qps.values():
+                if qp.has_work():
+                    self._scheduler.on_event(qp)
+        elif not has_room:
+            self._full_ports.add(port)
+
+    def set_port(self, port: int, up: bool, now: int) -> None:
+        """A local port's link went down or came back: its EVs leave or rejoin every QP's rotation at once."""
+        if up:
+            self._ports_down.discard(port)
+        else:
+            self._ports_down.add(port)
+        for qp in self.qps.values():
+            qp.on_port(port, up, now)
+            self.wake(qp)
+            self._schedule(qp)
+        for node in self.peer_nodes.values():
+            if port in node.port_of_plane.values():
+                self._operations.update_port_status(node)
+        kind = EventKind.PORT_UP if up else EventKind.PORT_DOWN
+        self._tell(Event(kind, now, port, f"port {port} is {'up' if up else 'down'}"))
+
+    def _peer_port(self, node: PeerNode, plane: int, up: bool, now: int) -> None:
+        """A peer said that its port on `plane` went down or came back: QPs towards it leave that plane or return."""
+        for qpn in node.qpns:
+            qp = self.qps[qpn]
+            qp.on_peer_port(plane, up, now)
+            self.wake(qp)
+            self._schedule(qp)
+        kind = EventKind.PEER_PORT_UP if up else EventKind.PEER_PORT_DOWN
+        self._tell(Event(kind, now, plane, f"the peer's port on plane {plane} is {'up' if up else 'down'}"))
+
+    def _qp_error(self, qp: QueuePair, why: str) -> None:
+        self._scheduler.window_moved(qp.controller)
+        self._tell(Event(EventKind.QP_ERROR, self._now, qp.qpn, why))
+
+    def _tell(self, event: Event) -> None:
+        self.events.append(event)
+        for listener in self.listeners:
+            listener(event)
+
+    # ------------------------------------------------------------------ packets in
+
+    def receive(self, batch: ReceivedBatch, now: int) -> None:
+        """Take a batch of packets. Whatever they hold, nothing is raised: what is wrong is dropped and counted."""
+        self._now = now
+        if not batch.count:
+            return
+        rows = self._valid_rows(batch)
+        if not len(rows):
+            return
+        fields = batch.fields(COMMON)
+        dqps = fields["dqp_word"][rows] & PSN_BITS_MASK
+        opcodes = fields["opcode"][rows]
+        first = int(dqps[0])
+        if (dqps == first).all():
+            self._dispatch(first, batch, rows, opcodes, now)
+            return
+        for qpn in distinct(dqps).tolist():
+            mine = dqps == qpn
+            self._dispatch(qpn, batch, rows[mine], opcodes[mine], now)
+
+    def _dispatch(self, qpn: int, batch: ReceivedBatch, rows: I64, opcodes: npt.NDArray[np.uint8], now: int) -> None:
+        qp = self.qps.get(qpn)
+        if qpn == ENDPOINT_QPN:
+            self._operations.receive(batch, rows, opcodes, now)
+            return
+        if qp is None:
+            self.counters.unknown_qp += len(rows)
+            return
+        qp.receive(batch, rows, opcodes, now)
+        self._after_event(qp)
+
+    def _after_event(self, qp: QueuePair) -> None:
+        self._scheduler.on_event(qp)
+        self._schedule(qp)
+
+    def _valid_rows(self, batch: ReceivedBatch) -> I64:
+        """Rows that are whole MRC packets with a right ICRC."""
+        rows = np.arange(batch.count)
+        if self._all_well_formed(batch) and batch.icrc_ok(rows).all():
+            return rows
+        return self._sorted_out(batch)
+
+    def _all_well_formed(self, batch: ReceivedBatch) -> bool:
+        """One look at the whole batch, which as a rule holds nothing wrong. What it doubts is sorted out row by row."""
+        length = batch.length
+        if int(length.min()) < MIN_PACKET:
+            return False
+        words = batch.data[: batch.count, : self._fixed.itemsize * len(self._fixed)].view(np.uint64)
+        if not ((words & self._fixed_mask) == self._fixed).all():
+            return False
+        fields = batch.fields(COMMON)
+        plen = fields["ip_plen"]
+        if not ((plen == fields["udp_len"]) & (plen + np.int64(UDP_AT) == length)).all():
+            return False
+        return self._lengths_fit(fields["opcode"], fields["psn_word"], fields["flags"], length)
+
+    @staticmethod
+    def _lengths_fit(
+        opcodes: npt.NDArray[np.uint8],
+        psn_words: npt.NDArray[np.uint32],
+        flags: npt.NDArray[np.uint8],
+        length: I64,
+    ) -> bool:
+        spare = length - _LEAST_LENGTH[(psn_words & TS != 0).view(np.uint8), opcodes] - (flags >> PAD_SHIFT & 3)
+        return bool(((spare == 0) | (HAS_PAYLOAD[opcodes] & (spare > 0))).all())
+
+    def _sorted_out(self, batch: ReceivedBatch) -> I64:
+        """The rows that are in order, checked header by header; each of the others is counted by its fault."""
+        counters, length = self.counters, batch.length
+        rows = np.flatnonzero(length >= MIN_PACKET)
+        counters.too_short += batch.count - len(rows)
+        fields = batch.fields(COMMON)
+
+        def keep(good: Bools, counter: str) -> bool:
+            nonlocal rows
+            if not good.all():
+                setattr(counters, counter, getattr(counters, counter) + int((~good).sum()))
+                rows = rows[good]
+            return len(rows) > 0
+
+        ip_word = fields["ip_word"][rows]
+        if not keep((ip_word >> 28 == 6) & (fields["ip_nh"][rows] == _IPV6_UDP), "not_ipv6_udp"):
+            return rows
+        trimmed = self._trimmed(batch, rows)
+        if trimmed.any():
+            self._receive_trimmed(batch, rows[trimmed])
+        if not keep(~trimmed, "trimmed_received"):
+            return rows
+        plen = fields["ip_plen"][rows]
+        if not keep((plen == fields["udp_len"][rows]) & (plen + np.int64(UDP_AT) == length[rows]), "bad_length"):
+            return rows
+        if not keep(self._ports[fields["udp_dport"][rows]], "bad_udp_port"):
+            return rows
+        if not keep(fields["flags"][rows] & TVER_MASK == 0, "bad_tver"):
+            return rows
+        if not keep(IS_MRC[fields["opcode"][rows]] == 1, "unknown_opcode"):
+            return rows
+        opcodes = fields["opcode"][rows]
+        has_ts = (fields["psn_word"][rows] & TS != 0).view(np.uint8)
+        spare = length[rows] - _LEAST_LENGTH[has_ts, opcodes] - (fields["flags"][rows] >> PAD_SHIFT & 3)
+        if not keep((spare == 0) | (HAS_PAYLOAD[opcodes] & (spare > 0)), "bad_length"):
+            return rows
+        if not keep(batch.icrc_ok(rows), "bad_icrc"):
+            return rows
+        keep(fields["pkey"][rows] == P_KEY, "bad_pkey")
+        return rows
+
+    def _trimmed(self, batch: ReceivedBatch, rows: I64) -> Bools:
+        """Which packets a switch cut short: a TRIMMED codepoint on either header, too short (wire.md section 12)."""
+        fields = batch.fields(COMMON)
+        opcodes = fields["opcode"][rows]
+        codepoints = self.config.wire.trimmed_dscps
+        marked = np.isin(batch.traffic_class[rows] >> 2, codepoints)
+        marked |= np.isin(fields["ip_word"][rows] >> 22 & 0x3F, codepoints)
+        has_ts = (fields["psn_word"][rows] & TS != 0).view(np.uint8)
+        return np.asarray(marked & (batch.length[rows] < _LEAST_LENGTH[has_ts, opcodes]) & (IS_MRC[opcodes] == 1))
+
+    def _receive_trimmed(self, batch: ReceivedBatch, rows: I64) -> None:
+        """Hand trimmed packets to their QPs; the codepoint on the outermost header says where they were trimmed."""
+        fields = batch.fields(COMMON)
+        for_us = self._ports[fields["udp_dport"][rows]] & (fields["pkey"][rows] == P_KEY)
+        rows = rows[for_us & (fields["flags"][rows] & TVER_MASK == 0)]
+        outer, inner = batch.traffic_class[rows] >> 2, fields["ip_word"][rows] >> 22 & 0x3F
+        dscp = np.where(np.isin(outer, self.config.wire.trimmed_dscps), outer, inner)
+        lasthop = dscp == self.config.wire.dscp_trimmed_lasthop
+        dqps = fields["dqp_word"][rows] & PSN_BITS_MASK
+        for qpn in distinct(dqps).tolist():
+            mine = dqps == qpn
+            qp = self.qps.get(qpn)
+            if qp is None:
+                self.counters.unknown_qp += int(mine.sum())
+                continue
+            qp.receive_trimmed(batch, rows[mine], lasthop[mine], self._now)
+            self._after_event(qp)
+
+    # ------------------------------------------------------------------ packets out
+
+    def transmit(self, batch: TransmitBatch, now: int) -> int:
+        """Fill `batch` with what may leave now, QP by QP in turn, and seal it. Returns the number of packets."""
+        self._now = now
+        start = batch.count
+        share = self.config.fair_share
+        scheduler = self._scheduler
+        if self._operations.pending:
+            self._operations.transmit(batch, now)
+        while batch.free and (qp := scheduler.next()) is not None:
+            others_wait = scheduler.others_ready
+            turn = min(share, batch.free) if others_wait else batch.free
+            data_before = qp.counters.data_packets_sent
+            sent = qp.transmit(batch, turn, now, others_wait)
+            scheduler.after_turn(qp, sent, qp.counters.data_packets_sent > data_before)
+            self._schedule(qp)
+        batch.seal(start)
+        return batch.count - start
+
+    # ------------------------------------------------------------------ time
+
+    def next_deadline(self) -> int | None:
+        """When `on_timer` should be called next, ns, or None. It may come early: a call too soon does nothing."""
+        of_qps, of_nodes = self._next_qp_deadline(), self._operations.next_deadline()
+        if of_qps is None or of_nodes is None:
+            return of_nodes if of_qps is None else of_qps
+        return min(of_qps, of_nodes)
+
+    def _next_qp_deadline(self) -> int | None:
+        while self._timers:
+            at, qpn = self._timers[0]
+            qp = self.qps.get(qpn)
+            if qp is not None and qp.timer_at == at:
+                return at
+            heapq.heappop(self._timers)
+        return None
+
+    def on_timer(self, now: int) -> None:
+        """Run the timers that are due."""
+        self._now = now
+        self._operations.on_timer(now)
+        while (at := self._next_qp_deadline()) is not None and at <= now:
+            _, qpn = heapq.heappop(self._timers)
+            qp = self.qps[qpn]
+            qp.timer_at = None
+            qp.on_timer(now)
+            self._after_event(qp)
+
+    def _schedule(self, qp: QueuePair) -> None:
+        deadline = qp.next_deadline()
+        if deadline is not None and (qp.timer_at is None or deadline < qp.timer_at):
+            qp.timer_at = deadline
+            heapq.heappush(self._timers, (deadline, qp.qpn))

@@ -1,0 +1,199 @@
+"""What a requestor does about each kind of NACK (wire.md section 7), and the PSNs that wait because of one."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from enum import IntEnum
+
+from mrc.endpoint.completions import WorkStatus
+from mrc.endpoint.config import QpConfig
+from mrc.endpoint.congestion import CongestionController
+from mrc.endpoint.counters import Counters
+from mrc.endpoint.loss import LossDetector
+from mrc.endpoint.paths import PathSet
+from mrc.endpoint.retries import RetryBudget
+from mrc.endpoint.rtt import RttEstimator
+from mrc.endpoint.sent import PsnState, SentPackets
+from mrc.wire.batch import PSN_BITS_MASK, RTX, Fields
+from mrc.wire.psn import unwrap
+
+_OUTSTANDING = int(PsnState.OUTSTANDING)
+_MAX_DOUBLINGS = 32
+_ANY_WINDOW = 1 << 24
+
+
+class NackReason(IntEnum):
+    TRIMMED = 0x01
+    TRIMMED_LASTHOP = 0x02
+    NO_BITMAP = 0x06
+    NO_PKT_BUFFER = 0x07
+    NO_RESOURCE = 0x0A
+    PSN_OOR_WINDOW = 0x0B
+    UNEXP_EVENT = 0x19
+
+
+class NackResponse(IntEnum):
+    """How the named PSN goes on."""
+
+    RESEND = 0  # at once, within the window
+    WAIT = 1  # after one RTT, doubling with each such NACK for the same PSN
+    WAIT_FOR_WINDOW = 2  # once cack_psn has moved so far that it fits the peer's window
+    FAIL = 3  # never: the QP goes to error
+
+
+RESPONSES: dict[NackReason, NackResponse] = {
+    NackReason.TRIMMED: NackResponse.RESEND,
+    NackReason.TRIMMED_LASTHOP: NackResponse.RESEND,
+    NackReason.NO_BITMAP: NackResponse.WAIT,
+    NackReason.NO_PKT_BUFFER: NackResponse.WAIT,
+    NackReason.NO_RESOURCE: NackResponse.WAIT,
+    NackReason.PSN_OOR_WINDOW: NackResponse.WAIT_FOR_WINDOW,
+    NackReason.UNEXP_EVENT: NackResponse.FAIL,
+}
+TRIM_REASONS = frozenset({NackReason.TRIMMED, NackReason.TRIMMED_LASTHOP})
+# Only a trim inside the fabric says something about the path.
+PATH_REASONS = frozenset({NackReason.TRIMMED})
+
+
+class NackHandler:
+    """Takes NACKs: their PSNs are lost, and sent again at once (`resend(psn)`), later, or never (`fail`)."""
+
+    __slots__ = (
+        "_config",
+        "_controller",
+        "_counters",
+        "_fail",
+        "_loss",
+        "_paths",
+        "_resend",
+        "_retries",
+        "_rtt",
+        "_sent",
+        "_waiting",
+        "_waiting_for_window",
+        "_window",
+    )
+
+    def __init__(
+        self,
+        *,
+        config: QpConfig,
+        sent: SentPackets,
+        rtt: RttEstimator,
+        loss: LossDetector,
+        paths: PathSet,
+        controller: CongestionController,
+        retries: RetryBudget,
+        counters: Counters,
+        resend: Callable[[int], None],
+        fail: Callable[[WorkStatus, str, int], None],
+    ) -> None:
+        self._config = config
+        self._sent = sent
+        self._rtt = rtt
+        self._loss = loss
+        self._paths = paths
+        self._controller = controller
+        self._retries = retries
+        self._counters = counters
+        self._resend = resend
+        self._fail = fail
+        self._waiting: list[tuple[int, int]] = []  # a heap of (when, ns; PSN)
+        self._waiting_for_window: list[int] = []  # a heap of PSNs
+        # The peer's window as its refusals show it: so far above una lay the lowest PSN that did not fit.
+        self._window = _ANY_WINDOW
+
+    def on_nacks(self, fields: Fields, now: int) -> bool:
+        """NACKs in order of arrival. Those that name what was never sent are dropped. False when the QP failed."""
+        rtx = (fields["psn_word"] & RTX) != 0
+        for word, code, entropy, again in zip(
+            fields["nack_word"].tolist(),
+            fields["reason"].tolist(),
+            fields["entropy"].tolist(),
+            rtx.tolist(),
+            strict=True,
+        ):
+            psn = unwrap(word & PSN_BITS_MASK, self._sent.una)
+            if psn >= self._sent.next_psn:
+                self._counters.ack_for_unsent_psn += 1
+            elif code not in RESPONSES:
+                self._counters.unknown_nack_reason += 1
+            elif not self._on_nack(psn, NackReason(code), entropy, again, now):
+                return False
+        return True
+
+    def _on_nack(self, psn: int, reason: NackReason, entropy: int, rtx: bool, now: int) -> bool:
+        self._loss.on_heard(now)
+        if RESPONSES[reason] == NackResponse.FAIL:
+            self._fail(WorkStatus.REMOTE_OPERATION_ERROR, f"the peer cannot go on with PSN {psn & PSN_BITS_MASK}", psn)
+            return False
+        if reason in PATH_REASONS:
+            self._trimmed_on(entropy)
+        if not self._names_latest(psn, entropy, rtx):
+            return True
+        self._counters.losses_by_nack += 1
+        self._lose(psn, reason, now)
+        if self._retries.draw(psn):
+            return True
+        self._fail(WorkStatus.RETRY_EXCEEDED, self._retries.exceeded(psn), psn)
+        return False
+
+    def _trimmed_on(self, entropy: int) -> None:
+        index = self._paths.index(entropy)
+        if index < 0:
+            self._counters.unknown_ev += 1
+        else:
+            self._paths.on_trimmed(index)
+
+    def _names_latest(self, psn: int, entropy: int, rtx: bool) -> bool:
+        """Whether a NACK is about the transmission that is outstanding: not about an acknowledged PSN, and not about
+        an earlier transmission of this one."""
+        sent = self._sent
+        slot = psn & sent.mask
+        if psn < sent.una or sent.state[slot] != _OUTSTANDING:
+            return False
+        if sent.times_sent[slot] == 1:
+            return True
+        latest = int(sent.log_ev[int(sent.transmission[slot]) & sent.log_mask])
+        return rtx and latest == self._paths.index(entropy)
+
+    def _lose(self, psn: int, reason: NackReason, now: int) -> None:
+        sent = self._sent
+        slot = psn & sent.mask
+        _, size = sent.mark_lost(sent.transmission[slot : slot + 1])
+        self._controller.on_removed(size)
+        self._controller.on_nack(now, size, reason in TRIM_REASONS)
+        if RESPONSES[reason] == NackResponse.RESEND:
+            self._resend(psn)
+        elif RESPONSES[reason] == NackResponse.WAIT_FOR_WINDOW and psn > sent.una:
+            self._window = min(self._window, psn - sent.una)
+            heapq.heappush(self._waiting_for_window, psn)
+        else:
+            wait = (self._rtt.srtt or self._loss.path_timer_ns) << min(int(sent.waits[slot]), _MAX_DOUBLINGS)
+            sent.waits[slot] += 1
+            heapq.heappush(self._waiting, (now + min(wait, self._config.local_ack_timeout_ns), psn))
+
+    def on_cack_moved(self) -> None:
+        """Send again what fits the peer's window now."""
+        while self._waiting_for_window and self._waiting_for_window[0] - self._sent.una < self._window:
+            self._resend(heapq.heappop(self._waiting_for_window))
+        if not self._waiting_for_window:
+            self._window = _ANY_WINDOW
+
+    def next_deadline(self) -> int | None:
+        return self._waiting[0][0] if self._waiting else None
+
+    def on_timer(self, now: int) -> None:
+        """Send again what has waited long enough. One acknowledged meanwhile may be among it."""
+        while self._waiting and self._waiting[0][0] <= now:
+            self._resend(heapq.heappop(self._waiting)[1])
+
+    @property
+    def keeps_waiting(self) -> bool:
+        """Whether any PSN waits for its time or the window."""
+        return bool(self._waiting or self._waiting_for_window)
+
+    def clear(self) -> None:
+        self._waiting.clear()
+        self._waiting_for_window.clear()

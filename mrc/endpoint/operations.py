@@ -1,0 +1,409 @@
+"""Endpoint operations, node to node on DQP 2: EV probes and port status updates (wire.md section 8).
+
+An EV probe measures one EV, for a controller or to learn reverse EVs. A port status update tells a peer node which of
+our ports are up; it is repeated until answered. Requests of peer nodes are answered in the control class.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Set
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from mrc.endpoint.config import PeerNodeConfig
+from mrc.endpoint.counters import Counters
+from mrc.endpoint.peer_node import PeerKey, PeerNode
+from mrc.errors import CallerError
+from mrc.wire.batch import (
+    COMMON,
+    ENDPOINT_REQUEST,
+    ENDPOINT_RESPONSE,
+    EXTENSION_AT,
+    TIMESTAMP_FTYPE,
+    TSR_BIT,
+    Fields,
+    ReceivedBatch,
+    TransmitBatch,
+)
+from mrc.wire.opcodes import HEADER_LENGTHS, Op
+from mrc.wire.profile import WireProfile
+
+I64 = npt.NDArray[np.int64]
+
+ENDPOINT_QPN = 2
+TIMESTAMP_UNIT_NS = 128
+NEVER = -1
+_REQUEST_IDS = 1 << 16
+_MAX_OUTSTANDING = 4096
+_MAX_RESPONSES = 1024
+
+
+class Operation(IntEnum):
+    """op of an ERTH and an EETH."""
+
+    PORT_STATUS_UPDATE = 0
+    EV_PROBE = 1
+
+
+@dataclass(frozen=True, slots=True)
+class EvProbeResult:
+    """How an EV probe ended. `rtt_ns` is None when no answer came; `service_time_taken_off` tells whether the time
+    the peer held the probe is still in it."""
+
+    req_id: int
+    ev: int
+    port: int
+    rtt_ns: int | None
+    service_time_taken_off: bool
+
+
+OnResult = Callable[[EvProbeResult], None]
+
+
+@dataclass(slots=True)
+class _Request:
+    """A request of ours that waits to be sent or answered. `number` is its EV's at the node; a port status update
+    draws one each time it is sent."""
+
+    node: PeerNode
+    operation: Operation
+    number: int = NEVER
+    traffic_class: int = 0
+    on_result: OnResult | None = None
+    interval: int = 0
+    superseded: bool = False
+    sent_at: int = NEVER
+    deadline: int = NEVER
+
+
+@dataclass(frozen=True, slots=True)
+class _Response:
+    """An answer that waits to be sent. `tx_timestamp` is the request's, in `unit_ns`; None when it had none."""
+
+    node: PeerNode
+    req_id: int
+    operation: int
+    tx_timestamp: int | None
+    unit_ns: int
+    received_at: int
+
+
+class EndpointOperations:
+    """All endpoint operations of one endpoint.
+
+    `ports_down` are its local ports that are down; `on_peer_port(node, plane, up, now)` is called when a peer says
+    that a port of its went down or came back.
+    """
+
+    __slots__ = (
+        "_config",
+        "_counters",
+        "_deadlines",
+        "_next_id",
+        "_nodes_at",
+        "_on_peer_port",
+        "_ports_down",
+        "_requests",
+        "_responses",
+        "_to_send",
+        "_updates",
+        "_wire",
+    )
+
+    def __init__(
+        self,
+        *,
+        config: PeerNodeConfig,
+        wire: WireProfile,
+        counters: Counters,
+        ports_down: Set[int],
+        on_peer_port: Callable[[PeerNode, int, bool, int], None],
+    ) -> None:
+        self._config = config
+        self._wire = wire
+        self._counters = counters
+        self._ports_down = ports_down
+        self._on_peer_port = on_peer_port
+        # The peer nodes by inner address.
+        self._nodes_at: dict[int, list[PeerNode]] = {}
+        self._next_id = 0
+        self._requests: dict[int, _Request] = {}
+        # The port status update that each node has still to answer, by its request id.
+        self._updates: dict[PeerKey, int] = {}
+        self._to_send: deque[int] = deque()
+        self._responses: deque[_Response] = deque()
+        self._deadlines: list[tuple[int, int]] = []  # a heap of (when, ns; request id)
+
+    # ------------------------------------------------------------------ peer nodes
+
+    def add(self, node: PeerNode) -> None:
+        """Talk to this node from now on."""
+        for address in node.key:
+            self._nodes_at.setdefault(address, []).append(node)
+
+    def on_qp_connected(self, node: PeerNode) -> None:
+        """There are EVs towards this node: it must know of a port that is down already."""
+        if node.key not in self._updates and self._ports_down & set(node.port.tolist()):
+            self.update_port_status(node)
+
+    def forget(self, node: PeerNode) -> None:
+        """A node is gone: what it was asked has failed."""
+        for address in node.key:
+            self._nodes_at[address].remove(node)
+            if not self._nodes_at[address]:
+                del self._nodes_at[address]
+        self._updates.pop(node.key, None)
+        self._responses = deque(response for response in self._responses if response.node is not node)
+        for req_id in [req_id for req_id, request in self._requests.items() if request.node is node]:
+            self._fail(req_id)
+
+    # ------------------------------------------------------------------ requests of ours
+
+    def probe_ev(self, node: PeerNode, number: int, traffic_class: int, on_result: OnResult | None = None) -> int:
+        """Probe one EV of a node. Returns the request id; `on_result` is called once, with the answer or without.
+
+        Raises CallerError for an EV the node does not have, or when too many requests are out.
+        """
+        if not 0 <= number < len(node.paths):
+            raise CallerError(f"the node has EVs 0..{len(node.paths) - 1}, got {number}")
+        if len(self._requests) >= _MAX_OUTSTANDING:
+            raise CallerError(f"{_MAX_OUTSTANDING} endpoint requests are out: wait for answers")
+        return self._add(_Request(node, Operation.EV_PROBE, number, traffic_class, on_result))
+
+    def learn(self, node: PeerNode) -> None:
+        """Probe a random EV of a node, so that control packets to it have one that is known to work."""
+        number = node.ev_to_learn(self._ports_down)
+        if number is not None and len(self._requests) < _MAX_OUTSTANDING:
+            self._add(_Request(node, Operation.EV_PROBE, number, self._wire.dscp_control << 2))
+
+    def measure_base_rtt(self, node: PeerNode) -> None:
+        """Probe some EVs of a node before there is data: the controllers of that destination are told what they say."""
+        for _ in range(self._config.base_rtt_probes):
+            self.learn(node)
+
+    def update_port_status(self, node: PeerNode) -> None:
+        """Tell a node which of our ports are up, until it answers. An update it has not answered is superseded."""
+        old = self._updates.pop(node.key, None)
+        if old is not None and self._requests[old].sent_at == NEVER:
+            del self._requests[old]
+        elif old is not None:
+            self._requests[old].superseded = True
+        request = _Request(
+            node,
+            Operation.PORT_STATUS_UPDATE,
+            traffic_class=self._wire.dscp_control << 2,
+            interval=self._config.port_update_interval_ns,
+        )
+        self._updates[node.key] = self._add(request)
+
+    def _add(self, request: _Request) -> int:
+        while self._next_id in self._requests:
+            self._next_id = (self._next_id + 1) % _REQUEST_IDS
+        req_id = self._next_id
+        self._next_id = (req_id + 1) % _REQUEST_IDS
+        self._requests[req_id] = request
+        self._to_send.append(req_id)
+        return req_id
+
+    # ------------------------------------------------------------------ packets in
+
+    def receive(self, batch: ReceivedBatch, rows: I64, opcodes: npt.NDArray[np.uint8], now: int) -> None:
+        """Packets for DQP 2 that passed the endpoint's checks; `opcodes` are those of `rows`."""
+        common = batch.fields(COMMON)[rows]
+        for row, opcode, port, fields in zip(
+            rows.tolist(), opcodes.tolist(), batch.port[rows].tolist(), common, strict=True
+        ):
+            source = int(fields["src_high"]) << 64 | int(fields["src_low"])
+            nodes = [node for node in self._nodes_at.get(source, ()) if node.sources.get(port) == source]
+            req_id = int(fields["psn_word"]) & (_REQUEST_IDS - 1)
+            if not nodes:
+                self._counters.unknown_peer += 1
+            elif opcode == Op.ENDPOINT_REQUEST:
+                self._on_request(nodes, req_id, batch.fields(ENDPOINT_REQUEST)[row], now)
+            elif opcode == Op.ENDPOINT_RESPONSE:
+                self._on_response(nodes, req_id, batch.fields(ENDPOINT_RESPONSE)[row], now)
+            else:
+                self._counters.misdirected += 1
+
+    def _on_request(self, nodes: list[PeerNode], req_id: int, fields: Fields, now: int) -> None:
+        operation = int(fields["erth_word"]) & 3
+        if operation == Operation.PORT_STATUS_UPDATE:
+            self._counters.port_updates_received += 1
+            for node in nodes:
+                self._take_port_status(node, int(fields["port_status_mask"]), now)
+        elif operation == Operation.EV_PROBE:
+            self._counters.ev_probes_answered += 1
+        else:
+            self._counters.unknown_endpoint_operation += 1
+            return
+        if len(self._responses) >= _MAX_RESPONSES:
+            self._counters.endpoint_responses_dropped += 1
+            return
+        word = int(fields["tseth_word"])
+        timed = word & 0xF == TIMESTAMP_FTYPE
+        self._responses.append(
+            _Response(
+                nodes[0],
+                req_id,
+                operation,
+                int(fields["tx_timestamp"]) if timed else None,
+                self._wire.tsr1_unit_ns if word & TSR_BIT else TIMESTAMP_UNIT_NS,
+                now,
+            )
+        )
+
+    def _take_port_status(self, node: PeerNode, mask: int, now: int) -> None:
+        """The peer's port on plane p is number p + 1."""
+        for plane in sorted(node.port_of_plane):
+            up = bool(mask >> (plane + self._wire.first_port_bit) & 1)
+            if up == (plane in node.planes_down):
+                (node.planes_down.discard if up else node.planes_down.add)(plane)
+                self._on_peer_port(node, plane, up, now)
+
+    def _on_response(self, nodes: list[PeerNode], req_id: int, fields: Fields, now: int) -> None:
+        operation = int(fields["eeth_word"]) >> self._wire.eeth_op_shift & 3
+        request = self._requests.get(req_id)
+        if (
+            request is None
+            or request.sent_at == NEVER
+            or operation != request.operation
+            or not any(node is request.node for node in nodes)
+        ):
+            self._counters.unexpected_endpoint_response += 1
+            if request is None and operation == Operation.PORT_STATUS_UPDATE and nodes[0].key not in self._updates:
+                # An update of old came through after all, late or twice: say once more what holds.
+                self.update_port_status(nodes[0])
+            return
+        del self._requests[req_id]
+        if operation == Operation.EV_PROBE:
+            self._probe_answered(req_id, request, int(fields["tx_timestamp"]), now)
+        elif self._updates.get(request.node.key) == req_id:
+            del self._updates[request.node.key]
+        else:
+            # A superseded update came through, perhaps after its successor: say once more what holds.
+            self.update_port_status(request.node)
+
+    def _probe_answered(self, req_id: int, request: _Request, reflected: int, now: int) -> None:
+        node = request.node
+        rtt, taken_off = now - request.sent_at, False
+        held = (reflected - request.sent_at // TIMESTAMP_UNIT_NS) % (1 << 16) * TIMESTAMP_UNIT_NS
+        # Timestamps wrap after 8.4 ms: what is not shorter than the whole round trip is no service time.
+        if node.service_time and reflected and held < max(rtt, 1):
+            rtt, taken_off = rtt - held, True
+        node.rtt.sample(rtt, rtt, now)
+        node.reverse.confirm(request.number, now)
+        for controller in node.controllers.values():
+            controller.on_rtt(now, rtt)
+        if request.on_result is not None:
+            path = node.paths[request.number]
+            request.on_result(EvProbeResult(req_id, path.ev, path.port, rtt, taken_off))
+
+    # ------------------------------------------------------------------ packets out
+
+    @property
+    def pending(self) -> bool:
+        """Whether `transmit` has something to do now."""
+        return bool(self._responses or self._to_send)
+
+    def transmit(self, batch: TransmitBatch, now: int) -> int:
+        """Append what waits, answers first. Returns how many packets that is."""
+        start = batch.count
+        while self._responses and batch.free:
+            self._send_response(batch, self._responses.popleft(), now)
+        while self._to_send and batch.free:
+            req_id = self._to_send.popleft()
+            request = self._requests.get(req_id)
+            if request is not None and not request.superseded:
+                self._send_request(batch, req_id, request, now)
+        return batch.count - start
+
+    def _send_response(self, batch: TransmitBatch, response: _Response, now: int) -> None:
+        node = response.node
+        number = node.control_ev(self._ports_down)
+        if number is None:
+            self._counters.endpoint_responses_dropped += 1
+            return
+        at = self._append(batch, node, number, self._wire.dscp_control << 2, HEADER_LENGTHS["eeth"])
+        fields = batch.fields(ENDPOINT_RESPONSE, at, at + 1)
+        fields["opcode"] = Op.ENDPOINT_RESPONSE
+        fields["psn_word"] = response.req_id
+        fields["eeth_word"] = response.operation << self._wire.eeth_op_shift
+        if response.tx_timestamp is not None:
+            held = (now - response.received_at) // response.unit_ns if node.service_time else 0
+            fields["tx_timestamp"] = (response.tx_timestamp + held) & 0xFFFF
+
+    def _send_request(self, batch: TransmitBatch, req_id: int, request: _Request, now: int) -> None:
+        node, number = request.node, request.number
+        mask = 0
+        if request.operation == Operation.PORT_STATUS_UPDATE:
+            self._schedule(req_id, request, now + request.interval)
+            request.interval = min(2 * request.interval, self._config.port_update_interval_max_ns)
+            up = [plane for plane, port in node.port_of_plane.items() if port not in self._ports_down]
+            mask = sum(1 << plane + self._wire.first_port_bit for plane in up)
+            drawn = node.control_ev(self._ports_down)
+            if drawn is None:
+                return
+            number = drawn
+            self._counters.port_updates_sent += 1
+        else:
+            self._schedule(req_id, request, now + self._config.ev_probe_timeout_ns)
+            self._counters.ev_probes_sent += 1
+        request.sent_at = now
+        at = self._append(batch, node, number, request.traffic_class, HEADER_LENGTHS["erth"])
+        fields = batch.fields(ENDPOINT_REQUEST, at, at + 1)
+        fields["opcode"] = Op.ENDPOINT_REQUEST
+        fields["psn_word"] = req_id
+        fields["erth_word"] = request.operation
+        fields["port_status_mask"] = mask
+        fields["tx_timestamp"] = now // TIMESTAMP_UNIT_NS & 0xFFFF
+        fields["tseth_word"] = TIMESTAMP_FTYPE
+
+    @staticmethod
+    def _append(batch: TransmitBatch, node: PeerNode, number: int, traffic_class: int, length: int) -> int:
+        """A packet to DQP 2 of `node` with an extension header of zeros. Returns its row."""
+        only = slice(number, number + 1)
+        at, _ = batch.extend(node.templates[only], node.port[only], node.destinations[only], traffic_class, length)
+        batch.headers[at, EXTENSION_AT : EXTENSION_AT + length] = 0
+        batch.fields(COMMON, at, at + 1)["dqp_word"] = ENDPOINT_QPN
+        return at
+
+    # ------------------------------------------------------------------ time
+
+    def _schedule(self, req_id: int, request: _Request, at: int) -> None:
+        request.deadline = at
+        heapq.heappush(self._deadlines, (at, req_id))
+
+    def next_deadline(self) -> int | None:
+        """When `on_timer` wants to be called next, ns, or None."""
+        while self._deadlines:
+            at, req_id = self._deadlines[0]
+            request = self._requests.get(req_id)
+            if request is not None and request.deadline == at:
+                return at
+            heapq.heappop(self._deadlines)
+        return None
+
+    def on_timer(self, now: int) -> None:
+        """Give up the probes and repeat the updates that have waited long enough."""
+        while (at := self.next_deadline()) is not None and at <= now:
+            _, req_id = heapq.heappop(self._deadlines)
+            request = self._requests[req_id]
+            if request.superseded:
+                del self._requests[req_id]
+            elif request.operation == Operation.PORT_STATUS_UPDATE:
+                self._to_send.append(req_id)
+            else:
+                self._counters.ev_probes_failed += 1
+                request.node.reverse.lose(request.number)
+                self._fail(req_id)
+
+    def _fail(self, req_id: int) -> None:
+        request = self._requests.pop(req_id)
+        if request.on_result is not None:
+            path = request.node.paths[request.number]
+            request.on_result(EvProbeResult(req_id, path.ev, path.port, None, False))

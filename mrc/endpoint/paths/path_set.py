@@ -1,0 +1,385 @@
+"""The EVs of one QP: it alone decides which EV a packet gets (behaviour.md, Paths).
+
+The profile's EVs are numbered 0 .. n-1 (an *index*); per-EV state lies in arrays over that index. Active EVs are
+in the rotation; the rest of the usable ones are the reserve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+
+import numpy as np
+import numpy.typing as npt
+
+from mrc.endpoint.config import PathConfig, PeerNodeConfig
+from mrc.endpoint.paths.addressing import Path
+from mrc.endpoint.paths.ev_events import EvEvent, EvEvents
+from mrc.endpoint.paths.reverse import ReverseEvs
+from mrc.endpoint.paths.rotation import Rotation
+from mrc.endpoint.paths.states import EvInput, EvState, next_state
+from mrc.errors import CallerError
+
+I64 = npt.NDArray[np.int64]
+U8 = npt.NDArray[np.uint8]
+
+_SKIP, _BAD, _DENIED = int(EvState.SKIP), int(EvState.ASSUMED_BAD), int(EvState.DENIED)
+_CONTROL_LENGTH = 64
+NEVER = -1
+_DRAWS = 8
+
+
+class PathSet:
+    """EV states, rotation, reserve and planes of one QP. Raises CallerError for an empty or ambiguous profile.
+
+    `reverse` is what is known of the peer node's EVs and `numbers` what these EVs are called there; without it the
+    QP keeps that knowledge for itself. Changes go to `events` under the name `qpn`.
+    """
+
+    __slots__ = (
+        "_condemned_by",
+        "_condemned_through",
+        "_control",
+        "_control_losses",
+        "_control_position",
+        "_control_until",
+        "_full_ports",
+        "_index_of_ev",
+        "_members",
+        "_min_active",
+        "_numbers",
+        "_peer_ports_down",
+        "_ports_down",
+        "_qpn",
+        "_random",
+        "_reverse",
+        "_rotation",
+        "_sorted_evs",
+        "_sorted_indexes",
+        "_usable_evs",
+        "destinations",
+        "events",
+        "first_sent_at",
+        "last_sent_at",
+        "lost",
+        "marked",
+        "newly_bad",
+        "packets",
+        "paths",
+        "port",
+        "state",
+        "state_changes",
+        "templates",
+    )
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        config: PathConfig,
+        random: np.random.Generator,
+        *,
+        reverse: ReverseEvs | None = None,
+        numbers: I64 | None = None,
+        events: EvEvents | None = None,
+        qpn: int = 0,
+        full_ports: Set[int] = frozenset(),
+    ) -> None:
+        """`full_ports` are the local ports without room for a packet just now, kept by the owner."""
+        if not paths:
+            raise CallerError("a QP needs at least one EV")
+        self.paths = tuple(paths)
+        count = len(self.paths)
+        self._index_of_ev = {path.ev: index for index, path in enumerate(self.paths)}
+        if len(self._index_of_ev) != count:
+            raise CallerError("the EVs of a profile must differ")
+        self._random = random
+        self._qpn = qpn
+        self._full_ports = full_ports
+        self.events = events
+        self.port: I64 = np.array([path.port for path in self.paths], np.int64)
+        self.templates: U8 = np.stack([path.template for path in self.paths])
+        self.destinations: U8 = np.stack([path.destination for path in self.paths])
+        self.state: U8 = np.zeros(count, np.uint8)
+        self.packets: I64 = np.zeros(count, np.int64)
+        self.lost: I64 = np.zeros(count, np.int64)
+        self.marked: I64 = np.zeros(count, np.int64)
+        self.state_changes: I64 = np.zeros(count, np.int64)
+        self.first_sent_at: I64 = np.full(count, NEVER, np.int64)
+        self.last_sent_at: I64 = np.full(count, NEVER, np.int64)
+        # EVs that became ASSUMED_BAD and whose probing has not been taken up yet.
+        self.newly_bad: list[int] = []
+        self._members = {port: np.flatnonzero(self.port == port) for port in sorted(set(self.port.tolist()))}
+        self._rotation = Rotation(self._members, config.active_count, random)
+        self._ports_down: set[int] = set()
+        self._peer_ports_down: set[int] = set()
+        # By port the EVs in GOOD or SKIP.
+        self._usable_evs = {port: len(members) for port, members in self._members.items()}
+        self._min_active = -(-count // 4) if config.ev_min_active is None else config.ev_min_active
+        # The PSN whose loss condemned an EV, and when the last packet was sent on it that went down with it.
+        self._condemned_by: dict[int, int] = {}
+        self._condemned_through: I64 = np.full(count, NEVER, np.int64)
+        self._reverse = reverse or ReverseEvs(PeerNodeConfig(), count)
+        self._numbers: I64 = np.arange(count) if numbers is None else numbers
+        self._control: I64 = np.zeros(0, np.int64)
+        self._control_position = 0
+        self._control_until = NEVER
+        self._control_losses = 0
+        # EVs in rising order, for looking up many at once.
+        self._sorted_indexes: I64 = np.argsort([path.ev for path in self.paths]).astype(np.int64)
+        self._sorted_evs = np.array([path.ev for path in self.paths], np.uint32)[self._sorted_indexes]
+
+    # ------------------------------------------------------------------ choosing
+
+    def select(self, count: int, now: int, avoid: I64 | None = None) -> I64:
+        """Indexes of the EVs the next `count` packets get, fewer (or none) when no EV is usable.
+
+        `avoid` names for each packet an EV it should not get, or -1; it gets it only when there is no other.
+        """
+        chosen = self._rotation.take(self.state, count)
+        if avoid is not None or self._full_ports:
+            chosen = self._redrawn(chosen, None if avoid is None else avoid[: len(chosen)])
+        if len(chosen):
+            self.packets += np.bincount(chosen, minlength=len(self.packets))
+            self.last_sent_at[chosen] = now
+            fresh = chosen[self.first_sent_at[chosen] == NEVER]
+            self.first_sent_at[fresh] = now
+        return chosen
+
+    def _redrawn(self, chosen: I64, avoid: I64 | None) -> I64:
+        """The same with other EVs for the packets whose port is full or that got the EV they should not get. The first
+        packet that finds no port with room ends them; one that finds no other EV takes what there is."""
+        full = list(self._full_ports)
+        without_room = np.zeros(len(chosen), np.bool_)
+        for _ in range(_DRAWS + 2 * len(self.paths)):
+            if full:
+                without_room = np.isin(self.port[chosen], full)
+            wrong = without_room if avoid is None else without_room | (chosen == avoid)
+            again = np.flatnonzero(wrong)
+            if not len(again):
+                return chosen
+            chosen[again] = self._rotation.take(self.state, len(again))
+        if full and (without_room := np.isin(self.port[chosen], full)).any():
+            closed = self._rotation.closed | self._full_ports
+            rest = [each for port, active in self._rotation.active.items() if port not in closed for each in active]
+            if not rest:
+                return chosen[: int(without_room.argmax())]
+            chosen[without_room] = self._random.choice(rest, int(without_room.sum()))
+        return chosen
+
+    def usable(self) -> bool:
+        """Whether any EV may carry data now."""
+        if not self._full_ports:
+            return self._rotation.usable
+        closed = self._rotation.closed | self._full_ports
+        return any(active and port not in closed for port, active in self._rotation.active.items())
+
+    def control_paths(self, count: int, now: int) -> I64:
+        """Indexes of EVs for the next `count` control packets: known good ones, successive ones alternate planes."""
+        chosen = self._next_control(count, now)
+        self._control_position += count
+        return chosen
+
+    def control_path_aside(self, now: int) -> int:
+        """Index of an EV for a control packet that does not count for the alternation of planes."""
+        return int(self._next_control(1, now)[0])
+
+    def _next_control(self, count: int, now: int) -> I64:
+        position = self._control_position
+        if (
+            now >= self._control_until
+            or position + count > len(self._control)
+            or self._control_losses != self._reverse.losses
+        ):
+            self._choose_control(count, now)
+            position = self._control_position
+        return self._control[position : position + count]
+
+    def _choose_control(self, count: int, now: int) -> None:
+        columns = []
+        open_ports = [port for port in self._members if port not in self._rotation.closed]
+        if not open_ports:
+            # The peer said that every plane is down: one that is up here may be back there unannounced.
+            open_ports = [port for port in self._members if port not in self._ports_down] or list(self._members)
+        for port in open_ports:
+            members = self._members[port]
+            members = members[self.state[members] != _DENIED]
+            chosen = members[self._reverse.choose(self._numbers[members])]
+            if len(chosen):
+                columns.append(chosen)
+        if not columns:
+            columns = [self._members[port] for port in open_ports]
+        rows = max(_CONTROL_LENGTH, count) // len(columns) + 2
+        table = np.empty((rows, len(columns)), np.int64)
+        for column, members in enumerate(columns):
+            table[:, column] = np.resize(self._random.permutation(members), rows)
+        self._control = table.reshape(-1)
+        # Go on with the plane whose turn it is.
+        self._control_position %= len(columns)
+        self._control_until = now + self._reverse.refresh_ns
+        self._control_losses = self._reverse.losses
+
+    # ------------------------------------------------------------------ feedback
+
+    def index(self, ev: int) -> int:
+        """The index of an EV of this profile, or -1."""
+        return self._index_of_ev.get(ev, NEVER)
+
+    def indexes(self, evs: npt.NDArray[np.uint32]) -> I64:
+        """The indexes of many EVs (any order, repeats allowed), -1 for those that are not of this profile."""
+        places = np.searchsorted(self._sorted_evs, evs)
+        places[places == len(self._sorted_evs)] = 0
+        return np.where(self._sorted_evs[places] == evs, self._sorted_indexes[places], NEVER)
+
+    def on_ev_answered(self, indexes: I64, now: int) -> None:
+        """What was sent on these EVs (repeats allowed, -1 for none) was acknowledged: control packets may take them."""
+        self._reverse.confirm_by_data(self._numbers[indexes[indexes >= 0]], now)
+
+    def on_mark(self, index: int, m: int) -> None:
+        """A SACK said m (1 or 2) for this EV."""
+        self.marked[index] += 1
+        self._feed(index, EvInput.MARKED if m == 1 else EvInput.ALWAYS_SKIP)
+
+    def on_trimmed(self, index: int) -> None:
+        """A NACK TRIMMED named this EV."""
+        self.marked[index] += 1
+        self._feed(index, EvInput.MARKED)
+
+    def on_loss(self, index: int, psn: int, sent_at: int | None = None) -> None:
+        """The transmission of `psn` on this EV at `sent_at` was lost untrimmed.
+
+        What was in flight when the EV or its port went down is part of that event and condemns nothing again.
+        """
+        self.lost[index] += 1
+        self._reverse.lose(int(self._numbers[index]))
+        if sent_at is not None and sent_at <= self._condemned_through[index]:
+            return
+        was_bad = self.state[index] == _BAD
+        self._condemned_through[index] = self.last_sent_at[index]
+        if self._feed(index, EvInput.LOST) == EvState.ASSUMED_BAD and not was_bad:
+            self._condemned_by[index] = psn
+
+    def on_spurious(self, index: int, psn: int) -> None:
+        """The loss of `psn` on this EV was none: undone if that loss condemned it."""
+        self.lost[index] -= 1
+        if self._condemned_by.get(index) == psn:
+            self._condemned_through[index] = NEVER
+            self._feed(index, EvInput.SPURIOUS)
+
+    def on_probed(self, index: int, marked: bool) -> None:
+        """Enough consecutive probes on this EV were answered."""
+        self._feed(index, EvInput.PROBED_MARKED if marked else EvInput.PROBED_CLEAR)
+
+    def on_probe_failed(self, index: int) -> None:
+        """A probe on this EV was not answered."""
+        self._reverse.lose(int(self._numbers[index]))
+
+    # ------------------------------------------------------------------ controller
+
+    def deny(self, ev: int) -> None:
+        """Use this EV for nothing until it is allowed again. Raises CallerError for an EV of another profile."""
+        self._feed(self._of_profile(ev), EvInput.DENY)
+
+    def allow(self, ev: int) -> None:
+        """Undo `deny`; an EV that is not DENIED stays what it is. Raises CallerError for an EV of another profile."""
+        self._feed(self._of_profile(ev), EvInput.ALLOW)
+
+    def _of_profile(self, ev: int) -> int:
+        index = self.index(ev)
+        if index < 0:
+            raise CallerError(f"EV {ev:#010x} is not one of this QP's profile")
+        return index
+
+    # ------------------------------------------------------------------ ports
+
+    def set_port(self, port: int, up: bool) -> None:
+        """A local port's link changed: its EVs leave or rejoin the rotation at once."""
+        self._set(self._ports_down, port, up)
+
+    def set_peer_port(self, plane: int, up: bool) -> None:
+        """The peer said that its port on this plane is down or back: the same for the EVs of that plane."""
+        for port in {path.port for path in self.paths if path.plane == plane}:
+            self._set(self._peer_ports_down, port, up)
+
+    def port_up(self, port: int) -> bool:
+        """Whether a port of this QP's is up, at both ends."""
+        return port in self._members and port not in self._rotation.closed
+
+    def _set(self, down: set[int], port: int, up: bool) -> None:
+        if port not in self._members:
+            return
+        (down.discard if up else down.add)(port)
+        closed = port in self._ports_down or port in self._peer_ports_down
+        if closed == (port in self._rotation.closed):
+            return
+        members = self._members[port]
+        if closed:
+            self._rotation.closed.add(port)
+            self._condemned_through[members] = self.last_sent_at[members]
+        else:
+            self._rotation.closed.discard(port)
+            self.newly_bad += members[self.state[members] == _BAD].tolist()
+        self._changed()
+
+    # ------------------------------------------------------------------ states
+
+    def _feed(self, index: int, happened: EvInput) -> EvState:
+        old = EvState(int(self.state[index]))
+        new = next_state(old, happened)
+        if new == old:
+            return new
+        port = int(self.port[index])
+        if new == EvState.ASSUMED_BAD and not self._can_spare(port):
+            new = EvState.SKIP
+            if new == old:
+                return new
+        self.state[index] = new
+        self.state_changes[index] += 1
+        if new == EvState.ASSUMED_BAD:
+            self.newly_bad.append(index)
+        if new > _SKIP >= old:
+            self._usable_evs[port] -= 1
+            self._leave(index, port)
+        elif old > _SKIP >= new:
+            self._usable_evs[port] += 1
+            self._condemned_by.pop(index, None)
+            self._rejoin(index, port)
+        if self.events is not None and self.events.wanted:
+            self._tell(index, old, new)
+        return new
+
+    def _can_spare(self, port: int) -> bool:
+        """Whether an EV may go bad. Those of a port that is down do not count."""
+        closed = self._rotation.closed
+        if port in closed:
+            return True
+        usable = sum(count for up, count in self._usable_evs.items() if up not in closed)
+        return usable > self._min_active
+
+    def _tell(self, index: int, old: EvState, new: EvState) -> None:
+        """Leave an event. SKIP is no state of its own to whoever listens: such an EV is in use."""
+        was, is_now = max(old, EvState.SKIP), max(new, EvState.SKIP)
+        told = EvState.GOOD if is_now == EvState.SKIP else new
+        if was != is_now and self.events is not None and told in self.events.wanted:
+            self.events.put(EvEvent(self._qpn, self.paths[index].ev, int(self.port[index]), told))
+
+    def _leave(self, index: int, port: int) -> None:
+        """An EV that can no longer be used is replaced by a reserve EV of the same plane, if there is one."""
+        active = self._rotation.active[port]
+        if index in active:
+            active.remove(index)
+            members = self._members[port]
+            reserve = [other for other in members[self.state[members] <= _SKIP].tolist() if other not in active]
+            if reserve:
+                active.append(reserve[int(self._random.integers(len(reserve)))])
+        self._changed()
+
+    def _rejoin(self, index: int, port: int) -> None:
+        """A restored EV rejoins the active set if its plane is short there, else it is reserve."""
+        active = self._rotation.active[port]
+        if index not in active and len(active) < self._rotation.size[port]:
+            active.append(index)
+            self._changed()
+
+    def _changed(self) -> None:
+        """Which EVs may be used has changed."""
+        self._rotation.changed()
+        self._control_until = NEVER

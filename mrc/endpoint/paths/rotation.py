@@ -1,0 +1,103 @@
+"""The active EVs and the pseudo-random order in which they take turns (behaviour.md, Paths)."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from mrc.endpoint.paths.states import EvInput, EvState, next_state
+
+I64 = npt.NDArray[np.int64]
+U8 = npt.NDArray[np.uint8]
+
+_GOOD, _SKIP = int(EvState.GOOD), int(EvState.SKIP)
+_AFTER_SKIP = int(next_state(EvState.SKIP, EvInput.PASSED))
+_LENGTH = 512  # an order is several whole passes long, so that one shuffle serves many packets
+_NONE = -1
+
+
+class Rotation:
+    """`active` holds the indexes that carry data, by port (one per plane). Ports in `closed` have no turn."""
+
+    __slots__ = ("_order", "_position", "_random", "_two_passes", "_usable", "active", "closed", "size")
+
+    def __init__(self, members: dict[int, I64], active_count: int | None, random: np.random.Generator) -> None:
+        """`members` are the indexes of each port; an equal number of each, drawn at random, becomes active."""
+        share = None if active_count is None else max(1, active_count // len(members))
+        self._random = random
+        self.size = {port: len(mine) if share is None else min(share, len(mine)) for port, mine in members.items()}
+        self.active = {port: random.permutation(mine)[: self.size[port]].tolist() for port, mine in members.items()}
+        self.closed: set[int] = set()
+        self._order: I64 = np.zeros(0, np.int64)
+        self._position = 0
+        self._two_passes = 0
+        self._usable = True
+
+    @property
+    def usable(self) -> bool:
+        """Whether any EV has a turn."""
+        return self._usable
+
+    def changed(self) -> None:
+        """`active` or `closed` is another: the next packet begins a new order."""
+        self._position = len(self._order)
+        self._usable = any(active and port not in self.closed for port, active in self.active.items())
+
+    def take(self, state: U8, count: int) -> I64:
+        """The EVs of the next `count` packets, none when no EV is usable. EVs that are passed leave SKIP in `state`."""
+        chosen = np.empty(count, np.int64)
+        filled = 0
+        while filled < count:
+            if self._position >= len(self._order):
+                self._shuffle()
+                if not len(self._order):
+                    break
+            ahead = self._order[self._position : self._position + count - filled]
+            if state[ahead].any():  # not all GOOD, which is 0
+                chosen[filled:] = self._walk(state, count - filled)
+                return chosen
+            chosen[filled : filled + len(ahead)] = ahead
+            filled += len(ahead)
+            self._position += len(ahead)
+        return chosen[:filled]
+
+    def _walk(self, state: U8, count: int) -> list[int]:
+        """The same with EVs in SKIP on the way, packet by packet: each packet resets at most one."""
+        states, order, position = state.tolist(), self._order.tolist(), self._position
+        chosen = []
+        for _ in range(count):
+            reset = _NONE
+            for _ in range(self._two_passes):  # two, since passes begin anywhere: every EV is met once at least
+                if position >= len(order):
+                    self._shuffle()
+                    order, position = self._order.tolist(), 0
+                index = order[position]
+                position += 1
+                if states[index] == _SKIP:
+                    if reset == _NONE:
+                        state[index] = states[index] = _AFTER_SKIP
+                        reset = index
+                elif index != reset:
+                    break
+            else:
+                index = reset  # a whole rotation without another GOOD EV
+            chosen.append(index)
+        self._position = position
+        return chosen
+
+    def _shuffle(self) -> None:
+        """A new order: planes in equal shares, whole passes over the EVs of each."""
+        columns = [active for port, active in self.active.items() if active and port not in self.closed]
+        self._position = 0
+        if not columns:
+            self._order = np.zeros(0, np.int64)
+            return
+        longest = max(len(active) for active in columns)
+        one_pass = longest * len(columns)
+        self._two_passes = 2 * one_pass
+        rows = longest * max(1, _LENGTH // one_pass)
+        table = np.empty((rows, len(columns)), np.int64)
+        for column, active in enumerate(columns):
+            passes = np.tile(np.array(active, np.int64), (-(-rows // len(active)), 1))
+            table[:, column] = self._random.permuted(passes, axis=1, out=passes).reshape(-1)[:rows]
+        self._order = self._random.permuted(table, axis=1, out=table).reshape(-1)

@@ -1,0 +1,152 @@
+"""A peer node as all QPs of an endpoint towards it see it: its addresses, the EVs that reach it, what it told us."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Set
+
+import numpy as np
+import numpy.typing as npt
+
+from mrc.endpoint.config import PeerNodeConfig
+from mrc.endpoint.congestion import CongestionController
+from mrc.endpoint.paths.addressing import Path
+from mrc.endpoint.paths.reverse import ReverseEvs
+from mrc.endpoint.rtt import RttEstimator
+
+I64 = npt.NDArray[np.int64]
+U8 = npt.NDArray[np.uint8]
+
+PeerKey = frozenset[int]
+_NOTHING: I64 = np.zeros(0, np.int64)
+
+
+def peer_key(sources: Mapping[int, int]) -> PeerKey:
+    """What tells peer nodes apart: the set of a peer's inner addresses (128 bit each)."""
+    return frozenset(sources.values())
+
+
+class PeerNode:
+    """One peer node. Its EVs are numbered as they become known (`paths[number]`), for all QPs alike.
+
+    `sources` is its inner address by the local port its packets come in on; `qpns` our QPs towards it; `planes_down`
+    the planes whose port it says is down; `controllers` the congestion controllers of this destination, by whatever
+    tells them apart; `service_time` whether both ends take the time a packet was held off a reflected timestamp.
+    """
+
+    __slots__ = (
+        "_config",
+        "_learn",
+        "_number_of_ev",
+        "_random",
+        "_turn",
+        "controllers",
+        "destinations",
+        "key",
+        "next_learning_at",
+        "paths",
+        "planes_down",
+        "port",
+        "port_of_plane",
+        "qpns",
+        "reverse",
+        "rtt",
+        "service_time",
+        "sources",
+        "templates",
+    )
+
+    def __init__(
+        self,
+        sources: Mapping[int, int],
+        config: PeerNodeConfig,
+        random: np.random.Generator,
+        learn: Callable[[PeerNode], None],
+    ) -> None:
+        """`learn` is called when an EV probe should be sent to find EVs that work."""
+        self.key = peer_key(sources)
+        self.sources = dict(sources)
+        self.qpns: set[int] = set()
+        self.controllers: dict[object, CongestionController] = {}
+        self.planes_down: set[int] = set()
+        self.service_time = False
+        self.reverse = ReverseEvs(config)
+        self.rtt = RttEstimator()
+        self.paths: list[Path] = []
+        self.port_of_plane: dict[int, int] = {}
+        self.port: I64 = np.zeros(0, np.int64)
+        self.templates: U8 = np.zeros((0, 0), np.uint8)
+        self.destinations: U8 = np.zeros((0, 0), np.uint8)
+        # When the next EV probe may be sent to learn reverse EVs, ns; None until the first request.
+        self.next_learning_at: int | None = None
+        self._number_of_ev: dict[int, int] = {}
+        self._config = config
+        self._random = random
+        self._learn = learn
+        self._turn = 0
+
+    def add_paths(self, paths: Sequence[Path]) -> I64:
+        """The numbers of these EVs here; those not known yet get one."""
+        known = len(self.paths)
+        for path in paths:
+            if path.ev not in self._number_of_ev:
+                self._number_of_ev[path.ev] = len(self.paths)
+                self.paths.append(path)
+                self.port_of_plane[path.plane] = path.port
+        if len(self.paths) > known:
+            self.port = np.array([path.port for path in self.paths], np.int64)
+            self.templates = np.stack([path.template for path in self.paths])
+            self.destinations = np.stack([path.destination for path in self.paths])
+            self.reverse.grow(len(self.paths) - known)
+        return np.array([self._number_of_ev[path.ev] for path in paths], np.int64)
+
+    def number(self, ev: int) -> int:
+        """The number of an EV here, or -1."""
+        return self._number_of_ev.get(ev, -1)
+
+    # ------------------------------------------------------------------ reverse EVs
+
+    def on_requests(self, now: int) -> None:
+        """Requests of the peer's arrived. While no acknowledgement of our own data teaches us, an EV probe does.
+
+        One a round trip, and at most one per `reverse_probe_interval_ns`.
+        """
+        if self.next_learning_at is not None and now < self.next_learning_at:
+            return
+        interval = max(self._config.reverse_probe_interval_ns, self.rtt.srtt)
+        if self.next_learning_at is None:
+            # Data of our own may be about to teach us.
+            self.next_learning_at = now + interval
+            return
+        taught_at = self.reverse.taught_at
+        if taught_at >= 0 and now - taught_at < interval:
+            self.next_learning_at = taught_at + interval
+            return
+        self.next_learning_at = now + interval
+        self._learn(self)
+
+    def ev_to_learn(self, ports_down: Set[int]) -> int | None:
+        """A random EV whose port is up at both ends, or None."""
+        members = np.concatenate((_NOTHING, *self._planes(ports_down, self.planes_down)))
+        return int(members[self._random.integers(len(members))]) if len(members) else None
+
+    def control_ev(self, ports_down: Set[int]) -> int | None:
+        """The EV the next control packet to this node takes; successive ones alternate planes.
+
+        None when there is no plane whose port is up at this end.
+        """
+        planes = self._planes(ports_down, self.planes_down) or self._planes(ports_down, frozenset())
+        if not planes:
+            return None
+        chosen = [members[self.reverse.choose(members)] for members in planes]
+        columns = [members for members in chosen if len(members)] or planes
+        self._turn += 1
+        members = columns[self._turn % len(columns)]
+        return int(members[self._random.integers(len(members))])
+
+    def _planes(self, ports_down: Set[int], planes_down: Set[int]) -> list[I64]:
+        """The EVs of each plane but those down at either end."""
+        return [
+            np.flatnonzero(self.port == port)
+            for plane, port in sorted(self.port_of_plane.items())
+            if port not in ports_down and plane not in planes_down
+        ]

@@ -1,0 +1,146 @@
+"""Reliability probes a requestor sends: one to find a lost tail, others to bring bad EVs back (wire.md section 8)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mrc.endpoint.config import QpConfig
+from mrc.endpoint.counters import Counters
+from mrc.endpoint.paths import PathSet
+from mrc.endpoint.paths.probing import PathProbing
+from mrc.endpoint.sent import SentPackets
+from mrc.endpoint.traffic_class import TrafficClasses
+from mrc.wire.batch import PROBE, TIMESTAMP_FTYPE, TransmitBatch
+from mrc.wire.opcodes import HEADER_LENGTHS, Op
+
+_TAIL = -1
+_MAX_REMEMBERED = 1024
+
+
+class Probes:
+    """Probe ids, and what each probe was for."""
+
+    __slots__ = (
+        "_classes",
+        "_config",
+        "_counters",
+        "_next_id",
+        "_path_probing",
+        "_paths",
+        "_peer_qpn",
+        "_purpose",
+        "_qpn",
+        "_queue",
+        "_tail_at",
+        "_tail_interval",
+    )
+
+    def __init__(
+        self,
+        *,
+        qpn: int,
+        peer_qpn: int,
+        config: QpConfig,
+        paths: PathSet,
+        counters: Counters,
+        classes: TrafficClasses,
+    ) -> None:
+        self._qpn = qpn
+        self._peer_qpn = peer_qpn
+        self._config = config
+        self._paths = paths
+        self._counters = counters
+        self._classes = classes
+        self._path_probing = PathProbing(paths, config.paths)
+        self._next_id = 0
+        # probe_id -> (EV index of a path probe or _TAIL, number of the tail probe's transmission)
+        self._purpose: dict[int, tuple[int, int]] = {}
+        self._queue: list[tuple[int, int]] = []  # (EV index or _TAIL, probe_id) to send
+        self._tail_at: int | None = None
+        self._tail_interval = 0
+
+    @property
+    def waiting(self) -> bool:
+        return bool(self._queue)
+
+    @property
+    def tail_armed(self) -> bool:
+        return self._tail_at is not None
+
+    def arm_tail(self, now: int, timer_ns: int) -> None:
+        """Data was sent: a probe follows if nothing else is for `timer_ns`, and then again at twice the distance
+        while it is not answered, up to the local ACK timeout."""
+        self._tail_interval = timer_ns
+        self._tail_at = now + timer_ns
+
+    def take_up_bad_evs(self, now: int, path_timer_ns: int) -> None:
+        if self._paths.newly_bad:
+            self._path_probing.take_up(now, path_timer_ns)
+
+    def next_deadline(self) -> int | None:
+        path = self._path_probing.next_deadline()
+        if path is None or self._tail_at is None:
+            return self._tail_at if path is None else path
+        return min(path, self._tail_at)
+
+    def on_timer(self, now: int, sent: SentPackets, asks: bool) -> None:
+        """Queue the probes that are due. `asks`: with nothing outstanding there is still something to learn."""
+        if self._tail_at is not None and now >= self._tail_at:
+            self._tail_at = None
+            if sent.outstanding or asks:
+                self._tail_interval = min(2 * self._tail_interval, self._config.local_ack_timeout_ns)
+                self._tail_at = now + self._tail_interval
+                number = sent.mark_probe(now, self._config.loss.reorder_guard_packets)
+                self._enqueue(_TAIL, number)
+                self._counters.tail_probes_sent += 1
+        failed = self._path_probing.failed
+        for index in self._path_probing.due(now):
+            self._path_probing.sent(index, self._enqueue(index, 0))
+            self._counters.path_probes_sent += 1
+        self._counters.path_probes_failed += self._path_probing.failed - failed
+
+    def _enqueue(self, target: int, number: int) -> int:
+        probe_id = self._next_id
+        self._next_id = (self._next_id + 1) & 0xFFFF
+        self._purpose[probe_id] = (target, number)
+        if len(self._purpose) > _MAX_REMEMBERED:
+            del self._purpose[next(iter(self._purpose))]
+        self._queue.append((target, probe_id))
+        return probe_id
+
+    def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:
+        """Append up to `limit` of the probes that wait. A probe uses up no PSN and sends 0."""
+        count = min(limit, len(self._queue))
+        for target, probe_id in self._queue[:count]:
+            index = int(self._paths.control_paths(1, now)[0]) if target == _TAIL else target
+            start, stop = batch.extend(
+                self._paths.templates[index : index + 1],
+                self._paths.port[index : index + 1],
+                self._paths.destinations[index : index + 1],
+                self._classes.probe,
+                HEADER_LENGTHS["peth"],
+            )
+            batch.headers[start, 60:76] = 0
+            fields = batch.fields(PROBE, start, stop)
+            fields["opcode"] = Op.PROBE
+            fields["dqp_word"] = self._peer_qpn
+            fields["psn_word"] = 0
+            fields["probe_id"] = probe_id
+            fields["spdcid"] = self._qpn & 0xFFFF
+            fields["dpdcid"] = self._peer_qpn & 0xFFFF
+            fields["tx_timestamp"] = now // 128 & 0xFFFF
+            fields["tseth_word"] = np.uint16(TIMESTAMP_FTYPE)
+        del self._queue[:count]
+        return count
+
+    def on_answer(self, probe_id: int, m: int, now: int) -> int | None:
+        """An answer came. Returns the transmission number a tail probe stood for, else None."""
+        purpose = self._purpose.pop(probe_id, None)
+        if purpose is None:
+            self._counters.unknown_probe_answer += 1
+            return None
+        target, number = purpose
+        if target == _TAIL:
+            return number
+        self._path_probing.on_answer(target, probe_id, m, now)
+        return None

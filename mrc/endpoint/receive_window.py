@@ -1,0 +1,54 @@
+"""How far past cack_psn the peer may send, and what the SACKs tell it about that (behaviour.md, Dynamic MPR)."""
+
+from __future__ import annotations
+
+from mrc.endpoint.config import MPR_UNIT
+from mrc.errors import CallerError
+
+MAX_MPR = 255
+
+
+class ReceiveWindow:
+    """The window of `units` x 128 PSNs from epsn on. Where MPR is dynamic it may change at any time.
+
+    Every right edge ever told is honoured. After a cut the edge told last stands still until epsn has come near
+    enough; since the field counts whole units, it is rounded up by up to 127 PSNs meanwhile, which are honoured too.
+    """
+
+    __slots__ = ("_honoured", "_told", "dynamic", "units")
+
+    def __init__(self, units: int, first_psn: int, *, dynamic: bool) -> None:
+        self.units = units
+        self.dynamic = dynamic
+        # First PSNs beyond the edge: the highest told on purpose, and the highest the rounding ever amounted to.
+        self._told = self._honoured = first_psn + units * MPR_UNIT
+
+    @property
+    def largest_span(self) -> int:
+        """The most PSNs there can be from epsn to the edge with this many units."""
+        return (self.units + 1) * MPR_UNIT
+
+    def resize(self, units: int) -> None:
+        """Raises CallerError beyond 1..255 units, or when the peer does not follow a dynamic MPR."""
+        if not self.dynamic:
+            raise CallerError("the MPR is fixed: DYNAMIC_MPR is not agreed with this peer")
+        if not 1 <= units <= MAX_MPR:
+            raise CallerError(f"an MPR is 1..{MAX_MPR} units of {MPR_UNIT} PSNs, got {units}")
+        self.units = units
+
+    def end(self, epsn: int) -> int:
+        """The first PSN that is out of the window."""
+        return max(epsn + self.units * MPR_UNIT, self._honoured if self.dynamic else 0)
+
+    def tell(self, epsn: int) -> int:
+        """The mpr field of a SACK sent now: 0 when MPR is not dynamic, else at least 1."""
+        if not self.dynamic:
+            return 0
+        intended = epsn + self.units * MPR_UNIT
+        if intended >= self._told:
+            self._told = intended
+            units = self.units
+        else:
+            units = -(-(self._told - epsn) // MPR_UNIT)
+        self._honoured = max(self._honoured, epsn + units * MPR_UNIT)
+        return units

@@ -1,0 +1,97 @@
+"""Posted receives, and the writes with immediate that consume them in RQMSN order (behaviour.md, Responder)."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable
+
+from mrc.endpoint.completions import Completion, WorkKind, WorkStatus
+from mrc.endpoint.request_checks import NAK_INVALID_REQUEST, RefusedRequest
+
+# (PSN, unbounded; RQMSN, 16 bit; immediate; bytes of the message)
+Immediate = tuple[int, int, int, int]
+
+
+class Receives:
+    """One QP's posted receives. An early immediate waits here until every earlier request has arrived."""
+
+    __slots__ = ("_complete", "_fresh", "_posted", "_qpn", "_stash", "delivered", "max_in_flight")
+
+    def __init__(self, qpn: int, complete: Callable[[Completion], None]) -> None:
+        self._qpn = qpn
+        self._complete = complete
+        self._posted: deque[int] = deque()
+        self._stash: list[Immediate] = []  # a heap by PSN
+        self._fresh: list[Immediate] = []  # those of it that came last
+        # Immediates delivered so far: the RQMSN of the next one.
+        self.delivered = 0
+        # The most the peer may have in flight; known once the QP is ready to receive.
+        self.max_in_flight = 0
+
+    @property
+    def posted(self) -> int:
+        """Receives that wait for an immediate."""
+        return len(self._posted)
+
+    @property
+    def stashed(self) -> int:
+        """Immediates that wait for earlier requests."""
+        return len(self._stash)
+
+    def stashed_psns(self) -> list[int]:
+        """The PSNs of those, rising."""
+        return sorted(psn for psn, _, _, _ in self._stash)
+
+    def post(self, wr_id: int) -> None:
+        self._posted.append(wr_id)
+
+    def take(self, immediates: list[Immediate]) -> None:
+        """These have arrived, in any order."""
+        for immediate in immediates:
+            heapq.heappush(self._stash, immediate)
+        self._fresh = immediates
+
+    def deliver(self, epsn: int) -> None:
+        """Complete a receive for each immediate below `epsn`, then see that no more are in flight than agreed.
+
+        Raises RefusedRequest when one comes out of order, finds no receive, or is one too many.
+        """
+        stash = self._stash
+        while stash and stash[0][0] < epsn:
+            psn, rqmsn, immediate, length = heapq.heappop(stash)
+            if rqmsn != self.delivered & 0xFFFF:
+                raise RefusedRequest(
+                    psn, NAK_INVALID_REQUEST, f"has RQMSN {rqmsn} where {self.delivered & 0xFFFF} is next"
+                )
+            if not self.max_in_flight:
+                raise RefusedRequest(psn, NAK_INVALID_REQUEST, "is a write with immediate, and none are agreed")
+            if not self._posted:
+                raise RefusedRequest(psn, NAK_INVALID_REQUEST, "is a write with immediate, and no receive is posted")
+            self.delivered += 1
+            self._complete(
+                Completion(
+                    self._posted.popleft(),
+                    self._qpn,
+                    WorkStatus.SUCCESS,
+                    length,
+                    WorkKind.RECV_RDMA_WITH_IMM,
+                    immediate,
+                )
+            )
+        fresh, self._fresh = self._fresh, []
+        for psn, rqmsn, _, _ in fresh:
+            if psn >= epsn and (rqmsn - self.delivered & 0xFFFF) >= self.max_in_flight:
+                raise RefusedRequest(
+                    psn,
+                    NAK_INVALID_REQUEST,
+                    f"has RQMSN {rqmsn}: more writes with immediate are in flight than the {self.max_in_flight} agreed",
+                )
+
+    def flush(self) -> None:
+        """The QP is over: complete every posted receive with an error, and forget what waits."""
+        self._stash.clear()
+        while self._posted:
+            self._complete(
+                Completion(self._posted.popleft(), self._qpn, WorkStatus.FLUSHED, 0, WorkKind.RECV_RDMA_WITH_IMM)
+            )

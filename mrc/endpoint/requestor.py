@@ -1,0 +1,460 @@
+"""The requestor: turns posted work into packets and acknowledgements into completions (behaviour.md, Requestor)."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from mrc.endpoint.acknowledgements import NO_PSNS, Acknowledgements, RttSamples, SacksRead
+from mrc.endpoint.completions import Completion, WorkStatus
+from mrc.endpoint.config import MPR_UNIT, NO_CAPABILITIES, Capability, QpConfig
+from mrc.endpoint.congestion import CongestionController
+from mrc.endpoint.counters import Counters
+from mrc.endpoint.loss import LossDetector
+from mrc.endpoint.nacked import NackHandler
+from mrc.endpoint.paths import PathSet
+from mrc.endpoint.probes import Probes
+from mrc.endpoint.requests import RequestMaker, full_packet_bytes
+from mrc.endpoint.retries import RetryBudget
+from mrc.endpoint.rtt import RttEstimator
+from mrc.endpoint.sent import PsnState, SentPackets
+from mrc.endpoint.traffic_class import TrafficClasses
+from mrc.endpoint.work import Message, WriteRequest
+from mrc.errors import CallerError
+from mrc.wire.batch import ACKREQ, REQUEST, RTX, Fields, TransmitBatch
+from mrc.wire.psn import unwrap
+
+I64 = npt.NDArray[np.int64]
+
+_ACKED, _LOST, _OUTSTANDING = int(PsnState.ACKED), int(PsnState.LOST), int(PsnState.OUTSTANDING)
+_PENALTY_SHIFT, _PENALTY_MASK, _RESTORE = 24, 0x7F, 1 << 31
+
+
+class Requestor:
+    """One QP's sending half. The owner supplies `complete` and `fail`, called as work ends or the QP does.
+
+    `agreed` is what both ends can do.
+    """
+
+    __slots__ = (
+        "_acknowledgements",
+        "_complete",
+        "_config",
+        "_controller",
+        "_counters",
+        "_dynamic_mpr",
+        "_fail",
+        "_immediates_out",
+        "_messages",
+        "_most",
+        "_nacks",
+        "_next_msn",
+        "_next_rqmsn",
+        "_paths",
+        "_probes",
+        "_qpn",
+        "_requests",
+        "_resend",
+        "_retries",
+        "_right_edge",
+        "_unfinished",
+        "_unsent",
+        "loss",
+        "packet_bytes",
+        "rtt",
+        "sent",
+    )
+
+    def __init__(
+        self,
+        *,
+        qpn: int,
+        peer_qpn: int,
+        first_psn: int,
+        config: QpConfig,
+        paths: PathSet,
+        controller: CongestionController,
+        counters: Counters,
+        classes: TrafficClasses,
+        complete: Callable[[Completion], None],
+        fail: Callable[[WorkStatus, str, int], None],
+        agreed: Capability = NO_CAPABILITIES,
+    ) -> None:
+        self._qpn = qpn
+        self._config = config
+        self._paths = paths
+        self._controller = controller
+        self._counters = counters
+        self._complete = complete
+        self._fail = fail
+        self.packet_bytes = full_packet_bytes(config)
+        self._dynamic_mpr = Capability.DYNAMIC_MPR in agreed
+        self._most = max(config.mpr, config.max_mpr) * MPR_UNIT if self._dynamic_mpr else config.send_window
+        self.sent = SentPackets(self._most, first_psn, config.loss.reorder_guard_packets)
+        # The first PSN beyond what the peer ever granted.
+        self._right_edge = first_psn + config.send_window
+        self.rtt = RttEstimator()
+        self.loss = LossDetector(self.sent, self.rtt, config.loss, config.local_ack_timeout_ns)
+        self._acknowledgements = Acknowledgements(
+            sent=self.sent,
+            rtt=self.rtt,
+            loss=self.loss,
+            paths=paths,
+            controller=controller,
+            counters=counters,
+            service_time=Capability.SVC_TIME in agreed and config.timestamps,
+        )
+        self._retries = RetryBudget(config, self.sent)
+        self._probes = Probes(
+            qpn=qpn, peer_qpn=peer_qpn, config=config, paths=paths, counters=counters, classes=classes
+        )
+        self._next_msn = 0
+        self._next_rqmsn = 0
+        self._immediates_out = 0  # writes with immediate begun and not acknowledged
+        self._unsent: deque[Message] = deque()
+        self._unfinished: deque[Message] = deque()
+        self._messages: dict[int, Message] = {}
+        self._requests = RequestMaker(
+            peer_qpn=peer_qpn,
+            config=config,
+            sent=self.sent,
+            messages=self._messages,
+            paths=paths,
+            counters=counters,
+            classes=classes,
+        )
+        self._resend: list[int] = []  # a heap of PSNs, oldest first; one acknowledged meanwhile is passed over
+        self._nacks = NackHandler(
+            config=config,
+            sent=self.sent,
+            rtt=self.rtt,
+            loss=self.loss,
+            paths=paths,
+            controller=controller,
+            retries=self._retries,
+            counters=counters,
+            resend=self._send_again,
+            fail=fail,
+        )
+
+    # ------------------------------------------------------------------ work in
+
+    def post(self, request: WriteRequest) -> None:
+        """Queue a write. It completes in post order. Raises CallerError for an immediate the peer never grants."""
+        rqmsn = 0
+        if request.immediate is not None:
+            if not self._config.max_wimm:
+                raise CallerError("a write with immediate needs max_wimm of at least 1")
+            rqmsn = self._next_rqmsn
+            self._next_rqmsn += 1
+        message = Message(request, self._next_msn, self._config.path_mtu, rqmsn)
+        self._next_msn += 1
+        self._messages[message.msn] = message
+        self._unsent.append(message)
+        self._unfinished.append(message)
+
+    def flush(self, status: WorkStatus, failed_psn: int | None = None) -> None:
+        """Complete everything with errors: the message of `failed_psn`, or else the oldest, with `status`."""
+        failed = next((m for m in self._unfinished if failed_psn is not None and m.sent(failed_psn)), None) or (
+            self._unfinished[0] if self._unfinished else None
+        )
+        for message in self._unfinished:
+            outcome = status if message is failed else WorkStatus.FLUSHED
+            self._complete(Completion(message.request.wr_id, self._qpn, outcome, 0))
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Forget all work and give the window back."""
+        self._controller.on_removed(self.sent.settle(self.sent.outstanding_until(self.sent.next_transmission)))
+        self._unfinished.clear()
+        self._unsent.clear()
+        self._messages.clear()
+        self._resend.clear()
+        self._nacks.clear()
+        self._retries.watch(None, 0)
+
+    # ------------------------------------------------------------------ packets out
+
+    def ready(self) -> bool:
+        """Whether `transmit` would send something now."""
+        return self._probes.waiting or self._may_send()
+
+    def has_probes(self) -> bool:
+        return self._probes.waiting
+
+    def has_work(self) -> bool:
+        """Whether there is something to send, now or once a window opens."""
+        return self._probes.waiting or bool(self._unsent) or self._has_lost() or self._nacks.keeps_waiting
+
+    def _may_send(self) -> bool:
+        if not self._controller.may_send or not self._paths.usable():
+            return False
+        if self.sent.make_log_room(1) <= 0:
+            return False
+        return self._has_lost() or self._new_room() > 0
+
+    def _has_lost(self) -> bool:
+        while self._resend and not self._is_lost(self._resend[0]):
+            heapq.heappop(self._resend)
+        return bool(self._resend)
+
+    def _new_room(self) -> int:
+        """Packets of the next message that the window and the peer's grant of immediates let out."""
+        if not self._unsent:
+            return 0
+        message = self._unsent[0]
+        begins = message.request.immediate is not None and not message.sent_packets
+        if begins and self._immediates_out >= self._config.max_wimm:
+            return 0
+        return min(message.unsent_packets, self._last_sendable() + 1 - self.sent.next_psn)
+
+    def _last_sendable(self) -> int:
+        """The last PSN the peer granted, as far as our own records reach."""
+        return min(self._right_edge, self.sent.una + self._most) - 1
+
+    def _stalled(self) -> bool:
+        """Whether there is new data, nothing is outstanding that would bring news, and it cannot leave: the SACK that
+        opened the window was lost, or no path is usable."""
+        if not self._unsent or self.sent.outstanding:
+            return False
+        return self.sent.next_psn > self._last_sendable() or not self._paths.usable()
+
+    def transmit(self, batch: TransmitBatch, limit: int, now: int, others_wait: bool = False) -> int:
+        """Append up to `limit` packets: probes, then retransmissions oldest first, then new data. Returns how many.
+
+        `others_wait`: other QPs have their turn next, and may leave no window to go on with.
+        """
+        start = batch.count
+        limit = min(limit, batch.free)
+        self._probes.transmit(batch, limit, now)
+        data_from = batch.count
+        while (room := min(limit - (batch.count - start), self._congestion_room())) > 0:
+            room = min(room, self.sent.make_log_room(room))
+            if room <= 0 or not self._paths.usable():
+                break
+            if self._resend and (psns := self._take_lost(room)) is not None:
+                # Drawn at send time, and never the EV the last transmission was lost on.
+                evs = self._paths.select(len(psns), now, self.sent.lost_ev[psns & self.sent.mask])
+                for psn in psns[len(evs) :].tolist():
+                    self._send_again(psn)
+                wanted, psns, flags = len(psns), psns[: len(evs)], RTX
+                self._counters.retransmitted_packets += len(psns)
+            elif (wanted := min(room, self._new_room())) > 0:
+                evs = self._paths.select(wanted, now)
+                psns, flags = self._begin(len(evs)), 0
+            else:
+                break
+            if len(psns):
+                self._controller.on_sent(self._requests.transmit(batch, psns, evs, flags, now))
+            if len(psns) < wanted:
+                break
+        if batch.count > data_from:
+            if others_wait or not self._may_send():
+                batch.fields(REQUEST, batch.count - 1, batch.count)["psn_word"] |= ACKREQ
+            self.loss.arm(now)
+            self._probes.arm_tail(now, self._tail_timer())
+            self._watch_oldest(now)
+        elif self._stalled() and not self._probes.tail_armed:
+            self._probes.arm_tail(now, self._tail_timer())
+            self._watch_oldest(now)
+        return batch.count - start
+
+    def _watch_oldest(self, now: int) -> None:
+        """The local ACK timeout runs for the oldest PSN that waits for an acknowledgement, or to leave at all."""
+        sent = self.sent
+        if sent.una < sent.next_psn:
+            self._retries.watch(sent.una, now)
+        elif self._stalled():
+            self._retries.watch_unsent(sent.next_psn, now)
+        else:
+            self._retries.watch(None, now)
+
+    def _begin(self, count: int) -> I64:
+        """PSNs for the next `count` packets of the oldest message that is not wholly sent."""
+        message = self._unsent[0]
+        if count and message.request.immediate is not None and not message.sent_packets:
+            self._immediates_out += 1
+        psns = self.sent.add_new(message, count)
+        if not message.unsent_packets:
+            self._unsent.popleft()
+        return psns
+
+    def _congestion_room(self) -> int:
+        """Packets that may leave: one more while inflight < cwnd."""
+        return -(-(self._controller.cwnd - self._controller.inflight) // self.packet_bytes)
+
+    def _take_lost(self, most: int) -> I64 | None:
+        psns: list[int] = []
+        while self._resend and len(psns) < most:
+            psn = heapq.heappop(self._resend)
+            if self._is_lost(psn):
+                psns.append(psn)
+        return np.array(psns, np.int64) if psns else None
+
+    def _is_lost(self, psn: int) -> bool:
+        """Whether a PSN that was lost is still waiting to be sent again."""
+        return psn >= self.sent.una and bool(self.sent.state[psn & self.sent.mask] == _LOST)
+
+    # ------------------------------------------------------------------ acknowledgements in
+
+    def on_sacks(self, fields: Fields, now: int) -> None:
+        """Reliability SACKs, in order of arrival. Those that acknowledge what was never sent are dropped."""
+        self._counters.sacks_received += len(fields)
+        sacks = self._acknowledgements.read(fields)
+        if sacks is None:
+            return
+        self.loss.on_heard(now)
+        # Feedback on paths comes first: it is about the network as these packets found it.
+        if sacks.marks.any():
+            self._path_feedback(sacks)
+        self._paths.on_ev_answered(self._paths.indexes(sacks.fields["entropy"]), now)
+        acked_bytes = self._acknowledgements.apply(sacks, now)
+        rtt = self._acknowledgements.sample_rtt(sacks, now)
+        if sacks.probes.any():
+            for row in np.flatnonzero(sacks.probes).tolist():
+                probe_id = int(sacks.fields["ack_psn_offset"][row]) & 0xFFFF
+                self._probe_answered(probe_id, int(sacks.marks[row]), now)
+        if self._dynamic_mpr:
+            self._follow_mpr(sacks)
+        self._steer(sacks, acked_bytes, rtt, now)
+        self._after_acknowledgement(now)
+
+    def _follow_mpr(self, sacks: SacksRead) -> None:
+        """The right edge never retreats; an mpr of 0 means it is not in use."""
+        told = sacks.fields["mpr"].astype(np.int64)
+        granted = np.where(told > 0, told, self._config.mpr)
+        self._right_edge = max(self._right_edge, int((sacks.cacks + 1 + granted * MPR_UNIT).max()))
+
+    def _steer(self, sacks: SacksRead, acked_bytes: int, rtt: RttSamples, now: int) -> None:
+        """Tell the congestion controller: the bytes of SACKs merged here are shared out between m=1 and the rest."""
+        marked = int((sacks.marks == 1).sum())
+        word = int(sacks.fields["rcvd_word"][-1])
+        penalty, restore = word >> _PENALTY_SHIFT & _PENALTY_MASK, bool(word & _RESTORE)
+        marked_bytes = acked_bytes * marked // len(sacks.marks)
+        if marked < len(sacks.marks):
+            self._controller.on_ack(now, acked_bytes - marked_bytes, False, rtt.unmarked, penalty, restore)
+        if marked:
+            self._controller.on_ack(now, marked_bytes, True, rtt.marked, penalty, restore)
+
+    def on_ack(self, cack_psn: int, now: int) -> None:
+        """A transport ACK with this cack_psn (24 bit)."""
+        self._counters.acks_received += 1
+        cack = unwrap(cack_psn, self.sent.una - 1)
+        if cack >= self.sent.next_psn:
+            self._counters.ack_for_unsent_psn += 1
+            return
+        self.loss.on_heard(now)
+        if cack >= self.sent.una:
+            self._controller.on_ack(now, self._acknowledgements.acknowledge(cack, NO_PSNS, now), False, None)
+            self._after_acknowledgement(now)
+
+    def on_nak(self, psn: int, status: WorkStatus, detail: str) -> None:
+        """The peer refused the request with this PSN (24 bit): the QP is over."""
+        self._counters.naks_received += 1
+        offending = unwrap(psn, self.sent.una)
+        if not self.sent.una <= offending < self.sent.next_psn:
+            self._counters.ack_for_unsent_psn += 1
+            return
+        self._fail(status, detail, offending)
+
+    def _path_feedback(self, sacks: SacksRead) -> None:
+        for row in np.flatnonzero((sacks.marks == 1) | (sacks.marks == 2)).tolist():
+            index = self._paths.index(int(sacks.fields["entropy"][row]))
+            if index < 0:
+                self._counters.unknown_ev += 1
+            else:
+                self._paths.on_mark(index, int(sacks.marks[row]))
+
+    def _probe_answered(self, probe_id: int, m: int, now: int) -> None:
+        arrived = self._probes.on_answer(probe_id, m, now)
+        if arrived is not None:
+            self.loss.latest_acked = max(self.loss.latest_acked, arrived)
+
+    def _after_acknowledgement(self, now: int) -> None:
+        lost = self.loss.holes()
+        if len(lost):
+            self._counters.losses_by_hole += len(lost)
+            self._lose(lost, now)
+        self.take_up_bad_evs(now)
+        una = self.sent.una
+        self._nacks.on_cack_moved()
+        if not self._dynamic_mpr:
+            self._right_edge = una + self._config.send_window
+        unfinished = self._unfinished
+        while unfinished and 0 <= unfinished[0].last_psn < una:
+            message = unfinished.popleft()
+            del self._messages[message.msn]
+            if message.request.immediate is not None:
+                self._immediates_out -= 1
+            self._complete(Completion(message.request.wr_id, self._qpn, WorkStatus.SUCCESS, message.request.length))
+        self._watch_oldest(now)
+
+    def _send_again(self, psn: int) -> None:
+        heapq.heappush(self._resend, psn)
+
+    def take_up_bad_evs(self, now: int) -> None:
+        """Begin to probe the EVs that turned bad since this was last asked."""
+        self._probes.take_up_bad_evs(now, self.loss.path_timer_ns)
+
+    # ------------------------------------------------------------------ NACKs in
+
+    def on_nacks(self, fields: Fields, now: int) -> None:
+        """Reliability NACKs, in order of arrival."""
+        self._counters.nacks_received += len(fields)
+        if self._nacks.on_nacks(fields, now):
+            self._after_acknowledgement(now)
+
+    def _lose(self, transmissions: I64, now: int) -> None:
+        sent = self.sent
+        psns, size = sent.mark_lost(transmissions)
+        self._controller.on_removed(size)
+        self._controller.on_loss(now, size)
+        entries = transmissions & sent.log_mask
+        sent.blamed[psns & sent.mask] = transmissions
+        evs, sent_at = sent.log_ev[entries].tolist(), sent.log_sent_at[entries].tolist()
+        for psn, ev, at in zip(psns.tolist(), evs, sent_at, strict=True):
+            self._send_again(psn)
+            self._paths.on_loss(ev, psn, at)
+        self.take_up_bad_evs(now)
+
+    # ------------------------------------------------------------------ time
+
+    def _tail_timer(self) -> int:
+        return self.rtt.path_timer or self.loss.path_timer_ns
+
+    def next_deadline(self) -> int | None:
+        """When `on_timer` wants to be called next, ns, or None."""
+        deadlines = (
+            self.loss.next_deadline(),
+            self._probes.next_deadline(),
+            self._retries.next_deadline(),
+            self._nacks.next_deadline(),
+        )
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    def on_timer(self, now: int) -> None:
+        """Run every timer that is due."""
+        lost = self.loss.timed_out(now)
+        if len(lost):
+            self._counters.losses_by_path_timer += len(lost)
+            self._lose(lost, now)
+            self.sent.skip_settled()
+        self._nacks.on_timer(now)
+        self._probes.on_timer(now, self.sent, asks=self._stalled())
+        if self._retries.expired(now):
+            self._local_ack_timeout(now)
+
+    def _local_ack_timeout(self, now: int) -> None:
+        self._counters.local_ack_timeouts += 1
+        psn = self.sent.una
+        if not self._retries.draw(psn):
+            self._fail(WorkStatus.RETRY_EXCEEDED, self._retries.exceeded(psn), psn)
+            return
+        self._retries.wait_again(now)
+        slot = psn & self.sent.mask
+        if self.sent.state[slot] == _OUTSTANDING:
+            self._lose(np.array([self.sent.transmission[slot]], np.int64), now)

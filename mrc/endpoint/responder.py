@@ -1,0 +1,398 @@
+"""The responder: tracks PSNs, places payload, answers (behaviour.md, Responder)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mrc.endpoint.answers import Causes, extend_control
+from mrc.endpoint.completions import WorkStatus
+from mrc.endpoint.config import NO_CAPABILITIES, Capability, QpConfig
+from mrc.endpoint.counters import Counters
+from mrc.endpoint.memory import MemoryTable
+from mrc.endpoint.nacked import NackReason
+from mrc.endpoint.nacks import REFUSAL, NackMaker
+from mrc.endpoint.paths import PathSet
+from mrc.endpoint.receive_window import ReceiveWindow
+from mrc.endpoint.received import ReceivedPsns
+from mrc.endpoint.received_requests import ENDS, IMMEDIATE, ReceivedRequests
+from mrc.endpoint.receives import Receives
+from mrc.endpoint.request_checks import ACK_SYNDROME, NAK_STATUS, RefusedRequest, placements
+from mrc.endpoint.resource_limits import ResourceLimits
+from mrc.endpoint.sacks import TRIGGER, SackMaker
+from mrc.endpoint.traffic_class import CE, ECN_MASK, TrafficClasses
+from mrc.wire.arrays import first_occurrences
+from mrc.wire.batch import (
+    ACK,
+    ACKREQ,
+    EXTENSION_AT,
+    PROBE,
+    PSN_BITS_MASK,
+    REQUEST_TS,
+    RTX,
+    TIMESTAMP_FTYPE,
+    TS,
+    Fields,
+    ReceivedBatch,
+    TransmitBatch,
+)
+from mrc.wire.entropy import fields_to_ev_array
+from mrc.wire.opcodes import HEADER_LENGTHS, Op
+from mrc.wire.profile import WireProfile
+from mrc.wire.psn import PSN_HALF, psn_diff_array
+
+I64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+_TSR_SHIFT = 15
+_TSR0_UNIT_NS = 128
+_TSETH_END = EXTENSION_AT + HEADER_LENGTHS["meth"] + HEADER_LENGTHS["tseth"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sorted:
+    """A batch of requests by what its PSNs say. `new` are to be taken, `answered` are due a SACK on a trigger, `old`
+    and `above` are the duplicates among those; `in_order` says all are new and follow on epsn without a gap."""
+
+    psns: I64
+    new: I64
+    answered: Bools
+    old: Bools
+    above: Bools
+    in_order: bool
+
+
+class Responder:
+    """One QP's receiving half. `fail(status, detail)` is called when a request ends the QP."""
+
+    __slots__ = (
+        "_ack_due",
+        "_agreed",
+        "_classes",
+        "_config",
+        "_counters",
+        "_fail",
+        "_limits",
+        "_memory",
+        "_nak_due",
+        "_paths",
+        "_peer_qpn",
+        "_receives",
+        "_refused",
+        "_timestamp_units",
+        "_wire",
+        "nacks",
+        "received",
+        "sacks",
+        "window",
+    )
+
+    def __init__(
+        self,
+        *,
+        qpn: int,
+        peer_qpn: int,
+        first_psn: int,
+        config: QpConfig,
+        wire: WireProfile,
+        memory: MemoryTable,
+        paths: PathSet,
+        counters: Counters,
+        classes: TrafficClasses,
+        receives: Receives,
+        fail: Callable[[WorkStatus, str], None],
+        agreed: Capability = NO_CAPABILITIES,
+    ) -> None:
+        self._peer_qpn = peer_qpn
+        self._config = config
+        self._wire = wire
+        self._memory = memory
+        self._paths = paths
+        self._counters = counters
+        self._classes = classes
+        self._receives = receives
+        receives.max_in_flight = config.max_wimm_dest
+        self._fail = fail
+        self._agreed = agreed
+        self._limits = ResourceLimits(config.responder)
+        # By tsr; 0 where the time a packet is held does not go into its reflected timestamp.
+        units = (_TSR0_UNIT_NS, wire.tsr1_unit_ns) if Capability.SVC_TIME in agreed else (0, 0)
+        self._timestamp_units = np.array(units, np.int32)
+        self.window = ReceiveWindow(config.mpr_dest, first_psn, dynamic=Capability.DYNAMIC_MPR in agreed)
+        self.received = ReceivedPsns(self.window.largest_span, first_psn)
+        self.sacks = SackMaker(
+            qpn=qpn,
+            peer_qpn=peer_qpn,
+            threshold_bytes=config.sack_threshold_bytes,
+            received=self.received,
+            window=self.window,
+            paths=paths,
+            counters=counters,
+            classes=classes,
+        )
+        self.nacks = NackMaker(qpn=qpn, peer_qpn=peer_qpn, wire=wire, paths=paths, counters=counters, classes=classes)
+        self._ack_due = False
+        self._nak_due = False
+        # The (PSN, syndrome) that ended the QP, if a request did.
+        self._refused: tuple[int, int] | None = None
+
+    def set_mpr(self, units: int) -> None:
+        """Grant the peer `units` x 128 PSNs from now on. Raises CallerError as ReceiveWindow.resize."""
+        self.window.resize(units)
+        self.received.make_room(self.window.largest_span)
+
+    # ------------------------------------------------------------------ requests in
+
+    def on_requests(self, batch: ReceivedBatch, rows: I64, now: int) -> None:
+        """Write requests of this QP, whose length, ICRC and source have been checked."""
+        requests = ReceivedRequests(batch, rows)
+        counters, received = self._counters, self.received
+        counters.requests_received += len(rows)
+        # The steps of the page, in order: check PSN; opcode, length, R_Key and range; execute; acknowledge.
+        found = self._sort(requests, now)
+        new, highest_before = found.new, received.highest
+        moved = False
+        try:
+            if len(new):
+                writes = placements(requests, new, found.psns, self._config.path_mtu, self._memory, counters)
+                # The bitmap moves before the payload is committed.
+                ends = ENDS[requests.opcodes[new]]
+                if found.in_order:
+                    received.add_run(len(new), int(np.count_nonzero(ends)))
+                    moved = True
+                else:
+                    moved = received.add(found.psns[new], ends)
+                for write in writes:
+                    counters.bytes_placed += write.execute(batch.data)
+                self._deliver(requests, found, moved)
+        except RefusedRequest as refusal:
+            self._refuse(refusal)
+            return
+        self.sacks.received_bytes += int(requests.sizes[new].sum())
+        if moved or found.old.any():
+            self._ack_due = True
+        self._trigger_sacks(requests, found, highest_before, now)
+
+    def _sort(self, requests: ReceivedRequests, now: int) -> _Sorted:
+        """Check PSN: the table of behaviour.md. What is refused for its PSN or for want of room is answered here."""
+        received = self.received
+        epsn = received.epsn
+        end = self.window.end(epsn)
+        distance = psn_diff_array(requests.words & PSN_BITS_MASK, epsn & PSN_BITS_MASK)
+        psns = epsn + distance
+        count = len(psns)
+        none = np.zeros(count, np.bool_)
+        if (
+            not received.held
+            and distance[0] == 0
+            and count <= end - epsn
+            and (count == 1 or bool((distance[1:] - distance[:-1] == 1).all()))
+        ):
+            return _Sorted(psns, np.arange(count), ~none, none, none, in_order=True)
+        in_window = (distance >= 0) & (psns < end)
+        old = (distance < 0) & (distance > -PSN_HALF)
+        fresh = in_window.copy()
+        fresh[in_window] = ~received.arrived(psns[in_window])
+        new = np.flatnonzero(fresh)
+        refused = none
+        if len(new) and not self._limits.none:
+            refused, new = self._without_room(requests, psns, new, now)
+        new = new[first_occurrences(psns[new])]
+        above = in_window & ~refused
+        above[new] = False
+        counters = self._counters
+        counters.duplicates_old += int(np.count_nonzero(old))
+        counters.duplicates_above_epsn += int(np.count_nonzero(above))
+        counters.psn_out_of_range += int(np.count_nonzero(distance <= -PSN_HALF))
+        beyond = np.flatnonzero(psns >= end)
+        if len(beyond):
+            counters.psn_out_of_window += len(beyond)
+            if self._config.responder.nack_out_of_window:
+                self._nack(requests.fields[beyond], psns[beyond], NackReason.PSN_OOR_WINDOW, now)
+        return _Sorted(psns, new, in_window & ~refused | old, old, above, in_order=False)
+
+    def _without_room(self, requests: ReceivedRequests, psns: I64, candidates: I64, now: int) -> tuple[Bools, I64]:
+        """(who is refused for want of room, whom of `candidates` there is room for); those refused are NACKed."""
+        receives = self._receives
+        refusals = self._limits.refusals(
+            psns, candidates, IMMEDIATE[requests.opcodes], self.received, receives.stashed_psns()
+        )
+        refused = np.zeros(len(psns), np.bool_)
+        for position, reason in refusals.items():
+            refused[position] = True
+            self._nack(requests.fields[position : position + 1], psns[position : position + 1], reason, now)
+        self._counters.no_room += len(refusals)
+        return refused, candidates[~refused[candidates]]
+
+    def _deliver(self, requests: ReceivedRequests, found: _Sorted, moved: bool) -> None:
+        """Writes with immediate: the new ones wait for all before them; those whose turn it is are delivered."""
+        receives, new = self._receives, found.new
+        chosen = new[IMMEDIATE[requests.opcodes[new]]]
+        if len(chosen):
+            receives.take(
+                list(
+                    zip(
+                        found.psns[chosen].tolist(),
+                        requests.fields["rqmsn"][chosen].tolist(),
+                        requests.extension("immediate", chosen).tolist(),
+                        requests.extension("dmalen", chosen).tolist(),
+                        strict=True,
+                    )
+                )
+            )
+        elif not moved or not receives.stashed:
+            return
+        try:
+            receives.deliver(self.received.epsn)
+        except RefusedRequest:
+            self._counters.invalid_request += 1
+            raise
+
+    def _refuse(self, refusal: RefusedRequest) -> None:
+        self._refused = (refusal.psn & PSN_BITS_MASK, refusal.syndrome)
+        self._nak_due = True
+        self._ack_due = False
+        self.sacks.pending.clear()
+        self.nacks.pending.clear()
+        self._fail(NAK_STATUS[refusal.syndrome], str(refusal))
+
+    def _trigger_sacks(self, requests: ReceivedRequests, found: _Sorted, highest_before: int, now: int) -> None:
+        chosen = np.flatnonzero(found.answered)
+        if not len(chosen):
+            return
+        words = requests.words[chosen]
+        marked = self._marked(requests.batch, requests.rows, requests.fields)[chosen]
+        self._counters.ecn_marked_received += int(np.count_nonzero(marked))
+        forced = ((words & (ACKREQ | RTX)) != 0) | marked
+        if not found.in_order:
+            forced |= (found.old | found.above)[chosen]
+        positions = self.sacks.triggered_by(requests.sizes[chosen], forced)
+        if not positions:
+            return
+        which = chosen[positions]
+        highest = np.maximum.accumulate(np.where(found.answered, found.psns, 0))
+        triggers = np.zeros(len(which), TRIGGER)
+        self._fill(triggers, requests.fields[which], now)
+        triggers["psn"] = found.psns[which]
+        triggers["highest"] = np.maximum(highest[which], highest_before)
+        triggers["marked"] = marked[positions]
+        triggers["probe_id"] = -1
+        self.sacks.pending.add(triggers)
+
+    # ------------------------------------------------------------------ other packets in
+
+    def on_trimmed(self, batch: ReceivedBatch, rows: I64, lasthop: Bools, now: int) -> None:
+        """Requests that a switch cut short, on the last hop or before it. Nothing but BTH and METH is trusted."""
+        if Capability.TRIM_NACK not in self._agreed:
+            return
+        fields = batch.fields(REQUEST_TS)[rows]
+        epsn = self.received.epsn
+        distance = psn_diff_array(fields["psn_word"].astype(np.int64) & PSN_BITS_MASK, epsn & PSN_BITS_MASK)
+        in_range = distance > -PSN_HALF
+        self._counters.psn_out_of_range += int(np.count_nonzero(~in_range))
+        reasons = np.where(lasthop, NackReason.TRIMMED_LASTHOP, NackReason.TRIMMED)
+        whole = batch.length[rows] >= _TSETH_END
+        self._nack(fields[in_range], (epsn + distance)[in_range], reasons[in_range], now, whole[in_range])
+
+    def on_requests_in_error(self, batch: ReceivedBatch, rows: I64, now: int) -> None:
+        """Requests that come although the QP is over: what ended it may have been lost, so it is said once a batch."""
+        if self._refused is not None:
+            self._nak_due = True
+            return
+        requests = ReceivedRequests(batch, rows)
+        epsn = self.received.epsn
+        distance = psn_diff_array(requests.words & PSN_BITS_MASK, epsn & PSN_BITS_MASK)
+        # One that is surely not acknowledged, if there is one.
+        position = int(np.flatnonzero(distance >= 0)[0]) if bool((distance >= 0).any()) else len(rows) - 1
+        self.nacks.pending.clear()
+        self._nack(
+            requests.fields[position : position + 1],
+            epsn + distance[position : position + 1],
+            NackReason.UNEXP_EVENT,
+            now,
+        )
+
+    def on_probes(self, batch: ReceivedBatch, rows: I64, now: int) -> None:
+        """Reliability probes: each is answered by a SACK with pr=1 and its probe_id."""
+        fields = batch.fields(PROBE)[rows]
+        self._counters.probes_answered += len(rows)
+        triggers = np.zeros(len(rows), TRIGGER)
+        self._fill(triggers, fields, now)
+        triggers["psn"] = self.received.cack_psn
+        triggers["highest"] = self.received.highest
+        triggers["marked"] = self._marked(batch, rows, fields)
+        triggers["probe_id"] = fields["probe_id"]
+        self.sacks.on_probes(triggers)
+
+    def _nack(
+        self, fields: Fields, psns: I64, reason: npt.NDArray[np.int64] | int, now: int, whole: Bools | None = None
+    ) -> None:
+        """Queue a NACK for each of these requests; `whole` tells where the TSETH, if any, was not cut off."""
+        refusals = np.zeros(len(psns), REFUSAL)
+        self._fill(refusals, fields, now, whole)
+        refusals["psn"] = psns
+        refusals["reason"] = reason
+        self.nacks.pending.add(refusals)
+
+    def _fill(self, causes: Causes, fields: Fields, now: int, whole: Bools | None = None) -> None:
+        """What an answer reflects of the packet that causes it, a request or a probe."""
+        words = fields["psn_word"].astype(np.int64)
+        if "probe_id" in (fields.dtype.names or ()):
+            stamped = np.asarray(fields["tseth_word"] & 0xF == TIMESTAMP_FTYPE)
+        else:
+            stamped = (words & TS) != 0
+        if whole is not None:
+            stamped &= whole
+        causes["arrived_at"] = now
+        causes["entropy"] = self._entropy(fields)
+        causes["rtx"] = (words & RTX) != 0
+        causes["tx_timestamp"] = np.where(stamped, fields["tx_timestamp"], 0)
+        causes["unit_ns"] = np.where(stamped, self._timestamp_units[fields["tseth_word"] >> _TSR_SHIFT], 0)
+
+    def _marked(self, batch: ReceivedBatch, rows: I64, fields: Fields) -> Bools:
+        """CE counts if it is on either header (wire.md section 12)."""
+        inner = fields["ip_word"] >> 20 & ECN_MASK
+        outer = batch.traffic_class[rows] & ECN_MASK
+        return np.asarray((inner == CE) | (outer == CE))
+
+    def _entropy(self, fields: Fields) -> npt.NDArray[np.uint32]:
+        labels = (fields["ip_word"] & 0xFFFF).astype(np.uint32)
+        return fields_to_ev_array(fields["udp_sport"].astype(np.uint32), labels, self._wire)
+
+    # ------------------------------------------------------------------ answers out
+
+    @property
+    def pending(self) -> bool:
+        """Whether `transmit` would send something."""
+        return self._ack_due or self._nak_due or self.sacks.pending.count > 0 or self.nacks.pending.count > 0
+
+    def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:
+        """Append up to `limit` answers: a NAK, NACKs, SACKs, and one transport ACK a batch. Returns how many."""
+        start = batch.count
+        limit = min(limit, batch.free)
+        if self._nak_due and self._refused is not None and limit:
+            self._nak_due = False
+            self._transmit_aeth(batch, *self._refused, now)
+            self._counters.naks_sent += 1
+        # NACKs go before SACKs: a requestor that sees the hole first blames the path.
+        self.nacks.transmit(batch, limit - (batch.count - start), now)
+        self.sacks.transmit(batch, limit - (batch.count - start), now)
+        if self._ack_due and batch.count - start < limit:
+            self._ack_due = False
+            self._transmit_aeth(batch, self.received.cack_psn & PSN_BITS_MASK, ACK_SYNDROME, now)
+            self._counters.acks_sent += 1
+        return batch.count - start
+
+    def _transmit_aeth(self, batch: TransmitBatch, psn: int, syndrome: int, now: int) -> None:
+        index = self._paths.control_path_aside(now)
+        start, stop = extend_control(
+            batch, self._paths, np.array([index]), self._classes.control, HEADER_LENGTHS["aeth"]
+        )
+        fields = batch.fields(ACK, start, stop)
+        fields["opcode"] = Op.ACKNOWLEDGE
+        fields["dqp_word"] = self._peer_qpn
+        fields["psn_word"] = psn
+        fields["aeth_word"] = syndrome << 24 | self.received.completed & 0xFFFFFF

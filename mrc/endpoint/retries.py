@@ -1,0 +1,70 @@
+"""The local ACK timeout and the retry budget: what gives up at last (behaviour.md, Retry budget)."""
+
+from __future__ import annotations
+
+from mrc.endpoint.config import EXPONENTIAL_RETRIES_FOREVER, QpConfig
+from mrc.endpoint.sent import SentPackets
+from mrc.wire.batch import PSN_BITS_MASK
+
+
+class RetryBudget:
+    """The coarse timer of the oldest unacknowledged PSN, and the retries each PSN has drawn.
+
+    Linear retries at the local ACK timeout, then exponential ones that double it each. The budget belongs to a PSN:
+    local ACK timeouts and NACKs that name it draw on it, holes and path timers do not.
+    """
+
+    __slots__ = ("_config", "_deadline", "_psn", "_sent")
+
+    def __init__(self, config: QpConfig, sent: SentPackets) -> None:
+        self._config = config
+        self._sent = sent
+        self._psn = -1
+        self._deadline: int | None = None
+
+    def watch(self, oldest_psn: int | None, now: int) -> None:
+        """Follow `oldest_psn`, or nothing when all is acknowledged."""
+        if oldest_psn is None:
+            self._psn, self._deadline = -1, None
+        elif oldest_psn != self._psn:
+            self._psn = oldest_psn
+            self._deadline = now + self._interval()
+
+    def watch_unsent(self, psn: int, now: int) -> None:
+        """Follow a PSN that waits for the window; it has drawn nothing yet."""
+        if psn != self._psn:
+            self._sent.retries[psn & self._sent.mask] = 0
+        self.watch(psn, now)
+
+    def next_deadline(self) -> int | None:
+        return self._deadline
+
+    def expired(self, now: int) -> bool:
+        return self._deadline is not None and now >= self._deadline
+
+    def spent(self, psn: int) -> int:
+        """Retries this PSN has drawn."""
+        return int(self._sent.retries[psn & self._sent.mask])
+
+    def draw(self, psn: int) -> bool:
+        """Spend one retry of this PSN. False when its budget is gone."""
+        slot = psn & self._sent.mask
+        self._sent.retries[slot] += 1
+        if self._config.exponential_retries == EXPONENTIAL_RETRIES_FOREVER:
+            return True
+        return bool(self._sent.retries[slot] <= self._config.linear_retries + self._config.exponential_retries)
+
+    def exceeded(self, psn: int) -> str:
+        """What to say when the budget of this PSN is gone."""
+        return (
+            f"retry counter exceeded: no acknowledgement of PSN {psn & PSN_BITS_MASK} "
+            f"after {self.spent(psn) - 1} retries"
+        )
+
+    def wait_again(self, now: int) -> None:
+        """The timer ran out and a retry was drawn: the next interval begins."""
+        self._deadline = now + self._interval()
+
+    def _interval(self) -> int:
+        doublings = max(0, self.spent(self._psn) - self._config.linear_retries)
+        return self._config.local_ack_timeout_ns << min(doublings, EXPONENTIAL_RETRIES_FOREVER)

@@ -1,0 +1,43 @@
+"""Round-trip time, estimated as RFC 6298 does, in integer nanoseconds.
+
+One step a round trip: the samples of one round trip resemble each other, and a step for every SACK would make the
+variation vanish.
+"""
+
+from __future__ import annotations
+
+
+class RttEstimator:
+    """Smoothed RTT and its variation. `srtt` is 0 until the first sample."""
+
+    __slots__ = ("_next_step_at", "latest", "minimum", "rttvar", "srtt")
+
+    def __init__(self) -> None:
+        self.srtt = 0
+        self.rttvar = 0
+        self.latest = 0
+        self.minimum = 0
+        self._next_step_at = 0
+
+    def sample(self, lowest_ns: int, latest_ns: int, now: int) -> None:
+        """Take the valid samples of one batch of SACKs, told by their lowest and latest.
+
+        Samples of 0 or less (two events at one instant) count as 1 ns.
+        """
+        lowest_ns, latest_ns = max(lowest_ns, 1), max(latest_ns, 1)
+        self.latest = latest_ns
+        if not self.srtt:
+            self.srtt, self.rttvar, self.minimum = latest_ns, latest_ns // 2, lowest_ns
+            self._next_step_at = now + latest_ns
+            return
+        self.minimum = min(self.minimum, lowest_ns)
+        if now < self._next_step_at:
+            return
+        self.rttvar += (abs(self.srtt - latest_ns) - self.rttvar) // 4
+        self.srtt += (latest_ns - self.srtt) // 8
+        self._next_step_at = now + self.srtt
+
+    @property
+    def path_timer(self) -> int:
+        """srtt + 4 rttvar, before any bounds."""
+        return self.srtt + 4 * self.rttvar

@@ -1,0 +1,219 @@
+"""What the requestor remembers of what it sent.
+
+Two rings of plain arrays. By PSN: the state of each sequence number. By transmission: each time a PSN went out, in
+the order of sending (a PSN sent again has a new transmission, and only its latest may be outstanding). PSNs
+and transmission numbers are unbounded here; `& mask` finds the slot.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from mrc.endpoint.work import Message
+
+I64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+class PsnState(IntEnum):
+    """A PSN's place in its life. FREE is also what an acknowledged one left behind the window is."""
+
+    FREE = 0
+    OUTSTANDING = 1
+    LOST = 2  # waits to be sent again
+    ACKED = 3
+
+
+_OUTSTANDING, _LOST, _ACKED = int(PsnState.OUTSTANDING), int(PsnState.LOST), int(PsnState.ACKED)
+
+
+def _ring_size(at_least: int) -> int:
+    return 1 << max(4, (at_least - 1).bit_length())
+
+
+class SentPackets:
+    """PSN and transmission rings of one QP. `window` is the most PSNs ever in use at once.
+
+    `una` is the oldest PSN not covered by cack_psn (cack_psn + 1), `next_psn` the next new one; `head` the oldest
+    transmission not settled by loss detection, `next_transmission` the next to be made.
+    """
+
+    __slots__ = (
+        "address",
+        "blamed",
+        "dmalen",
+        "head",
+        "last_probe",
+        "length",
+        "log_ev",
+        "log_mask",
+        "log_outstanding",
+        "log_psn",
+        "log_sent_at",
+        "log_size",
+        "lost_ev",
+        "mask",
+        "message",
+        "next_psn",
+        "next_transmission",
+        "offset",
+        "opcode",
+        "outstanding",
+        "psn",
+        "retries",
+        "rkey",
+        "rqmsn",
+        "state",
+        "times_sent",
+        "transmission",
+        "una",
+        "va",
+        "waits",
+    )
+
+    def __init__(self, window: int, first_psn: int, guard_packets: int = 3) -> None:
+        size = _ring_size(window)
+        self.mask = size - 1
+        self.psn: I64 = np.full(size, -1, np.int64)
+        self.state = np.zeros(size, np.uint8)
+        self.times_sent = np.zeros(size, np.int64)
+        self.transmission: I64 = np.zeros(size, np.int64)
+        # What it takes to send a PSN (again): its message, where its payload lies, its header fields.
+        self.message: I64 = np.zeros(size, np.int64)
+        self.rqmsn: I64 = np.zeros(size, np.int64)
+        self.offset: I64 = np.zeros(size, np.int64)
+        self.address = np.zeros(size, np.uint64)
+        self.length: I64 = np.zeros(size, np.int64)
+        self.opcode = np.zeros(size, np.uint8)
+        self.va: I64 = np.zeros(size, np.int64)
+        self.rkey: I64 = np.zeros(size, np.int64)
+        self.dmalen: I64 = np.zeros(size, np.int64)
+        # The retries it drew, how often it was told to wait, the EV of the transmission last taken for lost,
+        # and the transmission last found lost by a hole or timer (-1: none, or it proved spurious).
+        self.retries: I64 = np.zeros(size, np.int64)
+        self.waits: I64 = np.zeros(size, np.int64)
+        self.lost_ev: I64 = np.zeros(size, np.int64)
+        self.blamed: I64 = np.full(size, -1, np.int64)
+        # A probe takes the places of a reorder guard.
+        log = _ring_size(4 * (size + guard_packets + 1))
+        self.log_mask = log - 1
+        self.log_psn: I64 = np.full(log, -1, np.int64)
+        self.log_sent_at: I64 = np.zeros(log, np.int64)
+        self.log_size: I64 = np.zeros(log, np.int64)
+        self.log_ev: I64 = np.zeros(log, np.int64)
+        self.log_outstanding: Bools = np.zeros(log, np.bool_)
+        self.una = self.next_psn = first_psn
+        self.head = self.next_transmission = 0
+        self.outstanding = 0
+        self.last_probe = -1
+
+    @property
+    def log_room(self) -> int:
+        """Transmissions that fit before the oldest unsettled one would be overwritten."""
+        return self.log_mask + 1 - (self.next_transmission - self.head)
+
+    def make_log_room(self, wanted: int) -> int:
+        """The same, after forgetting what is settled if fewer than `wanted` fit."""
+        if self.log_room < wanted:
+            self.skip_settled()
+        return self.log_room
+
+    def add_new(self, message: Message, count: int) -> I64:
+        """Give the next `count` packets of a message their PSNs. They still have to be `transmit`ted."""
+        psns = np.arange(self.next_psn, self.next_psn + count, dtype=np.int64)
+        slots = psns & self.mask
+        offsets, lengths, opcodes = message.cut(np.arange(message.sent_packets, message.sent_packets + count))
+        request = message.request
+        self.psn[slots] = psns
+        self.times_sent[slots] = 0
+        self.retries[slots] = 0
+        self.waits[slots] = 0
+        self.blamed[slots] = -1
+        self.message[slots] = message.msn
+        self.rqmsn[slots] = message.rqmsn
+        self.offset[slots] = offsets + request.offset
+        self.address[slots] = (offsets + (request.offset + request.source.address)).astype(np.uint64)
+        self.length[slots] = lengths
+        self.opcode[slots] = opcodes
+        self.va[slots] = offsets + request.remote_va
+        self.rkey[slots] = request.rkey
+        self.dmalen[slots] = request.length
+        message.took(count, self.next_psn)
+        self.next_psn += count
+        return psns
+
+    def transmit(self, psns: I64, sizes: I64, evs: I64, now: int) -> None:
+        """Record that these PSNs leave now, in this order: nominal sizes in bytes, EV indexes."""
+        count = len(psns)
+        numbers = np.arange(self.next_transmission, self.next_transmission + count, dtype=np.int64)
+        self.next_transmission += count
+        slots = psns & self.mask
+        self.state[slots] = _OUTSTANDING
+        self.times_sent[slots] += 1
+        self.transmission[slots] = numbers
+        entries = numbers & self.log_mask
+        self.log_psn[entries] = psns
+        self.log_sent_at[entries] = now
+        self.log_size[entries] = sizes
+        self.log_ev[entries] = evs
+        self.log_outstanding[entries] = True
+        self.outstanding += count
+
+    def mark_probe(self, now: int, guard: int) -> int:
+        """A probe counts as a transmission `guard` places later. Returns its number.
+
+        One that follows another with nothing sent in between shares its number, and one that finds no room in the
+        log takes that of the last transmission: probes go on through a long silence, the log does not.
+        """
+        if self.last_probe >= 0 and self.last_probe == self.next_transmission - 1:
+            self.log_sent_at[np.arange(self.last_probe - guard, self.last_probe + 1) & self.log_mask] = now
+            return self.last_probe
+        if self.log_room <= self.log_mask // 2:
+            self.skip_settled()
+        if self.log_room <= self.log_mask // 2:
+            return self.next_transmission - 1
+        entries = np.arange(self.next_transmission, self.next_transmission + guard + 1) & self.log_mask
+        self.log_outstanding[entries] = False
+        self.log_psn[entries] = -1
+        self.log_sent_at[entries] = now
+        self.next_transmission += guard + 1
+        self.last_probe = self.next_transmission - 1
+        return self.last_probe
+
+    def known(self, psns: I64) -> Bools:
+        """Which of these PSNs still have their slot."""
+        return np.asarray(self.psn[psns & self.mask] == psns)
+
+    def settle(self, transmissions: I64) -> int:
+        """These transmissions are no longer in the network. Returns the bytes of those that still were."""
+        entries = transmissions & self.log_mask
+        entries = entries[self.log_outstanding[entries]]
+        self.log_outstanding[entries] = False
+        self.outstanding -= len(entries)
+        return int(self.log_size[entries].sum())
+
+    def mark_lost(self, transmissions: I64) -> tuple[I64, int]:
+        """These outstanding transmissions are lost. Returns (their PSNs, their bytes)."""
+        size = self.settle(transmissions)
+        entries = transmissions & self.log_mask
+        psns = self.log_psn[entries]
+        slots = psns & self.mask
+        self.state[slots] = _LOST
+        self.lost_ev[slots] = self.log_ev[entries]
+        return psns, size
+
+    def outstanding_until(self, number: int) -> I64:
+        """Numbers of the outstanding transmissions from `head` up to, not including, `number`."""
+        return self.only_outstanding(np.arange(self.head, number, dtype=np.int64))
+
+    def only_outstanding(self, numbers: I64) -> I64:
+        """Those of these transmissions that are still in the network."""
+        return np.asarray(numbers[self.log_outstanding[numbers & self.log_mask]])
+
+    def skip_settled(self) -> None:
+        """Move `head` to the oldest outstanding transmission: timers settle without the help of a hole."""
+        waiting = self.outstanding_until(self.next_transmission)
+        self.head = int(waiting[0]) if len(waiting) else self.next_transmission

@@ -1,0 +1,33 @@
+"""The traffic class each kind of packet is sent with (wire.md section 12)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mrc.wire.profile import WireProfile
+
+ECT0 = 0b10
+CE = 0b11
+ECN_MASK = 0b11
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficClasses:
+    """DSCP and ECN as one byte each. Data is sent ECT(0), control is not ECN-capable."""
+
+    data: int
+    retransmission: int
+    probe: int
+    control: int
+
+    @classmethod
+    def of(cls, profile: WireProfile, *, peer_answers_trims: bool) -> TrafficClasses:
+        """Codepoints of a profile. A peer that cannot answer trims is sent data that is not trimmed."""
+        first = profile.dscp_trimmable if peer_answers_trims else profile.dscp_no_trim
+        again = profile.dscp_trimmable_retx if peer_answers_trims else profile.dscp_no_trim
+        return cls(
+            data=first << 2 | ECT0,
+            retransmission=again << 2 | ECT0,
+            probe=profile.dscp_trimmable << 2 | ECT0,
+            control=profile.dscp_control << 2,
+        )

@@ -1,0 +1,148 @@
+"""Dynamic MPR at the responder: what SACKs advertise and what is honoured (behaviour.md, Responder)."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hand_peer import ACK, NACK, PSN_MASK, REGION_VA, SACK, HandPeer, Sent, of
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mrc.endpoint.config import Capability, QpConfig
+from mrc.errors import CallerError
+
+DYNAMIC = Capability.DYNAMIC_MPR
+HALF = 1 << 23
+
+
+def _dynamic(units: int = 8, first_psn: int = 1000) -> HandPeer:
+    config = QpConfig(path_mtu=256, mpr_dest=units, capabilities=DYNAMIC, sack_threshold_bytes=1 << 24)
+    return HandPeer(config, capabilities=DYNAMIC, peer_first_psn=first_psn)
+
+
+def _write(hand: HandPeer, number: int, **others: object) -> bytes:
+    return hand.request(number, bytes((number & 0x7F | 0x80,)), va=REGION_VA + number, **others)  # type: ignore[arg-type]
+
+
+def _in_order(hand: HandPeer, start: int, stop: int) -> list[Sent]:
+    """Everything from `start` to `stop` in one batch, the last with AckReq."""
+    packets = [_write(hand, number) for number in range(start, stop - 1)]
+    return hand.exchange(*packets, _write(hand, stop - 1, bth={"ackreq": 1}))
+
+
+def _edge(hand: HandPeer, sack: Sent) -> int:
+    """The right edge a SACK tells: the last number that may be sent."""
+    cack = (sack["seth"]["cack_psn"] - hand.peer_first_psn + HALF & PSN_MASK) - HALF
+    return cack + 128 * sack["seth"]["mpr"]
+
+
+def _taken(hand: HandPeer, number: int) -> bool:
+    """Whether number `number` is in the window: else it is NACKed."""
+    sent = hand.exchange(_write(hand, number, bth={"ackreq": 1}))
+    assert len(of(sent, NACK)) + len(of(sent, SACK)) == 1
+    return bool(of(sent, SACK))
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [(DYNAMIC, Capability(0)), (Capability(0), DYNAMIC)])
+def test_mpr_is_0_where_it_is_not_dynamic_on_both_sides(ours: Capability, theirs: Capability) -> None:
+    """wire.md section 6: "0 when dynamic MPR is off". MRC-SACK-08."""
+    hand = HandPeer(QpConfig(path_mtu=256, capabilities=ours), capabilities=theirs)
+    assert _in_order(hand, 0, 1)[0]["seth"]["mpr"] == 0
+    with pytest.raises(CallerError, match="DYNAMIC_MPR"):
+        hand.qp.set_mpr(16)
+
+
+def test_every_sack_tells_the_current_mpr() -> None:
+    """MRC-MPR-04."""
+    hand = _dynamic(8)
+    (sack,) = of(_in_order(hand, 0, 1), SACK)
+    assert sack["seth"]["mpr"] == 8
+    hand.qp.set_mpr(255)
+    (sack,) = hand.exchange(hand.probe())
+    assert sack["seth"]["mpr"] == 255
+
+
+@pytest.mark.parametrize("first_psn", [0, (1 << 24) - 5000])
+def test_a_window_that_grew_takes_what_it_promised_and_remembers_it(first_psn: int) -> None:
+    """255 units: 32,640 PSNs. What was held before the window grew is held still."""
+    hand = _dynamic(1, first_psn)
+    held = [3, 77, 127]
+    hand.exchange(*(_write(hand, number) for number in held))
+    assert not _taken(hand, 128)
+    hand.qp.set_mpr(255)
+    assert _taken(hand, 128)
+    assert _taken(hand, 255 * 128 - 1)
+    assert not _taken(hand, 255 * 128)
+    (sack,) = hand.exchange(hand.probe())
+    assert sack["seth"]["bitmap"] == 1 << 3
+    assert sack["cc_state"]["ooo_count"] == 5
+    rest = [number for number in range(129) if number not in (*held, 128)]
+    (ack,) = of(hand.exchange(*(_write(hand, number) for number in rest)), ACK)
+    assert (ack.psn - hand.peer_first_psn & PSN_MASK, ack["aeth"]["msn"]) == (128, 129)
+    assert all(hand.buffer[:129])
+
+
+def test_after_a_cut_the_edge_told_before_is_honoured() -> None:
+    """ "the right edge never retreats; the responder honours every edge it ever advertised". MRC-MPR-02."""
+    hand = _dynamic(8)
+    (before,) = of(_in_order(hand, 0, 1), SACK)
+    edge = _edge(hand, before)
+    assert edge == 8 * 128
+    hand.qp.set_mpr(1)
+    (after,) = of(_in_order(hand, 1, 2), SACK)
+    assert edge <= _edge(hand, after) < edge + 128
+    assert _taken(hand, edge)
+    # Up to the old edge all is taken; from there on the window is the new one.
+    for start in range(2, edge, 64):
+        (sack,) = of(_in_order(hand, start, min(start + 64, edge)), SACK)
+        assert _edge(hand, sack) >= edge
+    assert hand.counters.get("psn_out_of_window", 0) == 0
+    (sack,) = hand.exchange(hand.probe())
+    assert sack["seth"]["cack_psn"] == hand.peer_first_psn + edge
+    assert sack["seth"]["mpr"] == 1
+    assert _taken(hand, edge + 128)
+    assert not _taken(hand, edge + 129)
+
+
+def test_what_was_agreed_out_of_band_is_honoured_before_any_sack() -> None:
+    hand = _dynamic(8)
+    hand.qp.set_mpr(1)
+    assert _taken(hand, 8 * 128 - 1)
+
+
+def test_a_cut_takes_effect_however_small_the_steps_are() -> None:
+    """One SACK a packet: once epsn has moved by what was cut, the window is the smaller one."""
+    hand = _dynamic(3)
+    hand.qp.set_mpr(1)
+    told = [of(_in_order(hand, number, number + 1), SACK)[0]["seth"]["mpr"] for number in range(300)]
+    assert told[0] == 3
+    assert told == sorted(told, reverse=True)
+    assert told[256:] == [1] * 44
+
+
+@given(st.integers(0, 1 << 32), st.sampled_from([0, (1 << 24) - 300]))
+def test_whatever_is_set_when_every_edge_told_is_honoured(seed: int, first_psn: int) -> None:
+    """The requestor keeps the highest edge told; the mpr field of a SACK is never 0. MRC-MPR-02, MRC-MPR-03."""
+    chance = random.Random(seed)
+    hand = _dynamic(chance.randrange(1, 5), first_psn)
+    edge, sent_up_to = hand.config.mpr_dest * 128 - 1, 0
+    for _ in range(6):
+        if chance.random() < 0.5:
+            hand.qp.set_mpr(chance.randrange(1, 6))
+        count = min(chance.randrange(1, 200), edge + 1 - sent_up_to)
+        if count:
+            (sack,) = of(_in_order(hand, sent_up_to, sent_up_to + count), SACK)
+            sent_up_to += count
+            assert sack["seth"]["mpr"] >= 1
+            edge = max(edge, _edge(hand, sack))
+    assert hand.counters.get("psn_out_of_window", 0) == 0
+    if edge >= sent_up_to:
+        assert _taken(hand, edge)
+
+
+@pytest.mark.parametrize("units", [0, 256, -1])
+def test_an_mpr_beyond_1_to_255_is_refused(units: int) -> None:
+    """0 would read as "not in use"."""
+    with pytest.raises(CallerError):
+        _dynamic().qp.set_mpr(units)

@@ -1,0 +1,356 @@
+"""NACKs the responder sends: trimmed packets, PSNs beyond the window, QPs in ERROR (wire.md sections 7 and 12)."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hand_peer import (
+    ACK,
+    ECT0,
+    NACK,
+    ONLY,
+    PEER_QPN,
+    PSN_MASK,
+    REGION_VA,
+    SACK,
+    HandPeer,
+    Sent,
+    in_ipv6,
+    of,
+    peer_address,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mrc.endpoint.completions import WorkStatus
+from mrc.endpoint.config import Capability, QpConfig, ResponderConfig
+from mrc.endpoint.qp_states import QpState
+
+TRIMMED, TRIMMED_LASTHOP, PSN_OOR_WINDOW, UNEXP_EVENT = 0x01, 0x02, 0x0B, 0x19
+DSCP_TRIMMED, DSCP_TRIMMED_LASTHOP = 12, 16
+EV = 0x01000003
+HALF = 1 << 23
+CONFIG = QpConfig(path_mtu=256, mpr_dest=1)
+WINDOW = 128
+
+
+def _answers_trims(**others: object) -> HandPeer:
+    return HandPeer(CONFIG, capabilities=Capability.TRIM_NACK, **others)  # type: ignore[arg-type]
+
+
+def _trim(packet: bytes, dscp: int = DSCP_TRIMMED, *, kept: int = 8, lengths: bool = True) -> bytes:
+    """What a switch leaves: headers through the BTH and `kept` bytes after it, another DSCP, perhaps new lengths."""
+    cut = bytearray(packet[: 60 + kept])
+    word = int.from_bytes(cut[:4], "big") & 0xF00FFFFF | (dscp << 2 | ECT0) << 20
+    cut[:4] = word.to_bytes(4, "big")
+    if lengths:
+        cut[4:6] = cut[44:46] = (20 + kept).to_bytes(2, "big")
+    return bytes(cut)
+
+
+def _offset(hand: HandPeer, nack: Sent) -> int:
+    return (nack["neth"]["nack_psn"] - hand.peer_first_psn + HALF & PSN_MASK) - HALF
+
+
+# ------------------------------------------------------------------ trimmed packets
+
+
+@pytest.mark.parametrize("lengths", [True, False], ids=["lengths rewritten", "lengths as they were"])
+@pytest.mark.parametrize(("dscp", "reason"), [(DSCP_TRIMMED, TRIMMED), (DSCP_TRIMMED_LASTHOP, TRIMMED_LASTHOP)])
+def test_a_trimmed_packet_is_answered_with_the_nack_of_its_codepoint(dscp: int, reason: int, lengths: bool) -> None:
+    """behaviour.md, Responder: "A trimmed packet: NACK TRIMMED or TRIMMED_LASTHOP if that capability was negotiated".
+
+    wire.md section 12: "a receiver accepts both" lengths. MRC-NACK-12, MRC-TRIM-04, MRC-TRIM-05.
+    """
+    hand = _answers_trims()
+    packet = hand.request(3, bytes(200), ev=EV, timestamp=0xABCD)
+    sent = hand.exchange(_trim(packet, dscp, lengths=lengths))
+    assert [answer.opcode for answer in sent] == [NACK]
+    assert sent[0]["neth"]["reason"] == reason
+    assert _offset(hand, sent[0]) == 3
+    assert hand.counters["trimmed_received"] == 1
+    assert hand.counters["nacks_sent"] == 1
+
+
+def test_what_a_nack_says() -> None:
+    """wire.md section 7, byte by byte: entropy and tx_timestamp reflected, cc_type 2, everything reserved 0.
+
+    Section 3: "A NACK carries the requestor's QPN and PSN = the packet that caused it". MRC-NACK-01..04, MRC-WIRE-31.
+    """
+    hand = _answers_trims()
+    hand.exchange(*(hand.request(at, b"x", bth={"ackreq": 1}) for at in range(30)))  # fills the batch with SACKs before
+    (nack,) = hand.exchange(_trim(hand.request(40, bytes(200), ev=EV, timestamp=0xABCD)))
+    assert nack["bth"] == {
+        "opcode": NACK,
+        "se": 0,
+        "m": 0,
+        "pad": 0,
+        "tver": 0,
+        "pkey": 0xFFFF,
+        "reserved": 0,
+        "dqp": PEER_QPN,
+        "ackreq": 0,
+        "reserved2": 0,
+        "rtx": 0,
+        "ts": 0,
+        "reserved3": 0,
+        "psn": hand.peer_first_psn + 40,
+    }
+    assert nack["neth"] == {
+        "type": 0,
+        "next": 0,
+        "reserved": 0,
+        "reason": TRIMMED,
+        "vendor_info": 0,
+        "entropy": EV,
+        "spdcid": hand.qp.qpn & 0xFFFF,
+        "dpdcid": PEER_QPN & 0xFFFF,
+        "reserved2": 0,
+        "nack_psn": hand.peer_first_psn + 40,
+        "cc_type": 2,
+        "cc_flags": 0,
+        "reserved3": 0,
+        "tx_timestamp": 0xABCD,
+    }
+    assert nack.traffic_class >> 2 == 46  # DSCP_CONTROL: SACK, NACK, ACK
+
+
+@pytest.mark.parametrize("rtx", [0, 1])
+def test_a_nack_copies_the_rtx_bit(rtx: int) -> None:
+    """wire.md section 3: "a SACK or NACK copies the bit of the packet that triggered it". MRC-WIRE-27."""
+    hand = _answers_trims()
+    (nack,) = hand.exchange(_trim(hand.request(0, bytes(200), bth={"rtx": rtx})))
+    assert nack["bth"]["rtx"] == rtx
+
+
+@pytest.mark.parametrize(("stamped", "kept"), [(False, 8), (True, 4)], ids=["no TSETH", "TSETH cut off"])
+def test_a_nack_reflects_0_where_no_timestamp_survived(stamped: bool, kept: int) -> None:
+    """wire.md section 12: METH "and TSETH where there is one"; behaviour.md: "0 when the request had no TSETH"."""
+    hand = _answers_trims()
+    (nack,) = hand.exchange(_trim(hand.request(0, bytes(200), timestamp=0xABCD if stamped else None), kept=kept))
+    assert nack["neth"]["tx_timestamp"] == 0
+
+
+def test_a_trimmed_packet_has_not_arrived() -> None:
+    """wire.md section 12: the responder "trusts nothing else in it"; rcvd_bytes counts untrimmed ones. MRC-TRIM-07."""
+    hand = _answers_trims()
+    hand.exchange(_trim(hand.request(0, b"trimmed" * 20, rkey=0xBAD)))
+    assert hand.qp.state == QpState.RTS
+    assert not any(hand.buffer)
+    (sack,) = hand.exchange(hand.probe())
+    assert (sack["seth"]["cack_psn"], sack["seth"]["bitmap"]) == (hand.peer_first_psn - 1, 0)
+    assert sack["cc_state"]["rcvd_bytes"] == 0
+    # It arrives whole later, and only then.
+    sent = hand.exchange(hand.request(0, b"whole", bth={"rtx": 1}))
+    assert [answer.opcode for answer in sent] == [SACK, ACK]
+    assert hand.buffer[:5] == b"whole"
+
+
+def test_a_trimmed_packet_that_arrived_before_is_nacked_all_the_same() -> None:
+    """The requestor takes such a NACK for its EV only (behaviour.md, Requestor)."""
+    hand = _answers_trims()
+    hand.exchange(hand.request(0, b"a"), hand.request(2, b"b"))
+    for number in (0, 2):
+        (nack,) = hand.exchange(_trim(hand.request(number, bytes(200), bth={"rtx": 1}, ev=EV)))
+        assert (_offset(hand, nack), nack["neth"]["entropy"]) == (number, EV)
+
+
+def test_a_trimmed_psn_half_the_circle_behind_is_only_counted() -> None:
+    """behaviour.md, Responder, last row: "<= epsn - 2^23 | not written | no | none; counted"."""
+    hand = _answers_trims()
+    assert hand.exchange(_trim(hand.request(-HALF, bytes(200)))) == []
+    assert hand.counters["psn_out_of_range"] == 1
+
+
+@pytest.mark.parametrize("ours", [Capability(0), Capability.TRIM_NACK])
+def test_without_the_capability_on_both_sides_nothing_is_answered(ours: Capability) -> None:
+    """behaviour.md, Responder: "if that capability was negotiated, else nothing". MRC-NACK-13."""
+    config = QpConfig(path_mtu=256, capabilities=ours)
+    theirs = Capability(0) if ours else Capability.TRIM_NACK
+    hand = HandPeer(config, capabilities=theirs)
+    assert hand.exchange(_trim(hand.request(0, bytes(200)))) == []
+    assert hand.counters == {"trimmed_received": 1}
+
+
+def test_a_trimmed_control_packet_or_one_from_a_stranger_is_not_answered() -> None:
+    hand = _answers_trims()
+    stranger = hand.request(0, bytes(200), source=peer_address(0) + 1)
+    control = hand.sack(-1)
+    assert hand.exchange(_trim(stranger), _trim(control)) == []
+    assert hand.counters["bad_source"] == 1
+    assert hand.counters["trimmed_received"] == 2
+
+
+def test_trimmed_packets_of_other_ports_keys_and_versions_are_not_answered() -> None:
+    """wire.md section 1: TVer "must be 0; anything else is dropped and counted"; the accepted UDP ports."""
+    hand = _answers_trims()
+    packets = [hand.request(0, bytes(200), dport=4790), hand.request(0, bytes(200), bth={"tver": 1})]
+    packets.append(hand.request(0, bytes(200), bth={"pkey": 0x8001}))
+    assert hand.exchange(*map(_trim, packets)) == []
+    assert hand.counters["trimmed_received"] == 3
+
+
+def test_trimmed_and_whole_packets_in_one_batch() -> None:
+    """NACKs leave before the SACKs of the same batch: who sees the hole first would blame the path for it."""
+    hand = _answers_trims()
+    sent = hand.exchange(
+        hand.request(0, b"a"),
+        _trim(hand.request(1, bytes(200), ev=EV)),
+        hand.request(2, b"c", va=REGION_VA + 2, bth={"ackreq": 1}),
+    )
+    assert [answer.opcode for answer in sent] == [NACK, SACK, ACK]
+    assert _offset(hand, sent[0]) == 1
+    assert sent[1]["seth"]["bitmap"] == 0b10
+    assert hand.buffer[:3] == b"a\0c"
+
+
+def test_the_outermost_codepoint_decides() -> None:
+    """wire.md section 12: the trimmer "rewrites the outermost DSCP"; under SRv6 the inner header keeps its own."""
+    hand = _answers_trims()
+    inner = _trim(hand.request(0, bytes(200)), 4, lengths=False)
+    for dscp, reason in ((DSCP_TRIMMED, TRIMMED), (DSCP_TRIMMED_LASTHOP, TRIMMED_LASTHOP)):
+        (nack,) = hand.exchange(inner, traffic_class=[dscp << 2 | ECT0])
+        assert nack["neth"]["reason"] == reason
+
+
+def test_successive_nacks_alternate_planes_and_so_do_the_sacks_between_them() -> None:
+    """behaviour.md, Responder: "Successive SACKs alternate planes"; NACKs have no reason to do otherwise."""
+    hand = _answers_trims()
+    for number in range(8):
+        plane, uplink = divmod(number, 4)
+        hand.receive(hand.request(number, b"x", plane=plane, ev=plane << 24 | uplink), port=plane)
+    hand.transmitted()
+    nacks, sacks = [], []
+    for number in range(8, 24):
+        whole = hand.request(number + 1, b"x", bth={"ackreq": 1})
+        sent = hand.exchange(_trim(hand.request(number, bytes(200))), whole)
+        nacks += [answer.port for answer in of(sent, NACK)]
+        sacks += [answer.port for answer in of(sent, SACK)]
+    assert len(nacks) == len(sacks) == 16
+    assert all(a != b for a, b in pairwise(nacks)), nacks
+    assert all(a != b for a, b in pairwise(sacks)), sacks
+
+
+def test_a_flood_of_trimmed_packets_leaves_a_bounded_number_of_nacks() -> None:
+    """The newest 1,024 wait, no more: what is forged costs no memory."""
+    hand = _answers_trims()
+    for _ in range(40):
+        hand.receive(*(_trim(hand.request(at, bytes(80))) for at in range(100)))
+    nacks = hand.transmitted()
+    assert len(nacks) == 1024
+    assert _offset(hand, nacks[-1]) == 99
+
+
+@given(st.lists(st.binary(min_size=4, max_size=8), min_size=1, max_size=6), st.integers(0, PSN_MASK))
+def test_whatever_a_trimmed_packet_holds_it_changes_nothing(rests: list[bytes], psn: int) -> None:
+    hand = HandPeer(CONFIG, memory=4096, capabilities=Capability.TRIM_NACK)
+    bth = bytes((ONLY, 0, 0xFF, 0xFF, 0)) + hand.qp.qpn.to_bytes(3, "big") + b"\x10" + psn.to_bytes(3, "big")
+    hand.exchange(*(_trim(in_ipv6(bth + rest + bytes(8)), kept=len(rest)) for rest in rests))
+    assert not any(hand.buffer)
+    assert hand.qp.state == QpState.RTS
+    (sack,) = hand.exchange(hand.probe())
+    assert (sack["seth"]["cack_psn"], sack["seth"]["bitmap"]) == (hand.peer_first_psn - 1, 0)
+
+
+# ------------------------------------------------------------------ beyond the window
+
+
+def test_a_psn_beyond_the_window_is_answered_with_psn_oor_window() -> None:
+    """behaviour.md, Responder: ">= epsn + window | not written | no | NACK PSN_OOR_WINDOW". MRC-RESP-09."""
+    hand = HandPeer(CONFIG)
+    assert hand.exchange(hand.request(WINDOW - 1, b"in")) == []
+    for beyond in (WINDOW, WINDOW + 1, HALF - 1):
+        (nack,) = hand.exchange(hand.request(beyond, b"out", va=REGION_VA + 100, ev=EV, timestamp=7))
+        assert nack["neth"]["reason"] == PSN_OOR_WINDOW
+        assert _offset(hand, nack) == beyond
+        assert (nack["neth"]["entropy"], nack["neth"]["tx_timestamp"]) == (EV, 7)
+    assert not any(hand.buffer[100:])
+    assert hand.counters["psn_out_of_window"] == 3
+    (sack,) = hand.exchange(hand.probe())
+    assert sack["cc_state"]["ooo_count"] == 1  # the one that was in
+
+
+def test_every_packet_beyond_the_window_gets_its_own_nack_and_the_others_are_taken() -> None:
+    hand = HandPeer(CONFIG)
+    sent = hand.exchange(*(hand.request(at, b"x") for at in (WINDOW + 5, 0, WINDOW, 2, WINDOW + 5)))
+    # With 0 in the same batch the window ends where it ended when the batch came.
+    assert [_offset(hand, nack) for nack in of(sent, NACK)] == [WINDOW + 5, WINDOW, WINDOW + 5]
+    assert [ack.psn - hand.peer_first_psn for ack in of(sent, ACK)] == [0]
+
+
+def test_the_other_text_says_nothing_beyond_the_window() -> None:
+    """C: "one text says silent": a switch."""
+    hand = HandPeer(QpConfig(path_mtu=256, mpr_dest=1, responder=ResponderConfig(nack_out_of_window=False)))
+    assert hand.exchange(hand.request(WINDOW, b"out")) == []
+    assert hand.counters["psn_out_of_window"] == 1
+
+
+# ------------------------------------------------------------------ a QP in ERROR
+
+
+def test_the_nak_that_ended_a_qp_is_said_again_while_requests_come() -> None:
+    """A lost NAK is not lost for ever; at most one per received batch, and nothing else is answered. MRC-ERR-03."""
+    hand = HandPeer(CONFIG)
+    (first,) = hand.exchange(hand.request(3, b"x", rkey=1))
+    for _ in range(3):
+        (again,) = hand.exchange(hand.request(3, b"x", rkey=1, bth={"rtx": 1}), hand.request(4, b"y"))
+        assert again["aeth"] == first["aeth"]
+        assert again["aeth"]["syndrome"] == 0x62
+        assert again.psn == first.psn == hand.peer_first_psn + 3
+    assert hand.counters["wrong_qp_state"] == 6
+    assert not any(hand.buffer)
+    # Two QPs in ERROR leave each other alone.
+    assert hand.exchange(hand.probe(), hand.sack(-1), hand.ack(-1), hand.ack(0, 0x61)) == []
+    assert hand.exchange(hand.request(3, b"x", source=peer_address(0) + 1)) == []
+    assert hand.run(hand.now + 10**10) == []
+
+
+def test_a_qp_that_its_owner_gave_up_answers_unexp_event() -> None:
+    """wire.md section 7: UNEXP_EVENT, "never retried: QP to error, remote operation error". MRC-NACK-17."""
+    hand = HandPeer(CONFIG)
+    hand.exchange(hand.request(0, b"before"))
+    hand.qp.to_error("the application has had enough")
+    assert hand.transmitted() == []
+    sent = hand.exchange(hand.request(0, b"old"), hand.request(2, b"new", ev=EV, timestamp=9), hand.request(1, b"x"))
+    (nack,) = sent
+    assert nack["neth"]["reason"] == UNEXP_EVENT
+    # The one it names cannot have been acknowledged.
+    assert _offset(hand, nack) == 2
+    assert (nack["neth"]["entropy"], nack["neth"]["tx_timestamp"]) == (EV, 9)
+    assert hand.buffer[:6] == b"before"
+    (again,) = hand.exchange(hand.request(0, b"old"))
+    assert (again["neth"]["reason"], _offset(hand, again)) == (UNEXP_EVENT, 0)
+    assert hand.exchange(hand.probe(), hand.sack(-1)) == []
+
+
+def test_unexp_event_ends_the_peers_qp_and_the_two_fall_silent() -> None:
+    """A real requestor at the other end: remote operation error, then not one packet more either way."""
+    asked, gone = HandPeer(CONFIG), HandPeer(CONFIG)
+    asked.post(1000)
+    gone.qp.to_error("gone")
+    packets = [packet for packet in asked.transmitted() if packet.is_data]
+    requests = []
+    for number, packet in enumerate(packets):
+        requests.append(gone.request(number, packet.payload, op=packet.opcode, dmalen=1000))
+    (nack,) = of(gone.exchange(*requests), NACK)
+    answer = bytearray(nack.whole[48:-4])
+    answer[5:8] = asked.qp.qpn.to_bytes(3, "big")
+    first = (asked.qp.first_psn + _offset(gone, nack)) & PSN_MASK
+    answer[9:12] = answer[25:28] = first.to_bytes(3, "big")
+    assert asked.exchange(in_ipv6(bytes(answer))) == []
+    assert asked.qp.state == QpState.ERROR
+    assert asked.completed() == [(0, WorkStatus.REMOTE_OPERATION_ERROR)]
+    assert asked.run(asked.now + 10**10) == gone.run(gone.now + 10**10) == []
+
+
+def test_a_qp_that_never_knew_a_peer_answers_nothing_in_error() -> None:
+    hand = HandPeer(CONFIG)
+    packet = hand.request(0, b"x")
+    unborn = hand.endpoint.create_qp(CONFIG)
+    unborn.to_init()
+    unborn.to_error("before it lived")
+    transport = bytearray(packet[48:-4])
+    transport[5:8] = unborn.qpn.to_bytes(3, "big")
+    assert hand.exchange(in_ipv6(bytes(transport))) == []
+    assert unborn.counters.wrong_qp_state == 1

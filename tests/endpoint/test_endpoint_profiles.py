@@ -1,0 +1,311 @@
+"""EV formats and profiles: which EVs a QP uses and what its packets carry (wire.md section 10; api.md, controller)."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mrc.endpoint.config import PathConfig
+from mrc.endpoint.paths import Path, PathSet
+from mrc.endpoint.paths.addressing import NO_SPINE, PlanePair, stev_paths, udp_paths
+from mrc.endpoint.paths.formats import EvFormat
+from mrc.endpoint.paths.profiles import EvProfile, EvProfileMode
+from mrc.errors import CallerError
+from mrc.wire.entropy import EvField, EvMode
+from mrc.wire.profile import WireProfile
+from mrc.wire.usid import UsidTemplate
+
+UDP, STEV, SRV6 = EvFormat(EvMode.UDP), EvFormat(EvMode.STEV), EvFormat(EvMode.SRV6)
+AUTO, EXPLICIT, GENERATED = EvProfileMode.AUTO, EvProfileMode.EXPLICIT, EvProfileMode.GENERATED
+SWAPPED = WireProfile(ev_low_half_in_source_port=False)
+
+
+def planes(count: int = 2, *, ipv4: bool = False, uplinks: int = 0) -> list[PlanePair]:
+    """Planes of two ordinary hosts, or where `uplinks` says so of hosts 0 and 1 on leaves 0 and 1 of a fabric."""
+    text = "10.{}.0.{}" if ipv4 else "fd00:{:x}::{}"
+    usids = UsidTemplate(0, 1, 1) if uplinks else None
+    return [PlanePair(p, p, text.format(p, 1), text.format(p, 2), uplinks, usids) for p in range(count)]
+
+
+def made(profile: EvProfile, pairs: list[PlanePair], seed: int = 1, **more: Any) -> list[Path]:
+    return profile.paths(pairs, np.random.default_rng(seed), **more)
+
+
+def source_port(path: Path) -> int:
+    return int.from_bytes(bytes(path.template[40:42]), "big")
+
+
+def flow_label(path: Path) -> int:
+    return int.from_bytes(bytes(path.template[:4]), "big") & 0xFFFFF
+
+
+def by_plane(paths: list[Path]) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for path in paths:
+        found.setdefault(path.plane, []).append(path.ev)
+    return found
+
+
+# ---------------------------------------------------------------------- formats
+
+
+@pytest.mark.parametrize(
+    ("mode", "srh", "bits"),
+    [(EvMode.UDP, False, 16), (EvMode.STEV, False, 32), (EvMode.SRV6, False, 128), (EvMode.SRV6, True, 256)],
+)
+def test_a_format_is_as_wide_as_its_mode_carries_and_no_wider(mode: EvMode, srh: bool, bits: int) -> None:
+    """MRC-EV-13."""
+    assert EvFormat(mode, (bits - 1, 1), srh).bits == bits
+    with pytest.raises(CallerError, match=f"{bits + 1} bits.* carries {bits}"):
+        EvFormat(mode, (bits, 1), srh)
+
+
+def test_a_format_of_nonsense() -> None:
+    with pytest.raises(CallerError, match="belongs to SRV6"):
+        EvFormat(EvMode.UDP, srh=True)
+    with pytest.raises(CallerError, match="at least 1 bit"):
+        EvFormat(EvMode.STEV, (8, 0))
+
+
+def test_fields_are_zero_filled_to_the_formats_widths() -> None:
+    """MRC-EV-09: a field of 4 bits in a place of 8, nothing for the third: 0xA -> 0x0A, 0x5 -> 0x5, 0."""
+    fields = (EvField(4, 0xA), EvField(4, 0x5))
+    profile = EvProfile(GENERATED, EvFormat(EvMode.STEV, (8, 4, 20)), count=1, fields=fields)
+    assert [path.ev for path in made(profile, planes(1))] == [0x0A5 << 20]
+
+
+@pytest.mark.parametrize("widths", [(9,), (8, 5), (8, 4, 20, 1), (1, 8)])
+def test_fields_a_format_has_no_room_for(widths: tuple[int, ...]) -> None:
+    fields = tuple(EvField(width) for width in widths)
+    with pytest.raises(CallerError, match=r"the format has fields of 8 \+ 4|carries 32"):
+        EvProfile(GENERATED, EvFormat(EvMode.STEV, (8, 4)), count=1, fields=fields)
+
+
+def test_fields_wider_than_the_mode_carries() -> None:
+    with pytest.raises(CallerError, match="17 bits, UDP carries 16"):
+        EvProfile(GENERATED, UDP, count=1, fields=(EvField(17, mask=1),))
+
+
+# ---------------------------------------------------------------------- where the EV goes
+
+
+@pytest.mark.parametrize("wire", [WireProfile(), SWAPPED], ids=["low half in the port", "high half in the port"])
+@pytest.mark.parametrize("ipv4", [False, True], ids=["IPv6", "IPv4"])
+def test_in_udp_mode_the_ev_is_the_source_port(ipv4: bool, wire: WireProfile) -> None:
+    """MRC-EV-05, MRC-EV-03: and the half that is not there counts as 0."""
+    (path,) = udp_paths(planes(1, ipv4=ipv4)[0], [0xC123], wire)
+    assert (source_port(path), flow_label(path)) == (0xC123, 0)
+    assert path.ev == (0xC123 if wire.ev_low_half_in_source_port else 0xC123 << 16)
+    assert path.spine == NO_SPINE
+
+
+@pytest.mark.parametrize(
+    ("wire", "port", "label"), [(WireProfile(), 0x5678, 0x1234), (SWAPPED, 0x1234, 0x5678)], ids=["low", "high"]
+)
+def test_in_stev_mode_over_ipv6_both_halves_travel(wire: WireProfile, port: int, label: int) -> None:
+    """MRC-EV-01: half in the source port, half in the flow label, on the packet and in the address it is sent to."""
+    (path,) = stev_paths(planes(1)[0], [(0x12345678, 0x12)], wire)
+    assert (path.ev, path.spine, source_port(path), flow_label(path)) == (0x12345678, 0x12, port, label)
+    family, _, flow, address, _ = struct.unpack("=HH4s16sI", bytes(path.destination))
+    assert (family, int.from_bytes(flow, "big")) == (socket.AF_INET6, label)
+    assert address == socket.inet_pton(socket.AF_INET6, "fd00::2")
+
+
+def test_over_ipv4_an_ev_has_sixteen_bits() -> None:
+    """MRC-EV-07."""
+    plane = planes(1, ipv4=True)[0]
+    (path,) = stev_paths(plane, [(0xFFFF, 255)])
+    assert source_port(path) == path.ev == 0xFFFF
+    assert bytes(path.destination) == struct.pack("=HH4s20x", socket.AF_INET, 0, bytes((10, 0, 0, 2)))
+    for make in (lambda: stev_paths(plane, [(0x10000, 1)]), lambda: udp_paths(plane, [0x10000])):
+        with pytest.raises(CallerError, match="does not fit 16 bits"):
+            make()
+
+
+def test_ends_of_different_ip_versions() -> None:
+    with pytest.raises(CallerError, match="different IP versions"):
+        udp_paths(PlanePair(0, 0, "10.0.0.1", "fd00::1", 0), [1])
+
+
+# ---------------------------------------------------------------------- AUTO
+
+
+@pytest.mark.parametrize(("count", "each"), [(1, 128), (2, 64), (3, 42), (16, 8)])
+def test_auto_in_udp_mode_draws_ports_that_rocev2_uses(count: int, each: int) -> None:
+    """MRC-PATH-01, MRC-PATH-02: an equal number per plane, all different, 128 as far as they can be shared out."""
+    paths = made(EvProfile.auto(EvMode.UDP), planes(count, ipv4=True))
+    assert Counter(path.plane for path in paths) == dict.fromkeys(range(count), each)
+    assert len({path.ev for path in paths}) == len(paths)
+    assert all(0xC000 <= source_port(path) <= 0xFFFF for path in paths)
+
+
+def test_auto_keeps_about_a_hundred_active() -> None:
+    """MRC-PATH-02."""
+    profile = EvProfile.auto(EvMode.UDP)
+    config = profile.path_config(PathConfig())
+    assert config.active_count == 100
+    chosen = PathSet(made(profile, planes(2)), config, np.random.default_rng(1))
+    used = Counter(int(index) for index in chosen.select(1000, 0))
+    assert len(used) == 100
+    assert set(Counter(int(chosen.port[index]) for index in used).values()) == {50}
+    assert profile.path_config(PathConfig(active_count=7)).active_count == 7
+    assert EvProfile.auto(EvMode.SRV6).path_config(PathConfig()) == PathConfig()
+
+
+def test_auto_in_srv6_mode_is_every_distinct_path() -> None:
+    """MRC-SRV6-06: plane(8) zero(8) uplink(16)."""
+    paths = made(EvProfile.auto(EvMode.SRV6), planes(2, uplinks=4))
+    assert [path.ev for path in paths] == [0, 1, 2, 3, 1 << 24, 1 << 24 | 1, 1 << 24 | 2, 1 << 24 | 3]
+
+
+def test_auto_in_stev_mode_names_each_uplink_in_the_first_field() -> None:
+    """MRC-EV-06: the most significant field is the first hop; the plane in the last bits keeps EVs apart."""
+    paths = made(EvProfile.auto(EvMode.STEV, (4, 4, 8)), planes(2, uplinks=3))
+    assert [(path.ev, path.spine) for path in paths] == [
+        (0x0000, 0), (0x1000, 1), (0x2000, 2), (0x0001, 0), (0x1001, 1), (0x2001, 2),
+    ]  # fmt: skip
+    with pytest.raises(CallerError, match="cannot tell 17 uplinks"):
+        made(EvProfile.auto(EvMode.STEV, (4, 4, 8)), planes(2, uplinks=17))
+
+
+def test_auto_in_stev_mode_without_a_known_fabric_draws_whole_evs() -> None:
+    paths = made(EvProfile.auto(EvMode.STEV), planes(2))
+    assert len({path.ev for path in paths}) == 128
+    assert max(path.ev for path in paths) >> 16
+    assert {path.spine for path in paths} == {NO_SPINE}
+
+
+def test_auto_takes_what_there_is() -> None:
+    paths = made(EvProfile.auto(EvMode.STEV, (2, 1)), planes(2))
+    assert sorted(path.ev for path in paths) == list(range(8))
+    assert sorted(path.spine for path in paths) == [0, 0, 1, 1, 2, 2, 3, 3]
+
+
+# ---------------------------------------------------------------------- EXPLICIT
+
+
+def test_explicit_evs_are_dealt_to_the_planes_in_turn() -> None:
+    profile = EvProfile(EXPLICIT, UDP, evs=(50000, 50001, 50002, 50003))
+    assert profile.count == 4
+    assert by_plane(made(profile, planes(2))) == {0: [50000, 50002], 1: [50001, 50003]}
+
+
+def test_explicit_evs_in_srv6_mode_name_their_plane() -> None:
+    evs = (1 << 24 | 3, 2, 0)
+    assert by_plane(made(EvProfile(EXPLICIT, SRV6, evs=evs), planes(2, uplinks=4))) == {0: [2, 0], 1: [1 << 24 | 3]}
+    assert by_plane(made(EvProfile(EXPLICIT, SRV6, evs=evs), planes(1, uplinks=4))) == {0: [2, 0]}
+
+
+@pytest.mark.parametrize(
+    ("ev", "says"),
+    [(4, "plane 0 has 4 paths, an EV names number 4"), (1 << 24, "no EV of the profile"), (1 << 16, "not of the form")],
+)
+def test_explicit_evs_of_paths_that_do_not_exist(ev: int, says: str) -> None:
+    with pytest.raises(CallerError, match=says):
+        made(EvProfile(EXPLICIT, SRV6, evs=(ev,)), planes(1, uplinks=4))
+
+
+@pytest.mark.parametrize(
+    ("what", "says"),
+    [
+        ({"mode": EXPLICIT}, "is given its EVs"),
+        ({"mode": AUTO, "evs": (1,)}, "is given its EVs"),
+        ({"mode": EXPLICIT, "evs": (1, 1)}, "must differ"),
+        ({"mode": EXPLICIT, "evs": (1, 2), "count": 3}, "a profile of 3 EVs is given 2"),
+        ({"mode": EXPLICIT, "evs": (1, 2), "min_active": 3}, "min_active 3 is more than the 2"),
+        ({"mode": EXPLICIT, "evs": (1, 2), "active_count": 3}, "active_count 3 is more than the 2"),
+        ({"mode": AUTO, "count": 0}, "count must be at least 1"),
+        ({"mode": GENERATED, "count": 1}, "is given fields"),
+        ({"mode": GENERATED, "fields": (EvField(4, mask=3),)}, "needs a count"),
+        ({"mode": GENERATED, "fields": (EvField(4, mask=3),), "count": 5}, "allow 4 EVs, 5 are asked for"),
+    ],
+)
+def test_profiles_of_nonsense(what: dict[str, Any], says: str) -> None:
+    with pytest.raises(CallerError, match=says):
+        EvProfile(**{"format": UDP, **what})
+
+
+# ---------------------------------------------------------------------- GENERATED
+
+
+def test_a_generated_ev_expands_field_by_field() -> None:
+    """MRC-EV-09 to MRC-EV-12: init 0xA0, mask 0x0F, bounds 2..3, then 4 bits of which 5 alone is allowed."""
+    fields = (EvField(8, 0xA0, 0x0F, 2, 3), EvField(4, 0, 0xF, 5, 5))
+    profile = EvProfile(GENERATED, STEV, count=2, fields=fields)
+    assert sorted(path.ev for path in made(profile, planes(1))) == [0xA25, 0xA35]
+
+
+def test_generated_evs_are_a_random_subset_an_equal_number_a_plane() -> None:
+    """MRC-PATH-01."""
+    profile = EvProfile(GENERATED, UDP, count=64, fields=(EvField(16, 0xC000, 0x3FFF),))
+    first, again, other = (by_plane(made(profile, planes(4), seed)) for seed in (1, 1, 2))
+    assert first == again != other
+    assert {len(evs) for evs in first.values()} == {16}
+    assert len(set().union(*first.values())) == 64
+    assert all(0xC000 <= ev <= 0xFFFF for evs in first.values() for ev in evs)
+
+
+@given(st.lists(st.tuples(st.integers(1, 6), st.data()), min_size=1, max_size=3), st.integers(1, 4), st.integers(0, 9))
+def test_generated_evs_stay_within_their_bounds(shape: list[Any], count: int, seed: int) -> None:
+    """MRC-EV-10, MRC-EV-11, worked out by trying every bit pattern of the whole width."""
+    fields = []
+    for width, data in shape:
+        mask = data.draw(st.integers(0, (1 << width) - 1))
+        most = (1 << mask.bit_count()) - 1
+        low = data.draw(st.integers(0, most))
+        high = data.draw(st.integers(low, most))
+        fields.append(EvField(width, data.draw(st.integers(0, (1 << width) - 1)) & ~mask, mask, low, high))
+
+    def allowed(value: int) -> bool:
+        for field in reversed(fields):
+            part, value = value & (1 << field.width) - 1, value >> field.width
+            bits = [part >> at & 1 for at in range(field.width - 1, -1, -1) if field.mask >> at & 1]
+            number = int("".join(map(str, bits)) or "0", 2)
+            if part & ~field.mask != field.init_val or not field.min_val <= number <= (field.max_val or 0):
+                return False
+        return True
+
+    every = {value for value in range(1 << sum(field.width for field in fields)) if allowed(value)}
+    wanted = count * max(1, len(every) // 4)
+    if wanted > len(every):
+        wanted = count if count <= len(every) else 0
+    if not wanted:
+        return
+    profile = EvProfile(GENERATED, STEV, count=wanted, fields=tuple(fields))
+    found = [path.ev for path in made(profile, planes(count), seed)]
+    assert len(found) == len(set(found)) == wanted
+    assert set(found) <= every
+
+
+def test_a_count_the_planes_cannot_share_out() -> None:
+    profile = EvProfile(GENERATED, UDP, count=5, fields=(EvField(16, mask=0xFFFF),))
+    with pytest.raises(CallerError, match="count 5 must be a multiple of the 2 planes"):
+        made(profile, planes(2))
+
+
+def test_generated_evs_in_srv6_mode_are_a_random_subset_of_each_planes() -> None:
+    """MRC-PATH-01, MRC-SRV6-06: the fields expand to plane(8) zero(8) uplink(16)."""
+    fields = (EvField(8, mask=0x0F), EvField(8), EvField(16, mask=0x7, max_val=5))
+    profile = EvProfile(GENERATED, SRV6, count=8, fields=fields)
+    drawn = [by_plane(made(profile, planes(2, uplinks=6), seed)) for seed in range(4)]
+    for evs in drawn:
+        assert {plane: len(set(found)) for plane, found in evs.items()} == {0: 4, 1: 4}
+        assert all(ev >> 24 == plane and ev & 0xFFFFFF < 6 for plane, found in evs.items() for ev in found)
+    assert len({str(evs) for evs in drawn}) > 1
+    with pytest.raises(CallerError, match="has 5 paths, an EV names number 5"):
+        made(profile, planes(2, uplinks=5))
+    few = EvProfile(GENERATED, SRV6, count=16, fields=fields)
+    with pytest.raises(CallerError, match="plane 0 has 6 EVs in this profile, each plane is to have 8"):
+        made(few, planes(2, uplinks=6))
+
+
+def test_a_profile_needs_planes() -> None:
+    with pytest.raises(CallerError, match="at least one plane"):
+        made(EvProfile.auto(EvMode.UDP), [])

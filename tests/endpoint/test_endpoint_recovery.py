@@ -1,0 +1,278 @@
+"""How losses are found and repaired, and when a requestor gives up (behaviour.md, Loss and Retry budget)."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hand_peer import MICROSECOND, MILLISECOND, PROBE, SECOND, HandPeer, Sent, data, numbers, of
+
+from mrc.endpoint.completions import EventKind, WorkStatus
+from mrc.endpoint.config import LossConfig, QpConfig
+from mrc.endpoint.qp_states import QpState
+
+RTT = 100 * MICROSECOND
+CONFIG = QpConfig(path_mtu=256, timeout=20)  # a local ACK timeout of 1.07 s, out of the way of other timers
+
+
+def _under_way(hand: HandPeer, count: int) -> list[Sent]:
+    """`count` packets 10 microseconds apart; the clock stands one RTT after the last."""
+    sent = []
+    for _ in range(count):
+        hand.post(256)
+        sent += data(hand.transmitted())
+        hand.now += 10 * MICROSECOND
+    hand.now += RTT
+    return sent
+
+
+def test_a_hole_is_sent_again_with_rtx_and_nothing_else_is() -> None:
+    """(b): something transmitted a reorder guard (3 packets and RTT/4) later has been acknowledged.
+
+    MRC-WIRE-25, MRC-LOSS-02, MRC-LOSS-10, MRC-LOSS-11.
+    """
+    hand = HandPeer(CONFIG)
+    first = _under_way(hand, 20)
+    again = data(hand.exchange(hand.sack(4, above=[6, 7, *range(9, 20)], trigger=19)))
+    assert numbers(hand, again) == [5, 8]
+    for packet in again:
+        before = first[(packet.psn - first[0].psn) & 0xFFFFFF]
+        assert packet["bth"]["rtx"] == 1
+        assert packet["reth"] == before["reth"]
+        assert packet["meth"] == before["meth"]
+        assert (packet.opcode, packet.payload) == (before.opcode, before.payload)
+        assert packet.ev != before.ev  # drawn afresh: the old one is suspect
+    assert [packet["bth"]["rtx"] for packet in first] == [0] * 20
+    assert hand.counters["retransmitted_packets"] == hand.counters["losses_by_hole"] == 2
+
+
+@pytest.mark.parametrize(("later", "lost"), [(1, False), (2, False), (3, True)])
+def test_the_reorder_guard_in_packets(later: int, lost: bool) -> None:
+    """C: 3 packets. RTT/4 is 25 microseconds here, and they are 100 apart. MRC-LOSS-02, MRC-LOSS-05."""
+    hand = HandPeer(CONFIG)
+    _under_way(hand, 10)
+    hand.exchange(hand.sack(9, trigger=9))
+    for _ in range(later + 1):
+        hand.post(256)
+        hand.transmitted()
+        hand.now += RTT
+    again = data(hand.exchange(hand.sack(9, above=range(11, 11 + later), trigger=10 + later)))
+    assert numbers(hand, again) == ([10] if lost else [])
+
+
+def test_the_reorder_guard_in_time() -> None:
+    """C: RTT/4. Sent within a few nanoseconds of each other, no count of later packets tells loss from reordering.
+
+    MRC-LOSS-05.
+    """
+    hand = HandPeer(CONFIG)
+    _under_way(hand, 10)
+    hand.exchange(hand.sack(9, trigger=9))
+    hand.post(256 * 30)
+    hand.transmitted()
+    hand.now += RTT
+    assert data(hand.exchange(hand.sack(9, above=range(11, 40), trigger=39))) == []
+
+
+def test_a_retransmission_is_not_lost_again_by_the_next_sack() -> None:
+    """Transmission order, not PSN order: what was sent before it says nothing about it. MRC-LOSS-03."""
+    hand = HandPeer(CONFIG)
+    _under_way(hand, 20)
+    assert numbers(hand, hand.exchange(hand.sack(4, above=range(6, 15), trigger=14))) == [5]
+    for highest in (16, 18, 20):
+        hand.now += 10 * MICROSECOND
+        assert data(hand.exchange(hand.sack(4, above=range(6, highest), trigger=highest - 1))) == []
+
+
+def test_a_retransmission_lost_too_is_sent_a_third_time() -> None:
+    hand = HandPeer(CONFIG)
+    _under_way(hand, 20)
+    assert numbers(hand, hand.exchange(hand.sack(4, above=range(6, 20), trigger=19))) == [5]
+    hand.now += RTT
+    _under_way(hand, 10)
+    again = hand.exchange(hand.sack(4, above=range(6, 30), trigger=29))
+    assert numbers(hand, again) == [5]
+    assert data(again)[0]["bth"]["rtx"] == 1
+
+
+def test_retransmissions_go_before_new_data_oldest_first() -> None:
+    """MRC-SEND-06."""
+    hand = HandPeer(CONFIG)
+    _under_way(hand, 20)
+    hand.post(256 * 3)
+    sent = data(hand.exchange(hand.sack(2, above=[4, 5, 6, *range(8, 20)], trigger=19)))
+    assert numbers(hand, sent) == [3, 7, 20, 21, 22]
+    assert [packet["bth"]["ackreq"] for packet in sent] == [0, 0, 0, 0, 1]
+
+
+def test_a_lost_packet_acknowledged_in_time_is_not_sent_again() -> None:
+    """Only what is missing: it was late, not lost. MRC-LOSS-10."""
+    hand = HandPeer(CONFIG)
+    _under_way(hand, 20)
+    hand.receive(hand.sack(4, above=range(6, 20), trigger=19), hand.ack(19))
+    assert data(hand.transmitted()) == []
+
+
+def test_a_bitmap_says_nothing_beyond_its_highest_1() -> None:
+    """A 0 bit is news only up to the highest 1 bit reported. MRC-SACK-24."""
+    hand = HandPeer(CONFIG)
+    _under_way(hand, 30)
+    assert numbers(hand, hand.exchange(hand.sack(4, above=range(6, 21), trigger=20))) == [5]
+    assert data(hand.exchange(hand.sack(4, above=range(6, 21), trigger=20))) == []
+
+
+def test_a_path_timer_finds_a_loss_no_hole_tells() -> None:
+    """(c): srtt + 4 rttvar, at least 1 ms, 10 ms before the first sample; the peer keeps being heard. MRC-LOSS-04."""
+    hand = HandPeer(QpConfig(path_mtu=256, timeout=20, loss=LossConfig(reorder_guard_packets=1000)))
+    started = hand.now
+    hand.post(256 * 10)
+    hand.transmitted()
+    again: list[Sent] = []
+    while not again and hand.now < started + 20 * MILLISECOND:
+        hand.now += 50 * MICROSECOND
+        hand.receive(hand.sack(-1, above=range(1, 10), trigger=9) if hand.now == started + 50_000 else hand.ack(-1))
+        again = data(hand.run(hand.now))
+    assert numbers(hand, again) == [0]
+    assert 1 * MILLISECOND <= hand.now - started <= 11 * MILLISECOND
+    assert hand.counters["losses_by_path_timer"] == 1
+    assert again[0]["bth"]["rtx"] == 1
+
+
+def test_a_lost_tail_is_found_by_a_probe_before_any_coarse_timer() -> None:
+    """A reliability probe one srtt + 4 rttvar after the last transmission; its answer shows the hole.
+
+    MRC-LOSS-09, MRC-PROBE-05.
+    """
+    hand = HandPeer(CONFIG)
+    _under_way(hand, 10)
+    hand.exchange(hand.sack(9, trigger=9))
+    hand.post(256)
+    hand.transmitted()
+    sent_at = hand.now
+    sent = hand.run(sent_at + 500 * MILLISECOND, stop_at_first=True)
+    (probe,) = of(sent, PROBE)
+    assert data(sent) == []
+    rtt = hand.qp.requestor.rtt
+    assert hand.now - sent_at == rtt.srtt + 4 * rtt.rttvar
+    assert probe.psn == 0
+    hand.now += RTT
+    again = data(hand.exchange(hand.sack(9, probe_id=probe["peth"]["probe_id"])))
+    assert numbers(hand, again) == [10]
+
+
+def test_an_answered_tail_probe_that_finds_nothing_missing_sends_nothing() -> None:
+    hand = HandPeer(CONFIG)
+    hand.post(256)
+    hand.transmitted()
+    (probe,) = hand.run(500 * MILLISECOND, stop_at_first=True)
+    assert data(hand.exchange(hand.sack(0, probe_id=probe["peth"]["probe_id"]))) == []
+    assert hand.completed() == [(0, WorkStatus.SUCCESS)]
+    assert hand.run(hand.now + 10 * SECOND) == []
+
+
+def test_an_answer_to_a_probe_never_sent_is_counted_and_moves_nothing() -> None:
+    hand = HandPeer(CONFIG)
+    hand.post(256 * 5)
+    hand.transmitted()
+    assert hand.exchange(hand.sack(-1, probe_id=0x1234)) == []
+    assert hand.counters["unknown_probe_answer"] == 1
+
+
+# ------------------------------------------------------------------ the retry budget
+
+
+@pytest.mark.parametrize(("timeout", "linear", "exponential"), [(14, 7, 2), (10, 0, 3), (12, 2, 0)])
+def test_the_budget_of_a_silent_peer(timeout: int, linear: int, exponential: int) -> None:
+    """Local ACK timeout 1.024 us x 2^t: linear retries at that interval, then doublings; then retry exceeded.
+
+    MRC-RETRY-02, MRC-RETRY-05, MRC-RETRY-07, MRC-RETRY-09, MRC-ERR-04, MRC-ERR-05.
+    """
+    hand = HandPeer(QpConfig(path_mtu=256, timeout=timeout, linear_retries=linear, exponential_retries=exponential))
+    hand.post(256)
+    hand.post(256)
+    hand.post(0)
+    interval = 1024 << timeout
+    started = hand.now
+    sent = data(hand.run(started + 10**12))
+    oldest = [packet for packet in sent if numbers(hand, [packet]) == [0]]
+    assert [packet["bth"]["rtx"] for packet in oldest] == [0] + [1] * (linear + exponential)
+    times = [packet.at - started for packet in oldest]
+    assert times[: linear + 1] == [interval * at for at in range(linear + 1)]
+    gaps = [b - a for a, b in pairwise(times)]
+    for before, after in zip(gaps[linear:], gaps[linear + 1 :], strict=False):
+        assert after == 2 * before
+    assert hand.completed() == [(0, WorkStatus.RETRY_EXCEEDED), (1, WorkStatus.FLUSHED), (2, WorkStatus.FLUSHED)]
+    assert hand.qp.state == QpState.ERROR
+    assert "retry counter exceeded" in (hand.qp.error or "")
+    assert [event.kind for event in hand.endpoint.events] == [EventKind.QP_ERROR]
+    assert hand.counters["local_ack_timeouts"] == linear + exponential + 1
+
+
+def test_25_exponential_retries_are_for_ever() -> None:
+    """25 = for ever. MRC-RETRY-08."""
+    hand = HandPeer(QpConfig(path_mtu=256, timeout=1, linear_retries=0, exponential_retries=25))
+    hand.post(256)
+    hand.transmitted()
+    for _ in range(60):
+        deadline = hand.endpoint.next_deadline()
+        assert deadline is not None
+        hand.now = max(hand.now, deadline)
+        hand.endpoint.on_timer(hand.now)
+        hand.transmitted()
+    assert hand.qp.state == QpState.RTS
+
+
+def test_the_budget_belongs_to_a_psn() -> None:
+    """C: when another PSN becomes the oldest, its budget is whole; holes and path timers do not draw on it.
+
+    MRC-RETRY-01.
+    """
+    hand = HandPeer(QpConfig(path_mtu=256, timeout=10, linear_retries=3, exponential_retries=0))
+    for _ in range(5):
+        hand.post(256)
+    hand.transmitted()
+    for oldest in range(5):
+        hand.run(hand.now + int(2.5 * (1024 << 10)))
+        assert hand.qp.state == QpState.RTS
+        hand.receive(hand.ack(oldest))
+    assert hand.completed() == [(at, WorkStatus.SUCCESS) for at in range(5)]
+
+
+def test_nothing_posted_arms_no_timer() -> None:
+    """MRC-WIRE-19."""
+    hand = HandPeer(CONFIG)
+    assert hand.endpoint.next_deadline() is None
+    hand.post(256)
+    hand.transmitted()
+    assert hand.endpoint.next_deadline() is not None
+    hand.receive(hand.ack(0))
+    assert hand.run(hand.now + 10 * SECOND) == []
+    assert hand.endpoint.next_deadline() is None
+
+
+def test_a_long_silence_does_not_lose_what_was_in_flight() -> None:
+    """Many probes and timeouts go by unanswered; what was never acknowledged is still sent again afterwards."""
+    hand = HandPeer(QpConfig(path_mtu=256, mpr=1, exponential_retries=25))
+    for _ in range(20):
+        hand.post(256)
+    hand.transmitted()
+    hand.run(hand.now + 20 * SECOND)
+    assert hand.qp.state == QpState.RTS
+    # The peer is back. It has the first packet, then whatever comes.
+    cack, arrived = -1, {0}
+    for _ in range(400):
+        while cack + 1 in arrived:
+            cack += 1
+        above = [number for number in arrived if number > cack]
+        sent = hand.exchange(hand.sack(cack, above, trigger=max(arrived), rtx=1))
+        probes = of(sent, PROBE)
+        if not data(sent) and not probes:
+            sent = hand.run(hand.now + SECOND, stop_at_first=True)
+            probes = of(sent, PROBE)
+        hand.now += RTT
+        for probe in probes:
+            hand.receive(hand.sack(cack, above, probe_id=probe["peth"]["probe_id"]))
+        arrived |= set(numbers(hand, sent))
+        if cack == 19:
+            break
+    assert [status for _, status in hand.completed()] == [WorkStatus.SUCCESS] * 20

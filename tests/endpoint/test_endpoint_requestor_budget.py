@@ -1,0 +1,187 @@
+"""The retry budget of a PSN, and who draws on it (behaviour.md, Retry budget)."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hand_peer import MICROSECOND, MILLISECOND, PROBE, SECOND, HandPeer, Sent, data, numbers, of
+from nacking import (
+    CONFIG,
+    NO_BITMAP,
+    NOMINAL,
+    PSN_OOR_WINDOW,
+    RETRIED,
+    RTT,
+    TRIMMED,
+    TRIMMED_LASTHOP,
+    nacked_again,
+    send,
+    trained,
+)
+from told_window import ToldWindows
+
+from mrc.endpoint.completions import WorkStatus
+from mrc.endpoint.config import LossConfig, QpConfig
+from mrc.endpoint.qp_states import QpState
+
+
+@pytest.mark.parametrize("reason", RETRIED)
+@pytest.mark.parametrize(("linear", "exponential"), [(0, 0), (2, 1), (7, 7)])
+def test_nacks_that_name_a_psn_draw_on_its_budget(reason: int, linear: int, exponential: int) -> None:
+    """behaviour.md, Retry budget: "local ACK timeouts and NACKs that name that PSN draw on it". "Budget gone: QP to
+    error, "retry counter exceeded"." MRC-RETRY-03, MRC-RETRY-09."""
+    hand = trained(QpConfig(path_mtu=256, timeout=24, linear_retries=linear, exponential_retries=exponential))
+    packet = send(hand, 1)[1]
+    hand.post(0)
+    hand.transmitted()
+    for _ in range(linear + exponential):
+        packet = nacked_again(hand, 1, reason, packet)
+        assert hand.qp.state == QpState.RTS
+    assert data(hand.exchange(hand.nack(1, reason, ev=packet.ev, rtx=packet["bth"]["rtx"]))) == []
+    assert hand.qp.state == QpState.ERROR
+    assert "retry counter exceeded" in (hand.qp.error or "")
+    assert hand.completed() == [(1, WorkStatus.RETRY_EXCEEDED), (2, WorkStatus.FLUSHED)]
+
+
+@pytest.mark.parametrize("nacks", [0, 1, 2, 3])
+def test_nacks_and_local_ack_timeouts_share_the_budget_of_a_psn(nacks: int) -> None:
+    """behaviour.md, Retry budget: "local ACK timeouts and NACKs that name that PSN draw on it".
+
+    MRC-RETRY-02, MRC-RETRY-03. Three retries in all, whoever asks for them.
+    """
+    hand = trained(QpConfig(path_mtu=256, timeout=14, linear_retries=2, exponential_retries=1))
+    packet = send(hand, 1)[1]
+    for _ in range(nacks):
+        packet = nacked_again(hand, 1, TRIMMED, packet)
+    again = data(hand.run(hand.now + 10 * SECOND))
+    assert numbers(hand, again) == [1] * (3 - nacks)
+    assert hand.counters["local_ack_timeouts"] == 3 - nacks + 1
+    assert hand.completed() == [(1, WorkStatus.RETRY_EXCEEDED)]
+
+
+def test_the_interval_after_the_linear_retries_doubles_also_when_nacks_drew_them() -> None:
+    """behaviour.md, Retry budget: "linear retries (<= 7) at that interval, then exponential". MRC-RETRY-07.
+
+    Two NACKs use up the linear retries; the timeouts that follow are exponential ones.
+    """
+    interval = 1024 << 14
+    hand = trained(QpConfig(path_mtu=256, timeout=14, linear_retries=2, exponential_retries=3))
+    packet = send(hand, 1)[1]
+    for _ in range(2):
+        packet = nacked_again(hand, 1, TRIMMED, packet)
+    times = [again.at for again in data(hand.run(hand.now + 10 * SECOND))]
+    assert [after - before for before, after in pairwise(times)] == [2 * interval, 4 * interval]
+
+
+def test_the_budget_is_each_psns_own() -> None:
+    """behaviour.md, Retry budget: "it belongs to a PSN". MRC-RETRY-01. Two retries each, and every packet takes two."""
+    hand = trained(QpConfig(path_mtu=256, timeout=24, linear_retries=1, exponential_retries=1))
+    for number, packet in send(hand, 30).items():
+        for _ in range(2):
+            packet = nacked_again(hand, number, TRIMMED_LASTHOP, packet)
+    assert hand.qp.state == QpState.RTS
+    hand.receive(hand.ack(30))
+    assert hand.completed() == [(1, WorkStatus.SUCCESS)]
+
+
+def test_a_psn_that_takes_the_place_of_another_has_its_own_budget() -> None:
+    """behaviour.md, Retry budget: "it belongs to a PSN". MRC-RETRY-01. 128 PSNs are used over and over."""
+    hand = trained(QpConfig(path_mtu=256, mpr=1, timeout=24, linear_retries=1, exponential_retries=0))
+    for _ in range(6):
+        before = send(hand, 100)
+        assert len(before) == 100
+        again = hand.exchange(*(hand.nack(at, TRIMMED_LASTHOP, ev=was.ev) for at, was in before.items()))
+        assert numbers(hand, again) == list(before)
+        hand.receive(hand.ack(max(before)))
+        assert hand.qp.state == QpState.RTS
+
+
+def test_25_exponential_retries_are_for_ever_for_nacks_too() -> None:
+    """behaviour.md, Retry budget: "25 = for ever". MRC-RETRY-08."""
+    hand = trained(QpConfig(path_mtu=256, timeout=14, linear_retries=0, exponential_retries=25))
+    packet = send(hand, 1)[1]
+    for _ in range(200):
+        packet = nacked_again(hand, 1, TRIMMED, packet)
+    for _ in range(60):
+        packet = nacked_again(hand, 1, NO_BITMAP, packet)
+    assert hand.qp.state == QpState.RTS
+
+
+def test_holes_draw_on_no_budget() -> None:
+    """behaviour.md, Retry budget: "holes and path timers do not." MRC-RETRY-04. One retry is all there is."""
+    hand = trained(QpConfig(path_mtu=256, timeout=24, linear_retries=1, exponential_retries=0))
+    send(hand, 1)
+    received: set[int] = set()
+    for found in range(1, 11):
+        hand.now += RTT
+        for _ in range(4):
+            received |= set(send(hand, 1))
+            hand.now += 10 * MICROSECOND
+        hand.now += RTT
+        again = hand.exchange(hand.sack(0, above=received, trigger=max(received)))
+        assert numbers(hand, again) == [1]
+        assert hand.counters["losses_by_hole"] == found
+    assert hand.qp.state == QpState.RTS
+
+
+def test_path_timers_draw_on_no_budget() -> None:
+    """behaviour.md, Retry budget: "holes and path timers do not." MRC-RETRY-04.
+
+    The peer is heard all the time, but what it says has no hole in it that the guard would find.
+    """
+    config = QpConfig(
+        path_mtu=256,
+        timeout=24,
+        linear_retries=1,
+        exponential_retries=0,
+        loss=LossConfig(reorder_guard_packets=1000),
+    )
+    hand = trained(config)
+    send(hand, 1)
+    sent: list[Sent] = []
+    until = hand.now + 100 * MILLISECOND
+    while hand.now < until:
+        hand.now += RTT // 2
+        hand.receive(hand.ack(0))
+        sent += data(hand.run(hand.now))
+    assert len(sent) >= 4
+    assert hand.counters["losses_by_path_timer"] == len(sent)
+    assert hand.qp.state == QpState.RTS
+
+
+# ------------------------------------------------------------------ many NACKs
+
+
+@pytest.mark.parametrize("psns", [1, 100, 128])
+def test_what_is_trimmed_again_and_again_is_sent_again_each_time(psns: int) -> None:
+    """wire.md 7: "retransmit". Every packet of a full window of 128 PSNs is trimmed ten times, and arrives then.
+
+    behaviour.md, Retry budget: 14 retries a PSN by default, and these are ten. MRC-NACK-05, MRC-RETRY-03.
+    """
+    hand = trained(QpConfig(path_mtu=256, mpr=1, timeout=20))
+    out = send(hand, psns)
+    assert len(out) == psns
+    for _ in range(10):
+        hand.now += RTT
+        nacks = [hand.nack(at, TRIMMED_LASTHOP, ev=was.ev, rtx=was["bth"]["rtx"]) for at, was in out.items()]
+        again = data(hand.exchange(*nacks))
+        assert numbers(hand, again) == list(out)
+        out = dict(zip(out, again, strict=True))
+    hand.receive(hand.sack(psns))
+    assert hand.completed() == [(1, WorkStatus.SUCCESS)]
+    assert of(hand.run(hand.now + 10 * SECOND), PROBE) == []
+
+
+def test_nacked_bytes_are_given_back_when_the_qp_ends() -> None:
+    """nscc.md: a transmission is "taken off once". MRC-CC-21. Some wait, some are out again, some never were NACKed."""
+    windows = ToldWindows(100 * NOMINAL)
+    hand = HandPeer(CONFIG, controller=windows)
+    before = send(hand, 12)
+    hand.exchange(*(hand.nack(at, TRIMMED, ev=before[at].ev) for at in (1, 5)))
+    hand.receive(*(hand.nack(at, NO_BITMAP, ev=before[at].ev) for at in (2, 6)))
+    hand.receive(hand.nack(8, PSN_OOR_WINDOW, ev=before[8].ev))
+    assert windows.only.inflight == 9 * NOMINAL
+    hand.qp.to_error("enough")
+    assert windows.only.inflight == 0
+    assert hand.completed() == [(0, WorkStatus.FLUSHED)]

@@ -1,0 +1,363 @@
+"""Writes with immediate as the requestor sends them (wire.md 2 and 4; behaviour.md, Responder and Requestor)."""
+
+from __future__ import annotations
+
+import pytest
+from hand_peer import (
+    FIRST,
+    LAST,
+    LAST_IMMEDIATE,
+    MICROSECOND,
+    MIDDLE,
+    MILLISECOND,
+    ONLY,
+    ONLY_IMMEDIATE,
+    PSN_MASK,
+    HandPeer,
+    Sent,
+    data,
+    numbers,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mrc.endpoint.completions import WorkKind, WorkStatus
+from mrc.endpoint.config import QpConfig
+from mrc.endpoint.memory import MemoryRegion
+from mrc.endpoint.qp_states import QpState
+from mrc.endpoint.work import WriteRequest
+from mrc.errors import CallerError
+from mrc.wire.batch import TransmitBatch
+
+RTT = 100 * MICROSECOND
+CONFIG = QpConfig(path_mtu=256, timeout=20)
+TRIMMED, NO_RESOURCE = 0x01, 0x0A
+
+
+def _sent(hand: HandPeer, *lengths: int, immediate: int | None = None) -> list[Sent]:
+    for length in lengths:
+        hand.post(length, immediate=immediate)
+    return data(hand.transmitted())
+
+
+# ------------------------------------------------------------------ on the wire
+
+
+@pytest.mark.parametrize("timestamps", [True, False], ids=["tseth", "plain"])
+@pytest.mark.parametrize(
+    ("length", "opcodes"),
+    [
+        (0, [ONLY_IMMEDIATE]),
+        (1, [ONLY_IMMEDIATE]),
+        (255, [ONLY_IMMEDIATE]),
+        (256, [ONLY_IMMEDIATE]),
+        (257, [FIRST, LAST_IMMEDIATE]),
+        (512, [FIRST, LAST_IMMEDIATE]),
+        (513, [FIRST, MIDDLE, LAST_IMMEDIATE]),
+        (1025, [FIRST, MIDDLE, MIDDLE, MIDDLE, LAST_IMMEDIATE]),
+    ],
+)
+def test_the_last_packet_carries_the_immediate_right_after_the_reth(
+    length: int, opcodes: list[int], timestamps: bool
+) -> None:
+    """wire.md 2: 0xC9 "RDMA WRITE Last with Immediate" and 0xCB "Only with Immediate": METH [TSETH] RETH ImmDt.
+
+    wire.md 4: "ImmDt, 4, after the RETH of 0xC9 and 0xCB." Behind IPv6 (40), UDP (8) and BTH (12). MRC-REQ-12.
+    """
+    hand = HandPeer(QpConfig(path_mtu=256, timestamps=timestamps))
+    content = hand.post(length, immediate=0xDEADBEEF)
+    sent = data(hand.transmitted())
+    assert [packet.opcode for packet in sent] == opcodes
+    assert [packet.layers.get("immdt") for packet in sent] == [None] * (len(sent) - 1) + [{"data": 0xDEADBEEF}]
+    at = 40 + 8 + 12 + 4 + (4 if timestamps else 0) + 16
+    assert sent[-1].whole[at : at + 4] == bytes.fromhex("deadbeef")
+    assert b"".join(packet.payload for packet in sent) == content
+    assert {packet["reth"]["dmalen"] for packet in sent} == {length}
+    assert [packet["reth"]["va"] for packet in sent] == [0x1000 + 256 * position for position in range(len(sent))]
+    assert sent[-1]["bth"]["pad"] == -length % 4
+    assert [packet["bth"]["ackreq"] for packet in sent] == [0] * (len(sent) - 1) + [1]
+
+
+@pytest.mark.parametrize("immediate", [0, 1, 0x80000000, 0xFFFFFFFF])
+def test_an_immediate_is_any_number_of_32_bits(immediate: int) -> None:
+    """wire.md 4: "ImmDt, 4": 0 is an immediate like any other. MRC-REQ-12."""
+    (packet,) = _sent(HandPeer(CONFIG), 0, immediate=immediate)
+    assert (packet.opcode, packet["immdt"]["data"]) == (ONLY_IMMEDIATE, immediate)
+
+
+def test_rqmsn_counts_writes_with_immediate_and_is_0_in_plain_ones() -> None:
+    """wire.md 4: "RQMSN counts write-with-immediate messages the same way and is 0 in a plain write"; "the same in
+    every packet of one message". MRC-REQ-02, MRC-REQ-03, MRC-REQ-04."""
+    hand = HandPeer(CONFIG)
+    for length, immediate in ((600, None), (600, 7), (0, 7), (1, None), (257, 7), (256, None), (0, 7)):
+        hand.post(length, immediate=immediate)
+    sent = data(hand.transmitted())
+    assert [(packet["meth"]["msn"], packet["meth"]["rqmsn"], packet.opcode) for packet in sent] == [
+        (0, 0, FIRST),
+        (0, 0, MIDDLE),
+        (0, 0, LAST),
+        (1, 0, FIRST),
+        (1, 0, MIDDLE),
+        (1, 0, LAST_IMMEDIATE),
+        (2, 1, ONLY_IMMEDIATE),
+        (3, 0, ONLY),
+        (4, 2, FIRST),
+        (4, 2, LAST_IMMEDIATE),
+        (5, 0, ONLY),
+        (6, 3, ONLY_IMMEDIATE),
+    ]
+    assert numbers(hand, sent) == list(range(12))
+
+
+def test_rqmsn_and_msn_wrap_after_16_bits() -> None:
+    """wire.md 4: "METH, 4: RQMSN(16) MSN(16)." 65,536 immediates and one plain write before the first wrap. MRC-REQ-01.
+
+    Most of them leave unread: every packet acknowledged, only the last few looked at.
+    """
+    hand = HandPeer(QpConfig(path_mtu=256, max_wimm=1024, timeout=24))
+    hand.post(0)
+    batch = TransmitBatch(1024)
+    source = MemoryRegion(b"", 0, 0, remote_write=False)
+    packets = 1
+    hand.transmitted()
+    for _ in range(64):
+        for at in range(1023):
+            hand.qp.post_write(WriteRequest(at, source, 0, 0, 0, 0, 1))
+        hand.endpoint.wake(hand.qp)
+        packets += hand.endpoint.transmit(batch, hand.now)
+        batch.clear()
+        hand.receive(hand.ack(packets - 1))
+        hand.endpoint.completions.clear()
+    assert packets == 1 + 64 * 1023
+    left = 65536 - 64 * 1023
+    sent = _sent(hand, *[0] * (left + 2), immediate=1)
+    assert [packet["meth"]["rqmsn"] for packet in sent[-4:]] == [65534, 65535, 0, 1]
+    assert [packet["meth"]["msn"] for packet in sent[-4:]] == [65535, 0, 1, 2]
+    hand.receive(hand.ack(packets + left + 1))
+    assert len(hand.completed()) == left + 2
+
+
+# ------------------------------------------------------------------ how many at once
+
+
+@pytest.mark.parametrize("most", [1, 2, 32])
+def test_no_more_immediates_than_granted_are_unacknowledged(most: int) -> None:
+    """behaviour.md, Responder: "the requestor keeps at most max_wimm_dest unacknowledged". MRC-IMM-01.
+
+    Requestor: "AckReq is set on every packet after which the sender cannot go on". MRC-SEND-07.
+    """
+    hand = HandPeer(QpConfig(path_mtu=256, max_wimm=most, timeout=20))
+    sent = _sent(hand, *[0] * (3 * most), immediate=5)
+    assert numbers(hand, sent) == list(range(most))
+    assert [packet["bth"]["ackreq"] for packet in sent] == [0] * (most - 1) + [1]
+    for acked in range(2 * most):
+        (packet,) = data(hand.exchange(hand.ack(acked)))
+        assert numbers(hand, [packet]) == [acked + most]
+        assert packet["bth"]["ackreq"] == 1
+    assert data(hand.exchange(hand.ack(3 * most - 1))) == []
+    assert hand.completed() == [(at, WorkStatus.SUCCESS) for at in range(3 * most)]
+
+
+def test_an_immediate_of_many_packets_counts_once_until_its_last_packet_is_acknowledged() -> None:
+    """behaviour.md, Responder: "the requestor keeps at most max_wimm_dest unacknowledged". MRC-IMM-01."""
+    hand = HandPeer(QpConfig(path_mtu=256, max_wimm=1, timeout=20))
+    assert numbers(hand, _sent(hand, 256 * 5, 256 * 3, immediate=5)) == [0, 1, 2, 3, 4]
+    for cack in range(4):
+        assert data(hand.exchange(hand.ack(cack))) == []
+    assert numbers(hand, hand.exchange(hand.ack(4))) == [5, 6, 7]
+
+
+def test_an_immediate_that_arrived_above_a_hole_still_counts() -> None:
+    """behaviour.md, Responder: "An early immediate waits until every earlier request has arrived", so it is in flight,
+    and a further one would be "More in flight than negotiated". MRC-IMM-01, MRC-IMM-04."""
+    hand = HandPeer(QpConfig(path_mtu=256, max_wimm=3, timeout=20))
+    _sent(hand, 256)
+    assert numbers(hand, _sent(hand, 0, 0, 0, 0, 0, immediate=9)) == [1, 2, 3]
+    assert 4 not in numbers(hand, hand.exchange(hand.sack(-1, above=[1, 2, 3])))
+    assert numbers(hand, hand.exchange(hand.ack(3)))[:2] == [4, 5]
+
+
+def test_plain_writes_are_not_counted() -> None:
+    """behaviour.md, Responder: max_wimm_dest counts writes with immediate. MRC-IMM-01."""
+    hand = HandPeer(QpConfig(path_mtu=256, max_wimm=2, timeout=20))
+    hand.post(0, immediate=1)
+    for _ in range(20):
+        hand.post(300)
+    hand.post(0, immediate=1)
+    hand.post(256 * 3)
+    assert numbers(hand, hand.transmitted()) == list(range(1 + 40 + 1 + 3))
+
+
+def test_a_retransmission_is_no_further_immediate() -> None:
+    """behaviour.md, Responder: "the requestor keeps at most max_wimm_dest unacknowledged"; one sent again is still one.
+
+    MRC-IMM-01.
+    """
+    hand = HandPeer(QpConfig(path_mtu=256, max_wimm=2, timeout=20))
+    (first, _) = _sent(hand, 0, 0, 0, 0, 0, immediate=9)
+    for _ in range(3):
+        (first,) = data(hand.exchange(hand.nack(0, TRIMMED, ev=first.ev, rtx=first["bth"]["rtx"])))
+        assert numbers(hand, [first]) == [0]
+    assert numbers(hand, hand.exchange(hand.ack(0))) == [2]
+    assert numbers(hand, hand.exchange(hand.ack(1))) == [3]
+    assert numbers(hand, hand.exchange(hand.ack(3))) == [4]
+    hand.receive(hand.ack(4))
+    assert hand.completed() == [(at, WorkStatus.SUCCESS) for at in range(5)]
+
+
+def test_without_a_grant_an_immediate_is_refused_and_uses_up_nothing() -> None:
+    """behaviour.md, Responder: "at most max_wimm_dest": at most none. MRC-IMM-01."""
+    hand = HandPeer(QpConfig(path_mtu=256, max_wimm=0))
+    with pytest.raises(CallerError, match="max_wimm"):
+        hand.post(0, immediate=1)
+    (packet,) = _sent(hand, 0)
+    assert packet["meth"]["msn"] == 0
+    hand.receive(hand.ack(0))
+    assert [status for _, status in hand.completed()] == [WorkStatus.SUCCESS]
+
+
+@pytest.mark.parametrize("immediate", [-1, 1 << 32])
+def test_an_immediate_that_leaves_its_field_is_refused(immediate: int) -> None:
+    """wire.md 4: "ImmDt, 4" bytes."""
+    source = MemoryRegion(b"abc", 0, 0, remote_write=False)
+    with pytest.raises(CallerError):
+        WriteRequest(0, source, 0, 3, 0, 0, immediate)
+
+
+# ------------------------------------------------------------------ completions
+
+
+def test_writes_with_and_without_immediate_complete_in_post_order() -> None:
+    """behaviour.md, Requestor: "Work completes in post order once cack_psn covers its last PSN." MRC-SEND-05."""
+    hand = HandPeer(CONFIG)
+    kinds = (None, 1, 2, None, 3, None)
+    for at, immediate in enumerate(kinds):
+        hand.post(256 * at, immediate=immediate)
+    hand.transmitted()  # PSNs 0; 1; 2-3; 4-6; 7-10; 11-15
+    hand.receive(hand.sack(2, above=range(4, 16)))
+    done = list(hand.endpoint.completions)
+    assert [completion.wr_id for completion in done] == [0, 1]
+    hand.receive(hand.ack(9))
+    hand.receive(hand.ack(15))
+    done = list(hand.endpoint.completions)
+    assert [(one.wr_id, one.status, one.byte_len, one.kind, one.immediate) for one in done] == [
+        (at, WorkStatus.SUCCESS, 256 * at, WorkKind.RDMA_WRITE, None) for at in range(6)
+    ]
+
+
+def test_immediates_held_back_are_flushed_in_post_order_when_the_qp_fails() -> None:
+    """behaviour.md, Errors: "flush its work with error completions". Sent or not, begun or not."""
+    hand = HandPeer(QpConfig(path_mtu=256, max_wimm=2))
+    _sent(hand, 600, 0, 0, 300, immediate=1)
+    hand.receive(hand.ack(1, syndrome=0x61))
+    assert hand.qp.state == QpState.ERROR
+    assert hand.completed() == [
+        (0, WorkStatus.REMOTE_INVALID_REQUEST),
+        (1, WorkStatus.FLUSHED),
+        (2, WorkStatus.FLUSHED),
+        (3, WorkStatus.FLUSHED),
+    ]
+
+
+# ------------------------------------------------------------------ sent again
+
+
+def _masked(packet: Sent) -> bytes:
+    """A packet without what belongs to one transmission: class, EV, AckReq and rtx, timestamp, ICRC."""
+    masked = bytearray(packet.whole)
+    masked[0:4] = bytes(4)  # traffic class and flow label
+    masked[40:42] = bytes(2)  # UDP source port
+    masked[56] &= 0x5F  # AckReq (bit 7) and rtx (bit 5)
+    masked[64:66] = bytes(2)  # tx_timestamp
+    return bytes(masked[:-4])
+
+
+@pytest.mark.parametrize("length", [0, 1, 255, 256, 257, 700])
+def test_an_immediate_sent_again_is_the_same_packet(length: int) -> None:
+    """wire.md 3: rtx says "this packet is a retransmission"; all a responder places it by is the same. MRC-WIRE-25.
+
+    behaviour.md, Responder: "RQMSN is the same in every packet of the message".
+    """
+    hand = HandPeer(CONFIG, planes=1)  # inner addresses belong to a plane
+    _sent(hand, 300, immediate=0x01020304)
+    first = _sent(hand, length, immediate=0xA5A5A5A5)
+    hand.now += 3 * MILLISECOND
+    nacks = [
+        hand.nack(number, TRIMMED, ev=packet.ev) for number, packet in zip(numbers(hand, first), first, strict=True)
+    ]
+    again = data(hand.exchange(*nacks))
+    assert [packet.psn for packet in again] == [packet.psn for packet in first]
+    assert [_masked(packet) for packet in again] == [_masked(packet) for packet in first]
+    assert {packet["bth"]["rtx"] for packet in again} == {1}
+    stamps = {packet["tseth"]["tx_timestamp"] for packet in again}
+    assert stamps == {hand.now // 128 & 0xFFFF}
+    assert stamps.isdisjoint(packet["tseth"]["tx_timestamp"] for packet in first)
+    assert again[-1]["immdt"]["data"] == 0xA5A5A5A5
+
+
+def test_packets_with_and_without_immediate_are_sent_again_together() -> None:
+    """behaviour.md, Requestor: "Only what is missing is sent again", "oldest first". Headers of two lengths."""
+    hand = HandPeer(CONFIG, planes=1)
+    for at in range(24):
+        hand.post(100 * at, immediate=at if at % 3 else None)
+    first = data(hand.transmitted())
+    missing = [number for number in range(len(first)) if number % 4]
+    hand.now += RTT
+    again = data(hand.exchange(*(hand.nack(number, TRIMMED, ev=first[number].ev) for number in missing)))
+    assert numbers(hand, again) == missing
+    assert [_masked(packet) for packet in again] == [_masked(first[number]) for number in missing]
+
+
+def test_an_immediate_waits_after_a_resource_nack_like_any_other_packet() -> None:
+    """wire.md 7: NO_RESOURCE: "retransmit"; behaviour.md: "after a resource NACK one RTT". MRC-NACK-09, MRC-NACK-20."""
+    hand = HandPeer(CONFIG, planes=1)
+    _sent(hand, 0, immediate=1)
+    hand.now += RTT
+    hand.receive(hand.sack(0))
+    (packet,) = _sent(hand, 0, immediate=2)
+    assert data(hand.exchange(hand.nack(1, NO_RESOURCE, ev=packet.ev))) == []
+    (again,) = data(hand.run(hand.now + RTT))
+    assert _masked(again) == _masked(packet)
+
+
+# ------------------------------------------------------------------ any mixture
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    work=st.lists(st.tuples(st.sampled_from([0, 1, 255, 256, 257, 700, 1500]), st.booleans()), min_size=1, max_size=40),
+    most=st.integers(1, 5),
+    steps=st.lists(st.integers(1, 9), min_size=1, max_size=8),
+    first_psn=st.sampled_from([0, 5, (1 << 24) - 1, (1 << 24) - 20]),
+)
+def test_any_mixture_keeps_the_limit_and_completes_in_post_order(
+    work: list[tuple[int, bool]], most: int, steps: list[int], first_psn: int
+) -> None:
+    """behaviour.md, Responder: "at most max_wimm_dest unacknowledged"; Requestor: "Work completes in post order".
+
+    MRC-IMM-01, MRC-SEND-05, MRC-REQ-03. PSNs may wrap at 2^24.
+    """
+    hand = HandPeer(QpConfig(path_mtu=256, max_wimm=most, timeout=24), first_psn=first_psn)
+    contents = [hand.post(length, immediate=at if has else None) for at, (length, has) in enumerate(work)]
+    arrived: list[Sent] = []
+    acked, done = 0, []
+    for step in range(10_000):
+        arrived += data(hand.transmitted())
+        ends = [packet for packet in arrived if packet.opcode in (ONLY, LAST, ONLY_IMMEDIATE, LAST_IMMEDIATE)]
+        begun = {packet["meth"]["msn"] for packet in arrived}
+        ended = {packet["meth"]["msn"] for packet in ends if (packet.psn - first_psn & PSN_MASK) < acked}
+        assert sum(work[msn][1] for msn in begun - ended) <= most
+        if acked == len(arrived):
+            break
+        assert arrived[-1]["bth"]["ackreq"] == 1
+        acked = min(len(arrived), acked + steps[step % len(steps)])
+        hand.receive(hand.ack(acked - 1))
+        done += hand.completed()
+    assert [(packet.psn - first_psn) & PSN_MASK for packet in arrived] == list(range(len(arrived)))
+    assert done == [(at, WorkStatus.SUCCESS) for at in range(len(work))]
+    for msn, (content, (_, has)) in enumerate(zip(contents, work, strict=True)):
+        mine = [packet for packet in arrived if packet["meth"]["msn"] == msn]
+        assert b"".join(packet.payload for packet in mine) == content
+        assert [packet.layers["immdt"]["data"] for packet in mine if "immdt" in packet.layers] == [msn] * has
+        rqmsn = sum(other for _, other in work[:msn]) if has else 0
+        assert {packet["meth"]["rqmsn"] for packet in mine} == {rqmsn}

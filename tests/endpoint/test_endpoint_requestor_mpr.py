@@ -1,0 +1,245 @@
+"""The peer's window, fixed or dynamic, as the requestor keeps to it (behaviour.md, Requestor; wire.md 6)."""
+
+from __future__ import annotations
+
+import pytest
+from hand_peer import MICROSECOND, PROBE, SECOND, HandPeer, data, numbers, of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from told_window import ToldWindows
+
+from mrc.endpoint.completions import WorkStatus
+from mrc.endpoint.config import Capability, QpConfig
+from mrc.endpoint.qp_states import QpState
+
+UNIT = 128  # PSNs
+RTT = 100 * MICROSECOND
+DYNAMIC = Capability.DYNAMIC_MPR
+NEVER_FULL = 1 << 40
+
+
+def _hand(
+    *, mpr: int = 1, max_mpr: int = 64, ours: Capability = DYNAMIC, peers: Capability = DYNAMIC, first_psn: int = 77
+) -> HandPeer:
+    config = QpConfig(path_mtu=256, mpr=mpr, max_mpr=max_mpr, capabilities=ours, timeout=20)
+    return HandPeer(config, controller=ToldWindows(NEVER_FULL), capabilities=peers, first_psn=first_psn)
+
+
+def _highest(hand: HandPeer, *packets: bytes) -> int:
+    """The number of the last packet sent after these came in; it asks for an acknowledgement."""
+    sent = data(hand.exchange(*packets))
+    assert [packet["bth"]["ackreq"] for packet in sent] == [0] * (len(sent) - 1) + [1]
+    return max(numbers(hand, sent))
+
+
+@pytest.mark.parametrize("mpr", [1, 2, 8])
+def test_a_fixed_window_is_mpr_times_128_psns_past_cack_psn(mpr: int) -> None:
+    """behaviour.md, Requestor: "Sends while ... PSN <= cack_psn + window"; Responder: "The window is MPR x 128 PSNs."
+
+    MRC-SEND-02, MRC-SEND-07, MRC-RESP-11. Nothing is acknowledged: cack_psn is the PSN before the first.
+    """
+    hand = _hand(mpr=mpr, ours=Capability(0))
+    hand.post(256 * 10_000, fill=7)
+    assert _highest(hand) == -1 + mpr * UNIT
+    for cack in (0, 1, 50, mpr * UNIT - 1):
+        assert _highest(hand, hand.sack(cack)) == cack + mpr * UNIT
+
+
+@pytest.mark.parametrize("first_psn", [77, (1 << 24) - 300, (1 << 24) - 1])
+def test_a_dynamic_window_is_what_the_last_sack_says(first_psn: int) -> None:
+    """wire.md 6: mpr, "units of 128 PSNs"; behaviour.md, Requestor: "PSN <= cack_psn + window". MRC-MPR-04.
+
+    MRC-SACK-08. The window told out of band holds until a SACK tells another.
+    """
+    hand = _hand(mpr=2, first_psn=first_psn)
+    hand.post(256 * 10_000, fill=7)
+    assert _highest(hand) == -1 + 2 * UNIT
+    assert _highest(hand, hand.sack(0, mpr=4)) == 0 + 4 * UNIT
+    assert _highest(hand, hand.sack(10, mpr=9)) == 10 + 9 * UNIT
+    assert _highest(hand, hand.sack(300, mpr=9)) == 300 + 9 * UNIT
+
+
+def test_the_right_edge_never_retreats() -> None:
+    """behaviour.md, Dynamic MPR: "the right edge never retreats; the responder honours every edge it ever advertised".
+
+    MRC-MPR-01, MRC-MPR-02.
+    """
+    hand = _hand(mpr=1)
+    hand.post(256 * 100, fill=7)
+    hand.transmitted()
+    hand.receive(hand.sack(-1, mpr=8))  # the edge is 1023 from here on
+    hand.receive(hand.sack(49, mpr=1))
+    hand.post(256 * 10_000, fill=7)
+    assert _highest(hand) == -1 + 8 * UNIT
+    assert data(hand.exchange(hand.sack(100, mpr=1))) == []
+    assert data(hand.exchange(hand.sack(1023 - UNIT, mpr=1))) == []
+    assert _highest(hand, hand.sack(1023 - UNIT + 1, mpr=1)) == 1024
+
+
+def test_a_late_sack_may_still_move_the_edge() -> None:
+    """behaviour.md, Dynamic MPR: "the responder honours every edge it ever advertised", also those that come late.
+
+    MRC-MPR-02. The late one says more above a lower cack_psn.
+    """
+    hand = _hand(mpr=1)
+    hand.post(256 * 10_000, fill=7)
+    hand.transmitted()
+    late = hand.sack(9, mpr=12)
+    assert _highest(hand, hand.sack(100, mpr=2)) == 100 + 2 * UNIT
+    assert _highest(hand, late) == 9 + 12 * UNIT
+
+
+def test_sacks_of_one_batch_move_the_edge_as_far_as_the_best_of_them() -> None:
+    """behaviour.md, Dynamic MPR: "the right edge never retreats". MRC-MPR-01."""
+    hand = _hand(mpr=1)
+    hand.post(256 * 10_000, fill=7)
+    hand.transmitted()
+    assert _highest(hand, hand.sack(3, mpr=2), hand.sack(1, mpr=7), hand.sack(5, mpr=0)) == 1 + 7 * UNIT
+
+
+def test_an_mpr_of_0_is_not_in_use_and_never_closed() -> None:
+    """behaviour.md, Dynamic MPR: "an mpr field of 0 means "not in use", never "closed"". MRC-MPR-03.
+
+    Then the window told out of band is what there is, above each cack_psn.
+    """
+    hand = _hand(mpr=2)
+    hand.post(256 * 10_000, fill=7)
+    hand.transmitted()
+    for cack in (0, 1, 100, 255, 500, 700):
+        assert _highest(hand, hand.sack(cack, mpr=0)) == cack + 2 * UNIT
+
+
+def test_an_mpr_of_0_takes_no_edge_back() -> None:
+    """behaviour.md, Dynamic MPR: "the right edge never retreats; ... 0 means "not in use"". MRC-MPR-01, MRC-MPR-03."""
+    hand = _hand(mpr=1)
+    hand.post(256 * 300, fill=7)
+    hand.transmitted()
+    hand.receive(hand.sack(-1, mpr=10), hand.sack(0, mpr=0))
+    hand.post(256 * 10_000, fill=7)
+    assert _highest(hand) == -1 + 10 * UNIT
+
+
+@pytest.mark.parametrize(
+    ("ours", "peers"), [(Capability(0), DYNAMIC), (DYNAMIC, Capability(0)), (Capability(0), Capability(0))]
+)
+def test_what_is_not_agreed_is_not_followed(ours: Capability, peers: Capability) -> None:
+    """behaviour.md, QP life: "Parameters reach the peer out of band: ... dynamic MPR". In use where both ends can.
+
+    MRC-MPR-04.
+    """
+    hand = _hand(mpr=1, ours=ours, peers=peers)
+    hand.post(256 * 10_000, fill=7)
+    hand.transmitted()
+    assert _highest(hand, hand.sack(0, mpr=8)) == 0 + UNIT
+    assert _highest(hand, hand.sack(5, mpr=0)) == 5 + UNIT
+
+
+@pytest.mark.parametrize("max_mpr", [1, 3, 5, 8])
+def test_no_more_is_followed_than_max_mpr(max_mpr: int) -> None:
+    """QpConfig: "`max_mpr` is the most our requestor follows where the peer's MPR is dynamic"."""
+    hand = _hand(mpr=1, max_mpr=max_mpr)
+    hand.post(256 * 10_000, fill=7)
+    hand.transmitted()
+    assert _highest(hand, hand.sack(0, mpr=255)) == 0 + max_mpr * UNIT
+    assert _highest(hand, hand.sack(20, mpr=255)) == 20 + max_mpr * UNIT
+
+
+def test_a_sack_for_what_was_never_sent_moves_no_edge() -> None:
+    """behaviour.md, Requestor: "a SACK or ACK for a PSN never sent is dropped and counted". MRC-SEND-09."""
+    hand = _hand(mpr=1)
+    hand.post(256 * 10_000, fill=7)
+    hand.transmitted()
+    assert data(hand.exchange(hand.sack(128, mpr=8))) == []
+    assert hand.counters["ack_for_unsent_psn"] == 1
+
+
+def test_the_answer_to_a_probe_moves_the_edge_too() -> None:
+    """wire.md 8: "The answer is a SACK with pr=1". behaviour.md: a probe "refreshes acknowledgement state"."""
+    hand = _hand(mpr=1)
+    hand.post(256 * 10_000, fill=7)
+    hand.transmitted()
+    (probe,) = of(hand.run(hand.now + SECOND, stop_at_first=True), PROBE)
+    answer = hand.sack(127, mpr=3, probe_id=probe["peth"]["probe_id"])
+    assert _highest(hand, answer) == 127 + 3 * UNIT
+
+
+def test_a_lost_sack_with_the_new_edge_does_not_stop_the_sender_for_ever() -> None:
+    """behaviour.md, Reliability probe: "refreshes acknowledgement state when SACKs may have been lost".
+
+    The transport ACK covers all that was sent but tells no edge, and the SACK that does is lost. Nothing is
+    outstanding then, and there is more to send.
+    """
+    hand = _hand(mpr=1)
+    hand.post(256 * 200, fill=7)
+    assert _highest(hand) == 127
+    hand.now += RTT
+    hand.receive(hand.ack(127))
+    sent = hand.run(hand.now + 3 * SECOND, stop_at_first=True)
+    while not data(sent):
+        assert sent, "nothing asks the peer how far it may go"
+        hand.now += RTT
+        sent = hand.exchange(*(hand.sack(127, mpr=1, probe_id=one["peth"]["probe_id"]) for one in of(sent, PROBE)))
+        sent = sent or hand.run(hand.now + 3 * SECOND, stop_at_first=True)
+    assert numbers(hand, sent) == list(range(128, 200))
+
+
+def test_transport_acks_alone_keep_a_fixed_window_moving() -> None:
+    """behaviour.md, Requestor: "PSN <= cack_psn + window"; an ACK's PSN is cack_psn (wire.md 5). MRC-SEND-02."""
+    hand = _hand(mpr=1, ours=Capability(0))
+    hand.post(256 * 10_000, fill=7)
+    hand.transmitted()
+    for cack in (0, 100, 227, 300):
+        assert _highest(hand, hand.ack(cack)) == cack + UNIT
+
+
+def test_losses_in_a_window_that_grew_are_repaired() -> None:
+    """behaviour.md, Requestor: "Only what is missing is sent again". MRC-LOSS-10. 8192 PSNs out, every 50th lost."""
+    hand = _hand(mpr=1, max_mpr=64, first_psn=(1 << 24) - 4000)
+    hand.post(256 * 9000, fill=7)
+    hand.transmitted()
+    assert _highest(hand, hand.sack(-1, mpr=64)) == 8191
+    lost = set(range(7, 8192, 50))
+    hand.now += RTT
+    for base in range(0, 8192, 64):
+        above = [number for number in range(base, base + 64) if number not in lost]
+        hand.receive(hand.sack(6, above, offset=base - 6, trigger=above[-1]))
+    assert data(hand.transmitted()) == []
+    hand.now += RTT
+    (probe,) = of(hand.run(hand.now + SECOND, stop_at_first=True), PROBE)
+    hand.now += RTT
+    sent = hand.exchange(hand.sack(6, range(8, 57), probe_id=probe["peth"]["probe_id"]))
+    assert numbers(hand, sent) == sorted(lost)
+    hand.receive(hand.sack(8191, mpr=64))
+    assert numbers(hand, hand.transmitted()) == list(range(8192, 9000))
+    hand.receive(hand.ack(8999))
+    assert hand.completed() == [(0, WorkStatus.SUCCESS)]
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    mpr=st.integers(1, 3),
+    max_mpr=st.integers(1, 5),
+    steps=st.lists(st.tuples(st.integers(0, 200), st.integers(0, 7), st.integers(0, 50)), max_size=12),
+    first_psn=st.sampled_from([0, 1000, (1 << 24) - 1, (1 << 24) - 300]),
+)
+def test_all_that_was_ever_granted_is_used_and_nothing_beyond_it(
+    mpr: int, max_mpr: int, steps: list[tuple[int, int, int]], first_psn: int
+) -> None:
+    """behaviour.md, Dynamic MPR: "the right edge never retreats"; Requestor: "PSN <= cack_psn + window". MRC-MPR-01.
+
+    Each step is a SACK: how far cack_psn moves, its mpr, and how old its cack_psn is where that does not move.
+    """
+    hand = _hand(mpr=mpr, max_mpr=max_mpr, first_psn=first_psn)
+    hand.post(256 * 5000, fill=7)
+    most = max(mpr, max_mpr) * UNIT
+    edge = -1 + mpr * UNIT
+    cack, highest = -1, _highest(hand)
+    assert highest == edge
+    for forward, told, back in steps:
+        cack = min(cack + forward, highest)
+        said = cack if forward or not told else max(-1, cack - back)
+        edge = max(edge, said + (told or mpr) * UNIT)
+        sent = numbers(hand, hand.exchange(hand.sack(said, mpr=told)))
+        assert sent == list(range(highest + 1, min(edge, cack + most) + 1))
+        highest += len(sent)
+    assert hand.qp.state == QpState.RTS

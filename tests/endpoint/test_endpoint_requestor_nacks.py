@@ -1,0 +1,394 @@
+"""What a requestor does about a NACK, by reason (wire.md 7; behaviour.md, Loss)."""
+
+from __future__ import annotations
+
+import pytest
+from hand_peer import ECT0, MILLISECOND, SECOND, HandPeer, data, numbers
+from nacking import (
+    CONFIG,
+    NO_BITMAP,
+    NO_PKT_BUFFER,
+    NO_RESOURCE,
+    NOMINAL,
+    PSN_OOR_WINDOW,
+    RESOURCES,
+    RETRIED,
+    RTT,
+    TRIMMED,
+    TRIMMED_LASTHOP,
+    TRIMS,
+    UNEXP_EVENT,
+    nacked_again,
+    send,
+    state_of,
+    trained,
+)
+from told_window import Told, ToldWindows
+
+from mrc.endpoint.completions import EventKind, WorkStatus
+from mrc.endpoint.config import Capability, QpConfig
+from mrc.endpoint.paths import EvState
+from mrc.endpoint.qp_states import QpState
+
+# ------------------------------------------------------------------ the retransmission
+
+
+@pytest.mark.parametrize("reason", RETRIED)
+def test_every_reason_but_one_brings_the_same_packet_again(reason: int) -> None:
+    """wire.md 7: "retransmit". behaviour.md, Requestor: "Only what is missing is sent again, with rtx=1".
+
+    MRC-NACK-05, MRC-NACK-06, MRC-NACK-07, MRC-NACK-08, MRC-NACK-09, MRC-NACK-10, MRC-LOSS-01.
+    """
+    hand = trained()
+    before = send(hand, 6)[4]
+    again = nacked_again(hand, 4, reason, before)
+    assert (before["bth"]["rtx"], again["bth"]["rtx"]) == (0, 1)
+    assert (again.opcode, again["meth"], again["reth"]) == (before.opcode, before["meth"], before["reth"])
+    assert again.payload == before.payload
+    assert hand.counters["nacks_received"] == 1
+    assert hand.counters["losses_by_nack"] == 1
+    assert hand.counters["retransmitted_packets"] == 1
+    assert hand.qp.state == QpState.RTS
+
+
+@pytest.mark.parametrize("reason", TRIMS)
+def test_a_trimmed_packet_is_sent_again_at_once(reason: int) -> None:
+    """wire.md 7: "retransmit"; only PSN_OOR_WINDOW and the resource NACKs wait. MRC-NACK-05, MRC-NACK-06."""
+    hand = trained()
+    before = send(hand, 6)[4]
+    assert numbers(hand, hand.exchange(hand.nack(4, reason, ev=before.ev))) == [4]
+
+
+@pytest.mark.parametrize("reason", RETRIED)
+def test_only_a_trim_inside_the_fabric_moves_the_ev(reason: int) -> None:
+    """wire.md 7: TRIMMED "the EV goes to SKIP", all others "the EV is untouched".
+
+    behaviour.md, Paths: "TRIMMED_LASTHOP and the resource NACKs say nothing about the path." MRC-PATH-05.
+    """
+    hand = trained()
+    before = send(hand, 3)[2]
+    hand.receive(hand.nack(2, reason, ev=before.ev))
+    assert state_of(hand, before.ev) == (EvState.SKIP if reason == TRIMMED else EvState.GOOD)
+    others = {path.ev for path in hand.profile} - {before.ev}
+    assert {state_of(hand, ev) for ev in others} == {EvState.GOOD}
+
+
+@pytest.mark.parametrize("reason", RETRIED)
+def test_a_retransmission_takes_another_ev_than_the_nack_names(reason: int) -> None:
+    """behaviour.md, Requestor: "a fresh EV drawn at send time (never the one the NACK names)". MRC-LOSS-11.
+
+    With two EVs there is exactly one other; eight packets and eight NACKs each, one after another.
+    """
+    hand = trained(planes=1, spines=2)
+    for _ in range(8):
+        (number, packet), *_ = send(hand, 1).items()
+        for _ in range(8):
+            again = nacked_again(hand, number, reason, packet)
+            assert again.ev != packet.ev
+            packet = again
+        hand.receive(hand.ack(number))
+
+
+def test_no_packet_of_a_batch_of_nacks_goes_out_on_the_ev_its_nack_names() -> None:
+    """behaviour.md, Requestor: "a fresh EV drawn at send time (never the one the NACK names)". MRC-LOSS-11."""
+    for seed in range(10):
+        hand = trained(seed=seed)
+        before = send(hand, 40)
+        again = data(hand.exchange(*(hand.nack(at, TRIMMED_LASTHOP, ev=was.ev) for at, was in before.items())))
+        assert numbers(hand, again) == list(before)
+        after = dict(zip(before, again, strict=True))
+        assert [at for at, was in before.items() if after[at].ev == was.ev] == []
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "first", "resent"), [(Capability.TRIM_NACK, 4, 8), (Capability(0), 0, 0)], ids=["trims", "none"]
+)
+def test_retransmissions_have_a_class_of_their_own_where_the_peer_answers_trims(
+    capabilities: Capability, first: int, resent: int
+) -> None:
+    """wire.md 12: DSCP_TRIMMABLE (4) on first transmissions, DSCP_TRIMMABLE_RETX (8) on retransmissions,
+    DSCP_NO_TRIM (0) on "data when the peer cannot answer trims". MRC-ECN-06, MRC-ECN-07."""
+    hand = trained(capabilities=capabilities)
+    before = send(hand, 6)
+    assert {packet.traffic_class for packet in before.values()} == {first << 2 | ECT0}
+    (again,) = data(hand.exchange(hand.nack(4, TRIMMED_LASTHOP, ev=before[4].ev)))
+    assert again.traffic_class == resent << 2 | ECT0
+
+
+def test_nacks_of_one_batch_are_answered_oldest_first_and_before_new_data() -> None:
+    """behaviour.md, Requestor: "Retransmissions go before new data, oldest first." MRC-SEND-06."""
+    hand = trained()
+    before = send(hand, 12)
+    hand.post(256 * 2)
+    hand.receive(*(hand.nack(at, TRIMMED, ev=before[at].ev) for at in (9, 3, 7)))
+    assert numbers(hand, hand.transmitted()) == [3, 7, 9, 13, 14]
+
+
+# ------------------------------------------------------------------ within the window
+
+
+def test_a_nacked_packet_leaves_the_window_and_comes_back_into_it() -> None:
+    """nscc.md: "each transmission is added once when sent (a retransmission adds again) and taken off once, on the
+    first of acknowledged, lost, NACKed." MRC-CC-21."""
+    windows = ToldWindows(4 * NOMINAL)
+    hand = HandPeer(CONFIG, controller=windows)
+    before = send(hand, 10)
+    assert list(before) == [0, 1, 2, 3]
+    assert windows.only.inflight == 4 * NOMINAL
+    hand.receive(hand.nack(1, TRIMMED, ev=before[1].ev))
+    assert windows.only.inflight == 3 * NOMINAL
+    again = data(hand.transmitted())
+    assert numbers(hand, again) == [1]
+    assert windows.only.inflight == 4 * NOMINAL
+    hand.receive(hand.nack(1, TRIMMED, ev=before[1].ev))  # of the transmission that is no longer out
+    assert windows.only.inflight == 4 * NOMINAL
+    hand.receive(hand.sack(3))
+    assert windows.only.inflight == 0
+
+
+def test_retransmissions_stay_within_the_window() -> None:
+    """behaviour.md, Requestor: sent again "within cwnd". nscc.md: "May send while inflight < cwnd." MRC-LOSS-12."""
+    windows = ToldWindows(8 * NOMINAL)
+    hand = trained(controller=windows)
+    before = send(hand, 20)
+    assert list(before) == list(range(1, 9))
+    windows.only.become(6 * NOMINAL)
+    assert data(hand.exchange(*(hand.nack(at, TRIMMED, ev=before[at].ev) for at in (2, 5)))) == []
+    windows.only.become(6 * NOMINAL + 1)
+    hand.endpoint.wake(hand.qp)
+    assert numbers(hand, hand.transmitted()) == [2]
+    assert numbers(hand, hand.exchange(hand.sack(0, above=[7]))) == [5]
+    assert numbers(hand, hand.exchange(hand.sack(1, above=[7, 8]))) == [9, 10]
+    assert windows.only.inflight == 7 * NOMINAL
+
+
+@pytest.mark.parametrize("reason", RETRIED)
+def test_the_controller_is_told_of_a_nack_and_whether_it_was_a_trim(reason: int) -> None:
+    """nscc.md: "on_nack(p): if trimmed or trimmed_lasthop"; p is a nominal size, UDP length + 40. MRC-CC-03."""
+    windows = ToldWindows(100 * NOMINAL)
+    hand = HandPeer(CONFIG, controller=windows)
+    before = send(hand, 6)
+    hand.receive(hand.nack(4, reason, ev=before[4].ev))
+    assert windows.only.told == [Told("nack", NOMINAL, trimmed=reason in TRIMS)]
+
+
+# ------------------------------------------------------------------ NACKs that count for their EV only
+
+
+@pytest.mark.parametrize("reason", RETRIED)
+@pytest.mark.parametrize("how", ["cack_psn covers it", "the bitmap reports it"])
+def test_a_nack_for_an_acknowledged_psn_counts_for_its_ev_only(reason: int, how: str) -> None:
+    """behaviour.md, Requestor: "A NACK for an acknowledged PSN, or for an earlier transmission of it, counts for its EV
+    only." MRC-NACK-18."""
+    windows = ToldWindows(100 * NOMINAL)
+    hand = HandPeer(CONFIG, controller=windows)
+    before = send(hand, 6)
+    hand.receive(hand.sack(2) if how == "cack_psn covers it" else hand.sack(0, above=[2]))
+    windows.only.told.clear()
+    inflight = windows.only.inflight
+    assert data(hand.exchange(hand.nack(2, reason, ev=before[2].ev))) == []
+    assert windows.only.told == []
+    assert windows.only.inflight == inflight
+    assert state_of(hand, before[2].ev) == (EvState.SKIP if reason == TRIMMED else EvState.GOOD)
+    assert 2 not in numbers(hand, hand.run(hand.now + 200 * MILLISECOND))
+
+
+@pytest.mark.parametrize("reason", TRIMS)
+def test_a_nack_for_an_earlier_transmission_counts_for_its_ev_only(reason: int) -> None:
+    """behaviour.md, Requestor: "A NACK ... for an earlier transmission of it, counts for its EV only." MRC-NACK-18."""
+    windows = ToldWindows(100 * NOMINAL)
+    hand = HandPeer(CONFIG, controller=windows)
+    assert hand.qp.paths is not None
+    first = send(hand, 6)[2]
+    second = nacked_again(hand, 2, reason, first)
+    told = len(windows.only.told)
+    late_first = hand.nack(2, reason, ev=first.ev)
+    marked = int(hand.qp.paths.marked[hand.qp.paths.index(first.ev)])
+    assert data(hand.exchange(late_first)) == []
+    assert int(hand.qp.paths.marked[hand.qp.paths.index(first.ev)]) == marked + (reason == TRIMMED)
+    third = nacked_again(hand, 2, reason, second)
+    late_second = hand.nack(2, reason, ev=second.ev, rtx=1)
+    assert data(hand.exchange(late_first, late_second)) == []
+    assert len(windows.only.told) == told + 1
+    fourth = nacked_again(hand, 2, reason, third)
+    assert len({second.ev, third.ev, fourth.ev} & {first.ev}) <= 1
+    assert [packet["bth"]["rtx"] for packet in (first, second, third, fourth)] == [0, 1, 1, 1]
+
+
+def test_late_nacks_draw_on_no_budget() -> None:
+    """behaviour.md, Requestor: "counts for its EV only", so not for its budget. MRC-NACK-18, MRC-RETRY-03."""
+    hand = HandPeer(QpConfig(path_mtu=256, timeout=20, linear_retries=1, exponential_retries=1))
+    first = send(hand, 6)[2]
+    nacked_again(hand, 2, TRIMMED, first)
+    for _ in range(20):
+        assert data(hand.exchange(hand.nack(2, TRIMMED, ev=first.ev))) == []
+    assert hand.qp.state == QpState.RTS
+    hand.receive(hand.ack(5))
+    assert hand.completed() == [(0, WorkStatus.SUCCESS)]
+
+
+# ------------------------------------------------------------------ waiting
+
+
+@pytest.mark.parametrize("reason", RESOURCES)
+def test_after_a_resource_nack_the_psn_waits_one_rtt_then_two_then_four(reason: int) -> None:
+    """behaviour.md, Requestor: "after a resource NACK one RTT, doubling." MRC-NACK-20."""
+    hand = trained()
+    (packet,) = send(hand, 1).values()
+    for wait in (RTT, 2 * RTT, 4 * RTT, 8 * RTT):
+        hand.receive(hand.nack(1, reason, ev=packet.ev, rtx=packet["bth"]["rtx"]))
+        nacked_at = hand.now
+        assert data(hand.run(nacked_at + wait - 1)) == []
+        (packet,) = data(hand.run(nacked_at + wait))
+        assert packet.at == nacked_at + wait
+        assert packet["bth"]["rtx"] == 1
+
+
+def test_a_trim_before_it_does_not_lengthen_the_wait_after_a_resource_nack() -> None:
+    """behaviour.md, Requestor: "after a resource NACK one RTT, doubling": with each repeat of it. MRC-NACK-20."""
+    hand = trained()
+    (packet,) = send(hand, 1).values()
+    for _ in range(3):
+        packet = nacked_again(hand, 1, TRIMMED, packet)
+    hand.receive(hand.nack(1, NO_BITMAP, ev=packet.ev, rtx=1))
+    (packet,) = data(hand.run(hand.now + RTT))
+    assert numbers(hand, [packet]) == [1]
+
+
+def test_a_psn_that_waits_holds_up_nothing_else() -> None:
+    """behaviour.md, Requestor: "Sends while inflight < cwnd, PSN <= cack_psn + window, and a path is available."
+
+    MRC-NACK-20.
+    """
+    hand = trained()
+    before = send(hand, 4)
+    hand.receive(hand.nack(2, NO_PKT_BUFFER, ev=before[2].ev))
+    hand.post(256 * 3)
+    assert numbers(hand, hand.transmitted()) == [5, 6, 7]
+    assert numbers(hand, hand.run(hand.now + RTT)) == [2]
+
+
+def test_a_psn_acknowledged_while_it_waits_is_not_sent_again() -> None:
+    """behaviour.md, Requestor: "Only what is missing is sent again". MRC-LOSS-10."""
+    hand = trained()
+    before = send(hand, 4)
+    hand.receive(hand.nack(2, NO_RESOURCE, ev=before[2].ev))
+    hand.receive(hand.ack(4))
+    assert hand.completed() == [(1, WorkStatus.SUCCESS)]
+    send(hand, 200)
+    hand.receive(hand.ack(204))
+    assert 2 not in numbers(hand, hand.run(hand.now + 10 * RTT))
+
+
+def test_after_psn_oor_window_the_psn_waits_for_the_window() -> None:
+    """behaviour.md, Requestor: "After PSN_OOR_WINDOW the PSN waits until it fits the window". MRC-NACK-19.
+
+    While cack_psn stands still so does the window, and time alone does not make a PSN fit it.
+    """
+    hand = trained()
+    before = send(hand, 100)
+    hand.receive(hand.nack(100, PSN_OOR_WINDOW, ev=before[100].ev))
+    assert 100 not in numbers(hand, hand.transmitted())
+    waiting_until = hand.now + 5 * RTT
+    while hand.now < waiting_until:
+        hand.now += RTT // 10
+        hand.receive(hand.ack(0))
+        assert 100 not in numbers(hand, hand.run(hand.now))
+    hand.receive(hand.ack(99))
+    assert 100 in numbers(hand, hand.run(hand.now + RTT))
+
+
+def test_a_resource_nack_before_any_rtt_sample_still_waits_and_still_resends() -> None:
+    """behaviour.md, Requestor: "after a resource NACK one RTT", also when none is known yet. MRC-NACK-20."""
+    hand = HandPeer(CONFIG)
+    (packet,) = send(hand, 1).values()
+    assert data(hand.exchange(hand.nack(0, NO_BITMAP, ev=packet.ev))) == []
+    assert numbers(hand, hand.run(hand.now + 100 * MILLISECOND))[0] == 0
+
+
+# ------------------------------------------------------------------ UNEXP_EVENT and what nobody knows
+
+
+def test_unexp_event_ends_the_qp_at_once() -> None:
+    """behaviour.md, Retry budget: "UNEXP_EVENT: QP to error at once." wire.md 7: "never retried: QP to error, remote
+    operation error". MRC-NACK-11."""
+    windows = ToldWindows(100 * NOMINAL)
+    hand = HandPeer(CONFIG, controller=windows)
+    before = {}
+    for _ in range(3):
+        before |= send(hand, 2)
+    assert hand.exchange(hand.nack(3, UNEXP_EVENT, ev=before[3].ev)) == []
+    assert hand.qp.state == QpState.ERROR
+    assert hand.completed() == [
+        (0, WorkStatus.FLUSHED),
+        (1, WorkStatus.REMOTE_OPERATION_ERROR),
+        (2, WorkStatus.FLUSHED),
+    ]
+    assert [event.kind for event in hand.endpoint.events] == [EventKind.QP_ERROR]
+    assert hand.run(hand.now + 10 * SECOND) == []
+    assert windows.only.inflight == 0
+
+
+def test_work_acknowledged_in_the_batch_of_an_unexp_event_is_done() -> None:
+    """behaviour.md, Requestor: "Work completes in post order once cack_psn covers its last PSN." MRC-SEND-05."""
+    hand = HandPeer(CONFIG)
+    before = send(hand, 2) | send(hand, 2)
+    hand.receive(hand.sack(1), hand.nack(3, UNEXP_EVENT, ev=before[3].ev))
+    assert hand.completed() == [(0, WorkStatus.SUCCESS), (1, WorkStatus.REMOTE_OPERATION_ERROR)]
+
+
+def test_nothing_that_follows_an_error_in_its_batch_has_an_effect() -> None:
+    """behaviour.md, Errors: "put that QP ... into ERROR, flush its work with error completions, and leave an event."
+
+    A NAK, an UNEXP_EVENT and ordinary NACKs in one batch: one error, each work request completed once.
+    """
+    windows = ToldWindows(100 * NOMINAL)
+    hand = HandPeer(CONFIG, controller=windows)
+    before = send(hand, 2) | send(hand, 2)
+    told = hand.nack(0, TRIMMED, ev=before[0].ev), hand.nack(1, UNEXP_EVENT), hand.nack(2, NO_BITMAP)
+    hand.receive(hand.ack(3, syndrome=0x62), *told)
+    assert hand.completed() == [(0, WorkStatus.FLUSHED), (1, WorkStatus.REMOTE_ACCESS_ERROR)]
+    assert windows.only.told == []
+    assert windows.only.inflight == 0
+    assert [event.kind for event in hand.endpoint.events] == [EventKind.QP_ERROR]
+    assert hand.run(hand.now + 10 * SECOND) == []
+
+
+@pytest.mark.parametrize("reason", [0x00, 0x03, 0x05, 0x08, 0x0C, 0x18, 0x1A, 0xFF])
+def test_an_unknown_reason_is_counted_and_changes_nothing(reason: int) -> None:
+    """behaviour.md, Errors: "it is dropped and counted under a named counter"."""
+    windows = ToldWindows(100 * NOMINAL)
+    hand = HandPeer(CONFIG, controller=windows)
+    before = send(hand, 6)
+    deadline = hand.endpoint.next_deadline()
+    assert hand.exchange(hand.nack(2, reason, ev=before[2].ev)) == []
+    assert hand.counters["unknown_nack_reason"] == 1
+    assert windows.only.told == []
+    assert windows.only.inflight == 6 * NOMINAL
+    assert hand.endpoint.next_deadline() == deadline
+    assert {state_of(hand, path.ev) for path in hand.profile} == {EvState.GOOD}
+    hand.receive(hand.ack(5))
+    assert hand.completed() == [(0, WorkStatus.SUCCESS)]
+
+
+@pytest.mark.parametrize("reason", [*RETRIED, UNEXP_EVENT])
+@pytest.mark.parametrize("number", [6, 7, 1000, (1 << 23) - 1])
+def test_a_nack_for_a_psn_never_sent_is_dropped_and_counted(reason: int, number: int) -> None:
+    """behaviour.md, Requestor: "a SACK or ACK for a PSN never sent is dropped and counted", and so is a NACK."""
+    windows = ToldWindows(100 * NOMINAL)
+    hand = HandPeer(CONFIG, controller=windows)
+    before = send(hand, 6)
+    assert hand.exchange(hand.nack(number, reason, ev=before[2].ev)) == []
+    assert hand.counters["ack_for_unsent_psn"] == 1
+    assert hand.qp.state == QpState.RTS
+    assert windows.only.told == []
+    assert {state_of(hand, path.ev) for path in hand.profile} == {EvState.GOOD}
+
+
+def test_a_trim_on_an_ev_that_is_not_ours_is_counted_and_the_packet_is_sent_again() -> None:
+    """wire.md 7: "retransmit"; the EV it names is nobody's."""
+    hand = trained()
+    send(hand, 6)
+    assert numbers(hand, hand.exchange(hand.nack(4, TRIMMED, ev=0x7F00_00FF))) == [4]
+    assert hand.counters["unknown_ev"] == 1
+    assert {state_of(hand, path.ev) for path in hand.profile} == {EvState.GOOD}

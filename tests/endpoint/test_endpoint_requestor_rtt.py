@@ -1,0 +1,272 @@
+"""Round trips and timers (behaviour.md, Requestor), and what a controller is told (nscc.md)."""
+
+from __future__ import annotations
+
+import pytest
+from hand_peer import MICROSECOND, MILLISECOND, PROBE, SECOND, HandPeer, Sent, data, numbers, of
+from told_window import Told, ToldWindows
+
+from mrc.endpoint.config import Capability, LossConfig, QpConfig
+
+RTT = 100 * MICROSECOND
+ENDURE = QpConfig(path_mtu=256, timeout=20)  # a local ACK timeout of 1.07 s, out of the way of other timers
+# Losses are not found by holes: what the path timer does shows.
+NO_HOLES = QpConfig(path_mtu=256, timeout=20, loss=LossConfig(reorder_guard_packets=1000))
+UNIT = 128  # ns, of a timestamp
+TRIMMED = 0x01
+
+
+def _send(hand: HandPeer, count: int = 1) -> list[Sent]:
+    hand.post(256 * count)
+    return data(hand.transmitted())
+
+
+def _trained(config: QpConfig = ENDURE, rtt: int = RTT, **others: object) -> HandPeer:
+    """One packet sent and acknowledged after `rtt`: srtt is rtt, rttvar half of it."""
+    hand = HandPeer(config, **others)  # type: ignore[arg-type]
+    _send(hand)
+    hand.now += rtt
+    hand.receive(hand.sack(0))
+    hand.completed()
+    return hand
+
+
+def _samples(hand: HandPeer) -> int:
+    return hand.counters.get("rtt_samples", 0)
+
+
+# ------------------------------------------------------------------ valid samples
+
+
+@pytest.mark.parametrize("rtx", [0, 1])
+@pytest.mark.parametrize("resent", [0, 1, 2, 3])
+def test_a_sample_is_valid_only_when_unambiguous(resent: int, rtx: int) -> None:
+    """behaviour.md, Requestor: "RTT is a valid sample only when unambiguous: never retransmitted, or retransmitted once
+    and the SACK has rtx." MRC-RTT-01, MRC-RTT-02, MRC-RTT-03."""
+    windows = ToldWindows(1 << 30)
+    hand = _trained(controller=windows)
+    (packet,) = _send(hand)
+    for _ in range(resent):
+        hand.now += 10 * MICROSECOND
+        (packet,) = data(hand.exchange(hand.nack(1, TRIMMED, ev=packet.ev, rtx=packet["bth"]["rtx"])))
+    windows.only.told.clear()
+    hand.now += 70 * MICROSECOND
+    hand.receive(hand.sack(1, ev=packet.ev, rtx=rtx))
+    valid = (resent, rtx) in ((0, 0), (1, 1))
+    assert _samples(hand) == 1 + valid
+    assert [told.rtt_ns for told in windows.only.of("ack")] == [70 * MICROSECOND if valid else None]
+
+
+def test_a_transport_ack_and_the_answer_to_a_probe_are_no_samples_of_a_packet() -> None:
+    """wire.md 6: "when pr=1 this is probe_id", not the PSN of a packet; an AETH names no packet at all. MRC-RTT-01."""
+    hand = _trained()
+    _send(hand, 3)
+    (probe,) = of(hand.run(hand.now + 500 * MICROSECOND, stop_at_first=True), PROBE)
+    hand.now += 7 * RTT
+    hand.receive(hand.ack(1))
+    hand.receive(hand.sack(2, probe_id=probe["peth"]["probe_id"]))
+    assert _samples(hand) == 1
+    assert hand.qp.requestor.rtt.srtt == RTT
+
+
+def test_the_controller_is_told_nominal_sizes_of_what_is_newly_acknowledged() -> None:
+    """nscc.md: "Sizes are nominal packet sizes, UDP length + 40, taken from the sender's own records of what was newly
+    acknowledged". Payloads of 256, 1 (3 of padding) and 0 bytes. MRC-CC-03."""
+    headers = 40 + 8 + 12 + 4 + 4 + 16 + 4
+    windows = ToldWindows(1 << 30)
+    hand = HandPeer(ENDURE, controller=windows)
+    for length in (256, 1, 0, 256):
+        hand.post(length)
+    hand.transmitted()
+    assert windows.only.inflight == 4 * headers + 256 + 4 + 256
+    hand.receive(hand.sack(-1, above=[1, 2]))
+    hand.receive(hand.sack(-1, above=[1, 2]))
+    hand.receive(hand.sack(0, above=[1, 2]))
+    hand.receive(hand.ack(3))
+    hand.receive(hand.ack(3), hand.sack(3))
+    sizes = [told.size for told in windows.only.of("ack") if told.size]
+    assert sizes == [2 * headers + 4, headers + 256, headers + 256]
+    assert windows.only.inflight == 0
+
+
+def test_the_controller_is_told_mark_penalty_and_restore() -> None:
+    """nscc.md: "Inputs per SACK: newly acknowledged bytes, the ECN verdict `m` of the reflected EV, an RTT sample when
+    valid, rcv_cwnd_pen"; restore_cwnd is wire.md 6. MRC-SACK-06."""
+    windows = ToldWindows(1 << 30)
+    hand = HandPeer(ENDURE, controller=windows)
+    size = 40 + 8 + 12 + 4 + 4 + 16 + 256 + 4
+    sent = _send(hand, 3)
+    hand.now += RTT
+    hand.receive(hand.sack(0, ev=sent[0].ev, m=1))
+    hand.receive(hand.sack(1, ev=sent[1].ev, penalty=127, restore=1))
+    hand.receive(hand.sack(2, ev=sent[2].ev, m=0, penalty=1))
+    assert windows.only.told == [
+        Told("ack", size, marked=True, rtt_ns=RTT),
+        Told("ack", size, marked=False, rtt_ns=RTT, penalty=127, restore=True),
+        Told("ack", size, marked=False, rtt_ns=RTT, penalty=1),
+    ]
+
+
+# ------------------------------------------------------------------ service time
+
+SVC = Capability.SVC_TIME
+
+
+@pytest.mark.parametrize(
+    ("ours", "peers", "timestamps", "held", "taken"),
+    [
+        pytest.param(SVC, SVC, True, 0, 0, id="not held"),
+        pytest.param(SVC, SVC, True, 320, 320, id="held 41 us"),
+        pytest.param(SVC, Capability(0), True, 320, 0, id="peer cannot"),
+        pytest.param(Capability(0), SVC, True, 320, 0, id="we cannot"),
+        pytest.param(SVC, SVC, False, 320, 0, id="no TSETH"),
+    ],
+)
+@pytest.mark.parametrize("start", [3 * 0x10000, 3 * 0x10000 + 0xFFF0], ids=["in the middle", "about to wrap"])
+def test_the_time_a_packet_was_held_is_taken_off_where_that_is_negotiated(
+    ours: Capability, peers: Capability, timestamps: bool, held: int, taken: int, start: int
+) -> None:
+    """behaviour.md, Responder: "Service time, where negotiated: the reflected timestamp is tx_timestamp plus the time
+    the packet was held, in its unit; 0 when the request had no TSETH." MRC-RTT-04. Timestamps wrap at 16 bits."""
+    windows = ToldWindows(1 << 30)
+    config = QpConfig(path_mtu=256, timeout=20, capabilities=ours, timestamps=timestamps)
+    hand = HandPeer(config, controller=windows, capabilities=peers)
+    hand.now = (start + 5) * UNIT
+    (packet,) = _send(hand)
+    hand.now += 1000 * UNIT
+    reflected = packet["tseth"]["tx_timestamp"] + held & 0xFFFF if timestamps else 0
+    hand.receive(hand.sack(0, timestamp=reflected))
+    assert hand.qp.requestor.rtt.srtt == (1000 - taken) * UNIT
+    assert windows.only.of("ack")[0].rtt_ns == (1000 - taken) * UNIT
+
+
+@pytest.mark.parametrize("reflected", [0, 1, 0x7FFF, 0xFFFF])
+def test_a_reflected_timestamp_that_cannot_be_true_makes_no_sample_of_nothing(reflected: int) -> None:
+    """wire.md 4: the requestor "takes RTT from its own send-time record where it can and treats the reflected timestamp
+    as the cross-check". MRC-RTT-04. None of these lies between sending and now."""
+    hand = HandPeer(QpConfig(path_mtu=256, timeout=20, capabilities=SVC), capabilities=SVC)
+    hand.now = (3 * 0x10000 + 0x4000) * UNIT
+    _send(hand)
+    hand.now += 1000 * UNIT
+    hand.receive(hand.sack(0, timestamp=reflected))
+    assert hand.qp.requestor.rtt.srtt == 1000 * UNIT
+
+
+# ------------------------------------------------------------------ the path timer
+
+
+def _until_resent(hand: HandPeer, number: int, at_most: int, heard_every: int = 100 * MICROSECOND) -> Sent:
+    """The peer acknowledges nothing new, again and again, until this packet is sent again."""
+    last = hand.now + at_most
+    while hand.now < last:
+        for packet in data(hand.run(hand.now + heard_every)):
+            if numbers(hand, [packet]) == [number]:
+                return packet
+        hand.receive(hand.ack(-1))
+        assert data(hand.transmitted()) == []
+    raise AssertionError(f"packet {number} was not sent again within {at_most} ns")
+
+
+@pytest.mark.parametrize(
+    ("rtt", "timer"), [(10 * MICROSECOND, MILLISECOND), (RTT, MILLISECOND), (MILLISECOND, 3 * MILLISECOND)]
+)
+def test_the_path_timer_is_srtt_and_4_rttvar_and_at_least_1_ms(rtt: int, timer: int) -> None:
+    """behaviour.md, Requestor: "Path timer (C): srtt + 4 rttvar, at least 1 ms". rttvar starts at rtt / 2.
+
+    MRC-LOSS-07.
+    """
+    hand = _trained(NO_HOLES, rtt)
+    (packet,) = _send(hand)
+    again = _until_resent(hand, 1, 2 * timer, heard_every=rtt // 2)
+    assert again.at - packet.at == timer
+    assert (again["bth"]["rtx"], hand.counters["losses_by_path_timer"]) == (1, 1)
+
+
+def test_the_path_timer_is_10_ms_before_the_first_sample() -> None:
+    """behaviour.md, Requestor: "10 ms before the first sample". MRC-LOSS-07. The peer is heard, but gives no sample."""
+    hand = HandPeer(NO_HOLES)
+    (packet,) = _send(hand)
+    hand.now += 33 * MICROSECOND
+    again = _until_resent(hand, 0, 15 * MILLISECOND)
+    assert again.at - packet.at == 10 * MILLISECOND
+
+
+def test_the_path_timer_doubles_for_each_repeat_up_to_the_local_ack_timeout() -> None:
+    """behaviour.md, Requestor: "doubling for each repeat of the same PSN, at most the local ACK timeout". MRC-LOSS-08.
+
+    The local ACK timeout is 16.8 ms; it draws on a budget that lasts for ever, and watches another packet.
+    """
+    config = QpConfig(path_mtu=256, timeout=14, exponential_retries=25, loss=LossConfig(reorder_guard_packets=1000))
+    hand = _trained(config, MILLISECOND)
+    hand.post(0)
+    (packet,) = _send(hand)[1:]
+    waits = []
+    for _ in range(5):
+        again = _until_resent(hand, 2, 40 * MILLISECOND)
+        waits.append(again.at - packet.at)
+        packet = again
+    local = 1024 << 14
+    assert waits == [3 * MILLISECOND, 6 * MILLISECOND, 12 * MILLISECOND, local, local]
+
+
+# ------------------------------------------------------------------ the tail
+
+
+def test_the_tail_probe_comes_one_srtt_and_4_rttvar_after_the_last_transmission() -> None:
+    """behaviour.md, Requestor: "Tail losses are found by a reliability probe one srtt + 4 rttvar after the last
+    transmission, before any coarse timer." MRC-LOSS-09. 300 us here; path timers take at least 1 ms."""
+    hand = _trained()
+    for _ in range(5):
+        (last,) = _send(hand)
+        hand.now += 10 * MICROSECOND
+    sent = hand.run(hand.now + 10 * MILLISECOND, stop_at_first=True)
+    assert [packet.opcode for packet in sent] == [PROBE]
+    assert sent[0].at - last.at == 3 * RTT
+
+
+def test_a_lost_tail_is_back_before_the_path_timer_and_the_local_ack_timeout() -> None:
+    """behaviour.md, Requestor: "before any coarse timer". MRC-LOSS-09. Two of five arrived; the answer says so."""
+    hand = _trained()
+    sent = _send(hand, 5)
+    (probe,) = hand.run(hand.now + 10 * MILLISECOND, stop_at_first=True)
+    hand.now += RTT
+    again = data(hand.exchange(hand.sack(0, above=[1, 3], probe_id=probe["peth"]["probe_id"])))
+    assert numbers(hand, again) == [2, 4, 5]
+    assert again[0].at - sent[0].at == 4 * RTT
+    assert hand.counters["losses_by_hole"] == 3
+
+
+def test_a_lost_retransmission_at_the_tail_is_found_by_a_probe_too() -> None:
+    """behaviour.md, Requestor: "one srtt + 4 rttvar after the last transmission", whichever that is. MRC-LOSS-09."""
+    hand = _trained()
+    (packet,) = _send(hand)
+    hand.now += 250 * MICROSECOND
+    (again,) = data(hand.exchange(hand.nack(1, TRIMMED, ev=packet.ev)))
+    (probe,) = hand.run(hand.now + 10 * MILLISECOND, stop_at_first=True)
+    assert (probe.opcode, probe.at - again.at) == (PROBE, 3 * RTT)
+    hand.now += RTT
+    assert numbers(hand, hand.exchange(hand.sack(0, probe_id=probe["peth"]["probe_id"]))) == [1]
+
+
+def test_the_answer_to_a_probe_says_nothing_about_what_was_sent_after_it() -> None:
+    """behaviour.md, Requestor: "something *transmitted at least one reorder guard later* has been acknowledged".
+
+    MRC-LOSS-02.
+    """
+    hand = _trained()
+    _send(hand, 2)
+    (probe,) = hand.run(hand.now + 10 * MILLISECOND, stop_at_first=True)
+    hand.now += 10 * MICROSECOND
+    _send(hand, 10)
+    hand.now += RTT
+    again = hand.exchange(hand.sack(0, probe_id=probe["peth"]["probe_id"]))
+    assert numbers(hand, again) == [1, 2]
+
+
+def test_nothing_outstanding_brings_no_probe() -> None:
+    """behaviour.md, Requestor: a probe finds "tail losses", and there are none."""
+    hand = _trained()
+    _send(hand, 5)
+    hand.now += RTT
+    hand.receive(hand.ack(5))
+    assert hand.run(hand.now + 10 * SECOND) == []

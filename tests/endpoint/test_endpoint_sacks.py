@@ -1,0 +1,279 @@
+"""SACKs: what triggers one and what it says (behaviour.md, Responder; wire.md section 6)."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hand_peer import CE, ECT0, FIRST, LAST, MIDDLE, PEER_QPN, REGION_VA, SACK, HandPeer, of
+
+from mrc.endpoint.config import QpConfig
+
+EV = 0x01000003  # plane 1, uplink 3
+CONFIG = QpConfig(path_mtu=4096)
+
+
+def _whole(hand: HandPeer, number: int, size: int = 4096, **others: object) -> bytes:
+    return hand.request(number, bytes(size), **others)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("mtu", "each"),
+    [(256, 16), (512, 16), (4096, 4)],
+    ids=["256 counts as 1024", "512 counts as 1024", "4096"],
+)
+def test_bytes_since_the_last_sack_trigger_one_at_16_kib(mtu: int, each: int) -> None:
+    """Each packet counts max(size, 1024); 16 x 1024 and 4 x 4096 (and their headers) reach 16 KiB.
+
+    MRC-SACK-15, MRC-SACK-16.
+    """
+    hand = HandPeer(QpConfig(path_mtu=mtu))
+    for number in range(3 * each):
+        sacks = of(hand.exchange(_whole(hand, number, mtu)), SACK)
+        assert len(sacks) == ((number + 1) % each == 0), number
+    # The same in one batch: the triggering packets are the same ones.
+    hand = HandPeer(QpConfig(path_mtu=mtu))
+    sacks = of(hand.exchange(*(_whole(hand, number, mtu) for number in range(3 * each))), SACK)
+    acks = [(sack["seth"]["cack_psn"] + sack["seth"]["ack_psn_offset"] - hand.peer_first_psn) for sack in sacks]
+    assert acks == [each - 1, 2 * each - 1, 3 * each - 1]
+
+
+def test_the_threshold_is_configured() -> None:
+    """MRC-SACK-16."""
+    hand = HandPeer(QpConfig(path_mtu=256, sack_threshold_bytes=3 * 1024))
+    assert [len(of(hand.exchange(_whole(hand, number, 256)), SACK)) for number in range(6)] == [0, 0, 1, 0, 0, 1]
+
+
+def test_any_sack_starts_the_count_anew() -> None:
+    """Bytes since the last SACK. MRC-SACK-15."""
+    hand = HandPeer(CONFIG)
+    triggered = []
+    for number in range(8):
+        ackreq = number == 2
+        triggered.append(len(of(hand.exchange(_whole(hand, number, bth={"ackreq": ackreq})), SACK)))
+    assert triggered == [0, 0, 1, 0, 0, 0, 1, 0]
+
+
+def test_the_sack_of_a_probe_starts_the_count_anew_too() -> None:
+    """Bytes since the last SACK, whatever triggered that one. MRC-SACK-15."""
+    hand = HandPeer(CONFIG)
+    triggered = []
+    for number in range(8):
+        if number == 3:
+            assert len(of(hand.exchange(hand.probe()), SACK)) == 1
+        triggered.append(len(of(hand.exchange(_whole(hand, number)), SACK)))
+    assert triggered == [0, 0, 0, 0, 0, 0, 1, 0]
+
+
+def test_packets_that_are_refused_or_out_of_the_window_trigger_no_sack() -> None:
+    """Row 4 of the table has a NACK and nothing else, marks and AckReq notwithstanding."""
+    hand = HandPeer(CONFIG)
+    packets = [hand.request(5000 + at, b"x", bth={"ackreq": 1, "rtx": 1}, traffic_class=CE) for at in range(20)]
+    assert of(hand.exchange(*packets), SACK) == []
+
+
+def test_ackreq_triggers_one() -> None:
+    """MRC-SACK-04, MRC-SACK-12, MRC-SACK-17."""
+    hand = HandPeer(CONFIG)
+    (sack,) = of(hand.exchange(hand.request(0, b"x", bth={"ackreq": 1}, ev=EV, timestamp=0xABCD)), SACK)
+    assert sack["bth"]["rtx"] == 0
+    assert sack["seth"]["m"] == 0
+    assert sack["seth"]["entropy"] == EV
+    assert sack["cc_state"]["tx_timestamp"] == 0xABCD
+
+
+@pytest.mark.parametrize(("inner", "outer"), [(CE, ECT0), (ECT0, CE), (CE, CE), (ECT0, ECT0), (0, 1)])
+def test_ce_on_either_header_triggers_one_with_m_1(inner: int, outer: int) -> None:
+    """wire.md section 12: "CE counts if it is on either"; m=1 for that EV. MRC-SACK-18, MRC-ECN-02, MRC-ECN-03."""
+    hand = HandPeer(CONFIG)
+    packet = hand.request(0, b"x", traffic_class=4 << 2 | inner, ev=EV)
+    sacks = of(hand.exchange(packet, traffic_class=[4 << 2 | outer]), SACK)
+    assert [(sack["seth"]["m"], sack["seth"]["entropy"]) for sack in sacks] == [(1, EV)] * (CE in (inner, outer))
+
+
+def test_each_marked_packet_is_answered_for_its_own_ev() -> None:
+    """MRC-SACK-04, MRC-ECN-02."""
+    hand = HandPeer(CONFIG)
+    packets = [hand.request(at, b"x", ev=at, traffic_class=CE if at in (1, 3) else ECT0) for at in range(5)]
+    sacks = of(hand.exchange(*packets), SACK)
+    assert [(sack["seth"]["m"], sack["seth"]["entropy"]) for sack in sacks] == [(1, 1), (1, 3)]
+
+
+def test_rtx_triggers_one_and_the_sack_copies_the_bit() -> None:
+    """wire.md section 3: a SACK copies the rtx bit of the packet that triggered it. MRC-SACK-19, MRC-WIRE-26."""
+    hand = HandPeer(CONFIG)
+    (sack,) = of(hand.exchange(hand.request(0, b"x", bth={"rtx": 1}, ev=EV)), SACK)
+    assert sack["bth"]["rtx"] == 1
+    assert sack["seth"]["entropy"] == EV
+
+
+def test_a_probe_is_answered_with_pr_and_its_id() -> None:
+    """wire.md section 8; an idle QP answers with sack_offset 1 and bitmap 0. MRC-PROBE-03, MRC-SACK-21."""
+    hand = HandPeer(CONFIG)
+    sent = hand.exchange(hand.probe(0xBEEF, timestamp=0x1234, ev=EV))
+    (sack,) = sent
+    seth = sack["seth"]
+    assert (seth["pr"], seth["probe_id"], seth["entropy"], seth["m"]) == (1, 0xBEEF, EV, 0)
+    assert (seth["sack_offset"], seth["bitmap"]) == (1, 0)
+    assert seth["cack_psn"] == sack.psn == hand.peer_first_psn - 1
+    assert sack["cc_state"]["tx_timestamp"] == 0x1234
+    assert hand.counters["probes_answered"] == 1
+
+
+def test_a_probe_uses_no_psn_and_moves_nothing() -> None:
+    hand = HandPeer(CONFIG)
+    hand.exchange(hand.request(2, b"x"))
+    for _ in range(3):
+        (sack,) = hand.exchange(hand.probe())
+        assert (sack["seth"]["cack_psn"], sack["seth"]["bitmap"]) == (hand.peer_first_psn - 1, 0b100)
+        assert sack["cc_state"]["ooo_count"] == 1
+
+
+def test_a_marked_probe_is_answered_with_m_1() -> None:
+    hand = HandPeer(CONFIG)
+    (sack,) = hand.exchange(hand.probe(traffic_class=CE))
+    assert (sack["seth"]["m"], sack["seth"]["pr"]) == (1, 1)
+
+
+def test_a_request_without_a_timestamp_is_answered_with_0() -> None:
+    """MRC-SACK-12."""
+    hand = HandPeer(CONFIG)
+    (sack,) = of(hand.exchange(hand.request(0, b"x", bth={"ackreq": 1})), SACK)
+    assert sack["cc_state"]["tx_timestamp"] == 0
+
+
+def test_a_timestamped_request_is_placed_behind_the_longer_header() -> None:
+    """wire.md section 2: METH TSETH RETH."""
+    hand = HandPeer(CONFIG)
+    hand.exchange(hand.request(0, b"hello", timestamp=1), hand.request(1, b"world", va=REGION_VA + 5))
+    assert hand.buffer[:11] == b"helloworld\0"
+
+
+def test_who_a_sack_is_from_and_for() -> None:
+    """DQP the requestor's; spdcid and dpdcid the low 16 bits of sender's and receiver's QPN; PSN cack_psn; DSCP 46.
+
+    MRC-SACK-05, MRC-SACK-07, MRC-WIRE-30.
+    """
+    hand = HandPeer(CONFIG)
+    (sack,) = of(hand.exchange(hand.request(0, b"x", bth={"ackreq": 1})), SACK)
+    assert sack["bth"]["dqp"] == PEER_QPN
+    assert (sack["seth"]["spdcid"], sack["seth"]["dpdcid"]) == (hand.qp.qpn & 0xFFFF, PEER_QPN & 0xFFFF)
+    assert sack.psn == sack["seth"]["cack_psn"] == hand.peer_first_psn
+    assert sack.traffic_class >> 2 == 46
+    assert (sack["seth"]["type"], sack["seth"]["next"], sack["seth"]["cc_type"], sack["seth"]["cc_flags"]) == (
+        0,
+        0,
+        0,
+        0,
+    )
+    assert sack["seth"]["mpr"] == 0  # 0 when dynamic MPR is off
+
+
+def _heard_on_both_planes() -> HandPeer:
+    """A responder whose peer has just been heard on every EV of both planes."""
+    hand = HandPeer(CONFIG)
+    for number in range(8):
+        plane, uplink = divmod(number, 4)
+        hand.receive(hand.request(number, b"x", plane=plane, ev=plane << 24 | uplink), port=plane)
+    return hand
+
+
+def test_successive_sacks_of_one_batch_alternate_planes() -> None:
+    """So that one broken reverse path cannot condemn forward ones. MRC-SACK-25."""
+    hand = _heard_on_both_planes()
+    together = of(hand.exchange(*(hand.request(at, b"x", bth={"rtx": 1}) for at in range(8, 40))), SACK)
+    ports = [sack.port for sack in together]
+    assert len(ports) == 32
+    assert all(a != b for a, b in pairwise(ports)), ports
+
+
+def test_successive_sacks_alternate_planes_whatever_is_sent_between_them() -> None:
+    """One SACK a batch, each beside a transport ACK, which takes a path too. MRC-SACK-25."""
+    hand = _heard_on_both_planes()
+    ports = [of(hand.exchange(hand.request(at, b"x", bth={"ackreq": 1})), SACK)[0].port for at in range(8, 24)]
+    assert all(a != b for a, b in pairwise(ports)), ports
+
+
+# ------------------------------------------------------------------ bitmap base
+
+
+@pytest.mark.parametrize(("highest", "base"), [(1, 0), (63, 0), (64, 1), (65, 2), (500, 437)])
+def test_the_bitmap_starts_so_that_the_highest_received_is_in_it(highest: int, base: int) -> None:
+    """cack_psn + 1, or highest - 63 when more than 64 PSNs lie between. PSN 0 is missing throughout. MRC-SACK-22."""
+    hand = HandPeer(CONFIG)
+    (sack,) = of(hand.exchange(hand.request(highest, b"x", bth={"ackreq": 1})), SACK)
+    cack = -1
+    assert cack + sack["seth"]["sack_offset"] == base
+    assert sack["seth"]["bitmap"] == 1 << highest - base
+
+
+def test_the_highest_received_counts_whichever_packet_triggers_the_sack() -> None:
+    """The base is worked out from the highest PSN received, not from the PSN of the triggering packet."""
+    hand = HandPeer(CONFIG)
+    hand.exchange(hand.request(200, b"x"))
+    (sack,) = of(hand.exchange(hand.request(5, b"x", bth={"ackreq": 1})), SACK)
+    assert sack["seth"]["sack_offset"] - 1 == 200 - 63
+    assert sack["seth"]["bitmap"] == 1 << 63
+    assert sack["seth"]["ack_psn_offset"] == 6
+
+
+@pytest.mark.parametrize("kind", ["rtx", "probe"])
+def test_a_sack_for_a_retransmission_or_a_probe_starts_at_cack_psn_plus_1(kind: str) -> None:
+    """Old holes cannot stay unseen. MRC-SACK-23."""
+    hand = HandPeer(CONFIG)
+    hand.exchange(hand.request(3, b"x"), hand.request(200, b"x"))
+    packet = hand.probe() if kind == "probe" else hand.request(5, b"x", bth={"rtx": 1})
+    (sack,) = of(hand.exchange(packet), SACK)
+    assert sack["seth"]["sack_offset"] == 1
+    assert sack["seth"]["bitmap"] == (0b1000 if kind == "probe" else 0b101000)
+
+
+# ------------------------------------------------------------------ CC_STATE
+
+
+def test_rcvd_bytes_is_the_total_of_new_packets_in_units_of_256() -> None:
+    """Each new packet counts its UDP length + 40; duplicates do not; the sum is floored. MRC-SACK-14."""
+    hand = HandPeer(CONFIG)
+    total = 0
+    for number, size in enumerate((4096, 1, 0, 257, 1000)):
+        packet = hand.request(number, bytes(size), bth={"ackreq": 1})
+        total += int.from_bytes(packet[44:46], "big") + 40
+        (sack,) = of(hand.exchange(packet), SACK)
+        assert sack["cc_state"]["rcvd_bytes"] == total // 256
+        (again,) = of(hand.exchange(packet), SACK)
+        assert again["cc_state"]["rcvd_bytes"] == total // 256
+    assert total > 5000
+
+
+def test_rcvd_bytes_wraps_at_24_bits() -> None:
+    """2^24 x 256 bytes is 4 GiB: the running total is set there, the count of 256 starts again at 0. MRC-SACK-14."""
+    hand = HandPeer(CONFIG)
+    hand.qp.responder.sacks.received_bytes = (1 << 32) - 1
+    (sack,) = of(hand.exchange(hand.request(0, b"x", bth={"ackreq": 1})), SACK)
+    assert sack["cc_state"]["rcvd_bytes"] == 0
+
+
+def test_ooo_count_is_what_lies_above_a_hole() -> None:
+    """MRC-SACK-13."""
+    hand = HandPeer(CONFIG)
+    counts = []
+    for number in (0, 2, 3, 7, 1, 4):
+        (sack,) = of(hand.exchange(hand.request(number, b"x", bth={"ackreq": 1})), SACK)
+        counts.append(sack["cc_state"]["ooo_count"])
+    assert counts == [0, 1, 2, 3, 1, 1]
+
+
+def test_a_message_of_three_packets_lands_whole_in_any_order() -> None:
+    """wire.md section 4: VA is the packet's own, which is all it takes to place it. MRC-REQ-11."""
+    hand = HandPeer(QpConfig(path_mtu=256))
+    content = bytes(at * 7 & 0xFF for at in range(600))
+    cut = ((FIRST, 0, 256), (MIDDLE, 256, 512), (LAST, 512, 600))
+    packets = [
+        hand.request(at, content[start:stop], op=op, va=REGION_VA + 9 + start, dmalen=600)
+        for at, (op, start, stop) in enumerate(cut)
+    ]
+    for at in (2, 0, 1):
+        hand.exchange(packets[at])
+    assert hand.buffer[9:609] == content
+    assert not any(hand.buffer[:9])
+    assert not any(hand.buffer[609:])

@@ -1,0 +1,135 @@
+"""What the responder remembers of PSNs, against plain sets of numbers, while its window grows."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mrc.endpoint.received import ReceivedPsns
+
+
+class Plain:
+    """The same by definition: every PSN that arrived, and which of them end a message."""
+
+    def __init__(self, first_psn: int) -> None:
+        self.first, self.arrived, self.ends = first_psn, set[int](), set[int]()
+
+    @property
+    def epsn(self) -> int:
+        psn = self.first
+        while psn in self.arrived:
+            psn += 1
+        return psn
+
+    @property
+    def highest(self) -> int:
+        return max(self.arrived, default=self.first - 1)
+
+    @property
+    def held(self) -> int:
+        return sum(psn > self.epsn for psn in self.arrived)
+
+    @property
+    def completed(self) -> int:
+        return sum(psn < self.epsn for psn in self.ends)
+
+    def bitmap(self, base: int) -> int:
+        return sum(1 << bit for bit in range(64) if base + bit in self.arrived)
+
+
+batches = st.lists(
+    st.tuples(st.lists(st.tuples(st.integers(0, 70), st.booleans()), max_size=20), st.sampled_from([0, 0, 0, 1, 2, 5])),
+    max_size=12,
+)
+
+
+@given(batches, st.sampled_from([0, 1, 255, 256, (1 << 24) - 20, (1 << 40) + 3]))
+def test_it_remembers_what_sets_remember(story: list[tuple[list[tuple[int, bool]], int]], first_psn: int) -> None:
+    """Offsets count from epsn; `growth` doubles the span so many times before the batch."""
+    span = 128
+    received, plain = ReceivedPsns(span, first_psn), Plain(first_psn)
+    for packets, growth in story:
+        span <<= growth if span < 4096 else 0
+        received.make_room(span)
+        fresh = {plain.epsn + offset: end for offset, end in packets if plain.epsn + offset not in plain.arrived}
+        before = plain.epsn
+        plain.arrived |= set(fresh)
+        plain.ends |= {psn for psn, end in fresh.items() if end}
+        if fresh:
+            moved = received.add(np.array(list(fresh), np.int64), np.array(list(fresh.values()), np.bool_))
+            assert moved == (plain.epsn > before)
+        found = (received.epsn, received.cack_psn, received.highest, received.held, received.completed)
+        assert found == (plain.epsn, plain.epsn - 1, plain.highest, plain.held, plain.completed)
+        bases = np.array([plain.epsn, plain.epsn + 7, max(plain.highest - 63, plain.epsn)], np.int64)
+        assert received.bitmaps(bases).tolist() == [plain.bitmap(base) for base in bases.tolist()]
+        above = np.arange(plain.epsn, plain.epsn + 100, dtype=np.int64)
+        assert received.arrived(above).tolist() == [psn in plain.arrived for psn in above.tolist()]
+        assert [received.has(psn) for psn in above.tolist()] == received.arrived(above).tolist()
+
+
+def test_a_run_from_epsn_on_is_taken_at_once() -> None:
+    received = ReceivedPsns(128, 1000)
+    received.add_run(5, 2)
+    received.add_run(3, 1)
+    assert (received.epsn, received.cack_psn, received.highest, received.held, received.completed) == (
+        1008,
+        1007,
+        1007,
+        0,
+        3,
+    )
+    assert received.bitmaps(np.array([1008, 1009])).tolist() == [0, 0]
+
+
+def test_a_hole_that_closes_before_very_many_packets() -> None:
+    """More than one look at the ring: 1,000 PSNs above a hole, every third ends its message."""
+    received = ReceivedPsns(1024, 1)
+    psns = np.arange(2, 1001, dtype=np.int64)
+    assert not received.add(psns, psns % 3 == 0)
+    assert (received.epsn, received.held, received.highest, received.completed) == (1, 999, 1000, 0)
+    assert received.add(np.array([1]), np.array([True]))
+    assert (received.epsn, received.held, received.highest, received.completed) == (1001, 0, 1000, 1 + 333)
+    assert not received.arrived(np.arange(1001, 2025)).any()
+
+
+@pytest.mark.parametrize("span", [100, 128, 256, 257, 2000])
+def test_the_window_may_be_as_wide_as_its_span(span: int) -> None:
+    received = ReceivedPsns(1, 0)
+    received.make_room(span)
+    psns = np.arange(1, span, dtype=np.int64)
+    received.add(psns, np.zeros(len(psns), np.bool_))
+    assert received.held == span - 1
+    assert received.arrived(np.arange(span)).tolist() == [False] + [True] * (span - 1)
+    received.make_room(1)
+    received.make_room(4 * span)
+    assert received.arrived(np.arange(4 * span)).tolist() == [False] + [True] * (span - 1) + [False] * (3 * span)
+
+
+def test_what_an_opcode_says_of_its_place_in_a_message() -> None:
+    """wire.md sections 2 and 4; in a copy imported afresh, since the tables are worked out on import."""
+    spec = importlib.import_module("mrc.endpoint.received_requests").__spec__
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    first, middle, last, last_immediate, only, only_immediate = range(0xC6, 0xCC)
+    tables = {
+        "FULL": {first, middle},
+        "STARTS": {first, only, only_immediate},
+        "ENDS": {last, last_immediate, only, only_immediate},
+        "LAST": {last, last_immediate},
+        "ONLY": {only, only_immediate},
+        "IMMEDIATE": {last_immediate, only_immediate},
+    }
+    for name, opcodes in tables.items():
+        table = getattr(module, name)
+        assert table.dtype == np.bool_
+        assert len(table) == 256
+        assert {value for value in range(0xC0, 256) if table[value]} == opcodes, name
+    unknown = [0x15, 0x18, 0x60, 0x80, 0xFF]
+    assert not any(getattr(module, name)[unknown].any() for name in tables)

@@ -1,0 +1,78 @@
+"""What a responder grants, places and says of what was trimmed (behaviour.md, QP life and Responder)."""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+
+from hand_peer import ECT0, FIRST, LAST, MIDDLE, PROBE, REGION_VA, SACK, HandPeer, data, of
+
+from mrc.endpoint.config import QpConfig
+from mrc.endpoint.memory import place
+
+CONFIG = QpConfig(path_mtu=256)
+
+
+def test_the_minimum_capability_is_granted() -> None:
+    """MPR 8, which is 1024 PSNs, and 32 writes with immediate. MRC-QP-05."""
+    config = QpConfig()
+    assert (config.mpr_dest, config.max_wimm_dest) == (8, 32)
+    hand = HandPeer(config)
+    hand.exchange(hand.request(1023, b"last", va=REGION_VA))
+    assert hand.buffer[:4] == b"last"
+    hand.exchange(hand.request(1024, b"over", va=REGION_VA))
+    assert hand.buffer[:4] == b"last"
+
+
+def test_a_plain_write_makes_no_completion_at_the_responder() -> None:
+    """MRC-IMM-06."""
+    hand = HandPeer(CONFIG)
+    cut = ((FIRST, bytes(256)), (MIDDLE, bytes(256)), (LAST, b"end"))
+    packets = [
+        hand.request(at, payload, op=op, va=REGION_VA + 256 * at, dmalen=515) for at, (op, payload) in enumerate(cut)
+    ]
+    assert hand.exchange(*packets, hand.request(3, b"only", msn=1), hand.request(4, b"", msn=2))
+    assert hand.completed() == []
+
+
+def test_the_bitmap_moves_before_the_payload_is_committed() -> None:
+    """Seen from within: where cack_psn stands when the copying begins. MRC-RESP-12."""
+    hand = HandPeer(CONFIG)
+    stood_at: list[int] = []
+
+    def observe(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code is place.__code__:
+            stood_at.append(hand.qp.responder.received.cack_psn - hand.peer_first_psn)
+
+    packets = [hand.request(at, b"data", va=REGION_VA + 4 * at) for at in range(3)]
+    sys.setprofile(observe)
+    try:
+        hand.receive(*packets)
+    finally:
+        sys.setprofile(None)
+    assert hand.buffer[:12] == b"data" * 3
+    assert stood_at
+    assert set(stood_at) == {2}
+
+
+def test_a_probe_finds_what_was_trimmed_where_no_nack_tells() -> None:
+    """Both halves: the responder's answer shows the hole, and a requestor that gets such an answer fills it.
+
+    MRC-PROBE-06.
+    """
+    hand = HandPeer(CONFIG)
+    trimmed = hand.request(1, b"data" * 10, traffic_class=12 << 2 | ECT0)[: 48 + 12 + 8]
+    hand.receive(hand.request(0, b"a"), trimmed, hand.request(2, b"c", va=REGION_VA + 2))
+    assert hand.counters["trimmed_received"] == 1
+    hand.transmitted()
+    (sack,) = of(hand.exchange(hand.probe()), SACK)
+    assert (sack["seth"]["cack_psn"], sack["seth"]["sack_offset"]) == (hand.peer_first_psn, 1)
+    assert sack["seth"]["bitmap"] == 0b10
+
+    hand.post(256 * 3)
+    sent = data(hand.transmitted())
+    (probe,) = of(hand.run(hand.now + 10**9, stop_at_first=True), PROBE)
+    hand.now += 100_000
+    answer = hand.sack(0, above=[2], probe_id=probe["peth"]["probe_id"])
+    (again,) = data(hand.exchange(answer))
+    assert (again.psn, again.payload) == (sent[1].psn, sent[1].payload)
