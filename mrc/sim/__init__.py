@@ -1,0 +1,7 @@
+"""The same endpoints in virtual time: a fabric of events, seeded and exactly repeatable."""
+
+from mrc.sim.fabric import SimFabric
+from mrc.sim.link import Egress, LinkModel
+from mrc.sim.transfers import Stream, Transfer
+
+__all__ = ["Egress", "LinkModel", "SimFabric", "Stream", "Transfer"]

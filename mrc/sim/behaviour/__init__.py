@@ -1,0 +1,1 @@
+"""The protocol's promises as experiments in virtual time: figures, each with the bar it has to clear."""

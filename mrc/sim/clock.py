@@ -1,0 +1,49 @@
+"""Virtual time: a heap of events, each a handler and its one argument.
+
+Time is an integer of nanoseconds that moves from event to event. Events of one instant run in the order in which they
+were scheduled.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+Event = tuple[int, int, Callable[[Any], None], Any]
+
+
+class Clock:
+    """`now` in ns. Whoever changes what a stop condition may look at sets `touched`."""
+
+    __slots__ = ("_events", "_order", "now", "touched")
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.touched = False
+        self._events: list[Event] = []
+        self._order = itertools.count()
+
+    def at(self, when: int, handler: Callable[[Any], None], argument: object = None) -> None:
+        """Call `handler(argument)` at `when`, ns, not before now."""
+        heapq.heappush(self._events, (when if when > self.now else self.now, next(self._order), handler, argument))
+
+    def run(self, until: int, stop: Callable[[], bool] | None = None) -> bool:
+        """Run the events up to and including time `until`, or until `stop()` holds. True when `stop()` did.
+
+        `stop` is asked at the start, and after each event that touched an endpoint.
+        """
+        if stop is not None and stop():
+            return True
+        events, pop = self._events, heapq.heappop
+        self.touched = False
+        while events and events[0][0] <= until:
+            self.now, _, handler, argument = pop(events)
+            handler(argument)
+            if self.touched:
+                self.touched = False
+                if stop is not None and stop():
+                    return True
+        self.now = max(self.now, until)
+        return False

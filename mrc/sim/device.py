@@ -1,0 +1,123 @@
+"""A host of a simulated fabric as a device for the verbs: programs against them run in virtual time.
+
+    fabric = SimFabric(Clos(planes=2, spines=4), seed=1)
+    with Context(SimDevice(fabric, "h0")) as context: ...
+
+Time goes on while somebody waits (`get_cq_event`, `get_async_event`), by one step whenever an empty queue is polled,
+and with `fabric.run`. One thread, and no other clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+
+from mrc.endpoint.endpoint import Endpoint
+from mrc.endpoint.paths.addressing import PlanePair
+from mrc.endpoint.paths.profiles import EvProfile
+from mrc.endpoint.qp import QpPeer, QueuePair
+from mrc.errors import CallerError, PeerError
+from mrc.sim.fabric import BLOCK, SimFabric, host_address
+from mrc.verbs.device import DevicePort
+from mrc.wire.entropy import EvMode
+from mrc.wire.ipv4 import address_number
+from mrc.wire.usid import UsidTemplate
+
+T = TypeVar("T")
+
+PATIENCE_NS = 3600 * 1_000_000_000
+STEP_NS = 1_000_000
+_MAX_MTU = 4096
+_EV_SEED = 0  # all QPs towards one peer draw the same EVs
+
+
+class SimDevice:
+    """One host. A wait without a timeout ends after an hour of virtual time. Raises CallerError for an unknown host."""
+
+    def __init__(self, fabric: SimFabric, host: str) -> None:
+        if host not in fabric.endpoints:
+            raise CallerError(f"no host {host!r} with an endpoint: there are {', '.join(fabric.endpoints)}")
+        self.fabric = fabric
+        self.name = host
+        self._waiting = False
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return self.fabric.endpoints[self.name]
+
+    def ports(self) -> list[DevicePort]:
+        number = int(self.name[1:])
+        host = self.fabric.hosts[self.name]
+        return [
+            DevicePort(plane, host_address(number, plane), _MAX_MTU, host.ports[plane].up)
+            for plane in range(self.fabric.clos.planes)
+        ]
+
+    def address(self) -> dict[str, Any]:
+        return {"host": self.name}
+
+    @property
+    def ev_profile(self) -> EvProfile:
+        return EvProfile.auto(EvMode.SRV6)
+
+    def peer(
+        self, address: Mapping[str, Any], qp_num: int, first_psn: int, path_mtu: int, ev_profile: EvProfile
+    ) -> QpPeer:
+        host = address.get("host")
+        if not isinstance(host, str) or host not in self.fabric.hosts or host == self.name:
+            raise PeerError(f"no other host {host!r} on this fabric")
+        planes = self._planes(int(self.name[1:]), int(host[1:]))
+        try:
+            paths = ev_profile.paths(planes, np.random.default_rng(_EV_SEED), self.endpoint.config.wire)
+        except CallerError as error:
+            raise PeerError(f"no paths to the peer: {error}") from None
+        return QpPeer(qp_num, first_psn, paths, {pair.port: address_number(pair.peer_address) for pair in planes})
+
+    def _planes(self, local: int, far: int) -> list[PlanePair]:
+        clos = self.fabric.clos
+        usids = UsidTemplate(clos.leaf_of_host(local), clos.leaf_of_host(far), far, BLOCK)
+        return [
+            PlanePair(plane, plane, host_address(local, plane), host_address(far, plane), clos.spines, usids)
+            for plane in range(clos.planes)
+        ]
+
+    # ------------------------------------------------------------------ running
+
+    def now(self) -> int:
+        return self.fabric.now
+
+    def call(self, action: Callable[[], T]) -> T:
+        result = action()
+        self.fabric.hosts[self.name].pump()
+        return result
+
+    def submit(self, action: Callable[[], None]) -> None:
+        self.call(action)
+
+    def wake(self, qp: QueuePair) -> None:
+        self.endpoint.wake(qp)
+
+    def wait(self, fd: int, ready: Callable[[], bool], timeout_s: float | None) -> bool:
+        return self._run(PATIENCE_NS if timeout_s is None else int(timeout_s * 1e9), ready)
+
+    def idle(self) -> None:
+        asked = 0
+
+        def once() -> bool:
+            nonlocal asked
+            asked += 1
+            return asked > 1
+
+        self._run(STEP_NS, once)
+
+    def _run(self, duration_ns: int, ready: Callable[[], bool]) -> bool:
+        """Let time pass; not from within, where something is looked at because time passes already."""
+        if self._waiting:
+            return ready()
+        self._waiting = True
+        try:
+            return self.fabric.run(self.fabric.now + duration_ns, ready)
+        finally:
+            self._waiting = False

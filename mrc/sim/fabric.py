@@ -1,0 +1,276 @@
+"""A multi-plane leaf-spine fabric in virtual time, built from its description, with an endpoint on every host.
+
+    fabric = SimFabric(Clos(planes=2, spines=4), LinkModel(rate_bps=10**10, delay_ns=1000), seed=7)
+    qp, peer = fabric.connect("h0", "h1", QpConfig(path_mtu=1024))
+    transfer = fabric.write(qp, 1 << 20)
+    fabric.at(100_000, lambda: fabric.cut("p0l0-p0s1"))
+    fabric.impair("p1l0-p1s0", toward="p1s0", loss=0.2)
+    fabric.run(10**9, lambda: transfer.done)
+
+All chance comes from the seed: the same program gives the same packets at the same times.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from mrc.endpoint.config import EndpointConfig, QpConfig
+from mrc.endpoint.congestion import ControllerFactory
+from mrc.endpoint.endpoint import Endpoint
+from mrc.endpoint.paths import Path, srv6_paths
+from mrc.endpoint.paths.addressing import PlanePair
+from mrc.endpoint.qp import QpPeer, QueuePair
+from mrc.errors import CallerError
+from mrc.sim.clock import Clock
+from mrc.sim.host import Agent, HostPort, Observer, SimHost
+from mrc.sim.link import Codepoints, Egress, LinkModel, SimPacket
+from mrc.sim.switch import Switch, UsidForwarding
+from mrc.sim.transfers import Completions, QpEnd, Stream, Transfer
+from mrc.topology import Clos, Link
+from mrc.topology.clos import leaf_name, parse_switch, spine_name
+from mrc.wire.usid import UsidTemplate, container, host_usid, leaf_usid, spine_usid
+
+BLOCK = 0x5F000000
+_SEED_STRIDE = 1 << 16  # endpoints of fabrics with neighbouring seeds draw different numbers
+
+
+def host_address(host: int, plane: int) -> str:
+    """The inner address of a host's port."""
+    return str(ipaddress.IPv6Address(f"fd4d:5243:{plane:x}::{host + 1:x}"))
+
+
+class SimFabric:
+    """`link` is every link's model; `host_link`, where given, that of the links between hosts and leaves.
+
+    Without `host_link` those are like the others but never mark, and the host's own end never trims: a mark says "this
+    path", not "this receiver". `agents` runs something else than an Endpoint on some hosts. `observers` are called
+    with (now, host, packet from the inner IPv6 header on) for each packet a host sends.
+    """
+
+    def __init__(
+        self,
+        clos: Clos,
+        link: LinkModel | None = None,
+        *,
+        host_link: LinkModel | None = None,
+        seed: int = 0,
+        config: EndpointConfig | None = None,
+        agents: Mapping[str, Agent] | None = None,
+        coalesce_ns: int = 0,
+    ) -> None:
+        self.clos = clos
+        self.clock = Clock()
+        self.observers: list[Observer] = []
+        self.hosts: dict[str, SimHost] = {}
+        self.endpoints: dict[str, Endpoint] = {}
+        self.completions: dict[str, Completions] = {}
+        self.switches = {name: Switch(name) for name in (*clos.leaf_switches, *clos.spine_switches)}
+        self._egresses: dict[tuple[str, str], Egress] = {}
+        self._ends: dict[int, QpEnd] = {}
+        self._cut: set[str] = set()
+        self._wire = (config or EndpointConfig()).wire
+        self._random = np.random.default_rng(seed)
+        for number, name in enumerate(clos.hosts):
+            own = replace(config or EndpointConfig(), seed=seed * _SEED_STRIDE + number)
+            self._add_host(name, (agents or {}).get(name) or Endpoint(own), coalesce_ns)
+        link = link or LinkModel()
+        self._build_links(link, host_link or replace(link, ecn_at_bytes=None), host_link is None)
+        for name, switch in self.switches.items():
+            switch.forward = UsidForwarding(BLOCK, self._usid(name), self._routes(name))
+
+    @property
+    def now(self) -> int:
+        return self.clock.now
+
+    # ------------------------------------------------------------------ building
+
+    def _add_host(self, name: str, agent: Agent, coalesce_ns: int) -> None:
+        priority = Codepoints.of(self._wire, last_hop=False).priority
+        host = self.hosts[name] = SimHost(name, agent, self.clock, self.observers, priority, coalesce_ns)
+        if isinstance(agent, Endpoint):
+            self.endpoints[name] = agent
+            self.completions[name] = Completions(agent)
+            host.on_progress = self.completions[name].deliver
+
+    def _build_links(self, link: LinkModel, host_link: LinkModel, host_never_trims: bool) -> None:
+        uplink = replace(host_link, trim_at_bytes=None) if host_never_trims else host_link
+        for cable in self.clos.host_links():
+            plane, _, _ = parse_switch(cable.upper)
+            host = self.hosts[cable.lower]
+            address = container(BLOCK, (host_usid(plane, int(cable.lower[1:])),))
+            port = HostPort(host, plane, address)
+            up = self._add_egress(cable, cable.upper, uplink, self.switches[cable.upper].receive)
+            up.on_room = host.pump
+            host.ports[plane] = up
+            self._add_egress(cable, cable.lower, host_link, port.receive, last_hop=True)
+        for cable in self.clos.fabric_links():
+            for toward in (cable.upper, cable.lower):
+                self._add_egress(cable, toward, link, self.switches[toward].receive)
+
+    def _add_egress(
+        self,
+        cable: Link,
+        toward: str,
+        model: LinkModel,
+        deliver: Callable[[SimPacket], None],
+        *,
+        last_hop: bool = False,
+    ) -> Egress:
+        codepoints = Codepoints.of(self._wire, last_hop=last_hop)
+        egress = Egress(cable.name, toward, model, deliver, self.clock, codepoints, self._random)
+        self._egresses[cable.name, toward] = egress
+        return egress
+
+    def _usid(self, switch: str) -> int:
+        plane, tier, number = parse_switch(switch)
+        return leaf_usid(plane, number) if tier == "l" else spine_usid(plane, number)
+
+    def _routes(self, switch: str) -> dict[int, Egress]:
+        """The neighbour each uSID stands for at this switch."""
+        plane, tier, number = parse_switch(switch)
+        routes = {}
+        if tier == "s":
+            for leaf in range(self.clos.leaves):
+                near = leaf_name(plane, leaf)
+                routes[leaf_usid(plane, leaf)] = self._egresses[f"{near}-{switch}", near]
+            return routes
+        for spine in range(self.clos.spines):
+            far = spine_name(plane, spine)
+            routes[spine_usid(plane, spine)] = self._egresses[f"{switch}-{far}", far]
+        for host in range(self.clos.host_count):
+            if self.clos.leaf_of_host(host) == number:
+                routes[host_usid(plane, host)] = self._egresses[f"h{host}-{switch}", f"h{host}"]
+        return routes
+
+    # ------------------------------------------------------------------ links
+
+    def link(self, name: str, toward: str) -> Egress:
+        """One direction of a link: its model (`set`), its counters. Raises CallerError when there is none."""
+        cable = self.clos.link(name)
+        if toward not in (cable.lower, cable.upper):
+            raise CallerError(f"{cable.name} leads to {cable.lower} and {cable.upper}, not to {toward!r}")
+        return self._egresses[cable.name, toward]
+
+    def impair(self, name: str, toward: str | None = None, **changes: Any) -> None:
+        """Change the model of a link, in one direction or both, from now on: fields of LinkModel by name."""
+        cable = self.clos.link(name)
+        for end in (cable.lower, cable.upper) if toward is None else (toward,):
+            self.link(name, end).set(**changes)
+
+    def uplink(self, plane: int, leaf: int, spine: int) -> Egress:
+        """The direction of a fabric link that leads from a leaf up to a spine."""
+        near, far = leaf_name(plane, leaf), spine_name(plane, spine)
+        return self.link(f"{near}-{far}", far)
+
+    @property
+    def egresses(self) -> Mapping[tuple[str, str], Egress]:
+        """Every direction of every link, by (link name, the node it leads to)."""
+        return self._egresses
+
+    def cut(self, *names: str) -> None:
+        """Take links, or switches with all their links, down. A host sees its own ports go, others only silence."""
+        self._cut.update(self._known(names))
+        self._apply_cuts()
+
+    def heal(self, *names: str) -> None:
+        """Bring back what was cut. A link is up when neither it nor a switch at its ends is cut."""
+        self._cut.difference_update(self._known(names))
+        self._apply_cuts()
+
+    def _known(self, names: tuple[str, ...]) -> list[str]:
+        return [name if name in self.switches else self.clos.link(name).name for name in names]
+
+    def _apply_cuts(self) -> None:
+        for cable in self.clos.links:
+            up = not self._cut & {cable.name, cable.lower, cable.upper}
+            changed = self._egresses[cable.name, cable.upper].up != up
+            for end in (cable.lower, cable.upper):
+                self._egresses[cable.name, end].set_up(up)
+            endpoint = self.endpoints.get(cable.lower)
+            if changed and endpoint is not None:
+                plane, _, _ = parse_switch(cable.upper)
+                endpoint.set_port(plane, up, self.now)
+
+    # ------------------------------------------------------------------ work
+
+    def paths(self, host: str, peer: str) -> list[Path]:
+        """Every path from one host to another."""
+        local, far = self._host_number(host), self._host_number(peer)
+        usids = UsidTemplate(self.clos.leaf_of_host(local), self.clos.leaf_of_host(far), far, BLOCK)
+        return srv6_paths(self._planes(local, far), usids, self._wire)
+
+    def _planes(self, local: int, far: int) -> list[PlanePair]:
+        return [
+            PlanePair(plane, plane, host_address(local, plane), host_address(far, plane), self.clos.spines)
+            for plane in range(self.clos.planes)
+        ]
+
+    def _host_number(self, name: str) -> int:
+        if name not in self.hosts:
+            raise CallerError(f"no host {name!r}: there are h0 to h{self.clos.host_count - 1}")
+        return int(name[1:])
+
+    def connect(
+        self,
+        host: str,
+        peer: str,
+        config: QpConfig | None = None,
+        controller: str | ControllerFactory = "fixed",
+        peer_config: QpConfig | None = None,
+    ) -> tuple[QueuePair, QueuePair]:
+        """A QP at each end, connected, both in RTS. Raises CallerError for a host that runs no endpoint."""
+        for name in (host, peer):
+            self._host_number(name)
+            if name not in self.endpoints:
+                raise CallerError(f"{name} runs no endpoint")
+        config = config or QpConfig()
+        qps = (
+            self.endpoints[host].create_qp(config, controller),
+            self.endpoints[peer].create_qp(peer_config or config, controller),
+        )
+        for (near, far), (qp, other) in zip(((host, peer), (peer, host)), (qps, qps[::-1]), strict=True):
+            paths = self.paths(near, far)
+            number = self._host_number(far)
+            sources = {
+                plane: int(ipaddress.IPv6Address(host_address(number, plane))) for plane in range(self.clos.planes)
+            }
+            qp.to_init()
+            qp.to_rtr(QpPeer(other.qpn, other.first_psn, paths, sources, other.config.capabilities))
+            self._ends[id(qp)] = QpEnd(
+                self.clock, qp, self.endpoints[near], self.completions[near], other, self.endpoints[far]
+            )
+        for qp in qps:
+            qp.to_rts()
+        return qps
+
+    def write(self, qp: QueuePair, data: bytes | int) -> Transfer:
+        """Write these bytes, or that many made up, to memory of the peer registered for it."""
+        return Transfer(self._ends[id(qp)], data if isinstance(data, bytes) else self._random.bytes(data))
+
+    def stream(self, qp: QueuePair, message_bytes: int = 1 << 20, depth: int = 4) -> Stream:
+        """Keep writing without end."""
+        return Stream(self._ends[id(qp)], message_bytes, depth)
+
+    # ------------------------------------------------------------------ time
+
+    def at(self, when: int, action: Callable[[], None]) -> None:
+        """Run `action` at virtual time `when`, ns. It may change links, post work, schedule more."""
+        self.clock.at(when, self._act, action)
+
+    def _act(self, action: Callable[[], None]) -> None:
+        action()
+        self._pump()
+
+    def run(self, until: int, stop: Callable[[], bool] | None = None) -> bool:
+        """Run to virtual time `until` (ns) or until `stop()` holds. True when `stop()` did."""
+        self._pump()
+        return self.clock.run(until, stop)
+
+    def _pump(self) -> None:
+        for host in self.hosts.values():
+            host.pump()

@@ -1,0 +1,169 @@
+"""A host: an endpoint, one port per plane, and a NIC that pulls packets as its ports have room for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+
+from mrc.sim.clock import Clock
+from mrc.sim.link import OUTER_BYTES, Egress, SimPacket
+from mrc.wire.batch import HEADER_ROOM, ReceivedBatch, TransmitBatch
+
+# The NIC pulls while its emptiest port has fewer than the first of these packets waiting, and none has the second: the
+# endpoint chooses EV and port when a packet is pulled and takes that for its time of departure, so few may wait.
+_REFILL_BELOW = 2
+_MOST_WAITING = 4
+_PULL = 2  # packets at a time
+_PULL_UNQUEUED = 64
+
+Observer = Callable[[int, str, bytes], None]
+
+
+class Agent(Protocol):
+    """What a host runs: the four entries of mrc.endpoint.endpoint.Endpoint."""
+
+    def receive(self, batch: ReceivedBatch, now: int) -> None: ...
+    def transmit(self, batch: TransmitBatch, now: int) -> int: ...
+    def next_deadline(self) -> int | None: ...
+    def on_timer(self, now: int) -> None: ...
+
+
+class HostPort:
+    """Where a leaf's cable ends: takes what is addressed to this host's uSID in this plane."""
+
+    __slots__ = ("_address", "_host", "_number", "misrouted")
+
+    def __init__(self, host: SimHost, number: int, address: int) -> None:
+        self._host = host
+        self._number = number
+        self._address = address
+        self.misrouted = 0
+
+    def receive(self, packet: SimPacket) -> None:
+        if packet.destination == self._address:
+            self._host.take(packet, self._number)
+        else:
+            self.misrouted += 1
+
+
+class SimHost:
+    """`ports` by plane number. Packets that arrive within `coalesce_ns` of the first make one batch."""
+
+    __slots__ = (
+        "_batches",
+        "_clock",
+        "_coalesce_ns",
+        "_inbox",
+        "_observers",
+        "_priority_dscps",
+        "_timer_at",
+        "agent",
+        "name",
+        "on_progress",
+        "ports",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        agent: Agent,
+        clock: Clock,
+        observers: list[Observer],
+        priority_dscps: frozenset[int],
+        coalesce_ns: int,
+    ) -> None:
+        self.name = name
+        self.agent = agent
+        self.ports: dict[int, Egress] = {}
+        # Called whenever the agent took packets or ran a timer, before it is asked for packets.
+        self.on_progress: Callable[[], None] | None = None
+        self._clock = clock
+        self._observers = observers
+        self._priority_dscps = priority_dscps
+        self._coalesce_ns = coalesce_ns
+        self._inbox: list[tuple[SimPacket, int]] = []
+        self._timer_at: int | None = None
+        self._batches = TransmitBatch(_PULL), TransmitBatch(_PULL_UNQUEUED)
+
+    # ------------------------------------------------------------------ packets in
+
+    def take(self, packet: SimPacket, port: int) -> None:
+        if not self._inbox:
+            self._clock.at(self._clock.now + self._coalesce_ns, self._deliver)
+        self._inbox.append((packet, port))
+
+    def _deliver(self, _: object) -> None:
+        batch = received_batch(self._inbox)
+        self._inbox = []
+        self.agent.receive(batch, self._clock.now)
+        self.pump()
+
+    # ------------------------------------------------------------------ packets out
+
+    def pump(self) -> None:
+        """Something may have changed at the endpoint: pull what it wants to send, set its timer."""
+        clock = self._clock
+        clock.touched = True
+        if self.on_progress is not None:
+            self.on_progress()
+        self._pull()
+        deadline = self.agent.next_deadline()
+        if deadline is not None and (self._timer_at is None or deadline < self._timer_at):
+            self._timer_at = deadline
+            clock.at(deadline, self._on_timer, deadline)
+
+    def _pull(self) -> None:
+        agent, now = self.agent, self._clock.now
+        queued = any(port.model.rate_bps is not None for port in self.ports.values())
+        batch = self._batches[0 if queued else 1]
+        while self._has_room() and agent.transmit(batch, now):
+            self._launch(batch, now)
+            batch.clear()
+        batch.clear()
+
+    def _has_room(self) -> bool:
+        least, most = _MOST_WAITING, 0
+        for port in self.ports.values():
+            if port.up:
+                waiting = port.waiting
+                least, most = min(least, waiting), max(most, waiting)
+        return most < _MOST_WAITING and (least < _REFILL_BELOW or least == _MOST_WAITING)
+
+    def _launch(self, batch: TransmitBatch, now: int) -> None:
+        count = batch.count
+        addresses = batch.destination[:count, 8:24].tobytes()
+        ports = batch.port[:count].tolist()
+        for row, traffic_class in enumerate(batch.traffic_class[:count].tolist()):
+            data = batch.packet(row)
+            for observer in self._observers:
+                observer(now, self.name, data)
+            destination = int.from_bytes(addresses[16 * row : 16 * row + 16], "big")
+            priority = traffic_class >> 2 in self._priority_dscps
+            packet = SimPacket(data, len(data) + OUTER_BYTES, destination, traffic_class, priority)
+            self.ports[ports[row]].accept(packet)
+
+    # ------------------------------------------------------------------ time
+
+    def _on_timer(self, when: int) -> None:
+        if when != self._timer_at:
+            return
+        self._timer_at = None
+        self.agent.on_timer(self._clock.now)
+        self.pump()
+
+
+def received_batch(arrivals: list[tuple[SimPacket, int]]) -> ReceivedBatch:
+    """One batch of these packets and the ports they came in on. A long packet alone is not copied."""
+    count = len(arrivals)
+    lengths = np.array([len(packet.data) for packet, _ in arrivals], np.int64)
+    if count == 1 and lengths[0] >= HEADER_ROOM:
+        data = np.frombuffer(arrivals[0][0].data, np.uint8).reshape(1, -1)
+    else:
+        data = np.zeros((count, max(HEADER_ROOM, int(lengths.max()))), np.uint8)
+        for row, (packet, _) in zip(data, arrivals, strict=True):
+            row[: len(packet.data)] = np.frombuffer(packet.data, np.uint8)
+    ports = np.array([port for _, port in arrivals], np.int64)
+    classes = np.array([packet.traffic_class for packet, _ in arrivals], np.int64)
+    return ReceivedBatch(data, count, lengths, ports, classes)
