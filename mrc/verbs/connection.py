@@ -1,0 +1,138 @@
+"""What two ends tell each other before the first write, and the way from RESET to RTS with it (behaviour.md, QP life).
+
+How it gets across is the application's business: `to_json` and `from_json` make it plain data. It is no secret, but who
+can write a region's rkey (`RemoteMemory`) can write the region: that wants a channel only the peer can read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from errno import EINVAL
+from typing import Any
+
+from mrc.endpoint.config import MAX_IMMEDIATES, PATH_MTUS
+from mrc.errors import PeerError
+from mrc.verbs.attributes import MAX_MPR, AHAttr, QPAttr, QpHint
+from mrc.verbs.documents import integer, mapping
+from mrc.verbs.enums import DeviceCap, QPState
+from mrc.verbs.errors import VerbsError
+from mrc.verbs.qp import QP
+from mrc.verbs.tables import Tabular
+from mrc.wire.psn import PSN_MODULUS
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionParameters(Tabular):
+    """One side of a connection, as it describes itself.
+
+    `qp_num` and the first PSN it sends; the largest `path_mtu` it takes, bytes; `mpr_dest` (units of 128 PSNs) and
+    `max_wimm_dest`, which it grants the other side; `caps`, what it can do; `node`, where it is.
+    """
+
+    qp_num: int
+    psn: int
+    path_mtu: int
+    mpr_dest: int
+    max_wimm_dest: int
+    caps: DeviceCap
+    node: Mapping[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "qp_num": self.qp_num,
+            "psn": self.psn,
+            "path_mtu": self.path_mtu,
+            "mpr_dest": self.mpr_dest,
+            "max_wimm_dest": self.max_wimm_dest,
+            "caps": int(self.caps),
+            "node": dict(self.node),
+        }
+
+    @classmethod
+    def from_json(cls, document: object) -> ConnectionParameters:
+        """Raises PeerError for anything but such a description. Capabilities nobody here knows are left out."""
+        told = mapping(document, "connection parameters")
+        path_mtu = integer(told, "path_mtu", PATH_MTUS[0], PATH_MTUS[-1])
+        if path_mtu not in PATH_MTUS:
+            raise PeerError(f"the peer sent path_mtu={path_mtu}, one of {PATH_MTUS} is expected")
+        known = DeviceCap.TRIM_NACK | DeviceCap.DYNAMIC_MPR | DeviceCap.SVC_TIME
+        return cls(
+            qp_num=integer(told, "qp_num", 1, (1 << 24) - 1),
+            psn=integer(told, "psn", 0, PSN_MODULUS - 1),
+            path_mtu=path_mtu,
+            mpr_dest=integer(told, "mpr_dest", 1, MAX_MPR),
+            max_wimm_dest=integer(told, "max_wimm_dest", 0, MAX_IMMEDIATES),
+            caps=DeviceCap(integer(told, "caps", 0, (1 << 32) - 1)) & known,
+            node=mapping(told.get("node"), "address of its node"),
+        )
+
+
+def describe(
+    qp: QP, *, path_mtu: int = 4096, mpr_dest: int = 8, max_wimm_dest: int = 32, dynamic_mpr: bool = False
+) -> ConnectionParameters:
+    """This side of a connection, for the other to `connect` to. The numbers are what it offers at most.
+
+    Raises VerbsError EINVAL for one out of its range.
+    """
+    offered = QPAttr(path_mtu=path_mtu, mpr_dest=mpr_dest, max_wimm_dest=max_wimm_dest, dynamic_mpr=dynamic_mpr)
+    offered.given()
+    caps = qp.context.tuning.capabilities & ~DeviceCap.DYNAMIC_MPR
+    if dynamic_mpr:
+        caps |= DeviceCap.DYNAMIC_MPR
+    return ConnectionParameters(
+        qp_num=qp.qp_num,
+        psn=qp.first_psn,
+        path_mtu=path_mtu,
+        mpr_dest=mpr_dest,
+        max_wimm_dest=max_wimm_dest,
+        caps=caps,
+        node=qp.context.address,
+    )
+
+
+def connect(
+    qp: QP,
+    ours: ConnectionParameters,
+    theirs: ConnectionParameters,
+    *,
+    ev_profile_id: int = 0,
+    cc_profile_id: int = 0,
+    hint: QpHint | None = None,
+    timeout: int = 14,
+    linear_retries: int = 7,
+    exponential_retries: int = 7,
+) -> None:
+    """Bring a QP from RESET or INIT to RTS, towards the QP that `theirs` describes; `ours` is what the peer was told.
+
+    Both sides take the smaller path MTU and what both can do. A QP in RTS may send at once, but the other side hears it
+    only once it is in RTR: wait for its word. Raises as `QP.modify`, EINVAL too when `ours` describes another QP.
+    """
+    if (ours.qp_num, ours.psn) != (qp.qp_num, qp.first_psn):
+        raise VerbsError(EINVAL, f"these parameters describe QP {ours.qp_num:#08x}, not {qp.qp_num:#08x}")
+    if qp.state == QPState.RESET:
+        qp.modify(QPAttr(qp_state=QPState.INIT, ev_profile_id=ev_profile_id, cc_profile_id=cc_profile_id, hint=hint))
+    qp.modify(
+        QPAttr(
+            qp_state=QPState.RTR,
+            ah_attr=AHAttr(theirs.node),
+            dest_qp_num=theirs.qp_num,
+            rq_psn=theirs.psn,
+            path_mtu=min(ours.path_mtu, theirs.path_mtu),
+            max_wimm_dest=ours.max_wimm_dest,
+            mpr_dest=ours.mpr_dest,
+            dynamic_mpr=DeviceCap.DYNAMIC_MPR in ours.caps & theirs.caps,
+            dest_caps=theirs.caps,
+        )
+    )
+    qp.modify(
+        QPAttr(
+            qp_state=QPState.RTS,
+            sq_psn=ours.psn,
+            max_wimm=theirs.max_wimm_dest,
+            mpr=theirs.mpr_dest,
+            linear_retries=linear_retries,
+            exponential_retries=exponential_retries,
+            timeout=timeout,
+        )
+    )

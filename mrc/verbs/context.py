@@ -1,0 +1,220 @@
+"""The context: a device opened, and everything made on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from errno import EBUSY, EINVAL, ENOENT
+from typing import TYPE_CHECKING, Any
+
+from mrc.endpoint.completions import Event, EventKind
+from mrc.endpoint.config import MAX_IMMEDIATES, MPR_UNIT, Capability, QpConfig
+from mrc.endpoint.congestion import ControllerFactory, factory_of
+from mrc.endpoint.endpoint import FIRST_QPN, QPN_LIMIT
+from mrc.endpoint.paths.profiles import EvProfile
+from mrc.endpoint.work import MAX_MESSAGE
+from mrc.errors import CallerError
+from mrc.verbs.attributes import MAX_INLINE, MAX_MPR, MAX_QP_WR, DeviceAttr, PortAttr
+from mrc.verbs.cq import CQ, MAX_CQE, CompChannel
+from mrc.verbs.device import Device
+from mrc.verbs.enums import AsyncEventType, PortState, ProtocolVersion
+from mrc.verbs.errors import VerbsError
+from mrc.verbs.memory import PD
+from mrc.verbs.notifications import Notifications
+from mrc.verbs.tables import table
+from mrc.verbs.work import MAX_SGE
+
+if TYPE_CHECKING:
+    from mrc.verbs.qp import QP
+
+KEPT_EVENTS = 1024
+_PORT_EVENTS = {EventKind.PORT_UP: AsyncEventType.PORT_ACTIVE, EventKind.PORT_DOWN: AsyncEventType.PORT_ERR}
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncEvent:
+    """`element` is the CQ, the QP or the port number (from 1 on) it is about; `detail` a sentence for people."""
+
+    event_type: AsyncEventType
+    element: Any
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.event_type.name}: {self.detail}"
+
+
+class Context:
+    """A device opened. `tuning` are the parameters of its QPs that no attribute sets.
+
+    Closing it closes everything that was made on it; the device stays with whoever opened it.
+    """
+
+    def __init__(self, device: Device, *, tuning: QpConfig | None = None) -> None:
+        self.device = device
+        self.tuning = tuning or QpConfig()
+        self.pds: set[PD] = set()
+        self.channels: set[CompChannel] = set()
+        self.cqs: set[CQ] = set()
+        self._qps: dict[int, QP] = {}
+        self._cc_profiles: dict[int, str | ControllerFactory | None] = {0: None}
+        self._ev_profiles: dict[int, EvProfile] = {0: device.ev_profile}
+        self._events: Notifications[AsyncEvent] = Notifications(device, KEPT_EVENTS)
+        self._closed = False
+        device.call(lambda: device.endpoint.listeners.append(self._on_event))
+
+    # ------------------------------------------------------------------ making things
+
+    def pd(self) -> PD:
+        return PD(self)
+
+    def comp_channel(self) -> CompChannel:
+        return CompChannel(self)
+
+    def cq(self, cqe: int = 256, *, channel: CompChannel | None = None, cq_context: Any = None) -> CQ:
+        return CQ(self, cqe, channel=channel, cq_context=cq_context)
+
+    # ------------------------------------------------------------------ profiles
+
+    def cc_profile(self, profile_id: int, controller: str | ControllerFactory) -> None:
+        """Make a congestion control profile known under a number: a controller's name, or what makes one.
+
+        Raises VerbsError EINVAL for 0, which is the default, and for a number that does not fit 16 bits; EBUSY for one
+        that is taken; ENOENT for an unknown name.
+        """
+        self._check_profile_id(profile_id, self._cc_profiles)
+        try:
+            factory_of(controller)
+        except CallerError as error:
+            raise VerbsError(ENOENT, str(error)) from None
+        self._cc_profiles[profile_id] = controller
+
+    def ev_profile(self, profile_id: int, profile: EvProfile) -> None:
+        """Make an EV profile known under a number. Raises VerbsError EINVAL and EBUSY as `cc_profile` does."""
+        self._check_profile_id(profile_id, self._ev_profiles)
+        self._ev_profiles[profile_id] = profile
+
+    @staticmethod
+    def _check_profile_id(profile_id: int, known: dict[int, Any]) -> None:
+        if type(profile_id) is not int or not 0 < profile_id <= 0xFFFF:
+            raise VerbsError(EINVAL, f"a profile's number is 1..65535, got {profile_id!r}; 0 is the default one")
+        if profile_id in known:
+            raise VerbsError(EBUSY, f"there is a profile {profile_id} already")
+
+    def controller_of(self, profile_id: int) -> str | ControllerFactory | None:
+        """The controller of a profile; None: the endpoint's default. Raises VerbsError ENOENT."""
+        found: str | ControllerFactory | None = self._find(profile_id, self._cc_profiles, "congestion control")
+        return found
+
+    def evs_of(self, profile_id: int) -> EvProfile:
+        """An EV profile by number. Raises VerbsError ENOENT."""
+        found: EvProfile = self._find(profile_id, self._ev_profiles, "EV")
+        return found
+
+    @staticmethod
+    def _find(profile_id: int, known: dict[int, Any], kind: str) -> Any:
+        if profile_id not in known:
+            raise VerbsError(ENOENT, f"no {kind} profile {profile_id}: there are {', '.join(map(str, sorted(known)))}")
+        return known[profile_id]
+
+    # ------------------------------------------------------------------ queries
+
+    @property
+    def address(self) -> dict[str, Any]:
+        """Where this node is, as plain JSON: what a peer's `AHAttr` takes."""
+        return self.device.address()
+
+    def query_device(self) -> DeviceAttr:
+        return DeviceAttr(
+            name=self.device.name,
+            protocol_version=ProtocolVersion.MRC_1,
+            caps=Capability.TRIM_NACK | Capability.DYNAMIC_MPR | Capability.SVC_TIME,
+            max_wimm=MAX_IMMEDIATES,
+            max_wimm_dest=MAX_IMMEDIATES,
+            max_mpr=MAX_MPR,
+            mpr_resolution=MPR_UNIT,
+            max_qp=QPN_LIMIT - FIRST_QPN,
+            max_qp_wr=MAX_QP_WR,
+            max_sge=MAX_SGE,
+            max_cqe=MAX_CQE,
+            max_inline_data=MAX_INLINE,
+            max_msg_sz=MAX_MESSAGE,
+            phys_port_cnt=len(self.device.ports()),
+        )
+
+    def query_port(self, port_num: int) -> PortAttr:
+        """A port, counted from 1. Raises VerbsError ENOENT."""
+        ports = self.device.ports()
+        if type(port_num) is not int or not 1 <= port_num <= len(ports):
+            raise VerbsError(ENOENT, f"no port {port_num!r}: there are 1 to {len(ports)}")
+        port = ports[port_num - 1]
+        state = PortState.ACTIVE if port.up else PortState.DOWN
+        return PortAttr(port_num, state, port.plane, port.address, port.max_mtu)
+
+    # ------------------------------------------------------------------ asynchronous events
+
+    @property
+    def async_fd(self) -> int:
+        """A file descriptor that is readable while there is an asynchronous event."""
+        return self._events.fd
+
+    def get_async_event(self, timeout: float | None = None) -> AsyncEvent:
+        """The oldest one: a QP in error, a CQ that overflowed, a port that went or came. The last 1024 wait.
+
+        Waits at most `timeout` seconds, without one for ever. Raises VerbsError EAGAIN with a timeout of 0 when there
+        is none, ETIMEDOUT after any other, EIO when the Context is closed.
+        """
+        return self._events.get(timeout)
+
+    def tell(self, event_type: AsyncEventType, element: object, detail: str) -> None:
+        self._events.put(AsyncEvent(event_type, element, detail))
+
+    def _on_event(self, event: Event) -> None:
+        if event.kind in _PORT_EVENTS:
+            self.tell(_PORT_EVENTS[event.kind], event.subject + 1, event.detail)
+            return
+        qp = self._qps.get(event.subject)
+        if event.kind == EventKind.QP_ERROR and qp is not None:
+            qp.on_error(event.detail)
+
+    # ------------------------------------------------------------------ for QPs
+
+    def add(self, qp: QP) -> None:
+        self._qps[qp.qp_num] = qp
+
+    def remove(self, qp: QP) -> None:
+        del self._qps[qp.qp_num]
+        self._events.forget(lambda event: event.element is qp)
+
+    def check_open(self) -> None:
+        if self._closed:
+            raise VerbsError(EINVAL, "the context is closed")
+
+    # ------------------------------------------------------------------ end
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        for qp in list(self._qps.values()):
+            qp.close()
+        for pd in list(self.pds):
+            for mr in pd.mrs:
+                mr.close()
+            pd.close()
+        for cq in list(self.cqs):
+            cq.close()
+        for channel in list(self.channels):
+            channel.close()
+        self._closed = True
+        self.device.call(lambda: self.device.endpoint.listeners.remove(self._on_event))
+        self._events.close()
+
+    def __enter__(self) -> Context:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __str__(self) -> str:
+        return table(
+            "Context",
+            [("device", self.device.name), ("PDs", len(self.pds)), ("CQs", len(self.cqs)), ("QPs", len(self._qps))],
+        )

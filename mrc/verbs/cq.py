@@ -1,0 +1,206 @@
+"""Completion queues, and the channels that tell of them."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import deque
+from enum import Enum, auto
+from errno import EBUSY, EINVAL, EIO
+from typing import TYPE_CHECKING, Any
+
+from mrc.verbs.enums import AsyncEventType, WCStatus
+from mrc.verbs.errors import VerbsError
+from mrc.verbs.notifications import Notifications
+from mrc.verbs.tables import table
+from mrc.verbs.work import WC
+
+if TYPE_CHECKING:
+    from mrc.verbs.context import Context
+    from mrc.verbs.qp import QP
+
+MAX_CQE = 1 << 22
+
+
+class CompChannel:
+    """A completion channel: a file descriptor (`fileno`) that is readable while one of its CQs has an event to tell.
+
+    It works with select, poll and epoll. Closing it while a CQ uses it raises VerbsError EBUSY.
+    """
+
+    def __init__(self, context: Context) -> None:
+        context.check_open()
+        self.context = context
+        self.cqs: set[CQ] = set()
+        self._events: Notifications[CQ] = Notifications(context.device)
+        self._closed = False
+        context.channels.add(self)
+
+    def fileno(self) -> int:
+        return self._events.fd
+
+    def get_cq_event(self, timeout: float | None = None) -> CQ:
+        """The CQ of the oldest event. Waits at most `timeout` seconds, without one for ever.
+
+        Each event wants to be acknowledged with `ack_cq_events`. Raises VerbsError EAGAIN with a timeout of 0 when
+        there is none, ETIMEDOUT after any other, EIO when the channel is closed.
+        """
+        cq = self._events.get(timeout)
+        with cq._lock:
+            cq.unacknowledged += 1
+        return cq
+
+    def _tell(self, cq: CQ) -> None:
+        self._events.put(cq)
+
+    def _forget(self, cq: CQ) -> None:
+        self._events.forget(lambda each: each is cq)
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        if self.cqs:
+            raise VerbsError(EBUSY, f"{len(self.cqs)} completion queues use the channel")
+        self._closed = True
+        self._events.close()
+        self.context.channels.discard(self)
+
+    def __enter__(self) -> CompChannel:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __str__(self) -> str:
+        return table("CompChannel", [("fd", self.fileno()), ("CQs", len(self.cqs))])
+
+
+class _Armed(Enum):
+    """For what the next event is wanted."""
+
+    NOTHING = auto()
+    SOLICITED = auto()
+    ANYTHING = auto()
+
+
+class CQ:
+    """A completion queue of up to `cqe` completions (1..2^22). `cq_context` is the application's own.
+
+    Completions that find it full are lost: the Context gets a CQ_ERR event, and `poll` raises EIO once what had room
+    is taken. Closing it while a QP uses it raises VerbsError EBUSY. EINVAL for a size out of range.
+    """
+
+    def __init__(
+        self, context: Context, cqe: int = 256, *, channel: CompChannel | None = None, cq_context: Any = None
+    ) -> None:
+        context.check_open()
+        if type(cqe) is not int or not 1 <= cqe <= MAX_CQE:
+            raise VerbsError(EINVAL, f"cqe must be 1..{MAX_CQE}, got {cqe!r}")
+        if channel is not None and (channel.context is not context or channel._closed):
+            raise VerbsError(EINVAL, "the channel is closed, or another context's")
+        self.context = context
+        self.cqe = cqe
+        self.channel = channel
+        self.cq_context = cq_context
+        self.unacknowledged = 0
+        self.overrun = False
+        self.qps: set[QP] = set()
+        self._queue: deque[WC] = deque()
+        self._armed = _Armed.NOTHING
+        self._lock = threading.Lock()
+        self._closed = False
+        context.cqs.add(self)
+        if channel is not None:
+            channel.cqs.add(self)
+
+    def poll(self, num_entries: int = 1) -> list[WC]:
+        """Up to `num_entries` completions, oldest first; none when there is none. Never waits.
+
+        Raises VerbsError EIO when completions were lost and no other is left.
+        """
+        queue = self._queue
+        if not queue:
+            if self.overrun:
+                raise VerbsError(EIO, f"more than {self.cqe} completions came before they were polled: some are lost")
+            self.context.device.idle()
+        taken: list[WC] = []
+        while queue and len(taken) < num_entries:
+            try:
+                taken.append(queue.popleft())
+            except IndexError:  # another thread took it
+                break
+        return taken
+
+    def req_notify(self, solicited_only: bool = False) -> None:
+        """Have the channel told when the next completion comes: once, and not for those that are there already.
+
+        So poll once more after asking. With `solicited_only` only a completion in error counts: no message of MRC
+        asks for a solicited event. Raises VerbsError EINVAL for a CQ without channel.
+        """
+        if self.channel is None:
+            raise VerbsError(EINVAL, "the completion queue has no channel to tell")
+        with self._lock:
+            if self._armed is not _Armed.ANYTHING:
+                self._armed = _Armed.SOLICITED if solicited_only else _Armed.ANYTHING
+
+    def ack_cq_events(self, count: int) -> None:
+        """Acknowledge events got from the channel. Raises VerbsError EINVAL for more than were got."""
+        with self._lock:
+            if not 0 <= count <= self.unacknowledged:
+                raise VerbsError(EINVAL, f"{self.unacknowledged} events are not acknowledged yet, got {count}")
+            self.unacknowledged -= count
+
+    # ------------------------------------------------------------------ for QPs, where the endpoint runs
+
+    def push(self, completion: WC) -> None:
+        if len(self._queue) >= self.cqe:
+            if not self.overrun:
+                self.overrun = True
+                self.context.tell(AsyncEventType.CQ_ERR, self, f"more than {self.cqe} completions: some are lost")
+            return
+        with self._lock:
+            self._queue.append(completion)
+            armed = self._armed
+            if armed is _Armed.NOTHING or (armed is _Armed.SOLICITED and completion.status == WCStatus.SUCCESS):
+                return
+            self._armed = _Armed.NOTHING
+        if self.channel is not None:
+            self.channel._tell(self)
+
+    def forget(self, qp_num: int) -> None:
+        """A QP is gone or begins anew: what it left here means nothing any more."""
+        for completion in [each for each in list(self._queue) if each.qp_num == qp_num]:
+            with contextlib.suppress(ValueError):  # polled meanwhile
+                self._queue.remove(completion)
+
+    # ------------------------------------------------------------------ end
+
+    def close(self) -> None:
+        """Events that were not got or not acknowledged go with it."""
+        if self._closed:
+            return
+        if self.qps:
+            raise VerbsError(EBUSY, f"{len(self.qps)} QPs use the completion queue")
+        self._closed = True
+        if self.channel is not None:
+            self.channel.cqs.discard(self)
+            self.channel._forget(self)
+        self.context.cqs.discard(self)
+
+    def __enter__(self) -> CQ:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __str__(self) -> str:
+        return table(
+            "CQ",
+            [
+                ("cqe", self.cqe),
+                ("waiting", len(self._queue)),
+                ("overrun", self.overrun),
+                ("unacknowledged events", self.unacknowledged),
+                ("QPs", len(self.qps)),
+            ],
+        )

@@ -1,0 +1,72 @@
+"""What the verbs stand on: an endpoint, something that runs it, and the way to its peers.
+
+A device is real sockets with a loop of their own (mrc.net.device) or a host of a fabric in virtual time
+(mrc.sim.device). The verbs know of it no more than this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from mrc.endpoint.endpoint import Endpoint
+from mrc.endpoint.paths.profiles import EvProfile
+from mrc.endpoint.qp import QpPeer, QueuePair
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class DevicePort:
+    """One port: its plane, its inner address, the largest path MTU in bytes it carries, whether its link is up."""
+
+    plane: int
+    address: str
+    max_mtu: int
+    up: bool
+
+
+class Device(Protocol):
+    """One node. All its calls may come from any thread."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def endpoint(self) -> Endpoint: ...
+
+    def ports(self) -> Sequence[DevicePort]: ...
+
+    def address(self) -> dict[str, Any]:
+        """How others reach this node, as plain JSON: what their `peer` takes."""
+
+    @property
+    def ev_profile(self) -> EvProfile:
+        """The EVs that QPs use where nobody says otherwise."""
+
+    def peer(
+        self, address: Mapping[str, Any], qp_num: int, first_psn: int, path_mtu: int, ev_profile: EvProfile
+    ) -> QpPeer:
+        """A QP of another node, over the EVs of a profile.
+
+        Raises PeerError for a malformed address and for a node that cannot be reached so.
+        """
+
+    def now(self) -> int:
+        """The endpoint's clock, ns."""
+
+    def call(self, action: Callable[[], T]) -> T:
+        """Run `action` where the endpoint runs, between two of its turns, and return what it returns."""
+
+    def submit(self, action: Callable[[], None]) -> None:
+        """The same without waiting; at once when called from there. `action` raises nothing."""
+
+    def wake(self, qp: QueuePair) -> None:
+        """Work was posted on `qp`. Called where the endpoint runs."""
+
+    def wait(self, fd: int, ready: Callable[[], bool], timeout_s: float | None) -> bool:
+        """Wait until `fd` is readable, which it is when `ready()` holds, at most `timeout_s`. Returns `ready()`."""
+
+    def idle(self) -> None:
+        """The caller polls and found nothing: go on with the endpoint's work if nobody else does."""

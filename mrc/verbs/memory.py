@@ -1,0 +1,164 @@
+"""Protection domains and memory regions."""
+
+from __future__ import annotations
+
+import threading
+from errno import EBUSY, EINVAL
+from typing import TYPE_CHECKING, Any
+
+from mrc.endpoint.memory import MemoryRegion
+from mrc.errors import CallerError
+from mrc.verbs.enums import AccessFlag
+from mrc.verbs.errors import VerbsError
+from mrc.verbs.remote import RemoteMemory
+from mrc.verbs.tables import table
+from mrc.verbs.work import SGE
+
+if TYPE_CHECKING:
+    from mrc.verbs.context import Context
+    from mrc.verbs.qp import QP
+
+NO_BYTES = MemoryRegion(b"", 0, 0, remote_write=False)
+
+
+class PD:
+    """A protection domain: its QPs write from, and are written to, its own regions only.
+
+    Closing it while it has regions or QPs raises VerbsError EBUSY. EINVAL on a closed Context.
+    """
+
+    def __init__(self, context: Context) -> None:
+        context.check_open()
+        self.context = context
+        self.memory = context.device.endpoint.create_memory()
+        self.qps: set[QP] = set()
+        self._mrs: dict[int, MR] = {}
+        self._closed = False
+        context.pds.add(self)
+
+    def mr(
+        self,
+        buffer: Any,
+        access: AccessFlag = AccessFlag.LOCAL_WRITE | AccessFlag.REMOTE_WRITE,
+        *,
+        iova: int | None = None,
+    ) -> MR:
+        """Register a buffer: `MR(self, buffer, access, iova=iova)`."""
+        return MR(self, buffer, access, iova=iova)
+
+    def region(self, lkey: int) -> MR | None:
+        return self._mrs.get(lkey)
+
+    @property
+    def mrs(self) -> list[MR]:
+        return list(self._mrs.values())
+
+    def check_open(self) -> None:
+        if self._closed:
+            raise VerbsError(EINVAL, "the protection domain is closed")
+
+    def _add(self, mr: MR) -> None:
+        self._mrs[mr.lkey] = mr
+
+    def _remove(self, mr: MR) -> None:
+        del self._mrs[mr.lkey]
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        if self._mrs or self.qps:
+            raise VerbsError(EBUSY, f"the protection domain has {len(self._mrs)} regions and {len(self.qps)} QPs")
+        self._closed = True
+        self.context.pds.discard(self)
+
+    def __enter__(self) -> PD:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __str__(self) -> str:
+        return table("PD", [("context", self.context.device.name), ("MRs", len(self._mrs)), ("QPs", len(self.qps))])
+
+
+class MR:
+    """A memory region: the bytes of a buffer, open to the network as `access` says.
+
+    `buffer` is anything contiguous that speaks the buffer protocol: bytearray, mmap, numpy array; bytes with no access.
+    The region keeps it alive. `addr` is the address of its first byte, for SGEs and for peers: where it really lies,
+    or `iova` (0..2^62-1). `lkey` and `rkey` name it; the rkey is of use to peers only with REMOTE_WRITE.
+
+    Raises VerbsError EINVAL for a buffer that is not contiguous, or read-only though something may write to it; for
+    REMOTE_WRITE without LOCAL_WRITE.
+    """
+
+    def __init__(self, pd: PD, buffer: Any, access: AccessFlag, *, iova: int | None = None) -> None:
+        pd.check_open()
+        if AccessFlag.REMOTE_WRITE in access and AccessFlag.LOCAL_WRITE not in access:
+            raise VerbsError(EINVAL, "REMOTE_WRITE needs LOCAL_WRITE too")
+        self.pd = pd
+        self.access = access
+        self._lock = threading.Lock()
+        self._closed = False
+        remote_write = AccessFlag.REMOTE_WRITE in access
+        try:
+            if AccessFlag.LOCAL_WRITE in access and memoryview(buffer).readonly:
+                raise VerbsError(EINVAL, "the buffer is read-only: register it with no access, or a copy of it")
+            self.region: MemoryRegion = pd.context.device.call(
+                lambda: pd.memory.register(buffer, va=iova, remote_write=remote_write)
+            )
+        except VerbsError:
+            raise
+        except (CallerError, TypeError) as error:
+            raise VerbsError(EINVAL, str(error)) from None
+        self.addr = self.region.va
+        self.length = self.region.length
+        self.lkey = self.rkey = self.region.rkey
+        pd._add(self)
+
+    @property
+    def remote(self) -> RemoteMemory:
+        """What a peer has to know to write here."""
+        return RemoteMemory(self.addr, self.length, self.rkey)
+
+    def sge(self, offset: int = 0, length: int | None = None) -> SGE:
+        """`length` bytes from `offset` on; without a length all from there. EINVAL when that leaves the region."""
+        length = self.length - offset if length is None else length
+        if offset < 0 or length < 0 or offset + length > self.length:
+            raise VerbsError(EINVAL, f"bytes {offset}..{offset + length} leave the region of {self.length}")
+        return SGE(self.addr + offset, length, self.lkey)
+
+    def close(self) -> None:
+        """Deregister. Raises VerbsError EBUSY while posted work that has not completed reads from it.
+
+        Afterwards nothing of a peer's is written to the buffer any more, and nothing here holds it.
+        """
+        with self._lock:
+            if self._closed:
+                return
+            # First nobody may find it any more, then look who already has.
+            self.pd._remove(self)
+            if any(qp.uses(self) for qp in list(self.pd.qps)):
+                self.pd._add(self)
+                raise VerbsError(EBUSY, f"posted work still reads from the region {self.lkey:#010x}")
+            self._closed = True
+        region, self.region = self.region, NO_BYTES
+        self.pd.context.device.call(lambda: self.pd.memory.deregister(region))
+
+    def __enter__(self) -> MR:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __str__(self) -> str:
+        return table(
+            "MR",
+            [
+                ("addr", f"{self.addr:#x}"),
+                ("length", self.length),
+                ("lkey", f"{self.lkey:#010x}"),
+                ("rkey", f"{self.rkey:#010x}"),
+                ("access", self.access),
+            ],
+        )

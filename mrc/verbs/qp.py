@@ -1,0 +1,381 @@
+"""Queue pairs: states and attributes above, a QueuePair of the endpoint below."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from errno import EINVAL, ENOMEM, ENOTSUP
+from typing import Any
+
+from mrc.endpoint.completions import Completion
+from mrc.endpoint.config import NO_CAPABILITIES, Capability, QpConfig
+from mrc.endpoint.congestion import ControllerFactory, factory_of
+from mrc.endpoint.memory import MemoryRegion
+from mrc.endpoint.qp import QpPeer, QueuePair
+from mrc.endpoint.work import WriteRequest
+from mrc.errors import CallerError
+from mrc.verbs.attributes import QPAttr, QPCap
+from mrc.verbs.cq import CQ
+from mrc.verbs.enums import AsyncEventType, QPAttrMask, QPState, SendFlag, WCOpcode, WCStatus, WROpcode
+from mrc.verbs.errors import VerbsError
+from mrc.verbs.memory import MR, NO_BYTES, PD
+from mrc.verbs.tables import table
+from mrc.verbs.transitions import check_attributes
+from mrc.verbs.work import MAX_SGE, SGE, WC, RecvWR, SendWR
+
+# What post_send and post_recv do in each state: the others refuse.
+MAY_POST_SEND = frozenset({QPState.RTS, QPState.ERROR})
+MAY_POST_RECV = frozenset({QPState.INIT, QPState.RTR, QPState.RTS, QPState.ERROR})
+
+_INLINE, _SIGNALED, _SOLICITED = SendFlag.INLINE, SendFlag.SIGNALED, SendFlag.SOLICITED
+_WITH_IMM = WROpcode.RDMA_WRITE_WITH_IMM
+# Attributes that are parameters of the endpoint's QP under the same name.
+_PARAMETERS = (
+    "path_mtu",
+    "max_wimm_dest",
+    "mpr_dest",
+    "max_wimm",
+    "mpr",
+    "linear_retries",
+    "exponential_retries",
+    "timeout",
+)
+
+
+@dataclass(slots=True, eq=False)
+class _Sent:
+    """A send work request that has not completed: the region it reads from, whether its success is told."""
+
+    mr: MR | None
+    signaled: bool
+
+
+class QP:
+    """A reliable queue pair, made in RESET.
+
+    Sends complete on `send_cq`, receives on `recv_cq`. `cap`: how many of each may be outstanding. `sq_sig_all`: every
+    send makes a completion, not only those with SIGNALED. A place in the send queue is free again when its work ends.
+    `endpoint_qp` is the endpoint's own object: counters, paths and their states, for whoever wants to look.
+
+    Raises VerbsError EINVAL for a closed PD, and queues of another Context.
+    """
+
+    def __init__(self, pd: PD, *, send_cq: CQ, recv_cq: CQ, cap: QPCap | None = None, sq_sig_all: bool = False) -> None:
+        pd.check_open()
+        context = pd.context
+        for cq in (send_cq, recv_cq):
+            if cq not in context.cqs:
+                raise VerbsError(EINVAL, "a completion queue is closed, or another context's")
+        self.pd = pd
+        self.context = context
+        self.send_cq = send_cq
+        self.recv_cq = recv_cq
+        self.cap = cap or QPCap()
+        self.sq_sig_all = sq_sig_all
+        self._attributes: dict[str, Any] = {}
+        self._device = context.device
+        # What follows is shared between those who post and where the endpoint runs.
+        self._lock = threading.Lock()
+        self._sent: deque[_Sent] = deque()
+        self._receives_posted = 0
+        self._inbox: deque[WriteRequest | int] = deque()
+        self._taking_inbox = False
+        self._closed = False
+        self._expect_error = False
+        self.endpoint_qp: QueuePair = self._device.call(self._create)
+        context.add(self)
+        pd.qps.add(self)
+        send_cq.qps.add(self)
+        recv_cq.qps.add(self)
+
+    def _create(self, qpn: int | None = None) -> QueuePair:
+        return self._device.endpoint.create_qp(
+            self.context.tuning, memory=self.pd.memory, complete=self._completed, qpn=qpn
+        )
+
+    # ------------------------------------------------------------------ queries
+
+    @property
+    def qp_num(self) -> int:
+        return self.endpoint_qp.qpn
+
+    @property
+    def first_psn(self) -> int:
+        """The first PSN it will send: drawn at random, or the `sq_psn` it was given."""
+        return self.endpoint_qp.first_psn
+
+    @property
+    def state(self) -> QPState:
+        return self.endpoint_qp.state
+
+    @property
+    def error(self) -> str | None:
+        """Why it is in ERROR, in words."""
+        return self.endpoint_qp.error
+
+    def query(self) -> QPAttr:
+        """Its state, and every attribute it was given. At any time."""
+        return QPAttr(qp_state=self.state, **self._attributes)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise VerbsError(EINVAL, "the QP is closed")
+
+    # ------------------------------------------------------------------ states
+
+    def modify(self, attr: QPAttr, mask: QPAttrMask | None = None) -> None:
+        """Go to `attr.qp_state` with these attributes: those `mask` names, without one all that are not None.
+
+        Which a transition needs and takes is the table of mrc.verbs.transitions. On the way to RESET all posted work
+        and its completions are forgotten; on the way to ERROR posted work completes with WR_FLUSH status.
+
+        Raises VerbsError EINVAL for attributes missing, foreign or out of range, and for a way that does not exist;
+        ENOENT for an unknown profile; PeerError for a peer that cannot be reached. Then nothing has changed.
+        """
+        given = attr.given(mask)
+        self._device.call(lambda: self._modify(given))
+
+    def _modify(self, given: dict[str, Any]) -> None:
+        self._check_open()
+        current = self.state
+        wanted = given.pop("qp_state", current)
+        check_attributes(current, wanted, given)
+        merged = self._attributes | given
+        if wanted == QPState.RESET:
+            self._attributes = {}
+            self._forget(lambda: self._create(self.qp_num))
+            return
+        if wanted == QPState.ERROR:
+            self._to_error()
+            return
+        try:
+            self._bring_to(wanted, merged)
+        except VerbsError:
+            raise
+        except CallerError as error:
+            raise VerbsError(EINVAL, str(error)) from None
+        self._attributes = merged
+
+    def _bring_to(self, wanted: QPState, attributes: dict[str, Any]) -> None:
+        config, controller = self._configured(attributes)
+        qp = self.endpoint_qp
+        if wanted == QPState.INIT:
+            qp.configure(config, controller=controller)
+            if qp.state != QPState.INIT:
+                qp.to_init()
+        elif wanted == QPState.RTR:
+            peer = self._peer(attributes)
+            qp.configure(config)
+            qp.to_rtr(peer)
+        else:
+            qp.configure(config, first_psn=attributes["sq_psn"])
+            qp.to_rts()
+
+    def _configured(self, attributes: dict[str, Any]) -> tuple[QpConfig, ControllerFactory | None]:
+        """The endpoint's parameters and controller factory for these attributes."""
+        tuning, context = self.context.tuning, self.context
+        changes = {name: attributes[name] for name in _PARAMETERS if name in attributes}
+        changes["paths"] = context.evs_of(attributes.get("ev_profile_id", 0)).path_config(tuning.paths)
+        if "dynamic_mpr" in attributes:
+            changes["capabilities"] = _with_dynamic_mpr(tuning.capabilities, attributes["dynamic_mpr"])
+        controller = context.controller_of(attributes.get("cc_profile_id", 0))
+        return replace(tuning, **changes), None if controller is None else factory_of(controller)
+
+    def _peer(self, attributes: dict[str, Any]) -> QpPeer:
+        peer = self._device.peer(
+            attributes["ah_attr"].node,
+            attributes["dest_qp_num"],
+            attributes["rq_psn"],
+            attributes["path_mtu"],
+            self.context.evs_of(attributes["ev_profile_id"]),
+        )
+        return replace(peer, capabilities=_peer_capabilities(attributes))
+
+    def _to_error(self) -> None:
+        self._expect_error = True
+        self.endpoint_qp.to_error("its owner moved it to ERROR")
+        self._expect_error = False
+        self._take_inbox()
+
+    def _forget(self, successor: Callable[[], QueuePair] | None = None) -> None:
+        """Destroy the endpoint's QP, and with it everything posted and what has completed."""
+        self._device.endpoint.destroy_qp(self.endpoint_qp)
+        with self._lock:
+            # Nobody who posts meanwhile may find the old one's state.
+            self.endpoint_qp = successor() if successor is not None else self.endpoint_qp
+            self._sent.clear()
+            self._inbox.clear()
+            self._receives_posted = 0
+        for cq in (self.send_cq, self.recv_cq):
+            cq.forget(self.qp_num)
+
+    def on_error(self, detail: str) -> None:
+        """The endpoint's QP went to ERROR."""
+        if not self._expect_error:
+            self.context.tell(AsyncEventType.QP_FATAL, self, f"QP {self.qp_num:#08x}: {detail}")
+
+    # ------------------------------------------------------------------ posting, from any thread
+
+    def post_send(self, wr: SendWR) -> None:
+        """Post an RDMA write, with an immediate or without. Returns at once.
+
+        In ERROR it completes flushed. Raises VerbsError EINVAL in a state that does not send, for memory that is not
+        the PD's, and for numbers out of range; ENOMEM when `max_send_wr` are outstanding or more than
+        `max_inline_data` bytes go INLINE; ENOTSUP for SOLICITED.
+        """
+        immediate = self._immediate(wr)
+        if wr.send_flags & _SOLICITED:
+            raise VerbsError(ENOTSUP, "MRC has no solicited events")
+        with self._lock:
+            self._check_may_post(MAY_POST_SEND)
+            if len(self._sent) >= self.cap.max_send_wr:
+                raise VerbsError(ENOMEM, f"{self.cap.max_send_wr} sends are outstanding (max_send_wr)")
+            mr, source, offset, length = self._gather(wr)
+            remote_addr, rkey = (wr.remote_addr, wr.rkey) if length else (0, 0)
+            try:
+                request = WriteRequest(wr.wr_id, source, offset, length, remote_addr, rkey, immediate)
+            except CallerError as error:
+                raise VerbsError(EINVAL, str(error)) from None
+            self._sent.append(_Sent(mr, self.sq_sig_all or bool(wr.send_flags & _SIGNALED)))
+            wake = self._put(request)
+        if wake:
+            self._device.submit(self._take_inbox)
+
+    def post_recv(self, wr: RecvWR) -> None:
+        """Post a receive, which one write with immediate of the peer's will consume. Returns at once.
+
+        In ERROR it completes flushed. Raises VerbsError EINVAL in RESET, ENOMEM when `max_recv_wr` are outstanding.
+        """
+        with self._lock:
+            self._check_may_post(MAY_POST_RECV)
+            if self._receives_posted >= self.cap.max_recv_wr:
+                raise VerbsError(ENOMEM, f"{self.cap.max_recv_wr} receives are outstanding (max_recv_wr)")
+            self._receives_posted += 1
+            wake = self._put(wr.wr_id)
+        if wake:
+            self._device.submit(self._take_inbox)
+
+    def _check_may_post(self, states: frozenset[QPState]) -> None:
+        self._check_open()
+        state = self.endpoint_qp.state
+        if state not in states:
+            allowed = ", ".join(each.name for each in QPState if each in states)
+            raise VerbsError(EINVAL, f"QP {self.qp_num:#08x} is in {state.name}; this is for {allowed}")
+
+    @staticmethod
+    def _immediate(wr: SendWR) -> int | None:
+        if wr.opcode not in (WROpcode.RDMA_WRITE, _WITH_IMM):
+            raise VerbsError(ENOTSUP, f"MRC has RDMA_WRITE and RDMA_WRITE_WITH_IMM only, got {wr.opcode!r}")
+        if (wr.opcode == _WITH_IMM) != (wr.imm_data is not None):
+            raise VerbsError(EINVAL, "imm_data goes with RDMA_WRITE_WITH_IMM, and that with imm_data")
+        return wr.imm_data
+
+    def _gather(self, wr: SendWR) -> tuple[MR | None, MemoryRegion, int, int]:
+        """The registered region to hold, where the bytes are, from which offset, how many."""
+        sge = wr.sge
+        if isinstance(sge, tuple):
+            if len(sge) > MAX_SGE:
+                raise VerbsError(EINVAL, f"a work request has at most {MAX_SGE} SGE (max_sge), got {len(sge)}")
+            sge = sge[0] if sge else None
+        if sge is None or sge.length == 0:
+            return None, NO_BYTES, 0, 0
+        mr, offset = self._find(sge)
+        if not wr.send_flags & _INLINE:
+            return mr, mr.region, offset, sge.length
+        if sge.length > self.cap.max_inline_data:
+            raise VerbsError(ENOMEM, f"{sge.length} bytes INLINE, the QP takes {self.cap.max_inline_data}")
+        copy = bytes(mr.region.view[offset : offset + sge.length])
+        return None, MemoryRegion(copy, 0, 0, remote_write=False), 0, sge.length
+
+    def _find(self, sge: SGE) -> tuple[MR, int]:
+        mr = self.pd.region(sge.lkey)
+        if mr is None:
+            raise VerbsError(EINVAL, f"lkey {sge.lkey:#010x} names no region of this protection domain")
+        offset = sge.addr - mr.addr
+        if sge.length < 0 or offset < 0 or offset + sge.length > mr.length:
+            raise VerbsError(EINVAL, f"{sge.length} bytes at {sge.addr:#x} leave the region of {mr.length}")
+        return mr, offset
+
+    def _put(self, work: WriteRequest | int) -> bool:
+        """Leave work for the endpoint. True when it does not look there anyway."""
+        self._inbox.append(work)
+        wake, self._taking_inbox = not self._taking_inbox, True
+        return wake
+
+    def uses(self, mr: MR) -> bool:
+        """Whether a send that has not completed reads from this region."""
+        with self._lock:
+            return any(sent.mr is mr for sent in self._sent)
+
+    # ------------------------------------------------------------------ where the endpoint runs
+
+    def _take_inbox(self) -> None:
+        with self._lock:
+            self._taking_inbox = False
+        if self._closed:
+            return
+        qp, inbox = self.endpoint_qp, self._inbox
+        while inbox:
+            work = inbox.popleft()
+            if isinstance(work, WriteRequest):
+                qp.post_write(work)
+            else:
+                qp.post_receive(work)
+        self._device.wake(qp)
+
+    def _completed(self, done: Completion) -> None:
+        receive = done.kind == WCOpcode.RECV_RDMA_WITH_IMM
+        if receive:
+            with self._lock:
+                self._receives_posted -= 1
+        elif not self._sent.popleft().signaled and done.status == WCStatus.SUCCESS:
+            return
+        completion = WC(done.wr_id, done.status, done.kind, done.byte_len, done.qpn, done.immediate)
+        (self.recv_cq if receive else self.send_cq).push(completion)
+
+    # ------------------------------------------------------------------ end
+
+    def close(self) -> None:
+        """Destroy it. What is posted is forgotten, and so are its completions that nobody polled."""
+        if not self._closed:
+            self._device.call(self._close)
+
+    def _close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._forget()
+        self.context.remove(self)
+        self.pd.qps.discard(self)
+        self.send_cq.qps.discard(self)
+        self.recv_cq.qps.discard(self)
+
+    def __enter__(self) -> QP:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __str__(self) -> str:
+        return table(
+            "QP",
+            [
+                ("qp_num", f"{self.qp_num:#08x}"),
+                ("state", self.state),
+                ("sends outstanding", len(self._sent)),
+                ("receives outstanding", self._receives_posted),
+                *((name, value) for name, value in self._attributes.items() if name != "ah_attr"),
+            ],
+        )
+
+
+def _peer_capabilities(attributes: dict[str, Any]) -> Capability:
+    """What the peer can do; dynamic MPR counts as agreed by the attribute alone."""
+    return _with_dynamic_mpr(attributes.get("dest_caps", NO_CAPABILITIES), attributes.get("dynamic_mpr", False))
+
+
+def _with_dynamic_mpr(capabilities: Capability, wanted: bool) -> Capability:
+    others = capabilities & ~Capability.DYNAMIC_MPR
+    return others | Capability.DYNAMIC_MPR if wanted else others

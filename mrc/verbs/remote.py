@@ -1,0 +1,32 @@
+"""A peer's memory, as it describes it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from mrc.endpoint.memory import VA_LIMIT
+from mrc.verbs.documents import integer, mapping
+from mrc.verbs.tables import Tabular
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteMemory(Tabular):
+    """`length` bytes at `addr`, open to whoever names `rkey`: what `MR.remote` tells and a SendWR needs."""
+
+    addr: int
+    length: int
+    rkey: int
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, document: object) -> RemoteMemory:
+        """Raises PeerError for anything but such a description."""
+        told = mapping(document, "description of memory")
+        return cls(
+            integer(told, "addr", 0, VA_LIMIT - 1),
+            integer(told, "length", 0, VA_LIMIT - 1),
+            integer(told, "rkey", 0, (1 << 32) - 1),
+        )

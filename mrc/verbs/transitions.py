@@ -1,0 +1,54 @@
+"""Which attributes a QP takes on its way from one state to another (api.md), as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from errno import EINVAL
+
+from mrc.verbs.enums import QPState
+from mrc.verbs.errors import VerbsError
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """Attributes that must be given, and those that may be."""
+
+    required: frozenset[str] = frozenset()
+    optional: frozenset[str] = frozenset()
+
+
+RESET, INIT, RTR, RTS, ERROR = QPState.RESET, QPState.INIT, QPState.RTR, QPState.RTS, QPState.ERROR
+_PROFILES = frozenset({"ev_profile_id", "cc_profile_id"})
+
+TRANSITIONS: dict[tuple[QPState, QPState], Transition] = {
+    (RESET, INIT): Transition(required=_PROFILES, optional=frozenset({"hint"})),
+    (INIT, INIT): Transition(optional=_PROFILES | {"hint"}),
+    (INIT, RTR): Transition(
+        required=frozenset({"ah_attr", "dest_qp_num", "rq_psn", "path_mtu", "max_wimm_dest", "mpr_dest"}),
+        optional=frozenset({"dynamic_mpr", "dest_caps", "hint"}),
+    ),
+    (RTR, RTS): Transition(
+        required=frozenset({"sq_psn", "max_wimm", "mpr", "linear_retries", "exponential_retries", "timeout"}),
+        optional=frozenset({"hint"}),
+    ),
+    **{(state, ERROR): Transition() for state in QPState},
+    **{(state, RESET): Transition() for state in QPState},
+}
+
+
+def check_attributes(current: QPState, wanted: QPState, given: Iterable[str]) -> None:
+    """Raises VerbsError EINVAL for a way the table does not know, and for attributes it wants or does not want."""
+    row = TRANSITIONS.get((current, wanted))
+    if row is None:
+        allowed = ", ".join(state.name for state in QPState if (current, state) in TRANSITIONS)
+        raise VerbsError(EINVAL, f"a QP in {current.name} cannot go to {wanted.name}; from here: {allowed}")
+    names = frozenset(given)
+    missing, foreign = sorted(row.required - names), sorted(names - row.required - row.optional)
+    faults = []
+    if missing:
+        faults.append(f"needs {', '.join(missing)}")
+    if foreign:
+        faults.append(f"does not take {', '.join(foreign)}")
+    if faults:
+        raise VerbsError(EINVAL, f"{current.name} to {wanted.name} {' and '.join(faults)}")

@@ -1,0 +1,57 @@
+"""Work requests and work completions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mrc.verbs.enums import SendFlag, WCOpcode, WCStatus, WROpcode
+from mrc.verbs.tables import Tabular
+
+MAX_SGE = 1
+NO_FLAGS = SendFlag(0)
+
+
+@dataclass(frozen=True, slots=True)
+class SGE(Tabular):
+    """A piece of registered memory: `length` bytes at `addr`, an address of the region `lkey` names."""
+
+    addr: int
+    length: int
+    lkey: int
+
+
+@dataclass(frozen=True, slots=True)
+class SendWR(Tabular):
+    """An RDMA write, for `QP.post_send`.
+
+    `wr_id` comes back in the completion. `sge` is what to write: one piece, or none for a write of no bytes.
+    `remote_addr` and `rkey` say where; they are not looked at in a write of no bytes. `imm_data` (32 bits) goes with
+    RDMA_WRITE_WITH_IMM and with nothing else.
+    """
+
+    wr_id: int = 0
+    opcode: WROpcode = WROpcode.RDMA_WRITE
+    sge: SGE | tuple[SGE, ...] | None = None
+    remote_addr: int = 0
+    rkey: int = 0
+    imm_data: int | None = None
+    send_flags: SendFlag = NO_FLAGS
+
+
+@dataclass(frozen=True, slots=True)
+class RecvWR(Tabular):
+    """A receive, for `QP.post_recv`: a write with immediate of the peer's consumes one. It takes no data itself."""
+
+    wr_id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WC(Tabular):
+    """A work completion. With a status other than SUCCESS only `wr_id`, `status` and `qp_num` mean anything."""
+
+    wr_id: int
+    status: WCStatus
+    opcode: WCOpcode
+    byte_len: int
+    qp_num: int
+    imm_data: int | None = None
