@@ -1,0 +1,218 @@
+"""The loop that gives an endpoint sockets and a clock.
+
+One thread runs it; others reach in through `call`. A turn of the loop takes what has arrived, runs the timers that
+are due and sends what may leave, batch by batch; with nothing to do it sleeps until a packet, a timer or a call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from mrc.endpoint.endpoint import Endpoint
+from mrc.errors import MrcError
+from mrc.net.link_events import LinkWatch
+from mrc.net.mmsg import BatchReceiver, BatchSender
+from mrc.net.ports import Port
+from mrc.wire.batch import TransmitBatch
+
+T = TypeVar("T")
+
+RECEIVE_ROWS = 128  # for each port
+# After a batch this short a pause lets the next one grow: a wake-up for two packets costs as much as for twenty.
+SHORT_BATCH = 16
+SHORT_BATCH_PAUSE_S = 50e-6
+_LONGEST_SLEEP_S = 0.25
+_NS = 1e-9
+_SELECT_LIMIT = 1024  # FD_SETSIZE
+
+
+class Driver:
+    """Runs one endpoint over its ports. Use as a context manager; `close` gives the sockets back."""
+
+    def __init__(self, endpoint: Endpoint, ports: Sequence[Port], mtu: int) -> None:
+        """`ports` are one node's, at least one; `mtu` is the longest packet in bytes that is to be received whole."""
+        self.endpoint = endpoint
+        self.ports = ports
+        room = (mtu + 63) & ~63
+        self._receiver = BatchReceiver(ports, RECEIVE_ROWS * len(ports), room)
+        self._batch = TransmitBatch(endpoint.config.transmit_batch)
+        self._sender = BatchSender(ports, self._batch.capacity)
+        self._links = LinkWatch({port.port: port.interface for port in ports})
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._calls: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+        self._sources = [*(port.receiver.fileno() for port in ports), self._links.fileno(), self._wake]
+        # The thread that runs the loop. While there is none, whoever holds the lock may touch the endpoint.
+        self._owner: int | None = None
+        self._lock = threading.RLock()
+        self._closed = False
+        self._interrupted = False
+
+    # ------------------------------------------------------------------ reaching in
+
+    def call(self, action: Callable[[], T], timeout_s: float = 30.0) -> T:
+        """Run `action` in the loop's thread, between two of its turns, and return what it returns.
+
+        With no loop running it is run here and now. Raises MrcError when the driver is closed, or when nothing happens
+        for `timeout_s`; then `action` is never run.
+        """
+        if threading.get_ident() == self._owner:
+            return action()
+        future: Future[T] = Future()
+        with self._lock:
+            if self._closed:
+                raise MrcError("the endpoint is shut down")
+            if self._owner is None:
+                return action()
+            self._calls.append((action, future))
+            os.eventfd_write(self._wake, 1)
+        try:
+            return future.result(timeout_s)
+        except TimeoutError:
+            if not future.cancel():
+                return future.result()
+            raise MrcError(f"the endpoint did not answer within {timeout_s:.0f} s") from None
+
+    def submit(self, action: Callable[[], None]) -> None:
+        """Like `call`, without waiting for it; at once in the loop's own thread."""
+        if threading.get_ident() == self._owner:
+            action()
+            return
+        with self._lock:
+            if self._closed:
+                raise MrcError("the endpoint is shut down")
+            if self._owner is None:
+                action()
+                return
+            self._calls.append((action, Future()))
+            os.eventfd_write(self._wake, 1)
+
+    @property
+    def owner(self) -> int | None:
+        """The thread that runs the loop."""
+        return self._owner
+
+    def wake(self) -> None:
+        """End the loop's sleep, from any thread or a signal handler."""
+        if not self._closed:
+            with contextlib.suppress(OSError):
+                os.eventfd_write(self._wake, 1)
+
+    def interrupt(self) -> None:
+        """End the loop with KeyboardInterrupt at its next turn. For signal handlers: an exception raised in one can
+        vanish inside a library that the signal happened to interrupt."""
+        self._interrupted = True
+        self.wake()
+
+    # ------------------------------------------------------------------ the loop
+
+    def run(self, until: Callable[[], bool], poll_s: float = _LONGEST_SLEEP_S) -> None:
+        """Turn until `until()` holds; it is asked between turns and at least every `poll_s` seconds."""
+        with self._lock:
+            self._owner = threading.get_ident()
+        try:
+            while not until():
+                self.turn(poll_s)
+        finally:
+            with self._lock:
+                self._run_calls()
+                self._owner = None
+
+    def turn(self, longest_sleep_s: float = _LONGEST_SLEEP_S) -> None:
+        """One turn: receive, timers, send; then sleep if there was nothing to do."""
+        if self._interrupted:
+            raise KeyboardInterrupt
+        endpoint, clock = self.endpoint, time.monotonic_ns
+        received = 0
+        arrived = self._receiver.receive()
+        if arrived is not None:
+            received = arrived.count
+            endpoint.receive(arrived, clock())
+        now = clock()
+        for port, up in self._links.changes():
+            endpoint.set_port(port, up, now)
+        deadline = endpoint.next_deadline()
+        if deadline is not None and deadline <= now:
+            endpoint.on_timer(now)
+        sent = self._transmit(now)
+        if self._calls:
+            self._run_calls()
+            return
+        if sent == self._batch.capacity:
+            return
+        if not received:
+            if not sent:
+                self._sleep(longest_sleep_s)
+        elif received < SHORT_BATCH:
+            time.sleep(SHORT_BATCH_PAUSE_S)
+
+    def _transmit(self, now: int) -> int:
+        batch = self._batch
+        count = self.endpoint.transmit(batch, now)
+        if count:
+            self.endpoint.counters.not_sent_by_system += self._sender.send(batch)
+            batch.clear()
+        return count
+
+    def _sleep(self, longest_s: float) -> None:
+        deadline = self.endpoint.next_deadline()
+        timeout = longest_s
+        if deadline is not None:
+            timeout = min(timeout, max(0.0, (deadline - time.monotonic_ns()) * _NS))
+        if self._wake in self._readable(timeout):
+            with contextlib.suppress(BlockingIOError):
+                os.eventfd_read(self._wake)
+            self._run_calls()
+
+    def _readable(self, timeout_s: float) -> Sequence[int]:
+        # select tells microseconds apart but knows no descriptors beyond its set; poll the other way round.
+        if max(self._sources) < _SELECT_LIMIT:
+            return select.select(self._sources, (), (), timeout_s)[0]
+        poll = select.poll()
+        for source in self._sources:
+            poll.register(source, select.POLLIN)
+        return [source for source, _ in poll.poll(timeout_s * 1000)]
+
+    def _run_calls(self) -> None:
+        while self._calls:
+            action, future = self._calls.popleft()
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                future.set_result(action())
+            except Exception as error:
+                future.set_exception(error)
+
+    # ------------------------------------------------------------------ end
+
+    def socket_drops(self) -> int:
+        """Packets the kernel dropped because we were too slow to take them."""
+        return sum(port.drops() for port in self.ports)
+
+    def close(self) -> None:
+        """Give the sockets back. Safe to call twice."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            refused = [future for _, future in self._calls if future.set_running_or_notify_cancel()]
+            self._calls.clear()
+        for future in refused:
+            future.set_exception(MrcError("the endpoint is shut down"))
+        self._links.close()
+        os.close(self._wake)
+        for port in self.ports:
+            port.close()
+
+    def __enter__(self) -> Driver:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()

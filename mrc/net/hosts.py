@@ -1,0 +1,163 @@
+"""A host on its ordinary addresses: what takes the place of a fabric file between two real machines.
+
+Each address is one port, and one plane. Which plane of the peer it belongs to goes by order.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mrc.errors import CallerError, SystemRefused
+from mrc.net.ports import LOOPBACK, interface_mtu
+from mrc.topology.fabric import Fabric, FabricPort
+from mrc.wire.usid import MAX_PLANES
+
+_RTM_NEWADDR, _RTM_GETADDR = 20, 22
+_NLM_F_REQUEST, _NLM_F_DUMP = 0x1, 0x300
+_NLMSG_ERROR, _NLMSG_DONE = 2, 3
+_IFA_ADDRESS, _IFA_LOCAL = 1, 2
+_NLMSGHDR = struct.Struct("=IHHII")
+_IFADDRMSG = struct.Struct("=BBBBI")
+_RTATTR = struct.Struct("=HH")
+# Nobody is asked anything there (RFC 5737, RFC 3849): only the route is looked up.
+_SOMEWHERE = ("192.0.2.1", "2001:db8::1")
+_DISCARD_PORT = 9
+
+
+@dataclass(frozen=True, slots=True)
+class OwnAddress:
+    """An address of this host and the interface that has it."""
+
+    interface: str
+    address: str
+
+    @property
+    def useful(self) -> bool:
+        """Whether other hosts can use it."""
+        parsed = ipaddress.ip_address(self.address)
+        return not (parsed.is_loopback or parsed.is_link_local)
+
+
+def own_addresses() -> list[OwnAddress]:
+    """Every address of this host, or of the network namespace it is asked in. Raises SystemRefused."""
+    try:
+        return _dump_addresses()
+    except OSError as error:
+        raise SystemRefused(error.errno, f"asking for the addresses of this host: {error.strerror}") from None
+
+
+def _dump_addresses() -> list[OwnAddress]:
+    found: list[OwnAddress] = []
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as sock:
+        length = _NLMSGHDR.size + _IFADDRMSG.size
+        header = _NLMSGHDR.pack(length, _RTM_GETADDR, _NLM_F_REQUEST | _NLM_F_DUMP, 1, 0)
+        sock.sendto(header + _IFADDRMSG.pack(socket.AF_UNSPEC, 0, 0, 0, 0), (0, 0))
+        while True:
+            data = sock.recv(1 << 18)
+            at = 0
+            while at + _NLMSGHDR.size <= len(data):
+                length, kind, _, _, _ = _NLMSGHDR.unpack_from(data, at)
+                if kind in (_NLMSG_DONE, _NLMSG_ERROR) or length < _NLMSGHDR.size:
+                    return found
+                if kind == _RTM_NEWADDR:
+                    found += _own_address(data[at + _NLMSGHDR.size : at + length])
+                at += (length + 3) & ~3
+
+
+def _own_address(message: bytes) -> list[OwnAddress]:
+    """The address in one message of the kernel's; none when it has a family we do not know."""
+    _, _, _, _, index = _IFADDRMSG.unpack_from(message)
+    attributes: dict[int, bytes] = {}
+    at = _IFADDRMSG.size
+    while at + _RTATTR.size <= len(message):
+        length, kind = _RTATTR.unpack_from(message, at)
+        if length < _RTATTR.size:
+            break
+        attributes[kind] = message[at + _RTATTR.size : at + length]
+        at += (length + 3) & ~3
+    # On a point-to-point link the other end is what IFA_ADDRESS names.
+    packed = attributes.get(_IFA_LOCAL, attributes.get(_IFA_ADDRESS, b""))
+    if len(packed) not in (4, 16):
+        return []
+    return [OwnAddress(socket.if_indextoname(index), str(ipaddress.ip_address(packed)))]
+
+
+def address_towards(address: str) -> str | None:
+    """The address this host would send from to reach `address`, or None without a route."""
+    family = socket.AF_INET6 if ipaddress.ip_address(address).version == 6 else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as sock:
+            sock.connect((address, _DISCARD_PORT))
+            return str(sock.getsockname()[0])
+    except OSError:
+        return None
+
+
+def addresses_towards(peer: Sequence[str]) -> list[str]:
+    """One own address for each plane of a peer whose addresses these are, as far as there are different ones.
+
+    Raises CallerError when there is no route to the first of them.
+    """
+    chosen: list[str] = []
+    for address in peer:
+        own = address_towards(address)
+        if own is None or own in chosen:
+            break
+        chosen.append(own)
+    if not chosen:
+        raise CallerError(f"there is no route to {peer[0]}: name the addresses to use with --bind ADDR")
+    return chosen
+
+
+def default_addresses() -> list[str]:
+    """The address others reach this host at: that of the default route, or the only one there is.
+
+    Raises CallerError when that cannot be told.
+    """
+    useful = [own.address for own in own_addresses() if own.useful]
+    for somewhere in _SOMEWHERE:
+        own = address_towards(somewhere)
+        if own in useful:
+            return [own]
+    if len(useful) == 1:
+        return useful
+    known = f"this host has {', '.join(useful)}" if useful else "this host has no address that others could reach"
+    raise CallerError(f"{known}: name those to use with --bind ADDR, one for each plane")
+
+
+def host_fabric(addresses: Sequence[str], mode: str = "udp") -> Fabric:
+    """This host as a fabric of one plane for each address, in this order; its MTU is that of the smallest interface.
+
+    Raises CallerError for what is no address or cannot be used, SystemRefused for one that is not this host's.
+    """
+    if not 1 <= len(addresses) <= MAX_PLANES:
+        raise CallerError(f"1 to {MAX_PLANES} addresses can be bound, got {len(addresses)}")
+    interfaces = {own.address: own.interface for own in own_addresses()}
+    ports: list[FabricPort] = []
+    for plane, text in enumerate(addresses):
+        address = _usable(text)
+        if address in (port.address for port in ports):
+            raise CallerError(f"{address} is given twice: each address is a plane of its own")
+        interface = interfaces.get(address)
+        if interface is None and ipaddress.ip_address(address).is_loopback:
+            interface = LOOPBACK  # all of 127.0.0.0/8 is there, listed or not
+        if interface is None:
+            raise SystemRefused(f"{address} is no address of this host: it has {', '.join(interfaces) or 'none'}")
+        ports.append(FabricPort(plane, interface, address, 0, 0))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+        mtu = min(interface_mtu(sock, port.interface) for port in ports)
+    return Fabric(name="host", host=0, mtu=mtu, ports=tuple(ports), mode=mode)
+
+
+def _usable(text: str) -> str:
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError as error:
+        raise CallerError(f"--bind takes an IP address: {error}") from None
+    if address.is_link_local or address.is_unspecified or address.is_multicast:
+        raise CallerError(f"{address} does not name this host to others: give a global or private address")
+    return str(address)

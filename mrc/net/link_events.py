@@ -1,0 +1,87 @@
+"""Carrier loss and return of local ports, as the kernel tells it: within a fraction of a millisecond."""
+
+from __future__ import annotations
+
+import fcntl
+import socket
+import struct
+
+RTMGRP_LINK = 1
+RTM_NEWLINK, RTM_DELLINK = 16, 17
+IFF_UP, IFF_RUNNING = 0x1, 0x40
+SIOCGIFFLAGS = 0x8913
+_NLMSGHDR = struct.Struct("=IHHII")
+_IFINFOMSG = struct.Struct("=BxHiII")
+
+
+class LinkWatch:
+    """A netlink socket that hears of every link change in this namespace. `interfaces` names each local port's."""
+
+    __slots__ = ("_index_of_port", "_ioctl", "_look_again", "_names", "_socket", "_up")
+
+    def __init__(self, interfaces: dict[int, str]) -> None:
+        # Several ports may share an interface: one address each.
+        self._index_of_port = {port: socket.if_nametoindex(name) for port, name in interfaces.items()}
+        # What was last told; ports are taken to be up until the first look says otherwise.
+        self._up = dict.fromkeys(interfaces, True)
+        self._names = dict(interfaces)
+        self._look_again = True
+        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
+        self._socket.bind((0, RTMGRP_LINK))
+        self._socket.setblocking(False)
+        self._ioctl = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def changes(self) -> list[tuple[int, bool]]:
+        """(port, is up) of each port whose state changed since the last call."""
+        changed: list[tuple[int, bool]] = []
+        if self._look_again:
+            self._look_again = False
+            changed += self._states()
+        while True:
+            try:
+                data = self._socket.recv(65536)
+            except BlockingIOError:
+                return changed
+            except OSError:
+                # Events were lost to an overflow: ask how things stand.
+                changed += self._states()
+                continue
+            at = 0
+            while at + _NLMSGHDR.size <= len(data):
+                length, kind, _, _, _ = _NLMSGHDR.unpack_from(data, at)
+                if length < _NLMSGHDR.size:
+                    break
+                if kind in (RTM_NEWLINK, RTM_DELLINK):
+                    _, _, index, flags, _ = _IFINFOMSG.unpack_from(data, at + _NLMSGHDR.size)
+                    for port in [port for port, its in self._index_of_port.items() if its == index]:
+                        changed += self._told(port, kind == RTM_NEWLINK and _is_up(flags))
+                at += (length + 3) & ~3
+
+    def _states(self) -> list[tuple[int, bool]]:
+        """Every port whose state is not what was last told."""
+        changed = []
+        for port, name in self._names.items():
+            request = struct.pack("16sH14x", name.encode(), 0)
+            try:
+                (flags,) = struct.unpack_from("H", fcntl.ioctl(self._ioctl.fileno(), SIOCGIFFLAGS, request), 16)
+            except OSError:
+                flags = 0  # the interface is gone
+            changed += self._told(port, _is_up(flags))
+        return changed
+
+    def _told(self, port: int, up: bool) -> list[tuple[int, bool]]:
+        if self._up[port] == up:
+            return []
+        self._up[port] = up
+        return [(port, up)]
+
+    def close(self) -> None:
+        self._socket.close()
+        self._ioctl.close()
+
+
+def _is_up(flags: int) -> bool:
+    return flags & (IFF_UP | IFF_RUNNING) == IFF_UP | IFF_RUNNING

@@ -1,0 +1,288 @@
+"""sendmmsg and recvmmsg on whole batches: one system call for many packets.
+
+The kernel's structures are numpy arrays laid out as on 64-bit Linux, filled by column:
+
+    struct mmsghdr  64 bytes: name, namelen, iov, iovlen, control, controllen, flags, len
+    struct iovec    16 bytes: base, len
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import itertools
+import os
+import struct
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from mrc.errors import SystemRefused
+from mrc.net.ports import UDP_IPV4, UDP_IPV6, Port
+from mrc.wire.batch import COMMON, HEADER_ROOM, UDP_AT, ReceivedBatch, TransmitBatch
+from mrc.wire.ipv4 import IPV4_AT, IPV4_HEADER, shape_rows
+
+U8 = npt.NDArray[np.uint8]
+I64 = npt.NDArray[np.int64]
+
+_MMSGHDR = np.dtype(
+    {
+        "names": ["name", "namelen", "iov", "iovlen", "control", "controllen", "flags", "len"],
+        "formats": ["u8", "u4", "u8", "u8", "u8", "u8", "i4", "u4"],
+        "offsets": [0, 8, 16, 24, 32, 40, 48, 56],
+        "itemsize": 64,
+    }
+)
+_IOVEC = np.dtype([("base", "u8"), ("len", "u8")])
+_IOVECS = 3  # header, payload in the application's memory, trailer
+_CONTROL_ROOM = 64
+_MAX_PORTS = 16
+_STRETCH = 32  # packets
+_SOCKADDR = 28  # sockaddr_in6; a sockaddr_in is padded to it
+_CMSG = 24  # a control message of one 32-bit number: length(8) level(4) type(4) number(4) padding(4)
+_CMSG_NUMBER = struct.Struct("=Qii8x")
+_CMSG_KIND, _CMSG_DATA = 8, 16
+_MSG_DONTWAIT = 0x40
+_IP_PROTOCOL_UDP = 17
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_sendmmsg, _recvmmsg = _libc.sendmmsg, _libc.recvmmsg
+_sendmmsg.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_uint, ctypes.c_int]
+_recvmmsg.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_uint, ctypes.c_int, ctypes.c_void_p]
+
+# The port or the way beyond it is down, or a queue overflowed: to the transport such a packet is lost.
+_LOST_ON_THE_WAY = frozenset(
+    {
+        errno.ENETUNREACH,
+        errno.EHOSTUNREACH,
+        errno.ENETDOWN,
+        errno.ENOBUFS,
+        errno.ENXIO,
+        errno.ENODEV,
+        errno.EADDRNOTAVAIL,
+        errno.ECONNREFUSED,
+        errno.EHOSTDOWN,
+        errno.EAGAIN,
+        errno.EINVAL,
+        errno.EACCES,
+        errno.EPERM,  # a packet filter
+        errno.ENOMEM,
+    }
+)
+
+
+def _address(array: npt.NDArray[np.generic]) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+class BatchSender:
+    """Sends the packets of a TransmitBatch, each out of its port's socket."""
+
+    __slots__ = ("_control", "_iovecs", "_kind_of_port", "_messages", "_mixed", "_send_from", "_sockets")
+
+    def __init__(self, ports: Sequence[Port], capacity: int) -> None:
+        self._sockets = {port.port: port.sender.fileno() for port in ports}
+        # Where in its row what is handed to the kernel begins: the same for all ports of a node.
+        self._send_from = ports[0].framing.send_from
+        kinds = {port.port: (port.framing.class_level, port.framing.class_type) for port in ports}
+        self._mixed = len(set(kinds.values())) > 1
+        self._kind_of_port = np.zeros((_MAX_PORTS, 2), np.int32)
+        for number, kind in kinds.items():
+            self._kind_of_port[number] = kind
+        self._messages = np.zeros(capacity, _MMSGHDR)
+        self._iovecs = np.zeros((capacity, _IOVECS), _IOVEC)
+        self._control: U8 = np.zeros((capacity, _CONTROL_ROOM), np.uint8)
+        message = _CMSG_NUMBER.pack(_CMSG_DATA + 4, *kinds[ports[0].port])
+        self._control[:, :_CMSG] = np.frombuffer(message, np.uint8)
+        self._messages["namelen"] = _SOCKADDR
+        self._messages["iovlen"] = _IOVECS
+
+    def send(self, batch: TransmitBatch) -> int:
+        """Send every packet of the batch through the socket of its port, in the batch's order on each port.
+
+        Returns how many the system did not take: its port is down, say. To the transport those are lost.
+        Raises SystemRefused when the system refuses for a reason that will not pass.
+        """
+        count = batch.count
+        if not count:
+            return 0
+        ports = batch.port[:count]
+        single = bool((ports == ports[0]).all())
+        # One port after the other, but only a stretch at a time: a port that always came last would look slow, and
+        # what it carries lost, to a peer that counts in the order of transmission.
+        runs = np.arange(count) // _STRETCH * _MAX_PORTS + ports
+        order = np.arange(count) if single else np.argsort(runs, kind="stable")
+        messages, iovecs, control = self._messages[:count], self._iovecs[:count], self._control[:count]
+        trailer = batch.trailer_length[order]
+        iovecs["base"][:, 0] = _address(batch.headers) + self._send_from + order * HEADER_ROOM
+        iovecs["len"][:, 0] = batch.header_length[order] - self._send_from
+        iovecs["base"][:, 1] = batch.payload_address[order]
+        iovecs["len"][:, 1] = batch.payload_length[order]
+        iovecs["base"][:, 2] = _address(batch.trailers) + order * 8 + (8 - trailer)
+        iovecs["len"][:, 2] = trailer
+        messages["name"] = _address(batch.destination) + order * _SOCKADDR
+        messages["iov"] = _address(self._iovecs) + np.arange(count) * (_IOVECS * _IOVEC.itemsize)
+        messages["control"] = _address(self._control) + np.arange(count) * _CONTROL_ROOM
+        messages["controllen"] = _CMSG
+        if self._mixed:
+            kinds = self._kind_of_port[ports[order]]
+            control[:, _CMSG_KIND:_CMSG_DATA] = kinds.view(np.uint8).reshape(count, 8)
+        control[:, _CMSG_DATA : _CMSG_DATA + 4] = (
+            batch.traffic_class[order].astype(np.uint32).view(np.uint8).reshape(count, 4)
+        )
+        base = _address(self._messages)
+        if single:
+            return self._send_run(self._sockets[int(ports[0])], base, count)
+        refused = 0
+        ordered = runs[order]
+        starts = [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), count]
+        for start, stop in itertools.pairwise(starts):
+            port = int(ordered[start]) % _MAX_PORTS
+            refused += self._send_run(self._sockets[port], base + start * _MMSGHDR.itemsize, stop - start)
+        return refused
+
+    @staticmethod
+    def _send_run(fd: int, first: int, count: int) -> int:
+        refused = done = 0
+        while done < count:
+            sent = _sendmmsg(fd, first + done * _MMSGHDR.itemsize, count - done, 0)
+            if sent > 0:
+                done += sent
+                continue
+            error = ctypes.get_errno()
+            if error == errno.EINTR:
+                continue
+            if error == errno.EMSGSIZE:
+                raise SystemRefused(error, "packets are too long for the way to the peer: lower --mtu")
+            if error not in _LOST_ON_THE_WAY:
+                raise SystemRefused(error, f"sending failed: {os.strerror(error)}")
+            refused += 1
+            done += 1
+        return refused
+
+
+class BatchReceiver:
+    """Receives from several ports into one batch: up to `rows` packets of up to `room` bytes, in its own memory."""
+
+    __slots__ = (
+        "_base",
+        "_bases",
+        "_control",
+        "_data",
+        "_fields",
+        "_iovecs",
+        "_ipv4",
+        "_length",
+        "_messages",
+        "_mixed",
+        "_named",
+        "_names",
+        "_number",
+        "_port",
+        "_ports",
+        "_room",
+        "_rows",
+        "_traffic_class",
+    )
+
+    def __init__(self, ports: Sequence[Port], rows: int, room: int) -> None:
+        self._ports = [(port, port.receiver.fileno()) for port in ports]
+        self._rows = rows
+        self._room = room
+        self._data: U8 = np.zeros((rows, room), np.uint8)
+        self._fields = np.ndarray((rows,), COMMON, self._data, 0, (room,))
+        self._port = np.zeros(rows, np.int64)
+        self._length = np.zeros(rows, np.int64)
+        self._traffic_class = np.zeros(rows, np.int64)
+        self._messages = np.zeros(rows, _MMSGHDR)
+        self._iovecs = np.zeros(rows, _IOVEC)
+        self._control: U8 = np.zeros((rows, _CONTROL_ROOM), np.uint8)
+        self._names: U8 = np.zeros((rows, _SOCKADDR), np.uint8)
+        framings = {port.framing for port in ports}
+        self._ipv4: U8 | None = np.zeros((rows, IPV4_HEADER), np.uint8) if UDP_IPV4 in framings else None
+        # Over IPv6 the sender's address comes beside the packet, otherwise inside it.
+        self._named = UDP_IPV6 in framings
+        self._mixed = len(framings) > 1
+        self._bases = _address(self._data) + np.arange(rows) * room
+        self._aim(0, rows, ports[0].framing.receive_at)
+        self._messages["iov"] = _address(self._iovecs) + np.arange(rows) * _IOVEC.itemsize
+        self._messages["iovlen"] = 1
+        self._messages["control"] = _address(self._control) + np.arange(rows) * _CONTROL_ROOM
+        if self._named:
+            self._messages["name"] = _address(self._names) + np.arange(rows) * _SOCKADDR
+        self._base = _address(self._messages)
+        self._number = self._control[:, _CMSG_DATA : _CMSG_DATA + 4]
+
+    def receive(self) -> ReceivedBatch | None:
+        """What has arrived, or None. The batch is valid until the next call.
+
+        Raises SystemRefused when a socket is broken.
+        """
+        self._messages["controllen"] = _CONTROL_ROOM
+        if self._named:
+            self._messages["namelen"] = _SOCKADDR
+        start, left = 0, len(self._ports)
+        for port, fd in self._ports:
+            # A busy port leaves the others their share of the rows.
+            most = (self._rows - start) // left
+            if self._mixed:
+                self._aim(start, start + most, port.framing.receive_at)
+            count = self._receive_from(fd, start, most)
+            if count:
+                self._take(port, start, start + count)
+            start += count
+            left -= 1
+        if not start:
+            return None
+        return ReceivedBatch(self._data, start, self._length, self._port, self._traffic_class, self._ipv4)
+
+    def _aim(self, start: int, stop: int, offset: int) -> None:
+        """Let packets begin at this byte of rows `start` to `stop`."""
+        self._iovecs["base"][start:stop] = self._bases[start:stop] + offset
+        self._iovecs["len"][start:stop] = self._room - offset
+
+    def _take(self, port: Port, start: int, stop: int) -> None:
+        """Note what came with the packets in these rows, and complete their IP headers where the kernel kept them."""
+        framing = port.framing
+        self._port[start:stop] = port.port
+        self._length[start:stop] = self._messages["len"][start:stop]
+        self._length[start:stop] += framing.receive_at
+        if framing is UDP_IPV6:
+            self._complete_ipv6(port.local_address, start, stop)
+        elif framing is UDP_IPV4:
+            self._complete_ipv4(start, stop)
+        else:
+            self._traffic_class[start:stop] = self._number[start:stop].view(np.uint32)[:, 0]
+            if self._ipv4 is not None:
+                self._ipv4[start:stop] = 0
+
+    def _complete_ipv6(self, local_address: bytes, start: int, stop: int) -> None:
+        # Traffic class and flow label come as the header's first word; nothing comes when both are 0.
+        told = self._messages["controllen"][start:stop] != 0
+        words = self._number[start:stop].view(">u4")[:, 0] * told
+        fields = self._fields[start:stop]
+        fields["ip_word"] = words | np.uint32(6 << 28)
+        fields["ip_plen"] = self._length[start:stop] - UDP_AT
+        fields["ip_nh"] = _IP_PROTOCOL_UDP
+        self._data[start:stop, 8:24] = self._names[start:stop, 8:24]
+        self._data[start:stop, 24:40] = np.frombuffer(local_address, np.uint8)
+        self._traffic_class[start:stop] = words >> 20 & 0xFF
+        if self._ipv4 is not None:
+            self._ipv4[start:stop] = 0
+
+    def _complete_ipv4(self, start: int, stop: int) -> None:
+        headers = self._data[start:stop, IPV4_AT:UDP_AT].copy()
+        shape_rows(self._data[start:stop], headers)
+        self._traffic_class[start:stop] = headers[:, 1]
+        if self._ipv4 is not None:
+            self._ipv4[start:stop] = headers
+
+    def _receive_from(self, fd: int, start: int, most: int) -> int:
+        count = _recvmmsg(fd, self._base + start * _MMSGHDR.itemsize, most, _MSG_DONTWAIT, None)
+        if count > 0:
+            return int(count)
+        error = ctypes.get_errno()
+        if count == 0 or error == errno.EINTR or error in _LOST_ON_THE_WAY:
+            return 0
+        raise SystemRefused(error, f"receiving failed: {os.strerror(error)}")

@@ -1,0 +1,191 @@
+"""What two ends tell each other before the first write (behaviour.md, QP life), as JSON and back."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from mrc.endpoint.config import PATH_MTUS
+from mrc.endpoint.paths.addressing import PlanePair
+from mrc.endpoint.paths.profiles import EvProfile
+from mrc.endpoint.qp import QpPeer
+from mrc.errors import CallerError, PeerError
+from mrc.topology.fabric import MODES, Fabric
+from mrc.wire.entropy import EvMode
+from mrc.wire.ipv4 import address_number
+from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
+from mrc.wire.psn import PSN_MODULUS
+from mrc.wire.usid import MAX_PER_PLANE, MAX_PLANES, UsidTemplate
+
+_MAX_UDP_PORTS = 8
+
+
+def integer(document: Mapping[str, Any], key: str, low: int, high: int) -> int:
+    """An integer member low <= value < high. Raises PeerError for anything else."""
+    value = document.get(key)
+    if type(value) is not int or not low <= value < high:
+        raise PeerError(f"the peer sent {key}={value!r}, an integer {low}..{high - 1} is expected")
+    return value
+
+
+def text(document: Mapping[str, Any], key: str) -> str:
+    """A string member. Raises PeerError for anything else."""
+    value = document.get(key)
+    if not isinstance(value, str):
+        raise PeerError(f"the peer sent {key}={value!r}, a string is expected")
+    return value
+
+
+def objects(document: Mapping[str, Any], key: str, most: int) -> list[dict[str, Any]]:
+    """A list of 1 to `most` JSON objects. Raises PeerError for anything else."""
+    value = document.get(key)
+    if not isinstance(value, list) or not 1 <= len(value) <= most or not all(isinstance(v, dict) for v in value):
+        raise PeerError(f"the peer sent no list of 1..{most} objects as {key}")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class PortDescription:
+    """One port of a node: its plane, (inner) address, and the number of the leaf it hangs on."""
+
+    plane: int
+    address: str
+    leaf: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDescription:
+    """The half of every path that only the node itself knows.
+
+    `mode` is how the fabric reads the EV, `udp_ports` the destination ports the node takes packets on, `path_mtu` the
+    largest its interfaces have room for.
+    """
+
+    host: int
+    ports: tuple[PortDescription, ...]
+    mode: str = "srv6"
+    udp_ports: tuple[int, ...] = DEFAULT_WIRE_PROFILE.accepted_udp_ports
+    path_mtu: int = max(PATH_MTUS)
+
+    @classmethod
+    def of(
+        cls, fabric: Fabric, wire: WireProfile = DEFAULT_WIRE_PROFILE, path_mtu: int = max(PATH_MTUS)
+    ) -> NodeDescription:
+        ports = tuple(PortDescription(p.plane, p.address, p.leaf) for p in fabric.ports)
+        return cls(fabric.host, ports, fabric.mode, wire.accepted_udp_ports, path_mtu)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, document: object) -> NodeDescription:
+        """Raises PeerError for anything but a description. A member that came later than srv6 mode may be missing."""
+        if not isinstance(document, dict):
+            raise PeerError("the peer sent no node description")
+        defaults = cls(0, ())
+        mode = text({"mode": defaults.mode} | document, "mode")
+        if mode not in MODES:
+            raise PeerError(f"the peer sent mode={mode!r}, one of {', '.join(MODES)} is expected")
+        ports = []
+        for port in objects(document, "ports", MAX_PLANES):
+            leaf, plane = integer(port, "leaf", 0, MAX_PER_PLANE), integer(port, "plane", 0, MAX_PLANES)
+            ports.append(PortDescription(plane, _address(port, mode), leaf))
+        udp_ports = document.get("udp_ports", list(defaults.udp_ports))
+        if not isinstance(udp_ports, list) or len(udp_ports) > _MAX_UDP_PORTS:
+            raise PeerError(f"the peer sent no list of at most {_MAX_UDP_PORTS} UDP ports")
+        return cls(
+            integer(document, "host", 0, MAX_PER_PLANE),
+            tuple(ports),
+            mode,
+            tuple(integer({"udp_port": port}, "udp_port", 0, 1 << 16) for port in udp_ports),
+            path_mtu_of({"path_mtu": defaults.path_mtu} | document),
+        )
+
+
+def _address(port: Mapping[str, Any], mode: str) -> str:
+    """An address: IPv6 in srv6 mode, otherwise IPv4 as well. Raises PeerError for anything else."""
+    address = text(port, "address")
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        raise PeerError(f"the peer sent address={address!r}, an IP address is expected") from None
+    if mode == "srv6" and parsed.version == 4:
+        raise PeerError(f"the peer sent address={address!r}, an IPv6 address is expected")
+    return address
+
+
+@dataclass(frozen=True, slots=True)
+class QpDescription:
+    """One end of a QP: its number and the first PSN it will send."""
+
+    qpn: int
+    first_psn: int
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> QpDescription:
+        return cls(integer(document, "qpn", 3, 1 << 24), integer(document, "first_psn", 0, PSN_MODULUS))
+
+
+def path_mtu_of(document: Mapping[str, Any]) -> int:
+    value = document.get("path_mtu")
+    if type(value) is not int or value not in PATH_MTUS:
+        raise PeerError(f"the peer wants path_mtu={value!r}, one of {PATH_MTUS} is expected")
+    return value
+
+
+def peer_of(
+    fabric: Fabric,
+    node: NodeDescription,
+    qp: QpDescription,
+    wire: WireProfile,
+    ev_profile: EvProfile | None = None,
+    random: np.random.Generator | None = None,
+) -> QpPeer:
+    """How to reach one QP of `node` from `fabric`: the EVs of a profile, over the planes both have.
+
+    Without a profile EVs are chosen as the fabric's mode has it; `random` is where those that are drawn come from.
+    Raises PeerError when there is no common plane, and when the two ends cannot understand each other.
+    """
+    if node.mode != fabric.mode:
+        raise PeerError(f"one end runs in {node.mode} mode, the other in {fabric.mode}: give both the same --mode")
+    if wire.udp_port not in node.udp_ports:
+        taken = ", ".join(map(str, node.udp_ports)) or "none"
+        raise PeerError(
+            f"one end sends to UDP port {wire.udp_port}, the other takes {taken}: give both the same --wire-profile"
+        )
+    pairs: list[PlanePair] = []
+    theirs = {port.plane: port for port in node.ports}
+    for number, port in enumerate(fabric.ports):
+        their = theirs.get(port.plane)
+        if their is None:
+            continue
+        usids = UsidTemplate(port.leaf, their.leaf, node.host, fabric.block) if fabric.mode == "srv6" else None
+        pairs.append(PlanePair(number, port.plane, port.address, their.address, port.uplinks, usids))
+    if not pairs:
+        raise PeerError(
+            f"no common plane: we are on {_planes(fabric.planes)}, the peer on {_planes(sorted(theirs))}; "
+            "are both on the same fabric?"
+        )
+    profile = ev_profile or default_ev_profile(fabric)
+    try:
+        paths = profile.paths(pairs, random or np.random.default_rng(0), wire)
+    except CallerError as error:
+        raise PeerError(f"no paths to the peer: {error}") from None
+    sources = {pair.port: address_number(pair.peer_address) for pair in pairs}
+    return QpPeer(qp.qpn, qp.first_psn, paths, sources)
+
+
+def default_ev_profile(fabric: Fabric) -> EvProfile:
+    """The EVs a node uses when nobody says otherwise."""
+    return EvProfile.auto(EvMode[fabric.mode.upper()], fabric.ev_widths)
+
+
+def _planes(planes: Sequence[int]) -> str:
+    return ", ".join(f"plane {plane}" for plane in planes)

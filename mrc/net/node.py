@@ -1,0 +1,155 @@
+"""A running endpoint on a fabric: sockets for every port, and the loop that drives it."""
+
+from __future__ import annotations
+
+import errno
+import secrets
+from dataclasses import replace
+
+import numpy as np
+
+from mrc.endpoint.config import PATH_MTUS, EndpointConfig, PathConfig, QpConfig
+from mrc.endpoint.endpoint import Endpoint
+from mrc.endpoint.paths.profiles import EvProfile
+from mrc.endpoint.qp import QpPeer, QueuePair
+from mrc.errors import PeerError, SystemRefused
+from mrc.net.driver import Driver
+from mrc.net.negotiation import NodeDescription, QpDescription, default_ev_profile, peer_of
+from mrc.net.ports import NEEDED_BUFFER, Port
+from mrc.net.sockets import Srv6Port
+from mrc.net.udp_port import UdpPort, longest_packet_bytes
+from mrc.topology.fabric import Fabric
+from mrc.wire.batch import HEADER_ROOM
+from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
+
+OUTER_HEADER = 40
+
+
+class Node:
+    """One process's endpoint. A context manager: leaving it closes the sockets.
+
+    `path_mtu` in bytes; None: 4096 in srv6 mode, otherwise the largest the interfaces have room for. `ev_profile` is
+    what QPs use; None: as the fabric's mode has it. Raises SystemRefused when the ports of `fabric` cannot be opened
+    here, or have no room for the path MTU.
+    """
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        *,
+        wire: WireProfile = DEFAULT_WIRE_PROFILE,
+        path_mtu: int | None = None,
+        ev_profile: EvProfile | None = None,
+    ) -> None:
+        self.fabric = fabric
+        self.path_mtu = _path_mtu(fabric, path_mtu)
+        self.ev_profile = ev_profile or default_ev_profile(fabric)
+        # All QPs of a node towards one peer draw the same EVs.
+        self._ev_seed = secrets.randbits(63)
+        config = EndpointConfig(wire=wire, seed=secrets.randbits(63))
+        self.endpoint = Endpoint(config, draw_rkey=lambda: secrets.randbits(32))
+        ports: list[Port] = []
+        try:
+            ports.extend(_open_port(fabric, number, self.path_mtu, wire) for number in range(len(fabric.ports)))
+            self.driver = Driver(self.endpoint, ports, _longest_received(fabric))
+        except BaseException:
+            for opened in ports:
+                opened.close()
+            raise
+        self.small_buffers = [port.interface for port in ports if port.receive_buffer < NEEDED_BUFFER]
+
+    @property
+    def description(self) -> NodeDescription:
+        return NodeDescription.of(self.fabric, self.endpoint.config.wire, self.path_mtu)
+
+    @property
+    def summary(self) -> str:
+        """Mode, addresses and path MTU, in one line for people."""
+        addresses = ", ".join(port.address for port in self.fabric.ports)
+        return f"{self.fabric.mode} mode on {addresses}, path MTU {self.path_mtu}"
+
+    def create_qp(self, config: QpConfig, controller: str = "fixed") -> QueuePair:
+        """A QP in INIT."""
+        config = replace(config, paths=self.ev_profile.path_config(config.paths))
+        qp = self.endpoint.create_qp(config, controller)
+        qp.to_init()
+        return qp
+
+    def peer(
+        self, node: NodeDescription, peer: QpDescription, path_mtu: int, ev_profile: EvProfile | None = None
+    ) -> QpPeer:
+        """How to reach one of `node`'s QPs, over the EVs of a profile; without one, over those of this node's.
+
+        Raises PeerError without a common plane, and when the ends differ in mode or have no room for the path MTU.
+        """
+        largest = min(self.path_mtu, node.path_mtu)
+        if path_mtu > largest:
+            raise PeerError(
+                f"the interfaces of both ends have room for a path MTU of {largest}, not {path_mtu}: "
+                f"use --mtu {largest}"
+            )
+        random = np.random.default_rng(self._ev_seed)
+        return peer_of(self.fabric, node, peer, self.endpoint.config.wire, ev_profile or self.ev_profile, random)
+
+    def connect(self, qp: QueuePair, node: NodeDescription, peer: QpDescription) -> None:
+        """Bring a QP in INIT up to RTS towards one of `node`'s. Raises as `peer` does."""
+        qp.to_rtr(self.peer(node, peer, qp.config.path_mtu))
+        qp.to_rts()
+
+    def __enter__(self) -> Node:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.driver.close()
+
+
+def _path_mtu(fabric: Fabric, wanted: int | None) -> int:
+    """The path MTU to use. Raises SystemRefused when what is wanted does not fit the fabric's MTU."""
+    if fabric.mode == "srv6":
+        return wanted or max(PATH_MTUS)
+    addresses = [port.address for port in fabric.ports]
+    fitting = [
+        mtu for mtu in PATH_MTUS if max(longest_packet_bytes(address, mtu) for address in addresses) <= fabric.mtu
+    ]
+    if not fitting:
+        raise SystemRefused(errno.EMSGSIZE, f"an MTU of {fabric.mtu} has no room for any path MTU: raise it")
+    if wanted is not None and wanted not in fitting:
+        raise SystemRefused(
+            errno.EMSGSIZE,
+            f"a path MTU of {wanted} does not fit an interface MTU of {fabric.mtu}: use --mtu {max(fitting)}",
+        )
+    return wanted or max(fitting)
+
+
+def _open_port(fabric: Fabric, number: int, path_mtu: int, wire: WireProfile) -> Port:
+    port = fabric.ports[number]
+    if fabric.mode == "srv6":
+        return Srv6Port(number, port, OUTER_HEADER + HEADER_ROOM + path_mtu)
+    return UdpPort(number, port, longest_packet_bytes(port.address, path_mtu), wire.accepted_udp_ports)
+
+
+def _longest_received(fabric: Fabric) -> int:
+    return fabric.mtu if fabric.mode == "srv6" else HEADER_ROOM + max(PATH_MTUS)
+
+
+def describe_qp(qp: QueuePair) -> QpDescription:
+    return QpDescription(qp.qpn, qp.first_psn)
+
+
+def transfer_config(*, path_mtu: int, mpr: int = 8) -> QpConfig:
+    """QP parameters for processes that share a machine: coarse timers far above what a stalled process delays.
+
+    A local ACK timeout of 134 ms; with 7 linear and 3 doubled retries a QP gives up about 3 s after the last sign.
+    A SACK per 64 KiB: packets come in batches, and each SACK costs both ends as much as several packets do. Bad EVs
+    are probed at once: a round trip here is mostly batching, a path timer several of those, and a fabric of few
+    paths wants them back.
+    """
+    return QpConfig(
+        path_mtu=path_mtu,
+        mpr=mpr,
+        timeout=17,
+        linear_retries=7,
+        exponential_retries=3,
+        sack_threshold_bytes=64 * 1024,
+        paths=PathConfig(first_probe_path_timers=0.0),
+    )

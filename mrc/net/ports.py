@@ -1,0 +1,95 @@
+"""What the loop needs of a local port, whatever carries its packets."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+from dataclasses import dataclass
+from fcntl import ioctl
+from typing import Protocol
+
+from mrc.wire.batch import UDP_AT
+from mrc.wire.ipv4 import IPV4_AT
+
+LOOPBACK = "lo"
+SIOCGIFMTU = 0x8921
+SO_MEMINFO = 55
+_MEMINFO_DROPS = 8
+WANTED_BUFFER = 64 * 1024 * 1024
+# A full window of 1,024 packets takes about 8 KiB of buffer each.
+NEEDED_BUFFER = 8 * 1024 * 1024
+RAW_SOCKET_ADVICE = "raw sockets need root or CAP_NET_RAW: run as root, or inside `mrc lab exec`"
+
+
+@dataclass(frozen=True, slots=True)
+class Framing:
+    """Which part of a batch's row a socket is given and gives, and how its traffic class travels beside it.
+
+    `send_from` and `receive_at` are byte offsets in the row; `class_level` and `class_type` name the control message
+    that sets a packet's traffic class.
+    """
+
+    send_from: int
+    receive_at: int
+    class_level: int
+    class_type: int
+
+
+# The inner IPv6 header is ours; the kernel writes and takes off the outer one.
+SRV6 = Framing(0, 0, socket.IPPROTO_IPV6, socket.IPV6_TCLASS)
+# The kernel writes the IP header. Raw IPv6 sockets keep it to themselves, raw IPv4 sockets give it back.
+UDP_IPV6 = Framing(UDP_AT, UDP_AT, socket.IPPROTO_IPV6, socket.IPV6_TCLASS)
+UDP_IPV4 = Framing(UDP_AT, IPV4_AT, socket.IPPROTO_IP, socket.IP_TOS)
+
+
+class Port(Protocol):
+    """One local port: the sockets of one plane. `local_address` in 16 bytes, an IPv4-mapped one for IPv4."""
+
+    @property
+    def port(self) -> int: ...
+    @property
+    def interface(self) -> str: ...
+    @property
+    def framing(self) -> Framing: ...
+    @property
+    def local_address(self) -> bytes: ...
+    @property
+    def sender(self) -> socket.socket: ...
+    @property
+    def receiver(self) -> socket.socket: ...
+    @property
+    def receive_buffer(self) -> int:
+        """Bytes the kernel keeps for packets not taken yet."""
+        ...
+
+    def drops(self) -> int:
+        """Packets the kernel dropped because the receive buffer was full."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def dropped_by(sock: socket.socket) -> int:
+    """Packets dropped because this socket's receive buffer was full."""
+    info = sock.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, 4 * (_MEMINFO_DROPS + 1))
+    return int.from_bytes(info[4 * _MEMINFO_DROPS : 4 * _MEMINFO_DROPS + 4], "little")
+
+
+def interface_mtu(sock: socket.socket, interface: str) -> int:
+    """An interface's MTU in bytes, asked through any socket of its namespace. Raises OSError when there is none."""
+    request = struct.pack("16si12x", interface.encode(), 0)
+    (mtu,) = struct.unpack_from("i", ioctl(sock.fileno(), SIOCGIFMTU, request), 16)
+    return int(mtu)
+
+
+def grow(sock: socket.socket, which: str) -> int:
+    """Make a socket buffer (`SND` or `RCV`) as large as allowed. Returns the bytes it has."""
+    force = getattr(socket, f"SO_{which}BUFFORCE", 33 if which == "RCV" else 32)
+    plain = getattr(socket, f"SO_{which}BUF")
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, force, WANTED_BUFFER)
+    except PermissionError:
+        with contextlib.suppress(OSError):
+            sock.setsockopt(socket.SOL_SOCKET, plain, WANTED_BUFFER)
+    return sock.getsockopt(socket.SOL_SOCKET, plain)

@@ -1,0 +1,240 @@
+"""Files that appear under their name only when whole, and never outside their directory."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import mmap
+import os
+import secrets
+import signal
+import stat
+import threading
+from pathlib import Path
+
+from mrc.errors import CallerError, PeerError, SystemRefused
+
+_HASH_CHUNK = 8 * 1024 * 1024
+_MADV_POPULATE_READ, _MADV_POPULATE_WRITE = 22, 23
+_POPULATED_AHEAD = 256 * 1024 * 1024
+# The file system cannot make unnamed files: a hidden name is used instead.
+_NO_UNNAMED_FILES = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL})
+
+
+def base_name(name: str) -> str:
+    """The name a file gets here, whatever path the sender gave. Raises PeerError when nothing usable is left."""
+    base = name.replace("\\", "/").rsplit("/", 1)[-1]
+    try:
+        length = len(os.fsencode(base))
+    except UnicodeEncodeError:
+        length = 0
+    if base in ("", ".", "..") or "\0" in base or not 0 < length <= 255:
+        raise PeerError(f"the sender's file name {name[:80]!r} leaves no usable base name")
+    return base
+
+
+class Directory:
+    """Where files arrive. Names are reserved from the moment a file is announced. Raises SystemRefused."""
+
+    def __init__(self, path: str | Path, *, overwrite: bool) -> None:
+        self.path = Path(path)
+        self.overwrite = overwrite
+        self._reserved: set[str] = set()
+        try:
+            self.descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise SystemRefused(error.errno, f"directory {self.path}: {error.strerror}") from None
+        if not os.access(self.path, os.W_OK | os.X_OK):
+            os.close(self.descriptor)
+            raise SystemRefused(errno.EACCES, f"directory {self.path} is not writable: choose another with --dir")
+
+    def reserve(self, name: str) -> str:
+        """The base name of `name`, from now on taken. Raises CallerError when it exists or is on its way already."""
+        base = base_name(name)
+        if not self.overwrite:
+            if base in self._reserved:
+                raise CallerError(f"{base} comes twice: rename one, or start the receiver with --overwrite")
+            if os.path.lexists(self.path / base):
+                raise CallerError(f"{base} exists at the receiver: start it with --overwrite to replace it")
+        self._reserved.add(base)
+        return base
+
+    def release(self, base: str) -> None:
+        self._reserved.discard(base)
+
+    def close(self) -> None:
+        os.close(self.descriptor)
+
+
+class IncomingFile:
+    """A file being received: `size` bytes of disk, mapped for writing, without a name until `commit`.
+
+    Raises SystemRefused when the disk cannot hold it.
+    """
+
+    def __init__(self, directory: Directory, name: str, size: int) -> None:
+        self.directory = directory
+        self.name = directory.reserve(name)
+        self.size = size
+        self.map: mmap.mmap | None = None
+        self._hidden: str | None = None
+        self._descriptor = -1
+        try:
+            self._descriptor = self._create()
+            if size:
+                # Take the space now: a mapped page that finds the disk full later would kill the process.
+                os.posix_fallocate(self._descriptor, 0, size)
+                self.map = mmap.mmap(self._descriptor, size)
+                _populate(self.map, _MADV_POPULATE_WRITE)
+        except OSError as error:
+            self.discard()
+            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                raise SystemRefused(error.errno, f"no room for {size} bytes in {directory.path}") from None
+            raise SystemRefused(error.errno, f"{directory.path / self.name}: {error.strerror}") from None
+
+    def _create(self) -> int:
+        try:
+            return os.open(".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o666, dir_fd=self.directory.descriptor)
+        except OSError as error:
+            if error.errno not in _NO_UNNAMED_FILES:
+                raise
+        self._hidden = f".mrc-{secrets.token_hex(8)}.part"
+        return os.open(
+            self._hidden,
+            os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW,
+            0o666,
+            dir_fd=self.directory.descriptor,
+        )
+
+    def sha256(self) -> str:
+        """The sum of what has arrived."""
+        return sha256_of(memoryview(self.map) if self.map is not None else memoryview(b""))
+
+    def commit(self) -> None:
+        """Give the file its name. Raises CallerError when the name was taken meanwhile, SystemRefused otherwise."""
+        directory = self.directory.descriptor
+        try:
+            if not self.directory.overwrite:
+                self._link(self.name)
+                return
+            if self._hidden is None:
+                hidden = f".mrc-{secrets.token_hex(8)}.part"
+                self._link(hidden)
+                self._hidden = hidden
+            os.replace(self._hidden, self.name, src_dir_fd=directory, dst_dir_fd=directory)
+            self._hidden = None
+        except FileExistsError:
+            raise CallerError(f"{self.name} exists at the receiver: start it with --overwrite to replace it") from None
+        except OSError as error:
+            raise SystemRefused(error.errno, f"{self.directory.path / self.name}: {error.strerror}") from None
+        finally:
+            self.discard()
+
+    def _link(self, name: str) -> None:
+        directory = self.directory.descriptor
+        if self._hidden is not None:
+            os.link(self._hidden, name, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
+        else:
+            os.link(f"/proc/self/fd/{self._descriptor}", name, dst_dir_fd=directory, follow_symlinks=True)
+
+    def discard(self) -> None:
+        """Forget what has arrived. Safe to call twice, and after `commit`."""
+        if self.map is not None:
+            # A region may still look into the mapping; it goes when the last view does.
+            with contextlib.suppress(BufferError):
+                self.map.close()
+            self.map = None
+        if self._hidden is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(self._hidden, dir_fd=self.directory.descriptor)
+            self._hidden = None
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+        self.directory.release(self.name)
+
+
+class OutgoingFile:
+    """A file to send, mapped for reading. Raises CallerError when it is no readable regular file.
+
+    A mapped file that somebody cuts short kills the process that reads it. So a read lease is taken where the system
+    grants one (to the owner, with nobody writing): whoever wants to change the file then waits, this process is
+    told by SIGIO, and `check` raises. Closing gives the lease back.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.name = self.path.name
+        self.map: mmap.mmap | None = None
+        self._descriptor = -1
+        try:
+            if not stat.S_ISREG(os.stat(self.path).st_mode):
+                raise CallerError(f"{self.path} is not a regular file: only those are sent")
+            self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            self.size = os.fstat(self._descriptor).st_size
+            self._leased = _take_lease(self._descriptor)
+            if self.size:
+                self.map = mmap.mmap(self._descriptor, self.size, access=mmap.ACCESS_READ)
+                self.map.madvise(mmap.MADV_SEQUENTIAL)
+                _populate(self.map, _MADV_POPULATE_READ)
+        except OSError as error:
+            self.close()
+            raise CallerError(f"{self.path}: {error.strerror}") from None
+
+    def check(self) -> None:
+        """Raises CallerError when somebody wants to change the file."""
+        if _leases.asked_back and self._leased and fcntl.fcntl(self._descriptor, fcntl.F_GETLEASE) != fcntl.F_RDLCK:
+            raise CallerError(f"{self.path} is being changed while it is sent: send it again when it is whole")
+
+    def sha256(self) -> str:
+        return sha256_of(memoryview(self.map) if self.map is not None else memoryview(b""))
+
+    def close(self) -> None:
+        if self.map is not None:
+            with contextlib.suppress(BufferError):
+                self.map.close()
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+class _Leases:
+    """Whether a lease of this process was asked back."""
+
+    asked_back = False
+
+
+_leases = _Leases()
+
+
+def _take_lease(descriptor: int) -> bool:
+    def asked_back(signum: int, frame: object) -> None:
+        _leases.asked_back = True
+
+    if threading.current_thread() is not threading.main_thread():
+        return False  # signals reach the main thread only
+    signal.signal(signal.SIGIO, asked_back)
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+    except OSError:
+        return False
+    return True
+
+
+def _populate(mapping: mmap.mmap, advice: int) -> None:
+    """Take the page faults of the first part of a mapping now, as registering memory with a NIC does, rather than one
+    by one while packets wait. Kernels that do not know the advice are left alone."""
+    with contextlib.suppress(OSError, ValueError):
+        mapping.madvise(advice, 0, min(len(mapping), _POPULATED_AHEAD))
+
+
+def sha256_of(view: memoryview) -> str:
+    """SHA-256 in hex. The interpreter is free for other threads meanwhile."""
+    digest = hashlib.sha256()
+    with view:
+        for start in range(0, len(view), _HASH_CHUNK):
+            with view[start : start + _HASH_CHUNK] as chunk:
+                digest.update(chunk)
+    return digest.hexdigest()

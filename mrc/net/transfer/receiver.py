@@ -1,0 +1,329 @@
+"""The receiving side of `mrc recv`: sessions over the out-of-band exchange, files through the endpoint."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from mrc.errors import CallerError, MrcError, PeerError
+from mrc.net.device import NodeDevice
+from mrc.net.exchange import ExchangeServer, SessionInfo
+from mrc.net.negotiation import integer, text
+from mrc.net.node import Node
+from mrc.net.ticket import Ticket
+from mrc.net.transfer.connecting import TUNING, connect_qps, describe_qps, from_message, make_qps, to_message
+from mrc.net.transfer.files import Directory, IncomingFile
+from mrc.net.transfer.report import SENDER_COUNTERS, FileReport, TransferReport, counters_of
+from mrc.verbs import MR, PD, QP, Context, QPState
+
+TRANSFER_FEATURE = "files/1"
+MAX_FILE = 1 << 50
+MINIMUM_MPR = 8  # behaviour.md, QP life: minimum capability
+_CLOSE_WAIT_S = 5.0
+_POLL_S = 0.1
+
+
+@dataclass(slots=True)
+class _Arriving:
+    """A file on its way, the region open for it, and its sum once that is closed."""
+
+    file: IncomingFile
+    region: MR | None
+    sha256: str | None = None
+
+
+@dataclass(slots=True)
+class _Incoming:
+    """One sender: its QPs, the files on their way, and what came of it.
+
+    Its QPs and regions are in a protection domain of their own: no sender reaches another's files.
+    """
+
+    pd: PD
+    qps: list[QP] = field(default_factory=list)
+    files: dict[int, _Arriving] = field(default_factory=dict)
+    report: TransferReport = field(default_factory=TransferReport)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    active_at_ns: int = field(default_factory=time.monotonic_ns)
+    packets_seen: int = 0
+    finished: bool = False
+    failure: str | None = None
+    closed: bool = False
+    abandoned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOutcome:
+    """How one sender's session ended: a report, and why it failed if it did."""
+
+    peer_address: str
+    report: TransferReport
+    failure: str | None
+
+
+class Receiver:
+    """Takes files from any number of senders until interrupted, or with `once` until the first one's session ends.
+
+    `idle_timeout_s`: a sender that moved nothing for so long is given up. `on_outcome` hears of each session's end
+    in the loop's thread. Close it, or use it as a context manager: files not whole are discarded.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        directory: Directory,
+        *,
+        once: bool = False,
+        idle_timeout_s: float = 30.0,
+        on_outcome: Callable[[SessionOutcome], None] = lambda outcome: None,
+    ) -> None:
+        self._node = node
+        self._context = Context(NodeDevice(node), tuning=TUNING)
+        self._cq = self._context.cq(1)  # a receiver posts nothing, so nothing completes
+        self._directory = directory
+        self._once = once
+        self._idle_timeout_ns = int(idle_timeout_s * 1e9)
+        self._on_outcome = on_outcome
+        self._incoming: dict[int, tuple[SessionInfo, _Incoming]] = {}
+        self._outcomes: list[SessionOutcome] = []
+        self._lock = threading.Lock()
+        addresses = [port.address for port in node.fabric.ports]
+        self._exchange = ExchangeServer(
+            [],
+            self._handle,
+            advertised=addresses,
+            features=(TRANSFER_FEATURE,),
+            on_session_closed=self._session_closed,
+        )
+
+    def start(self) -> Ticket:
+        """Listen, and return the ticket that lets senders in."""
+        return self._exchange.start().ticket
+
+    def run(self) -> list[SessionOutcome]:
+        """Serve. Returns the outcome of every session, in the order they ended."""
+
+        def done() -> bool:
+            self._check_sessions()
+            return self._once and bool(self._outcomes)
+
+        self._node.driver.run(done, _POLL_S)
+        return self._outcomes
+
+    @property
+    def outcomes(self) -> list[SessionOutcome]:
+        """The sessions that ended so far."""
+        return self._outcomes
+
+    def close(self) -> None:
+        """Stop serving. Senders that are not done are told so, and count as failed."""
+        with self._lock:
+            for _, incoming in self._incoming.values():
+                if not incoming.finished and incoming.failure is None:
+                    incoming.failure = "the receiver was stopped before the sender was done"
+        self._exchange.close()
+        with self._lock:
+            left = list(self._incoming.values())
+            self._incoming.clear()
+        for session, incoming in left:
+            self._conclude(session, incoming)
+            if incoming.lock.acquire(timeout=_CLOSE_WAIT_S):
+                try:
+                    self._abandon(incoming)
+                finally:
+                    incoming.lock.release()
+        self._context.close()
+
+    def __enter__(self) -> Receiver:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    # ------------------------------------------------------------------ requests, each in its connection's thread
+
+    def _handle(self, session: SessionInfo, kind: str, body: dict[str, Any]) -> dict[str, Any]:
+        handlers = {
+            "connect": self._connect,
+            "open": self._open,
+            "sum": self._sum,
+            "commit": self._commit,
+            "finish": self._finish,
+        }
+        if kind not in handlers:
+            raise PeerError(f"this receiver knows no request {kind!r}: are both ends the same release of mrc?")
+        with self._lock:
+            if "incoming" not in session.data:
+                session.data["incoming"] = _Incoming(self._context.pd())
+                self._incoming[session.number] = (session, session.data["incoming"])
+            incoming: _Incoming = session.data["incoming"]
+        with incoming.lock:
+            if incoming.abandoned:
+                raise PeerError(incoming.failure or "this session has ended")
+            if incoming.failure is not None:
+                raise PeerError(incoming.failure)
+            incoming.active_at_ns = time.monotonic_ns()
+            try:
+                return handlers[kind](incoming, body)
+            finally:
+                incoming.active_at_ns = time.monotonic_ns()
+
+    def _connect(self, incoming: _Incoming, body: dict[str, Any]) -> dict[str, Any]:
+        if incoming.qps:
+            raise PeerError("this session is connected already")
+        told = from_message(body)
+        # We send nothing but answers: no need to remember more than the least a peer offers.
+        theirs = [replace(their, mpr_dest=min(their.mpr_dest, MINIMUM_MPR)) for their in told]
+
+        qps: list[QP] = []
+        try:
+            qps += make_qps(incoming.pd, self._cq, len(theirs))
+            ours = describe_qps(qps, theirs[0].path_mtu)
+            connect_qps(qps, ours, theirs)
+        except MrcError:
+            for qp in qps:
+                qp.close()
+            raise
+        incoming.qps = qps
+        return to_message(self._context, ours)
+
+    def _open(self, incoming: _Incoming, body: dict[str, Any]) -> dict[str, Any]:
+        if not incoming.qps:
+            raise PeerError("a file was announced before the session was connected")
+        index = integer(body, "index", 0, 1 << 31)
+        size = integer(body, "size", 0, MAX_FILE)
+        if index in incoming.files:
+            raise PeerError(f"file {index} was announced twice")
+        file = IncomingFile(self._directory, text(body, "name"), size)
+        region = None
+        if file.map is not None:
+            try:
+                region = incoming.pd.mr(file.map, iova=0)
+            except MrcError:
+                file.discard()
+                raise
+        incoming.files[index] = _Arriving(file, region)
+        return {"va": region.addr, "rkey": region.rkey} if region is not None else {"va": 0, "rkey": 0}
+
+    def _sum(self, incoming: _Incoming, body: dict[str, Any]) -> dict[str, Any]:
+        """All was acknowledged: close the region, so that what is summed is what gets the name."""
+        arriving = self._file(incoming, body)
+        if arriving.region is not None:
+            arriving.region.close()
+            arriving.region = None
+        arriving.sha256 = arriving.file.sha256()
+        return {"sha256": arriving.sha256}
+
+    def _commit(self, incoming: _Incoming, body: dict[str, Any]) -> dict[str, Any]:
+        """Name the file if its sum is the sender's; otherwise what arrived is discarded."""
+        arriving = self._file(incoming, body)
+        file, expected = arriving.file, text(body, "sha256")
+        if arriving.sha256 is None:
+            raise PeerError("a file is summed before it is committed")
+        match = arriving.sha256 == expected
+        del incoming.files[integer(body, "index", 0, 1 << 31)]
+        if match:
+            file.commit()
+        else:
+            file.discard()
+        incoming.report.bytes += file.size
+        incoming.report.files.append(FileReport(file.name, file.size, arriving.sha256, match))
+        return {"match": match, "name": file.name}
+
+    def _finish(self, incoming: _Incoming, body: dict[str, Any]) -> dict[str, Any]:
+        """The sender tells its figures: only it knows what it sent twice, and over which path."""
+        if incoming.files or not incoming.report.files:
+            raise PeerError(f"the session cannot end: {len(incoming.files)} of its files are not committed")
+        told = TransferReport.figures_from_json(body)
+        report = incoming.report
+        report.seconds, report.paths = told.seconds, told.paths
+        node = self._node
+        qps = [qp.endpoint_qp for qp in incoming.qps]
+        ours = node.driver.call(lambda: counters_of(qps, node.endpoint.counters, node.driver.socket_drops()))
+        report.counters = ours | {name: told.counters[name] for name in SENDER_COUNTERS if name in told.counters}
+        incoming.finished = True
+        return {}
+
+    def _file(self, incoming: _Incoming, body: dict[str, Any]) -> _Arriving:
+        index = integer(body, "index", 0, 1 << 31)
+        if index not in incoming.files:
+            raise PeerError(f"file {index} was never announced")
+        return incoming.files[index]
+
+    # ------------------------------------------------------------------ ends
+
+    def _session_closed(self, session: SessionInfo) -> None:
+        with self._lock:
+            found = self._incoming.get(session.number)
+        if found is None:
+            return
+        incoming = found[1]
+        self._notice_broken_qp(incoming)
+        if not incoming.finished and incoming.failure is None:
+            incoming.failure = "the sender went away before it was done" + (
+                "" if session.closed_because == "client" else ": no way to it, or it was killed"
+            )
+        incoming.closed = True
+        self._node.driver.wake()
+
+    def _check_sessions(self) -> None:
+        """Give up sessions that failed, fell silent or ended. Runs in the loop's thread."""
+        now = time.monotonic_ns()
+        with self._lock:
+            current = list(self._incoming.items())
+        for number, (session, incoming) in current:
+            packets = sum(qp.endpoint_qp.counters.requests_received for qp in incoming.qps)
+            if packets != incoming.packets_seen:
+                incoming.packets_seen, incoming.active_at_ns = packets, now
+            self._notice_broken_qp(incoming)
+            if not incoming.finished and incoming.failure is None and not incoming.lock.locked():
+                idle_ns = now - incoming.active_at_ns
+                if idle_ns > self._idle_timeout_ns:
+                    incoming.failure = f"nothing arrived for {idle_ns / 1e9:.1f} s (--idle-timeout)"
+            if incoming.closed or incoming.failure is not None:
+                # A request still being executed ends first; it finds the session failed, or is taken down with it.
+                if not incoming.lock.acquire(blocking=False):
+                    continue
+                try:
+                    self._abandon(incoming)
+                finally:
+                    incoming.lock.release()
+                with self._lock:
+                    del self._incoming[number]
+                self._conclude(session, incoming)
+
+    @staticmethod
+    def _notice_broken_qp(incoming: _Incoming) -> None:
+        broken = next((qp for qp in incoming.qps if qp.state == QPState.ERROR), None)
+        if broken is not None and incoming.failure is None:
+            incoming.failure = f"QP {broken.qp_num:#08x}: {broken.error}"
+
+    def _conclude(self, session: SessionInfo, incoming: _Incoming) -> None:
+        outcome = SessionOutcome(session.peer_address, incoming.report, incoming.failure)
+        self._outcomes.append(outcome)
+        self._on_outcome(outcome)
+
+    def _abandon(self, incoming: _Incoming) -> None:
+        """Let go of what a session holds: QPs, regions, files that are not whole."""
+        incoming.abandoned = True
+        for qp in incoming.qps:
+            qp.close()
+        for arriving in incoming.files.values():
+            if arriving.region is not None:
+                arriving.region.close()
+            arriving.file.discard()
+        incoming.pd.close()
+        incoming.files.clear()
+
+
+def outcome_error(outcome: SessionOutcome) -> MrcError | None:
+    """What went wrong with a session, as an error to show; None when all sums agreed."""
+    if outcome.failure is not None:
+        return PeerError(outcome.failure)
+    wrong = [file.name for file in outcome.report.files if not file.sha256_match]
+    if wrong:
+        return CallerError(f"the sum of {', '.join(wrong)} does not agree: what arrived was discarded")
+    return None

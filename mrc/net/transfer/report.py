@@ -1,0 +1,185 @@
+"""How a transfer went, for people and for `--json` (cli.md, JSON keys)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+import numpy as np
+
+from mrc.endpoint.counters import Counters
+from mrc.endpoint.paths import EvState, PathSet
+from mrc.endpoint.paths.path_set import NEVER
+from mrc.endpoint.qp import QueuePair
+from mrc.errors import PeerError
+
+# What only the sending half of a QP counts.
+SENDER_COUNTERS = (
+    "data_packets_sent",
+    "data_bytes_sent",
+    "retransmitted_packets",
+    "spurious_retransmissions",
+    "losses_by_hole",
+    "losses_by_path_timer",
+    "local_ack_timeouts",
+    "tail_probes_sent",
+    "path_probes_sent",
+    "path_probes_failed",
+)
+_MAX_SECONDS = 1e9
+_MAX_COUNT = 1 << 63
+_MAX_PATHS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class PathReport:
+    """One path over all QPs of a transfer. Times are CLOCK_MONOTONIC ns of data packets; None: never used."""
+
+    ev: int
+    plane: int
+    spine: int
+    packets: int
+    lost: int
+    state: str
+    first_use_ns: int | None
+    last_use_ns: int | None
+
+    @classmethod
+    def from_json(cls, document: object) -> PathReport:
+        """Raises PeerError for anything but whole numbers and the name of a state."""
+        names = [field.name for field in fields(cls)]
+        if not isinstance(document, dict) or set(document) != set(names):
+            raise PeerError("the sender's report describes a path in another form")
+        if document["state"] not in EvState.__members__:
+            raise PeerError("the sender's report names an unknown path state")
+        for name in names:
+            value = document[name]
+            if name != "state" and not _is_count(value) and not (value is None and name.endswith("_use_ns")):
+                raise PeerError(f"the sender's report gives {name} of a path as something other than a number")
+        return cls(**document)
+
+
+@dataclass(frozen=True, slots=True)
+class FileReport:
+    name: str
+    bytes: int
+    sha256: str
+    sha256_match: bool
+
+
+@dataclass(slots=True)
+class TransferReport:
+    """Figures of a transfer. `seconds` runs from the first packet to the last acknowledgement, all files together."""
+
+    bytes: int = 0
+    seconds: float = 0.0
+    files: list[FileReport] = field(default_factory=list)
+    paths: list[PathReport] = field(default_factory=list)
+    counters: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def goodput_gbps(self) -> float:
+        return self.bytes * 8 / self.seconds / 1e9 if self.seconds else 0.0
+
+    @property
+    def sha256_match(self) -> bool:
+        return all(file.sha256_match for file in self.files)
+
+    @property
+    def retransmitted_packets(self) -> int:
+        return self.counters.get("retransmitted_packets", 0)
+
+    @property
+    def spurious_retransmissions(self) -> int:
+        return self.counters.get("spurious_retransmissions", 0)
+
+    def add(self, other: TransferReport) -> None:
+        """Add another session's figures to these."""
+        self.bytes += other.bytes
+        self.seconds += other.seconds
+        self.files += other.files
+        self.paths += other.paths
+        for name, count in other.counters.items():
+            self.counters[name] = self.counters.get(name, 0) + count
+
+    def to_json(self) -> dict[str, Any]:
+        """The document of cli.md."""
+        return {
+            "bytes": self.bytes,
+            "seconds": round(self.seconds, 6),
+            "goodput_gbps": round(self.goodput_gbps, 4),
+            "sha256_match": self.sha256_match,
+            "retransmitted_packets": self.retransmitted_packets,
+            "spurious_retransmissions": self.spurious_retransmissions,
+            "paths": [asdict(path) for path in self.paths],
+            "failovers": [],
+            "files": [asdict(file) for file in self.files],
+            "counters": self.counters,
+        }
+
+    @classmethod
+    def figures_from_json(cls, document: dict[str, Any]) -> TransferReport:
+        """The sender's figures as it told them to the receiver. Raises PeerError when they are not of that form."""
+        paths = [PathReport.from_json(path) for path in _list(document, "paths")]
+        counters = document.get("counters")
+        seconds = document.get("seconds")
+        if not isinstance(counters, dict) or not all(_is_count(count) for count in counters.values()):
+            raise PeerError("the sender's report has no counters")
+        if not isinstance(seconds, int | float) or not 0 <= seconds < _MAX_SECONDS:
+            raise PeerError(f"the sender's report says it took {seconds!r} seconds")
+        known = {name: counters[name] for name in Counters().as_dict(zeros=True) if name in counters}
+        return cls(seconds=float(seconds), paths=paths, counters=known)
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and abs(value) < _MAX_COUNT
+
+
+def _list(document: dict[str, Any], key: str) -> list[Any]:
+    value = document.get(key)
+    if not isinstance(value, list) or len(value) > _MAX_PATHS:
+        raise PeerError(f"the sender's report has no list of at most {_MAX_PATHS} {key}")
+    return value
+
+
+def path_reports(qps: Iterable[QueuePair]) -> list[PathReport]:
+    """The paths of QPs with the same profile, added up EV by EV; the worst state counts."""
+    sets = [qp.paths for qp in qps if qp.paths is not None]
+    if not sets:
+        return []
+    return [_path_report(sets, index) for index in range(len(sets[0].paths))]
+
+
+def _path_report(sets: Sequence[PathSet], index: int) -> PathReport:
+    path = sets[0].paths[index]
+    firsts = [int(s.first_sent_at[index]) for s in sets if s.first_sent_at[index] != NEVER]
+    lasts = [int(s.last_sent_at[index]) for s in sets if s.last_sent_at[index] != NEVER]
+    return PathReport(
+        ev=path.ev,
+        plane=path.plane,
+        spine=path.spine,
+        packets=int(sum(int(s.packets[index]) for s in sets)),
+        lost=int(sum(int(s.lost[index]) for s in sets)),
+        state=EvState(max(int(s.state[index]) for s in sets)).name,
+        first_use_ns=min(firsts, default=None),
+        last_use_ns=max(lasts, default=None),
+    )
+
+
+def packets_per_path(qps: Iterable[QueuePair]) -> list[int]:
+    """Data packets put on each EV so far."""
+    total: np.ndarray[Any, np.dtype[np.int64]] | None = None
+    for qp in qps:
+        if qp.paths is not None:
+            total = qp.paths.packets if total is None else total + qp.paths.packets
+    return [] if total is None else [int(count) for count in total]
+
+
+def counters_of(qps: Iterable[QueuePair], endpoint_counters: Counters, socket_drops: int) -> dict[str, int]:
+    """Counters of QPs and their endpoint, and what the kernel dropped because its receive buffers were full."""
+    total = Counters()
+    total.add(endpoint_counters)
+    for qp in qps:
+        total.add(qp.counters)
+    return total.as_dict() | ({"receive_buffer_drops": socket_drops} if socket_drops else {})

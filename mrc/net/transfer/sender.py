@@ -1,0 +1,232 @@
+"""The sending side of `mrc send`: files cut into writes, spread over QPs, summed at both ends."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TextIO
+
+from mrc.endpoint.work import MAX_MESSAGE
+from mrc.errors import CallerError, MrcError, PeerError, SystemRefused
+from mrc.net.device import NodeDevice
+from mrc.net.exchange import ExchangeClient
+from mrc.net.negotiation import integer, text
+from mrc.net.node import Node
+from mrc.net.ticket import Ticket
+from mrc.net.transfer.connecting import (
+    MAX_QPS_PER_SENDER,
+    POSTED_PER_QP,
+    TUNING,
+    connect_qps,
+    describe_qps,
+    from_message,
+    make_qps,
+    to_message,
+)
+from mrc.net.transfer.files import OutgoingFile
+from mrc.net.transfer.receiver import TRANSFER_FEATURE
+from mrc.net.transfer.report import FileReport, TransferReport, counters_of, packets_per_path, path_reports
+from mrc.verbs import MR, QP, AccessFlag, Context, RemoteMemory, SendWR, WCStatus
+
+REQUEST_TIMEOUT_S = 15.0
+SUM_TIMEOUT_S = 600.0
+STATS_INTERVAL_NS = 5_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class SendOptions:
+    """How to send: bytes per write, path MTU in bytes, number of QPs, where statistics go."""
+
+    message_size: int = 1 << 20
+    path_mtu: int = 4096
+    qps: int = 1
+    stats: Path | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.message_size <= MAX_MESSAGE:
+            raise CallerError(f"message size must be 1..{MAX_MESSAGE} bytes, got {self.message_size}")
+        if not 1 <= self.qps <= MAX_QPS_PER_SENDER:
+            raise CallerError(f"qps must be 1..{MAX_QPS_PER_SENDER}, got {self.qps}")
+
+
+@dataclass(slots=True)
+class _Progress:
+    """Bytes acknowledged and when the data began and ended, over all files."""
+
+    total: int
+    acked: int = 0
+    transfer_ns: int = 0
+
+
+def send_files(
+    node: Node,
+    paths: Sequence[str | Path],
+    ticket: Ticket,
+    options: SendOptions,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> TransferReport:
+    """Send files to the receiver of `ticket`, one after another, and compare the sums.
+
+    `on_progress(done, total)` hears of bytes. Raises CallerError for files that cannot be read, PeerError when the
+    receiver refuses or cannot be reached, or a QP ends in error.
+    """
+    files: list[OutgoingFile] = []
+    try:
+        files.extend(OutgoingFile(path) for path in paths)
+        with ExchangeClient(ticket, features=(TRANSFER_FEATURE,)) as exchange:
+            return _Sending(node, exchange, options, on_progress, files).run()
+    finally:
+        for file in files:
+            file.close()
+
+
+class _Sending:
+    """One session with a receiver."""
+
+    def __init__(
+        self,
+        node: Node,
+        exchange: ExchangeClient,
+        options: SendOptions,
+        on_progress: Callable[[int, int], None],
+        files: list[OutgoingFile],
+    ) -> None:
+        self._node = node
+        self._exchange = exchange
+        self._options = options
+        self._on_progress = on_progress
+        self._files = files
+        self._progress = _Progress(sum(file.size for file in files))
+        self._context = Context(NodeDevice(node), tuning=TUNING)
+        self._pd = self._context.pd()
+        self._cq = self._context.cq(POSTED_PER_QP * options.qps)
+        self._qps: list[QP] = []
+        self._stats: TextIO | None = None
+        self._next_stats_ns = 0
+
+    def run(self) -> TransferReport:
+        report = TransferReport()
+        try:
+            if self._options.stats is not None:
+                self._stats = open(self._options.stats, "w", buffering=1)  # noqa: SIM115 closed below
+            self._connect()
+            for index, file in enumerate(self._files):
+                report.files.append(self._send(index, file))
+                report.bytes += file.size
+            self._write_stats(time.monotonic_ns())
+            report.seconds = self._progress.transfer_ns / 1e9
+            inner = [qp.endpoint_qp for qp in self._qps]
+            report.paths = path_reports(inner)
+            report.counters = counters_of(inner, self._node.endpoint.counters, self._node.driver.socket_drops())
+        except OSError as error:
+            if isinstance(error, MrcError):
+                raise
+            raise SystemRefused(error.errno, f"{error.filename or self._options.stats}: {error.strerror}") from None
+        finally:
+            if self._stats is not None:
+                with contextlib.suppress(OSError):
+                    self._stats.close()
+            self._context.close()
+        told = report.to_json()
+        figures = {"seconds": report.seconds, "paths": told["paths"], "counters": report.counters}
+        self._exchange.request("finish", figures, REQUEST_TIMEOUT_S)
+        return report
+
+    def _connect(self) -> None:
+        self._qps = make_qps(self._pd, self._cq, self._options.qps)
+        ours = describe_qps(self._qps, self._options.path_mtu)
+        answer = self._exchange.request("connect", to_message(self._context, ours), REQUEST_TIMEOUT_S)
+        theirs = from_message(answer, self._options.path_mtu)
+        if len(theirs) != len(self._qps):
+            raise PeerError(f"asked for {len(self._qps)} QPs, the receiver made {len(theirs)}")
+        granted = theirs[0].mpr_dest
+        if granted < TUNING.mpr:
+            raise PeerError(f"the receiver takes {granted} x 128 PSNs ahead, {TUNING.mpr} is the least we work with")
+        connect_qps(self._qps, ours, [replace(their, mpr_dest=TUNING.mpr) for their in theirs])
+
+    def _send(self, index: int, file: OutgoingFile) -> FileReport:
+        opened = self._exchange.request(
+            "open", {"index": index, "name": file.name, "size": file.size}, REQUEST_TIMEOUT_S
+        )
+        if file.map is not None:
+            source = self._pd.mr(file.map, AccessFlag(0))
+            va, rkey = integer(opened, "va", 0, 1 << 62), integer(opened, "rkey", 0, 1 << 32)
+            self._write(file, source, RemoteMemory(va, file.size, rkey))
+            source.close()
+        return self._compare_sums(index, file)
+
+    def _compare_sums(self, index: int, file: OutgoingFile) -> FileReport:
+        """Both ends sum at the same time; the receiver names the file only if the sums agree."""
+        ours: list[str] = []
+        summing = threading.Thread(target=lambda: ours.append(file.sha256()), daemon=True)
+        summing.start()
+        file.check()
+        theirs = text(self._exchange.request("sum", {"index": index}, SUM_TIMEOUT_S), "sha256")
+        summing.join()
+        if not ours:
+            raise CallerError(f"{file.path} could not be read to the end")
+        answer = self._exchange.request("commit", {"index": index, "sha256": ours[0]}, SUM_TIMEOUT_S)
+        return FileReport(file.name, file.size, ours[0], theirs == ours[0] and answer.get("match") is True)
+
+    def _write(self, file: OutgoingFile, source: MR, target: RemoteMemory) -> None:
+        """Write the file in messages, round robin over the QPs, and wait until all are acknowledged."""
+        size, step = file.size, self._options.message_size
+        cq, qps, progress = self._cq, self._qps, self._progress
+        count = -(-size // step)
+        posted = finished = 0
+
+        def post() -> None:
+            nonlocal posted
+            while posted < count and posted - finished < POSTED_PER_QP * len(qps):
+                offset = posted * step
+                piece = source.sge(offset, min(step, size - offset))
+                request = SendWR(posted, sge=piece, remote_addr=target.addr + offset, rkey=target.rkey)
+                qps[posted % len(qps)].post_send(request)
+                posted += 1
+
+        def done() -> bool:
+            nonlocal finished
+            file.check()
+            completions = cq.poll(cq.cqe)
+            if completions:
+                for completion in completions:
+                    if completion.status != WCStatus.SUCCESS:
+                        self._raise_failure(completion.status)
+                    finished += 1
+                    progress.acked += completion.byte_len
+                post()
+                self._on_progress(progress.acked, progress.total)
+            now = time.monotonic_ns()
+            if now >= self._next_stats_ns:
+                self._write_stats(now)
+            return finished == count
+
+        started = time.monotonic_ns()
+        post()
+        self._node.driver.run(done, _stats_poll_s(self._stats is not None))
+        progress.transfer_ns += time.monotonic_ns() - started
+
+    def _raise_failure(self, status: WCStatus) -> None:
+        why = next((qp.error for qp in self._qps if qp.error), status.name.lower().replace("_", " "))
+        raise PeerError(f"the transfer failed: {why}")
+
+    def _write_stats(self, now: int) -> None:
+        self._next_stats_ns = now + STATS_INTERVAL_NS
+        if self._stats is None:
+            return
+        line: dict[str, Any] = {
+            "monotonic_ns": now,
+            "bytes_acked": self._progress.acked,
+            "bytes_total": self._progress.total,
+            "packets_per_path": packets_per_path(qp.endpoint_qp for qp in self._qps),
+        }
+        self._stats.write(json.dumps(line) + "\n")
+
+
+def _stats_poll_s(wanted: bool) -> float:
+    return STATS_INTERVAL_NS / 1e9 if wanted else 0.25

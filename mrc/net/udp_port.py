@@ -1,0 +1,152 @@
+"""The sockets of a port in UDP and STEV modes: one raw UDP socket that sends and receives, and sinks behind it.
+
+A raw socket, because each packet's source port carries its EV. It receives too, for what a bound UDP socket keeps
+back: the identification and flags of an IPv4 header, which the ICRC covers. Raw sockets are given copies, so a UDP
+socket on each accepted port takes the originals and drops them, or the kernel would answer "port unreachable".
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import ipaddress
+import socket
+import struct
+from collections.abc import Sequence
+
+from mrc.errors import SystemRefused
+from mrc.net.ports import LOOPBACK, RAW_SOCKET_ADVICE, UDP_IPV4, UDP_IPV6, Framing, dropped_by, grow, interface_mtu
+from mrc.topology.fabric import FabricPort
+from mrc.wire.ipv4 import IPV4_HEADER, NO_OPTIONS, address_number
+from mrc.wire.opcodes import BTH_LENGTH, HEADER_LENGTHS, ICRC_LENGTH
+
+IPV6_HEADER, UDP_HEADER = 40, 8
+SO_ATTACH_FILTER = 26
+IP_MTU_DISCOVER, IP_PMTUDISC_DO = 10, 2
+IPV6_FLOWINFO, IPV6_MTU_DISCOVER, IPV6_FLOWINFO_SEND, IPV6_AUTOFLOWLABEL = 11, 23, 33, 70
+UDP_NO_CHECK6_RX = 102
+_UDP_DPORT = 2  # where in the UDP header
+
+# Classic BPF: (code, jump if true, jump if false, operand).
+_LOAD_BYTE, _LOAD_HALF, _JUMP_IF_EQUAL, _RETURN = 0x30, 0x28, 0x15, 0x06
+_WHOLE = 0xFFFFFFFF
+_Instruction = tuple[int, int, int, int]
+DROP_ALL: list[_Instruction] = [(_RETURN, 0, 0, 0)]
+
+
+class UdpPort:
+    """One local port at an IPv4 or IPv6 address: packets to and from it, and the kernel kept quiet.
+
+    `udp_ports` are the destination ports accepted. `mtu` is what the longest IP packet takes. Raises SystemRefused
+    without the privilege for raw sockets, when the address is not this host's, or the interface's MTU is too small.
+    """
+
+    __slots__ = ("_sinks", "framing", "interface", "local_address", "port", "receive_buffer", "receiver", "sender")
+
+    def __init__(self, port: int, fabric_port: FabricPort, mtu: int, udp_ports: Sequence[int]) -> None:
+        self.port = port
+        self.interface = fabric_port.interface
+        address = fabric_port.address
+        ipv4 = ipaddress.ip_address(address).version == 4
+        self.framing: Framing = UDP_IPV4 if ipv4 else UDP_IPV6
+        self.local_address = address_number(address).to_bytes(16, "big")
+        family = socket.AF_INET if ipv4 else socket.AF_INET6
+        self._sinks: list[socket.socket] = []
+        try:
+            self.sender = self.receiver = socket.socket(family, socket.SOCK_RAW, socket.IPPROTO_UDP)
+        except PermissionError as error:
+            raise SystemRefused(error.errno, RAW_SOCKET_ADVICE) from None
+        try:
+            attach_filter(self.receiver, accept_ports(udp_ports, ipv4=ipv4))
+            if self.interface != LOOPBACK:
+                # An address on the loopback interface may be reached over any other.
+                self.sender.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, self.interface.encode())
+            self._bind(address)
+            self._set_options(ipv4=ipv4)
+            self._sinks += [_sink(family, address, udp_port) for udp_port in sorted(set(udp_ports))]
+            self._check_mtu(mtu)
+        except BaseException:
+            self.close()
+            raise
+
+    def _bind(self, address: str) -> None:
+        try:
+            self.sender.bind((address, 0))
+        except OSError as error:
+            raise SystemRefused(
+                error.errno, f"{address} cannot be used here ({error.strerror}): is it an address of this host?"
+            ) from None
+
+    def _set_options(self, *, ipv4: bool) -> None:
+        sock = self.sender
+        grow(sock, "SND")
+        self.receive_buffer = grow(sock, "RCV")
+        sock.setblocking(False)
+        if ipv4:
+            # Don't fragment: then the kernel sends identification 0, which the ICRC counts on.
+            sock.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
+            return
+        sock.setsockopt(socket.IPPROTO_IPV6, IPV6_MTU_DISCOVER, IP_PMTUDISC_DO)
+        sock.setsockopt(socket.IPPROTO_IPV6, IPV6_FLOWINFO_SEND, 1)
+        # A flow label of 0 is half an EV like any other: the kernel must not choose one instead.
+        sock.setsockopt(socket.IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, 0)
+        sock.setsockopt(socket.IPPROTO_IPV6, IPV6_FLOWINFO, 1)
+
+    def _check_mtu(self, mtu: int) -> None:
+        actual = interface_mtu(self.sender, self.interface)
+        if actual < mtu:
+            raise SystemRefused(
+                errno.EMSGSIZE,
+                f"interface {self.interface} has MTU {actual}, packets here take {mtu}: raise it or lower --mtu",
+            )
+
+    def drops(self) -> int:
+        """Packets the kernel dropped because the receive buffer was full."""
+        return dropped_by(self.receiver)
+
+    def close(self) -> None:
+        for sock in (self.sender, *self._sinks):
+            sock.close()
+
+
+def longest_packet_bytes(address: str, path_mtu: int) -> int:
+    """What a full packet with every header takes from this address, its IP header counted."""
+    ip = IPV4_HEADER if ipaddress.ip_address(address).version == 4 else IPV6_HEADER
+    headers = BTH_LENGTH + sum(HEADER_LENGTHS[name] for name in ("meth", "tseth", "reth", "immdt"))
+    return ip + UDP_HEADER + headers + path_mtu + ICRC_LENGTH
+
+
+def accept_ports(udp_ports: Sequence[int], *, ipv4: bool) -> list[_Instruction]:
+    """A filter for a raw UDP socket: whole packets to one of these destination ports, IPv4 ones without options."""
+    ports = sorted(set(udp_ports))
+    # A raw IPv4 socket sees the IP header, a raw IPv6 socket begins with UDP.
+    program: list[_Instruction] = []
+    if ipv4:
+        program += [(_LOAD_BYTE, 0, 0, 0), (_JUMP_IF_EQUAL, 0, len(ports) + 1, NO_OPTIONS)]
+    program.append((_LOAD_HALF, 0, 0, _UDP_DPORT + (IPV4_HEADER if ipv4 else 0)))
+    program += [(_JUMP_IF_EQUAL, len(ports) - number, 0, port) for number, port in enumerate(ports)]
+    return [*program, (_RETURN, 0, 0, 0), (_RETURN, 0, 0, _WHOLE)]
+
+
+def attach_filter(sock: socket.socket, program: Sequence[_Instruction]) -> None:
+    """Give a socket a classic BPF filter (struct sock_fprog)."""
+    code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *each) for each in program))
+    sock.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, struct.pack("@HP", len(program), ctypes.addressof(code)))
+
+
+def _sink(family: socket.AddressFamily, address: str, udp_port: int) -> socket.socket:
+    sock = socket.socket(family, socket.SOCK_DGRAM)
+    try:
+        attach_filter(sock, DROP_ALL)
+        # Several processes may share an address: each has a raw socket, and drops what is not for its QPs.
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_UDP, UDP_NO_CHECK6_RX, 1)
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        sock.bind((address, udp_port))
+    except OSError as error:
+        sock.close()
+        # Where another program has the port no "port unreachable" goes out either, and our copies come all the same.
+        if error.errno != errno.EADDRINUSE:
+            raise SystemRefused(error.errno, f"UDP port {udp_port} of {address}: {error.strerror}") from None
+    return sock

@@ -1,0 +1,255 @@
+"""The loop over real sockets: two nodes on a real fabric, link events, calls from other threads, interrupts."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mrc.endpoint.completions import EventKind, WorkStatus
+from mrc.endpoint.qp import QueuePair
+from mrc.endpoint.work import WriteRequest
+from mrc.errors import CallerError, MrcError, PeerError, SystemRefused
+from mrc.lab import Lab
+from mrc.net.node import Node, describe_qp, transfer_config
+from mrc.net.sockets import Srv6Port
+from mrc.topology import Fabric
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(os.geteuid() != 0 and os.environ.get("CI") != "true", reason="needs root"),
+]
+
+SIZE = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    with Lab.up(f"driver-{os.getpid()}") as built:
+        yield built
+
+
+def fabric(lab: Lab, host: str) -> Fabric:
+    return Fabric.load(lab.fabric_path(host))
+
+
+def open_node(lab: Lab, host: str) -> Node:
+    return lab.inside(host, lambda: Node(fabric(lab, host)))
+
+
+@pytest.fixture
+def node(lab: Lab) -> Iterator[Node]:
+    with open_node(lab, "h0") as opened:
+        yield opened
+
+
+@pytest.fixture
+def peer(lab: Lab) -> Iterator[Node]:
+    with open_node(lab, "h1") as opened:
+        yield opened
+
+
+def connected(node: Node, peer: Node) -> QueuePair:
+    """A QP of `node` in RTS towards one of `peer`'s; nothing of it is exchanged over the fabric."""
+    ours, theirs = node.create_qp(transfer_config(path_mtu=4096)), peer.create_qp(transfer_config(path_mtu=4096))
+    node.connect(ours, peer.description, describe_qp(theirs))
+    peer.connect(theirs, node.description, describe_qp(ours))
+    return ours
+
+
+def test_writes_cross_the_fabric(node: Node, peer: Node) -> None:
+    qp = connected(node, peer)
+    content = os.urandom(SIZE)
+    target = bytearray(SIZE)
+    region = peer.endpoint.memory.register(target, va=0)
+    source = node.endpoint.memory.register(content, remote_write=False)
+    over = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        receiving = pool.submit(peer.driver.run, over.is_set, 0.01)
+        for number, start in enumerate(range(0, SIZE, SIZE // 4)):
+            qp.post_write(WriteRequest(number, source, start, SIZE // 4, start, region.rkey))
+        node.endpoint.wake(qp)
+        node.driver.run(lambda: len(node.endpoint.completions) == 4, 0.01)
+        over.set()
+        peer.driver.wake()
+        receiving.result(5)
+    assert [(each.wr_id, each.status, each.byte_len) for each in node.endpoint.completions] == [
+        (number, WorkStatus.SUCCESS, SIZE // 4) for number in range(4)
+    ]
+    assert target == content
+    assert peer.driver.socket_drops() == 0
+    assert node.endpoint.counters.not_sent_by_system == 0
+
+
+@pytest.fixture
+def looping(node: Node) -> Iterator[threading.Thread]:
+    """The node's loop in a thread of its own, asleep for long when nothing happens."""
+    over = threading.Event()
+    thread = threading.Thread(target=node.driver.run, args=(over.is_set, 60.0))
+    thread.start()
+    while node.driver.owner != thread.ident:
+        assert thread.is_alive(), "the loop ended at once"
+        time.sleep(0.001)
+    yield thread
+    over.set()
+    node.driver.wake()
+    thread.join(5)
+    assert not thread.is_alive()
+
+
+def test_a_call_runs_in_the_loops_thread_at_once(node: Node, looping: threading.Thread) -> None:
+    began = time.monotonic()
+    assert node.driver.call(threading.get_ident) == looping.ident
+    # A call from inside a call does not wait for itself.
+    assert node.driver.call(lambda: node.driver.call(threading.get_ident)) == looping.ident
+    # Not when the loop next wakes by itself, a minute from now.
+    assert time.monotonic() - began < 20
+
+
+@pytest.mark.parametrize("error", [PeerError("the peer did"), CallerError("you did"), ZeroDivisionError("we did")])
+def test_what_a_call_raises_is_raised_at_the_caller_and_the_loop_goes_on(
+    node: Node, looping: threading.Thread, error: Exception
+) -> None:
+    def fail() -> None:
+        raise error
+
+    with pytest.raises(type(error), match="did"):
+        node.driver.call(fail)
+    assert node.driver.call(lambda: 7) == 7
+
+
+def test_a_call_without_a_loop_runs_where_it_is_made(node: Node) -> None:
+    assert node.driver.call(threading.get_ident) == threading.get_ident()
+
+
+def test_calls_left_when_the_loop_ends_are_carried_out(node: Node) -> None:
+    turns = 0
+
+    def ask() -> int:
+        return node.driver.call(lambda: 1, 5)
+
+    with ThreadPoolExecutor(1) as pool:
+        asked: list[Any] = []
+
+        def until() -> bool:
+            nonlocal turns
+            turns += 1
+            if turns == 2:
+                # Nothing turns the loop any more once this call is waiting.
+                asked.append(pool.submit(ask))
+                while not node.driver._calls:
+                    time.sleep(0.001)
+                return True
+            return False
+
+        node.driver.run(until, 0.001)
+        assert asked[0].result(5) == 1
+
+
+def test_calls_to_a_closed_driver_are_refused(node: Node) -> None:
+    node.driver.close()
+    with pytest.raises(MrcError, match="shut down"):
+        node.driver.call(lambda: 1)
+
+
+@pytest.mark.parametrize("link", ["h0-p0l0", "h0-p1l0"])
+def test_a_port_goes_down_and_comes_back(lab: Lab, node: Node, link: str) -> None:
+    def wait_for(kind: EventKind) -> int:
+        by = time.monotonic() + 10
+        node.driver.run(lambda: bool(node.endpoint.events) or time.monotonic() > by, 0.5)
+        event = node.endpoint.events.popleft()
+        assert event.kind == kind
+        return event.subject
+
+    try:
+        lab.cut(link)
+        assert wait_for(EventKind.PORT_DOWN) == int(link[4])
+    finally:
+        lab.heal(link)
+    assert wait_for(EventKind.PORT_UP) == int(link[4])
+
+
+def test_a_port_that_was_down_before_is_known_to_be_down(lab: Lab, peer: Node) -> None:
+    """behaviour.md, Ports: the plane's EVs are out for QPs made later as well."""
+    lab.cut("h0-p0l0")
+    try:
+        with open_node(lab, "h0") as node:
+            node.driver.turn(0.01)
+            assert ports_used(node, connected(node, peer)) == {1}
+    finally:
+        lab.heal("h0-p0l0")
+
+
+def test_a_qp_made_after_a_port_went_down_avoids_it(lab: Lab, node: Node, peer: Node) -> None:
+    lab.cut("h0-p0l0")
+    try:
+        by = time.monotonic() + 10
+        node.driver.run(lambda: bool(node.endpoint.events) or time.monotonic() > by, 0.1)
+        assert [event.kind for event in node.endpoint.events] == [EventKind.PORT_DOWN]
+        assert ports_used(node, connected(node, peer)) == {1}
+    finally:
+        lab.heal("h0-p0l0")
+
+
+def ports_used(node: Node, qp: QueuePair) -> set[int]:
+    """The ports a QP's first packets go out of."""
+    source = node.endpoint.memory.register(bytes(64 * 4096), remote_write=False)
+    qp.post_write(WriteRequest(0, source, 0, 64 * 4096, 0, 1))
+    node.endpoint.wake(qp)
+    node.driver.turn(0)
+    assert qp.paths is not None
+    assert qp.paths.packets.sum() == 64
+    return {int(port) for port, packets in zip(qp.paths.port, qp.paths.packets, strict=True) if packets}
+
+
+def test_closing_gives_every_descriptor_back(lab: Lab) -> None:
+    def descriptors() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    with open_node(lab, "h0"):
+        pass
+    before = descriptors()
+    opened = open_node(lab, "h0")
+    assert descriptors() > before
+    opened.driver.close()
+    opened.driver.close()
+    assert descriptors() == before
+
+
+@pytest.mark.parametrize(
+    ("change", "mtu", "says"),
+    [
+        ({"interface": "eth9"}, 1500, "no interface 'eth9' here"),
+        ({"address": "fd00::77"}, 1500, "is the fabric up?"),
+        ({}, 9000, "has MTU"),
+    ],
+)
+def test_ports_that_cannot_be_opened(lab: Lab, change: dict[str, str], mtu: int, says: str) -> None:
+    port = replace(fabric(lab, "h0").ports[0], **change)
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(SystemRefused) as raised:
+        lab.inside("h0", lambda: Srv6Port(0, port, mtu))
+    assert says in str(raised.value)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_descriptors_beyond_those_select_knows(lab: Lab) -> None:
+    """A program may have thousands of files open before it opens its ports."""
+    many = [os.dup(0) for _ in range(1100)]
+    try:
+        with open_node(lab, "h0") as node:
+            assert min(node.driver._sources) > 1024
+            node.driver.turn(0.02)
+            began = time.monotonic()
+            node.driver.wake()
+            node.driver.turn(60.0)
+            assert time.monotonic() - began < 50
+    finally:
+        for each in many:
+            os.close(each)

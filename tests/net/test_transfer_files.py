@@ -1,0 +1,253 @@
+"""Files that appear whole or not at all, with unnamed files and with the hidden names of lesser file systems."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mrc.errors import CallerError, PeerError, SystemRefused
+from mrc.net.transfer.files import Directory, IncomingFile, OutgoingFile, base_name
+
+# sha256sum of nothing, and of b"abc" (FIPS 180-2, appendix B.1).
+EMPTY = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+ABC = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+
+
+@pytest.fixture(params=["unnamed", "hidden name"])
+def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Where the file system knows no unnamed files, the kernel says EOPNOTSUPP to O_TMPFILE."""
+    if request.param == "hidden name":
+        real = os.open
+
+        def refuse(path: Any, flags: int, *args: Any, **more: Any) -> int:
+            if flags & os.O_TMPFILE == os.O_TMPFILE:
+                raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+            return real(path, flags, *args, **more)
+
+        monkeypatch.setattr(os, "open", refuse)
+    return str(request.param)
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Iterator[Directory]:
+    (tmp_path / "in").mkdir()
+    made = Directory(tmp_path / "in", overwrite=False)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def overwriting(tmp_path: Path) -> Iterator[Directory]:
+    (tmp_path / "in").mkdir()
+    made = Directory(tmp_path / "in", overwrite=True)
+    yield made
+    made.close()
+
+
+def incoming(directory: Directory, name: str, content: bytes) -> IncomingFile:
+    file = IncomingFile(directory, name, len(content))
+    if content:
+        assert file.map is not None
+        file.map[:] = content
+    return file
+
+
+def names(directory: Directory) -> list[str]:
+    return sorted(os.listdir(directory.path))
+
+
+@pytest.mark.parametrize(("content", "sum_"), [(b"", EMPTY), (b"abc", ABC)])
+def test_a_file_has_its_name_only_once_committed(kind: str, directory: Directory, content: bytes, sum_: str) -> None:
+    file = incoming(directory, "file", content)
+    assert "file" not in names(directory)
+    assert len(names(directory)) == (0 if kind == "unnamed" else 1)
+    assert file.sha256() == sum_
+    file.commit()
+    assert names(directory) == ["file"]
+    assert (directory.path / "file").read_bytes() == content
+    assert os.stat(directory.path / "file").st_nlink == 1
+
+
+@pytest.mark.parametrize("size", [0, 1, 4095, 4096, 4097, 1 << 20])
+def test_a_file_takes_its_whole_space_at_once(kind: str, directory: Directory, size: int) -> None:
+    file = IncomingFile(directory, "file", size)
+    status = os.fstat(file._descriptor)
+    assert status.st_size == size
+    assert status.st_blocks * 512 >= size
+    file.discard()
+
+
+def test_what_is_discarded_leaves_nothing(kind: str, directory: Directory) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    file = incoming(directory, "file", b"x" * 5000)
+    view = memoryview(file.map) if file.map is not None else memoryview(b"")
+    # A region may still look into it.
+    file.discard()
+    file.discard()
+    view.release()
+    assert names(directory) == []
+    assert len(os.listdir("/proc/self/fd")) == before
+    incoming(directory, "file", b"second").commit()
+    assert (directory.path / "file").read_bytes() == b"second"
+
+
+def test_an_existing_name_is_refused_when_announced(kind: str, directory: Directory) -> None:
+    (directory.path / "file").write_bytes(b"older")
+    (directory.path / "link").symlink_to("nowhere")
+    (directory.path / "sub").mkdir()
+    for name in ("file", "link", "sub"):
+        with pytest.raises(CallerError, match=r"exists at the receiver: start it with --overwrite"):
+            IncomingFile(directory, name, 10)
+    assert names(directory) == ["file", "link", "sub"]
+    assert (directory.path / "file").read_bytes() == b"older"
+
+
+def test_a_name_taken_while_the_file_arrives_is_not_replaced(kind: str, directory: Directory) -> None:
+    file = incoming(directory, "file", b"ours")
+    (directory.path / "file").write_bytes(b"theirs")
+    with pytest.raises(CallerError, match="exists at the receiver"):
+        file.commit()
+    assert names(directory) == ["file"]
+    assert (directory.path / "file").read_bytes() == b"theirs"
+
+
+def test_a_name_on_its_way_is_refused(kind: str, directory: Directory) -> None:
+    first = incoming(directory, "a/file", b"first")
+    with pytest.raises(CallerError, match="file comes twice"):
+        IncomingFile(directory, "b/file", 10)
+    # A refused one must not give the name of the first free.
+    with pytest.raises(CallerError, match="file comes twice"):
+        IncomingFile(directory, "c/file", 10)
+    first.commit()
+    assert (directory.path / "file").read_bytes() == b"first"
+
+
+def test_overwriting_replaces_only_what_is_whole(kind: str, overwriting: Directory) -> None:
+    (overwriting.path / "file").write_bytes(b"older")
+    first, second = incoming(overwriting, "file", b"first"), incoming(overwriting, "file", b"second")
+    assert (overwriting.path / "file").read_bytes() == b"older"
+    first.discard()
+    assert (overwriting.path / "file").read_bytes() == b"older"
+    second.commit()
+    assert (overwriting.path / "file").read_bytes() == b"second"
+    assert names(overwriting) == ["file"]
+
+
+def test_overwriting_does_not_follow_links_nor_replace_directories(
+    kind: str, overwriting: Directory, tmp_path: Path
+) -> None:
+    (overwriting.path / "file").symlink_to(tmp_path / "outside")
+    (overwriting.path / "sub").mkdir()
+    incoming(overwriting, "file", b"inside").commit()
+    assert not (tmp_path / "outside").exists()
+    assert not (overwriting.path / "file").is_symlink()
+    with pytest.raises(SystemRefused, match="sub"):
+        incoming(overwriting, "sub", b"x").commit()
+    assert names(overwriting) == ["file", "sub"]
+
+
+def test_committed_files_have_the_mode_the_umask_leaves(kind: str, directory: Directory) -> None:
+    before = os.umask(0o027)
+    try:
+        incoming(directory, "file", b"abc").commit()
+    finally:
+        os.umask(before)
+    assert os.stat(directory.path / "file").st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize("size", [1 << 46, (1 << 50) - 1])
+def test_no_room(kind: str, directory: Directory, size: int) -> None:
+    with pytest.raises(SystemRefused, match=f"no room for {size} bytes in {directory.path}"):
+        IncomingFile(directory, "file", size)
+    assert names(directory) == []
+    incoming(directory, "file", b"abc").commit()
+
+
+@pytest.mark.parametrize(
+    ("given_name", "base"),
+    [
+        ("plain", "plain"),
+        ("../../up", "up"),
+        ("/etc/passwd", "passwd"),
+        ("a/../../b", "b"),
+        ("C:\\dir\\file", "file"),
+        ("...", "..."),
+        (".hidden", ".hidden"),
+        ("-rf", "-rf"),
+        ("with space\n", "with space\n"),
+        ("n" * 255, "n" * 255),
+        ("é" * 127, "é" * 127),
+        # A name that is no UTF-8 travels as os.fsdecode wrote it.
+        ("\udcff\udc80", "\udcff\udc80"),
+    ],
+)
+def test_base_names(given_name: str, base: str) -> None:
+    assert base_name(given_name) == base
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", ".", "..", "/", "a/", "a/.", "a/..", "\\", "..\\..", "a\0b", "\0", "n" * 256, "é" * 128, "\ud800", "a\ud83d"],
+)
+def test_names_that_leave_nothing_usable(directory: Directory, name: str) -> None:
+    with pytest.raises(PeerError, match="leaves no usable base name"):
+        IncomingFile(directory, name, 10)
+    assert names(directory) == []
+
+
+@given(st.text(st.characters(exclude_categories=()), max_size=300))
+def test_any_name_gives_a_plain_one_or_the_peers_error(name: str) -> None:
+    try:
+        base = base_name(name)
+    except PeerError:
+        return
+    assert base not in ("", ".", "..")
+    assert not set("/\\\0") & set(base)
+    assert len(os.fsencode(base)) <= 255
+
+
+def test_directories_that_will_not_do(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    for path, why in ((tmp_path / "none", "No such file"), (tmp_path / "file", "Not a directory")):
+        with pytest.raises(SystemRefused, match=why) as raised:
+            Directory(path, overwrite=False)
+        assert str(path) in str(raised.value)
+
+
+@pytest.mark.parametrize(("content", "sum_"), [(b"", EMPTY), (b"abc", ABC)])
+def test_a_file_to_send(tmp_path: Path, content: bytes, sum_: str) -> None:
+    (tmp_path / "file").write_bytes(content)
+    file = OutgoingFile(tmp_path / "file")
+    assert (file.name, file.size, file.sha256()) == ("file", len(content), sum_)
+    file.close()
+    file.close()
+
+
+def test_what_cannot_be_sent(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "loop").symlink_to("loop")
+    for name, why in (
+        ("fifo", "is not a regular file"),
+        (".", "is not a regular file"),
+        ("none", "No such file"),
+        ("loop", "symbolic links"),
+    ):
+        before = len(os.listdir("/proc/self/fd"))
+        with pytest.raises(CallerError, match=why):
+            OutgoingFile(tmp_path / name)
+        assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_link_to_a_file_is_sent_under_its_own_name(tmp_path: Path) -> None:
+    (tmp_path / "target").write_bytes(b"abc")
+    (tmp_path / "link").symlink_to("target")
+    file = OutgoingFile(tmp_path / "link")
+    assert (file.name, file.sha256()) == ("link", ABC)
+    file.close()
