@@ -1,0 +1,159 @@
+"""What a lab remembers on disk: its intention before it builds, and which namespaces are its own.
+
+One directory a lab, /run/mrc/NAME: `lab.json`, and one fabric file a host. `lab.json` is written before anything is
+created, so that after a crash at any moment `mrc lab down` knows what to look for; the identity (device, inode) of each
+namespace, and the tag on its `lo`, tell ours from somebody else's under the same name.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from mrc.errors import CallerError, SystemRefused
+from mrc.lab.namespace import ROOT_ADVICE
+from mrc.topology import Clos
+
+STATE_DIRECTORY = Path("/run/mrc")
+BUILDING, UP = "building", "up"
+_VERSION = 1
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}\Z")
+_LOCK_WAIT_S = 30.0
+
+
+def check_name(name: str) -> str:
+    """`name` itself. Raises CallerError unless it is 1..40 letters, digits, '-' or '_'."""
+    if not _NAME.match(name):
+        raise CallerError(f"{name!r} is not a lab name: use 1 to 40 letters, digits, '-' and '_'")
+    return name
+
+
+def directory(name: str) -> Path:
+    return STATE_DIRECTORY / check_name(name)
+
+
+def namespace_name(lab: str, node: str) -> str:
+    return f"{lab}-{node}"
+
+
+@dataclass(frozen=True, slots=True)
+class LabState:
+    """`phase` is "building" or "up"; `tag` is on every namespace's `lo`; `namespaces` maps node to (device, inode)."""
+
+    name: str
+    tag: str
+    topology: Clos
+    phase: str = BUILDING
+    namespaces: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def save(self) -> None:
+        """Write it whole or not at all. Raises SystemRefused."""
+        path = directory(self.name) / "lab.json"
+        document = {"version": _VERSION, **asdict(self)}
+        try:
+            temporary = path.with_suffix(".new")
+            temporary.write_text(json.dumps(document, indent=1) + "\n")
+            temporary.replace(path)
+        except OSError as error:
+            raise SystemRefused(f"cannot write {path}: {error.strerror}") from None
+
+    def with_namespaces(self, namespaces: dict[str, tuple[int, int]]) -> LabState:
+        return replace(self, namespaces=namespaces)
+
+    def finished(self) -> LabState:
+        return replace(self, phase=UP)
+
+
+def load(name: str) -> LabState | None:
+    """The state of lab `name`. None when a crash came before even the intention was written.
+
+    Raises CallerError when there is no such lab.
+    """
+    path = directory(name)
+    if not path.is_dir():
+        raise CallerError(
+            f"there is no lab {name!r}: `mrc lab up --name {name}` builds it, `mrc lab list` shows the others"
+        )
+    try:
+        document = json.loads((path / "lab.json").read_text())
+    except FileNotFoundError:
+        return None
+    except PermissionError as error:
+        raise SystemRefused(f"cannot read {path}/lab.json: {error.strerror}: {ROOT_ADVICE}") from None
+    except ValueError as error:
+        raise CallerError(f"{path}/lab.json is damaged ({error}): look at it, then remove {path} by hand") from None
+    try:
+        if document.pop("version") != _VERSION:
+            raise CallerError(f"{path}/lab.json is of another version: take that lab down with the mrc that built it")
+        topology = Clos(**document.pop("topology"))
+        namespaces = {node: (int(device), int(inode)) for node, (device, inode) in document.pop("namespaces").items()}
+        return LabState(topology=topology, namespaces=namespaces, **document)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise CallerError(f"{path}/lab.json is damaged ({error!r}): look at it, then remove {path} by hand") from None
+
+
+def reserve(name: str) -> None:
+    """Make the lab's directory, which is what holds its name. Raises CallerError when it exists, SystemRefused."""
+    path = directory(name)
+    try:
+        path.mkdir(mode=0o755)
+    except FileExistsError:
+        raise CallerError(f"a lab {name!r} exists already: `mrc lab down --name {name}` removes it") from None
+    except OSError as error:
+        raise SystemRefused(f"cannot create {path}: {error.strerror}: {ROOT_ADVICE}") from None
+
+
+def release(name: str) -> None:
+    """Remove the lab's directory. Raises SystemRefused."""
+    try:
+        shutil.rmtree(directory(name))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise SystemRefused(f"cannot remove {directory(name)}: {error.strerror}: {ROOT_ADVICE}") from None
+
+
+def names() -> tuple[str, ...]:
+    """The names of all labs, half-built ones too, sorted."""
+    try:
+        return tuple(sorted(entry.name for entry in STATE_DIRECTORY.iterdir() if entry.is_dir()))
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        raise SystemRefused(f"cannot read {STATE_DIRECTORY}: {error.strerror}: {ROOT_ADVICE}") from None
+
+
+@contextmanager
+def builders_lock() -> Iterator[None]:
+    """Only one process builds or removes labs at a time, and the kernel releases the lock when that process dies.
+
+    So whoever holds it and finds a lab "building" knows that its builder crashed. Raises SystemRefused.
+    """
+    try:
+        STATE_DIRECTORY.mkdir(mode=0o755, parents=True, exist_ok=True)
+        handle = os.open(STATE_DIRECTORY / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise SystemRefused(f"cannot use {STATE_DIRECTORY}: {error.strerror}: {ROOT_ADVICE}") from None
+    try:
+        deadline = time.monotonic() + _LOCK_WAIT_S
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise SystemRefused(
+                        f"another mrc lab command holds {STATE_DIRECTORY}/.lock for {_LOCK_WAIT_S:.0f} s: end it"
+                    ) from None
+                time.sleep(0.01)
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,143 @@
+"""Sending packets through a lab by hand, and looking at them on the way."""
+
+from __future__ import annotations
+
+import ipaddress
+import mmap
+import select
+import socket
+import struct
+import subprocess
+import time
+
+from mrc.lab import Lab
+from mrc.topology import Clos
+from mrc.wire.usid import UsidTemplate, address_text
+
+IPPROTO_IPV6 = 41
+_ETH_P_ALL = 0x0003
+_SOL_PACKET, _PACKET_RX_RING = 263, 5
+_FRAMES, _FRAME_BYTES = 32, 8192
+
+
+class Tap:
+    """A packet socket with a ring, which holds copies.
+
+    Without a ring it would queue the frame itself, and a switch rewrites the destination in place: the tap at its
+    input would show the address it leaves with. The same goes for one protocol only, which is served after the switch.
+    """
+
+    def __init__(self, interface: str) -> None:
+        self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0)
+        ring = struct.pack("=IIII", _FRAMES * _FRAME_BYTES, 1, _FRAME_BYTES, _FRAMES)
+        self._socket.setsockopt(_SOL_PACKET, _PACKET_RX_RING, ring)
+        self._ring = mmap.mmap(self._socket.fileno(), _FRAMES * _FRAME_BYTES)
+        self._next = 0
+        self._socket.bind((interface, _ETH_P_ALL))
+
+    def packet(self, timeout_s: float = 1.0) -> bytes:
+        """The next frame, from the network header on. Raises TimeoutError."""
+        start = self._next * _FRAME_BYTES
+        deadline = time.monotonic() + timeout_s
+        while not self._ring[start] & 1:
+            if not select.select([self._socket], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                raise TimeoutError("no packet")
+        _, _, captured, _, network = struct.unpack_from("@LIIHH", self._ring, start)
+        data = self._ring[start + network : start + network + captured]
+        struct.pack_into("@L", self._ring, start, 0)
+        self._next = (self._next + 1) % _FRAMES
+        return data
+
+    def close(self) -> None:
+        self._ring.close()
+        self._socket.close()
+
+
+class Wire:
+    """Sends and sees IPv6-in-IPv6 packets in a lab: what the kernel does with them is what is under test."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+        self._sockets: list[socket.socket] = []
+        self._taps: list[Tap] = []
+
+    def raw(self, node: str) -> socket.socket:
+        """A raw protocol 41 socket: sends an inner packet to a uSID address, receives one without its outer header."""
+        opened = self.lab.inside(node, lambda: socket.socket(socket.AF_INET6, socket.SOCK_RAW, IPPROTO_IPV6))
+        opened.settimeout(1.0)
+        self._sockets.append(opened)
+        return opened
+
+    def tap(self, node: str, interface: str) -> Tap:
+        """Every frame on `interface`, both ways, from the network header on."""
+        opened = self.lab.inside(node, lambda: Tap(interface))
+        self._taps.append(opened)
+        return opened
+
+    def close(self) -> None:
+        for each in (*self._sockets, *self._taps):
+            each.close()
+
+
+def inner_packet(source: str, destination: str, payload: bytes) -> bytes:
+    """IPv6 | UDP | payload, by hand (RFC 8200 section 3, RFC 768), checksum 0 as MRC sends it."""
+    udp = struct.pack("!HHHH", 0xC001, 4791, 8 + len(payload), 0) + payload
+    header = struct.pack("!IHBB", 6 << 28, len(udp), socket.IPPROTO_UDP, 64)
+    return header + ipaddress.IPv6Address(source).packed + ipaddress.IPv6Address(destination).packed + udp
+
+
+def next_tunnelled(tap: Tap, inner: bytes) -> bytes:
+    """The outer header (40 bytes) of the next packet on `tap` that carries `inner`."""
+    deadline = time.monotonic() + 2
+    while time.monotonic() < deadline:
+        packet = tap.packet()
+        if len(packet) > 40 and packet[6] == IPPROTO_IPV6 and packet[40:] == inner:
+            return packet[:40]
+    raise AssertionError("the packet never came by")
+
+
+def outer_addresses(header: bytes) -> tuple[str, str]:
+    return str(ipaddress.IPv6Address(header[8:24])), str(ipaddress.IPv6Address(header[24:40]))
+
+
+def paths(topology: Clos) -> list[tuple[int, int]]:
+    return [(plane, uplink) for plane in range(topology.planes) for uplink in range(topology.spines)]
+
+
+def usid_address(topology: Clos, source: int, destination: int, plane: int, uplink: int) -> str:
+    template = UsidTemplate(topology.leaf_of_host(source), topology.leaf_of_host(destination), destination)
+    return address_text(template.address(plane, uplink))
+
+
+def deliveries(wire: Wire, source: int = 0, destination: int = 1) -> dict[tuple[int, int], bool]:
+    """Send one packet along every path; which of them arrived."""
+    lab = wire.lab
+    sender, receiver = wire.raw(f"h{source}"), wire.raw(f"h{destination}")
+    receiver.settimeout(0.15)
+    outcome = dict.fromkeys(paths(lab.topology), False)
+    sent = {}
+    for plane, uplink in outcome:
+        inner = inner_packet(
+            lab.addresses(f"h{source}")[plane], lab.addresses(f"h{destination}")[plane], b"path %d %d" % (plane, uplink)
+        )
+        sent[inner] = (plane, uplink)
+        try:
+            sender.sendto(inner, (usid_address(lab.topology, source, destination, plane, uplink), 0))
+        except OSError:
+            continue
+    try:
+        while not all(outcome.values()):
+            outcome[sent[receiver.recv(65536)]] = True
+    except TimeoutError:
+        pass
+    sender.close()
+    receiver.close()
+    return outcome
+
+
+def run(lab: Lab, node: str, *argv: str) -> str:
+    """The output of a program on a node; it has to succeed."""
+    process = lab.popen(node, argv, stdout=subprocess.PIPE, text=True)
+    output, _ = process.communicate(timeout=20)
+    assert process.returncode == 0, f"{argv} on {node} ended with {process.returncode}"
+    return str(output)
