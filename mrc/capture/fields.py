@@ -1,0 +1,126 @@
+"""A packet as the document `mrc dissect --json` prints (wire.md section 13).
+
+Field names and layouts are those of `mrc.wire.headers`. What section 13 does not name is not there: IP version and
+header length, IPv4 options, segment routing TLVs, the VLAN's drop bit. Padding and ICRC do not count as payload, and
+where there is no payload there is no payload layer.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from typing import Any
+
+from mrc.capture.files import Record
+from mrc.capture.transport import icrc_ok
+from mrc.capture.walked import Walked
+from mrc.wire.headers import HEADERS, shown, unpack_header
+from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
+
+Fields = dict[str, Any]
+
+
+def ipv6_text(address: bytes) -> str:
+    """The usual text of 16 bytes."""
+    return socket.inet_ntop(socket.AF_INET6, address)
+
+
+def ipv4_text(address: bytes) -> str:
+    """The usual text of 4 bytes."""
+    return socket.inet_ntop(socket.AF_INET, address)
+
+
+def segments(data: bytes, at: int) -> list[str]:
+    """The segment list of the SRH at `at`, in wire order: the last segment of the path first.
+
+    Only the segments that lie inside the header and inside `data`.
+    """
+    room = min(8 * data[at + 1], len(data) - at - 8) // 16
+    starts = range(at + 8, at + 8 + 16 * min(data[at + 4] + 1, room), 16)
+    return [ipv6_text(data[start : start + 16]) for start in starts]
+
+
+def _plain(name: str, *, drop: tuple[str, ...] = ()) -> Callable[[bytes, int], Fields]:
+    layout = HEADERS[name]
+
+    def fields(data: bytes, at: int) -> Fields:
+        values: Fields = layout.unpack(data[at : at + layout.length])
+        for field in drop:
+            del values[field]
+        return values
+
+    return fields
+
+
+_ETHER, _IPV4, _IPV6 = _plain("ether"), _plain("ipv4", drop=("version", "ihl")), _plain("ipv6", drop=("version",))
+_SRH = _plain("srh")
+
+
+def _ether(data: bytes, at: int) -> Fields:
+    return _ETHER(data, at) | {"dst": data[at : at + 6].hex(":"), "src": data[at + 6 : at + 12].hex(":")}
+
+
+def _sll(data: bytes, at: int) -> Fields:
+    return {"protocol": data[at] << 8 | data[at + 1]}
+
+
+def _ipv4(data: bytes, at: int) -> Fields:
+    return _IPV4(data, at) | {"src": ipv4_text(data[at + 12 : at + 16]), "dst": ipv4_text(data[at + 16 : at + 20])}
+
+
+def _ipv6(data: bytes, at: int) -> Fields:
+    return _IPV6(data, at) | {"src": ipv6_text(data[at + 8 : at + 24]), "dst": ipv6_text(data[at + 24 : at + 40])}
+
+
+def _srh(data: bytes, at: int) -> Fields:
+    return _SRH(data, at) | {"segments": segments(data, at)}
+
+
+_CARRIERS: dict[str, Callable[[bytes, int], Fields]] = {
+    "ether": _ether,
+    "vlan": _plain("vlan", drop=("dei",)),
+    "sll": _sll,
+    "ipv4": _ipv4,
+    "ipv6": _ipv6,
+    "srh": _srh,
+    "udp": _plain("udp"),
+}
+
+
+def layer_documents(walked: Walked, profile: WireProfile = DEFAULT_WIRE_PROFILE) -> list[dict[str, Any]]:
+    """The layers of a packet, outermost first: `{"layer": name, "fields": {...}}`, then the payload as
+    `{"layer": "payload", "length": n}` when n is not 0, then the ICRC when there is one."""
+    data = walked.data
+    documents: list[dict[str, Any]] = []
+    for name, at in walked.layers:
+        carrier = _CARRIERS.get(name)
+        if carrier is not None:
+            fields = carrier(data, at)
+        else:
+            fields = shown(unpack_header(name, data[at : at + HEADERS[name].length], profile))
+        documents.append({"layer": name, "fields": fields})
+    if walked.payload_length:
+        documents.append({"layer": "payload", "length": walked.payload_length})
+    if walked.icrc_at is not None:
+        crc = int.from_bytes(data[walked.icrc_at : walked.icrc_at + 4], "little")
+        documents.append({"layer": "icrc", "fields": {"crc": crc}})
+    return documents
+
+
+def packet_document(
+    number: int, record: Record, walked: Walked, profile: WireProfile = DEFAULT_WIRE_PROFILE
+) -> dict[str, Any]:
+    """What `--json` says of one packet.
+
+    `number` counts from 1; `time` is in seconds since the epoch, None where the file has no time stamp; `icrc_ok` as
+    `mrc.capture.transport.icrc_ok`; `malformed` and `trimmed` as `mrc.capture.walked.Walked`. The payload's `length`
+    is in bytes on the wire, also when the capture kept fewer.
+    """
+    return {
+        "number": number,
+        "time": None if record.time_ns is None else record.time_ns / 1_000_000_000,
+        "layers": layer_documents(walked, profile),
+        "icrc_ok": icrc_ok(walked, profile),
+        "malformed": walked.malformed,
+        "trimmed": walked.trimmed,
+    }

@@ -1,0 +1,151 @@
+"""The part of a walk from the BTH to the ICRC, and whether the ICRC is right (wire.md sections 2, 9 and 12).
+
+A packet with nothing wrong is settled by the opcode table and a little arithmetic. Every other one goes to
+`mrc.wire.packet.decode_transport`, which alone decides what is wrong with it.
+"""
+
+from __future__ import annotations
+
+from isal.isal_zlib import crc32
+
+from mrc.capture.walked import Walked
+from mrc.wire.icrc import icrc_ipv4, icrc_ipv6
+from mrc.wire.opcodes import BTH_LENGTH, HEADER_LENGTHS, ICRC_LENGTH, OPCODES
+from mrc.wire.packet import decode_transport, is_trimmed
+from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
+
+_TS_BIT = 0x10
+
+
+def _shapes() -> dict[int, tuple[int, tuple[tuple[str, int], ...], bool]]:
+    """By opcode << 1 | ts: bytes of all headers, each header's name and distance from the BTH, whether a payload may
+    follow."""
+    shapes = {}
+    for value, opcode in OPCODES.items():
+        for ts in (0, 1):
+            at, headers = BTH_LENGTH, [("bth", 0)]
+            for name in opcode.headers:
+                # In standard opcodes the bit is reserved, and none of them has a TSETH.
+                if name != "tseth" or ts:
+                    headers.append((name, at))
+                    at += HEADER_LENGTHS[name]
+            shapes[value << 1 | ts] = (at, tuple(headers), opcode.has_payload)
+    return shapes
+
+
+_SHAPES = _shapes()
+
+
+def walk_transport(walked: Walked, profile: WireProfile) -> None:
+    """Follow a packet whose BTH begins at `walked.at`. Sets layers, payload, ICRC, trimmed and malformed."""
+    data, at, end = walked.data, walked.at, walked.end
+    walked.transport_at = at
+    walked.transport_index = len(walked.layers)
+    if len(data) >= end and end - at >= BTH_LENGTH and walked.short is None:
+        shape = _SHAPES.get(data[at] << 1 | data[at + 8] >> 4 & 1)
+        if shape is not None:
+            length, headers, has_payload = shape
+            body = end - at - length - ICRC_LENGTH
+            pad = data[at + 1] >> 4 & 3
+            if body >= pad and (has_payload or not body):
+                layers = walked.layers
+                for name, distance in headers:
+                    layers.append((name, at + distance))
+                walked.payload_length = body - pad
+                walked.icrc_at = end - ICRC_LENGTH
+                return
+    _walk_doubtful(walked, profile)
+
+
+def _walk_doubtful(walked: Walked, profile: WireProfile) -> None:
+    """A packet that is trimmed, cut short or malformed."""
+    data, at, end = walked.data, walked.at, walked.end
+    bth = at
+    kept = data[at:end]
+    # As long as it was on the wire: what the capture left out must not look like what a switch cut off.
+    as_sent = kept + bytes(max(0, end - at - len(kept)))
+    walked.trimmed = len(kept) >= BTH_LENGTH and any(is_trimmed(as_sent, dscp, profile) for dscp in _dscps(walked))
+    incomplete = walked.trimmed or walked.cut or walked.short is not None
+    transport = decode_transport(kept, trimmed=incomplete, profile=profile)
+    reason, icrc, payload = transport.malformed, transport.icrc is not None, len(transport.payload)
+    if not transport.layers:
+        payload = len(kept)
+    for name, _ in transport.layers:
+        walked.layers.append((name, at))
+        at += BTH_LENGTH if name == "bth" else HEADER_LENGTHS[name]
+    if walked.trimmed:
+        walked.short = reason = None
+    elif walked.short is not None:
+        reason = walked.short
+    elif walked.cut:
+        reason, payload = _cut_short(walked, bth, at, reason, payload)
+    elif reason is not None and reason.startswith("unknown_opcode") and payload >= ICRC_LENGTH:
+        # The ICRC is the last 4 bytes whatever the opcode.
+        icrc = True
+        pad = min(kept[1] >> 4 & 3, payload - ICRC_LENGTH)
+        payload -= ICRC_LENGTH + pad
+    if reason is not None:
+        walked.note(reason)
+    walked.payload_length = payload
+    walked.icrc_at = end - ICRC_LENGTH if icrc else None
+
+
+def _cut_short(walked: Walked, bth: int, at: int, reason: str | None, payload: int) -> tuple[str | None, int]:
+    """Reason and payload length of a packet the capture kept in part; headers were read from `bth` up to `at`.
+
+    One of which all headers were kept is as good as whole: its payload length follows from where it ends.
+    """
+    if reason is not None and reason.startswith("unknown_opcode"):
+        return reason, walked.end - at
+    data = walked.data
+    there = len(data) - bth
+    if there < BTH_LENGTH:
+        return f"cut_short: the capture kept {max(0, there)} bytes of bth, it takes {BTH_LENGTH}", payload
+    length = _SHAPES[data[bth] << 1 | data[bth + 8] >> 4 & 1][0]
+    if at < bth + length:
+        return f"cut_short: the capture kept {there} bytes of headers, they take {length}", payload
+    body = walked.end - at - ICRC_LENGTH
+    pad = data[bth + 1] >> 4 & 3
+    if body < 0:
+        return f"no_icrc: {walked.end - at} bytes follow the headers, the ICRC takes 4", walked.end - at
+    if pad > body:
+        return f"bad_pad: pad count {pad}, {body} bytes of payload", body
+    return None, body - pad
+
+
+def _dscps(walked: Walked) -> list[int]:
+    data = walked.data
+    return [data[at + 1] >> 2 if data[at] >> 4 == 4 else (data[at] << 8 | data[at + 1]) >> 6 & 0x3F for at in walked.ip]
+
+
+def icrc_ok(walked: Walked, profile: WireProfile = DEFAULT_WIRE_PROFILE) -> bool | None:
+    """Whether the ICRC is right; None when there is none to check: not RoCE, trimmed, too short, or not kept whole.
+
+    It covers the innermost IP packet, or the outermost when the profile says so. Extension headers between that IP
+    header and UDP (a segment routing header without an inner IP header) are covered as they stand (section 9 does not
+    mention them), as in `mrc.layers.icrc`.
+    """
+    icrc_at, udp_at = walked.icrc_at, walked.udp_at
+    if icrc_at is None or udp_at is None:
+        return None
+    data = walked.data
+    covered = walked.ip if profile.icrc_covers_outer else walked.ip[-1:]
+    first = covered[0]
+    sent = int.from_bytes(data[icrc_at : icrc_at + ICRC_LENGTH], "little")
+    packet = memoryview(data)[first:icrc_at]
+    if len(covered) == 1:
+        if data[first] >> 4 == 4:
+            return icrc_ipv4(packet) == sent
+        if udp_at == first + 40:
+            return icrc_ipv6(packet) == sent
+    masked = bytearray(packet)
+    for at in covered:
+        at -= first
+        if masked[at] >> 4 == 4:
+            masked[at + 1] = masked[at + 8] = masked[at + 10] = masked[at + 11] = 0xFF
+        else:
+            masked[at] |= 0x0F
+            masked[at + 1] = masked[at + 2] = masked[at + 3] = masked[at + 7] = 0xFF
+    udp = udp_at - first
+    masked[udp + 6] = masked[udp + 7] = masked[udp + 12] = 0xFF
+    return crc32(masked, crc32(b"\xff" * 8)) == sent

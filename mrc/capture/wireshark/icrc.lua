@@ -1,0 +1,63 @@
+-- The ICRC: CRC-32 with the Ethernet polynomial over the IP packet, variable fields set to ones
+
+local bitwise = bit32 or bit
+local bxor, band, rshift = bitwise.bxor, bitwise.band, bitwise.rshift
+local byte = string.byte
+
+local function crc_table()
+  local entries = {}
+  for value = 0, 255 do
+    local register = value
+    for _ = 1, 8 do
+      local odd = register % 2 == 1
+      register = rshift(register, 1)
+      if odd then register = bxor(register, 0xEDB88320) end
+    end
+    entries[value] = register
+  end
+  return entries
+end
+
+local CRC_TABLE = crc_table()
+
+local function crc_bytes(register, text, first, last)
+  for at = first, last do
+    register = bxor(CRC_TABLE[band(bxor(register, byte(text, at)), 0xFF)], rshift(register, 8))
+  end
+  return register
+end
+
+local ONES = crc_bytes(0xFFFFFFFF, string.rep("\255", 8), 1, 8)
+
+-- The variable fields, as distance from the start of `place.frame` -> what to write over the byte.
+local function masked_bytes(place, covered)
+  local masked = {}
+  local function all_ones(...)
+    for _, at in ipairs({ ... }) do masked[at] = 0xFF end
+  end
+  for _, ip in ipairs(covered) do
+    if ip.version == 4 then
+      all_ones(ip.at + 1, ip.at + 8, ip.at + 10, ip.at + 11)
+    else
+      masked[ip.at] = 0x6F
+      all_ones(ip.at + 1, ip.at + 2, ip.at + 3, ip.at + 7)
+    end
+  end
+  all_ones(place.bth - 2, place.bth - 1, place.bth + 4)
+  return masked
+end
+
+local function icrc_of(place, icrc_at)
+  local covered = ICRC_COVERS_OUTER and place.ips or { place.ips[#place.ips] }
+  local first = covered[1].at
+  local masked = masked_bytes(place, covered)
+  local text = place.frame:range(first, icrc_at - first):raw()
+  local register = ONES
+  local headers = place.bth + 5 - first
+  for at = 1, headers do
+    local value = masked[first + at - 1] or byte(text, at)
+    register = bxor(CRC_TABLE[band(bxor(register, value), 0xFF)], rshift(register, 8))
+  end
+  register = crc_bytes(register, text, headers + 1, #text)
+  return bxor(register, 0xFFFFFFFF) % 2 ^ 32
+end
