@@ -1,0 +1,71 @@
+"""The `mrc` command. Each subcommand is a module of this package, loaded when it is called."""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from typing import Any
+
+import click
+
+from mrc import __version__
+from mrc.cli.common import ErrorGroup, ignore_signals, interrupt_on_signals
+
+# name -> (module, attribute, one line for the overview): help is printed without loading anything.
+_COMMANDS: dict[str, tuple[str, str, str]] = {
+    "demo": ("mrc.cli.demo", "demo", "A file crosses a fabric of its own while a cable is cut."),
+    "lab": ("mrc.cli.lab", "lab", "Build, break and mend a fabric of network namespaces."),
+    "recv": ("mrc.cli.recv", "recv", "Receive files; prints the ticket that lets senders in."),
+    "send": ("mrc.cli.send", "send", "Send files to the receiver of a ticket."),
+    "dissect": ("mrc.cli.dissect", "dissect", "Show the packets of a capture."),
+    "wireshark": ("mrc.cli.wireshark", "wireshark", "Teach Wireshark and tshark MRC."),
+    "doctor": ("mrc.cli.doctor", "doctor", "Say what works on this system and what to do about the rest."),
+}
+
+
+class _Commands(ErrorGroup):
+    """Loads subcommands on demand."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module, attribute, _ = _COMMANDS[cmd_name]
+        command = getattr(importlib.import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, _, summary) in _COMMANDS.items()])
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        if threading.current_thread() is threading.main_thread():
+            interrupt_on_signals()
+        try:
+            return super().main(*args, **kwargs)
+        finally:
+            # What comes now, while the interpreter ends, must not change how the command ended.
+            ignore_signals()
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="mrc")
+def main() -> None:
+    """MRC, Multipath Reliable Connection: a user-space endpoint, its lab and its tools.
+
+    \b
+    A first look, no second machine needed:
+      mrc demo
+    \b
+    By hand:
+      mrc lab up
+      mrc lab exec h1 -- mrc recv --dir /tmp/in
+      mrc lab exec h0 -- mrc send FILE TICKET
+    """
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,177 @@
+"""What several commands share: values with units, JSON on stdout, signals, the fabric an endpoint runs on."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import signal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from mrc.errors import MrcError
+
+if TYPE_CHECKING:
+    from mrc.topology.fabric import Fabric
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\Z", re.IGNORECASE)
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+_PERCENTAGE = re.compile(r"(\d+(?:\.\d+)?|\.\d+)%\Z")
+_DURATION = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*(ms|s|m|h)?\Z")
+_SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
+
+
+class Size(click.ParamType[int]):
+    """Bytes: `64MiB`, `1.5GB`, `4096`; from `least` to `most`."""
+
+    name = "size"
+
+    def __init__(self, least: int = 0, most: int | None = None) -> None:
+        self._least = least
+        self._most = most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        match = _SIZE.match(str(value))
+        if match is None:
+            self.fail(f"{value!r} is not a size such as 64MiB, 1.5GB or 4096", param, ctx)
+        size = int(float(match[1]) * (1024 if match[3] else 1000) ** _POWERS[match[2].lower()])
+        if size < self._least or (self._most is not None and size > self._most):
+            self.fail(f"{value!r} is not from {self._least} to {self._most} bytes", param, ctx)
+        return size
+
+
+class Share(click.ParamType[float]):
+    """A percentage: `0.5%` is 0.005. With `above_zero`, 0% is refused."""
+
+    name = "percentage"
+
+    def __init__(self, *, above_zero: bool = False) -> None:
+        self._above_zero = above_zero
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        match = _PERCENTAGE.match(str(value))
+        if match is None or float(match[1]) > 100 or (self._above_zero and float(match[1]) == 0):
+            least = "above 0%" if self._above_zero else "from 0%"
+            self.fail(f"{value!r} is not a percentage {least} and up to 100%, such as 1% or 0.5%", param, ctx)
+        return float(match[1]) / 100
+
+
+class Duration(click.ParamType[float]):
+    """Seconds: `30s`, `500ms`, `2m`, `10`."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        match = _DURATION.match(str(value))
+        if match is None:
+            self.fail(f"{value!r} is not a duration such as 30s, 500ms or 2m", param, ctx)
+        return float(match[1]) * _SECONDS[match[2]]
+
+
+SIZE, SHARE, DURATION = Size(), Share(), Duration()
+LOSS = Share(above_zero=True)
+MESSAGE_SIZE = Size(1, (1 << 31) - 1)
+
+
+class ErrorGroup(click.Group):
+    """Errors of the package become one line on stderr and exit status 1."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except MrcError as error:
+            raise click.ClickException(str(error)) from error
+
+
+def json_option(function: F) -> F:
+    return click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")(function)
+
+
+def fabric_option(function: F) -> F:
+    return click.option(
+        "--fabric",
+        "fabric_file",
+        envvar="MRC_FABRIC",
+        show_envvar=True,
+        metavar="FILE",
+        help="The fabric this host is on. `mrc lab exec` sets it.",
+    )(function)
+
+
+def wire_profile_option(function: F) -> F:
+    return click.option(
+        "--wire-profile",
+        "wire_options",
+        multiple=True,
+        metavar="FILE|KEY=VALUE",
+        help="Switches of the wire format on which sources disagree; may be repeated.",
+    )(function)
+
+
+def print_json(document: Any) -> None:
+    click.echo(json.dumps(document, indent=2))
+
+
+def note(message: str) -> None:
+    """A line for people, on stderr."""
+    click.echo(message, err=True)
+
+
+def load_fabric(fabric_file: str | None) -> Fabric:
+    """The fabric named by --fabric or MRC_FABRIC. Raises CallerError when there is none."""
+    from mrc.errors import CallerError
+    from mrc.topology.fabric import Fabric
+
+    if not fabric_file:
+        raise CallerError(
+            "no fabric: run this inside a lab (`mrc lab up`, then `mrc lab exec h0 -- mrc ...`) "
+            "or name a fabric description with --fabric FILE"
+        )
+    return Fabric.load(fabric_file)
+
+
+def interrupt_on_signals(also: Callable[[], None] = lambda: None) -> None:
+    """From now on SIGTERM ends the command as Ctrl-C does, so that what it opened is closed.
+
+    `also` is called first, from the signal handler: an exception raised there can vanish inside a library.
+    """
+
+    def interrupt(signum: int, frame: object) -> None:
+        also()
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
+    signal.signal(signal.SIGINT, interrupt)
+
+
+def ignore_signals() -> None:
+    """The command is over. Has no effect outside the main thread."""
+    with contextlib.suppress(ValueError):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_IGN)
+
+
+def printable(name: str) -> str:
+    """A file name as one line of text that does nothing to a terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in name)
+
+
+def human_bytes(count: float) -> str:
+    """`64.0 MiB`; whole bytes below 1 KiB."""
+    if count < 1024:
+        return f"{int(count)} B"
+    for unit in ("KiB", "MiB", "GiB"):
+        count /= 1024
+        if count < 1024:
+            return f"{count:.1f} {unit}"
+    return f"{count / 1024:.1f} TiB"

@@ -1,0 +1,297 @@
+"""What the demo does: a lab, two processes in it, a cut at the right moment, and a judgement."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mrc.errors import MrcError, PeerError
+from mrc.lab import Lab
+from mrc.net.transfer.report import FileReport, PathReport, TransferReport
+from mrc.topology import Clos
+from mrc.wire.usid import UsidTemplate, address_text
+
+LAB_NAME = "demo"
+DEAD_PATH_LIMIT_S = 0.1
+LEAST_TAIL_PACKETS = 1536  # four windows
+_POLL_S = 0.004
+_START_TIMEOUT_S = 20.0
+_STALL_TIMEOUT_S = 30.0
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class DemoPlan:
+    """Sizes in bytes; `cut_after` and `loss` as shares of 1. `cut_after` 1 cuts nothing."""
+
+    size: int
+    planes: int
+    spines: int
+    cut_after: float
+    loss: float
+    pcap: Path | None
+
+    @property
+    def cuts(self) -> bool:
+        return self.cut_after < 1.0
+
+    @property
+    def cut_link(self) -> str:
+        return f"p0l0-p0s{min(1, self.spines - 1)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Failover:
+    """`cut_at_s` counts from the first packet, `last_use_after_s` from the cut."""
+
+    link: str
+    cut_at_s: float
+    last_use_after_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class DemoPath:
+    """One path and the data packets put on it before the cut, after it, and in the last tenth of the transfer."""
+
+    report: PathReport
+    address: str
+    cut: bool
+    before_cut: int
+    after_cut: int
+    last_tenth: int
+
+
+@dataclass(slots=True)
+class DemoResult:
+    report: TransferReport
+    paths: list[DemoPath]
+    failovers: list[Failover]
+    faults: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """One line of the sender's statistics."""
+
+    monotonic_ns: int
+    bytes_acked: int
+    packets: list[int]
+
+
+def run_demo(plan: DemoPlan, say: Callable[[str], None]) -> DemoResult:
+    """Run it. Raises MrcError when the lab cannot be built or one of the two processes fails."""
+    shape = Clos(planes=plan.planes, spines=plan.spines)
+    with tempfile.TemporaryDirectory(prefix="mrc-demo-") as scratch, Lab.up(LAB_NAME, shape) as lab:
+        say(
+            f"a fabric of {len(shape.nodes)} namespaces: {plan.planes} planes x {plan.spines} spines, "
+            f"{plan.loss:.1%} loss on each of {len(list(shape.fabric_links()))} leaf-spine links"
+        )
+        if plan.loss:
+            for link in shape.fabric_links():
+                lab.impair(link.name, loss=plan.loss)
+        source, target, stats = Path(scratch, "demo.bin"), Path(scratch, "received"), Path(scratch, "stats")
+        target.mkdir()
+        _write_random(source, plan.size)
+        with _recording(lab, plan.pcap, say):
+            return _transfer(plan, lab, source, target, stats, say)
+
+
+def _transfer(
+    plan: DemoPlan, lab: Lab, source: Path, target: Path, stats: Path, say: Callable[[str], None]
+) -> DemoResult:
+    mrc = [sys.executable, "-m", "mrc"]
+    receiving = lab.popen(
+        "h1",
+        [*mrc, "recv", "--once", "--json", "--dir", str(target), "--idle-timeout", "10s"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with _ended(receiving):
+        ticket = _first_line(receiving)
+        # A file, not a pipe: nobody reads it before the sender ends, and with many paths a pipe is too small.
+        document = stats.with_name("sent.json")
+        with open(document, "w") as output:
+            sending = lab.popen(
+                "h0",
+                [*mrc, "send", str(source), ticket, "--json", "--stats", str(stats)],
+                stdout=output,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        with _ended(sending):
+            cut_at_ns, samples = _watch(plan, lab, sending, stats, say)
+            sent = _outcome(sending, "sender", document)
+        received = _outcome(receiving, "receiver")
+    return _judge(plan, sent, received, cut_at_ns, samples)
+
+
+def _watch(
+    plan: DemoPlan, lab: Lab, sending: subprocess.Popen[str], stats: Path, say: Callable[[str], None]
+) -> tuple[int | None, list[_Sample]]:
+    """Follow the sender's statistics and cut the cable at the right moment."""
+    samples: list[_Sample] = []
+    cut_at_ns: int | None = None
+    moved_at = time.monotonic()
+    acked = at = 0
+    while True:
+        ended = sending.poll() is not None
+        lines, at = _new_lines(stats, at)
+        samples += [_Sample(line["monotonic_ns"], line["bytes_acked"], line["packets_per_path"]) for line in lines]
+        if samples and samples[-1].bytes_acked > acked:
+            acked, moved_at = samples[-1].bytes_acked, time.monotonic()
+        if plan.cuts and cut_at_ns is None and not ended and acked >= plan.cut_after * plan.size > 0:
+            cut_at_ns = lab.cut(plan.cut_link)
+            say(f"cut {plan.cut_link} with {acked / plan.size:.0%} acknowledged")
+        if ended:
+            return cut_at_ns, samples
+        if time.monotonic() - moved_at > _STALL_TIMEOUT_S:
+            raise PeerError(f"the sender has moved nothing for {_STALL_TIMEOUT_S:.0f} s")
+        time.sleep(_POLL_S)
+
+
+def _judge(
+    plan: DemoPlan, sent: dict[str, Any], received: dict[str, Any], cut_at_ns: int | None, samples: list[_Sample]
+) -> DemoResult:
+    report = TransferReport(
+        bytes=sent["bytes"],
+        seconds=sent["seconds"],
+        files=[FileReport(**file) for file in sent["files"]],
+        paths=[PathReport(**path) for path in sent["paths"]],
+        counters=sent["counters"],
+    )
+    faults = []
+    if not (sent["sha256_match"] and received["sha256_match"]):
+        faults.append("the sums differ")
+    template = UsidTemplate(source_leaf=0, destination_leaf=1, destination_host=1)
+    all_packets = sum(path.packets for path in report.paths)
+    # The statistics come every 5 ms: the last ones before the last tenth of the packets begins. A short transfer's
+    # last tenth is less than one window, in which no path that lost something can be back.
+    tail = max(all_packets // 10, min(LEAST_TAIL_PACKETS, all_packets))
+    last_tenth = next((s for s in reversed(samples) if sum(s.packets) <= all_packets - tail), None)
+    at_cut = (
+        None if cut_at_ns is None else max((s for s in samples if s.monotonic_ns <= cut_at_ns), key=_time, default=None)
+    )
+    paths, failovers = [], []
+    started = min((path.first_use_ns for path in report.paths if path.first_use_ns is not None), default=0)
+    for number, path in enumerate(report.paths):
+        dead = cut_at_ns is not None and f"p{path.plane}l0-p{path.plane}s{path.spine}" == plan.cut_link
+        before = at_cut.packets[number] if at_cut is not None else path.packets
+        tenth = path.packets - last_tenth.packets[number] if last_tenth is not None else 0
+        address = address_text(template.address(path.plane, path.spine))
+        paths.append(DemoPath(path, address, dead, before, path.packets - before, tenth))
+        name = f"plane {path.plane} spine {path.spine}"
+        if cut_at_ns is not None and (path.first_use_ns is None or path.first_use_ns >= cut_at_ns):
+            faults.append(f"{name} was not used before the cut")
+        if dead and cut_at_ns is not None:
+            last_use_s = ((path.last_use_ns or cut_at_ns) - cut_at_ns) / 1e9
+            failovers.append(Failover(plan.cut_link, (cut_at_ns - started) / 1e9, last_use_s))
+            if last_use_s > DEAD_PATH_LIMIT_S:
+                faults.append(f"{name} got data {last_use_s * 1e3:.0f} ms after it was cut")
+        elif plan.size and last_tenth is not None and (path.last_use_ns or 0) < last_tenth.monotonic_ns:
+            faults.append(f"{name} was not in use in the last tenth")
+    if plan.cuts and cut_at_ns is None:
+        faults.append("the transfer was over before the cut: send more with --size")
+    return DemoResult(report, paths, failovers, faults)
+
+
+def _time(sample: _Sample) -> int:
+    return sample.monotonic_ns
+
+
+# ---------------------------------------------------------------------- processes and files
+
+
+def _first_line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    readable, _, _ = select.select([process.stdout], (), (), _START_TIMEOUT_S)
+    line = process.stdout.readline().strip() if readable else ""
+    if not line:
+        process.terminate()
+        said = process.communicate()[1].strip() or f"no ticket within {_START_TIMEOUT_S:.0f} s"
+        raise PeerError(f"the receiver did not start: {said}")
+    return line
+
+
+def _outcome(process: subprocess.Popen[str], who: str, output: Path | None = None) -> dict[str, Any]:
+    try:
+        out, err = process.communicate(timeout=_STALL_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        raise PeerError(f"the {who} did not end within {_STALL_TIMEOUT_S:.0f} s of its last sign") from None
+    try:
+        document = json.loads(out if output is None else output.read_text())
+    except ValueError:
+        document = None
+    if not isinstance(document, dict) or process.returncode != 0:
+        raise PeerError(f"the {who} failed: {err.strip() or f'exit status {process.returncode}'}")
+    return document
+
+
+@contextmanager
+def _ended(process: subprocess.Popen[str]) -> Iterator[None]:
+    """The process is over when the block is, whatever happens in it."""
+    try:
+        yield
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.communicate(timeout=5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.communicate()
+
+
+@contextmanager
+def _recording(lab: Lab, pcap: Path | None, say: Callable[[str], None]) -> Iterator[None]:
+    """Record the sender's ports into `pcap` while the block runs."""
+    if pcap is None:
+        yield
+        return
+    interfaces = [f"p{plane}" for plane in range(lab.topology.planes)]
+    recorder = lab.popen(
+        "h0",
+        [sys.executable, "-m", "mrc.capture.record", str(pcap.absolute()), *interfaces],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with _ended(recorder):
+        assert recorder.stdout is not None
+        if recorder.stdout.readline().strip() != "ready":
+            raise MrcError(f"recording failed: {recorder.communicate()[1].strip()}")
+        yield
+        recorder.terminate()
+        out, err = recorder.communicate(timeout=_STALL_TIMEOUT_S)
+        if recorder.returncode != 0:
+            raise MrcError(f"recording failed: {err.strip()}")
+        written, dropped = out.split()
+        say(f"{pcap}: {written} packets" + (f", {dropped} more were dropped by the kernel" if dropped != "0" else ""))
+
+
+def _new_lines(path: Path, at: int) -> tuple[list[dict[str, Any]], int]:
+    """Whole JSON lines written since offset `at`, and the new offset."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(at)
+            data = file.read()
+    except FileNotFoundError:
+        return [], at
+    whole = data.rfind(b"\n") + 1
+    return [json.loads(line) for line in data[:whole].splitlines()], at + whole
+
+
+def _write_random(path: Path, size: int) -> None:
+    with open(path, "wb") as file:
+        for start in range(0, size, _CHUNK):
+            file.write(os.urandom(min(_CHUNK, size - start)))

@@ -1,0 +1,59 @@
+"""Options of commands that run an endpoint: on a fabric, or between ordinary hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from mrc.topology.fabric import Fabric
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def mode_options(function: F) -> F:
+    """--mode and --bind, passed on as `mode` and `binds`."""
+    function = click.option(
+        "--bind",
+        "binds",
+        multiple=True,
+        metavar="ADDR",
+        help="An address of this host, IPv4 or IPv6, in udp and stev modes. Each is a plane: repeat it, in the same "
+        "order at both ends. [default: the address of the route to the other end]",
+    )(function)
+    return click.option(
+        "--mode",
+        type=click.Choice(["srv6", "stev", "udp"]),
+        help="How the network chooses a packet's path: by uSIDs, by fields of the EV, or by a hash over the UDP source "
+        "port (ECMP). Both ends must agree. [default: that of the fabric, udp without one]",
+    )(function)
+
+
+def fabric_for(
+    fabric_file: str | None, mode: str | None, binds: Sequence[str], peer: Sequence[str] | None = None
+) -> Fabric:
+    """The fabric to run on: that of the file, or this host on its ordinary addresses.
+
+    `peer`: the addresses of the other end where they are known. Raises CallerError when there is none, SystemRefused
+    when an address is not this host's, UsageError for options that contradict each other.
+    """
+    from mrc.errors import CallerError
+    from mrc.topology.fabric import Fabric
+
+    if binds and mode == "srv6":
+        raise click.UsageError("--bind goes with --mode udp or stev; in srv6 mode the fabric file names the ports")
+    if fabric_file and not binds:
+        fabric = Fabric.load(fabric_file)
+        return replace(fabric, mode=mode) if mode else fabric
+    if mode == "srv6":
+        raise CallerError(
+            "no fabric: srv6 mode runs inside a lab (`mrc lab up`, then `mrc lab exec h0 -- mrc ...`) or on the "
+            "fabric that --fabric FILE describes"
+        )
+    from mrc.net.hosts import addresses_towards, default_addresses, host_fabric
+
+    addresses = binds or (addresses_towards(peer) if peer is not None else default_addresses())
+    return host_fabric(addresses, mode or "udp")

@@ -1,0 +1,58 @@
+"""Run a command in namespaces of its own, so that it needs no root and leaves nothing behind."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+import sys
+
+from mrc.errors import SystemRefused
+
+_MARK = "MRC_ISOLATED"
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def is_isolated() -> bool:
+    return os.environ.get(_MARK) == "1"
+
+
+def isolated_command(command: list[str]) -> list[str]:
+    """`command`, to be run inside new network and mount namespaces, with a user namespace around them unless this is
+    root. Raises SystemRefused where the system does not allow that."""
+    program = shutil.which("unshare")
+    if program is None:
+        raise SystemRefused("the program unshare is missing: install the package util-linux")
+    flags = ["--net", "--mount"]
+    if os.geteuid() != 0:
+        flags = ["--user", "--map-root-user", *flags]
+    trial = subprocess.run([program, *flags, "true"], capture_output=True, text=True, check=False)
+    if trial.returncode != 0:
+        raise SystemRefused(_advice(trial.stderr.strip()))
+    return [program, *flags, *command]
+
+
+def run_isolated(argv: list[str]) -> None:
+    """Replace this process by `mrc ARGV...` inside namespaces of its own. Raises as `isolated_command` does."""
+    command = isolated_command([sys.executable, "-m", "mrc", *argv])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execve(command[0], command, {**os.environ, _MARK: "1"})
+
+
+def _advice(said: str) -> str:
+    if os.geteuid() == 0:
+        return f"this system does not let root make network namespaces ({said}): containers need CAP_SYS_ADMIN"
+    return (
+        f"user namespaces are switched off here ({said}): run this as root, or allow them with "
+        "`sysctl kernel.unprivileged_userns_clone=1` and `sysctl kernel.apparmor_restrict_unprivileged_userns=0` "
+        "(whichever of the two this system has)"
+    )
+
+
+def private_run_directory() -> None:
+    """Inside: a /run of our own, where the lab keeps its namespaces. Raises SystemRefused when it cannot be mounted."""
+    if _libc.mount(b"tmpfs", b"/run", b"tmpfs", 0, b"mode=755") != 0:
+        error = ctypes.get_errno()
+        raise SystemRefused(error, f"cannot mount a private /run: {os.strerror(error)}")

@@ -1,0 +1,125 @@
+"""`mrc recv`: receive files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from mrc.cli.common import (
+    DURATION,
+    fabric_option,
+    interrupt_on_signals,
+    json_option,
+    note,
+    print_json,
+    wire_profile_option,
+)
+from mrc.cli.endpoint_options import fabric_for, mode_options
+
+if TYPE_CHECKING:
+    from mrc.net.transfer.receiver import SessionOutcome
+
+
+@click.command()
+@click.option(
+    "--dir",
+    "directory",
+    type=click.Path(exists=True, file_okay=False),
+    default=".",
+    help="Where files go. [default: .]",
+)
+@click.option("--once", is_flag=True, help="End after the first sender's session.")
+@click.option(
+    "--idle-timeout",
+    type=DURATION,
+    default="30s",
+    show_default=True,
+    help="Give up a sender that moves nothing so long.",
+)
+@click.option("--overwrite", is_flag=True, help="Replace files that exist. Without it they are refused.")
+@fabric_option
+@mode_options
+@wire_profile_option
+@json_option
+@click.option("-v", "--verbose", is_flag=True, help="Counters of each session on stderr.")
+def recv(
+    directory: str,
+    once: bool,
+    idle_timeout: float,
+    overwrite: bool,
+    fabric_file: str | None,
+    mode: str | None,
+    binds: tuple[str, ...],
+    wire_options: tuple[str, ...],
+    as_json: bool,
+    verbose: bool,
+) -> None:
+    """Receive files. Prints its ticket as one line on stdout and waits; any number of senders may use it.
+
+    A file appears under its base name in DIR only when it is whole and its SHA-256 agrees. With --json the ticket
+    line is followed by one JSON document when the receiver ends. Needs root or CAP_NET_RAW. Without a fabric it runs in
+    udp mode on ordinary addresses.
+
+    \b
+    Examples:
+      mrc lab exec h1 -- mrc recv --dir /tmp/in
+      mrc lab exec h1 -- mrc recv --once --json
+      mrc recv --fabric fabric.json --idle-timeout 5s --overwrite
+      sudo mrc recv --dir /tmp/in
+      sudo mrc recv --mode udp --bind 10.0.0.2 --bind 10.1.0.2
+    """
+    from mrc.cli.transfer_output import print_report
+    from mrc.net.node import Node
+    from mrc.net.transfer.files import Directory
+    from mrc.net.transfer.receiver import Receiver, outcome_error
+    from mrc.wire.profile import WireProfile
+
+    def tell(outcome: SessionOutcome) -> None:
+        error = outcome_error(outcome)
+        if error is not None:
+            note(f"Error: sender at {outcome.peer_address}: {error}")
+        elif not as_json:
+            print_report(outcome.report, err=True)
+        if verbose:
+            note(f"counters: {outcome.report.counters}")
+
+    fabric, wire = fabric_for(fabric_file, mode, binds), WireProfile.from_option(wire_options)
+    target = Directory(directory, overwrite=overwrite)
+    interrupted = False
+    with Node(fabric, wire=wire) as node:
+        for interface in node.small_buffers:
+            note(f"the receive buffer of {interface} is small (no privilege to raise it): expect losses")
+        interrupt_on_signals(node.driver.interrupt)
+        if verbose:
+            note(node.summary)
+        receiver = Receiver(node, target, once=once, idle_timeout_s=idle_timeout, on_outcome=tell)
+        with receiver:
+            try:
+                click.echo(receiver.start().text)
+                receiver.run()
+            except KeyboardInterrupt:
+                interrupted = True
+    outcomes = receiver.outcomes
+    if as_json:
+        print_json(_document(outcomes))
+    failed = any(outcome_error(outcome) is not None for outcome in outcomes)
+    if interrupted and not failed:
+        note("interrupted")
+    if failed or (interrupted and once):
+        raise click.exceptions.Exit(1)
+
+
+def _document(outcomes: list[SessionOutcome]) -> dict[str, object]:
+    """All sessions as one report, the keys of cli.md for the whole."""
+    from mrc.net.transfer.report import TransferReport
+
+    total = TransferReport()
+    for outcome in outcomes:
+        total.add(outcome.report)
+    document = total.to_json()
+    errors = [outcome.failure for outcome in outcomes if outcome.failure is not None]
+    document["sha256_match"] = bool(outcomes) and not errors and total.sha256_match
+    document["sessions"] = len(outcomes)
+    document["errors"] = errors
+    return document

@@ -1,0 +1,131 @@
+"""`mrc send`: send files."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from mrc.cli.common import (
+    MESSAGE_SIZE,
+    fabric_option,
+    interrupt_on_signals,
+    json_option,
+    note,
+    print_json,
+    wire_profile_option,
+)
+from mrc.cli.endpoint_options import fabric_for, mode_options
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False), metavar="FILE...")
+@click.argument("ticket")
+@click.option("--message-size", type=MESSAGE_SIZE, default="1MiB", show_default=True, help="Bytes per RDMA write.")
+@click.option(
+    "--mtu", type=click.Choice(["256", "512", "1024", "2048", "4096"]),
+    help="Path MTU: payload bytes of a full packet. [default: 4096, or the largest the interfaces have room for]",
+)  # fmt: skip
+@click.option(
+    "--qps",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="Queue pairs the writes are spread over, 1 to 64.",
+)
+@click.option(
+    "--stats", type=click.Path(dir_okay=False, path_type=Path), help="Write progress here, a JSON line each 5 ms."
+)
+@fabric_option
+@mode_options
+@wire_profile_option
+@json_option
+@click.option("-v", "--verbose", is_flag=True, help="Also the paths and counters.")
+def send(
+    files: tuple[str, ...],
+    ticket: str,
+    message_size: int,
+    mtu: str | None,
+    qps: int,
+    stats: Path | None,
+    fabric_file: str | None,
+    mode: str | None,
+    binds: tuple[str, ...],
+    wire_options: tuple[str, ...],
+    as_json: bool,
+    verbose: bool,
+) -> None:
+    """Send FILEs to the receiver that printed TICKET, over every path of the network.
+
+    Ends with 0 only when every file is whole at the receiver and both sums agree. Needs root or CAP_NET_RAW. Without a
+    fabric it runs in udp mode on ordinary addresses.
+
+    \b
+    Examples:
+      mrc lab exec h0 -- mrc send big.iso mrc1:AbC...
+      mrc lab exec h0 -- mrc send *.log mrc1:AbC... --mtu 1024 --qps 4 -v
+      mrc lab exec h0 -- mrc send big.iso mrc1:AbC... --json
+      sudo mrc send big.iso mrc1:AbC...
+      sudo mrc send big.iso mrc1:AbC... --mode udp --bind 10.0.0.1 --bind 10.1.0.1
+    """
+    from mrc.cli.transfer_output import print_paths, print_report
+    from mrc.net.node import Node
+    from mrc.net.ticket import Ticket
+    from mrc.net.transfer.sender import SendOptions, send_files
+    from mrc.wire.profile import WireProfile
+
+    parsed = Ticket.parse(ticket)
+    fabric = fabric_for(fabric_file, mode, binds, parsed.addresses)
+    wire = WireProfile.from_option(wire_options)
+    with Node(fabric, wire=wire, path_mtu=int(mtu) if mtu else None) as node:
+        options = SendOptions(message_size=message_size, path_mtu=node.path_mtu, qps=qps, stats=stats)
+        interrupt_on_signals(node.driver.interrupt)
+        if verbose:
+            note(node.summary)
+        for interface in node.small_buffers:
+            note(f"the receive buffer of {interface} is small (no privilege to raise it): expect losses")
+        try:
+            with _progress(show=sys.stderr.isatty() and not as_json) as on_progress:
+                report = send_files(node, files, parsed, options, on_progress)
+        except KeyboardInterrupt:
+            note("interrupted: the receiver discards what it has")
+            raise click.exceptions.Exit(1) from None
+    if as_json:
+        print_json(report.to_json())
+    else:
+        print_report(report)
+        if verbose:
+            print_paths(report)
+    if verbose:
+        note(f"counters: {report.counters}")
+    if not report.sha256_match:
+        note("Error: the sums differ: the receiver discarded what arrived; send again")
+        raise click.exceptions.Exit(1)
+
+
+class _progress:  # noqa: N801 used as a function
+    """A progress bar on stderr, or nothing."""
+
+    def __init__(self, *, show: bool) -> None:
+        self._show = show
+
+    def __enter__(self) -> Callable[[int, int], None]:
+        if not self._show:
+            return lambda done, total: None
+        from rich.console import Console
+        from rich.progress import BarColumn, DownloadColumn, Progress, TransferSpeedColumn
+
+        self._bar = Progress(BarColumn(), DownloadColumn(), TransferSpeedColumn(), console=Console(stderr=True))
+        self._bar.start()
+        task = self._bar.add_task("send", total=None)
+
+        def advance(done: int, total: int) -> None:
+            self._bar.update(task, completed=done, total=total)
+
+        return advance
+
+    def __exit__(self, *exc: object) -> None:
+        if self._show:
+            self._bar.stop()

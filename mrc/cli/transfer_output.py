@@ -1,0 +1,42 @@
+"""How `send`, `recv` and `demo` show a finished transfer."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from mrc.cli.common import human_bytes, printable
+
+if TYPE_CHECKING:
+    from mrc.net.transfer.report import TransferReport
+
+
+def print_report(report: TransferReport, *, err: bool = False) -> None:
+    """Bytes, seconds, Gbit/s, retransmissions and sums, for people."""
+    for file in report.files:
+        verdict = "sums agree" if file.sha256_match else "SUMS DIFFER, discarded"
+        click.echo(f"{printable(file.name)}  {human_bytes(file.bytes)}  sha256 {file.sha256}  {verdict}", err=err)
+    click.echo(
+        f"{report.bytes} bytes in {report.seconds:.3f} s: {report.goodput_gbps:.2f} Gbit/s, "
+        f"{report.retransmitted_packets} packets retransmitted ({report.spurious_retransmissions} for nothing)",
+        err=err,
+    )
+
+
+def print_paths(report: TransferReport) -> None:
+    """A table of what each path carried."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=None, box=None, pad_edge=False)
+    for heading, justify in (("EV", "left"), ("plane", "right"), ("spine", "right"), ("packets", "right")):
+        table.add_column(heading, justify="left" if justify == "left" else "right")
+    table.add_column("lost", justify="right")
+    table.add_column("state")
+    for path in report.paths:
+        table.add_row(
+            f"{path.ev:#010x}", str(path.plane), str(path.spine), str(path.packets), str(path.lost), path.state
+        )
+    Console(file=sys.stdout, highlight=False).print(table)

@@ -1,0 +1,185 @@
+"""`mrc dissect` as a user types it: its four forms, files of every kind, damage, and a reader that leaves early."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from mrc.cli import main
+
+ROOT = Path(__file__).resolve().parents[2]
+CAPTURE = ROOT / "pcaps" / "softroce-rc-ipv4-ipv6.pcap"
+RECORD = 16
+
+
+def invoke(*argv: str | Path, stdin: bytes | None = None) -> Result:
+    return CliRunner().invoke(main, ["dissect", *map(str, argv)], input=stdin)
+
+
+def shell(command: str) -> subprocess.CompletedProcess[bytes]:
+    """A pipeline in which `mrc` is this package's command; its exit status is PIPESTATUS[0]."""
+    mrc = f'{sys.executable} -c "from mrc.cli import main; main()"'
+    script = f'mrc() {{ {mrc.replace(" main()", " main(prog_name=chr(109))")} "$@"; }}; {command}'
+    return subprocess.run(["bash", "-c", script], capture_output=True, check=False, cwd=ROOT)
+
+
+def record_ends() -> list[int]:
+    data, at, ends = CAPTURE.read_bytes(), 24, []
+    while at < len(data):
+        at += RECORD + struct.unpack_from("<I", data, at + 8)[0]
+        ends.append(at)
+    return ends
+
+
+@pytest.fixture
+def cut_short(tmp_path: Path) -> tuple[Path, int]:
+    """The capture cut inside its fourth record, and the byte where that begins."""
+    path = tmp_path / "cut.pcap"
+    third = record_ends()[2]
+    path.write_bytes(CAPTURE.read_bytes()[: third + 30])
+    return path, third
+
+
+def test_json_is_one_list_with_the_documented_keys() -> None:
+    result = invoke(CAPTURE, "--json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    found: list[dict[str, Any]] = json.loads(result.stdout)
+    assert [packet["number"] for packet in found] == list(range(1, 213))
+    for packet in found:
+        assert list(packet) == ["number", "time", "layers", "icrc_ok", "malformed", "trimmed"]
+        assert (packet["icrc_ok"], packet["malformed"], packet["trimmed"]) == (True, None, False)
+        assert [layer["layer"] for layer in packet["layers"]][:4:2] == ["ether", "udp"]
+        assert packet["layers"][-1]["layer"] == "icrc"
+    # The first record's own header: seconds, microseconds.
+    seconds, fraction = struct.unpack_from("<II", CAPTURE.read_bytes(), 24)
+    assert found[0]["time"] == pytest.approx(seconds + fraction / 1e6, abs=1e-6)
+    # A WRITE of 1 byte: three bytes of padding are no payload.
+    assert found[0]["layers"][-2] == {"layer": "payload", "length": 1}
+    assert found[0]["layers"][3]["fields"]["pad"] == 3
+
+
+def test_json_lines_are_the_same_objects() -> None:
+    lines = invoke(CAPTURE, "--jsonl").stdout.splitlines()
+    assert [json.loads(line) for line in lines] == json.loads(invoke(CAPTURE, "--json").stdout)
+
+
+def test_the_table_has_a_heading_and_a_line_a_packet() -> None:
+    table = invoke(CAPTURE).stdout.splitlines()
+    assert table[0].split() == ["no.", "time", "source", "destination", "path", "summary"]
+    assert len(table) == 213
+    assert table[1].split()[:5] == ["1", "0.000000", "10.77.0.2", "10.77.0.1", "-"]
+    assert "RC RDMA WRITE Only QP=0x000011" in table[1]
+    assert invoke(CAPTURE, "--summary").stdout.splitlines() == table[1:]
+
+
+def test_verbose_shows_every_field() -> None:
+    result = invoke(CAPTURE, "--verbose")
+    assert result.exit_code == 0
+    assert result.stdout.count("###[ BTH ]###") == result.stdout.count("ICRC: right") == 212
+    assert "opcode    = RC RDMA WRITE Only" in result.stdout
+
+
+def test_gzip_and_standard_input_give_the_same() -> None:
+    table = invoke(CAPTURE).stdout
+    data = CAPTURE.read_bytes()
+    assert invoke("-", stdin=data).stdout == table
+    assert invoke("-", stdin=gzip.compress(data, mtime=0)).stdout == table
+
+
+def test_a_wire_profile_says_which_ports_count() -> None:
+    found = json.loads(invoke(CAPTURE, "--json", "--wire-profile", "accepted_udp_ports=4971").stdout)
+    assert {packet["layers"][-1]["layer"] for packet in found} == {"payload"}
+    assert {packet["icrc_ok"] for packet in found} == {None}
+    result = invoke(CAPTURE, "--wire-profile", "colour=1")
+    assert result.exit_code == 1
+    assert "no wire profile switch 'colour'" in result.stderr
+
+
+def test_a_wire_profile_reaches_the_verbose_form_and_goes_no_further() -> None:
+    result = invoke(CAPTURE, "--verbose", "--wire-profile", "accepted_udp_ports=4971")
+    assert (result.exit_code, "###[ BTH ]###" in result.stdout) == (0, False)
+    assert "###[ BTH ]###" in invoke(CAPTURE, "--verbose").stdout
+
+
+@pytest.mark.parametrize("form", ["--json", "--jsonl", "--summary", "--verbose"])
+def test_a_file_cut_short_shows_what_was_whole_and_fails(form: str, cut_short: tuple[Path, int]) -> None:
+    path, start = cut_short
+    result = invoke(path, form)
+    assert result.exit_code == 1
+    assert f"{path}: cut short: the packet record at byte {start} takes" in result.stderr
+    assert "30 are there" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    if form == "--json":
+        assert [packet["number"] for packet in json.loads(result.stdout)] == [1, 2, 3]
+    elif form == "--jsonl":
+        assert len(result.stdout.splitlines()) == 3
+    else:
+        assert result.stdout == "".join(invoke(CAPTURE, form).stdout.partition("     4  ")[:1])
+
+
+def test_what_is_no_capture_fails_without_output(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("hello")
+    for form in ((), ("--json",)):
+        result = invoke(path, *form)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert "begins with 68 65 6c 6c at byte 0: neither pcap nor pcapng" in result.stderr
+
+
+def test_an_empty_capture_is_an_empty_list(tmp_path: Path) -> None:
+    path = tmp_path / "empty.pcap"
+    path.write_bytes(CAPTURE.read_bytes()[:24])
+    assert json.loads(invoke(path, "--json").stdout) == []
+    result = invoke(path)
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "the capture holds no packets\n")
+
+
+@pytest.mark.parametrize("argv", [["nowhere.pcap"], [str(CAPTURE), "--json", "--summary"], [], [str(ROOT)]])
+def test_usage_errors_are_2(argv: list[str]) -> None:
+    result = invoke(*argv)
+    assert (result.exit_code, result.stdout) == (2, "")
+
+
+def test_help_shows_examples() -> None:
+    assert "mrc dissect capture.pcap --json" in invoke("--help").stdout.partition("Examples:")[2]
+
+
+@pytest.mark.parametrize("form", ["", "--json", "--jsonl", "--verbose"])
+def test_a_reader_that_leaves_early_is_no_failure(form: str) -> None:
+    """200 times the capture, so that no pipe holds all of it."""
+    command = f"(cat {CAPTURE}; for i in $(seq 200); do tail -c +25 {CAPTURE}; done) 2>/dev/null | mrc dissect {form} -"
+    done = shell(f"{command} | head -n 2; echo ${{PIPESTATUS[1]}}")
+    *lines, status = done.stdout.decode().splitlines()
+    assert (len(lines), status, done.stderr) == (2, "0", b"")
+
+
+def test_a_full_disk_fails_with_one_line() -> None:
+    done = shell(f"mrc dissect --jsonl {CAPTURE} >/dev/full; echo $?")
+    assert done.stdout == b"1\n"
+    assert len(done.stderr.splitlines()) == 1
+    assert b"No space left" in done.stderr
+
+
+def test_a_closed_standard_output_fails_with_one_line() -> None:
+    done = shell(f"(mrc dissect {CAPTURE} >&-); echo $?")
+    assert done.stdout == b"1\n"
+    assert done.stderr.startswith(b"Error: standard output is closed")
+
+
+def test_scapy_is_loaded_for_the_verbose_form_only() -> None:
+    code = (
+        "import sys; from mrc.cli import main\n"
+        f"try: main(['dissect', sys.argv[1], {str(CAPTURE)!r}])\n"
+        "finally: print([name for name in sys.modules if name.split('.')[0] in ('scapy', 'rich', 'pyroute2')][:1])"
+    )
+    for form, loaded in (("--json", "[]"), ("--summary", "[]"), ("--verbose", "['scapy']")):
+        done = subprocess.run([sys.executable, "-c", code, form], capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines()[-1] == loaded

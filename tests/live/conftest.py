@@ -1,0 +1,52 @@
+"""A lab for the tests of real transfers, and what starts programs in it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from live_run import Transfers
+
+from mrc.lab import Lab
+
+
+def missing(what: str) -> None:
+    """Skip, or fail where everything is supposed to be installed."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"needs {what}")
+    pytest.skip(f"needs {what}")
+
+
+@pytest.fixture(scope="session")
+def need_program() -> Callable[[str], str]:
+    def find(program: str) -> str:
+        path = shutil.which(program)
+        if path is None:
+            missing(f"the program {program}")
+        return str(path)
+
+    return find
+
+
+@pytest.fixture(scope="module")
+def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
+    """The default fabric, one for all tests of a module."""
+    if os.geteuid() != 0:
+        missing("root")
+    module = request.module.__name__.rpartition(".")[2].removeprefix("test_live_").replace("_", "-")
+    with Lab.up(f"live-{os.getpid()}-{module}") as built:
+        yield built
+
+
+@pytest.fixture
+def transfers(lab: Lab, tmp_path: Path) -> Iterator[Transfers]:
+    """Programs started through it are over after the test, and the fabric is whole."""
+    made = Transfers(lab, tmp_path)
+    yield made
+    made.close()
+    for node in (*lab.topology.hosts, *(f"p{plane}s{spine}" for plane in range(2) for spine in range(4))):
+        lab.heal(node)
+    assert not lab.processes()

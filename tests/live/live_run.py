@@ -1,0 +1,192 @@
+"""`mrc send` and `mrc recv` as processes in a lab, from outside: what they print, how they end, what they leave."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mrc.lab import Lab
+from mrc.net.ticket import Ticket
+
+MRC = (sys.executable, "-m", "mrc")
+MIB = 1 << 20
+# cli.md, "JSON keys that must keep their meaning".
+REPORT_KEYS = {
+    "bytes",
+    "seconds",
+    "goodput_gbps",
+    "sha256_match",
+    "retransmitted_packets",
+    "spurious_retransmissions",
+    "paths",
+    "failovers",
+    "files",
+}
+PATH_KEYS = {"ev", "plane", "spine", "packets", "lost", "state"}
+FILE_KEYS = {"name", "bytes", "sha256"}
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A program that is over: its exit status, what it wrote, and how long it took to end."""
+
+    code: int
+    out: str
+    err: str
+    seconds: float
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The one JSON document on stdout, after the ticket where there is one."""
+        text = self.out
+        if text.startswith("mrc1:"):
+            text = text.partition("\n")[2]
+        document = json.loads(text)
+        assert isinstance(document, dict)
+        return document
+
+    @property
+    def one_line(self) -> str:
+        """The one line on stderr of a program that failed."""
+        lines = self.err.splitlines()
+        assert len(lines) == 1, self.err
+        assert lines[0].strip(), self.err
+        return lines[0]
+
+    def succeeded(self) -> Ended:
+        assert self.code == 0, self.err
+        self.no_traceback()
+        return self
+
+    def failed(self) -> Ended:
+        """Exit status 1 and one line that says why."""
+        assert self.code == 1, (self.code, self.out, self.err)
+        assert self.one_line
+        return self.no_traceback()
+
+    def no_traceback(self) -> Ended:
+        assert "Traceback" not in self.err, self.err
+        return self
+
+
+class Running:
+    """A program in the lab. Whatever a test does, it is over when the fixture that made it is."""
+
+    def __init__(self, process: subprocess.Popen[str], ticket: str = "") -> None:
+        self.process = process
+        self.ticket = ticket
+
+    def end(self, timeout_s: float = 20.0) -> Ended:
+        """Wait for its own end."""
+        began = time.monotonic()
+        out, err = self.process.communicate(timeout=timeout_s)
+        return Ended(
+            self.process.returncode, self.ticket + ("\n" if self.ticket else "") + out, err, time.monotonic() - began
+        )
+
+    def stop(self, number: int = signal.SIGTERM, timeout_s: float = 20.0) -> Ended:
+        self.process.send_signal(number)
+        return self.end(timeout_s)
+
+    def kill(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+
+class Transfers:
+    """Starts senders on h0 and receivers on h1, or on any other node."""
+
+    def __init__(self, lab: Lab, scratch: Path) -> None:
+        self.lab = lab
+        self.scratch = scratch
+        self.directory = scratch / "in"
+        self.directory.mkdir()
+        self._running: list[Running] = []
+
+    def start(self, node: str, argv: Sequence[str | Path], **options: Any) -> Running:
+        process = self.lab.popen(
+            node, [str(word) for word in argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
+        )
+        running = Running(process)
+        self._running.append(running)
+        return running
+
+    def recv(
+        self, *options: str | Path, node: str = "h1", prefix: Sequence[str] = (), directory: Path | None = None
+    ) -> Running:
+        """A receiver that has printed its ticket."""
+        running = self.start(node, [*prefix, *MRC, "recv", "--dir", directory or self.directory, *options])
+        assert running.process.stdout is not None
+        running.ticket = running.process.stdout.readline().strip()
+        assert running.ticket.startswith("mrc1:"), running.process.communicate()
+        return running
+
+    def send(self, receiver: Running, files: Sequence[str | Path], *options: str | Path, node: str = "h0") -> Running:
+        return self.start(node, [*MRC, "send", *files, receiver.ticket, *options])
+
+    def file(self, name: str, size: int) -> Path:
+        """A file of reproducible random bytes."""
+        path = self.scratch / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(random.Random(f"{name} {size}").randbytes(size))
+        return path
+
+    def received(self) -> dict[str, str]:
+        """Name to SHA-256 of everything in the receiver's directory, hidden files too."""
+        return sums(self.directory)
+
+    def when_acked(self, stats: Path, share: float, running: Running, timeout_s: float = 10.0) -> dict[str, Any]:
+        """Wait until the sender's statistics say that so much has been acknowledged; the line that does."""
+
+        def line() -> dict[str, Any] | None:
+            lines = stats_lines(stats)
+            if lines and lines[-1]["bytes_acked"] >= share * lines[-1]["bytes_total"] > 0:
+                return lines[-1]
+            assert running.process.poll() is None, running.process.communicate()
+            return None
+
+        return eventually(line, timeout_s)
+
+    def close(self) -> None:
+        for running in self._running:
+            running.kill()
+
+
+def eventually(look: Callable[[], Any], within_s: float = 5.0) -> Any:
+    """What `look()` returns as soon as it is true. Fails when that does not happen."""
+    by = time.monotonic() + within_s
+    while not (found := look()):
+        assert time.monotonic() < by, "it never happened"
+        time.sleep(0.002)
+    return found
+
+
+def stats_lines(path: Path) -> list[dict[str, Any]]:
+    """The whole lines written so far by `mrc send --stats`."""
+    if not path.exists():
+        return []
+    text = path.read_text()
+    return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+
+
+def sums(directory: Path) -> dict[str, str]:
+    return {name: sha256(directory / name) for name in sorted(os.listdir(directory))}
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def ticket_of(running: Running) -> Ticket:
+    return Ticket.parse(running.ticket)

@@ -1,0 +1,347 @@
+"""Senders with a valid ticket and bad intentions: nothing is written outside the directory, the others are served."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from live_run import MIB, Running, Transfers, eventually, sha256, ticket_of
+
+from mrc.endpoint.completions import Completion, WorkStatus
+from mrc.endpoint.qp_states import QpState
+from mrc.endpoint.work import WriteRequest
+from mrc.errors import PeerError
+from mrc.lab import Lab
+from mrc.net.exchange import ExchangeClient
+from mrc.net.negotiation import NodeDescription, QpDescription
+from mrc.net.node import Node, describe_qp, transfer_config
+from mrc.topology import Fabric
+
+pytestmark = pytest.mark.root
+
+NODE = {"host": 0, "ports": [{"plane": 0, "address": "fd4d:5243::1", "leaf": 0}]}
+CONNECT = {"node": NODE, "qps": [{"qpn": 17, "first_psn": 0}], "mpr_dest": 8, "path_mtu": 4096}
+PATH_MEMBERS = ("ev", "plane", "spine", "packets", "lost", "state", "first_use_ns", "last_use_ns")
+EMPTY_SUM = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+WRONG = (None, True, -1, 1.5, "1", [], {}, 1 << 70)
+
+Requests = Callable[[str, dict[str, Any]], dict[str, Any]]
+
+
+@pytest.fixture
+def receiver(transfers: Transfers) -> Iterator[Running]:
+    """One that serves many; after the test an honest sender is served, and nothing has ever failed inside."""
+    (transfers.scratch / "x").mkdir()
+    running = transfers.recv("--json")
+    yield running
+    honest = transfers.file("x/honest", 5000)
+    transfers.send(running, [honest]).end().succeeded()
+    assert transfers.received()["honest"] == sha256(honest)
+    ended = running.stop()
+    ended.no_traceback()
+    json.dumps(ended.document, allow_nan=False)
+
+
+def as_sender(lab: Lab, receiver: Running, act: Callable[[Requests], Any]) -> Any:
+    """`act(request)` in a session of its own, from h0."""
+
+    def session() -> Any:
+        with ExchangeClient(ticket_of(receiver)) as exchange:
+            return act(lambda kind, body: exchange.request(kind, body, 5.0))
+
+    return lab.inside("h0", session)
+
+
+def refused(request: Requests, kind: str, body: dict[str, Any]) -> str:
+    with pytest.raises(PeerError) as raised:
+        request(kind, body)
+    said = str(raised.value)
+    assert "the receiver failed on" not in said, said
+    assert "no answer" not in said, said
+    return said
+
+
+def everything_below(path: Path) -> set[str]:
+    return {str(Path(at, name)) for at, _, names in os.walk(path) for name in names}
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("", ".", "..", "/", "a/..", "a/.", "..\\..", "a\0b", "\0", "x" * 300, "é" * 200, "a/" + "x" * 256),
+        ("\ud800", "a\udfffb", "\ud83d"),
+    ],
+    ids=["unusable", "not Unicode"],
+)
+def test_names_that_leave_nothing_usable_are_refused(
+    transfers: Transfers, lab: Lab, receiver: Running, names: tuple[str, ...]
+) -> None:
+    def act(request: Requests) -> None:
+        request("connect", CONNECT)
+        for index, name in enumerate(names):
+            refused(request, "open", {"index": index, "name": name, "size": 0})
+
+    as_sender(lab, receiver, act)
+    assert os.listdir(transfers.directory) == []
+
+
+def test_names_that_point_elsewhere_stay_inside(transfers: Transfers, lab: Lab, receiver: Running) -> None:
+    elsewhere = f"/tmp/mrc-live-{os.getpid()}"
+    names = {
+        "../../one": "one",
+        "/etc/two": "two",
+        "a/../../three": "three",
+        "..\\..\\four": "four",
+        elsewhere: Path(elsewhere).name,
+        f"../x/{'n' * 255}": "n" * 255,
+        "-rf": "-rf",
+        "five\n": "five\n",
+        "\x1b[2Jsix\r": "\x1b[2Jsix\r",
+    }
+    before = everything_below(transfers.scratch)
+
+    def act(request: Requests) -> None:
+        request("connect", CONNECT)
+        for index, name in enumerate(names):
+            request("open", {"index": index, "name": name, "size": 0})
+            assert request("sum", {"index": index})["sha256"] == EMPTY_SUM
+            assert request("commit", {"index": index, "sha256": EMPTY_SUM})["match"] is True
+        request("finish", {"seconds": 0.1, "paths": [], "counters": {}})
+
+    as_sender(lab, receiver, act)
+    arrived = everything_below(transfers.scratch) - before
+    assert arrived == {str(transfers.directory / base) for base in names.values()}
+    assert not Path(elsewhere).exists()
+    assert not Path("/etc/two").exists()
+
+
+def test_a_line_break_in_a_name_makes_no_line_of_its_own(transfers: Transfers, lab: Lab) -> None:
+    receiver = transfers.recv("--once")
+
+    def act(request: Requests) -> None:
+        request("connect", CONNECT)
+        request("open", {"index": 0, "name": "first\nsecond", "size": 0})
+        request("sum", {"index": 0})
+        request("commit", {"index": 0, "sha256": EMPTY_SUM})
+        request("finish", {"seconds": 0.1, "paths": [], "counters": {}})
+
+    as_sender(lab, receiver, act)
+    ended = receiver.end().succeeded()
+    assert not any(line.startswith("second") for line in (ended.out + ended.err).splitlines())
+
+
+def bodies_with_wrong_members() -> list[tuple[str, dict[str, Any]]]:
+    """Every member of every request in every wrong type, one at a time."""
+    valid: dict[str, dict[str, Any]] = {
+        "connect": CONNECT,
+        "open": {"index": 0, "name": "file", "size": 10},
+        "sum": {"index": 7},
+        "commit": {"index": 7, "sha256": EMPTY_SUM},
+    }
+    bodies = []
+    for kind, body in valid.items():
+        for key, value in body.items():
+            wrong = [each for each in WRONG if type(each) is not type(value) or (isinstance(value, int))]
+            bodies += [(kind, {**body, key: each}) for each in wrong if each != value]
+            bodies.append((kind, {other: member for other, member in body.items() if other != key}))
+    for key in ("host", "ports"):
+        bodies += [("connect", {**CONNECT, "node": {**NODE, key: each}}) for each in WRONG]
+    for key in ("plane", "address", "leaf"):
+        port: dict[str, Any] = NODE["ports"][0]  # type: ignore[index]
+        bodies += [("connect", {**CONNECT, "node": {**NODE, "ports": [{**port, key: each}]}}) for each in WRONG]
+    for key in ("qpn", "first_psn"):
+        bodies += [("connect", {**CONNECT, "qps": [{"qpn": 17, "first_psn": 0, key: each}]}) for each in WRONG]
+    bodies += [
+        ("connect", {**CONNECT, "qps": [{"qpn": 17, "first_psn": 0}] * 65}),
+        ("connect", {**CONNECT, "qps": [{"qpn": 2, "first_psn": 0}]}),
+        ("connect", {**CONNECT, "mpr_dest": 256}),
+        ("connect", {**CONNECT, "path_mtu": 1025}),
+        ("connect", {**CONNECT, "path_mtu": 4096.0}),
+        ("connect", {**CONNECT, "node": {**NODE, "ports": NODE["ports"] * 17}}),  # type: ignore[operator]
+        ("connect", {**CONNECT, "node": {"host": 0, "ports": [{"plane": 9, "address": "::1", "leaf": 0}]}}),
+        ("connect", {}),
+        ("open", {}),
+        ("sum", {}),
+        ("commit", {}),
+        ("nonsense", {}),
+        ("_abandon", {}),
+    ]
+    return bodies
+
+
+def test_every_member_in_every_wrong_type_is_refused(transfers: Transfers, lab: Lab, receiver: Running) -> None:
+    accepted: list[tuple[str, dict[str, Any]]] = []
+    said: list[str] = []
+
+    def act(request: Requests) -> None:
+        # Before the session is connected nothing else may be asked.
+        for kind in ("open", "sum", "commit"):
+            refused(request, kind, {"index": 0, "name": "file", "size": 1, "sha256": EMPTY_SUM})
+        for kind, body in bodies_with_wrong_members():
+            if kind != "connect":
+                continue
+            try:
+                request(kind, body)
+            except PeerError as error:
+                said.append(str(error))
+            else:
+                accepted.append((kind, body))
+                return
+        request("connect", CONNECT)
+        refused(request, "connect", CONNECT)
+        for kind, body in bodies_with_wrong_members():
+            if kind != "connect":
+                said.append(refused(request, kind, body))
+        for finish in ({}, {"seconds": None}, {"seconds": 1, "paths": 3, "counters": {}}):
+            refused(request, "finish", finish)
+
+    as_sender(lab, receiver, act)
+    assert accepted == []
+    assert [text for text in said if "the receiver failed on" in text] == []
+    assert os.listdir(transfers.directory) == []
+
+
+@pytest.mark.parametrize(
+    "figures",
+    [
+        {"seconds": "nan", "paths": [], "counters": {}},
+        {"seconds": -1.0, "paths": [], "counters": {}},
+        {"seconds": 1e308, "paths": [], "counters": {"retransmitted_packets": -5}},
+        {
+            "seconds": 1.0,
+            "paths": [{key: [] for key in PATH_MEMBERS}],
+            "counters": {},
+        },
+        {"seconds": 1.0, "paths": [], "counters": {"bad_icrc": 1_000_000, "no such counter": 1}},
+    ],
+    ids=["no number", "negative time", "negative count", "path of lists", "our own counters"],
+)
+def test_figures_no_sender_can_have_are_refused(lab: Lab, receiver: Running, figures: dict[str, Any]) -> None:
+    def act(request: Requests) -> None:
+        request("connect", CONNECT)
+        refused(request, "finish", figures)
+
+    as_sender(lab, receiver, act)
+
+
+def test_huge_sizes_are_refused_and_take_no_room(transfers: Transfers, lab: Lab, receiver: Running) -> None:
+    def act(request: Requests) -> None:
+        request("connect", CONNECT)
+        free = os.statvfs(transfers.directory).f_bavail
+        for index, size in enumerate((1 << 50, (1 << 50) - 1, 1 << 46, 1 << 63, 1 << 64)):
+            refused(request, "open", {"index": index, "name": f"huge {index}", "size": size})
+        assert os.statvfs(transfers.directory).f_bavail > 0.9 * free
+
+    as_sender(lab, receiver, act)
+    assert os.listdir(transfers.directory) == []
+
+
+def test_the_order_of_the_requests_is_kept(transfers: Transfers, lab: Lab, receiver: Running) -> None:
+    def act(request: Requests) -> None:
+        request("connect", CONNECT)
+        request("open", {"index": 0, "name": "file", "size": 10})
+        assert "summed before it is committed" in refused(request, "commit", {"index": 0, "sha256": EMPTY_SUM})
+        refused(request, "open", {"index": 0, "name": "other", "size": 10})
+        refused(request, "open", {"index": 1, "name": "file", "size": 10})
+        refused(request, "sum", {"index": 1})
+        # A sum that is not that of what arrived (ten zero bytes): the file is discarded.
+        request("sum", {"index": 0})
+        assert request("commit", {"index": 0, "sha256": EMPTY_SUM})["match"] is False
+        refused(request, "commit", {"index": 0, "sha256": EMPTY_SUM})
+
+    as_sender(lab, receiver, act)
+    assert os.listdir(transfers.directory) == []
+
+
+def test_a_sender_that_finishes_with_files_under_way_has_failed(transfers: Transfers, lab: Lab) -> None:
+    receiver = transfers.recv("--once")
+
+    def act(request: Requests) -> None:
+        request("connect", CONNECT)
+        request("open", {"index": 0, "name": "file", "size": 10})
+        request("finish", {"seconds": 1.0, "paths": [], "counters": {}})
+
+    with contextlib.suppress(PeerError):
+        as_sender(lab, receiver, act)
+    receiver.end().failed()
+    assert os.listdir(transfers.directory) == []
+
+
+def test_a_failed_session_keeps_saying_why(transfers: Transfers, lab: Lab) -> None:
+    receiver = transfers.recv("--idle-timeout", "300ms", "--json")
+
+    def act(request: Requests) -> tuple[str, str]:
+        request("connect", CONNECT)
+        request("open", {"index": 0, "name": "file", "size": 10})
+        time.sleep(0.8)
+        return refused(request, "sum", {"index": 0}), refused(request, "sum", {"index": 0})
+
+    for said in as_sender(lab, receiver, act):
+        assert "--idle-timeout" in said
+    document = eventually(lambda: receiver.stop().document)
+    assert document["sessions"] == 1
+
+
+@pytest.mark.parametrize("attack", ["a wrong R_Key", "an address outside", "an address that wraps", "after the sum"])
+def test_a_write_that_is_not_allowed_ends_its_qp_and_nothing_else(transfers: Transfers, lab: Lab, attack: str) -> None:
+    receiver = transfers.recv("--json", "-v")
+    file, stats = transfers.file("parallel", 16 * MIB), transfers.scratch / "stats"
+    parallel = transfers.send(receiver, [file], "--json", "--mtu", "1024", "--stats", stats)
+    transfers.when_acked(stats, 0.05, parallel)
+
+    def act() -> tuple[list[Completion], QpState, str | None]:
+        with (
+            Node(Fabric.load(lab.fabric_path("h0"))) as node,
+            ExchangeClient(ticket_of(receiver), features=("files/1",)) as exchange,
+        ):
+            config = transfer_config(path_mtu=4096)
+            qp = node.create_qp(config)
+            answer = exchange.request(
+                "connect",
+                {
+                    "node": node.description.to_json(),
+                    "qps": [describe_qp(qp).to_json()],
+                    "mpr_dest": config.mpr_dest,
+                    "path_mtu": config.path_mtu,
+                },
+                5.0,
+            )
+            peer = NodeDescription.from_json(answer["node"])
+            node.connect(qp, peer, QpDescription.from_json(answer["qps"][0]))
+            opened = exchange.request("open", {"index": 0, "name": "target", "size": 65536}, 5.0)
+            va, rkey = opened["va"], opened["rkey"]
+            if attack == "a wrong R_Key":
+                rkey ^= 1
+            elif attack == "an address outside":
+                va += 65536 - 4096
+            elif attack == "an address that wraps":
+                va = (1 << 62) - 1
+            elif attack == "after the sum":
+                exchange.request("sum", {"index": 0}, 5.0)
+            region = node.endpoint.memory.register(bytearray(b"\xee" * 8192))
+            for number in range(3):
+                qp.post_write(WriteRequest(number, region, 0, 8192, va, rkey))
+            node.endpoint.wake(qp)
+            by = time.monotonic() + 5
+            node.driver.run(lambda: len(node.endpoint.completions) == 3 or time.monotonic() > by, 0.01)
+            return list(node.endpoint.completions), qp.state, qp.error
+
+    completions, state, error = lab.inside("h0", act)
+    assert [each.wr_id for each in completions] == [0, 1, 2]
+    # The one whose packet came first is refused, whichever plane was quicker; the others never get their turn.
+    flushed, refusal = WorkStatus.FLUSHED, WorkStatus.REMOTE_ACCESS_ERROR
+    assert sorted(each.status for each in completions) == sorted([flushed, flushed, refusal])
+    assert state == QpState.ERROR
+    assert error is not None
+    assert parallel.end().succeeded().document["sha256_match"] is True
+    ended = receiver.stop().no_traceback()
+    # The one that was attacked is told, by QP and reason; the other session came out whole.
+    assert ["the peer's request" in line for line in ended.document["errors"]] == [True], ended.document["errors"]
+    assert ended.document["counters"]["naks_sent"] == 1
+    assert transfers.received() == {"parallel": sha256(file)}

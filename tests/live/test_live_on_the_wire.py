@@ -1,0 +1,112 @@
+"""What tshark and the kernel see of a transfer at a leaf and at a spine: IPv6 in IPv6, one uSID less at each hop."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+from live_run import MIB, Running, Transfers, eventually
+
+pytestmark = [pytest.mark.root, pytest.mark.tshark]
+
+FIELDS = ("ipv6.dst", "ipv6.src", "ipv6.nxt", "udp.dstport")
+# By hand from wire.md section 11: plane 0, spine 1, leaf 0 to host 1 on leaf 1, and the way back to host 0.
+HOPS = {
+    ("p0l0", "h0"): {"5f00:0:1000:2001:1001:4001::"},
+    ("p0s1", "p0l0"): {"5f00:0:2001:1001:4001::"},
+    ("p0l1", "p0s1"): {"5f00:0:1001:4001::"},
+    ("h1", "p0"): {"5f00:0:4001::"},
+}
+BACK = {
+    ("p0l0", "h0"): "5f00:0:4000::",
+    ("p0s1", "p0l0"): "5f00:0:1000:4000::",
+    ("p0l1", "p0s1"): "5f00:0:2001:1000:4000::",
+}
+
+
+def capture(transfers: Transfers, tshark: str, node: str, interface: str) -> Running:
+    """A tshark that has begun to capture."""
+    file = transfers.scratch / f"{node}-{interface}.pcap"
+    running = transfers.start(node, [tshark, "-q", "-i", interface, "-w", file, "-f", "ip6 proto 41"])
+    # The header is written when the interface is open.
+    eventually(lambda: file.exists() and file.stat().st_size > 0, 10)
+    return running
+
+
+def stop(transfers: Transfers, captures: list[Running]) -> None:
+    """End the captures once nothing has come for longer than they hold packets back."""
+    size = -1
+    while size != (now := sum(path.stat().st_size for path in transfers.scratch.glob("*.pcap"))):
+        size = now
+        time.sleep(0.4)
+    for running in captures:
+        running.stop(signal.SIGINT)
+
+
+def rows(transfers: Transfers, tshark: str, node: str, interface: str) -> list[list[str]]:
+    """(outer and inner destination, sources, next headers, UDP port) of each packet, as tshark reads them."""
+    file = transfers.scratch / f"{node}-{interface}.pcap"
+    argv = [tshark, "-r", str(file), "-T", "fields", *(word for field in FIELDS for word in ("-e", field))]
+    read = subprocess.run(argv, capture_output=True, text=True, check=True)
+    return [line.split("\t") for line in read.stdout.splitlines()]
+
+
+def test_destinations_shrink_by_one_usid_a_hop(transfers: Transfers, need_program: Callable[[str], str]) -> None:
+    """MRC-SRV6-01, MRC-SRV6-03, MRC-SRV6-04, MRC-WIRE-03."""
+    tshark = need_program("tshark")
+    captures = [capture(transfers, tshark, node, interface) for node, interface in HOPS]
+    receiver = transfers.recv("--once", "--json")
+    file = transfers.file("file", 4 * MIB)
+    sent = transfers.send(receiver, [file], "--json").end().succeeded().document
+    receiver.end().succeeded()
+    stop(transfers, captures)
+    path = next(path for path in sent["paths"] if path["ev"] == 1)
+    for (node, interface), expected in HOPS.items():
+        seen = rows(transfers, tshark, node, interface)
+        assert all(port == "4791" for _, _, _, port in seen)
+        # IPv6 in IPv6, then UDP.
+        assert {next_headers for _, _, next_headers, _ in seen} == {"41,17"}
+        outer = Counter(destinations.split(",")[0] for destinations, _, _, _ in seen)
+        inner = {destinations.split(",")[1] for destinations, _, _, _ in seen}
+        assert inner == {"fd4d:5243::1", "fd4d:5243::2"}
+        (towards,) = expected
+        # At a host's own port all four spines' packets look alike.
+        least = path["packets"] if node != "h1" else 4 * path["packets"]
+        # Probes and captures that lag move it a little.
+        assert outer[towards] == pytest.approx(least, rel=0.2)
+        if (node, interface) in BACK:
+            assert outer[BACK[node, interface]] > 0
+        if node.startswith("p0s"):
+            assert set(outer) == {towards, BACK[node, interface]}
+
+
+def test_the_projects_own_dissection_finds_every_icrc_right(
+    transfers: Transfers, need_program: Callable[[str], str]
+) -> None:
+    running = capture(transfers, need_program("tshark"), "p0s1", "p0l0")
+    receiver = transfers.recv("--once")
+    transfers.send(receiver, [transfers.file("file", MIB)]).end().succeeded()
+    receiver.end().succeeded()
+    stop(transfers, [running])
+    from scapy.layers.l2 import Ether
+    from scapy.utils import PcapNgReader
+
+    from mrc.layers import BTH, ICRC
+    from mrc.layers.icrc import check_icrc
+
+    opcodes: Counter[int] = Counter()
+    with PcapNgReader(str(transfers.scratch / "p0s1-p0l0.pcap")) as reader:
+        for record in reader:
+            packet = Ether(bytes(record))
+            assert packet.haslayer(BTH), packet.summary()
+            assert packet.haslayer(ICRC)
+            assert check_icrc(packet) is True
+            opcodes[packet[BTH].opcode] += not packet[BTH].rtx
+    # 256 packets over eight paths: writes one way; SACKs and ACKs the other; EV probes that measure base RTT. A machine
+    # that stalls makes a path lose its turn now and then.
+    assert 24 <= sum(count for opcode, count in opcodes.items() if 0xC6 <= opcode <= 0xCA) <= 40
+    assert set(opcodes) <= {0xC6, 0xC7, 0xC8, 0xCA, 0xD1, 0xD8, 0xD9, 0xDC, 0xDE}

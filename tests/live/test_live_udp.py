@@ -1,0 +1,299 @@
+"""`mrc send` and `mrc recv` between two ordinary hosts, with no fabric: UDP and STEV modes over cables and loopback."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import missing
+from live_run import MIB, MRC, Running, eventually, sha256, stats_lines, sums
+
+pytestmark = pytest.mark.root
+
+IPV4 = {"a": ("10.7.0.1", "10.7.1.1"), "b": ("10.7.0.2", "10.7.1.2")}
+IPV6 = {"a": ("fd07:0::1", "fd07:1::1"), "b": ("fd07:0::2", "fd07:1::2")}
+MIXED = {"a": ("10.7.0.1", "fd07:1::1"), "b": ("10.7.0.2", "fd07:1::2")}
+
+
+def ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
+
+
+class Hosts:
+    """Hosts a and b, two cables between them (interfaces e0 and e1 at both ends), and what runs there."""
+
+    def __init__(self, prefix: str) -> None:
+        self.names = {host: f"{prefix}-{host}" for host in "ab"}
+        self.scratch = Path()
+        self._running: list[Running] = []
+
+    def build(self) -> None:
+        for name in self.names.values():
+            ip("netns", "add", name)
+            ip("-n", name, "link", "set", "lo", "up")
+        for plane in range(2):
+            cable = ["type", "veth", "peer", "name", f"e{plane}", "netns", self.names["b"]]
+            ip("-n", self.names["a"], "link", "add", f"e{plane}", *cable)
+            for host, name in self.names.items():
+                ip("-n", name, "addr", "add", f"{IPV4[host][plane]}/24", "dev", f"e{plane}")
+                ip("-n", name, "addr", "add", f"{IPV6[host][plane]}/64", "dev", f"e{plane}", "nodad")
+                ip("-n", name, "link", "set", f"e{plane}", "up")
+
+    def demolish(self) -> None:
+        for name in self.names.values():
+            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
+
+    def start(self, host: str, argv: Sequence[str | Path]) -> Running:
+        environment = {key: value for key, value in os.environ.items() if key != "MRC_FABRIC"}
+        process = subprocess.Popen(
+            ["ip", "netns", "exec", self.names[host], *map(str, argv)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        self._running.append(Running(process))
+        return self._running[-1]
+
+    def recv(self, *options: str, host: str = "b") -> Running:
+        """A receiver that has printed its ticket."""
+        directory = self.scratch / "in"
+        directory.mkdir(exist_ok=True)
+        running = self.start(host, [*MRC, "recv", "--dir", directory, *options])
+        assert running.process.stdout is not None
+        running.ticket = running.process.stdout.readline().strip()
+        assert running.ticket.startswith("mrc1:"), running.process.communicate()
+        return running
+
+    def send(self, receiver: Running, file: Path, *options: str | Path, host: str = "a") -> Running:
+        return self.start(host, [*MRC, "send", file, receiver.ticket, *options])
+
+    def file(self, size: int) -> Path:
+        path = self.scratch / "file"
+        path.write_bytes(os.urandom(size))
+        return path
+
+    def close(self) -> None:
+        for running in self._running:
+            running.kill()
+        self._running.clear()
+
+
+def bound(addresses: Sequence[str]) -> list[str]:
+    return [word for address in addresses for word in ("--bind", address)]
+
+
+@pytest.fixture(scope="module")
+def two_hosts() -> Iterator[Hosts]:
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        missing("root and the program ip")
+    hosts = Hosts(f"mrcudp{os.getpid()}")
+    try:
+        hosts.build()
+        yield hosts
+    finally:
+        hosts.demolish()
+
+
+@pytest.fixture
+def hosts(two_hosts: Hosts, tmp_path: Path) -> Iterator[Hosts]:
+    """Programs started on them are over after the test, and the cables are whole."""
+    two_hosts.scratch = tmp_path
+    yield two_hosts
+    two_hosts.close()
+    for plane in range(2):
+        ip("-n", two_hosts.names["a"], "link", "set", f"e{plane}", "up")
+        # A link that went down has lost its IPv6 addresses.
+        ip("-n", two_hosts.names["a"], "addr", "replace", f"{IPV6['a'][plane]}/64", "dev", f"e{plane}", "nodad")
+
+
+def packets_by_plane(document: dict[str, Any]) -> Counter[int]:
+    found: Counter[int] = Counter()
+    for path in document["paths"]:
+        found[path["plane"]] += path["packets"]
+    return found
+
+
+def transferred(hosts: Hosts, file: Path, receiver: Running, sender: Running) -> dict[str, Any]:
+    """Both ends done, the sums agree and the file is there. The sender's document."""
+    sent = sender.end().succeeded().document
+    received = receiver.end().succeeded().document
+    assert sent["sha256_match"] is received["sha256_match"] is True
+    assert sums(hosts.scratch / "in") == {file.name: sha256(file)}
+    return sent
+
+
+@pytest.mark.parametrize("mode", ["udp", "stev"])
+@pytest.mark.parametrize("addresses", [IPV4, IPV6, MIXED], ids=["IPv4", "IPv6", "IPv4 and IPv6"])
+def test_a_file_over_two_cables_in_equal_shares(hosts: Hosts, addresses: dict[str, Sequence[str]], mode: str) -> None:
+    """An Ethernet MTU of 1500 leaves room for a path MTU of 1024, which nobody has to name. MRC-PATH-03."""
+    file = hosts.file(4 * MIB + 5)
+    receiver = hosts.recv("--once", "--json", "--mode", mode, *bound(addresses["b"]))
+    sender = hosts.send(receiver, file, "--json", "--mode", mode, *bound(addresses["a"]))
+    sent = transferred(hosts, file, receiver, sender)
+    share = packets_by_plane(sent)
+    assert share.total() >= 4 * 1024 + 1
+    assert share[0] == pytest.approx(share[1], rel=0.05)
+    # 100 active EVs; one that lost a packet is replaced out of the reserve.
+    assert 100 <= sum(1 for path in sent["paths"] if path["packets"]) <= 128
+
+
+@pytest.mark.parametrize("addresses", [IPV4, IPV6], ids=["IPv4", "IPv6"])
+def test_the_sender_finds_its_own_addresses(hosts: Hosts, addresses: dict[str, Sequence[str]]) -> None:
+    file = hosts.file(100_000)
+    receiver = hosts.recv("--once", "--json", *bound(addresses["b"]))
+    sent = transferred(hosts, file, receiver, hosts.send(receiver, file, "--json"))
+    assert set(packets_by_plane(sent)) == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"), [("127.0.0.1", "127.0.0.2"), ("::1", "::1")], ids=["IPv4", "IPv6, one address for both"]
+)
+def test_over_loopback(hosts: Hosts, theirs: str, ours: str) -> None:
+    """An MTU of 65536 leaves room for 4096."""
+    file = hosts.file(MIB)
+    receiver = hosts.recv("--once", "--json", "--bind", theirs)
+    sender = hosts.send(receiver, file, "--json", "--bind", ours, host="b")
+    assert packets_by_plane(transferred(hosts, file, receiver, sender)).total() >= 256
+
+
+def test_two_addresses_of_one_interface_are_two_planes(hosts: Hosts) -> None:
+    file = hosts.file(MIB)
+    receiver = hosts.recv("--once", "--json", *bound(("127.0.0.1", "::1")))
+    sender = hosts.send(receiver, file, "--json", *bound(("127.0.0.2", "::1")), host="b")
+    share = packets_by_plane(transferred(hosts, file, receiver, sender))
+    assert share[0] == pytest.approx(share[1], rel=0.05)
+
+
+def test_without_the_privilege_for_raw_sockets(hosts: Hosts, need_program: Callable[[str], str]) -> None:
+    argv = [need_program("setpriv"), "--bounding-set", "-net_raw", *MRC, "recv", "--bind", "10.7.0.2"]
+    assert "raw sockets need root or CAP_NET_RAW" in hosts.start("b", argv).end().failed().one_line
+
+
+def test_a_plane_whose_interface_goes_down_is_left_and_the_file_arrives(hosts: Hosts) -> None:
+    file = hosts.file(48 * MIB)
+    stats = hosts.scratch / "stats"
+    receiver = hosts.recv("--once", "--json", *bound(IPV4["b"]))
+    sender = hosts.send(receiver, file, "--json", "--stats", stats, *bound(IPV4["a"]))
+
+    def share_acked() -> bool:
+        lines = stats_lines(stats)
+        assert sender.process.poll() is None, sender.process.communicate()
+        return bool(lines) and lines[-1]["bytes_acked"] >= 0.2 * lines[-1]["bytes_total"]
+
+    eventually(share_acked, 30)
+    ip("-n", hosts.names["a"], "link", "set", "e0", "down")
+    sent = transferred(hosts, file, receiver, sender)
+    share = packets_by_plane(sent)
+    assert 0 < share[0] < share[1]
+    last_use = {
+        plane: max(path["last_use_ns"] for path in sent["paths"] if path["plane"] == plane and path["packets"])
+        for plane in (0, 1)
+    }
+    assert last_use[0] < last_use[1]
+
+
+@pytest.mark.tshark
+@pytest.mark.parametrize("plane", [0, 1], ids=["IPv4", "IPv6"])
+def test_tshark_sees_rocev2_with_varying_source_ports(
+    hosts: Hosts, plane: int, need_program: Callable[[str], str]
+) -> None:
+    """MRC-WIRE-05, MRC-EV-05, MRC-ICRC-09; and nothing else on the cable: no fragment, no ICMP error. MRC-WIRE-03."""
+    tshark = need_program("tshark")
+    capture = hosts.scratch / "capture.pcap"
+    recording = hosts.start("b", [tshark, "-q", "-i", f"e{plane}", "-w", capture])
+    eventually(lambda: capture.exists() and capture.stat().st_size > 0, 10)
+    file = hosts.file(MIB)
+    receiver = hosts.recv("--once", "--json", "--bind", MIXED["b"][plane])
+    sent = transferred(hosts, file, receiver, hosts.send(receiver, file, "--json"))
+    used = {path["ev"] for path in sent["paths"] if path["packets"]}
+    size = -1
+    while size != (now := capture.stat().st_size):
+        size = now
+        time.sleep(0.4)  # tshark holds packets back for less
+    recording.stop(signal.SIGINT)
+
+    def read(*words: str) -> list[list[str]]:
+        argv = [tshark, "-r", str(capture), "-o", "udp.check_checksum:TRUE", *words]
+        done = subprocess.run(argv, capture_output=True, text=True, check=True)
+        return [line.split("\t") for line in done.stdout.splitlines()]
+
+    fields = ("udp.srcport", "udp.dstport", "udp.checksum", "ip.id", "ip.flags.df", "frame.protocols", "udp.length")
+    every = read("-Y", "udp", "-T", "fields", *(word for field in fields for word in ("-e", field)))
+    assert len(every) > 1024
+    version = "ip" if plane == 0 else "ipv6"
+    # An EV may be the port of another protocol, which tshark then believes in.
+    rows = [row for row in every if row[5].startswith(f"eth:ethertype:{version}:udp:infiniband")]
+    assert len(rows) > 0.8 * len(every)
+    assert {row[1] for row in rows} == {"4791"}
+    assert {int(row[2], 16) for row in rows} == {0}
+    if plane == 0:
+        assert {int(row[3], 16) for row in rows} == {0}
+        assert {row[4] for row in rows} <= {"1", "True"}
+    # 1024 bytes of payload go one way, on every EV that was used; answers come back on EVs of their own.
+    data = [row for row in rows if int(row[6]) > 1024]
+    assert {int(row[0]) for row in data} <= used
+    assert len(used) >= 50
+    check_icrcs(capture, len(every))
+    assert not read("-Y", "!udp and ((icmp.type == 3) or (icmpv6.type < 128) or ip.flags.mf == 1 or ipv6.fraghdr)")
+
+
+def check_icrcs(capture: Path, count: int) -> None:
+    """Each packet's ICRC by the Scapy layers, which know nothing of sockets and batches."""
+    from scapy.layers.l2 import Ether
+    from scapy.utils import PcapNgReader
+
+    from mrc.layers import BTH
+    from mrc.layers.icrc import check_icrc
+
+    seen = 0
+    with PcapNgReader(str(capture)) as reader:
+        for record in reader:
+            packet = Ether(bytes(record))
+            if packet.haslayer(BTH):
+                assert check_icrc(packet) is True
+                seen += 1
+    assert seen == count
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "says"),
+    [
+        (["--bind", "10.7.0.2"], ["--mode", "stev"], "one end runs in stev mode, the other in udp"),
+        (["--bind", "10.7.0.2"], ["--bind", "fd07:0::1"], "of different IP versions"),
+        (["--bind", "10.7.0.2"], ["--mtu", "2048"], "does not fit an interface MTU of 1500: use --mtu 1024"),
+        (["--bind", "10.7.0.2"], ["--bind", "10.7.9.9"], "10.7.9.9 is no address of this host"),
+        (["--bind", "10.7.0.2"], ["--wire-profile", "udp_port=5000"], "sends to UDP port 5000, the other takes 4791"),
+        (["--bind", "10.7.0.2"], ["--mode", "srv6"], "no fabric"),
+    ],
+)
+def test_ends_that_do_not_fit_are_told_so_in_a_line(
+    hosts: Hosts, theirs: list[str], ours: list[str], says: str
+) -> None:
+    receiver = hosts.recv(*theirs)
+    ended = hosts.send(receiver, hosts.file(10), *ours).end().failed()
+    assert says in ended.one_line
+    assert sums(hosts.scratch / "in") == {}
+
+
+def test_a_path_mtu_the_other_end_has_no_room_for(hosts: Hosts) -> None:
+    """One end's interface has an MTU of 9000, the other's 1500."""
+    ip("-n", hosts.names["a"], "link", "set", "e0", "mtu", "9000")
+    try:
+        receiver = hosts.recv("--once", "--json", "--bind", "10.7.0.2")
+        file = hosts.file(10_000)
+        refused = hosts.send(receiver, file).end().failed()
+        assert "use --mtu 1024" in refused.one_line
+        receiver.end()
+        receiver = hosts.recv("--once", "--json", "--bind", "10.7.0.2")
+        transferred(hosts, file, receiver, hosts.send(receiver, file, "--json", "--mtu", "1024"))
+    finally:
+        ip("-n", hosts.names["a"], "link", "set", "e0", "mtu", "1500")
