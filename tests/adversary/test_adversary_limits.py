@@ -1,0 +1,31 @@
+"""Two endpoints against an adversarial network, where something is scarce: room, retries, paths."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from adversary_machine import against
+from adversary_nodes import ALL, Setting
+
+from mrc.endpoint.config import PathConfig, QpConfig, ResponderConfig
+
+FOR_EVER = 25
+CONFIG = QpConfig(path_mtu=256, mpr=1, mpr_dest=1, max_mpr=2, capabilities=ALL, exponential_retries=FOR_EVER)
+
+
+def test_all_work_completes_whatever_a_responder_has_no_room_for() -> None:
+    """MRC-NACK-07, MRC-NACK-08, MRC-NACK-09, MRC-NACK-20, MRC-RESP-12."""
+    responder = ResponderConfig(max_span=40, max_held_packets=8, max_stashed_immediates=1)
+    against(Setting(config=replace(CONFIG, responder=responder, max_wimm=4, max_wimm_dest=4)))
+
+
+def test_a_qp_whose_retries_run_out_ends_all_its_work_with_errors_and_no_other_qp() -> None:
+    """MRC-RETRY-01, MRC-RETRY-09, MRC-NACK-11, MRC-QP-06."""
+    config = replace(CONFIG, linear_retries=1, exponential_retries=2, timeout=10)
+    against(Setting(controller="nscc", config=config))
+
+
+def test_all_work_completes_on_few_active_evs_with_a_reserve() -> None:
+    """MRC-PATH-16, MRC-PATH-23, MRC-PATH-24, MRC-PATH-25, MRC-PORT-01, MRC-PORT-04."""
+    paths = PathConfig(active_count=2, ev_min_active=1)
+    against(Setting(config=replace(CONFIG, paths=paths, sack_threshold_bytes=1, timeout=10), pairs=1))

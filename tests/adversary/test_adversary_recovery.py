@@ -1,0 +1,43 @@
+"""Two endpoints against an adversarial network: whatever it does, work ends as it must (docs/requirements.md).
+
+Each test is one kind of pair of nodes. What is checked all the time, and what once the adversary relents, is in
+adversary_world.py, adversary_shadow.py and adversary_work.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from adversary_machine import against
+from adversary_nodes import ALL, Setting
+
+from mrc.endpoint.config import Capability, QpConfig
+
+FOR_EVER = 25
+CONFIG = QpConfig(path_mtu=256, mpr=1, mpr_dest=1, max_mpr=4, capabilities=ALL, exponential_retries=FOR_EVER)
+BARE = replace(CONFIG, capabilities=Capability(0), timestamps=False)
+
+
+def test_all_work_completes_with_a_fixed_window_and_every_capability() -> None:
+    """Nothing is given up, so all has to arrive, once, in order.
+
+    MRC-SEND-02, MRC-SEND-04, MRC-SEND-05, MRC-SEND-07, MRC-SEND-08, MRC-SEND-09, MRC-LOSS-10, MRC-RESP-04,
+    MRC-RESP-06, MRC-RESP-07, MRC-SACK-06, MRC-SACK-09, MRC-SACK-13, MRC-SACK-14, MRC-MPR-01, MRC-MPR-02, MRC-TRIM-07,
+    MRC-WIRE-25.
+    """
+    against(Setting(config=CONFIG))
+
+
+def test_all_work_completes_with_nscc_and_every_capability() -> None:
+    """MRC-SEND-01, MRC-SEND-05, MRC-LOSS-10, MRC-IMM-01, MRC-IMM-02, MRC-IMM-03, MRC-MPR-02, MRC-WIRE-19."""
+    against(Setting(controller="nscc", config=replace(CONFIG, max_wimm=2, max_wimm_dest=2)))
+
+
+def test_all_work_completes_between_nodes_that_agree_on_nothing() -> None:
+    """No timestamps, trim NACKs, service time or dynamic MPR. MRC-NACK-13, MRC-SACK-08, MRC-SEND-02, MRC-PROBE-06."""
+    against(Setting(config=BARE))
+
+
+def test_all_work_completes_with_nscc_between_nodes_that_agree_on_nothing() -> None:
+    """MRC-NACK-13, MRC-SACK-08, MRC-SEND-05."""
+    against(Setting(controller="nscc", config=replace(BARE, max_wimm=1, max_wimm_dest=1, sack_threshold_bytes=1 << 20)))

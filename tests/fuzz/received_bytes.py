@@ -1,0 +1,307 @@
+"""What a fuzzer drives: an endpoint that receives bytes an input spells, and what must stay true whatever they are.
+
+An input is one byte of set-up, then records. `Setup` and `Record` say what the bytes mean, so that a fuzzer's
+mutations stay inputs. Checked throughout: nothing is raised; a packet that an independent look finds malformed changes
+nothing but counters; what the endpoint remembers stays bounded.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections import deque
+from collections.abc import Iterator
+from enum import IntEnum, IntFlag
+from typing import Any
+
+import numpy as np
+
+from mrc.endpoint.config import Capability, EndpointConfig, QpConfig, ResponderConfig
+from mrc.endpoint.counters import Counters
+from mrc.endpoint.endpoint import Endpoint
+from mrc.endpoint.memory import MemoryRegion
+from mrc.endpoint.paths import Path, srv6_paths
+from mrc.endpoint.paths.addressing import PlanePair
+from mrc.endpoint.qp import QpPeer, QueuePair
+from mrc.endpoint.work import WriteRequest
+from mrc.wire.batch import ReceivedBatch, TransmitBatch
+from mrc.wire.usid import UsidTemplate
+
+PEER_QPN, PEER_FIRST_PSN = 0x2B0222, 0xFFFFF0  # the peer's PSNs wrap early
+REGION_VA, REGION_BYTES = 0x7F0000000000, 1 << 14
+PATH_MTU = 256
+MOST_REMEMBERED = 200_000  # elements of every container and array of an endpoint together
+MOST_RECORDS = 64
+TRIMMED_DSCPS = (12, 16)
+OPCODES = (0xC6, 0xC7, 0xC8, 0xC9, 0xCA, 0xCB, 0xD1, 0xD8, 0xD9, 0xDC, 0xDD, 0xDE)
+PSN_MASK = 0xFFFFFF
+
+
+class Setup(IntFlag):
+    ESTABLISHED = 1  # packets went both ways, with holes on both sides, before the input's first record
+    NSCC = 2
+    DYNAMIC_MPR = 4
+    SCARCE = 8  # the responder's resources are limited
+    READY_TO_RECEIVE = 16  # RTR only
+
+
+class Record(IntEnum):
+    """A record's first byte modulo 8. Bit 3 picks the port, bit 4 the node's QP 2 instead of the QP."""
+
+    RAW = 0  # length u16, then the whole packet
+    FRAMED = 1  # opcode u8, flags u8, PSN distance i16, length u8, then what follows the BTH; a right ICRC
+    FRAMED_AGAIN = 2  # the same: most records should get past the ICRC
+    DAMAGED = 3  # the same with a wrong ICRC
+    TRIMMED = 4  # the same cut after 8 bytes, with a trimmer's codepoint
+    WAIT = 5  # u8: time passes, 2^(u8 mod 32) ns
+    POST = 6  # u8: a write of 8 * u8 bytes, with an immediate when odd
+    TRANSMIT = 7
+
+
+def _local(plane: int) -> int:
+    return 0xFD00 << 112 | plane << 96 | 1
+
+
+def _peer(plane: int) -> int:
+    return 0xFD00 << 112 | plane << 96 | 2
+
+
+def _text(address: int) -> str:
+    return f"fd00:{address >> 96 & 0xFFFF:x}::{address & 0xFFFF:x}"
+
+
+def _paths() -> list[Path]:
+    pairs = [PlanePair(plane, plane, _text(_local(plane)), _text(_peer(plane)), 2) for plane in (0, 1)]
+    return srv6_paths(pairs, UsidTemplate(source_leaf=0, destination_leaf=1, destination_host=1))
+
+
+def icrc(packet: bytes) -> bytes:
+    """wire.md section 9, for one IPv6 packet without its ICRC."""
+    masked = bytearray(packet)
+    masked[0] |= 0x0F
+    masked[1] = masked[2] = masked[3] = masked[7] = masked[46] = masked[47] = masked[52] = 0xFF
+    return zlib.crc32(b"\xff" * 8 + masked).to_bytes(4, "little")
+
+
+def is_malformed(packet: bytes) -> bool:
+    """Whether anything short of the transport is wrong with a packet, by a look of our own."""
+    if len(packet) < 64 or packet[0] >> 4 != 6 or packet[6] != 17:
+        return True
+    return icrc(packet[:-4]) != packet[-4:]
+
+
+def may_be_trimmed(packet: bytes) -> bool:
+    return len(packet) >= 2 and (packet[0] << 4 | packet[1] >> 4) >> 2 & 0x3F in TRIMMED_DSCPS
+
+
+class Fuzzed:
+    """One endpoint with one QP, driven by the records of an input."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.now = 1_000_000
+        self.endpoint = Endpoint(EndpointConfig(seed=7, transmit_batch=64))
+        self.memory = bytearray(REGION_BYTES)
+        self.region = self.endpoint.memory.register(self.memory, va=REGION_VA)
+        self.batch = TransmitBatch(64)
+        self.posted = 0
+        self.qp = self._connected(setup)
+        if Setup.ESTABLISHED in setup and Setup.READY_TO_RECEIVE not in setup:
+            self._establish()
+
+    def _connected(self, setup: Setup) -> QueuePair:
+        capabilities = Capability.TRIM_NACK | Capability.SVC_TIME
+        if Setup.DYNAMIC_MPR in setup:
+            capabilities |= Capability.DYNAMIC_MPR
+        scarce = ResponderConfig(max_span=24, max_held_packets=8, max_stashed_immediates=2)
+        config = QpConfig(
+            path_mtu=PATH_MTU,
+            mpr=1,
+            mpr_dest=1,
+            max_mpr=4,
+            max_wimm_dest=4,
+            capabilities=capabilities,
+            responder=scarce if Setup.SCARCE in setup else ResponderConfig(),
+        )
+        qp = self.endpoint.create_qp(config, "nscc" if Setup.NSCC in setup else "fixed")
+        qp.to_init()
+        sources = {plane: _peer(plane) for plane in (0, 1)}
+        qp.to_rtr(QpPeer(PEER_QPN, PEER_FIRST_PSN, _paths(), sources, capabilities))
+        for number in range(3):
+            qp.post_receive(number)
+        if Setup.READY_TO_RECEIVE not in setup:
+            qp.to_rts()
+        return qp
+
+    def _establish(self) -> None:
+        """Requests came with a hole, some of what was sent is acknowledged and some is lost."""
+        self.post(2048)
+        self.transmit()
+        for psn in (0, 1, 3, 4):
+            rest = struct.pack(">HHQII", 0, psn, REGION_VA + 16 * psn, self.region.rkey, 16) + bytes(range(16))
+            self.receive(self.framed(0xCA, 0, psn, rest, 0, self.qp.qpn))
+        self.transmit()
+        cack = self.qp.first_psn & PSN_MASK
+        sack = struct.pack(">HhIHHIBBhQHHI", 0, 4, 0, 0, 0, cack, 0, 0, 1, 0b1011000, 0, 0, 0)
+        self.receive(self.framed(0xDC, 0, 0, sack, 0, self.qp.qpn))
+        self.transmit()
+
+    # ------------------------------------------------------------------ records
+
+    def run(self, records: bytes) -> None:
+        at = 0
+        for _ in range(MOST_RECORDS):
+            if at >= len(records):
+                break
+            first, at = records[at], at + 1
+            at = self._record(Record(first & 7), first >> 3 & 1, 2 if first & 16 else self.qp.qpn, records, at)
+
+        if remembered(self.endpoint) > MOST_REMEMBERED:
+            raise AssertionError(f"the endpoint remembers {remembered(self.endpoint)} elements")
+
+    def _record(self, record: Record, port: int, dqp: int, records: bytes, at: int) -> int:
+        if record == Record.RAW:
+            length = int.from_bytes(records[at : at + 2], "big") % 2048
+            self.receive_raw(records[at + 2 : at + 2 + length], port)
+            return at + 2 + length
+        if record == Record.WAIT:
+            self.wait(1 << (int.from_bytes(records[at : at + 1], "big") % 32))
+            return at + 1
+        if record == Record.POST:
+            self.post(8 * int.from_bytes(records[at : at + 1], "big"))
+            return at + 1
+        if record == Record.TRANSMIT:
+            self.transmit()
+            return at
+        head = records[at : at + 5].ljust(5, b"\0")
+        opcode, flags, distance, length = struct.unpack(">BBhB", head)
+        rest = records[at + 5 : at + 5 + length]
+        packet = self.framed(OPCODES[opcode % len(OPCODES)], flags, distance, rest, port, dqp)
+        if record == Record.DAMAGED:
+            self.receive_raw(packet[:-4] + bytes(byte ^ 0x55 for byte in packet[-4:]), port)
+        elif record == Record.TRIMMED:
+            self.receive(packet[:68], port, traffic_class=TRIMMED_DSCPS[flags & 1] << 2)
+        else:
+            self.receive(packet, port)
+        return at + 5 + length
+
+    def framed(self, opcode: int, flags: int, distance: int, rest: bytes, port: int, dqp: int) -> bytes:
+        """A packet from the peer with this after its BTH. PSNs are counted from where each direction began; the
+        input's first four bytes of a RETH's R_Key stay its own unless they are zero: then they are the right one."""
+        answers = opcode in (0xD1, 0xDC, 0xDD)
+        psn = ((self.qp.first_psn if answers else PEER_FIRST_PSN) + distance) & PSN_MASK
+        word = (flags & 0xF0) << 24 | psn
+        reth = 68 - 60 if word & 1 << 28 else 64 - 60
+        body = bytearray(rest)
+        if opcode < 0xD0 and len(body) >= reth + 12 and not any(body[reth + 8 : reth + 12]):
+            body[reth + 8 : reth + 12] = self.region.rkey.to_bytes(4, "big")
+            body[reth : reth + 6] = (REGION_VA >> 16).to_bytes(6, "big")
+        transport = struct.pack(">BBHII", opcode, flags << 4 & 0x30, 0xFFFF, dqp, word) + body
+        length = 8 + len(transport) + 4
+        head = struct.pack(">IHBB", 6 << 28 | (flags & 3) << 20 | port << 8, length, 17, 64)
+        head += _peer(port).to_bytes(16, "big") + _local(port).to_bytes(16, "big")
+        packet = head + struct.pack(">HHHH", flags & 1, 4791, length, 0) + transport
+        return packet + icrc(packet)
+
+    # ------------------------------------------------------------------ what an endpoint is told
+
+    def receive(self, packet: bytes, port: int = 0, traffic_class: int | None = None) -> None:
+        classes = () if traffic_class is None else (traffic_class,)
+        self.endpoint.receive(ReceivedBatch.from_packets([packet], port, classes), self.now)
+
+    def receive_raw(self, packet: bytes, port: int) -> None:
+        """Deliver a packet as it is; one that is malformed must change nothing but counters."""
+        if not is_malformed(packet) or may_be_trimmed(packet):
+            self.receive(packet, port)
+            return
+        before, memory = state_of(self.endpoint), bytes(self.memory)
+        self.receive(packet, port)
+        if memory != self.memory or before != state_of(self.endpoint):
+            raise AssertionError(f"a malformed packet changed something: {packet.hex()}")
+
+    def wait(self, ns: int) -> None:
+        """Time passes, in up to 16 steps where timers want it."""
+        until = self.now + ns
+        for _ in range(16):
+            deadline = self.endpoint.next_deadline()
+            if deadline is None or deadline > until:
+                break
+            self.now = max(self.now, deadline)
+            self.endpoint.on_timer(self.now)
+            self.transmit()
+        self.now = until
+        self.endpoint.on_timer(self.now)
+
+    def post(self, length: int) -> None:
+        if self.posted >= 256 or self.qp.state.name not in ("RTS", "ERROR"):
+            return
+        source = MemoryRegion(bytes(length), 0, 0, remote_write=False)
+        immediate = self.posted if length // 8 & 1 else None
+        self.qp.post_write(WriteRequest(self.posted, source, 0, length, 0x1000, 1, immediate))
+        self.endpoint.wake(self.qp)
+        self.posted += 1
+
+    def transmit(self) -> None:
+        for _ in range(64):
+            self.batch.clear()
+            if not self.endpoint.transmit(self.batch, self.now):
+                return
+        raise AssertionError("the endpoint never stops sending at one instant")
+
+
+# ---------------------------------------------------------------------- what an endpoint remembers
+
+
+def state_of(thing: Any) -> list[Any]:
+    """Everything an endpoint remembers but its counters and clock, as a flat list that can be compared."""
+    return list(_flat(thing, set()))
+
+
+def remembered(thing: Any) -> int:
+    """How many elements all containers and arrays of an endpoint hold together."""
+    return sum(each.size if isinstance(each, np.ndarray) else 1 for each in _leaves(thing, set()))
+
+
+def _flat(thing: Any, seen: set[int]) -> Iterator[Any]:
+    for leaf in _leaves(thing, seen):
+        yield leaf.tobytes() if isinstance(leaf, np.ndarray) else leaf
+
+
+def _leaves(thing: Any, seen: set[int]) -> Iterator[Any]:
+    if thing is None or isinstance(thing, bool | int | float | str | bytes):
+        yield thing
+    elif isinstance(thing, np.random.Generator):
+        yield repr(thing.bit_generator.state)
+    elif isinstance(thing, np.ndarray | np.generic):
+        yield np.asarray(thing)
+    elif id(thing) in seen or isinstance(thing, Counters | memoryview | MemoryRegion) or callable(thing):
+        return
+    elif isinstance(thing, dict):
+        seen.add(id(thing))
+        for key, value in thing.items():
+            yield from _leaves(key, seen)
+            yield from _leaves(value, seen)
+    elif isinstance(thing, list | tuple | deque):
+        seen.add(id(thing))
+        for value in thing:
+            yield from _leaves(value, seen)
+    elif isinstance(thing, set | frozenset):
+        yield from sorted(map(repr, thing))
+    elif type(thing).__module__.startswith("mrc."):
+        seen.add(id(thing))
+        for name in sorted(_attributes(thing)):
+            if name != "_now":
+                yield from _leaves(getattr(thing, name, None), seen)
+
+
+def _attributes(thing: Any) -> set[str]:
+    names = set(getattr(thing, "__dict__", ()))
+    for kind in type(thing).__mro__:
+        names.update(getattr(kind, "__slots__", ()))
+    return names
+
+
+def run_input(data: bytes) -> None:
+    """One input of the fuzzer."""
+    if not data:
+        return
+    Fuzzed(Setup(data[0] & 31)).run(data[1:])

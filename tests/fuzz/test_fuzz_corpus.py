@@ -1,0 +1,63 @@
+"""Every input the fuzzer kept, and every one that once failed, run again without the fuzzer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from received_bytes import Fuzzed, Setup, is_malformed, run_input, state_of
+
+CORPUS = Path(__file__).parent / "corpus"
+CHUNK = 64
+
+
+def inputs() -> list[Path]:
+    return sorted(CORPUS.iterdir())
+
+
+@pytest.mark.parametrize("start", range(0, max(1, len(inputs())), CHUNK))
+def test_the_corpus_holds(start: int) -> None:
+    """behaviour.md, Errors: malformed input never raises out of the endpoint and never changes state."""
+    chosen = inputs()[start : start + CHUNK]
+    assert chosen
+    for path in chosen:
+        run_input(path.read_bytes())
+
+
+@given(st.binary(max_size=400))
+def test_any_bytes_hold(data: bytes) -> None:
+    """The same for inputs no fuzzer chose."""
+    run_input(data)
+
+
+def test_the_look_at_state_sees_what_changes() -> None:
+    """Would a change be seen? One bit of a received-PSN map, one counter of a window, one posted write."""
+    fuzzed = Fuzzed(Setup.ESTABLISHED)
+    before = state_of(fuzzed.endpoint)
+    assert state_of(fuzzed.endpoint) == before
+    fuzzed.qp.requestor.sent.una += 1
+    changed = state_of(fuzzed.endpoint)
+    assert changed != before
+    fuzzed.post(8)
+    assert state_of(fuzzed.endpoint) != changed
+
+
+def test_the_established_state_has_holes_both_ways() -> None:
+    fuzzed = Fuzzed(Setup.ESTABLISHED)
+    assert fuzzed.qp.responder.received.held > 0
+    counters = fuzzed.endpoint.total_counters()
+    assert counters.sacks_received == 1
+    assert counters.ack_for_unsent_psn == 0
+    assert bytes(range(16)) in fuzzed.memory
+
+
+def test_a_packet_of_ours_is_not_malformed() -> None:
+    fuzzed = Fuzzed(Setup(0))
+    packet = fuzzed.framed(0xDE, 0, 0, bytes(16), 0, fuzzed.qp.qpn)
+    assert not is_malformed(packet)
+    damaged = np.frombuffer(packet, np.uint8).copy()
+    damaged[60] ^= 1
+    assert is_malformed(damaged.tobytes())
