@@ -29,6 +29,8 @@ RECEIVE_ROWS = 128  # for each port
 # After a batch this short a pause lets the next one grow: a wake-up for two packets costs as much as for twenty.
 SHORT_BATCH = 16
 SHORT_BATCH_PAUSE_S = 50e-6
+# A busy loop looks for link events this often; one that sleeps is woken by them.
+LINK_INTERVAL_NS = 500_000
 _LONGEST_SLEEP_S = 0.25
 _NS = 1e-9
 _SELECT_LIMIT = 1024  # FD_SETSIZE
@@ -54,6 +56,7 @@ class Driver:
         self._lock = threading.RLock()
         self._closed = False
         self._interrupted = False
+        self._links_due = 0
 
     # ------------------------------------------------------------------ reaching in
 
@@ -132,19 +135,21 @@ class Driver:
         endpoint, clock = self.endpoint, time.monotonic_ns
         received = 0
         arrived = self._receiver.receive()
+        # Before what has arrived is looked at: a receive posted before the peer sent must be there when it arrives.
+        if self._calls:
+            self._run_calls()
         if arrived is not None:
             received = arrived.count
             endpoint.receive(arrived, clock())
         now = clock()
-        for port, up in self._links.changes():
-            endpoint.set_port(port, up, now)
+        if now >= self._links_due:
+            self._links_due = now + LINK_INTERVAL_NS
+            for port, up in self._links.changes():
+                endpoint.set_port(port, up, now)
         deadline = endpoint.next_deadline()
         if deadline is not None and deadline <= now:
             endpoint.on_timer(now)
         sent = self._transmit(now)
-        if self._calls:
-            self._run_calls()
-            return
         if sent == self._batch.capacity:
             return
         if not received:
@@ -166,7 +171,10 @@ class Driver:
         timeout = longest_s
         if deadline is not None:
             timeout = min(timeout, max(0.0, (deadline - time.monotonic_ns()) * _NS))
-        if self._wake in self._readable(timeout):
+        readable = self._readable(timeout)
+        if self._links.fileno() in readable:
+            self._links_due = 0
+        if self._wake in readable:
             with contextlib.suppress(BlockingIOError):
                 os.eventfd_read(self._wake)
             self._run_calls()

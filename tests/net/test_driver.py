@@ -152,6 +152,29 @@ def test_calls_left_when_the_loop_ends_are_carried_out(node: Node) -> None:
         assert asked[0].result(5) == 1
 
 
+def test_what_was_asked_for_before_a_packet_was_sent_is_done_before_it_is_looked_at(node: Node, peer: Node) -> None:
+    """A receive posted before the peer writes is there when the write arrives, however late the loop wakes."""
+    qp = connected(node, peer)
+    (receiving,) = peer.endpoint.qps.values()
+    turns = 0
+
+    def until() -> bool:
+        nonlocal turns
+        turns += 1
+        if turns == 1:
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(peer.driver.submit, lambda: receiving.post_receive(7)).result(5)
+            source = node.endpoint.memory.register(b"", remote_write=False)
+            qp.post_write(WriteRequest(0, source, 0, 0, 0, 0, immediate=5))
+            node.endpoint.wake(qp)
+            node.driver.turn(0.0)  # the packet waits in the peer's socket now
+        return turns == 5
+
+    peer.driver.run(until, 0.01)
+    (done,) = peer.endpoint.completions
+    assert (done.wr_id, done.status, done.immediate) == (7, WorkStatus.SUCCESS, 5)
+
+
 def test_calls_to_a_closed_driver_are_refused(node: Node) -> None:
     node.driver.close()
     with pytest.raises(MrcError, match="shut down"):
