@@ -201,5 +201,6 @@ def test_copies_with_another_way_back_are_duplicates(transfers: Transfers, lab: 
     assert sent["sha256_match"] is received["sha256_match"] is True
     assert transfers.received() == {"file": sha256(file)}
     counters = received["counters"]
-    assert counters["duplicates_old"] + counters["duplicates_above_epsn"] >= 300
+    # A counter that is 0 is left out.
+    assert counters.get("duplicates_old", 0) + counters.get("duplicates_above_epsn", 0) >= 300
     assert sent["counters"]["unknown_ev"] > 0
