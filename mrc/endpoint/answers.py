@@ -1,72 +1,110 @@
-"""What SACKs and NACKs have in common: what caused them, the timestamp they reflect, how they wait and are framed."""
+"""What SACKs and NACKs have in common: what caused them, the timestamp they reflect, how they wait and are framed.
+
+Answers are few beside the packets they answer, so they are made one by one in plain numbers.
+"""
 
 from __future__ import annotations
 
+import struct
 from collections import deque
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from mrc.endpoint.paths import PathSet
-from mrc.wire.batch import EXTENSION_AT, TransmitBatch
+from mrc.wire.batch import EXTENSION_AT, RTX, TIMESTAMP_FTYPE, TS, U8, TransmitBatch
+from mrc.wire.entropy import fields_to_ev
+from mrc.wire.profile import WireProfile
 
 I64 = npt.NDArray[np.int64]
 
-# The packet that causes an answer: its PSN (unbounded), EV, timestamp and rtx bit go back in it. `unit_ns` is the unit
-# of the timestamp, 0 where the time a packet is held is not added to it.
-CAUSE: list[tuple[str, str]] = [
-    ("psn", "i8"),
-    ("arrived_at", "i8"),
-    ("entropy", "u4"),
-    ("unit_ns", "i4"),
-    ("tx_timestamp", "u2"),
-    ("rtx", "?"),
-]
-Causes = npt.NDArray[np.void]
-
+# Which bytes of a row an answer reflects: ip_word, UDP source port, psn_word, then the timestamp and the word beside it
+# as fields of mrc.wire.batch.REQUEST_TS and PROBE.
+_REQUEST = struct.Struct(">I36xH14xI4xHH")
+_PROBE = struct.Struct(">I36xH14xI12xHH")
+REQUEST_BYTES, PROBE_BYTES = _REQUEST.size, _PROBE.size
+_TSR_SHIFT = 15
 _MAX_PENDING = 1024
 
 
-def reflected_timestamps(causes: Causes, now: int) -> I64:
-    """tx_timestamp plus the time held, each in the packet's own unit; 0 when there was no timestamp."""
-    units = causes["unit_ns"].astype(np.int64)
-    held = (now - causes["arrived_at"]) // np.maximum(units, 1)
-    held[units == 0] = 0
-    return np.asarray((causes["tx_timestamp"] + held) & 0xFFFF)
+@dataclass(slots=True)
+class Reflected:
+    """Of the packet that causes an answer: its EV, timestamp and rtx bit go back in it. `unit_ns` is the unit of the
+    timestamp, 0 where the time a packet is held is not added to it."""
+
+    arrived_at: int
+    entropy: int
+    tx_timestamp: int
+    unit_ns: int
+    rtx: bool
+
+    def timestamp(self, now: int) -> int:
+        """tx_timestamp plus the time held, each in the packet's own unit; 0 when there was no timestamp."""
+        if not self.unit_ns:
+            return self.tx_timestamp
+        return self.tx_timestamp + (now - self.arrived_at) // self.unit_ns & 0xFFFF
 
 
-class PendingAnswers:
+class Reflector:
+    """Reads what answers reflect. `units_ns` are the units of a timestamp by its tsr, 0 where they are of no use."""
+
+    __slots__ = ("_units_ns", "_wire")
+
+    def __init__(self, wire: WireProfile, units_ns: tuple[int, int]) -> None:
+        self._wire = wire
+        self._units_ns = units_ns
+
+    def of_requests(self, rows: U8, now: int, whole: list[bool] | None = None) -> list[Reflected]:
+        """`rows` are the first REQUEST_BYTES of requests; `whole` tells where the TSETH, if any, was not cut off."""
+        found = []
+        for row, (ip, port, psn_word, stamp, word) in enumerate(_REQUEST.iter_unpack(rows.tobytes())):
+            stamped = psn_word & TS and (whole is None or whole[row])
+            found.append(self._reflected(ip, port, psn_word, stamp, word if stamped else None, now))
+        return found
+
+    def of_probes(self, rows: U8, now: int) -> list[Reflected]:
+        """`rows` are the first PROBE_BYTES of reliability probes."""
+        return [
+            self._reflected(ip, port, psn_word, stamp, word if word & 0xF == TIMESTAMP_FTYPE else None, now)
+            for ip, port, psn_word, stamp, word in _PROBE.iter_unpack(rows.tobytes())
+        ]
+
+    def _reflected(self, ip: int, port: int, psn_word: int, stamp: int, word: int | None, now: int) -> Reflected:
+        """`word`, which holds the timestamp's tsr, is None where there is no timestamp."""
+        if word is None:
+            stamp = unit = 0
+        else:
+            unit = self._units_ns[word >> _TSR_SHIFT]
+        return Reflected(now, fields_to_ev(port, ip & 0xFFFF, self._wire), stamp, unit, bool(psn_word & RTX))
+
+
+Answer = TypeVar("Answer")
+
+
+class PendingAnswers(Generic[Answer]):
     """Answers that wait to be sent, bounded: under a flood the oldest give way."""
 
-    __slots__ = ("_waiting", "count")
+    __slots__ = ("_waiting",)
 
     def __init__(self) -> None:
-        self._waiting: deque[Causes] = deque()
-        self.count = 0
+        self._waiting: deque[Answer] = deque(maxlen=_MAX_PENDING)
 
-    def add(self, causes: Causes) -> None:
-        causes = causes[-_MAX_PENDING:]
-        self._waiting.append(causes)
-        self.count += len(causes)
-        while self.count > _MAX_PENDING:
-            oldest = self._waiting.popleft()
-            surplus = min(self.count - _MAX_PENDING, len(oldest))
-            self.count -= surplus
-            if surplus < len(oldest):
-                self._waiting.appendleft(oldest[surplus:])
+    @property
+    def count(self) -> int:
+        return len(self._waiting)
 
-    def take(self, most: int) -> Causes:
+    def add(self, answer: Answer) -> None:
+        self._waiting.append(answer)
+
+    def take(self, most: int) -> list[Answer]:
         """The oldest of them, up to `most`."""
-        causes = self._waiting.popleft()
-        if len(causes) > most:
-            self._waiting.appendleft(causes[most:])
-            causes = causes[:most]
-        self.count -= len(causes)
-        return causes
+        waiting = self._waiting
+        return [waiting.popleft() for _ in range(min(most, len(waiting)))]
 
     def clear(self) -> None:
         self._waiting.clear()
-        self.count = 0
 
 
 def extend_control(

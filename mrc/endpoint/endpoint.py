@@ -32,6 +32,7 @@ from mrc.wire.batch import (
     HAS_TSETH,
     IS_MRC,
     MIN_PACKET,
+    P_KEY,
     PAD_SHIFT,
     PSN_BITS_MASK,
     TS,
@@ -52,7 +53,6 @@ FIRST_QPN, QPN_LIMIT = 0x10, 1 << 24
 _IPV6_UDP = 17
 _KEPT_EVENTS = 1024
 _NODE_SEED = 0x6E6F6465  # sets a peer node's randomness apart from everything else drawn from the same seed
-P_KEY = 0xFFFF
 
 
 def _least_lengths() -> I64:

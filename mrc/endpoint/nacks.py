@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+import struct
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
-from mrc.endpoint.answers import CAUSE, Causes, PendingAnswers, extend_control, reflected_timestamps
+from mrc.endpoint.answers import PendingAnswers, Reflected, extend_control
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.paths import PathSet
 from mrc.endpoint.traffic_class import TrafficClasses
-from mrc.wire.batch import NACK, PSN_BITS_MASK, RTX, TransmitBatch
+from mrc.wire.batch import BTH_AT, HEADER_ROOM, P_KEY, PSN_BITS_MASK, RTX, TransmitBatch
 from mrc.wire.opcodes import HEADER_LENGTHS, Op
 from mrc.wire.profile import WireProfile
 
 I64 = npt.NDArray[np.int64]
 
-REFUSAL = np.dtype([*CAUSE, ("reason", "u1")])
+# BTH and NETH as the fields of mrc.wire.batch.NACK lie.
+_PACKED = struct.Struct(">BBHII HBBIHHIBBH")
+
+
+@dataclass(slots=True)
+class Refusal:
+    """A packet that is refused for `reason`; `psn` is unbounded."""
+
+    psn: int
+    reflected: Reflected
+    reason: int
 
 
 class NackMaker:
-    """Turns refusals (arrays of REFUSAL) into NACKs."""
+    """Turns refusals into NACKs."""
 
     __slots__ = ("_cc_type", "_classes", "_counters", "_last_port", "_paths", "_peer_qpn", "_planes", "_qpn", "pending")
 
@@ -41,31 +54,39 @@ class NackMaker:
         self._classes = classes
         self._planes = len(set(paths.port.tolist()))
         self._last_port = -1
-        self.pending = PendingAnswers()
+        self.pending: PendingAnswers[Refusal] = PendingAnswers()
 
     def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:
         """Append up to `limit` NACKs. Returns how many."""
-        sent = 0
-        while self.pending.count and sent < limit:
-            sent += self._transmit(batch, self.pending.take(limit - sent), now)
-        return sent
-
-    def _transmit(self, batch: TransmitBatch, refusals: Causes, now: int) -> int:
+        refusals = self.pending.take(limit)
+        if not refusals:
+            return 0
         count = len(refusals)
         indexes = self._alternating_paths(count, now)
-        start, stop = extend_control(batch, self._paths, indexes, self._classes.control, HEADER_LENGTHS["neth"])
-        psns = refusals["psn"] & PSN_BITS_MASK
-        fields = batch.fields(NACK, start, stop)
-        fields["opcode"] = Op.NACK
-        fields["dqp_word"] = self._peer_qpn
-        fields["psn_word"] = psns + refusals["rtx"] * np.int64(RTX)
-        fields["reason"] = refusals["reason"]
-        fields["entropy"] = refusals["entropy"]
-        fields["spdcid"] = self._qpn & 0xFFFF
-        fields["dpdcid"] = self._peer_qpn & 0xFFFF
-        fields["nack_word"] = psns
-        fields["cc_type"] = self._cc_type
-        fields["tx_timestamp"] = reflected_timestamps(refusals, now)
+        start, _ = extend_control(batch, self._paths, indexes, self._classes.control, HEADER_LENGTHS["neth"])
+        headers, at = batch.headers.reshape(-1).data, start * HEADER_ROOM + BTH_AT
+        for refusal in refusals:
+            reflected, psn = refusal.reflected, refusal.psn & PSN_BITS_MASK
+            _PACKED.pack_into(
+                headers,
+                at,
+                Op.NACK,
+                0,
+                P_KEY,
+                self._peer_qpn,
+                psn | (RTX if reflected.rtx else 0),
+                0,
+                refusal.reason,
+                0,
+                reflected.entropy,
+                self._qpn & 0xFFFF,
+                self._peer_qpn & 0xFFFF,
+                psn,
+                self._cc_type,
+                0,
+                reflected.timestamp(now),
+            )
+            at += HEADER_ROOM
         self._counters.nacks_sent += count
         return count
 

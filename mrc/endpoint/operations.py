@@ -310,9 +310,8 @@ class EndpointOperations:
         """Whether `transmit` has something to do now."""
         return bool(self._responses or self._to_send)
 
-    def transmit(self, batch: TransmitBatch, now: int) -> int:
-        """Append what waits, answers first. Returns how many packets that is."""
-        start = batch.count
+    def transmit(self, batch: TransmitBatch, now: int) -> None:
+        """Append what waits, answers first."""
         while self._responses and batch.free:
             self._send_response(batch, self._responses.popleft(), now)
         while self._to_send and batch.free:
@@ -320,7 +319,6 @@ class EndpointOperations:
             request = self._requests.get(req_id)
             if request is not None and not request.superseded:
                 self._send_request(batch, req_id, request, now)
-        return batch.count - start
 
     def _send_response(self, batch: TransmitBatch, response: _Response, now: int) -> None:
         node = response.node

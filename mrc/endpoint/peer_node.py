@@ -99,10 +99,6 @@ class PeerNode:
             self.reverse.grow(len(self.paths) - known)
         return np.array([self._number_of_ev[path.ev] for path in paths], np.int64)
 
-    def number(self, ev: int) -> int:
-        """The number of an EV here, or -1."""
-        return self._number_of_ev.get(ev, -1)
-
     # ------------------------------------------------------------------ reverse EVs
 
     def on_requests(self, now: int) -> None:

@@ -22,10 +22,11 @@ from mrc.endpoint.request_checks import ACK_SYNDROME, NAK_STATUS
 from mrc.endpoint.requestor import Requestor
 from mrc.endpoint.requests import full_packet_bytes
 from mrc.endpoint.responder import Responder
+from mrc.endpoint.sack_reading import SACK_BYTES
 from mrc.endpoint.traffic_class import TrafficClasses
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError
-from mrc.wire.batch import ACK, COMMON, NACK, PSN_BITS_MASK, SACK, Fields, ReceivedBatch, TransmitBatch
+from mrc.wire.batch import ACK, COMMON, NACK, PSN_BITS_MASK, Fields, ReceivedBatch, TransmitBatch
 from mrc.wire.opcodes import REQUEST_OPCODES, Op
 from mrc.wire.profile import WireProfile
 
@@ -383,7 +384,7 @@ class QueuePair:
             return
         if Op.SACK in kinds:
             chosen = rows if len(kinds) == 1 else rows[opcodes == Op.SACK]
-            self.requestor.on_sacks(batch.fields(SACK)[chosen], now)
+            self.requestor.on_sacks(batch.data[chosen, SACK_BYTES], now)
         if Op.ACKNOWLEDGE in kinds:
             self._on_aeth(batch.fields(ACK)[rows[opcodes == Op.ACKNOWLEDGE]], now)
         if Op.NACK in kinds and self.state in MAY_SEND:

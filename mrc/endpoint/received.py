@@ -8,7 +8,7 @@ import numpy.typing as npt
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-_BITS = np.arange(64, dtype=np.int64)
+_BITS = 64
 _SCAN = 256  # PSNs looked at per step when the left edge moves
 _LEAST_RING = 256
 
@@ -84,13 +84,18 @@ class ReceivedPsns:
         self.held -= moved
         return moved > 0
 
-    def bitmaps(self, bases: I64) -> npt.NDArray[np.uint64]:
-        """For each base (epsn or above) the 64-bit map of arrivals from it on, least significant bit first."""
+    def bitmap(self, base: int) -> int:
+        """The 64-bit map of arrivals from `base` (epsn or above) on, least significant bit first."""
         if not self.held:
-            return np.zeros(len(bases), np.uint64)
-        psns = bases[:, None] + _BITS
-        bits = self._arrived[psns & self._mask] & (psns <= self.highest)
-        return np.packbits(bits, axis=1, bitorder="little").view("<u8")[:, 0].astype(np.uint64)
+            return 0
+        count = min(_BITS, self.highest + 1 - base)
+        if count <= 0:
+            return 0
+        start = base & self._mask
+        bits = self._arrived[start : start + count]
+        if len(bits) < count:
+            bits = np.concatenate((bits, self._arrived[: count - len(bits)]))
+        return int.from_bytes(np.packbits(bits, bitorder="little").tobytes(), "little")
 
 
 def _ring_size(span: int) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from mrc.endpoint.acknowledgements import NO_PSNS, Acknowledgements, RttSamples, SacksRead
+from mrc.endpoint.acknowledgements import NO_PSNS, Acknowledgements, RttSamples
 from mrc.endpoint.completions import Completion, WorkStatus
 from mrc.endpoint.config import MPR_UNIT, NO_CAPABILITIES, Capability, QpConfig
 from mrc.endpoint.congestion import CongestionController
@@ -18,20 +18,21 @@ from mrc.endpoint.loss import LossDetector
 from mrc.endpoint.nacked import NackHandler
 from mrc.endpoint.paths import PathSet
 from mrc.endpoint.probes import Probes
+from mrc.endpoint.request_headers import Piece
 from mrc.endpoint.requests import RequestMaker, full_packet_bytes
 from mrc.endpoint.retries import RetryBudget
 from mrc.endpoint.rtt import RttEstimator
+from mrc.endpoint.sack_reading import Sack, read_sacks
 from mrc.endpoint.sent import PsnState, SentPackets
 from mrc.endpoint.traffic_class import TrafficClasses
 from mrc.endpoint.work import Message, WriteRequest
 from mrc.errors import CallerError
-from mrc.wire.batch import ACKREQ, REQUEST, RTX, Fields, TransmitBatch
+from mrc.wire.batch import ACKREQ, REQUEST, U8, Fields, TransmitBatch
 from mrc.wire.psn import unwrap
 
 I64 = npt.NDArray[np.int64]
 
 _ACKED, _LOST, _OUTSTANDING = int(PsnState.ACKED), int(PsnState.LOST), int(PsnState.OUTSTANDING)
-_PENALTY_SHIFT, _PENALTY_MASK, _RESTORE = 24, 0x7F, 1 << 31
 
 
 class Requestor:
@@ -195,22 +196,30 @@ class Requestor:
             return False
         if self.sent.make_log_room(1) <= 0:
             return False
-        return self._has_lost() or self._new_room() > 0
+        return self._has_lost() or bool(self._next_pieces(1))
 
     def _has_lost(self) -> bool:
         while self._resend and not self._is_lost(self._resend[0]):
             heapq.heappop(self._resend)
         return bool(self._resend)
 
-    def _new_room(self) -> int:
-        """Packets of the next message that the window and the peer's grant of immediates let out."""
-        if not self._unsent:
-            return 0
-        message = self._unsent[0]
-        begins = message.request.immediate is not None and not message.sent_packets
-        if begins and self._immediates_out >= self._config.max_wimm:
-            return 0
-        return min(message.unsent_packets, self._last_sendable() + 1 - self.sent.next_psn)
+    def _next_pieces(self, most: int) -> list[Piece]:
+        """The next packets, at most `most`, that the window and the peer's grant of immediates let out."""
+        left = min(most, self._last_sendable() + 1 - self.sent.next_psn)
+        immediates = self._immediates_out
+        pieces: list[Piece] = []
+        for message in self._unsent:
+            if left <= 0:
+                break
+            position = message.sent_packets
+            if message.request.immediate is not None and not position:
+                if immediates >= self._config.max_wimm:
+                    break
+                immediates += 1
+            count = min(message.packets - position, left)
+            pieces.append((message, position, count))
+            left -= count
+        return pieces
 
     def _last_sendable(self) -> int:
         """The last PSN the peer granted, as far as our own records reach."""
@@ -241,16 +250,22 @@ class Requestor:
                 evs = self._paths.select(len(psns), now, self.sent.lost_ev[psns & self.sent.mask])
                 for psn in psns[len(evs) :].tolist():
                     self._send_again(psn)
-                wanted, psns, flags = len(psns), psns[: len(evs)], RTX
-                self._counters.retransmitted_packets += len(psns)
-            elif (wanted := min(room, self._new_room())) > 0:
+                wanted = len(psns)
+                self._counters.retransmitted_packets += len(evs)
+                if len(evs):
+                    size = self._requests.transmit_again(batch, psns[: len(evs)], evs, now)
+                    self._controller.on_sent(size)
+            elif pieces := self._next_pieces(room):
+                wanted = sum(count for _, _, count in pieces)
                 evs = self._paths.select(wanted, now)
-                psns, flags = self._begin(len(evs)), 0
+                if len(evs) < wanted:
+                    pieces = self._next_pieces(len(evs))
+                if len(evs):
+                    self._begin(pieces)
+                    self._controller.on_sent(self._requests.transmit_new(batch, pieces, evs, now))
             else:
                 break
-            if len(psns):
-                self._controller.on_sent(self._requests.transmit(batch, psns, evs, flags, now))
-            if len(psns) < wanted:
+            if len(evs) < wanted:
                 break
         if batch.count > data_from:
             if others_wait or not self._may_send():
@@ -258,8 +273,9 @@ class Requestor:
             self.loss.arm(now)
             self._probes.arm_tail(now, self._tail_timer())
             self._watch_oldest(now)
-        elif self._stalled() and not self._probes.tail_armed:
-            self._probes.arm_tail(now, self._tail_timer())
+        elif self._stalled():
+            if not self._probes.tail_armed:
+                self._probes.arm_tail(now, self._tail_timer())
             self._watch_oldest(now)
         return batch.count - start
 
@@ -273,15 +289,16 @@ class Requestor:
         else:
             self._retries.watch(None, now)
 
-    def _begin(self, count: int) -> I64:
-        """PSNs for the next `count` packets of the oldest message that is not wholly sent."""
-        message = self._unsent[0]
-        if count and message.request.immediate is not None and not message.sent_packets:
-            self._immediates_out += 1
-        psns = self.sent.add_new(message, count)
-        if not message.unsent_packets:
-            self._unsent.popleft()
-        return psns
+    def _begin(self, pieces: list[Piece]) -> None:
+        """These packets leave now, under the next PSNs."""
+        psn = self.sent.next_psn
+        for message, position, count in pieces:
+            if message.request.immediate is not None and not position:
+                self._immediates_out += 1
+            message.took(count, psn)
+            psn += count
+            if message.sent_packets == message.packets:
+                self._unsent.popleft()
 
     def _congestion_room(self) -> int:
         """Packets that may leave: one more while inflight < cwnd."""
@@ -301,44 +318,40 @@ class Requestor:
 
     # ------------------------------------------------------------------ acknowledgements in
 
-    def on_sacks(self, fields: Fields, now: int) -> None:
-        """Reliability SACKs, in order of arrival. Those that acknowledge what was never sent are dropped."""
-        self._counters.sacks_received += len(fields)
-        sacks = self._acknowledgements.read(fields)
-        if sacks is None:
+    def on_sacks(self, rows: U8, now: int) -> None:
+        """Reliability SACKs in order of arrival, each a row of SACK_BYTES; what was never sent is no news."""
+        self._counters.sacks_received += len(rows)
+        sacks = read_sacks(rows, self.sent, self._counters)
+        if not sacks:
             return
         self.loss.on_heard(now)
         # Feedback on paths comes first: it is about the network as these packets found it.
-        if sacks.marks.any():
-            self._path_feedback(sacks)
-        self._paths.on_ev_answered(self._paths.indexes(sacks.fields["entropy"]), now)
-        acked_bytes = self._acknowledgements.apply(sacks, now)
+        self._path_feedback(sacks, now)
+        # Before arrivals are judged by their time: a SACK that names the original's EV knows which loss was none.
         rtt = self._acknowledgements.sample_rtt(sacks, now)
-        if sacks.probes.any():
-            for row in np.flatnonzero(sacks.probes).tolist():
-                probe_id = int(sacks.fields["ack_psn_offset"][row]) & 0xFFFF
-                self._probe_answered(probe_id, int(sacks.marks[row]), now)
+        acked_bytes = self._acknowledgements.apply(sacks, now)
+        for sack in sacks:
+            if sack.probe_id >= 0:
+                self._probe_answered(sack.probe_id, sack.mark, now)
         if self._dynamic_mpr:
             self._follow_mpr(sacks)
         self._steer(sacks, acked_bytes, rtt, now)
         self._after_acknowledgement(now)
 
-    def _follow_mpr(self, sacks: SacksRead) -> None:
+    def _follow_mpr(self, sacks: list[Sack]) -> None:
         """The right edge never retreats; an mpr of 0 means it is not in use."""
-        told = sacks.fields["mpr"].astype(np.int64)
-        granted = np.where(told > 0, told, self._config.mpr)
-        self._right_edge = max(self._right_edge, int((sacks.cacks + 1 + granted * MPR_UNIT).max()))
+        edges = [sack.cack + 1 + (sack.mpr or self._config.mpr) * MPR_UNIT for sack in sacks]
+        self._right_edge = max(self._right_edge, *edges)
 
-    def _steer(self, sacks: SacksRead, acked_bytes: int, rtt: RttSamples, now: int) -> None:
+    def _steer(self, sacks: list[Sack], acked_bytes: int, rtt: RttSamples, now: int) -> None:
         """Tell the congestion controller: the bytes of SACKs merged here are shared out between m=1 and the rest."""
-        marked = int((sacks.marks == 1).sum())
-        word = int(sacks.fields["rcvd_word"][-1])
-        penalty, restore = word >> _PENALTY_SHIFT & _PENALTY_MASK, bool(word & _RESTORE)
-        marked_bytes = acked_bytes * marked // len(sacks.marks)
-        if marked < len(sacks.marks):
-            self._controller.on_ack(now, acked_bytes - marked_bytes, False, rtt.unmarked, penalty, restore)
+        marked = sum(sack.mark == 1 for sack in sacks)
+        last = sacks[-1]
+        marked_bytes = acked_bytes * marked // len(sacks)
+        if marked < len(sacks):
+            self._controller.on_ack(now, acked_bytes - marked_bytes, False, rtt.unmarked, last.penalty, last.restore)
         if marked:
-            self._controller.on_ack(now, marked_bytes, True, rtt.marked, penalty, restore)
+            self._controller.on_ack(now, marked_bytes, True, rtt.marked, last.penalty, last.restore)
 
     def on_ack(self, cack_psn: int, now: int) -> None:
         """A transport ACK with this cack_psn (24 bit)."""
@@ -361,13 +374,19 @@ class Requestor:
             return
         self._fail(status, detail, offending)
 
-    def _path_feedback(self, sacks: SacksRead) -> None:
-        for row in np.flatnonzero((sacks.marks == 1) | (sacks.marks == 2)).tolist():
-            index = self._paths.index(int(sacks.fields["entropy"][row]))
+    def _path_feedback(self, sacks: list[Sack], now: int) -> None:
+        answered = []
+        for sack in sacks:
+            index = self._paths.index(sack.entropy)
+            if index >= 0:
+                answered.append(index)
+            if sack.mark not in (1, 2):
+                continue
             if index < 0:
                 self._counters.unknown_ev += 1
             else:
-                self._paths.on_mark(index, int(sacks.marks[row]))
+                self._paths.on_mark(index, sack.mark)
+        self._paths.on_evs_answered(answered, now)
 
     def _probe_answered(self, probe_id: int, m: int, now: int) -> None:
         arrived = self._probes.on_answer(probe_id, m, now)

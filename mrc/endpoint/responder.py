@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from mrc.endpoint.answers import Causes, extend_control
+from mrc.endpoint.answers import PROBE_BYTES, REQUEST_BYTES, Reflector, extend_control
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import NO_CAPABILITIES, Capability, QpConfig
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.nacked import NackReason
-from mrc.endpoint.nacks import REFUSAL, NackMaker
+from mrc.endpoint.nacks import NackMaker, Refusal
 from mrc.endpoint.paths import PathSet
 from mrc.endpoint.receive_window import ReceiveWindow
 from mrc.endpoint.received import ReceivedPsns
@@ -22,24 +23,22 @@ from mrc.endpoint.received_requests import ENDS, IMMEDIATE, ReceivedRequests
 from mrc.endpoint.receives import Receives
 from mrc.endpoint.request_checks import ACK_SYNDROME, NAK_STATUS, RefusedRequest, placements
 from mrc.endpoint.resource_limits import ResourceLimits
-from mrc.endpoint.sacks import TRIGGER, SackMaker
+from mrc.endpoint.sacks import SackMaker, Trigger
 from mrc.endpoint.traffic_class import CE, ECN_MASK, TrafficClasses
 from mrc.wire.arrays import first_occurrences
 from mrc.wire.batch import (
-    ACK,
     ACKREQ,
+    BTH_AT,
     EXTENSION_AT,
+    P_KEY,
     PROBE,
     PSN_BITS_MASK,
     REQUEST_TS,
     RTX,
-    TIMESTAMP_FTYPE,
-    TS,
     Fields,
     ReceivedBatch,
     TransmitBatch,
 )
-from mrc.wire.entropy import fields_to_ev_array
 from mrc.wire.opcodes import HEADER_LENGTHS, Op
 from mrc.wire.profile import WireProfile
 from mrc.wire.psn import PSN_HALF, psn_diff_array
@@ -47,8 +46,9 @@ from mrc.wire.psn import PSN_HALF, psn_diff_array
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-_TSR_SHIFT = 15
 _TSR0_UNIT_NS = 128
+# BTH and AETH as the fields of mrc.wire.batch.ACK lie.
+_AETH = struct.Struct(">BBHIII")
 _TSETH_END = EXTENSION_AT + HEADER_LENGTHS["meth"] + HEADER_LENGTHS["tseth"]
 
 
@@ -81,9 +81,8 @@ class Responder:
         "_paths",
         "_peer_qpn",
         "_receives",
+        "_reflector",
         "_refused",
-        "_timestamp_units",
-        "_wire",
         "nacks",
         "received",
         "sacks",
@@ -108,7 +107,6 @@ class Responder:
     ) -> None:
         self._peer_qpn = peer_qpn
         self._config = config
-        self._wire = wire
         self._memory = memory
         self._paths = paths
         self._counters = counters
@@ -118,9 +116,9 @@ class Responder:
         self._fail = fail
         self._agreed = agreed
         self._limits = ResourceLimits(config.responder)
-        # By tsr; 0 where the time a packet is held does not go into its reflected timestamp.
-        units = (_TSR0_UNIT_NS, wire.tsr1_unit_ns) if Capability.SVC_TIME in agreed else (0, 0)
-        self._timestamp_units = np.array(units, np.int32)
+        # The time a packet is held goes into its reflected timestamp where that is agreed.
+        units_ns = (_TSR0_UNIT_NS, wire.tsr1_unit_ns) if Capability.SVC_TIME in agreed else (0, 0)
+        self._reflector = Reflector(wire, units_ns)
         self.window = ReceiveWindow(config.mpr_dest, first_psn, dynamic=Capability.DYNAMIC_MPR in agreed)
         self.received = ReceivedPsns(self.window.largest_span, first_psn)
         self.sacks = SackMaker(
@@ -211,7 +209,8 @@ class Responder:
         if len(beyond):
             counters.psn_out_of_window += len(beyond)
             if self._config.responder.nack_out_of_window:
-                self._nack(requests.fields[beyond], psns[beyond], NackReason.PSN_OOR_WINDOW, now)
+                reasons = [NackReason.PSN_OOR_WINDOW] * len(beyond)
+                self._nack(requests.batch, requests.rows[beyond], psns[beyond], reasons, now)
         return _Sorted(psns, new, in_window & ~refused | old, old, above, in_order=False)
 
     def _without_room(self, requests: ReceivedRequests, psns: I64, candidates: I64, now: int) -> tuple[Bools, I64]:
@@ -221,9 +220,10 @@ class Responder:
             psns, candidates, IMMEDIATE[requests.opcodes], self.received, receives.stashed_psns()
         )
         refused = np.zeros(len(psns), np.bool_)
-        for position, reason in refusals.items():
-            refused[position] = True
-            self._nack(requests.fields[position : position + 1], psns[position : position + 1], reason, now)
+        if refusals:
+            positions = list(refusals)
+            refused[positions] = True
+            self._nack(requests.batch, requests.rows[positions], psns[positions], list(refusals.values()), now)
         self._counters.no_room += len(refusals)
         return refused, candidates[~refused[candidates]]
 
@@ -260,27 +260,28 @@ class Responder:
         self._fail(NAK_STATUS[refusal.syndrome], str(refusal))
 
     def _trigger_sacks(self, requests: ReceivedRequests, found: _Sorted, highest_before: int, now: int) -> None:
-        chosen = np.flatnonzero(found.answered)
-        if not len(chosen):
-            return
-        words = requests.words[chosen]
+        if found.in_order:
+            chosen = found.new
+        else:
+            chosen = np.flatnonzero(found.answered)
+            if not len(chosen):
+                return
         marked = self._marked(requests.batch, requests.rows, requests.fields)[chosen]
+        forced = ((requests.words[chosen] & (ACKREQ | RTX)) != 0) | marked
         self._counters.ecn_marked_received += int(np.count_nonzero(marked))
-        forced = ((words & (ACKREQ | RTX)) != 0) | marked
         if not found.in_order:
             forced |= (found.old | found.above)[chosen]
         positions = self.sacks.triggered_by(requests.sizes[chosen], forced)
         if not positions:
             return
         which = chosen[positions]
-        highest = np.maximum.accumulate(np.where(found.answered, found.psns, 0))
-        triggers = np.zeros(len(which), TRIGGER)
-        self._fill(triggers, requests.fields[which], now)
-        triggers["psn"] = found.psns[which]
-        triggers["highest"] = np.maximum(highest[which], highest_before)
-        triggers["marked"] = marked[positions]
-        triggers["probe_id"] = -1
-        self.sacks.pending.add(triggers)
+        highest = np.maximum.accumulate(np.where(found.answered, found.psns, highest_before))
+        highest = np.maximum(highest[which], highest_before)
+        reflected = self._reflector.of_requests(requests.batch.data[requests.rows[which], :REQUEST_BYTES], now)
+        for each in zip(
+            found.psns[which].tolist(), reflected, highest.tolist(), marked[positions].tolist(), strict=True
+        ):
+            self.sacks.pending.add(Trigger(*each))
 
     # ------------------------------------------------------------------ other packets in
 
@@ -295,7 +296,7 @@ class Responder:
         self._counters.psn_out_of_range += int(np.count_nonzero(~in_range))
         reasons = np.where(lasthop, NackReason.TRIMMED_LASTHOP, NackReason.TRIMMED)
         whole = batch.length[rows] >= _TSETH_END
-        self._nack(fields[in_range], (epsn + distance)[in_range], reasons[in_range], now, whole[in_range])
+        self._nack(batch, rows[in_range], (epsn + distance)[in_range], reasons[in_range].tolist(), now, whole[in_range])
 
     def on_requests_in_error(self, batch: ReceivedBatch, rows: I64, now: int) -> None:
         """Requests that come although the QP is over: what ended it may have been lost, so it is said once a batch."""
@@ -308,59 +309,34 @@ class Responder:
         # One that is surely not acknowledged, if there is one.
         position = int(np.flatnonzero(distance >= 0)[0]) if bool((distance >= 0).any()) else len(rows) - 1
         self.nacks.pending.clear()
-        self._nack(
-            requests.fields[position : position + 1],
-            epsn + distance[position : position + 1],
-            NackReason.UNEXP_EVENT,
-            now,
-        )
+        which = slice(position, position + 1)
+        self._nack(batch, rows[which], epsn + distance[which], [NackReason.UNEXP_EVENT], now)
 
     def on_probes(self, batch: ReceivedBatch, rows: I64, now: int) -> None:
         """Reliability probes: each is answered by a SACK with pr=1 and its probe_id."""
         fields = batch.fields(PROBE)[rows]
         self._counters.probes_answered += len(rows)
-        triggers = np.zeros(len(rows), TRIGGER)
-        self._fill(triggers, fields, now)
-        triggers["psn"] = self.received.cack_psn
-        triggers["highest"] = self.received.highest
-        triggers["marked"] = self._marked(batch, rows, fields)
-        triggers["probe_id"] = fields["probe_id"]
-        self.sacks.on_probes(triggers)
+        reflected = self._reflector.of_probes(batch.data[rows, :PROBE_BYTES], now)
+        marked = self._marked(batch, rows, fields).tolist()
+        received = self.received
+        for each, m, probe_id in zip(reflected, marked, fields["probe_id"].tolist(), strict=True):
+            self.sacks.on_probe(Trigger(received.cack_psn, each, received.highest, m, probe_id))
 
     def _nack(
-        self, fields: Fields, psns: I64, reason: npt.NDArray[np.int64] | int, now: int, whole: Bools | None = None
+        self, batch: ReceivedBatch, rows: I64, psns: I64, reasons: Sequence[int], now: int, whole: Bools | None = None
     ) -> None:
         """Queue a NACK for each of these requests; `whole` tells where the TSETH, if any, was not cut off."""
-        refusals = np.zeros(len(psns), REFUSAL)
-        self._fill(refusals, fields, now, whole)
-        refusals["psn"] = psns
-        refusals["reason"] = reason
-        self.nacks.pending.add(refusals)
-
-    def _fill(self, causes: Causes, fields: Fields, now: int, whole: Bools | None = None) -> None:
-        """What an answer reflects of the packet that causes it, a request or a probe."""
-        words = fields["psn_word"].astype(np.int64)
-        if "probe_id" in (fields.dtype.names or ()):
-            stamped = np.asarray(fields["tseth_word"] & 0xF == TIMESTAMP_FTYPE)
-        else:
-            stamped = (words & TS) != 0
-        if whole is not None:
-            stamped &= whole
-        causes["arrived_at"] = now
-        causes["entropy"] = self._entropy(fields)
-        causes["rtx"] = (words & RTX) != 0
-        causes["tx_timestamp"] = np.where(stamped, fields["tx_timestamp"], 0)
-        causes["unit_ns"] = np.where(stamped, self._timestamp_units[fields["tseth_word"] >> _TSR_SHIFT], 0)
+        reflected = self._reflector.of_requests(
+            batch.data[rows, :REQUEST_BYTES], now, None if whole is None else whole.tolist()
+        )
+        for each in zip(psns.tolist(), reflected, reasons, strict=True):
+            self.nacks.pending.add(Refusal(*each))
 
     def _marked(self, batch: ReceivedBatch, rows: I64, fields: Fields) -> Bools:
         """CE counts if it is on either header (wire.md section 12)."""
         inner = fields["ip_word"] >> 20 & ECN_MASK
         outer = batch.traffic_class[rows] & ECN_MASK
         return np.asarray((inner == CE) | (outer == CE))
-
-    def _entropy(self, fields: Fields) -> npt.NDArray[np.uint32]:
-        labels = (fields["ip_word"] & 0xFFFF).astype(np.uint32)
-        return fields_to_ev_array(fields["udp_sport"].astype(np.uint32), labels, self._wire)
 
     # ------------------------------------------------------------------ answers out
 
@@ -388,11 +364,14 @@ class Responder:
 
     def _transmit_aeth(self, batch: TransmitBatch, psn: int, syndrome: int, now: int) -> None:
         index = self._paths.control_path_aside(now)
-        start, stop = extend_control(
-            batch, self._paths, np.array([index]), self._classes.control, HEADER_LENGTHS["aeth"]
+        start, _ = extend_control(batch, self._paths, np.array([index]), self._classes.control, HEADER_LENGTHS["aeth"])
+        _AETH.pack_into(
+            batch.headers[start].data,
+            BTH_AT,
+            Op.ACKNOWLEDGE,
+            0,
+            P_KEY,
+            self._peer_qpn,
+            psn,
+            syndrome << 24 | self.received.completed & 0xFFFFFF,
         )
-        fields = batch.fields(ACK, start, stop)
-        fields["opcode"] = Op.ACKNOWLEDGE
-        fields["dqp_word"] = self._peer_qpn
-        fields["psn_word"] = psn
-        fields["aeth_word"] = syndrome << 24 | self.received.completed & 0xFFFFFF

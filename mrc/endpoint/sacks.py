@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import struct
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
-from mrc.endpoint.answers import CAUSE, Causes, PendingAnswers, extend_control, reflected_timestamps
+from mrc.endpoint.answers import PendingAnswers, Reflected, extend_control
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.paths import PathSet
 from mrc.endpoint.receive_window import ReceiveWindow
 from mrc.endpoint.received import ReceivedPsns
 from mrc.endpoint.traffic_class import TrafficClasses
 from mrc.errors import CallerError
-from mrc.wire.batch import RTX, SACK, SACK_LENGTH, SETH_M_SHIFT, SETH_PR, TransmitBatch
+from mrc.wire.batch import BTH_AT, HEADER_ROOM, P_KEY, RTX, SACK_LENGTH, SETH_M_SHIFT, SETH_PR, TransmitBatch
 from mrc.wire.opcodes import Op
 from mrc.wire.psn import PSN_MASK
 
@@ -23,10 +26,22 @@ MIN_COUNTED_BYTES = 1024  # a packet counts at least this much towards the byte 
 MAX_PENALTY = 127
 _RESTORE_CWND = 1 << 31
 _PENALTY_SHIFT = 24
+_BITMAP = 64  # PSNs
+_MOST_COUNTED = 0x7FFF
+# BTH, SETH and CC_STATE as the fields of mrc.wire.batch.SACK lie.
+_PACKED = struct.Struct(">BBHII HHIHHIBBhQ HHI")
 
-# A packet that triggers a SACK. `highest` is the highest PSN received when it came; `probe_id` is -1 unless it is a
-# probe.
-TRIGGER = np.dtype([*CAUSE, ("highest", "i8"), ("marked", "?"), ("probe_id", "i4")])
+
+@dataclass(slots=True)
+class Trigger:
+    """A packet that triggers a SACK. `psn` is unbounded, `highest` the highest PSN received when it came; `probe_id`
+    is -1 unless it is a probe."""
+
+    psn: int
+    reflected: Reflected
+    highest: int
+    marked: bool
+    probe_id: int = -1
 
 
 class SackMaker:
@@ -69,7 +84,7 @@ class SackMaker:
         self._classes = classes
         self._bytes_since = 0
         self._penalty_word = 0
-        self.pending = PendingAnswers()
+        self.pending: PendingAnswers[Trigger] = PendingAnswers()
         # Running total of new untrimmed packets, UDP length + 40 each.
         self.received_bytes = 0
 
@@ -113,52 +128,56 @@ class SackMaker:
             while next_forced < done:
                 next_forced = next(at_once)
 
-    def on_probes(self, triggers: Causes) -> None:
-        """Each of these probes is answered with a SACK, and bytes count from the last one anew."""
-        self.pending.add(triggers)
+    def on_probe(self, trigger: Trigger) -> None:
+        """A probe is answered with a SACK, and bytes count from the last one anew."""
+        self.pending.add(trigger)
         self._bytes_since = 0
 
     def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:
         """Append up to `limit` SACKs, all telling the state as it is now. Returns how many."""
-        sent = 0
-        while self.pending.count and sent < limit:
-            sent += self._transmit(batch, self.pending.take(limit - sent), now)
-        return sent
-
-    def _transmit(self, batch: TransmitBatch, triggers: Causes, now: int) -> int:
+        triggers = self.pending.take(limit)
+        if not triggers:
+            return 0
         count = len(triggers)
-        cack = self._received.cack_psn
-        bases = self._bases(triggers, cack)
+        received = self._received
+        cack = received.cack_psn
         # Successive SACKs alternate planes, so that one broken reverse path cannot condemn forward ones.
         indexes = self._paths.control_paths(count, now)
-        start, stop = extend_control(batch, self._paths, indexes, self._classes.control, SACK_LENGTH)
-        is_probe = triggers["probe_id"] >= 0
-        offsets = triggers["psn"] - cack
-        offsets[(offsets < -0x8000) | (offsets > 0x7FFF)] = 0
-        offsets[is_probe] = triggers["probe_id"][is_probe]
-        fields = batch.fields(SACK, start, stop)
-        fields["opcode"] = Op.SACK
-        fields["dqp_word"] = self._peer_qpn
-        fields["psn_word"] = (cack & PSN_MASK) + triggers["rtx"] * np.int64(RTX)
-        fields["seth_word"] = (triggers["marked"] * np.int64(1 << SETH_M_SHIFT)) + is_probe * np.int64(SETH_PR)
-        fields["ack_psn_offset"] = offsets.astype(np.int16)
-        fields["entropy"] = triggers["entropy"]
-        fields["spdcid"] = self._qpn & 0xFFFF
-        fields["dpdcid"] = self._peer_qpn & 0xFFFF
-        fields["cack_word"] = cack & PSN_MASK
-        fields["mpr"] = self._window.tell(self._received.epsn)
-        fields["sack_offset"] = bases - cack
-        fields["bitmap"] = self._received.bitmaps(bases)
-        fields["tx_timestamp"] = reflected_timestamps(triggers, now)
-        fields["ooo_count"] = min(self._received.held, 0x7FFF)
-        fields["rcvd_word"] = self._penalty_word | self.received_bytes // 256 & 0xFFFFFF
+        start, _ = extend_control(batch, self._paths, indexes, self._classes.control, SACK_LENGTH)
+        mpr = self._window.tell(received.epsn)
+        ooo_count = min(received.held, _MOST_COUNTED)
+        rcvd_word = self._penalty_word | self.received_bytes // 256 & 0xFFFFFF
+        # A few a batch: packed one by one, they cost less than a dozen assignments to columns would.
+        headers, at = batch.headers.reshape(-1).data, start * HEADER_ROOM + BTH_AT
+        for trigger in triggers:
+            reflected, probe_id = trigger.reflected, trigger.probe_id
+            base = cack + 1
+            if not reflected.rtx and probe_id < 0 and trigger.highest - base >= _BITMAP:
+                # Not so for an rtx packet or a probe: old holes must not stay unseen.
+                base = trigger.highest - (_BITMAP - 1)
+            offset = trigger.psn - cack if -0x8000 <= trigger.psn - cack <= 0x7FFF else 0
+            _PACKED.pack_into(
+                headers,
+                at,
+                Op.SACK,
+                0,
+                P_KEY,
+                self._peer_qpn,
+                cack & PSN_MASK | (RTX if reflected.rtx else 0),
+                (1 << SETH_M_SHIFT if trigger.marked else 0) | (SETH_PR if probe_id >= 0 else 0),
+                (offset if probe_id < 0 else probe_id) & 0xFFFF,
+                reflected.entropy,
+                self._qpn & 0xFFFF,
+                self._peer_qpn & 0xFFFF,
+                cack & PSN_MASK,
+                0,
+                mpr,
+                base - cack,
+                received.bitmap(base),
+                reflected.timestamp(now),
+                ooo_count,
+                rcvd_word,
+            )
+            at += HEADER_ROOM
         self._counters.sacks_sent += count
         return count
-
-    @staticmethod
-    def _bases(triggers: Causes, cack: int) -> I64:
-        """Bitmap bases: cack_psn + 1, or highest - 63 when more than 64 PSNs lie between, but never so for an rtx
-        packet or a probe: old holes must not stay unseen."""
-        lowest = cack + 1
-        from_start = triggers["rtx"] | (triggers["probe_id"] >= 0) | (triggers["highest"] - lowest < 64)
-        return np.asarray(np.where(from_start, lowest, triggers["highest"] - 63))

@@ -12,10 +12,10 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from mrc.endpoint.work import Message
-
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+# Places in a ring: a slice where they follow each other, which costs a fraction of the indexes it stands for.
+Slots = I64 | slice
 
 
 class PsnState(IntEnum):
@@ -34,6 +34,13 @@ def _ring_size(at_least: int) -> int:
     return 1 << max(4, (at_least - 1).bit_length())
 
 
+def _stretch(first: int, count: int, mask: int) -> Slots:
+    start = first & mask
+    if start + count <= mask + 1:
+        return slice(start, start + count)
+    return np.arange(first, first + count, dtype=np.int64) & mask
+
+
 class SentPackets:
     """PSN and transmission rings of one QP. `window` is the most PSNs ever in use at once.
 
@@ -42,12 +49,9 @@ class SentPackets:
     """
 
     __slots__ = (
-        "address",
         "blamed",
-        "dmalen",
         "head",
         "last_probe",
-        "length",
         "log_ev",
         "log_mask",
         "log_outstanding",
@@ -56,21 +60,15 @@ class SentPackets:
         "log_size",
         "lost_ev",
         "mask",
-        "message",
         "next_psn",
         "next_transmission",
-        "offset",
-        "opcode",
         "outstanding",
         "psn",
         "retries",
-        "rkey",
-        "rqmsn",
         "state",
         "times_sent",
         "transmission",
         "una",
-        "va",
         "waits",
     )
 
@@ -81,16 +79,6 @@ class SentPackets:
         self.state = np.zeros(size, np.uint8)
         self.times_sent = np.zeros(size, np.int64)
         self.transmission: I64 = np.zeros(size, np.int64)
-        # What it takes to send a PSN (again): its message, where its payload lies, its header fields.
-        self.message: I64 = np.zeros(size, np.int64)
-        self.rqmsn: I64 = np.zeros(size, np.int64)
-        self.offset: I64 = np.zeros(size, np.int64)
-        self.address = np.zeros(size, np.uint64)
-        self.length: I64 = np.zeros(size, np.int64)
-        self.opcode = np.zeros(size, np.uint8)
-        self.va: I64 = np.zeros(size, np.int64)
-        self.rkey: I64 = np.zeros(size, np.int64)
-        self.dmalen: I64 = np.zeros(size, np.int64)
         # The retries it drew, how often it was told to wait, the EV of the transmission last taken for lost,
         # and the transmission last found lost by a hole or timer (-1: none, or it proved spurious).
         self.retries: I64 = np.zeros(size, np.int64)
@@ -121,40 +109,31 @@ class SentPackets:
             self.skip_settled()
         return self.log_room
 
-    def add_new(self, message: Message, count: int) -> I64:
-        """Give the next `count` packets of a message their PSNs. They still have to be `transmit`ted."""
-        psns = np.arange(self.next_psn, self.next_psn + count, dtype=np.int64)
-        slots = psns & self.mask
-        offsets, lengths, opcodes = message.cut(np.arange(message.sent_packets, message.sent_packets + count))
-        request = message.request
+    def slots_of(self, first_psn: int, count: int) -> Slots:
+        """The slots of `count` PSNs from `first_psn` on: a slice unless they run past the ring's end."""
+        return _stretch(first_psn, count, self.mask)
+
+    def add_new(self, count: int) -> I64:
+        """Take the next `count` PSNs into use. They still have to be `transmit`ted."""
+        first = self.next_psn
+        psns = np.arange(first, first + count, dtype=np.int64)
+        slots = self.slots_of(first, count)
         self.psn[slots] = psns
         self.times_sent[slots] = 0
         self.retries[slots] = 0
         self.waits[slots] = 0
         self.blamed[slots] = -1
-        self.message[slots] = message.msn
-        self.rqmsn[slots] = message.rqmsn
-        self.offset[slots] = offsets + request.offset
-        self.address[slots] = (offsets + (request.offset + request.source.address)).astype(np.uint64)
-        self.length[slots] = lengths
-        self.opcode[slots] = opcodes
-        self.va[slots] = offsets + request.remote_va
-        self.rkey[slots] = request.rkey
-        self.dmalen[slots] = request.length
-        message.took(count, self.next_psn)
         self.next_psn += count
         return psns
 
-    def transmit(self, psns: I64, sizes: I64, evs: I64, now: int) -> None:
-        """Record that these PSNs leave now, in this order: nominal sizes in bytes, EV indexes."""
-        count = len(psns)
-        numbers = np.arange(self.next_transmission, self.next_transmission + count, dtype=np.int64)
+    def transmit(self, psns: I64, slots: Slots, sizes: I64, evs: I64, now: int) -> None:
+        """Record that these PSNs (in these slots) leave now, in this order: nominal sizes in bytes, EV indexes."""
+        count, first = len(psns), self.next_transmission
         self.next_transmission += count
-        slots = psns & self.mask
         self.state[slots] = _OUTSTANDING
         self.times_sent[slots] += 1
-        self.transmission[slots] = numbers
-        entries = numbers & self.log_mask
+        self.transmission[slots] = np.arange(first, first + count, dtype=np.int64)
+        entries = _stretch(first, count, self.log_mask)
         self.log_psn[entries] = psns
         self.log_sent_at[entries] = now
         self.log_size[entries] = sizes
@@ -190,7 +169,11 @@ class SentPackets:
     def settle(self, transmissions: I64) -> int:
         """These transmissions are no longer in the network. Returns the bytes of those that still were."""
         entries = transmissions & self.log_mask
-        entries = entries[self.log_outstanding[entries]]
+        return self.settle_outstanding(transmissions[self.log_outstanding[entries]])
+
+    def settle_outstanding(self, transmissions: I64) -> int:
+        """`settle` for transmissions all of which still are in the network."""
+        entries = transmissions & self.log_mask
         self.log_outstanding[entries] = False
         self.outstanding -= len(entries)
         return int(self.log_size[entries].sum())

@@ -1,24 +1,12 @@
-"""Posted work: RDMA writes and how they are cut into packets (wire.md section 4)."""
+"""Posted work: RDMA writes, and how far each has got on its way."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
 from mrc.endpoint.memory import VA_LIMIT, MemoryRegion
 from mrc.errors import CallerError
-from mrc.wire.opcodes import Op
 
-I64 = npt.NDArray[np.int64]
-# (more than one packet, with immediate): the opcode of a message's last packet
-_ENDING = {
-    (False, False): Op.WRITE_ONLY,
-    (False, True): Op.WRITE_ONLY_WITH_IMMEDIATE,
-    (True, False): Op.WRITE_LAST,
-    (True, True): Op.WRITE_LAST_WITH_IMMEDIATE,
-}
 MAX_MESSAGE = (1 << 31) - 1
 
 
@@ -70,10 +58,6 @@ class Message:
         self.first_psn = -1
         self.last_psn = -1
 
-    @property
-    def unsent_packets(self) -> int:
-        return self.packets - self.sent_packets
-
     def took(self, count: int, psn: int) -> None:
         """Its next `count` packets got the PSNs from `psn` on."""
         if not self.sent_packets:
@@ -85,12 +69,3 @@ class Message:
     def sent(self, psn: int) -> bool:
         """Whether one of its packets went out as `psn`."""
         return self.sent_packets > 0 and self.first_psn <= psn < self.first_psn + self.sent_packets
-
-    def cut(self, positions: I64) -> tuple[I64, I64, npt.NDArray[np.uint8]]:
-        """(offset in the message, payload length, opcode) of the packets at `positions` (0 .. packets-1)."""
-        offsets = positions * self.path_mtu
-        lengths = np.minimum(self.request.length - offsets, self.path_mtu)
-        opcodes = np.full(len(positions), Op.WRITE_MIDDLE, np.uint8)
-        opcodes[positions == 0] = Op.WRITE_FIRST
-        opcodes[positions == self.packets - 1] = _ENDING[self.packets > 1, self.request.immediate is not None]
-        return offsets, lengths, opcodes

@@ -48,6 +48,8 @@ PSN_BITS_MASK = 0xFFFFFF
 # flags: se(1) m(1) pad(2) tver(4)
 PAD_SHIFT, TVER_MASK = 4, 0x0F
 
+P_KEY = 0xFFFF
+
 _COMMON: dict[str, tuple[str, int]] = {
     "ip_word": (">u4", 0),  # version(4) traffic class(8) flow label(20)
     "ip_plen": (">u2", 4),
@@ -310,7 +312,7 @@ class TransmitBatch:
         ports: I64,
         destinations: U8,
         traffic_class: I64 | int,
-        extension_length: int,
+        extension_length: I64 | int,
         payloads: Sequence[memoryview] | None = None,
         payload_address: npt.NDArray[np.uint64] | None = None,
         payload_length: I64 | None = None,
@@ -318,7 +320,7 @@ class TransmitBatch:
         """Append packets whose first 60 bytes are `templates` rows. Returns (start, stop) for `fields`.
 
         Lengths in the IP and UDP headers, the pad count and the traffic class are filled in here; the caller then
-        assigns opcode, QP, PSN and the extension headers. All rows share one `extension_length` in bytes.
+        assigns opcode, QP, PSN and the extension headers, `extension_length` bytes in all rows or in each.
         """
         start = self.count
         stop = start + len(templates)
@@ -424,7 +426,7 @@ def packet_template(
     fields["dst_high"], fields["dst_low"] = destination >> 64, destination & low
     fields["udp_sport"] = source_port
     fields["udp_dport"] = profile.udp_port
-    fields["pkey"] = 0xFFFF
+    fields["pkey"] = P_KEY
     return template[:EXTENSION_AT]
 
 
@@ -441,7 +443,7 @@ def fixed_words(
         ("ip_nh", 17, 0xFF),
         ("udp_dport", profile.udp_port, 0xFFFF),
         ("flags", 0, TVER_MASK),
-        ("pkey", 0xFFFF, 0xFFFF),
+        ("pkey", P_KEY, 0xFFFF),
     ):
         values[name], masks[name] = value, mask
     return values.view(np.uint64)[:_FIXED_WORDS].copy(), masks.view(np.uint64)[:_FIXED_WORDS].copy()

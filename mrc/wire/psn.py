@@ -35,11 +35,6 @@ def unwrap(psn: int, near: int) -> int:
     return near + psn_diff(psn, near & PSN_MASK)
 
 
-def unwrap_array(psns: npt.NDArray[np.int64], near: int) -> npt.NDArray[np.int64]:
-    """`unwrap` for each PSN of an int64 array."""
-    return near + psn_diff_array(psns, near & PSN_MASK)
-
-
 def serial16(value: int, near: int) -> int:
     """The unbounded number closest to `near` whose low 16 bits are `value` (MSN and RQMSN in the METH)."""
     return near + ((value - near + 0x8000 & 0xFFFF) - 0x8000)

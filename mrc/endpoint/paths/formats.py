@@ -62,4 +62,4 @@ class EvFormat:
 
 
 def _list(widths: Sequence[int]) -> str:
-    return " + ".join(map(str, widths)) or "no"
+    return " + ".join(map(str, widths))

@@ -53,8 +53,6 @@ class PathSet:
         "_random",
         "_reverse",
         "_rotation",
-        "_sorted_evs",
-        "_sorted_indexes",
         "_usable_evs",
         "destinations",
         "events",
@@ -67,7 +65,6 @@ class PathSet:
         "paths",
         "port",
         "state",
-        "state_changes",
         "templates",
     )
 
@@ -102,7 +99,6 @@ class PathSet:
         self.packets: I64 = np.zeros(count, np.int64)
         self.lost: I64 = np.zeros(count, np.int64)
         self.marked: I64 = np.zeros(count, np.int64)
-        self.state_changes: I64 = np.zeros(count, np.int64)
         self.first_sent_at: I64 = np.full(count, NEVER, np.int64)
         self.last_sent_at: I64 = np.full(count, NEVER, np.int64)
         # EVs that became ASSUMED_BAD and whose probing has not been taken up yet.
@@ -123,9 +119,6 @@ class PathSet:
         self._control_position = 0
         self._control_until = NEVER
         self._control_losses = 0
-        # EVs in rising order, for looking up many at once.
-        self._sorted_indexes: I64 = np.argsort([path.ev for path in self.paths]).astype(np.int64)
-        self._sorted_evs = np.array([path.ev for path in self.paths], np.uint32)[self._sorted_indexes]
 
     # ------------------------------------------------------------------ choosing
 
@@ -223,15 +216,9 @@ class PathSet:
         """The index of an EV of this profile, or -1."""
         return self._index_of_ev.get(ev, NEVER)
 
-    def indexes(self, evs: npt.NDArray[np.uint32]) -> I64:
-        """The indexes of many EVs (any order, repeats allowed), -1 for those that are not of this profile."""
-        places = np.searchsorted(self._sorted_evs, evs)
-        places[places == len(self._sorted_evs)] = 0
-        return np.where(self._sorted_evs[places] == evs, self._sorted_indexes[places], NEVER)
-
-    def on_ev_answered(self, indexes: I64, now: int) -> None:
-        """What was sent on these EVs (repeats allowed, -1 for none) was acknowledged: control packets may take them."""
-        self._reverse.confirm_by_data(self._numbers[indexes[indexes >= 0]], now)
+    def on_evs_answered(self, indexes: list[int], now: int) -> None:
+        """What was sent on these EVs (repeats allowed) was acknowledged: control packets may take them."""
+        self._reverse.confirm_by_data(self._numbers[indexes], now)
 
     def on_mark(self, index: int, m: int) -> None:
         """A SACK said m (1 or 2) for this EV."""
@@ -309,6 +296,8 @@ class PathSet:
         (down.discard if up else down.add)(port)
         closed = port in self._ports_down or port in self._peer_ports_down
         if closed == (port in self._rotation.closed):
+            # With every plane closed, control packets still go by what is up here.
+            self._control_until = NEVER
             return
         members = self._members[port]
         if closed:
@@ -332,7 +321,6 @@ class PathSet:
             if new == old:
                 return new
         self.state[index] = new
-        self.state_changes[index] += 1
         if new == EvState.ASSUMED_BAD:
             self.newly_bad.append(index)
         if new > _SKIP >= old:

@@ -1,0 +1,139 @@
+"""What it takes to send a PSN, and to send it again: its headers ready to copy, and where its payload lies.
+
+A ring by PSN, beside the one of `sent.py`. Posted writes are cut into packets here (wire.md section 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from mrc.endpoint.sent import Slots
+from mrc.endpoint.work import Message
+from mrc.wire.batch import (
+    BTH_AT,
+    EXTENSION_AT,
+    HEADER_ROOM,
+    P_KEY,
+    PAD_SHIFT,
+    PSN_BITS_MASK,
+    REQUEST,
+    REQUEST_LENGTH,
+    REQUEST_TS,
+    REQUEST_TS_LENGTH,
+    TIMESTAMP_FTYPE,
+    TS,
+)
+from mrc.wire.opcodes import HEADER_LENGTHS, Op
+
+I64 = npt.NDArray[np.int64]
+U8 = npt.NDArray[np.uint8]
+
+# A message, the position of the first of its packets that is meant, and how many are.
+Piece = tuple[Message, int, int]
+
+LONGEST_REQUEST = EXTENSION_AT + REQUEST_TS_LENGTH + HEADER_LENGTHS["immdt"]
+_STARTS, _ENDS, _IMMEDIATE = 1, 2, 4
+
+
+def _opcodes() -> U8:
+    """[begins its message | ends it | with immediate] to the opcode; an immediate counts only where a message ends."""
+    table = np.full(8, Op.WRITE_MIDDLE, np.uint8)
+    table[_STARTS] = table[_STARTS | _IMMEDIATE] = Op.WRITE_FIRST
+    table[_ENDS], table[_ENDS | _IMMEDIATE] = Op.WRITE_LAST, Op.WRITE_LAST_WITH_IMMEDIATE
+    table[_STARTS | _ENDS], table[_STARTS | _ENDS | _IMMEDIATE] = Op.WRITE_ONLY, Op.WRITE_ONLY_WITH_IMMEDIATE
+    return table
+
+
+_OPCODES = _opcodes()
+
+
+class RequestHeaders:
+    """By slot: `image`, the headers from the BTH on as they go out the first time, but for the timestamp;
+    `header_length`, bytes of the packet before its payload; `address` and `length` of the payload; `message`, the
+    number of its message, and `offset`, where in that message's region the payload begins."""
+
+    __slots__ = (
+        "_layout",
+        "_path_mtu",
+        "_peer_qpn",
+        "_ts",
+        "address",
+        "header_length",
+        "image",
+        "length",
+        "message",
+        "offset",
+    )
+
+    def __init__(self, slots: int, *, peer_qpn: int, path_mtu: int, timestamps: bool) -> None:
+        self._peer_qpn = peer_qpn
+        self._path_mtu = path_mtu
+        self._ts = timestamps
+        self._layout = REQUEST_TS if timestamps else REQUEST
+        self.image: U8 = np.zeros((slots, LONGEST_REQUEST - BTH_AT), np.uint8)
+        self.header_length: I64 = np.zeros(slots, np.int64)
+        self.address: npt.NDArray[np.uint64] = np.zeros(slots, np.uint64)
+        self.length: I64 = np.zeros(slots, np.int64)
+        self.message: I64 = np.zeros(slots, np.int64)
+        self.offset: I64 = np.zeros(slots, np.int64)
+
+    def cut(self, pieces: Sequence[Piece], psns: I64, slots: Slots) -> None:
+        """Write down the packets of `pieces`, one after the other, under these PSNs in these slots."""
+        mtu = self._path_mtu
+        rows = [
+            (
+                message.msn,
+                message.rqmsn,
+                message.packets,
+                (request := message.request).length,
+                request.offset,
+                request.offset + request.source.address,
+                request.remote_va,
+                request.rkey,
+                -1 if request.immediate is None else request.immediate,
+            )
+            for message, _, _ in pieces
+        ]
+        each = np.array(rows, np.int64)
+        if len(pieces) == 1:
+            position = np.arange(pieces[0][1], pieces[0][1] + len(psns), dtype=np.int64)
+        else:
+            counts = np.array([count for _, _, count in pieces], np.int64)
+            position = np.arange(len(psns)) - np.repeat(np.cumsum(counts) - counts, counts)
+            position += np.repeat(np.array([first for _, first, _ in pieces], np.int64), counts)
+            each = np.repeat(each, counts, axis=0)
+        msn, rqmsn, packets, dmalen, offset, address, va, rkey, immediate = each.T
+        moved = position * mtu
+        length = np.minimum(dmalen - moved, mtu)
+        with_immediate = immediate >= 0
+        ends = position == packets - 1
+        kind = (position == 0) * np.uint8(_STARTS) + ends * np.uint8(_ENDS) + with_immediate * np.uint8(_IMMEDIATE)
+        headers = np.zeros((len(psns), HEADER_ROOM), np.uint8)
+        fields = headers.view(self._layout)[:, 0]
+        fields["opcode"] = _OPCODES[kind]
+        fields["flags"] = (-length & 3) << PAD_SHIFT
+        fields["pkey"] = P_KEY
+        fields["dqp_word"] = self._peer_qpn
+        fields["psn_word"] = psns & PSN_BITS_MASK | (TS if self._ts else 0)
+        fields["rqmsn"] = rqmsn & 0xFFFF
+        fields["msn"] = msn & 0xFFFF
+        fields["va"] = moved + va
+        fields["rkey"] = rkey
+        fields["dmalen"] = dmalen
+        before_payload = EXTENSION_AT + (REQUEST_TS_LENGTH if self._ts else REQUEST_LENGTH)
+        if self._ts:
+            fields["tseth_word"] = TIMESTAMP_FTYPE
+        if with_immediate.any():
+            carries = with_immediate & ends
+            fields["immediate"] = np.where(carries, immediate, 0)
+            self.header_length[slots] = before_payload + carries * HEADER_LENGTHS["immdt"]
+        else:
+            self.header_length[slots] = before_payload
+        self.image[slots] = headers[:, BTH_AT:LONGEST_REQUEST]
+        self.length[slots] = length
+        self.address[slots] = (moved + address).view(np.uint64)
+        self.message[slots] = msn
+        self.offset[slots] = moved + offset
