@@ -24,7 +24,7 @@ class WorkKind(IntEnum):
     RECV_RDMA_WITH_IMM = 129
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Completion:
     """One finished piece of work: `byte_len` bytes of the work request `wr_id` on QP `qpn`.
 

@@ -10,7 +10,7 @@ from mrc.errors import CallerError
 MAX_MESSAGE = (1 << 31) - 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class WriteRequest:
     """An RDMA write: `length` bytes from `offset` in the local region `source` to `remote_va` under `rkey`.
 

@@ -26,8 +26,10 @@ from mrc.wire.batch import TransmitBatch
 T = TypeVar("T")
 
 RECEIVE_ROWS = 128  # for each port
-# After a batch this short a pause lets the next one grow: a wake-up for two packets costs as much as for twenty.
+# In a stream of batches this short a pause lets the next one grow: a wake-up for two packets costs as much as for
+# twenty. Fewer than so many in a row are no stream but questions and answers, which want no pause.
 SHORT_BATCH = 16
+STREAM = 4
 SHORT_BATCH_PAUSE_S = 50e-6
 # A busy loop looks for link events this often; one that sleeps is woken by them.
 LINK_INTERVAL_NS = 500_000
@@ -46,10 +48,10 @@ class Driver:
         room = (mtu + 63) & ~63
         self._receiver = BatchReceiver(ports, RECEIVE_ROWS * len(ports), room)
         self._batch = TransmitBatch(endpoint.config.transmit_batch)
-        self._sender = BatchSender(ports, self._batch.capacity)
+        self._sender = BatchSender(ports, self._batch)
         self._links = LinkWatch({port.port: port.interface for port in ports})
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._calls: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+        self._calls: deque[tuple[Callable[[], Any], Future[Any] | None]] = deque()
         self._sources = [*(port.receiver.fileno() for port in ports), self._links.fileno(), self._wake]
         # The thread that runs the loop. While there is none, whoever holds the lock may touch the endpoint.
         self._owner: int | None = None
@@ -57,6 +59,7 @@ class Driver:
         self._closed = False
         self._interrupted = False
         self._links_due = 0
+        self._short_batches = 0  # in a row
 
     # ------------------------------------------------------------------ reaching in
 
@@ -84,18 +87,19 @@ class Driver:
             raise MrcError(f"the endpoint did not answer within {timeout_s:.0f} s") from None
 
     def submit(self, action: Callable[[], None]) -> None:
-        """Like `call`, without waiting for it; at once in the loop's own thread."""
+        """Like `call`, without waiting for it; at once in the loop's own thread. `action` raises nothing.
+
+        With no loop running it is left for the next turn, so that many submissions cost one.
+        """
         if threading.get_ident() == self._owner:
             action()
             return
         with self._lock:
             if self._closed:
                 raise MrcError("the endpoint is shut down")
-            if self._owner is None:
-                action()
-                return
-            self._calls.append((action, Future()))
-            os.eventfd_write(self._wake, 1)
+            self._calls.append((action, None))
+            if self._owner is not None:
+                os.eventfd_write(self._wake, 1)
 
     @property
     def owner(self) -> int | None:
@@ -153,16 +157,20 @@ class Driver:
         if sent == self._batch.capacity:
             return
         if not received:
+            self._short_batches = 0
             if not sent:
                 self._sleep(longest_sleep_s)
         elif received < SHORT_BATCH:
-            time.sleep(SHORT_BATCH_PAUSE_S)
+            self._short_batches += 1
+            # Who sends more than it was sent has data of its own and no time to lose.
+            if self._short_batches >= STREAM and sent <= received + 1:
+                time.sleep(SHORT_BATCH_PAUSE_S)
 
     def _transmit(self, now: int) -> int:
         batch = self._batch
         count = self.endpoint.transmit(batch, now)
         if count:
-            self.endpoint.counters.not_sent_by_system += self._sender.send(batch)
+            self.endpoint.counters.not_sent_by_system += self._sender.send()
             batch.clear()
         return count
 
@@ -191,6 +199,9 @@ class Driver:
     def _run_calls(self) -> None:
         while self._calls:
             action, future = self._calls.popleft()
+            if future is None:
+                action()
+                continue
             if not future.set_running_or_notify_cancel():
                 continue
             try:
@@ -210,7 +221,7 @@ class Driver:
             if self._closed:
                 return
             self._closed = True
-            refused = [future for _, future in self._calls if future.set_running_or_notify_cancel()]
+            refused = [future for _, future in self._calls if future and future.set_running_or_notify_cancel()]
             self._calls.clear()
         for future in refused:
             future.set_exception(MrcError("the endpoint is shut down"))

@@ -42,7 +42,7 @@ _STRETCH = 32  # packets
 _SOCKADDR = 28  # sockaddr_in6; a sockaddr_in is padded to it
 _CMSG = 24  # a control message of one 32-bit number: length(8) level(4) type(4) number(4) padding(4)
 _CMSG_NUMBER = struct.Struct("=Qii8x")
-_CMSG_KIND, _CMSG_DATA = 8, 16
+_CMSG_KIND, _CMSG_DATA = 8, 16  # both multiples of 4
 _MSG_DONTWAIT = 0x40
 _IP_PROTOCOL_UDP = 17
 
@@ -77,11 +77,33 @@ def _address(array: npt.NDArray[np.generic]) -> int:
 
 
 class BatchSender:
-    """Sends the packets of a TransmitBatch, each out of its port's socket."""
+    """Sends the packets of a TransmitBatch, each out of its port's socket.
 
-    __slots__ = ("_control", "_iovecs", "_kind_of_port", "_messages", "_mixed", "_send_from", "_sockets")
+    A message per row of the batch: where its parts lie never changes, only how long they are and where payload is.
+    """
 
-    def __init__(self, ports: Sequence[Port], capacity: int) -> None:
+    __slots__ = (
+        "_batch",
+        "_class_numbers",
+        "_classes",
+        "_iovecs",
+        "_kind_of_port",
+        "_kinds",
+        "_message_base",
+        "_messages",
+        "_mixed",
+        "_ordered",
+        "_send_from",
+        "_sockets",
+        "_stretches",
+        "_trailer_ends",
+    )
+
+    def __init__(self, ports: Sequence[Port], batch: TransmitBatch) -> None:
+        """`batch` is the one that is sent, filled anew each time."""
+        self._batch = batch
+        capacity = batch.capacity
+        rows = np.arange(capacity, dtype=np.uint64)
         self._sockets = {port.port: port.sender.fileno() for port in ports}
         # Where in its row what is handed to the kernel begins: the same for all ports of a node.
         self._send_from = ports[0].framing.send_from
@@ -90,55 +112,60 @@ class BatchSender:
         self._kind_of_port = np.zeros((_MAX_PORTS, 2), np.int32)
         for number, kind in kinds.items():
             self._kind_of_port[number] = kind
-        self._messages = np.zeros(capacity, _MMSGHDR)
         self._iovecs = np.zeros((capacity, _IOVECS), _IOVEC)
-        self._control: U8 = np.zeros((capacity, _CONTROL_ROOM), np.uint8)
+        self._iovecs["base"][:, 0] = _address(batch.headers) + self._send_from + rows * HEADER_ROOM
+        self._trailer_ends = _address(batch.trailers) + (rows + 1) * np.uint64(batch.trailers.itemsize * 8)
+        self._classes: U8 = np.zeros((capacity, _CONTROL_ROOM), np.uint8)
         message = _CMSG_NUMBER.pack(_CMSG_DATA + 4, *kinds[ports[0].port])
-        self._control[:, :_CMSG] = np.frombuffer(message, np.uint8)
+        self._classes[:, :_CMSG] = np.frombuffer(message, np.uint8)
+        self._class_numbers = self._classes.view(np.int32)[:, _CMSG_DATA // 4]
+        self._kinds = self._classes.view(np.int32)[:, _CMSG_KIND // 4 : _CMSG_DATA // 4]
+        self._messages = np.zeros(capacity, _MMSGHDR)
+        self._messages["name"] = _address(batch.destination) + rows * _SOCKADDR
         self._messages["namelen"] = _SOCKADDR
+        self._messages["iov"] = _address(self._iovecs) + rows * (_IOVECS * _IOVEC.itemsize)
         self._messages["iovlen"] = _IOVECS
+        self._messages["control"] = _address(self._classes) + rows * _CONTROL_ROOM
+        self._messages["controllen"] = _CMSG
+        self._message_base = _address(self._messages)
+        self._ordered = np.zeros(capacity, _MMSGHDR)
+        self._stretches = np.arange(capacity) // _STRETCH * _MAX_PORTS
 
-    def send(self, batch: TransmitBatch) -> int:
+    def send(self) -> int:
         """Send every packet of the batch through the socket of its port, in the batch's order on each port.
 
         Returns how many the system did not take: its port is down, say. To the transport those are lost.
         Raises SystemRefused when the system refuses for a reason that will not pass.
         """
-        count = batch.count
+        batch, count = self._batch, self._batch.count
         if not count:
             return 0
+        iovecs, trailer = self._iovecs[:count], batch.trailer_length[:count]
+        bases, lengths = iovecs["base"], iovecs["len"]
+        lengths[:, 0] = batch.header_length[:count] - self._send_from
+        bases[:, 1] = batch.payload_address[:count]
+        lengths[:, 1] = batch.payload_length[:count]
+        bases[:, 2] = self._trailer_ends[:count] - trailer.view(np.uint64)
+        lengths[:, 2] = trailer
+        self._class_numbers[:count] = batch.traffic_class[:count]
         ports = batch.port[:count]
-        single = bool((ports == ports[0]).all())
+        if self._mixed:
+            self._kinds[:count] = self._kind_of_port[ports]
+        first = int(ports[0])
+        if count == 1 or bool((ports == first).all()):
+            return self._send_run(self._sockets[first], self._message_base, count)
         # One port after the other, but only a stretch at a time: a port that always came last would look slow, and
         # what it carries lost, to a peer that counts in the order of transmission.
-        runs = np.arange(count) // _STRETCH * _MAX_PORTS + ports
-        order = np.arange(count) if single else np.argsort(runs, kind="stable")
-        messages, iovecs, control = self._messages[:count], self._iovecs[:count], self._control[:count]
-        trailer = batch.trailer_length[order]
-        iovecs["base"][:, 0] = _address(batch.headers) + self._send_from + order * HEADER_ROOM
-        iovecs["len"][:, 0] = batch.header_length[order] - self._send_from
-        iovecs["base"][:, 1] = batch.payload_address[order]
-        iovecs["len"][:, 1] = batch.payload_length[order]
-        iovecs["base"][:, 2] = _address(batch.trailers) + order * 8 + (8 - trailer)
-        iovecs["len"][:, 2] = trailer
-        messages["name"] = _address(batch.destination) + order * _SOCKADDR
-        messages["iov"] = _address(self._iovecs) + np.arange(count) * (_IOVECS * _IOVEC.itemsize)
-        messages["control"] = _address(self._control) + np.arange(count) * _CONTROL_ROOM
-        messages["controllen"] = _CMSG
-        if self._mixed:
-            kinds = self._kind_of_port[ports[order]]
-            control[:, _CMSG_KIND:_CMSG_DATA] = kinds.view(np.uint8).reshape(count, 8)
-        control[:, _CMSG_DATA : _CMSG_DATA + 4] = (
-            batch.traffic_class[order].astype(np.uint32).view(np.uint8).reshape(count, 4)
-        )
-        base = _address(self._messages)
-        if single:
-            return self._send_run(self._sockets[int(ports[0])], base, count)
+        runs = self._stretches[:count] + ports
+        order = np.argsort(runs, kind="stable")
+        ordered = self._ordered
+        ordered[:count] = self._messages[order]
+        base = _address(ordered)
         refused = 0
-        ordered = runs[order]
-        starts = [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), count]
+        runs = runs[order]
+        starts = [0, *(np.flatnonzero(runs[1:] != runs[:-1]) + 1).tolist(), count]
         for start, stop in itertools.pairwise(starts):
-            port = int(ordered[start]) % _MAX_PORTS
+            port = int(runs[start]) % _MAX_PORTS
             refused += self._send_run(self._sockets[port], base + start * _MMSGHDR.itemsize, stop - start)
         return refused
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from errno import EINVAL, ENOMEM, ENOTSUP
 from typing import Any
 
@@ -23,14 +23,14 @@ from mrc.verbs.errors import VerbsError
 from mrc.verbs.memory import MR, NO_BYTES, PD
 from mrc.verbs.tables import table
 from mrc.verbs.transitions import check_attributes
-from mrc.verbs.work import MAX_SGE, SGE, WC, RecvWR, SendWR
+from mrc.verbs.work import MAX_SGE, NO_FLAGS, SGE, WC, RecvWR, SendWR
 
 # What post_send and post_recv do in each state: the others refuse.
 MAY_POST_SEND = frozenset({QPState.RTS, QPState.ERROR})
 MAY_POST_RECV = frozenset({QPState.INIT, QPState.RTR, QPState.RTS, QPState.ERROR})
 
 _INLINE, _SIGNALED, _SOLICITED = SendFlag.INLINE, SendFlag.SIGNALED, SendFlag.SOLICITED
-_WITH_IMM = WROpcode.RDMA_WRITE_WITH_IMM
+_WRITE, _WITH_IMM = WROpcode.RDMA_WRITE, WROpcode.RDMA_WRITE_WITH_IMM
 # Attributes that are parameters of the endpoint's QP under the same name.
 _PARAMETERS = (
     "path_mtu",
@@ -44,12 +44,8 @@ _PARAMETERS = (
 )
 
 
-@dataclass(slots=True, eq=False)
-class _Sent:
-    """A send work request that has not completed: the region it reads from, whether its success is told."""
-
-    mr: MR | None
-    signaled: bool
+# A send work request that has not completed: the region it reads from, whether its success is told.
+_Sent = tuple[MR | None, bool]
 
 
 class QP:
@@ -225,20 +221,21 @@ class QP:
         the PD's, and for numbers out of range; ENOMEM when `max_send_wr` are outstanding or more than
         `max_inline_data` bytes go INLINE; ENOTSUP for SOLICITED.
         """
-        immediate = self._immediate(wr)
-        if wr.send_flags & _SOLICITED:
-            raise VerbsError(ENOTSUP, "MRC has no solicited events")
+        plain = wr.opcode is _WRITE and wr.imm_data is None and wr.send_flags is NO_FLAGS
+        immediate = None if plain else self._immediate(wr)
         with self._lock:
-            self._check_may_post(MAY_POST_SEND)
+            if self._closed or self.endpoint_qp.state not in MAY_POST_SEND:
+                self._check_may_post(MAY_POST_SEND)
             if len(self._sent) >= self.cap.max_send_wr:
                 raise VerbsError(ENOMEM, f"{self.cap.max_send_wr} sends are outstanding (max_send_wr)")
-            mr, source, offset, length = self._gather(wr)
+            mr, source, offset, length = self._gather(wr, inline=not plain and bool(wr.send_flags & _INLINE))
             remote_addr, rkey = (wr.remote_addr, wr.rkey) if length else (0, 0)
             try:
                 request = WriteRequest(wr.wr_id, source, offset, length, remote_addr, rkey, immediate)
             except CallerError as error:
                 raise VerbsError(EINVAL, str(error)) from None
-            self._sent.append(_Sent(mr, self.sq_sig_all or bool(wr.send_flags & _SIGNALED)))
+            signaled = self.sq_sig_all or (not plain and bool(wr.send_flags & _SIGNALED))
+            self._sent.append((mr, signaled))
             wake = self._put(request)
         if wake:
             self._device.submit(self._take_inbox)
@@ -266,13 +263,15 @@ class QP:
 
     @staticmethod
     def _immediate(wr: SendWR) -> int | None:
-        if wr.opcode not in (WROpcode.RDMA_WRITE, _WITH_IMM):
+        if wr.opcode not in (_WRITE, _WITH_IMM):
             raise VerbsError(ENOTSUP, f"MRC has RDMA_WRITE and RDMA_WRITE_WITH_IMM only, got {wr.opcode!r}")
         if (wr.opcode == _WITH_IMM) != (wr.imm_data is not None):
             raise VerbsError(EINVAL, "imm_data goes with RDMA_WRITE_WITH_IMM, and that with imm_data")
+        if wr.send_flags & _SOLICITED:
+            raise VerbsError(ENOTSUP, "MRC has no solicited events")
         return wr.imm_data
 
-    def _gather(self, wr: SendWR) -> tuple[MR | None, MemoryRegion, int, int]:
+    def _gather(self, wr: SendWR, *, inline: bool) -> tuple[MR | None, MemoryRegion, int, int]:
         """The registered region to hold, where the bytes are, from which offset, how many."""
         sge = wr.sge
         if isinstance(sge, tuple):
@@ -282,7 +281,7 @@ class QP:
         if sge is None or sge.length == 0:
             return None, NO_BYTES, 0, 0
         mr, offset = self._find(sge)
-        if not wr.send_flags & _INLINE:
+        if not inline:
             return mr, mr.region, offset, sge.length
         if sge.length > self.cap.max_inline_data:
             raise VerbsError(ENOMEM, f"{sge.length} bytes INLINE, the QP takes {self.cap.max_inline_data}")
@@ -307,7 +306,7 @@ class QP:
     def uses(self, mr: MR) -> bool:
         """Whether a send that has not completed reads from this region."""
         with self._lock:
-            return any(sent.mr is mr for sent in self._sent)
+            return any(read is mr for read, _ in self._sent)
 
     # ------------------------------------------------------------------ where the endpoint runs
 
@@ -330,7 +329,7 @@ class QP:
         if receive:
             with self._lock:
                 self._receives_posted -= 1
-        elif not self._sent.popleft().signaled and done.status == WCStatus.SUCCESS:
+        elif not self._sent.popleft()[1] and done.status == WCStatus.SUCCESS:
             return
         completion = WC(done.wr_id, done.status, done.kind, done.byte_len, done.qpn, done.immediate)
         (self.recv_cq if receive else self.send_cq).push(completion)

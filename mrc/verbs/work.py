@@ -1,4 +1,4 @@
-"""Work requests and work completions."""
+"""Work requests and work completions. Not frozen: one of each is made per write, and freezing triples their price."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAX_SGE = 1
 NO_FLAGS = SendFlag(0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SGE(Tabular):
     """A piece of registered memory: `length` bytes at `addr`, an address of the region `lkey` names."""
 
@@ -20,7 +20,7 @@ class SGE(Tabular):
     lkey: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SendWR(Tabular):
     """An RDMA write, for `QP.post_send`.
 
@@ -38,14 +38,14 @@ class SendWR(Tabular):
     send_flags: SendFlag = NO_FLAGS
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RecvWR(Tabular):
     """A receive, for `QP.post_recv`: a write with immediate of the peer's consumes one. It takes no data itself."""
 
     wr_id: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class WC(Tabular):
     """A work completion. With a status other than SUCCESS only `wr_id`, `status` and `qp_num` mean anything."""
 

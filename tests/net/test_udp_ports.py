@@ -107,7 +107,7 @@ def test_packets_arrive_as_they_were_made(inside: Inside[None], pairs: list[tupl
         # Rows used before by the other IP version leave nothing behind.
         for _ in range(3):
             sent = acknowledges(pairs, ev)
-            assert BatchSender(ours, 8).send(sent) == 0
+            assert BatchSender(ours, sent).send() == 0
             got = received_by(receiver, len(pairs))
             rows = np.arange(got.count)
             assert got.icrc_ok(rows).all()
@@ -130,7 +130,7 @@ def test_over_ipv6_both_halves_of_the_ev_arrive(inside: Inside[None]) -> None:
         ours, theirs = opened("fd09::1"), opened("fd09::2")
         receiver = BatchReceiver([theirs], 32, 256)
         for ev in (0x12345678, 0xFFFFFFFF, 0x0000C123):
-            BatchSender([ours], 8).send(acknowledges([("fd09::1", "fd09::2")], ev))
+            BatchSender([ours], acknowledges([("fd09::1", "fd09::2")], ev)).send()
             fields = received_by(receiver, 1).fields(ACK)
             assert (int(fields["ip_word"][0]) & 0xFFFFF, int(fields["udp_sport"][0])) == (ev >> 16, ev & 0xFFFF)
         ours.close()
@@ -230,7 +230,7 @@ def test_no_port_unreachable_while_a_port_is_open(inside: Inside[None], family: 
 def test_several_processes_may_share_an_address_and_each_gets_all(inside: Inside[None]) -> None:
     def run() -> None:
         one, other, sender = opened("10.9.0.2"), opened("10.9.0.2"), opened("10.9.0.1")
-        BatchSender([sender], 8).send(acknowledges([("10.9.0.1", "10.9.0.2")], 5))
+        BatchSender([sender], acknowledges([("10.9.0.1", "10.9.0.2")], 5)).send()
         for port in (one, other):
             assert received_by(BatchReceiver([port], 8, 256), 1).icrc_ok(np.array([0])).all()
         for port in (one, other, sender):
