@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mrc.endpoint.paths import PathSet
-from mrc.wire.batch import EXTENSION_AT, RTX, TIMESTAMP_FTYPE, TS, U8, TransmitBatch
+from mrc.wire.batch import BTH_AT, RTX, TIMESTAMP_FTYPE, TS, U8, TransmitBatch
 from mrc.wire.entropy import fields_to_ev
 from mrc.wire.profile import WireProfile
 
@@ -64,6 +64,11 @@ class Reflector:
             found.append(self._reflected(ip, port, psn_word, stamp, word if stamped else None, now))
         return found
 
+    def of_request(self, head: memoryview, now: int) -> Reflected:
+        """`head` is one request, from its (inner) IP header on."""
+        ip, port, psn_word, stamp, word = _REQUEST.unpack_from(head)
+        return self._reflected(ip, port, psn_word, stamp, word if psn_word & TS else None, now)
+
     def of_probes(self, rows: U8, now: int) -> list[Reflected]:
         """`rows` are the first PROBE_BYTES of reliability probes."""
         return [
@@ -107,12 +112,7 @@ class PendingAnswers(Generic[Answer]):
         self._waiting.clear()
 
 
-def extend_control(
-    batch: TransmitBatch, paths: PathSet, indexes: I64, traffic_class: int, extension_length: int
-) -> tuple[int, int]:
-    """Append control packets on these EVs, their extension headers all zero. Returns (start, stop) for `fields`."""
-    start, stop = batch.extend(
-        paths.templates[indexes], paths.port[indexes], paths.destinations[indexes], traffic_class, extension_length
-    )
-    batch.headers[start:stop, EXTENSION_AT : EXTENSION_AT + extension_length] = 0
-    return start, stop
+def append_control(batch: TransmitBatch, paths: PathSet, index: int, traffic_class: int, headers: bytes) -> None:
+    """Append a control packet on this EV: `headers` from the BTH on, which are all it has."""
+    row = batch.append(*paths.framing[index], traffic_class, BTH_AT + len(headers))
+    batch.write_headers(row, BTH_AT, headers)

@@ -69,6 +69,7 @@ _LEAST_LENGTHS: list[list[int]] = _LEAST_LENGTH.tolist()
 _FEW = 4
 _LENGTHS = struct.Struct(">IH38sH2xBB6xB")
 _TS_SHIFT = 4
+_TARGET = struct.Struct(">48xB3xI")  # opcode, dqp_word
 
 
 def _check_supported(wire: WireProfile) -> None:
@@ -283,6 +284,8 @@ class Endpoint:
         self._now = now
         if not batch.count:
             return
+        if batch.count <= _FEW and batch.ipv4 is None and self._receive_few(batch, now):
+            return
         rows = self._valid_rows(batch)
         if not len(rows):
             return
@@ -296,6 +299,25 @@ class Endpoint:
         for qpn in distinct(dqps).tolist():
             mine = dqps == qpn
             self._dispatch(qpn, batch, rows[mine], opcodes[mine], now)
+
+    def _receive_few(self, batch: ReceivedBatch, now: int) -> bool:
+        """The same in plain numbers. False, and nothing has happened, unless all are well formed and for QPs."""
+        of_qp: dict[int, list[tuple[int, int]]] = {}
+        for row, length in enumerate(batch.length.tolist()):
+            if not self._well_formed(batch, row, length) or not batch.icrc_right(row, length):
+                return False
+            opcode, dqp_word = _TARGET.unpack_from(batch.view(row, 0, EXTENSION_AT))
+            of_qp.setdefault(dqp_word & PSN_BITS_MASK, []).append((row, opcode))
+        if not of_qp.keys() <= self.qps.keys():
+            return False
+        for qpn, packets in of_qp.items():
+            qp = self.qps[qpn]
+            if qp.receive_few(batch, packets, now):
+                self._after_event(qp)
+            else:
+                rows, opcodes = zip(*packets, strict=True)
+                self._dispatch(qpn, batch, np.array(rows, np.int64), np.array(opcodes, np.uint8), now)
+        return True
 
     def _dispatch(self, qpn: int, batch: ReceivedBatch, rows: I64, opcodes: npt.NDArray[np.uint8], now: int) -> None:
         qp = self.qps.get(qpn)
@@ -322,8 +344,6 @@ class Endpoint:
     def _all_well_formed(self, batch: ReceivedBatch) -> bool:
         """One look at the whole batch, which as a rule holds nothing wrong. What it doubts is sorted out row by row."""
         length = batch.length
-        if batch.count <= _FEW:
-            return all(self._well_formed(batch, row, each) for row, each in enumerate(length.tolist()))
         if int(length.min()) < MIN_PACKET:
             return False
         words = batch.data[: batch.count, : self._fixed.itemsize * len(self._fixed)].view(np.uint64)

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mrc.endpoint.answers import PendingAnswers, Reflected, extend_control
+from mrc.endpoint.answers import PendingAnswers, Reflected, append_control
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.paths import PathSet
 from mrc.endpoint.traffic_class import TrafficClasses
-from mrc.wire.batch import BTH_AT, HEADER_ROOM, P_KEY, PSN_BITS_MASK, RTX, TransmitBatch
-from mrc.wire.opcodes import HEADER_LENGTHS, Op
+from mrc.wire.batch import P_KEY, PSN_BITS_MASK, RTX, TransmitBatch
+from mrc.wire.opcodes import Op
 from mrc.wire.profile import WireProfile
 
 I64 = npt.NDArray[np.int64]
@@ -63,13 +63,9 @@ class NackMaker:
             return 0
         count = len(refusals)
         indexes = self._alternating_paths(count, now)
-        start, _ = extend_control(batch, self._paths, indexes, self._classes.control, HEADER_LENGTHS["neth"])
-        headers, at = batch.headers.reshape(-1).data, start * HEADER_ROOM + BTH_AT
-        for refusal in refusals:
+        for refusal, index in zip(refusals, indexes.tolist(), strict=True):
             reflected, psn = refusal.reflected, refusal.psn & PSN_BITS_MASK
-            _PACKED.pack_into(
-                headers,
-                at,
+            headers = _PACKED.pack(
                 Op.NACK,
                 0,
                 P_KEY,
@@ -86,7 +82,7 @@ class NackMaker:
                 0,
                 reflected.timestamp(now),
             )
-            at += HEADER_ROOM
+            append_control(batch, self._paths, index, self._classes.control, headers)
         self._counters.nacks_sent += count
         return count
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,13 +27,17 @@ from mrc.endpoint.sack_reading import SACK_BYTES
 from mrc.endpoint.traffic_class import TrafficClasses
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError
-from mrc.wire.batch import ACK, COMMON, NACK, PSN_BITS_MASK, Fields, ReceivedBatch, TransmitBatch
+from mrc.wire.batch import ACK, COMMON, NACK, PSN_BITS_MASK, ReceivedBatch, TransmitBatch
 from mrc.wire.opcodes import REQUEST_OPCODES, Op
 from mrc.wire.profile import WireProfile
 
 I64 = npt.NDArray[np.int64]
 
 MAX_PORTS = 16
+_AETH = struct.Struct(">II")  # psn_word, aeth_word
+_AETH_AT = (56, 64)
+_REQUESTS = -1
+_SOURCE = (8, 24)  # where in a packet the source address is
 _FOR_REQUESTORS = frozenset({int(Op.SACK), int(Op.ACKNOWLEDGE), int(Op.NACK)})
 _ENDPOINT_OPERATIONS = frozenset({int(Op.ENDPOINT_REQUEST), int(Op.ENDPOINT_RESPONSE)})
 _IS_REQUEST = np.array([value in REQUEST_OPCODES for value in range(256)], np.bool_)
@@ -75,6 +80,7 @@ class QueuePair:
         "_responder",
         "_source_high",
         "_source_low",
+        "_sources",
         "_wire",
         "agreed",
         "config",
@@ -135,6 +141,7 @@ class QueuePair:
         self._source_high = np.zeros(MAX_PORTS, np.uint64)
         self._source_low = np.zeros(MAX_PORTS, np.uint64)
         self._has_source = np.zeros(MAX_PORTS, np.bool_)
+        self._sources: dict[int, bytes] = {}
         # The node of the peer, from RTR on.
         self.peer_node: PeerNode | None = None
         self.paths: PathSet | None = None
@@ -170,6 +177,7 @@ class QueuePair:
                 raise CallerError(f"ports are numbered 0..{MAX_PORTS - 1}, got {port}")
             self._source_high[port], self._source_low[port] = address >> 64, address & (1 << 64) - 1
             self._has_source[port] = True
+            self._sources[port] = address.to_bytes(16, "big")
         node = self.peer_node = self._join(self, peer)
         self.paths = PathSet(
             peer.paths,
@@ -347,6 +355,29 @@ class QueuePair:
             self.responder.on_probes(batch, rows[probes], now)
         self._receive_acknowledgements(batch, rows, opcodes, now)
 
+    def receive_few(self, batch: ReceivedBatch, packets: list[tuple[int, int]], now: int) -> bool:
+        """`receive` for a few packets over IPv6, (row, opcode) each, in plain numbers.
+
+        False, and nothing has happened, unless all are the peer's write requests, SACKs and transport ACKs.
+        """
+        if self.state != QpState.RTS or self.peer_node is None:
+            return False
+        of_kind: dict[int, list[int]] = {_REQUESTS: [], Op.SACK: [], Op.ACKNOWLEDGE: []}
+        for row, opcode in packets:
+            rows = of_kind.get(_REQUESTS if _IS_REQUEST[opcode] else opcode)
+            if rows is None or bytes(batch.view(row, *_SOURCE)) != self._sources.get(int(batch.port[row])):
+                return False
+            rows.append(row)
+        requests, sacks, acks = of_kind.values()
+        if requests:
+            self.peer_node.on_requests(now)
+            self.responder.on_few_requests(batch, requests, now)
+        if sacks and self.state in MAY_SEND:
+            self.requestor.on_sacks(batch.data[sacks, SACK_BYTES], now)
+        if acks:
+            self._on_aeth([_AETH.unpack(batch.view(row, *_AETH_AT)) for row in acks], now)
+        return True
+
     def _from_peer(self, batch: ReceivedBatch, rows: I64) -> npt.NDArray[np.bool_]:
         """Which of these packets have the peer's address on the port they came in on as their source."""
         fields = batch.fields(COMMON)
@@ -386,16 +417,17 @@ class QueuePair:
             chosen = rows if len(kinds) == 1 else rows[opcodes == Op.SACK]
             self.requestor.on_sacks(batch.data[chosen, SACK_BYTES], now)
         if Op.ACKNOWLEDGE in kinds:
-            self._on_aeth(batch.fields(ACK)[rows[opcodes == Op.ACKNOWLEDGE]], now)
+            fields = batch.fields(ACK)[rows[opcodes == Op.ACKNOWLEDGE]]
+            self._on_aeth(zip(fields["psn_word"].tolist(), fields["aeth_word"].tolist(), strict=True), now)
         if Op.NACK in kinds and self.state in MAY_SEND:
             self.requestor.on_nacks(batch.fields(NACK)[rows[opcodes == Op.NACK]], now)
 
-    def _on_aeth(self, fields: Fields, now: int) -> None:
-        """Transport ACKs; a syndrome beyond them is a NAK."""
-        for word, syndrome in zip(fields["psn_word"].tolist(), (fields["aeth_word"] >> 24).tolist(), strict=True):
+    def _on_aeth(self, words: Iterable[tuple[int, int]], now: int) -> None:
+        """Transport ACKs, the (psn_word, aeth_word) of each; a syndrome beyond them is a NAK."""
+        for psn_word, aeth_word in words:
             if self.state not in MAY_SEND:
                 return
-            psn = word & PSN_BITS_MASK
+            psn, syndrome = psn_word & PSN_BITS_MASK, aeth_word >> 24
             if syndrome <= ACK_SYNDROME:
                 self.requestor.on_ack(psn, now)
             elif syndrome in NAK_STATUS:

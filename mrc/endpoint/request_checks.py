@@ -100,3 +100,18 @@ def placements(
             group = mine[starts == start]
             found.append(Placement(region, addresses[group] - region.va, sizes[group], rows[group], start))
     return found
+
+
+def placement(
+    opcode: int, size: int, va: int, rkey: int, dmalen: int, path_mtu: int, memory: MemoryTable
+) -> tuple[MemoryRegion, int] | None:
+    """(region, offset in it) for the payload of one request, `size` bytes, or None where `placements` has to say what
+    is wrong with it, or that there is none."""
+    if not 0 < size <= path_mtu or size > dmalen or (FULL[opcode] and size != path_mtu):
+        return None
+    if ONLY[opcode] and size != dmalen:
+        return None
+    region = memory.find(rkey)
+    if region is None or not region.remote_write or not region.va <= va <= region.va + region.length - size:
+        return None
+    return region, va - region.va

@@ -5,6 +5,7 @@ A ring by PSN, beside the one of `sent.py`. Posted writes are cut into packets h
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 
 import numpy as np
@@ -35,6 +36,9 @@ U8 = npt.NDArray[np.uint8]
 Piece = tuple[Message, int, int]
 
 LONGEST_REQUEST = EXTENSION_AT + REQUEST_TS_LENGTH + HEADER_LENGTHS["immdt"]
+_IMAGE = LONGEST_REQUEST - BTH_AT
+_BTH_METH, _RETH, _IMMDT = struct.Struct(">BBHIIHH"), struct.Struct(">QII"), struct.Struct(">I")
+_TSETH = struct.pack(">HH", 0, TIMESTAMP_FTYPE)
 _STARTS, _ENDS, _IMMEDIATE = 1, 2, 4
 
 
@@ -56,6 +60,7 @@ class RequestHeaders:
     number of its message, and `offset`, where in that message's region the payload begins."""
 
     __slots__ = (
+        "_flat",
         "_layout",
         "_path_mtu",
         "_peer_qpn",
@@ -73,12 +78,43 @@ class RequestHeaders:
         self._path_mtu = path_mtu
         self._ts = timestamps
         self._layout = REQUEST_TS if timestamps else REQUEST
-        self.image: U8 = np.zeros((slots, LONGEST_REQUEST - BTH_AT), np.uint8)
+        self.image: U8 = np.zeros((slots, _IMAGE), np.uint8)
+        self._flat = self.image.reshape(-1).data
         self.header_length: I64 = np.zeros(slots, np.int64)
         self.address: npt.NDArray[np.uint64] = np.zeros(slots, np.uint64)
         self.length: I64 = np.zeros(slots, np.int64)
         self.message: I64 = np.zeros(slots, np.int64)
         self.offset: I64 = np.zeros(slots, np.int64)
+
+    def cut_one(self, message: Message, position: int, psn: int, slot: int) -> bytes:
+        """`cut` for one packet, in plain numbers. Returns its image."""
+        request = message.request
+        moved = position * self._path_mtu
+        length = min(request.length - moved, self._path_mtu)
+        ends = position == message.packets - 1
+        immediate = request.immediate if ends else None
+        kind = (0 if position else _STARTS) | (_ENDS if ends else 0) | (0 if immediate is None else _IMMEDIATE)
+        image = _BTH_METH.pack(
+            _OPCODES[kind],
+            (-length & 3) << PAD_SHIFT,
+            P_KEY,
+            self._peer_qpn,
+            psn & PSN_BITS_MASK | (TS if self._ts else 0),
+            message.rqmsn & 0xFFFF,
+            message.msn & 0xFFFF,
+        )
+        if self._ts:
+            image += _TSETH
+        image += _RETH.pack(moved + request.remote_va, request.rkey, request.length)
+        if immediate is not None:
+            image += _IMMDT.pack(immediate)
+        self._flat[slot * _IMAGE : slot * _IMAGE + len(image)] = image
+        self.header_length[slot] = BTH_AT + len(image)
+        self.length[slot] = length
+        self.address[slot] = request.source.address + request.offset + moved
+        self.message[slot] = message.msn
+        self.offset[slot] = request.offset + moved
+        return image
 
     def cut(self, pieces: Sequence[Piece], psns: I64, slots: Slots) -> None:
         """Write down the packets of `pieces`, one after the other, under these PSNs in these slots."""
@@ -112,7 +148,7 @@ class RequestHeaders:
         ends = position == packets - 1
         kind = (position == 0) * np.uint8(_STARTS) + ends * np.uint8(_ENDS) + with_immediate * np.uint8(_IMMEDIATE)
         headers = np.zeros((len(psns), HEADER_ROOM), np.uint8)
-        fields = headers.view(self._layout)[:, 0]
+        fields = np.ndarray((len(psns),), self._layout, headers)
         fields["opcode"] = _OPCODES[kind]
         fields["flags"] = (-length & 3) << PAD_SHIFT
         fields["pkey"] = P_KEY

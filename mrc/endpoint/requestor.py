@@ -256,6 +256,11 @@ class Requestor:
                     size = self._requests.transmit_again(batch, psns[: len(evs)], evs, now)
                     self._controller.on_sent(size)
             elif pieces := self._next_pieces(room):
+                message, position, wanted = pieces[0]
+                if wanted == len(pieces) == 1 and (ev := self._paths.select_one(now)) >= 0:
+                    self._begin(pieces)
+                    self._controller.on_sent(self._requests.transmit_one(batch, message, position, ev, now))
+                    continue
                 wanted = sum(count for _, _, count in pieces)
                 evs = self._paths.select(wanted, now)
                 if len(evs) < wanted:

@@ -24,11 +24,12 @@ from mrc.wire.batch import (
     UDP_AT,
     TransmitBatch,
 )
-from mrc.wire.opcodes import ICRC_LENGTH
+from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH
 
 I64 = npt.NDArray[np.int64]
 
 TIMESTAMP_UNIT_NS = 128
+_TIMESTAMP_AT = EXTENSION_AT + HEADER_LENGTHS["meth"]
 _FLAGS_AT = BTH_AT + 8  # the byte of psn_word that holds rtx
 
 
@@ -71,6 +72,28 @@ class RequestMaker:
         psns = sent.add_new(len(evs))
         self._headers.cut(pieces, psns, slots)
         return self._append(batch, psns, slots, evs, now, again=False)
+
+    def transmit_one(self, batch: TransmitBatch, message: Message, position: int, ev: int, now: int) -> int:
+        """`transmit_new` for one packet, in plain numbers: what an unloaded write costs. Returns its nominal bytes."""
+        headers, sent = self._headers, self._sent
+        slot = sent.next_psn & sent.mask
+        image = headers.cut_one(message, position, sent.next_psn, slot)
+        offset, length = int(headers.offset[slot]), int(headers.length[slot])
+        row = batch.append(
+            *self._paths.framing[ev],
+            self._classes.data,
+            BTH_AT + len(image),
+            message.request.source.view[offset : offset + length],
+            int(headers.address[slot]),
+        )
+        batch.write_headers(row, BTH_AT, image)
+        if self._config.timestamps:
+            batch.write_headers(row, _TIMESTAMP_AT, (now // TIMESTAMP_UNIT_NS & 0xFFFF).to_bytes(2, "big"))
+        size = BTH_AT + len(image) + length + (-length & 3) + ICRC_LENGTH
+        sent.transmit_one(size, ev, now)
+        self._counters.data_packets_sent += 1
+        self._counters.data_bytes_sent += length
+        return size
 
     def transmit_again(self, batch: TransmitBatch, psns: I64, evs: I64, now: int) -> int:
         """Append these PSNs, which went out before, with rtx on these EVs. Returns their nominal bytes."""

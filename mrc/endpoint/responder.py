@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mrc.endpoint.answers import PROBE_BYTES, REQUEST_BYTES, Reflector, extend_control
+from mrc.endpoint.answers import PROBE_BYTES, REQUEST_BYTES, Reflector, append_control
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import NO_CAPABILITIES, Capability, QpConfig
 from mrc.endpoint.counters import Counters
@@ -21,25 +21,28 @@ from mrc.endpoint.receive_window import ReceiveWindow
 from mrc.endpoint.received import ReceivedPsns
 from mrc.endpoint.received_requests import ENDS, IMMEDIATE, ReceivedRequests
 from mrc.endpoint.receives import Receives
-from mrc.endpoint.request_checks import ACK_SYNDROME, NAK_STATUS, RefusedRequest, placements
+from mrc.endpoint.request_checks import ACK_SYNDROME, NAK_STATUS, RefusedRequest, placement, placements
 from mrc.endpoint.resource_limits import ResourceLimits
 from mrc.endpoint.sacks import SackMaker, Trigger
 from mrc.endpoint.traffic_class import CE, ECN_MASK, TrafficClasses
 from mrc.wire.arrays import first_occurrences
 from mrc.wire.batch import (
     ACKREQ,
-    BTH_AT,
     EXTENSION_AT,
     P_KEY,
+    PAD_SHIFT,
     PROBE,
     PSN_BITS_MASK,
+    REQUEST_LENGTH,
     REQUEST_TS,
+    REQUEST_TS_LENGTH,
     RTX,
+    TS,
     Fields,
     ReceivedBatch,
     TransmitBatch,
 )
-from mrc.wire.opcodes import HEADER_LENGTHS, Op
+from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH, Op
 from mrc.wire.profile import WireProfile
 from mrc.wire.psn import PSN_HALF, psn_diff_array
 
@@ -49,6 +52,11 @@ Bools = npt.NDArray[np.bool_]
 _TSR0_UNIT_NS = 128
 # BTH and AETH as the fields of mrc.wire.batch.ACK lie.
 _AETH = struct.Struct(">BBHIII")
+# Of a request: ip_word, opcode, flags, psn_word.
+_REQUEST = struct.Struct(">I44xBB6xI")
+_RETH = struct.Struct(">QII")
+_PAYLOAD_AT = EXTENSION_AT + REQUEST_LENGTH
+_PAYLOAD_AT_TS = EXTENSION_AT + REQUEST_TS_LENGTH
 _TSETH_END = EXTENSION_AT + HEADER_LENGTHS["meth"] + HEADER_LENGTHS["tseth"]
 
 
@@ -173,6 +181,42 @@ class Responder:
         if moved or found.old.any():
             self._ack_due = True
         self._trigger_sacks(requests, found, highest_before, now)
+
+    def on_few_requests(self, batch: ReceivedBatch, rows: list[int], now: int) -> None:
+        """`on_requests` in plain numbers, as far as they are plain writes that come in order."""
+        for position, row in enumerate(rows):
+            if not self._take_next(batch, row, now):
+                self.on_requests(batch, np.array(rows[position:], np.int64), now)
+                return
+
+    def _take_next(self, batch: ReceivedBatch, row: int, now: int) -> bool:
+        """Take a plain write request that is what epsn waits for. False, and nothing has happened, for any other."""
+        received, receives = self.received, self._receives
+        length = int(batch.length[row])
+        head = batch.view(row, 0, min(length, batch.room))
+        ip_word, opcode, flags, psn_word = _REQUEST.unpack_from(head)
+        if received.held or receives.stashed or IMMEDIATE[opcode] or (psn_word - received.epsn) & PSN_BITS_MASK:
+            return False
+        payload_at = _PAYLOAD_AT_TS if psn_word & TS else _PAYLOAD_AT
+        size = length - payload_at - (flags >> PAD_SHIFT & 3) - ICRC_LENGTH
+        va, rkey, dmalen = _RETH.unpack_from(head, payload_at - _RETH.size)
+        found = placement(opcode, size, va, rkey, dmalen, self._config.path_mtu, self._memory)
+        if found is None:
+            return False
+        psn = received.epsn
+        received.add_run(1, int(ENDS[opcode]))
+        region, offset = found
+        region.view[offset : offset + size] = head[payload_at : payload_at + size]
+        counters = self._counters
+        counters.requests_received += 1
+        counters.bytes_placed += size
+        self.sacks.received_bytes += length
+        self._ack_due = True
+        marked = CE in (ip_word >> 20 & ECN_MASK, int(batch.traffic_class[row]) & ECN_MASK)
+        counters.ecn_marked_received += marked
+        if self.sacks.triggered_by_one(length, bool(psn_word & (ACKREQ | RTX)) or marked):
+            self.sacks.pending.add(Trigger(psn, self._reflector.of_request(head, now), psn, marked))
+        return True
 
     def _sort(self, requests: ReceivedRequests, now: int) -> _Sorted:
         """Check PSN: the table of behaviour.md. What is refused for its PSN or for want of room is answered here."""
@@ -364,14 +408,6 @@ class Responder:
 
     def _transmit_aeth(self, batch: TransmitBatch, psn: int, syndrome: int, now: int) -> None:
         index = self._paths.control_path_aside(now)
-        start, _ = extend_control(batch, self._paths, np.array([index]), self._classes.control, HEADER_LENGTHS["aeth"])
-        _AETH.pack_into(
-            batch.headers[start].data,
-            BTH_AT,
-            Op.ACKNOWLEDGE,
-            0,
-            P_KEY,
-            self._peer_qpn,
-            psn,
-            syndrome << 24 | self.received.completed & 0xFFFFFF,
-        )
+        completed = self.received.completed & 0xFFFFFF
+        headers = _AETH.pack(Op.ACKNOWLEDGE, 0, P_KEY, self._peer_qpn, psn, syndrome << 24 | completed)
+        append_control(batch, self._paths, index, self._classes.control, headers)

@@ -10,12 +10,11 @@ from __future__ import annotations
 class RttEstimator:
     """Smoothed RTT and its variation. `srtt` is 0 until the first sample."""
 
-    __slots__ = ("_next_step_at", "latest", "minimum", "rttvar", "srtt")
+    __slots__ = ("_next_step_at", "minimum", "rttvar", "srtt")
 
     def __init__(self) -> None:
         self.srtt = 0
         self.rttvar = 0
-        self.latest = 0
         self.minimum = 0
         self._next_step_at = 0
 
@@ -25,7 +24,6 @@ class RttEstimator:
         Samples of 0 or less (two events at one instant) count as 1 ns.
         """
         lowest_ns, latest_ns = max(lowest_ns, 1), max(latest_ns, 1)
-        self.latest = latest_ns
         if not self.srtt:
             self.srtt, self.rttvar, self.minimum = latest_ns, latest_ns // 2, lowest_ns
             self._next_step_at = now + latest_ns

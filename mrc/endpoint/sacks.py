@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mrc.endpoint.answers import PendingAnswers, Reflected, extend_control
+from mrc.endpoint.answers import PendingAnswers, Reflected, append_control
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.paths import PathSet
 from mrc.endpoint.receive_window import ReceiveWindow
 from mrc.endpoint.received import ReceivedPsns
 from mrc.endpoint.traffic_class import TrafficClasses
 from mrc.errors import CallerError
-from mrc.wire.batch import BTH_AT, HEADER_ROOM, P_KEY, RTX, SACK_LENGTH, SETH_M_SHIFT, SETH_PR, TransmitBatch
+from mrc.wire.batch import P_KEY, RTX, SETH_M_SHIFT, SETH_PR, TransmitBatch
 from mrc.wire.opcodes import Op
 from mrc.wire.psn import PSN_MASK
 
@@ -94,6 +94,14 @@ class SackMaker:
             raise CallerError(f"a receiver penalty is 0..{MAX_PENALTY}, got {penalty}")
         self._penalty_word = penalty << _PENALTY_SHIFT | (_RESTORE_CWND if restore else 0)
 
+    def triggered_by_one(self, size: int, forced: bool) -> bool:
+        """Whether one packet triggers a SACK, given its nominal size and whether it does so regardless."""
+        self._bytes_since += max(size, MIN_COUNTED_BYTES)
+        if not forced and self._bytes_since < self._threshold:
+            return False
+        self._bytes_since = 0
+        return True
+
     def triggered_by(self, sizes: I64, forced: Bools) -> list[int]:
         """Positions of the packets that trigger a SACK, given nominal sizes and who triggers one regardless."""
         if not len(sizes):
@@ -142,23 +150,18 @@ class SackMaker:
         received = self._received
         cack = received.cack_psn
         # Successive SACKs alternate planes, so that one broken reverse path cannot condemn forward ones.
-        indexes = self._paths.control_paths(count, now)
-        start, _ = extend_control(batch, self._paths, indexes, self._classes.control, SACK_LENGTH)
+        indexes = self._paths.control_paths(count, now).tolist()
         mpr = self._window.tell(received.epsn)
         ooo_count = min(received.held, _MOST_COUNTED)
         rcvd_word = self._penalty_word | self.received_bytes // 256 & 0xFFFFFF
-        # A few a batch: packed one by one, they cost less than a dozen assignments to columns would.
-        headers, at = batch.headers.reshape(-1).data, start * HEADER_ROOM + BTH_AT
-        for trigger in triggers:
+        for trigger, index in zip(triggers, indexes, strict=True):
             reflected, probe_id = trigger.reflected, trigger.probe_id
             base = cack + 1
             if not reflected.rtx and probe_id < 0 and trigger.highest - base >= _BITMAP:
                 # Not so for an rtx packet or a probe: old holes must not stay unseen.
                 base = trigger.highest - (_BITMAP - 1)
             offset = trigger.psn - cack if -0x8000 <= trigger.psn - cack <= 0x7FFF else 0
-            _PACKED.pack_into(
-                headers,
-                at,
+            headers = _PACKED.pack(
                 Op.SACK,
                 0,
                 P_KEY,
@@ -178,6 +181,6 @@ class SackMaker:
                 ooo_count,
                 rcvd_word,
             )
-            at += HEADER_ROOM
+            append_control(batch, self._paths, index, self._classes.control, headers)
         self._counters.sacks_sent += count
         return count

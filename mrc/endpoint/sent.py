@@ -141,6 +141,25 @@ class SentPackets:
         self.log_outstanding[entries] = True
         self.outstanding += count
 
+    def transmit_one(self, size: int, ev: int, now: int) -> int:
+        """`add_new` and `transmit` of one PSN, in plain numbers. Returns it."""
+        psn, number = self.next_psn, self.next_transmission
+        slot, entry = psn & self.mask, number & self.log_mask
+        self.next_psn, self.next_transmission = psn + 1, number + 1
+        self.psn[slot] = psn
+        self.retries[slot] = self.waits[slot] = 0
+        self.blamed[slot] = -1
+        self.state[slot] = _OUTSTANDING
+        self.times_sent[slot] = 1
+        self.transmission[slot] = number
+        self.log_psn[entry] = psn
+        self.log_sent_at[entry] = now
+        self.log_size[entry] = size
+        self.log_ev[entry] = ev
+        self.log_outstanding[entry] = True
+        self.outstanding += 1
+        return psn
+
     def mark_probe(self, now: int, guard: int) -> int:
         """A probe counts as a transmission `guard` places later. Returns its number.
 

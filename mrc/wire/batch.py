@@ -12,6 +12,7 @@ of the specification into one load are named `*_word`; their bits are given besi
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from itertools import repeat
 from typing import Any
@@ -53,6 +54,11 @@ PSN_BITS_MASK = 0xFFFFFF
 PAD_SHIFT, TVER_MASK = 4, 0x0F
 
 P_KEY = 0xFFFF
+
+_WORD, _IP_HEAD, _LENGTH, _ICRC = struct.Struct(">I"), struct.Struct(">IH"), struct.Struct(">H"), struct.Struct("<I")
+_SOURCE_AT, _UDP_LENGTH_AT, _FLAGS_AT = 8, 44, 49
+_MAPPED = bytes(8)  # how the source address of a packet over IPv4 begins
+_DESTINATION = 28  # bytes
 
 _COMMON: dict[str, tuple[str, int]] = {
     "ip_word": (">u4", 0),  # version(4) traffic class(8) flow label(20)
@@ -234,10 +240,6 @@ class ReceivedBatch:
     def icrc_ok(self, rows: I64) -> Bools:
         """Whether the ICRC of each of these rows (at least a BTH and an ICRC long) is right."""
         lengths = self.length[rows]
-        if len(rows) <= _FEW and self.ipv4 is None:
-            return np.array(
-                [self._icrc_right(*each) for each in zip(rows.tolist(), lengths.tolist(), strict=True)], np.bool_
-            )
         heads = self.data[rows, :_ICRC_HEAD] | ICRC_MASK
         begins = np.arange(0, len(rows) * _ICRC_HEAD, _ICRC_HEAD)
         ends = begins + _ICRC_HEAD
@@ -257,7 +259,8 @@ class ReceivedBatch:
         tail = self.data[rows[:, None], (lengths - ICRC_LENGTH)[:, None] + _ICRC_BYTES]
         return np.asarray(computed == tail.view("<u4")[:, 0])
 
-    def _icrc_right(self, row: int, length: int) -> bool:
+    def icrc_right(self, row: int, length: int) -> bool:
+        """`icrc_ok` for one packet of `length` bytes that came over IPv6."""
         flat, start = self._flat, row * self.room
         rest, end = start + _ICRC_HEAD, start + length - ICRC_LENGTH
         head = (int.from_bytes(flat[start:rest], "little") | _ICRC_MASK_NUMBER).to_bytes(_ICRC_HEAD, "little")
@@ -274,7 +277,9 @@ class TransmitBatch:
     """
 
     __slots__ = (
+        "_flat_destinations",
         "_flat_headers",
+        "_flat_trailers",
         "_source_high",
         "capacity",
         "count",
@@ -304,6 +309,8 @@ class TransmitBatch:
         self.destination: U8 = np.zeros((capacity, 28), np.uint8)
         self.traffic_class: I64 = np.zeros(capacity, np.int64)
         self._flat_headers = self.headers.reshape(-1).data
+        self._flat_destinations = self.destination.reshape(-1).data
+        self._flat_trailers = self.trailers.reshape(-1).data
         self._source_high = self.headers.view(np.uint64)[:, 1]
 
     @property
@@ -317,6 +324,44 @@ class TransmitBatch:
     def fields(self, layout: np.dtype[np.void], start: int, stop: int) -> Fields:
         """Rows `start` to `stop` as one structured array to assign fields through."""
         return np.ndarray((stop - start,), layout, self.headers, start * HEADER_ROOM, (HEADER_ROOM,))
+
+    def append(
+        self,
+        template: bytes,
+        port: int,
+        destination: bytes,
+        traffic_class: int,
+        header_length: int,
+        payload: memoryview | None = None,
+        payload_address: int = 0,
+    ) -> int:
+        """`extend` by one packet, in plain numbers. Returns its row."""
+        row = self.count
+        self.count = row + 1
+        length = len(payload) if payload is not None else 0
+        pad = -length & 3
+        at = row * HEADER_ROOM
+        headers = self._flat_headers
+        headers[at : at + EXTENSION_AT] = template
+        inside = header_length + length + pad + (ICRC_LENGTH - UDP_AT)
+        (word,) = _WORD.unpack_from(headers, at)
+        _IP_HEAD.pack_into(headers, at, word + (traffic_class << 20), inside)
+        _LENGTH.pack_into(headers, at + _UDP_LENGTH_AT, inside)
+        headers[at + _FLAGS_AT] |= pad << PAD_SHIFT
+        self.port[row] = port
+        self._flat_destinations[row * _DESTINATION : (row + 1) * _DESTINATION] = destination
+        self.traffic_class[row] = traffic_class
+        self.header_length[row] = header_length
+        self.payloads.append(_NOTHING if payload is None else payload)
+        self.payload_address[row] = payload_address
+        self.payload_length[row] = length
+        self.trailer_length[row] = pad + ICRC_LENGTH
+        return row
+
+    def write_headers(self, row: int, at: int, content: bytes | memoryview) -> None:
+        """Overwrite the headers of a row from byte `at` on."""
+        start = row * HEADER_ROOM + at
+        self._flat_headers[start : start + len(content)] = content
 
     def extend(
         self,
@@ -369,6 +414,8 @@ class TransmitBatch:
         stop = self.count
         if start >= stop:
             return
+        if stop - start <= _FEW and all(self._seal_row(row) for row in range(start, stop)):
+            return
         heads = self.headers[start:stop].copy()
         begins = np.arange(0, (stop - start) * HEADER_ROOM, HEADER_ROOM)
         ends = begins + self.header_length[start:stop]
@@ -387,6 +434,20 @@ class TransmitBatch:
             values[row] = crc(_ZEROS[: int(pads[row])], values[row])
         crcs = np.array(values, np.uint32)
         self.trailers[start:stop, 4:] = crcs.astype("<u4").view(np.uint8).reshape(-1, 4)
+
+    def _seal_row(self, row: int) -> bool:
+        """Write the ICRC of one packet over IPv6; False for one over IPv4."""
+        flat, start = self._flat_headers, row * HEADER_ROOM
+        if flat[start + _SOURCE_AT : start + _SOURCE_AT + 8] == _MAPPED:
+            return False
+        rest, end = start + _ICRC_HEAD, start + int(self.header_length[row])
+        head = (int.from_bytes(flat[start:rest], "little") | _ICRC_MASK_NUMBER).to_bytes(_ICRC_HEAD, "little")
+        value = crc32(self.payloads[row], crc32(flat[rest:end], crc32(head, ICRC_SEED)))
+        pad = int(self.trailer_length[row]) - ICRC_LENGTH
+        if pad:
+            value = crc32(_ZEROS[:pad], value)
+        _ICRC.pack_into(self._flat_trailers, row * 8 + 4, value)
+        return True
 
     def packet(self, row: int) -> bytes:
         """One sealed packet, from the (inner) IP header to the ICRC."""
@@ -463,5 +524,4 @@ _FIXED_WORDS = 7
 
 REQUEST_LENGTH = HEADER_LENGTHS["meth"] + HEADER_LENGTHS["reth"]
 REQUEST_TS_LENGTH = REQUEST_LENGTH + HEADER_LENGTHS["tseth"]
-SACK_LENGTH = HEADER_LENGTHS["seth"] + HEADER_LENGTHS["cc_state"]
 MIN_PACKET = BTH_AT + BTH_LENGTH + ICRC_LENGTH

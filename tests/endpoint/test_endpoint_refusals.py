@@ -59,15 +59,18 @@ def test_a_refused_request_is_nakked_and_ends_its_qp(why: str) -> None:
     assert hand.run(hand.now + 10**10) == []
 
 
-@pytest.mark.parametrize("where", [0, 1, 2])
-def test_a_refused_request_takes_its_whole_batch_with_it(where: int) -> None:
-    """Nothing of the batch is written and none of it acknowledged: the requestor learns from the NAK."""
+@pytest.mark.parametrize("where", [0, 1, 2, 5, 7])
+@pytest.mark.parametrize("count", [3, 8])
+def test_a_refused_request_is_the_last_that_counts(where: int, count: int) -> None:
+    """Neither it nor what comes after it is written, and none of its batch acknowledged: the requestor learns from
+    the NAK."""
     hand = HandPeer(CONFIG)
-    packets = [hand.request(at, b"good", va=REGION_VA + 4 * at) for at in range(3)]
+    where = min(where, count - 1)
+    packets = [hand.request(at, b"good", va=REGION_VA + 4 * at) for at in range(count)]
     packets[where] = hand.request(where, b"bad!", rkey=1)
     (nak,) = of(hand.exchange(*packets), ACK)
     assert nak.psn == hand.peer_first_psn + where
-    assert not any(hand.buffer)
+    assert not any(hand.buffer[4 * where :])
 
 
 def test_what_lies_in_the_region_to_its_last_byte_is_written() -> None:

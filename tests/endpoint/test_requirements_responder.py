@@ -44,15 +44,15 @@ def test_the_bitmap_moves_before_the_payload_is_committed() -> None:
         if event == "call" and frame.f_code is place.__code__:
             stood_at.append(hand.qp.responder.received.cack_psn - hand.peer_first_psn)
 
-    packets = [hand.request(at, b"data", va=REGION_VA + 4 * at) for at in range(3)]
+    packets = [hand.request(at, b"data", va=REGION_VA + 4 * at) for at in range(8)]
     sys.setprofile(observe)
     try:
         hand.receive(*packets)
     finally:
         sys.setprofile(None)
-    assert hand.buffer[:12] == b"data" * 3
+    assert hand.buffer[:32] == b"data" * 8
     assert stood_at
-    assert set(stood_at) == {2}
+    assert set(stood_at) == {7}
 
 
 def test_a_probe_finds_what_was_trimmed_where_no_nack_tells() -> None:

@@ -57,6 +57,7 @@ class PathSet:
         "destinations",
         "events",
         "first_sent_at",
+        "framing",
         "last_sent_at",
         "lost",
         "marked",
@@ -95,6 +96,8 @@ class PathSet:
         self.port: I64 = np.array([path.port for path in self.paths], np.int64)
         self.templates: U8 = np.stack([path.template for path in self.paths])
         self.destinations: U8 = np.stack([path.destination for path in self.paths])
+        # The same for one packet at a time: (template, port, destination) of each EV.
+        self.framing = [(path.template.tobytes(), path.port, path.destination.tobytes()) for path in self.paths]
         self.state: U8 = np.zeros(count, np.uint8)
         self.packets: I64 = np.zeros(count, np.int64)
         self.lost: I64 = np.zeros(count, np.int64)
@@ -136,6 +139,18 @@ class PathSet:
             fresh = chosen[self.first_sent_at[chosen] == NEVER]
             self.first_sent_at[fresh] = now
         return chosen
+
+    def select_one(self, now: int) -> int:
+        """`select` for one packet, in plain numbers, or -1 where there is more to it than taking the next EV."""
+        if self._full_ports:
+            return NEVER
+        index = self._rotation.take_good(self.state)
+        if index != NEVER:
+            self.packets[index] += 1
+            self.last_sent_at[index] = now
+            if self.first_sent_at[index] == NEVER:
+                self.first_sent_at[index] = now
+        return index
 
     def _redrawn(self, chosen: I64, avoid: I64 | None) -> I64:
         """The same with other EVs for the packets whose port is full or that got the EV they should not get. The first

@@ -61,6 +61,16 @@ class Rotation:
             self._position += len(ahead)
         return chosen[:filled]
 
+    def take_good(self, state: U8) -> int:
+        """The next EV if it is GOOD and this order not at its end, else -1 and nothing is taken."""
+        if self._position >= len(self._order):
+            return _NONE
+        index = int(self._order[self._position])
+        if state[index] != _GOOD:
+            return _NONE
+        self._position += 1
+        return index
+
     def _walk(self, state: U8, count: int) -> list[int]:
         """The same with EVs in SKIP on the way, packet by packet: each packet resets at most one."""
         states, order, position = state.tolist(), self._order.tolist(), self._position

@@ -25,10 +25,21 @@ class WrongCertificate(PeerError):
 
 
 def make_identity() -> Identity:
-    """A fresh ECDSA P-256 key and its self-signed certificate, of which only memory ever holds the private half.
+    """A fresh key and its certificate, of which only memory ever holds the private half.
 
     Raises SystemRefused when the system offers no place to hand them to TLS through.
     """
+    certificate, key = self_signed()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    # Connections are few and long: tickets to resume them would only be unread bytes when one is closed.
+    context.num_tickets = 0
+    _load(context, key + certificate)
+    return Identity(hashlib.sha256(ssl.PEM_cert_to_DER_cert(certificate.decode())).digest(), context)
+
+
+def self_signed() -> tuple[bytes, bytes]:
+    """A fresh ECDSA P-256 certificate signed by itself, and its private key, both as PEM."""
     # These take longer to import than the whole command line does, and only a receiver needs them.
     import datetime
 
@@ -51,15 +62,10 @@ def make_identity() -> Identity:
         .not_valid_after(now + datetime.timedelta(days=3650))
         .sign(key, hashes.SHA256())
     )
-    pem = key.private_bytes(
+    private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    ) + certificate.public_bytes(serialization.Encoding.PEM)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    # Connections are few and long: tickets to resume them would only be unread bytes when one is closed.
-    context.num_tickets = 0
-    _load(context, pem)
-    return Identity(hashlib.sha256(certificate.public_bytes(serialization.Encoding.DER)).digest(), context)
+    )
+    return certificate.public_bytes(serialization.Encoding.PEM), private
 
 
 def client_context() -> ssl.SSLContext:
