@@ -15,10 +15,9 @@ import threading
 from pathlib import Path
 
 from mrc.errors import CallerError, PeerError, SystemRefused
+from mrc.net.transfer.paging import Paging
 
-_HASH_CHUNK = 8 * 1024 * 1024
-_MADV_POPULATE_READ, _MADV_POPULATE_WRITE = 22, 23
-_POPULATED_AHEAD = 256 * 1024 * 1024
+_HASH_CHUNK = 1024 * 1024
 # The file system cannot make unnamed files: a hidden name is used instead.
 _NO_UNNAMED_FILES = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL})
 
@@ -79,6 +78,7 @@ class IncomingFile:
         self.name = directory.reserve(name)
         self.size = size
         self.map: mmap.mmap | None = None
+        self._paging: Paging | None = None
         self._hidden: str | None = None
         self._descriptor = -1
         try:
@@ -87,7 +87,7 @@ class IncomingFile:
                 # Take the space now: a mapped page that finds the disk full later would kill the process.
                 os.posix_fallocate(self._descriptor, 0, size)
                 self.map = mmap.mmap(self._descriptor, size)
-                _populate(self.map, _MADV_POPULATE_WRITE)
+                self._paging = Paging(self.map, writes=True)
         except OSError as error:
             self.discard()
             if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
@@ -108,9 +108,14 @@ class IncomingFile:
             dir_fd=self.directory.descriptor,
         )
 
+    def follow(self, position: int) -> None:
+        """About this many bytes have arrived."""
+        if self._paging is not None:
+            self._paging.follow(position)
+
     def sha256(self) -> str:
         """The sum of what has arrived."""
-        return sha256_of(memoryview(self.map) if self.map is not None else memoryview(b""))
+        return _sha256_of(self._descriptor, self.size)
 
     def commit(self) -> None:
         """Give the file its name. Raises CallerError when the name was taken meanwhile, SystemRefused otherwise."""
@@ -141,6 +146,8 @@ class IncomingFile:
 
     def discard(self) -> None:
         """Forget what has arrived. Safe to call twice, and after `commit`."""
+        if self._paging is not None:
+            self._paging.close()
         if self.map is not None:
             # A region may still look into the mapping; it goes when the last view does.
             with contextlib.suppress(BufferError):
@@ -168,6 +175,7 @@ class OutgoingFile:
         self.path = Path(path)
         self.name = self.path.name
         self.map: mmap.mmap | None = None
+        self._paging: Paging | None = None
         self._descriptor = -1
         try:
             if not stat.S_ISREG(os.stat(self.path).st_mode):
@@ -178,10 +186,15 @@ class OutgoingFile:
             if self.size:
                 self.map = mmap.mmap(self._descriptor, self.size, access=mmap.ACCESS_READ)
                 self.map.madvise(mmap.MADV_SEQUENTIAL)
-                _populate(self.map, _MADV_POPULATE_READ)
+                self._paging = Paging(self.map, writes=False)
         except OSError as error:
             self.close()
             raise CallerError(f"{self.path}: {error.strerror}") from None
+
+    def follow(self, position: int) -> None:
+        """About this many bytes have been sent."""
+        if self._paging is not None:
+            self._paging.follow(position)
 
     def check(self) -> None:
         """Raises CallerError when somebody wants to change the file."""
@@ -189,9 +202,11 @@ class OutgoingFile:
             raise CallerError(f"{self.path} is being changed while it is sent: send it again when it is whole")
 
     def sha256(self) -> str:
-        return sha256_of(memoryview(self.map) if self.map is not None else memoryview(b""))
+        return _sha256_of(self._descriptor, self.size)
 
     def close(self) -> None:
+        if self._paging is not None:
+            self._paging.close()
         if self.map is not None:
             with contextlib.suppress(BufferError):
                 self.map.close()
@@ -223,18 +238,18 @@ def _take_lease(descriptor: int) -> bool:
     return True
 
 
-def _populate(mapping: mmap.mmap, advice: int) -> None:
-    """Take the page faults of the first part of a mapping now, as registering memory with a NIC does, rather than one
-    by one while packets wait. Kernels that do not know the advice are left alone."""
-    with contextlib.suppress(OSError, ValueError):
-        mapping.madvise(advice, 0, min(len(mapping), _POPULATED_AHEAD))
-
-
-def sha256_of(view: memoryview) -> str:
-    """SHA-256 in hex. The interpreter is free for other threads meanwhile."""
+def _sha256_of(descriptor: int, size: int) -> str:
+    """SHA-256 in hex of the first `size` bytes of a file, read piece by piece: a mapping read through would stay in
+    memory. The interpreter is free for other threads meanwhile. Raises OSError, and EOFError when the file is shorter.
+    """
     digest = hashlib.sha256()
-    with view:
-        for start in range(0, len(view), _HASH_CHUNK):
-            with view[start : start + _HASH_CHUNK] as chunk:
-                digest.update(chunk)
+    buffer = bytearray(_HASH_CHUNK)
+    done = 0
+    with memoryview(buffer) as view:
+        while done < size:
+            count = os.preadv(descriptor, [view[: min(_HASH_CHUNK, size - done)]], done)
+            if not count:
+                raise EOFError(f"the file ends after {done} of {size} bytes")
+            digest.update(view[:count])
+            done += count
     return digest.hexdigest()

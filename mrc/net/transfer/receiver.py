@@ -32,6 +32,8 @@ class _Arriving:
 
     file: IncomingFile
     region: MR | None
+    # What the session's QPs had placed when it was announced.
+    placed_before: int
     sha256: str | None = None
 
 
@@ -53,6 +55,9 @@ class _Incoming:
     failure: str | None = None
     closed: bool = False
     abandoned: bool = False
+
+    def bytes_placed(self) -> int:
+        return sum(qp.endpoint_qp.counters.bytes_placed for qp in self.qps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +210,7 @@ class Receiver:
             except MrcError:
                 file.discard()
                 raise
-        incoming.files[index] = _Arriving(file, region)
+        incoming.files[index] = _Arriving(file, region, incoming.bytes_placed())
         return {"va": region.addr, "rkey": region.rkey} if region is not None else {"va": 0, "rkey": 0}
 
     def _sum(self, incoming: _Incoming, body: dict[str, Any]) -> dict[str, Any]:
@@ -278,6 +283,9 @@ class Receiver:
             packets = sum(qp.endpoint_qp.counters.requests_received for qp in incoming.qps)
             if packets != incoming.packets_seen:
                 incoming.packets_seen, incoming.active_at_ns = packets, now
+                placed = incoming.bytes_placed()
+                for arriving in list(incoming.files.values()):
+                    arriving.file.follow(placed - arriving.placed_before)
             self._notice_broken_qp(incoming)
             if not incoming.finished and incoming.failure is None and not incoming.lock.locked():
                 idle_ns = now - incoming.active_at_ns

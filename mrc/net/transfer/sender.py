@@ -179,6 +179,7 @@ class _Sending:
         cq, qps, progress = self._cq, self._qps, self._progress
         count = -(-size // step)
         posted = finished = 0
+        acked_before = progress.acked
 
         def post() -> None:
             nonlocal posted
@@ -200,6 +201,7 @@ class _Sending:
                     finished += 1
                     progress.acked += completion.byte_len
                 post()
+                file.follow(progress.acked - acked_before)
                 self._on_progress(progress.acked, progress.total)
             now = time.monotonic_ns()
             if now >= self._next_stats_ns:
