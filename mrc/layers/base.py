@@ -14,6 +14,7 @@ from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 
 # Layer class of each header name in the opcode table; bind.py fills it.
 HEADERS: dict[str, type[Packet]] = {}
+_DCID = 0xFFFF
 
 
 class ActiveProfile:
@@ -41,6 +42,24 @@ class TransportHeader(Packet):
     The next layer is the one the opcode table names, when its bytes are all there. After the last header come the
     payload (as Raw), its padding and the ICRC. A trimmed or truncated packet ends in Raw, without an ICRC.
     """
+
+    @property
+    def header_name(self) -> str:
+        """Its name in the opcode table."""
+        return type(self).__name__.lower()
+
+    # Where its dpdcid lies, if it has one: unset, it is the low 16 bits of the BTH's DQP (wire.md section 6).
+    dpdcid_at: int | None = None
+
+    def post_build(self, pkt: bytes, pay: bytes) -> bytes:
+        bth, at = self.bth_and_depth()[0], self.dpdcid_at
+        if at is not None and "dpdcid" not in self.fields and bth is not None:
+            pkt = pkt[:at] + (bth.dqp & _DCID).to_bytes(2, "big") + pkt[at + 2 :]
+        return pkt + pay
+
+    def own_psn(self) -> int | None:
+        """The PSN that the BTH below repeats, where there is one."""
+        return None
 
     def bth_and_depth(self) -> tuple[Packet | None, int]:
         """The BTH this header belongs to and how many headers lie from there to this one (the BTH itself: 0)."""

@@ -9,8 +9,8 @@ from mrc.layers.base import HEADERS, ActiveProfile
 from mrc.layers.bth import BTH, bth_fields
 from mrc.layers.control import AETH, CC_STATE, NETH, SETH, AtomicAckETH
 from mrc.layers.endpoint_operations import EETH, ERTH, PETH, eeth_fields
+from mrc.layers.pairing import pair_by_transport
 from mrc.layers.request import DETH, IETH, METH, RETH, TSETH, AtomicETH, ImmDt
-from mrc.wire.opcodes import Op
 from mrc.wire.profile import WireProfile
 
 HEADERS.update(
@@ -31,31 +31,8 @@ HEADERS.update(
     ieth=IETH,
 )
 
-# The opcode a BTH takes from the header put on it, unless it is given one.
-_DEFAULT_OPCODES: dict[type[Packet], int] = {
-    METH: Op.WRITE_ONLY.value,
-    AETH: Op.ACKNOWLEDGE.value,
-    SETH: Op.SACK.value,
-    NETH: Op.NACK.value,
-    PETH: Op.PROBE.value,
-    ERTH: Op.ENDPOINT_REQUEST.value,
-    EETH: Op.ENDPOINT_RESPONSE.value,
-    RETH: 0x0A,
-    ImmDt: 0x05,
-    AtomicETH: 0x14,
-    DETH: 0x64,
-    IETH: 0x17,
-}
-# Endpoint operations go to a queue pair of their own (wire.md section 3).
-ENDPOINT_DQP = 0x000002
-
-
-def bind_headers() -> None:
-    for header, opcode in _DEFAULT_OPCODES.items():
-        bind_top_down(BTH, header, opcode=opcode)
-    for header in (ERTH, EETH):
-        bind_top_down(BTH, header, opcode=_DEFAULT_OPCODES[header], dqp=ENDPOINT_DQP)
-    bind_top_down(SETH, CC_STATE)
+# Source port of a packet without an EV: the first that hosts choose from. Scapy's own default is DNS.
+_SOURCE_PORT = 0xC000
 
 
 def bind_udp(profile: WireProfile) -> None:
@@ -65,7 +42,7 @@ def bind_udp(profile: WireProfile) -> None:
     """
     others = [(fields, layer) for fields, layer in UDP.payload_guess if layer is not BTH]
     UDP.payload_guess = [({"dport": port}, BTH) for port in profile.accepted_udp_ports] + others
-    defaults = {"dport": profile.udp_port}
+    defaults = {"sport": _SOURCE_PORT, "dport": profile.udp_port}
     if profile.udp_checksum_zero:
         defaults["chksum"] = 0
     bind_top_down(UDP, BTH, **defaults)
@@ -99,5 +76,6 @@ def use_wire_profile(profile: WireProfile) -> None:
     bind_udp(profile)
 
 
-bind_headers()
+bind_top_down(SETH, CC_STATE)
+pair_by_transport(BTH)
 bind_udp(ActiveProfile.profile)

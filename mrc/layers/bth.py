@@ -11,14 +11,34 @@ from scapy.packet import Packet
 
 from mrc.layers.base import ActiveProfile, Reserved, TransportHeader
 from mrc.layers.icrc import ICRC, Pad, icrc_value, ip_layers
+from mrc.layers.pairing import is_answer, pairing_key
+from mrc.layers.traffic_class import give_traffic_class
 from mrc.wire.icrc import icrc_bytes
 from mrc.wire.opcodes import BTH_LENGTH, FIRST_MRC_OPCODE, ICRC_LENGTH, OPCODES, Op
 
 _PAD_SHIFT = 4
 _TS_BIT, _RTX_BIT = 1 << 4, 1 << 5
 _RESERVED3_MASK = 0xF
-# The request id of an endpoint operation (wire.md section 3).
-_REQUEST_ID = 0xFFFF
+# Endpoint operations go to a queue pair of their own (wire.md section 3).
+ENDPOINT_DQP = 0x000002
+
+
+def _opcodes_by_headers() -> dict[tuple[str, ...], int]:
+    """For each row of headers, whole or begun, the opcode of a packet that stands alone.
+
+    MRC's before the standard ones, those with a payload before those without.
+    """
+    found: dict[tuple[str, ...], tuple[tuple[bool, ...], int]] = {}
+    for opcode in OPCODES.values():
+        headers = tuple(header for header in opcode.headers if header != "tseth")
+        for count in range(1, len(headers) + 1):
+            merit = (count == len(headers), opcode.is_mrc, opcode.starts and opcode.ends, opcode.has_payload)
+            if headers[:count] not in found or merit > found[headers[:count]][0]:
+                found[headers[:count]] = merit, opcode.value
+    return {headers: value for headers, (_, value) in found.items()}
+
+
+_OPCODE_OF_HEADERS = _opcodes_by_headers()
 
 
 def bth_fields(solicited_event_first: bool = True) -> list[Any]:
@@ -44,13 +64,15 @@ def bth_fields(solicited_event_first: bool = True) -> list[Any]:
 class BTH(TransportHeader):
     """Base transport header, 12 bytes (grade A; the order of SE and M is C).
 
-    What is left out is worked out when the packet is built: `pad` and the padding bytes from the payload's length, `ts`
-    from a TSETH layer, and a final ICRC. The ICRC needs IPv4 or IPv6 and UDP below, else it is 0. Neither padding
-    nor ICRC is added to a trimmed packet: one of the TRIMMED codepoints below, and headers missing above. After a
-    dissection, `del` of a field (BTH.pad, Pad.data, ICRC.crc) has it worked out anew.
+    What is left out is worked out when the packet is built: `opcode` from the headers above (the one of a packet that
+    is a whole message), `pad` and the padding bytes from the payload's length, `ts` from a TSETH layer, `dqp` 2 in
+    endpoint operations, `psn` of a SACK and a NACK from their own, and a final ICRC. The ICRC needs IPv4 or IPv6 and
+    UDP below, else it is 0. Neither padding nor ICRC is added to a trimmed packet: one of the TRIMMED codepoints below,
+    and headers missing above. After a dissection, `del` of a field (BTH.pad, Pad.data, ICRC.crc) has it worked out
+    anew.
 
-    On top of UDP, the destination port defaults to 4791 and the checksum to 0 (section 9). `UDP(chksum=None)`
-    has Scapy compute one, any number is taken as it is.
+    Below it, UDP goes from port 49152 to 4791 with a checksum of 0 (section 9), and IP headers take the traffic class
+    of the opcode (section 12). `UDP(chksum=None)` has Scapy compute one; whatever is set is taken as it is.
     """
 
     name = "BTH"
@@ -87,6 +109,9 @@ class BTH(TransportHeader):
                 head[1] |= count << _PAD_SHIFT
             if "ts" not in self.fields and self.haslayer("TSETH"):
                 head[8] |= _TS_BIT
+            own_psn = self.payload.own_psn() if isinstance(self.payload, TransportHeader) else None
+            if "psn" not in self.fields and own_psn is not None:
+                head[9:12] = own_psn.to_bytes(3, "big")
             if self.opcode < FIRST_MRC_OPCODE and self.reserved3 > _RESERVED3_MASK:
                 head[8] |= self.reserved3 & (_RTX_BIT | _TS_BIT)
             pkt = bytes(head)
@@ -111,33 +136,35 @@ class BTH(TransportHeader):
         classes = (layer.tos if isinstance(layer, IP) else layer.tc for layer in ip_layers(self))
         return any(value >> 2 in ActiveProfile.profile.trimmed_dscps for value in classes)
 
+    def add_payload(self, payload: Any) -> None:
+        super().add_payload(payload)
+        names = []
+        layer: Any = self.payload
+        while isinstance(layer, TransportHeader):
+            names.append(layer.header_name)
+            layer = layer.payload
+        headers = tuple(name for name in names if name != "tseth")
+        opcode = _OPCODE_OF_HEADERS.get(headers)
+        if opcode is not None:
+            endpoint = {"dqp": ENDPOINT_DQP} if opcode in (Op.ENDPOINT_REQUEST, Op.ENDPOINT_RESPONSE) else {}
+            self.overloaded_fields = {"opcode": opcode, **endpoint}
+        give_traffic_class(self)
+
+    def add_underlayer(self, underlayer: Packet) -> None:
+        super().add_underlayer(underlayer)
+        give_traffic_class(self)
+
+    def setfieldval(self, attr: str, val: Any) -> None:
+        super().setfieldval(attr, val)
+        if attr in ("opcode", "rtx"):
+            give_traffic_class(self)
+
     def hashret(self) -> bytes:
-        if self.opcode in (Op.ENDPOINT_REQUEST, Op.ENDPOINT_RESPONSE):
-            return b"endpoint" + (self.psn & _REQUEST_ID).to_bytes(2, "big")
-        probe_id = self._probe_id()
-        return b"transport" if probe_id is None else b"probe" + probe_id.to_bytes(2, "big")
+        return pairing_key(self)
 
     def answers(self, other: Packet) -> bool:
-        """Whether this is the SACK with pr=1 to the probe `other`, or the endpoint response to the request `other`.
-
-        Answers go to port 4791 and not to the port a packet was sent from, so `sr` needs `conf.checkIPsrc = False`.
-        """
-        if not isinstance(other, BTH):
-            return False
-        if (self.opcode, other.opcode) == (Op.ENDPOINT_RESPONSE, Op.ENDPOINT_REQUEST):
-            return bool(self.psn & _REQUEST_ID == other.psn & _REQUEST_ID)
-        if (self.opcode, other.opcode) == (Op.SACK, Op.PROBE):
-            probe_id = self._probe_id()
-            return probe_id is not None and probe_id == other._probe_id()
-        return False
-
-    def _probe_id(self) -> int | None:
-        above = self.payload
-        if self.opcode == Op.PROBE and above.name == "PETH":
-            return int(above.probe_id)
-        if self.opcode == Op.SACK and above.name == "SETH" and above.pr:
-            return int(above.probe_id)
-        return None
+        """Whether this answers `other`, as `mrc.layers.pairing.is_answer` has it."""
+        return isinstance(other, BTH) and is_answer(self, other)
 
     def mysummary(self) -> tuple[str, list[Any]]:
         opcode = OPCODES.get(self.opcode)

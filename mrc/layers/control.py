@@ -58,10 +58,11 @@ class SETH(TransportHeader):
     """SACK extended transport header, 28 bytes (grade A; spdcid and dpdcid B).
 
     Bytes 2-3 are `ack_psn_offset` (signed), or `probe_id` when pr is 1. Bit i of `bitmap`, least significant first,
-    is PSN cack_psn + sack_offset + i. `mpr` is in units of 128 PSNs.
+    is PSN cack_psn + sack_offset + i. `mpr` is in units of 128 PSNs. Setting `probe_id` sets pr, unless that is set.
     """
 
     name = "SETH"
+    dpdcid_at = 10
     fields_desc = [
         BitField("type", 0, 4),
         BitField("next", 0, 5),
@@ -82,6 +83,17 @@ class SETH(TransportHeader):
         SignedShortField("sack_offset", 1),
         XLongField("bitmap", 0),
     ]
+
+    def __init__(self, *args: Any, **fields: Any) -> None:
+        super().__init__(*args, **(({"pr": 1} if "probe_id" in fields else {}) | fields))
+
+    def setfieldval(self, attr: str, val: Any) -> None:
+        super().setfieldval(attr, val)
+        if attr == "probe_id":
+            self.fields.setdefault("pr", 1)
+
+    def own_psn(self) -> int:
+        return int(self.cack_psn)
 
     def info(self) -> str:
         words = [f"cack={self.cack_psn}"]
@@ -118,6 +130,7 @@ class NETH(TransportHeader):
     """NACK extended transport header, 20 bytes (grade A; cc_type C: 2 is sent, any accepted)."""
 
     name = "NETH"
+    dpdcid_at = 10
     fields_desc = [
         BitField("type", 0, 4),
         BitField("next", 0, 5),
@@ -134,6 +147,9 @@ class NETH(TransportHeader):
         ByteField("reserved3", 0),
         ShortField("tx_timestamp", 0),
     ]
+
+    def own_psn(self) -> int:
+        return int(self.nack_psn)
 
     def info(self) -> str:
         reason = NACK_REASONS.get(self.reason, f"reason 0x{self.reason:02x}")

@@ -27,6 +27,7 @@ class PETH(TransportHeader):
     """Probe extended transport header, 16 bytes (grade A). The answer is a SACK with pr=1 and this probe_id."""
 
     name = "PETH"
+    dpdcid_at = 10
     fields_desc = [
         BitField("type", 0, 4),
         BitField("next", 0, 5),

@@ -5,6 +5,9 @@ from __future__ import annotations
 from scapy.fields import BitField, ByteField, IntField, LongField, ShortField, X3BytesField, XIntField, XLongField
 
 from mrc.layers.base import Reserved, TransportHeader
+from mrc.layers.icrc import ICRC, Pad
+
+_DMALEN_BYTES = 4
 
 
 class METH(TransportHeader):
@@ -36,13 +39,30 @@ class TSETH(TransportHeader):
 
 
 class RETH(TransportHeader):
-    """RDMA extended transport header, 16 bytes (grade A). `dmalen` in bytes, of the whole message."""
+    """RDMA extended transport header, 16 bytes (grade A). `dmalen` in bytes, of the whole message.
+
+    Unset, `dmalen` is the length of this packet's payload: that of the message where the packet is all of it. For the
+    packets of a longer one see `mrc.layers.segmented`.
+    """
 
     name = "RETH"
-    fields_desc = [XLongField("va", 0), XIntField("rkey", 0), IntField("dmalen", 0)]
+    fields_desc = [XLongField("va", 0), XIntField("rkey", 0), IntField("dmalen", None)]
+
+    def post_build(self, pkt: bytes, pay: bytes) -> bytes:
+        if self.dmalen is None:
+            pkt = pkt[:-_DMALEN_BYTES] + self._payload_length(len(pay)).to_bytes(_DMALEN_BYTES, "big")
+        return super().post_build(pkt, pay)
+
+    def _payload_length(self, above: int) -> int:
+        """Bytes of payload, given those of all that is above this header so far: padding and ICRC may be among it."""
+        for layer in (self.getlayer(ImmDt), self.getlayer(Pad), self.getlayer(ICRC)):
+            if layer is not None:
+                above -= len(layer.self_build())
+        return above
 
     def info(self) -> str:
-        return f"VA=0x{self.va:x} Len={self.dmalen}"
+        length = self._payload_length(len(self.payload)) if self.dmalen is None else self.dmalen
+        return f"VA=0x{self.va:x} Len={length}"
 
 
 class ImmDt(TransportHeader):

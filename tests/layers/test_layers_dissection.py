@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+import scapy.all
 from hypothesis import given
 from hypothesis import strategies as st
 from packet_vectors import PACKETS
@@ -87,9 +88,23 @@ def test_scapys_own_roce_layer_gives_way(imports: str) -> None:
     assert done.stderr == ""
 
 
-def test_star_import_gives_layers_only() -> None:
+def test_star_import_gives_layers_and_helpers_and_hides_nothing_of_scapys() -> None:
     names = set(mrc.layers.__all__)
-    assert all(issubclass(getattr(mrc.layers, name), Packet) for name in names)
+    layers = {name for name in names if isinstance(getattr(mrc.layers, name), type)}
+    assert all(issubclass(getattr(mrc.layers, name), Packet) for name in layers)
+    assert names - layers == {
+        *(
+            "check_hmac",
+            "check_icrc",
+            "in_srv6",
+            "in_udp",
+            "segmented",
+            "use_wire_profile",
+            "usid_destination",
+            "with_hmac",
+        )
+    }
+    assert not names & set(vars(scapy.all))
     assert {
         "BTH",
         "METH",
@@ -103,7 +118,7 @@ def test_star_import_gives_layers_only() -> None:
         "PETH",
         "ERTH",
         "EETH",
-    } <= names
+    } <= layers
 
 
 @given(st.binary(max_size=80))
@@ -114,6 +129,14 @@ def test_any_bytes_after_udp_dissect(data: bytes) -> None:
     assert (BTH in packet) == (len(data) >= 12)
     assert packet.summary()
     BTH(data).show(dump=True)
+
+
+@given(st.lists(st.tuples(st.sampled_from(sorted(OPCODES)), st.binary(max_size=60)), min_size=2, max_size=2))
+def test_any_two_packets_can_be_compared(both: list[tuple[int, bytes]]) -> None:
+    below = IPv6(src="fc00::1", dst="fc00::2") / UDP(sport=3, dport=4791, chksum=0)
+    first, second = (IPv6(bytes(below / Raw(bytes((opcode,)) + data))) for opcode, data in both)
+    assert first.answers(second) in (True, False)
+    assert isinstance(first.hashret() + second.hashret(), bytes)
 
 
 @given(st.sampled_from(sorted(OPCODES)), st.integers(0, 255), st.integers(0, 255), st.binary(max_size=60))

@@ -45,7 +45,8 @@ def test_opcode_follows_from_the_header_above(vector: Vector) -> None:
     control = vector.layers[1]["layer"] != "meth"
     without = ("bth.opcode", "bth.dqp") if vector.layers[1]["layer"] in ("erth", "eeth") else ("bth.opcode",)
     built = bytes(with_payload(crafted(vector.layers, without=without), vector))
-    assert built[0] == (vector.headers[0] if control else 0xCA)
+    # A request alone is a whole message, Only or Only with Immediate.
+    assert built[0] == (vector.headers[0] if control else 0xCB if vector.layers[-1]["layer"] == "immdt" else 0xCA)
     assert built[1:-4] == vector.transport[1:]
 
 
