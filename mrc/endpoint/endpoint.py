@@ -64,9 +64,8 @@ def _least_lengths() -> I64:
 
 _LEAST_LENGTH = _least_lengths()
 _LEAST_LENGTHS: list[list[int]] = _LEAST_LENGTH.tolist()
-# So few packets cost less one by one than arrays of them do. Of each: ip_word, ip_plen, what lies between, udp_len,
+# Of each packet that is handled by itself: ip_word, ip_plen, what lies between, udp_len,
 # opcode, flags, the byte of psn_word that holds ts.
-_FEW = 4
 _LENGTHS = struct.Struct(">IH38sH2xBB6xB")
 _TS_SHIFT = 4
 _TARGET = struct.Struct(">48xB3xI")  # opcode, dqp_word
@@ -284,7 +283,7 @@ class Endpoint:
         self._now = now
         if not batch.count:
             return
-        if batch.count <= _FEW and batch.ipv4 is None and self._receive_few(batch, now):
+        if batch.count <= self.config.one_by_one and batch.ipv4 is None and self._receive_few(batch, now):
             return
         rows = self._valid_rows(batch)
         if not len(rows):

@@ -32,7 +32,9 @@ from mrc.wire.psn import unwrap
 
 I64 = npt.NDArray[np.int64]
 
-_ACKED, _LOST, _OUTSTANDING = int(PsnState.ACKED), int(PsnState.LOST), int(PsnState.OUTSTANDING)
+# So few packets cost less one by one than arrays of them do.
+_FEW = 6
+_LOST, _OUTSTANDING = int(PsnState.LOST), int(PsnState.OUTSTANDING)
 
 
 class Requestor:
@@ -256,12 +258,12 @@ class Requestor:
                     size = self._requests.transmit_again(batch, psns[: len(evs)], evs, now)
                     self._controller.on_sent(size)
             elif pieces := self._next_pieces(room):
-                message, position, wanted = pieces[0]
-                if wanted == len(pieces) == 1 and (ev := self._paths.select_one(now)) >= 0:
-                    self._begin(pieces)
+                wanted = sum(count for _, _, count in pieces)
+                if wanted == len(pieces) <= _FEW and (ev := self._paths.select_one(now)) >= 0:
+                    (message, position, _), *_ = pieces
+                    self._begin(pieces[:1])
                     self._controller.on_sent(self._requests.transmit_one(batch, message, position, ev, now))
                     continue
-                wanted = sum(count for _, _, count in pieces)
                 evs = self._paths.select(wanted, now)
                 if len(evs) < wanted:
                     pieces = self._next_pieces(len(evs))

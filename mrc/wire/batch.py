@@ -45,7 +45,7 @@ HEADER_ROOM = 128  # bytes of a row kept for headers when sending
 _ICRC_HEAD = len(ICRC_MASK)  # the masked part ends with the BTH's reserved byte
 _ICRC_MASK_NUMBER = int.from_bytes(ICRC_MASK.tobytes(), "little")
 # So few packets cost less one by one than arrays of them do.
-_FEW = 4
+_FEW = 12
 
 # psn_word: ackreq(1) reserved(1) rtx(1) ts(1) reserved(4) psn(24)
 ACKREQ, RTX, TS = 1 << 31, 1 << 29, 1 << 28

@@ -7,7 +7,7 @@ from types import FrameType
 
 from hand_peer import ECT0, FIRST, LAST, MIDDLE, PROBE, REGION_VA, SACK, HandPeer, data, of
 
-from mrc.endpoint.config import QpConfig
+from mrc.endpoint.config import EndpointConfig, QpConfig
 from mrc.endpoint.memory import place
 
 CONFIG = QpConfig(path_mtu=256)
@@ -37,7 +37,7 @@ def test_a_plain_write_makes_no_completion_at_the_responder() -> None:
 
 def test_the_bitmap_moves_before_the_payload_is_committed() -> None:
     """Seen from within: where cack_psn stands when the copying begins. MRC-RESP-12."""
-    hand = HandPeer(CONFIG)
+    hand = HandPeer(CONFIG, endpoint=EndpointConfig(one_by_one=0))
     stood_at: list[int] = []
 
     def observe(frame: FrameType, event: str, _: object) -> None:

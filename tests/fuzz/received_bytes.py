@@ -43,6 +43,7 @@ class Setup(IntFlag):
     DYNAMIC_MPR = 4
     SCARCE = 8  # the responder's resources are limited
     READY_TO_RECEIVE = 16  # RTR only
+    AS_ARRAYS = 32  # what is received is taken as arrays, not packet by packet
 
 
 class Record(IntEnum):
@@ -99,7 +100,9 @@ class Fuzzed:
 
     def __init__(self, setup: Setup) -> None:
         self.now = 1_000_000
-        self.endpoint = Endpoint(EndpointConfig(seed=7, transmit_batch=64))
+        self.endpoint = Endpoint(
+            EndpointConfig(seed=7, transmit_batch=64, one_by_one=0 if Setup.AS_ARRAYS in setup else 24)
+        )
         self.memory = bytearray(REGION_BYTES)
         self.region = self.endpoint.memory.register(self.memory, va=REGION_VA)
         self.batch = TransmitBatch(64)
@@ -304,4 +307,4 @@ def run_input(data: bytes) -> None:
     """One input of the fuzzer."""
     if not data:
         return
-    Fuzzed(Setup(data[0] & 31)).run(data[1:])
+    Fuzzed(Setup(data[0] & 63)).run(data[1:])
