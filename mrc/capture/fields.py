@@ -11,13 +11,16 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
-from mrc.capture.files import Record
+from mrc.capture.frames import Record
 from mrc.capture.transport import icrc_ok
 from mrc.capture.walked import Walked
 from mrc.wire.headers import HEADERS, shown, unpack_header
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 
 Fields = dict[str, Any]
+
+# Fields of the layouts that section 13 does not name.
+NOT_NAMED = {"ipv4": ("version", "ihl"), "ipv6": ("version",), "vlan": ("dei",)}
 
 
 def ipv6_text(address: bytes) -> str:
@@ -40,8 +43,8 @@ def segments(data: bytes, at: int) -> list[str]:
     return [ipv6_text(data[start : start + 16]) for start in starts]
 
 
-def _plain(name: str, *, drop: tuple[str, ...] = ()) -> Callable[[bytes, int], Fields]:
-    layout = HEADERS[name]
+def _plain(name: str) -> Callable[[bytes, int], Fields]:
+    layout, drop = HEADERS[name], NOT_NAMED.get(name, ())
 
     def fields(data: bytes, at: int) -> Fields:
         values: Fields = layout.unpack(data[at : at + layout.length])
@@ -52,8 +55,7 @@ def _plain(name: str, *, drop: tuple[str, ...] = ()) -> Callable[[bytes, int], F
     return fields
 
 
-_ETHER, _IPV4, _IPV6 = _plain("ether"), _plain("ipv4", drop=("version", "ihl")), _plain("ipv6", drop=("version",))
-_SRH = _plain("srh")
+_ETHER, _IPV4, _IPV6, _SRH = _plain("ether"), _plain("ipv4"), _plain("ipv6"), _plain("srh")
 
 
 def _ether(data: bytes, at: int) -> Fields:
@@ -78,7 +80,7 @@ def _srh(data: bytes, at: int) -> Fields:
 
 _CARRIERS: dict[str, Callable[[bytes, int], Fields]] = {
     "ether": _ether,
-    "vlan": _plain("vlan", drop=("dei",)),
+    "vlan": _plain("vlan"),
     "sll": _sll,
     "ipv4": _ipv4,
     "ipv6": _ipv6,

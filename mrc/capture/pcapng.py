@@ -10,7 +10,12 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mrc.capture.files import HIGHEST_SNAPLEN, Record, Source
+import numpy as np
+
+from mrc.capture.files import HIGHEST_SNAPLEN
+from mrc.capture.frames import LATEST_NS, NO_TIME, RUN_PACKETS, Frames
+from mrc.capture.source import Source
+from mrc.errors import MrcError
 
 _SECTION_HEADER = 0x0A0D0D0A
 _INTERFACE = 1
@@ -19,8 +24,13 @@ _SIMPLE_PACKET = 3
 _ENHANCED_PACKET = 6
 _ORDER_AT, _BYTE_ORDER_MAGIC = 8, 0x1A2B3C4D
 _FRAME = 12  # type and length in front, the length again at the end
+_ENHANCED_LENGTH = 32  # without the packet
+_LONGEST_BLOCK = HIGHEST_SNAPLEN + 4096
 _TIME_RESOLUTION, _TIME_OFFSET = 9, 14
 _BILLION = 1_000_000_000
+
+# Start in the buffer, bytes kept, bytes on the wire, time, link type: a row of Frames.
+_Row = tuple[int, int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,44 +43,117 @@ class _Interface:
     offset_s: int
 
     def time_ns(self, high: int, low: int) -> int:
-        return (high << 32 | low) * _BILLION // self.units + self.offset_s * _BILLION
+        time_ns = (high << 32 | low) * _BILLION // self.units + self.offset_s * _BILLION
+        return time_ns if -LATEST_NS <= time_ns <= LATEST_NS else NO_TIME
 
 
-def read_pcapng(source: Source) -> Iterator[Record]:
-    """The packets of a pcapng stream. Raises as `read_capture` says; nothing is read before the first packet is asked
+class _Section:
+    """What the packets that follow are read by: byte order and interfaces."""
+
+    def __init__(self, order: str) -> None:
+        self.order = order
+        self.interfaces: list[_Interface] = []
+        self.word = struct.Struct(order + "I").unpack_from
+        self.head = struct.Struct(order + "II").unpack_from
+        self.enhanced = struct.Struct(order + "IIIII").unpack_from
+        self.enhanced_block = struct.Struct(order + "IIIIIII").unpack_from
+        self.obsolete = struct.Struct(order + "H2xIIII").unpack_from
+
+
+def read_pcapng(source: Source) -> Iterator[Frames]:
+    """The packets of a pcapng stream. Raises as `read_frames` says; nothing is read before the first packet is asked
     for."""
-    order = "<"
-    interfaces: list[_Interface] = []
-    while True:
+    section = _Section("<")
+    failure: MrcError | None = None
+    length = 1
+    while length:
+        rows: list[_Row] = []
+        try:
+            while len(rows) < RUN_PACKETS:
+                at, length = _next_block(source, section, wait=not rows)
+                if not length:
+                    break
+                section = _block(source, section, at, length, rows)
+                source.at = at + length
+                _enhanced_blocks(source, section, rows)
+        except MrcError as error:
+            failure = error
+        if rows:
+            yield _run(source, rows)
+            length = 1
+        if failure is not None:
+            # What was whole came before it.
+            raise failure
+
+
+def _run(source: Source, rows: list[_Row]) -> Frames:
+    return Frames(source.array, *np.array(rows, np.int64).T.copy())
+
+
+def _next_block(source: Source, section: _Section, wait: bool) -> tuple[int, int]:
+    """Where the next block lies in the buffer and how long it is; length 0 when there is none, or when it is not yet
+    read and nobody may `wait` for it because packets of this buffer are still to be handed out."""
+    if source.end - source.at < _FRAME:
+        if not wait:
+            return source.at, 0
         start = source.offset
         if source.fill(_FRAME) < _FRAME:
-            if source.buffer:
+            if source.unread:
                 raise source.cut_short("the block", start, _FRAME)
-            return
-        kind = struct.unpack_from(order + "I", source.buffer)[0]
-        if kind == _SECTION_HEADER:
-            order = _byte_order(source, start)
-            interfaces = []
-        length = struct.unpack_from(order + "I", source.buffer, 4)[0]
-        if length < _FRAME or length % 4 or length > HIGHEST_SNAPLEN + 4096:
-            raise source.damaged(f"a block cannot have the length {length}, given", start + 4)
-        block = source.take(length)
-        if block is None:
+            return source.at, 0
+    at = source.at
+    kind, length = section.head(source.view, at)
+    if kind == _SECTION_HEADER:
+        order = _byte_order(source, at)
+        length = struct.unpack_from(order + "I", source.view, at + 4)[0]
+    if length < _FRAME or length % 4 or length > _LONGEST_BLOCK:
+        raise source.damaged(f"a block cannot have the length {length}, given", source.base + at + 4)
+    if source.end - at < length:
+        if not wait:
+            return at, 0
+        start = source.offset
+        if source.fill(length) < length:
             raise source.cut_short("the block", start, length)
-        if struct.unpack_from(order + "I", block, length - 4)[0] != length:
-            raise source.damaged("a block does not end with the length it began with,", start + length - 4)
-        body = block[8:-4]
-        if kind == _INTERFACE:
-            interfaces.append(_interface(source, order, body, start))
-        elif kind in (_ENHANCED_PACKET, _OBSOLETE_PACKET, _SIMPLE_PACKET):
-            yield _packet(source, order, kind, body, interfaces, start)
+    return source.at, length
 
 
-def _byte_order(source: Source, start: int) -> str:
+def _block(source: Source, section: _Section, at: int, length: int, rows: list[_Row]) -> _Section:
+    """Read one whole block; the section that packets after it belong to."""
+    view, start = source.view, source.base + at
+    kind = section.word(view, at)[0]
+    if kind == _SECTION_HEADER:
+        section = _Section(_byte_order(source, at))
+    if section.word(view, at + length - 4)[0] != length:
+        raise source.damaged("a block does not end with the length it began with,", start + length - 4)
+    if kind == _INTERFACE:
+        section.interfaces.append(_interface(source, section.order, view[at + 8 : at + length - 4].tobytes(), start))
+    elif kind in (_ENHANCED_PACKET, _OBSOLETE_PACKET, _SIMPLE_PACKET):
+        rows.append(_packet(source, section, kind, at, length))
+    return section
+
+
+def _enhanced_blocks(source: Source, section: _Section, rows: list[_Row]) -> None:
+    """Take the enhanced packet blocks that follow one another, whole and without fault: what most of a file is."""
+    view, at, end = source.view, source.at, source.end
+    block, word, interfaces = section.enhanced_block, section.word, section.interfaces
+    while end - at >= _ENHANCED_LENGTH and len(rows) < RUN_PACKETS:
+        kind, length, number, high, low, captured, wire_length = block(view, at)
+        whole = kind == _ENHANCED_PACKET and _ENHANCED_LENGTH <= length <= end - at and not length % 4
+        if not whole or number >= len(interfaces) or captured > length - _ENHANCED_LENGTH:
+            break
+        if word(view, at + length - 4)[0] != length or length > _LONGEST_BLOCK:
+            break
+        interface = interfaces[number]
+        rows.append((at + 28, captured, wire_length, interface.time_ns(high, low), interface.link_type))
+        at += length
+    source.at = at
+
+
+def _byte_order(source: Source, at: int) -> str:
     for order in "<>":
-        if struct.unpack_from(order + "I", source.buffer, _ORDER_AT)[0] == _BYTE_ORDER_MAGIC:
+        if struct.unpack_from(order + "I", source.view, at + _ORDER_AT)[0] == _BYTE_ORDER_MAGIC:
             return order
-    raise source.damaged("a section header without its byte-order magic", start + _ORDER_AT)
+    raise source.damaged("a section header without its byte-order magic", source.base + at + _ORDER_AT)
 
 
 def _interface(source: Source, order: str, body: bytes, start: int) -> _Interface:
@@ -94,21 +177,24 @@ def _interface(source: Source, order: str, body: bytes, start: int) -> _Interfac
     return _Interface(link_type, snaplen, units, offset_s)
 
 
-def _packet(source: Source, order: str, kind: int, body: bytes, interfaces: list[_Interface], start: int) -> Record:
+def _packet(source: Source, section: _Section, kind: int, at: int, length: int) -> _Row:
+    """A packet block of any kind; raises PeerError for one that cannot be."""
+    view, start = source.view, source.base + at
     fixed = 4 if kind == _SIMPLE_PACKET else 20
-    if len(body) < fixed:
-        raise source.damaged(f"a packet block of {len(body) + _FRAME} bytes, too short for its fields,", start)
+    room = length - _FRAME - fixed
+    if room < 0:
+        raise source.damaged(f"a packet block of {length} bytes, too short for its fields,", start)
     if kind == _SIMPLE_PACKET:
-        number, (wire_length,) = 0, struct.unpack_from(order + "I", body)
+        number, wire_length = 0, section.word(view, at + 8)[0]
     else:
-        layout = "IIIII" if kind == _ENHANCED_PACKET else "H2xIIII"
-        number, high, low, captured, wire_length = struct.unpack_from(order + layout, body)
-    if number >= len(interfaces):
+        unpack = section.enhanced if kind == _ENHANCED_PACKET else section.obsolete
+        number, high, low, captured, wire_length = unpack(view, at + 8)
+    if number >= len(section.interfaces):
         raise source.damaged(f"a packet of interface {number}, which the file does not describe,", start)
-    interface = interfaces[number]
+    interface = section.interfaces[number]
     if kind == _SIMPLE_PACKET:
-        captured = min(wire_length, interface.snaplen or wire_length, len(body) - fixed)
-    if captured > len(body) - fixed:
+        captured = min(wire_length, interface.snaplen or wire_length, room)
+    if captured > room:
         raise source.damaged(f"a packet block says {captured} bytes, more than it has,", start)
-    time_ns = None if kind == _SIMPLE_PACKET else interface.time_ns(high, low)
-    return Record(time_ns, body[fixed : fixed + captured], wire_length, interface.link_type)
+    time_ns = NO_TIME if kind == _SIMPLE_PACKET else interface.time_ns(high, low)
+    return at + 8 + fixed, captured, wire_length, time_ns, interface.link_type

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mrc.capture.fields import ipv4_text, ipv6_text, segments
-from mrc.capture.files import Record
+from mrc.capture.frames import Record
 from mrc.capture.names import ETHER_TYPES, IP_PROTOCOLS, container_names
 from mrc.capture.transport import icrc_ok
 from mrc.capture.walked import Walked
@@ -193,7 +193,7 @@ class Summary:
 
     def __init__(self, profile: WireProfile = DEFAULT_WIRE_PROFILE) -> None:
         self._profile = profile
-        self._start: int | None = None
+        self.start: int | None = None
         self._widths = [len(text) for text in HEADING[2:5]]
         self._last_ends: tuple[str, str, str] | None = None
         self._last_text = ""
@@ -202,25 +202,33 @@ class Summary:
     def heading(self) -> str:
         """The line to print above the one last made."""
         number, time, source, destination, path, words = HEADING
-        return f"{number:>6} {time:>12}  {self._aligned((source, destination, path))}  {words}"
+        return f"{number:>6} {time:>12}  {self.aligned((source, destination, path))}  {words}"
 
     def line(self, number: int, record: Record, walked: Walked) -> str:
         """The line for packet `number`, without a line break."""
         time = "-"
         if record.time_ns is not None:
-            if self._start is None:
-                self._start = record.time_ns
-            time = f"{(record.time_ns - self._start) / 1e9:.6f}"
-        ends = self._ends(walked)
+            if self.start is None:
+                self.start = record.time_ns
+            time = f"{(record.time_ns - self.start) / 1e9:.6f}"
+        ends = self.ends(walked)
         if ends is not self._last_ends:
-            self._last_ends, self._last_text = ends, self._aligned(ends)
+            self.widen(ends)
+            self._last_ends, self._last_text = ends, self.aligned(ends)
         return f"{number:>6} {time:>12}  {self._last_text}  {info(walked, self._profile)}"
 
-    def _aligned(self, ends: tuple[str, str, str]) -> str:
-        self._widths = [max(len(text), width) for text, width in zip(ends, self._widths, strict=True)]
+    def widen(self, ends: tuple[str, str, str]) -> bool:
+        """Make the columns wide enough for these; whether they were not."""
+        widths = [max(len(text), width) for text, width in zip(ends, self._widths, strict=True)]
+        wider, self._widths = widths != self._widths, widths
+        return wider
+
+    def aligned(self, ends: tuple[str, str, str]) -> str:
+        """Source, destination and path as they stand in a line."""
         return "  ".join(text.ljust(width) for text, width in zip(ends, self._widths, strict=True))
 
-    def _ends(self, walked: Walked) -> tuple[str, str, str]:
+    def ends(self, walked: Walked) -> tuple[str, str, str]:
+        """Source, destination and path of a packet."""
         data, ip = walked.data, walked.ip
         if not ip:
             if walked.layers and walked.layers[0][0] == "ether":

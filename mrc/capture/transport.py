@@ -33,7 +33,7 @@ def _shapes() -> dict[int, tuple[int, tuple[tuple[str, int], ...], bool]]:
     return shapes
 
 
-_SHAPES = _shapes()
+SHAPES = _shapes()
 
 
 def walk_transport(walked: Walked, profile: WireProfile) -> None:
@@ -42,7 +42,7 @@ def walk_transport(walked: Walked, profile: WireProfile) -> None:
     walked.transport_at = at
     walked.transport_index = len(walked.layers)
     if len(data) >= end and end - at >= BTH_LENGTH and walked.short is None:
-        shape = _SHAPES.get(data[at] << 1 | data[at + 8] >> 4 & 1)
+        shape = SHAPES.get(data[at] << 1 | data[at + 8] >> 4 & 1)
         if shape is not None:
             length, headers, has_payload = shape
             body = end - at - length - ICRC_LENGTH
@@ -101,7 +101,7 @@ def _cut_short(walked: Walked, bth: int, at: int, reason: str | None, payload: i
     there = len(data) - bth
     if there < BTH_LENGTH:
         return f"cut_short: the capture kept {max(0, there)} bytes of bth, it takes {BTH_LENGTH}", payload
-    length = _SHAPES[data[bth] << 1 | data[bth + 8] >> 4 & 1][0]
+    length = SHAPES[data[bth] << 1 | data[bth + 8] >> 4 & 1][0]
     if at < bth + length:
         return f"cut_short: the capture kept {there} bytes of headers, they take {length}", payload
     body = walked.end - at - ICRC_LENGTH

@@ -11,7 +11,7 @@ from scapy.layers.l2 import CookedLinux, CookedLinuxV2, Ether
 from scapy.packet import Packet, Raw
 
 import mrc.layers  # noqa: F401 - binds the MRC layers to their UDP ports
-from mrc.capture.files import Record
+from mrc.capture.frames import Record
 from mrc.capture.transport import icrc_ok
 from mrc.capture.walk import ETHERNET, LINUX_SLL, LINUX_SLL2, RAW_IP
 from mrc.capture.walked import Walked

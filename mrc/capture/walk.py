@@ -20,7 +20,7 @@ LINUX_SLL = 113
 LINUX_SLL2 = 276
 RAW_IP = frozenset((12, 101, 228, 229))  # one number was the operating system's own, two say which IP it is
 
-_VLAN_TYPES = frozenset((0x8100, 0x88A8, 0x9100))
+VLAN_TYPES = frozenset((0x8100, 0x88A8, 0x9100))
 _IPV4_TYPE, _IPV6_TYPE = 0x0800, 0x86DD
 
 HOP_BY_HOP, IPV4, UDP, IPV6, ROUTING, FRAGMENT, DESTINATION_OPTIONS = 0, 4, 17, 41, 43, 44, 60
@@ -77,7 +77,7 @@ def _cooked(walked: Walked, protocol_at: int, length: int) -> tuple[int, int]:
 
 def _by_ether_type(walked: Walked, ether_type: int, at: int) -> tuple[int, int]:
     data = walked.data
-    while ether_type in _VLAN_TYPES:
+    while ether_type in VLAN_TYPES:
         walked.at = at
         if len(data) < at + 4:
             raise too_short(walked, "vlan", 4)

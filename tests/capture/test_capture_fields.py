@@ -11,7 +11,7 @@ from vector_forms import Layers, Vector, crc32_bit_by_bit, ipv6_packet, octets
 from vectors import RESERVED_VECTORS, STANDARD_VECTORS, VECTORS
 
 from mrc.capture.fields import packet_document
-from mrc.capture.files import Record
+from mrc.capture.frames import Record
 from mrc.capture.walk import walk
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 

@@ -15,8 +15,9 @@ from capture_forms import START_S, block, enhanced, interface, option, pcap, sec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrc.capture import files
-from mrc.capture.files import Record, read_capture
+from mrc.capture import source
+from mrc.capture.files import read_capture
+from mrc.capture.frames import Record
 from mrc.errors import CallerError, MrcError, PeerError
 
 PACKETS = [bytes(range(length)) for length in (60, 0, 61, 90)]
@@ -97,7 +98,8 @@ def test_gzip_is_read_like_what_it_holds(data: bytes) -> None:
 
 
 def test_packets_larger_than_a_chunk_and_across_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "CHUNK", 37)
+    monkeypatch.setattr(source, "RUN_BYTES", 37)
+    monkeypatch.setattr(source, "HEAD_BYTES", 37)
     assert [record.data for record in read(pcap(PACKETS))] == PACKETS
     data = section() + interface() + b"".join(enhanced(packet, 1) for packet in PACKETS)
     assert [record.data for record in read(data)] == PACKETS

@@ -16,7 +16,8 @@ from vector_forms import ipv6_packet
 from vectors import RESERVED_VECTORS, STANDARD_VECTORS, VECTORS
 
 from mrc.capture.fields import packet_document
-from mrc.capture.files import Record, read_capture
+from mrc.capture.files import read_capture
+from mrc.capture.frames import Record
 from mrc.capture.summary import Summary
 from mrc.capture.verbose import layers_follow, shown_in_full
 from mrc.capture.walk import walk

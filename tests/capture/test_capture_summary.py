@@ -8,7 +8,7 @@ from packet_vectors import PACKETS
 from vector_forms import ipv6_packet, octets
 from vectors import VECTORS
 
-from mrc.capture.files import Record
+from mrc.capture.frames import Record
 from mrc.capture.names import container_names, usid_name
 from mrc.capture.summary import Summary, info
 from mrc.capture.walk import walk

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import struct
 import subprocess
 import sys
@@ -142,10 +143,140 @@ def test_an_empty_capture_is_an_empty_list(tmp_path: Path) -> None:
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "the capture holds no packets\n")
 
 
-@pytest.mark.parametrize("argv", [["nowhere.pcap"], [str(CAPTURE), "--json", "--summary"], [], [str(ROOT)]])
+@pytest.mark.parametrize(
+    "argv",
+    [["nowhere.pcap"], [str(CAPTURE), "--json", "--summary"], [str(CAPTURE), "--check", "--jsonl"], [], [str(ROOT)]],
+)
 def test_usage_errors_are_2(argv: list[str]) -> None:
     result = invoke(*argv)
     assert (result.exit_code, result.stdout) == (2, "")
+
+
+def test_a_filter_chooses_packets_in_every_form() -> None:
+    whole = json.loads(invoke(CAPTURE, "--json").stdout)
+    wanted = [packet for packet in whole if any(layer["layer"] == "reth" for layer in packet["layers"])]
+    assert json.loads(invoke(CAPTURE, "--json", "--filter", "reth").stdout) == wanted != whole
+    assert [json.loads(line) for line in invoke(CAPTURE, "--jsonl", "--filter", "reth").stdout.splitlines()] == wanted
+    lines = [line for line in invoke(CAPTURE, "--summary").stdout.splitlines() if " VA=" in line and "Orig" not in line]
+    shown = invoke(CAPTURE, "--summary", "--filter", "reth or atomiceth").stdout.splitlines()
+    assert [line.split() for line in shown] == [line.split() for line in lines]
+    assert invoke(CAPTURE, "--verbose", "--filter", "reth").stdout.count("###[ RETH ]###") == len(wanted)
+    table = invoke(CAPTURE, "--filter", "number in {3, 7}").stdout.splitlines()
+    assert [line.split()[0] for line in table] == ["no.", "3", "7"]
+
+
+def test_a_filter_that_nothing_passes() -> None:
+    result = invoke(CAPTURE, "--filter", "seth")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == "none of 212 packets passes the filter\n"
+    assert json.loads(invoke(CAPTURE, "--json", "--filter", "seth").stdout) == []
+
+
+def test_a_wrong_filter_is_a_usage_error_that_points_at_the_place() -> None:
+    result = invoke("-", "--filter", "bth.psn > 1 and bth.pns < 3", stdin=b"no capture")
+    assert (result.exit_code, result.stdout) == (2, "")
+    *_, message, shown, mark = result.stderr.splitlines()
+    assert "--filter: there is no field bth.pns: did you mean bth.psn" in message
+    assert shown[mark.index("^") : mark.rindex("^") + 1] == "bth.pns"
+
+
+@pytest.fixture
+def wrong(tmp_path: Path) -> Path:
+    """Soft-RoCE with the last byte of every tenth packet changed: its ICRC is wrong."""
+    data = bytearray(CAPTURE.read_bytes())
+    for end in record_ends()[9::10]:
+        data[end - 1] ^= 1
+    path = tmp_path / "wrong.pcap"
+    path.write_bytes(data)
+    return path
+
+
+def test_check_prints_a_table_and_fails(wrong: Path) -> None:
+    result = invoke(wrong, "--check")
+    assert result.exit_code == 1
+    assert result.stderr == f"Error: {wrong}: 1 requirement not met (docs/requirements.md)\n"
+    head, row, empty, last = result.stdout.splitlines()
+    assert head.split() == ["requirement", "packets", "first", "what"]
+    assert re.split(r"  +", row) == ["MRC-ICRC-01", "21", "10, 20, 30, 40, 50, ...", "the ICRC is wrong"]
+    assert (empty, last) == ("", "212 packets checked")
+
+
+def test_check_as_a_document(wrong: Path) -> None:
+    result = invoke(wrong, "--check", "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout) == {
+        "packets": 212,
+        "violations": [
+            {"requirement": "MRC-ICRC-01", "what": "the ICRC is wrong", "packets": 21, "first": [10, 20, 30, 40, 50]}
+        ],
+    }
+
+
+def test_check_finds_nothing_wrong() -> None:
+    result = invoke(CAPTURE, "--check")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "212 packets checked\n", "")
+
+
+def test_check_of_what_passes_a_filter(wrong: Path) -> None:
+    result = invoke(wrong, "--check", "--filter", "number < 25")
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[1].split()[:4] == ["MRC-ICRC-01", "2", "10,", "20"]
+    assert result.stdout.endswith("24 packets checked\n")
+    assert invoke(wrong, "--check", "--filter", "number < 10").exit_code == 0
+
+
+def test_check_of_a_file_cut_short_tells_both(cut_short: tuple[Path, int]) -> None:
+    path, start = cut_short
+    result = invoke(path, "--check")
+    assert (result.exit_code, result.stdout) == (1, "3 packets checked\n")
+    assert f"cut short: the packet record at byte {start}" in result.stderr
+
+
+def peak_memory_kib(megabytes: int, form: str) -> int:
+    """Of the command, reading so much from a pipe."""
+    packets = b"".join(CAPTURE.read_bytes()[24:] for _ in range(8))
+    code = (
+        "import resource, sys; from mrc.cli import main\n"
+        f"try: main(['dissect', '-', {form!r}])\n"
+        "finally: print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write(CAPTURE.read_bytes()[:24])
+        for _ in range(megabytes * 1_000_000 // len(packets)):
+            process.stdin.write(packets)
+        process.stdin.close()
+        last = process.stderr.read().splitlines()[-1]
+    return int(last)
+
+
+@pytest.mark.parametrize(("form", "megabytes"), [("--summary", 200), ("--check", 200), ("--jsonl", 40)])
+def test_memory_does_not_grow_with_the_file(form: str, megabytes: int) -> None:
+    assert peak_memory_kib(megabytes, form) - peak_memory_kib(20, form) < 16_000
+
+
+def test_a_live_capture_is_shown_while_it_goes_on() -> None:
+    data = CAPTURE.read_bytes()
+    ends = record_ends()
+    code = "from mrc.cli import main; main(['dissect', '-', '--jsonl'])"
+    with subprocess.Popen(
+        [sys.executable, "-u", "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        start = 0
+        for number in (1, 2, 3):
+            process.stdin.write(data[start : ends[number - 1] + 5])
+            start = ends[number - 1] + 5
+            # Nothing more is written until this one has been seen.
+            assert json.loads(process.stdout.readline())["number"] == number
+        process.stdin.write(data[start : ends[3]])
+        process.stdin.close()
+        assert json.loads(process.stdout.readline())["number"] == 4
+    assert process.returncode == 0
 
 
 def test_help_shows_examples() -> None:
@@ -180,6 +311,6 @@ def test_scapy_is_loaded_for_the_verbose_form_only() -> None:
         f"try: main(['dissect', sys.argv[1], {str(CAPTURE)!r}])\n"
         "finally: print([name for name in sys.modules if name.split('.')[0] in ('scapy', 'rich', 'pyroute2')][:1])"
     )
-    for form, loaded in (("--json", "[]"), ("--summary", "[]"), ("--verbose", "['scapy']")):
+    for form, loaded in (("--json", "[]"), ("--summary", "[]"), ("--check", "[]"), ("--verbose", "['scapy']")):
         done = subprocess.run([sys.executable, "-c", code, form], capture_output=True, text=True, check=True)
         assert done.stdout.splitlines()[-1] == loaded
