@@ -492,6 +492,11 @@ class Endpoint:
             _, qpn = heapq.heappop(self._timers)
             qp = self.qps[qpn]
             qp.timer_at = None
+            due = qp.next_deadline()
+            if due is not None and due > now:
+                # What it was set for has moved on since, as it does with every packet.
+                self._schedule(qp)
+                continue
             qp.on_timer(now)
             self._after_event(qp)
 

@@ -100,16 +100,11 @@ class NodeDevice:
         return ready()
 
     def idle(self) -> None:
-        if self.node.driver.owner is not None:
-            return
-        turned = False
-
-        def over() -> bool:
-            nonlocal turned
-            before, turned = turned, True
-            return before
-
-        self._run(over, 0.0)
+        if self.node.driver.owner is None and self._running.acquire(blocking=False):
+            try:
+                self.node.driver.poll()
+            finally:
+                self._running.release()
 
     def _run(self, over: Callable[[], bool], longest_sleep_s: float) -> bool:
         """Run the loop. False when somebody else does."""

@@ -132,6 +132,17 @@ class Driver:
                 self._run_calls()
                 self._owner = None
 
+    def poll(self) -> None:
+        """One turn without sleep, for who looks again at once. Like `run`, for one thread at a time."""
+        with self._lock:
+            self._owner = threading.get_ident()
+        try:
+            self.turn(0.0)
+        finally:
+            with self._lock:
+                self._run_calls()
+                self._owner = None
+
     def turn(self, longest_sleep_s: float = _LONGEST_SLEEP_S) -> None:
         """One turn: receive, timers, send; then sleep if there was nothing to do."""
         if self._interrupted:
@@ -158,7 +169,7 @@ class Driver:
             return
         if not received:
             self._short_batches = 0
-            if not sent:
+            if not sent and longest_sleep_s > 0:
                 self._sleep(longest_sleep_s)
         elif received < SHORT_BATCH:
             self._short_batches += 1
