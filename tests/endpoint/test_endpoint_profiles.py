@@ -217,6 +217,7 @@ def test_explicit_evs_of_paths_that_do_not_exist(ev: int, says: str) -> None:
     [
         ({"mode": EXPLICIT}, "is given its EVs"),
         ({"mode": AUTO, "evs": (1,)}, "is given its EVs"),
+        ({"mode": AUTO, "count": 8}, "leave count out"),
         ({"mode": EXPLICIT, "evs": (1, 1)}, "must differ"),
         ({"mode": EXPLICIT, "evs": (1, 2), "count": 3}, "a profile of 3 EVs is given 2"),
         ({"mode": EXPLICIT, "evs": (1, 2), "min_active": 3}, "min_active 3 is more than the 2"),

@@ -60,7 +60,7 @@ def test_each_loss_is_heeded_at_once_by_every_qp_of_a_node() -> None:
         PathSet(paths(), PathConfig(ev_min_active=1), np.random.default_rng(seed), reverse=reverse, numbers=numbers)
         for seed in (1, 2)
     )
-    one.on_evs_answered(numbers.tolist(), 0)
+    reverse.confirm(numbers, 0)
     good = set(range(8))
     for lost in (1, 6, 3, 4):
         assert set(other.control_paths(32, 1).tolist()) == good

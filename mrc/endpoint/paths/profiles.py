@@ -71,6 +71,8 @@ class EvProfile:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise CallerError(f"{name} must be at least 1, got {value}")
+        if self.mode == EvProfileMode.AUTO and self.count is not None:
+            raise CallerError("an AUTO profile chooses how many EVs it has: leave count out, or use GENERATED")
         if bool(self.evs) != (self.mode == EvProfileMode.EXPLICIT):
             raise CallerError("an EXPLICIT profile, and no other, is given its EVs")
         if bool(self.fields) != (self.mode == EvProfileMode.GENERATED):

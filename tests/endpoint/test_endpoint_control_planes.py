@@ -1,0 +1,57 @@
+"""By which plane control packets leave when planes are down, and how long a choice of reverse EVs holds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hand_operations import PORT_STATUS_UPDATE, request
+from hand_peer import MILLISECOND, SACK, HandPeer, of, paths
+
+from mrc.endpoint.config import PathConfig, PeerNodeConfig
+from mrc.endpoint.paths import PathSet
+from mrc.endpoint.paths.reverse import ReverseEvs
+
+
+def _ports_of_sacks(hand: HandPeer) -> set[int]:
+    return {packet.port for at in range(12) for packet in of(hand.exchange(hand.probe(at)), SACK)}
+
+
+def test_a_peer_that_says_every_port_is_down_still_gets_its_sacks() -> None:
+    """By every port that is up here: one of them may be back there, unannounced."""
+    hand = HandPeer(planes=3)
+    hand.exchange(request(1, PORT_STATUS_UPDATE, port_status_mask=0))
+    assert _ports_of_sacks(hand) == {0, 1, 2}
+    hand.endpoint.set_port(1, False, hand.now)
+    hand.transmitted()
+    assert _ports_of_sacks(hand) == {0, 2}
+    hand.exchange(request(2, PORT_STATUS_UPDATE, port_status_mask=0b100))
+    assert _ports_of_sacks(hand) == {2}
+
+
+def test_with_no_port_up_here_control_packets_still_have_an_ev() -> None:
+    """Whoever sends drops them there; nothing else is known of these planes."""
+    chosen = PathSet(paths(), PathConfig(), np.random.default_rng(1))
+    for port in (0, 1):
+        chosen.set_port(port, False)
+    assert {int(index) // 4 for index in chosen.control_paths(16, 0)} == {0, 1}
+
+
+@pytest.mark.parametrize("first", [0, 7 * MILLISECOND])
+def test_a_choice_of_reverse_evs_holds_for_five_milliseconds(first: int) -> None:
+    """Then those confirmed since take their place (PeerNodeConfig.reverse_refresh_ns)."""
+    reverse = ReverseEvs(PeerNodeConfig(), 8)
+    chosen = PathSet(paths(), PathConfig(), np.random.default_rng(1), reverse=reverse, numbers=np.arange(8))
+    reverse.confirm(np.array([0, 4]), first)
+    assert set(chosen.control_paths(2, first).tolist()) == {0, 4}
+    reverse.confirm(np.array([1, 2, 5, 6]), first + 1)
+    assert set(chosen.control_paths(2, first + 5 * MILLISECOND - 1).tolist()) == {0, 4}
+    assert set(chosen.control_paths(8, first + 5 * MILLISECOND).tolist()) == {1, 2, 5, 6}
+
+
+def test_planes_take_turns_over_many_choices() -> None:
+    """More control packets than one choice holds, one by one and many at once."""
+    chosen = PathSet(paths(3, 2), PathConfig(), np.random.default_rng(1))
+    ports = [
+        int(chosen.port[index]) for count in (1, 100, 63, 1, 1, 200, 7) for index in chosen.control_paths(count, 0)
+    ]
+    assert ports == [at % 3 for at in range(len(ports))]

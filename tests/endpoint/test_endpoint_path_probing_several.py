@@ -1,0 +1,132 @@
+"""Probing of several bad EVs at once, and answers that do not count (behaviour.md, Probing)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hand_peer import MICROSECOND, MILLISECOND, PROBE, HandPeer, Sent, data, of, paths
+
+from mrc.endpoint.config import PathConfig, QpConfig
+from mrc.endpoint.paths import EvState, PathSet
+from mrc.endpoint.paths.ev_events import EvEvent
+from mrc.endpoint.paths.probing import PathProbing
+
+G, B, D = EvState.GOOD, EvState.ASSUMED_BAD, EvState.DENIED
+FREE = PathConfig(ev_min_active=1)
+RTT = 100 * MICROSECOND
+
+
+def _condemned(hand: HandPeer, count: int) -> list[Sent]:
+    """Packets whose EVs the peer says to skip for good (m=2), all in one round trip; everything is acknowledged."""
+    sent: list[Sent] = []
+    while len({packet.ev for packet in sent}) < count:
+        hand.post(256)
+        sent += data(hand.transmitted())
+    chosen = list({packet.ev: packet for packet in sent}.values())
+    hand.now += RTT
+    hand.receive(*(hand.sack(hand.posted - 1, ev=packet.ev, m=2) for packet in chosen))
+    return chosen
+
+
+def _hand(**settings: float) -> HandPeer:
+    config = PathConfig(ev_min_active=1, **settings)  # type: ignore[arg-type]
+    return HandPeer(QpConfig(path_mtu=256, timeout=20, paths=config))
+
+
+def _state(hand: HandPeer, ev: int) -> int:
+    assert hand.qp.paths is not None
+    return int(hand.qp.paths.state[hand.qp.paths.index(ev)])
+
+
+def _probed(sent: list[Sent]) -> list[int]:
+    return [packet.ev for packet in of(sent, PROBE)]
+
+
+@pytest.mark.parametrize("timers", [0.5, 1.0, 4.0])
+def test_the_first_probe_comes_so_many_path_timers_after_the_ev_went_bad(timers: float) -> None:
+    """One by default; here the path timer is that of a steady round trip, at least 1 ms. MRC-PATH-18."""
+    hand = _hand(first_probe_path_timers=timers)
+    for _ in range(200):
+        hand.post(256)
+        (packet,) = data(hand.transmitted())
+        hand.now += RTT
+        hand.receive(hand.sack(hand.posted - 1, ev=packet.ev, trigger=hand.posted - 1, timestamp=0))
+    (packet,) = _condemned(hand, 1)
+    at = hand.now
+    (probe,) = of(hand.run(at + 50 * MILLISECOND, stop_at_first=True), PROBE)
+    assert probe.ev == packet.ev
+    assert probe.at - at == int(timers * MILLISECOND)
+
+
+def test_evs_that_came_back_some_other_way_do_not_keep_others_from_being_probed() -> None:
+    """Two are denied by the controller and one's port goes down: the rest is probed as ever."""
+    hand = _hand()
+    condemned = _condemned(hand, 7)
+    for packet in condemned[:2]:
+        assert hand.qp.paths is not None
+        hand.qp.paths.deny(packet.ev)
+    hand.endpoint.set_port(condemned[2].port, False, hand.now)
+    left = {packet.ev for packet in condemned[2:] if packet.port != condemned[2].port}
+    assert left
+    assert set(_probed(hand.run(hand.now + 30 * MILLISECOND))) == left
+
+
+def test_each_probe_without_an_answer_counts_as_failed() -> None:
+    """Three bad EVs; the first probe by 10 ms, the next 10 ms, 20 ms and 40 ms later: three have failed by then."""
+    hand = _hand()
+    _condemned(hand, 3)
+    sent = _probed(hand.run(hand.now + 90 * MILLISECOND))
+    assert len(sent) == 3 * 4
+    assert hand.counters["path_probes_sent"] == 12
+    assert hand.counters["path_probes_failed"] == 9
+
+
+def test_an_answer_to_a_probe_given_up_before_does_not_count() -> None:
+    """Three consecutive probes answered: one that failed is not among them, though its answer came after all."""
+    hand = _hand()
+    (packet,) = _condemned(hand, 1)
+    probes = of(hand.run(hand.now + 200 * MILLISECOND), PROBE)
+    assert len(probes) == 5  # after 10 ms at most, then 10, 20, 40 and 80 ms later
+    for probe in probes[:-1]:
+        hand.receive(hand.sack(hand.posted - 1, probe_id=probe["peth"]["probe_id"], ev=packet.ev))
+    assert _state(hand, packet.ev) == B
+    assert hand.run(hand.now + MILLISECOND) == []
+    assert "unknown_probe_answer" not in hand.counters
+
+
+def test_an_answer_for_an_ev_that_needs_none_any_more_changes_nothing() -> None:
+    """Denied while a probe was out, and taken off the list at the next turn; then the answer comes. MRC-PATH-14."""
+    hand = _hand()
+    (packet,) = _condemned(hand, 1)
+    probe = of(hand.run(hand.now + 12 * MILLISECOND), PROBE)[-1]
+    assert hand.qp.paths is not None
+    hand.qp.paths.deny(packet.ev)
+    assert of(hand.run(hand.now + 300 * MILLISECOND), PROBE) == []
+    hand.receive(hand.sack(hand.posted - 1, probe_id=probe["peth"]["probe_id"], ev=packet.ev))
+    assert _state(hand, packet.ev) == D
+    assert hand.run(hand.now + 300 * MILLISECOND) == []
+
+
+def test_an_answer_that_says_skip_for_good_does_not_bring_the_ev_back() -> None:
+    """SACK m=2: to ASSUMED_BAD, from wherever it is; only m=0 and m=1 lead out of it. MRC-PATH-06."""
+    hand = _hand()
+    hand.endpoint.ev_events.wanted = frozenset({G, B})
+    (packet,) = _condemned(hand, 1)
+    for _ in range(4):
+        probe = of(hand.run(hand.now + 300 * MILLISECOND, stop_at_first=True), PROBE)[-1]
+        hand.receive(hand.sack(hand.posted - 1, probe_id=probe["peth"]["probe_id"], ev=packet.ev, m=2))
+    assert _state(hand, packet.ev) == B
+    assert list(hand.endpoint.ev_events.queue) == [EvEvent(hand.qp.qpn, packet.ev, packet.port, B)]
+
+
+def test_evs_of_a_port_that_is_back_are_probed_beside_those_that_just_went_bad() -> None:
+    chosen = PathSet(paths(), FREE, np.random.default_rng(1))
+    probing = PathProbing(chosen, FREE)
+    chosen.on_loss(5, 1)
+    probing.take_up(0, MILLISECOND)
+    chosen.set_port(1, False)
+    assert probing.due(2 * MILLISECOND) == []
+    chosen.on_loss(2, 2)
+    chosen.set_port(1, True)
+    probing.take_up(3 * MILLISECOND, MILLISECOND)
+    assert sorted(probing.due(4 * MILLISECOND)) == [2, 5]

@@ -1,0 +1,46 @@
+"""Room on one port of many (behaviour.md, Paths: "among GOOD EVs whose port is up and has room")."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hand_peer import HandPeer, data, numbers, paths
+
+from mrc.endpoint.config import PathConfig, QpConfig
+from mrc.endpoint.paths import PathSet
+
+MANY = 16
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_of_sixteen_ports_one_with_room_carries_everything(seed: int) -> None:
+    """MRC-PATH-28."""
+    hand = HandPeer(QpConfig(path_mtu=256, paths=PathConfig(ev_min_active=1)), planes=MANY, spines=1, seed=seed)
+    for port in range(MANY):
+        hand.endpoint.set_port_room(port, port == 5)
+    for _ in range(5):
+        hand.post(256 * 40)
+    sent = data(hand.transmitted())
+    assert numbers(hand, sent) == list(range(200))
+    assert {packet.port for packet in sent} == {5}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_of_the_evs_with_room_any_may_be_chosen_but_none_of_a_port_that_is_down(seed: int) -> None:
+    """Two ports have room, one of them is down; the other has four EVs. MRC-PATH-28, MRC-PORT-01."""
+    full = set(range(MANY)) - {3, 9}
+    chosen = PathSet(paths(MANY, 4), PathConfig(ev_min_active=1), np.random.default_rng(seed), full_ports=full)
+    chosen.set_port(3, False)
+    assert chosen.usable()
+    assert {int(index) for index in chosen.select(400, 0)} == {9 * 4 + spine for spine in range(4)}
+
+
+def test_where_no_port_has_room_nothing_is_chosen() -> None:
+    """MRC-PATH-28."""
+    full = set(range(MANY))
+    chosen = PathSet(paths(MANY, 1), PathConfig(), np.random.default_rng(1), full_ports=full)
+    assert not chosen.usable()
+    assert len(chosen.select(10, 0)) == 0
+    assert not chosen.packets.any()
+    full.discard(7)
+    assert set(chosen.select(10, 0).tolist()) == {7}

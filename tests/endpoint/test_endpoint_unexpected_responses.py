@@ -1,0 +1,41 @@
+"""Endpoint responses nobody waits for: which of them mean that the peer may hold an old port status for true."""
+
+from __future__ import annotations
+
+from hand_operations import EV_PROBE, PORT_STATUS_UPDATE, answered, requests, response
+from hand_peer import HandPeer
+
+
+def test_an_answer_to_no_probe_of_ours_makes_us_send_nothing() -> None:
+    """Malformed or stray input never changes state: dropped and counted. Only old port status is worth a word."""
+    hand = HandPeer()
+    assert hand.exchange(response(7, EV_PROBE)) == []
+    (node,) = hand.endpoint.peer_nodes.values()
+    probe = hand.endpoint.probe_ev(node, 0)
+    hand.transmitted()
+    assert hand.exchange(response(probe, PORT_STATUS_UPDATE)) == []
+    assert hand.exchange(response(probe, 2)) == []
+    assert hand.counters["unexpected_endpoint_response"] == 3
+
+
+def test_an_answer_to_no_probe_of_ours_does_not_disturb_an_update_that_is_out() -> None:
+    hand = HandPeer()
+    hand.endpoint.set_port(0, False, hand.now)
+    (update,) = hand.transmitted()
+    assert hand.exchange(response(update.psn + 1, EV_PROBE)) == []
+    assert hand.exchange(response(update.psn + 1, PORT_STATUS_UPDATE)) == []
+    assert hand.counters["unexpected_endpoint_response"] == 2
+
+
+def test_an_answer_to_the_older_of_two_updates_is_expected_and_brings_a_third() -> None:
+    """The newer may have overtaken the older: the peer is told once more what holds, under a new id."""
+    hand = HandPeer()
+    hand.endpoint.set_port(0, False, hand.now)
+    (down,) = hand.transmitted()
+    hand.endpoint.set_port(0, True, hand.now)
+    (up,) = hand.transmitted()
+    answered(hand, down, plane=1)
+    (again,) = requests(hand.transmitted(), PORT_STATUS_UPDATE)
+    assert again["erth"]["port_status_mask"] == 0b11
+    assert again.psn not in (down.psn, up.psn)
+    assert "unexpected_endpoint_response" not in hand.counters
