@@ -19,6 +19,7 @@ from mrc.endpoint.congestion import ControllerFactory, factory_of
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.operations import ENDPOINT_QPN, EndpointOperations, OnResult
+from mrc.endpoint.packet_checks import PacketChecks, Trimmed
 from mrc.endpoint.paths.ev_events import EvEvents
 from mrc.endpoint.peer_node import PeerKey, PeerNode, peer_key
 from mrc.endpoint.qp import QpPeer, QueuePair
@@ -28,22 +29,10 @@ from mrc.wire.arrays import distinct
 from mrc.wire.batch import (
     COMMON,
     EXTENSION_AT,
-    EXTENSION_LENGTH,
-    HAS_PAYLOAD,
-    HAS_TSETH,
-    IS_MRC,
-    MIN_PACKET,
-    P_KEY,
-    PAD_SHIFT,
     PSN_BITS_MASK,
-    TS,
-    TVER_MASK,
-    UDP_AT,
     ReceivedBatch,
     TransmitBatch,
-    fixed_words,
 )
-from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH
 from mrc.wire.profile import WireProfile
 from mrc.wire.psn import PSN_MODULUS
 
@@ -51,23 +40,10 @@ I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 FIRST_QPN, QPN_LIMIT = 0x10, 1 << 24
-_IPV6_UDP = 17
 _KEPT_EVENTS = 1024
 _NODE_SEED = 0x6E6F6465  # sets a peer node's randomness apart from everything else drawn from the same seed
 
 
-def _least_lengths() -> I64:
-    """[with TSETH or not, opcode]: bytes of a packet without payload and padding, beyond any packet when unknown."""
-    plain = np.where((IS_MRC == 1), EXTENSION_AT + EXTENSION_LENGTH + ICRC_LENGTH, 1 << 20)
-    return np.stack((plain, plain + HAS_TSETH * np.int64(HEADER_LENGTHS["tseth"])))
-
-
-_LEAST_LENGTH = _least_lengths()
-_LEAST_LENGTHS: list[list[int]] = _LEAST_LENGTH.tolist()
-# Of each packet that is handled by itself: ip_word, ip_plen, what lies between, udp_len,
-# opcode, flags, the byte of psn_word that holds ts.
-_LENGTHS = struct.Struct(">IH38sH2xBB6xB")
-_TS_SHIFT = 4
 _TARGET = struct.Struct(">48xB3xI")  # opcode, dqp_word
 
 
@@ -111,12 +87,7 @@ class Endpoint:
         self._scheduler = Scheduler()
         self._timers: list[tuple[int, int]] = []
         self._now = 0
-        self._ports: Bools = np.zeros(1 << 16, np.bool_)
-        self._ports[list(self.config.wire.accepted_udp_ports)] = True
-        self._fixed, self._fixed_mask = fixed_words(self.config.wire)
-        self._fixed_length = self._fixed.nbytes
-        self._fixed_number = int.from_bytes(self._fixed.tobytes(), "little")
-        self._fixed_mask_number = int.from_bytes(self._fixed_mask.tobytes(), "little")
+        self._checks = PacketChecks(self.config.wire, self.counters)
 
     # ------------------------------------------------------------------ resources
 
@@ -285,7 +256,9 @@ class Endpoint:
             return
         if batch.count <= self.config.one_by_one and batch.ipv4 is None and self._receive_few(batch, now):
             return
-        rows = self._valid_rows(batch)
+        rows, trimmed = self._checks.sound_rows(batch)
+        if trimmed is not None:
+            self._receive_trimmed(batch, trimmed)
         if not len(rows):
             return
         fields = batch.fields(COMMON)
@@ -303,7 +276,7 @@ class Endpoint:
         """The same in plain numbers. False, and nothing has happened, unless all are well formed and for QPs."""
         of_qp: dict[int, list[tuple[int, int]]] = {}
         for row, length in enumerate(batch.length.tolist()):
-            if not self._well_formed(batch, row, length) or not batch.icrc_right(row, length):
+            if not self._checks.is_sound(batch, row, length):
                 return False
             opcode, dqp_word = _TARGET.unpack_from(batch.view(row, 0, EXTENSION_AT))
             of_qp.setdefault(dqp_word & PSN_BITS_MASK, []).append((row, opcode))
@@ -333,117 +306,16 @@ class Endpoint:
         self._scheduler.on_event(qp)
         self._schedule(qp)
 
-    def _valid_rows(self, batch: ReceivedBatch) -> I64:
-        """Rows that are whole MRC packets with a right ICRC."""
-        rows = np.arange(batch.count)
-        if self._all_well_formed(batch) and batch.icrc_ok(rows).all():
-            return rows
-        return self._sorted_out(batch)
-
-    def _all_well_formed(self, batch: ReceivedBatch) -> bool:
-        """One look at the whole batch, which as a rule holds nothing wrong. What it doubts is sorted out row by row."""
-        length = batch.length
-        if int(length.min()) < MIN_PACKET:
-            return False
-        words = batch.data[: batch.count, : self._fixed.itemsize * len(self._fixed)].view(np.uint64)
-        if not ((words & self._fixed_mask) == self._fixed).all():
-            return False
-        fields = batch.fields(COMMON)
-        plen = fields["ip_plen"]
-        if not ((plen == fields["udp_len"]) & (plen + np.int64(UDP_AT) == length)).all():
-            return False
-        return self._lengths_fit(fields["opcode"], fields["psn_word"], fields["flags"], length)
-
-    def _well_formed(self, batch: ReceivedBatch, row: int, length: int) -> bool:
-        """The same for one packet."""
-        if length < MIN_PACKET:
-            return False
-        head = batch.view(row, 0, EXTENSION_AT)
-        if int.from_bytes(head[: self._fixed_length], "little") & self._fixed_mask_number != self._fixed_number:
-            return False
-        _, plen, _, udp_len, opcode, flags, psn_flags = _LENGTHS.unpack_from(head)
-        if plen != udp_len or plen + UDP_AT != length:
-            return False
-        spare = length - _LEAST_LENGTHS[psn_flags >> _TS_SHIFT & 1][opcode] - (flags >> PAD_SHIFT & 3)
-        return spare == 0 or (spare > 0 and bool(HAS_PAYLOAD[opcode]))
-
-    @staticmethod
-    def _lengths_fit(
-        opcodes: npt.NDArray[np.uint8],
-        psn_words: npt.NDArray[np.uint32],
-        flags: npt.NDArray[np.uint8],
-        length: I64,
-    ) -> bool:
-        spare = length - _LEAST_LENGTH[(psn_words & TS != 0).view(np.uint8), opcodes] - (flags >> PAD_SHIFT & 3)
-        return bool(((spare == 0) | (HAS_PAYLOAD[opcodes] & (spare > 0))).all())
-
-    def _sorted_out(self, batch: ReceivedBatch) -> I64:
-        """The rows that are in order, checked header by header; each of the others is counted by its fault."""
-        counters, length = self.counters, batch.length
-        rows = np.flatnonzero(length >= MIN_PACKET)
-        counters.too_short += batch.count - len(rows)
-        fields = batch.fields(COMMON)
-
-        def keep(good: Bools, counter: str) -> bool:
-            nonlocal rows
-            if not good.all():
-                setattr(counters, counter, getattr(counters, counter) + int((~good).sum()))
-                rows = rows[good]
-            return len(rows) > 0
-
-        ip_word = fields["ip_word"][rows]
-        if not keep((ip_word >> 28 == 6) & (fields["ip_nh"][rows] == _IPV6_UDP), "not_ipv6_udp"):
-            return rows
-        trimmed = self._trimmed(batch, rows)
-        if trimmed.any():
-            self._receive_trimmed(batch, rows[trimmed])
-        if not keep(~trimmed, "trimmed_received"):
-            return rows
-        plen = fields["ip_plen"][rows]
-        if not keep((plen == fields["udp_len"][rows]) & (plen + np.int64(UDP_AT) == length[rows]), "bad_length"):
-            return rows
-        if not keep(self._ports[fields["udp_dport"][rows]], "bad_udp_port"):
-            return rows
-        if not keep(fields["flags"][rows] & TVER_MASK == 0, "bad_tver"):
-            return rows
-        if not keep(IS_MRC[fields["opcode"][rows]] == 1, "unknown_opcode"):
-            return rows
-        opcodes = fields["opcode"][rows]
-        has_ts = (fields["psn_word"][rows] & TS != 0).view(np.uint8)
-        spare = length[rows] - _LEAST_LENGTH[has_ts, opcodes] - (fields["flags"][rows] >> PAD_SHIFT & 3)
-        if not keep((spare == 0) | (HAS_PAYLOAD[opcodes] & (spare > 0)), "bad_length"):
-            return rows
-        if not keep(batch.icrc_ok(rows), "bad_icrc"):
-            return rows
-        keep(fields["pkey"][rows] == P_KEY, "bad_pkey")
-        return rows
-
-    def _trimmed(self, batch: ReceivedBatch, rows: I64) -> Bools:
-        """Which packets a switch cut short: a TRIMMED codepoint on either header, too short (wire.md section 12)."""
-        fields = batch.fields(COMMON)
-        opcodes = fields["opcode"][rows]
-        codepoints = self.config.wire.trimmed_dscps
-        marked = np.isin(batch.traffic_class[rows] >> 2, codepoints)
-        marked |= np.isin(fields["ip_word"][rows] >> 22 & 0x3F, codepoints)
-        has_ts = (fields["psn_word"][rows] & TS != 0).view(np.uint8)
-        return np.asarray(marked & (batch.length[rows] < _LEAST_LENGTH[has_ts, opcodes]) & (IS_MRC[opcodes] == 1))
-
-    def _receive_trimmed(self, batch: ReceivedBatch, rows: I64) -> None:
-        """Hand trimmed packets to their QPs; the codepoint on the outermost header says where they were trimmed."""
-        fields = batch.fields(COMMON)
-        for_us = self._ports[fields["udp_dport"][rows]] & (fields["pkey"][rows] == P_KEY)
-        rows = rows[for_us & (fields["flags"][rows] & TVER_MASK == 0)]
-        outer, inner = batch.traffic_class[rows] >> 2, fields["ip_word"][rows] >> 22 & 0x3F
-        dscp = np.where(np.isin(outer, self.config.wire.trimmed_dscps), outer, inner)
-        lasthop = dscp == self.config.wire.dscp_trimmed_lasthop
-        dqps = fields["dqp_word"][rows] & PSN_BITS_MASK
+    def _receive_trimmed(self, batch: ReceivedBatch, trimmed: Trimmed) -> None:
+        """Hand trimmed packets to their QPs."""
+        dqps = batch.fields(COMMON)["dqp_word"][trimmed.rows] & PSN_BITS_MASK
         for qpn in distinct(dqps).tolist():
             mine = dqps == qpn
             qp = self.qps.get(qpn)
             if qp is None:
                 self.counters.unknown_qp += int(mine.sum())
                 continue
-            qp.receive_trimmed(batch, rows[mine], lasthop[mine], self._now)
+            qp.receive_trimmed(batch, trimmed.rows[mine], trimmed.lasthop[mine], self._now)
             self._after_event(qp)
 
     # ------------------------------------------------------------------ packets out
