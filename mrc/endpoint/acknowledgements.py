@@ -15,6 +15,7 @@ from mrc.endpoint.requests import TIMESTAMP_UNIT_NS
 from mrc.endpoint.rtt import RttEstimator
 from mrc.endpoint.sack_reading import Sack
 from mrc.endpoint.sent import PsnState, SentPackets, Slots
+from mrc.endpoint.tracing import QpTrace
 
 I64 = npt.NDArray[np.int64]
 
@@ -34,7 +35,7 @@ class RttSamples:
 class Acknowledgements:
     """Applies acknowledgements to the record of what was sent. `service_time`: reflected timestamps are moved by it."""
 
-    __slots__ = ("_controller", "_counters", "_loss", "_paths", "_rtt", "_sent", "_service_time")
+    __slots__ = ("_controller", "_counters", "_loss", "_paths", "_rtt", "_sent", "_service_time", "_trace")
 
     def __init__(
         self,
@@ -46,8 +47,10 @@ class Acknowledgements:
         controller: CongestionController,
         counters: Counters,
         service_time: bool,
+        trace: QpTrace | None = None,
     ) -> None:
         self._sent = sent
+        self._trace = trace
         self._rtt = rtt
         self._loss = loss
         self._paths = paths
@@ -148,6 +151,8 @@ class Acknowledgements:
         if sent.log_psn[entry] == psn:
             ev_index = int(sent.log_ev[entry]) if ev_index == _NONE else ev_index
             self._loss.on_spurious(now, now - int(sent.log_sent_at[entry]))
+        if self._trace is not None:
+            self._trace.spurious_loss(psn, ev_index, sent_again=bool(sent.transmission[slot] != blamed))
         if ev_index != _NONE:
             self._paths.on_spurious(ev_index, psn)
         return True

@@ -192,11 +192,28 @@ class PeerNodeConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class TraceConfig:
+    """How much a tracer is told, where there is one (mrc.endpoint.tracing)."""
+
+    # Counts and congestion state are told at most once per this and once a round trip.
+    interval_ns: int = 1 * MILLISECOND
+    # Completions told of a second of the endpoint's clock, by each QP. 0: none.
+    work_per_second: int = 1000
+
+    def __post_init__(self) -> None:
+        if self.interval_ns < 1:
+            raise CallerError(f"interval_ns must be at least 1, got {self.interval_ns}")
+        if self.work_per_second < 0:
+            raise CallerError(f"work_per_second cannot be negative, got {self.work_per_second}")
+
+
+@dataclass(frozen=True, slots=True)
 class EndpointConfig:
     """What all QPs of one endpoint share."""
 
     wire: WireProfile = field(default_factory=WireProfile)
     peer_nodes: PeerNodeConfig = field(default_factory=PeerNodeConfig)
+    trace: TraceConfig = field(default_factory=TraceConfig)
     # EV state changes that wait to be read; later ones are dropped and counted.
     ev_event_limit: int = 1024
     transmit_batch: int = 256

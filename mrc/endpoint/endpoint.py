@@ -24,6 +24,7 @@ from mrc.endpoint.paths.ev_events import EvEvents
 from mrc.endpoint.peer_node import PeerKey, PeerNode, peer_key
 from mrc.endpoint.qp import QpPeer, QueuePair
 from mrc.endpoint.scheduler import Scheduler
+from mrc.endpoint.tracing import EndpointTrace, Tracer
 from mrc.errors import CallerError
 from mrc.wire.arrays import distinct
 from mrc.wire.batch import (
@@ -58,9 +59,14 @@ def _check_supported(wire: WireProfile) -> None:
 class Endpoint:
     """All QPs of one node. `receive`, `transmit`, `next_deadline`, `on_timer`; completions and events come out."""
 
-    def __init__(self, config: EndpointConfig | None = None, draw_rkey: Callable[[], int] | None = None) -> None:
+    def __init__(
+        self,
+        config: EndpointConfig | None = None,
+        draw_rkey: Callable[[], int] | None = None,
+        tracer: Tracer | None = None,
+    ) -> None:
         """`draw_rkey` gives random 32-bit numbers for R_Keys; without it they come from the configured seed, which
-        is for simulations: there one R_Key tells the next."""
+        is for simulations: there one R_Key tells the next. `tracer` is told what happens (docs/trace.md)."""
         self.config = config or EndpointConfig()
         _check_supported(self.config.wire)
         self.counters = Counters()
@@ -87,6 +93,10 @@ class Endpoint:
         self._scheduler = Scheduler()
         self._timers: list[tuple[int, int]] = []
         self._now = 0
+        self._trace: EndpointTrace | None = None
+        if tracer is not None:
+            self._trace = EndpointTrace(tracer, self.config.trace, lambda: self._now)
+            self.listeners.append(self._trace.on_event)
         self._checks = PacketChecks(self.config.wire, self.counters)
 
     # ------------------------------------------------------------------ resources
@@ -132,6 +142,7 @@ class Endpoint:
             join=self._join,
             on_ready=self._ready_to_send,
             ev_events=self.ev_events,
+            trace=self._trace.of_qp(qpn) if self._trace is not None else None,
         )
         self.qps[qpn] = qp
         return qp
@@ -214,6 +225,7 @@ class Endpoint:
 
     def set_port(self, port: int, up: bool, now: int) -> None:
         """A local port's link went down or came back: its EVs leave or rejoin every QP's rotation at once."""
+        self._now = now
         if up:
             self._ports_down.discard(port)
         else:

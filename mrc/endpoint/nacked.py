@@ -15,6 +15,7 @@ from mrc.endpoint.paths import PathSet
 from mrc.endpoint.retries import RetryBudget
 from mrc.endpoint.rtt import RttEstimator
 from mrc.endpoint.sent import PsnState, SentPackets
+from mrc.endpoint.tracing import QpTrace
 from mrc.wire.batch import PSN_BITS_MASK, RTX, Fields
 from mrc.wire.psn import unwrap
 
@@ -70,6 +71,7 @@ class NackHandler:
         "_retries",
         "_rtt",
         "_sent",
+        "_trace",
         "_waiting",
         "_waiting_for_window",
         "_window",
@@ -88,8 +90,10 @@ class NackHandler:
         counters: Counters,
         resend: Callable[[int], None],
         fail: Callable[[WorkStatus, str, int], None],
+        trace: QpTrace | None = None,
     ) -> None:
         self._config = config
+        self._trace = trace
         self._sent = sent
         self._rtt = rtt
         self._loss = loss
@@ -125,6 +129,8 @@ class NackHandler:
 
     def _on_nack(self, psn: int, reason: NackReason, entropy: int, rtx: bool, now: int) -> bool:
         self._loss.on_heard(now)
+        if self._trace is not None:
+            self._trace.nack_received(psn, reason.name, entropy, rtx)
         if RESPONSES[reason] == NackResponse.FAIL:
             self._fail(WorkStatus.REMOTE_OPERATION_ERROR, f"the peer cannot go on with PSN {psn & PSN_BITS_MASK}", psn)
             return False
@@ -164,6 +170,10 @@ class NackHandler:
         _, size = sent.mark_lost(sent.transmission[slot : slot + 1])
         self._controller.on_removed(size)
         self._controller.on_nack(now, size, reason in TRIM_REASONS)
+        if self._trace is not None:
+            entry = int(sent.transmission[slot]) & sent.log_mask
+            at, index = int(sent.log_sent_at[entry]), int(sent.log_ev[entry])
+            self._trace.lost((psn,), (index,), (at,), f"nack:{reason.name}")
         if RESPONSES[reason] == NackResponse.RESEND:
             self._resend(psn)
         elif RESPONSES[reason] == NackResponse.WAIT_FOR_WINDOW and psn > sent.una:

@@ -10,7 +10,9 @@ import numpy.typing as npt
 
 from mrc.endpoint.answers import PendingAnswers, Reflected, append_control
 from mrc.endpoint.counters import Counters
+from mrc.endpoint.nacked import NackReason
 from mrc.endpoint.paths import PathSet
+from mrc.endpoint.tracing import QpTrace
 from mrc.endpoint.traffic_class import TrafficClasses
 from mrc.wire.batch import P_KEY, PSN_BITS_MASK, RTX, TransmitBatch
 from mrc.wire.opcodes import Op
@@ -34,7 +36,18 @@ class Refusal:
 class NackMaker:
     """Turns refusals into NACKs."""
 
-    __slots__ = ("_cc_type", "_classes", "_counters", "_last_port", "_paths", "_peer_qpn", "_planes", "_qpn", "pending")
+    __slots__ = (
+        "_cc_type",
+        "_classes",
+        "_counters",
+        "_last_port",
+        "_paths",
+        "_peer_qpn",
+        "_planes",
+        "_qpn",
+        "_trace",
+        "pending",
+    )
 
     def __init__(
         self,
@@ -45,8 +58,10 @@ class NackMaker:
         paths: PathSet,
         counters: Counters,
         classes: TrafficClasses,
+        trace: QpTrace | None = None,
     ) -> None:
         self._qpn = qpn
+        self._trace = trace
         self._peer_qpn = peer_qpn
         self._cc_type = wire.neth_cc_type << 4
         self._paths = paths
@@ -83,6 +98,8 @@ class NackMaker:
                 reflected.timestamp(now),
             )
             append_control(batch, self._paths, index, self._classes.control, headers)
+            if self._trace is not None:
+                self._trace.nack_sent(psn, NackReason(refusal.reason).name, reflected.entropy, reflected.rtx)
         self._counters.nacks_sent += count
         return count
 

@@ -182,7 +182,12 @@ class EndpointOperations:
             self._add(_Request(node, Operation.EV_PROBE, number, self._wire.dscp_control << 2))
 
     def measure_base_rtt(self, node: PeerNode) -> None:
-        """Probe some EVs of a node before there is data: the controllers of that destination are told what they say."""
+        """Probe some EVs of a node before there is data: the controllers of that destination are told what they say.
+
+        A node that is being probed already is left to it: a thousand QPs at once learn no more than one.
+        """
+        if any(each.node is node and each.operation == Operation.EV_PROBE for each in self._requests.values()):
+            return
         for _ in range(self._config.base_rtt_probes):
             self.learn(node)
 

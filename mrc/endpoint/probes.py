@@ -9,6 +9,7 @@ from mrc.endpoint.counters import Counters
 from mrc.endpoint.paths import PathSet
 from mrc.endpoint.paths.probing import PathProbing
 from mrc.endpoint.sent import SentPackets
+from mrc.endpoint.tracing import QpTrace
 from mrc.endpoint.traffic_class import TrafficClasses
 from mrc.wire.batch import PROBE, TIMESTAMP_FTYPE, TransmitBatch
 from mrc.wire.opcodes import HEADER_LENGTHS, Op
@@ -33,6 +34,7 @@ class Probes:
         "_queue",
         "_tail_at",
         "_tail_interval",
+        "_trace",
     )
 
     def __init__(
@@ -44,14 +46,16 @@ class Probes:
         paths: PathSet,
         counters: Counters,
         classes: TrafficClasses,
+        trace: QpTrace | None = None,
     ) -> None:
         self._qpn = qpn
+        self._trace = trace
         self._peer_qpn = peer_qpn
         self._config = config
         self._paths = paths
         self._counters = counters
         self._classes = classes
-        self._path_probing = PathProbing(paths, config.paths)
+        self._path_probing = PathProbing(paths, config.paths, trace)
         self._next_id = 0
         # probe_id -> (EV index of a path probe or _TAIL, number of the tail probe's transmission)
         self._purpose: dict[int, tuple[int, int]] = {}
@@ -130,6 +134,8 @@ class Probes:
             fields["dpdcid"] = self._peer_qpn & 0xFFFF
             fields["tx_timestamp"] = now // 128 & 0xFFFF
             fields["tseth_word"] = np.uint16(TIMESTAMP_FTYPE)
+            if self._trace is not None:
+                self._trace.probe_sent(probe_id, index, tail=target == _TAIL)
         del self._queue[:count]
         return count
 
@@ -140,6 +146,8 @@ class Probes:
             self._counters.unknown_probe_answer += 1
             return None
         target, number = purpose
+        if self._trace is not None:
+            self._trace.probe_answered(probe_id, m, tail=target == _TAIL)
         if target == _TAIL:
             return number
         self._path_probing.on_answer(target, probe_id, m, now)

@@ -24,6 +24,7 @@ from mrc.endpoint.requestor import Requestor
 from mrc.endpoint.requests import full_packet_bytes
 from mrc.endpoint.responder import Responder
 from mrc.endpoint.sack_reading import SACK_BYTES
+from mrc.endpoint.tracing import QpTrace
 from mrc.endpoint.traffic_class import TrafficClasses
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError
@@ -81,6 +82,7 @@ class QueuePair:
         "_source_high",
         "_source_low",
         "_sources",
+        "_trace",
         "_wire",
         "agreed",
         "config",
@@ -112,6 +114,7 @@ class QueuePair:
         join: Callable[[QueuePair, QpPeer], PeerNode],
         on_ready: Callable[[QueuePair], None],
         ev_events: EvEvents,
+        trace: QpTrace | None = None,
     ) -> None:
         self.qpn = qpn
         self.first_psn = first_psn
@@ -127,7 +130,8 @@ class QueuePair:
         # The controller of the destination, which other QPs may share; None before RTR.
         self.controller: CongestionController | None = None
         self._random = random
-        self._complete = complete
+        self._trace = trace
+        self._complete = complete = complete if trace is None else trace.completing(complete)
         self._on_error = on_error
         self._ports_down = ports_down
         self._full_ports = full_ports
@@ -165,9 +169,14 @@ class QueuePair:
         self._controller_factory = controller or self._controller_factory
         self.first_psn = self.first_psn if first_psn is None else first_psn
 
+    def _enter(self, state: QpState, why: str | None = None) -> None:
+        if self._trace is not None:
+            self._trace.state(self.state, state, why)
+        self.state = state
+
     def to_init(self) -> None:
         check_transition(self.state, QpState.INIT)
-        self.state = QpState.INIT
+        self._enter(QpState.INIT)
 
     def to_rtr(self, peer: QpPeer) -> None:
         """Ready to receive from `peer`. Raises CallerError in the wrong state or for an empty profile."""
@@ -188,12 +197,15 @@ class QueuePair:
             events=self._ev_events,
             qpn=self.qpn,
             full_ports=self._full_ports,
+            trace=self._trace,
         )
         for port in self._ports_down:
             self.paths.set_port(port, up=False)
         for plane in node.planes_down:
             self.paths.set_peer_port(plane, up=False)
         self.agreed = self.config.capabilities & peer.capabilities
+        if self._trace is not None:
+            self._trace.responder_started(peer, self.config, self.agreed)
         self._classes = TrafficClasses.of(self._wire, peer_answers_trims=Capability.TRIM_NACK in self.agreed)
         self._responder = Responder(
             qpn=self.qpn,
@@ -208,10 +220,11 @@ class QueuePair:
             receives=self._receives,
             fail=self._refused,
             agreed=self.agreed,
+            trace=self._trace,
         )
         self.controller = self._controller_of(self.peer_node)
         self._peer = peer
-        self.state = QpState.RTR
+        self._enter(QpState.RTR)
 
     def _controller_of(self, node: PeerNode) -> CongestionController:
         """A controller belongs to a destination: QPs towards it that name the same one share it."""
@@ -237,8 +250,11 @@ class QueuePair:
             complete=self._complete,
             fail=self._failed,
             agreed=self.agreed,
+            trace=self._trace,
         )
-        self.state = QpState.RTS
+        self._enter(QpState.RTS)
+        if self._trace is not None:
+            self._trace.requestor_started(self.first_psn, self.config)
         self._on_ready(self)
 
     def on_port(self, port: int, up: bool, now: int) -> None:
@@ -271,7 +287,7 @@ class QueuePair:
         if self.state == QpState.ERROR:
             return
         check_transition(self.state, QpState.ERROR)
-        self.state = QpState.ERROR
+        self._enter(QpState.ERROR, why)
         self.error = why
         if self._requestor is not None:
             self._requestor.flush(status, psn)
@@ -461,8 +477,17 @@ class QueuePair:
 
     def abandon(self) -> None:
         """The QP is being destroyed: give its share of the window back."""
+        if self._trace is not None:
+            self._tell_totals(self._trace)
         if self._requestor is not None:
             self._requestor.abandon()
+
+    def _tell_totals(self, trace: QpTrace) -> None:
+        if self._requestor is not None and self.controller is not None:
+            trace.flush_feedback(self.counters, self._requestor.sent, self._requestor.rtt, self.controller)
+        if self._responder is not None:
+            trace.flush_answers(self.counters, self._responder.received)
+        trace.destroyed(self.counters, self.paths)
 
     def transmit(self, batch: TransmitBatch, limit: int, now: int, others_wait: bool = False) -> int:
         """Append up to `limit` packets, answers first. Returns how many. `others_wait` as in the requestor."""

@@ -24,6 +24,7 @@ from mrc.endpoint.retries import RetryBudget
 from mrc.endpoint.rtt import RttEstimator
 from mrc.endpoint.sack_reading import Sack, read_sacks
 from mrc.endpoint.sent import PsnState, SentPackets
+from mrc.endpoint.tracing import HOLE, LOCAL_ACK_TIMEOUT, PATH_TIMER, QpTrace
 from mrc.endpoint.traffic_class import TrafficClasses
 from mrc.endpoint.work import Message, WriteRequest
 from mrc.errors import CallerError
@@ -64,6 +65,7 @@ class Requestor:
         "_resend",
         "_retries",
         "_right_edge",
+        "_trace",
         "_unfinished",
         "_unsent",
         "loss",
@@ -86,8 +88,10 @@ class Requestor:
         complete: Callable[[Completion], None],
         fail: Callable[[WorkStatus, str, int], None],
         agreed: Capability = NO_CAPABILITIES,
+        trace: QpTrace | None = None,
     ) -> None:
         self._qpn = qpn
+        self._trace = trace
         self._config = config
         self._paths = paths
         self._controller = controller
@@ -110,10 +114,11 @@ class Requestor:
             controller=controller,
             counters=counters,
             service_time=Capability.SVC_TIME in agreed and config.timestamps,
+            trace=trace,
         )
         self._retries = RetryBudget(config, self.sent)
         self._probes = Probes(
-            qpn=qpn, peer_qpn=peer_qpn, config=config, paths=paths, counters=counters, classes=classes
+            qpn=qpn, peer_qpn=peer_qpn, config=config, paths=paths, counters=counters, classes=classes, trace=trace
         )
         self._next_msn = 0
         self._next_rqmsn = 0
@@ -142,6 +147,7 @@ class Requestor:
             counters=counters,
             resend=self._send_again,
             fail=fail,
+            trace=trace,
         )
 
     # ------------------------------------------------------------------ work in
@@ -257,6 +263,9 @@ class Requestor:
                 if len(evs):
                     size = self._requests.transmit_again(batch, psns[: len(evs)], evs, now)
                     self._controller.on_sent(size)
+                    if self._trace is not None:
+                        times = self.sent.times_sent[psns[: len(evs)] & self.sent.mask]
+                        self._trace.sent_again(psns[: len(evs)].tolist(), evs.tolist(), times.tolist())
             elif pieces := self._next_pieces(room):
                 wanted = sum(count for _, _, count in pieces)
                 if wanted == len(pieces) <= _FEW and (ev := self._paths.select_one(now)) >= 0:
@@ -404,7 +413,7 @@ class Requestor:
         lost = self.loss.holes()
         if len(lost):
             self._counters.losses_by_hole += len(lost)
-            self._lose(lost, now)
+            self._lose(lost, HOLE, now)
         self.take_up_bad_evs(now)
         una = self.sent.una
         self._nacks.on_cack_moved()
@@ -418,6 +427,8 @@ class Requestor:
                 self._immediates_out -= 1
             self._complete(Completion(message.request.wr_id, self._qpn, WorkStatus.SUCCESS, message.request.length))
         self._watch_oldest(now)
+        if self._trace is not None:
+            self._trace.on_feedback(self._counters, self.sent, self.rtt, self._controller, now)
 
     def _send_again(self, psn: int) -> None:
         heapq.heappush(self._resend, psn)
@@ -434,7 +445,7 @@ class Requestor:
         if self._nacks.on_nacks(fields, now):
             self._after_acknowledgement(now)
 
-    def _lose(self, transmissions: I64, now: int) -> None:
+    def _lose(self, transmissions: I64, trigger: str, now: int) -> None:
         sent = self.sent
         psns, size = sent.mark_lost(transmissions)
         self._controller.on_removed(size)
@@ -442,6 +453,8 @@ class Requestor:
         entries = transmissions & sent.log_mask
         sent.blamed[psns & sent.mask] = transmissions
         evs, sent_at = sent.log_ev[entries].tolist(), sent.log_sent_at[entries].tolist()
+        if self._trace is not None:
+            self._trace.lost(psns.tolist(), evs, sent_at, trigger)
         for psn, ev, at in zip(psns.tolist(), evs, sent_at, strict=True):
             self._send_again(psn)
             self._paths.on_loss(ev, psn, at)
@@ -467,7 +480,7 @@ class Requestor:
         lost = self.loss.timed_out(now)
         if len(lost):
             self._counters.losses_by_path_timer += len(lost)
-            self._lose(lost, now)
+            self._lose(lost, PATH_TIMER, now)
             self.sent.skip_settled()
         self._nacks.on_timer(now)
         self._probes.on_timer(now, self.sent, asks=self._stalled())
@@ -477,10 +490,12 @@ class Requestor:
     def _local_ack_timeout(self, now: int) -> None:
         self._counters.local_ack_timeouts += 1
         psn = self.sent.una
+        if self._trace is not None:
+            self._trace.local_ack_timeout(psn, self._retries.spent(psn))
         if not self._retries.draw(psn):
             self._fail(WorkStatus.RETRY_EXCEEDED, self._retries.exceeded(psn), psn)
             return
         self._retries.wait_again(now)
         slot = psn & self.sent.mask
         if self.sent.state[slot] == _OUTSTANDING:
-            self._lose(np.array([self.sent.transmission[slot]], np.int64), now)
+            self._lose(np.array([self.sent.transmission[slot]], np.int64), LOCAL_ACK_TIMEOUT, now)

@@ -24,6 +24,7 @@ from mrc.endpoint.receives import Receives
 from mrc.endpoint.request_checks import ACK_SYNDROME, NAK_STATUS, RefusedRequest, placement, placements
 from mrc.endpoint.resource_limits import ResourceLimits
 from mrc.endpoint.sacks import SackMaker, Trigger
+from mrc.endpoint.tracing import QpTrace
 from mrc.endpoint.traffic_class import CE, ECN_MASK, TrafficClasses
 from mrc.wire.arrays import first_occurrences
 from mrc.wire.batch import (
@@ -91,6 +92,7 @@ class Responder:
         "_receives",
         "_reflector",
         "_refused",
+        "_trace",
         "nacks",
         "received",
         "sacks",
@@ -112,8 +114,10 @@ class Responder:
         receives: Receives,
         fail: Callable[[WorkStatus, str], None],
         agreed: Capability = NO_CAPABILITIES,
+        trace: QpTrace | None = None,
     ) -> None:
         self._peer_qpn = peer_qpn
+        self._trace = trace
         self._config = config
         self._memory = memory
         self._paths = paths
@@ -139,7 +143,9 @@ class Responder:
             counters=counters,
             classes=classes,
         )
-        self.nacks = NackMaker(qpn=qpn, peer_qpn=peer_qpn, wire=wire, paths=paths, counters=counters, classes=classes)
+        self.nacks = NackMaker(
+            qpn=qpn, peer_qpn=peer_qpn, wire=wire, paths=paths, counters=counters, classes=classes, trace=trace
+        )
         self._ack_due = False
         self._nak_due = False
         # The (PSN, syndrome) that ended the QP, if a request did.
@@ -404,6 +410,8 @@ class Responder:
             self._ack_due = False
             self._transmit_aeth(batch, self.received.cack_psn & PSN_BITS_MASK, ACK_SYNDROME, now)
             self._counters.acks_sent += 1
+        if self._trace is not None:
+            self._trace.on_answers(self._counters, self.received, now)
         return batch.count - start
 
     def _transmit_aeth(self, batch: TransmitBatch, psn: int, syndrome: int, now: int) -> None:

@@ -20,6 +20,7 @@ from mrc.endpoint.memory import MemoryRegion
 from mrc.endpoint.paths import Path, srv6_paths
 from mrc.endpoint.paths.addressing import PlanePair
 from mrc.endpoint.qp import QpPeer, QueuePair
+from mrc.endpoint.tracing import Tracer
 from mrc.endpoint.work import WriteRequest
 from mrc.wire.batch import ReceivedBatch, TransmitBatch
 from mrc.wire.packet import decode_transport, encode_transport
@@ -135,10 +136,11 @@ class HandPeer:
         controller: str | ControllerFactory = "fixed",
         capabilities: Capability = NO_CAPABILITIES,
         first_psn: int | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         """`capabilities` are the peer's, `first_psn` is ours."""
         self.now = 1 * MILLISECOND
-        self.endpoint = Endpoint(endpoint or EndpointConfig(seed=seed, one_by_one=self.one_by_one))
+        self.endpoint = Endpoint(endpoint or EndpointConfig(seed=seed, one_by_one=self.one_by_one), tracer=tracer)
         self.config = config or QpConfig()
         self.profile = paths(planes, spines)
         self.buffer = bytearray(memory)

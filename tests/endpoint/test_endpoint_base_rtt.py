@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hand_operations import EV_PROBE, answered, requests
-from hand_peer import MICROSECOND, HandPeer
+from hand_peer import MICROSECOND, PEER_QPN, HandPeer
 
 from mrc.endpoint.config import QpConfig
 from mrc.endpoint.congestion import FixedWindow, Nscc, NsccConfig, NsccFactory
@@ -26,6 +26,20 @@ def test_ev_probes_at_qp_start_measure_base_rtt() -> None:
     assert controller.base_rtt == RTT
     # 1.5 x 10 Gbit/s x 80 us.
     assert controller.max_cwnd == 150_000
+
+
+def test_qps_that_start_together_measure_once() -> None:
+    """They share a controller, and a thousand times three probes would hold up the first data."""
+    hand = HandPeer(CONFIG, controller="nscc")
+    for at in range(1, 20):
+        hand.connect(CONFIG, qpn=PEER_QPN + at)
+    probes = requests(hand.transmitted(), EV_PROBE)
+    assert len(probes) == 3
+    # Answered or not, they are over in time; who starts then and still knows nothing asks anew.
+    hand.now += 10**9
+    hand.run(hand.now)
+    hand.connect(CONFIG, qpn=PEER_QPN + 20)
+    assert len(requests(hand.transmitted(), EV_PROBE)) == 3
 
 
 def test_a_configured_base_rtt_is_not_measured() -> None:

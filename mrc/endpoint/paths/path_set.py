@@ -17,6 +17,7 @@ from mrc.endpoint.paths.ev_events import EvEvent, EvEvents
 from mrc.endpoint.paths.reverse import ReverseEvs
 from mrc.endpoint.paths.rotation import Rotation
 from mrc.endpoint.paths.states import EvInput, EvState, next_state
+from mrc.endpoint.tracing import QpTrace
 from mrc.errors import CallerError
 
 I64 = npt.NDArray[np.int64]
@@ -53,6 +54,7 @@ class PathSet:
         "_random",
         "_reverse",
         "_rotation",
+        "_trace",
         "_usable_evs",
         "destinations",
         "events",
@@ -80,6 +82,7 @@ class PathSet:
         events: EvEvents | None = None,
         qpn: int = 0,
         full_ports: Set[int] = frozenset(),
+        trace: QpTrace | None = None,
     ) -> None:
         """`full_ports` are the local ports without room for a packet just now, kept by the owner."""
         if not paths:
@@ -91,6 +94,7 @@ class PathSet:
             raise CallerError("the EVs of a profile must differ")
         self._random = random
         self._qpn = qpn
+        self._trace = trace
         self._full_ports = full_ports
         self.events = events
         self.port: I64 = np.array([path.port for path in self.paths], np.int64)
@@ -107,7 +111,7 @@ class PathSet:
         # EVs that became ASSUMED_BAD and whose probing has not been taken up yet.
         self.newly_bad: list[int] = []
         self._members = {port: np.flatnonzero(self.port == port) for port in sorted(set(self.port.tolist()))}
-        self._rotation = Rotation(self._members, config.active_count, random)
+        self._rotation = Rotation(self._members, config.active_count, random, trace)
         self._ports_down: set[int] = set()
         self._peer_ports_down: set[int] = set()
         # By port the EVs in GOOD or SKIP.
@@ -336,6 +340,8 @@ class PathSet:
             if new == old:
                 return new
         self.state[index] = new
+        if self._trace is not None:
+            self._trace.ev_state(index, old, new, happened)
         if new == EvState.ASSUMED_BAD:
             self.newly_bad.append(index)
         if new > _SKIP >= old:

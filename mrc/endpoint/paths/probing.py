@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from mrc.endpoint.config import PathConfig
 from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.paths.states import EvState
+from mrc.endpoint.tracing import QpTrace
 
 
 @dataclass(slots=True)
@@ -24,11 +25,12 @@ class _Probing:
 class PathProbing:
     """Which EVs are to be probed when, and what the answers do to them."""
 
-    __slots__ = ("_by_index", "_config", "_next_due", "_paths", "failed")
+    __slots__ = ("_by_index", "_config", "_next_due", "_paths", "_trace", "failed")
 
-    def __init__(self, paths: PathSet, config: PathConfig) -> None:
+    def __init__(self, paths: PathSet, config: PathConfig, trace: QpTrace | None = None) -> None:
         self._paths = paths
         self._config = config
+        self._trace = trace
         self._by_index: dict[int, _Probing] = {}
         self._next_due: int | None = None
         self.failed = 0
@@ -63,6 +65,8 @@ class PathProbing:
                 continue
             if probing.probe_id is not None:
                 self.failed += 1
+                if self._trace is not None:
+                    self._trace.probe_failed(probing.probe_id, index)
                 self._paths.on_probe_failed(index)
                 probing.answered = 0
                 probing.interval = min(probing.interval * 2, self._config.probe_interval_max_ns)

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mrc.endpoint.paths.states import EvInput, EvState, next_state
+from mrc.endpoint.tracing import QpTrace
 
 I64 = npt.NDArray[np.int64]
 U8 = npt.NDArray[np.uint8]
@@ -19,12 +20,19 @@ _NONE = -1
 class Rotation:
     """`active` holds the indexes that carry data, by port (one per plane). Ports in `closed` have no turn."""
 
-    __slots__ = ("_order", "_position", "_random", "_two_passes", "_usable", "active", "closed", "size")
+    __slots__ = ("_order", "_position", "_random", "_trace", "_two_passes", "_usable", "active", "closed", "size")
 
-    def __init__(self, members: dict[int, I64], active_count: int | None, random: np.random.Generator) -> None:
+    def __init__(
+        self,
+        members: dict[int, I64],
+        active_count: int | None,
+        random: np.random.Generator,
+        trace: QpTrace | None = None,
+    ) -> None:
         """`members` are the indexes of each port; an equal number of each, drawn at random, becomes active."""
         share = None if active_count is None else max(1, active_count // len(members))
         self._random = random
+        self._trace = trace
         self.size = {port: len(mine) if share is None else min(share, len(mine)) for port, mine in members.items()}
         self.active = {port: random.permutation(mine)[: self.size[port]].tolist() for port, mine in members.items()}
         self.closed: set[int] = set()
@@ -87,6 +95,8 @@ class Rotation:
                     if reset == _NONE:
                         state[index] = states[index] = _AFTER_SKIP
                         reset = index
+                        if self._trace is not None:
+                            self._trace.ev_state(index, EvState.SKIP, EvState(_AFTER_SKIP), EvInput.PASSED)
                 elif index != reset:
                     break
             else:
