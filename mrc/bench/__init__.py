@@ -1,0 +1,1 @@
+"""Measuring: one end serves, the other writes to it and says how fast that was; and both in a lab, beside baselines."""

@@ -1,0 +1,70 @@
+"""A bulk stream over aioquic: the QUIC one gets in Python."""
+
+from __future__ import annotations
+
+import errno
+import sys
+import tempfile
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from mrc.bench.processes import first_line, json_output, running
+from mrc.bench.subject import PATIENCE_S, RECEIVER, SENDER
+from mrc.errors import PeerError, SystemRefused
+from mrc.lab import Lab
+
+_PROGRAM = "mrc.bench.baselines.quic_stream"
+_IPV6_AND_UDP = 40 + 8
+
+
+class Aioquic:
+    """A server and a client of our own for each run, datagrams as large as the lab's MTU takes."""
+
+    name = "aioquic"
+
+    def __init__(self, seconds: float, loss: float) -> None:
+        self.loss = loss
+        self._seconds = seconds
+
+    def check(self) -> None:
+        if find_spec("aioquic") is None:
+            raise SystemRefused(
+                errno.ENOENT, "the baseline aioquic needs the Python package aioquic: pip install 'mrc[bench]'"
+            )
+
+    def prepare(self, lab: Lab) -> None:
+        """Nothing: the lab routes plain IPv6."""
+
+    def run(self, lab: Lab) -> Mapping[str, Any]:
+        address = lab.addresses(RECEIVER)[0]
+        program = [sys.executable, "-m", _PROGRAM]
+        datagram = lab.topology.mtu - _IPV6_AND_UDP
+        with tempfile.TemporaryDirectory(prefix="mrc-bench-") as scratch:
+            certificate = Path(scratch, "certificate.pem")
+            certificate.write_bytes(_certificate())
+            with running(lab, RECEIVER, [*program, "serve", address, str(certificate)]) as server:
+                port = first_line(server, "the aioquic server")
+                sending = [*program, "send", address, port, str(self._seconds), str(datagram)]
+                with running(lab, SENDER, sending) as client:
+                    told = json_output(client, "the aioquic client", self._seconds + PATIENCE_S + 10)
+        try:
+            seconds = float(told["seconds"])
+            return {
+                "goodput_gbps": told["bytes"] * 8 / seconds / 1e9,
+                "kpps": told["datagrams"] / seconds / 1e3,
+                "cpu_seconds": told["cpu_seconds"] + told["sender_cpu_seconds"],
+                # aioquic does not count them.
+                "retransmitted_packets": None,
+            }
+        except (KeyError, TypeError, ValueError, ZeroDivisionError):
+            raise PeerError("the aioquic client tells its results in another form") from None
+
+
+def _certificate() -> bytes:
+    """A certificate nobody checks, followed by its key, as PEM."""
+    from mrc.net.exchange.tls import self_signed
+
+    certificate, key = self_signed()
+    return certificate + key

@@ -1,0 +1,52 @@
+"""The yardstick of latency: a ping-pong over UDP in C, blocking sockets, one datagram on its way."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mrc.bench.compiler import check_compiler, compile_program
+from mrc.bench.figures import LatencyResult
+from mrc.bench.processes import first_line, running
+from mrc.bench.subject import PATIENCE_S, RECEIVER, SENDER
+from mrc.errors import PeerError
+from mrc.lab import Lab
+
+_PROGRAM = "udp-pingpong.c"
+_WHO = "the baseline udp of --latency"
+
+
+class UdpPingpong:
+    """Compiled once, a server and a client for each run, between the plain IPv6 addresses."""
+
+    name = "udp"
+
+    def __init__(self, size: int, seconds: float, loss: float) -> None:
+        self.loss = loss
+        self._size = size
+        self._seconds = seconds
+        self._scratch = tempfile.TemporaryDirectory(prefix="mrc-bench-")
+        self._program = Path(self._scratch.name, "udp-pingpong")
+
+    def check(self) -> None:
+        check_compiler(_WHO)
+
+    def prepare(self, lab: Lab) -> None:
+        compile_program(_PROGRAM, self._program, _WHO)
+
+    def run(self, lab: Lab) -> Mapping[str, Any]:
+        address, program = lab.addresses(RECEIVER)[0], str(self._program)
+        with running(lab, RECEIVER, [program, "serve", address]) as server:
+            port = first_line(server, "udp-pingpong")
+            pinging = [program, "ping", address, port, str(self._size), str(self._seconds)]
+            with running(lab, SENDER, pinging) as client:
+                try:
+                    out, err = client.communicate(timeout=self._seconds + PATIENCE_S)
+                except subprocess.TimeoutExpired:
+                    raise PeerError("udp-pingpong did not end in time") from None
+        if client.returncode != 0 or not out:
+            raise PeerError(f"udp-pingpong failed: {err.strip() or 'not one datagram came back'}")
+        return LatencyResult.of(self._size, [int(line) / 1e3 for line in out.split()]).to_json()

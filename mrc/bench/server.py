@@ -1,0 +1,284 @@
+"""The end that is written to: one measuring client at a time, any number one after another."""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from mrc.bench.connecting import MOST_IMMEDIATES, TUNING, connect_qps, describe_qps, from_message, make_qps, to_message
+from mrc.bench.latency import PLACES, Answering
+from mrc.bench.terms import BENCH_FEATURE, LATENCY, MAX_IDLE_QPS, MAX_QPS, QPS_PER_REQUEST, WRITE_IMM, Terms
+from mrc.errors import MrcError, PeerError, SystemRefused
+from mrc.net.device import NodeDevice
+from mrc.net.exchange import ExchangeServer, SessionInfo
+from mrc.net.node import Node
+from mrc.net.ticket import Ticket
+from mrc.net.transfer.report import counters_of
+from mrc.verbs import CQ, MR, PD, QP, Context, QPState, RecvWR, RemoteMemory, WCStatus
+
+_POLL_S = 0.1
+_GOODBYE_S = 1.0
+_RECEIVES = 2 * MOST_IMMEDIATES
+_POLLED_AT_ONCE = 256
+_MADV_POPULATE_WRITE = 23
+
+
+@dataclass(frozen=True, slots=True)
+class ServedSession:
+    """One client that came and went: what it ran, one entry a measurement, and why it failed if it did."""
+
+    peer_address: str
+    measurements: list[dict[str, Any]]
+    failure: str | None
+
+
+@dataclass(slots=True)
+class _Client:
+    """What the client of now has here."""
+
+    pd: PD
+    cq: CQ
+    qps: list[QP] = field(default_factory=list)
+    idle: list[QP] = field(default_factory=list)
+    by_number: dict[int, QP] = field(default_factory=dict)
+    region: MR | None = None
+    memory: mmap.mmap | None = None
+    terms: Terms | None = None
+    answering: Answering | None = None
+    started_cpu_s: float | None = None
+    immediates: int = 0
+    placed_before: int = 0
+    measurements: list[dict[str, Any]] = field(default_factory=list)
+    failure: str | None = None
+
+
+class BenchServer:
+    """Serves measurements until interrupted. Close it, or use it as a context manager.
+
+    A second client is refused while one is there: two at once would measure each other. `on_session` hears of each
+    client's end in the loop's thread.
+    """
+
+    def __init__(self, node: Node, on_session: Callable[[ServedSession], None] = lambda session: None) -> None:
+        self._node = node
+        self._context = Context(NodeDevice(node), tuning=TUNING)
+        self._on_session = on_session
+        self._client: _Client | None = None
+        self._served: list[ServedSession] = []
+        self._lock = threading.Lock()
+        self._free = threading.Event()
+        self._free.set()
+        self._exchange = ExchangeServer(
+            [],
+            self._handle,
+            advertised=[port.address for port in node.fabric.ports],
+            features=(BENCH_FEATURE,),
+            on_session_closed=self._session_closed,
+        )
+
+    def start(self) -> Ticket:
+        """Listen, and return the ticket that lets clients in."""
+        return self._exchange.start().ticket
+
+    def run(self, until: Callable[[], bool] = lambda: False) -> None:
+        """Serve until `until()` holds, which is asked between turns of the loop."""
+
+        def done() -> bool:
+            client = self._client
+            if client is not None:
+                self._turn(client)
+            return until()
+
+        self._node.driver.run(done, _POLL_S)
+
+    @property
+    def served(self) -> list[ServedSession]:
+        """The clients that came and went, in this order."""
+        return self._served
+
+    def close(self) -> None:
+        """Stop serving. The client of now finds its QPs gone."""
+        self._exchange.close()
+        client, self._client = self._client, None
+        if client is not None:
+            self._let_go(client)
+        self._context.close()
+
+    def __enter__(self) -> BenchServer:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    # ------------------------------------------------------------------ in the loop's thread, each turn
+
+    @staticmethod
+    def _turn(client: _Client) -> None:
+        answering = client.answering
+        if answering is not None:
+            try:
+                answering.turn()
+            except MrcError as error:
+                client.failure, client.answering = str(error), None
+            return
+        if client.terms is None or client.terms.test != WRITE_IMM:
+            return
+        # Receives that writes with immediate consumed are posted anew.
+        while completions := client.cq.poll(_POLLED_AT_ONCE):
+            for completion in completions:
+                if completion.status != WCStatus.SUCCESS:
+                    continue
+                client.immediates += 1
+                with suppress(MrcError):  # in error meanwhile
+                    client.by_number[completion.qp_num].post_recv(RecvWR(completion.wr_id))
+
+    # ------------------------------------------------------------------ requests, each in its connection's thread
+
+    def _handle(self, session: SessionInfo, kind: str, body: dict[str, Any]) -> dict[str, Any]:
+        handlers = {"connect": self._connect, "prepare": self._prepare, "start": self._start, "stop": self._stop}
+        if kind not in handlers:
+            raise PeerError(f"this server knows no request {kind!r}: are both ends the same release of mrc?")
+        if BENCH_FEATURE not in session.features:
+            raise PeerError("this ticket is of `mrc bench serve`, which takes no files: take that of `mrc recv`")
+        with self._lock:
+            client: _Client | None = session.data.get("client")
+            if client is None:
+                # One that has just said goodbye is still being taken down.
+                if not self._free.wait(_GOODBYE_S):
+                    raise PeerError("the server is measuring with another client: try again when that is done")
+                client = session.data["client"] = self._node.driver.call(self._new_client)
+                self._client = client
+                self._free.clear()
+            if client.failure is not None:
+                raise PeerError(client.failure)
+            handler, known = handlers[kind], client
+            return self._node.driver.call(lambda: handler(known, body))
+
+    def _new_client(self) -> _Client:
+        pd = self._context.pd()
+        return _Client(pd, self._context.cq(MAX_QPS * _RECEIVES))
+
+    def _connect(self, client: _Client, body: dict[str, Any]) -> dict[str, Any]:
+        """More QPs, busy or idle ones."""
+        idle = body.get("idle") is True
+        theirs = from_message(body, QPS_PER_REQUEST)
+        known, most = (client.idle, MAX_IDLE_QPS) if idle else (client.qps, MAX_QPS)
+        if len(known) + len(theirs) > most:
+            raise PeerError(f"this server gives at most {most} {'idle ' if idle else ''}QPs")
+        immediates = body.get("immediates") is True
+        made: list[QP] = []
+        try:
+            made += make_qps(client.pd, client.cq, len(theirs), PLACES, _RECEIVES if immediates else 0)
+            ours = describe_qps(made, min(theirs[0].path_mtu, self._node.path_mtu))
+            connect_qps(made, ours, theirs)
+        except MrcError:
+            for qp in made:
+                qp.close()
+            raise
+        if immediates:
+            for qp in made:
+                for number in range(_RECEIVES):
+                    qp.post_recv(RecvWR(number))
+        known += made
+        client.by_number |= {qp.qp_num: qp for qp in made}
+        return to_message(ours)
+
+    def _prepare(self, client: _Client, body: dict[str, Any]) -> dict[str, Any]:
+        """Memory for the next measurement."""
+        terms = Terms.from_json(body)
+        if len(client.qps) != terms.qps:
+            raise PeerError(f"a measurement over {terms.qps} QPs was announced, {len(client.qps)} are connected")
+        self._close_region(client)
+        size = terms.size * terms.qps
+        try:
+            client.memory = mmap.mmap(-1, size)
+        except OSError as error:
+            raise SystemRefused(error.errno, f"the server has no {size} bytes of memory: {error.strerror}") from None
+        with suppress(OSError, ValueError):
+            client.memory.madvise(_MADV_POPULATE_WRITE)
+        client.region = client.pd.mr(client.memory)
+        client.terms = terms
+        if terms.test == LATENCY:
+            theirs = RemoteMemory.from_json(body.get("region"))
+            client.answering = Answering(client.pd, client.cq, client.qps[0], client.memory, theirs, terms)
+        return {"region": client.region.remote.to_json()}
+
+    def _start(self, client: _Client, body: dict[str, Any]) -> dict[str, Any]:
+        if client.terms is None:
+            raise PeerError("a measurement is prepared before it starts")
+        client.immediates = 0
+        client.started_cpu_s = time.process_time()
+        return {}
+
+    def _stop(self, client: _Client, body: dict[str, Any]) -> dict[str, Any]:
+        """What it took here, and the sum of what lies in memory now."""
+        if client.started_cpu_s is None or client.terms is None or client.memory is None:
+            raise PeerError("a measurement is started before it is stopped")
+        cpu_seconds = time.process_time() - client.started_cpu_s
+        client.started_cpu_s = None
+        self._turn(client)
+        client.answering = None
+        inner = [qp.endpoint_qp for qp in client.qps]
+        placed = sum(qp.counters.bytes_placed for qp in inner)
+        measurement = client.terms.to_json() | {
+            "bytes": placed - client.placed_before,
+            "cpu_seconds": round(cpu_seconds, 4),
+        }
+        client.placed_before = placed
+        client.measurements.append(measurement)
+        return {
+            "cpu_seconds": cpu_seconds,
+            "immediates": client.immediates,
+            "sha256": hashlib.sha256(client.memory).hexdigest(),
+            "counters": counters_of(inner, self._node.endpoint.counters, self._node.driver.socket_drops()),
+        }
+
+    # ------------------------------------------------------------------ ends
+
+    def _session_closed(self, session: SessionInfo) -> None:
+        client: _Client | None = session.data.get("client")
+        if client is None:
+            return
+
+        def end() -> None:
+            if self._client is not client:
+                return
+            self._client = None
+            if client.failure is None:
+                broken = next((qp for qp in client.qps if qp.state == QPState.ERROR), None)
+                if broken is not None:
+                    client.failure = f"QP {broken.qp_num:#08x}: {broken.error}"
+                elif client.started_cpu_s is not None or session.closed_because != "client":
+                    client.failure = "the client went away in the middle of a measurement"
+            self._let_go(client)
+            served = ServedSession(session.peer_address, client.measurements, client.failure)
+            self._served.append(served)
+            self._on_session(served)
+            self._free.set()
+
+        with suppress(MrcError):  # shut down meanwhile
+            self._node.driver.call(end)
+
+    def _let_go(self, client: _Client) -> None:
+        for qp in (*client.qps, *client.idle):
+            qp.close()
+        self._close_region(client)
+        for region in client.pd.mrs:
+            region.close()
+        client.pd.close()
+        client.cq.close()
+
+    @staticmethod
+    def _close_region(client: _Client) -> None:
+        client.answering = None
+        if client.region is not None:
+            client.region.close()
+            client.region = None
+        # The mapping goes when nothing looks into it any more.
+        client.memory = None

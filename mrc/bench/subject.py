@@ -1,0 +1,66 @@
+"""What is measured in a lab: MRC, MRC with something changed, or a baseline."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from mrc.bench.processes import START_TIMEOUT_S, first_line, json_output, running
+from mrc.bench.settings import Settings
+from mrc.lab import Lab
+
+SENDER, RECEIVER = "h0", "h1"
+# What each throughput subject measures, and so what is compared.
+THROUGHPUT_KEYS = ("goodput_gbps", "kpps", "cpu_seconds", "retransmitted_packets", "message_rate_mps", "per_qp_spread")
+LATENCY_KEYS = ("t_min_us", "t_typical_us", "t_avg_us", "p99_us", "p999_us")
+# How long a program may take beyond what it was asked to, before it is given up.
+PATIENCE_S = 30.0
+
+
+class Subject(Protocol):
+    """Something that moves bytes from h0 to h1 of a lab."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def loss(self) -> float:
+        """The share every path is to lose while it runs."""
+
+    def check(self) -> None:
+        """Raises SystemRefused, with what to install, when something it needs is missing."""
+
+    def prepare(self, lab: Lab) -> None:
+        """Once, before the first round."""
+
+    def run(self, lab: Lab) -> Mapping[str, Any]:
+        """Once a round. Raises PeerError when it fails."""
+
+
+class Mrc:
+    """`mrc bench serve` on one host, `mrc bench write` or `latency` on the other, new processes each time."""
+
+    def __init__(self, name: str, settings: Settings) -> None:
+        self.name = name
+        self._settings = settings
+
+    @property
+    def loss(self) -> float:
+        return self._settings.loss
+
+    def check(self) -> None:
+        """What it needs came with this package."""
+
+    def prepare(self, lab: Lab) -> None:
+        """Nothing: it runs on the fabric as it is."""
+
+    def run(self, lab: Lab) -> Mapping[str, Any]:
+        command = [sys.executable, "-m", "mrc", "bench"]
+        settings = self._settings
+        with running(lab, RECEIVER, [*command, "serve"]) as server:
+            ticket = first_line(server, "mrc bench serve")
+            measuring = [*command, settings.test, ticket, *settings.arguments(), "--json"]
+            with running(lab, SENDER, measuring) as client:
+                patience_s = START_TIMEOUT_S + PATIENCE_S + settings.seconds + settings.idle_qps * 0.1
+                return json_output(client, f"mrc bench {settings.test}", patience_s)

@@ -1,0 +1,294 @@
+"""`mrc bench`: how fast it is, between two hosts or in a lab of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from mrc.cli.bench_lab import lab
+from mrc.cli.common import (
+    DURATION,
+    ErrorGroup,
+    Size,
+    fabric_option,
+    interrupt_on_signals,
+    json_option,
+    note,
+    print_json,
+    wire_profile_option,
+)
+from mrc.cli.endpoint_options import fabric_for, mode_options
+
+if TYPE_CHECKING:
+    from mrc.bench.figures import LatencyResult, WriteResult
+    from mrc.bench.server import ServedSession
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_LARGEST_SWEPT = 8 << 20
+_MOST = 1 << 30
+
+
+@click.group(cls=ErrorGroup)
+def bench() -> None:
+    """Measure: goodput, message rate and latency, between two hosts or in a lab beside other transports.
+
+    \b
+    Examples:
+      mrc bench lab --baseline udp
+      mrc lab exec h1 -- mrc bench serve
+      mrc lab exec h0 -- mrc bench write TICKET
+      mrc lab exec h0 -- mrc bench latency TICKET
+    """
+
+
+bench.add_command(lab)
+
+
+@bench.command()
+@fabric_option
+@mode_options
+@wire_profile_option
+@json_option
+@click.option("-v", "--verbose", is_flag=True, help="Also the fabric, and what each client measured, on stderr.")
+def serve(
+    fabric_file: str | None,
+    mode: str | None,
+    binds: tuple[str, ...],
+    wire_options: tuple[str, ...],
+    as_json: bool,
+    verbose: bool,
+) -> None:
+    """Be the end that is written to. Prints its ticket as one line on stdout and serves until it is interrupted.
+
+    One client at a time, any number one after another; all options are the client's. With --json the ticket line is
+    followed by one JSON document when it ends. Needs root or CAP_NET_RAW. Without a fabric it runs in udp mode.
+
+    \b
+    Examples:
+      mrc lab exec h1 -- mrc bench serve
+      mrc lab exec h1 -- mrc bench serve --json -v
+      sudo mrc bench serve --bind 10.0.0.2
+    """
+    from mrc.bench.server import BenchServer
+    from mrc.net.node import Node
+    from mrc.wire.profile import WireProfile
+
+    def tell(session: ServedSession) -> None:
+        if session.failure is not None:
+            note(f"Error: client at {session.peer_address}: {session.failure}")
+        if verbose:
+            for each in session.measurements:
+                note(f"client at {session.peer_address}: {each}")
+
+    fabric, wire = fabric_for(fabric_file, mode, binds), WireProfile.from_option(wire_options)
+    with Node(fabric, wire=wire) as node:
+        for interface in node.small_buffers:
+            note(f"the receive buffer of {interface} is small (no privilege to raise it): expect losses")
+        interrupt_on_signals(node.driver.interrupt)
+        if verbose:
+            note(node.summary)
+        with BenchServer(node, tell) as server:
+            try:
+                click.echo(server.start().text)
+                server.run()
+            except KeyboardInterrupt:
+                pass
+    if as_json:
+        print_json(_sessions(server.served))
+
+
+def _sessions(served: list[ServedSession]) -> dict[str, object]:
+    return {
+        "sessions": [
+            {"peer_address": each.peer_address, "measurements": each.measurements, "error": each.failure}
+            for each in served
+        ]
+    }
+
+
+def _client_options(test: str) -> Callable[[F], F]:
+    """Options of the commands that measure, the first in --help last here."""
+
+    def add(function: F) -> F:
+        least, default = (2, "2") if test == "latency" else (1, "1MiB")
+        options = [
+            click.option("-v", "--verbose", is_flag=True, help="Also each QP's share, and counters."),
+            json_option,
+            wire_profile_option,
+            mode_options,
+            fabric_option,
+            click.option(
+                "--paths", type=click.IntRange(1), metavar="N", help="Only the first N paths. [default: all there are]"
+            ),
+            click.option(
+                "--mtu",
+                type=click.Choice(["256", "512", "1024", "2048", "4096"]),
+                help="Path MTU: payload bytes of a full packet. [default: 4096, or the largest there is room for]",
+            ),
+            click.option(
+                "--idle-qps", type=click.IntRange(0, 16384), default=0, show_default=True,
+                help="Connected queue pairs beside, on which nothing is written.",
+            ),
+            click.option(
+                "--seconds", type=DURATION, default="3s", show_default=True, help="How long, for each size."
+            ),
+            click.option(
+                "--sweep", is_flag=True,
+                help="Every power of two from 2 bytes to " + ("the path MTU." if test == "latency" else "8 MiB."),
+            ),
+            click.option(
+                "--size", type=Size(least, _MOST), default=default, show_default=True, help="Bytes per RDMA write."
+            ),
+        ]  # fmt: skip
+        if test != "latency":
+            options[-4:-4] = [
+                click.option(
+                    "--cq-mod", type=click.IntRange(1, 4096), metavar="N",
+                    help="A completion for each N writes of a QP. [default: an eighth of the depth]",
+                ),
+                click.option(
+                    "--depth", type=click.IntRange(1, 4096), metavar="N",
+                    help="Writes outstanding on each QP. [default: 8 MiB of them, 4 to 128]",
+                ),
+                click.option(
+                    "--qps", type=click.IntRange(1, 256), default=1, show_default=True,
+                    help="Queue pairs that write, 1 to 256.",
+                ),
+            ]  # fmt: skip
+        for option in options:
+            function = option(function)
+        return function
+
+    return add
+
+
+@bench.command()
+@click.argument("ticket")
+@_client_options("write")
+def write(**options: Any) -> None:
+    """RDMA writes, as many as go: bandwidth and message rate, the table of perftest's ib_write_bw.
+
+    A number of writes is kept outstanding (--depth) on each QP. Each QP repeats the same SIZE bytes, and what lies at
+    the server in the end is compared. BW average is payload over the time from the first post to the last completion;
+    BW peak is the best 50 ms of it.
+
+    \b
+    Examples:
+      mrc lab exec h0 -- mrc bench write mrc1:AbC...
+      mrc lab exec h0 -- mrc bench write mrc1:AbC... --size 64 --seconds 5s
+      mrc lab exec h0 -- mrc bench write mrc1:AbC... --sweep --seconds 1s
+      mrc lab exec h0 -- mrc bench write mrc1:AbC... --qps 8 --idle-qps 1000 -v --json
+    """
+    _measure("write", **options)
+
+
+@bench.command("write-imm")
+@click.argument("ticket")
+@_client_options("write-imm")
+def write_imm(**options: Any) -> None:
+    """As `write`, with an immediate in each: the server takes a completion for every one and posts receives anew.
+
+    \b
+    Examples:
+      mrc lab exec h0 -- mrc bench write-imm mrc1:AbC...
+      mrc lab exec h0 -- mrc bench write-imm mrc1:AbC... --size 64 --json
+    """
+    _measure("write-imm", **options)
+
+
+@bench.command()
+@click.argument("ticket")
+@_client_options("latency")
+def latency(**options: Any) -> None:
+    """Ping-pong of small writes: the table of perftest's ib_write_lat.
+
+    Both ends watch their memory and answer each write with one of their own. What is shown is half of the round trip,
+    as perftest does; t_typical is the median. A write is one packet: 2 bytes to the path MTU.
+
+    \b
+    Examples:
+      mrc lab exec h0 -- mrc bench latency mrc1:AbC...
+      mrc lab exec h0 -- mrc bench latency mrc1:AbC... --sweep --seconds 1s
+      mrc lab exec h0 -- mrc bench latency mrc1:AbC... --size 64 --json
+    """
+    _measure("latency", **options)
+
+
+def _measure(
+    test: str,
+    ticket: str,
+    size: int,
+    sweep: bool,
+    seconds: float,
+    idle_qps: int,
+    mtu: str | None,
+    paths: int | None,
+    fabric_file: str | None,
+    mode: str | None,
+    binds: tuple[str, ...],
+    wire_options: tuple[str, ...],
+    as_json: bool,
+    verbose: bool,
+    qps: int = 1,
+    depth: int | None = None,
+    cq_mod: int | None = None,
+) -> None:
+    from mrc.bench.client import BenchClient, BenchOptions
+    from mrc.bench.figures import latency_heading, latency_row, write_heading, write_row
+    from mrc.bench.paths import first_paths
+    from mrc.net.node import Node
+    from mrc.net.ticket import Ticket
+    from mrc.wire.profile import WireProfile
+
+    if not seconds:
+        raise click.UsageError("--seconds must be above 0")
+    parsed = Ticket.parse(ticket)
+    fabric = fabric_for(fabric_file, mode, binds, parsed.addresses)
+    evs = None if paths is None else first_paths(fabric, paths)
+    heading, row = (latency_heading, latency_row) if test == "latency" else (write_heading, write_row)
+
+    def show(result: WriteResult | LatencyResult) -> None:
+        if as_json:
+            return
+        click.echo(row(result))  # type: ignore[arg-type]
+        if verbose:
+            _print_details(result)
+
+    wire = WireProfile.from_option(wire_options)
+    with Node(fabric, wire=wire, path_mtu=int(mtu) if mtu else None, ev_profile=evs) as node:
+        interrupt_on_signals(node.driver.interrupt)
+        for interface in node.small_buffers:
+            note(f"the receive buffer of {interface} is small (no privilege to raise it): expect losses")
+        if verbose:
+            note(node.summary)
+        largest = node.path_mtu if test == "latency" else _LARGEST_SWEPT
+        sizes = tuple(1 << power for power in range(1, largest.bit_length())) if sweep else (size,)
+        options = BenchOptions(test, sizes, seconds, qps, idle_qps, depth, cq_mod)
+        try:
+            with BenchClient(node, parsed, options) as client:
+                if not as_json:
+                    click.echo(heading())
+                results = client.measure(show)
+        except KeyboardInterrupt:
+            note("interrupted")
+            raise click.exceptions.Exit(1) from None
+    if as_json:
+        documents = [result.to_json() for result in results]
+        print_json({"sizes": documents} if sweep else documents[0])
+
+
+def _print_details(result: WriteResult | LatencyResult) -> None:
+    from mrc.bench.figures import WriteResult
+
+    if isinstance(result, WriteResult):
+        note(
+            f"{result.kpps:.1f} thousand packets a second, {result.retransmitted_packets} retransmitted, CPU seconds "
+            f"{result.sender_cpu_seconds:.2f} here and {result.receiver_cpu_seconds:.2f} at the server"
+        )
+        if len(result.per_qp_gbps) > 1:
+            shares = " ".join(f"{share:.3f}" for share in result.per_qp_gbps)
+            note(f"Gbit/s per QP: {shares}; the smallest is {result.per_qp_spread:.1%} below the largest")
+    note(f"counters: {result.counters}")

@@ -1,0 +1,237 @@
+"""`mrc bench lab`: MRC beside other transports, in a lab of its own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mrc.cli.common import DURATION, SHARE, SIZE, Size, json_option, note, print_json
+
+if TYPE_CHECKING:
+    from mrc.bench.lab_run import LabPlan
+    from mrc.bench.rounds import Rounds
+
+_BASELINES = ("udp", "tcp", "mptcp", "aioquic")
+_MTUS = ("256", "512", "1024", "2048", "4096")
+# What --compare may change: name of the setting, and how its value is read.
+_COMPARED: dict[str, tuple[str, click.ParamType[Any]]] = {
+    "size": ("size", Size(1)),
+    "qps": ("qps", click.IntRange(1)),
+    "idle-qps": ("idle_qps", click.IntRange(0)),
+    "paths": ("paths", click.IntRange(1)),
+    "loss": ("loss", SHARE),
+    "mtu": ("mtu", click.Choice(_MTUS)),
+    "depth": ("depth", click.IntRange(1)),
+}
+
+
+class _Baselines(click.ParamType[tuple[str, ...]]):
+    """`udp,tcp`: names of baselines."""
+
+    name = "names"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        if isinstance(value, tuple):
+            return value
+        names = tuple(name.strip() for name in str(value).split(",") if name.strip())
+        for name in names:
+            if name not in _BASELINES:
+                self.fail(f"{name!r} is none of {', '.join(_BASELINES)}", param, ctx)
+        return tuple(dict.fromkeys(names))
+
+
+class _Comparison(click.ParamType[dict[str, Any]]):
+    """`qps=8` or `qps=8,mtu=1024`: settings to change."""
+
+    name = "comparison"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, Any]:
+        if isinstance(value, dict):
+            return value
+        changes: dict[str, Any] = {}
+        for part in str(value).split(","):
+            name, equals, text = part.strip().partition("=")
+            if name not in _COMPARED or not equals:
+                self.fail(f"{part!r} is not NAME=VALUE with a name of {', '.join(_COMPARED)}", param, ctx)
+            setting, kind = _COMPARED[name]
+            changed = kind.convert(text, param, ctx)
+            changes[setting] = int(changed) if setting == "mtu" else changed
+        return {"label": f"mrc({value})", "changes": changes}
+
+
+@click.command()
+@click.option("--planes", type=click.IntRange(1, 16), default=2, show_default=True, help="Independent planes, 1 to 16.")
+@click.option(
+    "--spines", type=click.IntRange(1, 256), default=4, show_default=True, help="Spines, and so paths, per plane."
+)
+@click.option("--size", type=SIZE, help="Bytes per RDMA write. [default: 1MiB; with --latency 2]")
+@click.option("--seconds", type=DURATION, default="3s", show_default=True, help="How long each run takes.")
+@click.option("--qps", type=click.IntRange(1, 256), default=1, show_default=True, help="Queue pairs that write.")
+@click.option(
+    "--idle-qps", type=click.IntRange(0, 16384), default=0, show_default=True, help="Connected queue pairs beside."
+)
+@click.option("--depth", type=click.IntRange(1, 4096), help="Writes outstanding on a QP. [default: 8 MiB, 4 to 128]")
+@click.option("--paths", type=click.IntRange(1), metavar="N", help="Only the first N paths. [default: all there are]")
+@click.option(
+    "--loss", type=SHARE, default="0%", show_default=True, metavar="PERCENT",
+    help="Random loss from end to end on every path, each way; baselines suffer it too.",
+)  # fmt: skip
+@click.option("--mtu", type=click.Choice(_MTUS), default="4096", show_default=True, help="Path MTU, payload bytes.")
+@click.option("--rounds", type=click.IntRange(1, 1000), default=5, show_default=True, help="Runs of each.")
+@click.option(
+    "--baseline", "baselines", type=_Baselines(), default="", metavar="NAME,...",
+    help="Also measure these in each round: udp (iperf3 -u -b 0 -l MTU), tcp (iperf3), mptcp (iperf3 over the kernel's "
+    "MPTCP, every plane), aioquic (a stream over QUIC in Python). With --latency: udp, a ping-pong in C.",
+)  # fmt: skip
+@click.option(
+    "--compare", "comparisons", type=_Comparison(), multiple=True, metavar="NAME=VALUE[,...]",
+    help=f"Also measure MRC with this changed ({', '.join(_COMPARED)}); may be repeated.",
+)  # fmt: skip
+@click.option("--latency", is_flag=True, help="Measure half round trips of small writes instead of goodput.")
+@json_option
+def lab(
+    planes: int,
+    spines: int,
+    size: int | None,
+    seconds: float,
+    qps: int,
+    idle_qps: int,
+    depth: int | None,
+    paths: int | None,
+    loss: float,
+    mtu: str,
+    rounds: int,
+    baselines: tuple[str, ...],
+    comparisons: tuple[dict[str, Any], ...],
+    latency: bool,
+    as_json: bool,
+) -> None:
+    """Measure in a lab of its own, in srv6 mode, beside other transports and beside itself.
+
+    Every round runs each once, new processes each time, one right after another; every second round goes backwards.
+    Shown are medians with their spread, ratios of medians, and the median of the ratios in each round: a machine
+    drifts, so trust ratios. Needs no root.
+
+    \b
+    Examples:
+      mrc bench lab --baseline udp
+      mrc bench lab --baseline udp --mtu 1024 --seconds 5s --rounds 9
+      mrc bench lab --baseline udp,tcp,mptcp,aioquic --json > bench.json
+      mrc bench lab --compare qps=8 --compare idle-qps=1000 --compare loss=1%
+      mrc bench lab --spines 8 --compare paths=1
+      mrc bench lab --size 64 --depth 128
+      mrc bench lab --latency --baseline udp
+    """
+    from mrc.cli.isolation import is_isolated, private_run_directory, run_isolated
+
+    if not seconds:
+        raise click.UsageError("--seconds must be above 0")
+    if latency and [name for name in baselines if name != "udp"]:
+        raise click.UsageError("--latency has one baseline: udp")
+    if not is_isolated():
+        run_isolated(sys.argv[1:])
+    private_run_directory()
+    chosen = {
+        "size": size if size is not None else (2 if latency else 1 << 20),
+        "seconds": seconds,
+        "qps": qps,
+        "idle_qps": idle_qps,
+        "paths": paths,
+        "loss": loss,
+        "mtu": int(mtu),
+        "depth": depth,
+        "latency": latency,
+    }
+    try:
+        _measure(chosen, comparisons, planes, spines, baselines, rounds, as_json)
+    except KeyboardInterrupt:
+        note("interrupted; the lab is taken down")
+        raise click.exceptions.Exit(1) from None
+
+
+def _measure(
+    chosen: dict[str, Any],
+    comparisons: tuple[dict[str, Any], ...],
+    planes: int,
+    spines: int,
+    baselines: tuple[str, ...],
+    rounds: int,
+    as_json: bool,
+) -> None:
+    from mrc.bench.lab_run import LabPlan, document, run_lab
+    from mrc.bench.settings import Settings, Variant
+    from mrc.topology import Clos
+
+    settings = Settings(**chosen)
+    variants = tuple(Variant(each["label"], settings.changed(**each["changes"])) for each in comparisons)
+    plan = LabPlan(Clos(planes=planes, spines=spines), settings, variants, baselines, rounds)
+
+    def tell(number: int, name: str, figures: Mapping[str, Any]) -> None:
+        if sys.stderr.isatty():
+            key, unit = ("t_typical_us", "us") if settings.latency else ("goodput_gbps", "Gbit/s")
+            note(f"round {number + 1} of {rounds}: {name} {figures[key]:.3f} {unit}")
+
+    found = run_lab(plan, tell)
+    if as_json:
+        print_json(document(plan, found))
+    else:
+        _print(plan, found)
+
+
+def _print(plan: LabPlan, rounds: Rounds) -> None:
+    from mrc.bench.lab_run import compared_keys, comparisons, machine
+
+    latency, shape, settings = plan.settings.latency, plan.shape, plan.settings
+    headings = (
+        (("t_min[us]", "t_min_us"), ("t_typical[us]", "t_typical_us"), ("99%[us]", "p99_us"), ("99.9%[us]", "p999_us"))
+        if latency
+        else (
+            ("Gbit/s", "goodput_gbps"),
+            ("kpps", "kpps"),
+            ("writes/s", "message_rate_mps"),
+            ("CPU s", "cpu_seconds"),
+            ("retransmitted", "retransmitted_packets"),
+        )
+    )
+    click.echo(
+        f"{shape.planes} planes x {shape.spines} spines, writes of {settings.size} bytes in packets of {settings.mtu}, "
+        f"{plan.rounds} rounds of {settings.seconds:g} s; medians, (least..most)"
+    )
+    known = machine()
+    click.echo(f"{known['cpu']}, {known['cpus']} CPUs, Linux {known['kernel']}, Python {known['python']}")
+    rows = [["", *(heading for heading, _ in headings)]]
+    rows += [[name, *(_cell(rounds, name, key) for _, key in headings)] for name in rounds.documents]
+    _print_table(rows)
+    for name in rounds.documents:
+        spread = rounds.spread(name, "per_qp_spread")
+        if spread is not None and len(rounds.documents[name][0]["per_qp_gbps"]) > 1:
+            click.echo(f"{name}: the smallest share of a QP is {spread.median:.1%} below the largest")
+    ratios = [["ratio", "of medians", "median of pairs", ""]]
+    for above, below in comparisons(plan):
+        for key, suffix in compared_keys(plan):
+            of_medians, pairs = rounds.ratio_of_medians(above, below, key), rounds.pair_ratios(above, below, key)
+            if of_medians is None or pairs is None:
+                ratios.append([f"{above}/{below}{suffix}", "-", "-", ""])
+            else:
+                range_text = f"({pairs.least:.3f}..{pairs.most:.3f})"
+                ratios.append([f"{above}/{below}{suffix}", f"{of_medians:.3f}", f"{pairs.median:.3f}", range_text])
+    if len(ratios) > 1:
+        click.echo()
+        _print_table(ratios)
+
+
+def _cell(rounds: Rounds, name: str, key: str) -> str:
+    spread = rounds.spread(name, key)
+    if spread is None:
+        return "-"
+    digits = {"retransmitted_packets": 0, "message_rate_mps": 0, "kpps": 1, "goodput_gbps": 3}.get(key, 2)
+    return f"{spread.median:.{digits}f} ({spread.least:.{digits}f}..{spread.most:.{digits}f})"
+
+
+def _print_table(rows: Sequence[Sequence[str]]) -> None:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

@@ -1,0 +1,144 @@
+"""The baselines one by one, on loopback: what they say, and what is missing when they cannot run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mrc.bench.baselines import make_baseline
+from mrc.bench.baselines.iperf3 import Iperf3
+from mrc.bench.compiler import PROGRAMS, compile_program
+from mrc.bench.settings import Settings
+from mrc.errors import CallerError, PeerError, SystemRefused
+
+# What iperf3 3.12 said of a run over loopback, as far as it is read.
+UDP_RUN: dict[str, Any] = {
+    "end": {
+        "sum_sent": {"seconds": 1.00781, "bytes": 279920640, "bits_per_second": 2222011212.4, "packets": 68340},
+        "sum_received": {
+            "seconds": 1.007966,
+            "bytes": 103288832,
+            "bits_per_second": 819780286.2398137,
+            "lost_packets": 43123,
+            "packets": 68340,
+        },
+        "cpu_utilization_percent": {"host_total": 31.8275640943301, "remote_total": 17.2630202572057},
+    }
+}
+
+
+def test_what_counts_is_what_iperf3_received() -> None:
+    figures = Iperf3("udp", 1.0, 4096, 0.0)._figures(UDP_RUN)
+    assert figures["goodput_gbps"] == pytest.approx(0.81978, abs=1e-5)
+    # 68,340 datagrams less 43,123 lost, in 1.007966 s.
+    assert figures["kpps"] == pytest.approx((68340 - 43123) / 1.007966 / 1e3)
+    # 31.83 % and 17.26 % of one CPU for 1.008 s.
+    assert figures["cpu_seconds"] == pytest.approx(0.49481, abs=1e-4)
+    assert figures["retransmitted_packets"] == 0
+
+
+def test_an_iperf3_nobody_knows() -> None:
+    with pytest.raises(PeerError, match="form"):
+        Iperf3("udp", 1.0, 4096, 0.0)._figures({"end": {}})
+
+
+@pytest.mark.parametrize("name", ["udp", "tcp", "mptcp"])
+def test_without_iperf3(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SystemRefused, match=rf"baseline {name} .*install the package iperf3"):
+        make_baseline(name, Settings()).check()
+
+
+def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SystemRefused, match="install the packages gcc"):
+        make_baseline("udp", Settings(size=2, latency=True)).check()
+
+
+def test_a_program_that_cannot_be_compiled(tmp_path: Path, c_compiler: None) -> None:
+    with pytest.raises(SystemRefused, match="it all could not be compiled"):
+        compile_program("udp-pingpong.c", tmp_path / "no" / "such" / "folder", "it all")
+
+
+@pytest.mark.parametrize(("name", "latency"), [("quic", False), ("tcp", True), ("aioquic", True)])
+def test_baselines_there_are_not(name: str, latency: bool) -> None:
+    with pytest.raises(CallerError):
+        make_baseline(name, Settings(size=2, latency=latency))
+
+
+@pytest.mark.parametrize("program", sorted(path.name for path in PROGRAMS.glob("*.c")))
+def test_the_c_programs_have_no_warnings(tmp_path: Path, program: str, c_compiler: None) -> None:
+    compile_program(program, tmp_path / "out", "it", "-Wextra", "-Werror", "-shared", "-fPIC")
+
+
+def test_udp_pingpong(tmp_path: Path, c_compiler: None) -> None:
+    program = tmp_path / "udp-pingpong"
+    compile_program("udp-pingpong.c", program, "it")
+    with subprocess.Popen([program, "serve", "::1"], stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            port = server.stdout.readline().strip()
+            pinged = subprocess.run(
+                [program, "ping", "::1", port, "2", "0.2"], capture_output=True, text=True, timeout=20, check=True
+            )
+        finally:
+            server.kill()
+    halves = [int(line) for line in pinged.stdout.splitlines()]
+    assert halves
+    # One after another: twice all of them fit into the time, with what a slow start of the machine takes beside.
+    assert 0 < 2 * sum(halves) < 2e9
+    assert min(halves) > 0
+
+
+@pytest.mark.parametrize("arguments", [[], ["serve"], ["ping", "::1", "1", "1", "1"], ["serve", "nowhere"]])
+def test_udp_pingpong_misused(tmp_path: Path, arguments: list[str], c_compiler: None) -> None:
+    program = tmp_path / "udp-pingpong"
+    compile_program("udp-pingpong.c", program, "it")
+    assert subprocess.run([program, *arguments], capture_output=True, check=False).returncode == 2
+
+
+def test_tcp_sockets_become_mptcp_sockets_and_others_stay(tmp_path: Path, c_compiler: None) -> None:
+    library = tmp_path / "mptcp-socket.so"
+    compile_program("mptcp-socket.c", library, "it", "-shared", "-fPIC", "-ldl")
+    script = (
+        "from socket import *\n"
+        "for family, kind in (AF_INET, SOCK_STREAM), (AF_INET6, SOCK_STREAM), (AF_INET6, SOCK_DGRAM):\n"
+        "    print(socket(family, kind).getsockopt(SOL_SOCKET, SO_PROTOCOL))\n"
+    )
+    environment = {**os.environ, "LD_PRELOAD": str(library)}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
+    if "Protocol not" in done.stderr:
+        pytest.skip("this kernel has no MPTCP")
+    assert done.stdout.split() == ["262", "262", "17"]  # IPPROTO_MPTCP, IPPROTO_UDP
+
+
+def test_a_stream_over_aioquic(tmp_path: Path) -> None:
+    pytest.importorskip("aioquic")
+    from mrc.net.exchange.tls import self_signed
+
+    certificate = tmp_path / "certificate.pem"
+    certificate.write_bytes(b"".join(self_signed()))
+    program = [sys.executable, "-m", "mrc.bench.baselines.quic_stream"]
+    with subprocess.Popen([*program, "serve", "::1", certificate], stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            port = server.stdout.readline().strip()
+            sent = subprocess.run(
+                [*program, "send", "::1", port, "0.5", "4352"], capture_output=True, text=True, timeout=60, check=True
+            )
+        finally:
+            server.kill()
+    told = json.loads(sent.stdout)
+    # Whole chunks of 64 KiB, at least the first 512 KiB, in datagrams of at most 4352 bytes.
+    assert told["bytes"] >= 512 << 10
+    assert told["bytes"] % (64 << 10) == 0
+    assert told["datagrams"] >= told["bytes"] / 4352
+    assert told["seconds"] > 0
+    assert told["cpu_seconds"] > 0
+    assert told["sender_cpu_seconds"] > 0

@@ -1,0 +1,157 @@
+"""`mrc bench lab` as a user types it: interleaved rounds in a lab of its own, ratios, and nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(
+        (os.geteuid() != 0 or shutil.which("unshare") is None) and os.environ.get("CI") != "true",
+        reason="needs root and the program unshare",
+    ),
+]
+
+# cli.md, "JSON keys that must keep their meaning".
+KEYS = {"goodput_gbps", "kpps", "cpu_seconds", "retransmitted_packets"}
+LATENCY_KEYS = {"t_min_us", "t_typical_us", "t_avg_us", "p99_us", "p999_us"}
+
+
+def bench_lab(*options: str, **environment: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "mrc", "bench", "lab", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, **environment},
+    )
+
+
+def ended(process: subprocess.Popen[str], timeout_s: float = 90) -> tuple[int, str, str]:
+    try:
+        out, err = process.communicate(timeout=timeout_s)
+    finally:
+        process.kill()
+    assert "Traceback" not in err
+    return process.returncode, out, err
+
+
+def measured(*options: str) -> dict[str, Any]:
+    code, out, err = ended(bench_lab(*options, "--json"))
+    assert code == 0, err
+    document = json.loads(out)
+    assert isinstance(document, dict)
+    return document
+
+
+def need(program: str) -> None:
+    if shutil.which(program) is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"needs the program {program}")
+        pytest.skip(f"needs the program {program}")
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left() -> Iterator[None]:
+    def scratch() -> set[str]:
+        return {name for name in os.listdir("/tmp") if name.startswith("mrc-bench-")}
+
+    before = scratch()
+    yield
+    assert scratch() <= before
+
+
+def test_beside_udp_and_itself() -> None:
+    need("iperf3")
+    document = measured("--seconds", "300ms", "--rounds", "3", "--baseline", "udp", "--compare", "qps=2,mtu=1024")
+    for name in ("mrc", "udp", "mrc(qps=2,mtu=1024)"):
+        assert document[name].keys() >= KEYS
+        rounds = [each["goodput_gbps"] for each in document[name]["rounds"]]
+        assert len(rounds) == 3
+        assert document[name]["goodput_gbps"] == pytest.approx(median(rounds), abs=1e-3)
+        assert document[name]["spread"]["goodput_gbps"] == pytest.approx([min(rounds), max(rounds)], abs=1e-3)
+    assert document["udp"]["retransmitted_packets"] == 0
+    assert [len(each["per_qp_gbps"]) for each in document["mrc(qps=2,mtu=1024)"]["rounds"]] == [2, 2, 2]
+
+    assert document["ratio"].keys() == {"mrc/udp", "mrc(qps=2,mtu=1024)/mrc"}
+    ours, theirs = ([each["goodput_gbps"] for each in document[name]["rounds"]] for name in ("mrc", "udp"))
+    assert document["ratio"]["mrc/udp"] == pytest.approx(median(ours) / median(theirs), rel=1e-2)
+    pairs = sorted(a / b for a, b in zip(ours, theirs, strict=True))
+    told = document["pair_ratio"]["mrc/udp"]
+    assert [told["min"], told["median"], told["max"]] == pytest.approx(pairs, rel=1e-2)
+    assert document["lab"]["planes"] == 2
+    assert document["machine"]["cpus"] >= 1
+
+
+def test_the_table() -> None:
+    need("iperf3")
+    code, out, err = ended(
+        bench_lab("--seconds", "200ms", "--rounds", "1", "--planes", "1", "--spines", "2", "--baseline", "tcp")
+    )
+    assert code == 0, err
+    lines = out.splitlines()
+    assert lines[0].startswith("1 planes x 2 spines, writes of 1048576 bytes in packets of 4096, 1 rounds of 0.2 s")
+    assert [line.split()[0] for line in lines if line[:3] in ("mrc", "tcp")] == ["mrc", "tcp", "mrc/tcp"]
+
+
+def test_every_baseline() -> None:
+    need("iperf3")
+    need("cc")
+    pytest.importorskip("aioquic")
+    document = measured("--seconds", "500ms", "--rounds", "1", "--baseline", "mptcp,aioquic")
+    for name in ("mptcp", "aioquic"):
+        assert document[name].keys() >= KEYS
+        assert document[name]["goodput_gbps"] > 0
+        assert document[name]["cpu_seconds"] > 0
+        assert document["ratio"][f"mrc/{name}"] > 0
+
+
+def test_latency_beside_udp() -> None:
+    need("cc")
+    document = measured("--latency", "--seconds", "300ms", "--rounds", "1", "--baseline", "udp")
+    for name in ("mrc", "udp"):
+        assert document[name].keys() >= LATENCY_KEYS
+        assert 0 < document[name]["t_min_us"] <= document[name]["t_typical_us"] <= document[name]["p99_us"]
+    typical = document["mrc"]["t_typical_us"] / document["udp"]["t_typical_us"]
+    assert document["ratio"]["mrc/udp"] == pytest.approx(typical, rel=1e-3)
+    assert document["ratio"].keys() == {"mrc/udp", "mrc/udp p99"}
+
+
+def test_loss_is_suffered_and_mended() -> None:
+    document = measured("--seconds", "700ms", "--rounds", "2", "--compare", "loss=2%")
+    assert all(each["retransmitted_packets"] > 0 for each in document["mrc(loss=2%)"]["rounds"])
+
+
+def test_without_iperf3(tmp_path: Path) -> None:
+    for program in ("unshare", "true"):
+        found = shutil.which(program)
+        assert found is not None
+        (tmp_path / program).symlink_to(found)
+    code, out, err = ended(bench_lab("--baseline", "udp", "--rounds", "1", PATH=str(tmp_path)))
+    assert (code, out) == (1, "")
+    assert len(err.splitlines()) == 1
+    assert "install the package iperf3" in err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted(number: signal.Signals) -> None:
+    process = bench_lab("--seconds", "30s", "--json")
+    time.sleep(4)
+    # A terminal's Ctrl-C goes to the whole group.
+    os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
+    code, out, err = ended(process, 30)
+    assert (code, out) == (1, "")
+    assert "interrupted" in err
