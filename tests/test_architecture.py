@@ -13,18 +13,21 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "mrc"
 
-# cli -> lab, sim, capture, net -> verbs -> endpoint -> wire <- layers; topology and errors serve all.
+# cli -> bench -> lab, sim, capture, net -> verbs -> endpoint -> wire <- layers; topology and errors serve all, trace
+# those that write or read one.
 ALLOWED = {
     "wire": {"wire"},
     "topology": {"topology", "wire"},
     "layers": {"layers", "wire"},
-    "endpoint": {"endpoint", "wire"},
+    "trace": {"trace"},
+    "endpoint": {"endpoint", "wire", "trace"},
     "verbs": {"verbs", "endpoint", "wire"},
     "net": {"net", "verbs", "endpoint", "wire", "topology"},
     "sim": {"sim", "verbs", "endpoint", "wire", "topology"},
     "lab": {"lab", "wire", "topology"},
-    "capture": {"capture", "layers", "topology", "wire"},
-    "cli": {"cli", "lab", "sim", "capture", "net", "verbs", "endpoint", "layers", "wire", "topology"},
+    "capture": {"capture", "layers", "topology", "trace", "wire"},
+    "bench": {"bench", "lab", "net", "verbs", "endpoint", "wire", "topology"},
+    "cli": {"cli", "bench", "lab", "sim", "capture", "net", "verbs", "endpoint", "layers", "wire", "topology", "trace"},
 }
 SCAPY_ALLOWED = {"layers", "capture", "cli"}
 NEVER_IN_THE_CORE = {"time", "socket", "asyncio", "select", "threading", "random"}
@@ -58,6 +61,8 @@ def test_imports_point_one_way(path: Path) -> None:
             assert parts[1] in ALLOWED[package], f"mrc.{package} may not import {name}"
         if parts[0] == "scapy":
             assert package in SCAPY_ALLOWED, f"mrc.{package} may not import scapy"
+        if package == "endpoint":
+            assert name != "mrc.trace.writer", "what an endpoint tells is written by somebody else"
         if package in ("endpoint", "wire"):
             assert parts[0] not in NEVER_IN_THE_CORE, f"mrc.{package} owns no clock and does no I/O: {name}"
 
@@ -67,7 +72,9 @@ def test_every_package_is_in_the_table() -> None:
     assert packages == set(ALLOWED)
 
 
-@pytest.mark.parametrize("command", [["--help"], ["send", "--help"], ["recv", "--help"], ["lab", "--help"]])
+@pytest.mark.parametrize(
+    "command", [["--help"], ["send", "--help"], ["recv", "--help"], ["lab", "--help"], ["bench", "--help"]]
+)
 def test_the_command_line_starts_without_scapy(command: list[str]) -> None:
     script = (
         "import sys; from mrc.cli import main\n"

@@ -29,8 +29,21 @@ if TYPE_CHECKING:
 @click.option(
     "--pcap", type=click.Path(dir_okay=False, path_type=Path), help="Record the sender's ports into this file."
 )
+@click.option(
+    "--trace", type=click.Path(dir_okay=False, path_type=Path),
+    help="Write what both endpoints do, into this name with .sender and .receiver behind it.",
+)  # fmt: skip
 @json_option
-def demo(size: int, planes: int, spines: int, cut_after: float, loss: float, pcap: Path | None, as_json: bool) -> None:
+def demo(
+    size: int,
+    planes: int,
+    spines: int,
+    cut_after: float,
+    loss: float,
+    pcap: Path | None,
+    trace: Path | None,
+    as_json: bool,
+) -> None:
     """Send a file from one host to another over every path of a fabric, cut a cable on the way, compare the sums.
 
     Builds a lab of its own in namespaces of its own (no root needed), and takes it down again. Ends with 0 only if the
@@ -43,6 +56,7 @@ def demo(size: int, planes: int, spines: int, cut_after: float, loss: float, pca
       mrc demo --loss 0% --cut-after 100%          how fast it goes undisturbed
       mrc demo --size 1GiB --planes 4 --spines 8
       mrc demo --pcap demo.pcap && mrc dissect demo.pcap | less
+      mrc demo --pcap demo.pcap --trace demo.trace         what was seen, and what the endpoints made of it
     """
     from mrc.cli.isolation import is_isolated, private_run_directory, run_isolated
 
@@ -51,7 +65,7 @@ def demo(size: int, planes: int, spines: int, cut_after: float, loss: float, pca
     private_run_directory()
     from mrc.cli.demo_run import DemoPlan, run_demo
 
-    plan = DemoPlan(size=size, planes=planes, spines=spines, cut_after=cut_after, loss=loss, pcap=pcap)
+    plan = DemoPlan(size=size, planes=planes, spines=spines, cut_after=cut_after, loss=loss, pcap=pcap, trace=trace)
     try:
         result = run_demo(plan, note)
     except KeyboardInterrupt:

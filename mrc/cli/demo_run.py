@@ -40,6 +40,11 @@ class DemoPlan:
     cut_after: float
     loss: float
     pcap: Path | None
+    trace: Path | None = None
+
+    def trace_of(self, end: str) -> list[str]:
+        """The options that make one end, sender or receiver, write its trace."""
+        return [] if self.trace is None else ["--trace", f"{self.trace.absolute()}.{end}"]
 
     @property
     def cuts(self) -> bool:
@@ -112,7 +117,7 @@ def _transfer(
     mrc = [sys.executable, "-m", "mrc"]
     receiving = lab.popen(
         "h1",
-        [*mrc, "recv", "--once", "--json", "--dir", str(target), "--idle-timeout", "10s"],
+        [*mrc, "recv", "--once", "--json", "--dir", str(target), "--idle-timeout", "10s", *plan.trace_of("receiver")],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -124,7 +129,7 @@ def _transfer(
         with open(document, "w") as output:
             sending = lab.popen(
                 "h0",
-                [*mrc, "send", str(source), ticket, "--json", "--stats", str(stats)],
+                [*mrc, "send", str(source), ticket, "--json", "--stats", str(stats), *plan.trace_of("sender")],
                 stdout=output,
                 stderr=subprocess.PIPE,
                 text=True,

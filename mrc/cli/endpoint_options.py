@@ -1,15 +1,20 @@
-"""Options of commands that run an endpoint: on a fabric, or between ordinary hosts."""
+"""Options of commands that run an endpoint: on a fabric or between ordinary hosts, and with a trace."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from mrc.cli.common import note
+
 if TYPE_CHECKING:
     from mrc.topology.fabric import Fabric
+    from mrc.trace.writer import TraceWriter
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -30,6 +35,37 @@ def mode_options(function: F) -> F:
         help="How the network chooses a packet's path: by uSIDs, by fields of the EV, or by a hash over the UDP source "
         "port (ECMP). Both ends must agree. [default: that of the fabric, udp without one]",
     )(function)
+
+
+def trace_option(function: F) -> F:
+    """--trace, passed on as `trace`."""
+    return click.option(
+        "--trace",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="Write what the endpoint does into this file: losses, path states, probes, congestion (docs/trace.md).",
+    )(function)
+
+
+@contextmanager
+def tracing(path: Path | None, title: str, vantage_point: str) -> Iterator[TraceWriter | None]:
+    """A trace file for the endpoint made in the block, or None. What is wrong with it is said, and fails nothing.
+
+    Raises SystemRefused when the file cannot be made.
+    """
+    if path is None:
+        yield None
+        return
+    from mrc.trace.writer import TraceWriter
+
+    writer = TraceWriter.open(path, title=title, vantage_point=vantage_point)
+    try:
+        yield writer
+    finally:
+        writer.close()
+        if writer.failure is not None:
+            note(f"{path}: {writer.failure.strerror}: the trace ends early")
+        elif writer.dropped:
+            note(f"{path}: {writer.dropped} events are missing: the disk was too slow")
 
 
 def fabric_for(

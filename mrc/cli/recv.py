@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -15,7 +16,7 @@ from mrc.cli.common import (
     print_json,
     wire_profile_option,
 )
-from mrc.cli.endpoint_options import fabric_for, mode_options
+from mrc.cli.endpoint_options import fabric_for, mode_options, trace_option, tracing
 
 if TYPE_CHECKING:
     from mrc.net.transfer.receiver import SessionOutcome
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     help="Give up a sender that moves nothing so long.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace files that exist. Without it they are refused.")
+@trace_option
 @fabric_option
 @mode_options
 @wire_profile_option
@@ -48,6 +50,7 @@ def recv(
     once: bool,
     idle_timeout: float,
     overwrite: bool,
+    trace: Path | None,
     fabric_file: str | None,
     mode: str | None,
     binds: tuple[str, ...],
@@ -65,6 +68,7 @@ def recv(
     Examples:
       mrc lab exec h1 -- mrc recv --dir /tmp/in
       mrc lab exec h1 -- mrc recv --once --json
+      mrc lab exec h1 -- mrc recv --once --trace receiver.trace
       mrc recv --fabric fabric.json --idle-timeout 5s --overwrite
       sudo mrc recv --dir /tmp/in
       sudo mrc recv --mode udp --bind 10.0.0.2 --bind 10.1.0.2
@@ -87,7 +91,7 @@ def recv(
     fabric, wire = fabric_for(fabric_file, mode, binds), WireProfile.from_option(wire_options)
     target = Directory(directory, overwrite=overwrite)
     interrupted = False
-    with Node(fabric, wire=wire) as node:
+    with tracing(trace, "mrc recv", "receiver") as tracer, Node(fabric, wire=wire, tracer=tracer) as node:
         for interface in node.small_buffers:
             note(f"the receive buffer of {interface} is small (no privilege to raise it): expect losses")
         interrupt_on_signals(node.driver.interrupt)

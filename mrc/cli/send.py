@@ -17,7 +17,7 @@ from mrc.cli.common import (
     print_json,
     wire_profile_option,
 )
-from mrc.cli.endpoint_options import fabric_for, mode_options
+from mrc.cli.endpoint_options import fabric_for, mode_options, trace_option, tracing
 
 
 @click.command()
@@ -38,6 +38,7 @@ from mrc.cli.endpoint_options import fabric_for, mode_options
 @click.option(
     "--stats", type=click.Path(dir_okay=False, path_type=Path), help="Write progress here, a JSON line each 5 ms."
 )
+@trace_option
 @fabric_option
 @mode_options
 @wire_profile_option
@@ -50,6 +51,7 @@ def send(
     mtu: str | None,
     qps: int,
     stats: Path | None,
+    trace: Path | None,
     fabric_file: str | None,
     mode: str | None,
     binds: tuple[str, ...],
@@ -67,6 +69,7 @@ def send(
       mrc lab exec h0 -- mrc send big.iso mrc1:AbC...
       mrc lab exec h0 -- mrc send *.log mrc1:AbC... --mtu 1024 --qps 4 -v
       mrc lab exec h0 -- mrc send big.iso mrc1:AbC... --json
+      mrc lab exec h0 -- mrc send big.iso mrc1:AbC... --trace sender.trace
       sudo mrc send big.iso mrc1:AbC...
       sudo mrc send big.iso mrc1:AbC... --mode udp --bind 10.0.0.1 --bind 10.1.0.1
     """
@@ -79,7 +82,10 @@ def send(
     parsed = Ticket.parse(ticket)
     fabric = fabric_for(fabric_file, mode, binds, parsed.addresses)
     wire = WireProfile.from_option(wire_options)
-    with Node(fabric, wire=wire, path_mtu=int(mtu) if mtu else None) as node:
+    with (
+        tracing(trace, "mrc send", "sender") as tracer,
+        Node(fabric, wire=wire, path_mtu=int(mtu) if mtu else None, tracer=tracer) as node,
+    ):
         options = SendOptions(message_size=message_size, path_mtu=node.path_mtu, qps=qps, stats=stats)
         interrupt_on_signals(node.driver.interrupt)
         if verbose:

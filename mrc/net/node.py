@@ -12,6 +12,7 @@ from mrc.endpoint.config import PATH_MTUS, EndpointConfig, PathConfig, QpConfig
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.paths.profiles import EvProfile
 from mrc.endpoint.qp import QpPeer, QueuePair
+from mrc.endpoint.tracing import Tracer
 from mrc.errors import PeerError, SystemRefused
 from mrc.net.driver import Driver
 from mrc.net.negotiation import NodeDescription, QpDescription, default_ev_profile, peer_of
@@ -29,8 +30,9 @@ class Node:
     """One process's endpoint. A context manager: leaving it closes the sockets.
 
     `path_mtu` in bytes; None: 4096 in srv6 mode, otherwise the largest the interfaces have room for. `ev_profile` is
-    what QPs use; None: as the fabric's mode has it. Raises SystemRefused when the ports of `fabric` cannot be opened
-    here, or have no room for the path MTU.
+    what QPs use; None: as the fabric's mode has it. `tracer` is told what the endpoint does; its clock is
+    CLOCK_MONOTONIC. Raises SystemRefused when the ports of `fabric` cannot be opened here, or have no room for the
+    path MTU.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class Node:
         wire: WireProfile = DEFAULT_WIRE_PROFILE,
         path_mtu: int | None = None,
         ev_profile: EvProfile | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         self.fabric = fabric
         self.path_mtu = _path_mtu(fabric, path_mtu)
@@ -47,7 +50,7 @@ class Node:
         # All QPs of a node towards one peer draw the same EVs.
         self._ev_seed = secrets.randbits(63)
         config = EndpointConfig(wire=wire, seed=secrets.randbits(63))
-        self.endpoint = Endpoint(config, draw_rkey=lambda: secrets.randbits(32))
+        self.endpoint = Endpoint(config, draw_rkey=lambda: secrets.randbits(32), tracer=tracer)
         ports: list[Port] = []
         try:
             ports.extend(_open_port(fabric, number, self.path_mtu, wire) for number in range(len(fabric.ports)))

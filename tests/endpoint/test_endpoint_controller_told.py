@@ -66,6 +66,19 @@ def _watched(config: QpConfig = CONFIG) -> tuple[HandPeer, Watching]:
     return hand, controller
 
 
+@pytest.mark.parametrize(("timestamps", "mtu"), [(True, NOMINAL), (False, NOMINAL - 4)])
+def test_a_controller_knows_the_nominal_size_of_a_full_packet(timestamps: bool, mtu: int) -> None:
+    """nscc.md: "nominal packet sizes, UDP length + 40"; TSETH is 4 bytes of it."""
+    told: list[PacketSizes] = []
+
+    def factory(sizes: PacketSizes) -> Watching:
+        told.append(sizes)
+        return Watching(1 << 30)
+
+    HandPeer(QpConfig(path_mtu=256, timestamps=timestamps), controller=factory)
+    assert told == [PacketSizes(mtu=mtu, mss=256)]
+
+
 def test_a_sack_is_told_at_its_time_after_its_bytes_left_the_network() -> None:
     """nscc.md: "Inputs per SACK: newly acknowledged bytes, the ECN verdict `m` of the reflected EV, an RTT sample"."""
     hand, controller = _watched()

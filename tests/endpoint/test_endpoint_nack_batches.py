@@ -48,6 +48,19 @@ def test_a_nack_that_says_nothing_new_keeps_none_of_its_batch_back() -> None:
     assert hand.counters["losses_by_nack"] == 2
 
 
+def test_a_nack_without_rtx_is_never_about_a_retransmission() -> None:
+    """wire.md section 3: a NACK "copies the bit of the packet that triggered it". With two EVs the third transmission
+    is on the EV of the first, of which a late NACK tells: it "counts for its EV only"."""
+    hand = trained(planes=1, spines=2)
+    first = send(hand, 1)[1]
+    second = nacked_again(hand, 1, TRIMMED, first)
+    third = nacked_again(hand, 1, TRIMMED, second)
+    assert (third.ev, third["bth"]["rtx"]) == (first.ev, 1)
+    assert data(hand.exchange(hand.nack(1, TRIMMED, ev=first.ev))) == []
+    assert hand.counters["losses_by_nack"] == 2
+    assert numbers(hand, hand.exchange(hand.nack(1, TRIMMED, ev=third.ev, rtx=1))) == [1]
+
+
 def test_what_follows_an_unexp_event_in_its_batch_is_dropped() -> None:
     """behaviour.md, Retry budget: "UNEXP_EVENT: QP to error at once." The event says which PSN."""
     hand = trained()
@@ -94,8 +107,11 @@ def test_the_local_ack_timeout_runs_whatever_the_first_psn(first_psn: int) -> No
     """behaviour.md, Retry budget: 1.024 us x 2^10 after the oldest PSN left."""
     hand = HandPeer(QpConfig(path_mtu=256, timeout=10), first_psn=first_psn)
     (packet,) = send(hand, 1).values()
-    again = data(hand.run(hand.now + 2 * (1024 << 10) - 1))
-    assert [one.at - packet.at for one in again] == [1024 << 10]
+    for number in (0, 1, 2):
+        again = data(hand.run(hand.now + 2 * (1024 << 10) - 1))
+        assert [one.at - packet.at for one in again] == [1024 << 10]
+        hand.receive(hand.ack(number))
+        (packet,) = send(hand, 1).values()
 
 
 # ------------------------------------------------------------------ waits

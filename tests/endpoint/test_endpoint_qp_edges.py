@@ -27,7 +27,7 @@ from mrc.endpoint.paths import EvState
 from mrc.endpoint.qp import QpPeer
 from mrc.endpoint.qp_states import QpState
 from mrc.errors import CallerError
-from mrc.wire.batch import ReceivedBatch
+from mrc.wire.batch import ReceivedBatch, TransmitBatch
 
 CONFIG = QpConfig(path_mtu=256, timeout=20)
 ALL_MAY_GO = QpConfig(path_mtu=256, timeout=20, paths=PathConfig(ev_min_active=1))
@@ -79,6 +79,8 @@ def test_a_refused_step_says_which_there_are(steps: int, sentence: str) -> None:
 def test_what_was_never_brought_up_has_neither_half() -> None:
     """A CallerError says what is missing: RTR for the responder, RTS for the requestor."""
     qp = Endpoint().create_qp(CONFIG)
+    assert (qp.error, qp.peer_node, qp.paths, qp.controller, qp.agreed) == (None, None, None, None, Capability(0))
+    assert qp.transmit(TransmitBatch(4), 4, 0) == 0
     with pytest.raises(CallerError, match="is in RESET: bring it to RTS first"):
         _ = qp.requestor
     with pytest.raises(CallerError, match="is in RESET: bring it to RTR first"):
@@ -251,6 +253,15 @@ def test_all_kinds_of_packets_in_one_batch_are_each_taken() -> None:
     assert [packet["seth"]["probe_id"] for packet in of(sent, SACK) if packet["seth"]["pr"]] == [9]
     assert hand.completed() == [(0, WorkStatus.SUCCESS)]
     assert (hand.counters["requests_received"], hand.counters["bad_source"]) == (1, 1)
+
+
+def test_of_a_mixed_batch_a_qp_in_rtr_takes_what_it_can() -> None:
+    """behaviour.md, QP life: RTR receives; what only a requestor could take is dropped and counted, nothing else is."""
+    hand = HandPeer(CONFIG, to_rts=False)
+    sent = hand.exchange(hand.request(0, b"x"), hand.ack(-1), hand.probe(9), hand.sack(-1))
+    assert {packet.opcode for packet in sent} == {SACK, ACK}
+    assert hand.counters["wrong_qp_state"] == 2
+    assert hand.buffer[:1] == b"x"
 
 
 def test_packets_for_several_qps_in_one_batch_reach_each_its_own() -> None:

@@ -184,6 +184,15 @@ def test_retransmissions_that_were_not_needed_add_up() -> None:
         hand.now += 10 * MILLISECOND
 
 
+def test_a_sack_beyond_what_was_sent_is_dropped_though_it_names_a_packet_that_was() -> None:
+    """behaviour.md: a SACK "for a PSN never sent": its cack_psn is one too high, its trigger is not."""
+    hand = trained()
+    send(hand, 3)
+    hand.receive(hand.sack(4, trigger=2), hand.sack(4, trigger=-1))
+    assert (hand.counters["ack_for_unsent_psn"], hand.qp.outstanding) == (2, 3)
+    assert hand.completed() == []
+
+
 # ------------------------------------------------------------------ what no requestor takes
 
 

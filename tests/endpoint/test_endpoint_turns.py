@@ -63,6 +63,38 @@ def test_what_leaves_a_shared_window_makes_room_for_who_waited_longest_whoever_i
         assert [at for at, _ in several.sent()] == [turn, turn]
 
 
+def test_an_answer_costs_a_qp_that_waits_for_the_window_no_place() -> None:
+    """Scheduler: "One that waits keeps its place until it has sent data, whatever else it sends." QP 0 waits first."""
+    several = Several(3, 4 * NOMINAL)
+    several.of(2).post(256 * 4)
+    several.sent()
+    for at in (0, 1):
+        several.of(at).post(256 * 4)
+        assert several.sent() == []
+    answers = several.of(0).exchange(several.hand.request(0, b"x", bth={"ackreq": 1}))
+    assert [packet.is_data for packet in answers] == [False, False]
+    for number, turn in ((0, 0), (1, 1), (2, 0), (3, 1)):
+        several.hand.receive(several.of(2).ack(number))
+        assert [at for at, _ in several.sent()] == [turn]
+
+
+def test_who_sends_out_of_its_turn_waits_anew() -> None:
+    """Scheduler: it keeps its place "until it has sent data": QP 1 waited first, and sends when work is posted on it
+    just after the window became larger. Then QP 0 has waited longer."""
+    several = Several(3, 4 * NOMINAL)
+    several.of(2).post(256 * 4)
+    several.sent()
+    for at in (1, 0):
+        several.of(at).post(256 * 8)
+        assert several.sent() == []
+    several.window.become(5 * NOMINAL)
+    several.of(1).post(256)
+    assert several.sent() == [(1, 0)]
+    for number, turn in ((0, 0), (1, 1), (2, 0), (3, 1)):
+        several.hand.receive(several.of(2).ack(number))
+        assert [at for at, _ in several.sent()] == [turn]
+
+
 def test_a_qp_fills_what_is_left_of_a_batch_and_says_how_much() -> None:
     """QueuePair.transmit: "Append up to `limit` packets, answers first. Returns how many."
 
@@ -148,8 +180,8 @@ def test_a_packet_that_stays_out_for_long_stops_the_sender_and_not_for_ever() ->
 
 def test_a_wide_reorder_guard_does_not_keep_a_probe_from_finding_the_tail() -> None:
     """behaviour.md, Loss: "Tail losses are found by a reliability probe"; (b) says how much later something is: here
-    1000 packets."""
-    hand = trained(QpConfig(path_mtu=256, mpr=1, timeout=20, loss=LossConfig(reorder_guard_packets=1000)))
+    5000 packets, more than a window of 128 needs room for otherwise."""
+    hand = trained(QpConfig(path_mtu=256, mpr=1, timeout=20, loss=LossConfig(reorder_guard_packets=5000)))
     send(hand, 3)
     (probe,) = of(hand.run(hand.now + 400 * MICROSECOND), PROBE)
     again = hand.exchange(hand.sack(1, probe_id=probe["peth"]["probe_id"]))

@@ -131,6 +131,17 @@ def test_work_completes_whatever_the_first_psn(first_psn: int) -> None:
     assert hand.completed() == [(1, WorkStatus.SUCCESS)]
 
 
+@pytest.mark.parametrize("timestamps", [True, False])
+def test_psns_and_flags_with_and_without_timestamps(timestamps: bool) -> None:
+    """wire.md section 3: PSN bits 23:0, `ts` says whether a TSETH follows; no other bit is set but AckReq."""
+    hand = HandPeer(QpConfig(path_mtu=256, timestamps=timestamps), first_psn=(1 << 24) - 3)
+    hand.post(256 * 6)
+    words = [int.from_bytes(packet.whole[56:60], "big") for packet in data(hand.transmitted())]
+    ts = 1 << 28 if timestamps else 0
+    psns = [0xFFFFFD, 0xFFFFFE, 0xFFFFFF, 0, 1, 2]
+    assert words == [psn | ts | (1 << 31 if psn == 2 else 0) for psn in psns]
+
+
 def test_msn_and_rqmsn_start_at_0_and_count_by_1() -> None:
     """wire.md 4: "MSN numbers the requestor's messages from 0"; "RQMSN counts write-with-immediate messages the same
     way and is 0 in a plain write"."""

@@ -1,0 +1,34 @@
+"""A trace as a JSON text sequence (RFC 7464): each record is RS, one JSON object, LF. The first is the header."""
+
+from __future__ import annotations
+
+import json
+from operator import index
+from typing import Any
+
+RS, LF = b"\x1e", b"\n"
+VERSION = 1
+# The first key of the header, so that the first bytes of a file tell what it is.
+MARK = "mrc_trace"
+BEGINNING = RS + b'{"' + MARK.encode() + b'":'
+
+# `default`: whatever counts as an integer is written as one.
+_ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False, default=index)
+
+
+def encode(record: dict[str, Any]) -> bytes:
+    """One record with its framing."""
+    return RS + _ENCODER.encode(record).encode() + LF
+
+
+def decode(text: bytes) -> dict[str, Any] | None:
+    """The object in one record's text, or None when there is none that is whole."""
+    try:
+        record = json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")

@@ -1,0 +1,285 @@
+"""The events of a trace: names, fields and when each is written, in one table. docs/trace.md is drawn from it.
+
+PSNs are those on the wire (24 bit), EVs 32-bit numbers as a SACK reflects them. Fields whose name ends in `_ns` and
+that name a moment are on the same clock as `time_ns`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Kind(Enum):
+    """What JSON value a field is."""
+
+    INTEGER = "integer"
+    TEXT = "text"
+    FLAG = "true or false"
+    LIST = "list"
+    TABLE = "object"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of an event's data; `optional` ones may be null."""
+
+    name: str
+    kind: Kind
+    meaning: str
+    optional: bool = False
+
+    def allows(self, value: object) -> bool:
+        """Whether a JSON value may stand here."""
+        if value is None:
+            return self.optional
+        if self.kind is Kind.INTEGER:
+            return isinstance(value, int) and not isinstance(value, bool)
+        return isinstance(value, _TYPES[self.kind])
+
+
+_TYPES: dict[Kind, type] = {Kind.TEXT: str, Kind.FLAG: bool, Kind.LIST: list, Kind.TABLE: dict}
+
+
+@dataclass(frozen=True, slots=True)
+class EventType:
+    """`name` is category:event. `fields` is the order in which a tracer is handed their values."""
+
+    name: str
+    when: str
+    fields: tuple[Field, ...]
+
+    @property
+    def category(self) -> str:
+        return self.name.partition(":")[0]
+
+
+EVENTS: dict[str, EventType] = {}
+"""Every event by its name."""
+
+
+def _event(name: str, when: str, *fields: Field) -> EventType:
+    EVENTS[name] = EventType(name, when, fields)
+    return EVENTS[name]
+
+
+def _number(name: str, meaning: str, optional: bool = False) -> Field:
+    return Field(name, Kind.INTEGER, meaning, optional)
+
+
+def _text(name: str, meaning: str, optional: bool = False) -> Field:
+    return Field(name, Kind.TEXT, meaning, optional)
+
+
+_PSN = _number("psn", "")
+_EV = _number("ev", "")
+_SINCE = _number("since_ns", "when the interval began that the counts are of")
+_SACK_COUNT = _number("sacks", "SACKs in it")
+_ACK_COUNT = _number("acks", "transport ACKs in it")
+_CACK = _number("cack_psn", "")
+
+# ---------------------------------------------------------------------- connectivity
+
+QP_STATE = _event(
+    "connectivity:qp_state",
+    "a QP goes from one state to another",
+    _text("old", "RESET, INIT, RTR, RTS, ERROR"),
+    _text("new", "the same"),
+    _text("why", "what ended it, in ERROR", optional=True),
+)
+RESPONDER_STARTED = _event(
+    "connectivity:responder_started",
+    "a QP reaches RTR",
+    _number("peer_qpn", ""),
+    _number("peer_first_psn", ""),
+    _number("path_mtu", "bytes"),
+    _number("mpr_dest", "what we grant, units of 128 PSNs"),
+    Field("capabilities", Kind.LIST, "what both ends can do, by name"),
+    Field(
+        "paths",
+        Kind.LIST,
+        "of each EV of the profile `ev`, `plane`, `port`, `spine`, which is -1 where the network chooses",
+    ),
+)
+REQUESTOR_STARTED = _event(
+    "connectivity:requestor_started",
+    "a QP reaches RTS",
+    _number("first_psn", ""),
+    _number("mpr", "what the peer grants, units of 128 PSNs"),
+    _number("local_ack_timeout_ns", "a duration"),
+)
+QP_DESTROYED = _event(
+    "connectivity:qp_destroyed",
+    "a QP is let go of; path:ev_totals of each EV comes before it",
+    Field("counters", Kind.TABLE, "the QP's named counters, those that are not 0"),
+    _number("work_omitted", "completions that transport:work_completed never told of"),
+)
+
+# ---------------------------------------------------------------------- path
+
+EV_STATE = _event(
+    "path:ev_state",
+    "an EV goes from one state to another",
+    _EV,
+    _text("old", "GOOD, SKIP, ASSUMED_BAD, DENIED"),
+    _text("new", "the same; SKIP after LOST where ev_min_active kept it from going bad"),
+    _text("cause", "MARKED, ALWAYS_SKIP, LOST, PASSED, PROBED_CLEAR, PROBED_MARKED, SPURIOUS, DENY, ALLOW"),
+)
+EV_TOTALS = _event(
+    "path:ev_totals",
+    "a QP is let go of: what one of its EVs carried",
+    _EV,
+    _number("packets", "data packets sent on it"),
+    _number("lost", "of them lost untrimmed and not spuriously"),
+    _number("marked", "SACKs with m and NACKs TRIMMED that named it"),
+    _text("state", "its last one"),
+)
+PORT = _event(
+    "path:port",
+    "a local port's link changes, or the peer says that its own did",
+    _text("side", "local or peer"),
+    _number("port", "the local port, or the plane of the peer's"),
+    Field("up", Kind.FLAG, ""),
+)
+
+# ---------------------------------------------------------------------- recovery
+
+PACKET_LOST = _event(
+    "recovery:packet_lost",
+    "a transmission is taken for lost",
+    _PSN,
+    _EV,
+    _number("sent_at_ns", "when that transmission left"),
+    _text("trigger", "hole, path_timer, local_ack_timeout, nack:TRIMMED and the other reasons"),
+)
+RETRANSMISSION = _event(
+    "recovery:retransmission",
+    "a PSN is sent again",
+    _PSN,
+    _EV,
+    _number("times_sent", "this one included"),
+)
+SPURIOUS_LOSS = _event(
+    "recovery:spurious_loss",
+    "a PSN taken for lost arrived all the same",
+    _PSN,
+    _number("ev", "the one it arrived on, null where that is not known", optional=True),
+    Field("sent_again", Kind.FLAG, "whether it was sent again for nothing"),
+)
+LOCAL_ACK_TIMEOUT = _event(
+    "recovery:local_ack_timeout",
+    "the local ACK timeout of the oldest PSN runs out",
+    _PSN,
+    _number("retries", "drawn before, of the retry budget of this PSN"),
+)
+PROBE_SENT = _event(
+    "recovery:probe_sent",
+    "a reliability probe leaves",
+    _number("probe_id", ""),
+    _text("purpose", "tail: has the last data arrived; path: is this EV back"),
+    _EV,
+)
+PROBE_ANSWERED = _event(
+    "recovery:probe_answered",
+    "a SACK answers a reliability probe",
+    _number("probe_id", ""),
+    _text("purpose", "the same"),
+    _number("m", "the answer's ECN verdict"),
+)
+PROBE_FAILED = _event(
+    "recovery:probe_failed",
+    "a probe of an EV is given up: the next was due before its answer came",
+    _number("probe_id", ""),
+    _EV,
+)
+METRICS_UPDATED = _event(
+    "recovery:metrics_updated",
+    "an acknowledgement came; at most once a round trip and once an interval",
+    _number("cwnd_bytes", ""),
+    _number("inflight_bytes", "of the controller, which QPs to one destination may share"),
+    _number("outstanding", "packets of this QP in the network"),
+    _number("srtt_ns", "0 before the first sample"),
+    _number("rttvar_ns", ""),
+    _number("min_rtt_ns", ""),
+)
+
+# ---------------------------------------------------------------------- transport
+
+SACKS_RECEIVED = _event(
+    "transport:sacks_received",
+    "with each recovery:metrics_updated",
+    _SINCE,
+    _SACK_COUNT,
+    _ACK_COUNT,
+    _CACK,
+    _number("data_packets", "sent in it, retransmissions included"),
+    _number("data_bytes", "their payload"),
+    _number("retransmitted", "of those packets"),
+)
+SACKS_SENT = _event(
+    "transport:sacks_sent",
+    "requests came; at most once an interval",
+    _SINCE,
+    _SACK_COUNT,
+    _ACK_COUNT,
+    _CACK,
+    _number("ooo_count", "packets held above a hole at its end"),
+    _number("requests", "received in it"),
+    _number("bytes_placed", "in it"),
+    _number("duplicates", "of those requests"),
+    _number("ecn_marked", "of those requests"),
+)
+NACK_SENT = _event(
+    "transport:nack_sent",
+    "a reliability NACK leaves",
+    _PSN,
+    _text("reason", "as in wire.md section 7"),
+    _number("ev", "the one it reflects"),
+    Field("rtx", Kind.FLAG, ""),
+)
+NACK_RECEIVED = _event(
+    "transport:nack_received",
+    "a reliability NACK about a PSN that was sent arrives; recovery:packet_lost follows unless it is old news",
+    *NACK_SENT.fields,
+)
+WORK_COMPLETED = _event(
+    "transport:work_completed",
+    "a write or a receive completes; at most so many a second as configured",
+    _number("wr_id", ""),
+    _text("kind", "RDMA_WRITE or RECV_RDMA_WITH_IMM"),
+    _text("status", "as in the verbs"),
+    _number("byte_len", "bytes"),
+    _number("omitted", "completions since the last such event that were one too many"),
+)
+
+# ---------------------------------------------------------------------- trace
+
+CLOCK = _event(
+    "trace:clock",
+    "the wall clock was set: this holds from here on",
+    _number("realtime_offset_ns", "as in the header"),
+)
+DROPPED = _event(
+    "trace:dropped",
+    "the file could not be written fast enough",
+    _number("events", "that are missing here"),
+)
+END = _event(
+    "trace:end",
+    "the trace was closed in order: without it the end is missing",
+    _number("events", "in the file, the header and this one not counted"),
+)
+
+
+def as_markdown() -> str:
+    """The table of docs/trace.md."""
+    lines = ["| event | when | fields |", "|---|---|---|"]
+    for event in EVENTS.values():
+        fields = [
+            f"`{field.name}`"
+            + (f" ({field.meaning})" if field.meaning else "")
+            + (" or null" if field.optional else "")
+            for field in event.fields
+        ]
+        lines.append(f"| `{event.name}` | {event.when} | {'; '.join(fields)} |")
+    return "\n".join(lines) + "\n"
