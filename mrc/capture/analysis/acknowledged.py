@@ -1,0 +1,101 @@
+"""When each PSN was first acknowledged, and first reported missing, by the answers that passed the capture point."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mrc.capture.analysis.records import ACK, NAK, PROBE_ANSWER, RESPONSE, SACK, Rows
+from mrc.capture.frames import I64
+
+# In place of a time: it did not happen.
+NEVER = np.int64((1 << 62) - 1)
+_CHUNK = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """For each PSN of `seqs` (ascending, unwrapped), int64 [n] each: times in ns of the first answer that covers it
+    (`at`), of the first SACK that shows it as a hole (`hole_at`); NEVER for none.
+
+    `original_at`: the first SACK that its first transmission triggered. The edge of what arrived whole, as it moved:
+    from `edge_time[i]` on it was `edge[i]`.
+    """
+
+    seqs: I64
+    at: I64
+    hole_at: I64
+    original_at: I64
+    edge_time: I64
+    edge: I64
+    holes: int
+
+    def edge_at(self, time: I64, before: int) -> I64:
+        """The edge at these times; `before` where nothing had been acknowledged yet."""
+        index = np.searchsorted(self.edge_time, time, "right") - 1
+        return (
+            np.where(index >= 0, self.edge[np.maximum(index, 0)], before)
+            if len(self.edge)
+            else np.full_like(time, before)
+        )
+
+    def edge_passed(self, seq: I64) -> I64:
+        """When the edge reached these PSNs; NEVER where it did not."""
+        index = np.searchsorted(self.edge, seq, "left")
+        reached = index < len(self.edge)
+        return (
+            np.where(reached, self.edge_time[np.minimum(index, len(self.edge) - 1)], NEVER)
+            if len(self.edge)
+            else np.full_like(seq, NEVER)
+        )
+
+
+def acknowledged(seqs: I64, answers: Rows) -> Acknowledged:
+    """`seqs` unwrapped PSNs, ascending, each once; `answers` ANSWER_ROWs in order of time."""
+    moving = answers[np.isin(answers["kind"], (SACK, PROBE_ANSWER, ACK, RESPONSE, NAK)) & (answers["cack"] > -1 << 60)]
+    edge, edge_time = np.maximum.accumulate(moving["cack"]), moving["time"]
+    steps = np.ones(len(edge), np.bool_)
+    steps[1:] = edge[1:] > edge[:-1]
+    edge, edge_time = edge[steps], edge_time[steps]
+    found = Acknowledged(
+        seqs, np.full(len(seqs), NEVER), np.full(len(seqs), NEVER), np.full(len(seqs), NEVER), edge_time, edge, 0
+    )
+    np.minimum(found.at, found.edge_passed(seqs), out=found.at)
+    sacks = answers[np.isin(answers["kind"], (SACK, PROBE_ANSWER))]
+    triggered = sacks[sacks["kind"] == SACK]
+    _first(found.at, seqs, triggered["trigger"], triggered["time"])
+    originals = triggered[~triggered["rtx"]]
+    _first(found.original_at, seqs, originals["trigger"], originals["time"])
+    holes = _bitmaps(found, sacks[sacks["bitmap"] != 0])
+    return Acknowledged(seqs, found.at, found.hole_at, found.original_at, edge_time, edge, holes)
+
+
+def _bitmaps(found: Acknowledged, sacks: Rows) -> int:
+    """Read the bitmaps; how many different PSNs were reported missing."""
+    holes: list[I64] = []
+    for begin in range(0, len(sacks), _CHUNK):
+        some = sacks[begin : begin + _CHUNK]
+        octets = np.ascontiguousarray(some["bitmap"]).astype("<u8").view(np.uint8).reshape(-1, 8)
+        bits = np.unpackbits(octets, axis=1, bitorder="little").astype(np.bool_)
+        row, position = np.nonzero(bits)
+        _first(found.at, found.seqs, some["base"][row] + position, some["time"][row])
+        # A 0 is news only up to the highest 1.
+        below = np.maximum.accumulate(bits[:, ::-1], axis=1)[:, ::-1] & ~bits
+        row, position = np.nonzero(below)
+        missing = some["base"][row] + position
+        beyond = missing > some["cack"][row]
+        missing = missing[beyond]
+        _first(found.hole_at, found.seqs, missing, some["time"][row][beyond])
+        holes.append(np.unique(missing))
+    return len(np.unique(np.concatenate(holes))) if holes else 0
+
+
+def _first(times: I64, seqs: I64, seq: I64, time: I64) -> None:
+    """Lower `times` (one for each of `seqs`) to `time` (ascending) where `seq` names a PSN of `seqs`."""
+    if not len(seqs) or not len(seq):
+        return
+    index = np.minimum(np.searchsorted(seqs, seq), len(seqs) - 1)
+    news = (seqs[index] == seq) & (time < times[index])
+    # Of several for one PSN the last written stays: go backwards, so that it is the earliest.
+    times[index[news][::-1]] = time[news][::-1]

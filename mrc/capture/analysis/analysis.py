@@ -1,0 +1,129 @@
+"""A capture taken in run by run, then analysed as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mrc.capture.analysis.direction import Direction, analyse
+from mrc.capture.analysis.figures import QpFigures
+from mrc.capture.analysis.flows import Flow, Flows
+from mrc.capture.analysis.probing import EndpointOperation, operations
+from mrc.capture.analysis.records import OTHER, Clock, Fields
+from mrc.capture.columns import NOT_THERE, RIGHT, WRONG, Columns
+from mrc.capture.frames import I64
+
+FIRST_KEPT = 5
+# With more wrong ICRCs than right ones it is the capture that is wrong: made before the ICRC was, or cut and mended.
+_BELIEVED_SHARE = 0.5
+
+
+@dataclass(slots=True)
+class Some:
+    """`packets` of a kind, and the `first` of them by number."""
+
+    packets: int = 0
+    first: list[int] = field(default_factory=list)
+
+    def add(self, numbers: I64) -> None:
+        self.packets += len(numbers)
+        self.first += numbers[: FIRST_KEPT - len(self.first)].tolist()
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """What a capture of `packets` packets, `roce_packets` of them RoCEv2 or MRC, says. Times in `directions` count from
+    `start_ns` (since the epoch; None where the file has no times). `left_out` packets belong to no flow."""
+
+    packets: int
+    roce_packets: int
+    start_ns: int | None
+    seconds: float
+    without_time: int
+    icrc_right: int
+    icrc_wrong: Some
+    icrc_not_there: int
+    icrcs_believed: bool
+    malformed: dict[str, Some]
+    left_out: int
+    operations: list[EndpointOperation]
+    directions: list[Direction]
+    qps: list[QpFigures]
+
+
+class Collector:
+    """`take` every run of a capture in file order, then `finish`. Keeps some 80 bytes of each packet."""
+
+    def __init__(self) -> None:
+        self._flows, self._clock = Flows(), Clock()
+        self._packets = self._roce = self._right = self._not_there = 0
+        self._wrong = Some()
+        self._malformed: dict[str, Some] = {}
+        self._first_ns, self._last_ns = 0, 0
+
+    def take(self, columns: Columns) -> None:
+        if not len(columns):
+            return
+        fields = Fields(columns, self._clock)
+        roce = columns.has("bth")
+        self._packets += len(columns)
+        self._roce += int(roce.sum())
+        self._first_ns = min(self._first_ns, int(fields.time.min()))
+        self._last_ns = max(self._last_ns, int(fields.time.max()))
+        icrc = columns.icrc
+        self._right += int((icrc == RIGHT).sum())
+        self._not_there += int((roce & (icrc == NOT_THERE)).sum())
+        self._wrong.add(columns.first + np.flatnonzero(icrc == WRONG))
+        for row, reason in sorted(columns.malformed.items()):
+            word = reason.partition(":")[0]
+            self._malformed.setdefault(word, Some()).add(np.array([columns.first + row]))
+        if (fields.kind != OTHER).any():
+            self._flows.take(columns, fields)
+
+    def finish(self) -> Analysis:
+        self._flows.finish()
+        checked = self._right + self._wrong.packets
+        believed = not checked or self._wrong.packets / checked <= _BELIEVED_SHARE
+        directions = [analyse(flow, self._last_ns, believed) for flow in self._flows.all]
+        return Analysis(
+            self._packets,
+            self._roce,
+            self._clock.start_ns,
+            (self._last_ns - self._first_ns) / 1e9,
+            self._clock.missing,
+            self._right,
+            self._wrong,
+            self._not_there,
+            believed,
+            self._malformed,
+            self._flows.left_out,
+            operations(self._flows.endpoint_operations),
+            directions,
+            _paired(self._flows.all, directions),
+        )
+
+
+def _paired(flows: list[Flow], directions: list[Direction]) -> list[QpFigures]:
+    """Directions that are the two of one connection together, the heavier first; connections by weight."""
+    waiting: dict[tuple[int | None, int | None], list[int]] = {}
+    pairs: list[list[Direction]] = []
+    position: dict[int, int] = {}
+    for index, flow in enumerate(flows):
+        mirrored = waiting.get((flow.requestor_qpn, flow.qpn), [])
+        partner = next((other for other in mirrored if _mirrors(flows[other], flow)), None)
+        if partner is not None and flow.qpn is not None:
+            mirrored.remove(partner)
+            pairs[position[partner]].append(directions[index])
+            continue
+        waiting.setdefault((flow.qpn, flow.requestor_qpn), []).append(index)
+        position[index] = len(pairs)
+        pairs.append([directions[index]])
+    ordered = [sorted(pair, key=lambda each: -each.weight) for pair in pairs]
+    ordered.sort(key=lambda pair: -sum(each.weight for each in pair))
+    return [QpFigures([each.figures for each in pair]) for pair in ordered]
+
+
+def _mirrors(one: Flow, other: Flow) -> bool:
+    back = {(destination, source) for source, destination in other.pairs}
+    return one.mrc == other.mrc and bool(back & set(one.pairs))

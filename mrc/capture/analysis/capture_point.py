@@ -1,0 +1,84 @@
+"""Where on the way of a flow the capture was taken, told from the packets themselves."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from mrc.capture.analysis.fates import BY_HOLE, LOST, fates
+from mrc.capture.analysis.records import SACK, Rows
+from mrc.capture.frames import I64
+
+SENDER, RECEIVER, MIDDLE, UNKNOWN = "sender", "receiver", "middle", "unknown"
+_FRESH_HOP_LIMITS = (64, 128, 255)
+# A reaction this many times as fast as the other says which end is near.
+_NEARER = 3
+
+
+class CapturePoint(NamedTuple):
+    """`side` of the flow whose requests these are, and why."""
+
+    side: str
+    why: str
+
+
+def capture_point(requests: Rows, answers: Rows) -> CapturePoint:
+    """`requests` and `answers` of one flow, in order of time."""
+    found = _by_usids(requests["hop"] >> 8, answers["hop"] >> 8) or _by_hop_limit(
+        requests["hop"] & 0xFF, answers["hop"] & 0xFF
+    )
+    return found or _by_reactions(requests, answers) or CapturePoint(UNKNOWN, "nothing in the packets tells")
+
+
+def _common(values: I64) -> int:
+    """The most frequent value, -1 of none."""
+    if not len(values):
+        return -1
+    kinds, counts = np.unique(values, return_counts=True)
+    return int(kinds[counts.argmax()])
+
+
+def _by_usids(requests: I64, answers: I64) -> CapturePoint | None:
+    there, back = _common(requests), _common(answers)
+    if there == 1 and back != 1:
+        return CapturePoint(RECEIVER, "requests have only the host's own uSID left")
+    if back == 1 and there > 1:
+        return CapturePoint(SENDER, f"requests still have {there} uSIDs before them, answers only the host's own")
+    if there > 1 and back > 1:
+        return CapturePoint(MIDDLE, f"requests have {there} uSIDs left, answers {back}")
+    return None
+
+
+def _by_hop_limit(requests: I64, answers: I64) -> CapturePoint | None:
+    there, back = (_common(each) in _FRESH_HOP_LIMITS for each in (requests, answers))
+    if len(requests) and not len(answers):
+        return CapturePoint(SENDER, "requests have a fresh hop limit") if there else None
+    if there == back:
+        # Both fresh: no router between the two, so that hop limits cannot tell.
+        return (
+            None
+            if there or not len(requests)
+            else CapturePoint(MIDDLE, "neither requests nor answers have a fresh hop limit")
+        )
+    if there:
+        return CapturePoint(SENDER, "requests have a fresh hop limit, answers crossed routers")
+    return CapturePoint(RECEIVER, "answers have a fresh hop limit, requests crossed routers")
+
+
+def _by_reactions(requests: Rows, answers: Rows) -> CapturePoint | None:
+    """A SACK follows the retransmission that triggered it at once at the receiver; the retransmission follows the SACK
+    that shows the hole at once at the sender."""
+    if not len(requests) or not (answers["kind"] == SACK).any():
+        return None
+    known = fates(requests, answers, mrc=True, at_receiver=False)
+    answered = known.round_trips.ns[known.requests["rtx"][known.round_trips.transmission]]
+    noticed = (known.fate == LOST) & (known.found == BY_HOLE)
+    resent = known.noticed[noticed] - known.acknowledged.hole_at[known.group[noticed]]
+    if len(answered) < 3 or len(resent) < 3:
+        return None
+    receiver_us, sender_us = float(np.median(answered)) / 1e3, float(np.median(resent)) / 1e3
+    words = f"a SACK follows its packet after {receiver_us:.0f} us, a retransmission the SACK after {sender_us:.0f} us"
+    if sender_us * _NEARER < receiver_us:
+        return CapturePoint(SENDER, words)
+    return CapturePoint(RECEIVER, words) if receiver_us * _NEARER < sender_us else None

@@ -1,0 +1,377 @@
+"""From one flow's packets to its figures."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from mrc.capture.analysis.acknowledged import NEVER
+from mrc.capture.analysis.capture_point import MIDDLE, RECEIVER, SENDER, CapturePoint, capture_point
+from mrc.capture.analysis.fates import ARRIVED, LOST, PENDING, REFUSED, SPURIOUS, TRIMMED, Fates, fates
+from mrc.capture.analysis.figures import DirectionFigures, PathFigures, PlaneFigures, Times
+from mrc.capture.analysis.flows import Flow
+from mrc.capture.analysis.path_states import PathHistory, ProbeFates, histories
+from mrc.capture.analysis.probing import address_text, match_probes
+from mrc.capture.analysis.records import (
+    ACK,
+    ANSWER_ROW,
+    NACK,
+    NAK,
+    PROBE_ANSWER,
+    REQUEST_ROW,
+    RESPONSE,
+    SACK,
+    Rows,
+)
+from mrc.capture.analysis.sending import messages, pace
+from mrc.capture.columns import WRONG
+from mrc.capture.frames import I64, Bools
+from mrc.wire.names import NACK_REASONS, SYNDROMES
+
+CHANGES_KEPT = 1000
+_PLANE = re.compile(r"p(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Direction:
+    """One flow, analysed. `requests` and `answers` are in order of time and without what no endpoint took (bad ICRCs,
+    trimmed packets, second copies)."""
+
+    figures: DirectionFigures
+    requests: Rows
+    answers: Rows
+    fates: Fates
+    histories: dict[int, PathHistory]
+    probes: ProbeFates
+    planes: dict[int, int | None]
+
+    @property
+    def weight(self) -> int:
+        return len(self.requests) + len(self.answers)
+
+
+class _Sorted(NamedTuple):
+    """Requests as an endpoint would take them, and what was put aside."""
+
+    requests: Rows
+    trimmed: Rows
+    bad: Rows
+    copies: int
+    duplicates: int
+
+
+def analyse(flow: Flow, end_ns: int, believe_icrcs: bool) -> Direction:
+    """The flow's packets are used up. `end_ns`: time of the capture's last packet. `believe_icrcs`: whether packets
+    with a wrong ICRC are put aside."""
+    answers = _joined(flow.answers, ANSWER_ROW)
+    if believe_icrcs:
+        answers = answers[answers["icrc"] != WRONG]
+    requests, trimmed, bad, copies, duplicates = _sort_out(_joined(flow.requests, REQUEST_ROW), flow.mrc, believe_icrcs)
+    answers, answer_copies = _last_copies(answers)
+    point = capture_point(requests, answers)
+    at_receiver = point.side == RECEIVER
+    known = fates(requests, answers, mrc=flow.mrc, at_receiver=at_receiver)
+    probes = match_probes(flow.probes, answers)
+    history = histories(known, answers, probes, end_ns) if flow.mrc and not at_receiver else {}
+    planes = _planes(flow)
+    figures = DirectionFigures(
+        source=_addresses(flow, 0),
+        destination=_addresses(flow, 1),
+        responder_qpn=flow.qpn,
+        requestor_qpn=flow.requestor_qpn,
+        transport="mrc" if flow.mrc else "rc",
+        capture_point=point.side,
+        capture_point_why=point.why,
+        unknowable=_unknowable(flow, point, len(requests), len(answers)),
+        copies_left_out=copies + answer_copies,
+        duplicates=duplicates,
+        bad_icrc_packets=len(bad),
+    )
+    direction = Direction(figures, requests, answers, known, history, probes, planes)
+    _count_requests(direction, trimmed)
+    _count_answers(direction, flow)
+    figures.paths = _paths(direction, flow, bad, trimmed)
+    figures.planes = _plane_figures(direction)
+    return direction
+
+
+def _joined(parts: list[Rows], row: np.dtype[np.void]) -> Rows:
+    """In order of time. The parts are let go of, so that of a large flow not everything is there twice."""
+    rows = np.concatenate(parts) if parts else np.zeros(0, row)
+    parts.clear()
+    return rows[np.lexsort((rows["number"], rows["time"]))]
+
+
+def _sort_out(rows: Rows, mrc: bool, believe_icrcs: bool) -> _Sorted:
+    trimmed = rows[rows["trimmed"]]
+    rows = rows[~rows["trimmed"]]
+    wrong = rows["icrc"] == WRONG if believe_icrcs else np.zeros(len(rows), np.bool_)
+    bad, rows = rows[wrong], rows[~wrong]
+    # The same transmission seen again: at another place on its way (a hop limit or uSIDs less), or doubled.
+    order = np.lexsort((rows["number"], rows["time"], rows["stamp"], rows["ev"], rows["rtx"], rows["seq"]))
+    again = _same(rows[order], "seq", "rtx", "ev", "stamp")
+    # Without a time stamp two retransmissions on one EV look the same; so do all those of RC.
+    told_apart = rows["stamp"][order] >= 0
+    told_apart |= ~rows["rtx"][order] & mrc
+    first_hop = _first_of_group(rows["hop"][order], again)
+    copy = again & (rows["hop"][order] != first_hop)
+    duplicate = again & ~copy & told_apart
+    keep = np.ones(len(rows), np.bool_)
+    keep[order[copy | duplicate]] = False
+    return _Sorted(rows[keep], trimmed, bad, int(copy.sum()), int(duplicate.sum()))
+
+
+def _last_copies(answers: Rows) -> tuple[Rows, int]:
+    """Of an answer seen at several places the last one, nearest to the requestor; how many others there were."""
+    names = ("cack", "trigger", "kind", "entropy", "rtx", "bitmap", "held", "probe_id", "msn", "code", "payload")
+    order = np.lexsort((answers["number"], answers["time"], *(answers[name] for name in names)))
+    ordered = answers[order]
+    again = _same(ordered, *names)
+    again[1:] &= ordered["hop"][1:] != ordered["hop"][:-1]
+    drop = np.append(again[1:], False) if len(again) else again
+    keep = np.ones(len(answers), np.bool_)
+    keep[order[drop]] = False
+    return answers[keep], int(drop.sum())
+
+
+def _same(ordered: Rows, *names: str) -> Bools:
+    """Which rows equal the one before in these fields."""
+    same = np.zeros(len(ordered), np.bool_)
+    same[1:] = True
+    for name in names:
+        same[1:] &= ordered[name][1:] == ordered[name][:-1]
+    return same
+
+
+def _first_of_group(values: I64, again: Bools) -> I64:
+    if not len(values):
+        return values
+    starts = np.flatnonzero(~again)
+    first: I64 = values[starts[np.cumsum(~again) - 1]]
+    return first
+
+
+def _addresses(flow: Flow, end: int) -> list[str]:
+    return [address_text(address) for address in sorted({pair[end] for pair in flow.pairs})]
+
+
+def _unknowable(flow: Flow, point: CapturePoint, requests: int, answers: int) -> list[str]:
+    """What a capture at this point does not show, in sentences."""
+    found = []
+    if not answers:
+        found.append(
+            "no answer was captured: round trips, what was acknowledged and what was resent for nothing stay unknown"
+        )
+    if not requests:
+        found.append("no request was captured: only what the answers say is known")
+    if point.side == RECEIVER:
+        found.append(
+            "lost packets never came here: how many are missing follows from retransmissions, on which path they were "
+            "lost does not; times between packet and SACK are the responder's, not round trips"
+        )
+    elif point.side == MIDDLE:
+        found.append("what was lost before this point, or takes another way, is not seen; times count from here")
+    elif point.side == SENDER and answers:
+        found.append("SACKs lost on their way here are not seen; a retransmission may have been acknowledged in one")
+    elif answers:
+        found.append("figures are those of a capture at the sender, which this may not be")
+    if not flow.mrc:
+        found.append("RC has one path: no path figures but those of the whole")
+    return found
+
+
+def _planes(flow: Flow) -> dict[int, int | None]:
+    """The plane of each EV: by the name of its first uSID in our plan, else by its pair of addresses."""
+    if not flow.mrc:
+        return dict.fromkeys(flow.paths)
+    named = {ev: _PLANE.match(seen.text) for ev, seen in flow.paths.items()}
+    if all(named.values()):
+        return {ev: int(match[1]) for ev, match in named.items() if match}
+    rank = {flow.pairs.index(pair): number for number, pair in enumerate(sorted(flow.pairs))}
+    return {ev: rank[seen.pair] for ev, seen in flow.paths.items()}
+
+
+def _count_requests(direction: Direction, trimmed: Rows) -> None:
+    figures, requests, known = direction.figures, direction.requests, direction.fates
+    at_receiver = figures.capture_point == RECEIVER
+    ordered = known.requests
+    figures.packets, figures.ce_packets = len(requests), int(requests["ce"].sum())
+    figures.bytes, figures.payload_bytes = int(requests["length"].sum()), int(requests["payload"].sum())
+    figures.retransmissions = int((requests["rtx"] | _resent(direction)).sum())
+    figures.trimmed = int(known.are(TRIMMED).sum()) + (len(trimmed) if at_receiver else 0)
+    figures.refused = int(known.are(REFUSED).sum())
+    figures.spurious_retransmissions = int(known.are(SPURIOUS).sum())
+    if len(requests):
+        figures.first_s, figures.last_s = float(requests["time"][0]) / 1e9, float(requests["time"][-1]) / 1e9
+    delivered = known.are(ARRIVED)
+    if delivered.any():
+        figures.goodput_bytes = int(ordered["payload"][delivered].sum())
+        span = int(known.delivered_at[delivered].max() - requests["time"][0])
+        figures.goodput_gbps = figures.goodput_bytes * 8 / span if span > 0 else None
+    if at_receiver:
+        # A PSN whose first transmission never came, not even trimmed: it was lost before it got here.
+        came = np.concatenate([ordered["seq"][~ordered["rtx"]], trimmed["seq"]])
+        figures.missing_before_capture = int((~np.isin(known.acknowledged.seqs, came)).sum())
+    else:
+        lost = known.are(LOST)
+        figures.lost = int(lost.sum())
+        figures.loss_share = figures.lost / len(requests) if len(requests) else None
+        figures.lost_found_by = _named(("hole", "NACK", "timer"), known.found[lost])
+    if figures.transport == "rc":
+        figures.go_backs = figures.lost or 0
+        figures.read_requests = int((requests["opcode"] == 0x0C).sum())
+        figures.read_bytes = int(direction.answers["payload"].sum())
+        figures.goodput_bytes += figures.read_bytes
+        span = max((int(rows["time"][-1]) for rows in (requests, direction.answers) if len(rows)), default=0)
+        span -= int(requests["time"][0]) if len(requests) else 0
+        figures.goodput_gbps = figures.goodput_bytes * 8 / span if span > 0 else None
+    firsts = requests[~requests["rtx"] & ~_resent(direction)]
+    behind = np.maximum.accumulate(firsts["seq"]) - firsts["seq"] if len(firsts) else firsts["seq"]
+    figures.reordered_packets = int((behind > 0).sum())
+    figures.reorder_depth_max = int(behind.max()) if len(behind) else 0
+    spent = pace(requests, known.acknowledged)
+    figures.idle_share, figures.waiting_share = round(spent.idle_share, 4), round(spent.waiting_share, 4)
+    figures.longest_stall_s, figures.in_flight_max = spent.longest_stall_ns / 1e9, spent.most_in_flight
+    figures.longest_stall_after_packet = spent.stall_after or None
+    sent = messages(known)
+    figures.messages, figures.messages_unfinished = sent.seen, sent.unfinished if len(direction.answers) else 0
+    figures.message_time = Times.of(sent.durations_ns)
+
+
+def _resent(direction: Direction) -> Bools:
+    """Which requests (in order of time) repeat a PSN, whether they say so or not."""
+    requests = direction.fates.requests
+    by_time = np.lexsort((requests["number"], requests["time"]))
+    resent: Bools = ~direction.fates.first[by_time]
+    return resent
+
+
+def _count_answers(direction: Direction, flow: Flow) -> None:
+    figures, answers, known = direction.figures, direction.answers, direction.fates
+    kind = answers["kind"]
+    figures.sacks = int(np.isin(kind, (SACK, PROBE_ANSWER)).sum())
+    figures.acks = int(np.isin(kind, (ACK, RESPONSE)).sum())
+    figures.naks = _named(SYNDROMES, answers["code"][kind == NAK], "RNR NAK" if not flow.mrc else "syndrome")
+    figures.nacks = _named(NACK_REASONS, answers["code"][kind == NACK], "reason")
+    figures.marks = int(((kind == SACK) & (answers["mark"] > 0)).sum())
+    figures.congestion_notifications = sum(map(len, flow.congestion_notifications))
+    figures.held_above_hole_max = int(answers["held"].max()) if len(answers) else 0
+    figures.hole_psns = known.acknowledged.holes
+    figures.rtt = Times.of(known.round_trips.ns)
+    figures.probes = len(direction.probes.probes)
+    figures.probes_answered = int((direction.probes.answered_at < NEVER).sum())
+    seqs, edge = known.acknowledged.seqs, known.acknowledged.edge
+    if len(seqs) and len(answers):
+        figures.unacknowledged = int((known.acknowledged.at == NEVER).sum())
+    if flow.mrc and len(seqs) and len(edge):
+        # Every PSN up to the edge was sent; those not seen here passed the capture by.
+        up_to = int(min(edge[-1], seqs[-1]))
+        if up_to >= seqs[0]:
+            seen = int(np.searchsorted(seqs, up_to, "right"))
+            figures.not_captured = max(0, up_to - int(seqs[0]) + 1 - seen)
+
+
+def _named(names: Mapping[int, str] | Sequence[str], values: npt.NDArray[Any], otherwise: str = "") -> dict[str, int]:
+    """How often each value occurs, by its name."""
+    found: dict[str, int] = {}
+    for value, count in Counter(values.tolist()).most_common():
+        name = names.get(value) if isinstance(names, Mapping) else names[value]
+        name = name or f"{otherwise} 0x{value:02x}"
+        found[name] = found.get(name, 0) + count
+    return found
+
+
+def _paths(direction: Direction, flow: Flow, bad: Rows, trimmed: Rows) -> list[PathFigures]:
+    """Every EV of the requests, and those that only answers or probes name."""
+    known, answers, probes = direction.fates, direction.answers, direction.probes
+    requests = known.requests
+    at_receiver = direction.figures.capture_point == RECEIVER
+    marks = answers[(answers["kind"] == SACK) & (answers["mark"] > 0)]
+    refusals = answers[answers["kind"] == NACK]
+    trips, trip_ev = known.round_trips, requests["ev"][known.round_trips.transmission]
+    again = ~known.first | requests["rtx"]
+    by_ev = _Split(requests["ev"])
+    trips_by_ev, marks_by_ev = _Split(trip_ev), _Split(marks["entropy"])
+    refusals_by_ev, probes_by_ev = _Split(refusals["entropy"]), _Split(probes.probes["ev"])
+    bad_by_ev, trimmed_by_ev = _Split(bad["ev"]), _Split(trimmed["ev"])
+    named = refusals_by_ev.all | marks_by_ev.all if flow.mrc else set()
+    made = []
+    for ev in sorted(by_ev.all | probes_by_ev.all | bad_by_ev.all | named):
+        seen = flow.paths.get(ev)
+        rows, fate = requests[by_ev[ev]], known.fate[by_ev[ev]]
+        path = PathFigures(ev, seen.text if seen else "", direction.planes.get(ev))
+        path.packets, path.bytes = len(rows), int(rows["length"].sum())
+        path.payload_bytes, path.ce_packets = int(rows["payload"].sum()), int(rows["ce"].sum())
+        path.retransmissions = int(again[by_ev[ev]].sum())
+        path.trimmed = int((fate == TRIMMED).sum()) + (len(trimmed_by_ev[ev]) if at_receiver else 0)
+        path.refused, path.spurious_retransmissions = int((fate == REFUSED).sum()), int((fate == SPURIOUS).sum())
+        if not at_receiver:
+            lost = rows[fate == LOST]
+            path.lost, path.loss_share = len(lost), len(lost) / len(rows) if len(rows) else None
+            path.first_lost_packet = int(lost["number"][lost["time"].argmin()]) if len(lost) else None
+        path.bad_icrc_packets, path.marks = len(bad_by_ev[ev]), len(marks_by_ev[ev])
+        path.nacks = _named(NACK_REASONS, refusals["code"][refusals_by_ev[ev]], "reason")
+        path.rtt = Times.of(trips.ns[trips_by_ev[ev]])
+        answered = probes.answered_at[probes_by_ev[ev]]
+        path.probes, path.probes_answered = len(answered), int((answered < NEVER).sum())
+        sent = probes.probes["time"][probes_by_ev[ev]]
+        path.probe_rtt = Times.of((answered - sent)[answered < NEVER])
+        history = direction.histories.get(ev)
+        if history is not None:
+            path.state, path.outs, path.out_s = history.state, history.outs, history.out_ns / 1e9
+            path.state_changes = [
+                {"time_s": each.time / 1e9, "state": each.state, "trigger": each.trigger, "packet": each.number}
+                for each in history.changes[:CHANGES_KEPT]
+            ]
+        if len(rows):
+            path.first_use_s, path.last_use_s = float(rows["time"].min()) / 1e9, float(rows["time"].max()) / 1e9
+        made.append(path)
+    return made
+
+
+class _Split:
+    """The positions of each value in an array."""
+
+    def __init__(self, values: I64) -> None:
+        self._order = np.argsort(values, kind="stable")
+        kinds, begins = np.unique(values[self._order], return_index=True)
+        ends = np.append(begins, len(values))[1:]
+        self._spans = dict(zip(kinds.tolist(), zip(begins.tolist(), ends.tolist(), strict=True), strict=True))
+
+    @property
+    def all(self) -> set[int]:
+        return set(self._spans)
+
+    def __getitem__(self, value: int) -> I64:
+        begin, end = self._spans.get(value, (0, 0))
+        return self._order[begin:end]
+
+
+def _plane_figures(direction: Direction) -> list[PlaneFigures]:
+    figures, known = direction.figures, direction.fates
+    requests = known.requests
+    arrived = known.are(ARRIVED) | known.are(PENDING) if not len(direction.answers) else known.are(ARRIVED)
+    made = []
+    for plane in sorted({plane for plane in direction.planes.values() if plane is not None}):
+        paths = [path for path in figures.paths if path.plane == plane]
+        of_plane = np.isin(requests["ev"], [path.ev for path in paths])
+        span_s = (figures.last_s or 0.0) - (figures.first_s or 0.0)
+        payload = sum(path.payload_bytes for path in paths)
+        made.append(
+            PlaneFigures(
+                plane,
+                len(paths),
+                sum(path.packets for path in paths),
+                payload,
+                payload / figures.payload_bytes if figures.payload_bytes else 0.0,
+                None if figures.lost is None else sum(path.lost or 0 for path in paths),
+                int(requests["payload"][arrived & of_plane].sum()) * 8 / span_s / 1e9 if span_s > 0 else None,
+            )
+        )
+    return made

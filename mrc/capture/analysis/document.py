@@ -1,0 +1,37 @@
+"""The JSON document of an analysis; docs/analyze.md has its keys."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from mrc.capture.analysis.analysis import Analysis
+from mrc.capture.analysis.finding import Finding
+
+
+def document(name: str, analysis: Analysis, found: list[Finding]) -> dict[str, Any]:
+    return {
+        "file": name,
+        "packets": analysis.packets,
+        "roce_packets": analysis.roce_packets,
+        "left_out_packets": analysis.left_out,
+        "start_s": None if analysis.start_ns is None else analysis.start_ns / 1e9,
+        "seconds": analysis.seconds,
+        "icrc": {
+            "right": analysis.icrc_right,
+            "wrong": analysis.icrc_wrong.packets,
+            "first_wrong": analysis.icrc_wrong.first,
+            "not_there": analysis.icrc_not_there,
+            "believed": analysis.icrcs_believed,
+        },
+        "malformed": {reason: asdict(some) for reason, some in analysis.malformed.items()},
+        "findings": [_finding(each) for each in found],
+        "qps": [asdict(qp) for qp in analysis.qps],
+        "endpoint_operations": [asdict(each) for each in analysis.operations],
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    keys = asdict(finding)
+    del keys["weight"]
+    return keys

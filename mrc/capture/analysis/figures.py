@@ -1,0 +1,157 @@
+"""The figures of an analysis, as they go into its JSON document: units are in the names, shares are of 1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mrc.capture.frames import I64
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Samples of a time in microseconds, by their order; None where there are none."""
+
+    samples: int
+    min_us: float | None = None
+    p50_us: float | None = None
+    p95_us: float | None = None
+    p99_us: float | None = None
+    max_us: float | None = None
+
+    @classmethod
+    def of(cls, ns: I64) -> Times:
+        if not len(ns):
+            return cls(0)
+        low, mid, most, nearly, high = (round(float(each) / 1e3, 3) for each in np.percentile(ns, (0, 50, 95, 99, 100)))
+        return cls(len(ns), low, mid, most, nearly, high)
+
+
+@dataclass(slots=True)
+class PathFigures:
+    """One path of one direction. `ev` is the EV (the UDP source port of RC), `route` its uSIDs as captured.
+
+    `packets` are data packets put on it, retransmissions too; `bytes` of them on the wire, `payload_bytes` of
+    payload. `lost`, `trimmed`, `refused` of them did not arrive; `lost` and `loss_share` are None at the receiver's
+    side, where what is lost is not seen. `marks` are SACKs with m = 1 or 2, `ce_packets` passed here marked.
+    `state` is the last inferred; `out_s` the time in ASSUMED_BAD, `outs` how often it went there.
+    """
+
+    ev: int
+    route: str
+    plane: int | None
+    packets: int = 0
+    bytes: int = 0
+    payload_bytes: int = 0
+    retransmissions: int = 0
+    lost: int | None = None
+    loss_share: float | None = None
+    trimmed: int = 0
+    refused: int = 0
+    spurious_retransmissions: int = 0
+    bad_icrc_packets: int = 0
+    marks: int = 0
+    ce_packets: int = 0
+    nacks: dict[str, int] = field(default_factory=dict)
+    rtt: Times = field(default_factory=lambda: Times(0))
+    probes: int = 0
+    probes_answered: int = 0
+    probe_rtt: Times = field(default_factory=lambda: Times(0))
+    state: str = "GOOD"
+    outs: int = 0
+    out_s: float = 0.0
+    state_changes: list[dict[str, Any]] = field(default_factory=list)
+    first_use_s: float | None = None
+    last_use_s: float | None = None
+    first_lost_packet: int | None = None
+
+
+@dataclass(slots=True)
+class PlaneFigures:
+    """Data packets of one plane of one direction; `share` is of the direction's payload bytes sent."""
+
+    plane: int
+    paths: int
+    packets: int
+    payload_bytes: int
+    share: float
+    lost: int | None
+    goodput_gbps: float | None
+
+
+@dataclass(slots=True)
+class DirectionFigures:
+    """Requests of one QP to its peer, and the answers."""
+
+    source: list[str]
+    destination: list[str]
+    responder_qpn: int | None
+    requestor_qpn: int | None
+    transport: str
+    capture_point: str
+    capture_point_why: str
+    unknowable: list[str]
+    packets: int = 0
+    bytes: int = 0
+    payload_bytes: int = 0
+    first_s: float | None = None
+    last_s: float | None = None
+    goodput_bytes: int = 0
+    goodput_gbps: float | None = None
+    lost: int | None = None
+    loss_share: float | None = None
+    lost_found_by: dict[str, int] = field(default_factory=dict)
+    missing_before_capture: int | None = None
+    trimmed: int = 0
+    refused: int = 0
+    retransmissions: int = 0
+    spurious_retransmissions: int = 0
+    duplicates: int = 0
+    copies_left_out: int = 0
+    unacknowledged: int = 0
+    hole_psns: int = 0
+    not_captured: int = 0
+    bad_icrc_packets: int = 0
+    sacks: int = 0
+    acks: int = 0
+    naks: dict[str, int] = field(default_factory=dict)
+    nacks: dict[str, int] = field(default_factory=dict)
+    marks: int = 0
+    ce_packets: int = 0
+    congestion_notifications: int = 0
+    rtt: Times = field(default_factory=lambda: Times(0))
+    probes: int = 0
+    probes_answered: int = 0
+    held_above_hole_max: int = 0
+    reordered_packets: int = 0
+    reorder_depth_max: int = 0
+    messages: int = 0
+    messages_unfinished: int = 0
+    message_time: Times = field(default_factory=lambda: Times(0))
+    idle_share: float = 0.0
+    waiting_share: float = 0.0
+    longest_stall_s: float = 0.0
+    longest_stall_after_packet: int | None = None
+    in_flight_max: int = 0
+    go_backs: int = 0
+    read_requests: int = 0
+    read_bytes: int = 0
+    planes: list[PlaneFigures] = field(default_factory=list)
+    paths: list[PathFigures] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """Short and for people: `fd00::1 > fd00::2 QP 0x000011`."""
+        source = self.source[0] if self.source else "?"
+        destination = self.destination[0] if self.destination else "?"
+        qpn = "?" if self.responder_qpn is None else f"0x{self.responder_qpn:06x}"
+        return f"{source} > {destination} QP {qpn}"
+
+
+@dataclass(frozen=True, slots=True)
+class QpFigures:
+    """Two QPs that talk to each other: the requests of one, and of the other where it sent any."""
+
+    directions: list[DirectionFigures]

@@ -1,0 +1,82 @@
+"""One finding, and the words that findings share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mrc.capture.analysis.direction import Direction
+from mrc.capture.analysis.figures import DirectionFigures, PathFigures
+
+ERROR, WARNING, INFO = "error", "warning", "info"
+SEVERITIES = (ERROR, WARNING, INFO)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`kind` is a stable word; `text` says it with figures. `qp` is a direction's name, `ev` a path's; `packet` is the
+    first to look at, `time_s` its time since the capture's first; `weight` orders findings of one severity."""
+
+    severity: str
+    kind: str
+    text: str
+    qp: str | None = None
+    ev: int | None = None
+    packet: int | None = None
+    time_s: float | None = None
+    weight: float = 0.0
+
+
+def percent(share: float) -> str:
+    """`4.8 %`; two digits below one."""
+    return f"{share * 100:.2g} %" if share < 0.01 else f"{share * 100:.1f} %"
+
+
+def plural(count: int, word: str) -> str:
+    return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
+
+
+def path_name(path: PathFigures) -> str:
+    """The EV, and where its uSIDs were seen, those."""
+    ev = f"EV 0x{path.ev:08x}"
+    return f"{ev} ({path.route})" if path.route and not path.route.startswith("EV=") else ev
+
+
+def share_of(part: int, whole: int) -> str:
+    return f"{part:,} of {plural(whole, 'packet')} ({percent(part / whole)})"
+
+
+def at_packet(
+    severity: str,
+    kind: str,
+    text: str,
+    figures: DirectionFigures,
+    packet: int,
+    time_ns: int,
+    path: PathFigures | None = None,
+    weight: float = 0.0,
+) -> Finding:
+    ev = None if path is None else path.ev
+    return Finding(severity, kind, text, figures.name, ev, int(packet), int(time_ns) / 1e9, weight)
+
+
+def on_path(severity: str, kind: str, text: str, direction: Direction, path: PathFigures, weight: float) -> Finding:
+    """A finding about a path, with the first packet lost on it where there is one."""
+    requests = direction.fates.requests
+    packet = path.first_lost_packet
+    rows = requests[requests["number"] == packet] if packet is not None else requests[:0]
+    time_s = float(rows["time"][0]) / 1e9 if len(rows) else None
+    return Finding(severity, kind, text, direction.figures.name, path.ev, packet, time_s, weight)
+
+
+def time_text(seconds: float) -> str:
+    return (
+        f"{seconds:.2f} s"
+        if seconds >= 1
+        else f"{seconds * 1e3:.3g} ms"
+        if seconds >= 1e-3
+        else f"{seconds * 1e6:.3g} us"
+    )
+
+
+def microseconds_text(microseconds: float | None) -> str:
+    return time_text((microseconds or 0) / 1e6)

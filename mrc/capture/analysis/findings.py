@@ -1,0 +1,218 @@
+"""What a person should look at first, in plain words, most serious first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from mrc.capture.analysis import path_findings
+from mrc.capture.analysis.acknowledged import NEVER
+from mrc.capture.analysis.analysis import Analysis
+from mrc.capture.analysis.direction import Direction
+from mrc.capture.analysis.fates import PENDING
+from mrc.capture.analysis.finding import (
+    ERROR,
+    INFO,
+    SEVERITIES,
+    WARNING,
+    Finding,
+    at_packet,
+    percent,
+    plural,
+    share_of,
+    time_text,
+)
+from mrc.capture.analysis.records import NACK, NAK
+from mrc.wire.names import NACK_REASONS, SYNDROMES
+from mrc.wire.psn import PSN_MASK
+
+# So often a PSN is sent in vain before it counts as given up.
+_GIVEN_UP_AFTER = 5
+_LEAST_PACKETS = 100
+_STALL_S = 0.05
+_UNEXPECTED_EVENT, _PSN_SEQUENCE_ERROR = 0x19, 0x60
+
+
+def findings(analysis: Analysis) -> list[Finding]:
+    """By severity, then weight."""
+    found = list(_of_capture(analysis))
+    for direction in analysis.directions:
+        for rule in _RULES:
+            found += rule(direction)
+    return sorted(found, key=lambda each: (SEVERITIES.index(each.severity), -each.weight))
+
+
+# ------------------------------------------------------------------ the capture as a whole
+
+
+def _of_capture(analysis: Analysis) -> Iterator[Finding]:
+    if not analysis.roce_packets:
+        yield Finding(WARNING, "nothing-to-analyze", f"none of {plural(analysis.packets, 'packet')} is RoCEv2 or MRC")
+    wrong, checked = analysis.icrc_wrong, analysis.icrc_right + analysis.icrc_wrong.packets
+    if wrong.packets and analysis.icrcs_believed:
+        text = f"{share_of(wrong.packets, checked)} have a wrong ICRC: no endpoint takes them"
+        yield Finding(WARNING, "bad-icrc", text, packet=wrong.first[0], weight=wrong.packets)
+    elif wrong.packets:
+        text = (
+            f"{share_of(wrong.packets, checked)} have a wrong ICRC: taken for right, the capture seems to be at fault"
+        )
+        yield Finding(WARNING, "icrcs-not-believed", text, packet=wrong.first[0], weight=wrong.packets)
+    for reason, some in analysis.malformed.items():
+        text = f"{plural(some.packets, 'packet')} malformed: {reason}"
+        yield Finding(WARNING, "malformed", text, packet=some.first[0], weight=some.packets)
+    if analysis.without_time:
+        text = f"{plural(analysis.without_time, 'packet')} without a time: figures with times mean little"
+        yield Finding(WARNING, "no-times", text, weight=analysis.without_time)
+    down = [
+        each for each in analysis.operations if each.op == "PORT_STATUS_UPDATE" and each.port_status_mask is not None
+    ]
+    ever = 0
+    for each in down:
+        ever |= each.port_status_mask or 0
+    for each in down:
+        missing = ever & ~(each.port_status_mask or 0)
+        if missing:
+            ports = ", ".join(str(bit + 1) for bit in range(32) if missing >> bit & 1)
+            text = f"{each.source} told {each.destination} that its port {ports} is down"
+            yield Finding(WARNING, "port-down", text, packet=each.packet, time_s=each.time_s, weight=1)
+    silent = [each for each in analysis.operations if each.rtt_us is None]
+    if silent:
+        text = f"{plural(len(silent), 'endpoint request')} of {len(analysis.operations)} got no response"
+        yield Finding(WARNING, "unanswered-endpoint-requests", text, packet=silent[0].packet, time_s=silent[0].time_s)
+
+
+# ------------------------------------------------------------------ errors
+
+
+def _qp_errors(direction: Direction) -> Iterator[Finding]:
+    answers, figures = direction.answers, direction.figures
+    fatal = (answers["kind"] == NAK) & ~np.isin(answers["code"], [_PSN_SEQUENCE_ERROR, *range(0x20, 0x40)])
+    fatal |= (answers["kind"] == NACK) & (answers["code"] == _UNEXPECTED_EVENT)
+    for code in sorted(set(answers["code"][fatal].tolist())):
+        some = answers[fatal & (answers["code"] == code)]
+        names = NACK_REASONS if some["kind"][0] == NACK else SYNDROMES
+        name = names.get(code, f"syndrome 0x{code:02x}")
+        psn = int(some["trigger"][0]) & PSN_MASK
+        text = f"the responder ended the QP: {name} for PSN {psn}, {plural(len(some), 'time')}"
+        yield at_packet(ERROR, "qp-error", text, figures, some["number"][0], some["time"][0], weight=1e9)
+
+
+def _gave_up(direction: Direction) -> Iterator[Finding]:
+    """PSNs sent again and again, never acknowledged, and nothing after them."""
+    known = direction.fates
+    if not len(direction.answers) or not len(known.requests):
+        return
+    sent = np.bincount(known.group)
+    worst = int(np.where(known.acknowledged.at == NEVER, sent, 0).argmax())
+    if sent[worst] < _GIVEN_UP_AFTER or known.acknowledged.at[worst] != NEVER:
+        return
+    rows = np.flatnonzero(known.group == worst)
+    last = known.requests[rows[-1]]
+    psn = int(last["seq"]) & PSN_MASK
+    text = f"PSN {psn} was sent {sent[worst]} times and never acknowledged: retry budget exhausted, or about to be"
+    yield at_packet(ERROR, "retries-exhausted", text, direction.figures, last["number"], last["time"], weight=1e8)
+
+
+def _silent_tail(direction: Direction) -> Iterator[Finding]:
+    figures, known = direction.figures, direction.fates
+    if figures.packets and not len(direction.answers):
+        text = "no answer at all was captured: the responder is silent, or its packets take another way"
+        yield at_packet(
+            WARNING, "no-answers", text, figures, direction.requests["number"][0], direction.requests["time"][0]
+        )
+        return
+    pending = known.are(PENDING)
+    if not pending.any():
+        return
+    waited = int(max(direction.requests["time"][-1], direction.answers["time"][-1])) - known.requests["time"][pending]
+    due = waited > max(10_000_000, 4 * round(1000 * (figures.rtt.p99_us or 0)))
+    # Those of the last instant are merely on their way.
+    if not due.any():
+        return
+    count, first = int(due.sum()), known.requests[pending][due][0]
+    psn = int(first["seq"]) & PSN_MASK
+    text = f"{plural(count, 'packet')} to the end of the capture never acknowledged, from PSN {psn} on"
+    yield at_packet(ERROR, "never-acknowledged", text, figures, first["number"], first["time"], weight=count)
+
+
+# ------------------------------------------------------------------ the sender
+
+
+def _spurious(direction: Direction) -> Iterator[Finding]:
+    figures = direction.figures
+    count, all_of_them = figures.spurious_retransmissions, figures.retransmissions
+    if count >= 5 and count > 0.1 * all_of_them:
+        of = f"{plural(all_of_them, 'retransmission')} ({percent(count / all_of_them)})"
+        text = f"{count} of {of} were for nothing: the packet had arrived"
+        yield Finding(WARNING, "spurious-retransmissions", text, figures.name, weight=count)
+
+
+def _gaps(direction: Direction) -> Iterator[Finding]:
+    figures = direction.figures
+    if figures.not_captured and figures.capture_point != "middle":
+        text = (
+            f"{plural(figures.not_captured, 'PSN')} acknowledged that the capture never saw: it dropped packets, "
+            "or does not see every plane; figures are too low by as much"
+        )
+        yield Finding(WARNING, "not-captured", text, figures.name, weight=figures.not_captured)
+    if figures.missing_before_capture:
+        count = plural(figures.missing_before_capture, "packet")
+        text = f"{count} came as a retransmission only: the first was lost before this point"
+        yield Finding(WARNING, "loss-before-capture", text, figures.name, weight=figures.missing_before_capture)
+    if figures.copies_left_out:
+        text = f"{plural(figures.copies_left_out, 'packet')} captured at more than one place, counted once"
+        yield Finding(INFO, "copies", text, figures.name)
+    if figures.duplicates:
+        text = f"{plural(figures.duplicates, 'packet')} doubled by the network"
+        yield Finding(INFO, "duplicates", text, figures.name, weight=figures.duplicates)
+
+
+def _pauses(direction: Direction) -> Iterator[Finding]:
+    figures = direction.figures
+    if figures.packets < 2:
+        return
+    if figures.longest_stall_s > max(_STALL_S, 20e-6 * (figures.rtt.p50_us or 0)):
+        row = direction.requests[direction.requests["number"] == figures.longest_stall_after_packet][0]
+        text = f"nothing was sent for {time_text(figures.longest_stall_s)} although packets were unacknowledged"
+        yield at_packet(WARNING, "stall", text, figures, row["number"], row["time"], weight=figures.longest_stall_s)
+    span = (figures.last_s or 0) - (figures.first_s or 0)
+    if figures.waiting_share > 0.5 and figures.packets >= _LEAST_PACKETS and figures.transport == "mrc":
+        text = (
+            f"window-limited: {percent(figures.waiting_share)} of {time_text(span)} went by waiting for answers, "
+            f"with at most {plural(figures.in_flight_max, 'packet')} in flight"
+        )
+        yield Finding(INFO, "window-limited", text, figures.name)
+    if figures.idle_share > 0.5 and figures.packets >= _LEAST_PACKETS:
+        text = f"idle: for {percent(figures.idle_share)} of {time_text(span)} the sender had nothing to send"
+        yield Finding(INFO, "idle", text, figures.name)
+
+
+def _reliable_connection(direction: Direction) -> Iterator[Finding]:
+    figures = direction.figures
+    not_ready = sum(count for name, count in figures.naks.items() if name.startswith("RNR"))
+    if not_ready:
+        text = f"{plural(not_ready, 'RNR NAK')}: the responder had no receive posted"
+        yield Finding(WARNING, "receiver-not-ready", text, figures.name, weight=not_ready)
+    if figures.congestion_notifications:
+        text = f"{plural(figures.congestion_notifications, 'congestion notification')} sent to the requestor"
+        yield Finding(INFO, "congestion-notifications", text, figures.name)
+
+
+_RULES: tuple[Callable[[Direction], Iterator[Finding]], ...] = (
+    _qp_errors,
+    _gave_up,
+    _silent_tail,
+    path_findings.dead_paths,
+    path_findings.lossy_paths,
+    path_findings.paths_out,
+    path_findings.corrupting_paths,
+    path_findings.congested_paths,
+    path_findings.slow_paths,
+    path_findings.silent_probes,
+    path_findings.plane_imbalance,
+    _spurious,
+    _gaps,
+    _pauses,
+    _reliable_connection,
+)

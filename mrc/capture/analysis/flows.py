@@ -1,0 +1,245 @@
+"""Which packets belong together: the requests of one QP to its peer over all addresses, and what answers them.
+
+A request names only the responder's QPN, an answer only the requestor's; a QP has an address in every plane. So what
+binds them is looked for: the same QPN and PSNs and MSNs close by, the low 16 bits of QPNs in SACKs, mirrored
+addresses. The first packets of an address pair and QPN (a leg) decide; the rest follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from mrc.capture.analysis.records import CNP, ENDPOINT, OTHER, PROBE, REQUEST, Fields, Rows
+from mrc.capture.columns import Columns
+from mrc.capture.frames import I64, rows_at
+from mrc.capture.summary import Summary
+from mrc.wire.opcodes import Op
+from mrc.wire.psn import PSN_MASK, psn_diff_array, unwrap
+
+# PSNs further apart are another connection's; a new leg joins a flow only when it is nearer than that.
+_SAME_FLOW = 1 << 20
+_NEAR_PSN, _NEAR_MSN = 1 << 16, 1 << 12
+# Junk can look like a new QP in every packet.
+MOST_FLOWS = 4096
+_MOST_PATHS = 65536
+
+Pair = tuple[bytes, bytes]
+
+
+class Leg(NamedTuple):
+    """Source and destination (4 or 16 bytes each), destination QPN, and one of the kinds of `records`."""
+
+    source: bytes
+    destination: bytes
+    qpn: int
+    kind: int
+
+
+class PathSeen(NamedTuple):
+    """How a path looks in the first packet on it: uSIDs or addresses in words, and which address pair."""
+
+    text: str
+    pair: int
+
+
+class Flow:
+    """Requests in one direction and their answers. `qpn` is the responder's QPN (the requests' DQP), `requestor_qpn`
+    the answers'; each is None until a packet with it is seen. `pairs` are the (source, destination) of requests."""
+
+    def __init__(self, mrc: bool, near: int) -> None:
+        self.mrc, self.near = mrc, near
+        self.qpn: int | None = None
+        self.requestor_qpn: int | None = None
+        self.msn = -1
+        self.pairs: list[Pair] = []
+        self.paths: dict[int, PathSeen] = {}
+        self.requests: list[Rows] = []
+        self.answers: list[Rows] = []
+        self.probes: list[Rows] = []
+        self.congestion_notifications: list[Rows] = []
+
+    def distance(self, psn: int) -> int:
+        """How many PSNs lie between one and the latest."""
+        return abs(unwrap(psn, self.near) - self.near)
+
+    def join(self, half: Flow) -> None:
+        """Take over answers that were a flow of their own, their PSNs unwrapped beside ours."""
+        shift = unwrap(half.near & PSN_MASK, self.near) - half.near
+        for rows in half.answers:
+            for name in ("cack", "trigger", "base"):
+                rows[name] += shift
+        self.answers += half.answers
+        self.requestor_qpn = half.requestor_qpn
+
+
+class Flows:
+    """Takes in runs and sorts their packets; `all` are the flows, in order of appearance."""
+
+    def __init__(self) -> None:
+        self.all: list[Flow] = []
+        self.left_out = 0
+        self.endpoint_operations: dict[Pair, list[Rows]] = {}
+        self._leg_flow: dict[Leg, Flow] = {}
+        self._by_qpn: dict[int, list[Flow]] = {}
+        self._by_requestor: dict[int, list[Flow]] = {}
+        self._by_pair: dict[Pair, list[Flow]] = {}
+        self._by_low_16: dict[int, list[Flow]] = {}
+        self._waiting: list[tuple[Leg, Rows]] = []
+
+    def take(self, columns: Columns, fields: Fields) -> None:
+        for leg, rows in _legs(columns, fields):
+            if leg.kind == ENDPOINT:
+                operations = self.endpoint_operations.setdefault((leg.source, leg.destination), [])
+                operations.append(fields.endpoint_operations(rows))
+            elif leg.kind in (PROBE, CNP):
+                self._waiting.append((leg, fields.probes(rows)))
+            else:
+                self._sort(leg, rows, fields)
+
+    def _sort(self, leg: Leg, rows: I64, fields: Fields) -> None:
+        """Give the packets of a leg to flows; nearly always to one."""
+        while len(rows):
+            psn = fields.psn[rows]
+            flow = self._leg_flow.get(leg)
+            if flow is None or flow.distance(int(psn[0])) > _SAME_FLOW:
+                flow = self._found(leg, int(rows[0]), fields)
+                if flow is None:
+                    self.left_out += len(rows)
+                    return
+                self._leg_flow[leg] = flow
+            seq = flow.near + psn_diff_array(psn, flow.near & PSN_MASK)
+            belongs = np.abs(seq - flow.near) <= _SAME_FLOW
+            self._give(flow, leg, rows[belongs], seq[belongs], fields)
+            rows = rows[~belongs]
+
+    def _give(self, flow: Flow, leg: Leg, rows: I64, seq: I64, fields: Fields) -> None:
+        if leg.kind == REQUEST:
+            pair = (leg.source, leg.destination)
+            if pair not in flow.pairs:
+                flow.pairs.append(pair)
+            if flow.qpn is None:
+                flow.qpn = leg.qpn
+                self._by_qpn.setdefault(leg.qpn, []).append(flow)
+                self._by_low_16.setdefault(leg.qpn & 0xFFFF, []).append(flow)
+            if flow not in (found := self._by_pair.setdefault(pair, [])):
+                found.append(flow)
+            made = fields.requests(rows, seq, flow.pairs.index(pair))
+            self._name_paths(flow, made, rows, fields)
+            flow.requests.append(made)
+            if flow.mrc:
+                flow.msn = int(made["msn"][-1])
+        else:
+            if flow.requestor_qpn is None:
+                flow.requestor_qpn = leg.qpn
+                self._by_requestor.setdefault(leg.qpn, []).append(flow)
+            flow.answers.append(fields.answers(rows, seq))
+        flow.near = max(flow.near, int(seq.max()))
+
+    def _found(self, leg: Leg, row: int, fields: Fields) -> Flow | None:
+        psn, mrc = int(fields.psn[row]), bool(fields.mrc[row])
+        if leg.kind == REQUEST:
+            candidates = self._for_requests(leg, int(fields("meth", "msn")[row]), mrc)
+        else:
+            header = {Op.SACK: "seth", Op.NACK: "neth"}.get(Op(fields.opcode[row])) if mrc else None
+            low_16 = int(fields(header, "spdcid")[row]) if header else -1
+            candidates = self._for_answers(leg, low_16)
+        near = [flow for flow in candidates if flow.mrc == mrc and flow.distance(psn) <= _NEAR_PSN]
+        if near:
+            mirrored = (leg.destination, leg.source)
+            return min(near, key=lambda flow: (mirrored not in flow.pairs, flow.distance(psn)))
+        if len(self.all) >= MOST_FLOWS:
+            return None
+        flow = Flow(mrc, psn)
+        self.all.append(flow)
+        if leg.kind != REQUEST:
+            self._by_pair.setdefault((leg.destination, leg.source), []).append(flow)
+        return flow
+
+    def _for_requests(self, leg: Leg, msn: int, mrc: bool) -> list[Flow]:
+        pair = (leg.source, leg.destination)
+        known = self._by_qpn.get(leg.qpn, [])
+        if mrc:
+            known = [flow for flow in known if abs((msn - flow.msn + 0x8000 & 0xFFFF) - 0x8000) <= _NEAR_MSN]
+        else:
+            known = [flow for flow in known if pair in flow.pairs]
+        return known + [flow for flow in self._by_pair.get(pair, []) if flow.qpn is None]
+
+    def _for_answers(self, leg: Leg, low_16: int) -> list[Flow]:
+        mirrored = self._by_pair.get((leg.destination, leg.source), [])
+        asked = [flow for flow in mirrored if flow.requestor_qpn in (None, leg.qpn)]
+        # Control packets take any plane, also one without requests.
+        asked += [flow for flow in self._by_requestor.get(leg.qpn, []) if flow.mrc or _meets(flow, leg)]
+        named = [flow for flow in self._by_low_16.get(low_16, []) if flow.requestor_qpn in (None, leg.qpn)]
+        return named or asked
+
+    def _name_paths(self, flow: Flow, made: Rows, rows: I64, fields: Fields) -> None:
+        evs, first = np.unique(made["ev"], return_index=True)
+        for ev, at in zip(evs.tolist(), first.tolist(), strict=True):
+            if ev not in flow.paths and len(flow.paths) < _MOST_PATHS:
+                walked = fields.columns.walked(int(rows[at]))
+                text = Summary(fields.columns.profile).ends(walked)[2] if flow.mrc else f"UDP source port {ev}"
+                flow.paths[ev] = PathSeen(text, int(made["pair"][at]))
+
+    def finish(self) -> None:
+        """Join answers to requests that came to be known later, and give probes and congestion notifications, which
+        have no PSN, to the flows that their QPNs name."""
+        for half in [flow for flow in self.all if flow.qpn is None]:
+            asked = [flow for flow in self.all if flow.qpn is not None and _may_answer(half, flow)]
+            if asked:
+                min(asked, key=lambda flow: flow.distance(half.near & PSN_MASK)).join(half)
+                self.all.remove(half)
+        for leg, rows in self._waiting:
+            flows = self._by_qpn if leg.kind == PROBE else self._by_requestor
+            known = [flow for flow in flows.get(leg.qpn, []) if flow.mrc == (leg.kind == PROBE)]
+            meeting = [flow for flow in known if _meets(flow, leg)] or known
+            if not meeting:
+                self.left_out += len(rows)
+                continue
+            flow = min(meeting, key=lambda flow: abs(_first_time(flow) - int(rows["time"][0])))
+            (flow.probes if leg.kind == PROBE else flow.congestion_notifications).append(rows)
+        self._waiting.clear()
+
+
+def _may_answer(half: Flow, flow: Flow) -> bool:
+    same = flow.mrc == half.mrc and flow.requestor_qpn in (None, half.requestor_qpn)
+    return same and flow.distance(half.near & PSN_MASK) <= _NEAR_PSN
+
+
+def _meets(flow: Flow, leg: Leg) -> bool:
+    """Whether the two nodes of a leg are those of a flow, as far as one common address of each tells."""
+    nodes = {address for pair in flow.pairs for address in pair}
+    return leg.source in nodes or leg.destination in nodes
+
+
+def _first_time(flow: Flow) -> int:
+    return int(flow.requests[0]["time"][0]) if flow.requests else 0
+
+
+def _legs(columns: Columns, fields: Fields) -> Iterator[tuple[Leg, I64]]:
+    """The packets of a run by leg, in file order."""
+    rows = np.flatnonzero(fields.kind != OTHER)
+    if not len(rows):
+        return
+    keys = np.zeros((len(rows), 37), np.uint8)
+    stacks, start = columns.stack[rows], columns.frames.start[rows]
+    for index in set(stacks.tolist()):
+        stack = columns.stacks[index]
+        these = np.flatnonzero(stacks == index)
+        ip, bth = stack.ip[-1], stack.transport_at or 0
+        length = 4 if ("ipv4", ip) in stack.layers else 16
+        at = start[these] + ip + (12 if length == 4 else 8)
+        keys[these, 0] = length
+        keys[these, 1 : 1 + length] = rows_at(columns.frames.data, at, length)
+        keys[these, 17 : 17 + length] = rows_at(columns.frames.data, at + length, length)
+        keys[these, 33:36] = rows_at(columns.frames.data, start[these] + bth + 5, 3)
+    keys[:, 36] = fields.kind[rows]
+    found: dict[bytes, list[int]] = {}
+    for key, row in zip(keys.view("V37")[:, 0].tolist(), rows.tolist(), strict=True):
+        found.setdefault(key, []).append(row)
+    for key, of_leg in found.items():
+        length = key[0]
+        source, destination = key[1 : 1 + length], key[17 : 17 + length]
+        yield Leg(source, destination, int.from_bytes(key[33:36], "big"), key[36]), np.array(of_leg, np.int64)

@@ -1,0 +1,181 @@
+"""Findings about the paths of one direction."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from mrc.capture.analysis.acknowledged import NEVER
+from mrc.capture.analysis.direction import Direction
+from mrc.capture.analysis.fates import LOST
+from mrc.capture.analysis.finding import (
+    ERROR,
+    INFO,
+    WARNING,
+    Finding,
+    at_packet,
+    microseconds_text,
+    on_path,
+    path_name,
+    percent,
+    plural,
+    share_of,
+    time_text,
+)
+
+# Losses have to be this many, and this many standard deviations above what the other paths lose.
+_LEAST_LOST, _DEVIATIONS = 3, 4.0
+# A path is dead when so many in a row were lost on it to the end, and nothing came through any more.
+_DEAD_AFTER = 5
+_IMBALANCE, _LEAST_PACKETS = 1.25, 100
+_SLOW, _LEAST_SAMPLES = 2.0, 20
+
+
+def lossy_paths(direction: Direction) -> Iterator[Finding]:
+    figures = direction.figures
+    lost, packets = figures.lost or 0, figures.packets
+    if lost < _LEAST_LOST:
+        return
+    named = []
+    for path in figures.paths:
+        others, others_lost = packets - path.packets, lost - (path.lost or 0)
+        if (path.lost or 0) < _LEAST_LOST or not path.packets or not others:
+            continue
+        # What is expected here if this path were like the others; at least one in ten thousand.
+        rate = max(others_lost / others, 1e-4)
+        spread = math.sqrt(path.packets * rate * (1 - rate)) if rate < 1 else 0
+        if (path.lost or 0) - path.packets * rate > _DEVIATIONS * max(spread, 0.5):
+            named.append(path)
+    for path in named:
+        clean = [each for each in figures.paths if each not in named]
+        of_clean = sum(each.packets for each in clean)
+        against = sum(each.lost or 0 for each in clean) / of_clean if of_clean else 0.0
+        text = (
+            f"path {path_name(path)} loses {percent(path.loss_share or 0)}: "
+            f"{path.lost:,} of {plural(path.packets, 'data packet')} lost, "
+            f"against {percent(against)} on the {plural(len(clean), 'other')}"
+        )
+        yield on_path(ERROR, "lossy-path", text, direction, path, weight=1e6 * (path.loss_share or 0))
+    if not named:
+        by = ", ".join(f"{count} by a {what}" for what, count in figures.lost_found_by.items())
+        words = (
+            "go-back-N"
+            if figures.transport == "rc"
+            else "on all paths alike"
+            if len(figures.paths) > 1
+            else "on its path"
+        )
+        text = f"{share_of(lost, packets)} were lost, {words}; noticed {by}"
+        first = direction.fates.requests[direction.fates.are(LOST)]
+        first = first[first["time"].argmin()]
+        yield at_packet(WARNING, "loss", text, figures, first["number"], first["time"], weight=1e4 * lost / packets)
+
+
+def dead_paths(direction: Direction) -> Iterator[Finding]:
+    requests, fate = direction.fates.requests, direction.fates.fate
+    for path in direction.figures.paths:
+        if (path.lost or 0) < _DEAD_AFTER:
+            continue
+        rows = np.flatnonzero(requests["ev"] == path.ev)
+        rows = rows[np.argsort(requests["time"][rows], kind="stable")]
+        alive = np.flatnonzero(fate[rows] != LOST)
+        dead = rows[alive[-1] + 1 :] if len(alive) else rows
+        unanswered = path.probes - path.probes_answered
+        if len(dead) >= _DEAD_AFTER and (unanswered or path.state == "ASSUMED_BAD"):
+            first = requests[dead[0]]
+            text = (
+                f"path {path_name(path)} went dead: the last {len(dead)} packets on it were all lost, "
+                f"{plural(unanswered, 'probe')} on it unanswered"
+            )
+            yield at_packet(ERROR, "dead-path", text, direction.figures, first["number"], first["time"], path, 1e7)
+
+
+def paths_out(direction: Direction) -> Iterator[Finding]:
+    for path in direction.figures.paths:
+        if not path.outs:
+            continue
+        change = next(each for each in path.state_changes if each["state"] == "ASSUMED_BAD")
+        back = "it stayed out" if path.state == "ASSUMED_BAD" else "it is back"
+        times = f"{plural(path.outs, 'time')}, for {time_text(path.out_s)} in all"
+        text = f"path {path_name(path)} was taken out of use {times}; {back}"
+        severity = WARNING if path.state == "ASSUMED_BAD" else INFO
+        yield Finding(
+            severity, "path-out", text, direction.figures.name, path.ev, change["packet"], change["time_s"], path.out_s
+        )
+
+
+def corrupting_paths(direction: Direction) -> Iterator[Finding]:
+    paths = direction.figures.paths
+    bad = sum(path.bad_icrc_packets for path in paths)
+    for path in paths:
+        if path.bad_icrc_packets >= _LEAST_LOST and path.bad_icrc_packets > 0.9 * bad and len(paths) > 1:
+            of = f"{path.bad_icrc_packets} of {plural(bad, 'data packet')} with a wrong ICRC"
+            text = f"{of} came on path {path_name(path)}"
+            yield on_path(WARNING, "corrupting-path", text, direction, path, weight=path.bad_icrc_packets)
+
+
+def congested_paths(direction: Direction) -> Iterator[Finding]:
+    figures = direction.figures
+    hit = [path for path in figures.paths if path.marks or path.nacks.get("TRIMMED") or path.trimmed]
+    if not hit:
+        return
+    marks, trims = sum(path.marks for path in hit), sum(path.nacks.get("TRIMMED", 0) for path in hit)
+    most = max(hit, key=lambda path: path.marks + path.nacks.get("TRIMMED", 0))
+    share = (most.marks + most.nacks.get("TRIMMED", 0)) / max(1, marks + trims)
+    where = (
+        f"{percent(share)} of them on path {path_name(most)}"
+        if share > 0.5 and len(figures.paths) > 1
+        else f"on {len(hit)} of {plural(len(figures.paths), 'path')}"
+    )
+    text = f"congestion: {plural(marks, 'SACK')} with an ECN mark, {plural(trims, 'packet')} trimmed, {where}"
+    yield on_path(WARNING if trims else INFO, "congestion", text, direction, most, weight=trims + marks / 100)
+
+
+def slow_paths(direction: Direction) -> Iterator[Finding]:
+    figures = direction.figures
+    if figures.capture_point == "receiver":
+        return
+    sampled = [path for path in figures.paths if path.rtt.samples >= _LEAST_SAMPLES]
+    if len(sampled) < 2:
+        return
+    usual = float(np.median([path.rtt.p50_us or 0 for path in sampled]))
+    for path in sampled:
+        if (path.rtt.p50_us or 0) > _SLOW * max(usual, 1):
+            longer = f"half of its round trips take longer than {microseconds_text(path.rtt.p50_us)}"
+            text = f"path {path_name(path)} is slow: {longer}, on the middle path {microseconds_text(usual)}"
+            yield on_path(WARNING, "slow-path", text, direction, path, weight=(path.rtt.p50_us or 0) / max(usual, 1))
+
+
+def silent_probes(direction: Direction) -> Iterator[Finding]:
+    figures, probes = direction.figures, direction.probes
+    silent = probes.answered_at == NEVER
+    # One that left shortly before the end may still be answered.
+    silent &= (
+        probes.probes["time"]
+        < max((int(rows["time"][-1]) for rows in (direction.requests, direction.answers) if len(rows)), default=0)
+        - 10_000_000
+    )
+    if not silent.any() or figures.capture_point == "receiver":
+        return
+    first = probes.probes[silent][0]
+    paths = len(np.unique(probes.probes["ev"][silent]))
+    text = f"{int(silent.sum())} of {plural(figures.probes, 'probe')} unanswered, on {plural(paths, 'path')}"
+    yield at_packet(
+        WARNING, "unanswered-probes", text, figures, first["number"], first["time"], weight=float(silent.sum())
+    )
+
+
+def plane_imbalance(direction: Direction) -> Iterator[Finding]:
+    figures = direction.figures
+    planes = [plane for plane in figures.planes if plane.packets]
+    if len(planes) < 2 or figures.packets < _LEAST_PACKETS:
+        return
+    most, least = max(planes, key=lambda plane: plane.payload_bytes), min(planes, key=lambda plane: plane.payload_bytes)
+    if most.payload_bytes > _IMBALANCE * max(1, least.payload_bytes):
+        shares = ", ".join(f"plane {plane.plane} {percent(plane.share)}" for plane in planes)
+        text = f"planes are not equally loaded: {shares} of the payload bytes sent"
+        yield Finding(
+            WARNING, "plane-imbalance", text, figures.name, weight=most.payload_bytes / max(1, least.payload_bytes)
+        )

@@ -1,0 +1,267 @@
+"""One self-contained page: findings, QPs, and for each direction its figures and graphs."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from html import escape
+from importlib.resources import files
+
+from mrc.capture.analysis.analysis import Analysis
+from mrc.capture.analysis.direction import Direction
+from mrc.capture.analysis.figures import DirectionFigures, PathFigures
+from mrc.capture.analysis.finding import Finding, percent
+from mrc.capture.analysis.series import series
+
+# Directions with graphs, and points in all their graphs of time and sequence together: 16 bytes each on the page.
+DIRECTIONS_DRAWN, _POINTS = 12, 300_000
+_MOST_POINTS_EACH = 150_000
+_DIRECTIONS_LISTED, _PATHS_LISTED, _BARS, _FINDINGS_LISTED = 200, 256, 48, 200
+
+Cell = str | int | float | None
+
+
+def report(name: str, analysis: Analysis, found: list[Finding]) -> str:
+    """The page as text. `name` is the capture's."""
+    heaviest = sorted(analysis.directions, key=lambda each: -each.weight)
+    drawn = heaviest[:DIRECTIONS_DRAWN]
+    points = min(_MOST_POINTS_EACH, _POINTS // max(1, len(drawn)))
+    body = [_head(name, analysis), _findings(found), _qps([each.figures for each in heaviest])]
+    body += [_direction(each, index) for index, each in enumerate(drawn)]
+    if len(heaviest) > len(drawn):
+        body.append(
+            f"<p class=note>{len(heaviest) - len(drawn)} more directions have figures only: mrc analyze --json.</p>"
+        )
+    parts = {
+        "TITLE": escape(f"{name}: mrc analyze"),
+        "STYLE": _file("page.css"),
+        "BODY": "\n".join(body),
+        # Inside a script element only "</" and "<!--" would end or change it.
+        "DATA": json.dumps([series(each, points) for each in drawn], separators=(",", ":")).replace("<", "\\u003c"),
+        "SCRIPT": _file("page.js"),
+    }
+    page, rest = "", _file("page.html")
+    while "@@" in rest:
+        before, key, rest = rest.split("@@", 2)
+        page += before + parts[key]
+    return page + rest
+
+
+def _file(name: str) -> str:
+    return (files("mrc.capture.analysis") / "page" / name).read_text(encoding="utf-8").strip()
+
+
+def _head(name: str, analysis: Analysis) -> str:
+    when = ""
+    if analysis.start_ns is not None:
+        when = f", from {datetime.fromtimestamp(analysis.start_ns / 1e9, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return (
+        f"<h1>{escape(name)}</h1>\n<p class=lead>{analysis.packets:,} packets in {analysis.seconds:.3f} s{when}; "
+        f"{analysis.roce_packets:,} of RoCEv2 or MRC</p>"
+    )
+
+
+def _findings(found: list[Finding]) -> str:
+    if not found:
+        return "<h2>Findings</h2>\n<p>None: nothing here looks wrong.</p>"
+    items = []
+    for each in found[:_FINDINGS_LISTED]:
+        where = [each.qp or "", f"packet {each.packet}" if each.packet else ""]
+        where.append(f"{each.time_s:.6f} s" if each.time_s is not None else "")
+        small = ", ".join(filter(None, where))
+        items.append(
+            f"<li class={each.severity}><b>{each.severity}</b><span>{escape(each.text)}</span>"
+            + (f"<small>{escape(small)}</small>" if small else "")
+            + "</li>"
+        )
+    more = f"<p class=note>and {len(found) - _FINDINGS_LISTED} more</p>" if len(found) > _FINDINGS_LISTED else ""
+    return "<h2>Findings</h2>\n<ul class=findings>\n" + "\n".join(items) + "\n</ul>" + more
+
+
+def _table(headings: list[str], rows: list[list[Cell]], left: int, mono: int = 0) -> str:
+    """`left` columns are aligned left, the first `mono` of them in a fixed width."""
+
+    def cell(tag: str, index: int, value: Cell) -> str:
+        names = " ".join(filter(None, ("l" if index < left else "", "mono" if index < mono and tag == "td" else "")))
+        text = "–" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+        return f"<{tag}{f' class={chr(34)}{names}{chr(34)}' if names else ''}>{escape(text)}</{tag}>"
+
+    lines = ["".join(cell("th", index, heading) for index, heading in enumerate(headings))]
+    lines += ["".join(cell("td", index, value) for index, value in enumerate(row)) for row in rows]
+    return "<div class=scroll><table>\n" + "\n".join(f"<tr>{line}</tr>" for line in lines) + "\n</table></div>"
+
+
+def _qps(directions: list[DirectionFigures]) -> str:
+    headings = ["requests", "seen at", "packets", "delivered", "Gbit/s", "lost", "resent"]
+    headings += ["for nothing", "marks", "trims", "RTT µs", "p99", "messages"]
+    rows: list[list[Cell]] = []
+    for each in directions[:_DIRECTIONS_LISTED]:
+        lost = f"{each.missing_before_capture} before" if each.lost is None else _lost(each.lost, each.loss_share)
+        marks = each.marks + each.congestion_notifications
+        done = each.messages - each.messages_unfinished
+        row: list[Cell] = [f"{each.name} ({each.transport})", each.capture_point, each.packets]
+        row += [_bytes(each.goodput_bytes), _form(each.goodput_gbps, ".3g"), lost, each.retransmissions]
+        row += [each.spurious_retransmissions, marks, each.trimmed]
+        row += [_form(each.rtt.p50_us, ",.0f"), _form(each.rtt.p99_us, ",.0f"), done]
+        rows.append(row)
+    return "<h2>Queue pairs</h2>\n" + _table(headings, rows, 2)
+
+
+def _lost(lost: int | None, share: float | None) -> str | None:
+    if lost is None:
+        return None
+    return f"{lost:,} ({percent(share)})" if lost and share is not None else str(lost)
+
+
+def _form(value: float | None, form: str) -> str | None:
+    return None if value is None else format(value, form)
+
+
+def _direction(direction: Direction, index: int) -> str:
+    figures = direction.figures
+    at_receiver = figures.capture_point == "receiver"
+    notes = f"Captured at the {figures.capture_point}: {figures.capture_point_why}."
+    if figures.capture_point == "unknown":
+        notes = "Where this was captured is unknown."
+    notes += "".join(f" Not to be known from here: {words}." for words in figures.unknowable)
+    parts = [
+        f"<details class=direction{' open' if index == 0 else ''}><summary>{escape(figures.name)}</summary>",
+        f"<p class=note>{escape(notes)}</p>",
+        _facts(figures),
+    ]
+    if any(path.packets for path in figures.paths) and figures.transport == "mrc":
+        parts.append("<h3>Paths</h3>")
+        parts.append(_paths(figures.paths, at_receiver))
+    drag = "Drag to zoom, double-click for all."
+    reply = (
+        "Median time from packet to SACK, per path: at the receiver, its own"
+        if at_receiver
+        else "Median round trip per path"
+    )
+    for name, title, words in (
+        ("sequence", "Time and sequence", f"What was sent, what came of it, and what was acknowledged when. {drag}"),
+        ("goodput", "Goodput per plane", "Payload bytes of packets that arrived, when they were acknowledged. "),
+        (
+            "rtt",
+            reply,
+            "Data packets and the SACKs they triggered. "
+            if figures.transport == "mrc"
+            else "Packets that ask for an answer, and the answer. ",
+        ),
+        ("loss", "Loss per path", "Share of the data packets put on a path that were lost, or trimmed. "),
+        (
+            "states",
+            "Path states as inferred",
+            "Darker: more of the time. Marked or trimmed: SKIP until used; lost: ASSUMED_BAD until probed or used. ",
+        ),
+    ):
+        inside = _bars(figures.paths) if name == "loss" and not at_receiver and figures.transport == "mrc" else ""
+        shown = name in _shown(direction) or inside
+        if shown:
+            parts.append(
+                f"<figure><figcaption>{title}</figcaption><p class=note>{words}</p>"
+                f"<div data-plot={name}>{inside}</div></figure>"
+            )
+    return "\n".join([*parts, "</details>"])
+
+
+def _shown(direction: Direction) -> set[str]:
+    shown = {"sequence", "goodput"} if len(direction.requests) else {"sequence"}
+    if len(direction.fates.round_trips.ns):
+        shown.add("rtt")
+    if direction.histories:
+        shown.add("states")
+    return shown
+
+
+def _facts(figures: DirectionFigures) -> str:
+    """What the tables have no column for."""
+    took = figures.message_time
+    facts: list[list[Cell]] = [
+        ["addresses", f"{', '.join(figures.source) or '?'} > {', '.join(figures.destination) or '?'}"],
+        ["QPNs", f"{_qpn(figures.requestor_qpn)} > {_qpn(figures.responder_qpn)}"],
+        ["SACKs, ACKs", f"{figures.sacks:,}, {figures.acks:,}"],
+        ["most in flight", f"{figures.in_flight_max:,} PSNs"],
+        [
+            "out of order",
+            f"{figures.reordered_packets:,} packets here, at most {figures.reorder_depth_max:,} PSNs late; "
+            f"the responder held up to {figures.held_above_hole_max:,}",
+        ],
+        [
+            "messages",
+            f"{figures.messages:,}, {figures.messages_unfinished:,} unfinished; "
+            f"half done in {_form(took.p50_us, ',.0f') or '–'} µs, 99 % in {_form(took.p99_us, ',.0f') or '–'} µs",
+        ],
+        [
+            "of the time",
+            f"{percent(figures.waiting_share)} waiting for answers, {percent(figures.idle_share)} with nothing to send",
+        ],
+        [
+            "planes",
+            "; ".join(
+                f"plane {plane.plane}: {plane.packets:,} packets, {percent(plane.share)} of the bytes"
+                for plane in figures.planes
+            ),
+        ],
+        ["lost, noticed by", ", ".join(f"{what} {count:,}" for what, count in figures.lost_found_by.items())],
+        ["NACKs, NAKs", ", ".join(f"{name} {count:,}" for name, count in (figures.nacks | figures.naks).items())],
+        ["probes", f"{figures.probes_answered:,} of {figures.probes:,} answered" if figures.probes else ""],
+    ]
+    return _table(["", ""], [fact for fact in facts if fact[1]], 2).replace(
+        '<tr><th class="l"></th><th class="l"></th></tr>\n', ""
+    )
+
+
+def _bytes(count: float) -> str:
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.1f} {unit}" if unit != "B" else f"{int(count)} B"
+        count /= 1024
+    return f"{count:.1f} GiB"
+
+
+def _qpn(qpn: int | None) -> str:
+    return "?" if qpn is None else f"0x{qpn:06x}"
+
+
+def _paths(paths: list[PathFigures], at_receiver: bool) -> str:
+    headings = ["EV", "route", "plane", "packets", "bytes", "lost", "trims", "resent on it", "marks", "RTT µs", "p99"]
+    headings += ["probes", "out", "out ms", "state"]
+    rows: list[list[Cell]] = []
+    for path in paths[:_PATHS_LISTED]:
+        row: list[Cell] = [f"0x{path.ev:08x}", path.route, path.plane, path.packets, _bytes(path.payload_bytes)]
+        row += [_lost(path.lost, path.loss_share), path.trimmed, path.retransmissions, path.marks]
+        row += [_form(path.rtt.p50_us, ",.0f"), _form(path.rtt.p99_us, ",.0f")]
+        row += [f"{path.probes_answered}/{path.probes}"]
+        row += [None, None, None] if at_receiver else [path.outs, _form(path.out_s * 1e3, ",.1f"), path.state]
+        rows.append(row)
+    more = f"<p class=note>and {len(paths) - _PATHS_LISTED} more</p>" if len(paths) > _PATHS_LISTED else ""
+    return _table(headings, rows, 2, mono=2) + more
+
+
+def _bars(paths: list[PathFigures]) -> str:
+    used = [path for path in paths if path.packets]
+    chosen = used if len(used) <= _BARS else sorted(used, key=lambda path: -_bad(path))[:_BARS]
+    most = max((_bad(path) for path in chosen), default=0)
+    if not most:
+        return "<p class=note>Nothing was lost or trimmed.</p>"
+    lines = []
+    for path in chosen:
+        widths = (path.lost or 0) / path.packets / most * 100, path.trimmed / path.packets / most * 100
+        words = f"{percent(_bad(path))}: {path.lost or 0:,} lost" + (
+            f", {path.trimmed:,} trimmed" if path.trimmed else ""
+        )
+        label = path.route if path.route and not path.route.startswith("EV=") else f"EV 0x{path.ev:08x}"
+        lines.append(
+            f"<code>{escape(label)}</code><div class=track><div class=lost style=width:{widths[0]:.2f}%></div>"
+            f"<div class=trimmed style=width:{widths[1]:.2f}%></div></div>"
+            f"<span>{escape(f'{words} of {path.packets:,}')}</span>"
+        )
+    legend = "<div class=legend><span class=key><span class=box style='background:var(--lost)'></span>lost</span>"
+    legend += "<span class=key><span class=box style='background:var(--skip)'></span>trimmed</span></div>"
+    axis = f"<span></span><div class=axis><span>0 %</span><span>{percent(most)}</span></div><span></span>"
+    return legend + "<div class=bars>" + "\n".join(lines) + axis + "</div>"
+
+
+def _bad(path: PathFigures) -> float:
+    return ((path.lost or 0) + path.trimmed) / path.packets if path.packets else 0.0

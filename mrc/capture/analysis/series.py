@@ -1,0 +1,198 @@
+"""What the graphs of a report show, thinned out so that a page of a million packets stays small.
+
+Lines are binned over the time of the direction; of points so many are kept, evenly. Numbers go as base64 of
+little-endian arrays: a time is a 32-bit count of 2^-32 of the direction's span.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mrc.capture.analysis.direction import Direction
+from mrc.capture.analysis.fates import ARRIVED, LOST, SPURIOUS, TRIMMED
+from mrc.capture.analysis.figures import PathFigures
+from mrc.capture.analysis.path_states import ASSUMED_BAD, SKIP
+from mrc.capture.analysis.records import NACK
+from mrc.capture.frames import I64, Bools
+
+GOODPUT_BINS, RTT_BINS, STATE_BINS = 400, 300, 400
+PATHS_DRAWN, LANES_DRAWN = 8, 48
+
+Values = npt.NDArray[Any]
+
+
+def series(direction: Direction, most_points: int) -> dict[str, Any]:
+    """The graphs of one direction; about `most_points` points in the graph of time and sequence."""
+    scale = _Scale(direction)
+    return {
+        "start_s": scale.start / 1e9,
+        "span_s": scale.span / 1e9,
+        "sequence": _sequence(direction, scale, most_points),
+        "goodput": _goodput(direction, scale),
+        "rtt": _rtt(direction, scale),
+        "states": _states(direction, scale),
+    }
+
+
+class _Scale:
+    """The time of a direction, from its first packet to its last."""
+
+    def __init__(self, direction: Direction) -> None:
+        times = [rows["time"] for rows in (direction.requests, direction.answers) if len(rows)]
+        self.start = min((int(each[0]) for each in times), default=0)
+        self.span = max(1, max((int(each[-1]) for each in times), default=0) - self.start)
+
+    def packed(self, time: I64) -> str:
+        return _packed((time - self.start) / self.span * 0xFFFFFFFF, "<u4")
+
+    def bins(self, time: I64, count: int) -> I64:
+        return np.clip((time - self.start) * count // self.span, 0, count - 1)
+
+
+def _packed(values: Values, kind: str) -> str:
+    return base64.b64encode(np.clip(values, 0, 0xFFFFFFFF).astype(kind).tobytes()).decode()
+
+
+def _thinned(count: int, most: int) -> I64:
+    return np.arange(count) if count <= most else np.linspace(0, count - 1, most).astype(np.int64)
+
+
+def _sequence(direction: Direction, scale: _Scale, most: int) -> list[dict[str, Any]]:
+    known, answers = direction.fates, direction.answers
+    requests, seqs = known.requests, known.acknowledged.seqs
+    edges = known.acknowledged.edge
+    base = int(min((each[0] for each in (requests["seq"], edges) if len(each)), default=0))
+
+    def points(name: str, time: I64, seq: I64, share: float, numbers: I64 | None = None) -> None:
+        order = np.argsort(time, kind="stable")
+        chosen = order[_thinned(len(order), int(most * share))]
+        if not len(chosen):
+            return
+        entry = {
+            "name": name,
+            "x": scale.packed(time[chosen]),
+            "y": _packed(seq[chosen] - base, "<u4"),
+            "count": len(order),
+        }
+        if numbers is not None:
+            entry["n"] = _packed(numbers[chosen], "<u4")
+        made.append(entry)
+
+    def chosen(name: str, which: Bools, share: float) -> None:
+        rows = requests[which]
+        points(name, rows["time"], rows["seq"], share, rows["number"])
+
+    made: list[dict[str, Any]] = []
+    resent = ~known.first | requests["rtx"]
+    chosen("sent", ~resent, 0.4)
+    at, passed = known.acknowledged.at, known.acknowledged.edge_passed(seqs)
+    early = at < passed
+    points("selectively acknowledged", at[early], seqs[early], 0.1)
+    points("cumulatively acknowledged", known.acknowledged.edge_time, edges, 0.15)
+    chosen("lost", known.are(LOST), 0.1)
+    chosen("trimmed", known.are(TRIMMED), 0.05)
+    chosen("sent again", resent & ~known.are(SPURIOUS), 0.1)
+    chosen("sent again for nothing", known.are(SPURIOUS), 0.05)
+    told = answers[answers["kind"] == NACK]
+    points("NACK", told["time"], told["trigger"], 0.05, told["number"])
+    return made
+
+
+def _goodput(direction: Direction, scale: _Scale) -> list[dict[str, Any]]:
+    known = direction.fates
+    arrived = known.are(ARRIVED)
+    requests, at = known.requests[arrived], known.delivered_at[arrived]
+    count = min(GOODPUT_BINS, max(1, len(requests) // 4))
+    plane_of = {ev: -1 if plane is None else plane for ev, plane in direction.planes.items()}
+    evs, where = np.unique(requests["ev"], return_inverse=True)
+    plane = np.array([plane_of.get(ev, -1) for ev in evs.tolist()], np.int64)[where] if len(evs) else where
+    width_ns = scale.span / count
+    bins = scale.bins(at, count)
+
+    def line(name: str, which: Bools) -> dict[str, Any]:
+        octets = np.bincount(bins[which], requests["payload"][which], minlength=count)
+        return {"name": name, "y": _packed(octets * 8 / width_ns, "<f4")}
+
+    planes = sorted(set(plane.tolist()))
+    made = [line(f"plane {number}" if number >= 0 else "all", plane == number) for number in planes]
+    return [*made, line("all planes", plane >= -1)] if len(planes) > 1 else made
+
+
+def drawn_paths(paths: list[PathFigures]) -> list[PathFigures]:
+    """Those with the most to say: where not all can be drawn, the lossiest and the slowest."""
+    used = [path for path in paths if path.packets]
+    if len(used) <= PATHS_DRAWN:
+        return used
+    lossy = sorted(used, key=lambda path: -(path.loss_share or 0))[: PATHS_DRAWN // 2]
+    slow = sorted((path for path in used if path not in lossy), key=lambda path: -(path.rtt.p50_us or 0))
+    chosen = lossy + slow[: PATHS_DRAWN - len(lossy)]
+    return [path for path in used if path in chosen]
+
+
+def _rtt(direction: Direction, scale: _Scale) -> list[dict[str, Any]]:
+    trips = direction.fates.round_trips
+    if not len(trips.ns):
+        return []
+    ev = direction.fates.requests["ev"][trips.transmission]
+    count = min(RTT_BINS, max(1, len(trips.ns) // 4))
+    bins = scale.bins(trips.time, count)
+    drawn = drawn_paths(direction.figures.paths)
+    made = [_medians(_label(path), ev == path.ev, bins, trips.ns, count) for path in drawn]
+    others = ~np.isin(ev, [path.ev for path in drawn])
+    if others.any():
+        made.append(_medians("all other paths", others, bins, trips.ns, count))
+    return [line for line in made if line is not None]
+
+
+def _medians(name: str, which: Bools, bins: I64, ns: I64, count: int) -> dict[str, Any] | None:
+    """The median of each bin in microseconds, NaN for an empty one."""
+    if not which.any():
+        return None
+    order = np.lexsort((ns[which], bins[which]))
+    sorted_ns, sorted_bins = ns[which][order], bins[which][order]
+    begins = np.searchsorted(sorted_bins, np.arange(count), "left")
+    ends = np.searchsorted(sorted_bins, np.arange(count), "right")
+    middle = sorted_ns[np.minimum((begins + ends) // 2, len(sorted_ns) - 1)] / 1e3
+    octets = np.where(ends > begins, middle, np.nan).astype("<f4").tobytes()
+    return {"name": name, "y": base64.b64encode(octets).decode()}
+
+
+def _states(direction: Direction, scale: _Scale) -> list[dict[str, Any]]:
+    """For each path the share of each bin that it spent in ASSUMED_BAD and in SKIP, 0 to 255."""
+    paths = [path for path in direction.figures.paths if path.ev in direction.histories]
+    paths.sort(key=lambda path: (-path.outs, -path.marks))
+    made = []
+    for path in sorted(paths[:LANES_DRAWN], key=lambda path: path.ev):
+        changes = direction.histories[path.ev].changes
+        time = np.array([each.time for each in changes], np.int64)
+        until = np.append(time[1:], scale.start + scale.span)
+        lane: dict[str, Any] = {"name": _label(path)}
+        for key, state in (("bad", ASSUMED_BAD), ("skip", SKIP)):
+            of_state = np.array([each.state == state for each in changes], np.bool_)
+            lane[key] = _packed(_shares(time[of_state], until[of_state], scale), "u1")
+        made.append(lane)
+    return made
+
+
+def _shares(begin: I64, end: I64, scale: _Scale) -> Values:
+    """How much of each bin these spans cover, 0 to 255; any at all shows."""
+    edges = scale.start + np.arange(STATE_BINS + 1) * scale.span / STATE_BINS
+    order = np.argsort(begin)
+    begin, end = begin[order].astype(np.float64), np.maximum(end, begin)[order].astype(np.float64)
+    whole = np.append(0.0, np.cumsum(end - begin))
+    if not len(begin):
+        return np.zeros(STATE_BINS)
+    # Time covered up to each edge: the spans do not overlap.
+    index = np.searchsorted(begin, edges, "right")
+    partly = np.maximum(0.0, end[np.maximum(index - 1, 0)] - edges) * (index > 0)
+    covered = np.diff(whole[index] - partly)
+    share = covered / (scale.span / STATE_BINS)
+    return np.where(covered > 0, np.maximum(np.ceil(share * 255), 24), 0)
+
+
+def _label(path: PathFigures) -> str:
+    return f"{path.route} 0x{path.ev:08x}" if path.route and not path.route.startswith("EV=") else f"EV 0x{path.ev:08x}"

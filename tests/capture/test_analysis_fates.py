@@ -1,0 +1,307 @@
+"""What became of each packet: captures written by hand, every figure worked out by hand.
+
+Two paths, A (plane 0, spine 0) and B (plane 1, spine 1); PSNs 0 to 9 leave every 4 us, even ones on A, odd ones on B.
+"""
+
+from __future__ import annotations
+
+from analyzing import analysis_of, changes, only_direction, path_of
+from crafted_flows import (
+    FIRST,
+    LAST,
+    MICROSECOND,
+    MIDDLE,
+    NO_RESOURCE,
+    TRIMMED,
+    Crafted,
+    ev_of,
+)
+
+A, B = ev_of(0, 0), ev_of(1, 1)
+
+
+def us(count: float) -> int:
+    return int(count * MICROSECOND)
+
+
+def ten_packets(crafted: Crafted, without: tuple[int, ...] = ()) -> None:
+    for psn in range(10):
+        if psn not in without:
+            opcode = FIRST if psn == 0 else LAST if psn == 9 else MIDDLE
+            crafted.data(us(4 * psn), psn, B if psn % 2 else A, opcode=opcode)
+
+
+def one_lost() -> Crafted:
+    """PSN 3 is lost on B; a SACK shows the hole, the retransmission goes on A."""
+    crafted = Crafted()
+    ten_packets(crafted)
+    crafted.sack(us(120), 2, 7, B, received=(4, 5, 6, 7), held=4)
+    crafted.data(us(121), 3, A, rtx=True)
+    crafted.sack(us(221), 9, 3, A, rtx=True)
+    return crafted
+
+
+def test_a_hole_and_its_retransmission_are_one_loss_on_the_path_of_the_first() -> None:
+    direction = only_direction(one_lost().pcap())
+    figures = direction.figures
+    assert (figures.packets, figures.lost, figures.retransmissions, figures.spurious_retransmissions) == (11, 1, 1, 0)
+    assert figures.lost_found_by == {"hole": 1}
+    assert figures.loss_share == 1 / 11
+    assert (path_of(direction, A).packets, path_of(direction, A).lost, path_of(direction, A).retransmissions) == (
+        6,
+        0,
+        1,
+    )
+    assert (path_of(direction, B).packets, path_of(direction, B).lost, path_of(direction, B).loss_share) == (5, 1, 0.2)
+    assert path_of(direction, B).first_lost_packet == 4
+    # Holes: PSN 3 alone; 8 and 9 are above the highest bit and no news.
+    assert (figures.hole_psns, figures.held_above_hole_max) == (1, 4)
+    assert (figures.sacks, figures.acks, figures.unacknowledged, figures.not_captured) == (2, 0, 0, 0)
+
+
+def test_bytes_goodput_and_times() -> None:
+    direction = only_direction(one_lost().pcap())
+    figures = direction.figures
+    assert (figures.payload_bytes, figures.goodput_bytes) == (11 * 1024, 10 * 1024)
+    # Ethernet 14, IPv6 twice 40, UDP 8, BTH 12, METH 4, TSETH 4, RETH 16, ICRC 4.
+    assert figures.bytes == 11 * (1024 + 142)
+    # From the first packet to the acknowledgement of the last: 221 us.
+    assert figures.goodput_gbps == 10 * 1024 * 8 / 221_000
+    assert (figures.first_s, figures.last_s) == (0.0, 121e-6)
+    # PSN 7 left at 28 us; the retransmission took from 121 to 221.
+    assert (figures.rtt.samples, figures.rtt.min_us, figures.rtt.max_us) == (2, 92.0, 100.0)
+    assert (path_of(direction, B).rtt.p50_us, path_of(direction, A).rtt.p50_us) == (92.0, 100.0)
+    assert (figures.messages, figures.messages_unfinished, figures.message_time.p50_us) == (1, 0, 221.0)
+    # Ten were out before the first answer; then 9 - 2.
+    assert figures.in_flight_max == 10
+
+
+def test_the_lost_path_is_assumed_bad_from_the_retransmission_on() -> None:
+    direction = only_direction(one_lost().pcap())
+    assert changes(path_of(direction, B)) == [(121, "ASSUMED_BAD", "lost", 12)]
+    assert (path_of(direction, B).state, path_of(direction, B).outs) == ("ASSUMED_BAD", 1)
+    assert path_of(direction, B).out_s == 100e-6
+    assert (path_of(direction, A).state, changes(path_of(direction, A))) == ("GOOD", [])
+
+
+def test_planes_and_routes() -> None:
+    direction = only_direction(one_lost().pcap())
+    assert (path_of(direction, A).route, path_of(direction, A).plane) == ("p0l0>p0s0>p0l1>p0h1", 0)
+    assert (path_of(direction, B).route, path_of(direction, B).plane) == ("p1l0>p1s1>p1l1>p1h1", 1)
+    zero, one = direction.figures.planes
+    assert (zero.plane, zero.packets, zero.payload_bytes, zero.share, zero.lost) == (0, 6, 6144, 6 / 11, 0)
+    assert (one.plane, one.packets, one.payload_bytes, one.share, one.lost) == (1, 5, 5120, 5 / 11, 1)
+    # Four of five on B arrived, in 121 us from the first packet to the last.
+    assert one.goodput_gbps is not None
+    assert abs(one.goodput_gbps - 4 * 1024 * 8 / 121_000) < 1e-9
+
+
+def test_acknowledged_too_soon_after_the_resend_was_the_first_that_arrived() -> None:
+    """The SACK 9 us after the resend cannot be of it: the shortest round trip is 92 us."""
+    crafted = Crafted()
+    ten_packets(crafted)
+    crafted.sack(us(120), 2, 7, B, received=(4, 5, 6, 7))
+    crafted.data(us(121), 3, A, rtx=True)
+    crafted.sack(us(130), 9, 9, B)
+    figures = only_direction(crafted.pcap()).figures
+    assert (figures.lost, figures.spurious_retransmissions, figures.retransmissions) == (0, 1, 1)
+
+
+def test_the_sack_of_the_first_transmission_proves_it_arrived_however_late() -> None:
+    crafted = Crafted()
+    ten_packets(crafted)
+    crafted.sack(us(120), 2, 7, B, received=(4, 5, 6, 7))
+    crafted.data(us(121), 3, A, rtx=True)
+    crafted.sack(us(230), 9, 3, A, rtx=True)
+    crafted.sack(us(300), 9, 3, B)
+    figures = only_direction(crafted.pcap()).figures
+    assert (figures.lost, figures.spurious_retransmissions) == (0, 1)
+
+
+def test_a_retransmission_lost_too() -> None:
+    crafted = Crafted()
+    ten_packets(crafted)
+    crafted.sack(us(120), 2, 7, B, received=(4, 5, 6, 7))
+    crafted.data(us(121), 3, A, rtx=True)
+    crafted.data(us(400), 3, B, rtx=True)
+    crafted.sack(us(500), 9, 3, B, rtx=True)
+    direction = only_direction(crafted.pcap())
+    assert (direction.figures.lost, direction.figures.retransmissions) == (2, 2)
+    assert (path_of(direction, A).lost, path_of(direction, B).lost) == (1, 1)
+
+
+def test_a_loss_without_a_hole_or_nack_was_found_by_a_timer() -> None:
+    crafted = Crafted()
+    ten_packets(crafted)
+    crafted.ack(us(120), 8)
+    crafted.data(us(2000), 9, A, rtx=True)
+    crafted.sack(us(2100), 9, 9, A, rtx=True)
+    figures = only_direction(crafted.pcap()).figures
+    assert (figures.lost, figures.lost_found_by, figures.acks) == (1, {"timer": 1}, 1)
+
+
+def test_a_trimmed_packet_is_no_loss_and_makes_its_path_skip() -> None:
+    crafted = Crafted()
+    ten_packets(crafted)
+    crafted.nack(us(100), 3, B, TRIMMED)
+    crafted.data(us(101), 3, A, rtx=True)
+    crafted.data(us(102), 10, B)
+    crafted.sack(us(210), 10, 3, A, rtx=True)
+    direction = only_direction(crafted.pcap())
+    figures = direction.figures
+    assert (figures.lost, figures.trimmed, figures.nacks) == (0, 1, {"TRIMMED": 1})
+    assert (path_of(direction, B).trimmed, path_of(direction, B).nacks) == (1, {"TRIMMED": 1})
+    assert changes(path_of(direction, B)) == [(100, "SKIP", "trimmed", 11), (102, "GOOD", "used again", 13)]
+
+
+def test_a_packet_refused_for_want_of_a_resource_says_nothing_of_its_path() -> None:
+    crafted = Crafted()
+    ten_packets(crafted)
+    crafted.nack(us(100), 3, B, NO_RESOURCE)
+    crafted.data(us(300), 3, A, rtx=True)
+    crafted.sack(us(400), 9, 3, A, rtx=True)
+    direction = only_direction(crafted.pcap())
+    assert (direction.figures.lost, direction.figures.refused) == (0, 1)
+    assert changes(path_of(direction, B)) == []
+
+
+def test_without_answers_a_retransmission_still_tells_of_a_loss() -> None:
+    crafted = Crafted()
+    ten_packets(crafted)
+    crafted.data(us(121), 3, A, rtx=True)
+    figures = only_direction(crafted.pcap()).figures
+    assert (figures.lost, figures.rtt.samples, figures.unacknowledged) == (1, 0, 0)
+    assert figures.goodput_bytes == 10 * 1024
+    assert "no answer was captured" in figures.unknowable[0]
+
+
+def test_at_the_receiver_what_came_has_arrived_and_what_came_twice_was_for_nothing() -> None:
+    """PSN 3 never came but as a retransmission; 5 came, and its retransmission too; 7 came trimmed first."""
+    crafted = Crafted(at="receiver")
+    ten_packets(crafted, without=(3, 7))
+    crafted.trimmed(us(40), 7, B)
+    crafted.data(us(140), 3, A, rtx=True)
+    crafted.data(us(141), 5, A, rtx=True)
+    crafted.data(us(142), 7, A, rtx=True)
+    crafted.sack(us(143), 9, 7, A, rtx=True)
+    direction = only_direction(crafted.pcap())
+    figures = direction.figures
+    assert figures.capture_point == "receiver"
+    assert (figures.missing_before_capture, figures.lost, figures.trimmed) == (1, None, 1)
+    assert (figures.spurious_retransmissions, figures.retransmissions, figures.goodput_bytes) == (1, 3, 10 * 1024)
+    assert path_of(direction, A).spurious_retransmissions == 1
+    assert path_of(direction, B).lost is None
+    assert any("on which path" in words for words in figures.unknowable)
+
+
+def test_out_of_order_depth_at_the_receiver() -> None:
+    crafted = Crafted(at="receiver")
+    for at, psn in enumerate((0, 1, 5, 6, 2, 3, 4, 7)):
+        crafted.data(us(4 * at), psn, A)
+    figures = only_direction(crafted.pcap()).figures
+    # 2, 3 and 4 came after 6.
+    assert (figures.reordered_packets, figures.reorder_depth_max) == (3, 4)
+
+
+def test_ecn_marks_in_headers_and_in_sacks() -> None:
+    crafted = Crafted(at="receiver")
+    crafted.data(us(0), 0, A)
+    crafted.data(us(4), 1, B, ce=True)
+    crafted.sack(us(5), 1, 1, B, m=1)
+    direction = only_direction(crafted.pcap())
+    assert (direction.figures.marks, direction.figures.ce_packets) == (1, 1)
+    assert (path_of(direction, B).marks, path_of(direction, B).ce_packets, path_of(direction, A).ce_packets) == (
+        1,
+        1,
+        0,
+    )
+
+
+def test_the_network_doubles_a_packet() -> None:
+    crafted = Crafted(at="receiver")
+    ten_packets(crafted)
+    crafted.records.insert(5, crafted.records[4])
+    figures = only_direction(crafted.pcap()).figures
+    assert (figures.packets, figures.duplicates, figures.spurious_retransmissions) == (10, 1, 0)
+
+
+def test_a_packet_captured_at_two_places_counts_once() -> None:
+    """Recorded at the source's link and at the spine: the uSIDs left differ, everything else is the same."""
+    near, far = one_lost(), one_lost()
+    far = Crafted(at="middle")
+    ten_packets(far)
+    near.records += [(when + us(10), frame) for when, frame in far.records]
+    figures = only_direction(near.pcap()).figures
+    assert (figures.packets, figures.copies_left_out, figures.retransmissions, figures.lost) == (11, 10, 1, 1)
+    assert figures.capture_point == "sender"
+
+
+def test_a_wrong_icrc_is_put_aside() -> None:
+    crafted = Crafted(at="receiver")
+    ten_packets(crafted, without=(4,))
+    crafted.data(us(90), 4, A, corrupt=True)
+    analysis = analysis_of(crafted.pcap())
+    assert (analysis.icrc_right, analysis.icrc_wrong.packets, analysis.icrc_wrong.first) == (9, 1, [10])
+    (direction,) = analysis.directions
+    assert (direction.figures.packets, direction.figures.bad_icrc_packets) == (9, 1)
+    assert path_of(direction, A).bad_icrc_packets == 1
+
+
+def test_icrcs_that_are_all_wrong_are_the_captures_fault() -> None:
+    crafted = Crafted()
+    for psn in range(4):
+        crafted.data(us(psn), psn, A, corrupt=True)
+    analysis = analysis_of(crafted.pcap())
+    assert not analysis.icrcs_believed
+    assert analysis.directions[0].figures.packets == 4
+
+
+def test_what_was_acknowledged_but_never_seen() -> None:
+    crafted = Crafted()
+    ten_packets(crafted, without=(2, 6))
+    crafted.sack(us(120), 9, 9, B)
+    assert only_direction(crafted.pcap()).figures.not_captured == 2
+
+
+def test_packets_out_of_order_in_the_file_are_sorted_by_time() -> None:
+    crafted = one_lost()
+    crafted.records.reverse()
+    figures = only_direction(crafted.pcap()).figures
+    assert (figures.lost, figures.rtt.samples, figures.messages) == (1, 2, 1)
+
+
+def test_both_directions_of_a_connection_are_one_qp_pair() -> None:
+    there = one_lost()
+    back = Crafted(at="receiver", hosts=(1, 0), requestor=there.responder, responder=there.requestor)
+    back.data(us(10), 0, A)
+    back.sack(us(11), 0, 0, A)
+    there.records += back.records
+    analysis = analysis_of(there.pcap())
+    (qp,) = analysis.qps
+    first, second = qp.directions
+    assert (first.packets, first.source) == (11, ["fd4d:5243::1", "fd4d:5243:1::1"])
+    assert (second.packets, second.source, second.capture_point) == (1, ["fd4d:5243::2"], "receiver")
+    assert (first.responder_qpn, first.requestor_qpn) == (second.requestor_qpn, second.responder_qpn)
+
+
+def test_two_qps_of_the_same_hosts_are_kept_apart() -> None:
+    one = one_lost()
+    other = Crafted(requestor=0x1A0777, responder=0x2B0888)
+    other.data(us(5), 300, A)
+    other.sack(us(105), 300, 300, A)
+    one.records += other.records
+    analysis = analysis_of(one.pcap())
+    assert [qp.directions[0].responder_qpn for qp in analysis.qps] == [one.responder, 0x2B0888]
+    assert [qp.directions[0].packets for qp in analysis.qps] == [11, 1]
+    assert [qp.directions[0].sacks for qp in analysis.qps] == [2, 1]
+
+
+def test_a_capture_of_answers_alone() -> None:
+    crafted = Crafted()
+    crafted.sack(us(120), 2, 7, B, received=(4, 5, 6, 7), m=1)
+    crafted.ack(us(130), 9)
+    direction = only_direction(crafted.pcap())
+    figures = direction.figures
+    assert (figures.packets, figures.sacks, figures.acks, figures.marks, figures.hole_psns) == (0, 1, 1, 1, 1)
+    assert any("no request was captured" in words for words in figures.unknowable)
+    assert path_of(direction, B).marks == 1

@@ -1,0 +1,274 @@
+"""Each kind of finding, on a capture made to have it; and none on one that has nothing."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from analyzing import analysis_of, found_in, only_direction, path_of
+from crafted_flows import MICROSECOND, TRIMMED, UNEXP_EVENT, Crafted, ev_of, transfer
+
+PATHS = [ev_of(plane, spine) for plane in range(2) for spine in range(4)]
+LOSSY = PATHS[2]
+A, B = PATHS[0], PATHS[4]
+MILLISECOND = 1000 * MICROSECOND
+
+
+def us(count: float) -> int:
+    return int(count * MICROSECOND)
+
+
+def never(chance: random.Random, ev: int) -> bool:
+    return False
+
+
+def in_turn(crafted: Crafted, count: int, every_us: float = 4, paths: list[int] | None = None) -> None:
+    """PSNs in turn over paths, each acknowledged 100 us later."""
+    for psn in range(count):
+        ev = (paths or PATHS)[psn % len(paths or PATHS)]
+        crafted.data(us(every_us * psn), psn, ev)
+        crafted.sack(us(every_us * psn + 100), psn, psn, ev)
+
+
+def test_nothing_wrong_nothing_found() -> None:
+    crafted = Crafted()
+    transfer(crafted, 2000, PATHS, never)
+    assert found_in(crafted.pcap()) == {}
+
+
+def test_a_lossy_path_is_the_first_finding_with_its_figures() -> None:
+    crafted = Crafted()
+    truth = transfer(crafted, 8000, PATHS, lambda chance, ev: ev == LOSSY and chance.random() < 0.05)
+    found = found_in(crafted.pcap())
+    assert next(iter(found)) == "lossy-path"
+    (lossy,) = found["lossy-path"]
+    assert (lossy.ev, lossy.severity) == (LOSSY, "error")
+    share = truth.lost[LOSSY] / truth.sent[LOSSY]
+    assert lossy.text == (
+        f"path EV 0x00000002 (p0l0>p0s2>p0l1>p0h1) loses {share * 100:.1f} %: {truth.lost[LOSSY]} of "
+        f"{truth.sent[LOSSY]:,} data packets lost, against 0 % on the 7 others"
+    )
+    direction = only_direction(crafted.pcap())
+    assert {path.ev: (path.packets, path.lost) for path in direction.figures.paths} == {
+        ev: (truth.sent[ev], truth.lost[ev]) for ev in PATHS
+    }
+    # The first packet lost on it, by its number in the file.
+    number = path_of(direction, LOSSY).first_lost_packet
+    assert lossy.packet == number
+    assert lossy.time_s == pytest.approx(crafted.records[(number or 0) - 1][0] / 1e9)
+
+
+def test_loss_on_all_paths_alike_is_nobodys_fault() -> None:
+    crafted = Crafted()
+    truth = transfer(crafted, 8000, PATHS, lambda chance, ev: chance.random() < 0.01)
+    found = found_in(crafted.pcap())
+    assert "lossy-path" not in found
+    (loss,) = found["loss"]
+    assert f"{sum(truth.lost.values())} of {sum(truth.sent.values()):,} packets" in loss.text
+    assert "on all paths alike" in loss.text
+
+
+def test_a_path_that_dies() -> None:
+    """From PSN 400 on everything on B is lost; each loss is noticed and sent again on A."""
+    crafted = Crafted()
+    paths = [A, B]
+    for psn in range(440):
+        ev = paths[psn % 2]
+        crafted.data(us(4 * psn), psn, ev)
+        if psn < 400:
+            crafted.sack(us(4 * psn + 100), psn, psn, ev)
+    dead = [psn for psn in range(400, 440) if psn % 2]
+    arrived = tuple(psn for psn in range(400, 440) if not psn % 2)
+    crafted.sack(us(1900), 400, 438, A, received=arrived[1:])
+    for number, psn in enumerate(dead):
+        crafted.data(us(1901 + number), psn, A, rtx=True)
+    crafted.sack(us(2050), 439, 439, A, rtx=True)
+    crafted.probe(us(2100), B, 9)
+    crafted.data(us(20_000), 440, A)
+    crafted.sack(us(20_100), 440, 440, A)
+    found = found_in(crafted.pcap())
+    (died,) = found["dead-path"]
+    assert died.ev == B
+    assert "the last 20 packets on it were all lost, 1 probe on it unanswered" in died.text
+    assert died.time_s == pytest.approx(401 * 4e-6)
+    assert "it stayed out" in found["path-out"][0].text
+    assert "1 of 1 probe unanswered" in found["unanswered-probes"][0].text
+
+
+@pytest.mark.parametrize(("syndrome", "name"), [(0x61, "NAK invalid request"), (0x62, "NAK remote access error")])
+def test_a_nak_ends_the_qp(syndrome: int, name: str) -> None:
+    crafted = Crafted()
+    in_turn(crafted, 4)
+    crafted.ack(us(200), 4, syndrome=syndrome)
+    (found,) = found_in(crafted.pcap())["qp-error"]
+    # BASE_PSN is 0xFFFFF0: its fifth PSN is 0xFFFFF4.
+    assert f"the responder ended the QP: {name} for PSN {0xFFFFF4}, 1 time" in found.text
+    assert found.packet == 9
+
+
+def test_an_unexpected_event_ends_the_qp() -> None:
+    crafted = Crafted()
+    in_turn(crafted, 4)
+    crafted.nack(us(200), 3, B, UNEXP_EVENT)
+    assert "UNEXP_EVENT" in found_in(crafted.pcap())["qp-error"][0].text
+
+
+def test_a_psn_sent_again_and_again_and_a_tail_never_acknowledged() -> None:
+    crafted = Crafted()
+    in_turn(crafted, 4)
+    for number in range(6):
+        crafted.data((30 + 20 * number) * MILLISECOND, 4, PATHS[number], rtx=number > 0)
+    crafted.ack(200 * MILLISECOND, 3)
+    found = found_in(crafted.pcap())
+    assert f"PSN {0xFFFFF4} was sent 6 times and never acknowledged" in found["retries-exhausted"][0].text
+    assert f"1 packet to the end of the capture never acknowledged, from PSN {0xFFFFF4} on" in (
+        found["never-acknowledged"][0].text
+    )
+
+
+def test_packets_of_the_last_instant_are_on_their_way() -> None:
+    crafted = Crafted()
+    in_turn(crafted, 8)
+    crafted.data(us(140), 8, A)
+    assert "never-acknowledged" not in found_in(crafted.pcap())
+
+
+def test_retransmissions_for_nothing() -> None:
+    crafted = Crafted()
+    in_turn(crafted, 40)
+    for psn in range(6):
+        crafted.data(us(400 + psn), psn, A, rtx=True)
+    (found,) = found_in(crafted.pcap())["spurious-retransmissions"]
+    assert "6 of 6 retransmissions (100.0 %) were for nothing" in found.text
+
+
+def test_a_slow_path() -> None:
+    crafted = Crafted()
+    for psn in range(8 * 30):
+        ev = PATHS[psn % 8]
+        crafted.data(us(4 * psn), psn, ev)
+    for psn in range(8 * 30):
+        ev = PATHS[psn % 8]
+        crafted.sack(us(4 * psn + (900 if ev == LOSSY else 100)), psn, psn, ev)
+    (slow,) = found_in(crafted.pcap())["slow-path"]
+    assert slow.ev == LOSSY
+    assert "half of its round trips take longer than 900 us, on the middle path 100 us" in slow.text
+
+
+def test_congestion_on_one_path() -> None:
+    crafted = Crafted()
+    in_turn(crafted, 16)
+    crafted.sack(us(300), 15, 15, B, m=1)
+    crafted.nack(us(310), 2, B, TRIMMED)
+    (found,) = found_in(crafted.pcap())["congestion"]
+    assert found.text.startswith(
+        "congestion: 1 SACK with an ECN mark, 1 packet trimmed, 100.0 % of them on path EV 0x01"
+    )
+
+
+def test_planes_loaded_unequally() -> None:
+    crafted = Crafted()
+    in_turn(crafted, 120, paths=[A, A, B])
+    (found,) = found_in(crafted.pcap())["plane-imbalance"]
+    assert "plane 0 66.7 %, plane 1 33.3 %" in found.text
+
+
+def test_a_port_goes_down_and_an_update_nobody_answers() -> None:
+    crafted = Crafted()
+    in_turn(crafted, 4)
+    crafted.port_status(us(300), 1, 0b01)
+    crafted.port_status_response(us(350), 1)
+    crafted.port_status(us(900), 2, 0b11)
+    found = found_in(crafted.pcap())
+    assert found["port-down"][0].text == "fd4d:5243::1 told fd4d:5243::2 that its port 2 is down"
+    assert found["port-down"][0].packet == 9
+    assert "1 endpoint request of 2 got no response" in found["unanswered-endpoint-requests"][0].text
+
+
+def test_a_path_that_corrupts() -> None:
+    crafted = Crafted(at="receiver")
+    for psn in range(80):
+        crafted.data(us(psn), psn, PATHS[psn % 8], corrupt=psn % 8 == 2 and psn < 40)
+    found = found_in(crafted.pcap())
+    assert "5 of 80 packets (6.2 %) have a wrong ICRC" in found["bad-icrc"][0].text
+    assert found["bad-icrc"][0].packet == 3
+    assert found["corrupting-path"][0].ev == LOSSY
+
+
+def test_a_capture_with_holes_of_its_own() -> None:
+    crafted = Crafted()
+    in_turn(crafted, 20)
+    del crafted.records[8:12:2]
+    assert "2 PSNs acknowledged that the capture never saw" in found_in(crafted.pcap())["not-captured"][0].text
+
+
+def test_losses_before_a_capture_at_the_receiver() -> None:
+    crafted = Crafted(at="receiver")
+    in_turn(crafted, 8)
+    del crafted.records[6:8]
+    crafted.data(us(200), 3, A, rtx=True)
+    assert "1 packet came as a retransmission only" in found_in(crafted.pcap())["loss-before-capture"][0].text
+
+
+def test_a_stall() -> None:
+    crafted = Crafted()
+    in_turn(crafted, 8)
+    crafted.data(us(200), 8, A)
+    crafted.data(us(200_200), 9, A)
+    crafted.sack(us(200_300), 9, 9, A)
+    (found,) = found_in(crafted.pcap())["stall"]
+    assert found.text == "nothing was sent for 200 ms although packets were unacknowledged"
+    assert found.packet == 17
+
+
+def test_window_limited() -> None:
+    """Ten packets at once, the last asks for an answer; it comes 90 us later, and the next ten follow."""
+    crafted = Crafted()
+    for burst in range(12):
+        for number in range(10):
+            psn = 10 * burst + number
+            crafted.data(us(100 * burst + number), psn, PATHS[psn % 8], ackreq=number == 9)
+        crafted.sack(us(100 * burst + 99), psn, psn, PATHS[psn % 8])
+    (found,) = found_in(crafted.pcap())["window-limited"]
+    # 11 waits of 90 us in 1109 us.
+    assert "89.3 % of 1.11 ms went by waiting for answers, with at most 10 packets in flight" in found.text
+
+
+def test_idle() -> None:
+    crafted = Crafted()
+    for psn in range(120):
+        crafted.data(us(1000 * psn), psn, A)
+        crafted.sack(us(1000 * psn + 100), psn, psn, A)
+    (found,) = found_in(crafted.pcap())["idle"]
+    assert "for 90.0 % of 119 ms the sender had nothing to send" in found.text
+
+
+def test_one_way_only() -> None:
+    crafted = Crafted()
+    for psn in range(8):
+        crafted.data(us(psn), psn, A)
+    assert "no answer at all was captured" in found_in(crafted.pcap())["no-answers"][0].text
+
+
+def test_packets_that_are_malformed_and_nothing_to_analyze() -> None:
+    crafted = Crafted()
+    for psn in range(3):
+        crafted.data(us(psn), psn, A)
+    # Cut in the inner IPv6 header, as if no more had ever been there.
+    when, frame = crafted.records[1]
+    crafted.records[1] = (when, frame[:60])
+    (malformed,) = found_in(crafted.pcap())["malformed"]
+    assert malformed.text == "1 packet malformed: short_header"
+    assert malformed.packet == 2
+    crafted.records = crafted.records[1:2]
+    assert "none of 1 packet is RoCEv2 or MRC" in found_in(crafted.pcap())["nothing-to-analyze"][0].text
+    assert "none of 0 packets" in found_in(Crafted().pcap())["nothing-to-analyze"][0].text
+
+
+def test_findings_come_worst_first() -> None:
+    crafted = Crafted()
+    in_turn(crafted, 120, paths=[A, A, B])
+    crafted.ack(us(2000), 200, syndrome=0x62)
+    kinds = list(found_in(crafted.pcap()))
+    assert kinds[0] == "qp-error"
+    assert analysis_of(crafted.pcap()).packets == 241

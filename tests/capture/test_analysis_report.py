@@ -1,0 +1,179 @@
+"""The HTML report: one file that needs nothing else, small for what it shows, and that a browser draws."""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from analyzing import analysis_of
+from crafted_flows import MICROSECOND, Crafted, ev_of, transfer
+
+from mrc.capture.analysis.findings import findings
+from mrc.capture.analysis.report import report
+
+PATHS = [ev_of(plane, spine) for plane in range(2) for spine in range(4)]
+
+
+def lossy(count: int) -> tuple[Crafted, Any]:
+    crafted = Crafted(payload=64)
+
+    def lost(chance: random.Random, ev: int) -> bool:
+        return ev == PATHS[2] and chance.random() < 0.05
+
+    return crafted, transfer(crafted, count, PATHS, lost)
+
+
+def page_of(crafted: Crafted, name: str = "x.pcap") -> str:
+    analysis = analysis_of(crafted.pcap())
+    return report(name, analysis, findings(analysis))
+
+
+def data_of(page: str) -> list[dict[str, Any]]:
+    match = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert match is not None
+    found = json.loads(match[1])
+    assert isinstance(found, list)
+    return found
+
+
+def unpacked(text: str, kind: str) -> Any:
+    return np.frombuffer(base64.b64decode(text), kind)
+
+
+class _References(HTMLParser):
+    """Whatever would make a browser fetch something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, str | None]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found += [(f"{tag} {name}", value) for name, value in attrs if name in ("src", "href", "srcset", "data")]
+        assert tag not in ("link", "iframe", "object", "img")
+
+
+def test_the_page_refers_to_nothing_outside_and_forbids_it() -> None:
+    page = page_of(lossy(500)[0])
+    parser = _References()
+    parser.feed(page)
+    assert parser.found == []
+    assert "default-src 'none'" in page
+    assert not re.search(r"url\(|https?://|@import|fetch\(|XMLHttpRequest", page)
+
+
+def test_findings_come_before_the_graphs() -> None:
+    page = page_of(lossy(3000)[0])
+    finding = page.index("loses")
+    assert page.index("Findings") < finding < page.index("data-plot")
+    assert page.index("Queue pairs") < page.index("data-plot")
+
+
+def test_names_from_outside_cannot_become_markup() -> None:
+    name = "<img src=x>&@@DATA@@</script>.pcap"
+    page = page_of(lossy(100)[0], name)
+    assert "<img" not in page
+    assert "&lt;img src=x&gt;&amp;@@DATA@@&lt;/script&gt;.pcap" in page
+
+
+def test_the_graph_of_time_and_sequence_has_every_loss_and_resend_of_a_small_capture() -> None:
+    crafted, truth = lossy(3000)
+    (one,) = data_of(page_of(crafted))
+    by_name = {line["name"]: line for line in one["sequence"]}
+    lost = sum(truth.lost.values())
+    assert by_name["sent"]["count"] == 3000
+    assert by_name["lost"]["count"] == by_name["sent again"]["count"] == lost
+    assert len(unpacked(by_name["lost"]["x"], "<u4")) == lost
+    # The first packet leaves at the beginning with the first PSN; PSN 2999 is the last.
+    sent = by_name["sent"]
+    assert (unpacked(sent["x"], "<u4")[0], unpacked(sent["y"], "<u4")[0]) == (0, 0)
+    assert unpacked(sent["y"], "<u4").max() == 2999
+    assert unpacked(sent["n"], "<u4")[0] == 1
+    # Times come back to a billionth of the span.
+    at = unpacked(by_name["lost"]["x"], "<u4")[0] / 0xFFFFFFFF * one["span_s"]
+    numbers = unpacked(by_name["lost"]["n"], "<u4")
+    assert at == pytest.approx(crafted.records[int(numbers[0]) - 1][0] / 1e9, abs=1e-8)
+
+
+def test_goodput_of_the_planes_adds_up_to_the_bytes_delivered() -> None:
+    crafted, _ = lossy(3000)
+    (one,) = data_of(page_of(crafted))
+    lines = {line["name"]: unpacked(line["y"], "<f4") for line in one["goodput"]}
+    assert set(lines) == {"plane 0", "plane 1", "all planes"}
+    bin_s = one["span_s"] / len(lines["plane 0"])
+    octets = {name: values.sum() * bin_s * 1e9 / 8 for name, values in lines.items()}
+    assert octets["all planes"] == pytest.approx(3000 * 64, rel=1e-4)
+    assert octets["plane 0"] + octets["plane 1"] == pytest.approx(octets["all planes"], rel=1e-4)
+
+
+def test_round_trips_are_medians_per_path() -> None:
+    (one,) = data_of(page_of(lossy(3000)[0]))
+    assert len(one["rtt"]) == 8
+    for line in one["rtt"]:
+        values = unpacked(line["y"], "<f4")
+        # Every round trip of `transfer` takes 100 us.
+        assert np.nanmax(values) == np.nanmin(values) == 100.0
+
+
+def test_states_are_shares_of_time() -> None:
+    """B is bad from 300 to 600 us of 1000: of 400 bins, number 120 to 239."""
+    crafted, a, b = Crafted(), PATHS[0], PATHS[4]
+    crafted.data(0, 0, a)
+    crafted.data(1, 1, b)
+    crafted.sack(290 * MICROSECOND, 0, 2, a)
+    crafted.data(300 * MICROSECOND, 1, a, rtx=True)
+    crafted.sack(500 * MICROSECOND, 1, 1, a, rtx=True)
+    crafted.data(600 * MICROSECOND, 2, b)
+    crafted.sack(800 * MICROSECOND, 2, 2, b)
+    crafted.ack(1000 * MICROSECOND, 2)
+    (one,) = data_of(page_of(crafted))
+    (lane,) = one["states"]
+    bad = unpacked(lane["bad"], "u1")
+    assert len(bad) == 400
+    assert (bad[120:240] == 255).all()
+    assert (bad[:120] == 0).all()
+    assert (bad[240:] == 0).all()
+
+
+def test_a_page_stays_small() -> None:
+    """Most of what grows with a capture is bounded: 60,000 packets take less than 3 MB, and ten QPs share the room."""
+    crafted, _ = lossy(60_000)
+    assert len(page_of(crafted)) < 3_000_000
+    several = Crafted(payload=64)
+    for number in range(10):
+        one = Crafted(payload=64, requestor=0x1000 + number, responder=0x2000 + number)
+        transfer(one, 6000, PATHS, lambda chance, ev: chance.random() < 0.05, seed=number)
+        several.records += one.records
+    page = page_of(several)
+    assert len(data_of(page)) == 10
+    assert len(page) < 4_000_000
+
+
+def test_a_capture_of_nothing_has_a_page_too() -> None:
+    page = page_of(Crafted())
+    assert "none of 0 packets is RoCEv2 or MRC" in page
+    assert data_of(page) == []
+
+
+def test_a_browser_draws_it(tmp_path: Path) -> None:
+    """Chromium runs the script to its end; every graph has a canvas with a size."""
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("needs the program chromium")
+    file = tmp_path / "report.html"
+    file.write_text(page_of(lossy(2000)[0]))
+    flags = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    flags += "--disable-component-update --disable-sync --window-size=1200,900 --dump-dom"
+    argv = [chromium, *flags.split(), f"--user-data-dir={tmp_path / 'profile'}", file.as_uri()]
+    dom = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=120).stdout
+    assert re.search(r'data-ready="\d+"', dom)
+    plots = re.findall(r'<canvas role="img" aria-label="([^"]+)"[^>]*style="height: \d+px;"', dom)
+    assert plots == ["time and sequence", "goodput over time", "round trips over time", "path states over time"]

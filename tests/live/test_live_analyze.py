@@ -1,0 +1,96 @@
+"""`mrc analyze` of what a sending host recorded, held to the link's own drop counter and to a second recording."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from live_run import MIB, MRC, Running, Transfers
+
+from mrc.lab import Lab
+
+pytestmark = pytest.mark.root
+
+LOSSY_LINK, TOWARD, LOSSY_EV = "p0l0-p0s1", "p0s1", 1
+LOSS = 0.05
+
+
+def record(transfers: Transfers, host: str) -> tuple[Running, Path]:
+    """mrc's own recorder on both ports of a host, once it listens."""
+    file = transfers.scratch / f"{host}.pcap"
+    running = transfers.start(host, [sys.executable, "-m", "mrc.capture.record", file, "p0", "p1"])
+    assert running.process.stdout is not None
+    assert running.process.stdout.readline().strip() == "ready"
+    return running, file
+
+
+def stop(running: Running) -> None:
+    """A recording that missed something would prove nothing."""
+    _, dropped = running.stop().succeeded().out.split()
+    assert dropped == "0"
+
+
+def analyzed(file: Path, *options: str | Path) -> dict[str, Any]:
+    done = subprocess.run([*MRC, "analyze", file, "--json", *options], capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+    assert isinstance(found, dict)
+    return found
+
+
+def data_by_ev(file: Path) -> Counter[int]:
+    """Data packets in a capture by the EV in their headers (wire.md section 10), counted without the analysis."""
+    argv = [*MRC, "dissect", file, "--jsonl", "--filter", "reth"]
+    lines = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
+    found: Counter[int] = Counter()
+    for line in lines:
+        layers = [(layer["layer"], layer.get("fields", {})) for layer in json.loads(line)["layers"]]
+        label = [fields["fl"] for name, fields in layers if name == "ipv6"][-1]
+        found[(label & 0xFFFF) << 16 | next(fields["sport"] for name, fields in layers if name == "udp")] += 1
+    return found
+
+
+def test_the_lossy_path_is_found_and_its_loss_is_what_the_link_counts(transfers: Transfers, lab: Lab) -> None:
+    lab.impair(LOSSY_LINK, LOSS, TOWARD)
+    try:
+        recordings = [record(transfers, host) for host in ("h0", "h1")]
+        receiver = transfers.recv("--once", "--json")
+        sender = transfers.send(receiver, [transfers.file("file", 192 * MIB)], "--json")
+        sent = sender.end(60).succeeded().document
+        receiver.end().succeeded()
+        for running, _ in recordings:
+            stop(running)
+        link = next(link for link in lab.status().links if link.name == LOSSY_LINK)
+        dropped = link.toward[TOWARD].dropped_packets
+    finally:
+        lab.clear(LOSSY_LINK, TOWARD)
+
+    (_, at_sender), (_, at_receiver) = recordings
+    found = analyzed(at_sender, "--out", transfers.scratch / "out")
+    direction = max((each for qp in found["qps"] for each in qp["directions"]), key=lambda each: each["packets"])
+    assert direction["capture_point"] == "sender"
+    lossy = [each for each in found["findings"] if each["kind"] == "lossy-path"]
+    assert [each["ev"] for each in lossy] == [LOSSY_EV], found["findings"]
+    assert found["findings"][0] == lossy[0]
+    paths = {path["ev"]: path for path in direction["paths"]}
+    path = paths[LOSSY_EV]
+    # The counter counts probes too; the capture shows which of them stayed unanswered.
+    probes_lost = path["probes"] - path["probes_answered"]
+    assert dropped >= 20, "too few to judge by"
+    assert path["lost"] + probes_lost == pytest.approx(dropped, rel=0.1), (path["lost"], probes_lost, dropped)
+    # Data packets alone: what left h0 on this path less what came to h1 on it.
+    left, came = data_by_ev(at_sender), data_by_ev(at_receiver)
+    assert path["packets"] == left[LOSSY_EV]
+    assert path["lost"] == pytest.approx(left[LOSSY_EV] - came[LOSSY_EV], rel=0.1)
+    assert path["loss_share"] == pytest.approx(LOSS, rel=0.5)
+    assert direction["goodput_bytes"] == sent["bytes"]
+    assert (transfers.scratch / "out" / "report.html").stat().st_size < 10_000_000
+
+    there = analyzed(at_receiver)
+    direction = max((each for qp in there["qps"] for each in qp["directions"]), key=lambda each: each["packets"])
+    assert direction["capture_point"] == "receiver"
+    assert direction["goodput_bytes"] == sent["bytes"]
