@@ -108,8 +108,8 @@ class NackHandler:
         # The peer's window as its refusals show it: so far above una lay the lowest PSN that did not fit.
         self._window = _ANY_WINDOW
 
-    def on_nacks(self, fields: Fields, now: int) -> bool:
-        """NACKs in order of arrival. Those that name what was never sent are dropped. False when the QP failed."""
+    def on_nacks(self, fields: Fields, now: int) -> None:
+        """NACKs in order of arrival. Those that name what was never sent are dropped."""
         rtx = (fields["psn_word"] & RTX) != 0
         for word, code, entropy, again in zip(
             fields["nack_word"].tolist(),
@@ -124,10 +124,10 @@ class NackHandler:
             elif code not in RESPONSES:
                 self._counters.unknown_nack_reason += 1
             elif not self._on_nack(psn, NackReason(code), entropy, again, now):
-                return False
-        return True
+                return
 
     def _on_nack(self, psn: int, reason: NackReason, entropy: int, rtx: bool, now: int) -> bool:
+        """False when the QP failed."""
         self._loss.on_heard(now)
         if self._trace is not None:
             self._trace.nack_received(psn, reason.name, entropy, rtx)

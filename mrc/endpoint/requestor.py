@@ -256,16 +256,11 @@ class Requestor:
             if self._resend and (psns := self._take_lost(room)) is not None:
                 # Drawn at send time, and never the EV the last transmission was lost on.
                 evs = self._paths.select(len(psns), now, self.sent.lost_ev[psns & self.sent.mask])
-                for psn in psns[len(evs) :].tolist():
-                    self._send_again(psn)
-                wanted = len(psns)
-                self._counters.retransmitted_packets += len(evs)
-                if len(evs):
-                    size = self._requests.transmit_again(batch, psns[: len(evs)], evs, now)
-                    self._controller.on_sent(size)
-                    if self._trace is not None:
-                        times = self.sent.times_sent[psns[: len(evs)] & self.sent.mask]
-                        self._trace.sent_again(psns[: len(evs)].tolist(), evs.tolist(), times.tolist())
+                self._counters.retransmitted_packets += len(psns)
+                self._controller.on_sent(self._requests.transmit_again(batch, psns, evs, now))
+                if self._trace is not None:
+                    times = self.sent.times_sent[psns & self.sent.mask]
+                    self._trace.sent_again(psns.tolist(), evs.tolist(), times.tolist())
             elif pieces := self._next_pieces(room):
                 wanted = sum(count for _, _, count in pieces)
                 if wanted == len(pieces) <= _FEW and (ev := self._paths.select_one(now)) >= 0:
@@ -274,14 +269,9 @@ class Requestor:
                     self._controller.on_sent(self._requests.transmit_one(batch, message, position, ev, now))
                     continue
                 evs = self._paths.select(wanted, now)
-                if len(evs) < wanted:
-                    pieces = self._next_pieces(len(evs))
-                if len(evs):
-                    self._begin(pieces)
-                    self._controller.on_sent(self._requests.transmit_new(batch, pieces, evs, now))
+                self._begin(pieces)
+                self._controller.on_sent(self._requests.transmit_new(batch, pieces, evs, now))
             else:
-                break
-            if len(evs) < wanted:
                 break
         if batch.count > data_from:
             if others_wait or not self._may_send():
@@ -442,8 +432,7 @@ class Requestor:
     def on_nacks(self, fields: Fields, now: int) -> None:
         """Reliability NACKs, in order of arrival."""
         self._counters.nacks_received += len(fields)
-        if self._nacks.on_nacks(fields, now):
-            self._after_acknowledgement(now)
+        self._nacks.on_nacks(fields, now)
 
     def _lose(self, transmissions: I64, trigger: str, now: int) -> None:
         sent = self.sent

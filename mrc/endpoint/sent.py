@@ -181,10 +181,6 @@ class SentPackets:
         self.last_probe = self.next_transmission - 1
         return self.last_probe
 
-    def known(self, psns: I64) -> Bools:
-        """Which of these PSNs still have their slot."""
-        return np.asarray(self.psn[psns & self.mask] == psns)
-
     def settle(self, transmissions: I64) -> int:
         """These transmissions are no longer in the network. Returns the bytes of those that still were."""
         entries = transmissions & self.log_mask

@@ -45,13 +45,12 @@ class Message:
     `rqmsn` numbers the writes with immediate; it is 0 in a plain write.
     """
 
-    __slots__ = ("first_psn", "last_psn", "msn", "packets", "path_mtu", "request", "rqmsn", "sent_packets")
+    __slots__ = ("first_psn", "last_psn", "msn", "packets", "request", "rqmsn", "sent_packets")
 
     def __init__(self, request: WriteRequest, msn: int, path_mtu: int, rqmsn: int = 0) -> None:
         self.request = request
         self.msn = msn
         self.rqmsn = rqmsn
-        self.path_mtu = path_mtu
         self.packets = max(1, -(-request.length // path_mtu))
         self.sent_packets = 0
         # Unbounded sequence numbers, known once the first and last packet are sent.

@@ -6,13 +6,11 @@ import numpy as np
 
 from mrc.endpoint.config import LossConfig
 from mrc.endpoint.loss import LossDetector
-from mrc.endpoint.memory import MemoryRegion
 from mrc.endpoint.rtt import RttEstimator
 from mrc.endpoint.sent import SentPackets
-from mrc.endpoint.work import Message, WriteRequest
 
 MICROSECOND, MILLISECOND = 1_000, 1_000_000
-PATH_MTU, SIZE = 256, np.array([344], np.int64)
+SIZE = np.array([344], np.int64)
 EV = np.zeros(1, np.int64)
 
 
@@ -23,15 +21,13 @@ def test_a_probe_finds_a_lost_packet_even_when_no_more_transmissions_can_be_reme
     rtt.sample(100 * MICROSECOND, 100 * MICROSECOND, 0)
     config = LossConfig()
     loss = LossDetector(sent, rtt, config, 16 * MILLISECOND)
-    source = MemoryRegion(bytes(2 * PATH_MTU), 0, 0, remote_write=False)
-    message = Message(WriteRequest(0, source, 0, 2 * PATH_MTU, 0, 1), 0, PATH_MTU)
     now = 0
-    for psn in sent.add_new(message, 2).tolist():
-        sent.transmit(np.array([psn]), SIZE, EV, now)
+    for psn in sent.add_new(2).tolist():
+        sent.transmit(np.array([psn]), sent.slots_of(psn, 1), SIZE, EV, now)
     while sent.make_log_room(1) > 0:
         now += MILLISECOND
         sent.mark_lost(sent.transmission[1:2])
-        sent.transmit(np.array([1]), SIZE, EV, now)
+        sent.transmit(np.array([1]), sent.slots_of(1, 1), SIZE, EV, now)
     assert loss.holes().tolist() == []
     loss.latest_acked = sent.mark_probe(now + MILLISECOND, config.reorder_guard_packets)
     assert loss.holes().tolist() == [0]

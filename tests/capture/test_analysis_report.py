@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-import random
 import os
+import random
 import re
 import shutil
 import subprocess

@@ -238,3 +238,28 @@ def test_every_ev_of_the_profile_may_be_marked() -> None:
     first, last = hand.profile[0], hand.profile[-1]
     hand.receive(hand.sack(0, ev=first.ev, m=2), hand.sack(0, ev=last.ev, m=2))
     assert {state_of(hand, path.ev) for path in (first, last)} == {EvState.ASSUMED_BAD}
+
+
+def test_marks_of_one_batch_are_each_sacks_own() -> None:
+    """wire.md section 6: m is the verdict on the EV this SACK names, whatever those before and after it say."""
+    hand = trained(CONFIG)
+    evs = [path.ev for path in hand.profile[:5]]
+    hand.receive(*(hand.sack(0, ev=ev, m=m) for ev, m in zip(evs, (0, 1, 3, 2, 1), strict=True)))
+    states = [state_of(hand, ev) for ev in evs]
+    assert states == [EvState.GOOD, EvState.SKIP, EvState.GOOD, EvState.ASSUMED_BAD, EvState.SKIP]
+
+
+@pytest.mark.parametrize("index", [0, 1, 3])
+def test_answers_leave_on_an_ev_that_data_was_acknowledged_on(index: int) -> None:
+    """behaviour.md, Paths: "Reverse EVs carry control packets: at least one known good EV per plane, ... learned from
+    data SACKs", be it the first EV of the profile or another. One plane, and one EV that is known."""
+    hand = HandPeer(CONFIG, planes=1, spines=6)
+    known = hand.profile[index].ev
+    hand.post(256 * 12)
+    sent = data(hand.transmitted())
+    number = numbers(hand, [next(packet for packet in sent if packet.ev == known)])[0]
+    hand.now += RTT
+    hand.receive(hand.sack(-1, above=[number], trigger=number, ev=known))
+    hand.now += RTT
+    answers = [hand.exchange(hand.request(at, b"x", bth={"ackreq": 1})) for at in range(6)]
+    assert {packet.ev for each in answers for packet in each if not packet.is_data} == {known}

@@ -188,8 +188,8 @@ def test_a_sack_beyond_what_was_sent_is_dropped_though_it_names_a_packet_that_wa
     """behaviour.md: a SACK "for a PSN never sent": its cack_psn is one too high, its trigger is not."""
     hand = trained()
     send(hand, 3)
-    hand.receive(hand.sack(4, trigger=2), hand.sack(4, trigger=-1))
-    assert (hand.counters["ack_for_unsent_psn"], hand.qp.outstanding) == (2, 3)
+    hand.receive(hand.sack(4, trigger=2), hand.sack(4, trigger=-1), hand.sack(4, above=[2], trigger=2, offset=-3))
+    assert (hand.counters["ack_for_unsent_psn"], hand.qp.outstanding) == (3, 3)
     assert hand.completed() == []
 
 
