@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
+from typing import IO, TYPE_CHECKING, BinaryIO, cast
 
 import click
 
+from mrc.cli.analyze_tables import count_share, left_out, number, print_findings, table
 from mrc.cli.common import human_bytes, json_option, note, print_json, wire_profile_option
 from mrc.errors import MrcError, SystemRefused
 
@@ -18,28 +18,45 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from mrc.capture.analysis import Analysis
+    from mrc.capture.analysis.comparison import Comparison
     from mrc.capture.analysis.figures import DirectionFigures, PathFigures
     from mrc.capture.analysis.finding import Finding
+    from mrc.capture.analysis.told import Trace
     from mrc.wire.profile import WireProfile
 
-_SEVERITY_STYLES = {"error": "bold red", "warning": "yellow", "info": "dim"}
-_FINDINGS_SHOWN, _PATHS_SHOWN, _QPS_SHOWN = 40, 64, 32
+_PATHS_SHOWN, _QPS_SHOWN = 64, 32
 
 
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @click.option("--out", "directory", type=click.Path(file_okay=False, path_type=Path), help="Write DIR/report.html.")
+@click.option(
+    "--trace",
+    "traces",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="TRACE",
+    help="What an endpoint wrote with --trace; once for each end.",
+)
 @click.option("--parquet", type=click.Path(dir_okay=False, path_type=Path), help="Write a table of all packets.")
 @json_option
 @wire_profile_option
 def analyze(
-    file: str, directory: Path | None, parquet: Path | None, as_json: bool, wire_options: tuple[str, ...]
+    file: str,
+    directory: Path | None,
+    traces: tuple[str, ...],
+    parquet: Path | None,
+    as_json: bool,
+    wire_options: tuple[str, ...],
 ) -> None:
     """Say what happened to the connections in FILE, MRC or RoCEv2 RC: findings first, then QPs, then paths.
 
     FILE is what `mrc dissect` reads: pcap, pcapng, gzip of either, tshark -T json -x, - for standard input. All that is
     said is inferred from packets: where the capture was taken (sender, receiver, between) decides what can be known,
     and is said too. docs/analyze.md has how each figure is come by, and the keys of --json.
+
+    --trace TRACE adds what an endpoint wrote with `mrc send --trace` or `mrc recv --trace`: beside each inferred figure
+    stands the told one, and a finding says where the two differ. A TRACE alone is taken as FILE too.
 
     --out DIR writes one self-contained page, DIR/report.html: findings, then graphs (time and sequence with
     retransmissions and SACKs, goodput per plane, round trips, losses and states per path). It needs no network.
@@ -53,26 +70,73 @@ def analyze(
       mrc analyze capture.pcap --json | jq -r '.findings[] | "\\(.severity): \\(.text)"'
       mrc analyze capture.pcap --json | jq '.qps[0].directions[0].paths[] | {ev, loss_share}'
       mrc analyze capture.pcapng.gz --parquet packets.parquet
+      mrc analyze capture.pcap --trace sender.trace --trace receiver.trace
+      mrc analyze sender.trace
     """
-    from mrc.capture.analysis.findings import findings
     from mrc.wire.profile import WireProfile
 
     profile = WireProfile.from_option(wire_options)
     name = "standard input" if file == "-" else file
-    failure: MrcError | None = None
     with _opened(file) as stream:
+        if _is_trace(file):
+            if directory is not None or parquet is not None:
+                raise click.UsageError(f"{name} is a trace: --out and --parquet need a capture")
+            told = [_read_trace(cast("BinaryIO", stream), name), *map(_open_trace, traces)]
+            _say_traces(name, told, as_json)
+            return
+        told = [_open_trace(each) for each in traces]
         analysis, failure = _read(cast("BinaryIO", stream), name, profile, parquet)
-    found = findings(analysis)
+    _say(name, analysis, told, directory, as_json)
+    if failure is not None:
+        raise failure
+
+
+def _say(name: str, analysis: Analysis, told: list[Trace], directory: Path | None, as_json: bool) -> None:
+    from mrc.capture.analysis.comparison import compare
+    from mrc.capture.analysis.findings import by_severity, findings
+    from mrc.capture.analysis.trace_findings import trace_findings
+
+    compared = compare(analysis, told)
+    found = by_severity([*findings(analysis), *trace_findings(told, compared)])
     if directory is not None:
-        _write_report(directory, name, analysis, found)
+        _write_report(directory, name, analysis, found, compared)
     if as_json:
         from mrc.capture.analysis.document import document
 
-        print_json(document(name, analysis, found))
+        print_json(document(name, analysis, found, told))
     else:
-        _print(name, analysis, found)
-    if failure is not None:
-        raise failure
+        _print(name, analysis, found, told)
+
+
+def _say_traces(name: str, told: list[Trace], as_json: bool) -> None:
+    from mrc.capture.analysis.trace_findings import trace_findings
+
+    found = trace_findings(told, None)
+    if as_json:
+        from mrc.capture.analysis.document import traces_document
+
+        print_json(traces_document(name, told, found))
+    else:
+        from mrc.cli.analyze_told import print_traces
+
+        print_traces(_console(), told, found)
+
+
+def _is_trace(file: str) -> bool:
+    from mrc.trace import is_trace_file
+
+    return file != "-" and is_trace_file(file)
+
+
+def _open_trace(path: str) -> Trace:
+    with _opened(path) as stream:
+        return _read_trace(cast("BinaryIO", stream), path)
+
+
+def _read_trace(stream: BinaryIO, name: str) -> Trace:
+    from mrc.capture.analysis.told import read_told
+
+    return read_told(stream, name)
 
 
 def _opened(file: str) -> IO[bytes]:
@@ -130,13 +194,15 @@ class _Progress:
             click.echo("\r\033[K", nl=False, err=True)
 
 
-def _write_report(directory: Path, name: str, analysis: Analysis, found: list[Finding]) -> None:
+def _write_report(
+    directory: Path, name: str, analysis: Analysis, found: list[Finding], compared: list[Comparison]
+) -> None:
     from mrc.capture.analysis.report import report
 
     path = directory / "report.html"
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        size = path.write_text(report(os.path.basename(name), analysis, found), encoding="utf-8")
+        size = path.write_text(report(os.path.basename(name), analysis, found, compared), encoding="utf-8")
     except OSError as error:
         raise SystemRefused(f"{path}: cannot be written: {error.strerror}") from error
     note(f"{path}: {human_bytes(size)}")
@@ -145,16 +211,24 @@ def _write_report(directory: Path, name: str, analysis: Analysis, found: list[Fi
 # ------------------------------------------------------------------ on the terminal
 
 
-def _print(name: str, analysis: Analysis, found: list[Finding]) -> None:
+def _console() -> Console:
     from rich.console import Console
 
-    console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 200)
+    return Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 200)
+
+
+def _print(name: str, analysis: Analysis, found: list[Finding], told: list[Trace]) -> None:
+    console = _console()
     _print_summary(console, name, analysis)
-    _print_findings(console, found)
+    print_findings(console, found)
     directions = [direction for qp in analysis.qps for direction in qp.directions]
     if directions:
         _print_qps(console, directions)
         _print_paths(console, directions)
+        if told:
+            from mrc.cli.analyze_told import print_comparison
+
+            print_comparison(console, directions)
         for sentence in dict.fromkeys(f"{each.name}: {words}" for each in directions[:1] for words in each.unknowable):
             console.print(f"not to be known from here: {sentence}", style="dim", soft_wrap=True)
 
@@ -166,26 +240,11 @@ def _print_summary(console: Console, name: str, analysis: Analysis) -> None:
     console.print(text, soft_wrap=True, markup=False)
 
 
-def _print_findings(console: Console, found: list[Finding]) -> None:
-    console.print()
-    if not found:
-        console.print("findings: none")
-    for each in found[:_FINDINGS_SHOWN]:
-        where = f" (packet {each.packet}" if each.packet else ""
-        where += f" at {each.time_s:.6f} s" if where and each.time_s is not None else ""
-        where += ")" if where else ""
-        console.print(f"{each.severity:<8}", style=_SEVERITY_STYLES[each.severity], end="")
-        console.print(f"{each.text}{where}", soft_wrap=True, markup=False)
-    if len(found) > _FINDINGS_SHOWN:
-        console.print(f"... and {len(found) - _FINDINGS_SHOWN} more: see --json")
-    console.print()
-
-
 def _print_qps(console: Console, directions: list[DirectionFigures]) -> None:
     rows = []
     for each in directions[:_QPS_SHOWN]:
         lost = (
-            _count_share(each.lost, each.loss_share)
+            count_share(each.lost, each.loss_share)
             if each.lost is not None
             else f"{each.missing_before_capture} before"
         )
@@ -196,14 +255,14 @@ def _print_qps(console: Console, directions: list[DirectionFigures]) -> None:
                 each.capture_point,
                 f"{each.packets:,}",
                 human_bytes(each.goodput_bytes),
-                _number(each.goodput_gbps, ".3g"),
+                number(each.goodput_gbps, ".3g"),
                 lost,
                 f"{each.retransmissions:,}",
                 f"{each.spurious_retransmissions:,}",
                 f"{each.marks + each.congestion_notifications:,}",
                 f"{each.trimmed:,}",
-                _number(each.rtt.p50_us, ".0f"),
-                _number(each.rtt.p99_us, ".0f"),
+                number(each.rtt.p50_us, ".0f"),
+                number(each.rtt.p99_us, ".0f"),
                 f"{each.messages - each.messages_unfinished:,}",
             )
         )
@@ -223,8 +282,8 @@ def _print_qps(console: Console, directions: list[DirectionFigures]) -> None:
         "p99",
         "messages",
     )
-    _table(console, headings, rows, left=3)
-    _left_out(console, len(directions), _QPS_SHOWN)
+    table(console, headings, rows, left=3)
+    left_out(console, len(directions), _QPS_SHOWN)
 
 
 def _print_paths(console: Console, directions: list[DirectionFigures]) -> None:
@@ -242,8 +301,8 @@ def _print_paths(console: Console, directions: list[DirectionFigures]) -> None:
                 f"{path.retransmissions:,}",
                 f"{path.marks:,}",
                 f"{path.trimmed:,}",
-                _number(path.rtt.p50_us, ".0f"),
-                _number(path.rtt.p99_us, ".0f"),
+                number(path.rtt.p50_us, ".0f"),
+                number(path.rtt.p99_us, ".0f"),
                 f"{path.probes_answered}/{path.probes}",
                 f"{path.outs}",
                 path.state if direction.capture_point != "receiver" else "",
@@ -266,36 +325,9 @@ def _print_paths(console: Console, directions: list[DirectionFigures]) -> None:
             "out",
             "state",
         )
-        _table(console, headings, rows, left=3)
-        _left_out(console, len(paths), _PATHS_SHOWN)
-
-
-def _table(console: Console, headings: tuple[str, ...], rows: Sequence[tuple[str, ...]], left: int) -> None:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for index, heading in enumerate(headings):
-        table.add_column(heading, justify="left" if index < left or heading == "state" else "right", no_wrap=True)
-    for row in rows:
-        table.add_row(*row)
-    console.print(table)
-
-
-def _left_out(console: Console, there: int, shown: int) -> None:
-    if there > shown:
-        console.print(f"... and {there - shown} more: see --json")
-    console.print()
+        table(console, headings, rows, left=3)
+        left_out(console, len(paths), _PATHS_SHOWN)
 
 
 def _lost(path: PathFigures) -> str:
-    return "?" if path.lost is None else _count_share(path.lost, path.loss_share)
-
-
-def _count_share(count: int | None, share: float | None) -> str:
-    from mrc.capture.analysis.finding import percent
-
-    return f"{count:,} ({percent(share)})" if count and share is not None else f"{count or 0}"
-
-
-def _number(value: Any, form: str) -> str:
-    return "-" if value is None else format(value, form)
+    return "?" if path.lost is None else count_share(path.lost, path.loss_share)

@@ -72,7 +72,7 @@ def test_destinations_shrink_by_one_usid_a_hop(transfers: Transfers, need_progra
         assert {next_headers for _, _, next_headers, _ in seen} == {"41,17"}
         outer = Counter(destinations.split(",")[0] for destinations, _, _, _ in seen)
         inner = {destinations.split(",")[1] for destinations, _, _, _ in seen}
-        # Answers take two paths of a plane for some milliseconds: this spine's, or not. At the hosts' ports all are seen.
+        # Answers take two paths of a plane for some milliseconds: this spine's, or not. Hosts' ports see all.
         here = outer[BACK[node, interface]] if (node, interface) in BACK else len(seen) - outer[next(iter(expected))]
         assert inner == {"fd4d:5243::2"} | ({"fd4d:5243::1"} if here else set())
         assert here or "s1" in node + interface

@@ -7,9 +7,11 @@ from typing import Any
 
 from mrc.capture.analysis.analysis import Analysis
 from mrc.capture.analysis.finding import Finding
+from mrc.capture.analysis.told import Trace
+from mrc.capture.analysis.told_document import told_document
 
 
-def document(name: str, analysis: Analysis, found: list[Finding]) -> dict[str, Any]:
+def document(name: str, analysis: Analysis, found: list[Finding], traces: list[Trace]) -> dict[str, Any]:
     return {
         "file": name,
         "packets": analysis.packets,
@@ -28,6 +30,16 @@ def document(name: str, analysis: Analysis, found: list[Finding]) -> dict[str, A
         "findings": [_finding(each) for each in found],
         "qps": [asdict(qp) for qp in analysis.qps],
         "endpoint_operations": [asdict(each) for each in analysis.operations],
+        "traces": [told_document(each) for each in traces],
+    }
+
+
+def traces_document(name: str, traces: list[Trace], found: list[Finding]) -> dict[str, Any]:
+    """The same of traces without a capture."""
+    return {
+        "file": name,
+        "findings": [_finding(each) for each in found],
+        "traces": [told_document(each) for each in traces],
     }
 
 

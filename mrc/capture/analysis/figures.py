@@ -30,6 +30,45 @@ class Times:
 
 
 @dataclass(slots=True)
+class PathTold:
+    """What the requestor's trace tells of a path. `packets` is None without totals, times are None without a clock.
+
+    `lost`, `trimmed`, `refused` transmissions were not taken back; `lost_in_both` of `lost` are also inferred.
+    """
+
+    packets: int | None
+    lost: int
+    lost_in_both: int
+    trimmed: int
+    refused: int
+    state: str
+    outs: int
+    out_s: float
+    state_changes: list[dict[str, Any]]
+
+
+@dataclass(slots=True)
+class DirectionTold:
+    """What the traces of the two ends tell of a direction; what the requestor says, from `lost` to
+    `spurious_retransmissions`, is None without its trace, what the responder says without its."""
+
+    requestor_trace: str | None = None
+    responder_trace: str | None = None
+    lost: int | None = None
+    lost_in_both: int | None = None
+    lost_inferred_only: int | None = None
+    lost_told_only: int | None = None
+    losses_not_captured: int | None = None
+    losses_by_trigger: dict[str, int] | None = None
+    trimmed: int | None = None
+    refused: int | None = None
+    retransmissions: int | None = None
+    spurious_retransmissions: int | None = None
+    requests_received: int | None = None
+    duplicates_received: int | None = None
+
+
+@dataclass(slots=True)
 class PathFigures:
     """One path of one direction. `ev` is the EV (the UDP source port of RC), `route` its uSIDs as captured.
 
@@ -66,6 +105,7 @@ class PathFigures:
     first_use_s: float | None = None
     last_use_s: float | None = None
     first_lost_packet: int | None = None
+    told: PathTold | None = None
 
 
 @dataclass(slots=True)
@@ -140,6 +180,7 @@ class DirectionFigures:
     read_bytes: int = 0
     planes: list[PlaneFigures] = field(default_factory=list)
     paths: list[PathFigures] = field(default_factory=list)
+    told: DirectionTold | None = None
 
     @property
     def name(self) -> str:

@@ -40,6 +40,11 @@ def findings(analysis: Analysis) -> list[Finding]:
     for direction in analysis.directions:
         for rule in _RULES:
             found += rule(direction)
+    return by_severity(found)
+
+
+def by_severity(found: list[Finding]) -> list[Finding]:
+    """By severity, then weight."""
     return sorted(found, key=lambda each: (SEVERITIES.index(each.severity), -each.weight))
 
 

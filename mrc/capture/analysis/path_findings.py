@@ -33,6 +33,16 @@ _IMBALANCE, _LEAST_PACKETS = 1.25, 100
 _SLOW, _LEAST_SAMPLES = 2.0, 20
 
 
+def stands_out(lost: int, packets: int, others_lost: int, others: int) -> bool:
+    """Whether a path that lost `lost` of `packets` loses more than the others, which lost `others_lost` of `others`."""
+    if lost < _LEAST_LOST or not packets or not others:
+        return False
+    # What is expected here if this path were like the others; at least one in ten thousand.
+    rate = max(others_lost / others, 1e-4)
+    spread = math.sqrt(packets * rate * (1 - rate)) if rate < 1 else 0
+    return lost - packets * rate > _DEVIATIONS * max(spread, 0.5)
+
+
 def lossy_paths(direction: Direction) -> Iterator[Finding]:
     figures = direction.figures
     lost, packets = figures.lost or 0, figures.packets
@@ -41,12 +51,7 @@ def lossy_paths(direction: Direction) -> Iterator[Finding]:
     named = []
     for path in figures.paths:
         others, others_lost = packets - path.packets, lost - (path.lost or 0)
-        if (path.lost or 0) < _LEAST_LOST or not path.packets or not others:
-            continue
-        # What is expected here if this path were like the others; at least one in ten thousand.
-        rate = max(others_lost / others, 1e-4)
-        spread = math.sqrt(path.packets * rate * (1 - rate)) if rate < 1 else 0
-        if (path.lost or 0) - path.packets * rate > _DEVIATIONS * max(spread, 0.5):
+        if stands_out(path.lost or 0, path.packets, others_lost, others):
             named.append(path)
     for path in named:
         clean = [each for each in figures.paths if each not in named]

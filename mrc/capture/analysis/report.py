@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from html import escape
 from importlib.resources import files
 
 from mrc.capture.analysis.analysis import Analysis
+from mrc.capture.analysis.comparison import Comparison
 from mrc.capture.analysis.direction import Direction
-from mrc.capture.analysis.figures import DirectionFigures, PathFigures
+from mrc.capture.analysis.figures import DirectionFigures, DirectionTold, PathFigures, PathTold
 from mrc.capture.analysis.finding import Finding, percent
 from mrc.capture.analysis.series import series
 
@@ -21,13 +23,14 @@ _DIRECTIONS_LISTED, _PATHS_LISTED, _BARS, _FINDINGS_LISTED = 200, 256, 48, 200
 Cell = str | int | float | None
 
 
-def report(name: str, analysis: Analysis, found: list[Finding]) -> str:
-    """The page as text. `name` is the capture's."""
+def report(name: str, analysis: Analysis, found: list[Finding], compared: Sequence[Comparison] = ()) -> str:
+    """The page as text. `name` is the capture's, `compared` what traces tell beside it."""
+    told = {id(each.direction): each for each in compared}
     heaviest = sorted(analysis.directions, key=lambda each: -each.weight)
     drawn = heaviest[:DIRECTIONS_DRAWN]
     points = min(_MOST_POINTS_EACH, _POINTS // max(1, len(drawn)))
     body = [_head(name, analysis), _findings(found), _qps([each.figures for each in heaviest])]
-    body += [_direction(each, index) for index, each in enumerate(drawn)]
+    body += [_direction(each, index, told.get(id(each))) for index, each in enumerate(drawn)]
     if len(heaviest) > len(drawn):
         body.append(
             f"<p class=note>{len(heaviest) - len(drawn)} more directions have figures only: mrc analyze --json.</p>"
@@ -37,7 +40,9 @@ def report(name: str, analysis: Analysis, found: list[Finding]) -> str:
         "STYLE": _file("page.css"),
         "BODY": "\n".join(body),
         # Inside a script element only "</" and "<!--" would end or change it.
-        "DATA": json.dumps([series(each, points) for each in drawn], separators=(",", ":")).replace("<", "\\u003c"),
+        "DATA": json.dumps([series(each, points, told.get(id(each))) for each in drawn], separators=(",", ":")).replace(
+            "<", "\\u003c"
+        ),
         "SCRIPT": _file("page.js"),
     }
     page, rest = "", _file("page.html")
@@ -117,7 +122,7 @@ def _form(value: float | None, form: str) -> str | None:
     return None if value is None else format(value, form)
 
 
-def _direction(direction: Direction, index: int) -> str:
+def _direction(direction: Direction, index: int, told: Comparison | None) -> str:
     figures = direction.figures
     at_receiver = figures.capture_point == "receiver"
     notes = f"Captured at the {figures.capture_point}: {figures.capture_point_why}."
@@ -132,6 +137,8 @@ def _direction(direction: Direction, index: int) -> str:
     if any(path.packets for path in figures.paths) and figures.transport == "mrc":
         parts.append("<h3>Paths</h3>")
         parts.append(_paths(figures.paths, at_receiver))
+    if figures.told is not None:
+        parts.append(_told(figures, figures.told))
     drag = "Drag to zoom, double-click for all."
     reply = (
         "Median time from packet to SACK, per path: at the receiver, its own"
@@ -151,12 +158,13 @@ def _direction(direction: Direction, index: int) -> str:
         ("loss", "Loss per path", "Share of the data packets put on a path that were lost, or trimmed. "),
         (
             "states",
-            "Path states as inferred",
-            "Darker: more of the time. Marked or trimmed: SKIP until used; lost: ASSUMED_BAD until probed or used. ",
+            "Path states as inferred" if told is None else "Path states, inferred and told",
+            "Darker: more of the time. Marked or trimmed: SKIP until used; lost: ASSUMED_BAD until probed or used. "
+            + ("" if told is None else "Told: as the endpoint's trace says. "),
         ),
     ):
-        inside = _bars(figures.paths) if name == "loss" and not at_receiver and figures.transport == "mrc" else ""
-        shown = name in _shown(direction) or inside
+        inside = _loss(figures.paths) if name == "loss" and not at_receiver and figures.transport == "mrc" else ""
+        shown = name in _shown(direction, told) or inside
         if shown:
             parts.append(
                 f"<figure><figcaption>{title}</figcaption><p class=note>{words}</p>"
@@ -165,11 +173,12 @@ def _direction(direction: Direction, index: int) -> str:
     return "\n".join([*parts, "</details>"])
 
 
-def _shown(direction: Direction) -> set[str]:
+def _shown(direction: Direction, told: Comparison | None) -> set[str]:
     shown = {"sequence", "goodput"} if len(direction.requests) else {"sequence"}
     if len(direction.fates.round_trips.ns):
         shown.add("rtt")
-    if direction.histories:
+    of_told = told.requestor.paths.values() if told and told.requestor and told.start_ns is not None else ()
+    if direction.histories or any(path.changes for path in of_told):
         shown.add("states")
     return shown
 
@@ -237,6 +246,42 @@ def _paths(paths: list[PathFigures], at_receiver: bool) -> str:
         rows.append(row)
     more = f"<p class=note>and {len(paths) - _PATHS_LISTED} more</p>" if len(paths) > _PATHS_LISTED else ""
     return _table(headings, rows, 2, mono=2) + more
+
+
+def _loss(paths: list[PathFigures]) -> str:
+    """Bars of what is inferred, and where a trace tells, of what is told below."""
+    if all(path.told is None for path in paths):
+        return _bars(paths)
+    told = [_as_told(path, path.told) for path in paths if path.told is not None]
+    return f"<p>Inferred from the packets</p>{_bars(paths)}<p>Told by the endpoint</p>{_bars(told)}"
+
+
+def _as_told(path: PathFigures, told: PathTold) -> PathFigures:
+    return PathFigures(path.ev, path.route, path.plane, path.packets, lost=told.lost, trimmed=told.trimmed)
+
+
+def _told(figures: DirectionFigures, told: DirectionTold) -> str:
+    """Tables: inferred beside told, of the direction and of its paths."""
+    triggers = ", ".join(f"{name} {count:,}" for name, count in (told.losses_by_trigger or {}).items())
+    rows: list[list[Cell]] = [
+        ["lost", figures.lost, told.lost, triggers],
+        ["the same transmissions", told.lost_in_both, told.lost_in_both, ""],
+        ["trimmed", figures.trimmed, told.trimmed, ""],
+        ["refused", figures.refused, told.refused, ""],
+        ["sent again", figures.retransmissions, told.retransmissions, ""],
+        ["for nothing", figures.spurious_retransmissions, told.spurious_retransmissions, "as the requestor noticed"],
+        ["came twice", None, told.duplicates_received, "as the responder counted"],
+    ]
+    parts = ["<h3>Inferred and told</h3>", _table(["", "inferred", "told", "told more closely"], rows, 1)]
+    paths = [(path, path.told) for path in figures.paths if path.told is not None]
+    if paths:
+        headings = ["EV", "lost inferred", "told", "both", "out inferred", "told", "state inferred", "told"]
+        of_paths: list[list[Cell]] = [
+            [f"0x{path.ev:08x}", path.lost, says.lost, says.lost_in_both, path.outs, says.outs, path.state, says.state]
+            for path, says in paths[:_PATHS_LISTED]
+        ]
+        parts.append(_table(headings, of_paths, 1, mono=1))
+    return "\n".join(parts)
 
 
 def _bars(paths: list[PathFigures]) -> str:

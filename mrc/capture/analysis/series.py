@@ -12,29 +12,38 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mrc.capture.analysis.comparison import Comparison
 from mrc.capture.analysis.direction import Direction
 from mrc.capture.analysis.fates import ARRIVED, LOST, SPURIOUS, TRIMMED
 from mrc.capture.analysis.figures import PathFigures
 from mrc.capture.analysis.path_states import ASSUMED_BAD, SKIP
 from mrc.capture.analysis.records import NACK
+from mrc.capture.analysis.told import HOLE, LOCAL_ACK_TIMEOUT, PATH_TIMER
+from mrc.capture.analysis.told import NACK as NACKED
 from mrc.capture.frames import I64, Bools
 
 GOODPUT_BINS, RTT_BINS, STATE_BINS = 400, 300, 400
+DENIED = "DENIED"
 PATHS_DRAWN, LANES_DRAWN = 8, 48
+
+# Marks that are conclusions; the others are packets as they were captured.
+INFERRED = ("lost", "trimmed", "sent again for nothing")
+TRIGGERS = (HOLE, PATH_TIMER, LOCAL_ACK_TIMEOUT, NACKED, "other")
 
 Values = npt.NDArray[Any]
 
 
-def series(direction: Direction, most_points: int) -> dict[str, Any]:
-    """The graphs of one direction; about `most_points` points in the graph of time and sequence."""
+def series(direction: Direction, most_points: int, told: Comparison | None = None) -> dict[str, Any]:
+    """The graphs of one direction; about `most_points` points in the graph of time and sequence. With `told`, what the
+    requestor's trace says lies over what is inferred, each with a `label` that says which it is."""
     scale = _Scale(direction)
     return {
         "start_s": scale.start / 1e9,
         "span_s": scale.span / 1e9,
-        "sequence": _sequence(direction, scale, most_points),
+        "sequence": _sequence(direction, scale, most_points, told),
         "goodput": _goodput(direction, scale),
         "rtt": _rtt(direction, scale),
-        "states": _states(direction, scale),
+        "states": _states(direction, scale, told),
     }
 
 
@@ -61,7 +70,7 @@ def _thinned(count: int, most: int) -> I64:
     return np.arange(count) if count <= most else np.linspace(0, count - 1, most).astype(np.int64)
 
 
-def _sequence(direction: Direction, scale: _Scale, most: int) -> list[dict[str, Any]]:
+def _sequence(direction: Direction, scale: _Scale, most: int, told: Comparison | None) -> list[dict[str, Any]]:
     known, answers = direction.fates, direction.answers
     requests, seqs = known.requests, known.acknowledged.seqs
     edges = known.acknowledged.edge
@@ -97,9 +106,32 @@ def _sequence(direction: Direction, scale: _Scale, most: int) -> list[dict[str, 
     chosen("trimmed", known.are(TRIMMED), 0.05)
     chosen("sent again", resent & ~known.are(SPURIOUS), 0.1)
     chosen("sent again for nothing", known.are(SPURIOUS), 0.05)
-    told = answers[answers["kind"] == NACK]
-    points("NACK", told["time"], told["trigger"], 0.05, told["number"])
+    refusals = answers[answers["kind"] == NACK]
+    points("NACK", refusals["time"], refusals["trigger"], 0.05, refusals["number"])
+    if told is None or told.requestor is None:
+        return made
+    for line in made:
+        if line["name"] in INFERRED:
+            line["label"] = f"{line['name']} (inferred)"
+
+    def overlaid(name: str, label: str, transmissions: I64, share: float) -> None:
+        rows = requests[transmissions]
+        before = len(made)
+        points(name, rows["time"], rows["seq"], share, rows["number"])
+        for line in made[before:]:
+            line["label"] = label
+
+    triggers = np.array([_trigger(each.trigger) for each in told.requestor.losses])
+    for trigger in TRIGGERS:
+        which = told.transmission[(triggers == trigger) & (told.transmission >= 0)]
+        overlaid(f"told {trigger}", f"lost (told: {trigger})", which, 0.05)
+    overlaid("told spurious", "sent again for nothing (told)", told.spurious, 0.05)
     return made
+
+
+def _trigger(name: str) -> str:
+    name = name.partition(":")[0]
+    return name if name in TRIGGERS else "other"
 
 
 def _goodput(direction: Direction, scale: _Scale) -> list[dict[str, Any]]:
@@ -161,21 +193,36 @@ def _medians(name: str, which: Bools, bins: I64, ns: I64, count: int) -> dict[st
     return {"name": name, "y": base64.b64encode(octets).decode()}
 
 
-def _states(direction: Direction, scale: _Scale) -> list[dict[str, Any]]:
-    """For each path the share of each bin that it spent in ASSUMED_BAD and in SKIP, 0 to 255."""
-    paths = [path for path in direction.figures.paths if path.ev in direction.histories]
+def _states(direction: Direction, scale: _Scale, told: Comparison | None) -> list[dict[str, Any]]:
+    """For each path the share of each bin that it spent in ASSUMED_BAD (or DENIED) and in SKIP, 0 to 255. Where the
+    requestor's trace and the capture have a clock in common, the told lane of a path lies below the inferred one."""
+    told_paths = told.requestor.paths if told is not None and told.requestor is not None else {}
+    start_ns = told.start_ns if told is not None else None
+    with_told = {ev for ev, path in told_paths.items() if path.changes} if start_ns is not None else set()
+    paths = [path for path in direction.figures.paths if path.ev in direction.histories or path.ev in with_told]
     paths.sort(key=lambda path: (-path.outs, -path.marks))
     made = []
-    for path in sorted(paths[:LANES_DRAWN], key=lambda path: path.ev):
-        changes = direction.histories[path.ev].changes
-        time = np.array([each.time for each in changes], np.int64)
-        until = np.append(time[1:], scale.start + scale.span)
-        lane: dict[str, Any] = {"name": _label(path)}
-        for key, state in (("bad", ASSUMED_BAD), ("skip", SKIP)):
-            of_state = np.array([each.state == state for each in changes], np.bool_)
-            lane[key] = _packed(_shares(time[of_state], until[of_state], scale), "u1")
-        made.append(lane)
+    most = LANES_DRAWN // 2 if with_told else LANES_DRAWN
+    for path in sorted(paths[:most], key=lambda path: path.ev):
+        history = direction.histories.get(path.ev)
+        inferred = [(each.time, each.state) for each in history.changes] if history is not None else []
+        name = _label(path)
+        made.append({"name": f"{name} (inferred)" if with_told else name, **_lane(inferred, scale)})
+        if with_told and start_ns is not None:
+            changes = told_paths[path.ev].changes if path.ev in told_paths else []
+            lane = _lane([(time - start_ns, new) for time, _, new, _ in changes], scale)
+            made.append({"name": f"{name} (told)", **lane})
     return made
+
+
+def _lane(changes: list[tuple[int, str]], scale: _Scale) -> dict[str, Any]:
+    time = np.array([time for time, _ in changes], np.int64)
+    until = np.append(time[1:], scale.start + scale.span)
+    lane: dict[str, Any] = {}
+    for key, states in (("bad", (ASSUMED_BAD, DENIED)), ("skip", (SKIP,))):
+        of_state = np.array([state in states for _, state in changes], np.bool_)
+        lane[key] = _packed(_shares(time[of_state], until[of_state], scale), "u1")
+    return lane
 
 
 def _shares(begin: I64, end: I64, scale: _Scale) -> Values:

@@ -15,7 +15,16 @@
     "sent again": ["--c1", "triangle", 3.4],
     "sent again for nothing": ["--c6", "diamond", 3.4],
     "NACK": ["--c3", "square", 2.6],
+    // Told by the endpoint: rings around what is inferred, one colour a trigger.
+    "told hole": ["--lost", "ring", 6],
+    "told path_timer": ["--c4", "ring", 6],
+    "told local_ack_timeout": ["--c6", "ring", 6],
+    "told nack": ["--skip", "ring", 6],
+    "told other": ["--c7", "ring", 6],
+    "told spurious": ["--c6", "frame", 6],
   };
+
+  const OPEN = ["cross", "plus", "ring", "frame"];
 
   const unpacked = (text, kind) => {
     const raw = atob(text), bytes = new Uint8Array(raw.length);
@@ -77,7 +86,7 @@
         key.width = 22 * ratio; key.height = 12 * ratio; key.style.width = "22px"; key.style.height = "12px";
         const pen = key.getContext("2d");
         pen.scale(ratio, ratio);
-        if (one.shape && one.shape !== "step") { const size = Math.max(one.size, 2.6); this.mark(pen, one, size)(11, 6); this.finish(pen, one); }
+        if (one.shape && one.shape !== "step") { const size = Math.min(Math.max(one.size, 2.6), 4.8); this.mark(pen, one, size)(11, 6); this.finish(pen, one); }
         else { this.stroke(pen, one); pen.beginPath(); pen.moveTo(1, 6); pen.lineTo(21, 6); pen.stroke(); }
       }
     }
@@ -90,11 +99,13 @@
         cross: (x, y) => { pen.moveTo(x - size, y - size); pen.lineTo(x + size, y + size); pen.moveTo(x + size, y - size); pen.lineTo(x - size, y + size); },
         plus: (x, y) => { pen.moveTo(x - size, y); pen.lineTo(x + size, y); pen.moveTo(x, y - size); pen.lineTo(x, y + size); },
         triangle: (x, y) => { pen.moveTo(x, y - size); pen.lineTo(x + size, y + size); pen.lineTo(x - size, y + size); pen.closePath(); },
+        ring: (x, y) => { pen.moveTo(x + size, y); pen.arc(x, y, size, 0, 7); },
+        frame: (x, y) => pen.rect(x - size, y - size, 2 * size, 2 * size),
         diamond: (x, y) => { pen.moveTo(x, y - size); pen.lineTo(x + size, y); pen.lineTo(x, y + size); pen.lineTo(x - size, y); pen.closePath(); },
       };
       return shapes[one.shape];
     }
-    finish(pen, one) { if (one.shape === "cross" || one.shape === "plus") pen.stroke(); else pen.fill(); }
+    finish(pen, one) { if (OPEN.includes(one.shape)) pen.stroke(); else pen.fill(); }
 
     range() {
       if (this.y) return this.y;
@@ -254,7 +265,7 @@
       super(holder, view, [], {...options, height: TOP + BOTTOM + LANE * lanes.length + 4});
       this.lanes = lanes;
       const legend = holder.querySelector(".legend");
-      for (const [name, words] of [["--good", "GOOD"], ["--skip", "SKIP"], ["--bad", "ASSUMED_BAD"]]) {
+      for (const [name, words] of [["--good", "GOOD"], ["--skip", "SKIP"], ["--bad", "ASSUMED_BAD or DENIED"]]) {
         const key = legend.appendChild(document.createElement("span"));
         key.className = "key";
         const box = key.appendChild(document.createElement("span"));
@@ -310,7 +321,7 @@
     const plots = [];
     if (one.sequence.length) plots.push(new Plot(part("sequence"), view, one.sequence.map(line => {
       const [name, shape, size] = MARKS[line.name], ticks = unpacked(line.x, "u4");
-      return {name: line.name, count: line.count, colour: name, shape, size, x: Float64Array.from(ticks, each => one.start_s + one.span_s * each / 0xFFFFFFFF), y: unpacked(line.y, "u4"), n: line.n && unpacked(line.n, "u4")};
+      return {name: line.label || line.name, count: line.count, colour: name, shape, size, x: Float64Array.from(ticks, each => one.start_s + one.span_s * each / 0xFFFFFFFF), y: unpacked(line.y, "u4"), n: line.n && unpacked(line.n, "u4")};
     }), {height: 420, yTitle: "PSN, counted from the first", zoomBoth: true, label: "time and sequence", value: each => `PSN + ${short(each, 0)}`}));
     if (one.goodput.length) plots.push(new Plot(part("goodput"), view, timed(one.goodput, "f4"), {height: 240, yTitle: "goodput (Gbit/s)", fromZero: true, label: "goodput over time", value: each => `${each.toPrecision(4)} Gbit/s`}));
     if (one.rtt.length) plots.push(new Plot(part("rtt"), view, timed(one.rtt, "f4").map(line => Object.assign(line, {gaps: true})), {height: 260, yTitle: "median RTT (µs)", fromZero: true, label: "round trips over time", value: each => `${short(each, 1)} µs`}));
