@@ -86,8 +86,8 @@ class RequestHeaders:
         self.message: I64 = np.zeros(slots, np.int64)
         self.offset: I64 = np.zeros(slots, np.int64)
 
-    def cut_one(self, message: Message, position: int, psn: int, slot: int) -> bytes:
-        """`cut` for one packet, in plain numbers. Returns its image."""
+    def cut_one(self, message: Message, position: int, psn: int, slot: int) -> None:
+        """`cut` for one packet, in plain numbers."""
         request = message.request
         moved = position * self._path_mtu
         length = min(request.length - moved, self._path_mtu)
@@ -114,7 +114,10 @@ class RequestHeaders:
         self.address[slot] = request.source.address + request.offset + moved
         self.message[slot] = message.msn
         self.offset[slot] = request.offset + moved
-        return image
+
+    def image_of(self, slot: int, header_length: int) -> memoryview:
+        """The image of one packet whose headers have this length in all."""
+        return self._flat[slot * _IMAGE : slot * _IMAGE + header_length - BTH_AT]
 
     def cut(self, pieces: Sequence[Piece], psns: I64, slots: Slots) -> None:
         """Write down the packets of `pieces`, one after the other, under these PSNs in these slots."""

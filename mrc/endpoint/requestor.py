@@ -101,7 +101,8 @@ class Requestor:
         self.packet_bytes = full_packet_bytes(config)
         self._dynamic_mpr = Capability.DYNAMIC_MPR in agreed
         self._most = max(config.mpr, config.max_mpr) * MPR_UNIT if self._dynamic_mpr else config.send_window
-        self.sent = SentPackets(self._most, first_psn, config.loss.reorder_guard_packets)
+        # The rings get their size with the first work: many QPs never have any.
+        self.sent = SentPackets(1, first_psn, config.loss.reorder_guard_packets)
         # The first PSN beyond what the peer ever granted.
         self._right_edge = first_psn + config.send_window
         self.rtt = RttEstimator()
@@ -155,6 +156,9 @@ class Requestor:
     def post(self, request: WriteRequest) -> None:
         """Queue a write. It completes in post order. Raises CallerError for an immediate the peer never grants."""
         rqmsn = 0
+        if not self._next_msn:
+            self.sent.make_rings(self._most)
+            self._requests.make_ring()
         if request.immediate is not None:
             if not self._config.max_wimm:
                 raise CallerError("a write with immediate needs max_wimm of at least 1")

@@ -29,6 +29,8 @@ from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH
 I64 = npt.NDArray[np.int64]
 
 TIMESTAMP_UNIT_NS = 128
+# So few packets cost less one by one than arrays of them do.
+_FEW = 6
 _TIMESTAMP_AT = EXTENSION_AT + HEADER_LENGTHS["meth"]
 _FLAGS_AT = BTH_AT + 8  # the byte of psn_word that holds rtx
 
@@ -42,7 +44,7 @@ def full_packet_bytes(config: QpConfig) -> int:
 class RequestMaker:
     """Gives PSNs to the packets of messages and writes them, each on an EV drawn now. `messages` are those by MSN."""
 
-    __slots__ = ("_classes", "_config", "_counters", "_headers", "_messages", "_paths", "_sent")
+    __slots__ = ("_classes", "_config", "_counters", "_headers", "_messages", "_paths", "_peer_qpn", "_sent")
 
     def __init__(
         self,
@@ -61,8 +63,14 @@ class RequestMaker:
         self._paths = paths
         self._counters = counters
         self._classes = classes
+        self._peer_qpn = peer_qpn
+        self.make_ring()
+
+    def make_ring(self) -> None:
+        """A ring as large as that of `sent`, while nothing has been sent."""
+        config = self._config
         self._headers = RequestHeaders(
-            sent.mask + 1, peer_qpn=peer_qpn, path_mtu=config.path_mtu, timestamps=config.timestamps
+            self._sent.mask + 1, peer_qpn=self._peer_qpn, path_mtu=config.path_mtu, timestamps=config.timestamps
         )
 
     def transmit_new(self, batch: TransmitBatch, pieces: Sequence[Piece], evs: I64, now: int) -> int:
@@ -75,29 +83,47 @@ class RequestMaker:
 
     def transmit_one(self, batch: TransmitBatch, message: Message, position: int, ev: int, now: int) -> int:
         """`transmit_new` for one packet, in plain numbers: what an unloaded write costs. Returns its nominal bytes."""
-        headers, sent = self._headers, self._sent
+        sent = self._sent
         slot = sent.next_psn & sent.mask
-        image = headers.cut_one(message, position, sent.next_psn, slot)
-        offset, length = int(headers.offset[slot]), int(headers.length[slot])
-        row = batch.append(
-            *self._paths.framing[ev],
-            self._classes.data,
-            BTH_AT + len(image),
-            message.request.source.view[offset : offset + length],
-            int(headers.address[slot]),
-        )
-        batch.write_headers(row, BTH_AT, image)
-        if self._config.timestamps:
-            batch.write_headers(row, _TIMESTAMP_AT, (now // TIMESTAMP_UNIT_NS & 0xFFFF).to_bytes(2, "big"))
-        size = BTH_AT + len(image) + length + (-length & 3) + ICRC_LENGTH
+        self._headers.cut_one(message, position, sent.next_psn, slot)
+        size = self._append_one(batch, slot, message, ev, self._classes.data, now)
         sent.transmit_one(size, ev, now)
-        self._counters.data_packets_sent += 1
-        self._counters.data_bytes_sent += length
         return size
 
     def transmit_again(self, batch: TransmitBatch, psns: I64, evs: I64, now: int) -> int:
         """Append these PSNs, which went out before, with rtx on these EVs. Returns their nominal bytes."""
-        return self._append(batch, psns, psns & self._sent.mask, evs, now, again=True)
+        if len(psns) > _FEW:
+            return self._append(batch, psns, psns & self._sent.mask, evs, now, again=True)
+        total = 0
+        for psn, ev in zip(psns.tolist(), evs.tolist(), strict=True):
+            slot = psn & self._sent.mask
+            message = self._messages[int(self._headers.message[slot])]
+            size = self._append_one(batch, slot, message, ev, self._classes.retransmission, now)
+            batch.headers[batch.count - 1, _FLAGS_AT] |= RTX >> 24
+            self._sent.transmit_again_one(psn, size, ev, now)
+            total += size
+        return total
+
+    def _append_one(
+        self, batch: TransmitBatch, slot: int, message: Message, ev: int, traffic_class: int, now: int
+    ) -> int:
+        """`_append` for one packet, in plain numbers, but for the record that it was sent."""
+        headers = self._headers
+        offset, length = int(headers.offset[slot]), int(headers.length[slot])
+        header_length = int(headers.header_length[slot])
+        row = batch.append(
+            *self._paths.framing[ev],
+            traffic_class,
+            header_length,
+            message.request.source.view[offset : offset + length],
+            int(headers.address[slot]),
+        )
+        batch.write_headers(row, BTH_AT, headers.image_of(slot, header_length))
+        if self._config.timestamps:
+            batch.write_headers(row, _TIMESTAMP_AT, (now // TIMESTAMP_UNIT_NS & 0xFFFF).to_bytes(2, "big"))
+        self._counters.data_packets_sent += 1
+        self._counters.data_bytes_sent += length
+        return header_length + length + (-length & 3) + ICRC_LENGTH
 
     def _append(self, batch: TransmitBatch, psns: I64, slots: Slots, evs: I64, now: int, *, again: bool) -> int:
         headers, paths, messages = self._headers, self._paths, self._messages

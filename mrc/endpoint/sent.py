@@ -49,6 +49,7 @@ class SentPackets:
     """
 
     __slots__ = (
+        "_guard_packets",
         "blamed",
         "head",
         "last_probe",
@@ -73,6 +74,15 @@ class SentPackets:
     )
 
     def __init__(self, window: int, first_psn: int, guard_packets: int = 3) -> None:
+        self.una = self.next_psn = first_psn
+        self.head = self.next_transmission = 0
+        self.outstanding = 0
+        self.last_probe = -1
+        self._guard_packets = guard_packets
+        self.make_rings(window)
+
+    def make_rings(self, window: int) -> None:
+        """Rings for another window, while nothing has been sent: a QP that never sends is to cost no memory."""
         size = _ring_size(window)
         self.mask = size - 1
         self.psn: I64 = np.full(size, -1, np.int64)
@@ -86,17 +96,13 @@ class SentPackets:
         self.lost_ev: I64 = np.zeros(size, np.int64)
         self.blamed: I64 = np.full(size, -1, np.int64)
         # A probe takes the places of a reorder guard.
-        log = _ring_size(4 * (size + guard_packets + 1))
+        log = _ring_size(4 * (size + self._guard_packets + 1))
         self.log_mask = log - 1
         self.log_psn: I64 = np.full(log, -1, np.int64)
         self.log_sent_at: I64 = np.zeros(log, np.int64)
         self.log_size: I64 = np.zeros(log, np.int64)
         self.log_ev: I64 = np.zeros(log, np.int64)
         self.log_outstanding: Bools = np.zeros(log, np.bool_)
-        self.una = self.next_psn = first_psn
-        self.head = self.next_transmission = 0
-        self.outstanding = 0
-        self.last_probe = -1
 
     @property
     def log_room(self) -> int:
@@ -141,16 +147,23 @@ class SentPackets:
         self.log_outstanding[entries] = True
         self.outstanding += count
 
-    def transmit_one(self, size: int, ev: int, now: int) -> int:
-        """`add_new` and `transmit` of one PSN, in plain numbers. Returns it."""
-        psn, number = self.next_psn, self.next_transmission
-        slot, entry = psn & self.mask, number & self.log_mask
-        self.next_psn, self.next_transmission = psn + 1, number + 1
+    def transmit_one(self, size: int, ev: int, now: int) -> None:
+        """`add_new` and `transmit` of one PSN, in plain numbers."""
+        psn = self.next_psn
+        slot = psn & self.mask
+        self.next_psn = psn + 1
         self.psn[slot] = psn
-        self.retries[slot] = self.waits[slot] = 0
+        self.retries[slot] = self.waits[slot] = self.times_sent[slot] = 0
         self.blamed[slot] = -1
+        self.transmit_again_one(psn, size, ev, now)
+
+    def transmit_again_one(self, psn: int, size: int, ev: int, now: int) -> None:
+        """`transmit` of one PSN, in plain numbers."""
+        number = self.next_transmission
+        slot, entry = psn & self.mask, number & self.log_mask
+        self.next_transmission = number + 1
         self.state[slot] = _OUTSTANDING
-        self.times_sent[slot] = 1
+        self.times_sent[slot] += 1
         self.transmission[slot] = number
         self.log_psn[entry] = psn
         self.log_sent_at[entry] = now
@@ -158,7 +171,6 @@ class SentPackets:
         self.log_ev[entry] = ev
         self.log_outstanding[entry] = True
         self.outstanding += 1
-        return psn
 
     def mark_probe(self, now: int, guard: int) -> int:
         """A probe counts as a transmission `guard` places later. Returns its number.
