@@ -69,12 +69,10 @@ class Reflector:
         ip, port, psn_word, stamp, word = _REQUEST.unpack_from(head)
         return self._reflected(ip, port, psn_word, stamp, word if psn_word & TS else None, now)
 
-    def of_probes(self, rows: U8, now: int) -> list[Reflected]:
-        """`rows` are the first PROBE_BYTES of reliability probes."""
-        return [
-            self._reflected(ip, port, psn_word, stamp, word if word & 0xF == TIMESTAMP_FTYPE else None, now)
-            for ip, port, psn_word, stamp, word in _PROBE.iter_unpack(rows.tobytes())
-        ]
+    def of_probe(self, head: memoryview, now: int) -> Reflected:
+        """`head` is the first PROBE_BYTES of a reliability probe."""
+        ip, port, psn_word, stamp, word = _PROBE.unpack(head)
+        return self._reflected(ip, port, psn_word, stamp, word if word & 0xF == TIMESTAMP_FTYPE else None, now)
 
     def _reflected(self, ip: int, port: int, psn_word: int, stamp: int, word: int | None, now: int) -> Reflected:
         """`word`, which holds the timestamp's tsr, is None where there is no timestamp."""

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import numpy as np
+import struct
 
+from mrc.endpoint.answers import append_control
 from mrc.endpoint.config import QpConfig
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.paths import PathSet
 from mrc.endpoint.paths.probing import PathProbing
+from mrc.endpoint.requests import TIMESTAMP_UNIT_NS
 from mrc.endpoint.sent import SentPackets
 from mrc.endpoint.tracing import QpTrace
 from mrc.endpoint.traffic_class import TrafficClasses
-from mrc.wire.batch import PROBE, TIMESTAMP_FTYPE, TransmitBatch
-from mrc.wire.opcodes import HEADER_LENGTHS, Op
+from mrc.wire.batch import P_KEY, TIMESTAMP_FTYPE, TransmitBatch
+from mrc.wire.opcodes import Op
 
+# BTH and PETH as the fields of mrc.wire.batch.PROBE lie.
+_PACKED = struct.Struct(">BBHII HBBHHHHHH")
 _TAIL = -1
 _MAX_REMEMBERED = 1024
 
@@ -117,23 +121,23 @@ class Probes:
         count = min(limit, len(self._queue))
         for target, probe_id in self._queue[:count]:
             index = int(self._paths.control_paths(1, now)[0]) if target == _TAIL else target
-            start, stop = batch.extend(
-                self._paths.templates[index : index + 1],
-                self._paths.port[index : index + 1],
-                self._paths.destinations[index : index + 1],
-                self._classes.probe,
-                HEADER_LENGTHS["peth"],
+            headers = _PACKED.pack(
+                Op.PROBE,
+                0,
+                P_KEY,
+                self._peer_qpn,
+                0,
+                0,
+                0,
+                0,
+                probe_id,
+                0,
+                self._qpn & 0xFFFF,
+                self._peer_qpn & 0xFFFF,
+                now // TIMESTAMP_UNIT_NS & 0xFFFF,
+                TIMESTAMP_FTYPE,
             )
-            batch.headers[start, 60:76] = 0
-            fields = batch.fields(PROBE, start, stop)
-            fields["opcode"] = Op.PROBE
-            fields["dqp_word"] = self._peer_qpn
-            fields["psn_word"] = 0
-            fields["probe_id"] = probe_id
-            fields["spdcid"] = self._qpn & 0xFFFF
-            fields["dpdcid"] = self._peer_qpn & 0xFFFF
-            fields["tx_timestamp"] = now // 128 & 0xFFFF
-            fields["tseth_word"] = np.uint16(TIMESTAMP_FTYPE)
+            append_control(batch, self._paths, index, self._classes.probe, headers)
             if self._trace is not None:
                 self._trace.probe_sent(probe_id, index, tail=target == _TAIL)
         del self._queue[:count]

@@ -368,26 +368,28 @@ class QueuePair:
             self.responder.on_requests(batch, rows[requests], now)
         probes = opcodes == Op.PROBE
         if probes.any() and self.state in MAY_RECEIVE:
-            self.responder.on_probes(batch, rows[probes], now)
+            self.responder.on_probes(batch, rows[probes].tolist(), now)
         self._receive_acknowledgements(batch, rows, opcodes, now)
 
     def receive_few(self, batch: ReceivedBatch, packets: list[tuple[int, int]], now: int) -> bool:
         """`receive` for a few packets over IPv6, (row, opcode) each, in plain numbers.
 
-        False, and nothing has happened, unless all are the peer's write requests, SACKs and transport ACKs.
+        False, and nothing has happened, unless all are the peer's write requests, probes, SACKs and transport ACKs.
         """
         if self.state != QpState.RTS or self.peer_node is None:
             return False
-        of_kind: dict[int, list[int]] = {_REQUESTS: [], Op.SACK: [], Op.ACKNOWLEDGE: []}
+        of_kind: dict[int, list[int]] = {_REQUESTS: [], Op.PROBE: [], Op.SACK: [], Op.ACKNOWLEDGE: []}
         for row, opcode in packets:
             rows = of_kind.get(_REQUESTS if _IS_REQUEST[opcode] else opcode)
             if rows is None or bytes(batch.view(row, *_SOURCE)) != self._sources.get(int(batch.port[row])):
                 return False
             rows.append(row)
-        requests, sacks, acks = of_kind.values()
+        requests, probes, sacks, acks = of_kind.values()
         if requests:
             self.peer_node.on_requests(now)
             self.responder.on_few_requests(batch, requests, now)
+        if probes and self.state in MAY_RECEIVE:
+            self.responder.on_probes(batch, probes, now)
         if sacks and self.state in MAY_SEND:
             self.requestor.on_sacks(batch.data[sacks, SACK_BYTES], now)
         if acks:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,7 +32,6 @@ from mrc.wire.batch import (
     EXTENSION_AT,
     P_KEY,
     PAD_SHIFT,
-    PROBE,
     PSN_BITS_MASK,
     REQUEST_LENGTH,
     REQUEST_TS,
@@ -55,6 +54,7 @@ _TSR0_UNIT_NS = 128
 _AETH = struct.Struct(">BBHIII")
 # Of a request: ip_word, opcode, flags, psn_word.
 _REQUEST = struct.Struct(">I44xBB6xI")
+_PROBE = struct.Struct(">I60xH")  # ip_word, probe_id
 _RETH = struct.Struct(">QII")
 _PAYLOAD_AT = EXTENSION_AT + REQUEST_LENGTH
 _PAYLOAD_AT_TS = EXTENSION_AT + REQUEST_TS_LENGTH
@@ -362,15 +362,16 @@ class Responder:
         which = slice(position, position + 1)
         self._nack(batch, rows[which], epsn + distance[which], [NackReason.UNEXP_EVENT], now)
 
-    def on_probes(self, batch: ReceivedBatch, rows: I64, now: int) -> None:
+    def on_probes(self, batch: ReceivedBatch, rows: Iterable[int], now: int) -> None:
         """Reliability probes: each is answered by a SACK with pr=1 and its probe_id."""
-        fields = batch.fields(PROBE)[rows]
-        self._counters.probes_answered += len(rows)
-        reflected = self._reflector.of_probes(batch.data[rows, :PROBE_BYTES], now)
-        marked = self._marked(batch, rows, fields).tolist()
         received = self.received
-        for each, m, probe_id in zip(reflected, marked, fields["probe_id"].tolist(), strict=True):
-            self.sacks.on_probe(Trigger(received.cack_psn, each, received.highest, m, probe_id))
+        for row in rows:
+            head = batch.view(row, 0, PROBE_BYTES)
+            ip_word, probe_id = _PROBE.unpack_from(head)
+            marked = CE in (ip_word >> 20 & ECN_MASK, int(batch.traffic_class[row]) & ECN_MASK)
+            reflected = self._reflector.of_probe(head, now)
+            self.sacks.on_probe(Trigger(received.cack_psn, reflected, received.highest, marked, probe_id))
+            self._counters.probes_answered += 1
 
     def _nack(
         self, batch: ReceivedBatch, rows: I64, psns: I64, reasons: Sequence[int], now: int, whole: Bools | None = None

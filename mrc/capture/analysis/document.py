@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -11,7 +12,7 @@ from mrc.capture.analysis.told import Trace
 from mrc.capture.analysis.told_document import told_document
 
 
-def document(name: str, analysis: Analysis, found: list[Finding], traces: list[Trace]) -> dict[str, Any]:
+def document(name: str, analysis: Analysis, found: list[Finding], traces: Sequence[Trace] = ()) -> dict[str, Any]:
     return {
         "file": name,
         "packets": analysis.packets,

@@ -253,7 +253,8 @@ def _loss(paths: list[PathFigures]) -> str:
     if all(path.told is None for path in paths):
         return _bars(paths)
     told = [_as_told(path, path.told) for path in paths if path.told is not None]
-    return f"<p>Inferred from the packets</p>{_bars(paths)}<p>Told by the endpoint</p>{_bars(told)}"
+    most = max(map(_bad, [*paths, *told]))
+    return f"<p>Inferred from the packets</p>{_bars(paths, most)}<p>Told by the endpoint</p>{_bars(told, most)}"
 
 
 def _as_told(path: PathFigures, told: PathTold) -> PathFigures:
@@ -284,12 +285,14 @@ def _told(figures: DirectionFigures, told: DirectionTold) -> str:
     return "\n".join(parts)
 
 
-def _bars(paths: list[PathFigures]) -> str:
+def _bars(paths: list[PathFigures], full: float = 0.0) -> str:
+    """`full` is the share that fills a bar; 0 for the largest here."""
     used = [path for path in paths if path.packets]
     chosen = used if len(used) <= _BARS else sorted(used, key=lambda path: -_bad(path))[:_BARS]
     most = max((_bad(path) for path in chosen), default=0)
     if not most:
         return "<p class=note>Nothing was lost or trimmed.</p>"
+    most = full or most
     lines = []
     for path in chosen:
         widths = (path.lost or 0) / path.packets / most * 100, path.trimmed / path.packets / most * 100

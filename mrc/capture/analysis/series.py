@@ -238,7 +238,8 @@ def _shares(begin: I64, end: I64, scale: _Scale) -> Values:
     partly = np.maximum(0.0, end[np.maximum(index - 1, 0)] - edges) * (index > 0)
     covered = np.diff(whole[index] - partly)
     share = covered / (scale.span / STATE_BINS)
-    return np.where(covered > 0, np.maximum(np.ceil(share * 255), 24), 0)
+    # A bin covered wholly may come out a hair above 1.
+    return np.where(covered > 0, np.clip(np.ceil(share * 255), 24, 255), 0)
 
 
 def _label(path: PathFigures) -> str:

@@ -1,0 +1,57 @@
+"""What the outputs of `mrc analyze` share on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from mrc.capture.analysis.finding import Finding
+
+_SEVERITY_STYLES = {"error": "bold red", "warning": "yellow", "info": "dim"}
+_FINDINGS_SHOWN = 40
+
+
+def print_findings(console: Console, found: list[Finding]) -> None:
+    console.print()
+    if not found:
+        console.print("findings: none")
+    for each in found[:_FINDINGS_SHOWN]:
+        where = f" (packet {each.packet}" if each.packet else ""
+        where += f" at {each.time_s:.6f} s" if where and each.time_s is not None else ""
+        where += ")" if where else ""
+        console.print(f"{each.severity:<8}", style=_SEVERITY_STYLES[each.severity], end="")
+        console.print(f"{each.text}{where}", soft_wrap=True, markup=False)
+    if len(found) > _FINDINGS_SHOWN:
+        console.print(f"... and {len(found) - _FINDINGS_SHOWN} more: see --json")
+    console.print()
+
+
+def table(console: Console, headings: tuple[str, ...], rows: Sequence[tuple[str, ...]], left: int) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(box=None, pad_edge=False, header_style="bold")
+    for index, heading in enumerate(headings):
+        shown.add_column(heading, justify="left" if index < left or heading == "state" else "right", no_wrap=True)
+    for row in rows:
+        shown.add_row(*map(Text, row))
+    console.print(shown)
+
+
+def left_out(console: Console, there: int, shown: int) -> None:
+    if there > shown:
+        console.print(f"... and {there - shown} more: see --json")
+    console.print()
+
+
+def count_share(count: int | None, share: float | None) -> str:
+    from mrc.capture.analysis.finding import percent
+
+    return f"{count:,} ({percent(share)})" if count and share is not None else f"{count or 0}"
+
+
+def number(value: Any, form: str) -> str:
+    return "-" if value is None else format(value, form)

@@ -1,0 +1,60 @@
+"""A real transfer with loss, captured and traced: what is told is what the endpoint reports by other ways."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mrc.trace import read_trace
+from mrc.trace.vocabulary import EV_TOTALS
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(
+        (os.geteuid() != 0 or shutil.which("unshare") is None) and os.environ.get("CI") != "true",
+        reason="needs root and the program unshare",
+    ),
+]
+
+
+def mrc(*argv: str | Path) -> dict[str, Any]:
+    argv = (sys.executable, "-m", "mrc", *argv, "--json")
+    done = subprocess.run(list(map(str, argv)), capture_output=True, text=True, check=True, timeout=120)
+    found = json.loads(done.stdout)
+    assert isinstance(found, dict)
+    return found
+
+
+def test_losses_told_of_each_path_are_the_endpoint_s(tmp_path: Path) -> None:
+    capture, trace = tmp_path / "x.pcap", tmp_path / "x.trace"
+    sent = mrc("demo", "--size", "4MiB", "--loss", "3%", "--cut-after", "100%", "--pcap", capture, "--trace", trace)
+    sender, receiver = (f"{trace}.{end}" for end in ("sender", "receiver"))
+    found = mrc("analyze", capture, "--trace", sender, "--trace", receiver)
+    with open(sender, "rb") as stream:
+        totals = {event["ev"]: event for event in read_trace(stream)[1] if event.kind is EV_TOTALS}
+    (direction,) = (each for qp in found["qps"] for each in qp["directions"] if each["packets"])
+    told = direction["told"]
+    # What the endpoint counted as it went, in its report and at the end of its trace.
+    assert {path["ev"]: path["told"]["lost"] for path in direction["paths"]} == {
+        path["ev"]: path["lost"] for path in sent["paths"]
+    }
+    assert {path["ev"]: path["told"]["lost"] for path in direction["paths"]} == {
+        ev: event["lost"] for ev, event in totals.items()
+    }
+    assert told["lost"] > 0
+    assert told["spurious_retransmissions"] == sent["spurious_retransmissions"]
+    # The capture has every packet, so every loss finds its own, and both count the same retransmissions.
+    assert direction["not_captured"] == 0
+    assert told["losses_not_captured"] == 0
+    assert told["retransmissions"] == direction["retransmissions"] == sent["retransmitted_packets"]
+    # What the responder did not get was lost, and each packet sent again was lost or came twice: so both ends together
+    # know, whatever the requestor took for lost.
+    lost = direction["packets"] - told["requests_received"]
+    assert told["lost"] + told["spurious_retransmissions"] == lost + told["duplicates_received"]
