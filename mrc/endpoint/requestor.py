@@ -329,7 +329,7 @@ class Requestor:
     # ------------------------------------------------------------------ acknowledgements in
 
     def on_sacks(self, rows: U8, now: int) -> None:
-        """Reliability SACKs in order of arrival, each a row of SACK_BYTES; what was never sent is no news."""
+        """Reliability SACKs in order of arrival, each a row of SACK_BYTES. One about what was never sent is dropped."""
         self._counters.sacks_received += len(rows)
         sacks = read_sacks(rows, self.sent, self._counters)
         if not sacks:

@@ -76,6 +76,8 @@ class Driver:
             if self._closed:
                 raise MrcError("the endpoint is shut down")
             if self._owner is None:
+                # What was submitted before comes before it.
+                self._run_calls()
                 return action()
             self._calls.append((action, future))
             os.eventfd_write(self._wake, 1)
