@@ -85,7 +85,11 @@ class Acknowledgements:
         """Take everything up to `cack` and these PSNs above it as arrived. Returns the bytes newly acknowledged."""
         sent = self._sent
         count = cack + 1 - sent.una
-        if count > 0 and not len(above):
+        if count == 1 and not len(above):
+            slot = sent.una & sent.mask
+            if sent.state[slot] == _OUTSTANDING and sent.times_sent[slot] == 1:
+                return self._acknowledge_one_sent_once(slot)
+        elif count > 0 and not len(above):
             slots = sent.slots_of(sent.una, count)
             if bool((sent.state[slots] == _OUTSTANDING).all()) and bool((sent.times_sent[slots] == 1).all()):
                 return self._acknowledge_sent_once(slots, count)
@@ -105,6 +109,17 @@ class Acknowledgements:
         self._loss.latest_acked = max(self._loss.latest_acked, int(transmissions.max()))
         sent.state[slots] = _ACKED
         sent.una += count
+        return size
+
+    def _acknowledge_one_sent_once(self, slot: int) -> int:
+        """The same for one PSN, in plain numbers."""
+        sent = self._sent
+        transmission = int(sent.transmission[slot])
+        size = sent.settle_one_outstanding(transmission)
+        self._controller.on_removed(size)
+        self._loss.latest_acked = max(self._loss.latest_acked, transmission)
+        sent.state[slot] = _ACKED
+        sent.una += 1
         return size
 
     def _acknowledge_mixed(self, fresh: I64, now: int) -> int:

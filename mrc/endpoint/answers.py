@@ -104,6 +104,8 @@ class PendingAnswers(Generic[Answer]):
     def take(self, most: int) -> list[Answer]:
         """The oldest of them, up to `most`."""
         waiting = self._waiting
+        if not waiting:
+            return []
         return [waiting.popleft() for _ in range(min(most, len(waiting)))]
 
     def clear(self) -> None:

@@ -91,6 +91,8 @@ class Endpoint:
             on_peer_port=self._peer_port,
         )
         self._scheduler = Scheduler()
+        # How often a single packet of data was sent ahead of answers that were due: writes are answered by writes.
+        self.went_ahead = 0
         self._timers: list[tuple[int, int]] = []
         self._now = 0
         self._trace: EndpointTrace | None = None
@@ -347,6 +349,9 @@ class Endpoint:
             sent = qp.transmit(batch, turn, now, others_wait)
             scheduler.after_turn(qp, sent, qp.counters.data_packets_sent > data_before)
             self._schedule(qp)
+            if qp.answers_wait:
+                self.went_ahead += 1
+                break
         batch.seal(start)
         return batch.count - start
 

@@ -85,6 +85,7 @@ class QueuePair:
         "_trace",
         "_wire",
         "agreed",
+        "answers_wait",
         "config",
         "controller",
         "counters",
@@ -124,6 +125,8 @@ class QueuePair:
         self.error: str | None = None
         # When the endpoint has this QP's timers scheduled, ns, or None.
         self.timer_at: int | None = None
+        # Whether the last packet sent went ahead of answers that are due: it is to leave before they are made.
+        self.answers_wait = False
         self._wire = wire
         self._memory = memory
         self._controller_factory = controller_factory
@@ -492,12 +495,24 @@ class QueuePair:
         trace.destroyed(self.counters, self.paths)
 
     def transmit(self, batch: TransmitBatch, limit: int, now: int, others_wait: bool = False) -> int:
-        """Append up to `limit` packets, answers first. Returns how many. `others_wait` as in the requestor."""
-        if self._responder is None:
+        """Append up to `limit` packets, answers first. Returns how many. `others_wait` as in the requestor.
+
+        A single packet of data goes ahead of the answers, once: whoever answers a write with a write of his own is
+        waited for, his acknowledgement is not. It goes alone: see `answers_wait`.
+        """
+        responder = self._responder
+        if responder is None:
             return 0
-        sent = self._responder.transmit(batch, limit, now)
-        if self.state in MAY_SEND:
-            sent += self.requestor.transmit(batch, limit - sent, now, others_wait)
+        requestor = self._requestor if self.state in MAY_SEND else None
+        if requestor is not None and not self.answers_wait and responder.pending and requestor.one_packet_waits:
+            sent = requestor.transmit(batch, min(limit, 1), now, others_wait)
+            if sent:
+                self.answers_wait = True
+                return sent
+        self.answers_wait = False
+        sent = responder.transmit(batch, limit, now)
+        if requestor is not None and requestor.has_work():
+            sent += requestor.transmit(batch, limit - sent, now, others_wait)
         return sent
 
     # ------------------------------------------------------------------ time

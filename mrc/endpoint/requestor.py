@@ -203,17 +203,32 @@ class Requestor:
         """Whether there is something to send, now or once a window opens."""
         return self._probes.waiting or bool(self._unsent) or self._has_lost() or self._nacks.keeps_waiting
 
+    @property
+    def one_packet_waits(self) -> bool:
+        """Whether a single packet of new data is all there is to send, as far as its message tells."""
+        unsent = self._unsent
+        return len(unsent) == 1 and not self._resend and unsent[0].packets - unsent[0].sent_packets == 1
+
     def _may_send(self) -> bool:
+        if not self._unsent and not self._resend:
+            return False
         if not self._controller.may_send or not self._paths.usable():
             return False
         if self.sent.make_log_room(1) <= 0:
             return False
-        return self._has_lost() or bool(self._next_pieces(1))
+        return self._has_lost() or self._may_cut()
 
     def _has_lost(self) -> bool:
         while self._resend and not self._is_lost(self._resend[0]):
             heapq.heappop(self._resend)
         return bool(self._resend)
+
+    def _may_cut(self) -> bool:
+        """Whether `_next_pieces` would give any."""
+        if not self._unsent or self.sent.next_psn > self._last_sendable():
+            return False
+        first = self._unsent[0]
+        return first.request.immediate is None or first.sent_packets > 0 or self._immediates_out < self._config.max_wimm
 
     def _next_pieces(self, most: int) -> list[Piece]:
         """The next packets, at most `most`, that the window and the peer's grant of immediates let out."""
@@ -253,7 +268,9 @@ class Requestor:
         limit = min(limit, batch.free)
         self._probes.transmit(batch, limit, now)
         data_from = batch.count
-        while (room := min(limit - (batch.count - start), self._congestion_room())) > 0:
+        while (self._unsent or self._resend) and (
+            room := min(limit - (batch.count - start), self._congestion_room())
+        ) > 0:
             room = min(room, self.sent.make_log_room(room))
             if room <= 0 or not self._paths.usable():
                 break
@@ -460,13 +477,11 @@ class Requestor:
 
     def next_deadline(self) -> int | None:
         """When `on_timer` wants to be called next, ns, or None."""
-        deadlines = (
-            self.loss.next_deadline(),
-            self._probes.next_deadline(),
-            self._retries.next_deadline(),
-            self._nacks.next_deadline(),
-        )
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+        earliest = self.loss.next_deadline()
+        for deadline in (self._probes.next_deadline(), self._retries.next_deadline(), self._nacks.next_deadline()):
+            if deadline is not None and (earliest is None or deadline < earliest):
+                earliest = deadline
+        return earliest
 
     def on_timer(self, now: int) -> None:
         """Run every timer that is due."""

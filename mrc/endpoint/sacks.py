@@ -150,7 +150,8 @@ class SackMaker:
         received = self._received
         cack = received.cack_psn
         # Successive SACKs alternate planes, so that one broken reverse path cannot condemn forward ones.
-        indexes = self._paths.control_paths(count, now).tolist()
+        paths = self._paths
+        indexes = paths.control_paths(count, now).tolist() if count > 1 else [paths.control_path(now)]
         mpr = self._window.tell(received.epsn)
         ooo_count = min(received.held, _MOST_COUNTED)
         rcvd_word = self._penalty_word | self.received_bytes // 256 & 0xFFFFFF

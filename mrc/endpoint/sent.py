@@ -205,6 +205,13 @@ class SentPackets:
         self.outstanding -= len(entries)
         return int(self.log_size[entries].sum())
 
+    def settle_one_outstanding(self, transmission: int) -> int:
+        """The same for one transmission, in plain numbers."""
+        entry = transmission & self.log_mask
+        self.log_outstanding[entry] = False
+        self.outstanding -= 1
+        return int(self.log_size[entry])
+
     def mark_lost(self, transmissions: I64) -> tuple[I64, int]:
         """These outstanding transmissions are lost. Returns (their PSNs, their bytes)."""
         size = self.settle(transmissions)

@@ -203,3 +203,45 @@ def test_each_qp_of_an_endpoint_sends_to_its_own_peer() -> None:
         several.of(at).post(256 * (at + 1))
     sent = data(several.hand.transmitted())
     assert [packet["bth"]["dqp"] - PEER_QPN for packet in sent] == [0, 1, 1, 2, 2, 2]
+
+
+def _kinds(hand: HandPeer, batch: TransmitBatch) -> list[str]:
+    """What the next `transmit` gives: "data", or the opcode's number."""
+    batch.clear()
+    hand.endpoint.transmit(batch, hand.now)
+    opcodes = [dict(decode_transport(batch.packet(row)[48:]).layers)["bth"]["opcode"] for row in range(batch.count)]
+    return ["SACK" if each == 0xDC else "ACK" if each == 0xD1 else "data" for each in opcodes]
+
+
+def test_a_lone_packet_of_data_goes_ahead_of_answers_once() -> None:
+    """QueuePair.transmit: a write answered by a write is not kept waiting by its acknowledgement, which in turn is not
+    put off twice."""
+    hand, batch = HandPeer(CONFIG), TransmitBatch(16)
+    hand.receive(hand.request(0, b"x", bth={"ackreq": 1}))
+    hand.post(10)
+    assert _kinds(hand, batch) == ["data"]
+    hand.post(10)
+    assert _kinds(hand, batch) == ["SACK", "ACK", "data"]
+    assert _kinds(hand, batch) == []
+    assert hand.endpoint.went_ahead == 1
+
+
+def test_more_than_one_packet_of_data_waits_for_the_answers() -> None:
+    hand, batch = HandPeer(CONFIG), TransmitBatch(16)
+    hand.receive(hand.request(0, b"x", bth={"ackreq": 1}))
+    hand.post(257)
+    assert _kinds(hand, batch) == ["SACK", "ACK", "data", "data"]
+    hand.receive(hand.request(1, b"x", bth={"ackreq": 1}))
+    hand.post(10)
+    hand.post(10)
+    assert _kinds(hand, batch) == ["SACK", "ACK", "data", "data"]
+    assert hand.endpoint.went_ahead == 0
+
+
+def test_a_lone_packet_that_may_not_leave_keeps_no_answer_waiting() -> None:
+    several = Several(2, NOMINAL)
+    several.of(0).post(256)
+    several.sent()
+    several.of(1).post(10)
+    answers = several.of(1).exchange(several.hand.request(0, b"x", bth={"ackreq": 1}))
+    assert [packet.is_data for packet in answers] == [False, False]

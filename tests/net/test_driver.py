@@ -276,3 +276,33 @@ def test_descriptors_beyond_those_select_knows(lab: Lab) -> None:
     finally:
         for each in many:
             os.close(each)
+
+
+def test_what_is_posted_when_the_loop_asks_leaves_in_the_same_turn(node: Node, peer: Node) -> None:
+    """Driver.run: it asks "between what arrives and what leaves"."""
+    qp = connected(node, peer)
+    source = node.endpoint.memory.register(bytes(8), remote_write=False)
+    sent: list[int] = []
+
+    def over() -> bool:
+        sent.append(node.endpoint.total_counters().data_packets_sent)
+        if len(sent) == 1:
+            qp.post_write(WriteRequest(0, source, 0, 8, 0, 0))
+            node.endpoint.wake(qp)
+        return len(sent) == 2
+
+    node.driver.run(over, 0.01)
+    assert sent == [0, 1]
+
+
+def test_what_is_posted_when_the_loop_ends_leaves_before_it_does(node: Node, peer: Node) -> None:
+    qp = connected(node, peer)
+    source = node.endpoint.memory.register(bytes(8), remote_write=False)
+
+    def over() -> bool:
+        qp.post_write(WriteRequest(0, source, 0, 8, 0, 0))
+        node.endpoint.wake(qp)
+        return True
+
+    node.driver.run(over, 0.01)
+    assert node.endpoint.total_counters().data_packets_sent == 1

@@ -190,6 +190,12 @@ class PathSet:
         self._control_position += count
         return chosen
 
+    def control_path(self, now: int) -> int:
+        """`control_paths` for one packet."""
+        index = int(self._next_control(1, now)[0])
+        self._control_position += 1
+        return index
+
     def control_path_aside(self, now: int) -> int:
         """Index of an EV for a control packet that does not count for the alternation of planes."""
         return int(self._next_control(1, now)[0])
