@@ -11,11 +11,11 @@ from mrc.wire.usid import ev_of_path
 
 
 def first_paths(fabric: Fabric, count: int) -> EvProfile:
-    """A profile of the first `count` paths of a fabric in srv6 mode, spine by spine over all planes.
+    """A profile of the first `count` paths of a fabric in srv6 or srv6-srh mode, spine by spine over all planes.
 
     Raises CallerError when there are not so many, or another mode.
     """
-    if fabric.mode != "srv6":
+    if not fabric.uses_usids:
         raise CallerError(f"--paths chooses among the paths of srv6 mode, not of {fabric.mode} mode")
     found = [
         ev_of_path(port.plane, uplink)

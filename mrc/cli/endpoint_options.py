@@ -31,9 +31,10 @@ def mode_options(function: F) -> F:
     )(function)
     return click.option(
         "--mode",
-        type=click.Choice(["srv6", "stev", "udp"]),
-        help="How the network chooses a packet's path: by uSIDs, by fields of the EV, or by a hash over the UDP source "
-        "port (ECMP). Both ends must agree. [default: that of the fabric, udp without one]",
+        type=click.Choice(["srv6", "srv6-srh", "stev", "udp"]),
+        help="How the network chooses a packet's path: by uSIDs (with the last one in a segment routing header), by "
+        "fields of the EV, or by a hash over the UDP source port (ECMP). Both ends must agree. [default: that of the "
+        "fabric, udp without one]",
     )(function)
 
 
@@ -77,16 +78,16 @@ def fabric_for(
     when an address is not this host's, UsageError for options that contradict each other.
     """
     from mrc.errors import CallerError
-    from mrc.topology.fabric import Fabric
+    from mrc.topology.fabric import USID_MODES, Fabric
 
-    if binds and mode == "srv6":
-        raise click.UsageError("--bind goes with --mode udp or stev; in srv6 mode the fabric file names the ports")
+    if binds and mode in USID_MODES:
+        raise click.UsageError(f"--bind goes with --mode udp or stev; in {mode} mode the fabric file names the ports")
     if fabric_file and not binds:
         fabric = Fabric.load(fabric_file)
         return replace(fabric, mode=mode) if mode else fabric
-    if mode == "srv6":
+    if mode in USID_MODES:
         raise CallerError(
-            "no fabric: srv6 mode runs inside a lab (`mrc lab up`, then `mrc lab exec h0 -- mrc ...`) or on the "
+            f"no fabric: {mode} mode runs inside a lab (`mrc lab up`, then `mrc lab exec h0 -- mrc ...`) or on the "
             "fabric that --fabric FILE describes"
         )
     from mrc.net.hosts import addresses_towards, default_addresses, host_fabric

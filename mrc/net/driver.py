@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from mrc.endpoint.endpoint import Endpoint
 from mrc.errors import MrcError
+from mrc.net.driven import Driven
 from mrc.net.link_events import LinkWatch
 from mrc.net.mmsg import BatchReceiver, BatchSender
 from mrc.net.ports import Port
@@ -47,7 +47,7 @@ def _never() -> bool:
 class Driver:
     """Runs one endpoint over its ports. Use as a context manager; `close` gives the sockets back."""
 
-    def __init__(self, endpoint: Endpoint, ports: Sequence[Port], mtu: int) -> None:
+    def __init__(self, endpoint: Driven, ports: Sequence[Port], mtu: int) -> None:
         """`ports` are one node's, at least one; `mtu` is the longest packet in bytes that is to be received whole."""
         self.endpoint = endpoint
         self.ports = ports

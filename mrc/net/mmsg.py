@@ -22,6 +22,7 @@ from mrc.errors import SystemRefused
 from mrc.net.ports import UDP_IPV4, UDP_IPV6, Port
 from mrc.wire.batch import COMMON, HEADER_ROOM, UDP_AT, ReceivedBatch, TransmitBatch
 from mrc.wire.ipv4 import IPV4_AT, IPV4_HEADER, shape_rows
+from mrc.wire.srh import SRH_LENGTH, new_headers, split_rows
 
 U8 = npt.NDArray[np.uint8]
 I64 = npt.NDArray[np.int64]
@@ -43,6 +44,7 @@ _CONTROL_ROOM = 64
 _MAX_PORTS = 16
 _STRETCH = 32  # packets
 _SOCKADDR = 28  # sockaddr_in6; a sockaddr_in is padded to it
+_ADDRESS = slice(8, 24)  # where in a sockaddr_in6
 _CMSG = 24  # a control message of one 32-bit number: length(8) level(4) type(4) number(4) padding(4)
 _CMSG_NUMBER = struct.Struct("=Qii8x")
 _CMSG_KIND, _CMSG_DATA = 8, 16  # both multiples of 4
@@ -89,16 +91,21 @@ class BatchSender:
         "_batch",
         "_class_numbers",
         "_classes",
+        "_destinations",
         "_flat_iovecs",
         "_iovecs",
+        "_iovecs_at",
+        "_iovecs_step",
         "_kind_of_port",
         "_kinds",
         "_message_base",
         "_messages",
         "_mixed",
         "_ordered",
+        "_routing",
         "_send_from",
         "_sockets",
+        "_srh",
         "_stretches",
         "_trailer_ends",
     )
@@ -109,15 +116,18 @@ class BatchSender:
         capacity = batch.capacity
         rows = np.arange(capacity, dtype=np.uint64)
         self._sockets = {port.port: port.sender.fileno() for port in ports}
-        # Where in its row what is handed to the kernel begins: the same for all ports of a node.
-        self._send_from = ports[0].framing.send_from
+        # Where in its row what is handed to the kernel begins, and what goes before: the same for all ports of a node.
+        self._send_from, self._srh = ports[0].framing.send_from, ports[0].framing.srh
         kinds = {port.port: (port.framing.class_level, port.framing.class_type) for port in ports}
         self._mixed = len(set(kinds.values())) > 1
         self._kind_of_port = np.zeros((_MAX_PORTS, 2), np.int32)
         for number, kind in kinds.items():
             self._kind_of_port[number] = kind
-        self._iovecs = np.zeros((capacity, _IOVECS), _IOVEC)
-        self._flat_iovecs = self._iovecs.view(np.uint8).reshape(-1).data
+        first = int(self._srh)  # a routing header comes before the other parts
+        parts = np.zeros((capacity, first + _IOVECS), _IOVEC)
+        self._iovecs = parts[:, first:]
+        self._flat_iovecs = parts.view(np.uint8).reshape(-1).data
+        self._iovecs_at, self._iovecs_step = first * _IOVEC.itemsize, parts.shape[1] * _IOVEC.itemsize
         self._iovecs["base"][:, 0] = _address(batch.headers) + self._send_from + rows * HEADER_ROOM
         self._trailer_ends = _address(batch.trailers) + (rows + 1) * np.uint64(batch.trailers.itemsize * 8)
         self._classes: U8 = np.zeros((capacity, _CONTROL_ROOM), np.uint8)
@@ -126,10 +136,16 @@ class BatchSender:
         self._class_numbers = self._classes.view(np.int32)[:, _CMSG_DATA // 4]
         self._kinds = self._classes.view(np.int32)[:, _CMSG_KIND // 4 : _CMSG_DATA // 4]
         self._messages = np.zeros(capacity, _MMSGHDR)
-        self._messages["name"] = _address(batch.destination) + rows * _SOCKADDR
+        self._destinations = batch.destination
+        if self._srh:
+            self._destinations = np.zeros_like(batch.destination)
+            self._routing = new_headers(capacity)
+            parts["base"][:, 0] = _address(self._routing) + rows * SRH_LENGTH
+            parts["len"][:, 0] = SRH_LENGTH
+        self._messages["name"] = _address(self._destinations) + rows * _SOCKADDR
         self._messages["namelen"] = _SOCKADDR
-        self._messages["iov"] = _address(self._iovecs) + rows * (_IOVECS * _IOVEC.itemsize)
-        self._messages["iovlen"] = _IOVECS
+        self._messages["iov"] = _address(parts) + rows * self._iovecs_step
+        self._messages["iovlen"] = parts.shape[1]
         self._messages["control"] = _address(self._classes) + rows * _CONTROL_ROOM
         self._messages["controllen"] = _CMSG
         self._message_base = _address(self._messages)
@@ -145,6 +161,9 @@ class BatchSender:
         batch, count = self._batch, self._batch.count
         if not count:
             return 0
+        if self._srh:
+            self._destinations[:count] = batch.destination[:count]
+            split_rows(self._destinations[:count, _ADDRESS], self._routing[:count])
         if count <= _FEW and not self._mixed:
             return sum(self._send_one(row) for row in range(count))
         iovecs, trailer = self._iovecs[:count], batch.trailer_length[:count]
@@ -183,7 +202,7 @@ class BatchSender:
         headers, ends = int(self._iovecs["base"][row, 0]), int(self._trailer_ends[row])
         _THREE_IOVECS.pack_into(
             self._flat_iovecs,
-            row * _THREE_IOVECS.size,
+            row * self._iovecs_step + self._iovecs_at,
             headers,
             int(batch.header_length[row]) - self._send_from,
             int(batch.payload_address[row]),
@@ -242,7 +261,9 @@ class BatchReceiver:
         self._ports = [(port, port.receiver.fileno()) for port in ports]
         self._rows = rows
         self._room = room
-        self._data: U8 = np.zeros((rows, room), np.uint8)
+        # What comes before a row ends up in the last bytes of the one before it, which no packet is long enough for.
+        before = max(0, *(-port.framing.receive_at for port in ports))
+        self._data: U8 = np.zeros(before + rows * room, np.uint8)[before:].reshape(rows, room)
         self._fields = np.ndarray((rows,), COMMON, self._data, 0, (room,))
         self._port = np.zeros(rows, np.int64)
         self._length = np.zeros(rows, np.int64)
@@ -292,7 +313,7 @@ class BatchReceiver:
     def _aim(self, start: int, stop: int, offset: int) -> None:
         """Let packets begin at this byte of rows `start` to `stop`."""
         self._iovecs["base"][start:stop] = self._bases[start:stop] + offset
-        self._iovecs["len"][start:stop] = self._room - offset
+        self._iovecs["len"][start:stop] = self._room - max(0, offset)
 
     def _take(self, port: Port, start: int, stop: int) -> None:
         """Note what came with the packets in these rows, and complete their IP headers where the kernel kept them."""

@@ -11,10 +11,11 @@ import numpy as np
 
 from mrc.endpoint.config import PATH_MTUS
 from mrc.endpoint.paths.addressing import PlanePair
-from mrc.endpoint.paths.profiles import EvProfile
+from mrc.endpoint.paths.formats import EvFormat
+from mrc.endpoint.paths.profiles import EvProfile, EvProfileMode
 from mrc.endpoint.qp import QpPeer
 from mrc.errors import CallerError, PeerError
-from mrc.topology.fabric import MODES, Fabric
+from mrc.topology.fabric import MODES, USID_MODES, Fabric
 from mrc.wire.entropy import EvMode
 from mrc.wire.ipv4 import address_number
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
@@ -107,13 +108,13 @@ class NodeDescription:
 
 
 def _address(port: Mapping[str, Any], mode: str) -> str:
-    """An address: IPv6 in srv6 mode, otherwise IPv4 as well. Raises PeerError for anything else."""
+    """An address: IPv6 where packets carry uSIDs, otherwise IPv4 as well. Raises PeerError for anything else."""
     address = text(port, "address")
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
         raise PeerError(f"the peer sent address={address!r}, an IP address is expected") from None
-    if mode == "srv6" and parsed.version == 4:
+    if mode in USID_MODES and parsed.version == 4:
         raise PeerError(f"the peer sent address={address!r}, an IPv6 address is expected")
     return address
 
@@ -166,7 +167,7 @@ def peer_of(
         their = theirs.get(port.plane)
         if their is None:
             continue
-        usids = UsidTemplate(port.leaf, their.leaf, node.host, fabric.block) if fabric.mode == "srv6" else None
+        usids = UsidTemplate(port.leaf, their.leaf, node.host, fabric.block) if fabric.uses_usids else None
         pairs.append(PlanePair(number, port.plane, port.address, their.address, port.uplinks, usids))
     if not pairs:
         raise PeerError(
@@ -184,7 +185,11 @@ def peer_of(
 
 def default_ev_profile(fabric: Fabric) -> EvProfile:
     """The EVs a node uses when nobody says otherwise."""
-    return EvProfile.auto(EvMode[fabric.mode.upper()], fabric.ev_widths)
+    if fabric.uses_usids:
+        return EvProfile(EvProfileMode.AUTO, EvFormat(EvMode.SRV6, srh=fabric.mode == "srv6-srh"))
+    if fabric.mode == "stev":
+        return EvProfile.auto(EvMode.STEV, fabric.ev_widths)
+    return EvProfile.auto(EvMode.UDP)
 
 
 def _planes(planes: Sequence[int]) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from mrc.endpoint.config import PATH_MTUS, EndpointConfig, PathConfig, QpConfig
+from mrc.endpoint.config import MILLISECOND, PATH_MTUS, EndpointConfig, LossConfig, PathConfig, QpConfig
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.paths.profiles import EvProfile
 from mrc.endpoint.qp import QpPeer, QueuePair
@@ -18,21 +18,21 @@ from mrc.net.driver import Driver
 from mrc.net.negotiation import NodeDescription, QpDescription, default_ev_profile, peer_of
 from mrc.net.ports import NEEDED_BUFFER, Port
 from mrc.net.sockets import Srv6Port
-from mrc.net.udp_port import UdpPort, longest_packet_bytes
+from mrc.net.udp_port import IPV6_HEADER, UdpPort, longest_packet_bytes
 from mrc.topology.fabric import Fabric
 from mrc.wire.batch import HEADER_ROOM
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
+from mrc.wire.srh import SRH_LENGTH
 
-OUTER_HEADER = 40
+_OUTER_HEADERS = {"srv6": IPV6_HEADER, "srv6-srh": IPV6_HEADER + SRH_LENGTH}
 
 
 class Node:
     """One process's endpoint. A context manager: leaving it closes the sockets.
 
-    `path_mtu` in bytes; None: 4096 in srv6 mode, otherwise the largest the interfaces have room for. `ev_profile` is
-    what QPs use; None: as the fabric's mode has it. `tracer` is told what the endpoint does; its clock is
-    CLOCK_MONOTONIC. Raises SystemRefused when the ports of `fabric` cannot be opened here, or have no room for the
-    path MTU.
+    `path_mtu` in bytes; None: the largest the interfaces have room for. `ev_profile` is what QPs use; None: as the
+    fabric's mode has it. `tracer` is told what the endpoint does; its clock is CLOCK_MONOTONIC. Raises SystemRefused
+    when the ports of `fabric` cannot be opened here, or have no room for the path MTU.
     """
 
     def __init__(
@@ -108,11 +108,8 @@ class Node:
 
 def _path_mtu(fabric: Fabric, wanted: int | None) -> int:
     """The path MTU to use. Raises SystemRefused when what is wanted does not fit the fabric's MTU."""
-    if fabric.mode == "srv6":
-        return wanted or max(PATH_MTUS)
-    addresses = [port.address for port in fabric.ports]
     fitting = [
-        mtu for mtu in PATH_MTUS if max(longest_packet_bytes(address, mtu) for address in addresses) <= fabric.mtu
+        mtu for mtu in PATH_MTUS if max(_packet_bytes(fabric, port.address, mtu) for port in fabric.ports) <= fabric.mtu
     ]
     if not fitting:
         raise SystemRefused(errno.EMSGSIZE, f"an MTU of {fabric.mtu} has no room for any path MTU: raise it")
@@ -126,13 +123,21 @@ def _path_mtu(fabric: Fabric, wanted: int | None) -> int:
 
 def _open_port(fabric: Fabric, number: int, path_mtu: int, wire: WireProfile) -> Port:
     port = fabric.ports[number]
-    if fabric.mode == "srv6":
-        return Srv6Port(number, port, OUTER_HEADER + HEADER_ROOM + path_mtu)
-    return UdpPort(number, port, longest_packet_bytes(port.address, path_mtu), wire.accepted_udp_ports)
+    longest = _packet_bytes(fabric, port.address, path_mtu)
+    if fabric.uses_usids:
+        return Srv6Port(number, port, longest, srh=fabric.mode == "srv6-srh")
+    return UdpPort(number, port, longest, wire.accepted_udp_ports)
+
+
+def _packet_bytes(fabric: Fabric, address: str, path_mtu: int) -> int:
+    """What the longest packet from one of our addresses takes, its outermost IP header counted."""
+    if fabric.uses_usids:
+        return _OUTER_HEADERS[fabric.mode] + HEADER_ROOM + path_mtu
+    return longest_packet_bytes(address, path_mtu)
 
 
 def _longest_received(fabric: Fabric) -> int:
-    return fabric.mtu if fabric.mode == "srv6" else HEADER_ROOM + max(PATH_MTUS)
+    return fabric.mtu if fabric.uses_usids else HEADER_ROOM + max(PATH_MTUS)
 
 
 def describe_qp(qp: QueuePair) -> QpDescription:
@@ -143,7 +148,9 @@ def transfer_config(*, path_mtu: int, mpr: int = 8) -> QpConfig:
     """QP parameters for processes that share a machine: coarse timers far above what a stalled process delays.
 
     A local ACK timeout of 134 ms; with 7 linear and 3 doubled retries a QP gives up about 3 s after the last sign.
-    A SACK per 64 KiB: packets come in batches, and each SACK costs both ends as much as several packets do. Bad EVs
+    Path timers of at least 4 ms: what a machine with other work to do keeps waiting for a millisecond or two is not
+    lost; holes tell of real losses sooner, and a lost tail has its probe. A SACK per 64 KiB: packets come in batches,
+    and each SACK costs both ends as much as several packets do. Bad EVs
     are probed at once: a round trip here is mostly batching, a path timer several of those, and a fabric of few
     paths wants them back.
     """
@@ -154,5 +161,6 @@ def transfer_config(*, path_mtu: int, mpr: int = 8) -> QpConfig:
         linear_retries=7,
         exponential_retries=3,
         sack_threshold_bytes=64 * 1024,
+        loss=LossConfig(path_timer_min_ns=4 * MILLISECOND),
         paths=PathConfig(first_probe_path_timers=0.0),
     )

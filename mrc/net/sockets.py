@@ -1,6 +1,8 @@
-"""The sockets of a port in SRv6 mode: raw IPv6 sockets for next header 41.
+"""The sockets of a port in SRv6 mode: raw IPv6 sockets for next header 41, or 43 with a segment routing header.
 
-The kernel writes the outer IPv6 header; the packet's uSID address is simply the destination of the message.
+The kernel writes the outer IPv6 header; the packet's uSID address is simply the destination of the message. A routing
+header is part of what we hand over and are given: the kernel knows of no way to send one whose first segment is only
+in the destination, and one that it takes off itself leaves an ordinary packet behind, without its outer header.
 """
 
 from __future__ import annotations
@@ -10,10 +12,10 @@ import ipaddress
 import socket
 
 from mrc.errors import SystemRefused
-from mrc.net.ports import RAW_SOCKET_ADVICE, SRV6, Framing, dropped_by, grow, interface_mtu
+from mrc.net.filters import accept_srh, attach_filter
+from mrc.net.ports import RAW_SOCKET_ADVICE, SRV6, SRV6_SRH, Framing, dropped_by, grow, interface_mtu
 from mrc.topology.fabric import FabricPort
-
-IPPROTO_IPV6_IN_IPV6 = 41
+from mrc.wire.srh import IPV6_IN_IPV6, ROUTING
 
 
 class Srv6Port:
@@ -23,16 +25,18 @@ class Srv6Port:
     Raises SystemRefused without the privilege for raw sockets, or when the interface is missing.
     """
 
-    __slots__ = ("interface", "local_address", "port", "receive_buffer", "receiver", "sender")
-    framing: Framing = SRV6
+    __slots__ = ("framing", "interface", "local_address", "port", "receive_buffer", "receiver", "sender")
 
-    def __init__(self, port: int, fabric_port: FabricPort, mtu: int) -> None:
+    def __init__(self, port: int, fabric_port: FabricPort, mtu: int, *, srh: bool = False) -> None:
+        """`mtu`: what the longest packet takes, outer headers included. `srh`: with a segment routing header."""
         self.port = port
+        self.framing: Framing = SRV6_SRH if srh else SRV6
+        protocol = ROUTING if srh else IPV6_IN_IPV6
         self.interface = fabric_port.interface
         self.local_address = ipaddress.IPv6Address(fabric_port.address).packed
-        self.sender = _raw_socket(self.interface)
+        self.sender = _raw_socket(self.interface, protocol)
         try:
-            self.receiver = _raw_socket(self.interface)
+            self.receiver = _raw_socket(self.interface, protocol)
         except BaseException:
             self.sender.close()
             raise
@@ -42,6 +46,8 @@ class Srv6Port:
             self.sender.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 0)
             grow(self.sender, "SND")
             self.receive_buffer = grow(self.receiver, "RCV")
+            if srh:
+                attach_filter(self.receiver, accept_srh())
             self.receiver.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVTCLASS, 1)
             self.receiver.setblocking(False)
             self._check_mtu(mtu)
@@ -71,9 +77,9 @@ class Srv6Port:
         self.receiver.close()
 
 
-def _raw_socket(interface: str) -> socket.socket:
+def _raw_socket(interface: str, protocol: int) -> socket.socket:
     try:
-        sock = socket.socket(socket.AF_INET6, socket.SOCK_RAW, IPPROTO_IPV6_IN_IPV6)
+        sock = socket.socket(socket.AF_INET6, socket.SOCK_RAW, protocol)
     except PermissionError as error:
         raise SystemRefused(error.errno, RAW_SOCKET_ADVICE) from None
     try:

@@ -7,31 +7,22 @@ socket on each accepted port takes the originals and drops them, or the kernel w
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import ipaddress
 import socket
-import struct
 from collections.abc import Sequence
 
 from mrc.errors import SystemRefused
+from mrc.net.filters import DROP_ALL, accept_ports, attach_filter
 from mrc.net.ports import LOOPBACK, RAW_SOCKET_ADVICE, UDP_IPV4, UDP_IPV6, Framing, dropped_by, grow, interface_mtu
 from mrc.topology.fabric import FabricPort
-from mrc.wire.ipv4 import IPV4_HEADER, NO_OPTIONS, address_number
+from mrc.wire.ipv4 import IPV4_HEADER, address_number
 from mrc.wire.opcodes import BTH_LENGTH, HEADER_LENGTHS, ICRC_LENGTH
 
 IPV6_HEADER, UDP_HEADER = 40, 8
-SO_ATTACH_FILTER = 26
 IP_MTU_DISCOVER, IP_PMTUDISC_DO = 10, 2
 IPV6_FLOWINFO, IPV6_MTU_DISCOVER, IPV6_FLOWINFO_SEND, IPV6_AUTOFLOWLABEL = 11, 23, 33, 70
 UDP_NO_CHECK6_RX = 102
-_UDP_DPORT = 2  # where in the UDP header
-
-# Classic BPF: (code, jump if true, jump if false, operand).
-_LOAD_BYTE, _LOAD_HALF, _JUMP_IF_EQUAL, _RETURN = 0x30, 0x28, 0x15, 0x06
-_WHOLE = 0xFFFFFFFF
-_Instruction = tuple[int, int, int, int]
-DROP_ALL: list[_Instruction] = [(_RETURN, 0, 0, 0)]
 
 
 class UdpPort:
@@ -114,24 +105,6 @@ def longest_packet_bytes(address: str, path_mtu: int) -> int:
     ip = IPV4_HEADER if ipaddress.ip_address(address).version == 4 else IPV6_HEADER
     headers = BTH_LENGTH + sum(HEADER_LENGTHS[name] for name in ("meth", "tseth", "reth", "immdt"))
     return ip + UDP_HEADER + headers + path_mtu + ICRC_LENGTH
-
-
-def accept_ports(udp_ports: Sequence[int], *, ipv4: bool) -> list[_Instruction]:
-    """A filter for a raw UDP socket: whole packets to one of these destination ports, IPv4 ones without options."""
-    ports = sorted(set(udp_ports))
-    # A raw IPv4 socket sees the IP header, a raw IPv6 socket begins with UDP.
-    program: list[_Instruction] = []
-    if ipv4:
-        program += [(_LOAD_BYTE, 0, 0, 0), (_JUMP_IF_EQUAL, 0, len(ports) + 1, NO_OPTIONS)]
-    program.append((_LOAD_HALF, 0, 0, _UDP_DPORT + (IPV4_HEADER if ipv4 else 0)))
-    program += [(_JUMP_IF_EQUAL, len(ports) - number, 0, port) for number, port in enumerate(ports)]
-    return [*program, (_RETURN, 0, 0, 0), (_RETURN, 0, 0, _WHOLE)]
-
-
-def attach_filter(sock: socket.socket, program: Sequence[_Instruction]) -> None:
-    """Give a socket a classic BPF filter (struct sock_fprog)."""
-    code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *each) for each in program))
-    sock.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, struct.pack("@HP", len(program), ctypes.addressof(code)))
 
 
 def _sink(family: socket.AddressFamily, address: str, udp_port: int) -> socket.socket:

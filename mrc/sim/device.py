@@ -19,7 +19,7 @@ from mrc.endpoint.paths.addressing import PlanePair
 from mrc.endpoint.paths.profiles import EvProfile
 from mrc.endpoint.qp import QpPeer, QueuePair
 from mrc.errors import CallerError, PeerError
-from mrc.sim.fabric import BLOCK, SimFabric, host_address
+from mrc.sim.fabric import SimFabric, host_address
 from mrc.verbs.device import DevicePort
 from mrc.wire.entropy import EvMode
 from mrc.wire.ipv4 import address_number
@@ -77,7 +77,7 @@ class SimDevice:
 
     def _planes(self, local: int, far: int) -> list[PlanePair]:
         clos = self.fabric.clos
-        usids = UsidTemplate(clos.leaf_of_host(local), clos.leaf_of_host(far), far, BLOCK)
+        usids = UsidTemplate(clos.leaf_of_host(local), clos.leaf_of_host(far), far, clos.block)
         return [
             PlanePair(plane, plane, host_address(local, plane), host_address(far, plane), clos.spines, usids)
             for plane in range(clos.planes)

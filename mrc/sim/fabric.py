@@ -35,7 +35,6 @@ from mrc.topology import Clos, Link
 from mrc.topology.clos import leaf_name, parse_switch, spine_name
 from mrc.wire.usid import UsidTemplate, container, host_usid, leaf_usid, spine_usid
 
-BLOCK = 0x5F000000
 _SEED_STRIDE = 1 << 16  # endpoints of fabrics with neighbouring seeds draw different numbers
 
 
@@ -49,7 +48,8 @@ class SimFabric:
 
     Without `host_link` those are like the others but never mark, and the host's own end never trims: a mark says "this
     path", not "this receiver". `agents` runs something else than an Endpoint on some hosts. `observers` are called
-    with (now, host, packet from the inner IPv6 header on) for each packet a host sends.
+    with (now, host, packet from the inner IPv6 header on) for each packet a host sends. Raises CallerError for a fabric
+    of another mode than srv6.
     """
 
     def __init__(
@@ -63,6 +63,8 @@ class SimFabric:
         agents: Mapping[str, Agent] | None = None,
         coalesce_ns: int = 0,
     ) -> None:
+        if clos.mode != "srv6":
+            raise CallerError(f"the simulated switches forward by uSIDs, mode srv6: not {clos.mode}")
         self.clos = clos
         self.clock = Clock()
         self.observers: list[Observer] = []
@@ -81,7 +83,7 @@ class SimFabric:
         link = link or LinkModel()
         self._build_links(link, host_link or replace(link, ecn_at_bytes=None), host_link is None)
         for name, switch in self.switches.items():
-            switch.forward = UsidForwarding(BLOCK, self._usid(name), self._routes(name))
+            switch.forward = UsidForwarding(clos.block, self._usid(name), self._routes(name))
 
     @property
     def now(self) -> int:
@@ -102,7 +104,7 @@ class SimFabric:
         for cable in self.clos.host_links():
             plane, _, _ = parse_switch(cable.upper)
             host = self.hosts[cable.lower]
-            address = container(BLOCK, (host_usid(plane, int(cable.lower[1:])),))
+            address = container(self.clos.block, (host_usid(plane, int(cable.lower[1:])),))
             port = HostPort(host, plane, address)
             up = self._add_egress(cable, cable.upper, uplink, self.switches[cable.upper].receive)
             up.on_room = host.pump
@@ -201,7 +203,7 @@ class SimFabric:
     def paths(self, host: str, peer: str) -> list[Path]:
         """Every path from one host to another."""
         local, far = self._host_number(host), self._host_number(peer)
-        usids = UsidTemplate(self.clos.leaf_of_host(local), self.clos.leaf_of_host(far), far, BLOCK)
+        usids = UsidTemplate(self.clos.leaf_of_host(local), self.clos.leaf_of_host(far), far, self.clos.block)
         return srv6_paths(self._planes(local, far), usids, self._wire)
 
     def _planes(self, local: int, far: int) -> list[PlanePair]:

@@ -7,13 +7,21 @@ every plane.
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mrc.errors import CallerError
-from mrc.wire.usid import MAX_PER_PLANE, MAX_PLANES
+from mrc.wire.usid import BLOCK_BITS, DEFAULT_BLOCK, MAX_PER_PLANE, MAX_PLANES
 
+# How the switches choose a packet's way: uSIDs in the destination address, the same with the second half of them in a
+# segment routing header, fields of a structured EV, the kernel's multipath over ports and flow label.
+FORWARDING_MODES = ("srv6", "srv6-srh", "stev", "ecmp")
+LEAST_MTU, MOST_MTU = 1280, 65535
+# Unicast addresses below fe00::/8; the plain addresses of the lab's nodes lie in fd4d:5243::/32.
+_LEAST_BLOCK, _MOST_BLOCK = 0x20000000, 0xFDFFFFFF
+_PLAIN_ADDRESSES = 0xFD4D5243
 _LEAF_OR_SPINE = re.compile(r"p(\d+)([ls])(\d+)\Z")
 
 
@@ -28,13 +36,19 @@ class Link:
     def name(self) -> str:
         return f"{self.lower}-{self.upper}"
 
+    @property
+    def ends(self) -> tuple[str, str]:
+        return self.lower, self.upper
+
 
 @dataclass(frozen=True, slots=True)
 class Clos:
     """`planes` independent leaf-spine planes under `leaves * hosts_per_leaf` hosts.
 
     Ranges: planes 1..16, leaves and spines 1..256 per plane, hosts 1..256 in all (the uSID plan's limits).
-    `mtu` is in bytes and counts the outer IPv6 header. Raises CallerError outside them.
+    `mtu` is in bytes, 1280..65535, and counts the outer IPv6 header. `mode` is one of FORWARDING_MODES. `block` is
+    the first 32 bits of every uSID address, 2000::/32 to fdff:ffff::/32 but not fd4d:5243::/32, where the plain
+    addresses are. Raises CallerError outside them.
     """
 
     planes: int = 2
@@ -42,6 +56,8 @@ class Clos:
     spines: int = 4
     hosts_per_leaf: int = 1
     mtu: int = 4400
+    mode: str = "srv6"
+    block: int = DEFAULT_BLOCK
 
     def __post_init__(self) -> None:
         for name, value, most in (
@@ -52,8 +68,15 @@ class Clos:
         ):
             if not 1 <= value <= most:
                 raise CallerError(f"{name} must be 1..{most}, got {value}")
-        if not 1280 <= self.mtu <= 65535:
-            raise CallerError(f"mtu must be 1280..65535 bytes, got {self.mtu}")
+        if not LEAST_MTU <= self.mtu <= MOST_MTU:
+            raise CallerError(f"mtu must be {LEAST_MTU}..{MOST_MTU} bytes, got {self.mtu}")
+        if self.mode not in FORWARDING_MODES:
+            raise CallerError(f"mode must be one of {', '.join(FORWARDING_MODES)}, got {self.mode!r}")
+        if not _LEAST_BLOCK <= self.block <= _MOST_BLOCK or self.block == _PLAIN_ADDRESSES:
+            raise CallerError(
+                f"block must be a /32 from 2000::/32 to fdff:ffff::/32 other than fd4d:5243::/32 "
+                f"(the plain addresses), such as 5f00:0::/32, got {self.block:#010x}"
+            )
 
     @property
     def host_count(self) -> int:
@@ -116,6 +139,22 @@ def leaf_name(plane: int, leaf: int) -> str:
 
 def spine_name(plane: int, spine: int) -> str:
     return f"p{plane}s{spine}"
+
+
+def parse_block(text: str) -> int:
+    """The 32-bit number of a uSID block written as an IPv6 prefix: `5f00:0::/32`. Raises CallerError."""
+    try:
+        network = ipaddress.IPv6Network(text)
+    except ValueError as error:
+        raise CallerError(f"{text!r} is not an IPv6 prefix of 32 bits such as 5f00:0::/32: {error}") from None
+    if network.prefixlen != BLOCK_BITS:
+        raise CallerError(f"{text!r} is not an IPv6 prefix of 32 bits such as 5f00:0::/32")
+    return int(network.network_address) >> 128 - BLOCK_BITS
+
+
+def block_text(block: int) -> str:
+    """A uSID block as a prefix: `5f00::/32`."""
+    return f"{ipaddress.IPv6Address(block << 128 - BLOCK_BITS)}/{BLOCK_BITS}"
 
 
 def parse_switch(name: str) -> tuple[int, str, int]:

@@ -13,18 +13,21 @@ from pathlib import Path
 from typing import Any
 
 from mrc.errors import CallerError
+from mrc.wire.usid import DEFAULT_BLOCK
 
 FABRIC_VERSION = 1
-# How its switches choose a packet's way: a uSID list, fields of the EV, or a hash over the UDP source port (ECMP).
-MODES = ("srv6", "stev", "udp")
+# How its switches choose a packet's way: a uSID list (with the last of it in a segment routing header), fields of the
+# EV, or a hash over the UDP source port (ECMP).
+MODES = ("srv6", "srv6-srh", "stev", "udp")
+USID_MODES = ("srv6", "srv6-srh")
 
 
 @dataclass(frozen=True, slots=True)
 class FabricPort:
     """One local port: the host's foot in one plane.
 
-    `interface` is the kernel's name, `address` the port's own address (IPv6; IPv4 too outside srv6 mode), `leaf` the
-    number of the leaf it hangs on, `uplinks` how many spines that leaf reaches, 0 where that is not known.
+    `interface` is the kernel's name, `address` the port's own address (IPv6; IPv4 too in stev and udp modes), `leaf`
+    the number of the leaf it hangs on, `uplinks` how many spines that leaf reaches, 0 where that is not known.
     """
 
     plane: int
@@ -52,7 +55,7 @@ class Fabric:
     mtu: int
     ports: tuple[FabricPort, ...]
     mode: str = "srv6"
-    block: int = 0x5F000000
+    block: int = DEFAULT_BLOCK
     ev_widths: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
@@ -63,8 +66,13 @@ class Fabric:
         if len({port.plane for port in self.ports}) != len(self.ports):
             raise CallerError("a fabric has one port per plane, two ports name the same plane")
         for port in self.ports:
-            if self.mode == "srv6" and ipaddress.ip_address(port.address).version == 4:
-                raise CallerError(f"fabric port of plane {port.plane}: srv6 mode needs IPv6, not {port.address}")
+            if self.uses_usids and ipaddress.ip_address(port.address).version == 4:
+                raise CallerError(f"fabric port of plane {port.plane}: {self.mode} mode needs IPv6, not {port.address}")
+
+    @property
+    def uses_usids(self) -> bool:
+        """Whether packets travel inside an outer IPv6 header that lists the switches they pass."""
+        return self.mode in USID_MODES
 
     @property
     def planes(self) -> tuple[int, ...]:

@@ -14,6 +14,8 @@ from mrc.errors import CallerError
 
 BLOCK_BITS = 32
 USID_BITS = 16
+# From 5f00::/16, the addresses set aside for segment routing (RFC 9602).
+DEFAULT_BLOCK = 0x5F000000
 USIDS_PER_CONTAINER = (128 - BLOCK_BITS) // USID_BITS
 MAX_PLANES = 16
 MAX_PER_PLANE = 256
@@ -68,7 +70,7 @@ class UsidTemplate:
     source_leaf: int
     destination_leaf: int
     destination_host: int
-    block: int = 0x5F000000
+    block: int = DEFAULT_BLOCK
 
     def usids(self, plane: int, uplink: int) -> tuple[int, ...]:
         """The uSID list of one path. Hosts under one leaf have one path per plane and `uplink` plays no part."""

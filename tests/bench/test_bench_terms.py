@@ -91,6 +91,7 @@ def test_the_first_paths_are_spread_over_the_planes() -> None:
     # plane(8) zero(8) uplink(16)
     assert first_paths(fabric(), 3).evs == (0x00000000, 0x01000000, 0x00000001)
     assert len(first_paths(fabric(), 8).evs) == 8
+    assert first_paths(fabric("srv6-srh"), 3).evs == first_paths(fabric(), 3).evs
 
 
 @pytest.mark.parametrize(("count", "mode"), [(0, "srv6"), (9, "srv6"), (1, "udp")])

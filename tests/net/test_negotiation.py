@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import ipaddress
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrc.errors import PeerError
+from mrc.endpoint.paths.formats import EvFormat
+from mrc.errors import CallerError, PeerError
 from mrc.net.negotiation import (
     NodeDescription,
     PortDescription,
     QpDescription,
+    default_ev_profile,
     integer,
     objects,
     path_mtu_of,
@@ -23,6 +26,7 @@ from mrc.net.negotiation import (
 )
 from mrc.topology import Fabric
 from mrc.topology.fabric import FabricPort
+from mrc.wire.entropy import EvMode
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 from mrc.wire.usid import address_text
 
@@ -224,11 +228,28 @@ def test_ordinary_hosts_over_ipv4_and_ipv6(mode: str) -> None:
     }
 
 
-def test_ipv4_is_refused_in_srv6_mode() -> None:
+@pytest.mark.parametrize("mode", ["srv6", "srv6-srh"])
+def test_ipv4_is_refused_in_srv6_mode(mode: str) -> None:
     """MRC-WIRE-04."""
-    document = json.loads(json.dumps(NodeDescription.of(host("10.0.0.2")).to_json())) | {"mode": "srv6"}
+    document = json.loads(json.dumps(NodeDescription.of(host("10.0.0.2")).to_json())) | {"mode": mode}
     with pytest.raises(PeerError, match="an IPv6 address is expected"):
         NodeDescription.from_json(document)
+    with pytest.raises(CallerError, match=f"{mode} mode needs IPv6"):
+        host("10.0.0.2", mode=mode)
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        ("srv6", EvFormat(EvMode.SRV6)),
+        ("srv6-srh", EvFormat(EvMode.SRV6, srh=True)),
+        ("stev", EvFormat(EvMode.STEV, (8, 24))),
+        # Fields belong to stev mode, whatever the file says.
+        ("udp", EvFormat(EvMode.UDP)),
+    ],
+)
+def test_the_mode_of_a_fabric_says_how_its_evs_are_read(mode: str, expected: EvFormat) -> None:
+    assert default_ev_profile(replace(host("fd00::1", mode=mode), ev_widths=(8, 24))).format == expected
 
 
 @pytest.mark.parametrize(
@@ -237,6 +258,7 @@ def test_ipv4_is_refused_in_srv6_mode() -> None:
         (host("fd00::1"), host("fd00::2", mode="stev"), "one end runs in stev mode, the other in udp"),
         (host("10.0.0.1"), host("fd00::2"), "plane 0: 10.0.0.1 and fd00::2 are of different IP versions"),
         (fabric(), host("fd00::2"), "one end runs in udp mode, the other in srv6"),
+        (fabric(), host("fd00::2", mode="srv6-srh"), "one end runs in srv6-srh mode, the other in srv6"),
     ],
 )
 def test_ends_that_cannot_understand_each_other(ours: Fabric, theirs: Fabric, says: str) -> None:

@@ -16,10 +16,11 @@ import pytest
 from mrc.endpoint.paths.addressing import PlanePair, stev_paths
 from mrc.errors import CallerError, SystemRefused
 from mrc.lab.namespace import in_namespace, in_thread, unshare_network
+from mrc.net.filters import accept_ports
 from mrc.net.hosts import OwnAddress, address_towards, addresses_towards, default_addresses, host_fabric, own_addresses
 from mrc.net.mmsg import BatchReceiver, BatchSender
 from mrc.net.ports import Port
-from mrc.net.udp_port import UdpPort, accept_ports, longest_packet_bytes
+from mrc.net.udp_port import UdpPort, longest_packet_bytes
 from mrc.topology.fabric import FabricPort
 from mrc.wire.batch import ACK, ReceivedBatch, TransmitBatch
 from mrc.wire.icrc import icrc_bytes, icrc_ipv4

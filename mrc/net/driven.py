@@ -1,0 +1,35 @@
+"""What the loop needs of an endpoint, whatever transport it speaks."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from mrc.wire.batch import ReceivedBatch, TransmitBatch
+
+
+class UnsentCounter(Protocol):
+    not_sent_by_system: int
+
+
+class BatchSize(Protocol):
+    @property
+    def transmit_batch(self) -> int: ...
+
+
+class Driven(Protocol):
+    """An endpoint as `Driver` runs it: packets in, packets out, timers, ports. Times are in ns."""
+
+    @property
+    def config(self) -> BatchSize: ...
+    @property
+    def counters(self) -> UnsentCounter: ...
+    @property
+    def went_ahead(self) -> int:
+        """How often a single packet of data was sent ahead of answers that were due."""
+        ...
+
+    def receive(self, batch: ReceivedBatch, now: int) -> None: ...
+    def transmit(self, batch: TransmitBatch, now: int) -> int: ...
+    def next_deadline(self) -> int | None: ...
+    def on_timer(self, now: int) -> None: ...
+    def set_port(self, port: int, up: bool, now: int) -> None: ...

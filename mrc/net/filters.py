@@ -1,0 +1,53 @@
+"""Classic BPF filters: what the kernel is not even to queue for a raw socket."""
+
+from __future__ import annotations
+
+import ctypes
+import socket
+import struct
+from collections.abc import Sequence
+
+from mrc.wire.ipv4 import IPV4_HEADER, NO_OPTIONS
+from mrc.wire.srh import SRH_HEAD, SRH_LENGTH
+
+SO_ATTACH_FILTER = 26
+_UDP_DPORT = 2  # where in the UDP header
+
+# An instruction: (code, jump if true, jump if false, operand).
+_LOAD_WORD, _LOAD_HALF, _LOAD_BYTE, _JUMP_IF_EQUAL, _RETURN = 0x20, 0x28, 0x30, 0x15, 0x06
+_WHOLE = 0xFFFFFFFF
+Instruction = tuple[int, int, int, int]
+DROP_ALL: list[Instruction] = [(_RETURN, 0, 0, 0)]
+
+
+def accept_ports(udp_ports: Sequence[int], *, ipv4: bool) -> list[Instruction]:
+    """A filter for a raw UDP socket: whole packets to one of these destination ports, IPv4 ones without options."""
+    ports = sorted(set(udp_ports))
+    # A raw IPv4 socket sees the IP header, a raw IPv6 socket begins with UDP.
+    program: list[Instruction] = []
+    if ipv4:
+        program += [(_LOAD_BYTE, 0, 0, 0), (_JUMP_IF_EQUAL, 0, len(ports) + 1, NO_OPTIONS)]
+    program.append((_LOAD_HALF, 0, 0, _UDP_DPORT + (IPV4_HEADER if ipv4 else 0)))
+    program += [(_JUMP_IF_EQUAL, len(ports) - number, 0, port) for number, port in enumerate(ports)]
+    return [*program, (_RETURN, 0, 0, 0), (_RETURN, 0, 0, _WHOLE)]
+
+
+def attach_filter(sock: socket.socket, program: Sequence[Instruction]) -> None:
+    """Give a socket a classic BPF filter (struct sock_fprog)."""
+    code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *each) for each in program))
+    sock.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, struct.pack("@HP", len(program), ctypes.addressof(code)))
+
+
+def accept_srh() -> list[Instruction]:
+    """A filter for a raw socket for routing headers: a segment routing header of one segment without TLV, nothing left
+    of it, IPv6 behind it."""
+    # Its first four bytes, segments left taken off.
+    (head,) = struct.unpack_from("!I", SRH_HEAD)
+    return [
+        # What is not there cannot be loaded, and ends the program with a refusal.
+        (_LOAD_BYTE, 0, 0, SRH_LENGTH - 1),
+        (_LOAD_WORD, 0, 0, 0),
+        (_JUMP_IF_EQUAL, 0, 1, head & ~0xFF),
+        (_RETURN, 0, 0, _WHOLE),
+        (_RETURN, 0, 0, 0),
+    ]
