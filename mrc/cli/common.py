@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from mrc.errors import MrcError
+from mrc.errors import CallerError, MrcError
+from mrc.topology.units import rate_bps, share, size_bytes
 
 if TYPE_CHECKING:
     from mrc.topology.fabric import Fabric
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\Z", re.IGNORECASE)
-_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
-_PERCENTAGE = re.compile(r"(\d+(?:\.\d+)?|\.\d+)%\Z")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*(ms|s|m|h)?\Z")
 _SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
 
@@ -37,10 +35,10 @@ class Size(click.ParamType[int]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if isinstance(value, int):
             return value
-        match = _SIZE.match(str(value))
-        if match is None:
-            self.fail(f"{value!r} is not a size such as 64MiB, 1.5GB or 4096", param, ctx)
-        size = int(float(match[1]) * (1024 if match[3] else 1000) ** _POWERS[match[2].lower()])
+        try:
+            size = size_bytes(str(value))
+        except CallerError as error:
+            self.fail(str(error), param, ctx)
         if size < self._least or (self._most is not None and size > self._most):
             self.fail(f"{value!r} is not from {self._least} to {self._most} bytes", param, ctx)
         return size
@@ -57,11 +55,27 @@ class Share(click.ParamType[float]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         if isinstance(value, float):
             return value
-        match = _PERCENTAGE.match(str(value))
-        if match is None or float(match[1]) > 100 or (self._above_zero and float(match[1]) == 0):
-            least = "above 0%" if self._above_zero else "from 0%"
-            self.fail(f"{value!r} is not a percentage {least} and up to 100%, such as 1% or 0.5%", param, ctx)
-        return float(match[1]) / 100
+        try:
+            found = share(str(value))
+        except CallerError as error:
+            self.fail(str(error), param, ctx)
+        if self._above_zero and found == 0:
+            self.fail(f"{value!r} is not a percentage above 0% and up to 100%, such as 1% or 0.5%", param, ctx)
+        return found
+
+
+class Rate(click.ParamType[int]):
+    """Bits a second: `1gbit`, `2.5gbit`, `800kbit`."""
+
+    name = "rate"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        try:
+            return rate_bps(str(value))
+        except CallerError as error:
+            self.fail(str(error), param, ctx)
 
 
 class Duration(click.ParamType[float]):
@@ -78,7 +92,7 @@ class Duration(click.ParamType[float]):
         return float(match[1]) * _SECONDS[match[2]]
 
 
-SIZE, SHARE, DURATION = Size(), Share(), Duration()
+SIZE, SHARE, DURATION, RATE = Size(), Share(), Duration(), Rate()
 LOSS = Share(above_zero=True)
 MESSAGE_SIZE = Size(1, (1 << 31) - 1)
 
@@ -129,7 +143,6 @@ def note(message: str) -> None:
 
 def load_fabric(fabric_file: str | None) -> Fabric:
     """The fabric named by --fabric or MRC_FABRIC. Raises CallerError when there is none."""
-    from mrc.errors import CallerError
     from mrc.topology.fabric import Fabric
 
     if not fabric_file:

@@ -1,0 +1,228 @@
+"""Topology files: YAML that describes a lab, held to a published schema, then to what the fabric can be.
+
+Every error says file, line, column, key and what would be right, in one line each:
+
+    fabric.yaml:7:1: sipnes: unknown key, did you mean spines?
+
+Structure (which keys, which types) is the schema's and nobody else's; meaning (links that exist, thresholds in order)
+is checked here.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from mrc.errors import CallerError
+from mrc.topology.clos import Clos, Link, parse_block
+from mrc.topology.description import Description, Direction
+from mrc.topology.impairment import Impairment
+from mrc.topology.link_keys import LINK_KEYS
+from mrc.topology.structure import Problem, structure_problems
+from mrc.topology.yaml_tree import KeyPath, YamlError, YamlTree, key_text, parse
+
+_MOST_BYTES = 1 << 20
+# The keys of a topology file that are the command line's and Clos's too.
+SHAPE_KEYS = ("mode", "planes", "leaves", "spines", "hosts_per_leaf", "mtu", "block")
+
+
+# Bytes waiting in a queue, in the order in which a queue that fills must meet them.
+_THRESHOLDS = ("ecn_at", "trim_at", "queue")
+
+
+class TopologyFileError(CallerError):
+    """A topology file that cannot be used: every `problems` of it, in the order of lines. The text is one line each."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        self.problems = tuple(sorted(problems, key=lambda each: (each.line, each.column)))
+        super().__init__("\n".join(map(str, self.problems)))
+
+
+class TopologyFile:
+    """A file whose structure is the schema's. Made by `read` or `parsed`; `description` says what it means."""
+
+    def __init__(self, name: str, tree: YamlTree) -> None:
+        self._file = name
+        self._tree = tree
+        self._said: dict[str, Any] = {} if tree.value is None else tree.value
+
+    @classmethod
+    def read(cls, path: str | Path) -> TopologyFile:
+        """Raises TopologyFileError for what is not YAML or not of the schema, CallerError for what cannot be read."""
+        try:
+            with open(path, "rb") as file:
+                content = file.read(_MOST_BYTES + 1)
+        except OSError as error:
+            raise CallerError(f"topology file {path}: {error.strerror}") from None
+        if len(content) > _MOST_BYTES:
+            raise CallerError(f"topology file {path}: larger than {_MOST_BYTES} bytes")
+        try:
+            text = content.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = content.count(b"\n", 0, error.start) + 1
+            raise TopologyFileError([Problem(str(path), line, 1, "", "not text in UTF-8")]) from None
+        return cls.parsed(text, str(path))
+
+    @classmethod
+    def parsed(cls, text: str, name: str = "topology") -> TopologyFile:
+        """The same for text at hand; `name` stands for the file in errors."""
+        try:
+            tree = parse(text)
+        except YamlError as error:
+            place = error.place
+            raise TopologyFileError(
+                [Problem(name, place.line, place.column, key_text(error.key), str(error))]
+            ) from None
+        problems = list(structure_problems(name, tree))
+        if problems:
+            raise TopologyFileError(problems)
+        return cls(name, tree)
+
+    @property
+    def name(self) -> str | None:
+        """The lab's name, where the file gives one."""
+        return self._said.get("name")
+
+    @property
+    def shape(self) -> dict[str, Any]:
+        """What the file says of SHAPE_KEYS, as `Clos` takes it. Raises TopologyFileError for a block out of range."""
+        found = {key: self._said[key] for key in SHAPE_KEYS if key in self._said}
+        if "block" in found:
+            try:
+                found["block"] = parse_block(found["block"])
+                Clos(block=found["block"])
+            except CallerError as error:
+                raise TopologyFileError([self._problem(("block",), str(error))]) from None
+        # To JSON Schema 2.0 is a whole number too.
+        return {key: int(value) if isinstance(value, float) else value for key, value in found.items()}
+
+    def where(self, key: str) -> str:
+        """File and line of a key on the top level that the file has: "fabric.yaml:3"."""
+        return f"{self._file}:{self._tree.keys[key,].line}"
+
+    def text(self, key: str) -> str:
+        """How the file writes the value of a key on the top level that it has."""
+        return self._tree.values[key,].text
+
+    def description(self, shape: Mapping[str, Any] | None = None) -> Description:
+        """What the file describes; `shape` gives values of SHAPE_KEYS that take the place of the file's.
+
+        Raises TopologyFileError.
+        """
+        clos = self._clos(shape or {})
+        problems: list[Problem] = []
+        impairments = dict(self._impairments(clos, problems))
+        if problems:
+            raise TopologyFileError(list(dict.fromkeys(problems)))
+        return Description(clos, impairments)
+
+    def _clos(self, given: Mapping[str, Any]) -> Clos:
+        shape = {**self.shape, **given}
+        hosts_per_leaf = shape.pop("hosts_per_leaf", 1)
+        # The schema bounds each value of the file, so what this refuses was given beside it.
+        clos = Clos(**shape)
+        try:
+            return replace(clos, hosts_per_leaf=hosts_per_leaf)
+        except CallerError as error:
+            blamed = [key for key in ("hosts_per_leaf", "leaves") if key in self._said and key not in given]
+            if not blamed:
+                raise
+            raise TopologyFileError([self._problem((blamed[0],), str(error))]) from None
+
+    # ------------------------------------------------------------------ links
+
+    def _impairments(self, clos: Clos, problems: list[Problem]) -> Iterator[tuple[Direction, Impairment]]:
+        if not {"host_links", "fabric_links", "links"} & self._said.keys():
+            return
+        links = {link.name: link for link in clos.links}
+        for name in self._said.get("links", {}):
+            problems.extend(self._link_problems(name, links))
+        values = {path: value for path in self._link_paths() for value in self._value_of(path, problems)}
+        if problems:
+            return
+        for link in links.values():
+            tier = "host_links" if link.lower.startswith("h") else "fabric_links"
+            for toward in (link.upper, link.lower):
+                sources = self._sources(link, tier, toward, values)
+                effective = {key: values[path] for key, path in sources.items()}
+                if found := list(self._order_problems(effective, sources)):
+                    problems += found
+                else:
+                    yield (link.name, toward), _impairment(effective)
+
+    def _sources(self, link: Link, tier: str, toward: str, values: Mapping[KeyPath, Any]) -> dict[str, KeyPath]:
+        """Which place gives each key of one direction of a link: the closest to it that says it."""
+        sources: dict[str, KeyPath] = {}
+        for place in ((tier,), ("links", link.name), ("links", link.name, "toward", toward)):
+            said = {str(path[-1]): path for path in self._keys_in(place)}
+            if "rate" in said and not values[said["rate"]]:
+                # Without a rate there is no queue: what was said of it further out does not count here.
+                sources = {key: path for key, path in sources.items() if key not in _THRESHOLDS}
+            sources |= said
+        return sources
+
+    def _link_problems(self, name: str, links: Mapping[str, Link]) -> Iterator[Problem]:
+        path: KeyPath = ("links", name)
+        link = links.get(name)
+        if link is None:
+            lower, _, upper = name.partition("-")
+            turned = [f"{upper}-{lower}"] if f"{upper}-{lower}" in links else []
+            near = turned or difflib.get_close_matches(name, links, 3)
+            advice = f"did you mean {' or '.join(near)}?" if near else "links are h0-p0l0, p0l0-p0s0 and so on"
+            yield self._problem(path, f"this fabric has no such link, {advice}", at_key=True)
+            return
+        for toward in self._said["links"][name].get("toward", {}):
+            if toward not in (link.lower, link.upper):
+                message = f"no end of {name}: its ends are {link.lower} and {link.upper}"
+                yield self._problem((*path, "toward", toward), message, at_key=True)
+
+    def _link_paths(self) -> Iterator[KeyPath]:
+        """Every place that gives a rate, a queue and so on."""
+        yield from self._keys_in(("host_links",))
+        yield from self._keys_in(("fabric_links",))
+        for name, said in self._said.get("links", {}).items():
+            yield from self._keys_in(("links", name))
+            for toward in said.get("toward", {}):
+                yield from self._keys_in(("links", name, "toward", toward))
+
+    def _keys_in(self, place: KeyPath) -> Iterator[KeyPath]:
+        said: Any = self._said
+        for key in place:
+            said = said.get(key, {})
+        return ((*place, key) for key in said if key in LINK_KEYS)
+
+    def _value_of(self, path: KeyPath, problems: list[Problem]) -> Iterator[Any]:
+        """The value at `path` in the unit of Impairment; none, and a problem more, when it is out of range."""
+        said: Any = self._said
+        for step in path:
+            said = said[step]
+        key = LINK_KEYS[str(path[-1])]
+        try:
+            value = key.parse(said)
+            Impairment(**{key.field: value})
+        except CallerError as error:
+            problems.append(self._problem(path, str(error)))
+        else:
+            yield value
+
+    def _order_problems(self, effective: Mapping[str, Any], sources: Mapping[str, KeyPath]) -> Iterator[Problem]:
+        waiting = [key for key in _THRESHOLDS if effective.get(key)]
+        if waiting and not effective.get("rate"):
+            message = "needs a rate beside it: nothing waits before a link that has none"
+            yield self._problem(sources[waiting[0]], message)
+        for key, larger in pairwise(waiting):
+            if effective[key] >= effective[larger]:
+                other = self._tree.values[sources[larger]].text
+                yield self._problem(sources[key], f"must be below {larger}, which is {other}")
+
+    def _problem(self, path: KeyPath, message: str, at_key: bool = False) -> Problem:
+        place = (self._tree.keys if at_key else self._tree.values)[path]
+        return Problem(self._file, place.line, place.column, key_text(path), message)
+
+
+def _impairment(effective: Mapping[str, Any]) -> Impairment:
+    return replace(Impairment(), **{LINK_KEYS[key].field: value for key, value in effective.items()})

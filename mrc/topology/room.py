@@ -1,0 +1,26 @@
+"""How large a path MTU the links of a fabric have room for."""
+
+from __future__ import annotations
+
+from mrc.topology.clos import Clos
+
+PATH_MTUS = (256, 512, 1024, 2048, 4096)
+_IPV6, _UDP = 40, 8
+
+
+def largest_path_mtu(topology: Clos) -> int:
+    """The largest path MTU whose packets, with every header the mode adds, fit the links' MTU. Bytes of payload."""
+    headers = _headers(topology.mode)
+    return max(mtu for mtu in PATH_MTUS if mtu + headers <= topology.mtu)
+
+
+def _headers(mode: str) -> int:
+    from mrc.wire.batch import HEADER_ROOM
+    from mrc.wire.opcodes import BTH_LENGTH, HEADER_LENGTHS, ICRC_LENGTH
+    from mrc.wire.srh import SRH_LENGTH
+
+    if mode in ("srv6", "srv6-srh"):
+        # What an endpoint asks for before it sends: the outer header, and all the room it keeps for the inner ones.
+        return _IPV6 + HEADER_ROOM + (SRH_LENGTH if mode == "srv6-srh" else 0)
+    extensions = sum(HEADER_LENGTHS[name] for name in ("meth", "tseth", "reth", "immdt"))
+    return _IPV6 + _UDP + BTH_LENGTH + extensions + ICRC_LENGTH

@@ -1,0 +1,86 @@
+"""The structure of a topology file: its published schema, and what departs from it in words of the file's own terms."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from mrc.topology.yaml_tree import KeyPath, Place, YamlTree, key_text, shown
+
+if TYPE_CHECKING:
+    from jsonschema.exceptions import ValidationError
+
+SCHEMA_FILE = "topology.schema.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong with a topology file. `key` is the path of keys that leads to it."""
+
+    file: str
+    line: int
+    column: int
+    key: str
+    message: str
+
+    def __str__(self) -> str:
+        key = f"{self.key}: " if self.key else ""
+        return f"{self.file}:{self.line}:{self.column}: {key}{self.message}"
+
+
+def schema_text() -> str:
+    """The published schema, JSON Schema 2020-12."""
+    return resources.files("mrc.topology").joinpath(SCHEMA_FILE).read_text()
+
+
+@cache
+def schema() -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads(schema_text())
+    return loaded
+
+
+def structure_problems(file: str, tree: YamlTree) -> Iterator[Problem]:
+    """Every departure of a document from the schema, one for each place. An empty document is an empty mapping."""
+    from jsonschema import Draft202012Validator
+
+    reported: set[KeyPath] = set()
+    document = {} if tree.value is None else tree.value
+    for error in Draft202012Validator(schema()).iter_errors(document):
+        for path, place, message in _explained(error, tree):
+            if path not in reported:
+                reported.add(path)
+                yield Problem(file, place.line, place.column, key_text(path), message)
+
+
+def _explained(error: ValidationError, tree: YamlTree) -> Iterator[tuple[KeyPath, Place, str]]:
+    path = tuple(error.absolute_path)
+    said: Any = error.schema
+    found: Any = error.instance
+    if error.validator == "additionalProperties":
+        known = list(said["properties"])
+        for key in found:
+            if key not in known:
+                near = difflib.get_close_matches(key, known, 1)
+                advice = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+                yield (*path, key), tree.keys[*path, key], f"unknown key, {advice}"
+        return
+    place = tree.values[path]
+    got = "a list or a mapping" if isinstance(found, dict | list) else shown(place.text) or "nothing"
+    yield path, place, f"must be {_expected(said)}, got {got}"
+
+
+def _expected(said: Mapping[str, Any]) -> str:
+    """What a part of the schema asks for, in words."""
+    if "enum" in said:
+        return f"one of {', '.join(map(str, said['enum']))}"
+    if said.get("type") == "object":
+        keys = list(said.get("properties", ()))
+        return f"a mapping with keys out of {', '.join(keys)}" if keys else "a mapping"
+    if said.get("type") == "integer":
+        return f"a whole number from {said['minimum']} to {said['maximum']}"
+    return f"{said['title']} such as {' or '.join(map(str, said['examples']))}"

@@ -1,0 +1,61 @@
+"""Quantities as people write them, on the command line and in topology files: `1gbit`, `400KB`, `0.5%`."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from mrc.errors import CallerError
+
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) *(?:([kmgt])(i?))?b?", re.IGNORECASE | re.ASCII)
+_RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?) *([kmgt]?)bit(?:/s)?", re.IGNORECASE | re.ASCII)
+_SHARE = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+)%")
+
+
+def size_bytes(text: str) -> int:
+    """Bytes: `64MiB` and `64KiB` count in 1024s, `1.5GB` and `400KB` in 1000s, `4096`. Raises CallerError."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise CallerError(f"{text!r} is not a size such as 64MiB, 1.5GB or 4096")
+    return int(Fraction(match[1]) * (1024 if match[3] else 1000) ** _POWERS[(match[2] or "").lower()])
+
+
+def rate_bps(text: str) -> int:
+    """Bits a second: `1gbit`, `2.5Gbit/s`, `800kbit`, in 1000s. Raises CallerError."""
+    match = _RATE.fullmatch(text.strip())
+    if match is None:
+        raise CallerError(f"{text!r} is not a rate such as 1gbit, 2.5gbit or 800kbit")
+    return int(Fraction(match[1]) * 1000 ** _POWERS[(match[2] or "").lower()])
+
+
+def share(text: str) -> float:
+    """A share 0..1 from a percentage: `0.5%` is 0.005. Raises CallerError, above 100% too."""
+    match = _SHARE.fullmatch(text.strip())
+    if match is None or Fraction(match[1]) > 100:
+        raise CallerError(f"{text!r} is not a percentage from 0% and up to 100%, such as 1% or 0.5%")
+    return float(Fraction(match[1]) / 100)
+
+
+def size_text(count: int) -> str:
+    """What `size_bytes` reads as the same number: `400KB`, `4096`."""
+    return _in_thousands(count, "B") if count >= 1000 and count % 1000 == 0 else str(count)
+
+
+def rate_text(bps: int) -> str:
+    """What `rate_bps` reads as the same number: `1gbit`, `1500kbit`."""
+    return _in_thousands(bps, "bit")
+
+
+def share_text(value: float) -> str:
+    """What `share` reads as the same number, to a millionth: `0.5%`."""
+    return f"{value * 100:.4f}".rstrip("0").rstrip(".") + "%"
+
+
+def _in_thousands(count: int, unit: str) -> str:
+    prefixes = ["", "k", "m", "g", "t"] if unit == "bit" else ["", "K", "M", "G", "T"]
+    power = 0
+    while power < len(prefixes) - 1 and count and count % 1000 == 0:
+        count //= 1000
+        power += 1
+    return f"{count}{prefixes[power]}{unit}"
