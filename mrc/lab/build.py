@@ -7,36 +7,26 @@ names last, after their identities are on disk, so a crash at any point leaves o
 from __future__ import annotations
 
 import os
+import time
 import uuid
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from enum import Enum
 from functools import partial
 from pathlib import Path
 
 from mrc.errors import CallerError, SystemRefused
-from mrc.lab import messages, namespace, state
+from mrc.lab import marking, messages, namespace, state
 from mrc.lab.netlink import NetlinkSocket, Request
-from mrc.lab.plan import LOOPBACK_INDEX, NodePlan, host_fabric, plan
+from mrc.lab.plan import NodePlan, host_fabric, plan
+from mrc.lab.processes import bears
 from mrc.lab.status import wait_until_running
-from mrc.topology import Clos
+from mrc.lab.witnesses import Witnesses
+from mrc.topology import Clos, Description
 
-# Why each is there is in docs/lab.md, "Settings of the kernel".
-_EVERYWHERE = {
-    "ipv6/conf/all/accept_dad": "0",
-    "ipv6/conf/default/accept_dad": "0",
-    "ipv6/conf/default/addr_gen_mode": "1",
-    "ipv6/conf/default/accept_ra": "0",
-    "ipv6/conf/default/router_solicitations": "0",
-    "ipv6/conf/all/seg6_enabled": "1",
-    "ipv6/conf/default/seg6_enabled": "1",
-    "ipv6/icmp/ratelimit": "1000",
-}
-_ON_HOSTS = {"ipv6/conf/all/forwarding": "0", "ipv6/conf/default/forwarding": "0"}
-_ON_SWITCHES = {
-    "ipv6/conf/all/forwarding": "1",
-    "ipv6/conf/default/forwarding": "1",
-    "ipv6/fib_multipath_hash_policy": "1",
-}
+# Of the differences between two descriptions, how many an error names.
+_SHOWN = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,57 +41,104 @@ class _Room:
         os.close(self.descriptor)
 
 
+class Outcome(Enum):
+    """What `build` found and did."""
+
+    BUILT = "built"
+    REPLACED = "cleared a half-built lab whose builder crashed, then built"
+    FOUND = "found the same lab up"
+
+
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What taking a lab down did: namespaces removed, and names left alone because something else bears them."""
+    """What taking a lab down did: namespaces removed, and names left alone because something else bears them.
+
+    The kernel takes cables away a moment after their namespaces. Where that was waited for, `cables_gone_s` is how many
+    seconds it took (None: it was not waited for, or not done in that time), `cables_left` what was there still.
+    """
 
     removed: tuple[str, ...]
     kept: tuple[str, ...]
+    cables_gone_s: float | None = None
+    cables_left: tuple[str, ...] = ()
 
 
-def build(name: str, topology: Clos) -> bool:
-    """Build the lab `name`. Returns True when a crashed, half-built one of that name had to be cleared first.
+def build(
+    name: str,
+    description: Description,
+    *,
+    exist_ok: bool = False,
+    before_up: Callable[[state.LabState], None] = lambda _: None,
+) -> Outcome:
+    """Build the lab `name`. A crashed, half-built one of that name is cleared first.
 
+    `before_up` is called when all is there but the lab is not yet declared up; what it raises takes everything back.
+    With `exist_ok` a lab of that name that was built from the same description is left as it is.
     Raises CallerError when the name is in use, SystemRefused when the system does not allow it; nothing stays behind.
     """
     state.check_name(name)
-    plans = plan(topology)
+    plans = plan(description.clos)
     with state.builders_lock():
-        replaced = _clear_crashed(name)
+        found = state.load(name) if state.directory(name).is_dir() else None
+        if found is not None and found.phase == state.UP:
+            _refuse_unless_same(found, description, exist_ok)
+            return Outcome.FOUND
+        crashed = state.directory(name).is_dir()
+        if crashed:
+            _remove(name)
         for node in plans:
             if os.path.lexists(_path(name, node)):
                 raise CallerError(f"{_path(name, node)} exists already and is not this lab's: choose another --name")
         state.reserve(name)
         try:
-            _build(state.LabState(name, f"mrc lab {name} {uuid.uuid4()}", topology), plans)
+            _build(state.LabState(name, f"mrc lab {name} {uuid.uuid4()}", description), plans, before_up)
         except BaseException:
             _remove(name)
             raise
-    return replaced
+    return Outcome.REPLACED if crashed else Outcome.BUILT
 
 
-def remove(name: str) -> Removal:
-    """Remove the lab `name`, whole or half-built, and nothing else. Raises CallerError when there is none."""
+def _refuse_unless_same(found: state.LabState, wanted: Description, exist_ok: bool) -> None:
+    advice = f"`mrc lab down --name {found.name}` removes it"
+    if not exist_ok:
+        raise CallerError(f"a lab {found.name!r} exists already: {advice}")
+    differences = list(found.description.differences(wanted))
+    if differences:
+        shown = "; ".join(differences[:_SHOWN]) + (
+            f"; and {len(differences) - _SHOWN} more" if differences[_SHOWN:] else ""
+        )
+        raise CallerError(
+            f"a lab {found.name!r} of another description exists: {shown}: {advice}, or choose another --name"
+        )
+
+
+def remove(name: str, wait_s: float = 0.0) -> Removal:
+    """Remove the lab `name`, whole or half-built, and nothing else. Raises CallerError when there is none.
+
+    Waits up to `wait_s` seconds until the kernel has taken away every cable but those to a namespace that a program
+    still runs in.
+    """
     state.check_name(name)
-    with state.builders_lock():
-        return _remove(name)
+    witnesses = Witnesses()
+    try:
+        with state.builders_lock():
+            removal = _remove(name, witnesses if wait_s > 0 else None)
+        if wait_s <= 0:
+            return removal
+        started = time.monotonic()
+        left = witnesses.wait(wait_s)
+        return replace(removal, cables_left=left, cables_gone_s=None if left else time.monotonic() - started)
+    finally:
+        witnesses.close()
 
 
 def _path(lab: str, node: str) -> Path:
     return namespace.NETNS_DIRECTORY / state.namespace_name(lab, node)
 
 
-def _clear_crashed(name: str) -> bool:
-    if not state.directory(name).is_dir():
-        return False
-    found = state.load(name)
-    if found is not None and found.phase == state.UP:
-        raise CallerError(f"a lab {name!r} exists already: `mrc lab down --name {name}` removes it")
-    _remove(name)
-    return True
-
-
-def _build(intention: state.LabState, plans: Mapping[str, NodePlan]) -> None:
+def _build(
+    intention: state.LabState, plans: Mapping[str, NodePlan], before_up: Callable[[state.LabState], None]
+) -> None:
     intention.save()
     rooms: dict[str, _Room] = {}
     try:
@@ -119,6 +156,7 @@ def _build(intention: state.LabState, plans: Mapping[str, NodePlan]) -> None:
         with namespace.netns_directory():
             for node, room in rooms.items():
                 namespace.publish(state.namespace_name(intention.name, node), room.descriptor)
+        before_up(recorded)
         recorded.finished().save()
     finally:
         for room in rooms.values():
@@ -126,7 +164,7 @@ def _build(intention: state.LabState, plans: Mapping[str, NodePlan]) -> None:
 
 
 def _make_rooms(plans: Mapping[str, NodePlan], tag: str, rooms: dict[str, _Room]) -> None:
-    """In one thread, a namespace after another: kernel settings, `lo`, and the first half of every cable's ends."""
+    """In one thread, a namespace after another: kernel settings, `lo`, and what marks packets."""
     for node in plans.values():
         try:
             descriptor = namespace.unshare_network()
@@ -137,12 +175,14 @@ def _make_rooms(plans: Mapping[str, NodePlan], tag: str, rooms: dict[str, _Room]
         except BaseException:
             os.close(descriptor)
             raise
-        for setting, value in {**_EVERYWHERE, **(_ON_SWITCHES if node.is_switch else _ON_HOSTS)}.items():
+        for setting, value in node.settings:
             _set(setting, value)
         requests = [messages.loopback_up(tag)]
-        if node.is_switch:
+        if node.needs_usid_device:
             requests.append(messages.usid_device())
         rooms[node.name].netlink.transact(requests)
+        if node.marking is not None:
+            marking.install(node.marking)
 
 
 def _set(setting: str, value: str) -> None:
@@ -166,17 +206,10 @@ def _configure(node: NodePlan, plans: Mapping[str, NodePlan], rooms: Mapping[str
         if link.lower == node.name:
             upper = plans[link.upper].interface(link)
             requests.append(messages.veth_pair(ends[number], upper, rooms[link.upper].descriptor, topology.mtu))
-    requests.extend(_node_requests(node))
-    rooms[node.name].netlink.transact(requests)
-
-
-def _node_requests(node: NodePlan) -> Iterator[Request]:
-    for text in node.loopback_addresses:
-        yield messages.address(LOOPBACK_INDEX, text, 128)
     for interface in node.interfaces:
-        yield from messages.interface_configuration(interface)
-    for route in node.routes:
-        yield messages.route(route)
+        requests.extend(messages.interface_configuration(interface))
+    requests.extend(messages.own_configuration(node))
+    rooms[node.name].netlink.transact(requests)
 
 
 def _write_fabrics(intention: state.LabState) -> None:
@@ -188,32 +221,48 @@ def _write_fabrics(intention: state.LabState) -> None:
             raise SystemRefused(f"cannot write {path}: {error.strerror}") from None
 
 
-def _remove(name: str) -> Removal:
+def _remove(name: str, witnesses: Witnesses | None = None) -> Removal:
     found = state.load(name)
     removed: list[str] = []
     kept: list[str] = []
     if found is not None:
-        # The names come from the topology, not from the recorded identities: a crash may have left a bare mount point.
-        for node in found.topology.nodes:
-            title = state.namespace_name(name, node)
-            wanted = found.namespaces.get(node)
-            existed = os.path.lexists(namespace.NETNS_DIRECTORY / title)
-            if not namespace.withdraw(title, partial(_is_ours, wanted=wanted, tag=found.tag)):
-                kept.append(title)
-            elif existed:
-                removed.append(title)
+        with ExitStack() as held:
+            # All are looked at before the first goes: the kernel, busy taking that one down, answers slowly.
+            ours = _recognised(found, held)
+            if witnesses is not None:
+                witnesses.watch(found, ours)
+            # The names come from the topology, not from the recorded identities: a crash may have left a bare mount
+            # point.
+            for node in found.topology.nodes:
+                title = state.namespace_name(name, node)
+                existed = os.path.lexists(namespace.NETNS_DIRECTORY / title)
+                if not namespace.withdraw(title, partial(_is_held, held=ours.get(node))):
+                    kept.append(title)
+                elif existed:
+                    removed.append(title)
     state.release(name)
     return Removal(tuple(removed), tuple(kept))
 
 
-def _is_ours(descriptor: int, wanted: tuple[int, int] | None, tag: str) -> bool:
+def _recognised(found: state.LabState, held: ExitStack) -> dict[str, int]:
+    """A descriptor of each namespace that bears its name and is this lab's, by node; `held` closes them."""
+    ours: dict[str, int] = {}
+    for node, wanted in found.namespaces.items():
+        try:
+            descriptor = os.open(_path(found.name, node), os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            continue  # withdrawing it says what is wrong
+        held.callback(os.close, descriptor)
+        if namespace.is_namespace(os.fstat(descriptor)) and _is_ours(descriptor, wanted, found.tag):
+            ours[node] = descriptor
+    return ours
+
+
+def _is_held(descriptor: int, held: int | None) -> bool:
+    # An open namespace keeps its inode number, so this is no other one.
+    return held is not None and namespace.identity(descriptor) == namespace.identity(held)
+
+
+def _is_ours(descriptor: int, wanted: tuple[int, int], tag: str) -> bool:
     """Whether a namespace is the one recorded: same identity, and our tag on its `lo` (inode numbers are reused)."""
-    if namespace.identity(descriptor) != wanted:
-        return False
-    answers: list[bytes] = []
-    netlink = NetlinkSocket.inside(descriptor)
-    try:
-        netlink.dump("read interfaces", messages.dump_links(), lambda _, data: answers.append(data))
-    finally:
-        netlink.close()
-    return any(tag.encode() in answer for answer in answers)
+    return namespace.identity(descriptor) == wanted and bears(descriptor, tag)

@@ -6,7 +6,9 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,12 +16,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from mrc.errors import CallerError, SystemRefused
 from mrc.lab import namespace, state
 from mrc.lab.plan import NodePlan, host_address, links_of_target, plan
-from mrc.topology import Clos, Link
+from mrc.topology import Clos, Description, Link
 
 if TYPE_CHECKING:
     from mrc.lab.build import Removal
-    from mrc.lab.netlink import NetlinkSocket, Request
+    from mrc.lab.differences import Difference
+    from mrc.lab.events import EventLog
+    from mrc.lab.flap import Flapped, FlapResult
+    from mrc.lab.impairment import Direction
+    from mrc.lab.netlink import NetlinkSocket
+    from mrc.lab.processes import LabProcess
     from mrc.lab.status import LabStatus
+    from mrc.topology import Impairment
 
 _NETLINK_NETFILTER = 12
 T = TypeVar("T")
@@ -34,39 +42,57 @@ class Lab:
     """A fabric of network namespaces that is up. Make one with `Lab.up` or `Lab.open`, not directly.
 
     As a context manager a lab from `up` is taken down at the end of the block, one from `open` only let go of.
-    It is safe to use from several threads. `replaced_crashed` says that `up` cleared a half-built lab first.
+    It is safe to use from several threads. `created` says that `up` built it and did not find it there,
+    `replaced_crashed` that it cleared a half-built lab first.
     """
 
-    def __init__(self, found: state.LabState, replaced_crashed: bool = False, ours: bool = False) -> None:
+    def __init__(
+        self, found: state.LabState, *, created: bool = True, replaced_crashed: bool = False, ours: bool = False
+    ) -> None:
         self._state = found
         self._plans = plan(found.topology)
         self._sockets: dict[tuple[str, int], NetlinkSocket] = {}
         self._ours = ours
+        self.created = created
         self.replaced_crashed = replaced_crashed
 
     @classmethod
-    def up(cls, name: str = "mrc", topology: Clos | None = None) -> Lab:
+    def up(cls, name: str = "mrc", topology: Clos | Description | None = None, *, exist_ok: bool = False) -> Lab:
         """Build a lab (default: 2 planes of 2 leaves and 4 spines, 2 hosts) and open it.
 
+        With `exist_ok` a lab of that name that was built from the same description is opened as it is: `created` is
+        then False, a `with` block does not take it down, and `differences` says whether it still is as described.
         Raises CallerError when the name is in use, SystemRefused when the system does not allow it; then
         nothing stays behind. A half-built lab of that name whose builder crashed is cleared first.
         """
         from mrc.lab import build
 
-        replaced = build.build(name, topology or Clos())
-        return cls(_load_up(name), replaced_crashed=replaced, ours=True)
+        wanted = topology if isinstance(topology, Description) else Description(topology or Clos())
+        outcome = build.build(name, wanted, exist_ok=exist_ok, before_up=_impair_as_described)
+        if outcome is build.Outcome.FOUND:
+            return cls(_load_up(name), created=False)
+        built = cls(_load_up(name), replaced_crashed=outcome is build.Outcome.REPLACED, ours=True)
+        try:
+            built.record("up", name, (), time.monotonic_ns(), **built._shape())
+        except BaseException:
+            built.down()
+            raise
+        return built
 
     @classmethod
     def open(cls, name: str = "mrc") -> Lab:
         """A lab that is up already. Raises CallerError when there is none of that name, or only a half-built one."""
-        return cls(_load_up(name))
+        return cls(_load_up(name), created=False)
 
     @classmethod
-    def remove(cls, name: str = "mrc") -> Removal:
-        """Take down a lab by name, whole or half-built. Raises CallerError when there is none."""
+    def remove(cls, name: str = "mrc", wait_s: float = 0.0) -> Removal:
+        """Take down a lab by name, whole or half-built. Raises CallerError when there is none.
+
+        The kernel takes the cables away a moment later (tenths of a second): `wait_s` is how long to wait for that.
+        """
         from mrc.lab import build
 
-        return build.remove(name)
+        return build.remove(name, wait_s)
 
     def __enter__(self) -> Lab:
         return self
@@ -87,19 +113,42 @@ class Lab:
     def topology(self) -> Clos:
         return self._state.topology
 
+    @property
+    def description(self) -> Description:
+        """What the lab was built from; `differences` says what is otherwise by now."""
+        return self._state.description
+
     def close(self) -> None:
         """Let go of the sockets into the lab; the lab stays up."""
         while self._sockets:
             self._sockets.popitem()[1].close()
 
-    def down(self) -> Removal:
-        """Take the lab down. Programs still running in it keep their namespace until they end: see `processes`."""
+    def down(self, wait_s: float = 0.0) -> Removal:
+        """Take the lab down. Programs still running in it keep their namespace until they end: see `processes`.
+
+        `wait_s` as in `remove`.
+        """
         self.close()
-        return self.remove(self.name)
+        return self.remove(self.name, wait_s)
 
     def processes(self) -> list[tuple[int, str]]:
-        """(process id, node) of every program running in the lab, this one aside."""
-        return namespace.processes_in({found: node for node, found in self._state.namespaces.items()})
+        """(process id, node) of every program running in the lab, this one aside. Raises SystemRefused."""
+        return [(program.pid, program.node) for program in self.programs()]
+
+    def programs(self) -> list[LabProcess]:
+        """Every program running in the lab, this one aside. Raises SystemRefused."""
+        from mrc.lab import processes
+
+        return processes.running(self._state.namespaces, self._state.tag)
+
+    def end_programs(self, grace_s: float = 2.0) -> list[LabProcess]:
+        """End every program running in the lab but this one and those that it was started from; those that ended.
+
+        They are asked to (SIGTERM), and killed `grace_s` seconds later. Raises SystemRefused.
+        """
+        from mrc.lab import processes
+
+        return processes.end(self._state.namespaces, self._state.tag, grace_s)
 
     def namespace_path(self, node: str) -> Path:
         """Where the namespace of `node` is: `ip netns exec` takes its last part. Raises CallerError."""
@@ -186,70 +235,157 @@ class Lab:
         """The links `target` names: a link, a switch or host (all its links), `plane:N`. Raises CallerError."""
         return links_of_target(self.topology, target)
 
-    def cut(self, target: str) -> int:
-        """Break every cable `target` names. Returns CLOCK_MONOTONIC nanoseconds taken just before the first broke.
+    def prepare(self, *targets: str) -> tuple[Link, ...]:
+        """Load and open all that cutting and healing these takes, so that it takes no longer than the kernel does.
+
+        Returns the links they name, each once. Raises CallerError, SystemRefused.
+        """
+        from mrc.lab import cables  # noqa: F401
+
+        links = self._links_of_all(targets)
+        for node in dict.fromkeys(end for link in links for end in (link.lower, link.upper)):
+            self._route(node)
+        return links
+
+    def cut(self, *targets: str) -> int:
+        """Break every cable these name. Returns CLOCK_MONOTONIC nanoseconds taken just before the first broke.
 
         The upper end (the leaf's towards a host, the spine's towards a leaf) is set down; the lower end loses
         carrier with its configuration intact, as with a real broken cable. Raises CallerError, SystemRefused.
         """
-        from mrc.lab import messages
+        from mrc.lab import cables
 
-        by_node: dict[str, list[Request]] = {}
-        for link in self.links_of(target):
-            end = self._plans[link.upper].interface(link)
-            by_node.setdefault(link.upper, []).append(messages.link_state(end, up=False))
-        sockets = {node: self._route(node) for node in by_node}
-        cut_at_ns = time.monotonic_ns()
-        for node, requests in by_node.items():
-            sockets[node].transact(requests)
+        links = self._links_of_all(targets)
+        cut_at_ns, took_ns = cables.cut(links, self._plans, self._route)
+        self.record("cut", " ".join(targets), links, cut_at_ns, took_ns=took_ns)
         return cut_at_ns
 
-    def heal(self, target: str) -> int:
-        """Mend every cable `target` names, whichever end was down and however it came to be.
+    def heal(self, *targets: str) -> int:
+        """Mend every cable these name, whichever end was down and however it came to be.
 
         Both ends get back what a link-down flushes. Returns CLOCK_MONOTONIC nanoseconds taken when all was in place
         and every end operational. Raises CallerError, SystemRefused.
         """
-        from mrc.lab import messages, status
+        from mrc.lab import cables
 
-        up: dict[str, list[Request]] = {}
-        configuration: dict[str, list[Request]] = {}
-        ends: dict[str, list[int]] = {}
-        for link in self.links_of(target):
-            for node in (link.lower, link.upper):
-                end = self._plans[node].interface(link)
-                ends.setdefault(node, []).append(end.index)
-                up.setdefault(node, []).append(messages.link_state(end, up=True))
-                configuration.setdefault(node, []).extend(messages.interface_configuration(end))
-        for requests_of in (up, configuration):
-            for node, requests in requests_of.items():
-                self._route(node).transact(requests)
-        for node, indices in ends.items():
-            status.wait_until_running(self._route(node), node, indices)
-        return time.monotonic_ns()
+        links = self._links_of_all(targets)
+        healed_at_ns, took_ns = cables.heal(links, self._plans, self._route)
+        self.record("heal", " ".join(targets), links, healed_at_ns, took_ns=took_ns)
+        return healed_at_ns
 
-    def impair(self, link: str, loss: float, toward: str | None = None) -> None:
-        """Lose a random share `loss` (0 < loss <= 1) of what `link` carries, each way or only toward one end.
+    def impair(
+        self,
+        link: str,
+        loss: float | None = None,
+        toward: str | None = None,
+        *,
+        rate_bps: int | None = None,
+        queue_bytes: int | None = None,
+        ecn_at_bytes: int | None = None,
+        trim_at_bytes: int | None = None,
+        duplicate: float | None = None,
+        corrupt: float | None = None,
+    ) -> None:
+        """Change what is wrong with `link`, each way or only `toward` one end, while traffic runs.
 
-        Replaces what was lost there before. Raises CallerError, SystemRefused.
+        What is given changes, what is not stays; 0 is off (`mrc.topology.Impairment` has units and ranges). Taking the
+        rate away takes the queue with it. Raises CallerError, SystemRefused: marks, trims, duplicates and corruption
+        need eBPF.
         """
         from mrc.lab import impairment
 
-        for node, interface in self._ends(link, toward):
-            impairment.install(self._filters(node), interface, loss)
+        changes = {
+            "loss": loss,
+            "rate_bps": rate_bps,
+            "queue_bytes": queue_bytes,
+            "ecn_at_bytes": ecn_at_bytes,
+            "trim_at_bytes": trim_at_bytes,
+            "duplicate": duplicate,
+            "corrupt": corrupt,
+        }
+        given = {name: value for name, value in changes.items() if value is not None}
+        if not given:
+            raise CallerError(f"nothing to change on {link}: give {', '.join(changes)}")
+        at_ns = time.monotonic_ns()
+        directions = self._directions(link, toward)
+        with impairment.turn(state.directory(self.name)):
+            impairment.change(list(directions.values()), **given)
+        self.record("impair", link, [self.topology.link(link)], at_ns, toward=list(directions), **given)
 
     def clear(self, link: str, toward: str | None = None) -> None:
-        """Lose nothing on `link` any more. Raises CallerError, SystemRefused."""
+        """Nothing is wrong with `link` any more, each way or `toward` one end. Raises CallerError, SystemRefused."""
         from mrc.lab import impairment
 
-        for node, interface in self._ends(link, toward):
-            impairment.clear(self._filters(node), interface)
+        at_ns = time.monotonic_ns()
+        directions = self._directions(link, toward)
+        with impairment.turn(state.directory(self.name)):
+            for each in directions.values():
+                impairment.clear(each)
+        self.record("clear", link, [self.topology.link(link)], at_ns, toward=list(directions))
+
+    def impairment(self, link: str, toward: str) -> Impairment:
+        """What is wrong with `link` toward that end. Raises CallerError, SystemRefused."""
+        from mrc.lab import impairment
+
+        return impairment.read(self._directions(link, toward)[toward])
 
     def status(self) -> LabStatus:
         """Ask the kernel how the lab is. Raises SystemRefused."""
         from mrc.lab import status
 
         return status.read(self.name, self.topology, self._route, self._filters)
+
+    def differences(self) -> tuple[Difference, ...]:
+        """Where the lab is no longer as it was built: what `mrc.lab.differences` compares. Raises SystemRefused."""
+        from mrc.lab import differences
+
+        found = list(differences.of_nodes(self.topology, self._plans, self._state.tag, self.open_namespace))
+        lost = {each.where for each in found if each.remedy is differences.Remedy.REBUILD}
+        there = {node: planned for node, planned in self._plans.items() if node not in lost}
+        found += differences.of_impairments(self.description, there, self._route, self._filters)
+        return tuple(found)
+
+    @property
+    def events(self) -> EventLog:
+        """What was done to this lab and when."""
+        from mrc.lab.events import EventLog
+
+        return EventLog(self.name)
+
+    def record(self, event: str, target: str, links: Iterable[Link], at_ns: int, **details: Any) -> None:
+        """Write down what was done at `at_ns` (CLOCK_MONOTONIC) in the lab's event log.
+
+        Raises SystemRefused, also when this lab is gone: sockets into its namespaces outlive it.
+        """
+        from mrc.topology.events import FabricEvent
+
+        names = [link.name for link in links]
+        self.events.append(FabricEvent.of(event, target, names, at_ns, details), self._state.tag)
+
+    def flap(
+        self,
+        *targets: str,
+        period_s: float = 2.0,
+        count: int = 5,
+        duty: float = 0.5,
+        wait: Callable[[float], object] | None = None,
+        told: Callable[[Flapped], object] | None = None,
+    ) -> FlapResult:
+        """Cut and heal these `count` times, once a period, and leave them healed. `mrc.lab.flap` has the details."""
+        from mrc.lab.flap import Flapping
+
+        return Flapping(period_s, count, duty).run(self, targets, wait, told)
+
+    def _shape(self) -> dict[str, object]:
+        shape = self.topology
+        sizes = {"planes": shape.planes, "leaves": shape.leaves, "spines": shape.spines}
+        return {**sizes, "hosts_per_leaf": shape.hosts_per_leaf, "mtu_bytes": shape.mtu, "mode": shape.mode}
+
+    def _links_of_all(self, targets: Sequence[str]) -> tuple[Link, ...]:
+        """Each link once, in the order of `targets`. Raises CallerError."""
+        if not targets:
+            raise CallerError("name at least one link, node or plane")
+        return tuple(dict.fromkeys(link for target in targets for link in self.links_of(target)))
 
     def _node(self, node: str) -> NodePlan:
         found = self._plans.get(node)
@@ -260,15 +396,26 @@ class Lab:
             )
         return found
 
-    def _ends(self, link: str, toward: str | None) -> list[tuple[str, str]]:
+    def _directions(self, link: str, toward: str | None) -> dict[str, Direction]:
+        """By the end they go toward, the directions of `link` that `toward` names: both, or one."""
+        from mrc.lab.impairment import Direction
+
         found = self.topology.link(link)
         if toward not in (None, found.lower, found.upper):
             raise CallerError(f"{toward!r} is no end of {found.name}: its ends are {found.lower} and {found.upper}")
-        return [
-            (node, self._plans[node].interface(found).name)
-            for node in (found.lower, found.upper)
-            if toward in (None, node)
-        ]
+        directions = {}
+        for sender, receiver in ((found.upper, found.lower), (found.lower, found.upper)):
+            if toward in (None, receiver):
+                directions[receiver] = Direction(
+                    route=self._route(sender),
+                    index=self._plans[sender].interface(found).index,
+                    sending=self._plans[sender].interface(found).name,
+                    filters=partial(self._filters, receiver),
+                    receiving=self._plans[receiver].interface(found).name,
+                    last_hop=not self._plans[receiver].is_switch,
+                    mtu=self.topology.mtu,
+                )
+        return directions
 
     def _route(self, node: str) -> NetlinkSocket:
         return self._netlink(node, socket.NETLINK_ROUTE)
@@ -293,3 +440,17 @@ def _load_up(name: str) -> state.LabState:
             f"lab {name!r} is half-built (its builder is at work, or crashed): `mrc lab down --name {name}` clears it"
         )
     return found
+
+
+def _impair_as_described(found: state.LabState) -> None:
+    from mrc.lab import impairment
+
+    lab = Lab(found)
+    try:
+        alike: dict[Impairment, list[Direction]] = {}
+        for (link, toward), wanted in found.description.impairments.items():
+            alike.setdefault(wanted, []).extend(lab._directions(link, toward).values())
+        for wanted, directions in alike.items():
+            impairment.change(directions, **asdict(wanted))
+    finally:
+        lab.close()

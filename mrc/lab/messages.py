@@ -1,4 +1,4 @@
-"""Route-netlink messages: interfaces, addresses, neighbours and routes of a plan, as bytes ready to send.
+"""Route-netlink messages: interfaces, addresses, neighbours, routes and rules of a plan, as bytes ready to send.
 
 pyroute2 does the encoding. Two things it does not know are made by hand here: the NEXT-C-SID flavor of a seg6local
 route (RFC 9800; attributes of linux/seg6_local.h), and an acknowledgement flag on everything.
@@ -11,16 +11,17 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
+from pyroute2.netlink.rtnl.fibmsg import FR_ACT_BLACKHOLE, FR_ACT_TO_TBL, fibmsg
 from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 from pyroute2.netlink.rtnl.ndmsg import ndmsg
 from pyroute2.netlink.rtnl.rtmsg import rtmsg
 
 from mrc.lab.netlink import Request
-from mrc.lab.plan import LOOPBACK_INDEX, USID_DEVICE, USID_DEVICE_INDEX, Interface, Route, RouteKind
+from mrc.lab.plan import LOOPBACK_INDEX, USID_DEVICE, USID_DEVICE_INDEX, Interface, NodePlan, Route, RouteKind, Rule
 from mrc.wire.usid import BLOCK_BITS, USID_BITS
 
-_RTM_NEWLINK, _RTM_GETLINK, _RTM_NEWADDR, _RTM_NEWROUTE, _RTM_NEWNEIGH = 16, 18, 20, 24, 28
+_RTM_NEWLINK, _RTM_GETLINK, _RTM_NEWADDR, _RTM_NEWROUTE, _RTM_NEWNEIGH, _RTM_NEWRULE = 16, 18, 20, 24, 28, 32
 _REQUEST, _ACK, _DUMP = 0x001, 0x004, 0x300
 _REPLACE, _EXCLUSIVE, _CREATE, _APPEND = 0x100, 0x200, 0x400, 0x800
 
@@ -158,6 +159,7 @@ def route(wanted: Route) -> Request:
     message = _RouteMessage()
     message["family"] = socket.AF_INET6
     message["dst_len"] = int(length)
+    # One byte, too small for every table: the attribute below wins.
     message["table"] = _TABLE_LOCAL if wanted.kind is RouteKind.LOCAL else _TABLE_MAIN
     message["proto"] = _RTPROT_STATIC
     message["scope"] = _SCOPE_UNIVERSE
@@ -167,6 +169,10 @@ def route(wanted: Route) -> Request:
         attributes.append(("RTA_GATEWAY", wanted.gateway))
     if wanted.source is not None:
         attributes.append(("RTA_PREFSRC", wanted.source))
+    if wanted.table is not None:
+        attributes.append(("RTA_TABLE", wanted.table))
+    if wanted.metric is not None:
+        attributes.append(("RTA_PRIORITY", wanted.metric))
     if wanted.kind is RouteKind.USID:
         attributes += [("RTA_ENCAP_TYPE", _LWTUNNEL_SEG6_LOCAL), ("RTA_ENCAP", _next_csid_end())]
     message["attrs"] = attributes
@@ -179,6 +185,21 @@ def route(wanted: Route) -> Request:
     )
 
 
+def rule(wanted: Rule) -> Request:
+    message = fibmsg()
+    message["family"] = socket.AF_INET6
+    message["action"] = FR_ACT_BLACKHOLE if wanted.table is None else FR_ACT_TO_TBL
+    attributes: list[tuple[str, Any]] = [("FRA_PRIORITY", wanted.priority)]
+    if wanted.table is not None:
+        attributes.append(("FRA_TABLE", wanted.table))
+    if wanted.mark is not None:
+        attributes += [("FRA_FWMARK", wanted.mark), ("FRA_FWMASK", wanted.mask)]
+    if wanted.longer_than is not None:
+        attributes.append(("FRA_SUPPRESS_PREFIXLEN", wanted.longer_than))
+    message["attrs"] = attributes
+    return Request(f"add the routing rule {wanted.priority}", _encoded(message, _RTM_NEWRULE, _CREATE | _EXCLUSIVE))
+
+
 def interface_configuration(interface: Interface) -> Iterator[Request]:
     """Up, and everything a link-down flushes, in the order that brings it back: addresses, neighbour, routes."""
     yield link_state(interface, up=True)
@@ -188,6 +209,16 @@ def interface_configuration(interface: Interface) -> Iterator[Request]:
     yield neighbour(interface)
     for wanted in interface.routes:
         yield route(wanted)
+
+
+def own_configuration(node: NodePlan) -> Iterator[Request]:
+    """What a namespace has apart from its links: addresses on `lo`, routes, rules."""
+    for text in node.loopback_addresses:
+        yield address(LOOPBACK_INDEX, text, 128)
+    for wanted in node.routes:
+        yield route(wanted)
+    for each in node.rules:
+        yield rule(each)
 
 
 def dump_links() -> bytes:

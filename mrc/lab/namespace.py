@@ -21,7 +21,7 @@ from typing import TypeVar
 from mrc.errors import CallerError, SystemRefused
 
 NETNS_DIRECTORY = Path("/run/netns")
-ROOT_ADVICE = "run as root, or inside `unshare --user --map-root-user --net --mount` with a tmpfs mounted on /run"
+ROOT_ADVICE = "run as root, or inside `mrc lab shell`, which needs no root"
 
 _CLONE_NEWNET = 0x40000000
 _MS_BIND, _MS_REC, _MS_SHARED = 0x1000, 0x4000, 0x100000

@@ -7,6 +7,7 @@ namespace, and the tag on its `lo`, tell ours from somebody else's under the sam
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -15,18 +16,22 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from mrc.errors import CallerError, SystemRefused
 from mrc.lab.namespace import ROOT_ADVICE
-from mrc.topology import Clos
+from mrc.topology import Clos, Description
 
 STATE_DIRECTORY = Path("/run/mrc")
 BUILDING, UP = "building", "up"
-_VERSION = 1
+_VERSION = 2
+# Version 1 knew no impairments; the rest reads the same.
+_READABLE_VERSIONS = (1, 2)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}\Z")
 _LOCK_WAIT_S = 30.0
+_RELEASE_S = 2.0
 
 
 def check_name(name: str) -> str:
@@ -46,18 +51,32 @@ def namespace_name(lab: str, node: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LabState:
-    """`phase` is "building" or "up"; `tag` is on every namespace's `lo`; `namespaces` maps node to (device, inode)."""
+    """`phase` is "building" or "up"; `tag` is on every namespace's `lo`; `namespaces` maps node to (device, inode).
+
+    `description` is what the lab was built from; what was impaired since then only the kernel knows.
+    """
 
     name: str
     tag: str
-    topology: Clos
+    description: Description
     phase: str = BUILDING
     namespaces: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def topology(self) -> Clos:
+        return self.description.clos
 
     def save(self) -> None:
         """Write it whole or not at all. Raises SystemRefused."""
         path = directory(self.name) / "lab.json"
-        document = {"version": _VERSION, **asdict(self)}
+        document = {
+            "version": _VERSION,
+            "name": self.name,
+            "tag": self.tag,
+            "phase": self.phase,
+            **self.description.to_json(),
+            "namespaces": self.namespaces,
+        }
         try:
             temporary = path.with_suffix(".new")
             temporary.write_text(json.dumps(document, indent=1) + "\n")
@@ -91,13 +110,19 @@ def load(name: str) -> LabState | None:
     except ValueError as error:
         raise CallerError(f"{path}/lab.json is damaged ({error}): look at it, then remove {path} by hand") from None
     try:
-        if document.pop("version") != _VERSION:
-            raise CallerError(f"{path}/lab.json is of another version: take that lab down with the mrc that built it")
-        topology = Clos(**document.pop("topology"))
-        namespaces = {node: (int(device), int(inode)) for node, (device, inode) in document.pop("namespaces").items()}
-        return LabState(topology=topology, namespaces=namespaces, **document)
-    except (KeyError, TypeError, AttributeError) as error:
+        readable = document["version"] in _READABLE_VERSIONS
+        found = _from_document(document) if readable else None
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise CallerError(f"{path}/lab.json is damaged ({error!r}): look at it, then remove {path} by hand") from None
+    if found is None:
+        raise CallerError(f"{path}/lab.json is of another version: take that lab down with the mrc that built it")
+    return found
+
+
+def _from_document(document: Any) -> LabState:
+    namespaces = {node: (int(device), int(inode)) for node, (device, inode) in document["namespaces"].items()}
+    description = Description.from_json(document)
+    return LabState(document["name"], document["tag"], description, document["phase"], namespaces)
 
 
 def reserve(name: str) -> None:
@@ -113,12 +138,15 @@ def reserve(name: str) -> None:
 
 def release(name: str) -> None:
     """Remove the lab's directory. Raises SystemRefused."""
-    try:
-        shutil.rmtree(directory(name))
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise SystemRefused(f"cannot remove {directory(name)}: {error.strerror}: {ROOT_ADVICE}") from None
+    path = directory(name)
+    deadline = time.monotonic() + _RELEASE_S
+    while path.is_dir():
+        try:
+            shutil.rmtree(path)
+        except OSError as error:
+            # Who writes to the event log, not knowing yet, makes and moves files in it.
+            if error.errno not in (errno.ENOENT, errno.ENOTEMPTY) or time.monotonic() > deadline:
+                raise SystemRefused(f"cannot remove {path}: {error.strerror}: {ROOT_ADVICE}") from None
 
 
 def names() -> tuple[str, ...]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mrc.errors import SystemRefused
 from mrc.lab.netlink import NetlinkSocket
 from mrc.lab.plan import host_address, interface_name
-from mrc.topology import Clos
+from mrc.topology import Clos, Impairment
+
+if TYPE_CHECKING:
+    from mrc.lab.impairment import SendingFigures
 
 _SETTLE_S = 2.0
 
@@ -25,15 +28,46 @@ class HostStatus:
 
 @dataclass(frozen=True, slots=True)
 class DirectionStatus:
-    """One direction of a link, counted where it arrives. `dropped_packets` were dropped by the installed loss.
+    """One direction of a link: what arrived, what is wrong with it, and what that did. 0 is off, or none.
 
-    The arrival counters include the dropped ones: the loss acts just after the interface has counted.
+    `packets` and `bytes` are counted where they arrive and include `dropped_packets`, which the installed loss dropped:
+    it acts just after the interface has counted. The settings are those of `Impairment`; `queue_limit_bytes` is how
+    much may wait, also where `queue_bytes` leaves that open. What was marked, trimmed, duplicated, corrupted and
+    dropped before a full queue is counted at the sending end, since it was first impaired. `queue_high_water_bytes` is
+    None for a queue without an eBPF program to watch it.
     """
 
     packets: int
     bytes: int
     dropped_packets: int
     loss_percent: float
+    rate_bps: int
+    queue_bytes: int
+    queue_limit_bytes: int
+    ecn_at_bytes: int
+    trim_at_bytes: int
+    duplicate_percent: float
+    corrupt_percent: float
+    marked_packets: int
+    trimmed_packets: int
+    queue_dropped_packets: int
+    duplicated_packets: int
+    corrupted_packets: int
+    queue_waiting_bytes: int
+    queue_high_water_bytes: int | None
+
+    @property
+    def impairment(self) -> Impairment:
+        """What is wrong with this direction, as it was given."""
+        return Impairment(
+            loss=self.loss_percent / 100,
+            duplicate=self.duplicate_percent / 100,
+            corrupt=self.corrupt_percent / 100,
+            rate_bps=self.rate_bps,
+            queue_bytes=self.queue_bytes,
+            ecn_at_bytes=self.ecn_at_bytes,
+            trim_at_bytes=self.trim_at_bytes,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +81,10 @@ class LinkStatus:
 
 @dataclass(frozen=True, slots=True)
 class LabStatus:
-    """The whole lab, in the form `mrc lab status --json` prints (cli.md, "lab status")."""
+    """The whole lab, in the form `mrc lab status --json` prints (cli.md, "lab status"). `mode`: of FORWARDING_MODES."""
 
     name: str
+    mode: str
     mtu_bytes: int
     hosts: tuple[HostStatus, ...]
     switches: tuple[str, ...]
@@ -60,27 +95,39 @@ class LabStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class _End:
+class _Arriving:
+    """What one end of a link says of the packets that come in there."""
+
+    index: int
     up: bool
-    direction: DirectionStatus
+    packets: int
+    bytes: int
+    dropped_packets: int
+    loss: float
 
 
 def read(
     name: str, topology: Clos, route: Callable[[str], NetlinkSocket], filters: Callable[[str], NetlinkSocket]
 ) -> LabStatus:
     """Ask every node. `route` and `filters` give a node's route and netfilter netlink socket. Raises SystemRefused."""
-    ends = {node: _node_ends(route(node), filters, node) for node in topology.nodes}
+    arriving = {node: _arriving(route(node), filters, node) for node in topology.nodes}
+    sending = {node: _sending(route(node)) for node in topology.nodes}
     links = []
     for link in topology.links:
-        both = {node: ends[node].get(interface_name(link, node)) for node in (link.lower, link.upper)}
-        up = all(end is not None and end.up for end in both.values())
-        toward = {node: end.direction for node, end in both.items() if end is not None}
+        ends = {node: arriving[node].get(interface_name(link, node)) for node in (link.lower, link.upper)}
+        up = all(end is not None and end.up for end in ends.values())
+        toward = {}
+        for node, other in ((link.lower, link.upper), (link.upper, link.lower)):
+            end, far = ends[node], ends[other]
+            if end is not None:
+                toward[node] = _direction(end, sending[other].get(far.index) if far is not None else None)
         links.append(LinkStatus(link.name, "up" if up else "down", toward))
     hosts = tuple(
         HostStatus(host, tuple(host_address(plane, number) for plane in range(topology.planes)))
         for number, host in enumerate(topology.hosts)
     )
-    return LabStatus(name, topology.mtu, hosts, topology.leaf_switches + topology.spine_switches, tuple(links))
+    switches = topology.leaf_switches + topology.spine_switches
+    return LabStatus(name, topology.mode, topology.mtu, hosts, switches, tuple(links))
 
 
 def wait_until_running(route: NetlinkSocket, node: str, indices: Collection[int]) -> None:
@@ -107,21 +154,64 @@ def wait_until_running(route: NetlinkSocket, node: str, indices: Collection[int]
         time.sleep(0.0002)
 
 
-def _node_ends(route: NetlinkSocket, filters: Callable[[str], NetlinkSocket], node: str) -> dict[str, _End]:
+def _arriving(route: NetlinkSocket, filters: Callable[[str], NetlinkSocket], node: str) -> dict[str, _Arriving]:
+    """By the interface's name."""
     from mrc.lab import impairment, messages
 
     try:
-        losses = {loss.interface: loss for loss in impairment.installed(filters(node))}
+        losses = {loss.interface: loss for loss in impairment.losses(filters(node))}
     except SystemRefused:
         # Without nftables in the kernel nothing can be lost, and the rest of the status still stands.
         losses = {}
-    ends: dict[str, _End] = {}
+    ends: dict[str, _Arriving] = {}
 
     def take(_: int, data: bytes) -> None:
+        index, _ = messages.parse_running(data)
         interface, up, packets, octets = messages.parse_link(data)
         loss = losses.get(interface)
-        dropped, percent = (loss.dropped_packets, loss.share * 100) if loss is not None else (0, 0.0)
-        ends[interface] = _End(up, DirectionStatus(packets, octets, dropped, percent))
+        dropped, share = (loss.dropped_packets, loss.share) if loss is not None else (0, 0.0)
+        ends[interface] = _Arriving(index, up, packets, octets, dropped, share)
 
     route.dump(f"read the interfaces of {node}", messages.dump_links(), take)
     return ends
+
+
+def _sending(route: NetlinkSocket) -> dict[int, SendingFigures]:
+    """By the interface's index, where anything is installed."""
+    from mrc.lab import impairment
+
+    found = impairment.sending_ends(route)
+    return {index: impairment.figures(each) for index, each in found.items() if each.root or each.program}
+
+
+def _direction(arriving: _Arriving, sending: SendingFigures | None) -> DirectionStatus:
+    from mrc.lab.impairment import LinkCounters
+
+    wanted = sending.impairment if sending is not None else Impairment()
+    counters = (sending.counters if sending is not None else None) or LinkCounters()
+    unwatched = sending is not None and sending.counters is None
+    return DirectionStatus(
+        packets=arriving.packets,
+        bytes=arriving.bytes,
+        dropped_packets=arriving.dropped_packets,
+        loss_percent=_percent(arriving.loss),
+        rate_bps=wanted.rate_bps,
+        queue_bytes=wanted.queue_bytes,
+        queue_limit_bytes=wanted.limit_bytes,
+        ecn_at_bytes=wanted.ecn_at_bytes,
+        trim_at_bytes=wanted.trim_at_bytes,
+        duplicate_percent=_percent(wanted.duplicate),
+        corrupt_percent=_percent(wanted.corrupt),
+        marked_packets=counters.marked_packets,
+        trimmed_packets=counters.trimmed_packets,
+        queue_dropped_packets=sending.queue_dropped_packets if sending is not None else 0,
+        duplicated_packets=counters.duplicated_packets,
+        corrupted_packets=counters.corrupted_packets,
+        queue_waiting_bytes=sending.waiting_bytes if sending is not None else 0,
+        queue_high_water_bytes=None if unwatched else counters.queue_high_water_bytes,
+    )
+
+
+def _percent(share: float) -> float:
+    # A share is a whole number of millionths, and this one of ten-thousandths.
+    return round(share * 100, 4)

@@ -26,6 +26,12 @@ def _root(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.fixture(scope="session")
+def need_root() -> None:
+    if os.geteuid() != 0:
+        missing("root")
+
+
+@pytest.fixture(scope="session")
 def need_program() -> Callable[[str], str]:
     def find(program: str) -> str:
         path = shutil.which(program)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import itertools
 import mmap
 import select
 import socket
@@ -48,6 +49,13 @@ class Tap:
         self._next = (self._next + 1) % _FRAMES
         return data
 
+    def waiting(self) -> list[bytes]:
+        """All frames that are there already."""
+        found = []
+        while self._ring[self._next * _FRAME_BYTES] & 1:
+            found.append(self.packet())
+        return found
+
     def close(self) -> None:
         self._ring.close()
         self._socket.close()
@@ -67,6 +75,10 @@ class Wire:
         opened.settimeout(1.0)
         self._sockets.append(opened)
         return opened
+
+    def keep(self, opened: socket.socket) -> None:
+        """Close it with the rest."""
+        self._sockets.append(opened)
 
     def tap(self, node: str, interface: str) -> Tap:
         """Every frame on `interface`, both ways, from the network header on."""
@@ -105,7 +117,8 @@ def paths(topology: Clos) -> list[tuple[int, int]]:
 
 
 def usid_address(topology: Clos, source: int, destination: int, plane: int, uplink: int) -> str:
-    template = UsidTemplate(topology.leaf_of_host(source), topology.leaf_of_host(destination), destination)
+    leaves = topology.leaf_of_host(source), topology.leaf_of_host(destination)
+    template = UsidTemplate(*leaves, destination, topology.block)
     return address_text(template.address(plane, uplink))
 
 
@@ -133,6 +146,32 @@ def deliveries(wire: Wire, source: int = 0, destination: int = 1) -> dict[tuple[
     sender.close()
     receiver.close()
     return outcome
+
+
+def configuration(lab: Lab, ip: str) -> dict[str, tuple[str, ...]]:
+    """What iproute2 says of every node: rules, routes of all tables, addresses, neighbours, link settings."""
+    commands = (
+        ("-6", "rule", "show"),
+        ("-6", "-d", "route", "show", "table", "all"),
+        ("-6", "-o", "address", "show"),
+        ("-6", "neigh", "show", "nud", "permanent"),
+    )
+    found = {}
+    for node in lab.topology.nodes:
+        script = " && ".join(f"{ip} {' '.join(command)}" for command in commands)
+        found[node] = tuple(sorted(run(lab, node, "sh", "-c", script).splitlines()))
+    return found
+
+
+def touches(target: str, plane: int, uplink: int) -> bool:
+    """Whether the path from h0 (leaf 0) to h1 (leaf 1) passes what `target` names."""
+    way = ["h0", f"p{plane}l0", f"p{plane}s{uplink}", f"p{plane}l1", "h1"]
+    if target.startswith("plane:"):
+        return plane == int(target[6:])
+    if "-" in target:
+        ends = set(target.split("-"))
+        return any({a, b} == ends for a, b in itertools.pairwise(way))
+    return target in way
 
 
 def run(lab: Lab, node: str, *argv: str) -> str:

@@ -3,43 +3,17 @@
 from __future__ import annotations
 
 import errno
-import itertools
 import json
 import time
 from collections.abc import Callable
 
 import pytest
-from lab_wire import Wire, deliveries, inner_packet, paths, run, usid_address
+from lab_wire import Wire, configuration, deliveries, inner_packet, paths, run, touches, usid_address
 
 from mrc.errors import CallerError
 from mrc.lab import Lab
 
 pytestmark = pytest.mark.root
-
-
-def configuration(lab: Lab, ip: str) -> dict[str, tuple[str, ...]]:
-    """What iproute2 says of every node: routes of all tables, addresses, neighbours, link settings."""
-    commands = (
-        ("-6", "-d", "route", "show", "table", "all"),
-        ("-6", "-o", "address", "show"),
-        ("-6", "neigh", "show", "nud", "permanent"),
-    )
-    found = {}
-    for node in lab.topology.nodes:
-        script = " && ".join(f"{ip} {' '.join(command)}" for command in commands)
-        found[node] = tuple(sorted(run(lab, node, "sh", "-c", script).splitlines()))
-    return found
-
-
-def touches(target: str, plane: int, uplink: int) -> bool:
-    """Whether the path from h0 (leaf 0) to h1 (leaf 1) passes what `target` names."""
-    way = ["h0", f"p{plane}l0", f"p{plane}s{uplink}", f"p{plane}l1", "h1"]
-    if target.startswith("plane:"):
-        return plane == int(target[6:])
-    if "-" in target:
-        ends = set(target.split("-"))
-        return any({a, b} == ends for a, b in itertools.pairwise(way))
-    return target in way
 
 
 @pytest.mark.parametrize("target", ["h0-p0l0", "h1-p1l1", "p0l0-p0s1", "p1l1-p1s3", "p0s2", "p1l0", "plane:0"])

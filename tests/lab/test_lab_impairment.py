@@ -96,7 +96,14 @@ def test_clearing_what_is_clear_is_no_error(lab: Lab) -> None:
     assert direction(lab, "p0l0-p0s0", "p0s0").loss_percent == 0
 
 
-@pytest.mark.parametrize("share", [0.0, -0.1, 1.1, 1e-9])
+def test_a_loss_of_nothing_takes_the_loss_away(lab: Lab, wire: Wire) -> None:
+    lab.impair("p0l0-p0s1", 1.0)
+    lab.impair("p0l0-p0s1", 0.0)
+    assert send(wire, 0, 1, 0, 1, 100) == 100
+    assert direction(lab, "p0l0-p0s1", "p0s1").loss_percent == 0
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1, 1e-9])
 def test_a_loss_out_of_range_is_the_callers_fault(lab: Lab, share: float) -> None:
     with pytest.raises(CallerError, match="loss must be"):
         lab.impair("p0l0-p0s0", share)

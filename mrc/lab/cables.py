@@ -1,0 +1,53 @@
+"""Breaking cables and mending them: which end is set down, and what both get back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from mrc.lab import messages, status
+from mrc.lab.netlink import NetlinkSocket, Request
+from mrc.lab.plan import NodePlan
+from mrc.topology import Link
+
+Plans = Mapping[str, NodePlan]
+Route = Callable[[str], NetlinkSocket]
+
+
+def cut(links: Sequence[Link], plans: Plans, route: Route) -> tuple[int, int]:
+    """Set the upper end of each down. (CLOCK_MONOTONIC nanoseconds just before the first, how long it took).
+
+    `route` gives the route netlink socket of a node. Raises SystemRefused.
+    """
+    by_node: dict[str, list[Request]] = {}
+    for link in links:
+        end = plans[link.upper].interface(link)
+        by_node.setdefault(link.upper, []).append(messages.link_state(end, up=False))
+    sockets = {node: route(node) for node in by_node}
+    cut_at_ns = time.monotonic_ns()
+    for node, requests in by_node.items():
+        sockets[node].transact(requests)
+    return cut_at_ns, time.monotonic_ns() - cut_at_ns
+
+
+def heal(links: Sequence[Link], plans: Plans, route: Route) -> tuple[int, int]:
+    """Set both ends up, with all that a link-down flushes. (CLOCK_MONOTONIC nanoseconds when all carry packets again,
+    how long it took). Raises SystemRefused."""
+    up: dict[str, list[Request]] = {}
+    configuration: dict[str, list[Request]] = {}
+    ends: dict[str, list[int]] = {}
+    for link in links:
+        for node in (link.lower, link.upper):
+            end = plans[node].interface(link)
+            ends.setdefault(node, []).append(end.index)
+            up.setdefault(node, []).append(messages.link_state(end, up=True))
+            configuration.setdefault(node, []).extend(messages.interface_configuration(end))
+    sockets = {node: route(node) for node in ends}
+    began_at_ns = time.monotonic_ns()
+    for requests_of in (up, configuration):
+        for node, requests in requests_of.items():
+            sockets[node].transact(requests)
+    for node, indices in ends.items():
+        status.wait_until_running(sockets[node], node, indices)
+    healed_at_ns = time.monotonic_ns()
+    return healed_at_ns, healed_at_ns - began_at_ns

@@ -1,0 +1,22 @@
+"""What can be wrong with a link: rate and queue, marks, trims, loss, duplicates, corruption, in each direction."""
+
+from mrc.lab.bpf import EbpfRefused, LinkCounters
+from mrc.lab.impairment.direction import Direction, SendingFigures, change, clear, figures, read, sending_ends
+from mrc.lab.impairment.loss import Loss
+from mrc.lab.impairment.loss import installed as losses
+from mrc.lab.impairment.turns import turn
+
+__all__ = [
+    "Direction",
+    "EbpfRefused",
+    "LinkCounters",
+    "Loss",
+    "SendingFigures",
+    "change",
+    "clear",
+    "figures",
+    "losses",
+    "read",
+    "sending_ends",
+    "turn",
+]

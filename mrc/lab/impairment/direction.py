@@ -1,0 +1,284 @@
+"""One direction of one link: what is wrong with it, changed while traffic runs and read back from the kernel.
+
+At the sending end: the queue (a token bucket and what is below it) and in front of it the eBPF program. At the
+receiving end: the loss. Nothing is remembered elsewhere; whoever asks next, from whichever process, finds it there.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from mrc.errors import SystemRefused
+from mrc.lab.bpf import EbpfRefused, LinkCounters, LinkProgram, LinkSettings
+from mrc.lab.impairment import loss
+from mrc.lab.impairment import traffic_control as tc
+from mrc.lab.netlink import NetlinkSocket
+from mrc.topology.impairment import Impairment
+
+# Handles of our own, "MR" and what follows: somebody else's discipline on the same interface is told from ours.
+_ROOT, _BANDS, _FAST_FIFO, _DATA_FIFO = 0x4D520000, 0x4D530000, 0x4D540000, 0x4D550000
+_BELOW_ROOT = _ROOT | 1
+_FAST_CLASS, _DATA_CLASS = _BANDS | 1, _BANDS | 2
+_UNLIMITED_BPS = 8 * 10**12
+_ETHERNET_BYTES = 14
+# After a pause a link sends at once what takes so long at its rate: a timer may be late by as much at no loss.
+_BURST_S = 0.001
+_BURST_FRAMES = 2
+# How much longer the queues are than what the program lets in: they hold what a late timer has not sent yet.
+_SPARE_BYTES = 1_000_000
+_PROGRAM_NAME = "mrc-link"
+
+
+@dataclass(frozen=True, slots=True)
+class Direction:
+    """Where to act. `route` is a netlink socket at the sending node, `index` and `sending` are its interface; `filters`
+    gives a netfilter socket at the receiving node, `receiving` is its interface. `last_hop`: toward a host."""
+
+    route: NetlinkSocket
+    index: int
+    sending: str
+    filters: Callable[[], NetlinkSocket]
+    receiving: str
+    last_hop: bool
+    mtu: int
+
+    def burst_bytes(self, rate_bps: int) -> int:
+        return max(_BURST_FRAMES * (self.mtu + _ETHERNET_BYTES), int(rate_bps / 8 * _BURST_S))
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """What is installed at a sending end: our queue and hook, the number of our eBPF program (0: none), and the kind of
+    somebody else's queue, empty when there is none."""
+
+    root: tc.Discipline | None = None
+    foreign: str = ""
+    has_bands: bool = False
+    has_hook: bool = False
+    program: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SendingFigures:
+    """What a sending end does (without the loss) and has done. `counters` are None where no eBPF program counts."""
+
+    impairment: Impairment
+    counters: LinkCounters | None
+    queue_dropped_packets: int
+    waiting_bytes: int
+
+
+def sending_ends(route: NetlinkSocket, only: int | None = None) -> dict[int, Sending]:
+    """By interface index, what is installed on the interfaces of a node (or on one of them). Raises SystemRefused."""
+    found: dict[int, Sending] = {}
+
+    def take(_: int, data: bytes) -> None:
+        each = tc.parse_discipline(data)
+        before = found.get(each.index, Sending())
+        if each.handle == _ROOT and each.kind == "tbf":
+            found[each.index] = replace(before, root=each)
+        elif each.handle == _BANDS and each.kind == "htb":
+            found[each.index] = replace(before, has_bands=True)
+        elif each.is_clsact:
+            found[each.index] = replace(before, has_hook=True)
+        elif each.parent == tc.ROOT and each.handle:
+            found[each.index] = replace(before, foreign=each.kind)
+
+    route.dump("read the queues of a node", tc.dump_disciplines(), take)
+    if only is not None:
+        found = {only: found.get(only, Sending())}
+    return {
+        index: replace(sending, program=_program_of(route, index)) if sending.has_hook else sending
+        for index, sending in found.items()
+    }
+
+
+def _program_of(route: NetlinkSocket, index: int) -> int:
+    ours = 0
+
+    def take(_: int, data: bytes) -> None:
+        nonlocal ours
+        is_ours, number = tc.parse_filter(data)
+        ours = number if is_ours else ours
+
+    route.dump("read the filters of a node", tc.dump_filters(index, egress=True), take)
+    return ours
+
+
+def figures(sending: Sending) -> SendingFigures:
+    """Raises SystemRefused."""
+    root = sending.root
+    dropped, waiting = (root.dropped_packets, root.backlog_bytes) if root is not None else (0, 0)
+    if sending.program:
+        try:
+            with LinkProgram.by_id(sending.program) as program:
+                impairment, counters = program.impairment(), program.counters()
+            return SendingFigures(impairment, counters, dropped + counters.dropped_packets, waiting)
+        except SystemRefused as error:
+            # Somebody has taken it off since.
+            if error.errno != errno.ENOENT:
+                raise
+    return SendingFigures(_by_queue_alone(root), None, dropped, waiting)
+
+
+def _by_queue_alone(root: tc.Discipline | None) -> Impairment:
+    if root is None:
+        return Impairment()
+    chosen = Impairment(rate_bps=root.rate_bps)
+    said = 0 if root.limit_bytes == chosen.limit_bytes else root.limit_bytes
+    return replace(chosen, queue_bytes=said)
+
+
+def read(direction: Direction) -> Impairment:
+    """What this direction is like now. Raises SystemRefused."""
+    sending = figures(sending_ends(direction.route, direction.index)[direction.index])
+    return replace(sending.impairment, loss=_loss(direction))
+
+
+def _loss(direction: Direction) -> float:
+    return next((each.share for each in _losses(direction.filters()) if each.interface == direction.receiving), 0.0)
+
+
+def _losses(filters: NetlinkSocket) -> list[loss.Loss]:
+    try:
+        return loss.installed(filters)
+    except SystemRefused:
+        # Without nftables in the kernel nothing can be lost.
+        return []
+
+
+def change(directions: Sequence[Direction], **changes: float | int | None) -> None:
+    """Give each of these the fields of Impairment that are not None; the others stay.
+
+    Raises CallerError, and changes nothing, for values that make no sense together or with what is there;
+    SystemRefused, with nothing new left in the direction it concerns.
+    """
+    planned = []
+    for each in directions:
+        sending = sending_ends(each.route, each.index)[each.index]
+        before = replace(figures(sending).impairment, loss=_loss(each))
+        wanted = before.changed(**changes)
+        if wanted.rate_bps and sending.foreign:
+            raise SystemRefused(
+                f"{each.sending} has another queue already, a {sending.foreign}: remove it with "
+                f"`tc qdisc del dev {each.sending} root` in that namespace"
+            )
+        planned.append((each, sending, before, wanted))
+    for each, sending, before, wanted in planned:
+        if replace(wanted, loss=0) != replace(before, loss=0) or not _is_whole(sending, before):
+            _change_sending(each, sending, wanted)
+        if wanted.loss != before.loss:
+            _set_loss(each, wanted.loss)
+
+
+def _is_whole(sending: Sending, found: Impairment) -> bool:
+    """Whether queue and program are both there, or neither: not so when somebody was killed between the two."""
+    has_queue = sending.root is not None
+    return has_queue == bool(found.rate_bps) and (not has_queue or sending.has_bands == bool(sending.program))
+
+
+def clear(direction: Direction) -> None:
+    """Nothing is wrong with this direction any more. No error when nothing was. Raises SystemRefused."""
+    sending = sending_ends(direction.route, direction.index)[direction.index]
+    _remove(direction, sending)
+    if _loss(direction):
+        _set_loss(direction, 0)
+
+
+def _set_loss(direction: Direction, share: float) -> None:
+    if share:
+        loss.install(direction.filters(), direction.receiving, share)
+    else:
+        loss.clear(direction.filters(), direction.receiving)
+
+
+def _change_sending(direction: Direction, sending: Sending, wanted: Impairment) -> None:
+    if replace(wanted, loss=0).is_off:
+        _remove(direction, sending)
+        return
+    with _program(sending, wanted) as program:
+        try:
+            if program is not None:
+                _put_program(direction, sending, program, wanted)
+            _put_queue(direction, sending, wanted, bands=program is not None)
+        except BaseException:
+            if sending.root is None and not sending.program:
+                _remove(direction, sending_ends(direction.route, direction.index)[direction.index])
+            raise
+
+
+@contextmanager
+def _program(sending: Sending, wanted: Impairment) -> Iterator[LinkProgram | None]:
+    """The program that is there, or a new one; none where eBPF is refused and the queue does all that is wanted."""
+    try:
+        program = LinkProgram.by_id(sending.program) if sending.program else LinkProgram.load()
+    except EbpfRefused:
+        if wanted.ecn_at_bytes or wanted.trim_at_bytes or wanted.duplicate or wanted.corrupt:
+            raise
+        yield None
+        return
+    with program:
+        yield program
+
+
+def _put_program(direction: Direction, sending: Sending, program: LinkProgram, wanted: Impairment) -> None:
+    program.set(
+        LinkSettings(
+            wanted,
+            wanted.limit_bytes,
+            direction.burst_bytes(wanted.rate_bps),
+            direction.last_hop,
+            _FAST_CLASS,
+        )
+    )
+    if not sending.program:
+        direction.route.transact(
+            [tc.hook(direction.index), tc.program_filter(direction.index, program.descriptor, _PROGRAM_NAME)]
+        )
+
+
+def _put_queue(direction: Direction, sending: Sending, wanted: Impairment, *, bands: bool) -> None:
+    index, rate, limit = direction.index, wanted.rate_bps, wanted.limit_bytes
+    requests = []
+    there = sending.root is not None
+    if there and (not rate or sending.has_bands != bands):
+        requests.append(tc.without_root(index))
+        there = False
+    if rate:
+        requests.append(tc.token_bucket(index, _ROOT, rate, direction.burst_bytes(rate), limit, new=not there))
+        if bands and not there:
+            requests += [
+                tc.bands(index, _BANDS, _BELOW_ROOT, _DATA_CLASS),
+                tc.band(index, _FAST_CLASS, 0, _UNLIMITED_BPS),
+                tc.band(index, _DATA_CLASS, 1, _UNLIMITED_BPS),
+            ]
+        if bands:
+            # The program drops first, and counts it.
+            requests += [
+                tc.fifo(index, _FAST_FIFO, _FAST_CLASS, limit + _SPARE_BYTES, new=not there),
+                tc.fifo(index, _DATA_FIFO, _DATA_CLASS, limit + _SPARE_BYTES, new=not there),
+            ]
+    direction.route.transact(requests)
+
+
+def _remove(direction: Direction, sending: Sending) -> None:
+    requests = []
+    if sending.root is not None:
+        requests.append(tc.without_root(direction.index))
+    if sending.program:
+        requests.append(tc.without_filter(direction.index))
+    direction.route.transact(requests)
+    if sending.program and not _has_filters(direction):
+        direction.route.transact([tc.without_hook(direction.index)])
+
+
+def _has_filters(direction: Direction) -> bool:
+    """Whether somebody else's filters hang where ours did."""
+    found: list[bytes] = []
+    for egress in (True, False):
+        dump = tc.dump_filters(direction.index, egress=egress)
+        direction.route.dump("read the filters of a node", dump, lambda _, data: found.append(data))
+    return bool(found)

@@ -1,0 +1,149 @@
+"""What is installed in a namespace: interfaces; addresses, neighbours, routes and rules in the builder's own terms.
+
+A request and the kernel's answer to a dump have the same form. So both are boiled down to the same keys, and what the
+builder would send to a namespace can be held against what is there.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from mrc.lab import messages
+from mrc.lab.netlink import NetlinkSocket, Request
+
+Key = tuple[object, ...]
+
+_HEADER = struct.Struct("=IHHII")
+_ATTRIBUTE = struct.Struct("=HH")
+_REQUEST, _DUMP = 0x001, 0x300
+_NLA_TYPE_MASK = 0x3FFF
+_NEWADDR, _NEWROUTE, _NEWNEIGH, _NEWRULE = 20, 24, 28, 32
+# The kind of request that asks for all of a kind is two above it.
+_GET = 2
+
+_LINK = struct.Struct("=BxHiII")  # family, type, interface, flags, changed flags
+_IFF_UP, _IFF_RUNNING = 0x1, 0x40
+_IFLA_MTU, _IFLA_IFALIAS = 4, 20
+
+_ROUTE = struct.Struct("=BBBBBBBBI")  # family, dst_len, src_len, tos, table, protocol, scope, type, flags
+_RTA_DST, _RTA_OIF, _RTA_GATEWAY, _RTA_MULTIPATH, _RTA_TABLE = 1, 4, 5, 9, 15
+_NEXT_HOP = struct.Struct("=HBBi")  # length, flags, hops, interface
+_ADDRESS = struct.Struct("=BBBBI")  # family, prefix length, flags, scope, interface
+_IFA_ADDRESS = 1
+_NEIGHBOUR = struct.Struct("=BxxxiHBB")  # family, interface, state, flags, type
+_NDA_DST, _NDA_LLADDR = 1, 2
+_PERMANENT = 0x80
+_RULE = struct.Struct("=BBBBBBBBI")  # family, dst_len, src_len, tos, table, reserved, reserved, action, flags
+_FRA_PRIORITY, _FRA_FWMARK, _FRA_TABLE = 6, 10, 15
+
+
+@dataclass(frozen=True, slots=True)
+class InterfaceFound:
+    """An interface as it is: `up` if nobody set it down, `running` if it is operational too, `alias` a text on it."""
+
+    up: bool
+    running: bool
+    mtu: int
+    alias: str
+
+
+def interfaces(netlink: NetlinkSocket, node: str) -> dict[int, InterfaceFound]:
+    """The interfaces of a namespace by index. Raises SystemRefused."""
+    found: dict[int, InterfaceFound] = {}
+
+    def take(_: int, data: bytes) -> None:
+        _, _, index, flags, _ = _LINK.unpack_from(data, _HEADER.size)
+        said = _after(data, _LINK)
+        alias = said.get(_IFLA_IFALIAS, b"").rstrip(b"\0").decode(errors="replace")
+        up, running = bool(flags & _IFF_UP), bool(flags & _IFF_UP and flags & _IFF_RUNNING)
+        found[index] = InterfaceFound(up, running, _number(said.get(_IFLA_MTU)), alias)
+
+    netlink.dump(f"read the interfaces of {node}", messages.dump_links(), take)
+    return found
+
+
+def read(netlink: NetlinkSocket, node: str) -> set[Key]:
+    """The keys of all that is in the namespace of `netlink`. Raises SystemRefused."""
+    found: set[Key] = set()
+    for kind, (what, header, _) in _KINDS.items():
+        body = bytes([socket.AF_INET6]) + bytes(header.size - 1)
+        request = _HEADER.pack(_HEADER.size + len(body), kind + _GET, _REQUEST | _DUMP, 0, 0) + body
+        netlink.dump(f"read the {what} of {node}", request, lambda kind, data: found.update(_KINDS[kind][2](data)))
+    return found
+
+
+def missing(requests: Iterable[Request], found: set[Key]) -> list[str]:
+    """Of these requests, what is not there: "add the route ..." and so on. Requests of other kinds do not count."""
+    lacking = []
+    for request in requests:
+        kind = _HEADER.unpack_from(request.data)[1]
+        if kind in _KINDS and not found.issuperset(_KINDS[kind][2](request.data)):
+            lacking.append(request.what)
+    return lacking
+
+
+def _attributes(data: bytes, offset: int, end: int) -> dict[int, bytes]:
+    found = {}
+    while offset + _ATTRIBUTE.size <= end:
+        length, kind = _ATTRIBUTE.unpack_from(data, offset)
+        found[kind & _NLA_TYPE_MASK] = data[offset + _ATTRIBUTE.size : offset + length]
+        offset += max(length + 3 & ~3, _ATTRIBUTE.size)
+    return found
+
+
+def _number(attribute: bytes | None, otherwise: int = 0) -> int:
+    return int.from_bytes(attribute, "little") if attribute else otherwise
+
+
+def _after(data: bytes, header: struct.Struct) -> dict[int, bytes]:
+    return _attributes(data, _HEADER.size + header.size, len(data))
+
+
+def _route_keys(data: bytes) -> Iterator[Key]:
+    _, length, _, _, table, _, _, kind, _ = _ROUTE.unpack_from(data, _HEADER.size)
+    found = _after(data, _ROUTE)
+    start = ("route", _number(found.get(_RTA_TABLE), table), kind, found.get(_RTA_DST, bytes(16)), length)
+    for interface, gateway in _next_hops(found):
+        yield (*start, interface, gateway)
+
+
+def _next_hops(found: dict[int, bytes]) -> Iterator[tuple[int, bytes | None]]:
+    several = found.get(_RTA_MULTIPATH)
+    if several is None:
+        yield _number(found.get(_RTA_OIF)), found.get(_RTA_GATEWAY)
+        return
+    offset = 0
+    while offset + _NEXT_HOP.size <= len(several):
+        length, _, _, interface = _NEXT_HOP.unpack_from(several, offset)
+        yield interface, _attributes(several, offset + _NEXT_HOP.size, offset + length).get(_RTA_GATEWAY)
+        offset += max(length + 3 & ~3, _NEXT_HOP.size)
+
+
+def _address_keys(data: bytes) -> Iterator[Key]:
+    _, length, _, _, interface = _ADDRESS.unpack_from(data, _HEADER.size)
+    yield "address", interface, _after(data, _ADDRESS).get(_IFA_ADDRESS), length
+
+
+def _neighbour_keys(data: bytes) -> Iterator[Key]:
+    _, interface, state, _, _ = _NEIGHBOUR.unpack_from(data, _HEADER.size)
+    found = _after(data, _NEIGHBOUR)
+    if state & _PERMANENT:
+        yield "neighbour", interface, found.get(_NDA_DST), found.get(_NDA_LLADDR)
+
+
+def _rule_keys(data: bytes) -> Iterator[Key]:
+    table, action = _RULE.unpack_from(data, _HEADER.size)[4:8:3]
+    found = _after(data, _RULE)
+    table = _number(found.get(_FRA_TABLE), table)
+    yield "rule", _number(found.get(_FRA_PRIORITY)), action, table, _number(found.get(_FRA_FWMARK))
+
+
+_KINDS: dict[int, tuple[str, struct.Struct, Callable[[bytes], Iterator[Key]]]] = {
+    _NEWADDR: ("addresses", _ADDRESS, _address_keys),
+    _NEWROUTE: ("routes", _ROUTE, _route_keys),
+    _NEWNEIGH: ("neighbours", _NEIGHBOUR, _neighbour_keys),
+    _NEWRULE: ("routing rules", _RULE, _rule_keys),
+}

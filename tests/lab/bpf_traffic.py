@@ -1,0 +1,119 @@
+"""MRC-like traffic through an impaired lab, and what `tc` and tshark, who know nothing of us, say of it."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bpf_frames import BTH, EXTENSIONS
+from lab_wire import IPPROTO_IPV6, inner_packet, run, usid_address
+
+from mrc.lab import Lab
+from mrc.lab.status import DirectionStatus
+
+RECEIVE_BUFFER = 33  # SO_RCVBUFFORCE
+ETHERNET_AND_OUTER = 14 + 40
+
+
+def direction(lab: Lab, link: str, toward: str) -> DirectionStatus:
+    return next(each for each in lab.status().links if each.name == link).toward[toward]
+
+
+class Traffic:
+    """One path from host 0 to host 1, sent by hand and received by hand."""
+
+    def __init__(self, lab: Lab, uplink: int = 0) -> None:
+        self.lab = lab
+        self._target = (usid_address(lab.topology, 0, 1, 0, uplink), 0)
+        self._sender, self._receiver = (
+            lab.inside(host, lambda: socket.socket(socket.AF_INET6, socket.SOCK_RAW, IPPROTO_IPV6))
+            for host in ("h0", "h1")
+        )
+        self._receiver.setsockopt(socket.SOL_SOCKET, RECEIVE_BUFFER, 1 << 24)
+        self._class = -1
+
+    def packet(self, payload: bytes) -> bytes:
+        """An inner IPv6 packet: UDP, BTH, METH, TSETH, RETH, payload, ICRC."""
+        content = BTH + EXTENSIONS + payload + b"icrc"
+        return inner_packet(self.lab.addresses("h0")[0], self.lab.addresses("h1")[0], content)
+
+    def send(self, inner: bytes, dscp: int, ecn: int = 2) -> None:
+        """The codepoints go into the outer header."""
+        if (wanted := dscp << 2 | ecn) != self._class:
+            self._sender.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_TCLASS, wanted)
+            self._class = wanted
+        self._sender.sendto(inner, self._target)
+
+    def paced(self, inner: bytes, dscp: int, rate_bps: float, seconds: float) -> int:
+        """Send at `rate_bps`, frames with their outer headers counted; how many packets that were."""
+        size, began, sent = (len(inner) + ETHERNET_AND_OUTER) * 8, time.monotonic(), 0
+        while (passed := time.monotonic() - began) < seconds:
+            while sent * size < min(passed, seconds) * rate_bps:
+                self.send(inner, dscp)
+                sent += 1
+            time.sleep(0.0005)
+        return sent
+
+    def arrived(self, quiet_s: float = 0.3) -> Iterator[bytes]:
+        """Every inner packet that has come, until none comes for so long."""
+        self._receiver.settimeout(quiet_s)
+        try:
+            while True:
+                yield self._receiver.recv(1 << 16)
+        except TimeoutError:
+            return
+
+    def lengths(self) -> Counter[int]:
+        return Counter(len(each) for each in self.arrived())
+
+    def close(self) -> None:
+        self._sender.close()
+        self._receiver.close()
+
+
+@contextmanager
+def captured(
+    lab: Lab, tshark: str, node: str, interface: str, file: Path, wanted: str
+) -> Iterator[list[dict[str, int]]]:
+    """After the block: of each packet that arrived there and that the display filter `wanted` takes, some fields."""
+    capture = lab.popen(
+        node,
+        [tshark, "-i", interface, "-w", str(file), "-q", "-B", "64"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    assert capture.stderr is not None
+    while b"Capturing" not in capture.stderr.readline():
+        assert capture.poll() is None, "tshark did not begin"
+    time.sleep(0.3)
+    seen: list[dict[str, int]] = []
+    try:
+        yield seen
+        time.sleep(0.5)
+    finally:
+        capture.terminate()
+        capture.communicate(timeout=20)
+    fields = ("ipv6.tclass.dscp", "ipv6.tclass.ecn", "ipv6.plen", "frame.len")
+    argv = [tshark, "-r", str(file), "-Y", wanted, "-T", "fields", "-E", "occurrence=f"]
+    said = subprocess.run(
+        argv + [word for field in fields for word in ("-e", field)], capture_output=True, text=True, check=True
+    )
+    lines = (line.split("\t") for line in said.stdout.splitlines())
+    seen.extend(dict(zip(fields, map(int, line), strict=True)) for line in lines)
+
+
+def disciplines(lab: Lab, tc: str, node: str, interface: str) -> list[str]:
+    """The kinds of queueing disciplines on an interface, as `tc` names them."""
+    return sorted(each["kind"] for each in json.loads(run(lab, node, tc, "-j", "qdisc", "show", "dev", interface)))
+
+
+def filters(lab: Lab, tc: str, node: str, interface: str) -> list[str]:
+    """The names of eBPF filters at the egress of an interface, as `tc` names them."""
+    said = json.loads(run(lab, node, tc, "-j", "filter", "show", "dev", interface, "egress") or "[]")
+    return [each["options"].get("bpf_name", "") for each in said if "handle" in each.get("options", {})]

@@ -1,0 +1,236 @@
+"""A flapping link: on its schedule, whole afterwards whatever ends it, each change in the event log."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from mrc.errors import CallerError, SystemRefused
+from mrc.lab import Lab
+from mrc.lab.flap import Flapped, Flapping
+from mrc.topology.events import FabricEvent
+
+MRC = (sys.executable, "-m", "mrc")
+MS = 1_000_000
+
+
+@pytest.fixture
+def whole(lab: Lab) -> Iterator[Callable[[], list[FabricEvent]]]:
+    """The events since the test began; after it the lab has to be whole."""
+    before = len(lab.events.read()[0])
+    yield lambda: lab.events.read()[0][before:]
+    assert down(lab) == set()
+
+
+def down(lab: Lab) -> set[str]:
+    return {link.name for link in lab.status().links if link.state == "down"}
+
+
+@pytest.mark.parametrize(
+    ("plan", "says"),
+    [
+        ({"count": 0}, "count"),
+        ({"duty": 0.0}, "duty"),
+        ({"duty": 1.0}, "duty"),
+        ({"period_s": 0.019}, "9.5 ms"),
+        ({"period_s": 0.1, "duty": 0.95}, "5 ms"),
+        ({"period_s": 86401.0}, "a day"),
+        ({"period_s": float("nan")}, "a day"),
+    ],
+)
+def test_a_plan_that_cannot_be_is_refused(plan: dict[str, Any], says: str) -> None:
+    with pytest.raises(CallerError, match=says):
+        Flapping(**plan)
+
+
+def test_the_shortest_plan_is_none_too_short() -> None:
+    assert Flapping(period_s=0.02).down_ns == 10 * MS
+    assert Flapping(period_s=0.1, duty=0.9).down_ns == 90 * MS
+
+
+@pytest.mark.root
+def test_each_change_is_made_and_written_down(lab: Lab, whole: Callable[[], list[FabricEvent]]) -> None:
+    seen: list[tuple[Flapped, set[str]]] = []
+    result = lab.flap("p0s1", "h0-p0l0", period_s=0.5, count=3, duty=0.4, told=lambda at: seen.append((at, down(lab))))
+    assert (result.cycles, result.left_out, result.ended) == (3, 0, "done")
+    links = {"p0l0-p0s1", "p0l1-p0s1", "h0-p0l0"}
+    assert [(at.cycle, at.count, at.down, is_down) for at, is_down in seen] == [
+        (cycle, 3, is_cut, links if is_cut else set()) for cycle in (1, 2, 3) for is_cut in (True, False)
+    ]
+    found = whole()
+    assert [each.event for each in found] == ["flap-start", *["cut", "heal"] * 3, "flap-end"]
+    assert {each.target for each in found} == {"p0s1 h0-p0l0"}
+    assert all(set(each.links) == links for each in found)
+    assert found[0].details == {"period_s": 0.5, "count": 3, "duty": 0.4}
+    assert [each.at_monotonic_ns for each in found[1:-1]] == [at.at_monotonic_ns for at, _ in seen]
+    began = found[0].at_monotonic_ns
+    for number, each in enumerate(found[1:-1]):
+        due = began + (number // 2) * 500 * MS + (number % 2) * 200 * MS
+        assert each.at_monotonic_ns >= due
+        assert seen[number][0].late_ns == each.at_monotonic_ns - due
+    assert found[-1].details == {
+        "cycles": 3, "left_out": 0, "latest_ns": max(at.late_ns for at, _ in seen), "ended": "done"
+    }  # fmt: skip
+
+
+@pytest.mark.root
+def test_lateness_does_not_add_up(lab: Lab, whole: Callable[[], list[FabricEvent]]) -> None:
+    """Every change is followed by a pause of 30 ms: one after another they would make 480 ms."""
+    last = Flapped(0, 0, False, 0, 0)
+
+    def pause(change: Flapped) -> None:
+        nonlocal last
+        last = change
+        time.sleep(0.03)
+
+    result = lab.flap("p0l0-p0s1", period_s=0.2, count=8, told=pause)
+    assert result.cycles >= 4  # on a machine that is very busy some are left out
+    began = whole()[0].at_monotonic_ns
+    assert last.late_ns == last.at_monotonic_ns - (began + (last.cycle - 1) * 200 * MS + 100 * MS)
+    assert last.cycle >= 7
+    assert last.late_ns < 240 * MS
+
+
+@pytest.mark.root
+def test_what_was_missed_is_left_out_and_does_not_come_in_a_burst(
+    lab: Lab, whole: Callable[[], list[FabricEvent]]
+) -> None:
+    def stand_still(change: Flapped) -> None:
+        if change.cycle == 1 and not change.down:
+            time.sleep(0.35)
+
+    result = lab.flap("p0l0-p0s1", period_s=0.1, count=8, told=stand_still)
+    assert result.left_out >= 3
+    assert result.cycles + result.left_out == 8
+    cuts = [each.at_monotonic_ns for each in whole() if each.event == "cut"]
+    # A cut may come late by as much as it was to last, so two are about half a period apart at least.
+    assert all(later - earlier > 20 * MS for earlier, later in itertools.pairwise(cuts))
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("when_down", [True, False])
+def test_stopped_at_any_moment_it_is_whole(lab: Lab, whole: Callable[[], list[FabricEvent]], when_down: bool) -> None:
+    stop = threading.Event()
+
+    def told(change: Flapped) -> None:
+        if change.cycle == 2 and change.down == when_down:
+            stop.set()
+
+    result = lab.flap("plane:0", period_s=0.2, count=100, wait=stop.wait, told=told)
+    assert (result.cycles, result.ended) == (1 if when_down else 2, "stopped")
+    assert [each.event for each in whole()] == ["flap-start", *["cut", "heal"] * 2, "flap-end"]
+
+
+@pytest.mark.root
+def test_whatever_goes_wrong_it_is_whole(lab: Lab, whole: Callable[[], list[FabricEvent]]) -> None:
+    def told(change: Flapped) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        lab.flap("p0s1", period_s=0.2, told=told)
+    found = whole()
+    assert [each.event for each in found] == ["flap-start", "cut", "heal", "flap-end"]
+    assert found[-1].details["ended"] == "failed"
+
+
+@pytest.mark.root
+def test_a_lab_taken_down_meanwhile_ends_it(lab_name: Callable[[str], str]) -> None:
+    name = lab_name("flapped-away")
+    held = Lab.up(name)
+    with pytest.raises(SystemRefused, match="was taken down meanwhile"):
+        held.flap("p0s1", period_s=0.1, count=100, told=lambda at: Lab.remove(name) if at.cycle == 1 else None)
+    held.close()
+
+
+# ------------------------------------------------------------------ the command
+
+
+def command(lab: Lab, *argv: str) -> list[str]:
+    return [*MRC, "lab", "flap", "--name", lab.name, *argv]
+
+
+def when_down(lab: Lab) -> None:
+    until = time.monotonic() + 20
+    while not down(lab):
+        assert time.monotonic() < until
+        time.sleep(0.005)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_command_and_leaves_the_lab_whole(
+    lab: Lab, whole: Callable[[], list[FabricEvent]], number: signal.Signals
+) -> None:
+    process = subprocess.Popen(
+        command(lab, "p0s1", "--period", "10s", "--duty", "90%", "--json"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        when_down(lab)
+        process.send_signal(number)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=10)
+    finally:
+        process.kill()
+    assert process.returncode == 1
+    assert err == "interrupted; all is healed\n"
+    document = json.loads(out)
+    assert (document["ended"], document["cycles"]) == ("stopped", 0)
+    assert document["links"] == ["p0l0-p0s1", "p0l1-p0s1"]
+    assert whole()[-1].details["ended"] == "stopped"
+
+
+@pytest.mark.root
+def test_without_a_terminal_it_says_one_line(lab: Lab, whole: Callable[[], list[FabricEvent]]) -> None:
+    argv = command(lab, "p0l0-p0s1", "--period", "40ms", "--count", "3", "--duty", "25%")
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert done.stdout.startswith("flap: p0l0-p0s1: ")
+    assert done.stdout.count("\n") == 1
+    assert whole()[0].details == {"period_s": 0.04, "count": 3, "duty": 0.25}
+
+
+@pytest.mark.root
+def test_on_a_terminal_it_shows_how_far_it_is(lab: Lab, whole: Callable[[], list[FabricEvent]]) -> None:
+    master, slave = pty.openpty()
+    argv = command(lab, "p0l0-p0s1", "--period", "100ms", "--count", "2")
+    process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=slave)
+    os.close(slave)
+    shown = b""
+    try:
+        while select.select([master], [], [], 20)[0]:
+            try:
+                shown += os.read(master, 4096)
+            except OSError:
+                break  # the other end is closed
+    finally:
+        process.kill()
+        process.wait()
+        os.close(master)
+    assert b"1 of 2: down" in shown
+    assert b"2 of 2: up" in shown
+    # The line is wiped at the end.
+    assert shown.endswith(b"\r\x1b[K")
+    assert whole()
+
+
+@pytest.mark.root
+def test_a_misspelt_target_flaps_nothing(lab: Lab, whole: Callable[[], list[FabricEvent]]) -> None:
+    done = subprocess.run(command(lab, "p0s1", "p0s9"), capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "no node 'p0s9'" in done.stderr
+    assert whole() == []

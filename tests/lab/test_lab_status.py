@@ -1,0 +1,199 @@
+"""`mrc lab impair` and `mrc lab status` where links are impaired: numbers with units, tables, the live view."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from bpf_frames import TRIMMABLE
+from bpf_traffic import Traffic
+from click.testing import CliRunner, Result
+
+from mrc.cli.lab import lab as lab_command
+from mrc.lab import Lab
+from mrc.topology import Clos
+
+pytestmark = pytest.mark.root
+
+LINK, TOWARD = "p0l0-p0s0", "p0s0"
+MRC = [sys.executable, "-m", "mrc"]
+
+
+@pytest.fixture(scope="module")
+def lab(lab_name: Callable[[str], str], need_root: None) -> Iterator[Lab]:
+    with Lab.up(lab_name("status"), Clos(planes=1, leaves=2, spines=1)) as built:
+        yield built
+
+
+@pytest.fixture(autouse=True)
+def _cleared(lab: Lab) -> Iterator[None]:
+    yield
+    for link in lab.topology.links:
+        lab.clear(link.name)
+
+
+def invoke(lab: Lab, command: str, *argv: str) -> Result:
+    return CliRunner(env={"COLUMNS": "200"}).invoke(lab_command, [command, "--name", lab.name, *argv])
+
+
+def way(lab: Lab, link: str = LINK, toward: str = TOWARD) -> dict[str, Any]:
+    result = invoke(lab, "status", "--json")
+    assert result.exit_code == 0, result.output
+    links = {each["name"]: each for each in json.loads(result.stdout)["links"]}
+    found = links[link]["toward"][toward]
+    assert isinstance(found, dict)
+    return found
+
+
+def overload(lab: Lab, count: int = 60) -> None:
+    traffic = Traffic(lab)
+    inner = traffic.packet(bytes(4096))
+    for _ in range(count):
+        traffic.send(inner, TRIMMABLE)
+    assert len(list(traffic.arrived())) == count
+    traffic.close()
+
+
+def test_every_figure_of_a_direction(lab: Lab) -> None:
+    one_way = ("impair", LINK, "--toward", TOWARD)
+    invoke(lab, *one_way, "--rate", "20mbit", "--queue", "100KB", "--ecn-at", "20KB", "--trim-at", "50KB")
+    overload(lab)
+    done = invoke(lab, *one_way, "--loss", "0.0001%", "--duplicate", "0.0002%", "--corrupt", "0.0003%")
+    assert done.exit_code == 0, done.output
+    assert done.stdout == (
+        "p0l0-p0s0 toward p0s0: loses 0.0001%; 20 Mbit/s (queue 100 kB, marks above 20 kB, trims above 50 kB); "
+        "duplicates 0.0002%; corrupts 0.0003%\n"
+    )
+    found = way(lab)
+    settings = {
+        "loss_percent": 0.0001,
+        "rate_bps": 20_000_000,
+        "queue_bytes": 100_000,
+        "queue_limit_bytes": 100_000,
+        "ecn_at_bytes": 20_000,
+        "trim_at_bytes": 50_000,
+        "duplicate_percent": 0.0002,
+        "corrupt_percent": 0.0003,
+    }
+    assert {key: found[key] for key in settings} == settings
+    assert found["packets"] >= 60
+    assert found["bytes"] > 60 * 122
+    assert found["marked_packets"] > 0
+    assert found["trimmed_packets"] > 0
+    assert 50_000 < found["queue_high_water_bytes"] < 100_000
+    assert found["queue_waiting_bytes"] == found["queue_dropped_packets"] == found["dropped_packets"] == 0
+    # The other direction is not impaired, and says so.
+    other = way(lab, LINK, "p0l0")
+    assert not any(other[key] for key in [*settings, "marked_packets", "trimmed_packets", "queue_high_water_bytes"])
+
+
+def test_a_queue_of_unsaid_length(lab: Lab) -> None:
+    expected = {"1gbit": 625_000, "8mbit": 65_536}
+    for rate, limit in expected.items():
+        assert invoke(lab, "impair", LINK, "--rate", rate).exit_code == 0
+        assert (way(lab)["queue_bytes"], way(lab)["queue_limit_bytes"]) == (0, limit)
+
+
+def test_off_takes_one_thing_away(lab: Lab) -> None:
+    invoke(lab, "impair", LINK, "--rate", "20mbit", "--loss", "1%", "--corrupt", "1%")
+    assert invoke(lab, "impair", LINK, "--corrupt", "off").exit_code == 0
+    assert (way(lab)["rate_bps"], way(lab)["loss_percent"], way(lab)["corrupt_percent"]) == (20_000_000, 1.0, 0.0)
+    assert invoke(lab, "impair", LINK, "--rate", "off", "--loss", "0%").exit_code == 0
+    assert (way(lab)["rate_bps"], way(lab)["loss_percent"]) == (0, 0.0)
+
+
+def test_that_nothing_is_marked_toward_a_host_is_said(lab: Lab) -> None:
+    done = invoke(lab, "impair", "h0-p0l0", "--rate", "20mbit", "--ecn-at", "20KB")
+    assert done.exit_code == 0
+    assert "toward h0 nothing is marked" in done.stderr
+    assert "marks above" in done.stdout.splitlines()[1]
+    assert "marks above" not in done.stdout.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        (["--ecn-at", "20KB"], "needs a rate"),
+        (["--rate", "1kbit"], "rate_bps must be"),
+        (["--rate", "1gbit", "--ecn-at", "300KB", "--trim-at", "200KB"], "ecn_at_bytes must be below trim_at_bytes"),
+        (["--toward", "p0l1", "--loss", "1%"], "is no end of"),
+    ],
+)
+def test_what_makes_no_sense_fails_with_one_line(lab: Lab, argv: list[str], says: str) -> None:
+    done = invoke(lab, "impair", LINK, *argv)
+    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert says in done.stderr
+
+
+def test_the_table_shows_what_is_impaired_and_only_that(lab: Lab) -> None:
+    assert "impaired at the sending end" not in invoke(lab, "status").stdout
+    invoke(lab, "impair", LINK, "--toward", TOWARD, "--rate", "20mbit", "--trim-at", "50KB")
+    overload(lab, 20)
+    shown = invoke(lab, "status").stdout
+    heading = next(line for line in shown.splitlines() if "trimmed" in line)
+    assert [word for word in ("rate", "waits", "most", "limit", "full", "trimmed") if word not in heading] == []
+    assert "marked" not in heading
+    assert "corrupted" not in heading
+    (row,) = (line for line in shown.splitlines() if "20 Mbit/s" in line)
+    assert [word for word in (LINK, TOWARD, "100 kB") if word not in row] == []
+
+
+def watched(argv: list[str]) -> tuple[subprocess.Popen[bytes], int]:
+    """A program on a terminal of its own, and the other end of that."""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "COLUMNS": "150", "LINES": "40", "TERM": "xterm"}
+    process = subprocess.Popen(argv, stdout=theirs, stderr=subprocess.PIPE, env=environment)
+    os.close(theirs)
+    return process, ours
+
+
+def read_until(descriptor: int, pattern: str, within_s: float = 30.0) -> str:
+    text, by = "", time.monotonic() + within_s
+    while not re.search(pattern, text):
+        assert select.select([descriptor], [], [], max(by - time.monotonic(), 0))[0], f"never came: {pattern}: {text}"
+        text += os.read(descriptor, 1 << 16).decode(errors="replace")
+    return text
+
+
+def test_watching_shows_rates_again_and_again_until_interrupted(lab: Lab) -> None:
+    lab.impair(LINK, toward=TOWARD, rate_bps=20_000_000, queue_bytes=200_000)
+    process, terminal = watched([*MRC, "lab", "status", "--name", lab.name, "--watch"])
+    traffic = Traffic(lab)
+    try:
+        read_until(terminal, "Gbit/s")
+        traffic.paced(traffic.packet(bytes(4096)), 0, 20_000_000, 1.5)
+        # Two hundredths of a Gbit/s, give or take where the second began.
+        read_until(terminal, r"p0s0 +│ +0\.0(0[3-9]|1\d|2\d)\d* ")
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=20)
+    finally:
+        process.kill()
+        process.wait()
+        traffic.close()
+        os.close(terminal)
+    assert (process.returncode, said) == (0, b"")
+
+
+def test_watching_into_a_file_gives_one_table_after_another(lab: Lab) -> None:
+    argv = [*MRC, "lab", "status", "--name", lab.name, "--watch"]
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    try:
+        text = read_until(process.stdout.fileno(), r"(?s)Gbit/s.*Gbit/s")
+        process.send_signal(signal.SIGTERM)
+        rest, said = process.communicate(timeout=20)
+    finally:
+        process.kill()
+        process.wait()
+    assert (process.returncode, said) == (0, b"")
+    assert "\x1b" not in text + rest.decode()
