@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     "--trace", type=click.Path(dir_okay=False, path_type=Path),
     help="Write what both endpoints do, into this name with .sender and .receiver behind it.",
 )  # fmt: skip
+@click.option(
+    "--events", type=click.Path(dir_okay=False, path_type=Path),
+    help="Write what was done to the fabric and when, for `mrc analyze --events`.",
+)  # fmt: skip
 @json_option
 def demo(
     size: int,
@@ -42,6 +46,7 @@ def demo(
     loss: float,
     pcap: Path | None,
     trace: Path | None,
+    events: Path | None,
     as_json: bool,
 ) -> None:
     """Send a file from one host to another over every path of a fabric, cut a cable on the way, compare the sums.
@@ -57,6 +62,7 @@ def demo(
       mrc demo --size 1GiB --planes 4 --spines 8
       mrc demo --pcap demo.pcap && mrc dissect demo.pcap | less
       mrc demo --pcap demo.pcap --trace demo.trace         what was seen, and what the endpoints made of it
+      mrc demo --pcap demo.pcap --events demo.events && mrc analyze demo.pcap --events demo.events --out report
     """
     from mrc.cli.isolation import is_isolated, private_run_directory, run_isolated
 
@@ -65,7 +71,7 @@ def demo(
     private_run_directory()
     from mrc.cli.demo_run import DemoPlan, run_demo
 
-    plan = DemoPlan(size=size, planes=planes, spines=spines, cut_after=cut_after, loss=loss, pcap=pcap, trace=trace)
+    plan = DemoPlan(size, planes, spines, cut_after, loss, pcap, trace, events)
     try:
         result = run_demo(plan, note)
     except KeyboardInterrupt:

@@ -7,7 +7,6 @@ import os
 import select
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,8 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mrc.errors import MrcError, PeerError
+from mrc.errors import MrcError, PeerError, SystemRefused
 from mrc.lab import Lab
+from mrc.lab.scratch import scratch_directory
 from mrc.net.transfer.report import FileReport, PathReport, TransferReport
 from mrc.topology import Clos
 from mrc.wire.usid import UsidTemplate, address_text
@@ -41,6 +41,7 @@ class DemoPlan:
     loss: float
     pcap: Path | None
     trace: Path | None = None
+    events: Path | None = None
 
     def trace_of(self, end: str) -> list[str]:
         """The options that make one end, sender or receiver, write its trace."""
@@ -96,7 +97,7 @@ class _Sample:
 def run_demo(plan: DemoPlan, say: Callable[[str], None]) -> DemoResult:
     """Run it. Raises MrcError when the lab cannot be built or one of the two processes fails."""
     shape = Clos(planes=plan.planes, spines=plan.spines)
-    with tempfile.TemporaryDirectory(prefix="mrc-demo-") as scratch, Lab.up(LAB_NAME, shape) as lab:
+    with scratch_directory("mrc-demo-") as scratch, Lab.up(LAB_NAME, shape) as lab:
         say(
             f"a fabric of {len(shape.nodes)} namespaces: {plan.planes} planes x {plan.spines} spines, "
             f"{plan.loss:.1%} loss on each of {len(list(shape.fabric_links()))} leaf-spine links"
@@ -104,11 +105,14 @@ def run_demo(plan: DemoPlan, say: Callable[[str], None]) -> DemoResult:
         if plan.loss:
             for link in shape.fabric_links():
                 lab.impair(link.name, loss=plan.loss)
-        source, target, stats = Path(scratch, "demo.bin"), Path(scratch, "received"), Path(scratch, "stats")
+        source, target, stats = scratch / "demo.bin", scratch / "received", scratch / "stats"
         target.mkdir()
         _write_random(source, plan.size)
-        with _recording(lab, plan.pcap, say):
-            return _transfer(plan, lab, source, target, stats, say)
+        try:
+            with _recording(lab, plan.pcap, say):
+                return _transfer(plan, lab, source, target, stats, say)
+        finally:
+            _keep_events(lab, plan.events)
 
 
 def _transfer(
@@ -282,6 +286,16 @@ def _recording(lab: Lab, pcap: Path | None, say: Callable[[str], None]) -> Itera
             raise MrcError(f"recording failed: {err.strip()}")
         written, dropped = out.split()
         say(f"{pcap}: {written} packets" + (f", {dropped} more were dropped by the kernel" if dropped != "0" else ""))
+
+
+def _keep_events(lab: Lab, path: Path | None) -> None:
+    """The lab's event log goes with the lab."""
+    if path is None:
+        return
+    try:
+        path.write_bytes(b"".join(event.to_line() for event in lab.events.read()[0]))
+    except OSError as error:
+        raise SystemRefused(f"{path}: cannot be written: {error.strerror}") from None
 
 
 def _new_lines(path: Path, at: int) -> tuple[list[dict[str, Any]], int]:

@@ -22,7 +22,7 @@ def checks() -> list[dict[str, object]]:
         with Lab.up("doctor", Clos(planes=1, leaves=2, spines=1)) as lab:
             done = [_check("uSID switching", True, "veth, seg6local End with NEXT-C-SID", "demo, lab", "")]
             done.append(_raw_socket(lab))
-            done.append(_impairment(lab))
+            done += [_impairment(lab), _rate(lab), _ebpf(lab)]
             return done
     except MrcError as error:
         advice = "the kernel needs CONFIG_IPV6_SEG6_LWTUNNEL, CONFIG_VETH and CONFIG_BRIDGE (Linux 6.1 or newer)"
@@ -45,6 +45,25 @@ def _impairment(lab: Lab) -> dict[str, object]:
     except MrcError as error:
         return _check("random loss", False, str(error), "demo, lab impair", advice)
     return _check("random loss", True, "nftables numgen", "demo, lab impair", advice)
+
+
+def _rate(lab: Lab) -> dict[str, object]:
+    advice = "the kernel needs CONFIG_NET_SCH_TBF and CONFIG_NET_SCH_HTB"
+    try:
+        lab.impair("p0l0-p0s0", rate_bps=10**9)
+    except MrcError as error:
+        return _check("link rates", False, str(error), "lab impair --rate", advice)
+    return _check("link rates", True, "token bucket", "lab impair --rate", advice)
+
+
+def _ebpf(lab: Lab) -> dict[str, object]:
+    needed_for = "lab impair --ecn-at, --trim-at, --duplicate, --corrupt"
+    advice = "run as root; it needs the package libbpf1, CONFIG_BPF_SYSCALL, CONFIG_NET_CLS_BPF, CONFIG_NET_SCH_INGRESS"
+    try:
+        lab.impair("p0l0-p0s0", rate_bps=10**9, ecn_at_bytes=10**5, trim_at_bytes=2 * 10**5)
+    except MrcError as error:
+        return _check("eBPF", False, str(error), needed_for, advice)
+    return _check("eBPF", True, "marks and trims, by a program at the sending end of a link", needed_for, advice)
 
 
 if __name__ == "__main__":

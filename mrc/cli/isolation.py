@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import shutil
+import socket
+import struct
 import subprocess
 import sys
 
 from mrc.errors import SystemRefused
 
-_MARK = "MRC_ISOLATED"
+# Names the mount namespace that was left, so that it says nothing outside of a new one, whoever sets or inherits it.
+_MARK = "MRC_ISOLATED_FROM"
+_SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def is_isolated() -> bool:
-    return os.environ.get(_MARK) == "1"
+    """Whether this process is what `run_isolated` started."""
+    left = os.environ.get(_MARK, "")
+    return left.startswith("mnt:") and left != _mount_namespace()
+
+
+def _mount_namespace() -> str:
+    return os.readlink("/proc/self/ns/mnt")
 
 
 def isolated_command(command: list[str]) -> list[str]:
@@ -38,7 +49,7 @@ def run_isolated(argv: list[str]) -> None:
     command = isolated_command([sys.executable, "-m", "mrc", *argv])
     sys.stdout.flush()
     sys.stderr.flush()
-    os.execve(command[0], command, {**os.environ, _MARK: "1"})
+    os.execve(command[0], command, {**os.environ, _MARK: _mount_namespace()})
 
 
 def _advice(said: str) -> str:
@@ -52,7 +63,25 @@ def _advice(said: str) -> str:
 
 
 def private_run_directory() -> None:
-    """Inside: a /run of our own, where the lab keeps its namespaces. Raises SystemRefused when it cannot be mounted."""
+    """Inside: a /run of our own, where the lab keeps its namespaces. Raises SystemRefused when it cannot be mounted.
+
+    What is started from here on is no longer taken for isolated by itself: it may want namespaces of its own.
+    """
+    os.environ.pop(_MARK, None)
     if _libc.mount(b"tmpfs", b"/run", b"tmpfs", 0, b"mode=755") != 0:
         error = ctypes.get_errno()
         raise SystemRefused(error, f"cannot mount a private /run: {os.strerror(error)}")
+
+
+def loopback_up() -> None:
+    """Inside: bring up `lo`, which is down in a new network namespace. Raises SystemRefused."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        try:
+            (flags,) = struct.unpack_from("H", fcntl.ioctl(any_socket, _SIOCGIFFLAGS, _flags_of_lo(0)), 16)
+            fcntl.ioctl(any_socket, _SIOCSIFFLAGS, _flags_of_lo(flags | _IFF_UP))
+        except OSError as error:
+            raise SystemRefused(error.errno, f"cannot bring up lo: {error.strerror}") from None
+
+
+def _flags_of_lo(flags: int) -> bytes:
+    return struct.pack("16sH14x", b"lo", flags)

@@ -85,7 +85,7 @@ def test_json_has_the_documented_keys() -> None:
 
 
 def test_every_kind_of_finding_is_documented() -> None:
-    sources = (ROOT / "mrc" / "capture" / "analysis").glob("*findings.py")
+    sources = (ROOT / "mrc" / "capture" / "analysis").glob("*.py")
     kinds = {
         kind
         for source in sources

@@ -119,8 +119,8 @@ def test_undisturbed_with_a_capture(tmp_path: Path) -> None:
 
 
 def test_the_projects_dissection_of_the_capture_agrees(tmp_path: Path) -> None:
-    pcap = tmp_path / "demo.pcap"
-    process = demo("--loss", "0%", "--cut-after", "20%", "--pcap", str(pcap), "--json")
+    pcap, events = tmp_path / "demo.pcap", tmp_path / "demo.events"
+    process = demo("--loss", "0%", "--cut-after", "20%", "--pcap", str(pcap), "--events", str(events), "--json")
     out, err = ended(process)
     assert process.returncode == 0, err
     document = json.loads(out)
@@ -147,6 +147,17 @@ def test_the_projects_dissection_of_the_capture_agrees(tmp_path: Path) -> None:
     # What the sender says it sent twice is what its ports show, but for what a full queue refused.
     assert rtx == pytest.approx(document["retransmitted_packets"], abs=2)
     assert writes == pytest.approx(sum(path["packets"] for path in document["paths"]), abs=2)
+
+    # The lab's log has the cut at the moment that the packets show: the demo counts from its first packet, the analysis
+    # from the first captured. A packet is captured a little after the sender has put it on a path.
+    argv = [sys.executable, "-m", "mrc", "analyze", str(pcap), "--events", str(events), "--json"]
+    analysed = json.loads(subprocess.run(argv, capture_output=True, text=True, check=True).stdout)
+    (cut,) = (each for each in analysed["fabric_events"]["events"] if each["event"] == "cut")
+    assert cut["links"] == ["p0l0-p0s1"]
+    (direction,) = (each for qp in analysed["qps"] for each in qp["directions"] if each["packets"])
+    (dead,) = (path for path in direction["paths"] if path["ev"] == 1)
+    assert dead["last_use_s"] - cut["time_s"] == pytest.approx(failover["last_use_after_s"], abs=0.1)
+    assert cut["time_s"] - direction["first_s"] == pytest.approx(failover["cut_at_s"], abs=0.1)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

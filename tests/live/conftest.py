@@ -21,6 +21,12 @@ def missing(what: str) -> None:
 
 
 @pytest.fixture(scope="session")
+def need_root() -> None:
+    if os.geteuid() != 0:
+        missing("root")
+
+
+@pytest.fixture(scope="session")
 def need_program() -> Callable[[str], str]:
     def find(program: str) -> str:
         path = shutil.which(program)

@@ -43,8 +43,8 @@ class Mptcp(Iperf3):
         compile_program(_PROGRAM, self._library, "the baseline mptcp", "-shared", "-fPIC", "-ldl")
         planes = lab.topology.planes
         announced = lab.addresses(RECEIVER)[1:]
-        lab.inside(RECEIVER, lambda: _configure(announced, planes))
-        lab.inside(SENDER, lambda: _configure((), planes))
+        lab.inside(RECEIVER, lambda: configure_path_manager(announced, planes))
+        lab.inside(SENDER, lambda: configure_path_manager((), planes))
 
     def environment(self) -> dict[str, str]:
         return {**os.environ, "LD_PRELOAD": str(self._library)}
@@ -55,7 +55,7 @@ class Mptcp(Iperf3):
         return {**figures, "retransmitted_packets": None}
 
 
-def _configure(announced: tuple[str, ...], planes: int) -> None:
+def configure_path_manager(announced: tuple[str, ...], planes: int) -> None:
     """Set this namespace's path manager: so many subflows, and these addresses told to whoever connects."""
     from pyroute2 import MPTCP
 

@@ -1,93 +1,163 @@
-"""`mrc lab up`, `down` and `list`."""
+"""`mrc lab up`, `down`, `list` and `schema`."""
 
 from __future__ import annotations
 
 import time
-from typing import Any
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from mrc.cli.common import json_option, print_json
+from mrc.cli.common import json_option, note, print_json
+from mrc.cli.lab.described import described, shape_options
 from mrc.cli.lab.options import name_option
+
+if TYPE_CHECKING:
+    from mrc.lab.differences import Difference
+
+# What endpoints use where there is room.
+USUAL_PATH_MTU = 4096
+# How long `down` waits for the kernel to take the cables away.
+CABLES_GONE_S = 10.0
+MOST_SHOWN = 12
 
 
 @click.command()
-@click.option("--planes", default=2, show_default=True, help="Independent planes, 1 to 16.")
-@click.option("--leaves", default=2, show_default=True, help="Leaves in each plane, 1 to 256.")
-@click.option("--spines", default=4, show_default=True, help="Spines in each plane, 1 to 256.")
-@click.option("--hosts-per-leaf", default=1, show_default=True, help="Hosts on each leaf.")
-@click.option("--mtu", default=4400, show_default=True, help="Bytes a link carries, outer IPv6 header included.")
+@click.argument("topology_file", metavar="[TOPOLOGY.yaml]", required=False)
+@shape_options
 @name_option
 @json_option
-def up(planes: int, leaves: int, spines: int, hosts_per_leaf: int, mtu: int, name: str, as_json: bool) -> None:
-    """Build a lab.
+def up(topology_file: str | None, name: str, as_json: bool, **options: Any) -> None:
+    """Build a lab, from options or from a topology file. `mrc lab schema` prints what such a file may say.
+
+    Where a lab of that name is up already and was built from the same description, nothing is changed; whatever is no
+    longer as described is told, with the command that puts it right, and the exit status is 1 then.
 
     \b
     Examples:
       mrc lab up
       mrc lab up --name wide --planes 4 --spines 8
-      mrc lab up --leaves 4 --hosts-per-leaf 2 --json
+      mrc lab up --leaves 4 --hosts-per-leaf 2 --mode ecmp --json
+      mrc lab up rail.yaml
     """
     from mrc.lab import Lab
-    from mrc.topology import Clos
+    from mrc.lab.differences import commands
+    from mrc.topology.room import largest_path_mtu
 
+    name, wanted = described(topology_file, name, options)
     started = time.monotonic()
-    built = Lab.up(name, Clos(planes, leaves, spines, hosts_per_leaf, mtu))
-    seconds = time.monotonic() - started
-    built.close()
-    shape = built.topology
-    if built.replaced_crashed:
-        click.echo(f"lab {name!r} was half-built by a command that crashed: cleared it and built anew", err=True)
-    if as_json:
-        print_json(
-            {
-                "name": name,
-                "seconds": round(seconds, 4),
-                "mtu_bytes": shape.mtu,
-                "hosts": [{"name": host, "addresses": list(built.addresses(host))} for host in shape.hosts],
-                "switches": list(shape.leaf_switches + shape.spine_switches),
-                "links": [link.name for link in shape.links],
-            }
-        )
-        return
-    switches = len(shape.leaf_switches) + len(shape.spine_switches)
-    click.echo(
-        f"lab {name}: {shape.host_count} hosts, {switches} switches, {len(shape.links)} links in {seconds:.2f} s"
-    )
-    for host in shape.hosts:
-        click.echo(f"  {host}  {'  '.join(built.addresses(host))}")
+    with closing(Lab.up(name, wanted, exist_ok=True)) as lab:
+        seconds = time.monotonic() - started
+        differences = () if lab.created else lab.differences()
+        remedies = commands(name, differences)
+        shape = lab.topology
+        if lab.replaced_crashed:
+            note(f"lab {name!r} was half-built by a command that crashed: cleared it and built anew")
+        path_mtu = largest_path_mtu(shape)
+        if lab.created and path_mtu < USUAL_PATH_MTU:
+            note(f"an MTU of {shape.mtu} bytes has room for a path MTU of {path_mtu} in mode {shape.mode}")
+        if as_json:
+            print_json(
+                {
+                    "name": name,
+                    "changed": lab.created,
+                    "differences": [{"where": each.where, "what": each.what} for each in differences],
+                    "remedies": remedies,
+                    "seconds": round(seconds, 4),
+                    "mode": shape.mode,
+                    "mtu_bytes": shape.mtu,
+                    "path_mtu_bytes": path_mtu,
+                    "hosts": [{"name": host, "addresses": list(lab.addresses(host))} for host in shape.hosts],
+                    "switches": list(shape.leaf_switches + shape.spine_switches),
+                    "links": [link.name for link in shape.links],
+                }
+            )
+        elif lab.created or not differences:
+            switches = len(shape.leaf_switches) + len(shape.spine_switches)
+            how = f"in {seconds:.2f} s" if lab.created else "already up as described, nothing changed"
+            click.echo(f"lab {name}: {shape.host_count} hosts, {switches} switches, {len(shape.links)} links {how}")
+            for host in shape.hosts:
+                click.echo(f"  {host}  {'  '.join(lab.addresses(host))}")
+    if differences:
+        _tell(name, differences, remedies)
+        raise click.exceptions.Exit(1)
+
+
+def _tell(name: str, differences: Sequence[Difference], remedies: Sequence[str]) -> None:
+    note(f"lab {name} is up, but no longer as described; nothing changed:")
+    for each in differences[:MOST_SHOWN]:
+        note(f"  {each.where}: {each.what}")
+    if differences[MOST_SHOWN:]:
+        note(f"  and {len(differences) - MOST_SHOWN} more")
+    note("What puts it right:")
+    for command in remedies:
+        note(f"  {command}")
 
 
 @click.command()
 @name_option
 @json_option
-def down(name: str, as_json: bool) -> None:
+@click.option("--kill", is_flag=True, help="First end the programs that run in it, with SIGTERM, then SIGKILL.")
+def down(name: str, as_json: bool, kill: bool) -> None:
     """Take a lab down, also one whose building crashed. Removes what it made and nothing else.
+
+    A program that still runs in it keeps its namespace, without a name, until it ends. It is named here, or ended with
+    --kill.
 
     \b
     Examples:
       mrc lab down
-      mrc lab down --name wide
+      mrc lab down --name wide --kill
     """
     from mrc.errors import CallerError
     from mrc.lab import Lab
 
-    try:
-        still_running = Lab.open(name).processes()
-    except CallerError:
-        still_running = []
-    removal = Lab.remove(name)
-    for process, node in still_running:
-        click.echo(f"process {process} on {node} is still running and keeps its namespace until it ends", err=True)
+    ended, still_running = [], []
+    # A half-built lab has had no programs in it.
+    with suppress(CallerError):
+        lab = Lab.open(name)
+        ended = lab.end_programs() if kill else []
+        still_running = lab.programs()
+    removal = Lab.remove(name, CABLES_GONE_S)
+    for each in ended:
+        note(f"ended process {each.pid} ({each.command}) on {each.node}")
+    for each in still_running:
+        note(f"process {each.pid} ({each.command}) on {each.node} still runs and keeps its namespace until it ends")
     for kept in removal.kept:
         click.echo(f"left /run/netns/{kept} alone: it is not this lab's", err=True)
+    if removal.cables_left:
+        left = " ".join(removal.cables_left[:MOST_SHOWN]) + (" ..." if removal.cables_left[MOST_SHOWN:] else "")
+        note(f"after {CABLES_GONE_S:.0f} s the kernel still has {left}: some program holds their namespaces open")
     if as_json:
-        processes = [{"pid": process, "node": node} for process, node in still_running]
         print_json(
-            {"name": name, "removed": list(removal.removed), "kept": list(removal.kept), "still_running": processes}
+            {
+                "name": name,
+                "removed": list(removal.removed),
+                "kept": list(removal.kept),
+                "ended": [asdict(each) for each in ended],
+                "still_running": [asdict(each) for each in still_running],
+                "cables_gone_s": None if removal.cables_gone_s is None else round(removal.cables_gone_s, 4),
+                "cables_left": list(removal.cables_left),
+            }
         )
     else:
-        click.echo(f"lab {name}: {len(removal.removed)} namespaces removed")
+        gone = f", their cables gone {removal.cables_gone_s:.2f} s later" if removal.cables_gone_s is not None else ""
+        click.echo(f"lab {name}: {len(removal.removed)} namespaces removed{gone}")
+
+
+@click.command("schema")
+def schema() -> None:
+    """Print the JSON schema of topology files.
+
+    \b
+    Examples:
+      mrc lab schema > topology.schema.json
+    """
+    from mrc.topology.structure import schema_text
+
+    click.echo(schema_text(), nl=False)
 
 
 @click.command("list")

@@ -1,21 +1,33 @@
-"""`mrc lab cut` and `heal`."""
+"""`mrc lab cut`, `heal` and `flap`."""
 
 from __future__ import annotations
 
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
 import click
 
-from mrc.cli.common import json_option, print_json
+from mrc.cli.common import DURATION, SHARE, json_option, note, print_json
 from mrc.cli.lab.options import name_option
+
+if TYPE_CHECKING:
+    from mrc.lab.flap import Flapped
+
+_TARGETS = "LINK|NODE|plane:N ..."
 
 
 @click.command()
 @name_option
 @json_option
-@click.argument("targets", metavar="LINK|NODE|plane:N ...", nargs=-1, required=True)
+@click.argument("targets", metavar=_TARGETS, nargs=-1, required=True)
 def cut(name: str, as_json: bool, targets: tuple[str, ...]) -> None:
     """Break cables: one link, every link of a switch or host, or a whole plane.
 
-    The upper end is set down and the lower end loses carrier.
+    The upper end is set down and the lower end loses carrier. `mrc lab events` has the times.
 
     \b
     Examples:
@@ -29,7 +41,7 @@ def cut(name: str, as_json: bool, targets: tuple[str, ...]) -> None:
 @click.command()
 @name_option
 @json_option
-@click.argument("targets", metavar="LINK|NODE|plane:N ...", nargs=-1, required=True)
+@click.argument("targets", metavar=_TARGETS, nargs=-1, required=True)
 def heal(name: str, as_json: bool, targets: tuple[str, ...]) -> None:
     """Mend cables, with every address, neighbour and route that the cut took away.
 
@@ -57,3 +69,84 @@ def _cut_or_heal(what: str, name: str, as_json: bool, targets: tuple[str, ...]) 
     else:
         for entry in done:
             click.echo(f"{what}: {' '.join(links[str(entry['target'])])}")
+
+
+@click.command()
+@name_option
+@json_option
+@click.option("--period", type=DURATION, default="2s", show_default=True, help="From one cut to the next: 2s, 500ms.")
+@click.option("--count", type=click.IntRange(min=1), default=5, show_default=True, help="How many times it goes down.")
+@click.option("--duty", type=SHARE, default="50%", show_default=True, help="Share of the period that it is down.")
+@click.argument("targets", metavar=_TARGETS, nargs=-1, required=True)
+def flap(name: str, as_json: bool, period: float, count: int, duty: float, targets: tuple[str, ...]) -> None:
+    """Cut and heal in turn, all targets at the same moments, until COUNT is reached or Ctrl-C; leaves them healed.
+
+    The schedule does not drift: the k-th cut is due k periods after the first. `mrc lab events` has each change with
+    its time. Ends with 1 when interrupted.
+
+    \b
+    Examples:
+      mrc lab flap p0l0-p0s1 --period 2s --count 5
+      mrc lab flap h0-p0l0 h0-p2l0 --period 500ms --duty 20%
+      mrc lab flap plane:1 --count 1 --period 10s
+    """
+    from mrc.lab import Lab
+
+    opened = Lab.open(name)
+    try:
+        links = [link.name for link in opened.prepare(*targets)]
+        with _signals_held() as wait, _progress(period) as told:
+            result = opened.flap(*targets, period_s=period, count=count, duty=duty, wait=wait, told=told)
+    finally:
+        opened.close()
+    if as_json:
+        plan = {"period_s": period, "count": count, "duty": duty}
+        print_json({"name": name, "targets": list(targets), "links": links, **plan, **asdict(result)})
+    else:
+        more = f", {result.left_out} left out (this machine was too slow)" if result.left_out else ""
+        latest = f"the latest change {result.latest_ns / 1e6:.1f} ms after its moment"
+        click.echo(f"flap: {' '.join(links)}: {result.cycles} of {count} times{more}; {latest}")
+    if result.ended != "done":
+        note("interrupted; all is healed")
+        raise click.exceptions.Exit(1)
+
+
+@contextmanager
+def _signals_held() -> Iterator[Callable[[float], bool]]:
+    """While the block runs, signals that end a command are only taken by the function it is given.
+
+    It sleeps so many seconds and returns whether one came. So none comes between a cut and its heal.
+    """
+    ending = {number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if not _is_ignored(number)}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ending)
+    try:
+        yield lambda seconds: signal.sigtimedwait(ending, seconds) is not None
+        # Those who press Ctrl-C twice mean it once.
+        while signal.sigtimedwait(ending, 0):
+            pass
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _is_ignored(number: int) -> bool:
+    """As `nohup` ignores SIGHUP."""
+    return signal.getsignal(number) is signal.SIG_IGN
+
+
+@contextmanager
+def _progress(period: float) -> Iterator[Callable[[Flapped], None]]:
+    """What hears of each change and shows it on stderr, if that is a terminal."""
+    shown = sys.stderr.isatty()
+
+    def told(change: Flapped) -> None:
+        if shown:
+            state = "down" if change.down else "up  "
+            left_s = (change.count - change.cycle) * period
+            text = f"{change.cycle} of {change.count}: {state}  {left_s:.0f} s to the last cut "
+            click.echo(f"\r{text}", nl=False, err=True)
+
+    try:
+        yield told
+    finally:
+        if shown:
+            click.echo("\r\033[K", nl=False, err=True)

@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from typing import Any
+
 import click
 
-from mrc.cli.common import LOSS, json_option, print_json
+from mrc.cli.common import RATE, SHARE, SIZE, json_option, note, print_json
+from mrc.cli.lab.amounts import impairment_text, in_units
 from mrc.cli.lab.options import name_option
+
+
+class _OffOr(click.ParamType[Any]):
+    """`off` is 0; anything else is for `inner`."""
+
+    def __init__(self, inner: click.ParamType[Any]) -> None:
+        self.name = inner.name
+        self._inner = inner
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return 0 if value == "off" else self._inner.convert(value, param, ctx)
+
+
+_SHARE, _SIZE, _RATE = _OffOr(SHARE), _OffOr(SIZE), _OffOr(RATE)
 
 
 @click.command()
@@ -13,33 +31,67 @@ from mrc.cli.lab.options import name_option
 @json_option
 @click.argument("link")
 @click.option("--toward", metavar="NODE", help="Only what travels toward this end of the link.  [default: each way]")
-@click.option("--loss", type=LOSS, metavar="PERCENT", help="Lose this share of the packets at random: 1%.")
-@click.option("--clear", is_flag=True, help="Lose nothing any more.")
-def impair(name: str, as_json: bool, link: str, toward: str | None, loss: float | None, clear: bool) -> None:
-    """Make a link lose packets at random. `mrc lab status` counts them.
+@click.option("--loss", type=_SHARE, metavar="PERCENT", help="Lose this share of the packets at random: 1%.")
+@click.option("--rate", "rate_bps", type=_RATE, metavar="RATE", help="How fast the link is: 1gbit, 200mbit.")
+@click.option("--queue", "queue_bytes", type=_SIZE, metavar="SIZE", help="How much may wait for the rate: 400KB.")
+@click.option(
+    "--ecn-at",
+    "ecn_at_bytes",
+    type=_SIZE,
+    metavar="SIZE",
+    help="Mark congestion experienced while more than this waits: 100KB. Nothing is marked toward a host.",
+)
+@click.option(
+    "--trim-at",
+    "trim_at_bytes",
+    type=_SIZE,
+    metavar="SIZE",
+    help="Cut the payload off MRC packets while more than this waits: 200KB.",
+)
+@click.option("--duplicate", type=_SHARE, metavar="PERCENT", help="Send this share of the packets twice: 1%.")
+@click.option("--corrupt", type=_SHARE, metavar="PERCENT", help="Turn a bit over in this share of the MRC packets: 1%.")
+@click.option("--clear", is_flag=True, help="Nothing is wrong with the link any more.")
+def impair(name: str, as_json: bool, link: str, toward: str | None, clear: bool, **changes: float | int | None) -> None:
+    """Change what is wrong with a link, while traffic runs. `mrc lab status` counts what it does.
+
+    What is given changes, what is not given stays; `off` takes one thing away, --clear everything, and --rate off the
+    queue too. Queue sizes are bytes of whole frames. Without --queue one is chosen: 5 ms of the rate, at least 64 KiB.
+
+    Loss and rate work wherever a lab does. The rest needs eBPF: root outside any user namespace. `mrc doctor` tells.
 
     \b
     Examples:
       mrc lab impair p0l0-p0s1 --loss 1%
-      mrc lab impair p0l0-p0s1 --toward p0s1 --loss 0.5%
+      mrc lab impair p0l0-p0s1 --toward p0s1 --rate 1gbit --queue 400KB --ecn-at 100KB --trim-at 200KB
+      mrc lab impair p0l0-p0s1 --duplicate 0.1% --corrupt 0.1%
+      mrc lab impair p0l0-p0s1 --loss off
       mrc lab impair p0l0-p0s1 --clear
     """
     from mrc.lab import Lab
+    from mrc.topology import Impairment
 
-    if clear == (loss is not None):
-        raise click.UsageError("say either --loss PERCENT or --clear")
+    given = {field: value for field, value in changes.items() if value is not None}
+    if clear == bool(given):
+        raise click.UsageError("say what is to change (--loss, --rate, ...) or --clear")
     opened = Lab.open(name)
     try:
-        if loss is not None:
-            opened.impair(link, loss, toward)
-        else:
+        if clear:
             opened.clear(link, toward)
+        else:
+            opened.impair(link, toward=toward, **given)  # type: ignore[arg-type]
         known = opened.topology.link(link)
+        ends = [toward] if toward else [known.lower, known.upper]
+        now = {node: opened.impairment(link, node) for node in ends}
+        hosts = set(opened.topology.hosts)
     finally:
         opened.close()
-    ends = [toward] if toward else [known.lower, known.upper]
-    percent = 0.0 if loss is None else loss * 100
+    if given.get("ecn_at_bytes") and (unmarked := [node for node in ends if node in hosts]):
+        note(f"toward {unmarked[0]} nothing is marked: a mark is to tell of a path, not of a receiver")
     if as_json:
-        print_json({"name": name, "link": known.name, "toward": ends, "loss_percent": percent})
-    else:
-        click.echo(f"{known.name} toward {' and '.join(ends)}: loses {percent:g}%")
+        changed = asdict(Impairment()) if clear else given
+        told = {node: dict(in_units(*item) for item in asdict(each).items()) for node, each in now.items()}
+        document = {"name": name, "link": known.name, "toward": ends}
+        print_json({**document, **dict(in_units(*item) for item in changed.items()), "impairments": told})
+        return
+    for node, each in now.items():
+        click.echo(f"{known.name} toward {node}: {impairment_text(each, marks=node not in hosts)}")

@@ -1,61 +1,81 @@
-"""`mrc lab status`."""
+"""`mrc lab status`: once, or again every second."""
 
 from __future__ import annotations
 
+import time
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING
 
 import click
 
-from mrc.cli.common import json_option, print_json
+from mrc.cli.common import interrupt_on_signals, json_option, print_json
 from mrc.cli.lab.options import name_option
+from mrc.cli.lab.status_tables import hosts_table, link_tables
 
 if TYPE_CHECKING:
-    from mrc.lab.status import LabStatus
+    from mrc.lab import Lab
+
+_REFRESH_S = 1.0
 
 
 @click.command()
 @name_option
+@click.option("--watch", is_flag=True, help="Show it anew every second, with rates in Gbit/s, until Ctrl-C.")
 @json_option
-def status(name: str, as_json: bool) -> None:
-    """Show hosts, switches and links with their counters. A counter belongs to the end its packets arrive at.
+def status(name: str, watch: bool, as_json: bool) -> None:
+    """Show hosts, switches and links with their counters. Packets and bytes are counted where they arrive.
+
+    Of an impaired direction also: what was lost at random; at the sending end, what was marked, trimmed, duplicated and
+    corrupted, what found the queue full, what waits in it now and the most that ever waited.
 
     \b
     Examples:
       mrc lab status
+      mrc lab status --watch
       mrc lab status --json
     """
     from mrc.lab import Lab
 
+    if watch and as_json:
+        raise click.UsageError("--watch shows tables; take --json once, as often as wanted")
     opened = Lab.open(name)
     try:
-        found = opened.status()
+        if watch:
+            _watch(opened)
+        elif as_json:
+            print_json(opened.status().to_json())
+        else:
+            _show(opened)
     finally:
         opened.close()
-    if as_json:
-        print_json(found.to_json())
-    else:
-        _print_status(found)
 
 
-def _print_status(found: LabStatus) -> None:
+def _show(lab: Lab) -> None:
     from rich.console import Console
-    from rich.table import Table
 
     console = Console()
-    hosts = Table("host", "addresses, one a plane", title=f"lab {found.name}, MTU {found.mtu_bytes} bytes")
-    for host in found.hosts:
-        hosts.add_row(host.name, "\n".join(host.addresses))
-    console.print(hosts)
-    links = Table("link", "state", "toward")
-    for heading in ("packets", "bytes", "dropped", "loss"):
-        links.add_column(heading, justify="right")
-    for link in found.links:
-        colour = "green" if link.state == "up" else "red"
-        first = True
-        for node, way in link.toward.items():
-            name, state = (link.name, f"[{colour}]{link.state}[/]") if first else ("", "")
-            loss = f"{way.loss_percent:g}%" if way.loss_percent else ""
-            dropped = str(way.dropped_packets) if way.loss_percent else ""
-            links.add_row(name, state, node, str(way.packets), str(way.bytes), dropped, loss)
-            first = False
-    console.print(links)
+    found = lab.status()
+    console.print(hosts_table(found), *link_tables(found))
+
+
+def _watch(lab: Lab) -> None:
+    """Until interrupted, which is how it is meant to end. What is no terminal gets one set of tables after another."""
+    from rich.console import Console, Group
+    from rich.live import Live
+
+    console = Console()
+    live = Live(console=console, auto_refresh=False, vertical_overflow="ellipsis")
+    interrupt_on_signals()
+    with suppress(KeyboardInterrupt), live if console.is_terminal else nullcontext():
+        before, before_s = lab.status(), time.monotonic()
+        due_s = before_s
+        while True:
+            due_s = max(due_s + _REFRESH_S, time.monotonic())
+            time.sleep(max(due_s - time.monotonic(), 0))
+            found, found_s = lab.status(), time.monotonic()
+            tables = link_tables(found, before, found_s - before_s, console.height if console.is_terminal else None)
+            before, before_s = found, found_s
+            if console.is_terminal:
+                live.update(Group(*tables), refresh=True)
+            else:
+                console.print(*tables)

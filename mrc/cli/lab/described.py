@@ -1,0 +1,83 @@
+"""What `mrc lab up` is to build: a topology file, options, or both where they do not contradict each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from mrc.topology.clos import FORWARDING_MODES, Clos, block_text, parse_block
+
+if TYPE_CHECKING:
+    from mrc.topology import Description
+    from mrc.topology.file import TopologyFile
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Block(click.ParamType[int]):
+    """A uSID block, an IPv6 prefix of 32 bits."""
+
+    name = "prefix"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        from mrc.errors import CallerError
+
+        try:
+            return value if isinstance(value, int) else parse_block(str(value))
+        except CallerError as error:
+            self.fail(str(error), param, ctx)
+
+
+def shape_options(function: F) -> F:
+    """The options that describe a fabric. Not given, each is None: the file's value or the default counts."""
+    default = Clos()
+    for option in (
+        _option("--block", Block(), block_text(default.block), "uSID block, an IPv6 prefix of 32 bits."),
+        _option("--mtu", int, default.mtu, "Bytes a link carries, outer IPv6 header included."),
+        _option("--mode", click.Choice(FORWARDING_MODES), default.mode, "How switches choose a packet's way."),
+        _option("--hosts-per-leaf", int, default.hosts_per_leaf, "Hosts on each leaf."),
+        _option("--spines", int, default.spines, "Spines in each plane, 1 to 256."),
+        _option("--leaves", int, default.leaves, "Leaves in each plane, 1 to 256."),
+        _option("--planes", int, default.planes, "Independent planes, 1 to 16."),
+    ):
+        function = option(function)
+    return function
+
+
+def _option(name: str, kind: Any, default: object, text: str) -> Callable[[F], F]:
+    return click.option(name, type=kind, help=f"{text}  [default: {default}]")
+
+
+def described(path: str | None, name: str, options: Mapping[str, Any]) -> tuple[str, Description]:
+    """The name of the lab, and what it is built from.
+
+    `options` are the values of `shape_options`, by the file's keys. Raises click.UsageError where the command line and
+    the file at `path` say different things, CallerError for what no fabric can be.
+    """
+    from mrc.topology import Description
+
+    given = {key: value for key, value in options.items() if value is not None}
+    if path is None:
+        return name, Description(Clos(**given))
+    from mrc.topology.file import TopologyFile
+
+    file = TopologyFile.read(path)
+    said = file.shape
+    for key, value in given.items():
+        if key in said and said[key] != value:
+            shown = block_text(value) if key == "block" else value
+            _contradiction(file, key, f"--{key.replace('_', '-')} {shown}")
+    if file.name is not None:
+        source = click.get_current_context().get_parameter_source("name")
+        if source is ParameterSource.DEFAULT:
+            name = file.name
+        elif name != file.name:
+            _contradiction(file, "name", f"--name {name}")
+    return name, file.description(given)
+
+
+def _contradiction(file: TopologyFile, key: str, option: str) -> None:
+    raise click.UsageError(f"{option} contradicts '{key}: {file.text(key)}' in {file.where(key)}: say only one of them")

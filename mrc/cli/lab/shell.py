@@ -1,0 +1,39 @@
+"""`mrc lab shell`."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from mrc.cli.common import note
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+def shell(command: tuple[str, ...]) -> None:
+    """Run COMMAND, or a shell, where every `mrc lab` command works without root. Ends with its exit status.
+
+    It gets a network and a /run of its own (and, if it is not root's, a user namespace, in which it looks like root):
+    labs made inside are seen from inside only, and end with the last process inside. Your files are yours as before.
+
+    \b
+    Examples:
+      mrc lab shell
+      mrc lab shell -- sh -c 'mrc lab up && mrc lab exec h0 -- ping -c 3 fd4d:5243::2'
+    """
+    from mrc.cli.isolation import is_isolated, loopback_up, private_run_directory, run_isolated
+    from mrc.errors import SystemRefused
+
+    if not is_isolated():
+        run_isolated(["lab", "shell", "--", *command])
+    private_run_directory()
+    loopback_up()
+    argv = command or (os.environ.get("SHELL") or "/bin/sh",)
+    if not command and sys.stdin.isatty():
+        note("a network and a /run of its own: `mrc lab up` works here; labs end with this shell")
+    try:
+        os.execvp(argv[0], argv)
+    except OSError as error:
+        raise SystemRefused(f"cannot start {argv[0]!r}: {error.strerror}") from None
