@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from mrc.capture.analysis import Analysis
     from mrc.capture.analysis.comparison import Comparison
+    from mrc.capture.analysis.fabric_events import FabricEvents
     from mrc.capture.analysis.figures import DirectionFigures, PathFigures
     from mrc.capture.analysis.finding import Finding
     from mrc.capture.analysis.told import Trace
@@ -38,6 +39,13 @@ _PATHS_SHOWN, _QPS_SHOWN = 64, 32
     metavar="TRACE",
     help="What an endpoint wrote with --trace; once for each end.",
 )
+@click.option(
+    "--events",
+    "events_file",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="LOG",
+    help="What was done to the lab: its event log, or `mrc lab events --jsonl`.",
+)
 @click.option("--parquet", type=click.Path(dir_okay=False, path_type=Path), help="Write a table of all packets.")
 @json_option
 @wire_profile_option
@@ -45,6 +53,7 @@ def analyze(
     file: str,
     directory: Path | None,
     traces: tuple[str, ...],
+    events_file: str | None,
     parquet: Path | None,
     as_json: bool,
     wire_options: tuple[str, ...],
@@ -57,6 +66,9 @@ def analyze(
 
     --trace TRACE adds what an endpoint wrote with `mrc send --trace` or `mrc recv --trace`: beside each inferred figure
     stands the told one, and a finding says where the two differ. A TRACE alone is taken as FILE too.
+
+    --events LOG adds what was done to the lab meanwhile (`mrc lab events`): cuts, heals and impairments are listed with
+    their times in the capture, and are lines across the graphs.
 
     --out DIR writes one self-contained page, DIR/report.html: findings, then graphs (time and sequence with
     retransmissions and SACKs, goodput per plane, round trips, losses and states per path). It needs no network.
@@ -71,6 +83,7 @@ def analyze(
       mrc analyze capture.pcap --json | jq '.qps[0].directions[0].paths[] | {ev, loss_share}'
       mrc analyze capture.pcapng.gz --parquet packets.parquet
       mrc analyze capture.pcap --trace sender.trace --trace receiver.trace
+      mrc analyze capture.pcap --events /run/mrc/mrc/events.jsonl --out report
       mrc analyze sender.trace
     """
     from mrc.wire.profile import WireProfile
@@ -82,44 +95,64 @@ def analyze(
             if directory is not None or parquet is not None:
                 raise click.UsageError(f"{name} is a trace: --out and --parquet need a capture")
             told = [_read_trace(cast("BinaryIO", stream), name), *map(_open_trace, traces)]
-            _say_traces(name, told, as_json)
+            first = told[0]
+            start_ns = first.first_ns if first.has_wall_clock and first.events else None
+            _say_traces(name, told, _events(events_file, start_ns, (first.last_ns - first.first_ns) / 1e9), as_json)
             return
         told = [_open_trace(each) for each in traces]
         analysis, failure = _read(cast("BinaryIO", stream), name, profile, parquet)
-    _say(name, analysis, told, directory, as_json)
+    _say(name, analysis, told, _events(events_file, analysis.start_ns, analysis.seconds), directory, as_json)
     if failure is not None:
         raise failure
 
 
-def _say(name: str, analysis: Analysis, told: list[Trace], directory: Path | None, as_json: bool) -> None:
+def _events(file: str | None, start_ns: int | None, seconds: float) -> FabricEvents | None:
+    if file is None:
+        return None
+    from mrc.capture.analysis.fabric_events import FabricEvents, read_fabric_events
+
+    with _opened(file) as stream:
+        events, damaged = read_fabric_events(cast("BinaryIO", stream), file)
+    return FabricEvents(file, events, damaged, start_ns, seconds)
+
+
+def _say(
+    name: str,
+    analysis: Analysis,
+    told: list[Trace],
+    events: FabricEvents | None,
+    directory: Path | None,
+    as_json: bool,
+) -> None:
     from mrc.capture.analysis.comparison import compare
     from mrc.capture.analysis.findings import by_severity, findings
     from mrc.capture.analysis.trace_findings import trace_findings
 
     compared = compare(analysis, told)
-    found = by_severity([*findings(analysis), *trace_findings(told, compared)])
+    about_events = events.findings() if events is not None else []
+    found = by_severity([*findings(analysis), *trace_findings(told, compared), *about_events])
     if directory is not None:
-        _write_report(directory, name, analysis, found, compared)
+        _write_report(directory, name, analysis, found, compared, events)
     if as_json:
         from mrc.capture.analysis.document import document
 
-        print_json(document(name, analysis, found, told))
+        print_json(document(name, analysis, found, told, events))
     else:
-        _print(name, analysis, found, told)
+        _print(name, analysis, found, told, events)
 
 
-def _say_traces(name: str, told: list[Trace], as_json: bool) -> None:
+def _say_traces(name: str, told: list[Trace], events: FabricEvents | None, as_json: bool) -> None:
     from mrc.capture.analysis.trace_findings import trace_findings
 
-    found = trace_findings(told, None)
+    found = [*trace_findings(told, None), *(events.findings() if events is not None else [])]
     if as_json:
         from mrc.capture.analysis.document import traces_document
 
-        print_json(traces_document(name, told, found))
+        print_json(traces_document(name, told, found, events))
     else:
         from mrc.cli.analyze_told import print_traces
 
-        print_traces(_console(), told, found)
+        print_traces(_console(), told, found, events)
 
 
 def _is_trace(file: str) -> bool:
@@ -195,14 +228,19 @@ class _Progress:
 
 
 def _write_report(
-    directory: Path, name: str, analysis: Analysis, found: list[Finding], compared: list[Comparison]
+    directory: Path,
+    name: str,
+    analysis: Analysis,
+    found: list[Finding],
+    compared: list[Comparison],
+    events: FabricEvents | None,
 ) -> None:
     from mrc.capture.analysis.report import report
 
     path = directory / "report.html"
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        size = path.write_text(report(os.path.basename(name), analysis, found, compared), encoding="utf-8")
+        size = path.write_text(report(os.path.basename(name), analysis, found, compared, events), encoding="utf-8")
     except OSError as error:
         raise SystemRefused(f"{path}: cannot be written: {error.strerror}") from error
     note(f"{path}: {human_bytes(size)}")
@@ -217,10 +255,14 @@ def _console() -> Console:
     return Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 200)
 
 
-def _print(name: str, analysis: Analysis, found: list[Finding], told: list[Trace]) -> None:
+def _print(name: str, analysis: Analysis, found: list[Finding], told: list[Trace], events: FabricEvents | None) -> None:
     console = _console()
     _print_summary(console, name, analysis)
     print_findings(console, found)
+    if events is not None:
+        from mrc.cli.analyze_events import print_fabric_events
+
+        print_fabric_events(console, events)
     directions = [direction for qp in analysis.qps for direction in qp.directions]
     if directions:
         _print_qps(console, directions)

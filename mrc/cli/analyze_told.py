@@ -10,6 +10,7 @@ from mrc.cli.common import human_bytes
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from mrc.capture.analysis.fabric_events import FabricEvents
     from mrc.capture.analysis.figures import DirectionFigures
     from mrc.capture.analysis.finding import Finding
     from mrc.capture.analysis.told import Trace
@@ -76,7 +77,9 @@ def print_comparison(console: Console, directions: list[DirectionFigures]) -> No
         left_out(console, len(paths), _PATHS_SHOWN)
 
 
-def print_traces(console: Console, traces: list[Trace], found: list[Finding]) -> None:
+def print_traces(
+    console: Console, traces: list[Trace], found: list[Finding], events: FabricEvents | None = None
+) -> None:
     from mrc.capture.analysis.told_document import told_document
 
     documents = [told_document(each) for each in traces]
@@ -85,6 +88,10 @@ def print_traces(console: Console, traces: list[Trace], found: list[Finding]) ->
         text = f"{each['file']}: {each['events']:,} events in {each['seconds']:.3f} s, {each['title']}{end}"
         console.print(text, soft_wrap=True, markup=False)
     print_findings(console, found)
+    if events is not None:
+        from mrc.cli.analyze_events import print_fabric_events
+
+        print_fabric_events(console, events)
     for each in documents:
         for qp in each["qps"]:
             _print_qp(console, qp)

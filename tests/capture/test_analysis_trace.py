@@ -278,7 +278,7 @@ def test_tables_put_told_beside_inferred(files: tuple[Path, Path, Path]) -> None
 def test_a_trace_alone(files: tuple[Path, Path, Path]) -> None:
     _, sender, receiver = files
     found: dict[str, Any] = json.loads(invoke(sender, "--trace", receiver, "--json").stdout)
-    assert set(found) == {"file", "findings", "traces"}
+    assert set(found) == {"file", "findings", "traces", "fabric_events"}
     of_sender, of_receiver = (trace["qps"][0] for trace in found["traces"])
     assert (of_sender["lost"], of_sender["trimmed"], of_sender["losses_taken_back"]) == (3, 1, 1)
     assert (of_sender["data_packets"], of_sender["data_bytes"], of_sender["sacks_received"]) == (8, 8192, 4)

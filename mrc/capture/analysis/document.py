@@ -7,12 +7,19 @@ from dataclasses import asdict
 from typing import Any
 
 from mrc.capture.analysis.analysis import Analysis
+from mrc.capture.analysis.fabric_events import FabricEvents
 from mrc.capture.analysis.finding import Finding
 from mrc.capture.analysis.told import Trace
 from mrc.capture.analysis.told_document import told_document
 
 
-def document(name: str, analysis: Analysis, found: list[Finding], traces: Sequence[Trace] = ()) -> dict[str, Any]:
+def document(
+    name: str,
+    analysis: Analysis,
+    found: list[Finding],
+    traces: Sequence[Trace] = (),
+    events: FabricEvents | None = None,
+) -> dict[str, Any]:
     return {
         "file": name,
         "packets": analysis.packets,
@@ -32,15 +39,19 @@ def document(name: str, analysis: Analysis, found: list[Finding], traces: Sequen
         "qps": [asdict(qp) for qp in analysis.qps],
         "endpoint_operations": [asdict(each) for each in analysis.operations],
         "traces": [told_document(each) for each in traces],
+        "fabric_events": None if events is None else events.to_json(),
     }
 
 
-def traces_document(name: str, traces: list[Trace], found: list[Finding]) -> dict[str, Any]:
+def traces_document(
+    name: str, traces: list[Trace], found: list[Finding], events: FabricEvents | None = None
+) -> dict[str, Any]:
     """The same of traces without a capture."""
     return {
         "file": name,
         "findings": [_finding(each) for each in found],
         "traces": [told_document(each) for each in traces],
+        "fabric_events": None if events is None else events.to_json(),
     }
 
 

@@ -11,6 +11,7 @@ from importlib.resources import files
 from mrc.capture.analysis.analysis import Analysis
 from mrc.capture.analysis.comparison import Comparison
 from mrc.capture.analysis.direction import Direction
+from mrc.capture.analysis.fabric_events import FabricEvents
 from mrc.capture.analysis.figures import DirectionFigures, DirectionTold, PathFigures, PathTold
 from mrc.capture.analysis.finding import Finding, percent
 from mrc.capture.analysis.series import series
@@ -19,17 +20,25 @@ from mrc.capture.analysis.series import series
 DIRECTIONS_DRAWN, _POINTS = 12, 300_000
 _MOST_POINTS_EACH = 150_000
 _DIRECTIONS_LISTED, _PATHS_LISTED, _BARS, _FINDINGS_LISTED = 200, 256, 48, 200
+_EVENTS_LISTED = 400
 
 Cell = str | int | float | None
 
 
-def report(name: str, analysis: Analysis, found: list[Finding], compared: Sequence[Comparison] = ()) -> str:
-    """The page as text. `name` is the capture's, `compared` what traces tell beside it."""
+def report(
+    name: str,
+    analysis: Analysis,
+    found: list[Finding],
+    compared: Sequence[Comparison] = (),
+    events: FabricEvents | None = None,
+) -> str:
+    """The page as text. `name` is the capture's, `compared` what traces tell beside it, `events` what was done to the
+    fabric meanwhile."""
     told = {id(each.direction): each for each in compared}
     heaviest = sorted(analysis.directions, key=lambda each: -each.weight)
     drawn = heaviest[:DIRECTIONS_DRAWN]
     points = min(_MOST_POINTS_EACH, _POINTS // max(1, len(drawn)))
-    body = [_head(name, analysis), _findings(found), _qps([each.figures for each in heaviest])]
+    body = [_head(name, analysis), _findings(found), _events(events), _qps([each.figures for each in heaviest])]
     body += [_direction(each, index, told.get(id(each))) for index, each in enumerate(drawn)]
     if len(heaviest) > len(drawn):
         body.append(
@@ -40,9 +49,9 @@ def report(name: str, analysis: Analysis, found: list[Finding], compared: Sequen
         "STYLE": _file("page.css"),
         "BODY": "\n".join(body),
         # Inside a script element only "</" and "<!--" would end or change it.
-        "DATA": json.dumps([series(each, points, told.get(id(each))) for each in drawn], separators=(",", ":")).replace(
-            "<", "\\u003c"
-        ),
+        "DATA": json.dumps(
+            [series(each, points, told.get(id(each)), events) for each in drawn], separators=(",", ":")
+        ).replace("<", "\\u003c"),
         "SCRIPT": _file("page.js"),
     }
     page, rest = "", _file("page.html")
@@ -81,6 +90,19 @@ def _findings(found: list[Finding]) -> str:
         )
     more = f"<p class=note>and {len(found) - _FINDINGS_LISTED} more</p>" if len(found) > _FINDINGS_LISTED else ""
     return "<h2>Findings</h2>\n<ul class=findings>\n" + "\n".join(items) + "\n</ul>" + more
+
+
+def _events(events: FabricEvents | None) -> str:
+    if events is None:
+        return ""
+    rows: list[list[Cell]] = [["before", each.words] for each in events.in_force]
+    rows += [[f"{time:.6f}", each.words] for time, each in events.meanwhile]
+    if not rows:
+        return ""
+    words = "Lines across the graphs: solid for a cut, dashed for a heal, dotted for anything else."
+    more = f"<p class=note>and {len(rows) - _EVENTS_LISTED} more</p>" if len(rows) > _EVENTS_LISTED else ""
+    listed = _table(["time s", "done to the fabric"], rows[:_EVENTS_LISTED], 2, mono=1)
+    return f"<h2>Fabric</h2>\n<p class=note>{words}</p>\n{listed}{more}"
 
 
 def _table(headings: list[str], rows: list[list[Cell]], left: int, mono: int = 0) -> str:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from mrc.capture.analysis.comparison import Comparison
 from mrc.capture.analysis.direction import Direction
+from mrc.capture.analysis.fabric_events import FabricEvents
 from mrc.capture.analysis.fates import ARRIVED, LOST, SPURIOUS, TRIMMED
 from mrc.capture.analysis.figures import PathFigures
 from mrc.capture.analysis.path_states import ASSUMED_BAD, SKIP
@@ -24,7 +25,7 @@ from mrc.capture.frames import I64, Bools
 
 GOODPUT_BINS, RTT_BINS, STATE_BINS = 400, 300, 400
 DENIED = "DENIED"
-PATHS_DRAWN, LANES_DRAWN = 8, 48
+PATHS_DRAWN, LANES_DRAWN, EVENTS_DRAWN = 8, 48, 400
 
 # Marks that are conclusions; the others are packets as they were captured.
 INFERRED = ("lost", "trimmed", "sent again for nothing")
@@ -33,9 +34,12 @@ TRIGGERS = (HOLE, PATH_TIMER, LOCAL_ACK_TIMEOUT, NACKED, "other")
 Values = npt.NDArray[Any]
 
 
-def series(direction: Direction, most_points: int, told: Comparison | None = None) -> dict[str, Any]:
+def series(
+    direction: Direction, most_points: int, told: Comparison | None = None, events: FabricEvents | None = None
+) -> dict[str, Any]:
     """The graphs of one direction; about `most_points` points in the graph of time and sequence. With `told`, what the
-    requestor's trace says lies over what is inferred, each with a `label` that says which it is."""
+    requestor's trace says lies over what is inferred, each with a `label` that says which it is. `events` are marked in
+    all graphs."""
     scale = _Scale(direction)
     return {
         "start_s": scale.start / 1e9,
@@ -44,6 +48,7 @@ def series(direction: Direction, most_points: int, told: Comparison | None = Non
         "goodput": _goodput(direction, scale),
         "rtt": _rtt(direction, scale),
         "states": _states(direction, scale, told),
+        "events": _events(scale, events),
     }
 
 
@@ -60,6 +65,21 @@ class _Scale:
 
     def bins(self, time: I64, count: int) -> I64:
         return np.clip((time - self.start) * count // self.span, 0, count - 1)
+
+
+def _events(scale: _Scale, events: FabricEvents | None) -> list[dict[str, Any]]:
+    """What was done to the fabric while the direction was busy; of too many, as many as are drawn, evenly."""
+    begin, end = scale.start / 1e9, (scale.start + scale.span) / 1e9
+    within = [] if events is None else [(time, each) for time, each in events.meanwhile if begin <= time <= end]
+    return [
+        {
+            "x": within[index][0],
+            "event": within[index][1].event,
+            "label": f"{within[index][1].event} {within[index][1].target}",
+            "text": within[index][1].words,
+        }
+        for index in _thinned(len(within), EVENTS_DRAWN)
+    ]
 
 
 def _packed(values: Values, kind: str) -> str:

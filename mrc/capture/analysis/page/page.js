@@ -24,6 +24,8 @@
     "told spurious": ["--c6", "frame", 6],
   };
 
+  // What was done to the fabric: colour and dash of the line across all graphs.
+  const EVENTS = {cut: ["--bad", []], heal: ["--c2", [7, 4]]}, OTHER_EVENT = ["--c6", [2, 3]], NEAR_EVENT = 5;
   const OPEN = ["cross", "plus", "ring", "frame"];
 
   const unpacked = (text, kind) => {
@@ -44,7 +46,7 @@
 
   // One time axis for all plots of a direction: zooming one zooms them all.
   class View {
-    constructor(start, span) { this.whole = [start, start + span]; this.x = this.whole; this.plots = []; }
+    constructor(start, span, events) { this.whole = [start, start + span]; this.x = this.whole; this.plots = []; this.events = events; }
     zoom(x) { this.x = x || this.whole; this.plots.forEach(plot => { if (!x) plot.y = null; plot.draw(); }); }
   }
 
@@ -142,8 +144,24 @@
       pen.save();
       pen.beginPath(); pen.rect(LEFT, TOP, width - LEFT - RIGHT, height - TOP - BOTTOM); pen.clip();
       for (const one of this.series) if (!one.hidden) this.drawSeries(pen, one, x0, x1);
+      this.drawEvents(pen, x0, x1);
       pen.restore();
       this.drawKeys();
+    }
+    drawEvents(pen, x0, x1) {
+      let free = -Infinity;
+      pen.font = '11px system-ui, "DejaVu Sans", sans-serif'; pen.textAlign = "left"; pen.textBaseline = "top"; pen.lineWidth = 1.2;
+      for (const one of this.view.events) {
+        if (one.x < x0 || one.x > x1) continue;
+        const [name, dash] = EVENTS[one.event] || OTHER_EVENT, x = Math.round(this.toX(one.x)) + .5, width = pen.measureText(one.label).width;
+        pen.setLineDash(dash); pen.strokeStyle = colour(name);
+        pen.beginPath(); pen.moveTo(x, TOP); pen.lineTo(x, this.height - BOTTOM); pen.stroke();
+        // Named where there is room; hovering names them all.
+        if (x < free || x + width + 6 > this.width - RIGHT) continue;
+        pen.globalAlpha = .8; pen.fillStyle = colour("--paper"); pen.fillRect(x + 2, TOP + 2, width + 4, 14);
+        pen.globalAlpha = 1; pen.fillStyle = colour(name); pen.fillText(one.label, x + 4, TOP + 3);
+        free = x + width + 10;
+      }
     }
     drawSeries(pen, one, x0, x1) {
       if (one.shape && one.shape !== "step") {
@@ -218,7 +236,12 @@
     hover(event) {
       if (!this.toX) return;
       const at = this.canvas.getBoundingClientRect(), found = this.nearest(event.clientX - at.left, event.clientY - at.top);
-      this.say(event, found && this.words(...found));
+      this.say(event, [this.eventsAt(event.clientX - at.left), found && this.words(...found)].filter(Boolean).join("\n\n"));
+    }
+    eventsAt(px) {
+      const [factor, unit] = timeUnit(this.view.x[1] - this.view.x[0]);
+      const near = this.view.events.filter(one => Math.abs(this.toX(one.x) - px) <= NEAR_EVENT).slice(0, 4);
+      return near.map(one => `${short(one.x * factor, 3)} ${unit}: ${one.text}`).join("\n");
     }
     words(one, i) {
       const [factor, unit] = timeUnit(this.view.x[1] - this.view.x[0]);
@@ -305,14 +328,15 @@
       const bin = lane && Math.floor((time - from) / (to - from) * lane.bad.length);
       if (!lane || time < x0 || time > x1 || bin >= lane.bad.length) { tip.hidden = true; return; }
       const share = value => Math.round(value / 2.55) + " %", [factor, unit] = timeUnit(x1 - x0);
-      this.say(event, `${lane.name}\n${short(time * factor, 3)} ${unit}\nASSUMED_BAD ${share(lane.bad[bin])}, SKIP ${share(lane.skip[bin])} of this time`);
+      const events = this.eventsAt(event.clientX - at.left);
+      this.say(event, `${events && events + "\n\n"}${lane.name}\n${short(time * factor, 3)} ${unit}\nASSUMED_BAD ${share(lane.bad[bin])}, SKIP ${share(lane.skip[bin])} of this time`);
     }
   }
 
   const binned = (y, start, span) => Float64Array.from(y, (_, i) => start + span * (i + .5) / y.length);
 
   const build = (details, one) => {
-    const view = new View(one.start_s, one.span_s), part = name => details.querySelector(`[data-plot="${name}"]`);
+    const view = new View(one.start_s, one.span_s, one.events), part = name => details.querySelector(`[data-plot="${name}"]`);
     const timed = (all, kind) => all.map((line, index) => {
       const y = unpacked(line.y, kind);
       const last = line.name === "all planes" || line.name === "all other paths";
