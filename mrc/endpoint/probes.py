@@ -91,7 +91,7 @@ class Probes:
             return self._tail_at if path is None else path
         return min(path, self._tail_at)
 
-    def on_timer(self, now: int, sent: SentPackets, asks: bool) -> None:
+    def on_timer(self, now: int, sent: SentPackets, path_timer_ns: int, asks: bool) -> None:
         """Queue the probes that are due. `asks`: with nothing outstanding there is still something to learn."""
         if self._tail_at is not None and now >= self._tail_at:
             self._tail_at = None
@@ -102,7 +102,7 @@ class Probes:
                 self._enqueue(_TAIL, number)
                 self._counters.tail_probes_sent += 1
         failed = self._path_probing.failed
-        for index in self._path_probing.due(now):
+        for index in self._path_probing.due(now, path_timer_ns):
             self._path_probing.sent(index, self._enqueue(index, 0))
             self._counters.path_probes_sent += 1
         self._counters.path_probes_failed += self._path_probing.failed - failed

@@ -491,7 +491,7 @@ class Requestor:
             self._lose(lost, PATH_TIMER, now)
             self.sent.skip_settled()
         self._nacks.on_timer(now)
-        self._probes.on_timer(now, self.sent, asks=self._stalled())
+        self._probes.on_timer(now, self.sent, self.loss.path_timer_ns, asks=self._stalled())
         if self._retries.expired(now):
             self._local_ack_timeout(now)
 

@@ -49,8 +49,12 @@ class PathProbing:
     def _changed(self) -> None:
         self._next_due = min((probing.due_at for probing in self._by_index.values()), default=None)
 
-    def due(self, now: int) -> list[int]:
-        """Indexes to probe now. A probe still unanswered when the next is due has failed."""
+    def due(self, now: int, path_timer: int) -> list[int]:
+        """Indexes to probe now. A probe still unanswered when the next is due has failed.
+
+        The next is never due before a path timer is over: where a round trip takes longer than the interval, every
+        probe would have failed before its answer could come.
+        """
         if self._next_due is None or self._next_due > now:
             return []
         indexes = []
@@ -71,7 +75,7 @@ class PathProbing:
                 probing.answered = 0
                 probing.interval = min(probing.interval * 2, self._config.probe_interval_max_ns)
             probing.probe_id = None
-            probing.due_at = now + probing.interval
+            probing.due_at = now + max(probing.interval, path_timer)
             indexes.append(index)
         self._changed()
         return indexes
