@@ -1,0 +1,215 @@
+"""`mrc drill`: the experiments of the papers, each with its plot and its verdict."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mrc.cli.common import ErrorGroup, json_option, note, print_json
+
+if TYPE_CHECKING:
+    from mrc.drill.drill import Drill
+    from mrc.drill.run import Result
+
+DEFAULT_SEED = 1
+
+
+@click.group(cls=ErrorGroup)
+def drill() -> None:
+    """The experiments of the MRC papers, scaled to this machine: a lab is built, broken under load, and judged.
+
+    \b
+    Examples:
+      mrc drill list
+      mrc drill run leaf-fail
+      mrc drill run all --out drills          a plot (SVG) and a result (JSON) of each in ./drills
+    """
+
+
+@drill.command(name="list")
+@json_option
+def list_drills(as_json: bool) -> None:
+    """All drills, and what each expects.
+
+    \b
+    Examples:
+      mrc drill list
+      mrc drill list --json | jq '.drills[].name'
+    """
+    from mrc.drill.catalogue import DRILLS
+
+    if as_json:
+        print_json({"drills": [_described(each) for each in DRILLS.values()]})
+        return
+    for each in DRILLS.values():
+        needs = "  (needs eBPF: root)" if each.needs_bpf else ""
+        click.echo(f"{each.name:18} {each.summary}, {each.seconds:.0f} s{needs}")
+        for expectation in each.expectations:
+            click.echo(f"{'':20}{expectation}: {expectation.meaning}")
+
+
+@drill.command()
+@click.argument("names", nargs=-1, required=True, metavar="NAME...|all")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write NAME.svg and NAME.json of each drill there.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 1 << 31),
+    default=DEFAULT_SEED,
+    show_default=True,
+    help="What is written, and what breaks where that is drawn at random.",
+)
+@json_option
+def run(names: tuple[str, ...], out: Path | None, seed: int, as_json: bool) -> None:
+    """Run drills in labs of their own, one after the other; `all` runs every one, in less than ten minutes.
+
+    Needs no root, except for drills whose links mark or trim packets: those say "unsupported" without it. A drill that
+    fails while the machine itself stood still for a while is run again, twice at most. Exit status 0: at least one was
+    judged, and all that were passed. Plots need matplotlib (pip install 'mrc[plot]').
+
+    \b
+    Examples:
+      mrc drill run nic-link-fail
+      mrc drill run leaf-fail spine-fail --out drills
+      mrc drill run all --json > drills.json
+    """
+    from mrc.drill.catalogue import find
+    from mrc.errors import CallerError
+
+    try:
+        chosen = find(names)
+    except CallerError as error:
+        raise click.UsageError(str(error)) from None
+
+    from mrc.cli.isolation import is_isolated, private_run_directory, run_isolated
+
+    if not is_isolated():
+        run_isolated(sys.argv[1:])
+    private_run_directory()
+    results = []
+    try:
+        for each in chosen:
+            result = _run_one(each, seed, out)
+            results.append(result)
+            if not as_json:
+                _print(result)
+    except KeyboardInterrupt:
+        note("interrupted; the lab is taken down")
+        raise click.exceptions.Exit(1) from None
+    counts = {verdict: sum(each.verdict.value == verdict for each in results) for verdict in _VERDICTS}
+    if as_json:
+        print_json({"drills": [each.to_json() for each in results], **counts})
+    note(", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count))
+    if counts["failed"] or not counts["passed"]:
+        raise click.exceptions.Exit(1)
+
+
+_VERDICTS = ("passed", "failed", "unsupported")
+
+
+def _described(each: Drill) -> dict[str, object]:
+    return {
+        "name": each.name,
+        "summary": each.summary,
+        "seconds": each.seconds,
+        "needs_ebpf": each.needs_bpf,
+        "expectations": [
+            {"figure": one.figure, "bound": one.bound.value, "limit": one.limit, "meaning": one.meaning}
+            for one in each.all_expectations
+        ],
+    }
+
+
+def _run_one(each: Drill, seed: int, out: Path | None) -> Result:
+    from mrc.drill.run import run_drill
+    from mrc.errors import SystemRefused
+
+    if out is not None:
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SystemRefused(error.errno, f"cannot make {out}: {error.strerror}") from None
+    with _progress(each) as progress:
+        return run_drill(each, seed, out, progress.left, progress.say)
+
+
+class _Progress:
+    """One line on a terminal that counts down; elsewhere a line when a drill begins."""
+
+    def __init__(self, each: Drill) -> None:
+        self._name = each.name
+        self._live = sys.stderr.isatty()
+        self._shown = ""
+        if not self._live:
+            note(f"{each.name}: {each.summary}, about {each.seconds + _AROUND_S:.0f} s")
+        else:
+            self._show(f"{each.name}: building its lab")
+
+    def left(self, seconds: float) -> None:
+        if self._live:
+            self._show(f"{self._name}: {max(0.0, seconds):.0f} s left")
+
+    def say(self, line: str) -> None:
+        self.clear()
+        note(line)
+
+    def clear(self) -> None:
+        if self._shown:
+            click.echo("\r" + " " * len(self._shown) + "\r", nl=False, err=True)
+            self._shown = ""
+
+    def _show(self, line: str) -> None:
+        if line != self._shown:
+            click.echo("\r" + line.ljust(len(self._shown)), nl=False, err=True)
+            self._shown = line
+
+
+# What building, connecting and taking down take beyond the script.
+_AROUND_S = 3.0
+
+
+@contextmanager
+def _progress(each: Drill) -> Iterator[_Progress]:
+    progress = _Progress(each)
+    try:
+        yield progress
+    finally:
+        progress.clear()
+
+
+def _print(result: Result) -> None:
+    again = f", attempt {result.attempts}" if result.attempts > 1 else ""
+    click.echo(f"{result.drill.name}: {result.verdict.value} ({result.seconds:.1f} s{again})")
+    if result.judgement is None:
+        click.echo(f"  unsupported here: {result.reason}")
+        return
+    for check in result.judgement.checks:
+        if check in result.judgement.failed:
+            click.echo(f"  FAILED {check}")
+        elif check.actual is not None:
+            click.echo(f"  {check.expectation.figure:32} {check.actual:10.4g}   {_bound(check.expectation)}")
+    stalls = {name: value for name, value in result.judgement.figures.items() if name.endswith("_stall_ms")}
+    told = [f"{name.removesuffix('_stall_ms').upper()} {value:.0f} ms" for name, value in stalls.items() if value]
+    if told:
+        click.echo(f"  longest without a byte in order: {', '.join(told)}")
+    if result.recording is not None:
+        for reason in result.recording.extra.get("missing", {}).values():
+            click.echo(f"  not compared with: {reason}")
+    if result.plot is not None:
+        click.echo(f"  {result.plot}")
+
+
+def _bound(expectation: object) -> str:
+    from mrc.drill.checks import Expectation
+
+    assert isinstance(expectation, Expectation)
+    return f"{expectation.bound.value} {expectation.limit:g}"

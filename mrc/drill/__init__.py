@@ -1,0 +1,1 @@
+"""The experiments of the MRC papers, scaled to one machine: each builds a lab, breaks it under load, and judges."""

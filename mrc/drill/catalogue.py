@@ -1,0 +1,49 @@
+"""All drills by name, in the order they are run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mrc.drill.balance import BALANCE
+from mrc.drill.drill import FIT, INTEGRITY, Drill
+from mrc.drill.fabric_links import FABRIC_LINK_FAIL, FABRIC_LINK_FLAP
+from mrc.drill.host_links import NIC_LINK_FAIL, NIC_LINK_FLAP
+from mrc.drill.incast import INCAST
+from mrc.drill.lossy_path import LOSSY_PATH
+from mrc.drill.startup import STARTUP
+from mrc.drill.switches import LEAF_FAIL, SPINE_FAIL
+from mrc.errors import CallerError
+
+DRILLS = {
+    drill.name: drill
+    for drill in (
+        NIC_LINK_FAIL,
+        NIC_LINK_FLAP,
+        FABRIC_LINK_FAIL,
+        FABRIC_LINK_FLAP,
+        LEAF_FAIL,
+        SPINE_FAIL,
+        LOSSY_PATH,
+        BALANCE,
+        INCAST,
+        STARTUP,
+    )
+}
+
+
+def find(names: Sequence[str]) -> list[Drill]:
+    """The drills of these names, `all` being every one. Raises CallerError for a name there is not, and for none."""
+    if "all" in names:
+        return list(DRILLS.values())
+    unknown = [name for name in names if name not in DRILLS]
+    if unknown or not names:
+        raise CallerError(f"no drill {', '.join(unknown) or 'named'}: there are {', '.join(DRILLS)}, and all")
+    return [DRILLS[name] for name in dict.fromkeys(names)]
+
+
+def expectation_table(drill: Drill | None) -> str:
+    """What a drill expects beyond what all do, as a table of docs/drills.md; None: what all do."""
+    rows = (FIT, *INTEGRITY) if drill is None else drill.expectations
+    lines = ["| figure | bound | |", "|---|---|---|"]
+    lines += [f"| `{each.figure}` | {each.bound.value} {each.limit:g} | {each.meaning} |" for each in rows]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,89 @@
+"""What a drill is: a lab, a script, figures read off what was seen, expectations of them, and a plot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mrc.drill.checks import Check, Expectation, Verdict, at_least, exactly
+from mrc.drill.recording import Recording, integrity
+from mrc.drill.stage import Stage
+from mrc.topology import Clos
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Figures = dict[str, float | None]
+
+# What of a full packet on the wire is payload: 4096 bytes of 4184, an outer IPv6 header and Ethernet's.
+PAYLOAD_SHARE = 4096 / (4184 + 40 + 14)
+
+# A drill on a machine too busy for its links says little about the transport.
+FIT = at_least("share_of_links_before", 0.9, "before anything happens the links are the limit, not the machine")
+
+# In every drill, whatever it breaks.
+INTEGRITY = (
+    exactly("qp_errors", 0, "no QP goes to ERROR"),
+    exactly("wrong_bytes", 0, "every write lies in the target's memory as it was sent"),
+    exactly("misnumbered_writes", 0, "writes complete in the order they were posted"),
+    exactly("undelivered_writes", 0, "every write that was posted arrives"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Drill:
+    """`perform` is the script, about `seconds` long; `measure` reads its figures off a recording, `draw` plots it.
+
+    `needs_bpf`: it wants links that mark or trim, which take eBPF.
+    """
+
+    name: str
+    summary: str
+    shape: Clos
+    seconds: float
+    perform: Callable[[Stage], None]
+    measure: Callable[[Recording], Figures]
+    draw: Callable[[Recording, Figure], None]
+    expectations: tuple[Expectation, ...]
+    needs_bpf: bool = False
+
+    @property
+    def all_expectations(self) -> tuple[Expectation, ...]:
+        return (FIT, *self.expectations, *INTEGRITY)
+
+    def judge(self, recording: Recording) -> Judgement:
+        figures: dict[str, float | None] = {**self.measure(recording), **integrity(recording)}
+        return Judgement(figures, tuple(each.check(figures) for each in self.all_expectations))
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Figures by name, with their unit in it, and what came of each expectation."""
+
+    figures: Mapping[str, float | None]
+    checks: tuple[Check, ...]
+
+    @property
+    def failed(self) -> tuple[Check, ...]:
+        return tuple(check for check in self.checks if check.verdict is Verdict.FAILED)
+
+    @property
+    def unfit(self) -> str | None:
+        """Why the machine was not fit for this drill, if so."""
+        for check in self.failed:
+            if check.expectation is FIT:
+                share = "nothing" if check.actual is None else f"{check.actual:.0%}"
+                return f"the machine was too busy: {share} of what the links carry, before anything happened"
+        return None
+
+    @property
+    def verdict(self) -> Verdict:
+        return Verdict.FAILED if self.failed else Verdict.PASSED
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "verdict": self.verdict.value,
+            "checks": [check.to_json() for check in self.checks],
+            "figures": dict(self.figures),
+        }

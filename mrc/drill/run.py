@@ -1,0 +1,164 @@
+"""Running drills: a lab and a stage for each, a judgement, and what is told and kept of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mrc.drill.checks import Verdict
+from mrc.drill.drill import Drill, Judgement
+from mrc.drill.recording import Recording
+from mrc.drill.stage import Stage
+from mrc.errors import SystemRefused
+from mrc.lab import Lab
+from mrc.lab.scratch import scratch_directory
+
+# A drill that fails on a machine that stood still or was too busy says little: it is run again, so often in all.
+MOST_ATTEMPTS = 3
+_BIN_NS = 50_000_000
+_SHARED_MEMORY = Path("/dev/shm")
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How one drill ended. `judgement` and `recording` are None where it is UNSUPPORTED, for `reason`.
+
+    `disturbed` is what the machine did meanwhile that a transport cannot help, in the last of `attempts`.
+    """
+
+    drill: Drill
+    seed: int
+    seconds: float
+    attempts: int = 1
+    judgement: Judgement | None = None
+    recording: Recording | None = None
+    reason: str | None = None
+    disturbed: str | None = None
+    plot: Path | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        return Verdict.UNSUPPORTED if self.judgement is None else self.judgement.verdict
+
+    def to_json(self) -> dict[str, Any]:
+        """Figures and checks, when what happened, and goodput over time in bins of 50 ms."""
+        document: dict[str, Any] = {
+            "name": self.drill.name,
+            "summary": self.drill.summary,
+            "verdict": self.verdict.value,
+            "reason": self.reason,
+            "seed": self.seed,
+            "seconds": round(self.seconds, 3),
+            "attempts": self.attempts,
+            "disturbed": self.disturbed,
+            "plot": None if self.plot is None else str(self.plot),
+        }
+        if self.judgement is not None:
+            document |= self.judgement.to_json()
+        if self.recording is not None:
+            document["missing"] = self.recording.extra.get("missing", {})
+            document |= _history(self.recording)
+        return document
+
+
+def run_drill(
+    drill: Drill,
+    seed: int,
+    out: Path | None = None,
+    on_time: Callable[[float], None] = lambda seconds_left: None,
+    say: Callable[[str], None] = lambda line: None,
+) -> Result:
+    """Run one drill, again where the machine disturbed it, and write its plot and result to `out` if there is one.
+
+    `on_time` is told now and then how many seconds are left, `say` what is worth telling meanwhile. Raises MrcError
+    when the lab cannot be built or a program in it fails; then nothing stays behind.
+    """
+    began = time.monotonic()
+    for attempt in range(1, MOST_ATTEMPTS + 1):
+        try:
+            recording = _perform(drill, seed, on_time)
+        except SystemRefused as error:
+            if not _is_about_bpf(error):
+                raise
+            return _kept(Result(drill, seed, time.monotonic() - began, attempt, reason=str(error)), out)
+        judgement = drill.judge(recording)
+        disturbed = recording.disturbed or judgement.unfit
+        if judgement.verdict is Verdict.PASSED or disturbed is None or attempt == MOST_ATTEMPTS:
+            break
+        say(f"{drill.name} failed ({judgement.failed[0].expectation.figure}), but {disturbed}: once more")
+    result = Result(
+        drill,
+        seed,
+        time.monotonic() - began,
+        attempt,
+        judgement,
+        recording,
+        disturbed=disturbed,
+        plot=None if out is None else _plot(drill, recording, out, say),
+    )
+    return _kept(result, out)
+
+
+def _perform(drill: Drill, seed: int, on_time: Callable[[float], None]) -> Recording:
+    with (
+        scratch_directory("mrc-drill-", _memory()) as scratch,
+        Lab.up(f"drill-{os.getpid()}", drill.shape) as lab,
+        Stage(lab, scratch, seed, lambda at_s: on_time(drill.seconds - at_s)) as stage,
+    ):
+        drill.perform(stage)
+        return stage.finish()
+
+
+def _memory() -> Path | None:
+    """A directory in memory, if there is one: a disk makes who writes to it wait now and then for half a second."""
+    return _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK | os.X_OK) else None
+
+
+def _is_about_bpf(error: SystemRefused) -> bool:
+    from mrc.lab.bpf import EbpfRefused
+
+    return isinstance(error, EbpfRefused)
+
+
+def _plot(drill: Drill, recording: Recording, out: Path, say: Callable[[str], None]) -> Path | None:
+    from mrc.drill.plots import save
+
+    path = out / f"{drill.name}.svg"
+    try:
+        save(path, f"{drill.name}: {drill.summary}", lambda figure: drill.draw(recording, figure))
+    except ImportError:
+        say("there is no plot: matplotlib is missing (pip install 'mrc[plot]')")
+        return None
+    return path
+
+
+def _kept(result: Result, out: Path | None) -> Result:
+    if out is not None:
+        (out / f"{result.drill.name}.json").write_text(json.dumps(result.to_json(), indent=1) + "\n")
+    return result
+
+
+def _history(recording: Recording) -> dict[str, Any]:
+    if not recording.happenings:
+        return {"happenings": [], "series": {}}
+    began = recording.happenings[0].at_ns
+    end = max(each.at_ns for each in recording.happenings)
+    series = {name: flow.placed for name, flow in recording.flows.items()} | dict(recording.streams)
+    return {
+        "happenings": [
+            {"at_s": round((each.at_ns - began) / 1e9, 4), "what": each.what, "target": each.target}
+            for each in recording.happenings
+        ],
+        "series": {
+            "bin_s": _BIN_NS / 1e9,
+            "goodput_mbps": {
+                name: [round(rate / 1e6, 2) for rate in each.rates_bps(began, end, _BIN_NS)[1].tolist()]
+                for name, each in series.items()
+            },
+        },
+    }

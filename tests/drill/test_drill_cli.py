@@ -1,0 +1,147 @@
+"""`mrc drill` as a user types it: what it lists and refuses, a drill from end to end, and that it leaves nothing."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from mrc.drill.catalogue import DRILLS
+
+MRC = [sys.executable, "-m", "mrc", "drill"]
+NEEDS_ROOT = [
+    pytest.mark.root,
+    pytest.mark.skipif(
+        (os.geteuid() != 0 or shutil.which("unshare") is None) and os.environ.get("CI") != "true",
+        reason="needs root and the program unshare",
+    ),
+]
+PAPERS = {
+    "nic-link-fail",
+    "nic-link-flap",
+    "fabric-link-fail",
+    "fabric-link-flap",
+    "leaf-fail",
+    "spine-fail",
+    "lossy-path",
+    "balance",
+    "incast",
+    "startup",
+}
+
+
+def run(*arguments: str, prefix: tuple[str, ...] = (), timeout_s: float = 60.0) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*prefix, *MRC, *arguments], capture_output=True, text=True, timeout=timeout_s, check=False)
+
+
+def test_every_experiment_is_listed_with_what_it_expects() -> None:
+    done = run("list")
+    assert done.returncode == 0, done.stderr
+    for name in PAPERS:
+        assert name in done.stdout
+    assert "least_share_kept at least 0.95" in done.stdout
+
+
+def test_the_list_as_json_is_one_document() -> None:
+    done = run("list", "--json")
+    listed = json.loads(done.stdout)["drills"]
+    assert {each["name"] for each in listed} == PAPERS
+    for each in listed:
+        bounds = {one["figure"]: (one["bound"], one["limit"]) for one in each["expectations"]}
+        assert bounds["qp_errors"] == bounds["wrong_bytes"] == ("exactly", 0), each["name"]
+        assert len(bounds) == len(each["expectations"]) == len(DRILLS[each["name"]].all_expectations)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("run", "leaf-fial"), "no drill leaf-fial: there are nic-link-fail"),
+        (("run",), "Missing argument"),
+        (("run", "leaf-fail", "--seed", "-1"), "seed"),
+    ],
+)
+def test_what_cannot_be_run_is_a_usage_error(arguments: tuple[str, ...], said: str) -> None:
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stdout == ""
+
+
+class TestLive:
+    pytestmark = NEEDS_ROOT
+
+    def test_a_drill_from_end_to_end(self, tmp_path: Path) -> None:
+        out = tmp_path / "drills"
+        done = run("run", "startup", "--json", "--out", str(out), "--seed", "3")
+        assert done.returncode == 0, done.stderr
+        document = json.loads(done.stdout)
+        assert (document["passed"], document["failed"], document["unsupported"]) == (1, 0, 0)
+        (drill,) = document["drills"]
+        assert (drill["name"], drill["verdict"], drill["seed"]) == ("startup", "passed", 3)
+        assert json.loads((out / "startup.json").read_text()) == drill
+        assert [check["verdict"] for check in drill["checks"]] == ["passed"] * len(DRILLS["startup"].all_expectations)
+        # Four ports of 30 Mbit/s bring that, less the headers: MRC has 40 bytes with the ICRC, UDP 8, IPv6 twice 40,
+        # Ethernet 14.
+        assert 0.85 < drill["figures"]["goodput_whole_mbps"] / (4 * 30 * 4096 / (4096 + 40 + 8 + 80 + 14)) < 1.03
+        cuts = [each for each in drill["happenings"] if each["what"] == "cut"]
+        assert sorted(each["target"][:4] for each in cuts) == ["p0l0", "p1l0", "p2l0", "p3l0"]
+        assert len(drill["series"]["goodput_mbps"]["a tenth dead"]) > 50
+        if importlib.util.find_spec("matplotlib") is not None:
+            assert drill["plot"] == str(out / "startup.svg")
+            assert (out / "startup.svg").read_text().count("<path") > 5
+        assert "startup: a tenth of the paths" in done.stderr
+
+    @pytest.mark.skipif(shutil.which("unshare") is None, reason="needs the program unshare")
+    def test_without_ebpf_a_drill_that_needs_it_is_neither_passed_nor_failed(self) -> None:
+        done = run("run", "incast", "--json", prefix=("unshare", "--user", "--map-root-user"))
+        document = json.loads(done.stdout)
+        assert (document["passed"], document["failed"], document["unsupported"]) == (0, 0, 1)
+        assert "eBPF" in document["drills"][0]["reason"]
+        assert done.returncode == 1  # nothing was judged
+
+    def test_interrupted_it_leaves_no_process(self) -> None:
+        started = subprocess.Popen(
+            [*MRC, "run", "leaf-fail"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        deadline = time.monotonic() + 20
+        while len(_hosts_of(started.pid)) < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        hosts = _hosts_of(started.pid)
+        assert len(hosts) == 2, "its hosts never started"
+        started.send_signal(signal.SIGINT)
+        out, err = started.communicate(timeout=20)
+        assert started.returncode == 1
+        assert out == ""
+        assert err.splitlines()[-1] == "interrupted; the lab is taken down"
+        assert "Traceback" not in err
+        while any(Path(f"/proc/{pid}").exists() for pid in hosts) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not [pid for pid in hosts if Path(f"/proc/{pid}").exists()]
+
+
+def _hosts_of(parent: int) -> list[int]:
+    """The drill's host processes: children of `parent` that run mrc.drill.host (proc(5), stat, field 4)."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdecimal():
+            continue
+        try:
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            command = (entry / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if int(fields[1]) == parent and b"mrc.drill.host" in command:
+            found.append(int(entry.name))
+    return found
