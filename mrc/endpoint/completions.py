@@ -14,6 +14,7 @@ class WorkStatus(IntEnum):
     REMOTE_ACCESS_ERROR = 10
     REMOTE_OPERATION_ERROR = 11
     RETRY_EXCEEDED = 12
+    RNR_RETRY_EXCEEDED = 13  # plain RC only
     FLUSHED = 5
 
 

@@ -1,0 +1,55 @@
+"""How packets of one QP are framed: one path, and headers written in plain numbers."""
+
+from __future__ import annotations
+
+import struct
+
+from mrc.endpoint.paths import Path
+from mrc.endpoint.rc.opcodes import RcOp
+from mrc.wire.batch import BTH_AT, P_KEY, TransmitBatch
+from mrc.wire.opcodes import BTH_LENGTH, HEADER_LENGTHS
+
+_TARGET_AT = BTH_AT + 4  # behind opcode, flags and P_Key
+_TARGET = struct.Struct(">II")  # dqp_word, psn_word
+_ACKNOWLEDGE = struct.Struct(">BBHIII")  # BTH and AETH
+
+
+class Framing:
+    """Puts packets towards one peer into a batch."""
+
+    __slots__ = ("_destination", "_peer_qpn", "_port", "_template", "_traffic_class")
+
+    def __init__(self, path: Path, peer_qpn: int, traffic_class: int) -> None:
+        self._template = path.template.tobytes()
+        self._destination = path.destination.tobytes()
+        self._port = path.port
+        self._peer_qpn = peer_qpn
+        self._traffic_class = traffic_class
+
+    def request(
+        self, batch: TransmitBatch, opcode: RcOp, psn_word: int, extension: bytes, payload: memoryview, address: int
+    ) -> None:
+        """One packet of a message: `extension` are its headers behind the BTH, `address` is where `payload` lies."""
+        row = batch.append(
+            self._template,
+            self._port,
+            self._destination,
+            self._traffic_class,
+            BTH_AT + BTH_LENGTH + len(extension),
+            payload,
+            address,
+        )
+        batch.write_headers(row, BTH_AT, bytes((opcode,)))
+        batch.write_headers(row, _TARGET_AT, _TARGET.pack(self._peer_qpn, psn_word) + extension)
+
+    def acknowledge(self, batch: TransmitBatch, psn: int, syndrome: int, msn: int) -> None:
+        """An ACK or NAK for `psn`, all in 24 bits but the syndrome of 8."""
+        headers = _ACKNOWLEDGE.pack(RcOp.ACKNOWLEDGE, 0, P_KEY, self._peer_qpn, psn, syndrome << 24 | msn)
+        row = batch.append(
+            self._template,
+            self._port,
+            self._destination,
+            self._traffic_class,
+            BTH_AT + BTH_LENGTH + HEADER_LENGTHS["aeth"],
+        )
+        batch.write_headers(row, BTH_AT, headers)

@@ -1,0 +1,181 @@
+"""An RC queue pair: one requestor, one responder, one path, and the states that let them work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mrc.endpoint.completions import Completion, WorkStatus
+from mrc.endpoint.memory import MemoryTable
+from mrc.endpoint.paths import Path
+from mrc.endpoint.qp_states import MAY_RECEIVE, MAY_SEND, QpState, check_transition
+from mrc.endpoint.rc.config import RcConfig
+from mrc.endpoint.rc.counters import RcCounters
+from mrc.endpoint.rc.framing import Framing
+from mrc.endpoint.rc.opcodes import OTHER_ANSWERS, RcOp
+from mrc.endpoint.rc.requestor import Requestor
+from mrc.endpoint.rc.responder import Responder
+from mrc.endpoint.work import WriteRequest
+from mrc.errors import CallerError
+from mrc.wire.batch import ReceivedBatch, TransmitBatch
+
+_SOURCE = (8, 24)  # where in a packet the source address is
+
+
+@dataclass(frozen=True, slots=True)
+class RcPeer:
+    """What a QP must know of its peer: QPN and first PSN (24 bit each), the `path` towards it, and the `source`
+    (128 bit, IPv4-mapped for IPv4) its packets come from."""
+
+    qpn: int
+    first_psn: int
+    path: Path
+    source: int
+
+
+class RcQueuePair:
+    """One QP. Created in RESET by `RcEndpoint.create_qp`; `to_init`, `to_rtr` and `to_rts` bring it up."""
+
+    __slots__ = (
+        "_complete",
+        "_framing",
+        "_on_error",
+        "_requestor",
+        "_responder",
+        "_source",
+        "config",
+        "counters",
+        "error",
+        "first_psn",
+        "qpn",
+        "state",
+        "timer_at",
+    )
+
+    def __init__(
+        self,
+        *,
+        qpn: int,
+        first_psn: int,
+        config: RcConfig,
+        memory: MemoryTable,
+        complete: Callable[[Completion], None],
+        on_error: Callable[[RcQueuePair, str], None],
+    ) -> None:
+        self.qpn = qpn
+        self.first_psn = first_psn
+        self.config = config
+        self.counters = RcCounters()
+        self.state = QpState.RESET
+        self.error: str | None = None
+        # When the endpoint has this QP's timer scheduled, ns, or None.
+        self.timer_at: int | None = None
+        self._complete = complete
+        self._on_error = on_error
+        self._source = b""
+        self._framing: Framing | None = None
+        self._responder = Responder(
+            qpn=qpn, config=config, memory=memory, counters=self.counters, complete=complete, fail=self._refused
+        )
+        self._requestor = Requestor(
+            qpn=qpn, first_psn=first_psn, config=config, counters=self.counters, complete=complete, fail=self._fail
+        )
+
+    # ------------------------------------------------------------------ life
+
+    def to_init(self) -> None:
+        check_transition(self.state, QpState.INIT)
+        self.state = QpState.INIT
+
+    def to_rtr(self, peer: RcPeer) -> None:
+        """Ready to receive from `peer`. Raises CallerError in the wrong state."""
+        check_transition(self.state, QpState.RTR)
+        self._source = peer.source.to_bytes(16, "big")
+        self._framing = Framing(peer.path, peer.qpn, self.config.traffic_class)
+        self._responder.epsn = peer.first_psn
+        self.state = QpState.RTR
+
+    def to_rts(self) -> None:
+        """Ready to send as well. Raises CallerError in the wrong state."""
+        check_transition(self.state, QpState.RTS)
+        self.state = QpState.RTS
+
+    def to_error(self, why: str) -> None:
+        """Give up: everything posted completes with errors."""
+        self._fail(WorkStatus.FLUSHED, why)
+
+    def _refused(self, status: WorkStatus, why: str) -> None:
+        # What the peer did wrong is no fault of our own work.
+        self._fail(WorkStatus.FLUSHED, why)
+
+    def _fail(self, status: WorkStatus, why: str) -> None:
+        if self.state == QpState.ERROR:
+            return
+        check_transition(self.state, QpState.ERROR)
+        self.state = QpState.ERROR
+        self.error = why
+        self._requestor.flush(status)
+        self._responder.flush()
+        self._on_error(self, why)
+
+    # ------------------------------------------------------------------ work
+
+    def post_write(self, request: WriteRequest) -> None:
+        """Post an RDMA write. In ERROR it completes at once, flushed. Raises CallerError in any other state but RTS."""
+        if self.state == QpState.ERROR:
+            self._complete(Completion(request.wr_id, self.qpn, WorkStatus.FLUSHED, 0))
+            return
+        if self.state not in MAY_SEND:
+            raise CallerError(f"QP {self.qpn:#08x} is in {self.state.name}: writes are posted in RTS")
+        self._requestor.post(request)
+
+    def post_receive(self, wr_id: int) -> None:
+        """Post a receive, which one write with immediate will consume. In ERROR it completes at once, flushed.
+
+        Raises CallerError in RESET.
+        """
+        if self.state == QpState.RESET:
+            raise CallerError(f"QP {self.qpn:#08x} is in RESET: receives are posted from INIT on")
+        self._responder.post_receive(wr_id)
+        if self.state == QpState.ERROR:
+            self._responder.flush()
+
+    # ------------------------------------------------------------------ packets
+
+    def receive(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> None:
+        """A packet for this QP that passed the endpoint's checks."""
+        if bytes(batch.view(row, *_SOURCE)) != self._source:
+            self.counters.bad_source += 1
+        elif opcode in OTHER_ANSWERS:
+            self.counters.answers_to_nothing += 1
+        elif self.state not in MAY_RECEIVE:
+            self.counters.wrong_qp_state += 1
+            if self.state == QpState.ERROR and opcode != RcOp.ACKNOWLEDGE:
+                self._responder.on_request_in_error()
+        elif opcode == RcOp.ACKNOWLEDGE:
+            self._requestor.on_answer(batch, row, now)
+        else:
+            self._responder.on_request(batch, row)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether `transmit` has something to send."""
+        return self._responder.has_answer or (self.state in MAY_SEND and self._requestor.may_send)
+
+    def transmit(self, batch: TransmitBatch, most: int, now: int) -> None:
+        """Put up to `most` (1 or more) packets into the batch, an answer first."""
+        if self._framing is None:
+            return
+        if self._responder.transmit(batch, self._framing):
+            most -= 1
+        if self.state in MAY_SEND and most:
+            self._requestor.transmit(batch, self._framing, most, now)
+
+    # ------------------------------------------------------------------ time
+
+    def next_deadline(self) -> int | None:
+        """When `on_timer` is due, ns, or None."""
+        return self._requestor.next_deadline()
+
+    def on_timer(self, now: int) -> None:
+        self._requestor.on_timer(now)

@@ -1,0 +1,200 @@
+"""The requestor of RC: sends writes in order and goes back to what is missing (IBTA 9.7.2, 9.7.5, 9.9.2)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+from mrc.endpoint.completions import Completion, WorkStatus
+from mrc.endpoint.rc.config import RETRY_FOREVER, RcConfig
+from mrc.endpoint.rc.counters import RcCounters
+from mrc.endpoint.rc.framing import Framing
+from mrc.endpoint.rc.messages import Message, SendQueue
+from mrc.endpoint.rc.syndromes import RNR_DELAYS_NS, RNR_TIMER_MASK, Answer, answer_of
+from mrc.endpoint.request_checks import NAK_STATUS
+from mrc.endpoint.work import WriteRequest
+from mrc.wire.batch import ACKREQ, EXTENSION_AT, PSN_BITS_MASK, ReceivedBatch, TransmitBatch
+from mrc.wire.opcodes import HEADER_LENGTHS
+from mrc.wire.psn import unwrap
+
+# Of an answer: psn_word, aeth_word.
+_AETH = struct.Struct(">II")
+_AETH_AT = EXTENSION_AT - 4
+
+
+class Requestor:
+    """One QP's sending half. `fail(status, detail)` is called when an answer or its absence ends the QP."""
+
+    __slots__ = (
+        "_complete",
+        "_config",
+        "_counters",
+        "_fail",
+        "_qpn",
+        "_queue",
+        "_retries",
+        "_rnr_retries",
+        "_since_ackreq",
+        "_timer_at",
+        "_wait_until",
+    )
+
+    def __init__(
+        self,
+        *,
+        qpn: int,
+        first_psn: int,
+        config: RcConfig,
+        counters: RcCounters,
+        complete: Callable[[Completion], None],
+        fail: Callable[[WorkStatus, str], None],
+    ) -> None:
+        self._qpn = qpn
+        self._config = config
+        self._counters = counters
+        self._complete = complete
+        self._fail = fail
+        self._queue = SendQueue(config.path_mtu, first_psn)
+        # Attempts in a row that brought nothing.
+        self._retries = 0
+        self._rnr_retries = 0
+        self._since_ackreq = 0  # packets
+        # The local ACK timeout, while something is outstanding.
+        self._timer_at: int | None = None
+        # The receiver asked for time until then.
+        self._wait_until: int | None = None
+
+    def post(self, request: WriteRequest) -> None:
+        self._queue.post(request)
+
+    def flush(self, status: WorkStatus) -> None:
+        """The QP is over: the oldest write completes with `status`, the rest flushed."""
+        for request in self._queue.clear():
+            self._complete(Completion(request.wr_id, self._qpn, status, 0))
+            status = WorkStatus.FLUSHED
+        self._timer_at = self._wait_until = None
+
+    # ------------------------------------------------------------------ answers in
+
+    def on_answer(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        """An ACK or NAK whose length, ICRC and source have been checked."""
+        end = EXTENSION_AT + HEADER_LENGTHS["aeth"]
+        psn_word, aeth_word = _AETH.unpack(batch.view(row, _AETH_AT, end))
+        queue, counters, syndrome = self._queue, self._counters, aeth_word >> 24
+        psn = unwrap(psn_word & PSN_BITS_MASK, queue.una)
+        answer = answer_of(syndrome)
+        if answer == Answer.UNKNOWN:
+            counters.unknown_syndrome += 1
+            return
+        # What is told of packets acknowledged before, or never sent, is not news.
+        if not queue.una <= psn < queue.highest:
+            counters.answers_to_nothing += 1
+            return
+        if answer == Answer.ACK:
+            counters.acks_received += 1
+            self._arrived(psn + 1, now)
+            return
+        # A NAK acknowledges everything before its PSN.
+        self._arrived(psn, now)
+        if answer == Answer.SEQUENCE_ERROR:
+            counters.sequence_naks_received += 1
+            self._on_sequence_error(psn, now)
+        elif answer == Answer.RNR_NAK:
+            counters.rnr_naks_received += 1
+            self._on_not_ready(psn, RNR_DELAYS_NS[syndrome & RNR_TIMER_MASK], now)
+        else:
+            counters.fatal_naks_received += 1
+            self._fail(NAK_STATUS[syndrome], f"the peer refused the request with PSN {psn & PSN_BITS_MASK}")
+
+    def _arrived(self, una: int, now: int) -> None:
+        """The peer has everything before `una`."""
+        queue = self._queue
+        if una <= queue.una:
+            return
+        self._retries = self._rnr_retries = 0
+        self._wait_until = None
+        for request in queue.acknowledge(una):
+            self._complete(Completion(request.wr_id, self._qpn, WorkStatus.SUCCESS, request.length))
+        self._timer_at = now + self._config.local_ack_timeout_ns if queue.una < queue.highest else None
+
+    def _on_sequence_error(self, psn: int, now: int) -> None:
+        if self._wait_until is None and self._try_again("packets got lost on the way again and again"):
+            self._queue.go_back(psn)
+            self._timer_at = now + self._config.local_ack_timeout_ns
+
+    def _on_not_ready(self, psn: int, delay_ns: int, now: int) -> None:
+        if self._config.rnr_retry != RETRY_FOREVER:
+            self._rnr_retries += 1
+            if self._rnr_retries > self._config.rnr_retry:
+                self._fail(WorkStatus.RNR_RETRY_EXCEEDED, "the peer never had a receive posted")
+                return
+        self._queue.go_back(psn)
+        self._wait_until = now + delay_ns
+        self._timer_at = None
+
+    def _try_again(self, why: str) -> bool:
+        """Whether there is another attempt left; else the QP fails."""
+        self._retries += 1
+        if self._retries <= self._config.retry_count:
+            return True
+        self._fail(WorkStatus.RETRY_EXCEEDED, f"{why}: {self._config.retry_count} retries brought nothing")
+        return False
+
+    # ------------------------------------------------------------------ packets out
+
+    @property
+    def may_send(self) -> bool:
+        """Whether a packet may leave."""
+        return self._wait_until is None and self._queue.next_psn < self._window_end
+
+    @property
+    def _window_end(self) -> int:
+        """One past the last PSN that may be sent."""
+        return min(self._queue.end_psn, self._queue.una + self._config.window_packets)
+
+    def transmit(self, batch: TransmitBatch, framing: Framing, most: int, now: int) -> None:
+        """Put up to `most` (1 or more) packets into the batch."""
+        if not self.may_send:
+            return
+        queue, end = self._queue, self._window_end
+        for _ in range(min(most, end - queue.next_psn)):
+            self._send_next(batch, framing, queue.next_message(), last_of_window=queue.next_psn == end - 1)
+        if self._timer_at is None:
+            self._timer_at = now + self._config.local_ack_timeout_ns
+
+    def _send_next(self, batch: TransmitBatch, framing: Framing, message: Message, *, last_of_window: bool) -> None:
+        queue, counters = self._queue, self._counters
+        psn = queue.next_psn
+        opcode, extension, start, stop = message.packet(psn)
+        self._since_ackreq += 1
+        psn_word = psn & PSN_BITS_MASK
+        ends = psn == message.end_psn - 1
+        if ends or last_of_window or self._since_ackreq >= self._config.ack_every_packets:
+            psn_word |= ACKREQ
+            self._since_ackreq = 0
+        region, offset = message.request.source, message.request.offset
+        payload = region.view[offset + start : offset + stop]
+        framing.request(batch, opcode, psn_word, extension, payload, region.address + offset + start)
+        counters.data_packets_sent += 1
+        counters.data_bytes_sent += stop - start
+        if queue.sent():
+            counters.retransmitted_packets += 1
+
+    # ------------------------------------------------------------------ time
+
+    def next_deadline(self) -> int | None:
+        """When `on_timer` is due, ns, or None. Never both: what waits for the receiver is not timed out."""
+        return self._timer_at if self._wait_until is None else self._wait_until
+
+    def on_timer(self, now: int) -> None:
+        """What is due: the receiver had the time it asked for, or nothing was heard for a local ACK timeout."""
+        if self._wait_until is not None:
+            if now >= self._wait_until:
+                self._wait_until = None
+            return
+        if self._timer_at is None or now < self._timer_at:
+            return
+        self._counters.local_ack_timeouts += 1
+        if self._try_again("the peer does not answer"):
+            self._queue.go_back(self._queue.una)
+            self._timer_at = now + self._config.local_ack_timeout_ns

@@ -1,0 +1,123 @@
+"""The emulated machine the peer runs on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from image import Image
+from network import Network
+from packages import Packages
+
+from mrc.errors import SystemRefused
+from mrc.lab.namespace import in_namespace
+
+PROGRAM = "qemu-system-x86_64"
+_PACKAGE = "qemu-system-x86"
+_MEMORY_MIB = 256
+_BOOT_S = 120
+_SHOWN = 15  # lines of the console
+
+
+@dataclass(frozen=True, slots=True)
+class Emulator:
+    """`libraries` are where it looks for its own, `options` what it has to be told."""
+
+    program: str
+    libraries: str = ""
+    options: tuple[str, ...] = ()
+
+
+def emulator(packages: Packages) -> Emulator:
+    """This system's own qemu, or one unpacked from its package. Raises SystemRefused when there is none."""
+    if (program := shutil.which(PROGRAM)) is not None:
+        return Emulator(program)
+    root = packages.folder / "qemu"
+    if not packages.has("qemu"):
+        packages.unpacked("qemu", packages.missing(_PACKAGE))
+    libraries = ":".join(str(root / folder) for folder in ("usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"))
+    options = [word for folder in ("qemu", "seabios") for word in ("-L", str(root / "usr/share" / folder))]
+    return Emulator(str(root / "usr/bin" / PROGRAM), libraries, tuple(options))
+
+
+class Machine:
+    """A peer that boots; `orders` is the connection its program takes orders on. Raises SystemRefused."""
+
+    def __init__(self, qemu: Emulator, image: Image, network: Network, console: Path) -> None:
+        command = [
+            qemu.program,
+            *qemu.options,
+            "-machine",
+            "pc",
+            "-accel",
+            "tcg",
+            "-cpu",
+            "max",
+            "-m",
+            str(_MEMORY_MIB),
+        ]
+        command += ["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-serial", f"file:{console}"]
+        command += ["-kernel", str(image.kernel), "-initrd", str(image.initramfs), *network.devices]
+        command += ["-append", f"console=ttyS0 quiet panic=-1 mitigations=off {network.says}"]
+        environment = {**os.environ, "LD_LIBRARY_PATH": qemu.libraries} if qemu.libraries else None
+        console.write_text("")
+        self._console = console
+        began = time.monotonic()
+        # In the router's namespace, where its taps are.
+        self._process = in_namespace(
+            network.router,
+            lambda: subprocess.Popen(
+                ["nice", "-n", "19", *command],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                start_new_session=True,  # Ctrl-C is for us
+            ),
+        )
+        try:
+            self.orders = self._connected(network.listener)
+        except BaseException:
+            self.close()
+            raise
+        self.boot_s = time.monotonic() - began
+
+    def _connected(self, listener: socket.socket) -> socket.socket:
+        until = time.monotonic() + _BOOT_S
+        while time.monotonic() < until:
+            try:
+                connection, _ = listener.accept()
+            except TimeoutError:
+                if self._process.poll() is not None:
+                    raise SystemRefused(f"the peer's machine ended by itself: {self._said()}") from None
+                continue
+            return connection
+        raise SystemRefused(f"the peer did not call within {_BOOT_S} s: {self._said()}")
+
+    def _said(self) -> str:
+        if self._process.poll() is not None and self._process.stderr is not None:
+            errors = self._process.stderr.read().strip()
+            if errors:
+                return errors
+        lines = self._console.read_text(errors="replace").splitlines()
+        return "\n".join(["the last of its console", *lines[-_SHOWN:]])
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        if self._process.stderr is not None:
+            self._process.stderr.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.orders.close()
+        self.close()
