@@ -27,7 +27,24 @@ ALLOWED = {
     "lab": {"lab", "wire", "topology"},
     "capture": {"capture", "layers", "topology", "trace", "wire"},
     "bench": {"bench", "lab", "net", "verbs", "endpoint", "wire", "topology"},
-    "cli": {"cli", "bench", "lab", "sim", "capture", "net", "verbs", "endpoint", "layers", "wire", "topology", "trace"},
+    "drill": {"drill", "bench", "lab", "net", "verbs", "endpoint", "wire", "topology", "trace"},
+    "conformance": {"conformance", "endpoint", "wire"},
+    "cli": {
+        "cli",
+        "bench",
+        "drill",
+        "lab",
+        "sim",
+        "capture",
+        "net",
+        "verbs",
+        "endpoint",
+        "layers",
+        "wire",
+        "topology",
+        "trace",
+        "conformance",
+    },
 }
 SCAPY_ALLOWED = {"layers", "capture", "cli"}
 NEVER_IN_THE_CORE = {"time", "socket", "asyncio", "select", "threading", "random"}

@@ -18,10 +18,12 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "recv": ("mrc.cli.recv", "recv", "Receive files; prints the ticket that lets senders in."),
     "send": ("mrc.cli.send", "send", "Send files to the receiver of a ticket."),
     "bench": ("mrc.cli.bench", "bench", "Measure goodput, message rate and latency, beside other transports."),
+    "drill": ("mrc.cli.drill", "drill", "The experiments of the MRC papers: break a fabric under load, and judge."),
     "dissect": ("mrc.cli.dissect", "dissect", "Show the packets of a capture."),
     "analyze": ("mrc.cli.analyze", "analyze", "Say what happened to the connections in a capture."),
     "craft": ("mrc.cli.craft", "craft", "Build packets from field=value pairs."),
     "wireshark": ("mrc.cli.wireshark", "wireshark", "Teach Wireshark and tshark MRC."),
+    "conformance": ("mrc.cli.conformance", "conformance", "Hold an MRC endpoint to the requirements, case by case."),
     "doctor": ("mrc.cli.doctor", "doctor", "Say what works on this system and what to do about the rest."),
 }
 

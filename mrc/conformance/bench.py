@@ -1,0 +1,232 @@
+"""The tester's side of a connection, as scripts see it: packets out, packets expected, in time.
+
+PSNs count from the first one of whoever numbers them: PSN 0 of the tester is its first request, cack_psn -1 says that
+nothing has arrived. Times count from the beginning of the case, in ns (`us(10)`, `ms(1)`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from mrc.conformance.crafting import PacketMaker
+from mrc.conformance.expectation import Expected, told_kinds
+from mrc.conformance.network import Network
+from mrc.conformance.packets import Crafted, Heard
+from mrc.conformance.setup import Plane, Setup
+from mrc.conformance.target_side import TargetSide
+from mrc.conformance.times import ms, told, us
+from mrc.conformance.verdicts import Failed
+from mrc.wire.profile import WireProfile
+
+SOON = ms(1)  # what is not expected at a certain time is expected by then
+
+
+class Bench(TargetSide):
+    """One connection between the tester and the target.
+
+    The tester sends with `request`, `probe`, `sack`, `ack`, `nack`, ... (`make` makes the same packets without sending
+    them, `send` sends packets, all in one burst) and waits with `expect`. What it gets is kept until a script asks.
+    """
+
+    def __init__(self, network: Network, setup: Setup) -> None:
+        super().__init__(network, setup)
+        self.make = PacketMaker(network.session, network.profile, self.tester, self.target)
+        self._unread: list[Heard] = []
+        self._answers: list[Callable[[Heard], None]] = []
+        # How long after it came an endpoint request of the target's is answered, as any node that is alive does; None:
+        # it is not.
+        self.answer_after: int | None = us(10)
+        network.ends.append(self)
+
+    # ------------------------------------------------------------------ what there is
+
+    @property
+    def now(self) -> int:
+        """Time since the case began, ns."""
+        return self.network.now
+
+    @property
+    def mtu(self) -> int:
+        """The path MTU, bytes."""
+        return self.target.path_mtu
+
+    @property
+    def planes(self) -> Sequence[Plane]:
+        return self.network.session.planes
+
+    @property
+    def mode(self) -> str:
+        """How EVs are carried: srv6, stev or udp."""
+        return self.network.session.mode
+
+    @property
+    def profile(self) -> WireProfile:
+        return self.network.profile
+
+    @property
+    def window(self) -> int:
+        """PSNs from epsn on that the target's responder takes: MPR x 128."""
+        return self.target.mpr * 128
+
+    @property
+    def dropped(self) -> list[Heard]:
+        """What came from the target and an honest peer would have dropped."""
+        return self.network.dropped
+
+    @property
+    def all_heard(self) -> list[Heard]:
+        """Every packet of the target's so far, in order, dropped or not."""
+        return [passed.packet for passed in self.network.log if isinstance(passed.packet, Heard)]
+
+    def evs(self, plane: int = 0) -> tuple[int, ...]:
+        """EVs from the tester to the target in one plane."""
+        return next(each.evs for each in self.planes if each.number == plane)
+
+    def another(self, **changes: Any) -> Bench:
+        """A second connection with the same target, set up alike but for these fields of `Setup`."""
+        return Bench(self.network, replace(self.setup, **changes))
+
+    # ------------------------------------------------------------------ time
+
+    def wait(self, duration: int) -> None:
+        """Let time go on."""
+        self.network.run(self.now + duration)
+
+    def wait_until(self, when: int) -> None:
+        """Let time go on to `when`; nothing happens if that is past."""
+        self.network.run(when)
+
+    # ------------------------------------------------------------------ packets out
+
+    def send(self, *packets: Crafted, at: int | None = None) -> None:
+        """Send these in one burst, now or at a time."""
+        if at is not None:
+            self.wait_until(at)
+        self.network.put(packets)
+
+    def _send_one(self, packet: Crafted, at: int | None) -> Crafted:
+        self.send(packet, at=at)
+        return packet
+
+    def request(self, psn: int, payload: bytes = b"", *, at: int | None = None, **fields: Any) -> Crafted:
+        """Send a write request; see `PacketMaker.request`."""
+        return self._send_one(self.make.request(psn, payload, **fields), at)
+
+    def message(self, psn: int, payload: bytes, *, at: int | None = None, **fields: Any) -> list[Crafted]:
+        """Send the requests of one message in one burst; see `PacketMaker.message`."""
+        packets = self.make.message(psn, payload, **fields)
+        self.send(*packets, at=at)
+        return packets
+
+    def probe(self, probe_id: int = 1, *, at: int | None = None, **fields: Any) -> Crafted:
+        """Send a reliability probe."""
+        return self._send_one(self.make.probe(probe_id, **fields), at)
+
+    def sack(self, cack: int, above: Sequence[int] = (), *, at: int | None = None, **fields: Any) -> Crafted:
+        """Send a SACK of the target's requests; see `PacketMaker.sack`."""
+        return self._send_one(self.make.sack(cack, above, **fields), at)
+
+    def ack(self, cack: int, *, at: int | None = None, **fields: Any) -> Crafted:
+        """Send a transport ACK of the target's requests."""
+        return self._send_one(self.make.ack(cack, **fields), at)
+
+    def nak(self, psn: int, syndrome: int, *, at: int | None = None, **fields: Any) -> Crafted:
+        """Send a NAK of a request of the target's."""
+        return self._send_one(self.make.aeth(psn, syndrome, **fields), at)
+
+    def nack(self, to: Heard, reason: int, *, at: int | None = None, **fields: Any) -> Crafted:
+        """Send a NACK of a request of the target's."""
+        return self._send_one(self.make.nack(to, reason, **fields), at)
+
+    def endpoint_request(self, request_id: int, *, at: int | None = None, **fields: Any) -> Crafted:
+        """Send an endpoint request."""
+        return self._send_one(self.make.endpoint_request(request_id, **fields), at)
+
+    def endpoint_response(self, to: Heard, *, at: int | None = None, **fields: Any) -> Crafted:
+        """Answer an endpoint request of the target's."""
+        return self._send_one(self.make.endpoint_response(to, **fields), at)
+
+    # ------------------------------------------------------------------ packets in
+
+    def take(self, packet: Heard) -> None:
+        """A packet came for this connection."""
+        packet.first_psn = self.target.first_psn if packet.kind == "WRITE" else self.tester.first_psn
+        self._unread.append(packet)
+        if packet.kind == "ENDPOINT_REQUEST" and self.answer_after is not None:
+            self.network.at(self.now + self.answer_after, lambda: self.send(self.make.endpoint_response(packet)))
+        for answer in self._answers:
+            answer(packet)
+
+    def answer_with(self, answer: Callable[[Heard], None]) -> None:
+        """Call this with each packet as it comes, before the script sees it."""
+        self._answers.append(answer)
+
+    def expect(
+        self,
+        kind: str,
+        *,
+        within: int = SOON,
+        after: int | None = None,
+        since: int | None = None,
+        **fields: Any,
+    ) -> Heard:
+        """Wait for a packet of `kind` with these fields, `within` so long after `since` (now, unless given) and not
+        sooner than `after`. Returns it.
+
+        It is the next of its kind that was not expected yet; where the fields name one of several (a SACK's ack_psn,
+        a WRITE's psn, ...: `mrc.conformance.expectation.IDENTITY`), the next that they name. Fails when it is another
+        than expected, comes too soon or does not come.
+        """
+        slack = self.network.session.slack_ns
+        origin = self.now if since is None else since
+        expected = Expected(kind, fields, None if after is None else origin + after, origin + within)
+        packet = self._next(expected)
+        if packet is None:
+            self.network.run(origin + within + slack, stop=lambda: self._next(expected) is not None)
+            packet = self._next(expected)
+        if packet is None:
+            raise Failed(str(expected), told_kinds([*self._unread, *self.dropped], kind))
+        self._unread.remove(packet)
+        in_time = packet.at <= origin + within + slack and (after is None or packet.at >= origin + after)
+        if not in_time or expected.wrong_fields(packet):
+            raise Failed(str(expected), expected.told_of(packet))
+        return packet
+
+    def _next(self, expected: Expected) -> Heard | None:
+        return next((packet for packet in self._unread if expected.is_meant(packet)), None)
+
+    def expect_no(self, kind: str, *, within: int = SOON, **fields: Any) -> None:
+        """See that for so long, and among what came before, there is no packet of `kind` with these fields."""
+        unwanted = Expected(kind, fields)
+        self.network.run(self.now + max(within, self.network.session.slack_ns))
+        found = next((packet for packet in self._unread if unwanted.holds(packet)), None)
+        if found is not None:
+            raise Failed(f"not {unwanted}", f"at {told(found.at)} came {found}")
+
+    def expect_silence(self, within: int = SOON, *, but: Sequence[str] = ("ENDPOINT_REQUEST",)) -> None:
+        """See that for so long, and among what came before, there is nothing at all, `but` of these kinds. A node may
+        at any time look for EVs with endpoint requests."""
+        self.network.run(self.now + max(within, self.network.session.slack_ns))
+        found = [packet for packet in self._unread if packet.kind not in but]
+        if found:
+            raise Failed(f"silence until {told(self.now)}", f"at {told(found[0].at)} came {found[0]}")
+
+    def read(self, *kinds: str) -> list[Heard]:
+        """What came of these kinds (all, without any) and was not expected yet; it counts as expected now."""
+        chosen = [packet for packet in self._unread if not kinds or packet.kind in kinds]
+        self._unread = [packet for packet in self._unread if packet not in chosen]
+        return chosen
+
+    def expect_works(self, psn: int, *, cack_psn: int | None = None) -> Heard:
+        """See that the target still answers: a zero-length write with AckReq gets its SACK. For the end of scripts that
+        expect silence, which a dead target keeps too."""
+        self.read()
+        self.request(psn, ackreq=1)
+        return self.expect("SACK", ack_psn=psn, cack_psn=psn if cack_psn is None else cack_psn)
+
+    def check(self, holds: bool, expected: str, actual: str) -> None:
+        """Fail unless `holds`; both sentences are told."""
+        if not holds:
+            raise Failed(expected, actual)

@@ -1,0 +1,1 @@
+"""The cases: a folder for each group, a module for each part of the requirements. Each is found by itself."""

@@ -1,0 +1,1 @@
+"""Writes with immediate."""

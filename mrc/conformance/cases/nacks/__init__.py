@@ -1,0 +1,1 @@
+"""NACKs and trimmed packets: those the target sends, and what it makes of those it gets."""

@@ -1,0 +1,1 @@
+"""Which EVs packets go by, and what changes that (behaviour.md, Paths)."""

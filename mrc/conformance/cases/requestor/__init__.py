@@ -1,0 +1,1 @@
+"""What a requestor sends, and when."""

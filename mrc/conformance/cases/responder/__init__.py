@@ -1,0 +1,1 @@
+"""The target receives: what it writes, and what it answers."""

@@ -1,0 +1,108 @@
+"""What the target, as requestor, makes of a SACK (wire.md section 6; behaviour.md, Responder and Requestor)."""
+
+from __future__ import annotations
+
+from mrc.conformance.script import Bench, Heard, case, pattern, us
+
+RTT = us(100)
+
+
+def _writes(bench: Bench, count: int, apart: int) -> list[Heard]:
+    """The target's writes, one packet each, sent so long after one another."""
+    writes = []
+    for psn in range(count):
+        bench.post_write(pattern(16, psn))
+        writes.append(bench.expect("WRITE", psn=psn))
+        bench.wait(apart)
+    return writes
+
+
+@case(
+    "MRC-SACK-24",
+    look_at="what a 0 bit above the highest 1 bit is taken for: it says nothing, the packet may be under way",
+)
+def zeros_above_the_highest_one_are_no_news(bench: Bench) -> None:
+    """Of twelve writes, sent 100 us apart, a SACK reports 0 to 2 and 5: 3 and 4 are no loss yet, 6 to 11 no news.
+    One that reports 8 as well makes 3 and 4 lost; 9 to 11 are no news still."""
+    writes = _writes(bench, 12, RTT)
+    bench.sack(2, [5], to=writes[5])
+    for psn in range(6, 12):
+        bench.expect_no("WRITE", within=us(10), psn=psn, rtx=1)
+    bench.sack(2, [5, 8], to=writes[8])
+    for psn in (3, 4):
+        bench.expect("WRITE", psn=psn, rtx=1, within=us(10))
+    for psn in range(9, 12):
+        bench.expect_no("WRITE", within=us(10), psn=psn, rtx=1)
+
+
+def _in_flight(bench: Bench) -> list[Heard]:
+    """What leaves of one long write before anything is acknowledged. Round trips of EV probes take as long as those
+    of the write, so that the controller sees no queue."""
+    bench.answer_after = RTT
+    bench.post_write(pattern(400 * bench.mtu))
+    bench.wait(RTT)
+    writes = bench.read("WRITE")
+    bench.check(len(writes) >= 40, "at least 40 packets in flight", f"there are {len(writes)}")
+    return writes
+
+
+def _left_by_a_sack(bench: Bench, penalty: int) -> int:
+    """How many new packets leave when a SACK acknowledges eight of those in flight and has this rcv_cwnd_pen."""
+    writes = _in_flight(bench)
+    bench.sack(7, to=writes[7], rcv_cwnd_pen=penalty)
+    bench.wait(us(10))
+    return len(bench.read("WRITE"))
+
+
+@case(
+    "MRC-SACK-27",
+    options={"controller": "nscc"},
+    look_at="whether rcv_cwnd_pen gets from the CC_STATE to the controller",
+)
+def a_penalty_reaches_the_controller(bench: Bench) -> None:
+    """A SACK for eight packets in flight lets new ones out; with rcv_cwnd_pen 127 it lets none out."""
+    held_back = _left_by_a_sack(bench, 127)
+    bench.check(held_back == 0, "no new packet after a SACK with rcv_cwnd_pen 127", f"{held_back} came")
+
+
+@case("MRC-SACK-27/none", options={"controller": "nscc"}, look_at="what the controller takes a penalty of 0 for")
+def no_penalty_holds_nothing_back(bench: Bench) -> None:
+    """The same SACK with rcv_cwnd_pen 0: about as many packets leave as it acknowledges."""
+    free = _left_by_a_sack(bench, 0)
+    bench.check(free >= 6, "at least 6 new packets after a SACK without penalty", f"{free} came")
+
+
+@case(
+    "MRC-SACK-27/restore",
+    options={"controller": "nscc"},
+    look_at="whether restore_cwnd gets to the controller, and what it saves",
+)
+def a_restored_window_lets_packets_out(bench: Bench) -> None:
+    """A SACK for 32 packets with rcv_cwnd_pen 127 and restore_cwnd lets nothing out. The next one, for one packet and
+    without a penalty, restores the window: more packets leave than it acknowledges."""
+    writes = _in_flight(bench)
+    bench.sack(31, to=writes[31], rcv_cwnd_pen=127, restore_cwnd=1)
+    bench.wait(us(10))
+    shut = bench.read("WRITE")
+    bench.check(not shut, "no new packet after the penalty", f"{len(shut)} came")
+    bench.sack(32, to=writes[32])
+    bench.wait(us(10))
+    opened = bench.read("WRITE")
+    bench.check(len(opened) > 8, "more than 8 new packets when the penalty ends", f"{len(opened)} came")
+
+
+@case(
+    "MRC-SACK-27/no-restore",
+    options={"controller": "nscc"},
+    look_at="what a penalty without restore_cwnd leaves behind",
+)
+def a_window_that_is_not_restored_stays_small(bench: Bench) -> None:
+    """The same without restore_cwnd: when the penalty ends the window stays what it has become."""
+    writes = _in_flight(bench)
+    bench.sack(31, to=writes[31], rcv_cwnd_pen=127)
+    bench.wait(us(10))
+    bench.read("WRITE")
+    bench.sack(32, to=writes[32])
+    bench.wait(us(10))
+    opened = bench.read("WRITE")
+    bench.check(len(opened) <= 8, "at most 8 new packets when the penalty ends", f"{len(opened)} came")

@@ -1,0 +1,1 @@
+"""How often a requestor tries, and when it gives up."""

@@ -1,0 +1,1 @@
+"""Packets, bit by bit."""

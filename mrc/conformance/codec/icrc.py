@@ -1,0 +1,40 @@
+"""The ICRC (wire.md section 9), with zlib over a masked copy of the packet."""
+
+from __future__ import annotations
+
+import zlib
+
+UDP_LENGTH = 8
+ICRC_LENGTH = 4
+_BTH_RESERVED = 4
+
+
+def icrc(packet: bytes) -> int:
+    """The ICRC of an IP packet that ends just before it: CRC-32 over 8 bytes 0xFF and the packet as `covered`."""
+    return zlib.crc32(b"\xff" * 8 + covered(packet))
+
+
+def covered(packet: bytes) -> bytes:
+    """The packet as the ICRC covers it; the (inner) IP header is followed by UDP and the BTH.
+
+    These count as ones: traffic class, flow label and hop limit of IPv6, or ToS, TTL and header checksum of IPv4; the
+    UDP checksum; byte 4 of the BTH.
+    """
+    masked = bytearray(packet)
+    if packet[0] >> 4 == 6:
+        udp_at = 40
+        masked[0] |= 0x0F
+        masked[1:4] = b"\xff\xff\xff"
+        masked[7] = 0xFF
+    else:
+        udp_at = 4 * (packet[0] & 0x0F)
+        masked[1] = masked[8] = 0xFF
+        masked[10:12] = b"\xff\xff"
+    masked[udp_at + 6 : udp_at + 8] = b"\xff\xff"
+    masked[udp_at + UDP_LENGTH + _BTH_RESERVED] = 0xFF
+    return bytes(masked)
+
+
+def icrc_bytes(value: int) -> bytes:
+    """As it is sent: least significant byte first."""
+    return value.to_bytes(ICRC_LENGTH, "little")

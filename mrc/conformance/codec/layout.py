@@ -1,0 +1,74 @@
+"""A header as the tables of wire.md give it: which bytes, which bits of the number they make, which field."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mrc.errors import CallerError
+
+# `0-1[6:5] m`: bits 6 to 5 of bytes 0 to 1 taken as one big-endian number.
+_LINE = re.compile(r"(\d+)(?:-(\d+))?(?:\[(\d+)(?::(\d+))?\])?\s+(\w+)( signed)?\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a field lies: `bits` bits, the lowest of them `shift` bits above the lowest of bytes `first` to `last`."""
+
+    first: int
+    last: int
+    shift: int
+    bits: int
+    signed: bool
+
+    def positions(self) -> range:
+        """The bits it takes, counted from the first of the header."""
+        end = 8 * (self.last + 1) - self.shift
+        return range(end - self.bits, end)
+
+
+class Layout:
+    """A header of `length` bytes. `text` has one field a line, in wire order."""
+
+    def __init__(self, name: str, length: int, text: str) -> None:
+        self.name = name
+        self.length = length
+        self.places: dict[str, Place] = {}
+        for line in filter(None, map(str.strip, text.splitlines())):
+            match = _LINE.match(line)
+            if match is None:
+                raise CallerError(f"layout of {name}: {line!r} is not `byte[bits] name`")
+            first, last = int(match[1]), int(match[2] or match[1])
+            high = int(match[3]) if match[3] else 8 * (last - first + 1) - 1
+            low = int(match[4]) if match[4] else (high if match[3] else 0)
+            self.places[match[5]] = Place(first, last, low, high - low + 1, bool(match[6]))
+        covered = sorted(bit for place in self.places.values() for bit in place.positions())
+        if covered != list(range(8 * length)):
+            raise CallerError(f"layout of {name}: its fields do not cover each of its {8 * length} bits once")
+
+    def read(self, data: bytes) -> dict[str, int]:
+        """Every field of a header that begins `data`, which holds all of it."""
+        values = {}
+        for name, place in self.places.items():
+            value = int.from_bytes(data[place.first : place.last + 1], "big") >> place.shift & (1 << place.bits) - 1
+            if place.signed and value >> place.bits - 1:
+                value -= 1 << place.bits
+            values[name] = value
+        return values
+
+    def write(self, values: Mapping[str, int]) -> bytes:
+        """The header's bytes; fields not named are 0. Raises CallerError for a field it has not, or one too wide."""
+        data = bytearray(self.length)
+        for name, value in values.items():
+            place = self.places.get(name)
+            if place is None:
+                raise CallerError(f"{self.name} has no field {name}")
+            low = -(1 << place.bits - 1) if place.signed else 0
+            if not low <= value < low + (1 << place.bits):
+                raise CallerError(f"{self.name}.{name} is {low}..{low + (1 << place.bits) - 1}, not {value}")
+            where = slice(place.first, place.last + 1)
+            size = place.last + 1 - place.first
+            bits = (value & (1 << place.bits) - 1) << place.shift
+            data[where] = (int.from_bytes(data[where], "big") | bits).to_bytes(size, "big")
+        return bytes(data)

@@ -1,0 +1,121 @@
+"""Endpoints that deliver immediates when they should not, or let out more than they may."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from mrc.conformance.mutants.mutant import mutant
+from mrc.endpoint.completions import Completion, WorkKind, WorkStatus
+from mrc.endpoint.endpoint import Endpoint
+from mrc.endpoint.qp import QueuePair
+from mrc.endpoint.receives import Receives
+from mrc.endpoint.request_checks import RefusedRequest
+from mrc.endpoint.requestor import Requestor
+from mrc.wire.batch import ReceivedBatch
+
+_MANY = 1 << 10
+
+
+@mutant("MRC-IMM-01")
+def immediates_leave_as_they_like(endpoint: Endpoint, qp: QueuePair) -> None:
+    """The peer's grant of writes with immediate is not looked at."""
+    requestor: Any = qp.requestor
+    requestor._config = replace(qp.config, max_wimm=_MANY)
+
+
+@mutant("MRC-IMM-01")
+class ImmediatesAreNeverGivenBack(Requestor):
+    """A write with immediate counts against the grant for ever, acknowledged or not."""
+
+    __slots__ = ()
+
+    def _after_acknowledgement(self, now: int) -> None:
+        out = self._immediates_out
+        super()._after_acknowledgement(now)
+        self._immediates_out = out
+
+
+@mutant("MRC-IMM-02")
+class EarlyImmediatesDoNotWait(Receives):
+    """An immediate is delivered when it comes, whatever is missing before it."""
+
+    __slots__ = ()
+
+    def deliver(self, epsn: int) -> None:
+        super().deliver(max([epsn, *(psn + 1 for psn, _, _, _ in self._stash)]))
+
+
+@mutant("MRC-IMM-03")
+class ReceivesAreAStack(Receives):
+    """An immediate consumes the receive that was posted last."""
+
+    __slots__ = ()
+
+    def deliver(self, epsn: int) -> None:
+        self._posted.reverse()
+        try:
+            super().deliver(epsn)
+        finally:
+            self._posted.reverse()
+
+
+@mutant("MRC-IMM-04")
+def any_number_of_immediates_is_taken(endpoint: Endpoint, qp: QueuePair) -> None:
+    """More writes with immediate than were granted are taken like the others."""
+    qp._receives.max_in_flight = _MANY
+
+
+@mutant("MRC-IMM-04")
+def one_immediate_too_few_is_taken(endpoint: Endpoint, qp: QueuePair) -> None:
+    """The last write with immediate of those granted is refused."""
+    qp._receives.max_in_flight -= 1
+
+
+@mutant("MRC-IMM-05")
+class ImmediatesNeedNoReceive(Receives):
+    """An immediate that finds no receive is dropped without a word."""
+
+    __slots__ = ()
+
+    def deliver(self, epsn: int) -> None:
+        try:
+            super().deliver(epsn)
+        except RefusedRequest:
+            if self._posted:
+                raise
+            self.delivered += 1
+
+
+@mutant("MRC-IMM-05")
+class ReceivesAreLookedForAtOnce(Receives):
+    """An early immediate is refused if there is no receive for it when it comes."""
+
+    __slots__ = ()
+
+    def deliver(self, epsn: int) -> None:
+        if len(self._stash) > len(self._posted):
+            psn = self._stash[0][0]
+            raise RefusedRequest(psn, 0x61, "is a write with immediate, and no receive is posted")
+        super().deliver(epsn)
+
+
+@mutant("MRC-IMM-06")
+class PlainWritesConsumeReceives(QueuePair):
+    """Any request completes a receive, if there is one."""
+
+    __slots__ = ()
+
+    def receive_few(self, batch: ReceivedBatch, packets: list[tuple[int, int]], now: int) -> bool:
+        self._consume()
+        return super().receive_few(batch, packets, now)
+
+    def receive(self, *args: Any, **kwargs: Any) -> Any:
+        self._consume()
+        return super().receive(*args, **kwargs)
+
+    def _consume(self) -> None:
+        receives = self._receives
+        if receives.posted:
+            wr_id = receives._posted.popleft()
+            receives._complete(Completion(wr_id, self.qpn, WorkStatus.SUCCESS, 0, WorkKind.RECV_RDMA_WITH_IMM))

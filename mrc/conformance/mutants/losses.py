@@ -1,0 +1,104 @@
+"""Requestors that find losses too early, too late or not at all, and repair them with the wrong packets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from mrc.conformance.mutants.mutant import mutant
+from mrc.endpoint.endpoint import Endpoint
+from mrc.endpoint.qp import QueuePair
+from mrc.endpoint.received import I64
+from mrc.endpoint.requestor import Requestor
+from mrc.endpoint.requests import RequestMaker
+from mrc.endpoint.sent import PsnState
+from mrc.wire.batch import Fields, TransmitBatch
+
+
+@mutant("MRC-LOSS-01")
+class NacksAreIgnored(Requestor):
+    """A NACK loses nothing."""
+
+    __slots__ = ()
+
+    def on_nacks(self, fields: Fields, now: int) -> None:
+        return
+
+
+def _with_guard(qp: QueuePair, **changes: int) -> None:
+    loss: Any = qp.requestor.loss
+    loss._config = replace(loss._config, **changes)
+
+
+@mutant("MRC-LOSS-02", "MRC-LOSS-05")
+def holes_are_no_losses(endpoint: Endpoint, qp: QueuePair) -> None:
+    """A hole loses nothing: only NACKs and timers do."""
+    _with_guard(qp, reorder_guard_packets=1 << 20)
+
+
+@mutant("MRC-LOSS-05")
+def guard_of_two_packets(endpoint: Endpoint, qp: QueuePair) -> None:
+    """A packet is lost when one that left two packets later has arrived."""
+    _with_guard(qp, reorder_guard_packets=2)
+
+
+@mutant("MRC-LOSS-05")
+def no_guard_in_time(endpoint: Endpoint, qp: QueuePair) -> None:
+    """The reorder guard is three packets, however short the time in which they left."""
+    _with_guard(qp, reorder_guard_divisor=1 << 20)
+
+
+@mutant("MRC-LOSS-03")
+class EveryHoleIsLostAgain(Requestor):
+    """The oldest hole is lost with each SACK, sent again meanwhile or not."""
+
+    __slots__ = ()
+
+    def _after_acknowledgement(self, now: int) -> None:
+        super()._after_acknowledgement(now)
+        sent = self.sent
+        slot = sent.una & sent.mask
+        outstanding = sent.una < sent.next_psn and sent.state[slot] == PsnState.OUTSTANDING
+        if outstanding and sent.times_sent[slot] > 1:
+            self._lose(np.array([sent.transmission[slot]], np.int64), "hole", now)
+
+
+@mutant("MRC-LOSS-09")
+class NoTailProbe(Requestor):
+    """The probe for a lost tail comes only when the local ACK timeout does."""
+
+    __slots__ = ()
+
+    def _tail_timer(self) -> int:
+        return self._config.local_ack_timeout_ns
+
+
+@mutant("MRC-LOSS-10")
+class WhatArrivedIsSentAgain(RequestMaker):
+    """With each packet that is lost the one behind it is sent again, arrived or not."""
+
+    __slots__ = ()
+
+    def transmit_again(self, batch: TransmitBatch, psns: I64, evs: I64, now: int) -> int:
+        sent = self._sent
+        total = super().transmit_again(batch, psns, evs, now)
+        behind = psns[psns + 1 < sent.next_psn] + 1
+        for psn, ev in zip(behind.tolist(), evs.tolist(), strict=False):
+            slot = psn & sent.mask
+            message = self._messages.get(int(self._headers.message[slot]))
+            if message is not None:
+                self._append_one(batch, slot, message, ev, self._classes.retransmission, now)
+        return total
+
+
+@mutant("MRC-LOSS-11")
+class TheSameEvAgain(RequestMaker):
+    """A retransmission takes the EV on which its packet was lost."""
+
+    __slots__ = ()
+
+    def transmit_again(self, batch: TransmitBatch, psns: I64, evs: I64, now: int) -> int:
+        lost = self._sent.lost_ev[psns & self._sent.mask]
+        return super().transmit_again(batch, psns, np.where(lost >= 0, lost, evs), now)

@@ -1,0 +1,117 @@
+"""A mutant: a subclass of one small part of the endpoint, put in that part's place when a QP comes up.
+
+Parts have slots, so that a part becomes another by a change of its class; a mutant's class has no slots of its own.
+Bound methods that other parts took before a QP came up stay the old ones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from mrc.conformance.target import Target
+from mrc.conformance.targets.in_process import InProcess
+from mrc.endpoint.answers import Reflector
+from mrc.endpoint.endpoint import Endpoint
+from mrc.endpoint.memory import MemoryTable
+from mrc.endpoint.nacked import NackHandler
+from mrc.endpoint.nacks import NackMaker
+from mrc.endpoint.operations import EndpointOperations
+from mrc.endpoint.packet_checks import PacketChecks
+from mrc.endpoint.paths import PathSet
+from mrc.endpoint.paths.probing import PathProbing
+from mrc.endpoint.paths.rotation import Rotation
+from mrc.endpoint.qp import QueuePair
+from mrc.endpoint.receive_window import ReceiveWindow
+from mrc.endpoint.received import ReceivedPsns
+from mrc.endpoint.receives import Receives
+from mrc.endpoint.requestor import Requestor
+from mrc.endpoint.requests import RequestMaker
+from mrc.endpoint.resource_limits import ResourceLimits
+from mrc.endpoint.responder import Responder
+from mrc.endpoint.retries import RetryBudget
+from mrc.endpoint.sacks import SackMaker
+
+# Where each part of an endpoint is found once a QP is up.
+PARTS: dict[type, Callable[[Any, Any], Any]] = {
+    Endpoint: lambda endpoint, qp: endpoint,
+    EndpointOperations: lambda endpoint, qp: endpoint._operations,
+    MemoryTable: lambda endpoint, qp: endpoint.memory,
+    PacketChecks: lambda endpoint, qp: endpoint._checks,
+    QueuePair: lambda endpoint, qp: qp,
+    PathSet: lambda endpoint, qp: qp.paths,
+    Rotation: lambda endpoint, qp: qp.paths._rotation,
+    PathProbing: lambda endpoint, qp: qp.requestor._probes._path_probing,
+    Receives: lambda endpoint, qp: qp._receives,
+    Responder: lambda endpoint, qp: qp.responder,
+    ResourceLimits: lambda endpoint, qp: qp.responder._limits,
+    ReceivedPsns: lambda endpoint, qp: qp.responder.received,
+    ReceiveWindow: lambda endpoint, qp: qp.responder.window,
+    Reflector: lambda endpoint, qp: qp.responder._reflector,
+    SackMaker: lambda endpoint, qp: qp.responder.sacks,
+    NackHandler: lambda endpoint, qp: qp.requestor._nacks,
+    NackMaker: lambda endpoint, qp: qp.responder.nacks,
+    Requestor: lambda endpoint, qp: qp.requestor,
+    RetryBudget: lambda endpoint, qp: qp.requestor._retries,
+    RequestMaker: lambda endpoint, qp: qp.requestor._requests,
+}
+
+Swap = Callable[[Endpoint, QueuePair], None]
+Part = TypeVar("Part")
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """`what` is wrong with it in a sentence; `caught_by` the requirements whose cases have to fail it."""
+
+    name: str
+    what: str
+    caught_by: tuple[str, ...]
+    swap: Swap
+
+    def target(self) -> Target:
+        return _MutantTarget(self)
+
+    def in_batches(self) -> Target:
+        """The same on the way that large batches take."""
+        return _MutantTarget(self, one_by_one=0)
+
+
+class _MutantTarget(InProcess):
+    def __init__(self, mutant: Mutant, *, one_by_one: int | None = None) -> None:
+        super().__init__(mutant.name, one_by_one=one_by_one)
+        self._mutant = mutant
+
+    def on_connected(self, endpoint: Endpoint, qp: QueuePair) -> None:
+        self._mutant.swap(endpoint, qp)
+
+
+REGISTRY: dict[str, Mutant] = {}
+
+
+def mutant(*caught_by: str) -> Callable[[Part], Part]:
+    """Make a class, or a function that is given the endpoint and a QP that came up, a mutant of that name.
+
+    Its docstring says what is wrong with it.
+    """
+
+    def register(part: Part) -> Part:
+        described: Any = part
+        name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", described.__name__).lower()
+        what = " ".join((described.__doc__ or "").split())
+        swap = _swap_class(described) if isinstance(part, type) else described
+        REGISTRY[name] = Mutant(name, what, caught_by, swap)
+        return part
+
+    return register
+
+
+def _swap_class(mutated: type) -> Swap:
+    kind = next(each for each in mutated.__mro__ if each in PARTS)
+
+    def swap(endpoint: Endpoint, qp: QueuePair) -> None:
+        PARTS[kind](endpoint, qp).__class__ = mutated
+
+    return swap

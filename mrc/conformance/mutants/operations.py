@@ -1,0 +1,69 @@
+"""Endpoint operations that are laid out, sent or answered wrong."""
+
+from __future__ import annotations
+
+from mrc.conformance.mutants.mutant import mutant
+from mrc.conformance.mutants.packets import _Repacked
+from mrc.endpoint.operations import EndpointOperations, OnResult
+from mrc.endpoint.peer_node import PeerNode
+from mrc.wire.batch import COMMON, ENDPOINT_REQUEST, ENDPOINT_RESPONSE, TransmitBatch
+from mrc.wire.opcodes import Op
+
+
+@mutant("MRC-OP-07", "MRC-OP-04")
+class ResponsesHaveNoTimestamp(_Repacked):
+    """tx_timestamp of an endpoint response is 0."""
+
+    def repack(self, batch: TransmitBatch, start: int) -> None:
+        opcodes = batch.fields(COMMON, start, batch.count)["opcode"]
+        batch.fields(ENDPOINT_RESPONSE, start, batch.count)["tx_timestamp"][opcodes == Op.ENDPOINT_RESPONSE] = 0
+
+
+@mutant("MRC-OP-05", "MRC-OP-02")
+class OpTwoBitsTooHigh(_Repacked):
+    """op is in bits 5:4 of EETH byte 1 whatever the switch says."""
+
+    def repack(self, batch: TransmitBatch, start: int) -> None:
+        opcodes = batch.fields(COMMON, start, batch.count)["opcode"]
+        words = batch.fields(ENDPOINT_RESPONSE, start, batch.count)["eeth_word"]
+        words[opcodes == Op.ENDPOINT_RESPONSE] <<= 2
+
+
+@mutant("MRC-OP-01")
+class OpIsOneBitTooHigh(_Repacked):
+    """op is one bit higher in the ERTH than it should be."""
+
+    def repack(self, batch: TransmitBatch, start: int) -> None:
+        opcodes = batch.fields(COMMON, start, batch.count)["opcode"]
+        batch.fields(ENDPOINT_REQUEST, start, batch.count)["erth_word"][opcodes == Op.ENDPOINT_REQUEST] <<= 1
+
+
+@mutant("MRC-OP-08")
+class EvProbesAreControl(EndpointOperations):
+    """An EV probe goes out in the control class, whatever its caller named."""
+
+    __slots__ = ()
+
+    def probe_ev(self, node: PeerNode, number: int, traffic_class: int, on_result: OnResult | None = None) -> int:
+        return super().probe_ev(node, number, self._wire.dscp_control << 2, on_result)
+
+
+@mutant("MRC-OP-10")
+class EvProbesGoByAnotherEv(EndpointOperations):
+    """An EV probe goes by the EV after the one it is to measure."""
+
+    __slots__ = ()
+
+    def probe_ev(self, node: PeerNode, number: int, traffic_class: int, on_result: OnResult | None = None) -> int:
+        return super().probe_ev(node, (number + 1) % len(node.paths), traffic_class, on_result)
+
+
+@mutant("MRC-OP-11")
+class EvProbesComeTwice(EndpointOperations):
+    """An order of one EV probe brings two."""
+
+    __slots__ = ()
+
+    def probe_ev(self, node: PeerNode, number: int, traffic_class: int, on_result: OnResult | None = None) -> int:
+        super().probe_ev(node, number, traffic_class)
+        return super().probe_ev(node, number, traffic_class, on_result)

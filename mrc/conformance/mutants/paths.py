@@ -1,0 +1,358 @@
+"""Path health gone wrong: what feedback does to an EV, and which EV a packet gets."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mrc.conformance.mutants.mutant import mutant
+from mrc.endpoint.endpoint import Endpoint
+from mrc.endpoint.paths import EvInput, EvState, PathSet
+from mrc.endpoint.paths.path_set import I64
+from mrc.endpoint.paths.probing import PathProbing
+from mrc.endpoint.paths.rotation import U8, Rotation
+from mrc.endpoint.qp import QueuePair
+
+
+@mutant("MRC-PATH-04")
+class MarksSkipNothing(PathSet):
+    """m=1 is counted and changes no state."""
+
+    __slots__ = ()
+
+    def on_mark(self, index: int, m: int) -> None:
+        if m == 2:
+            super().on_mark(index, m)
+
+
+@mutant("MRC-PATH-05")
+class TrimsSkipNothing(PathSet):
+    """NACK TRIMMED leaves its EV GOOD."""
+
+    __slots__ = ()
+
+    def on_trimmed(self, index: int) -> None:
+        return
+
+
+@mutant("MRC-PATH-05")
+class TrimsCondemn(PathSet):
+    """A trimmed packet condemns its EV as a lost one does."""
+
+    __slots__ = ()
+
+    def on_trimmed(self, index: int) -> None:
+        self._feed(index, EvInput.LOST)
+
+
+class _Deaf(PathSet):
+    """What happens to an EV that is in SKIP is ignored, if it is `ignored`."""
+
+    __slots__ = ()
+    ignored: EvInput
+
+    def _feed(self, index: int, happened: EvInput) -> EvState:
+        if self.state[index] == EvState.SKIP and happened == self.ignored:
+            return EvState.SKIP
+        return super()._feed(index, happened)
+
+
+@mutant("MRC-PATH-06")
+class AlwaysSkipIsIgnoredInSkip(_Deaf):
+    """m=2 does nothing to an EV that is in SKIP."""
+
+    __slots__ = ()
+    ignored = EvInput.ALWAYS_SKIP
+
+
+@mutant("MRC-PATH-07")
+class LossesAreIgnoredInSkip(_Deaf):
+    """A loss does nothing to an EV that is in SKIP."""
+
+    __slots__ = ()
+    ignored = EvInput.LOST
+
+
+@mutant("MRC-PATH-07")
+class OneLossIsNotEnough(PathSet):
+    """Only the second loss condemns an EV."""
+
+    __slots__ = ()
+
+    def on_loss(self, index: int, psn: int, sent_at: int | None = None) -> None:
+        if self.lost[index]:
+            super().on_loss(index, psn, sent_at)
+        self.lost[index] = 1
+
+
+@mutant("MRC-PATH-10")
+class MarksInSkipCondemn(PathSet):
+    """A mark for an EV that is in SKIP condemns it."""
+
+    __slots__ = ()
+
+    def _feed(self, index: int, happened: EvInput) -> EvState:
+        if self.state[index] == EvState.SKIP and happened == EvInput.MARKED:
+            happened = EvInput.ALWAYS_SKIP
+        return super()._feed(index, happened)
+
+
+@mutant("MRC-PATH-08")
+class SkippedEvsAreTaken(Rotation):
+    """An EV in SKIP is set GOOD when the rotation comes to it, and takes that very packet."""
+
+    __slots__ = ()
+
+    def _walk(self, state: U8, count: int) -> list[int]:
+        chosen = []
+        for _ in range(count):
+            if self._position >= len(self._order):
+                self._shuffle()
+            index = int(self._order[self._position])
+            self._position += 1
+            if state[index] == EvState.SKIP:
+                state[index] = EvState.GOOD
+            chosen.append(index)
+        return chosen
+
+
+@mutant("MRC-PATH-09", "MRC-PATH-15")
+class OnePacketResetsThemAll(Rotation):
+    """A packet that meets an EV in SKIP sets all of them GOOD."""
+
+    __slots__ = ()
+
+    def _walk(self, state: U8, count: int) -> list[int]:
+        chosen = super()._walk(state, count)
+        state[state == EvState.SKIP] = EvState.GOOD
+        return chosen
+
+
+@mutant("MRC-PATH-13")
+class CondemnedIsCondemned(PathSet):
+    """An EV stays bad although the loss that condemned it was none."""
+
+    __slots__ = ()
+
+    def on_spurious(self, index: int, psn: int) -> None:
+        return
+
+
+@mutant("MRC-PATH-14")
+class LinksBringDeniedEvsBack(PathSet):
+    """When a port is back all its EVs are GOOD, whatever a controller said."""
+
+    __slots__ = ()
+
+    def set_port(self, port: int, up: bool) -> None:
+        super().set_port(port, up)
+        if up:
+            for index in np.flatnonzero(self.port == port).tolist():
+                self._feed(index, EvInput.ALLOW)
+
+
+@mutant("MRC-PATH-11")
+class AnswersNeedNotBeConsecutive(PathProbing):
+    """Three answered probes bring an EV back, however many failed in between."""
+
+    __slots__ = ()
+
+    def due(self, now: int, path_timer: int) -> list[int]:
+        before = {index: probing.answered for index, probing in self._by_index.items()}
+        found = super().due(now, path_timer)
+        for index, probing in self._by_index.items():
+            probing.answered = before[index]
+        return found
+
+
+@mutant("MRC-PATH-12")
+class MarkedAnswersAreClear(PathProbing):
+    """The mark of the answer that brings an EV back is not looked at."""
+
+    __slots__ = ()
+
+    def on_answer(self, index: int, probe_id: int, m: int, now: int) -> None:
+        super().on_answer(index, probe_id, 0, now)
+
+
+@mutant("MRC-PATH-18")
+class BadEvsAreProbedAtOnce(PathProbing):
+    """The first probe goes out as soon as an EV is bad."""
+
+    __slots__ = ()
+
+    def take_up(self, now: int, path_timer: int) -> None:
+        super().take_up(now, 0)
+
+
+@mutant("MRC-PATH-19")
+class ProbesKeepTheirInterval(PathProbing):
+    """Probes that fail come 10 ms apart, again and again."""
+
+    __slots__ = ()
+
+    def due(self, now: int, path_timer: int) -> list[int]:
+        for probing in self._by_index.values():
+            probing.interval = self._config.probe_interval_ns // 2
+        return super().due(now, path_timer)
+
+
+@mutant("MRC-PATH-19")
+class AnAnswerChangesNoInterval(PathProbing):
+    """After an answer the next probe waits as long as after none."""
+
+    __slots__ = ()
+
+    def on_answer(self, index: int, probe_id: int, m: int, now: int) -> None:
+        probing = self._by_index.get(index)
+        due_at = None if probing is None else probing.due_at
+        super().on_answer(index, probe_id, m, now)
+        if probing is not None and due_at is not None and index in self._by_index:
+            probing.due_at = due_at
+            self._changed()
+
+
+@mutant("MRC-PATH-17")
+class EveryLossIsAnEventOfItsOwn(PathSet):
+    """A packet that went down with its port condemns its EV when the port is back."""
+
+    __slots__ = ()
+
+    def on_loss(self, index: int, psn: int, sent_at: int | None = None) -> None:
+        super().on_loss(index, psn, None)
+
+
+@mutant("MRC-PATH-20")
+class RestoredEvsAlwaysRejoin(PathSet):
+    """A restored EV carries data again, whether its plane is short or not."""
+
+    __slots__ = ()
+
+    def _rejoin(self, index: int, port: int) -> None:
+        active = self._rotation.active[port]
+        if index not in active:
+            active.append(index)
+            self._changed()
+
+
+@mutant("MRC-PATH-20")
+class RestoredEvsStayReserve(PathSet):
+    """A restored EV is reserve, even where its plane is short."""
+
+    __slots__ = ()
+
+    def _rejoin(self, index: int, port: int) -> None:
+        return
+
+
+@mutant("MRC-PATH-21", "MRC-PATH-22")
+class AnyEvCanBeSpared(PathSet):
+    """EVs go bad down to the last one."""
+
+    __slots__ = ()
+
+    def _can_spare(self, port: int) -> bool:
+        return True
+
+
+@mutant("MRC-PATH-22")
+def a_quarter_rounded_down(endpoint: Endpoint, qp: QueuePair) -> None:
+    """ev_min_active is a quarter of the profile, rounded down."""
+    if qp.paths is not None and qp.config.paths.ev_min_active is None:
+        qp.paths._min_active = max(1, len(qp.paths.paths) // 4)
+
+
+@mutant("MRC-PATH-22")
+class EvsOfAClosedPortCount(PathSet):
+    """EVs of a port that is down count among those that are left."""
+
+    __slots__ = ()
+
+    def _can_spare(self, port: int) -> bool:
+        return sum(self._usable_evs.values()) > self._min_active
+
+
+@mutant("MRC-PATH-23")
+class BadEvsAreNotReplaced(PathSet):
+    """The reserve stays the reserve when an active EV goes bad."""
+
+    __slots__ = ()
+
+    def _leave(self, index: int, port: int) -> None:
+        active = self._rotation.active[port]
+        if index in active:
+            active.remove(index)
+        self._changed()
+
+
+@mutant("MRC-PATH-24", "MRC-PATH-26")
+class EvsAreEquallyLoaded(Rotation):
+    """EVs are drawn from all planes together: one with fewer EVs, or less luck, carries less."""
+
+    __slots__ = ()
+
+    def _shuffle(self) -> None:
+        every = [index for port, active in self.active.items() if port not in self.closed for index in active]
+        self._position = 0
+        self._two_passes = 2 * len(every)
+        self._order = self._random.choice(np.array(every, np.int64), 512 if every else 0)
+
+
+@mutant("MRC-PATH-25")
+def dead_planes_keep_their_share(endpoint: Endpoint, qp: QueuePair) -> None:
+    """The last EV of a plane goes on carrying its share, bad or not."""
+    if qp.paths is not None:
+        qp.paths.__class__ = _LastOfItsPlane
+
+
+class _LastOfItsPlane(PathSet):
+    __slots__ = ()
+
+    def _leave(self, index: int, port: int) -> None:
+        if len(self._rotation.active[port]) > 1:
+            super()._leave(index, port)
+
+
+@mutant("MRC-PATH-27")
+class OneOrderForAll(Rotation):
+    """EVs take their turns in the order of their numbers."""
+
+    __slots__ = ()
+
+    def _shuffle(self) -> None:
+        super()._shuffle()
+        self._order = np.resize(np.unique(self._order), len(self._order)).astype(np.int64)
+
+
+@mutant("MRC-PATH-28")
+class RoomIsNotLookedAt(PathSet):
+    """Packets go to a port that has no room as to any other."""
+
+    __slots__ = ()
+
+    def select(self, count: int, now: int, avoid: I64 | None = None) -> I64:
+        full, self._full_ports = self._full_ports, frozenset()
+        try:
+            return super().select(count, now, avoid)
+        finally:
+            self._full_ports = full
+
+
+@mutant("MRC-PATH-01")
+def the_first_evs_are_active(endpoint: Endpoint, qp: QueuePair) -> None:
+    """The active set is the first EVs of each plane, in every QP."""
+    if qp.paths is not None:
+        rotation = qp.paths._rotation
+        for port, members in qp.paths._members.items():
+            rotation.active[port] = members[: rotation.size[port]].tolist()
+        rotation.changed()
+
+
+@mutant("MRC-PATH-16")
+class ProbesStopWithoutAPath(PathProbing):
+    """While no EV is usable none is probed."""
+
+    __slots__ = ()
+
+    def due(self, now: int, path_timer: int) -> list[int]:
+        found = super().due(now, path_timer)
+        return found if self._paths.usable() else []

@@ -1,0 +1,221 @@
+"""Requests whose headers are wrong: METH, TSETH, RETH, and how a write is cut."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mrc.conformance.mutants.mutant import mutant
+from mrc.conformance.mutants.packets import _Repacked
+from mrc.conformance.mutants.responders import _EachRequest
+from mrc.endpoint.endpoint import Endpoint
+from mrc.endpoint.qp import QueuePair
+from mrc.endpoint.received import I64
+from mrc.endpoint.received_requests import ReceivedRequests
+from mrc.endpoint.requestor import Requestor
+from mrc.endpoint.work import WriteRequest
+from mrc.wire.batch import (
+    BTH_AT,
+    COMMON,
+    EXTENSION_AT,
+    PSN_BITS_MASK,
+    REQUEST,
+    REQUEST_TS,
+    RTX,
+    Fields,
+    ReceivedBatch,
+    TransmitBatch,
+)
+from mrc.wire.opcodes import REQUEST_OPCODES, Op
+
+_ENDS = (Op.WRITE_ONLY, Op.WRITE_ONLY_WITH_IMMEDIATE, Op.WRITE_LAST, Op.WRITE_LAST_WITH_IMMEDIATE)
+
+
+class _Reheaded(_Repacked):
+    """An endpoint whose requests are changed before their ICRC is made: `rehead` gets the headers of those of one turn
+    and the path MTU."""
+
+    def repack(self, batch: TransmitBatch, start: int) -> None:
+        chosen = np.isin(batch.fields(COMMON, start, batch.count)["opcode"], list(REQUEST_OPCODES))
+        for qp in self.qps.values():
+            layout = REQUEST_TS if qp.config.timestamps else REQUEST
+            fields = batch.fields(layout, start, batch.count)
+            changed = fields[chosen]
+            self.rehead(changed, qp.config.path_mtu)
+            fields[chosen] = changed
+            break
+
+    def rehead(self, fields: Fields, path_mtu: int) -> None:
+        raise NotImplementedError
+
+    @staticmethod
+    def again(fields: Fields) -> npt.NDArray[np.bool_]:
+        return np.asarray(fields["psn_word"] & RTX != 0)
+
+
+@mutant("MRC-REQ-01")
+class MsnBeforeRqmsn(_Reheaded):
+    """The METH has the MSN first and the RQMSN behind it."""
+
+    def rehead(self, fields: Fields, path_mtu: int) -> None:
+        fields["rqmsn"], fields["msn"] = fields["msn"].copy(), fields["rqmsn"].copy()
+
+
+@mutant("MRC-REQ-02")
+class MsnCountsPacketsSent(_Reheaded):
+    """The MSN of a request numbers packets instead of messages."""
+
+    def rehead(self, fields: Fields, path_mtu: int) -> None:
+        (qp, *_) = self.qps.values()
+        fields["msn"] = (fields["psn_word"] - qp.first_psn & PSN_BITS_MASK) & 0xFFFF
+
+
+@mutant("MRC-REQ-02")
+class NoMsnInRetransmissions(_Reheaded):
+    """The MSN of a retransmission is 0."""
+
+    def rehead(self, fields: Fields, path_mtu: int) -> None:
+        fields["msn"][self.again(fields)] = 0
+
+
+@mutant("MRC-REQ-03")
+class RqmsnInTheLastPacketOnly(_Reheaded):
+    """The RQMSN stands in the packet that has the immediate and is 0 in the others of its message."""
+
+    def rehead(self, fields: Fields, path_mtu: int) -> None:
+        fields["rqmsn"][~np.isin(fields["opcode"], _ENDS)] = 0
+
+
+@mutant("MRC-REQ-03", "MRC-REQ-04")
+class RqmsnIsTheMsn(_Reheaded):
+    """The RQMSN is the MSN: every message counts, with immediate or not."""
+
+    def rehead(self, fields: Fields, path_mtu: int) -> None:
+        fields["rqmsn"] = fields["msn"]
+
+
+@mutant("MRC-REQ-04")
+class PlainWritesRepeatTheRqmsn(Requestor):
+    """A plain write has the RQMSN of the last write with immediate instead of 0."""
+
+    __slots__ = ()
+
+    def post(self, request: WriteRequest) -> None:
+        super().post(request)
+        if request.immediate is None and self._next_rqmsn:
+            self._unfinished[-1].rqmsn = self._next_rqmsn - 1
+
+
+@mutant("MRC-REQ-05")
+class NoFtype(_Reheaded):
+    """ftype is 0 in a TSETH."""
+
+    def rehead(self, fields: Fields, path_mtu: int) -> None:
+        fields["tseth_word"] &= ~np.uint16(0xF)
+
+
+@mutant("MRC-REQ-06")
+class TimestampsCount256Ns(_Reheaded):
+    """Timestamps with tsr 0 count units of 256 ns."""
+
+    def rehead(self, fields: Fields, path_mtu: int) -> None:
+        fields["tx_timestamp"] >>= 1
+
+
+@mutant("MRC-REQ-08")
+class RkeyBehindDmalen(_Reheaded):
+    """The RETH has DMALen before the R_Key."""
+
+    def rehead(self, fields: Fields, path_mtu: int) -> None:
+        fields["rkey"], fields["dmalen"] = fields["dmalen"].copy(), fields["rkey"].copy()
+
+
+@mutant("MRC-REQ-09")
+class VaOfTheMessageInEachPacket(_Reheaded):
+    """Every packet of a message has the VA of its first, as in RoCEv2 where only the first has one."""
+
+    def rehead(self, fields: Fields, path_mtu: int) -> None:
+        (qp, *_) = self.qps.values()
+        for message in qp.requestor._messages.values():
+            fields["va"][fields["msn"] == message.msn] = message.request.remote_va
+
+
+@mutant("MRC-REQ-09")
+class VaOfRetransmissionsIsTheMessages(_Reheaded):
+    """A retransmission has the VA of the first packet of its message."""
+
+    def rehead(self, fields: Fields, path_mtu: int) -> None:
+        (qp, *_) = self.qps.values()
+        for message in qp.requestor._messages.values():
+            fields["va"][self.again(fields) & (fields["msn"] == message.msn)] = message.request.remote_va
+
+
+@mutant("MRC-REQ-10")
+class DmalenIsWhatIsLeft(_Reheaded):
+    """DMALen is the length of what is left of the message, this packet included."""
+
+    def rehead(self, fields: Fields, path_mtu: int) -> None:
+        (qp, *_) = self.qps.values()
+        for message in qp.requestor._messages.values():
+            mine = fields["msn"] == message.msn
+            gone = fields["va"][mine].astype(np.int64) - message.request.remote_va
+            fields["dmalen"][mine] = message.request.length - gone
+
+
+@mutant("MRC-REQ-11")
+class PlacedBehindTheOneBefore(_EachRequest):
+    """A Middle or Last is taken only when the packet before it has come."""
+
+    __slots__ = ()
+
+    def on_requests(self, batch: ReceivedBatch, rows: I64, now: int) -> None:
+        for row in rows:
+            one = np.array([row])
+            (psn,) = self._psns(ReceivedRequests(batch, one))
+            opcode = int(batch.fields(COMMON)[int(row)]["opcode"])
+            starts = opcode in (Op.WRITE_FIRST, Op.WRITE_ONLY, Op.WRITE_ONLY_WITH_IMMEDIATE)
+            if starts or psn <= self.received.epsn or self.received.has(psn - 1):
+                super().on_requests(batch, one, now)
+
+
+@mutant("MRC-REQ-07")
+def tsr1_counts1024_ns(endpoint: Endpoint, qp: QueuePair) -> None:
+    """The unit of a timestamp with tsr 1 is taken for 1024 ns."""
+    reflector: Any = qp.responder._reflector
+    units = reflector._units_ns
+    reflector._units_ns = (units[0], units[1] and 1024)
+
+
+@mutant("MRC-REQ-12")
+class ImmdtBeforeTheReth(_Repacked):
+    """ImmDt stands before the RETH."""
+
+    def repack(self, batch: TransmitBatch, start: int) -> None:
+        (qp, *_) = self.qps.values()
+        reth = EXTENSION_AT + (8 if qp.config.timestamps else 4)
+        for row in range(start, batch.count):
+            if batch.headers[row, BTH_AT] in (Op.WRITE_ONLY_WITH_IMMEDIATE, Op.WRITE_LAST_WITH_IMMEDIATE):
+                batch.headers[row, reth : reth + 20] = np.roll(batch.headers[row, reth : reth + 20], 4)
+
+
+@mutant("MRC-REQ-13", "MRC-REQ-14")
+def no_path_mtu_above512(endpoint: Endpoint, qp: QueuePair) -> None:
+    """Writes are cut by 512 bytes at most, whatever path MTU was agreed on."""
+    requestor: Any = qp.requestor
+    config = replace(qp.config, path_mtu=min(qp.config.path_mtu, 512))
+    requestor._config = requestor._requests._config = config
+
+
+@mutant("MRC-REQ-15")
+class WholePathMtusEndInAnEmptyLast(Requestor):
+    """A write of whole path MTUs ends in a Last without payload."""
+
+    __slots__ = ()
+
+    def post(self, request: WriteRequest) -> None:
+        super().post(request)
+        if request.length and request.length % self._config.path_mtu == 0:
+            self._unfinished[-1].packets += 1

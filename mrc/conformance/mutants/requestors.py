@@ -1,0 +1,153 @@
+"""Requestors that misread what they are answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mrc.conformance.mutants.mutant import mutant
+from mrc.endpoint.paths import PathSet
+from mrc.endpoint.qp import QueuePair
+from mrc.endpoint.requestor import Requestor
+from mrc.endpoint.sack_reading import Sack
+from mrc.wire.batch import U8
+
+Words = Iterable[tuple[int, int]]
+_SYNDROME_SHIFT = 24
+_MSN_MASK = 0xFFFFFF
+
+
+@mutant("MRC-WIRE-12", "MRC-ACK-02")
+class AcksAreIgnored(QueuePair):
+    """A transport ACK acknowledges nothing; only SACKs do."""
+
+    __slots__ = ()
+
+    def _on_aeth(self, words: Words, now: int) -> None:
+        super()._on_aeth([each for each in words if each[1] >> _SYNDROME_SHIFT > 0x1F], now)
+
+
+@mutant("MRC-ACK-02")
+class OnlyAllOnesAreAnAck(QueuePair):
+    """An ACK with credits, a syndrome below 0x1f, is not taken for one."""
+
+    __slots__ = ()
+
+    def _on_aeth(self, words: Words, now: int) -> None:
+        super()._on_aeth([each for each in words if each[1] >> _SYNDROME_SHIFT >= 0x1F], now)
+
+
+@mutant("MRC-ACK-03")
+class EveryNakIsAnInvalidRequest(QueuePair):
+    """Whatever the syndrome of a NAK, the work it ends has the status of an invalid request."""
+
+    __slots__ = ()
+
+    def _on_aeth(self, words: Words, now: int) -> None:
+        taken = []
+        for psn_word, aeth_word in words:
+            syndrome = aeth_word >> _SYNDROME_SHIFT
+            syndrome = 0x61 if syndrome > 0x60 else syndrome
+            taken.append((psn_word, syndrome << _SYNDROME_SHIFT | aeth_word & _MSN_MASK))
+        super()._on_aeth(taken, now)
+
+
+@mutant("MRC-WIRE-14")
+class SacksAreIgnored(Requestor):
+    """A SACK acknowledges nothing; only transport ACKs do."""
+
+    __slots__ = ()
+
+    def on_sacks(self, rows: U8, now: int) -> None:
+        return
+
+
+@mutant("MRC-SACK-10")
+class AnyMarkCondemns(PathSet):
+    """m=1 takes an EV to ASSUMED_BAD, as m=2 does."""
+
+    __slots__ = ()
+
+    def on_mark(self, index: int, m: int) -> None:
+        super().on_mark(index, 2)
+
+
+@mutant("MRC-SACK-10")
+class NoMarkCondemns(PathSet):
+    """m=2 only takes an EV to SKIP, as m=1 does."""
+
+    __slots__ = ()
+
+    def on_mark(self, index: int, m: int) -> None:
+        super().on_mark(index, 1)
+
+
+@mutant("MRC-SACK-10")
+class TheReservedMarkCondemns(Requestor):
+    """m is looked at bit by bit: 3 is taken for 2."""
+
+    __slots__ = ()
+
+    def _path_feedback(self, sacks: list[Sack], now: int) -> None:
+        for sack in sacks:
+            if sack.mark & 2:
+                sack.mark = 2
+        super()._path_feedback(sacks, now)
+
+
+@mutant("MRC-SACK-24")
+class ZerosAboveTheHighestOneAreNews(Requestor):
+    """A 0 bit anywhere in the bitmap of a SACK is taken for a packet that is missing."""
+
+    __slots__ = ()
+
+    def on_sacks(self, rows: U8, now: int) -> None:
+        super().on_sacks(rows, now)
+        sent = self.sent
+        latest = sent.next_transmission - 1
+        if self.loss.latest_acked >= 0 and sent.outstanding and latest > self.loss.latest_acked:
+            self.loss.latest_acked = latest
+            self._after_acknowledgement(now)
+
+
+class _Steered(Requestor):
+    """What the controller is told of a SACK, changed."""
+
+    __slots__ = ()
+
+    def change(self, sack: Sack) -> None:
+        raise NotImplementedError
+
+    def _path_feedback(self, sacks: list[Sack], now: int) -> None:
+        for sack in sacks:
+            self.change(sack)
+        super()._path_feedback(sacks, now)
+
+
+@mutant("MRC-SACK-27")
+class PenaltiesAreIgnored(_Steered):
+    """rcv_cwnd_pen does not reach the congestion controller."""
+
+    __slots__ = ()
+
+    def change(self, sack: Sack) -> None:
+        sack.penalty = 0
+
+
+@mutant("MRC-SACK-27")
+class WindowsAreNotRestored(_Steered):
+    """restore_cwnd does not reach the congestion controller."""
+
+    __slots__ = ()
+
+    def change(self, sack: Sack) -> None:
+        sack.restore = False
+
+
+@mutant("MRC-SACK-27")
+class WindowsAreAlwaysRestored(_Steered):
+    """Every penalty is taken for one with restore_cwnd."""
+
+    __slots__ = ()
+
+    def change(self, sack: Sack) -> None:
+        sack.restore = True

@@ -1,0 +1,165 @@
+"""Requestors that send too much, too early, in another order, or complete what is not done."""
+
+from __future__ import annotations
+
+from mrc.conformance.mutants.mutant import mutant
+from mrc.endpoint.paths import PathSet
+from mrc.endpoint.received import I64
+from mrc.endpoint.requestor import Requestor
+from mrc.endpoint.work import WriteRequest
+from mrc.wire.batch import ACKREQ, REQUEST, TransmitBatch
+from mrc.wire.psn import unwrap
+
+
+@mutant("MRC-SEND-01")
+class CwndIsIgnored(Requestor):
+    """Packets leave whatever cwnd is, as long as the peer's window lets them."""
+
+    __slots__ = ()
+
+    def _congestion_room(self) -> int:
+        return self._most
+
+
+@mutant("MRC-SEND-02")
+class OnePsnBeyondTheWindow(Requestor):
+    """The window reaches one PSN too far."""
+
+    __slots__ = ()
+
+    def _last_sendable(self) -> int:
+        return super()._last_sendable() + 1
+
+
+@mutant("MRC-SEND-02")
+class TheWindowFollowsTheHighestArrived(Requestor):
+    """The window counts from the highest PSN acknowledged, holes or not."""
+
+    __slots__ = ()
+
+    def _last_sendable(self) -> int:
+        return super()._last_sendable() + max(0, self.loss.latest_acked - 1)
+
+
+@mutant("MRC-SEND-03")
+class DeniedEvsAreUsed(PathSet):
+    """What a controller denies is used all the same."""
+
+    __slots__ = ()
+
+    def deny(self, ev: int) -> None:
+        return
+
+
+@mutant("MRC-SEND-04")
+class TheLatestWriteGoesFirst(Requestor):
+    """Of writes that wait the one posted last is sent first, under the PSNs that it would have had behind them."""
+
+    __slots__ = ()
+
+    def post(self, request: WriteRequest) -> None:
+        super().post(request)
+        latest = self._unsent.pop()
+        begun = bool(self._unsent) and self._unsent[0].sent_packets > 0
+        self._unsent.insert(int(begun), latest)
+
+
+@mutant("MRC-SEND-05")
+class TheFirstPsnCompletes(Requestor):
+    """A write completes once cack_psn covers its first PSN."""
+
+    __slots__ = ()
+
+    def _after_acknowledgement(self, now: int) -> None:
+        for message in self._unfinished:
+            if message.last_psn >= 0:
+                message.last_psn = message.first_psn
+        super()._after_acknowledgement(now)
+
+
+@mutant("MRC-SEND-06")
+class NewDataFirst(Requestor):
+    """A retransmission waits until there is no new data to send."""
+
+    __slots__ = ()
+
+    def _take_lost(self, most: int) -> I64 | None:
+        return None if self._may_cut() else super()._take_lost(most)
+
+
+@mutant("MRC-SEND-06")
+class TheNewestLossGoesFirst(Requestor):
+    """Retransmissions leave newest first."""
+
+    __slots__ = ()
+
+    def _take_lost(self, most: int) -> I64 | None:
+        psns = super()._take_lost(most)
+        return None if psns is None else psns[::-1]
+
+
+class _WithoutAckReq(Requestor):
+    """No AckReq where `forgets` says so."""
+
+    __slots__ = ()
+
+    def forgets(self) -> bool:
+        raise NotImplementedError
+
+    def transmit(self, batch: TransmitBatch, limit: int, now: int, others_wait: bool = False) -> int:
+        count = super().transmit(batch, limit, now, others_wait)
+        if count and self.forgets():
+            batch.fields(REQUEST, batch.count - count, batch.count)["psn_word"] &= ~ACKREQ & 0xFFFFFFFF
+        return count
+
+
+@mutant("MRC-SEND-07")
+class NoAckReqAtTheEnd(_WithoutAckReq):
+    """AckReq is not set on the last packet of all."""
+
+    __slots__ = ()
+
+    def forgets(self) -> bool:
+        return not self._unsent
+
+
+@mutant("MRC-SEND-07")
+class NoAckReqAtTheWindow(_WithoutAckReq):
+    """AckReq is not set on the packet that exhausts the peer's window."""
+
+    __slots__ = ()
+
+    def forgets(self) -> bool:
+        return bool(self._unsent) and self.sent.next_psn > self._last_sendable()
+
+
+@mutant("MRC-SEND-07")
+class NoAckReqAtCwnd(_WithoutAckReq):
+    """AckReq is not set on the packet that exhausts cwnd."""
+
+    __slots__ = ()
+
+    def forgets(self) -> bool:
+        return bool(self._unsent) and not self._controller.may_send
+
+
+@mutant("MRC-SEND-08")
+class OldAcksPullTheWindowBack(Requestor):
+    """The window follows the PSN of the last ACK, older or not."""
+
+    __slots__ = ()
+
+    def on_ack(self, cack_psn: int, now: int) -> None:
+        super().on_ack(cack_psn, now)
+        self._right_edge = unwrap(cack_psn, self.sent.una - 1) + 1 + self._config.send_window
+
+
+@mutant("MRC-SEND-09")
+class AcksBeyondWhatWasSentCoverAll(Requestor):
+    """An ACK for a PSN that was never sent acknowledges all that was."""
+
+    __slots__ = ()
+
+    def on_ack(self, cack_psn: int, now: int) -> None:
+        beyond = unwrap(cack_psn, self.sent.una - 1) >= self.sent.next_psn
+        super().on_ack(self.sent.next_psn - 1 & 0xFFFFFF if beyond else cack_psn, now)

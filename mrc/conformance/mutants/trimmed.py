@@ -1,0 +1,67 @@
+"""Responders that take trimmed packets for what they are not."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mrc.conformance.mutants.mutant import mutant
+from mrc.endpoint.packet_checks import PacketChecks, Trimmed
+from mrc.endpoint.received import I64
+from mrc.endpoint.resource_limits import Bools
+from mrc.endpoint.responder import Responder
+from mrc.wire.batch import COMMON, PSN_BITS_MASK, REQUEST, ReceivedBatch
+from mrc.wire.psn import psn_diff_array
+
+_BTH_AND_METH_END = 40 + 8 + 12 + 4
+_KEPT_END = 40 + 8 + 12 + 8
+_IPV6 = 40
+
+
+@mutant("MRC-TRIM-04")
+class OldLengthsAreWrong(PacketChecks):
+    """A trimmed packet whose UDP length is still that of the whole packet is not known as trimmed."""
+
+    __slots__ = ()
+
+    def _trimmed(self, batch: ReceivedBatch, rows: I64) -> Bools:
+        there = batch.length[rows] - _IPV6
+        return np.asarray(super()._trimmed(batch, rows) & (batch.fields(COMMON)["udp_len"][rows] == there))
+
+
+@mutant("MRC-TRIM-05")
+class TrimmedToTwentyBytesOrNotAtAll(PacketChecks):
+    """Only a packet of exactly BTH and 8 bytes is a trimmed one."""
+
+    __slots__ = ()
+
+    def _trimmed(self, batch: ReceivedBatch, rows: I64) -> Bools:
+        return np.asarray(super()._trimmed(batch, rows) & (batch.length[rows] == _KEPT_END))
+
+
+@mutant("MRC-TRIM-06")
+class TheCodepointAloneTrims(PacketChecks):
+    """A packet with a TRIMMED codepoint is a trimmed one however long it is."""
+
+    __slots__ = ()
+
+    def _trimmed(self, batch: ReceivedBatch, rows: I64) -> Bools:
+        codepoints = self._wire.trimmed_dscps
+        marked = np.isin(batch.traffic_class[rows] >> 2, codepoints)
+        return np.asarray(marked & (batch.length[rows] >= _BTH_AND_METH_END))
+
+    def sound_rows(self, batch: ReceivedBatch) -> tuple[I64, Trimmed | None]:
+        return self._sorted_out(batch)
+
+
+@mutant("MRC-TRIM-07")
+class TrimmedPacketsArrive(Responder):
+    """The PSN of a trimmed packet counts as arrived."""
+
+    __slots__ = ()
+
+    def on_trimmed(self, batch: ReceivedBatch, rows: I64, lasthop: Bools, now: int) -> None:
+        super().on_trimmed(batch, rows, lasthop, now)
+        epsn = self.received.epsn
+        words = batch.fields(REQUEST)["psn_word"][rows].astype(np.int64) & PSN_BITS_MASK
+        psns = epsn + psn_diff_array(words, epsn & PSN_BITS_MASK)
+        self.received.add(psns, np.ones(len(psns), np.bool_))

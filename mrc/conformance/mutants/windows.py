@@ -1,0 +1,79 @@
+"""Endpoints that go wrong where MPR is dynamic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mrc.conformance.mutants.mutant import mutant
+from mrc.endpoint.config import MPR_UNIT
+from mrc.endpoint.endpoint import Endpoint
+from mrc.endpoint.qp import QueuePair
+from mrc.endpoint.receive_window import ReceiveWindow
+from mrc.endpoint.requestor import Requestor
+from mrc.endpoint.sack_reading import Sack
+
+
+@mutant("MRC-MPR-01")
+class TheEdgeRetreats(Requestor):
+    """The last SACK says where the edge is, be it nearer than it was."""
+
+    __slots__ = ()
+
+    def _follow_mpr(self, sacks: list[Sack]) -> None:
+        self._right_edge = sacks[-1].cack + 1 + (sacks[-1].mpr or self._config.mpr) * MPR_UNIT
+
+
+@mutant("MRC-MPR-02")
+class EdgesAreTakenBack(ReceiveWindow):
+    """A smaller grant holds at once, whatever was advertised."""
+
+    __slots__ = ()
+
+    def resize(self, units: int) -> None:
+        self.units = units
+
+    def end(self, epsn: int) -> int:
+        return epsn + self.units * MPR_UNIT
+
+    def tell(self, epsn: int) -> int:
+        return self.units
+
+
+@mutant("MRC-MPR-03")
+class ZeroIsClosed(Requestor):
+    """An mpr of 0 is a window of no PSNs."""
+
+    __slots__ = ()
+
+    def _follow_mpr(self, sacks: list[Sack]) -> None:
+        self._right_edge = max(self._right_edge, *(sack.cack + 1 + sack.mpr * MPR_UNIT for sack in sacks), 0)
+
+
+@mutant("MRC-MPR-04")
+class GrantsAreNotFollowed(Requestor):
+    """The window is what was agreed on beforehand, whatever SACKs say."""
+
+    __slots__ = ()
+
+    def _follow_mpr(self, sacks: list[Sack]) -> None:
+        for sack in sacks:
+            sack.mpr = 0
+        super()._follow_mpr(sacks)
+
+
+@mutant("MRC-MPR-04")
+class NewGrantsAreNotTold(ReceiveWindow):
+    """The mpr of SACKs stays what it was when the QP came up."""
+
+    __slots__ = ()
+
+    def resize(self, units: int) -> None:
+        return
+
+
+@mutant("MRC-MPR-04")
+def mpr_is_followed_without_agreement(endpoint: Endpoint, qp: QueuePair) -> None:
+    """The mpr of a SACK moves the edge although dynamic MPR was not agreed."""
+    requestor: Any = qp.requestor
+    requestor._dynamic_mpr = True
+    requestor._most = 64 * MPR_UNIT

@@ -1,0 +1,106 @@
+"""The session, the clock and everything that passed: what the connections of one case share."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol, TypeVar
+
+from mrc.conformance.codec.headers import ENDPOINT_QPN
+from mrc.conformance.listening import heard
+from mrc.conformance.packets import Crafted, Heard
+from mrc.conformance.setup import TesterQp
+from mrc.conformance.target import Frame, Session, Unsupported
+from mrc.conformance.verdicts import Failed
+from mrc.conformance.wire_log import Passed, WireLog
+from mrc.wire.profile import WireProfile
+
+T = TypeVar("T")
+
+_MOST_PACKETS = 200_000
+
+
+def asked(question: Callable[[], T]) -> T:
+    """Have the target do or tell something; what it raises is its fault, not the script's."""
+    try:
+        return question()
+    except (Failed, Unsupported):
+        raise
+    except Exception as error:
+        raise Failed("no exception from the target", f"it raised {type(error).__name__}: {error}") from error
+
+
+class End(Protocol):
+    """The tester's end of one connection."""
+
+    tester: TesterQp
+
+    def take(self, packet: Heard) -> None:
+        """A packet came for it."""
+
+
+class Network:
+    """Time counts from the beginning of the case, ns."""
+
+    def __init__(self, session: Session, profile: WireProfile) -> None:
+        self.session = session
+        self.profile = profile
+        self.started = session.now
+        self.log = WireLog()
+        self.dropped: list[Heard] = []
+        self.ends: list[End] = []
+        # Checks that were asked for and that the target gave no means to make.
+        self.unchecked: dict[str, None] = {}
+        self._agenda: list[tuple[int, int, Callable[[], None]]] = []
+        self._order = itertools.count()
+
+    @property
+    def now(self) -> int:
+        return self.session.now - self.started
+
+    def at(self, when: int, action: Callable[[], None]) -> None:
+        """Do this at time `when`."""
+        heapq.heappush(self._agenda, (when, next(self._order), action))
+
+    def run(self, until: int, stop: Callable[[], bool] = lambda: False) -> None:
+        """Let time go on to `until`, or until `stop()` holds, which is asked whenever packets have come."""
+        while True:
+            due = self._agenda[0][0] if self._agenda else None
+            limit = until if due is None else min(until, due)
+            frames = asked(partial(self.session.get, max(limit + self.started, self.session.now)))
+            if frames:
+                self._take(frames)
+                if stop():
+                    return
+            elif due is not None and due <= self.now:
+                heapq.heappop(self._agenda)[2]()
+            elif self.now >= until:
+                return
+
+    def put(self, packets: Sequence[Crafted]) -> None:
+        frames = [Frame(packet.plane, packet.frame()) for packet in packets]
+        for packet, frame in zip(packets, frames, strict=True):
+            self.log.append(Passed(self.now, packet, frame.data))
+        asked(lambda: self.session.put(frames))
+
+    def _take(self, frames: Sequence[Frame]) -> None:
+        for frame in frames:
+            packet = heard(frame, self.now, self.session.planes, self.profile)
+            owner = None if packet.fault else self._owner(packet)
+            if owner is None and not packet.fault:
+                packet.fault = f"it is for QP {packet.dqp:#08x}, which the tester does not have"
+            self.log.append(Passed(self.now, packet, frame.data))
+            if owner is None:
+                self.dropped.append(packet)
+            else:
+                owner.take(packet)
+        if len(self.log) > _MOST_PACKETS:
+            raise Failed("a case of some packets", f"{len(self.log)} of them passed")
+
+    def _owner(self, packet: Heard) -> End | None:
+        dqp = packet.layers["bth"]["dqp"]
+        if dqp == ENDPOINT_QPN:
+            return self.ends[0] if self.ends else None
+        return next((end for end in self.ends if end.tester.qpn == dqp), None)

@@ -1,0 +1,67 @@
+"""A run as JUnit XML, a suite for each group."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+from mrc.conformance.results import Result, Run
+from mrc.conformance.verdicts import FAILED, UNSUPPORTED
+from mrc.errors import SystemRefused
+
+_STORY = 40
+
+
+def write_junit(run: Run, path: Path) -> None:
+    """Raises SystemRefused when the file cannot be written."""
+    tree = ElementTree.ElementTree(junit(run))
+    ElementTree.indent(tree)
+    try:
+        tree.write(path, encoding="utf-8", xml_declaration=True)
+    except OSError as error:
+        raise SystemRefused(error.errno, f"{path}: cannot be written: {error.strerror}") from error
+
+
+def junit(run: Run) -> ElementTree.Element:
+    """`testsuites`. A failed should that does not count is skipped, with what was wrong in its message."""
+    root = ElementTree.Element("testsuites", name=f"MRC conformance of {run.target}")
+    control = ElementTree.SubElement(root, "testsuite", name="control", tests="1", skipped="0")
+    control.set("failures", str(int(bool(run.void))))
+    one = ElementTree.SubElement(control, "testcase", classname="control", name="the control case fails")
+    if run.void:
+        ElementTree.SubElement(one, "failure", message=_text(f"the run is void: {run.void}"))
+    for group in dict.fromkeys(result.case.group for result in run.results):
+        results = [result for result in run.results if result.case.group == group]
+        suite = ElementTree.SubElement(root, "testsuite", name=group, tests=str(len(results)))
+        suite.set("failures", str(sum(result.counts(run.strict) for result in results)))
+        skipped = sum(_is_skipped(result, run.strict) for result in results)
+        suite.set("skipped", str(skipped))
+        suite.set("time", f"{sum(result.took_s for result in results):.4f}")
+        for result in results:
+            _testcase(suite, result, run.strict)
+    return root
+
+
+def _is_skipped(result: Result, strict: bool) -> bool:
+    return result.verdict == UNSUPPORTED or (result.verdict == FAILED and not result.counts(strict))
+
+
+def _testcase(suite: ElementTree.Element, result: Result, strict: bool) -> None:
+    each = result.case
+    classname = f"mrc.conformance.{each.group.replace(' ', '_')}"
+    one = ElementTree.SubElement(suite, "testcase", classname=classname, name=each.id, time=f"{result.took_s:.4f}")
+    if result.counts(strict):
+        message = f"expected {result.expected}; {result.actual}"
+        failure = ElementTree.SubElement(one, "failure", message=_text(message))
+        lines = [each.requirement.text, each.about, "", f"expected: {result.expected}", f"actual:   {result.actual}"]
+        failure.text = _text("\n".join([*lines, f"look at:  {each.look_at}", "", *result.log.story(_STORY)]))
+    elif _is_skipped(result, strict):
+        why = str(result.actual)
+        if result.verdict == FAILED:
+            why = f"failed, but only a {each.requirement.level}: expected {result.expected}; {result.actual}"
+        ElementTree.SubElement(one, "skipped", message=_text(why))
+
+
+def _text(text: str) -> str:
+    """What XML can hold of it."""
+    return "".join(each if each.isprintable() or each in "\n\t" else "\ufffd" for each in text)

@@ -1,0 +1,81 @@
+"""A run as one self-contained page: what failed first, every case with its script and its packets."""
+
+from __future__ import annotations
+
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+
+from mrc.conformance.results import Result, Run
+from mrc.conformance.verdicts import FAILED, PASSED, UNSUPPORTED, VERDICTS
+from mrc.errors import SystemRefused
+
+_STORY = 60
+
+
+def write_page(run: Run, path: Path) -> None:
+    """Raises SystemRefused when the file cannot be written."""
+    try:
+        path.write_text(page(run), encoding="utf-8")
+    except OSError as error:
+        raise SystemRefused(error.errno, f"{path}: cannot be written: {error.strerror}") from error
+
+
+def page(run: Run) -> str:
+    """The page as text."""
+    style = (files("mrc.conformance.report") / "page.css").read_text(encoding="utf-8").strip()
+    title = escape(f"MRC conformance of {run.target}")
+    body = [f"<h1>{title}</h1>", _lead(run), _groups(run)]
+    for verdict, heading in ((FAILED, "Failed"), (UNSUPPORTED, "Unsupported"), (PASSED, "Passed")):
+        results = [result for result in run.results if result.verdict == verdict]
+        if results:
+            body.append(f"<h2>{heading}</h2>")
+            body += [_case(result, run.strict) for result in results]
+    return (
+        f"<!doctype html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n<title>{title}</title>\n"
+        f'<meta name=viewport content="width=device-width">\n<style>\n{style}\n</style>\n</head>\n<body>\n<main>\n'
+        + "\n".join(body)
+        + "\n</main>\n</body>\n</html>\n"
+    )
+
+
+def _lead(run: Run) -> str:
+    if run.void:
+        return f"<p class=void><b>This run is void.</b> {escape(run.void)}</p>"
+    aside = run.failed - run.counted
+    only = f", of which {aside} do not count without --strict" if aside else ""
+    return (
+        f"<p class=lead>{run.passed} passed, {run.failed} failed{only}, {run.unsupported} unsupported, in "
+        f"{run.took_s:.1f} s. The control case, whose expectation is wrong on purpose, failed as it has to.</p>"
+    )
+
+
+def _groups(run: Run) -> str:
+    rows = ["<tr><th>group</th>" + "".join(f"<th>{verdict}</th>" for verdict in VERDICTS) + "</tr>"]
+    for group in dict.fromkeys(result.case.group for result in run.results):
+        verdicts = [result.verdict for result in run.results if result.case.group == group]
+        counts = "".join(f"<td>{verdicts.count(verdict)}</td>" for verdict in VERDICTS)
+        rows.append(f"<tr><td>{escape(group)}</td>{counts}</tr>")
+    return "<h2>Groups</h2>\n<table>\n" + "\n".join(rows) + "\n</table>"
+
+
+def _case(result: Result, strict: bool) -> str:
+    each, requirement = result.case, result.case.requirement
+    told = [
+        ("shows", each.about),
+        ("source", f"{requirement.source}, grade {requirement.grade}, {requirement.level}"),
+    ]
+    if result.verdict == FAILED:
+        aside = "" if result.counts(strict) else f" (only a {requirement.level}: it does not count without --strict)"
+        told += [("expected", f"{result.expected}{aside}"), ("actual", str(result.actual)), ("look at", each.look_at)]
+    elif result.verdict == UNSUPPORTED:
+        told.append(("reason", str(result.actual)))
+    if result.unchecked:
+        told.append(("not checked", ", ".join(result.unchecked)))
+    terms = "".join(f"<dt>{name}</dt><dd>{escape(text)}</dd>" for name, text in told)
+    return (
+        f"<details class='case {result.verdict}'{' open' if result.verdict == FAILED else ''}>"
+        f"<summary><b>{result.verdict}</b><code>{escape(each.id)}</code><span>{escape(requirement.text)}</span></summary>"
+        f"<div><dl>{terms}</dl>\n<pre>{escape(chr(10).join(result.log.story(_STORY)))}</pre>\n"
+        f"<details><summary>script</summary><pre>{escape(each.source)}</pre></details></div></details>"
+    )

@@ -1,0 +1,97 @@
+"""The tables of docs/conformance.md: every mutant against every case, and the requirements without a case.
+
+`tools/conformance-tables` runs this; nothing else writes between the markers of that page.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+from mrc.conformance.catalogue import Missing, catalogue, missing
+from mrc.conformance.mutants import mutants
+from mrc.conformance.mutants.mutant import Mutant
+from mrc.conformance.runner import run
+from mrc.conformance.verdicts import FAILED
+from mrc.errors import CallerError
+
+_MORE_THAN = 6  # cases named beyond those a mutant is meant for
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One mutant: the cases that fail it, and whether the run was void."""
+
+    mutant: str
+    failed: tuple[str, ...]
+    void: bool
+
+    def lacking(self, caught_by: Sequence[str]) -> list[str]:
+        """The requirements that should have caught it and did not."""
+        requirements = {each.partition("/")[0] for each in self.failed}
+        return [each for each in caught_by if each not in requirements]
+
+
+def against_all(name: str) -> Row:
+    """Run every case against a mutant."""
+    found = run(catalogue(), mutants()[name].target(), strict=True)
+    failed = tuple(result.case.id for result in found.results if result.verdict == FAILED)
+    return Row(name, failed, bool(found.void))
+
+
+def mutant_table(rows: Sequence[Row], known: dict[str, Mutant]) -> str:
+    """A row a mutant: the cases of the requirements it is meant for first, then how many more fail."""
+    lines = ["| mutant | what is wrong | cases that fail it |", "|---|---|---|"]
+    for row in rows:
+        mutant = known[row.mutant]
+        meant = [each for each in row.failed if each.partition("/")[0] in mutant.caught_by]
+        others = [each for each in row.failed if each not in meant]
+        told = [f"**{each}**" for each in meant] + (others if len(others) <= _MORE_THAN else [])
+        if len(others) > _MORE_THAN:
+            told.append(f"and {len(others)} more")
+        void = "; the run is void" if row.void else ""
+        lines.append(f"| {row.mutant} | {mutant.what} | {', '.join(told)}{void} |")
+    return "\n".join(lines)
+
+
+def missing_table(without: Sequence[Missing]) -> str:
+    """A row for requirements that follow each other and share a reason; those without a reason are left out."""
+    lines = ["| requirements | why there is no case |", "|---|---|"]
+    for reason, group in groupby(without, key=lambda each: each.reason):
+        ids = [each.requirement.id for each in group]
+        if reason:
+            lines.append(f"| {', '.join(ids)} | {reason} |")
+    return "\n".join(lines)
+
+
+def between_markers(page: str, name: str, table: str) -> str:
+    """The page with another table between its markers. Raises CallerError when it has none of that name."""
+    begin, end = f"<!-- {name}: made by tools/conformance-tables -->\n", f"\n<!-- end of {name} -->"
+    if begin not in page or end not in page:
+        raise CallerError(f"the page has no markers for {name}")
+    return re.sub(f"{re.escape(begin)}.*?{re.escape(end)}", lambda _: begin + table + end, page, flags=re.DOTALL)
+
+
+def main(page: Path, note: Callable[[str], None] = print) -> int:
+    """Write both tables into the page. Returns 1 when a mutant was not caught by what should catch it."""
+    known = mutants()
+    with ProcessPoolExecutor(max_workers=min(2, os.cpu_count() or 1)) as pool:
+        rows = list(pool.map(against_all, known))
+    text = page.read_text(encoding="utf-8")
+    text = between_markers(text, "mutants", mutant_table(rows, known))
+    page.write_text(between_markers(text, "missing", missing_table(missing())), encoding="utf-8")
+    lacking = {row.mutant: found for row in rows if (found := row.lacking(known[row.mutant].caught_by))}
+    for name, ids in lacking.items():
+        note(f"{name} is not caught by {', '.join(ids)}")
+    note(f"{len(rows)} mutants, {len(rows) - len(lacking)} of them caught by what should catch them")
+    return 1 if lacking else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

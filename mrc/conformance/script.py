@@ -1,0 +1,41 @@
+"""All a case is written with, in one place to import from."""
+
+from __future__ import annotations
+
+from mrc.conformance.acknowledging import Acknowledger
+from mrc.conformance.bench import Bench
+from mrc.conformance.case import case
+from mrc.conformance.codec import headers as wire
+from mrc.conformance.expectation import at_least, between, one_of, other_than
+from mrc.conformance.packets import CE, ECT0, Crafted, Heard
+from mrc.conformance.setup import DYNAMIC_MPR, SVC_TIME, TRIM_NACK
+from mrc.conformance.target import Unsupported
+from mrc.conformance.times import ms, seconds, us
+
+__all__ = [
+    "CE",
+    "DYNAMIC_MPR",
+    "ECT0",
+    "SVC_TIME",
+    "TRIM_NACK",
+    "Acknowledger",
+    "Bench",
+    "Crafted",
+    "Heard",
+    "Unsupported",
+    "at_least",
+    "between",
+    "case",
+    "ms",
+    "one_of",
+    "other_than",
+    "pattern",
+    "seconds",
+    "us",
+    "wire",
+]
+
+
+def pattern(length: int, start: int = 1) -> bytes:
+    """`length` bytes, none of them 0, that tell where they belong; another `start` makes others."""
+    return bytes((start * 17 + at * 7) % 255 + 1 for at in range(length))

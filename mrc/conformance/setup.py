@@ -1,0 +1,84 @@
+"""What a case asks of the target, and what either end tells the other beforehand (behaviour.md, QP life)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+TRIM_NACK, DYNAMIC_MPR, SVC_TIME = "TRIM_NACK", "DYNAMIC_MPR", "SVC_TIME"
+CAPABILITIES = frozenset({TRIM_NACK, DYNAMIC_MPR, SVC_TIME})
+MODES = ("srv6", "stev", "udp")
+
+DEFAULT_FIRST_PSN = 1000
+TESTER_REGION_VA = 0x5E_0000_0000
+TESTER_RKEY = 0x5EED0001
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """One connection as a case wants it. What a target cannot be brought to makes the case unsupported.
+
+    None leaves the choice to the target. `mode` is how EVs are carried, `ip` 4 or 6, `planes` how many at least,
+    `agreed` the capabilities that both ends are to have, `without` those of which one end lacks each; the tester has no
+    others than `agreed`. `first_psn` is the tester's, `target_first_psn` the target's. `mpr` and `max_wimm` are what
+    the tester grants the target. `options` are settings of the target by the names of `mrc.conformance.target.OPTIONS`.
+    """
+
+    mode: str | None = None
+    ip: int | None = None
+    planes: int | None = None
+    path_mtu: int | None = None
+    agreed: frozenset[str] = frozenset()
+    without: frozenset[str] = frozenset()
+    first_psn: int | None = None
+    target_first_psn: int | None = None
+    mpr: int = 8
+    max_wimm: int = 32
+    options: Mapping[str, int | str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Plane:
+    """One plane as the two ends see it. `evs` are EVs from the tester to the target, `target_evs` those of the target's
+    profile towards the tester."""
+
+    number: int
+    tester: str
+    target: str
+    evs: tuple[int, ...]
+    target_evs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TesterQp:
+    """The tester's end of a connection, as the target is told of it. Writes of the target's may go to the
+    `region_length` bytes at `region_va` under `rkey`."""
+
+    qpn: int
+    first_psn: int
+    mpr: int
+    max_wimm: int
+    capabilities: frozenset[str]
+    region_va: int = TESTER_REGION_VA
+    region_length: int = 1 << 30
+    rkey: int = TESTER_RKEY
+
+
+@dataclass(frozen=True, slots=True)
+class TargetQpTerms:
+    """The target's end. `region_length` bytes at `region_va` are open to the tester under `rkey`; `mpr` (units of 128
+    PSNs) and `max_wimm` are what the target grants; `agreed` is what both ends can do.
+
+    `tester` is the tester's end where that was not up to the tester, but agreed on by hand say.
+    """
+
+    qpn: int
+    first_psn: int
+    path_mtu: int
+    region_va: int
+    region_length: int
+    rkey: int
+    mpr: int
+    max_wimm: int
+    agreed: frozenset[str]
+    tester: TesterQp | None = None

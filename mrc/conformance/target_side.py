@@ -1,0 +1,180 @@
+"""What a script asks of the target itself: its memory, completions, state and counters, and what it is to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from mrc.conformance.codec.carriage import parsed_address
+from mrc.conformance.network import Network, asked
+from mrc.conformance.setup import DEFAULT_FIRST_PSN, Setup, TargetQpTerms, TesterQp
+from mrc.conformance.target import TargetCompletion, TargetQp, Unsupported
+from mrc.conformance.verdicts import Failed
+
+T = TypeVar("T")
+
+_FIRST_TESTER_QPN = 0x2B0200
+
+
+class TargetSide:
+    """One connection, brought up. What a target cannot tell leaves a check undone, which is noted."""
+
+    def __init__(self, network: Network, setup: Setup) -> None:
+        self.network = network
+        self.setup = setup
+        self.tester = TesterQp(
+            qpn=_FIRST_TESTER_QPN + 0x10001 * len(network.ends),
+            first_psn=DEFAULT_FIRST_PSN if setup.first_psn is None else setup.first_psn,
+            mpr=setup.mpr,
+            max_wimm=setup.max_wimm,
+            capabilities=setup.agreed,
+        )
+        self._qp: TargetQp = asked(lambda: network.session.connect(setup, self.tester))
+        self.target: TargetQpTerms = self._qp.terms
+        self._check_terms()
+        self._posted = 0
+        self._counters: dict[str, int] = {}
+        self._completed: list[TargetCompletion] = []
+        self._shadow: bytearray | None = None
+        self._snapshot()
+
+    def _check_terms(self) -> None:
+        """Raises Unsupported where the target has not become what the case needs."""
+        agreed, setup, session = self.target.agreed, self.setup, self.network.session
+        versions = {parsed_address(plane.target)[0] for plane in session.planes}
+        for what, wanted, found in (
+            ("mode", setup.mode, session.mode),
+            ("IP version", setup.ip, min(versions)),
+            ("path MTU", setup.path_mtu, self.target.path_mtu),
+            ("the target's first PSN", setup.target_first_psn, self.target.first_psn),
+        ):
+            if wanted not in (None, found):
+                raise Unsupported(f"the case needs {what} {wanted}, with this target it is {found}")
+        if len(session.planes) < (setup.planes or 1):
+            raise Unsupported(f"the case needs {setup.planes} planes, this target has {len(session.planes)}")
+        if not setup.agreed <= agreed:
+            raise Unsupported(f"{', '.join(sorted(setup.agreed - agreed))} cannot be agreed with this target")
+        if setup.without & agreed:
+            raise Unsupported(f"with this target {', '.join(sorted(setup.without & agreed))} is always agreed")
+        if self.target.tester is not None:
+            self.tester = self.target.tester
+            if setup.first_psn not in (None, self.tester.first_psn):
+                raise Unsupported(
+                    f"the tester's first PSN is {self.tester.first_psn}, the case needs {setup.first_psn}"
+                )
+
+    def ask(self, question: Callable[[], T]) -> T:
+        """Have the target do or tell something. Fails when it raises."""
+        return asked(question)
+
+    def ask_if_it_can(self, what: str, question: Callable[[], T]) -> T | None:
+        """The same for a check that a target need not support: None, and noted as not checked, where it does not."""
+        try:
+            return self.ask(question)
+        except Unsupported:
+            self.network.unchecked[what] = None
+            return None
+
+    def _snapshot(self) -> None:
+        try:
+            self._shadow = bytearray(self._qp.memory(0, self.target.region_length))
+        except Unsupported:
+            self._shadow = None
+
+    def needs_virtual_time(self, what: str) -> None:
+        """This case is about what only virtual time can tell, which is `what`."""
+        if self.network.session.slack_ns:
+            raise Unsupported(f"on a live network nobody can tell {what}")
+
+    def needs_memory(self) -> None:
+        """This case is about what is written: without a look into the target's memory it is unsupported."""
+        if self._shadow is None:
+            raise Unsupported("the target cannot show its memory")
+
+    def expect_memory(self, offset: int, data: bytes) -> None:
+        """See that these bytes have been written at `offset` of the region."""
+        found = self.ask_if_it_can("memory", lambda: self._qp.memory(offset, len(data)))
+        if found is None or self._shadow is None:
+            return
+        if found != data:
+            first = next(at for at, (wrong, right) in enumerate(zip(found, data, strict=True)) if wrong != right)
+            raise Failed(
+                f"{len(data)} bytes written at offset {offset} of the region",
+                f"from offset {offset + first} on there is {found[first : first + 16].hex(' ')} "
+                f"where {data[first : first + 16].hex(' ')} was to be",
+            )
+        self._shadow[offset : offset + len(data)] = data
+
+    def expect_nothing_written(self) -> None:
+        """See that the region is as it was, but for what `expect_memory` saw."""
+        found = self.ask_if_it_can("memory", lambda: self._qp.memory(0, self.target.region_length))
+        if found is None or self._shadow is None or found == bytes(self._shadow):
+            return
+        first = next(at for at, (now, then) in enumerate(zip(found, self._shadow, strict=True)) if now != then)
+        raise Failed(
+            "nothing else written to the region", f"at offset {first} there is {found[first : first + 16].hex(' ')}"
+        )
+
+    def expect_state(self, state: str) -> None:
+        """See that the target's QP is in this state."""
+        found = self.ask_if_it_can("state", self._qp.state)
+        if found is not None and found != state:
+            raise Failed(f"the QP in {state}", f"it is in {found}")
+
+    def mark_counters(self) -> None:
+        """From here on `expect_counted` counts."""
+        self._counters = dict(self.ask_if_it_can("counters", self.network.session.counters) or {})
+
+    def expect_counted(self, packets: int = 1) -> None:
+        """See that one of the target's counters rose by so many since `mark_counters`."""
+        found = self.ask_if_it_can("counters", self.network.session.counters)
+        if found is None:
+            return
+        risen = {name: count - self._counters.get(name, 0) for name, count in found.items()}
+        if packets not in risen.values():
+            told_risen = ", ".join(f"{name} by {by}" for name, by in risen.items() if by) or "none"
+            raise Failed(f"a counter that rose by {packets}", f"what rose: {told_risen}")
+
+    def post_write(self, data: bytes, *, offset: int = 0, immediate: int | None = None) -> int:
+        """Have the target write to the tester's region. Returns the work request's id."""
+        wr_id, self._posted = self._posted, self._posted + 1
+        va = self.tester.region_va + offset
+        self.ask(lambda: self._qp.post_write(wr_id, data, va, self.tester.rkey, immediate))
+        return wr_id
+
+    def post_receives(self, count: int = 1) -> list[int]:
+        """Have the target post receives. Returns the ids of their work requests."""
+        ids = list(range(self._posted, self._posted + count))
+        self._posted += count
+        for wr_id in ids:
+            self.ask(lambda wr_id=wr_id: self._qp.post_receive(wr_id))  # type: ignore[misc]
+        return ids
+
+    def expect_completion(self, kind: str, **fields: Any) -> TargetCompletion | None:
+        """See that the target's next completion is of this kind, WRITE or RECEIVE, and has these fields of
+        `TargetCompletion` (`status` SUCCESS unless given). None where the target cannot tell."""
+        if not self._fetch_completions():
+            return None
+        fields = {"status": "SUCCESS", **fields}
+        wanted = f"a completion of a {kind} with " + ", ".join(f"{name} {value}" for name, value in fields.items())
+        if not self._completed:
+            raise Failed(wanted, "there is none")
+        found = self._completed.pop(0)
+        if found.kind != kind or any(getattr(found, name) != value for name, value in fields.items()):
+            raise Failed(wanted, f"it is {found}")
+        return found
+
+    def expect_no_completion(self) -> None:
+        """See that the target has no completion that was not expected."""
+        if self._fetch_completions() and self._completed:
+            raise Failed("no completion", f"there is {self._completed[0]}")
+
+    def _fetch_completions(self) -> bool:
+        found = self.ask_if_it_can("completions", self._qp.completions)
+        self._completed += found or ()
+        return found is not None
+
+    @property
+    def qp(self) -> TargetQp:
+        """The target's QP, for what this class has no word of its own for; use it inside `ask`."""
+        return self._qp

@@ -1,0 +1,1 @@
+"""The targets there are: this project's endpoint in one process, and whatever an adapter of somebody else's makes."""

@@ -1,0 +1,15 @@
+"""How a case ends."""
+
+from __future__ import annotations
+
+PASSED, FAILED, UNSUPPORTED = "passed", "failed", "unsupported"
+VERDICTS = (PASSED, FAILED, UNSUPPORTED)
+
+
+class Failed(Exception):
+    """The target did not do what a case expects: both in the words of the protocol."""
+
+    def __init__(self, expected: str, actual: str) -> None:
+        super().__init__(f"expected {expected}; {actual}")
+        self.expected = expected
+        self.actual = actual

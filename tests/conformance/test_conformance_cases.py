@@ -1,0 +1,135 @@
+"""The cases against this project's endpoint in virtual time, and what has to hold for the catalogue as a whole."""
+
+from __future__ import annotations
+
+import ast
+import time
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import mrc.conformance.cases
+import mrc.conformance.codec
+from mrc.conformance.case import Case
+from mrc.conformance.catalogue import catalogue, chosen, missing
+from mrc.conformance.missing import REASONS
+from mrc.conformance.requirements import GROUPS, ids_in, requirements
+from mrc.conformance.results import Run
+from mrc.conformance.runner import run
+from mrc.conformance.target import OPTIONS, Target
+from mrc.conformance.targets.in_process import in_batches
+from mrc.conformance.targets.in_process import target as one_by_one
+
+ROOT = Path(__file__).resolve().parents[2]
+# The requirements of these groups have a case each, or a reason why not.
+COMPLETE = ("MRC-WIRE", "MRC-ICRC", "MRC-ACK", "MRC-SACK", "MRC-RESP")
+WAYS = (one_by_one, in_batches)
+
+
+@cache
+def whole_run(way: Callable[[], Target]) -> Run:
+    return run(catalogue(), way(), strict=True)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("each", catalogue(), ids=lambda each: each.id)
+def test_our_endpoint_passes(each: Case, way: Callable[[], Target]) -> None:
+    result = next(result for result in whole_run(way).results if result.case is each)
+    assert result.verdict == "passed", f"expected {result.expected}; {result.actual}\n" + "\n".join(
+        result.log.story(30)
+    )
+    assert not result.unchecked
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_run_is_not_void(way: Callable[[], Target]) -> None:
+    assert whole_run(way).void == ""
+
+
+def test_a_run_is_the_same_every_time() -> None:
+    """Byte by byte, and at the same times."""
+    cases = chosen(catalogue(), ["MRC-SACK", "MRC-WIRE"])
+
+    def packets(found: Run) -> list[list[tuple[int, bytes]]]:
+        return [[(passed.at, passed.frame) for passed in result.log] for result in found.results]
+
+    assert packets(run(cases, one_by_one())) == packets(run(cases, one_by_one()))
+
+
+def test_a_run_ends_in_seconds() -> None:
+    began = time.process_time()
+    run(catalogue(), one_by_one())
+    assert time.process_time() - began < 60
+
+
+def test_every_requirement_of_the_complete_groups_has_a_case_or_a_reason() -> None:
+    without = [each.requirement.id for each in missing() if not each.reason]
+    assert [each for each in without if each.startswith(COMPLETE)] == []
+
+
+def test_reasons_are_given_for_requirements_without_a_case_and_for_no_others() -> None:
+    reasoned = [each for ids in REASONS for each in ids_in(ids)]
+    assert len(reasoned) == len(set(reasoned))
+    assert set(reasoned) <= {each.requirement.id for each in missing()}
+
+
+def test_requirements_are_those_of_the_document() -> None:
+    """There is one copy: the package's is a link to it."""
+    document = ROOT / "docs" / "requirements.md"
+    assert (ROOT / "mrc" / "conformance" / "requirements.md").resolve() == document
+    rows = [line for line in document.read_text().splitlines() if line.startswith("| MRC-")]
+    assert [
+        f"| {each.id} | {each.text} | {each.grade} | {each.level} | {each.source} |" for each in requirements().values()
+    ] == rows
+    assert {each.group for each in requirements().values()} <= set(GROUPS)
+
+
+@pytest.mark.parametrize("each", catalogue(), ids=lambda each: each.id)
+def test_a_case_can_be_read_without_the_code(each: Case) -> None:
+    """Its words are there, and what it asks of a target is written down."""
+    assert each.about.endswith(".")
+    assert len(each.look_at) > 10
+    assert set(each.setup.options) <= set(OPTIONS)
+    assert f'"{each.id}"' in each.source
+    assert each.requirement.id in requirements()
+
+
+def scripts_and_codec() -> list[Path]:
+    packages = mrc.conformance.cases, mrc.conformance.codec
+    return sorted(path for package in packages for path in Path(package.__path__[0]).rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", scripts_and_codec(), ids=lambda path: path.name)
+def test_scripts_and_codec_know_nothing_of_the_endpoint(path: Path) -> None:
+    """What holds an endpoint to the protocol must not be made of that endpoint; only errors and switches are shared."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
+        for name in names:
+            mine = name.startswith("mrc.conformance.") and ".targets" not in name and ".mutants" not in name
+            assert mine or name in ("mrc.errors", "mrc.wire.profile") or not name.startswith("mrc"), name
+
+
+@pytest.mark.parametrize(
+    ("patterns", "ids"),
+    [
+        (["MRC-SACK-09"], {"MRC-SACK-09", "MRC-SACK-09/wrap", "MRC-SACK-09/whole"}),
+        (["MRC-SACK-09/wrap"], {"MRC-SACK-09/wrap"}),
+        (["MRC-ACK-0[12]"], {"MRC-ACK-01", "MRC-ACK-02"}),
+        (["MRC-SACK-*/wrap"], {"MRC-SACK-03/wrap", "MRC-SACK-09/wrap"}),
+        (["MRC-SACK-0"], set()),
+        (["mrc-sack-09"], set()),
+        (["MRC-WIRE-17", "MRC-WIRE-18"], {"MRC-WIRE-17", "MRC-WIRE-18"}),
+    ],
+)
+def test_patterns_pick_cases(patterns: list[str], ids: set[str]) -> None:
+    assert {each.id for each in chosen(catalogue(), patterns)} == ids
+
+
+def test_a_short_pattern_picks_all_that_begins_so() -> None:
+    picked = chosen(catalogue(), ["MRC-ACK"])
+    assert {each.requirement.id[:7] for each in picked} == {"MRC-ACK"}
+    assert len(picked) >= 11
+    assert chosen(picked, [], ["wire"]) == []

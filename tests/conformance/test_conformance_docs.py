@@ -1,0 +1,87 @@
+"""docs/conformance.md: what it shows runs, and its tables are those of the code."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from mrc.conformance.case import REGISTRY
+from mrc.conformance.catalogue import missing
+from mrc.conformance.mutants import mutants
+from mrc.conformance.report.tables import Row, between_markers, missing_table, mutant_table
+from mrc.conformance.runner import run_case
+from mrc.conformance.targets.in_process import target
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "conformance.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+
+
+def blocks(kind: str) -> list[str]:
+    return re.findall(rf"^```{kind}\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+
+
+def table_of(name: str) -> str:
+    found = re.search(rf"<!-- {name}: .*? -->\n(.*?)\n<!-- end of {name} -->", TEXT, re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def test_the_adapter_runs_as_it_stands(tmp_path: Path) -> None:
+    """And fails the cases that the page says it fails, for the reasons that the page gives."""
+    (adapter,) = blocks("python adapter")
+    (tmp_path / "my_endpoint.py").write_text(adapter)
+    command = re.search(r"^\$ mrc (conformance run --target my_endpoint.*)$", TEXT, re.MULTILINE)
+    assert command is not None
+    words = [word.strip("'") for word in command[1].split()]
+    done = subprocess.run(
+        [sys.executable, "-m", "mrc", *words, "--json"], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    document = json.loads(done.stdout)
+    verdicts = {each["id"]: each["verdict"] for each in document["cases"]}
+    assert (done.returncode, document["void"]) == (1, None)
+    assert verdicts["MRC-SACK-04"] == "passed"
+    assert verdicts["MRC-SACK-05"] == "failed"
+    assert verdicts["MRC-SACK-06"] == "failed"
+
+
+def test_the_case_it_shows_is_the_one_in_the_catalogue() -> None:
+    shown = next(each for each in blocks("python") if "@case" in each)
+    names: dict[str, object] = {}
+    body = shown.replace('@case("MRC-SACK-09",', '@case("MRC-SACK-09/shown-in-the-docs",')
+    exec(compile(body, str(PAGE), "exec"), names)
+    shown_case = REGISTRY.pop("MRC-SACK-09/shown-in-the-docs")
+    assert run_case(shown_case, target()).verdict == "passed"
+    assert run_case(shown_case, mutants()["bitmap_base_off_by_one"].target()).verdict == "failed"
+
+
+def test_the_table_of_mutants_names_every_mutant_and_what_catches_it() -> None:
+    """Made anew by tools/conformance-tables whenever a mutant or a case is added."""
+    rows = dict(re.findall(r"^\| (\w+) \| .*? \| (.*) \|$", table_of("mutants"), re.MULTILINE))
+    assert set(rows) - {"mutant"} == set(mutants())
+    for name, mutant in mutants().items():
+        assert f"| {name} | {mutant.what} |" in TEXT
+        for requirement in mutant.caught_by:
+            assert re.search(rf"\*\*{requirement}(/[\w-]+)?\*\*", rows[name]), f"{name} is not caught by {requirement}"
+
+
+def test_the_table_of_what_has_no_case_is_that_of_the_code() -> None:
+    assert table_of("missing") == missing_table(missing())
+
+
+def test_a_row_says_what_catches_a_mutant_and_what_else_fails_it() -> None:
+    known = mutants()
+    others = tuple(f"MRC-X-{number}" for number in range(9))
+    few = Row("sack_echoes_another_ev", ("MRC-WIRE-09", "MRC-SACK-04", "MRC-SACK-04/among-others"), void=False)
+    many = Row("sack_echoes_another_ev", others, void=True)
+    lines = mutant_table([few, many], known).splitlines()
+    assert lines[2].endswith("| **MRC-SACK-04**, **MRC-SACK-04/among-others**, MRC-WIRE-09 |")
+    assert lines[3].endswith("| and 9 more; the run is void |")
+    assert (few.lacking(["MRC-SACK-04"]), many.lacking(["MRC-SACK-04"])) == ([], ["MRC-SACK-04"])
+
+
+def test_a_page_keeps_what_is_not_between_its_markers() -> None:
+    page = "a\n<!-- x: made by tools/conformance-tables -->\nold\n<!-- end of x -->\nb\n"
+    assert between_markers(page, "x", "new\n\\1") == page.replace("old", "new\n\\1")

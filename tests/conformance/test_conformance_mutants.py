@@ -1,0 +1,58 @@
+"""Every mutant fails the cases that name what is wrong with it, by what it does and not by breaking down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import mrc.conformance.mutants
+from mrc.conformance.catalogue import catalogue
+from mrc.conformance.mutants import mutants
+from mrc.conformance.mutants.mutant import Mutant
+from mrc.conformance.requirements import requirements
+from mrc.conformance.runner import run_case
+from mrc.conformance.target import Target
+
+AT_LEAST = 40
+WAYS: tuple[Callable[[Mutant], Target], ...] = (Mutant.target, Mutant.in_batches)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=["one by one", "in batches"])
+@pytest.mark.parametrize("mutant", mutants().values(), ids=lambda mutant: mutant.name)
+def test_the_suite_fails_it(mutant: Mutant, way: Callable[[Mutant], Target]) -> None:
+    target = way(mutant)
+    for requirement in mutant.caught_by:
+        results = [run_case(each, target) for each in catalogue() if each.requirement.id == requirement]
+        assert "failed" in {result.verdict for result in results}, f"{requirement}: {mutant.what}"
+        for result in results:
+            assert "it raised" not in str(result.actual), result.actual
+            assert result.expected != "a script that runs to its end", result.actual
+
+
+@pytest.mark.parametrize("mutant", mutants().values(), ids=lambda mutant: mutant.name)
+def test_it_says_what_is_wrong_with_it(mutant: Mutant) -> None:
+    assert mutant.what.endswith(".")
+    assert mutant.caught_by
+    assert set(mutant.caught_by) <= set(requirements())
+
+
+def test_there_are_enough_of_them() -> None:
+    assert len(mutants()) >= AT_LEAST
+
+
+def test_they_are_found_by_name() -> None:
+    name = next(iter(mutants()))
+    assert getattr(mrc.conformance.mutants, name)().name == name
+    with pytest.raises(AttributeError, match="no mutant"):
+        mrc.conformance.mutants.nobody  # noqa: B018
+
+
+def test_a_mutant_leaves_other_endpoints_alone() -> None:
+    """After a run against each of them the endpoint itself is still right."""
+    from mrc.conformance.targets.in_process import target
+
+    case = next(each for each in catalogue() if each.id == "MRC-SACK-04")
+    for mutant in mutants().values():
+        run_case(case, mutant.target())
+        assert run_case(case, target()).verdict == "passed", mutant.name
