@@ -24,8 +24,15 @@ def changed(at: int, value: int, *, again: bool = True) -> Callable[[int], bytes
     return change
 
 
+def not_udp(version: int) -> bytes:
+    packet = bytearray(in_ip(GOOD, version)[:-4])
+    packet[6 if version == 6 else 9] = 6
+    return bytes(packet) + icrc(bytes(packet))
+
+
 FAULTS: dict[str, tuple[str, Callable[[int], bytes]]] = {
     "no room for a BTH": ("too_short", lambda version: in_ip(GOOD, version)[: (40 if version == 6 else 20) + 15]),
+    "TCP": ("not_udp", not_udp),
     "cut short": ("bad_length", lambda version: in_ip(GOOD, version)[:-4]),
     "the UDP length": ("bad_length", changed(5, 43)),
     "no RETH": ("bad_length", lambda version: in_ip(bth(ONLY, PEER_PSN), version)),
@@ -57,6 +64,12 @@ def test_dropped_and_counted(version: int, counter: str, fault: Callable[[int], 
     alone = HandPeer(version=version)
     alone.receive_packets([fault(version)])
     assert (alone.sent(), alone.endpoint.counters.as_dict()) == ([], {counter: 1})
+
+
+def test_another_ip_version() -> None:
+    peer = HandPeer()
+    peer.receive_packets([b"\x70" + in_ip(GOOD)[1:]])
+    assert (peer.sent(), peer.endpoint.counters.as_dict()) == ([], {"not_udp": 1})
 
 
 def test_from_somebody_else() -> None:

@@ -18,6 +18,7 @@ from rc_hand import (
     RKEY,
     SEQUENCE_ERROR,
     HandPeer,
+    answer,
     bth,
     write,
 )
@@ -252,6 +253,8 @@ def test_the_nak_that_ended_it_is_repeated_once_a_batch() -> None:
     peer.receive(wrong, write(ONLY, P + 1, b"abcd", ackreq=True))
     assert [(each.psn, *each.aeth) for each in peer.sent()] == [(P, REMOTE_ACCESS, 0)]
     assert not any(peer.memory)
+    # An answer is not answered: two that are over stay silent.
+    assert peer.answers(answer(P)) == []
     # Who ended for a reason of its own has nothing to repeat.
     other = HandPeer()
     other.qp.to_error("over")

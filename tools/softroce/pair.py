@@ -26,7 +26,9 @@ T = TypeVar("T")
 MEMORY_BYTES = 24 << 20  # as much as the peer has
 PATIENCE_S = 60.0
 _FIRST_PSN = 0xFFFF80  # they wrap soon; so do the peer's
-_TIMEOUT, _RETRIES = 16, 7  # 268 ms, 2 s in all: emulated machines and busy ones take their time
+_RETRIES = 7
+_TIMEOUT = 17  # 537 ms, with the retries 4 s: emulated machines and busy ones take their time
+_PEERS_TIMEOUT = 15  # 134 ms; to Soft-RoCE seven retries are retries without end
 _RNR_TIMER = 18  # 5.12 ms
 
 
@@ -69,7 +71,7 @@ class Pair:
         self.qp = self._call(lambda: node.create_qp(config, first_psn=_FIRST_PSN, complete=self._completions.append))
         ours, peers = OURS[version], PEERS[version]
         self._call(lambda: node.connect(self.qp, ours, peers, self.theirs.qpn, self.theirs.psn))
-        peer.connect(self.qp.qpn, self.qp.first_psn, _TIMEOUT, _RETRIES)
+        peer.connect(self.qp.qpn, self.qp.first_psn, _PEERS_TIMEOUT, _RETRIES)
 
     def _call(self, action: Callable[[], T]) -> T:
         return self._node.driver.call(action)
