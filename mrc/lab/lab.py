@@ -141,7 +141,7 @@ class Lab:
 
         return processes.running(self._state.namespaces, self._state.tag)
 
-    def end_programs(self, grace_s: float = 2.0) -> list[LabProcess]:
+    def end_programs(self, grace_s: float = 5.0) -> list[LabProcess]:
         """End every program running in the lab but this one and those that it was started from; those that ended.
 
         They are asked to (SIGTERM), and killed `grace_s` seconds later. Raises SystemRefused.

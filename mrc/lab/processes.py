@@ -20,7 +20,6 @@ from mrc.lab import namespace
 from mrc.lab.netlink import NetlinkSocket
 
 Identity = tuple[int, int]
-GRACE_S = 2.0
 # What a process forks while it is being ended is found the next time round.
 _ROUNDS = 5
 
@@ -40,7 +39,7 @@ def running(namespaces: Mapping[str, Identity], tag: str) -> list[LabProcess]:
         return [process for process, _ in _held(namespaces, tag, stack)]
 
 
-def end(namespaces: Mapping[str, Identity], tag: str, grace_s: float = GRACE_S) -> list[LabProcess]:
+def end(namespaces: Mapping[str, Identity], tag: str, grace_s: float) -> list[LabProcess]:
     """End every process in the lab but this one and those it was started from; those that were ended.
 
     SIGTERM first, and SIGKILL for what is still there after `grace_s` seconds. What may not be ended is left.
