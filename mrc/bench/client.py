@@ -127,7 +127,7 @@ class BenchClient:
             raise
 
     def _loop(self, until: Callable[[], bool]) -> None:
-        self._node.driver.run(until, _POLL_S)
+        self._node.driver.run(until, _POLL_S, before_sending=True)
 
     def _write(self, terms: Terms) -> WriteResult:
         content = os.urandom(terms.size * terms.qps)

@@ -95,7 +95,7 @@ class BenchServer:
                 self._turn(client)
             return until()
 
-        self._node.driver.run(done, _POLL_S)
+        self._node.driver.run(done, _POLL_S, before_sending=True)
 
     @property
     def served(self) -> list[ServedSession]:

@@ -129,16 +129,19 @@ class Driver:
 
     # ------------------------------------------------------------------ the loop
 
-    def run(self, until: Callable[[], bool], poll_s: float = _LONGEST_SLEEP_S) -> None:
-        """Turn until `until()` holds; it is asked in every turn and at least every `poll_s` seconds.
+    def run(self, until: Callable[[], bool], poll_s: float = _LONGEST_SLEEP_S, *, before_sending: bool = False) -> None:
+        """Turn until `until()` holds; it is asked between turns and at least every `poll_s` seconds.
 
-        It is asked between what arrives and what leaves: work posted there leaves with the answers, not after them.
+        With `before_sending` it is asked in every turn between what arrives and what leaves: writes posted there go
+        ahead of the answers. It must not destroy a QP then, whose last answer would never leave.
         """
+        asked = until if before_sending else _never
         with self._lock:
             self._owner = threading.get_ident()
         try:
-            while not self.turn(poll_s, until):
-                pass
+            while before_sending or not until():
+                if self.turn(poll_s, asked):
+                    break
         finally:
             with self._lock:
                 self._run_calls()

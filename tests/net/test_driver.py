@@ -291,7 +291,7 @@ def test_what_is_posted_when_the_loop_asks_leaves_in_the_same_turn(node: Node, p
             node.endpoint.wake(qp)
         return len(sent) == 2
 
-    node.driver.run(over, 0.01)
+    node.driver.run(over, 0.01, before_sending=True)
     assert sent == [0, 1]
 
 
@@ -304,5 +304,5 @@ def test_what_is_posted_when_the_loop_ends_leaves_before_it_does(node: Node, pee
         node.endpoint.wake(qp)
         return True
 
-    node.driver.run(over, 0.01)
+    node.driver.run(over, 0.01, before_sending=True)
     assert node.endpoint.total_counters().data_packets_sent == 1
