@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -29,3 +30,12 @@ def no_descriptor_left(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     after = len(os.listdir("/proc/self/fd"))
     assert after <= before + _SPARE_DESCRIPTORS, f"{request.node.nodeid} left {after - before} descriptors open"
+
+
+@pytest.fixture(autouse=True)
+def signals_as_before() -> Iterator[None]:
+    """A command run in this process ends by ignoring signals: programs that later tests start would ignore them too."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
