@@ -70,6 +70,15 @@ class ReceivedPsns:
         self.held += len(psns)
         return self._advance()
 
+    def add_one(self, psn: int, ends: bool) -> bool:
+        """`add` for one PSN, in plain numbers."""
+        slot = psn & self._mask
+        self._arrived[slot] = True
+        self._ends[slot] = ends
+        self.highest = max(self.highest, psn)
+        self.held += 1
+        return psn == self.epsn and self._advance()
+
     def _advance(self) -> bool:
         before = self.epsn
         while self.epsn <= self.highest and self.has(self.epsn):

@@ -189,19 +189,23 @@ class Responder:
         self._trigger_sacks(requests, found, highest_before, now)
 
     def on_few_requests(self, batch: ReceivedBatch, rows: list[int], now: int) -> None:
-        """`on_requests` in plain numbers, as far as they are plain writes that come in order."""
+        """`on_requests` in plain numbers, as far as they are plain writes that are new."""
         for position, row in enumerate(rows):
-            if not self._take_next(batch, row, now):
+            if not self._take_one(batch, row, now):
                 self.on_requests(batch, np.array(rows[position:], np.int64), now)
                 return
 
-    def _take_next(self, batch: ReceivedBatch, row: int, now: int) -> bool:
-        """Take a plain write request that is what epsn waits for. False, and nothing has happened, for any other."""
-        received, receives = self.received, self._receives
+    def _take_one(self, batch: ReceivedBatch, row: int, now: int) -> bool:
+        """Take a plain write request that is new and in the window. False, and nothing has happened, for any other."""
+        received = self.received
         length = int(batch.length[row])
         head = batch.view(row, 0, min(length, batch.room))
         ip_word, opcode, flags, psn_word = _REQUEST.unpack_from(head)
-        if received.held or receives.stashed or IMMEDIATE[opcode] or (psn_word - received.epsn) & PSN_BITS_MASK:
+        if self._receives.stashed or IMMEDIATE[opcode]:
+            return False
+        psn = received.epsn + ((psn_word - received.epsn) & PSN_BITS_MASK)
+        in_order = psn == received.epsn and not received.held
+        if not in_order and not self._has_room_for(psn):
             return False
         payload_at = _PAYLOAD_AT_TS if psn_word & TS else _PAYLOAD_AT
         size = length - payload_at - (flags >> PAD_SHIFT & 3) - ICRC_LENGTH
@@ -209,20 +213,28 @@ class Responder:
         found = placement(opcode, size, va, rkey, dmalen, self._config.path_mtu, self._memory)
         if found is None:
             return False
-        psn = received.epsn
-        received.add_run(1, int(ENDS[opcode]))
+        if in_order:
+            received.add_run(1, int(ENDS[opcode]))
+            moved = True
+        else:
+            moved = received.add_one(psn, bool(ENDS[opcode]))
         region, offset = found
         region.view[offset : offset + size] = head[payload_at : payload_at + size]
         counters = self._counters
         counters.requests_received += 1
         counters.bytes_placed += size
         self.sacks.received_bytes += length
-        self._ack_due = True
+        self._ack_due |= moved
         marked = CE in (ip_word >> 20 & ECN_MASK, int(batch.traffic_class[row]) & ECN_MASK)
         counters.ecn_marked_received += marked
         if self.sacks.triggered_by_one(length, bool(psn_word & (ACKREQ | RTX)) or marked):
-            self.sacks.pending.add(Trigger(psn, self._reflector.of_request(head, now), psn, marked))
+            self.sacks.pending.add(Trigger(psn, self._reflector.of_request(head, now), received.highest, marked))
         return True
+
+    def _has_room_for(self, psn: int) -> bool:
+        """Whether a PSN at or above epsn is in the window, new, and nothing is short."""
+        received = self.received
+        return self._limits.none and psn < self.window.end(received.epsn) and not received.has(psn)
 
     def _sort(self, requests: ReceivedRequests, now: int) -> _Sorted:
         """Check PSN: the table of behaviour.md. What is refused for its PSN or for want of room is answered here."""

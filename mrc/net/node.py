@@ -148,8 +148,8 @@ def transfer_config(*, path_mtu: int, mpr: int = 8) -> QpConfig:
     """QP parameters for processes that share a machine: coarse timers far above what a stalled process delays.
 
     A local ACK timeout of 134 ms; with 7 linear and 3 doubled retries a QP gives up about 3 s after the last sign.
-    Path timers of at least 4 ms: what a machine with other work to do keeps waiting for a millisecond or two is not
-    lost; holes tell of real losses sooner, and a lost tail has its probe. A SACK per 64 KiB: packets come in batches,
+    Path timers of at least 20 ms: what a machine with other work to do keeps waiting for some milliseconds is not lost;
+    holes tell of real losses sooner, and a lost tail has its probe. A SACK per 64 KiB: packets come in batches,
     and each SACK costs both ends as much as several packets do. Bad EVs
     are probed at once: a round trip here is mostly batching, a path timer several of those, and a fabric of few
     paths wants them back.
@@ -161,6 +161,6 @@ def transfer_config(*, path_mtu: int, mpr: int = 8) -> QpConfig:
         linear_retries=7,
         exponential_retries=3,
         sack_threshold_bytes=64 * 1024,
-        loss=LossConfig(path_timer_min_ns=4 * MILLISECOND),
+        loss=LossConfig(path_timer_min_ns=20 * MILLISECOND, path_timer_initial_ns=20 * MILLISECOND),
         paths=PathConfig(first_probe_path_timers=0.0),
     )

@@ -383,16 +383,19 @@ class PathSet:
             active.remove(index)
             members = self._members[port]
             reserve = [other for other in members[self.state[members] <= _SKIP].tolist() if other not in active]
-            if reserve:
-                active.append(reserve[int(self._random.integers(len(reserve)))])
-        self._changed()
+            heir = reserve[int(self._random.integers(len(reserve)))] if reserve else None
+            if heir is not None:
+                active.append(heir)
+            self._rotation.left(port, index, heir)
+        self._control_until = NEVER
 
     def _rejoin(self, index: int, port: int) -> None:
         """A restored EV rejoins the active set if its plane is short there, else it is reserve."""
         active = self._rotation.active[port]
         if index not in active and len(active) < self._rotation.size[port]:
             active.append(index)
-            self._changed()
+            self._rotation.joined(port, index, self.port)
+            self._control_until = NEVER
 
     def _changed(self) -> None:
         """Which EVs may be used has changed."""

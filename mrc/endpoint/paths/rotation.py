@@ -51,6 +51,31 @@ class Rotation:
         self._position = len(self._order)
         self._usable = any(active and port not in self.closed for port, active in self.active.items())
 
+    def left(self, port: int, index: int, heir: int | None = None) -> None:
+        """`index` is no longer active on `port`: what is left of this order goes on with `heir`, an EV that was not
+        active, in its turns, or without one with the port's others by chance. A whole new order would cost more."""
+        others = self.active[port]
+        ahead = self._order[self._position :]
+        if not others or port in self.closed or not len(ahead):
+            self.changed()
+            return
+        turns = np.flatnonzero(ahead == index)
+        if heir is None:
+            ahead[turns] = np.array(others)[self._random.integers(len(others), size=len(turns))]
+        else:
+            ahead[turns] = heir
+
+    def joined(self, port: int, index: int, ports: I64) -> None:
+        """`index` is active on `port` again (`ports` are those of all EVs): it gets its share of the port's turns in
+        what is left of this order."""
+        ahead = self._order[self._position :]
+        count = len(self.active[port])
+        if count == 1 or port in self.closed or not len(ahead):
+            self.changed()
+            return
+        turns = np.flatnonzero(ports[ahead] == port)
+        ahead[turns[int(self._random.integers(count)) :: count]] = index
+
     def take(self, state: U8, count: int) -> I64:
         """The EVs of the next `count` packets, none when no EV is usable. EVs that are passed leave SKIP in `state`."""
         chosen = np.empty(count, np.int64)
@@ -100,10 +125,15 @@ class Rotation:
                 elif index != reset:
                     break
             else:
-                index = reset  # a whole rotation without another GOOD EV
+                index = self._other_good(states, reset)
             chosen.append(index)
         self._position = position
         return chosen
+
+    def _other_good(self, states: list[int], reset: int) -> int:
+        """A GOOD EV other than the one just reset; that one where a whole rotation has no other."""
+        usable = [index for port, active in self.active.items() if port not in self.closed for index in active]
+        return next((index for index in usable if states[index] == _GOOD and index != reset), reset)
 
     def _shuffle(self) -> None:
         """A new order: planes in equal shares, whole passes over the EVs of each."""
