@@ -181,6 +181,19 @@ def test_an_ev_probe_may_bring_the_first_sample() -> None:
     assert controller.parameters == NETWORK.parameters_for(SIZES, BASE_RTT)
 
 
+def test_a_base_rtt_probed_before_the_first_packet_gives_the_first_window() -> None:
+    """nscc.md: initial cwnd 1.5 BDP, here more than the 128 packets of an unknown one; not once data is under way.
+    MRC-CC-29, MRC-CC-34."""
+    controller = Nscc(SIZES, UNMEASURED)
+    for rtt in (200_000, 120_000):
+        controller.on_rtt(1_000, rtt)
+    assert (controller.cwnd, controller.max_cwnd) == (2_250_000, 2_250_000)
+    controller.on_sent(MTU)
+    controller.on_loss(2_000, MTU)
+    controller.on_rtt(3_000, 130_000)
+    assert controller.cwnd == 2_250_000 - MTU
+
+
 def test_the_parameters_follow_base_rtt_for_the_first_samples_only() -> None:
     controller = Nscc(SIZES, dataclasses.replace(UNMEASURED, base_rtt_samples=3))
     for now, rtt in enumerate((40_000, 30_000, 20_000, 10_000), 1):

@@ -42,6 +42,7 @@ class Nscc(CongestionController):
         "_received",
         "_samples_to_derive_from",
         "_saved_cwnd",
+        "_sending",
         "_sizes",
         "_to_ignore",
         "_trigger_qa",
@@ -63,6 +64,7 @@ class Nscc(CongestionController):
         self.parameters: NsccParameters | None = None
         self._zero_delay = 0
         self._samples_to_derive_from = config.base_rtt_samples
+        self._sending = False
         self._cwnd = config.initial_cwnd_for(sizes)
         self._max_cwnd = config.max_cwnd_for(sizes, None)
         if config.base_rtt is not None:
@@ -105,6 +107,7 @@ class Nscc(CongestionController):
     # ------------------------------------------------------------------ events
 
     def on_sent(self, sent_bytes: int) -> None:
+        self._sending = True
         self._limit.on_sending(self.inflight)
         super().on_sent(sent_bytes)
 
@@ -160,6 +163,9 @@ class Nscc(CongestionController):
     def on_rtt(self, now: int, rtt_ns: int) -> None:
         if rtt_ns > 0:
             self._take_rtt(now, rtt_ns)
+            if not self._sending and self._config.initial_cwnd is None:
+                # Probes told it before the first packet: the window begins as with one that was configured.
+                self._cwnd = self._max_cwnd
 
     # ------------------------------------------------------------------ round trips
 
