@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -19,7 +20,7 @@ from mrc.cli.common import (
     print_json,
     wire_profile_option,
 )
-from mrc.cli.endpoint_options import fabric_for, mode_options
+from mrc.cli.endpoint_options import fabric_for, mode_options, profiles_option, use_profiles
 
 if TYPE_CHECKING:
     from mrc.bench.figures import LatencyResult, WriteResult
@@ -48,12 +49,14 @@ bench.add_command(lab)
 
 
 @bench.command()
+@profiles_option
 @fabric_option
 @mode_options
 @wire_profile_option
 @json_option
 @click.option("-v", "--verbose", is_flag=True, help="Also the fabric, and what each client measured, on stderr.")
 def serve(
+    profiles: Path | None,
     fabric_file: str | None,
     mode: str | None,
     binds: tuple[str, ...],
@@ -84,7 +87,8 @@ def serve(
                 note(f"client at {session.peer_address}: {each}")
 
     fabric, wire = fabric_for(fabric_file, mode, binds), WireProfile.from_option(wire_options)
-    with Node(fabric, wire=wire) as node:
+    with Node(fabric, wire=wire, program="mrc bench serve") as node:
+        use_profiles(node, profiles)
         for interface in node.small_buffers:
             note(f"the receive buffer of {interface} is small (no privilege to raise it): expect losses")
         interrupt_on_signals(node.driver.interrupt)
@@ -120,6 +124,7 @@ def _client_options(test: str) -> Callable[[F], F]:
             wire_profile_option,
             mode_options,
             fabric_option,
+            profiles_option,
             click.option(
                 "--paths", type=click.IntRange(1), metavar="N", help="Only the first N paths. [default: all there are]"
             ),
@@ -226,6 +231,7 @@ def _measure(
     idle_qps: int,
     mtu: str | None,
     paths: int | None,
+    profiles: Path | None,
     fabric_file: str | None,
     mode: str | None,
     binds: tuple[str, ...],
@@ -258,7 +264,9 @@ def _measure(
             _print_details(result)
 
     wire = WireProfile.from_option(wire_options)
-    with Node(fabric, wire=wire, path_mtu=int(mtu) if mtu else None, ev_profile=evs) as node:
+    program = f"mrc bench {test}"
+    with Node(fabric, wire=wire, path_mtu=int(mtu) if mtu else None, ev_profile=evs, program=program) as node:
+        use_profiles(node, profiles)
         interrupt_on_signals(node.driver.interrupt)
         for interface in node.small_buffers:
             note(f"the receive buffer of {interface} is small (no privilege to raise it): expect losses")

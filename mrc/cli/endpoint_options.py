@@ -13,6 +13,7 @@ import click
 from mrc.cli.common import note
 
 if TYPE_CHECKING:
+    from mrc.net.node import Node
     from mrc.topology.fabric import Fabric
     from mrc.trace.writer import TraceWriter
 
@@ -45,6 +46,23 @@ def trace_option(function: F) -> F:
         type=click.Path(dir_okay=False, path_type=Path),
         help="Write what the endpoint does into this file: losses, path states, probes, congestion (docs/trace.md).",
     )(function)
+
+
+def profiles_option(function: F) -> F:
+    """--profiles, passed on as `profiles`."""
+    return click.option(
+        "--profiles",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="Bring the EV and CC profiles of this YAML file ONLINE first; number 0 is the one used (docs/control.md).",
+    )(function)
+
+
+def use_profiles(node: Node, profiles: Path | None) -> None:
+    """Do what --profiles says. Raises CallerError."""
+    if profiles is not None:
+        from mrc.net.control.profile_file import load_profiles
+
+        load_profiles(node, profiles)
 
 
 @contextmanager

@@ -16,7 +16,14 @@ from mrc.cli.common import (
     print_json,
     wire_profile_option,
 )
-from mrc.cli.endpoint_options import fabric_for, mode_options, trace_option, tracing
+from mrc.cli.endpoint_options import (
+    fabric_for,
+    mode_options,
+    profiles_option,
+    trace_option,
+    tracing,
+    use_profiles,
+)
 
 if TYPE_CHECKING:
     from mrc.net.transfer.receiver import SessionOutcome
@@ -40,6 +47,7 @@ if TYPE_CHECKING:
 )
 @click.option("--overwrite", is_flag=True, help="Replace files that exist. Without it they are refused.")
 @trace_option
+@profiles_option
 @fabric_option
 @mode_options
 @wire_profile_option
@@ -51,6 +59,7 @@ def recv(
     idle_timeout: float,
     overwrite: bool,
     trace: Path | None,
+    profiles: Path | None,
     fabric_file: str | None,
     mode: str | None,
     binds: tuple[str, ...],
@@ -91,7 +100,11 @@ def recv(
     fabric, wire = fabric_for(fabric_file, mode, binds), WireProfile.from_option(wire_options)
     target = Directory(directory, overwrite=overwrite)
     interrupted = False
-    with tracing(trace, "mrc recv", "receiver") as tracer, Node(fabric, wire=wire, tracer=tracer) as node:
+    with (
+        tracing(trace, "mrc recv", "receiver") as tracer,
+        Node(fabric, wire=wire, tracer=tracer, program="mrc recv") as node,
+    ):
+        use_profiles(node, profiles)
         for interface in node.small_buffers:
             note(f"the receive buffer of {interface} is small (no privilege to raise it): expect losses")
         interrupt_on_signals(node.driver.interrupt)

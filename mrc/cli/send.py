@@ -17,7 +17,14 @@ from mrc.cli.common import (
     print_json,
     wire_profile_option,
 )
-from mrc.cli.endpoint_options import fabric_for, mode_options, trace_option, tracing
+from mrc.cli.endpoint_options import (
+    fabric_for,
+    mode_options,
+    profiles_option,
+    trace_option,
+    tracing,
+    use_profiles,
+)
 
 
 @click.command()
@@ -39,6 +46,7 @@ from mrc.cli.endpoint_options import fabric_for, mode_options, trace_option, tra
     "--stats", type=click.Path(dir_okay=False, path_type=Path), help="Write progress here, a JSON line each 5 ms."
 )
 @trace_option
+@profiles_option
 @fabric_option
 @mode_options
 @wire_profile_option
@@ -52,6 +60,7 @@ def send(
     qps: int,
     stats: Path | None,
     trace: Path | None,
+    profiles: Path | None,
     fabric_file: str | None,
     mode: str | None,
     binds: tuple[str, ...],
@@ -84,8 +93,9 @@ def send(
     wire = WireProfile.from_option(wire_options)
     with (
         tracing(trace, "mrc send", "sender") as tracer,
-        Node(fabric, wire=wire, path_mtu=int(mtu) if mtu else None, tracer=tracer) as node,
+        Node(fabric, wire=wire, path_mtu=int(mtu) if mtu else None, tracer=tracer, program="mrc send") as node,
     ):
+        use_profiles(node, profiles)
         options = SendOptions(message_size=message_size, path_mtu=node.path_mtu, qps=qps, stats=stats)
         interrupt_on_signals(node.driver.interrupt)
         if verbose:

@@ -90,12 +90,20 @@ class ResponderConfig:
     max_stashed_immediates: int | None = None
     # Answer a PSN beyond the window with NACK PSN_OOR_WINDOW. Alternative: say nothing, as one text has it.
     nack_out_of_window: bool = True
+    # Answers to what brings nothing new, of each kind: SACKs for duplicates, SACKs for probes, PSN_OOR_WINDOW, trimmed.
+    # So many at once, and so many a second after that; beyond them nothing is said, for the peer's packets are easily
+    # copied.
+    answers_burst: int = 4096
+    answers_per_second: int = 5000
 
     def __post_init__(self) -> None:
         for name in ("max_span", "max_held_packets", "max_stashed_immediates"):
             value = getattr(self, name)
             if value is not None and value < 0:
                 raise CallerError(f"{name} cannot be negative, got {value}")
+        for name in ("answers_burst", "answers_per_second"):
+            if not 1 <= getattr(self, name) <= 1_000_000_000:
+                raise CallerError(f"{name} must be 1..1000000000, got {getattr(self, name)}")
 
 
 @dataclass(frozen=True, slots=True)

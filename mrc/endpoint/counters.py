@@ -23,6 +23,10 @@ class Counters:
     bad_source: int = 0
     misdirected: int = 0
     bad_pkey: int = 0
+    # Whole packets that were not answered, or not looked at, because too many of their kind came.
+    over_rate: int = 0
+    # By the kernel, under a flood, for one of the reasons above (mrc.net.flood_filter).
+    refused_by_kernel: int = 0
     # Endpoint operations.
     unknown_peer: int = 0
     unknown_endpoint_operation: int = 0
@@ -33,6 +37,7 @@ class Counters:
     ev_probes_answered: int = 0
     port_updates_sent: int = 0
     port_updates_received: int = 0
+    port_status_overruled: int = 0
     # Responder.
     requests_received: int = 0
     bytes_placed: int = 0
@@ -61,6 +66,7 @@ class Counters:
     nacks_received: int = 0
     naks_received: int = 0
     ack_for_unsent_psn: int = 0
+    ack_too_old: int = 0
     unknown_probe_answer: int = 0
     unknown_ev: int = 0
     losses_by_hole: int = 0

@@ -18,9 +18,10 @@ from mrc.endpoint.config import Capability, EndpointConfig, QpConfig
 from mrc.endpoint.congestion import ControllerFactory, factory_of
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.memory import MemoryTable
-from mrc.endpoint.operations import ENDPOINT_QPN, EndpointOperations, OnResult
+from mrc.endpoint.operations import ENDPOINT_QPN, EndpointOperations, OnAnswered, OnResult
 from mrc.endpoint.packet_checks import PacketChecks, Trimmed
 from mrc.endpoint.paths.ev_events import EvEvents
+from mrc.endpoint.paths.online import OnlineProfiles
 from mrc.endpoint.peer_node import PeerKey, PeerNode, peer_key
 from mrc.endpoint.qp import QpPeer, QueuePair
 from mrc.endpoint.scheduler import Scheduler
@@ -77,10 +78,17 @@ class Endpoint:
         self.listeners: list[Callable[[Event], None]] = []
         self._draw_rkey = draw_rkey or (lambda: int(self._random.integers(1 << 32)))
         self.memory = self.create_memory()
+        # A port is down when its link is, or when the controller set it down.
         self._ports_down: set[int] = set()
+        self._links_down: set[int] = set()
+        self.ports_disabled: set[int] = set()
         self._full_ports: set[int] = set()
         self.qps: dict[int, QueuePair] = {}
-        self.ev_events = EvEvents(self.config.ev_event_limit)
+        # Moves whenever there is another QP or peer node, or one less.
+        self.members = 0
+        self.ev_events = EvEvents(self.config.ev_event_limit, lambda: self._now)
+        # The profiles QPs may name, and the EVs that are denied in them.
+        self.online = OnlineProfiles()
         # Nodes that QPs of ours are connected to, by the set of their inner addresses.
         self.peer_nodes: dict[PeerKey, PeerNode] = {}
         self._operations = EndpointOperations(
@@ -144,9 +152,11 @@ class Endpoint:
             join=self._join,
             on_ready=self._ready_to_send,
             ev_events=self.ev_events,
+            denied=lambda profile_id, node: self.online.denied(profile_id, node.key),
             trace=self._trace.of_qp(qpn) if self._trace is not None else None,
         )
         self.qps[qpn] = qp
+        self.members += 1
         return qp
 
     def destroy_qp(self, qp: QueuePair) -> None:
@@ -154,6 +164,7 @@ class Endpoint:
         if self.qps.get(qp.qpn) is not qp:
             raise CallerError(f"QP {qp.qpn:#08x} is not one of this endpoint's")
         del self.qps[qp.qpn]
+        self.members += 1
         self._scheduler.forget(qp)
         qp.abandon()
         self._scheduler.window_moved(qp.controller)
@@ -168,8 +179,11 @@ class Endpoint:
             node = PeerNode(peer.sources, self.config.peer_nodes, random, self._operations.learn)
             self.peer_nodes[key] = node
             self._operations.add(node)
+        self.members += 1
         node.qpns.add(qp.qpn)
         node.add_paths(peer.paths)
+        node.name = peer.name or node.name
+        node.paths_of = peer.paths_of or node.paths_of
         node.service_time |= Capability.SVC_TIME in qp.config.capabilities & peer.capabilities
         self._operations.on_qp_connected(node)
         return node
@@ -201,6 +215,14 @@ class Endpoint:
             raise CallerError(f"a DSCP is 0..63, got {dscp}")
         return self._operations.probe_ev(node, number, dscp << 2, on_result)
 
+    def tell_port_status(self, node: PeerNode, mask: int | None, ends_at: int, on_answered: OnAnswered) -> None:
+        """Send a peer node a port status update with this mask (32 bit; None: the ports that are up), for a controller.
+
+        It goes out at the next `transmit`, again and again until answered or until `ends_at` (ns); `on_answered` is
+        called once with whether it was. Raises CallerError when too many requests are out.
+        """
+        self._operations.tell_port_status(node, mask, ends_at, on_answered)
+
     def wake(self, qp: QueuePair) -> None:
         """Work was posted on `qp`: give it its turn at the next `transmit`."""
         self._scheduler.wake(qp)
@@ -226,12 +248,33 @@ class Endpoint:
             self._full_ports.add(port)
 
     def set_port(self, port: int, up: bool, now: int) -> None:
-        """A local port's link went down or came back: its EVs leave or rejoin every QP's rotation at once."""
+        """A local port's link went down or came back: its EVs leave or rejoin every QP's rotation at once.
+
+        Nothing changes as long as the controller has the port down.
+        """
         self._now = now
-        if up:
-            self._ports_down.discard(port)
-        else:
-            self._ports_down.add(port)
+        (self._links_down.discard if up else self._links_down.add)(port)
+        if port not in self.ports_disabled:
+            self._port_is(port, up, now)
+
+    def enable_port(self, port: int, enabled: bool, now: int) -> None:
+        """The controller sets a local port down, or gives it back: the same for its EVs, whatever its link does.
+
+        What still arrives on it is taken.
+        """
+        self._now = now
+        if enabled == (port not in self.ports_disabled):
+            return
+        (self.ports_disabled.discard if enabled else self.ports_disabled.add)(port)
+        if port not in self._links_down:
+            self._port_is(port, enabled, now)
+
+    def link_is_up(self, port: int) -> bool:
+        """Whether a port has a link, whatever the controller says of it."""
+        return port not in self._links_down
+
+    def _port_is(self, port: int, up: bool, now: int) -> None:
+        (self._ports_down.discard if up else self._ports_down.add)(port)
         for qp in self.qps.values():
             qp.on_port(port, up, now)
             self.wake(qp)
@@ -282,9 +325,13 @@ class Endpoint:
         if (dqps == first).all():
             self._dispatch(first, batch, rows, opcodes, now)
             return
+        unknown = len(rows)
         for qpn in distinct(dqps).tolist():
-            mine = dqps == qpn
-            self._dispatch(qpn, batch, rows[mine], opcodes[mine], now)
+            if qpn == ENDPOINT_QPN or qpn in self.qps:
+                mine = dqps == qpn
+                unknown -= int(np.count_nonzero(mine))
+                self._dispatch(qpn, batch, rows[mine], opcodes[mine], now)
+        self.counters.unknown_qp += unknown
 
     def _receive_few(self, batch: ReceivedBatch, now: int) -> bool:
         """The same in plain numbers. False, and nothing has happened, unless all are well formed and for QPs."""
@@ -300,6 +347,7 @@ class Endpoint:
             qp = self.qps[qpn]
             if qp.receive_few(batch, packets, now):
                 self._after_event(qp)
+                self._reconsider_planes(qp, batch, [row for row, _ in packets])
             else:
                 rows, opcodes = zip(*packets, strict=True)
                 self._dispatch(qpn, batch, np.array(rows, np.int64), np.array(opcodes, np.uint8), now)
@@ -315,6 +363,12 @@ class Endpoint:
             return
         qp.receive(batch, rows, opcodes, now)
         self._after_event(qp)
+        self._reconsider_planes(qp, batch, rows)
+
+    def _reconsider_planes(self, qp: QueuePair, batch: ReceivedBatch, rows: I64 | list[int]) -> None:
+        node = qp.peer_node
+        if node is not None and node.doubted:
+            self._operations.heard_of(node, batch, np.asarray(rows, np.int64), self._now)
 
     def _after_event(self, qp: QueuePair) -> None:
         self._scheduler.on_event(qp)

@@ -14,12 +14,13 @@ from mrc.endpoint.loss import LossDetector
 from mrc.endpoint.paths import PathSet
 from mrc.endpoint.retries import RetryBudget
 from mrc.endpoint.rtt import RttEstimator
+from mrc.endpoint.sack_reading import OLDEST_PSNS
 from mrc.endpoint.sent import PsnState, SentPackets
 from mrc.endpoint.tracing import QpTrace
 from mrc.wire.batch import PSN_BITS_MASK, RTX, Fields
 from mrc.wire.psn import unwrap
 
-_OUTSTANDING = int(PsnState.OUTSTANDING)
+_ACKED, _OUTSTANDING = int(PsnState.ACKED), int(PsnState.OUTSTANDING)
 _MAX_DOUBLINGS = 32
 _ANY_WINDOW = 1 << 24
 
@@ -121,6 +122,8 @@ class NackHandler:
             psn = unwrap(word & PSN_BITS_MASK, self._sent.una)
             if psn >= self._sent.next_psn:
                 self._counters.ack_for_unsent_psn += 1
+            elif psn < self._sent.una - OLDEST_PSNS:
+                self._counters.ack_too_old += 1
             elif code not in RESPONSES:
                 self._counters.unknown_nack_reason += 1
             elif not self._on_nack(psn, NackReason(code), entropy, again, now):
@@ -132,6 +135,10 @@ class NackHandler:
         if self._trace is not None:
             self._trace.nack_received(psn, reason.name, entropy, rtx)
         if RESPONSES[reason] == NackResponse.FAIL:
+            if not self._awaited(psn):
+                # Half of all PSNs are old: whoever guesses one must not end the QP. A peer that means it says so of
+                # every packet it is sent.
+                return True
             self._fail(WorkStatus.REMOTE_OPERATION_ERROR, f"the peer cannot go on with PSN {psn & PSN_BITS_MASK}", psn)
             return False
         if reason in PATH_REASONS:
@@ -151,6 +158,10 @@ class NackHandler:
             self._counters.unknown_ev += 1
         else:
             self._paths.on_trimmed(index)
+
+    def _awaited(self, psn: int) -> bool:
+        """Whether a PSN that was sent has not been acknowledged."""
+        return psn >= self._sent.una and self._sent.state[psn & self._sent.mask] != _ACKED
 
     def _names_latest(self, psn: int, entropy: int, rtx: bool) -> bool:
         """Whether a NACK is about the transmission that is outstanding: not about an acknowledged PSN, and not about

@@ -18,7 +18,9 @@ import numpy.typing as npt
 from mrc.endpoint.config import PeerNodeConfig
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.peer_node import PeerKey, PeerNode
+from mrc.endpoint.rate_limit import RateLimit
 from mrc.errors import CallerError
+from mrc.wire.arrays import distinct
 from mrc.wire.batch import (
     COMMON,
     ENDPOINT_REQUEST,
@@ -41,6 +43,15 @@ NEVER = -1
 _REQUEST_IDS = 1 << 16
 _MAX_OUTSTANDING = 4096
 _MAX_RESPONSES = 1024
+_LOW_HALF = (1 << 64) - 1
+# Of packets for DQP 2 with one source address so many at once, and so many a second, by operation of a request: what a
+# peer needs many times over. A status that is over the rate is not answered, so that its sender repeats it.
+_RESPONSE, _OTHER = 4, 5
+_RATES = {0: (64, 100), 1: (4096, 2000), 2: (64, 100), 3: (64, 100), _RESPONSE: (8192, 5000), _OTHER: (64, 100)}
+
+
+def _limits() -> dict[int, RateLimit]:
+    return {kind: RateLimit(*rate) for kind, rate in _RATES.items()}
 
 
 class Operation(IntEnum):
@@ -63,18 +74,22 @@ class EvProbeResult:
 
 
 OnResult = Callable[[EvProbeResult], None]
+OnAnswered = Callable[[bool], None]
 
 
 @dataclass(slots=True)
 class _Request:
     """A request of ours that waits to be sent or answered. `number` is its EV's at the node; a port status update
-    draws one each time it is sent."""
+    draws one each time it is sent. One with `on_answered` is a controller's: it tells `mask` and ends at `ends_at`."""
 
     node: PeerNode
     operation: Operation
     number: int = NEVER
     traffic_class: int = 0
     on_result: OnResult | None = None
+    on_answered: OnAnswered | None = None
+    mask: int | None = None
+    ends_at: int = 0
     interval: int = 0
     superseded: bool = False
     sent_at: int = NEVER
@@ -104,6 +119,8 @@ class EndpointOperations:
         "_config",
         "_counters",
         "_deadlines",
+        "_limits",
+        "_lows",
         "_next_id",
         "_nodes_at",
         "_on_peer_port",
@@ -131,6 +148,9 @@ class EndpointOperations:
         self._on_peer_port = on_peer_port
         # The peer nodes by inner address.
         self._nodes_at: dict[int, list[PeerNode]] = {}
+        # The low halves of those addresses, None after a change; and what may come from each, by kind.
+        self._lows: npt.NDArray[np.uint64] | None = None
+        self._limits: dict[int, dict[int, RateLimit]] = {}
         self._next_id = 0
         self._requests: dict[int, _Request] = {}
         # The port status update that each node has still to answer, by its request id.
@@ -143,6 +163,7 @@ class EndpointOperations:
 
     def add(self, node: PeerNode) -> None:
         """Talk to this node from now on."""
+        self._lows = None
         for address in node.key:
             self._nodes_at.setdefault(address, []).append(node)
 
@@ -153,6 +174,7 @@ class EndpointOperations:
 
     def forget(self, node: PeerNode) -> None:
         """A node is gone: what it was asked has failed."""
+        self._lows = None
         for address in node.key:
             self._nodes_at[address].remove(node)
             if not self._nodes_at[address]:
@@ -171,8 +193,7 @@ class EndpointOperations:
         """
         if not 0 <= number < len(node.paths):
             raise CallerError(f"the node has EVs 0..{len(node.paths) - 1}, got {number}")
-        if len(self._requests) >= _MAX_OUTSTANDING:
-            raise CallerError(f"{_MAX_OUTSTANDING} endpoint requests are out: wait for answers")
+        self._check_room()
         return self._add(_Request(node, Operation.EV_PROBE, number, traffic_class, on_result))
 
     def learn(self, node: PeerNode) -> None:
@@ -206,6 +227,29 @@ class EndpointOperations:
         )
         self._updates[node.key] = self._add(request)
 
+    def tell_port_status(self, node: PeerNode, mask: int | None, ends_at: int, on_answered: OnAnswered) -> int:
+        """Tell a node once, for a controller, that the ports in `mask` are up; None: those that are.
+
+        Repeated until answered, at most until `ends_at`; `on_answered` is called once with whether it was. Raises
+        CallerError when too many requests are out.
+        """
+        self._check_room()
+        return self._add(
+            _Request(
+                node,
+                Operation.PORT_STATUS_UPDATE,
+                traffic_class=self._wire.dscp_control << 2,
+                on_answered=on_answered,
+                mask=mask,
+                ends_at=ends_at,
+                interval=self._config.port_update_interval_ns,
+            )
+        )
+
+    def _check_room(self) -> None:
+        if len(self._requests) >= _MAX_OUTSTANDING:
+            raise CallerError(f"{_MAX_OUTSTANDING} endpoint requests are out: wait for answers")
+
     def _add(self, request: _Request) -> int:
         while self._next_id in self._requests:
             self._next_id = (self._next_id + 1) % _REQUEST_IDS
@@ -219,6 +263,7 @@ class EndpointOperations:
 
     def receive(self, batch: ReceivedBatch, rows: I64, opcodes: npt.NDArray[np.uint8], now: int) -> None:
         """Packets for DQP 2 that passed the endpoint's checks; `opcodes` are those of `rows`."""
+        rows, opcodes = self._welcome(batch, rows, opcodes, now)
         common = batch.fields(COMMON)[rows]
         for row, opcode, port, fields in zip(
             rows.tolist(), opcodes.tolist(), batch.port[rows].tolist(), common, strict=True
@@ -234,6 +279,35 @@ class EndpointOperations:
                 self._on_response(nodes, req_id, batch.fields(ENDPOINT_RESPONSE)[row], now)
             else:
                 self._counters.misdirected += 1
+
+    def _welcome(
+        self, batch: ReceivedBatch, rows: I64, opcodes: npt.NDArray[np.uint8], now: int
+    ) -> tuple[I64, npt.NDArray[np.uint8]]:
+        """Of these packets those that are looked at one by one: no strangers', and of each peer's no more of a kind
+        than its rate allows, the latest."""
+        lows = batch.fields(COMMON)["src_low"][rows]
+        known = np.isin(lows, self._known_lows())
+        if not known.all():
+            self._counters.unknown_peer += int(np.count_nonzero(~known))
+            rows, opcodes, lows = rows[known], opcodes[known], lows[known]
+        kinds = np.where(opcodes == Op.ENDPOINT_REQUEST, batch.fields(ENDPOINT_REQUEST)["erth_word"][rows] & 3, _OTHER)
+        kinds[opcodes == Op.ENDPOINT_RESPONSE] = _RESPONSE
+        welcome = np.ones(len(rows), np.bool_)
+        for low in distinct(lows).tolist():
+            limits = self._limits.setdefault(low, _limits())
+            for kind, limit in limits.items():
+                chosen = np.flatnonzero((lows == low) & (kinds == kind))
+                welcome[chosen[: len(chosen) - limit.take(len(chosen), now)]] = False
+        self._counters.over_rate += len(rows) - int(np.count_nonzero(welcome))
+        return rows[welcome], opcodes[welcome]
+
+    def _known_lows(self) -> npt.NDArray[np.uint64]:
+        """The low halves of the peer nodes' addresses."""
+        if self._lows is None:
+            self._lows = np.array([address & _LOW_HALF for address in self._nodes_at], np.uint64)
+            kept = set(self._lows.tolist())
+            self._limits = {low: limits for low, limits in self._limits.items() if low in kept}
+        return self._lows
 
     def _on_request(self, nodes: list[PeerNode], req_id: int, fields: Fields, now: int) -> None:
         operation = int(fields["erth_word"]) & 3
@@ -269,6 +343,28 @@ class EndpointOperations:
             if up == (plane in node.planes_down):
                 (node.planes_down.discard if up else node.planes_down.add)(plane)
                 self._on_peer_port(node, plane, up, now)
+        if node.planes_down >= node.port_of_plane.keys():
+            for plane in node.planes_down:
+                node.doubted.setdefault(plane, now)
+        else:
+            node.doubted.clear()
+
+    def heard_of(self, node: PeerNode, batch: ReceivedBatch, rows: I64, now: int) -> None:
+        """Packets for QPs, of which some may be from `node`, which has `doubted` planes. A status by which no port is
+        left cannot be true for longer than it takes to say the next: who forged it would stop all data for ever."""
+        fields = batch.fields(COMMON)
+        for plane, since in list(node.doubted.items()):
+            port = node.port_of_plane[plane]
+            source = node.sources.get(port)
+            if source is None or now - since < self._config.port_update_interval_max_ns:
+                continue
+            heard = (batch.port[rows] == port) & (fields["src_high"][rows] == source >> 64)
+            if not (heard & (fields["src_low"][rows] == source & _LOW_HALF)).any():
+                continue
+            del node.doubted[plane]
+            node.planes_down.discard(plane)
+            self._counters.port_status_overruled += 1
+            self._on_peer_port(node, plane, True, now)
 
     def _on_response(self, nodes: list[PeerNode], req_id: int, fields: Fields, now: int) -> None:
         operation = int(fields["eeth_word"]) >> self._wire.eeth_op_shift & 3
@@ -287,6 +383,8 @@ class EndpointOperations:
         del self._requests[req_id]
         if operation == Operation.EV_PROBE:
             self._probe_answered(req_id, request, int(fields["tx_timestamp"]), now)
+        elif request.on_answered is not None:
+            request.on_answered(True)
         elif self._updates.get(request.node.key) == req_id:
             del self._updates[request.node.key]
         else:
@@ -322,8 +420,19 @@ class EndpointOperations:
         while self._to_send and batch.free:
             req_id = self._to_send.popleft()
             request = self._requests.get(req_id)
-            if request is not None and not request.superseded:
+            if request is None or request.superseded:
+                continue
+            if self._is_denied(request):
+                self._fail(req_id)
+            else:
                 self._send_request(batch, req_id, request, now)
+
+    @staticmethod
+    def _is_denied(request: _Request) -> bool:
+        """Whether it is a probe of our own on an EV that was denied since. A controller's own goes wherever he says."""
+        return (
+            request.number != NEVER and request.on_result is None and bool(request.node.reverse.denied[request.number])
+        )
 
     def _send_response(self, batch: TransmitBatch, response: _Response, now: int) -> None:
         node = response.node
@@ -347,7 +456,7 @@ class EndpointOperations:
             self._schedule(req_id, request, now + request.interval)
             request.interval = min(2 * request.interval, self._config.port_update_interval_max_ns)
             up = [plane for plane, port in node.port_of_plane.items() if port not in self._ports_down]
-            mask = sum(1 << plane + self._wire.first_port_bit for plane in up)
+            mask = sum(1 << plane + self._wire.first_port_bit for plane in up) if request.mask is None else request.mask
             drawn = node.control_ev(self._ports_down)
             if drawn is None:
                 return
@@ -398,6 +507,8 @@ class EndpointOperations:
             request = self._requests[req_id]
             if request.superseded:
                 del self._requests[req_id]
+            elif request.on_answered is not None and now >= request.ends_at:
+                self._fail(req_id)
             elif request.operation == Operation.PORT_STATUS_UPDATE:
                 self._to_send.append(req_id)
             else:
@@ -407,6 +518,8 @@ class EndpointOperations:
 
     def _fail(self, req_id: int) -> None:
         request = self._requests.pop(req_id)
+        if request.on_answered is not None:
+            request.on_answered(False)
         if request.on_result is not None:
             path = request.node.paths[request.number]
             request.on_result(EvProbeResult(req_id, path.ev, path.port, None, False))

@@ -86,9 +86,14 @@ class PacketChecks:
         All others are counted, each by its first fault.
         """
         rows = np.arange(batch.count)
-        if self._all_well_formed(batch) and batch.icrc_ok(rows).all():
-            return rows, None
-        return self._sorted_out(batch)
+        if not self._all_well_formed(batch):
+            return self._sorted_out(batch)
+        good = batch.icrc_ok(rows)
+        if not good.all():
+            # Nothing else can be wrong with them.
+            rows = rows[good]
+            self._counters.bad_icrc += batch.count - len(rows)
+        return rows, None
 
     def is_sound(self, batch: ReceivedBatch, row: int, length: int) -> bool:
         """Whether one packet over IPv6, of `length` bytes, is whole and its ICRC right."""

@@ -10,8 +10,10 @@ import numpy.typing as npt
 from mrc.endpoint.config import PeerNodeConfig
 from mrc.endpoint.congestion import CongestionController
 from mrc.endpoint.paths.addressing import Path
+from mrc.endpoint.paths.profiles import EvProfile
 from mrc.endpoint.paths.reverse import ReverseEvs
 from mrc.endpoint.rtt import RttEstimator
+from mrc.wire.ipv4 import address_text
 
 I64 = npt.NDArray[np.int64]
 U8 = npt.NDArray[np.uint8]
@@ -31,6 +33,7 @@ class PeerNode:
     `sources` is its inner address by the local port its packets come in on; `qpns` our QPs towards it; `planes_down`
     the planes whose port it says is down; `controllers` the congestion controllers of this destination, by whatever
     tells them apart; `service_time` whether both ends take the time a packet was held off a reflected timestamp.
+    `name` is what people call it, "" where nobody said; `paths_of` gives the EVs of a profile towards it.
     """
 
     __slots__ = (
@@ -41,9 +44,12 @@ class PeerNode:
         "_turn",
         "controllers",
         "destinations",
+        "doubted",
         "key",
+        "name",
         "next_learning_at",
         "paths",
+        "paths_of",
         "planes_down",
         "port",
         "port_of_plane",
@@ -68,6 +74,10 @@ class PeerNode:
         self.qpns: set[int] = set()
         self.controllers: dict[object, CongestionController] = {}
         self.planes_down: set[int] = set()
+        # Planes of a status by which no port is left, since when (ns): a peer that is heard of on one has a port there.
+        self.doubted: dict[int, int] = {}
+        self.name = ""
+        self.paths_of: Callable[[EvProfile], Sequence[Path]] | None = None
         self.service_time = False
         self.reverse = ReverseEvs(config)
         self.rtt = RttEstimator()
@@ -99,6 +109,11 @@ class PeerNode:
             self.reverse.grow(len(self.paths) - known)
         return np.array([self._number_of_ev[path.ev] for path in paths], np.int64)
 
+    @property
+    def label(self) -> str:
+        """Its name, or one of its addresses."""
+        return self.name or address_text(self.sources[min(self.sources)])
+
     # ------------------------------------------------------------------ reverse EVs
 
     def on_requests(self, now: int) -> None:
@@ -121,14 +136,14 @@ class PeerNode:
         self._learn(self)
 
     def ev_to_learn(self, ports_down: Set[int]) -> int | None:
-        """A random EV whose port is up at both ends, or None."""
+        """A random EV that may be used and whose port is up at both ends, or None."""
         members = np.concatenate((_NOTHING, *self._planes(ports_down, self.planes_down)))
         return int(members[self._random.integers(len(members))]) if len(members) else None
 
     def control_ev(self, ports_down: Set[int]) -> int | None:
         """The EV the next control packet to this node takes; successive ones alternate planes.
 
-        None when there is no plane whose port is up at this end.
+        None when there is no plane whose port is up at this end and that has an EV which may be used.
         """
         planes = self._planes(ports_down, self.planes_down) or self._planes(ports_down, frozenset())
         if not planes:
@@ -140,9 +155,10 @@ class PeerNode:
         return int(members[self._random.integers(len(members))])
 
     def _planes(self, ports_down: Set[int], planes_down: Set[int]) -> list[I64]:
-        """The EVs of each plane but those down at either end."""
-        return [
-            np.flatnonzero(self.port == port)
+        """The EVs that may be used of each plane but those down at either end; planes without any are left out."""
+        planes = [
+            self.reverse.may_carry(np.flatnonzero(self.port == port))
             for plane, port in sorted(self.port_of_plane.items())
             if port not in ports_down and plane not in planes_down
         ]
+        return [members for members in planes if len(members)]

@@ -9,6 +9,7 @@ from mrc.endpoint.config import QpConfig
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.paths import PathSet
 from mrc.endpoint.paths.probing import PathProbing
+from mrc.endpoint.paths.states import EvState
 from mrc.endpoint.requests import TIMESTAMP_UNIT_NS
 from mrc.endpoint.sent import SentPackets
 from mrc.endpoint.tracing import QpTrace
@@ -118,6 +119,13 @@ class Probes:
 
     def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:
         """Append up to `limit` of the probes that wait. A probe uses up no PSN and sends 0."""
+        if len(self._queue):
+            # An EV that was denied since carries none; what waits for an EV to be allowed is not remembered for ever.
+            self._queue = [
+                (target, probe)
+                for target, probe in self._queue
+                if probe in self._purpose and (target == _TAIL or self._paths.state[target] != EvState.DENIED)
+            ]
         count = min(limit, len(self._queue))
         for target, probe_id in self._queue[:count]:
             index = int(self._paths.control_paths(1, now)[0]) if target == _TAIL else target

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from mrc.endpoint.completions import Completion, WorkStatus
-from mrc.endpoint.config import NO_CAPABILITIES, Capability, QpConfig
+from mrc.endpoint.config import NO_CAPABILITIES, Capability, PathConfig, QpConfig
 from mrc.endpoint.congestion import CongestionController, ControllerFactory, PacketSizes
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.paths import Path, PathSet
 from mrc.endpoint.paths.ev_events import EvEvents
+from mrc.endpoint.paths.online import DEFAULT_PROFILE
+from mrc.endpoint.paths.profiles import EvProfile
 from mrc.endpoint.peer_node import PeerNode
 from mrc.endpoint.qp_states import MAY_RECEIVE, MAY_SEND, QpState, check_transition
 from mrc.endpoint.receives import Receives
@@ -51,7 +53,8 @@ class QpPeer:
     """What a QP must know of its peer before it can receive (behaviour.md, QP life).
 
     `first_psn` is the peer's first PSN (24 bit); `sources` its inner address (128 bit) by the local port its packets
-    come in on; `paths` the EVs towards it; `capabilities` what it can do.
+    come in on; `paths` the EVs towards it; `capabilities` what it can do. `name` is what people call its node;
+    `paths_of` gives the EVs of another profile towards it.
     """
 
     qpn: int
@@ -59,6 +62,8 @@ class QpPeer:
     paths: Sequence[Path]
     sources: Mapping[int, int]
     capabilities: Capability = NO_CAPABILITIES
+    name: str = ""
+    paths_of: Callable[[EvProfile], Sequence[Path]] | None = None
 
 
 class QueuePair:
@@ -68,6 +73,7 @@ class QueuePair:
         "_classes",
         "_complete",
         "_controller_factory",
+        "_denied",
         "_ev_events",
         "_full_ports",
         "_has_source",
@@ -88,10 +94,12 @@ class QueuePair:
         "_wire",
         "agreed",
         "answers_wait",
+        "cc_profile_id",
         "config",
         "controller",
         "counters",
         "error",
+        "ev_profile_id",
         "first_psn",
         "paths",
         "peer_node",
@@ -117,6 +125,7 @@ class QueuePair:
         join: Callable[[QueuePair, QpPeer], PeerNode],
         on_ready: Callable[[QueuePair], None],
         ev_events: EvEvents,
+        denied: Callable[[int, PeerNode], Iterable[int]] = lambda profile_id, node: (),
         trace: QpTrace | None = None,
     ) -> None:
         self.qpn = qpn
@@ -143,6 +152,9 @@ class QueuePair:
         self._join = join
         self._on_ready = on_ready
         self._ev_events = ev_events
+        self._denied = denied
+        # The profiles its owner chose, by their numbers in the endpoint's table.
+        self.ev_profile_id = self.cc_profile_id = DEFAULT_PROFILE
         self._classes = TrafficClasses.of(wire, peer_answers_trims=False)
         # What both ends can do, from RTR on.
         self.agreed = NO_CAPABILITIES
@@ -201,13 +213,14 @@ class QueuePair:
             numbers=node.add_paths(peer.paths),
             events=self._ev_events,
             qpn=self.qpn,
+            profile_id=self.ev_profile_id,
             full_ports=self._full_ports,
             trace=self._trace,
         )
-        for port in self._ports_down:
-            self.paths.set_port(port, up=False)
-        for plane in node.planes_down:
-            self.paths.set_peer_port(plane, up=False)
+        self._close_ports(self.paths, node)
+        for ev in self._denied(self.ev_profile_id, node):
+            if self.paths.holds(ev):
+                self.paths.deny(ev)
         self.agreed = self.config.capabilities & peer.capabilities
         if self._trace is not None:
             self._trace.responder_started(peer, self.config, self.agreed)
@@ -230,6 +243,29 @@ class QueuePair:
         self.controller = self._controller_of(self.peer_node)
         self._peer = peer
         self._enter(QpState.RTR)
+
+    def _close_ports(self, paths: PathSet, node: PeerNode) -> None:
+        """No packets on planes whose port is down, at either end."""
+        for port in self._ports_down:
+            paths.set_port(port, up=False)
+        for plane in node.planes_down:
+            paths.set_peer_port(plane, up=False)
+
+    def use_paths(self, paths: Sequence[Path], profile_id: int, config: PathConfig) -> None:
+        """Have these EVs from now on, those of the profile of this number; `config` says how many are active.
+
+        Packets in flight are accounted for as before. Raises CallerError before RTR and for an ambiguous profile.
+        """
+        node = self.peer_node
+        if self.paths is None or node is None:
+            raise CallerError(f"QP {self.qpn:#08x} is in {self.state.name}: it has no EVs yet")
+        self.paths.replace(paths, node.add_paths(paths), config)
+        self.ev_profile_id = self.paths.profile_id = profile_id
+        self.config = replace(self.config, paths=config)
+        self._close_ports(self.paths, node)
+        for ev in self._denied(profile_id, node):
+            if self.paths.holds(ev):
+                self.paths.deny(ev)
 
     def _controller_of(self, node: PeerNode) -> CongestionController:
         """A controller belongs to a destination: QPs towards it that name the same one share it."""
@@ -488,6 +524,8 @@ class QueuePair:
             self._tell_totals(self._trace)
         if self._requestor is not None:
             self._requestor.abandon()
+        if self.paths is not None:
+            self.paths.release()
 
     def _tell_totals(self, trace: QpTrace) -> None:
         if self._requestor is not None and self.controller is not None:
@@ -503,9 +541,12 @@ class QueuePair:
         waited for, his acknowledgement is not. It goes alone: see `answers_wait`.
         """
         responder = self._responder
-        if responder is None:
+        if responder is None or self.paths is None:
             return 0
         requestor = self._requestor if self.state in MAY_SEND else None
+        if self.paths.silent:
+            # Only timers go on.
+            return 0 if requestor is None else requestor.transmit(batch, 0, now, others_wait)
         if requestor is not None and not self.answers_wait and responder.pending and requestor.one_packet_waits:
             sent = requestor.transmit(batch, min(limit, 1), now, others_wait)
             if sent:

@@ -69,7 +69,7 @@ def placements(
     # A zero-length write places nothing and its R_Key is not checked.
     carrying = sizes > 0
     if not carrying.all():
-        chosen, sizes, payload_at = chosen[carrying], sizes[carrying], payload_at[carrying]
+        chosen, sizes, payload_at, dmalen = chosen[carrying], sizes[carrying], payload_at[carrying], dmalen[carrying]
         if not len(chosen):
             return []
     va = requests.extension("va", chosen)
@@ -89,7 +89,8 @@ def placements(
             raise RefusedRequest(
                 int(psns[chosen[mine[0]]]), NAK_REMOTE_ACCESS, f"names R_Key {rkey:#010x}, which opens no region"
             )
-        outside = ~region.contains(addresses[mine], sizes[mine])
+        # A message longer than the region cannot lie in it, whatever this packet of it does.
+        outside = ~region.contains(addresses[mine], sizes[mine]) | (dmalen[mine] > region.length)
         if outside.any():
             counters.bad_address += int(outside.sum())
             raise RefusedRequest(
@@ -113,5 +114,7 @@ def placement(
         return None
     region = memory.find(rkey)
     if region is None or not region.remote_write or not region.va <= va <= region.va + region.length - size:
+        return None
+    if dmalen > region.length:
         return None
     return region, va - region.va

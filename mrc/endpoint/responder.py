@@ -17,6 +17,7 @@ from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.nacked import NackReason
 from mrc.endpoint.nacks import NackMaker, Refusal
 from mrc.endpoint.paths import PathSet
+from mrc.endpoint.rate_limit import RateLimit
 from mrc.endpoint.receive_window import ReceiveWindow
 from mrc.endpoint.received import ReceivedPsns
 from mrc.endpoint.received_requests import ENDS, IMMEDIATE, ReceivedRequests
@@ -79,7 +80,9 @@ class Responder:
 
     __slots__ = (
         "_ack_due",
+        "_again",
         "_agreed",
+        "_beyond",
         "_classes",
         "_config",
         "_counters",
@@ -89,10 +92,12 @@ class Responder:
         "_nak_due",
         "_paths",
         "_peer_qpn",
+        "_probed",
         "_receives",
         "_reflector",
         "_refused",
         "_trace",
+        "_trimmed",
         "nacks",
         "received",
         "sacks",
@@ -128,6 +133,8 @@ class Responder:
         self._fail = fail
         self._agreed = agreed
         self._limits = ResourceLimits(config.responder)
+        rate = config.responder.answers_burst, config.responder.answers_per_second
+        self._again, self._probed, self._beyond, self._trimmed = (RateLimit(*rate) for _ in range(4))
         # The time a packet is held goes into its reflected timestamp where that is agreed.
         units_ns = (_TSR0_UNIT_NS, wire.tsr1_unit_ns) if Capability.SVC_TIME in agreed else (0, 0)
         self._reflector = Reflector(wire, units_ns)
@@ -271,6 +278,7 @@ class Responder:
         if len(beyond):
             counters.psn_out_of_window += len(beyond)
             if self._config.responder.nack_out_of_window:
+                beyond = beyond[: self._within(self._beyond, len(beyond), now)]
                 reasons = [NackReason.PSN_OOR_WINDOW] * len(beyond)
                 self._nack(requests.batch, requests.rows[beyond], psns[beyond], reasons, now)
         return _Sorted(psns, new, in_window & ~refused | old, old, above, in_order=False)
@@ -326,6 +334,7 @@ class Responder:
             chosen = found.new
         else:
             chosen = np.flatnonzero(found.answered)
+            chosen = self._without_too_many_copies(chosen, found, now)
             if not len(chosen):
                 return
         marked = self._marked(requests.batch, requests.rows, requests.fields)[chosen]
@@ -345,6 +354,19 @@ class Responder:
         ):
             self.sacks.pending.add(Trigger(*each))
 
+    def _without_too_many_copies(self, chosen: I64, found: _Sorted, now: int) -> I64:
+        """Those of `chosen` that are due a SACK: of duplicates no more than their rate allows, the latest."""
+        again = np.flatnonzero((found.old | found.above)[chosen])
+        if not len(again):
+            return chosen
+        return np.delete(chosen, again[: len(again) - self._within(self._again, len(again), now)])
+
+    def _within(self, limit: RateLimit, wanted: int, now: int) -> int:
+        """How many of `wanted` answers may be given; the others are counted."""
+        granted = limit.take(wanted, now)
+        self._counters.over_rate += wanted - granted
+        return granted
+
     # ------------------------------------------------------------------ other packets in
 
     def on_trimmed(self, batch: ReceivedBatch, rows: I64, lasthop: Bools, now: int) -> None:
@@ -356,6 +378,8 @@ class Responder:
         distance = psn_diff_array(fields["psn_word"].astype(np.int64) & PSN_BITS_MASK, epsn & PSN_BITS_MASK)
         in_range = distance > -PSN_HALF
         self._counters.psn_out_of_range += int(np.count_nonzero(~in_range))
+        answered = np.flatnonzero(in_range)
+        in_range[answered[self._within(self._trimmed, len(answered), now) :]] = False
         reasons = np.where(lasthop, NackReason.TRIMMED_LASTHOP, NackReason.TRIMMED)
         whole = batch.length[rows] >= _TSETH_END
         self._nack(batch, rows[in_range], (epsn + distance)[in_range], reasons[in_range].tolist(), now, whole[in_range])
@@ -376,8 +400,8 @@ class Responder:
 
     def on_probes(self, batch: ReceivedBatch, rows: Iterable[int], now: int) -> None:
         """Reliability probes: each is answered by a SACK with pr=1 and its probe_id."""
-        received = self.received
-        for row in rows:
+        received, rows = self.received, list(rows)
+        for row in rows[len(rows) - self._within(self._probed, len(rows), now) :]:
             head = batch.view(row, 0, PROBE_BYTES)
             ip_word, probe_id = _PROBE.unpack_from(head)
             marked = CE in (ip_word >> 20 & ECN_MASK, int(batch.traffic_class[row]) & ECN_MASK)

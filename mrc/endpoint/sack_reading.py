@@ -19,6 +19,9 @@ _BEGIN = SACK.fields["psn_word"][1] if SACK.fields else 0
 _LAYOUT = struct.Struct(">IHhI4xIxBhQH2xI")
 # The part of a row that is looked at.
 SACK_BYTES = slice(_BEGIN, _BEGIN + _LAYOUT.size)
+# A cack_psn so far behind what is acknowledged comes from no path, however slow: as far as ack_psn_offset reaches. Half
+# of all PSNs are old, and whoever guesses one must not get to say which paths are bad.
+OLDEST_PSNS = 1 << 16
 _PENALTY_SHIFT, _PENALTY_MASK, _RESTORE = 24, 0x7F, 1 << 31
 
 
@@ -46,7 +49,8 @@ class Sack:
 
 
 def read_sacks(rows: U8, sent: SentPackets, counters: Counters) -> list[Sack]:
-    """SACKs in order of arrival, each a row of SACK_BYTES. Those about what was never sent are dropped and counted."""
+    """SACKs in order of arrival, each a row of SACK_BYTES. Those about what was never sent, or
+    acknowledged long ago, are dropped and counted."""
     una, next_psn, state, mask = sent.una, sent.next_psn, sent.state, sent.mask
     near = una - 1
     sacks = []
@@ -59,6 +63,9 @@ def read_sacks(rows: U8, sent: SentPackets, counters: Counters) -> list[Sack]:
         trigger = cack if probe else cack + offset
         if cack >= next_psn or trigger >= next_psn or base + bitmap.bit_length() > next_psn:
             counters.ack_for_unsent_psn += 1
+            continue
+        if cack < una - OLDEST_PSNS:
+            counters.ack_too_old += 1
             continue
         news = not probe and trigger >= una and state[trigger & mask] != _ACKED
         sacks.append(

@@ -126,6 +126,10 @@ class QpTrace:
             [{"ev": path.ev, "plane": path.plane, "port": path.port, "spine": path.spine} for path in peer.paths],
         )
 
+    def evs_added(self, evs: Iterable[int]) -> None:
+        """The profile has further EVs: they have the next indexes."""
+        self._evs += evs
+
     def requestor_started(self, first_psn: int, config: QpConfig) -> None:
         self._feedback_since = self._all.between_entries()
         self._tell_between(say.REQUESTOR_STARTED, first_psn & PSN_BITS_MASK, config.mpr, config.local_ack_timeout_ns)

@@ -14,10 +14,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from mrc.errors import MrcError
 from mrc.net.driven import Driven
+from mrc.net.flood_filter import FloodFilter
 from mrc.net.link_events import LinkWatch
 from mrc.net.mmsg import BatchReceiver, BatchSender
 from mrc.net.ports import Port
@@ -44,6 +45,22 @@ def _never() -> bool:
     return False
 
 
+class Attendant(Protocol):
+    """Something small that is looked after between turns: it never blocks."""
+
+    sources: list[int]  # file descriptors that wake a loop that sleeps
+
+    def attend(self) -> int:
+        """Do what there is to do. Returns after how many ns a loop that does not sleep comes back."""
+        ...
+
+    def patience_s(self) -> float | None:
+        """How long a loop with nothing else to do may sleep without coming back, s; None: until a source wakes it."""
+        ...
+
+    def close(self) -> None: ...
+
+
 class Driver:
     """Runs one endpoint over its ports. Use as a context manager; `close` gives the sockets back."""
 
@@ -65,6 +82,10 @@ class Driver:
         self._closed = False
         self._interrupted = False
         self._links_due = 0
+        self.attendant: Attendant | None = None
+        # Keeps a flood of what the endpoint would refuse away from it.
+        self.flood_filter: FloodFilter | None = None
+        self._attendant_due = 0
         self._short_batches = 0  # in a row
         self._went_ahead = 0
 
@@ -174,11 +195,15 @@ class Driver:
         now = clock()
         if now >= self._links_due:
             self._links_due = now + LINK_INTERVAL_NS
+            if self.flood_filter is not None:
+                self.flood_filter.look(now)
             for port, up in self._links.changes():
                 endpoint.set_port(port, up, now)
         deadline = endpoint.next_deadline()
         if deadline is not None and deadline <= now:
             endpoint.on_timer(now)
+        if self.attendant is not None and now >= self._attendant_due:
+            self._attendant_due = now + self.attendant.attend()
         over = until()
         sent = self._transmit(clock())
         if over or sent == self._batch.capacity:
@@ -207,6 +232,9 @@ class Driver:
         timeout = longest_s
         if deadline is not None:
             timeout = min(timeout, max(0.0, (deadline - time.monotonic_ns()) * _NS))
+        if self.attendant is not None and (patience := self.attendant.patience_s()) is not None:
+            self._attendant_due = 0
+            timeout = min(timeout, patience)
         readable: Sequence[int] = ()
         if self.endpoint.went_ahead != self._went_ahead:
             self._went_ahead = self.endpoint.went_ahead
@@ -214,6 +242,8 @@ class Driver:
         readable = readable or self._readable(timeout)
         if self._links.fileno() in readable:
             self._links_due = 0
+        if self.attendant is not None and not set(readable).isdisjoint(self.attendant.sources):
+            self._attendant_due = 0
         if self._wake in readable:
             with contextlib.suppress(BlockingIOError):
                 os.eventfd_read(self._wake)
@@ -228,10 +258,11 @@ class Driver:
 
     def _readable(self, timeout_s: float) -> Sequence[int]:
         # select tells microseconds apart but knows no descriptors beyond its set; poll the other way round.
-        if max(self._sources) < _SELECT_LIMIT:
-            return select.select(self._sources, (), (), timeout_s)[0]
+        sources = self._sources if self.attendant is None else [*self._sources, *self.attendant.sources]
+        if max(sources) < _SELECT_LIMIT:
+            return select.select(sources, (), (), timeout_s)[0]
         poll = select.poll()
-        for source in self._sources:
+        for source in sources:
             poll.register(source, select.POLLIN)
         return [source for source, _ in poll.poll(timeout_s * 1000)]
 
@@ -264,6 +295,10 @@ class Driver:
             self._calls.clear()
         for future in refused:
             future.set_exception(MrcError("the endpoint is shut down"))
+        if self.attendant is not None:
+            self.attendant.close()
+        if self.flood_filter is not None:
+            self.flood_filter.end()
         self._links.close()
         os.close(self._wake)
         for port in self.ports:

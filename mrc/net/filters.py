@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from mrc.wire.ipv4 import IPV4_HEADER, NO_OPTIONS
 from mrc.wire.srh import SRH_HEAD, SRH_LENGTH
 
-SO_ATTACH_FILTER = 26
+SO_ATTACH_FILTER, SO_DETACH_FILTER = 26, 27
 _UDP_DPORT = 2  # where in the UDP header
 
 # An instruction: (code, jump if true, jump if false, operand).
@@ -36,6 +36,11 @@ def attach_filter(sock: socket.socket, program: Sequence[Instruction]) -> None:
     """Give a socket a classic BPF filter (struct sock_fprog)."""
     code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *each) for each in program))
     sock.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, struct.pack("@HP", len(program), ctypes.addressof(code)))
+
+
+def detach_filter(sock: socket.socket) -> None:
+    """Let a socket have everything again."""
+    sock.setsockopt(socket.SOL_SOCKET, SO_DETACH_FILTER, 0)
 
 
 def accept_srh() -> list[Instruction]:

@@ -16,6 +16,8 @@ from mrc.net.ports import LOOPBACK, interface_mtu
 from mrc.topology.fabric import Fabric, FabricPort
 from mrc.wire.usid import MAX_PLANES
 
+HOST_FABRIC = "host"  # the name of the fabric that is made up for it
+
 _RTM_NEWADDR, _RTM_GETADDR = 20, 22
 _NLM_F_REQUEST, _NLM_F_DUMP = 0x1, 0x300
 _NLMSG_ERROR, _NLMSG_DONE = 2, 3
@@ -150,7 +152,7 @@ def host_fabric(addresses: Sequence[str], mode: str = "udp") -> Fabric:
         ports.append(FabricPort(plane, interface, address, 0, 0))
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
         mtu = min(interface_mtu(sock, port.interface) for port in ports)
-    return Fabric(name="host", host=0, mtu=mtu, ports=tuple(ports), mode=mode)
+    return Fabric(name=HOST_FABRIC, host=0, mtu=mtu, ports=tuple(ports), mode=mode)
 
 
 def _usable(text: str) -> str:

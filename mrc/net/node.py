@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import errno
+import os
 import secrets
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
+from mrc.control.controller import Controller
+from mrc.control.service import Service
 from mrc.endpoint.config import MILLISECOND, PATH_MTUS, EndpointConfig, LossConfig, PathConfig, QpConfig
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.paths.profiles import EvProfile
 from mrc.endpoint.qp import QpPeer, QueuePair
 from mrc.endpoint.tracing import Tracer
 from mrc.errors import PeerError, SystemRefused
+from mrc.net.control.places import SWITCH_VARIABLE
+from mrc.net.control.server import ControlServer
 from mrc.net.driver import Driver
+from mrc.net.flood_filter import FloodFilter
+from mrc.net.hosts import HOST_FABRIC
 from mrc.net.negotiation import NodeDescription, QpDescription, default_ev_profile, peer_of
 from mrc.net.ports import NEEDED_BUFFER, Port
 from mrc.net.sockets import Srv6Port
@@ -33,6 +42,9 @@ class Node:
     `path_mtu` in bytes; None: the largest the interfaces have room for. `ev_profile` is what QPs use; None: as the
     fabric's mode has it. `tracer` is told what the endpoint does; its clock is CLOCK_MONOTONIC. Raises SystemRefused
     when the ports of `fabric` cannot be opened here, or have no room for the path MTU.
+
+    While its loop runs it can be seen and steered through a control socket, of which `program` tells who it is; where
+    none can be made, `control_refused` says why.
     """
 
     def __init__(
@@ -43,6 +55,7 @@ class Node:
         path_mtu: int | None = None,
         ev_profile: EvProfile | None = None,
         tracer: Tracer | None = None,
+        program: str | None = None,
     ) -> None:
         self.fabric = fabric
         self.path_mtu = _path_mtu(fabric, path_mtu)
@@ -55,11 +68,38 @@ class Node:
         try:
             ports.extend(_open_port(fabric, number, self.path_mtu, wire) for number in range(len(fabric.ports)))
             self.driver = Driver(self.endpoint, ports, _longest_received(fabric))
+            self.driver.flood_filter = FloodFilter(self.endpoint, ports, wire.accepted_udp_ports)
         except BaseException:
             for opened in ports:
                 opened.close()
             raise
+        self.control_refused: str | None = None
+        self.control = self._open_control(program or Path(sys.argv[0] or "python").name)
         self.small_buffers = [port.interface for port in ports if port.receive_buffer < NEEDED_BUFFER]
+
+    def _open_control(self, program: str) -> ControlServer | None:
+        if os.environ.get(SWITCH_VARIABLE) == "off":
+            return None
+
+        def service() -> Service:
+            from mrc.net.device import NodeDevice  # which stands on this module
+
+            return Service(NodeDevice(self), {"pid": os.getpid(), "program": program, "mode": self.fabric.mode})
+
+        try:
+            control = ControlServer(service)
+        except SystemRefused as error:
+            self.control_refused = str(error)
+            return None
+        self.driver.attendant = control
+        return control
+
+    @property
+    def controller(self) -> Controller:
+        """The controller of this node, for its own process."""
+        from mrc.net.device import NodeDevice  # which stands on this module
+
+        return Controller(NodeDevice(self))
 
     @property
     def description(self) -> NodeDescription:
@@ -91,8 +131,16 @@ class Node:
                 f"the interfaces of both ends have room for a path MTU of {largest}, not {path_mtu}: "
                 f"use --mtu {largest}"
             )
-        random = np.random.default_rng(self._ev_seed)
-        return peer_of(self.fabric, node, peer, self.endpoint.config.wire, ev_profile or self.ev_profile, random)
+        wire, seed = self.endpoint.config.wire, self._ev_seed
+
+        def towards(profile: EvProfile) -> QpPeer:
+            return peer_of(self.fabric, node, peer, wire, profile, np.random.default_rng(seed))
+
+        # Outside a lab hosts have no names to be known by.
+        name = "" if self.fabric.name == HOST_FABRIC else f"h{node.host}"
+        return replace(
+            towards(ev_profile or self.ev_profile), name=name, paths_of=lambda profile: towards(profile).paths
+        )
 
     def connect(self, qp: QueuePair, node: NodeDescription, peer: QpDescription) -> None:
         """Bring a QP in INIT up to RTS towards one of `node`'s. Raises as `peer` does."""

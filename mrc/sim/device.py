@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.paths.addressing import PlanePair
+from mrc.endpoint.paths.addressing import Path, PlanePair
 from mrc.endpoint.paths.profiles import EvProfile
 from mrc.endpoint.qp import QpPeer, QueuePair
 from mrc.errors import CallerError, PeerError
@@ -69,11 +69,15 @@ class SimDevice:
         if not isinstance(host, str) or host not in self.fabric.hosts or host == self.name:
             raise PeerError(f"no other host {host!r} on this fabric")
         planes = self._planes(int(self.name[1:]), int(host[1:]))
-        try:
-            paths = ev_profile.paths(planes, np.random.default_rng(_EV_SEED), self.endpoint.config.wire)
-        except CallerError as error:
-            raise PeerError(f"no paths to the peer: {error}") from None
-        return QpPeer(qp_num, first_psn, paths, {pair.port: address_number(pair.peer_address) for pair in planes})
+
+        def paths_of(profile: EvProfile) -> list[Path]:
+            try:
+                return profile.paths(planes, np.random.default_rng(_EV_SEED), self.endpoint.config.wire)
+            except CallerError as error:
+                raise PeerError(f"no paths to the peer: {error}") from None
+
+        sources = {pair.port: address_number(pair.peer_address) for pair in planes}
+        return QpPeer(qp_num, first_psn, paths_of(ev_profile), sources, name=host, paths_of=paths_of)
 
     def _planes(self, local: int, far: int) -> list[PlanePair]:
         clos = self.fabric.clos

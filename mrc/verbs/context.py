@@ -10,6 +10,7 @@ from mrc.endpoint.completions import Event, EventKind
 from mrc.endpoint.config import MAX_IMMEDIATES, MPR_UNIT, Capability, QpConfig
 from mrc.endpoint.congestion import ControllerFactory, factory_of
 from mrc.endpoint.endpoint import FIRST_QPN, QPN_LIMIT
+from mrc.endpoint.paths.online import DEFAULT_PROFILE, OWN_PROFILE
 from mrc.endpoint.paths.profiles import EvProfile
 from mrc.endpoint.work import MAX_MESSAGE
 from mrc.errors import CallerError
@@ -55,8 +56,8 @@ class Context:
         self.channels: set[CompChannel] = set()
         self.cqs: set[CQ] = set()
         self._qps: dict[int, QP] = {}
-        self._cc_profiles: dict[int, str | ControllerFactory | None] = {0: None}
-        self._ev_profiles: dict[int, EvProfile] = {0: device.ev_profile}
+        self._cc_profiles: dict[int, str | ControllerFactory] = {}
+        self._ev_profiles: dict[int, EvProfile] = {}
         self._events: Notifications[AsyncEvent] = Notifications(device, KEPT_EVENTS)
         self._closed = False
         device.call(lambda: device.endpoint.listeners.append(self._on_event))
@@ -77,10 +78,10 @@ class Context:
     def cc_profile(self, profile_id: int, controller: str | ControllerFactory) -> None:
         """Make a congestion control profile known under a number: a controller's name, or what makes one.
 
-        Raises VerbsError EINVAL for 0, which is the default, and for a number that does not fit 16 bits; EBUSY for one
-        that is taken; ENOENT for an unknown name.
+        It is this Context's own, beside the controller's. Raises VerbsError EINVAL for 0, which is the default, and for
+        a number that does not fit 16 bits; EBUSY for one that is taken; ENOENT for an unknown name.
         """
-        self._check_profile_id(profile_id, self._cc_profiles)
+        self._check_profile_id(profile_id, {**self._cc_profiles, **self.device.endpoint.online.cc})
         try:
             factory_of(controller)
         except CallerError as error:
@@ -89,7 +90,7 @@ class Context:
 
     def ev_profile(self, profile_id: int, profile: EvProfile) -> None:
         """Make an EV profile known under a number. Raises VerbsError EINVAL and EBUSY as `cc_profile` does."""
-        self._check_profile_id(profile_id, self._ev_profiles)
+        self._check_profile_id(profile_id, {**self._ev_profiles, **self.device.endpoint.online.ev})
         self._ev_profiles[profile_id] = profile
 
     @staticmethod
@@ -101,13 +102,21 @@ class Context:
 
     def controller_of(self, profile_id: int) -> str | ControllerFactory | None:
         """The controller of a profile; None: the endpoint's default. Raises VerbsError ENOENT."""
-        found: str | ControllerFactory | None = self._find(profile_id, self._cc_profiles, "congestion control")
+        known = {DEFAULT_PROFILE: None, **self.device.endpoint.online.cc, **self._cc_profiles}
+        found: str | ControllerFactory | None = self._find(profile_id, known, "congestion control")
         return found
 
     def evs_of(self, profile_id: int) -> EvProfile:
         """An EV profile by number. Raises VerbsError ENOENT."""
-        found: EvProfile = self._find(profile_id, self._ev_profiles, "EV")
+        known = {DEFAULT_PROFILE: self.device.ev_profile, **self.device.endpoint.online.ev, **self._ev_profiles}
+        found: EvProfile = self._find(profile_id, known, "EV")
         return found
+
+    def shared_numbers(self, ev_profile_id: int, cc_profile_id: int) -> tuple[int, int]:
+        """What the endpoint calls these profiles: by the same numbers, unless they are this Context's own."""
+        ev = OWN_PROFILE if ev_profile_id in self._ev_profiles else ev_profile_id
+        cc = OWN_PROFILE if cc_profile_id in self._cc_profiles else cc_profile_id
+        return ev, cc
 
     @staticmethod
     def _find(profile_id: int, known: dict[int, Any], kind: str) -> Any:

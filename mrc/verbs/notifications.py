@@ -64,6 +64,19 @@ class Notifications(Generic[T]):
                 # Another thread may have been faster: wait for what is left.
                 timeout = max(timeout - (self._device.now() - before) / 1e9, 1e-9)
 
+    def take(self, most: int) -> list[T]:
+        """The oldest ones, at most so many, none when nothing waits. Never waits."""
+        with self._lock:
+            if self._closed:
+                return []
+            taken = [self._items.popleft() for _ in range(min(most, len(self._items)))]
+            for _ in taken:
+                os.eventfd_read(self.fd)
+            return taken
+
+    def __len__(self) -> int:
+        return len(self._items)
+
     def _pending(self) -> bool:
         return bool(self._items) or self._closed
 

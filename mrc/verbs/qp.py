@@ -159,6 +159,8 @@ class QP:
         qp = self.endpoint_qp
         if wanted == QPState.INIT:
             qp.configure(config, controller=controller)
+            numbers = self.context.shared_numbers(attributes["ev_profile_id"], attributes["cc_profile_id"])
+            qp.ev_profile_id, qp.cc_profile_id = numbers
             if qp.state != QPState.INIT:
                 qp.to_init()
         elif wanted == QPState.RTR:

@@ -31,6 +31,12 @@ def address_number(address: str) -> int:
     return _MAPPED | int(parsed) if parsed.version == 4 else int(parsed)
 
 
+def address_text(number: int) -> str:
+    """The usual text of a 128-bit address, of an IPv4-mapped one that of the IPv4 address."""
+    address = ipaddress.IPv6Address(number)
+    return str(address.ipv4_mapped or address)
+
+
 def is_mapped(number: int) -> bool:
     """Whether a 128-bit address number is an IPv4-mapped one."""
     return number >> 32 == 0xFFFF

@@ -18,9 +18,10 @@ def _hand(config: QpConfig = CONFIG, **others: object) -> HandPeer:
 
 
 def _without_paths(hand: HandPeer) -> None:
+    """No EV is usable, but probes may still try: the ports are down. (A DENIED EV carries no probe either.)"""
     assert hand.qp.paths is not None
-    for path in hand.profile:
-        hand.qp.paths.deny(path.ev)
+    for port in set(hand.qp.paths.port.tolist()):
+        hand.qp.paths.set_port(port, False)
 
 
 def _ended_after(hand: HandPeer, started: int) -> int:
@@ -70,11 +71,12 @@ def test_what_another_psn_drew_in_the_same_place_is_not_drawn_from_its_budget() 
 def test_what_leaves_in_time_goes_on_as_if_nothing_had_been() -> None:
     """behaviour.md, Paths: DENIED "back only by the controller"; then it is sent at once."""
     hand = _hand()
-    _without_paths(hand)
-    hand.post(256 * 3)
-    hand.run(hand.now + 2 * INTERVAL + INTERVAL // 2)
-    assert hand.qp.state == QpState.RTS
     assert hand.qp.paths is not None
+    for path in hand.profile:
+        hand.qp.paths.deny(path.ev)
+    hand.post(256 * 3)
+    assert hand.run(hand.now + 2 * INTERVAL + INTERVAL // 2) == []
+    assert hand.qp.state == QpState.RTS
     hand.qp.paths.allow(hand.profile[3].ev)
     hand.endpoint.wake(hand.qp)
     sent = hand.transmitted()

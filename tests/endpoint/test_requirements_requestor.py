@@ -92,8 +92,8 @@ def test_with_no_usable_ev_probes_run_and_the_budget_decides() -> None:
     hand.post(256)
     assert numbers(hand, hand.transmitted()) == [0]
     assert hand.qp.paths is not None
-    for path in hand.profile:
-        hand.qp.paths.deny(path.ev)
+    for port in (0, 1):
+        hand.qp.paths.set_port(port, False)
     hand.post(256)
     sent = hand.run(hand.now + SECOND)
     assert data(sent) == []

@@ -4,6 +4,7 @@ from mrc.endpoint.congestion.base import (
     CongestionController,
     ControllerFactory,
     PacketSizes,
+    algorithm_names,
     factory_of,
     register,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "NsccFactory",
     "NsccParameters",
     "PacketSizes",
+    "algorithm_names",
     "factory_of",
     "register",
 ]

@@ -80,6 +80,11 @@ def register(name: str, factory: ControllerFactory) -> None:
     _REGISTRY[name] = factory
 
 
+def algorithm_names() -> tuple[str, ...]:
+    """The controllers known by name."""
+    return tuple(sorted(_REGISTRY))
+
+
 def factory_of(controller: str | ControllerFactory) -> ControllerFactory:
     """The factory of a controller given by name, or the one given. Raises CallerError for an unknown name."""
     if not isinstance(controller, str):

@@ -1,37 +1,88 @@
-"""EV state changes for whoever asked for them: a queue that never blocks, with a count of what it dropped (api.md)."""
+"""EV state changes for whoever asked for them: queues that never block, with a count of what each dropped (api.md)."""
 
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
 
 from mrc.endpoint.paths.states import EvState
 
 _NOTHING: frozenset[EvState] = frozenset()
+_GOOD, _SKIP = EvState.GOOD, EvState.SKIP
 
 
 @dataclass(frozen=True, slots=True)
 class EvEvent:
-    """An EV of QP `qpn` that leaves by `port` went to `state`: GOOD (back in use), ASSUMED_BAD or DENIED."""
+    """An EV of QP `qpn`, which has the EV profile `profile_id`, that leaves by `port` went to `state` at `at_ns`."""
 
     qpn: int
     ev: int
     port: int
     state: EvState
+    profile_id: int = field(default=0, compare=False)
+    at_ns: int = field(default=0, compare=False)
 
 
 class EvEvents:
-    """At most `limit` events wait in `queue`; later ones are `dropped`. Only changes to a state `wanted` are kept."""
+    """At most `limit` events wait in `queue`; later ones are `dropped`. Only changes to a state `wanted` are kept.
 
-    __slots__ = ("_limit", "dropped", "queue", "wanted")
+    To whoever does not want SKIP it is no state of its own: such an EV is in use, as one in GOOD. Other queues can be
+    attached: each keeps what it wants, and drops what it has no room for.
+    """
 
-    def __init__(self, limit: int) -> None:
+    __slots__ = ("_clock", "_limit", "_others", "_own", "dropped", "queue", "wanted_by_any")
+
+    def __init__(self, limit: int, clock: Callable[[], int] = lambda: 0) -> None:
         self._limit = limit
-        self.wanted = _NOTHING
-        self.queue: deque[EvEvent] = deque()
+        self._clock = clock
+        self._own = _NOTHING
+        self._others: tuple[EvEvents, ...] = ()
+        # What this queue or one attached to it wants.
+        self.wanted_by_any = _NOTHING
+        self.queue: deque[Any] = deque()
         self.dropped = 0
 
-    def put(self, event: EvEvent) -> None:
+    @property
+    def wanted(self) -> frozenset[EvState]:
+        return self._own
+
+    @wanted.setter
+    def wanted(self, states: frozenset[EvState]) -> None:
+        self._own = states
+        self._sum_up()
+
+    def attach(self, other: EvEvents) -> None:
+        """Let another queue have the same changes. What it wants is settled by then."""
+        self._others = (*self._others, other)
+        self._sum_up()
+
+    def detach(self, other: EvEvents) -> None:
+        """Safe to call twice."""
+        self._others = tuple(each for each in self._others if each is not other)
+        self._sum_up()
+
+    def _sum_up(self) -> None:
+        self.wanted_by_any = self._own.union(*(other.wanted for other in self._others))
+
+    def changed(self, qpn: int, profile_id: int, ev: int, port: int, old: EvState, new: EvState) -> None:
+        """An EV went from one state to another. Its SKIP may be GOOD to some of those who hear of it."""
+        at_ns = self._clock()
+        for each in (self, *self._others):
+            wanted = each.wanted_of(profile_id)
+            was, told = old, new
+            if _SKIP not in wanted:
+                was, told = (_GOOD if state == _SKIP else state for state in (old, new))
+            if was != told and told in wanted:
+                each.put(EvEvent(qpn, ev, port, told, profile_id, at_ns))
+
+    def wanted_of(self, profile_id: int) -> frozenset[EvState]:
+        """What this queue wants of the QPs with one profile."""
+        return self._own
+
+    def put(self, event: object) -> None:
+        """Keep an event, or count it as dropped."""
         if len(self.queue) < self._limit:
             self.queue.append(event)
         else:

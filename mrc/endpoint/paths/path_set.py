@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from mrc.endpoint.config import PathConfig, PeerNodeConfig
 from mrc.endpoint.paths.addressing import Path
-from mrc.endpoint.paths.ev_events import EvEvent, EvEvents
+from mrc.endpoint.paths.ev_events import EvEvents
 from mrc.endpoint.paths.reverse import ReverseEvs
 from mrc.endpoint.paths.rotation import Rotation
 from mrc.endpoint.paths.states import EvInput, EvState, next_state
@@ -33,7 +33,8 @@ class PathSet:
     """EV states, rotation, reserve and planes of one QP. Raises CallerError for an empty or ambiguous profile.
 
     `reverse` is what is known of the peer node's EVs and `numbers` what these EVs are called there; without it the
-    QP keeps that knowledge for itself. Changes go to `events` under the name `qpn`.
+    QP keeps that knowledge for itself. Changes go to `events` under the names `qpn` and `profile_id`. An EV keeps its
+    index for good: one that a profile no longer has is *retired*.
     """
 
     __slots__ = (
@@ -52,6 +53,8 @@ class PathSet:
         "_ports_down",
         "_qpn",
         "_random",
+        "_released",
+        "_retired",
         "_reverse",
         "_rotation",
         "_trace",
@@ -67,6 +70,8 @@ class PathSet:
         "packets",
         "paths",
         "port",
+        "profile_id",
+        "silent",
         "state",
         "templates",
     )
@@ -81,6 +86,7 @@ class PathSet:
         numbers: I64 | None = None,
         events: EvEvents | None = None,
         qpn: int = 0,
+        profile_id: int = 0,
         full_ports: Set[int] = frozenset(),
         trace: QpTrace | None = None,
     ) -> None:
@@ -94,6 +100,7 @@ class PathSet:
             raise CallerError("the EVs of a profile must differ")
         self._random = random
         self._qpn = qpn
+        self.profile_id = profile_id
         self._trace = trace
         self._full_ports = full_ports
         self.events = events
@@ -111,17 +118,22 @@ class PathSet:
         # EVs that became ASSUMED_BAD and whose probing has not been taken up yet.
         self.newly_bad: list[int] = []
         self._members = {port: np.flatnonzero(self.port == port) for port in sorted(set(self.port.tolist()))}
-        self._rotation = Rotation(self._members, config.active_count, random, trace)
+        self._rotation = Rotation(self._members, config.active_count, random, trace, self._passed)
         self._ports_down: set[int] = set()
         self._peer_ports_down: set[int] = set()
         # By port the EVs in GOOD or SKIP.
         self._usable_evs = {port: len(members) for port, members in self._members.items()}
-        self._min_active = -(-count // 4) if config.ev_min_active is None else config.ev_min_active
+        self._min_active = _least_active(count, config)
+        # Whether every EV is DENIED: then nothing at all may leave.
+        self.silent = False
+        self._retired: set[int] = set()
+        self._released = False
         # The PSN whose loss condemned an EV, and when the last packet was sent on it that went down with it.
         self._condemned_by: dict[int, int] = {}
         self._condemned_through: I64 = np.full(count, NEVER, np.int64)
         self._reverse = reverse or ReverseEvs(PeerNodeConfig(), count)
         self._numbers: I64 = np.arange(count) if numbers is None else numbers
+        self._reverse.users[self._numbers] += 1
         self._control: I64 = np.zeros(0, np.int64)
         self._control_position = 0
         self._control_until = NEVER
@@ -185,7 +197,10 @@ class PathSet:
         return any(active and port not in closed for port, active in self._rotation.active.items())
 
     def control_paths(self, count: int, now: int) -> I64:
-        """Indexes of EVs for the next `count` control packets: known good ones, successive ones alternate planes."""
+        """Indexes of EVs for the next `count` control packets: known good ones, successive ones alternate planes.
+
+        None at all while the set is `silent`.
+        """
         chosen = self._next_control(count, now)
         self._control_position += count
         return chosen
@@ -212,19 +227,16 @@ class PathSet:
         return self._control[position : position + count]
 
     def _choose_control(self, count: int, now: int) -> None:
-        columns = []
-        open_ports = [port for port in self._members if port not in self._rotation.closed]
-        if not open_ports:
-            # The peer said that every plane is down: one that is up here may be back there unannounced.
-            open_ports = [port for port in self._members if port not in self._ports_down] or list(self._members)
-        for port in open_ports:
-            members = self._members[port]
-            members = members[self.state[members] != _DENIED]
-            chosen = members[self._reverse.choose(self._numbers[members])]
-            if len(chosen):
-                columns.append(chosen)
+        allowed = {port: mine[self.state[mine] != _DENIED] for port, mine in self._members.items()}
+        planes: list[I64] = []
+        # When the peer said that every plane is down, one that is up here may be back there unannounced.
+        for closed in (self._rotation.closed, self._ports_down, frozenset[int]()):
+            planes = planes or [mine for port, mine in allowed.items() if port not in closed and len(mine)]
+        chosen = [mine[self._reverse.choose(self._numbers[mine])] for mine in planes]
+        columns = [mine for mine in chosen if len(mine)] or planes
         if not columns:
-            columns = [self._members[port] for port in open_ports]
+            self._control = np.zeros(0, np.int64)
+            return
         rows = max(_CONTROL_LENGTH, count) // len(columns) + 2
         table = np.empty((rows, len(columns)), np.int64)
         for column, members in enumerate(columns):
@@ -286,6 +298,15 @@ class PathSet:
 
     # ------------------------------------------------------------------ controller
 
+    def holds(self, ev: int) -> bool:
+        """Whether the profile has this EV."""
+        index = self.index(ev)
+        return index >= 0 and index not in self._retired
+
+    def current(self) -> list[int]:
+        """Indexes of the EVs the profile has, in its order."""
+        return [index for index in range(len(self.paths)) if index not in self._retired]
+
     def deny(self, ev: int) -> None:
         """Use this EV for nothing until it is allowed again. Raises CallerError for an EV of another profile."""
         self._feed(self._of_profile(ev), EvInput.DENY)
@@ -295,10 +316,75 @@ class PathSet:
         self._feed(self._of_profile(ev), EvInput.ALLOW)
 
     def _of_profile(self, ev: int) -> int:
-        index = self.index(ev)
-        if index < 0:
+        if not self.holds(ev):
             raise CallerError(f"EV {ev:#010x} is not one of this QP's profile")
-        return index
+        return self.index(ev)
+
+    def replace(self, paths: Sequence[Path], numbers: I64, config: PathConfig) -> None:
+        """Have exactly these EVs from now on; `numbers` are what the peer node calls them.
+
+        Those that stay keep their state. Those that go carry nothing any more; what is in flight on them is still
+        accounted for. Ports that the profile did not have are taken to be up. Raises CallerError, and nothing has
+        changed, for an empty or ambiguous profile.
+        """
+        if not paths or len({path.ev for path in paths}) != len(paths):
+            raise CallerError("a profile has at least one EV, and each once")
+        before = set(self.current())
+        self._add([(path, int(number)) for path, number in zip(paths, numbers, strict=True)])
+        after = {self._index_of_ev[path.ev] for path in paths}
+        for index in before - after:
+            self._retire(index)
+        for index in after & self._retired:
+            self.state[index] = EvState.GOOD
+            self._reverse.users[self._numbers[index]] += 1
+        self._retired = set(range(len(self.paths))) - after
+        current = np.array(sorted(after), np.int64)
+        port = self.port[current]
+        self._members = {each: current[port == each] for each in sorted(set(port.tolist()))}
+        self._usable_evs = {each: int((self.state[mine] <= _SKIP).sum()) for each, mine in self._members.items()}
+        self._min_active = _least_active(len(current), config)
+        self._rotation.renew(self._members, config.active_count, self.state)
+        self._changed()
+
+    def _add(self, paths: Sequence[tuple[Path, int]]) -> None:
+        """Give those of these EVs that were never in the profile an index, retired as yet."""
+        fresh = [(path, number) for path, number in paths if path.ev not in self._index_of_ev]
+        if not fresh:
+            return
+        first = len(self.paths)
+        self._retired |= set(range(first, first + len(fresh)))
+        for path, _ in fresh:
+            self._index_of_ev[path.ev] = len(self.paths)
+            self.paths = (*self.paths, path)
+            self.framing.append((path.template.tobytes(), path.port, path.destination.tobytes()))
+        self.port = np.concatenate((self.port, [path.port for path, _ in fresh]))
+        self.templates = np.concatenate((self.templates, [path.template for path, _ in fresh]))
+        self.destinations = np.concatenate((self.destinations, [path.destination for path, _ in fresh]))
+        self._numbers = np.concatenate((self._numbers, [number for _, number in fresh]))
+        self.state = np.concatenate((self.state, np.full(len(fresh), _DENIED, np.uint8)))
+        for counts in ("packets", "lost", "marked"):
+            setattr(self, counts, np.concatenate((getattr(self, counts), np.zeros(len(fresh), np.int64))))
+        for times in ("first_sent_at", "last_sent_at", "_condemned_through"):
+            setattr(self, times, np.concatenate((getattr(self, times), np.full(len(fresh), NEVER, np.int64))))
+        if self._trace is not None:
+            self._trace.evs_added([path.ev for path, _ in fresh])
+
+    def _retire(self, index: int) -> None:
+        """The profile no longer has this EV."""
+        number = self._numbers[index]
+        self._reverse.users[number] -= 1
+        if self.state[index] == _DENIED:
+            self._reverse.denied[number] -= 1
+        self._condemned_by.pop(index, None)
+        # No feedback leads out of it.
+        self.state[index] = _DENIED
+
+    def release(self) -> None:
+        """The QP is gone: what it said of EVs to its peer node holds no longer."""
+        if not self._released:
+            self._released = True
+            for index in self.current():
+                self._retire(index)
 
     # ------------------------------------------------------------------ ports
 
@@ -350,6 +436,9 @@ class PathSet:
             self._trace.ev_state(index, old, new, happened)
         if new == EvState.ASSUMED_BAD:
             self.newly_bad.append(index)
+        if _DENIED in (old, new):
+            self._reverse.denied[self._numbers[index]] += 1 if new == _DENIED else -1
+            self._changed()
         if new > _SKIP >= old:
             self._usable_evs[port] -= 1
             self._leave(index, port)
@@ -357,9 +446,15 @@ class PathSet:
             self._usable_evs[port] += 1
             self._condemned_by.pop(index, None)
             self._rejoin(index, port)
-        if self.events is not None and self.events.wanted:
-            self._tell(index, old, new)
+        if self.events is not None and self.events.wanted_by_any:
+            self.events.changed(self._qpn, self.profile_id, self.paths[index].ev, port, old, new)
         return new
+
+    def _passed(self, index: int) -> None:
+        """The rotation took an EV out of SKIP."""
+        if self.events is not None and _SKIP in self.events.wanted_by_any:
+            ev, port = self.paths[index].ev, int(self.port[index])
+            self.events.changed(self._qpn, self.profile_id, ev, port, EvState.SKIP, EvState.GOOD)
 
     def _can_spare(self, port: int) -> bool:
         """Whether an EV may go bad. Those of a port that is down do not count."""
@@ -368,13 +463,6 @@ class PathSet:
             return True
         usable = sum(count for up, count in self._usable_evs.items() if up not in closed)
         return usable > self._min_active
-
-    def _tell(self, index: int, old: EvState, new: EvState) -> None:
-        """Leave an event. SKIP is no state of its own to whoever listens: such an EV is in use."""
-        was, is_now = max(old, EvState.SKIP), max(new, EvState.SKIP)
-        told = EvState.GOOD if is_now == EvState.SKIP else new
-        if was != is_now and self.events is not None and told in self.events.wanted:
-            self.events.put(EvEvent(self._qpn, self.paths[index].ev, int(self.port[index]), told))
 
     def _leave(self, index: int, port: int) -> None:
         """An EV that can no longer be used is replaced by a reserve EV of the same plane, if there is one."""
@@ -401,3 +489,8 @@ class PathSet:
         """Which EVs may be used has changed."""
         self._rotation.changed()
         self._control_until = NEVER
+        self.silent = all(bool((self.state[mine] == _DENIED).all()) for mine in self._members.values())
+
+
+def _least_active(count: int, config: PathConfig) -> int:
+    return -(-count // 4) if config.ev_min_active is None else config.ev_min_active

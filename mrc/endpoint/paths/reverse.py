@@ -21,14 +21,17 @@ class ReverseEvs:
     """`confirmed_at` by EV number within a peer node: when it last proved good (ns), UNKNOWN or LOST.
 
     `losses` counts the EVs that ceased to be known good; whoever keeps a choice makes it anew when it moves.
+    `users` counts the profiles of QPs that have an EV, `denied` those of them in which it is DENIED.
     """
 
-    __slots__ = ("_most", "confirmed_at", "losses", "refresh_ns", "taught_at")
+    __slots__ = ("_most", "confirmed_at", "denied", "losses", "refresh_ns", "taught_at", "users")
 
     def __init__(self, config: PeerNodeConfig, count: int = 0) -> None:
         self._most = config.reverse_evs_per_plane
         self.refresh_ns = config.reverse_refresh_ns
         self.confirmed_at: I64 = np.full(count, UNKNOWN, np.int64)
+        self.users: I64 = np.zeros(count, np.int64)
+        self.denied: I64 = np.zeros(count, np.int64)
         self.losses = 0
         # When an acknowledgement of our own data last taught us something.
         self.taught_at = UNKNOWN
@@ -36,6 +39,13 @@ class ReverseEvs:
     def grow(self, count: int) -> None:
         """Make room for `count` more EVs, of which nothing is known."""
         self.confirmed_at = np.concatenate((self.confirmed_at, np.full(count, UNKNOWN, np.int64)))
+        self.users = np.concatenate((self.users, np.zeros(count, np.int64)))
+        self.denied = np.concatenate((self.denied, np.zeros(count, np.int64)))
+
+    def may_carry(self, numbers: I64) -> I64:
+        """Those of these EVs that may carry what belongs to no QP: some QP uses them and none has them DENIED."""
+        carrying: I64 = numbers[(self.users[numbers] > 0) & (self.denied[numbers] == 0)]
+        return carrying
 
     def confirm(self, numbers: I64 | int, now: int) -> None:
         """What was sent on these EVs (repeats allowed) was answered."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
@@ -20,7 +22,18 @@ _NONE = -1
 class Rotation:
     """`active` holds the indexes that carry data, by port (one per plane). Ports in `closed` have no turn."""
 
-    __slots__ = ("_order", "_position", "_random", "_trace", "_two_passes", "_usable", "active", "closed", "size")
+    __slots__ = (
+        "_on_passed",
+        "_order",
+        "_position",
+        "_random",
+        "_trace",
+        "_two_passes",
+        "_usable",
+        "active",
+        "closed",
+        "size",
+    )
 
     def __init__(
         self,
@@ -28,18 +41,34 @@ class Rotation:
         active_count: int | None,
         random: np.random.Generator,
         trace: QpTrace | None = None,
+        on_passed: Callable[[int], None] = lambda index: None,
     ) -> None:
-        """`members` are the indexes of each port; an equal number of each, drawn at random, becomes active."""
-        share = None if active_count is None else max(1, active_count // len(members))
+        """`members` are the indexes of each port; an equal number of each, drawn at random, becomes active.
+
+        `on_passed` is called for each EV that leaves SKIP because its turn has passed.
+        """
         self._random = random
         self._trace = trace
-        self.size = {port: len(mine) if share is None else min(share, len(mine)) for port, mine in members.items()}
+        self._on_passed = on_passed
+        self.size = _shares(members, active_count)
         self.active = {port: random.permutation(mine)[: self.size[port]].tolist() for port, mine in members.items()}
         self.closed: set[int] = set()
         self._order: I64 = np.zeros(0, np.int64)
         self._position = 0
         self._two_passes = 0
         self._usable = True
+
+    def renew(self, members: dict[int, I64], active_count: int | None, state: U8) -> None:
+        """Other EVs: of each port's as many usable ones as are to be active, those that are active already first."""
+        self.size = _shares(members, active_count)
+        active = {}
+        for port, mine in members.items():
+            usable = self._random.permutation(mine[state[mine] <= _SKIP]).tolist()
+            usable.sort(key=lambda index: index not in self.active.get(port, ()))
+            active[port] = usable[: self.size[port]]
+        self.active = active
+        self.closed &= members.keys()
+        self.changed()
 
     @property
     def usable(self) -> bool:
@@ -122,6 +151,7 @@ class Rotation:
                         reset = index
                         if self._trace is not None:
                             self._trace.ev_state(index, EvState.SKIP, EvState(_AFTER_SKIP), EvInput.PASSED)
+                        self._on_passed(index)
                 elif index != reset:
                     break
             else:
@@ -151,3 +181,9 @@ class Rotation:
             passes = np.tile(np.array(active, np.int64), (-(-rows // len(active)), 1))
             table[:, column] = self._random.permuted(passes, axis=1, out=passes).reshape(-1)[:rows]
         self._order = self._random.permuted(table, axis=1, out=table).reshape(-1)
+
+
+def _shares(members: dict[int, I64], active_count: int | None) -> dict[int, int]:
+    """How many EVs of each port are to be active."""
+    share = None if active_count is None else max(1, active_count // len(members))
+    return {port: len(mine) if share is None else min(share, len(mine)) for port, mine in members.items()}

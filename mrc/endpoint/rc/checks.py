@@ -26,6 +26,7 @@ I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 _UDP = 17
+_PARTITION = 0x7FFF
 
 
 def _least_length() -> I64:
@@ -62,5 +63,6 @@ def sound_rows(batch: ReceivedBatch, wire: WireProfile, counters: RcCounters) ->
     keep((spare == 0) | (HAS_PAYLOAD[opcodes] & (spare > 0)), "bad_length")
     if len(rows):
         keep(batch.icrc_ok(rows), "bad_icrc")
-    keep(fields["pkey"][rows] == P_KEY, "bad_pkey")
+    # Ours is a full member's: of the peer's only the lower 15 bits have to agree.
+    keep(fields["pkey"][rows] & _PARTITION == P_KEY & _PARTITION, "bad_pkey")
     return rows

@@ -61,11 +61,14 @@ class Refusal(Exception):
 
 
 class Connection:
-    """A client's connection. `busy` is true while a request is executed or answered."""
+    """A client's connection. `busy` is true while a request is executed or answered, `stranger` until the secret is
+    shown; `given_up` is the server's note that it was interrupted to make room."""
 
     def __init__(self, service: Service, tls: ssl.SSLSocket, peer_address: str) -> None:
         self.peer_address = peer_address
         self.busy = False
+        self.stranger = True
+        self.given_up = False
         self._service = service
         self._tls = tls
         self._channel = Channel(tls, service.config.message_timeout_s)
@@ -157,6 +160,7 @@ class Connection:
             )
         attempt, resume = member(hello, "attempt", int), member(hello, "resume", bool)
         features = feature_member(hello)
+        self.stranger = False
         try:
             session = service.sessions.attach(token, attempt, resume, self.peer_address, features, self.interrupt)
         except PeerError as error:

@@ -7,6 +7,7 @@ import threading
 COUNTERS = (
     "connections",  # accepted
     "refused_full",  # closed at once: max_connections were open
+    "displaced_strangers",  # closed before they had shown the secret, to make room: max_connections were open
     "abandoned_handshakes",  # closed before TLS was ready
     "bad_handshakes",  # no TLS, or not this one
     "bad_secrets",

@@ -165,9 +165,7 @@ class ExchangeServer:
 
     def _take(self, service: Service, context: ssl.SSLContext, accepted: socket.socket, peer_address: str) -> None:
         self._counters.count("connections")
-        with self._lock:
-            full = len(self._connections) >= self._config.max_connections
-        if full:
+        if not self._has_room():
             self._counters.count("refused_full")
             accepted.close()
             return
@@ -187,6 +185,23 @@ class ExchangeServer:
         with self._lock:
             self._connections[connection] = thread
         thread.start()
+
+    def _has_room(self) -> bool:
+        """Whether one more connection can be taken. When all places are taken the stranger that has been at it longest
+        gives way: a client with the ticket needs a moment only, so that those who dawdle cannot lock it out."""
+        with self._lock:
+            if len(self._connections) < self._config.max_connections:
+                return True
+            # Those given up already, but not over yet, take places too: there are never more than twice as many.
+            if len(self._connections) >= 2 * self._config.max_connections:
+                return False
+            stranger = next((each for each in self._connections if each.stranger and not each.given_up), None)
+            if stranger is None:
+                return False
+            stranger.given_up = True
+        self._counters.count("displaced_strangers")
+        stranger.interrupt()
+        return True
 
     def _run(self, connection: Connection) -> None:
         try:

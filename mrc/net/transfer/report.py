@@ -144,24 +144,26 @@ def _list(document: dict[str, Any], key: str) -> list[Any]:
 
 
 def path_reports(qps: Iterable[QueuePair]) -> list[PathReport]:
-    """The paths of QPs with the same profile, added up EV by EV; the worst state counts."""
-    sets = [qp.paths for qp in qps if qp.paths is not None]
-    if not sets:
-        return []
-    return [_path_report(sets, index) for index in range(len(sets[0].paths))]
+    """The paths of QPs, added up EV by EV; the worst state counts. One that a profile lost on the way is DENIED."""
+    by_ev: dict[int, list[tuple[PathSet, int]]] = {}
+    for qp in qps:
+        if qp.paths is not None:
+            for index, path in enumerate(qp.paths.paths):
+                by_ev.setdefault(path.ev, []).append((qp.paths, index))
+    return [_path_report(places) for places in by_ev.values()]
 
 
-def _path_report(sets: Sequence[PathSet], index: int) -> PathReport:
-    path = sets[0].paths[index]
-    firsts = [int(s.first_sent_at[index]) for s in sets if s.first_sent_at[index] != NEVER]
-    lasts = [int(s.last_sent_at[index]) for s in sets if s.last_sent_at[index] != NEVER]
+def _path_report(places: Sequence[tuple[PathSet, int]]) -> PathReport:
+    path = places[0][0].paths[places[0][1]]
+    firsts = [int(s.first_sent_at[index]) for s, index in places if s.first_sent_at[index] != NEVER]
+    lasts = [int(s.last_sent_at[index]) for s, index in places if s.last_sent_at[index] != NEVER]
     return PathReport(
         ev=path.ev,
         plane=path.plane,
         spine=path.spine,
-        packets=int(sum(int(s.packets[index]) for s in sets)),
-        lost=int(sum(int(s.lost[index]) for s in sets)),
-        state=EvState(max(int(s.state[index]) for s in sets)).name,
+        packets=int(sum(int(s.packets[index]) for s, index in places)),
+        lost=int(sum(int(s.lost[index]) for s, index in places)),
+        state=EvState(max(int(s.state[index]) for s, index in places)).name,
         first_use_ns=min(firsts, default=None),
         last_use_ns=max(lasts, default=None),
     )
@@ -169,11 +171,14 @@ def _path_report(sets: Sequence[PathSet], index: int) -> PathReport:
 
 def packets_per_path(qps: Iterable[QueuePair]) -> list[int]:
     """Data packets put on each EV so far."""
-    total: np.ndarray[Any, np.dtype[np.int64]] | None = None
+    total: np.ndarray[Any, np.dtype[np.int64]] = np.zeros(0, np.int64)
     for qp in qps:
         if qp.paths is not None:
-            total = qp.paths.packets if total is None else total + qp.paths.packets
-    return [] if total is None else [int(count) for count in total]
+            mine = qp.paths.packets
+            # EVs keep their place; a profile that was replaced has more of them.
+            total = np.pad(total, (0, max(0, len(mine) - len(total))))
+            total[: len(mine)] += mine
+    return [int(count) for count in total]
 
 
 def counters_of(qps: Iterable[QueuePair], endpoint_counters: Counters, socket_drops: int) -> dict[str, int]:

@@ -1,0 +1,111 @@
+"""Which endpoint is meant, and `mrc ctl list`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from mrc.cli.common import json_option, note, print_json, printable
+from mrc.errors import CallerError
+
+if TYPE_CHECKING:
+    from mrc.net.control.client import ControlClient, FoundEndpoint, Search
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+ALL = "all"
+
+
+def endpoint_option(function: F) -> F:
+    """--endpoint, passed on as `wanted`."""
+    return click.option(
+        "--endpoint",
+        "-e",
+        "wanted",
+        multiple=True,
+        metavar="PID|NAME",
+        help="Which endpoint: its PID, its name (h0, or mrc/h0), one of its addresses, or `all`; may be repeated. "
+        "[default: the only one]",
+    )(function)
+
+
+@contextmanager
+def connected(wanted: Sequence[str]) -> Iterator[list[tuple[FoundEndpoint, ControlClient]]]:
+    """The endpoints that are meant, and a connection to each. Raises CallerError when that is not clear."""
+    from mrc.net.control.client import ControlClient
+
+    with ExitStack() as stack:
+        yield [(found, stack.enter_context(ControlClient(found.path))) for found in _chosen(wanted)]
+
+
+def _chosen(wanted: Sequence[str]) -> list[FoundEndpoint]:
+    from mrc.net.control.client import endpoints
+
+    search = endpoints()
+    if not search.found:
+        raise CallerError("no endpoint runs here that you may control" + _silent(search))
+    shown = ", ".join(map(str, search.found))
+    if not wanted:
+        if len(search.found) > 1:
+            raise CallerError(f"several endpoints run here, say which with --endpoint (or --endpoint all): {shown}")
+        return search.found
+    if ALL in wanted:
+        if search.silent:
+            note(_silent(search).removeprefix("; "))
+        return search.found
+    chosen: list[FoundEndpoint] = []
+    for name in wanted:
+        named = [found for found in search.found if found.is_called(name)]
+        if not named:
+            raise CallerError(f"no endpoint {name}: there are {shown}{_silent(search)}")
+        if len(named) > 1:
+            raise CallerError(f"{name} is several endpoints, name one by its PID: {', '.join(map(str, named))}")
+        chosen += [each for each in named if each not in chosen]
+    return chosen
+
+
+def _silent(search: Search) -> str:
+    if not search.silent:
+        return ": start `mrc recv`, `mrc send` or `mrc bench` first" if not search.found else ""
+    more = f" and {len(search.silent) - 1} more" if len(search.silent) > 1 else ""
+    return f"; not asked: {search.silent[0]}{more}"
+
+
+def about(found: FoundEndpoint) -> dict[str, Any]:
+    """The endpoint a result is about, in JSON."""
+    return {"pid": found.pid, "program": found.program, "name": found.name}
+
+
+def heading(found: FoundEndpoint, several: bool) -> None:
+    if several:
+        click.echo(f"{found}:")
+
+
+@click.command("list")
+@json_option
+def list_endpoints(as_json: bool) -> None:
+    """The endpoints that run here: PID, program, name, peers.
+
+    \b
+    Examples:
+      mrc ctl list
+      mrc ctl list --json
+    """
+    from mrc.net.control.client import endpoints
+
+    search = endpoints()
+    if as_json:
+        rows = [{**each.hello, "socket": str(each.path)} for each in search.found]
+        print_json({"endpoints": rows, "not_asked": search.silent})
+        return
+    for each in search.found:
+        peers = ", ".join(f"{peer['peer']} ({peer['qps']} QPs)" for peer in each.hello["peers"]) or "nobody yet"
+        told = f"{each.pid}  {each.program}  {each.name}  {', '.join(each.addresses)}  connected to {peers}"
+        click.echo(printable(told))
+    for why in search.silent:
+        note(why)
+    if not search.found:
+        note("no endpoint runs here that you may control" + _silent(search))

@@ -1,0 +1,81 @@
+"""`mrc ctl events`: what changes at running endpoints, as it happens."""
+
+from __future__ import annotations
+
+import json
+import select
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mrc.cli.common import DURATION, note, printable
+from mrc.cli.ctl.endpoints import about, connected, endpoint_option
+
+if TYPE_CHECKING:
+    from mrc.net.control.client import ControlClient, FoundEndpoint
+
+_STATES = ("good", "skip", "assumed_bad", "denied")
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="A JSON object a line, until the end.")
+@click.option(
+    "--state", "states", multiple=True, type=click.Choice(_STATES),
+    help="Only changes of EVs to this state; may be repeated. [default: all but skip, which then counts as good]",
+)  # fmt: skip
+@click.option("--seconds", type=DURATION, help="End after so long. [default: until interrupted]")
+@click.option(
+    "--limit", type=click.IntRange(1, 65536), default=1024, show_default=True, help="Events that may wait there."
+)
+@endpoint_option
+def events(as_json: bool, states: tuple[str, ...], seconds: float | None, limit: int, wanted: tuple[str, ...]) -> None:
+    """Show what changes: states of EVs, ports that go and come, QPs that fail.
+
+    It never holds an endpoint up: events that are not read in time are dropped there, and how many is said. Ends
+    with the endpoints.
+
+    \b
+    Examples:
+      mrc ctl events
+      mrc ctl events --endpoint h0 --json
+      mrc ctl events --state assumed_bad --seconds 10
+    """
+    deadline = None if seconds is None else time.monotonic() + seconds
+    with connected(wanted) as clients:
+        asked: dict[str, Any] = {"states": list(states)} if states else {}
+        for _, client in clients:
+            client.request("subscribe", limit=limit, **asked)
+        if not as_json:
+            note(f"listening to {', '.join(str(found) for found, _ in clients)}")
+        left = dict(enumerate(clients))
+        while left and (deadline is None or time.monotonic() < deadline):
+            wait = None if deadline is None else max(0.0, deadline - time.monotonic())
+            for number, (found, client) in list(left.items()):
+                if not _tell(found, client, as_json):
+                    del left[number]
+            select.select([client.fileno() for _, client in left.values()], (), (), wait if left else 0)
+        if deadline is None or time.monotonic() < deadline:
+            note("the endpoint has ended" if len(clients) == 1 else "all endpoints have ended")
+
+
+def _tell(found: FoundEndpoint, client: ControlClient, as_json: bool) -> bool:
+    """Everything that has come. False when the endpoint has gone."""
+    for event in client.arrived():
+        if as_json:
+            click.echo(json.dumps({**about(found), **event}))
+        else:
+            click.echo(f"{event.get('at_ns', 0) / 1e9:.6f}  {found.name}  {printable(_words(event))}")
+    return not client.gone
+
+
+def _words(event: dict[str, Any]) -> str:
+    if event["event"] == "ev":
+        where = f"EV {event['ev']:#010x} (plane {event['plane']}) to {event['peer']}"
+        return f"{where}: {event['state']}  QP {event['qp_num']:#08x}"
+    if event["event"] == "port":
+        whose = "port" if event["side"] == "local" else "the peer's port"
+        return f"{whose} on plane {event['plane']} is {'up' if event['up'] else 'down'}"
+    if event["event"] == "qp":
+        return f"QP {event['qp_num']:#08x} failed: {event['reason']}"
+    return f"{event['dropped']} events in all found no room and are missing"

@@ -1,0 +1,218 @@
+"""`mrc ctl ev`: the EVs of running endpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mrc.cli.common import ErrorGroup, json_option, note, print_json
+from mrc.cli.ctl.endpoints import about, connected, endpoint_option, heading
+from mrc.cli.ctl.tables import print_table
+
+_profile = click.option("--profile", type=int, help="Only this EV profile. [default: all that QPs use]")
+_peer = click.option("--peer", metavar="HOST", help="Only towards this peer: its name or an address. [default: all]")
+
+
+@click.group("ev", cls=ErrorGroup)
+def ev() -> None:
+    """List EVs, take some out of use and back, replace some.
+
+    An EV is a number such as 0x01000002; in SRv6 mode p1s2 is the same: through spine 2 of plane 1.
+
+    \b
+    Examples:
+      mrc ctl ev list --endpoint h0
+      mrc ctl ev deny p0s1 p1s1 --endpoint h0
+      mrc ctl ev allow p0s1 --endpoint h0
+      mrc ctl ev replace p0s1 p0s3 --profile 1 --endpoint h0
+    """
+
+
+@ev.command("list")
+@endpoint_option
+@_profile
+@_peer
+@json_option
+def list_evs(wanted: tuple[str, ...], profile: int | None, peer: str | None, as_json: bool) -> None:
+    """Every EV of every QP: its path, its state, and how many packets it carried, lost and had marked.
+
+    \b
+    Examples:
+      mrc ctl ev list
+      mrc ctl ev list --endpoint h0 --peer h1 --json
+    """
+    documents = []
+    with connected(wanted) as clients:
+        for found, client in clients:
+            rows = client.request("evs", **_given(profile=profile))
+            rows = [row for row in rows if peer is None or row["peer"] == peer]
+            documents.append({**about(found), "evs": rows})
+            if not as_json:
+                heading(found, len(clients) > 1)
+                columns = ("qp_num", "peer", "ev", "plane", "spine", "state", "packets", "lost", "marked")
+                print_table(columns, [_shown(row) for row in rows])
+    if as_json:
+        print_json({"endpoints": documents})
+
+
+def _shown(row: dict[str, Any]) -> dict[str, Any]:
+    spine = "" if row["spine"] < 0 else row["spine"]
+    return row | {"qp_num": f"{row['qp_num']:#08x}", "ev": f"{row['ev']:#010x}", "spine": spine}
+
+
+@ev.command()
+@click.argument("evs", nargs=-1, metavar="EV...")
+@click.option(
+    "--from", "deny_list", type=click.Path(path_type=Path), help="Every entry of this deny list (docs/control.md)."
+)
+@endpoint_option
+@_profile
+@_peer
+@json_option
+def deny(**options: Any) -> None:
+    """Use EVs for nothing: no packet leaves on them from the return of this command on, until `allow`.
+
+    Only probes of `mrc ctl probe` that name such an EV still take it. QPs to come are told too. With --from, each
+    endpoint takes the entries that name it.
+
+    \b
+    Examples:
+      mrc ctl ev deny p0s1 --endpoint h0
+      mrc ctl ev deny 0x01000002 p1s3 --peer h1 --endpoint h0
+      mrc ctl ev deny --from deny.json
+    """
+    _change("deny", **options)
+
+
+@ev.command()
+@click.argument("evs", nargs=-1, metavar="EV...")
+@click.option(
+    "--from", "deny_list", type=click.Path(path_type=Path), help="Every entry of this deny list (docs/control.md)."
+)
+@endpoint_option
+@_profile
+@_peer
+@json_option
+def allow(**options: Any) -> None:
+    """Use EVs again that were denied.
+
+    \b
+    Examples:
+      mrc ctl ev allow p0s1 --endpoint h0
+      mrc ctl ev allow --from deny.json
+    """
+    _change("allow", **options)
+
+
+def _change(
+    do: str,
+    evs: Sequence[str],
+    deny_list: Path | None,
+    wanted: Sequence[str],
+    profile: int | None,
+    peer: str | None,
+    as_json: bool,
+) -> None:
+    if bool(evs) == (deny_list is not None):
+        raise click.UsageError(f"name the EVs to {do}, or a deny list with --from FILE")
+    if deny_list is not None and peer is not None:
+        raise click.UsageError("--peer does not go with --from: the list's entries name their peers")
+    if deny_list is not None:
+        _change_by_list(do, deny_list, wanted, profile, as_json)
+        return
+    from mrc.control.texts import ev_of
+
+    batch = [{"do": do, "ev": ev_of(each), **_given(peer=peer)} for each in evs]
+    _run(wanted, profile, batch, as_json, "denied" if do == "deny" else "allowed")
+
+
+def _change_by_list(do: str, path: Path, wanted: Sequence[str], profile: int | None, as_json: bool) -> None:
+    """Entries that are about others, or about EVs that nobody has, are no failure."""
+    from mrc.control.attributes import MAX_BATCH
+    from mrc.control.deny_list import read
+
+    listed = read(path)
+    documents = []
+    with connected(wanted or ["all"]) as clients:
+        for found, client in clients:
+            mine = listed.of(found.name, found.addresses)
+            mode = found.hello["mode"]
+            batch = [{"do": do, "ev": entry.ev_in(mode), **_given(peer=entry.peer)} for entry in mine]
+            results = [
+                result
+                for start in range(0, len(batch), MAX_BATCH)
+                for result in client.request(
+                    "ev_ops", batch=batch[start : start + MAX_BATCH], **_given(profile=profile)
+                )
+            ]
+            absent = sum(result["errno"] is not None for result in results)
+            done = {
+                "applied": len(results) - absent,
+                "not_there": absent,
+                "for_others": len(listed.entries) - len(mine),
+            }
+            documents.append({**about(found), **done})
+            if not as_json:
+                word = "denied" if do == "deny" else "allowed"
+                others = f"{done['not_there']} not there, {done['for_others']} for others"
+                click.echo(f"{found}: {done['applied']} EVs {word}; {others}")
+    if as_json:
+        print_json({"endpoints": documents})
+
+
+@ev.command()
+@click.argument("old")
+@click.argument("new", required=False)
+@click.option("--index", type=click.IntRange(0), help="Only the entry of this number: `replace NEW --index N`.")
+@endpoint_option
+@_profile
+@json_option
+def replace(
+    old: str, new: str | None, index: int | None, wanted: tuple[str, ...], profile: int | None, as_json: bool
+) -> None:
+    """Put EV NEW in the place of OLD in an EXPLICIT profile: in every entry, or with --index in one.
+
+    QPs go on at once with what is there then; what is under way on the old EV still arrives.
+
+    \b
+    Examples:
+      mrc ctl ev replace p0s1 p0s3 --profile 1 --endpoint h0
+      mrc ctl ev replace p0s3 --index 7 --profile 1 --endpoint h0
+    """
+    from mrc.control.texts import ev_of
+
+    if (new is None) != (index is not None):
+        raise click.UsageError("give OLD and NEW, or NEW and --index N")
+    if index is not None:
+        batch = [{"do": "replace", "index": index, "new_ev": ev_of(old)}]
+    else:
+        batch = [{"do": "replace", "ev": ev_of(old), "new_ev": ev_of(new)}]
+    _run(wanted, profile, batch, as_json, "replaced")
+
+
+def _run(wanted: Sequence[str], profile: int | None, batch: Sequence[dict[str, Any]], as_json: bool, word: str) -> None:
+    """Each operation at each endpoint. Exit status 1 when one of them failed."""
+    documents, failures = [], []
+    with connected(wanted) as clients:
+        for found, client in clients:
+            results = client.request("ev_ops", batch=list(batch), **_given(profile=profile))
+            documents.append({**about(found), "results": results})
+            for operation, result in zip(batch, results, strict=True):
+                what = f"EV {operation['ev']:#010x}" if "ev" in operation else f"entry {operation['index']}"
+                if result["errno"] is not None:
+                    failures.append(f"{found}: {what}: {result['message']}")
+                elif not as_json:
+                    of = "entries" if word == "replaced" else "QPs"
+                    click.echo(f"{found}: {what} {word} ({result['count']} {of})")
+    if as_json:
+        print_json({"endpoints": documents})
+    if failures:
+        note(f"Error: {failures[0]}" + (f"; and {len(failures) - 1} more" if len(failures) > 1 else ""))
+        raise click.exceptions.Exit(1)
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}

@@ -1,0 +1,91 @@
+"""`mrc ctl ports`: the ports of running endpoints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from mrc.cli.common import ErrorGroup, json_option, print_json
+from mrc.cli.ctl.endpoints import about, connected, endpoint_option, heading
+from mrc.cli.ctl.tables import print_table
+
+_COLUMNS = ("port_num", "plane", "address", "admin", "link_up", "up")
+
+
+@click.group(cls=ErrorGroup)
+def ports() -> None:
+    """Show ports, and set them down or up. A port is a host's foot in one plane.
+
+    \b
+    Examples:
+      mrc ctl ports show --endpoint h0
+      mrc ctl ports down 1 --endpoint h0
+      mrc ctl ports up 1 --endpoint h0
+    """
+
+
+@ports.command()
+@endpoint_option
+@json_option
+def show(wanted: tuple[str, ...], as_json: bool) -> None:
+    """Every port: what was set, whether there is a link, and so whether it is in use.
+
+    \b
+    Examples:
+      mrc ctl ports show
+      mrc ctl ports show --endpoint all --json
+    """
+    documents = []
+    with connected(wanted) as clients:
+        for found, client in clients:
+            rows = client.request("ports")
+            documents.append({**about(found), "ports": rows})
+            if not as_json:
+                heading(found, len(clients) > 1)
+                print_table(_COLUMNS, rows)
+    if as_json:
+        print_json({"endpoints": documents})
+
+
+@ports.command()
+@click.argument("plane", type=click.IntRange(0, 15))
+@endpoint_option
+@json_option
+def down(**options: Any) -> None:
+    """Empty a plane: nothing is sent on it from here, and every peer is told to send nothing on it to us.
+
+    What is under way still arrives. The link itself stays as it is.
+
+    \b
+    Examples:
+      mrc ctl ports down 1 --endpoint h0
+    """
+    _set("down", **options)
+
+
+@ports.command()
+@click.argument("plane", type=click.IntRange(0, 15))
+@endpoint_option
+@json_option
+def up(**options: Any) -> None:
+    """Undo `down`.
+
+    \b
+    Examples:
+      mrc ctl ports up 1 --endpoint h0
+    """
+    _set("up", **options)
+
+
+def _set(admin: str, plane: int, wanted: tuple[str, ...], as_json: bool) -> None:
+    documents = []
+    with connected(wanted) as clients:
+        for found, client in clients:
+            port = client.request("port_set", plane=plane, admin=admin)
+            documents.append({**about(found), "port": port})
+            if not as_json:
+                no_link = "" if port["link_up"] else ", which has no link"
+                click.echo(f"{found}: port {port['port_num']} on plane {plane} is {admin}{no_link}")
+    if as_json:
+        print_json({"endpoints": documents})

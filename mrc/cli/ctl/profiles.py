@@ -1,0 +1,161 @@
+"""`mrc ctl profile`: the profiles of running endpoints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mrc.cli.common import ErrorGroup, json_option, print_json
+from mrc.cli.ctl.endpoints import about, connected, endpoint_option, heading
+
+_KINDS = {"ev-format": "ev_formats", "ev": "ev_profiles", "cc": "cc_profiles"}
+_kind = click.argument("kind", type=click.Choice(list(_KINDS)))
+
+
+@click.group(cls=ErrorGroup)
+def profile() -> None:
+    """EV formats, EV profiles and CC profiles: which EVs QPs use, and how they are congestion-controlled.
+
+    Profile 0 of each kind is the default one. docs/control.md has the format of profile files.
+
+    \b
+    Examples:
+      mrc ctl profile show --endpoint h0
+      mrc ctl profile load eight-paths.yaml --endpoint h0
+      mrc ctl profile move 0 1 --endpoint h0
+      mrc ctl profile offline ev 1 --endpoint h0
+    """
+
+
+@profile.command()
+@endpoint_option
+@json_option
+def show(wanted: tuple[str, ...], as_json: bool) -> None:
+    """Every profile that was ever described: state, attributes, and how many QPs use it.
+
+    \b
+    Examples:
+      mrc ctl profile show
+      mrc ctl profile show --endpoint h0 --json
+    """
+    documents = []
+    with connected(wanted) as clients:
+        for found, client in clients:
+            shown = client.request("profiles")
+            documents.append({**about(found), **shown})
+            if not as_json:
+                heading(found, len(clients) > 1)
+                for kind, key in _KINDS.items():
+                    for number, attributes in shown[key].items():
+                        click.echo(f"{kind} {number}: {_words(attributes)}")
+    if as_json:
+        print_json({"endpoints": documents})
+
+
+def _words(attributes: dict[str, Any]) -> str:
+    state = attributes["state"].upper()
+    rest = [f"{name} {_value(value)}" for name, value in attributes.items() if name != "state"]
+    return ", ".join([state, *rest])
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list):
+        return " ".join("-" if each is None else str(each) for each in value) or "none"
+    if isinstance(value, dict):
+        return "(" + ", ".join(f"{name} {member}" for name, member in value.items()) + ")"
+    return str(value)
+
+
+@profile.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@endpoint_option
+@json_option
+def load(file: Path, wanted: tuple[str, ...], as_json: bool) -> None:
+    """Bring the profiles of a YAML FILE ONLINE. QPs that use an EV profile go on with its new EVs at once.
+
+    A profile that is wrong changes nothing, those before it stay loaded. CC profiles do not change while QPs use them.
+
+    \b
+    Examples:
+      mrc ctl profile load eight-paths.yaml --endpoint h0
+      mrc ctl profile load eight-paths.yaml --endpoint all --json
+    """
+    from mrc.net.control.profile_file import read_profile_file
+
+    document = read_profile_file(file)
+    documents = []
+    with connected(wanted) as clients:
+        for found, client in clients:
+            loaded = client.request("profile_load", profiles=document)
+            documents.append({**about(found), "loaded": loaded})
+            if not as_json:
+                click.echo(f"{found}: {', '.join(loaded) or 'nothing'} ONLINE")
+    if as_json:
+        print_json({"endpoints": documents})
+
+
+@profile.command()
+@_kind
+@click.argument("number", type=int)
+@endpoint_option
+@json_option
+def online(**options: Any) -> None:
+    """Bring profile NUMBER of a KIND (ev-format, ev, cc) from OFFLINE to ONLINE, where QPs may name it.
+
+    \b
+    Examples:
+      mrc ctl profile online ev 1 --endpoint h0
+    """
+    _go("online", **options)
+
+
+@profile.command()
+@_kind
+@click.argument("number", type=int)
+@endpoint_option
+@json_option
+def offline(**options: Any) -> None:
+    """Take profile NUMBER of a KIND (ev-format, ev, cc) from ONLINE to OFFLINE; not while something uses it.
+
+    \b
+    Examples:
+      mrc ctl profile offline ev 1 --endpoint h0
+    """
+    _go("offline", **options)
+
+
+def _go(state: str, kind: str, number: int, wanted: tuple[str, ...], as_json: bool) -> None:
+    documents = []
+    with connected(wanted) as clients:
+        for found, client in clients:
+            result = client.request("profile_state", kind=_KINDS[kind], profile=number, state=state)
+            documents.append({**about(found), **result})
+            if not as_json:
+                click.echo(f"{found}: {kind} profile {number} is {state.upper()}")
+    if as_json:
+        print_json({"endpoints": documents})
+
+
+@profile.command()
+@click.argument("old", type=int)
+@click.argument("new", type=int)
+@endpoint_option
+@json_option
+def move(old: int, new: int, wanted: tuple[str, ...], as_json: bool) -> None:
+    """QPs that use EV profile OLD use NEW from now on, without losing a byte. Both are ONLINE.
+
+    \b
+    Examples:
+      mrc ctl profile move 0 1 --endpoint h0
+    """
+    documents = []
+    with connected(wanted) as clients:
+        for found, client in clients:
+            result = client.request("profile_move", **{"from": old, "to": new})
+            documents.append({**about(found), **result})
+            if not as_json:
+                click.echo(f"{found}: {result['qps']} QPs use EV profile {new} now")
+    if as_json:
+        print_json({"endpoints": documents})

@@ -1,0 +1,47 @@
+"""The controller API, with the nouns of `mrc_ctl.h`: profiles, EV operations and events, probes, ports.
+
+A Controller stands on a device, as the verbs' Context does; what one does, every other one of that device sees.
+docs/control.md is the tutorial.
+"""
+
+from mrc.control.attributes import (
+    CcProfileAttr,
+    ControlCap,
+    ControlDeviceAttr,
+    EvEventMask,
+    EvFormatAttr,
+    EvProfileAttr,
+    PortAdmin,
+    PortControlAttr,
+)
+from mrc.control.controller import Controller
+from mrc.control.errors import ControlError
+from mrc.control.ev_operations import EvEntry, EvOp, EvOpKind, EvOpResult
+from mrc.control.events import EvEventQueue, EvStateChange, PortChange, QpFailed
+from mrc.control.operations import EvProbe, OperationResult, PortStatusUpdate
+from mrc.control.states import ProfileState
+
+__all__ = [
+    "CcProfileAttr",
+    "ControlCap",
+    "ControlDeviceAttr",
+    "ControlError",
+    "Controller",
+    "EvEntry",
+    "EvEventMask",
+    "EvEventQueue",
+    "EvFormatAttr",
+    "EvOp",
+    "EvOpKind",
+    "EvOpResult",
+    "EvProbe",
+    "EvProfileAttr",
+    "EvStateChange",
+    "OperationResult",
+    "PortAdmin",
+    "PortChange",
+    "PortControlAttr",
+    "PortStatusUpdate",
+    "ProfileState",
+    "QpFailed",
+]

@@ -1,0 +1,194 @@
+"""What a controller asks a device and tells its profiles (api.md, Controller)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from enum import IntEnum, IntFlag
+from errno import EINVAL
+from typing import Any
+
+from mrc.control.errors import ControlError
+from mrc.control.states import ProfileState
+from mrc.endpoint.congestion import NsccConfig
+from mrc.endpoint.paths.profiles import EvProfileMode
+from mrc.endpoint.paths.states import EvState
+from mrc.verbs.tables import Tabular
+from mrc.wire.entropy import EvField, EvMode
+
+MAX_PROFILES = 64
+MAX_EV_COUNT = 4096
+MAX_FIELDS = 16
+MAX_BATCH = 1024
+
+
+class EvFormatMask(IntFlag):
+    """Modes of an EV format that the device's network reads, one bit each."""
+
+    UDP = 1 << EvMode.UDP
+    STEV = 1 << EvMode.STEV
+    SRV6 = 1 << EvMode.SRV6
+
+
+class EvModeMask(IntFlag):
+    """Modes of an EV profile, one bit each."""
+
+    AUTO = 1 << EvProfileMode.AUTO
+    EXPLICIT = 1 << EvProfileMode.EXPLICIT
+    GENERATED = 1 << EvProfileMode.GENERATED
+
+
+class EvEventMask(IntFlag):
+    """The states to which an EV's change makes an event. GOOD and ASSUMED_BAD are the API's, the others are ours.
+
+    Without SKIP an EV in SKIP counts as GOOD: it is in use.
+    """
+
+    GOOD = 1 << EvState.GOOD
+    SKIP = 1 << EvState.SKIP
+    ASSUMED_BAD = 1 << EvState.ASSUMED_BAD
+    DENIED = 1 << EvState.DENIED
+
+    @property
+    def states(self) -> frozenset[EvState]:
+        return frozenset(state for state in EvState if self & 1 << state)
+
+
+ALL_EV_EVENTS = EvEventMask.GOOD | EvEventMask.SKIP | EvEventMask.ASSUMED_BAD | EvEventMask.DENIED
+USUAL_EV_EVENTS = EvEventMask.GOOD | EvEventMask.ASSUMED_BAD | EvEventMask.DENIED
+
+
+class ControlCap(IntFlag):
+    """What a device can do beyond the least."""
+
+    MODIFY_ONLINE = 1  # an EV profile may be changed while QPs use it
+    EV_EVENTS = 2
+    PRECISE_DROP_COUNT = 4  # of EV events that found no room
+    EV_PROBE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ControlDeviceAttr(Tabular):
+    """What the controller can do with a device. Profiles of each kind are numbered 0 to max_..._profiles - 1.
+
+    `max_ev_count` EVs a profile, a multiple of `ev_count_alignment` (as many of each plane); `max_fields` fields of
+    together `max_width` bits; `max_batch` operations in one call; `port_mask` has bit n for the port of
+    plane n.
+    """
+
+    name: str
+    max_ev_format_profiles: int
+    max_ev_profiles: int
+    max_cc_profiles: int
+    max_ev_count: int
+    ev_count_alignment: int
+    max_fields: int
+    max_width: int
+    ev_format_mask: EvFormatMask
+    ev_mode_mask: EvModeMask
+    cc_algorithms: tuple[str, ...]
+    port_mask: int
+    max_batch: int
+    caps: ControlCap
+
+
+class PortAdmin(IntEnum):
+    DOWN = 0
+    UP = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PortControlAttr(Tabular):
+    """One port, counted from 1: what the controller wants, whether there is a link, and so whether it is in use."""
+
+    port_num: int
+    plane: int
+    address: str
+    admin: PortAdmin
+    link_up: bool
+
+    @property
+    def up(self) -> bool:
+        return self.link_up and self.admin == PortAdmin.UP
+
+
+class ProfileAttr(Tabular):
+    """Attributes of a profile, for `modify` and from `query`; None: not given."""
+
+    __slots__ = ()
+    state: ProfileState | None
+
+    def given(self) -> dict[str, Any]:
+        """Those that are not None, but for the state. Raises ControlError EINVAL for one out of its range."""
+        chosen = {}
+        for name in (each.name for each in fields(self)):  # type: ignore[arg-type]
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if not _RANGES[name](value):
+                raise ControlError(EINVAL, f"{name}={value!r} is out of its range")
+            if name != "state":
+                chosen[name] = value
+        return chosen
+
+
+@dataclass(frozen=True, slots=True)
+class EvFormatAttr(ProfileAttr):
+    """An EV format: `fields` are the widths of its fields in bits, most significant first; none: no structure."""
+
+    state: ProfileState | None = None
+    mode: EvMode | None = None
+    fields: tuple[int, ...] | None = None
+    srh: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EvProfileAttr(ProfileAttr):
+    """An EV profile.
+
+    `count` EVs over all planes, at least `min_active` of them usable; `fields` of a GENERATED profile; `event_mask`.
+    `active_count` and `evs` are ours: how many carry data at once, and all of an EXPLICIT array at once.
+    """
+
+    state: ProfileState | None = None
+    ev_mode: EvProfileMode | None = None
+    format_id: int | None = None
+    count: int | None = None
+    min_active: int | None = None
+    active_count: int | None = None
+    event_mask: EvEventMask | None = None
+    fields: tuple[EvField, ...] | None = None
+    evs: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CcProfileAttr(ProfileAttr):
+    """A congestion control profile: the algorithm by its name, and NSCC's configuration where it is that."""
+
+    state: ProfileState | None = None
+    algorithm: str | None = None
+    nscc: NsccConfig | None = None
+
+
+def _within(value: Any, low: int, high: int) -> bool:
+    return type(value) is int and low <= value <= high
+
+
+def _tuple_of(value: Any, kind: type, most: int) -> bool:
+    return isinstance(value, tuple) and len(value) <= most and all(type(each) is kind for each in value)
+
+
+_RANGES = {
+    "state": lambda value: isinstance(value, ProfileState),
+    "mode": lambda value: isinstance(value, EvMode),
+    "fields": lambda value: _tuple_of(value, int, 1 << 16) or _tuple_of(value, EvField, 1 << 16),
+    "srh": lambda value: isinstance(value, bool),
+    "ev_mode": lambda value: isinstance(value, EvProfileMode),
+    "format_id": lambda value: _within(value, 0, 0xFFFF),
+    "count": lambda value: _within(value, 1, 1 << 32),
+    "min_active": lambda value: _within(value, 1, 1 << 32),
+    "active_count": lambda value: _within(value, 1, 1 << 32),
+    "event_mask": lambda value: isinstance(value, EvEventMask),
+    "evs": lambda value: _tuple_of(value, int, 1 << 17) and all(0 <= each < 1 << 32 for each in value),
+    "algorithm": lambda value: isinstance(value, str),
+    "nscc": lambda value: isinstance(value, NsccConfig),
+}

@@ -1,0 +1,199 @@
+"""The controller of one device: everything of `mrc_ctl.h`, as methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from errno import E2BIG, EINVAL, ENOENT, ETIMEDOUT
+from typing import TypeVar
+
+from mrc.control import operations
+from mrc.control.attributes import (
+    MAX_BATCH,
+    MAX_EV_COUNT,
+    MAX_FIELDS,
+    MAX_PROFILES,
+    USUAL_EV_EVENTS,
+    CcProfileAttr,
+    ControlCap,
+    ControlDeviceAttr,
+    EvEventMask,
+    EvFormatAttr,
+    EvFormatMask,
+    EvModeMask,
+    EvProfileAttr,
+    PortAdmin,
+    PortControlAttr,
+)
+from mrc.control.errors import ControlError
+from mrc.control.ev_operations import EvEntry, EvOp, EvOpResult, entries, run_batch
+from mrc.control.events import EvEventQueue
+from mrc.control.operations import Batch, OperationResult
+from mrc.control.profiles import Profiles, profiles_of
+from mrc.control.states import ProfileState
+from mrc.endpoint.congestion import algorithm_names
+from mrc.endpoint.paths.formats import EvFormat
+from mrc.verbs.device import Device
+from mrc.verbs.errors import VerbsError
+from mrc.verbs.notifications import Notifications
+
+T = TypeVar("T")
+
+
+class Controller:
+    """Sees and steers a device and the QPs on it, whoever made them. Calls may come from any thread.
+
+    Every Controller of a device shares its profiles. A call that raises ControlError has changed nothing.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.profiles: Profiles = device.call(lambda: profiles_of(device))
+
+    def _call(self, action: Callable[[], T]) -> T:
+        return self.device.call(action)
+
+    # ------------------------------------------------------------------ device and ports
+
+    def query_device(self) -> ControlDeviceAttr:
+        profiles = self.profiles
+        mode = profiles.native
+        formats = profiles.formats
+        srh = bool(formats[0].attributes["srh"])
+        return ControlDeviceAttr(
+            name=self.device.name,
+            max_ev_format_profiles=MAX_PROFILES,
+            max_ev_profiles=MAX_PROFILES,
+            max_cc_profiles=MAX_PROFILES,
+            max_ev_count=MAX_EV_COUNT,
+            ev_count_alignment=profiles.planes,
+            max_fields=MAX_FIELDS,
+            max_width=EvFormat(mode, (), srh).limit,
+            ev_format_mask=EvFormatMask(1 << mode),
+            ev_mode_mask=EvModeMask.AUTO | EvModeMask.EXPLICIT | EvModeMask.GENERATED,
+            cc_algorithms=algorithm_names(),
+            port_mask=sum(1 << port.plane for port in self.device.ports()),
+            max_batch=MAX_BATCH,
+            caps=ControlCap.MODIFY_ONLINE | ControlCap.EV_EVENTS | ControlCap.PRECISE_DROP_COUNT | ControlCap.EV_PROBE,
+        )
+
+    def query_port(self, port_num: int) -> PortControlAttr:
+        """A port, counted from 1. Raises ControlError ENOENT."""
+        port = self.device.ports()[self._port(port_num)]
+        endpoint = self.device.endpoint
+        admin = PortAdmin(port_num - 1 not in endpoint.ports_disabled)
+        return PortControlAttr(port_num, port.plane, port.address, admin, endpoint.link_is_up(port_num - 1))
+
+    def modify_port(self, port_num: int, admin: PortAdmin) -> None:
+        """Set a port down, or give it back. Raises ControlError ENOENT, and EINVAL for a state that is none.
+
+        Its EVs carry nothing from then on, peers are told over the other planes, and what still arrives is taken.
+        """
+        port = self._port(port_num)
+        if not isinstance(admin, PortAdmin):
+            raise ControlError(EINVAL, f"a port is set UP or DOWN, not {admin!r}")
+        endpoint = self.device.endpoint
+        self._call(lambda: endpoint.enable_port(port, admin == PortAdmin.UP, self.device.now()))
+
+    def _port(self, port_num: int) -> int:
+        count = len(self.device.ports())
+        if type(port_num) is not int or not 1 <= port_num <= count:
+            raise ControlError(ENOENT, f"no port {port_num!r}: there are 1 to {count}")
+        return port_num - 1
+
+    # ------------------------------------------------------------------ profiles
+
+    def modify_ev_format(self, profile_id: int, attr: EvFormatAttr) -> None:
+        """Take an EV format to `attr.state` with these attributes; None: it stays where it is.
+
+        Raises ControlError: ENOENT no such number; EINVAL a way that does not exist, attributes missing or wrong; E2BIG
+        fields too many or too wide; ENOTSUP a mode the network does not read, changes while ONLINE; EBUSY an EV profile
+        has it; EPERM for the default one. So do the other two.
+        """
+        self._call(lambda: self.profiles.modify_format(profile_id, attr))
+
+    def query_ev_format(self, profile_id: int) -> EvFormatAttr:
+        slot = self._call(lambda: self.profiles.slot(self.profiles.formats, "EV format", profile_id))
+        return EvFormatAttr(state=slot.state, **slot.attributes)
+
+    def modify_ev_profile(self, profile_id: int, attr: EvProfileAttr) -> None:
+        """The same for an EV profile. One that is ONLINE may be changed: its QPs go on with the new EVs at once."""
+        self._call(lambda: self.profiles.modify_ev(profile_id, attr))
+
+    def query_ev_profile(self, profile_id: int) -> EvProfileAttr:
+        slot = self._call(lambda: self.profiles.slot(self.profiles.evs, "EV", profile_id))
+        return EvProfileAttr(state=slot.state, **slot.attributes)
+
+    def move_qps(self, old: int, new: int) -> int:
+        """QPs that use EV profile `old` use `new` from now on. Returns how many. Both must be ONLINE, else EINVAL."""
+        return self._call(lambda: self.profiles.move(old, new))
+
+    def modify_cc_profile(self, profile_id: int, attr: CcProfileAttr) -> None:
+        self._call(lambda: self.profiles.modify_cc(profile_id, attr))
+
+    def query_cc_profile(self, profile_id: int) -> CcProfileAttr:
+        slot = self._call(lambda: self.profiles.slot(self.profiles.ccs, "CC", profile_id))
+        return CcProfileAttr(state=slot.state, **slot.attributes)
+
+    # ------------------------------------------------------------------ EVs
+
+    def ev_operations(self, profile_id: int, batch: Sequence[EvOp]) -> list[EvOpResult]:
+        """Run a batch on the EVs of a profile; each entry succeeds or fails alone, and tells which.
+
+        An EV that was DENIED carries no packet from the return of this call on, but probes of `operate` that name it.
+        Raises ControlError ENOENT for a profile nobody described, E2BIG for too long a batch.
+        """
+        return self._call(lambda: run_batch(self.profiles, profile_id, batch))
+
+    def query_ev_array(self, profile_id: int, most: int = MAX_EV_COUNT) -> list[int | None]:
+        """The array of an EXPLICIT profile, None where it is not populated. Raises ControlError E2BIG, with the needed
+        size, when it has more than `most` entries; ENOTSUP for a profile of another mode."""
+        return self._call(lambda: self._array(profile_id, most))
+
+    def _array(self, profile_id: int, most: int) -> list[int | None]:
+        slot = self.profiles.slot(self.profiles.evs, "EV", profile_id)
+        if slot.state == ProfileState.INIT:
+            raise ControlError(ENOENT, f"there is no EV profile {profile_id}")
+        if len(slot.array) > most:
+            needed = len(slot.array)
+            raise ControlError(E2BIG, f"the array has {needed} entries, room for {most} was given", needed)
+        return list(slot.array)
+
+    def query_evs(self, profile_id: int, most: int = 1 << 20) -> list[EvEntry]:
+        """Every EV of every QP that uses a profile, with its state and counts. Raises ControlError E2BIG as above."""
+        return self._call(lambda: entries(self.profiles, profile_id, most))
+
+    # ------------------------------------------------------------------ events
+
+    def ev_events(
+        self, limit: int = 1024, mask: EvEventMask = USUAL_EV_EVENTS, *, ev_only: bool = False
+    ) -> EvEventQueue:
+        """A queue of events from now on. Close it, or use it as a context manager."""
+        if limit < 1:
+            raise ControlError(EINVAL, f"a queue has room for at least 1 event, got {limit}")
+        queue = EvEventQueue(self.profiles, limit, mask, ev_only=ev_only)
+        self._call(queue.open)
+        return queue
+
+    # ------------------------------------------------------------------ endpoint operations
+
+    def operate(self, batch: Sequence[operations.Operation], timeout: float = 1.0) -> list[OperationResult]:
+        """Send EV probes and port status updates and wait for the answers, at most `timeout` seconds.
+
+        Each entry tells how it went. Raises ControlError E2BIG for too long a batch, EINVAL for a req_id that does not
+        fit 16 bits, ETIMEDOUT when the endpoint itself does not come back in time.
+        """
+        over: Notifications[bool] = Notifications(self.device)
+        try:
+            timeout_ns = int(timeout * 1e9)
+            running = self._call(
+                lambda: Batch(self.profiles, batch, self.device.now(), lambda: over.put(True), timeout_ns)
+            )
+            try:
+                over.get(timeout + 1.0)
+            except VerbsError as error:
+                if error.errno != ETIMEDOUT:
+                    raise
+                raise ControlError(ETIMEDOUT, "the endpoint does not come back") from None
+        finally:
+            over.close()
+        return [result for result in running.results if result is not None]

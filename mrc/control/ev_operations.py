@@ -1,0 +1,210 @@
+"""Operations on the EVs of a profile, in batches in which each entry succeeds or fails alone (api.md, Controller)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from errno import E2BIG, EINVAL, ENOENT
+
+from mrc.control.attributes import MAX_BATCH
+from mrc.control.errors import ControlError
+from mrc.control.peers import find_peer
+from mrc.control.profiles import Profiles
+from mrc.control.states import ProfileState
+from mrc.endpoint.paths import PathSet
+from mrc.endpoint.paths.profiles import EvProfileMode
+from mrc.endpoint.paths.states import EvState
+from mrc.endpoint.peer_node import PeerNode
+from mrc.endpoint.qp import QueuePair
+from mrc.verbs.tables import Tabular
+
+
+class EvOpKind(IntEnum):
+    REPLACE = 0
+    MODIFY_STATE = 1
+    QUERY_STATE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class EvOp(Tabular):
+    """One operation on EV `ev` of a profile.
+
+    REPLACE puts `new_ev` in its place: in every entry that has it, or only in entry `index`; without `ev` entry `index`
+    whatever it has, which is how an empty array is filled. MODIFY_STATE sets `state`, DENIED or GOOD, towards `peer`
+    (an address or a name) or towards all. QUERY_STATE asks the worst state it has, towards `peer` or all.
+    """
+
+    op: EvOpKind
+    ev: int | None = None
+    new_ev: int | None = None
+    index: int | None = None
+    state: EvState | None = None
+    peer: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EvOpResult(Tabular):
+    """How one entry went: `errno` 0 and how many array entries or QPs it was about, or why not. `state`: if asked."""
+
+    errno: int = 0
+    reason: str = ""
+    count: int = 0
+    state: EvState | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EvEntry(Tabular):
+    """An EV of a profile as one QP has it. Counts are packets."""
+
+    qp_num: int
+    peer: str
+    ev: int
+    plane: int
+    port_num: int
+    spine: int
+    state: EvState
+    packets: int
+    lost: int
+    marked: int
+
+
+def run_batch(profiles: Profiles, profile_id: int, batch: Sequence[EvOp]) -> list[EvOpResult]:
+    """Every entry in turn. Raises ControlError for the batch as a whole: ENOENT without such a profile, E2BIG."""
+    if profiles.slot(profiles.evs, "EV", profile_id).state == ProfileState.INIT:
+        raise ControlError(ENOENT, f"there is no EV profile {profile_id}")
+    if len(batch) > MAX_BATCH:
+        raise ControlError(E2BIG, f"{len(batch)} operations in one batch, at most {MAX_BATCH} are possible", len(batch))
+    replacing = _Replacing(profiles, profile_id)
+    results = []
+    for entry in batch:
+        try:
+            if entry.op == EvOpKind.REPLACE:
+                results.append(replacing.replace(entry))
+            elif entry.op == EvOpKind.MODIFY_STATE:
+                replacing.commit()
+                results.append(_modify_state(profiles, profile_id, entry))
+            elif entry.op == EvOpKind.QUERY_STATE:
+                replacing.commit()
+                results.append(_query_state(profiles, profile_id, entry))
+            else:
+                raise ControlError(EINVAL, f"{entry.op!r} is no operation on EVs")
+        except ControlError as error:
+            results.append(EvOpResult(error.errno or EINVAL, error.reason))
+    replacing.commit()
+    return results
+
+
+class _Replacing:
+    """Replacements of one batch, put into effect together: a profile may be without an EV for none of them."""
+
+    def __init__(self, profiles: Profiles, profile_id: int) -> None:
+        self._profiles = profiles
+        self._id = profile_id
+        self._changed: list[int | None] | None = None
+
+    def replace(self, entry: EvOp) -> EvOpResult:
+        slot = self._profiles.evs[self._id]
+        if slot.attributes["ev_mode"] != EvProfileMode.EXPLICIT:
+            mode = slot.attributes["ev_mode"].name
+            raise ControlError(EINVAL, f"the EVs of an {mode} profile are not the controller's to replace")
+        array = list(slot.array if self._changed is None else self._changed)
+        new = entry.new_ev
+        if type(new) is not int or not 0 <= new < 1 << 32:
+            raise ControlError(EINVAL, f"an EV has 32 bits, new_ev is {new!r}")
+        places = self._places(array, entry)
+        for place in places:
+            array[place] = new
+        if slot.state == ProfileState.ONLINE:
+            self._profiles.try_ev(self._id, new)
+        self._changed = array
+        return EvOpResult(count=len(places))
+
+    @staticmethod
+    def _places(array: Sequence[int | None], entry: EvOp) -> list[int]:
+        index, ev = entry.index, entry.ev
+        if index is not None:
+            if not 0 <= index < len(array):
+                raise ControlError(ENOENT, f"no entry {index}: the array has {len(array)}")
+            if ev is not None and array[index] != ev:
+                raise ControlError(ENOENT, f"entry {index} is not EV {ev:#010x}")
+            return [index]
+        if ev is None:
+            raise ControlError(EINVAL, "an EV is replaced where it is, or an entry by its index: neither is given")
+        places = [place for place, has in enumerate(array) if has == ev]
+        if not places:
+            raise ControlError(ENOENT, f"EV {ev:#010x} is not in EV profile")
+        return places
+
+    def commit(self) -> None:
+        if self._changed is not None:
+            self._profiles.replace_entries(self._id, self._changed)
+            self._changed = None
+
+
+def _members(profiles: Profiles, profile_id: int, peer: PeerNode | None) -> Iterator[tuple[QueuePair, PathSet]]:
+    """The QPs with this profile that have EVs, towards one peer or all."""
+    for qp in profiles.users_of_ev(profile_id):
+        if qp.paths is not None and (peer is None or qp.peer_node is peer):
+            yield qp, qp.paths
+
+
+def _holders(profiles: Profiles, profile_id: int, entry: EvOp) -> tuple[int, PeerNode | None, list[QueuePair]]:
+    """The EV, the peer, and the QPs that have it. Raises ControlError ENOENT when it is known that there is none."""
+    ev = entry.ev
+    if type(ev) is not int or not 0 <= ev < 1 << 32:
+        raise ControlError(EINVAL, f"an EV has 32 bits, ev is {ev!r}")
+    peer = None if entry.peer is None else find_peer(profiles.endpoint, entry.peer)
+    everybody = list(_members(profiles, profile_id, peer))
+    holders = [qp for qp, paths in everybody if paths.holds(ev)]
+    slot = profiles.evs[profile_id]
+    explicit = slot.attributes["ev_mode"] == EvProfileMode.EXPLICIT
+    if not holders and ev not in slot.array and (explicit or everybody):
+        raise ControlError(ENOENT, f"EV {ev:#010x} is not in EV profile {profile_id}")
+    return ev, peer, holders
+
+
+def _modify_state(profiles: Profiles, profile_id: int, entry: EvOp) -> EvOpResult:
+    if entry.state not in (EvState.DENIED, EvState.GOOD):
+        raise ControlError(EINVAL, f"a controller sets DENIED or GOOD, not {entry.state!r}")
+    ev, peer, holders = _holders(profiles, profile_id, entry)
+    key = None if peer is None else peer.key
+    online = profiles.endpoint.online
+    (online.deny if entry.state == EvState.DENIED else online.allow)(profile_id, ev, key)
+    for qp in holders:
+        if qp.paths is not None:
+            (qp.paths.deny if entry.state == EvState.DENIED else qp.paths.allow)(ev)
+            profiles.endpoint.wake(qp)
+    return EvOpResult(count=len(holders))
+
+
+def _query_state(profiles: Profiles, profile_id: int, entry: EvOp) -> EvOpResult:
+    ev, peer, holders = _holders(profiles, profile_id, entry)
+    states = [EvState(int(qp.paths.state[qp.paths.index(ev)])) for qp in holders if qp.paths is not None]
+    if not states:
+        towards = profiles.endpoint.online.denied_towards(profile_id, ev)
+        denied = None in towards or (peer is not None and peer.key in towards)
+        states = [EvState.DENIED if denied else EvState.GOOD]
+    return EvOpResult(count=len(holders), state=max(states))
+
+
+def entries(profiles: Profiles, profile_id: int, most: int) -> list[EvEntry]:
+    """What every QP with this profile has. Raises ControlError E2BIG when it is more than `most`."""
+    profiles.slot(profiles.evs, "EV", profile_id)
+    members = list(_members(profiles, profile_id, None))
+    needed = sum(len(paths.current()) for _, paths in members)
+    if needed > most:
+        raise ControlError(E2BIG, f"there are {needed} EVs, room for {most} was given", needed)
+    return [entry for qp, paths in members for entry in _of_qp(qp, paths)]
+
+
+def _of_qp(qp: QueuePair, paths: PathSet) -> Iterator[EvEntry]:
+    columns = (paths.state, paths.packets, paths.lost, paths.marked)
+    state, packets, lost, marked = (column.tolist() for column in columns)
+    peer = qp.peer_node.label if qp.peer_node is not None else ""
+    for index in paths.current():
+        path = paths.paths[index]
+        yield EvEntry(
+            qp.qpn, peer, path.ev, path.plane, path.port + 1, path.spine,
+            EvState(state[index]), packets[index], lost[index], marked[index],
+        )  # fmt: skip

@@ -1,0 +1,161 @@
+"""Events for a controller: a queue that never blocks, with an exact count of what found no room (api.md, EV events)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mrc.control.attributes import EvEventMask
+from mrc.control.profiles import Profiles
+from mrc.endpoint.completions import Event, EventKind
+from mrc.endpoint.paths.ev_events import EvEvent, EvEvents
+from mrc.endpoint.paths.states import EvState
+from mrc.verbs.device import Device
+from mrc.verbs.notifications import Notifications
+from mrc.verbs.tables import Tabular
+
+_PORTS = {
+    EventKind.PORT_DOWN: ("local", False),
+    EventKind.PORT_UP: ("local", True),
+    EventKind.PEER_PORT_DOWN: ("peer", False),
+    EventKind.PEER_PORT_UP: ("peer", True),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EvStateChange(Tabular):
+    """An EV of a QP went to `state`. `at_ns` is the endpoint's clock; ports count from 1."""
+
+    at_ns: int
+    profile_id: int
+    ev: int
+    port_num: int
+    plane: int
+    state: EvState
+    qp_num: int
+    peer: str
+
+
+@dataclass(frozen=True, slots=True)
+class PortChange(Tabular):
+    """A port of ours, or a peer's towards us (`side` "local" or "peer"), is in use again or no longer."""
+
+    at_ns: int
+    side: str
+    plane: int
+    up: bool
+
+
+@dataclass(frozen=True, slots=True)
+class QpFailed(Tabular):
+    at_ns: int
+    qp_num: int
+    reason: str
+
+
+ControlEvent = EvStateChange | PortChange | QpFailed
+
+
+class EvEventQueue(EvEvents):
+    """Events from the moment it is made until it is closed: at most `limit` wait, later ones are `dropped`.
+
+    EV changes to the states in `mask`, as far as their profile's own event mask has them; ports and failed QPs too,
+    unless `ev_only`. `fd` is readable while something waits. Made by `Controller.ev_events`.
+    """
+
+    __slots__ = ("_device", "_ev_only", "_notifications", "_on_put", "_profiles")
+
+    def __init__(
+        self,
+        profiles: Profiles,
+        limit: int,
+        mask: EvEventMask,
+        *,
+        ev_only: bool = False,
+        on_put: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`on_put` is called with each event there is room for, where the endpoint runs."""
+        super().__init__(limit)
+        self.wanted = mask.states
+        self._profiles = profiles
+        self._device: Device = profiles.device
+        self._ev_only = ev_only
+        self._on_put = on_put
+        self._notifications: Notifications[ControlEvent] = Notifications(self._device, limit)
+
+    def open(self) -> None:
+        endpoint = self._profiles.endpoint
+        endpoint.ev_events.attach(self)
+        if not self._ev_only:
+            endpoint.listeners.append(self._on_event)
+
+    def wanted_of(self, profile_id: int) -> frozenset[EvState]:
+        return self.wanted & self._profiles.event_mask(profile_id).states
+
+    def put(self, event: object) -> None:
+        if isinstance(event, EvEvent):
+            self._put(self._told(event))
+
+    def _told(self, event: EvEvent) -> EvStateChange:
+        qp = self._profiles.endpoint.qps.get(event.qpn)
+        peer = qp.peer_node.label if qp is not None and qp.peer_node is not None else ""
+        plane = self._plane(event.port)
+        return EvStateChange(
+            event.at_ns, event.profile_id, event.ev, event.port + 1, plane, event.state, event.qpn, peer
+        )
+
+    def _plane(self, port: int) -> int:
+        ports = self._device.ports()
+        return ports[port].plane if port < len(ports) else -1
+
+    def _on_event(self, event: Event) -> None:
+        if event.kind in _PORTS:
+            side, up = _PORTS[event.kind]
+            plane = self._plane(event.subject) if side == "local" else event.subject
+            self._put(PortChange(event.at_ns, side, plane, up))
+        elif event.kind == EventKind.QP_ERROR:
+            self._put(QpFailed(event.at_ns, event.subject, event.detail))
+
+    def _put(self, event: ControlEvent) -> None:
+        before = self._notifications.dropped
+        self._notifications.put(event)
+        self.dropped = self._notifications.dropped
+        if self.dropped == before:
+            self._on_put()
+
+    @property
+    def waiting(self) -> int:
+        """How many events wait."""
+        return len(self._notifications)
+
+    @property
+    def fd(self) -> int:
+        return self._notifications.fd
+
+    def get(self, timeout: float | None = None) -> ControlEvent:
+        """The oldest. Waits at most `timeout` seconds, without one for ever.
+
+        Raises VerbsError EAGAIN with a timeout of 0 when there is none, ETIMEDOUT after any other, EIO when closed.
+        """
+        return self._notifications.get(timeout)
+
+    def take(self, most: int) -> list[ControlEvent]:
+        """The oldest ones that wait, at most so many."""
+        return self._notifications.take(most)
+
+    def detach_now(self) -> None:
+        """Hear of nothing more. Called where the endpoint runs; safe to call twice."""
+        endpoint = self._profiles.endpoint
+        endpoint.ev_events.detach(self)
+        if self._on_event in endpoint.listeners:
+            endpoint.listeners.remove(self._on_event)
+        self._notifications.close()
+
+    def close(self) -> None:
+        self._device.call(self.detach_now)
+
+    def __enter__(self) -> EvEventQueue:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()

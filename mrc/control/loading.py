@@ -1,0 +1,86 @@
+"""Profiles of a file brought ONLINE, whatever was there before (docs/control.md, Profile files)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from errno import EINVAL
+from typing import Any
+
+from mrc.control import texts
+from mrc.control.attributes import EvFormatAttr
+from mrc.control.errors import ControlError
+from mrc.control.profiles import Profiles
+from mrc.control.states import ProfileState
+from mrc.endpoint.paths.states import EvState
+
+INIT, OFFLINE, ONLINE = ProfileState
+KINDS = {"ev_formats": "EV format", "ev_profiles": "EV", "cc_profiles": "CC"}
+
+
+def load(profiles: Profiles, document: object) -> list[str]:
+    """Bring every profile of a document ONLINE; which, as `EV profile 1`. Called where the endpoint runs.
+
+    Formats come first. One that is wrong is named in the ControlError; those before it stay loaded.
+    """
+    if not isinstance(document, dict) or not document.keys() <= KINDS.keys():
+        raise ControlError(EINVAL, f"a profile file has {', '.join(KINDS)}")
+    loaders: dict[str, Callable[[Profiles, int, object], None]] = {
+        "ev_formats": _format,
+        "ev_profiles": _ev,
+        "cc_profiles": _cc,
+    }
+    loaded: list[str] = []
+    for key, load_one in loaders.items():
+        for profile_id, told in _numbered(document.get(key), key):
+            name = f"{KINDS[key]} profile {profile_id}"
+            try:
+                load_one(profiles, profile_id, told)
+            except ControlError as error:
+                before = f" (loaded before it: {', '.join(loaded)})" if loaded else ""
+                raise ControlError(error.errno or EINVAL, f"{name}: {error.reason}{before}", error.needed) from None
+            loaded.append(name)
+    return loaded
+
+
+def _numbered(told: object, key: str) -> list[tuple[int, object]]:
+    if told is None:
+        return []
+    if not isinstance(told, Mapping):
+        raise ControlError(EINVAL, f"{key} is a mapping from profile numbers to profiles")
+    found = []
+    for name, value in told.items():
+        if not str(name).isdecimal():
+            raise ControlError(EINVAL, f"{key}: {name!r} is no profile number")
+        found.append((int(str(name)), value))
+    return found
+
+
+def _format(profiles: Profiles, profile_id: int, told: object) -> None:
+    attr = texts.ev_format(told)
+    slot = profiles.slot(profiles.formats, "EV format", profile_id)
+    if slot.state == ONLINE:
+        if all(slot.attributes.get(name, False) == value for name, value in attr.given().items()):
+            return
+        profiles.modify_format(profile_id, EvFormatAttr(state=OFFLINE))
+    elif slot.state == INIT:
+        profiles.modify_format(profile_id, EvFormatAttr(state=OFFLINE, mode=attr.mode))
+    given: dict[str, Any] = attr.given()
+    profiles.modify_format(profile_id, EvFormatAttr(state=ONLINE, **given))
+
+
+def _ev(profiles: Profiles, profile_id: int, told: object) -> None:
+    attr = texts.ev_profile(told)
+    denied = texts.denied(told)
+    profiles.load_ev(profile_id, attr)
+    for ev in denied:
+        profiles.endpoint.online.deny(profile_id, ev, None)
+        for qp in profiles.users_of_ev(profile_id):
+            if qp.paths is not None and qp.paths.holds(ev) and qp.paths.state[qp.paths.index(ev)] != EvState.DENIED:
+                qp.paths.deny(ev)
+
+
+def _cc(profiles: Profiles, profile_id: int, told: object) -> None:
+    attr = texts.cc_profile(told)
+    slot = profiles.slot(profiles.ccs, "CC", profile_id)
+    if slot.state != ONLINE or slot.attributes != attr.given():
+        profiles.load_cc(profile_id, attr)

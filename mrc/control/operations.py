@@ -1,0 +1,160 @@
+"""Endpoint operations of a controller, sent as a batch that waits: EV probes and port status updates (api.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from errno import E2BIG, EINVAL, EIO, ENOENT, ETIMEDOUT
+
+from mrc.control.attributes import MAX_BATCH
+from mrc.control.errors import ControlError, arguments
+from mrc.control.peers import find_peer
+from mrc.control.profiles import Profiles
+from mrc.endpoint.endpoint import Endpoint
+from mrc.endpoint.operations import EvProbeResult
+from mrc.endpoint.paths.profiles import EvProfile, EvProfileMode
+from mrc.endpoint.peer_node import PeerNode
+from mrc.errors import CallerError, PeerError
+from mrc.verbs.tables import Tabular
+
+_DEFAULT_TIMEOUT_NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class EvProbe(Tabular):
+    """Measure EV `ev` to the peer at `destination` (an address or a name); it may be denied, and in no profile.
+
+    `req_id` (16 bit) comes back with the answer. `source`, `port_num` and `format_id`, where given, have to be those
+    of that EV. `dscp`: the class it travels in; control without.
+    """
+
+    req_id: int
+    destination: str
+    ev: int
+    source: str | None = None
+    port_num: int | None = None
+    format_id: int | None = None
+    dscp: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PortStatusUpdate(Tabular):
+    """Tell the peer at `destination` which ports are up: bit n of `mask` (32 bits) for the port of plane n, or for that
+    of plane n - 1 where the wire profile's first_port_bit is 1.
+
+    Without a mask it is told what holds. Another one holds until it is told the next time, by whatever cause.
+    """
+
+    req_id: int
+    destination: str
+    mask: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OperationResult(Tabular):
+    """How one operation ended: `errno` 0, or ETIMEDOUT without an answer, or why it was never sent.
+
+    Of an EV probe the port it left by, the round trip, and whether the time the peer held it was taken off.
+    """
+
+    req_id: int
+    errno: int = 0
+    reason: str = ""
+    port_num: int | None = None
+    rtt_ns: int | None = None
+    service_time_taken_off: bool = False
+
+
+_MOST_KNOWN = 1 << 14  # EVs of a peer node that probes may make known
+Operation = EvProbe | PortStatusUpdate
+
+
+class Batch:
+    """A batch on its way. `results` in the order of the batch, None for those not over; `on_done` is called once."""
+
+    def __init__(
+        self, profiles: Profiles, batch: Sequence[Operation], now: int, on_done: Callable[[], None], timeout_ns: int
+    ) -> None:
+        """Called where the endpoint runs. Raises ControlError E2BIG for too many, EINVAL for one that is none."""
+        if len(batch) > MAX_BATCH:
+            raise ControlError(E2BIG, f"{len(batch)} operations in one batch, at most {MAX_BATCH}", len(batch))
+        self.results: list[OperationResult | None] = [None] * len(batch)
+        self._profiles = profiles
+        self._on_done = on_done
+        self._left = len(batch)
+        self._ends_at = now + (timeout_ns or _DEFAULT_TIMEOUT_NS)
+        for place, operation in enumerate(batch):
+            if not 0 <= operation.req_id < 1 << 16:
+                raise ControlError(EINVAL, f"a req_id has 16 bits, got {operation.req_id}")
+            try:
+                if isinstance(operation, EvProbe):
+                    self._probe(place, operation)
+                else:
+                    self._update(place, operation)
+            except ControlError as error:
+                self._over(place, OperationResult(operation.req_id, error.errno or EINVAL, error.reason))
+        if not batch:
+            on_done()
+
+    def _over(self, place: int, result: OperationResult) -> None:
+        if self.results[place] is None:
+            self.results[place] = result
+            self._left -= 1
+            if not self._left:
+                self._on_done()
+
+    @property
+    def done(self) -> bool:
+        return not self._left
+
+    def _probe(self, place: int, probe: EvProbe) -> None:
+        endpoint = self._profiles.endpoint
+        node = find_peer(endpoint, probe.destination)
+        number = self._number(node, probe)
+        path = node.paths[number]
+        if probe.port_num is not None and probe.port_num != path.port + 1:
+            raise ControlError(EINVAL, f"EV {probe.ev:#010x} leaves by port {path.port + 1}, not {probe.port_num}")
+        if probe.source is not None and probe.source != self._profiles.device.ports()[path.port].address:
+            raise ControlError(EINVAL, f"port {path.port + 1} is not at {probe.source}")
+        if not endpoint.port_is_up(path.port):
+            raise ControlError(EIO, f"port {path.port + 1} is down")
+
+        def answered(result: EvProbeResult) -> None:
+            if result.rtt_ns is None:
+                why = OperationResult(probe.req_id, ETIMEDOUT, "no answer", result.port + 1)
+            else:
+                taken_off = result.service_time_taken_off
+                why = OperationResult(probe.req_id, 0, "", result.port + 1, result.rtt_ns, taken_off)
+            self._over(place, why)
+
+        with arguments():
+            endpoint.probe_ev(node, number, dscp=probe.dscp, on_result=answered)
+
+    def _number(self, node: PeerNode, probe: EvProbe) -> int:
+        """What the node calls this EV, which it gets to know if need be."""
+        fmt = self._profiles.format_of(probe.format_id or 0)
+        for number, path in enumerate(node.paths):
+            if path.ev == probe.ev:
+                return number
+        if len(node.paths) >= _MOST_KNOWN:
+            raise ControlError(E2BIG, f"{len(node.paths)} EVs towards {node.label} are known: no more", _MOST_KNOWN + 1)
+        if node.paths_of is None:
+            raise ControlError(ENOENT, f"EV {probe.ev:#010x} is none of the EVs towards {node.label}")
+        try:
+            paths = node.paths_of(EvProfile(EvProfileMode.EXPLICIT, fmt, evs=(probe.ev,)))
+        except (CallerError, PeerError) as error:
+            raise ControlError(ENOENT, str(error)) from None
+        return int(node.add_paths(paths)[0])
+
+    def _update(self, place: int, update: PortStatusUpdate) -> None:
+        if update.mask is not None and not 0 <= update.mask < 1 << 32:
+            raise ControlError(EINVAL, f"a port mask has 32 bits, got {update.mask:#x}")
+        endpoint: Endpoint = self._profiles.endpoint
+        node = find_peer(endpoint, update.destination)
+
+        def answered(was: bool) -> None:
+            result = OperationResult(update.req_id) if was else OperationResult(update.req_id, ETIMEDOUT, "no answer")
+            self._over(place, result)
+
+        with arguments():
+            endpoint.tell_port_status(node, update.mask, self._ends_at, answered)

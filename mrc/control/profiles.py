@@ -1,0 +1,358 @@
+"""The three tables of profiles of one endpoint, and what becomes of the QPs when one changes."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from errno import E2BIG, EBUSY, EINVAL, ENOENT, ENOTSUP, EPERM
+from typing import Any, Generic, TypeVar
+
+from mrc.control.attributes import (
+    ALL_EV_EVENTS,
+    MAX_EV_COUNT,
+    MAX_FIELDS,
+    MAX_PROFILES,
+    CcProfileAttr,
+    EvEventMask,
+    EvFormatAttr,
+    EvProfileAttr,
+    ProfileAttr,
+)
+from mrc.control.errors import ControlError, arguments
+from mrc.control.states import ProfileState, check
+from mrc.endpoint.congestion import NsccConfig, NsccFactory, algorithm_names, factory_of
+from mrc.endpoint.endpoint import Endpoint
+from mrc.endpoint.paths import Path
+from mrc.endpoint.paths.formats import EvFormat
+from mrc.endpoint.paths.online import DEFAULT_PROFILE
+from mrc.endpoint.paths.profiles import EvProfile, EvProfileMode
+from mrc.endpoint.qp import QueuePair
+from mrc.errors import CallerError, PeerError
+from mrc.verbs.device import Device
+from mrc.wire.entropy import EvField, generated_count
+
+INIT, OFFLINE, ONLINE = ProfileState
+NSCC_NAMES = ("nscc", "uet-1.0-nscc")
+_EV_NEEDS = {
+    EvProfileMode.AUTO: frozenset[str](),
+    EvProfileMode.EXPLICIT: frozenset({"count"}),
+    EvProfileMode.GENERATED: frozenset({"count", "fields"}),
+}
+_EV_TAKES = {
+    EvProfileMode.AUTO: set[str](),
+    EvProfileMode.EXPLICIT: {"count", "evs"},
+    EvProfileMode.GENERATED: {"count", "fields"},
+}
+# What makes the EVs: it goes when the mode changes.
+_OF_A_MODE = ("count", "fields", "evs")
+
+A = TypeVar("A", bound=ProfileAttr)
+
+
+@dataclass(slots=True)
+class Slot(Generic[A]):
+    """A profile: its state, its attributes by name, and the array of an EXPLICIT one (None: not populated)."""
+
+    state: ProfileState = ProfileState.INIT
+    attributes: dict[str, Any] = field(default_factory=dict)
+    array: list[int | None] = field(default_factory=list)
+
+
+class Profiles:
+    """All profiles of a device. Profile 0 of each kind is the default one: ONLINE from the start, and for good."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.endpoint: Endpoint = device.endpoint
+        self.formats: dict[int, Slot[EvFormatAttr]] = {}
+        self.evs: dict[int, Slot[EvProfileAttr]] = {}
+        self.ccs: dict[int, Slot[CcProfileAttr]] = {}
+        profile = device.ev_profile
+        fmt = profile.format
+        self.native = fmt.mode
+        self.formats[0] = Slot(ONLINE, {"mode": fmt.mode, "fields": fmt.widths, "srh": fmt.srh})
+        self.evs[0] = Slot(ONLINE, _attributes_of(profile), list(profile.evs))
+        self.ccs[0] = Slot(ONLINE, {"algorithm": NSCC_NAMES[1], "nscc": NsccConfig()})
+
+    @property
+    def planes(self) -> int:
+        return len(self.device.ports())
+
+    # ------------------------------------------------------------------ finding
+
+    @staticmethod
+    def slot(table: dict[int, Slot[A]], kind: str, profile_id: int) -> Slot[A]:
+        """A profile, in INIT where nobody has touched it. Raises ControlError ENOENT."""
+        if type(profile_id) is not int or not 0 <= profile_id < MAX_PROFILES:
+            raise ControlError(ENOENT, f"no {kind} profile {profile_id!r}: there are 0 to {MAX_PROFILES - 1}")
+        return table.get(profile_id) or Slot()
+
+    def event_mask(self, profile_id: int) -> EvEventMask:
+        slot = self.evs.get(profile_id)
+        mask: EvEventMask = slot.attributes.get("event_mask", ALL_EV_EVENTS) if slot else ALL_EV_EVENTS
+        return mask
+
+    # ------------------------------------------------------------------ EV formats
+
+    def modify_format(self, profile_id: int, attr: EvFormatAttr) -> None:
+        slot = self.slot(self.formats, "EV format", profile_id)
+        wanted, merged = _step("EV format", profile_id, slot, attr)
+        users = [each for each, ev in self.evs.items() if ev.attributes.get("format_id") == profile_id]
+        if slot.state == ONLINE and users:
+            raise ControlError(EBUSY, f"EV format profile {profile_id} is used by EV profiles {_numbers(users)}")
+        if wanted != INIT:
+            self._check_format(merged)
+        self.formats[profile_id] = Slot(wanted, merged)
+
+    def _check_format(self, attributes: dict[str, Any]) -> None:
+        mode, widths, srh = attributes["mode"], attributes.get("fields", ()), attributes.get("srh", False)
+        if mode != self.native:
+            raise ControlError(ENOTSUP, f"the network reads {self.native.name} EVs, not {mode.name}")
+        if not all(type(width) is int for width in widths):
+            raise ControlError(EINVAL, "the fields of an EV format are widths in bits")
+        if len(widths) > MAX_FIELDS:
+            raise ControlError(E2BIG, f"{len(widths)} fields, at most {MAX_FIELDS} are possible", len(widths))
+        with arguments():
+            limit = EvFormat(mode, (), srh).limit
+        if sum(widths) > limit:
+            raise ControlError(E2BIG, f"the fields take {sum(widths)} bits, there are {limit}", sum(widths))
+        with arguments():
+            EvFormat(mode, tuple(widths), srh)
+
+    def format_of(self, format_id: int) -> EvFormat:
+        """Raises ControlError ENOENT for one that was never described, EINVAL for one that is not ONLINE."""
+        slot = self.slot(self.formats, "EV format", format_id)
+        if slot.state == INIT:
+            raise ControlError(ENOENT, f"there is no EV format profile {format_id}")
+        if slot.state != ONLINE:
+            raise ControlError(EINVAL, f"EV format profile {format_id} is {slot.state.name}: bring it ONLINE first")
+        attributes = slot.attributes
+        return EvFormat(attributes["mode"], tuple(attributes["fields"]), attributes.get("srh", False))
+
+    # ------------------------------------------------------------------ EV profiles
+
+    def modify_ev(self, profile_id: int, attr: EvProfileAttr) -> None:
+        slot = self.slot(self.evs, "EV", profile_id)
+        base = dict(slot.attributes)
+        if attr.evs is not None:
+            base.pop("count", None)
+        if attr.ev_mode is not None and attr.ev_mode != base.get("ev_mode"):
+            base = {name: value for name, value in base.items() if name not in _OF_A_MODE}
+        wanted, merged = _step("EV", profile_id, slot, attr, base)
+        if slot.state == ONLINE and wanted == OFFLINE and (users := self.users_of_ev(profile_id)):
+            raise ControlError(EBUSY, f"EV profile {profile_id} is used by {len(users)} QPs")
+        if wanted != INIT:
+            self._check_ev(merged)
+        array = _resized(slot.array, merged)
+        if wanted == ONLINE:
+            self._commit_ev(profile_id, merged, array, whole=slot.state != ONLINE)
+        else:
+            self.endpoint.online.forget(profile_id)
+        self.evs[profile_id] = Slot(wanted, merged, array if wanted != INIT else [])
+
+    def load_ev(self, profile_id: int, attr: EvProfileAttr) -> None:
+        """Whatever it was, it is ONLINE with these attributes and no others; its QPs have its EVs at once."""
+        slot = self.slot(self.evs, "EV", profile_id)
+        merged = attr.given()
+        if missing := sorted({"ev_mode", "format_id"} - merged.keys()):
+            raise ControlError(EINVAL, f"needs {', '.join(missing)}")
+        self._check_ev(merged)
+        array = _resized([], merged)
+        self._commit_ev(profile_id, merged, array, whole=slot.state != ONLINE)
+        self.evs[profile_id] = Slot(ONLINE, merged, array)
+
+    def _check_ev(self, attributes: dict[str, Any]) -> None:
+        self.format_of(attributes["format_id"])
+        mode, count = attributes["ev_mode"], attributes.get("count")
+        evs = attributes.get("evs")
+        if evs is not None and mode == EvProfileMode.EXPLICIT:
+            # All of the array at once.
+            attributes["count"] = count = len(evs) if attributes.get("count") is None else count
+        if missing := _EV_NEEDS[mode] - attributes.keys():
+            raise ControlError(EINVAL, f"an {mode.name} profile needs {', '.join(sorted(missing))}")
+        if foreign := attributes.keys() & set(_OF_A_MODE) - _EV_TAKES[mode]:
+            raise ControlError(EINVAL, f"an {mode.name} profile takes no {', '.join(sorted(foreign))}")
+        if count is None:
+            return
+        if evs is not None and len(evs) > count:
+            raise ControlError(E2BIG, f"{len(evs)} EVs for an array of {count}", len(evs))
+        if count > MAX_EV_COUNT:
+            raise ControlError(E2BIG, f"{count} EVs, a profile has at most {MAX_EV_COUNT}", count)
+        if count % self.planes:
+            raise ControlError(EINVAL, f"count {count} is no multiple of the {self.planes} planes")
+        for name in ("min_active", "active_count"):
+            if attributes.get(name, 1) > count:
+                raise ControlError(EINVAL, f"{name} {attributes[name]} is more than the {count} EVs of the profile")
+        given = attributes.get("fields", ())
+        if not all(isinstance(each, EvField) for each in given):
+            raise ControlError(EINVAL, "the fields of an EV profile are EvField objects")
+        if given and generated_count(given) < count:
+            raise ControlError(E2BIG, f"the fields allow {generated_count(given)} EVs of {count}", count)
+
+    def ev_profile(self, attributes: dict[str, Any], array: Sequence[int | None], *, whole: bool = False) -> EvProfile:
+        """What QPs work with. Raises ControlError EINVAL; with `whole` for an array not populated in all its entries,
+        too, of which QPs otherwise use those that are."""
+        mode = attributes["ev_mode"]
+        if whole and mode == EvProfileMode.EXPLICIT and None in array:
+            raise ControlError(EINVAL, f"{array.count(None)} of {len(array)} entries of the array are not populated")
+        # An EV that is there several times is one path all the same.
+        evs = tuple(dict.fromkeys(ev for ev in array if ev is not None)) if mode == EvProfileMode.EXPLICIT else ()
+        least = attributes.get("min_active")
+        with arguments():
+            return EvProfile(
+                mode,
+                self.format_of(attributes["format_id"]),
+                count=attributes.get("count") if mode == EvProfileMode.GENERATED else None,
+                min_active=least if not evs or least is None else min(least, len(evs)),
+                active_count=attributes.get("active_count"),
+                evs=evs,
+                fields=attributes.get("fields", ()) if mode == EvProfileMode.GENERATED else (),
+            )
+
+    def _commit_ev(
+        self, profile_id: int, attributes: dict[str, Any], array: list[int | None], *, whole: bool = False
+    ) -> None:
+        """The QPs that use it have its EVs from now on. Raises ControlError EINVAL, and then nothing has changed."""
+        profile = self.ev_profile(attributes, array, whole=whole)
+        moves = [(qp, self._paths(qp, profile)) for qp in self.users_of_ev(profile_id) if qp.paths is not None]
+        self.endpoint.online.ev[profile_id] = profile
+        for qp, paths in moves:
+            config = profile.path_config(replace(qp.config.paths, active_count=None, ev_min_active=None))
+            qp.use_paths(paths, profile_id, config)
+            self.endpoint.wake(qp)
+
+    @staticmethod
+    def _paths(qp: QueuePair, profile: EvProfile) -> Sequence[Path]:
+        node = qp.peer_node
+        if node is None or node.paths_of is None:
+            raise ControlError(ENOTSUP, f"QP {qp.qpn:#08x} was given its EVs by hand: they cannot be made anew")
+        try:
+            return node.paths_of(profile)
+        except (CallerError, PeerError) as error:
+            raise ControlError(EINVAL, f"QP {qp.qpn:#08x}: {error}") from None
+
+    def try_ev(self, profile_id: int, ev: int) -> None:
+        """Whether the QPs of a profile could have this EV. Raises ControlError EINVAL when not."""
+        profile = self.ev_profile(self.evs[profile_id].attributes, [ev])
+        for qp in self.users_of_ev(profile_id):
+            if qp.paths is not None:
+                self._paths(qp, profile)
+
+    def replace_entries(self, profile_id: int, array: list[int | None]) -> None:
+        """The array of an EXPLICIT profile becomes this one."""
+        slot = self.evs[profile_id]
+        if slot.state == ONLINE:
+            self._commit_ev(profile_id, slot.attributes, array)
+        self.evs[profile_id] = Slot(slot.state, slot.attributes, array)
+
+    def move(self, old: int, new: int) -> int:
+        """QPs that use one EV profile use another from now on. Returns how many. Both are ONLINE."""
+        for profile_id in (old, new):
+            if self.slot(self.evs, "EV", profile_id).state != ONLINE:
+                raise ControlError(EINVAL, f"EV profile {profile_id} is not ONLINE")
+        slot = self.evs[new]
+        profile = self.ev_profile(slot.attributes, slot.array)
+        users = self.users_of_ev(old)
+        moves = [(qp, self._paths(qp, profile)) for qp in users if qp.paths is not None]
+        for qp, paths in moves:
+            config = profile.path_config(replace(qp.config.paths, active_count=None, ev_min_active=None))
+            qp.use_paths(paths, new, config)
+            self.endpoint.wake(qp)
+        for qp in users:
+            qp.ev_profile_id = new
+        return len(users)
+
+    def users_of_ev(self, profile_id: int) -> list[QueuePair]:
+        return [qp for qp in self.endpoint.qps.values() if qp.ev_profile_id == profile_id]
+
+    # ------------------------------------------------------------------ CC profiles
+
+    def modify_cc(self, profile_id: int, attr: CcProfileAttr) -> None:
+        slot = self.slot(self.ccs, "CC", profile_id)
+        wanted, merged = _step("CC", profile_id, slot, attr)
+        self._check_cc_free(profile_id, slot)
+        if wanted != INIT:
+            self._check_cc(merged)
+        self._commit_cc(profile_id, wanted, merged)
+
+    def load_cc(self, profile_id: int, attr: CcProfileAttr) -> None:
+        """Whatever it was, it is ONLINE with these attributes. The default one too, as long as no QP uses it."""
+        slot = self.slot(self.ccs, "CC", profile_id)
+        self._check_cc_free(profile_id, slot)
+        merged = attr.given()
+        self._check_cc(merged)
+        self._commit_cc(profile_id, ONLINE, merged)
+
+    def _check_cc_free(self, profile_id: int, slot: Slot[CcProfileAttr]) -> None:
+        users = [qp for qp in self.endpoint.qps.values() if qp.cc_profile_id == profile_id]
+        if slot.state == ONLINE and users:
+            raise ControlError(EBUSY, f"CC profile {profile_id} is used by {len(users)} QPs")
+
+    @staticmethod
+    def _check_cc(attributes: dict[str, Any]) -> None:
+        algorithm = attributes.get("algorithm")
+        if algorithm not in algorithm_names():
+            known = ", ".join(algorithm_names())
+            raise ControlError(ENOTSUP, f"no congestion control algorithm {algorithm!r}: there are {known}")
+        if "nscc" in attributes and algorithm not in NSCC_NAMES:
+            raise ControlError(EINVAL, f"{algorithm} is not NSCC: it has no NSCC configuration")
+
+    def _commit_cc(self, profile_id: int, wanted: ProfileState, attributes: dict[str, Any]) -> None:
+        online = self.endpoint.online.cc
+        if wanted != ONLINE:
+            online.pop(profile_id, None)
+        elif attributes["algorithm"] in NSCC_NAMES:
+            online[profile_id] = NsccFactory(attributes.get("nscc", NsccConfig()))
+        else:
+            online[profile_id] = factory_of(attributes["algorithm"])
+        self.ccs[profile_id] = Slot(wanted, attributes)
+
+
+def _step(
+    kind: str, profile_id: int, slot: Slot[A], attr: A, base: dict[str, Any] | None = None
+) -> tuple[ProfileState, dict[str, Any]]:
+    """Where it is to go, and its attributes there. Raises ControlError."""
+    given = attr.given()
+    wanted = slot.state if attr.state is None else attr.state
+    check(kind, slot.state, wanted, given, slot.attributes)
+    if profile_id == DEFAULT_PROFILE and wanted != ONLINE:
+        raise ControlError(EPERM, f"{kind} profile 0 is the default one: it stays ONLINE")
+    if wanted == INIT:
+        return wanted, {}
+    return wanted, (slot.attributes if base is None else base) | given
+
+
+def _resized(array: list[int | None], attributes: dict[str, Any]) -> list[int | None]:
+    """The array for these attributes: `evs` where they are given, otherwise as it was with room for `count`."""
+    if attributes.get("ev_mode") != EvProfileMode.EXPLICIT:
+        return []
+    array = list(attributes.pop("evs", array))
+    count: int = attributes["count"]
+    return array[:count] + [None] * (count - len(array))
+
+
+def _attributes_of(profile: EvProfile) -> dict[str, Any]:
+    """The default profile's, as a controller would have given them."""
+    attributes: dict[str, Any] = {"ev_mode": profile.mode, "format_id": 0}
+    for name in ("count", "min_active", "active_count"):
+        if (value := getattr(profile, name)) is not None:
+            attributes[name] = value
+    if profile.fields:
+        attributes["fields"] = profile.fields
+    return attributes
+
+
+def _numbers(of: Sequence[int]) -> str:
+    return ", ".join(map(str, sorted(of)))
+
+
+_known: weakref.WeakKeyDictionary[Endpoint, Profiles] = weakref.WeakKeyDictionary()
+
+
+def profiles_of(device: Device) -> Profiles:
+    """The one set of tables of a device's endpoint. Called where the endpoint runs."""
+    found = _known.get(device.endpoint)
+    if found is None:
+        found = _known[device.endpoint] = Profiles(device)
+    return found

@@ -1,0 +1,217 @@
+"""The client's side of a control socket, and finding the endpoints that run here."""
+
+from __future__ import annotations
+
+import contextlib
+import errno as errnos
+import itertools
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mrc.control.errors import ControlError
+from mrc.errors import SystemRefused
+from mrc.net.control.places import directories, sockets
+
+TIMEOUT_S = 10.0
+_HELLO_TIMEOUT_S = 3.0
+_MOST_ANSWER = 1 << 26
+
+
+class ControlClient:
+    """A connection to one endpoint. A context manager.
+
+    Raises SystemRefused when nobody listens or answers there, ControlError for what the endpoint refuses.
+    """
+
+    def __init__(self, path: Path, timeout_s: float = TIMEOUT_S) -> None:
+        self.path = path
+        self._timeout_s = timeout_s
+        self._numbers = itertools.count(1)
+        self._buffer = bytearray()
+        self._events: list[dict[str, Any]] = []
+        self.gone = False
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        self._socket.settimeout(timeout_s)
+        try:
+            self._socket.connect(str(path))
+        except OSError as error:
+            self._socket.close()
+            why = "it is busy, or does not run just now" if error.errno == errnos.EAGAIN else error.strerror or error
+            raise SystemRefused(error.errno or 0, f"{path}: {why}") from None
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def request(self, op: str, wait_s: float | None = None, /, **members: Any) -> Any:
+        """Ask, and wait for the answer, at most `wait_s` seconds. Events that come meanwhile are kept for `events`."""
+        deadline = time.monotonic() + (self._timeout_s if wait_s is None else wait_s)
+        return self.answer(self.ask(op, **members), deadline)
+
+    def ask(self, op: str, /, **members: Any) -> int:
+        """Send a request; its number, for `answer`."""
+        number = next(self._numbers)
+        self._socket.settimeout(self._timeout_s)
+        try:
+            self._socket.sendall(json.dumps({"id": number, "op": op, **members}).encode() + b"\n")
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # why is there to be read
+        except OSError as error:
+            raise SystemRefused(error.errno or 0, f"{self.path}: {error.strerror or error}") from None
+        return number
+
+    def answer(self, number: int, deadline: float) -> Any:
+        """Wait for the answer to a request until `deadline` (time.monotonic)."""
+        while True:
+            answer = self._line(deadline)
+            if "event" in answer:
+                self._events.append(answer)
+            elif answer.get("id") in (number, None):
+                return _result(answer)
+
+    def events(self, timeout_s: float | None = None) -> Iterator[dict[str, Any]]:
+        """Events as they come, after a `subscribe`; ends after `timeout_s` seconds, or with the endpoint."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            while self._events:
+                yield self._events.pop(0)
+            try:
+                answer = self._line(deadline)
+            except SystemRefused:
+                return
+            if "event" in answer:
+                yield answer
+
+    def arrived(self) -> list[dict[str, Any]]:
+        """The events that have come, without waiting; then `gone` tells whether the endpoint is."""
+        told, self._events = self._events, []
+        while True:
+            try:
+                answer = self._line(time.monotonic())
+            except SystemRefused as error:
+                self.gone = error.errno != errnos.ETIMEDOUT
+                return told
+            if "event" in answer:
+                told.append(answer)
+
+    def _line(self, deadline: float | None) -> dict[str, Any]:
+        """The next line. Raises SystemRefused when it does not come."""
+        while (at := self._buffer.find(b"\n")) < 0:
+            # What is there already is taken also when the time is over.
+            self._socket.settimeout(None if deadline is None else max(0.0, deadline - time.monotonic()))
+            try:
+                data = self._socket.recv(1 << 16)
+            except (TimeoutError, BlockingIOError):
+                raise SystemRefused(
+                    errnos.ETIMEDOUT, f"{self.path}: the endpoint does not answer: is it stopped or busy?"
+                ) from None
+            except OSError as error:
+                raise SystemRefused(error.errno or 0, f"{self.path}: {error.strerror or error}") from None
+            if not data or len(self._buffer) > _MOST_ANSWER:
+                raise SystemRefused(errnos.ECONNRESET, f"{self.path}: the endpoint has gone")
+            self._buffer += data
+        line = bytes(self._buffer[:at])
+        del self._buffer[: at + 1]
+        try:
+            answer = json.loads(line)
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            raise SystemRefused(errnos.EBADMSG, f"{self.path}: what answers there is no endpoint")
+        return answer
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def __enter__(self) -> ControlClient:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def _result(answer: dict[str, Any]) -> Any:
+    if answer.get("ok"):
+        return answer.get("result")
+    refusal = answer.get("error")
+    told = refusal if isinstance(refusal, dict) else {}
+    number = getattr(errnos, str(told.get("errno")), errnos.EIO)
+    raise ControlError(number, str(told.get("message", "refused")), told.get("needed"))
+
+
+@dataclass(frozen=True, slots=True)
+class FoundEndpoint:
+    """An endpoint that runs here, and what it says of itself (`hello`)."""
+
+    path: Path
+    pid: int
+    program: str
+    name: str
+    addresses: tuple[str, ...] = ()
+    hello: dict[str, Any] = field(default_factory=dict, compare=False)
+
+    @property
+    def host(self) -> str:
+        """`h0` of `mrc/h0`."""
+        return self.name.rpartition("/")[2]
+
+    def is_called(self, wanted: str) -> bool:
+        """By its PID, its name with the lab's or without, or one of its addresses."""
+        return wanted in (str(self.pid), self.path.stem, self.name, self.host, *self.addresses)
+
+    def __str__(self) -> str:
+        return f"{self.pid} ({self.program}, {self.name})"
+
+
+@dataclass(slots=True)
+class Search:
+    """The endpoints found, and why others could not be asked."""
+
+    found: list[FoundEndpoint] = field(default_factory=list)
+    silent: list[str] = field(default_factory=list)
+
+
+def endpoints() -> Search:
+    """Every endpoint of this system that this user may control. Sockets nobody listens at are taken away."""
+    search = Search()
+    with ExitStack() as stack:
+        asked = []
+        for path in (path for directory in directories() for path in sockets(directory)):
+            try:
+                asked.append(stack.enter_context(ControlClient(path)))
+            except SystemRefused as error:
+                if error.errno == errnos.ECONNREFUSED:
+                    with contextlib.suppress(OSError):
+                        os.unlink(path)
+                elif error.errno != errnos.ENOENT:
+                    search.silent.append(str(error))
+        numbers = [client.ask("hello") for client in asked]
+        deadline = time.monotonic() + _HELLO_TIMEOUT_S
+        for client, number in zip(asked, numbers, strict=True):
+            try:
+                hello = client.answer(number, deadline)
+                search.found.append(_found(client.path, hello))
+            except SystemRefused as error:
+                search.silent.append(str(error))
+            except ControlError as error:
+                search.silent.append(f"{client.path}: {error.reason}")
+    return search
+
+
+def _found(path: Path, hello: dict[str, Any]) -> FoundEndpoint:
+    try:
+        program, name = _clean(hello["program"]), _clean(hello["name"])
+        return FoundEndpoint(path, int(hello["pid"]), program, name, tuple(map(_clean, hello["addresses"])), hello)
+    except (KeyError, TypeError, ValueError):
+        raise SystemRefused(errnos.EBADMSG, f"{path}: what answers there is no endpoint") from None
+
+
+def _clean(text: object) -> str:
+    """What an endpoint says of itself, harmless to a terminal."""
+    return "".join(each if each.isprintable() else "?" for each in str(text)[:200])

@@ -1,0 +1,261 @@
+"""The control socket of a running endpoint, served between two turns of its loop: no thread, nothing that blocks.
+
+What a client can cost is bounded: so many clients, so long a request, so many bytes that wait to be read by it; one
+request of each client a turn, and none while it does not read its answers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import struct
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from mrc.control.service import Service, Session
+from mrc.errors import SystemRefused
+from mrc.net.control.places import SUFFIX, prepared_directory, sockets
+
+MAX_CLIENTS = 16
+MAX_REQUEST = 1 << 20
+_READ = 1 << 16
+# A client that has so many bytes to read is asked nothing more, and told no more events, until it has read them.
+HIGH_WATER = 1 << 18
+_MOST_EVENTS = 256  # at a time
+_UCRED = struct.Struct("3i")
+# How often a loop that never sleeps looks here: with nobody connected, and with somebody.
+IDLE_INTERVAL_NS, BUSY_INTERVAL_NS = 10_000_000, 1_000_000
+_WAIT_FOR_READER_S = 0.02
+
+
+class _Client:
+    """One connection."""
+
+    def __init__(self, connection: socket.socket, service: Service) -> None:
+        self.connection = connection
+        self.session = Session(service)
+        self.open = True
+        self._in = bytearray()
+        self._out = bytearray()
+        self._searched = 0
+        self._told_dropped = 0
+        self._ended = False
+
+    @property
+    def pending(self) -> bool:
+        """Whether there is something to do that no file descriptor tells of."""
+        return not self._out and (b"\n" in self._in or self._has_events())
+
+    @property
+    def blocked(self) -> bool:
+        return bool(self._out)
+
+    def _has_events(self) -> bool:
+        events = self.session.events
+        return events is not None and (events.waiting > 0 or events.dropped != self._told_dropped)
+
+    def turn(self) -> None:
+        """Everything that can be done without waiting."""
+        try:
+            self._flush()
+            if len(self._out) < HIGH_WATER:
+                self._read()
+                self._take_request()
+                self._tell_events()
+                self._flush()
+        except OSError:
+            self.close()
+        if self._ended and not self._out and b"\n" not in self._in:
+            self.close()
+
+    def _read(self) -> None:
+        if self._ended or b"\n" in self._in:
+            return
+        try:
+            data = self.connection.recv(_READ)
+        except BlockingIOError:
+            return
+        if not data:
+            self._ended = True
+        self._in += data
+        if len(self._in) > MAX_REQUEST and b"\n" not in self._in:
+            self.tell(
+                {
+                    "id": None,
+                    "ok": False,
+                    "error": {"errno": "E2BIG", "message": "a request is one line", "needed": MAX_REQUEST},
+                }
+            )
+            self._in.clear()
+            self._ended = True
+
+    def _take_request(self) -> None:
+        at = self._in.find(b"\n")
+        if at < 0:
+            return
+        line = bytes(self._in[:at])
+        del self._in[: at + 1]
+        if not line.strip():
+            return
+        request: object
+        try:
+            request = json.loads(line)
+        except (ValueError, RecursionError):
+            request = None
+        if self.session.events is None:
+            self._told_dropped = 0
+        self.session.handle(request, self.tell)
+
+    def tell(self, document: Mapping[str, Any]) -> None:
+        """Append a line. What was asked for before it was closed is told nobody."""
+        if self.open:
+            self._out += json.dumps(document, separators=(",", ":")).encode() + b"\n"
+
+    def _tell_events(self) -> None:
+        if self._out or not self._has_events():
+            return
+        for event in self.session.take_events(_MOST_EVENTS):
+            self.tell(event)
+        events = self.session.events
+        if events is not None and events.dropped != self._told_dropped and not events.waiting:
+            self._told_dropped = events.dropped
+            self.tell({"event": "dropped", "dropped": events.dropped})
+
+    def _flush(self) -> None:
+        while self._out:
+            try:
+                sent = self.connection.send(self._out[:_READ])
+            except BlockingIOError:
+                return
+            del self._out[:sent]
+
+    def close(self) -> None:
+        if self.open:
+            self.open = False
+            self.session.close()
+            self.connection.close()
+
+
+class ControlServer:
+    """Listens at a file of its own from the moment it is made; `attend` does everything else.
+
+    Who connects has to be root or the user this process runs as. Raises SystemRefused when it cannot listen.
+    """
+
+    def __init__(self, make_service: Callable[[], Service]) -> None:
+        """`make_service` is called with the first client, where the endpoint runs."""
+        self._make_service = make_service
+        self._service: Service | None = None
+        self._clients: list[_Client] = []
+        # Whoever sleeps is to be woken by these.
+        self.sources: list[int] = []
+        directory = prepared_directory()
+        remove_stale(directory)
+        self._listener, self.path = _listen(directory)
+        self._sources_changed()
+
+    def attend(self) -> int:
+        """Accept, read, answer. Returns after how many ns a loop that does not sleep is to come back."""
+        self._accept()
+        if not self._clients:
+            return IDLE_INTERVAL_NS
+        for client in self._clients:
+            client.turn()
+        if not all(client.open for client in self._clients):
+            self._clients = [client for client in self._clients if client.open]
+            self._sources_changed()
+        return BUSY_INTERVAL_NS
+
+    def _accept(self) -> None:
+        for _ in range(MAX_CLIENTS):
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            self._accepted(connection)
+
+    def patience_s(self) -> float | None:
+        """How long a loop with nothing to do may sleep without looking here, s; None: until a source wakes it."""
+        if any(client.pending for client in self._clients):
+            return 0.0
+        return _WAIT_FOR_READER_S if any(client.blocked for client in self._clients) else None
+
+    def _accepted(self, connection: socket.socket) -> None:
+        connection.setblocking(False)
+        _, uid, _ = _UCRED.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
+        refusal = None
+        if uid not in (0, os.geteuid()):
+            refusal = {"errno": "EPERM", "message": f"this endpoint is root's and user {os.geteuid()}'s to control"}
+        elif len(self._clients) >= MAX_CLIENTS:
+            refusal = {"errno": "EBUSY", "message": f"{MAX_CLIENTS} clients are connected already"}
+        if refusal is not None:
+            with contextlib.suppress(OSError):
+                connection.send(json.dumps({"id": None, "ok": False, "error": refusal}).encode() + b"\n")
+            connection.close()
+            return
+        if self._service is None:
+            self._service = self._make_service()
+        self._clients.append(_Client(connection, self._service))
+        self._sources_changed()
+
+    def _sources_changed(self) -> None:
+        self.sources = [self._listener.fileno(), *(client.connection.fileno() for client in self._clients)]
+
+    def close(self) -> None:
+        """Hang up, and take the file away. Safe to call twice."""
+        for client in self._clients:
+            client.close()
+        self._clients.clear()
+        self.sources = []
+        if self._listener.fileno() >= 0:
+            with contextlib.suppress(OSError):
+                os.unlink(self.path)
+            self._listener.close()
+
+
+def _listen(directory: Path) -> tuple[socket.socket, Path]:
+    """A listening socket under the next free name of this process. It appears there only once it listens."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+    hidden = directory / f".{os.getpid()}-{id(listener):x}"
+    try:
+        # Nobody else's to connect to, from the very beginning.
+        os.fchmod(listener.fileno(), 0o600)
+        listener.bind(str(hidden))
+        listener.listen(MAX_CLIENTS)
+        for number in range(1, 1000):
+            path = directory / f"{os.getpid()}{f'-{number}' if number > 1 else ''}{SUFFIX}"
+            try:
+                os.link(hidden, path)
+            except FileExistsError:
+                continue
+            os.unlink(hidden)
+            return listener, path
+        raise SystemRefused(f"{directory} is full of sockets of process {os.getpid()}")
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(hidden)
+        listener.close()
+        if isinstance(error, SystemRefused):
+            raise
+        raise SystemRefused(f"control socket in {directory}: {error.strerror or error}") from None
+
+
+def remove_stale(directory: Path) -> list[Path]:
+    """Take away the sockets of processes that were killed: nobody listens there. Returns which."""
+    removed = []
+    for path in sockets(directory):
+        if Path("/proc", path.stem.partition("-")[0]).exists():
+            continue  # no need to knock
+        with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)) as probe:
+            try:
+                probe.connect(str(path))
+            except ConnectionRefusedError:
+                with contextlib.suppress(OSError):
+                    path.unlink()
+                    removed.append(path)
+            except OSError:
+                continue  # a full backlog, or not ours: somebody is there
+    return removed

@@ -1,0 +1,148 @@
+"""What the kernel refuses for us while somebody floods a port: packets the endpoint would only drop and count.
+
+To be given a packet costs as much as to refuse it. While many are refused, each port's socket gets a classic BPF filter
+that lets through what may be for a QP: whole MRC packets to a QPN there is, from the address of a peer. A second socket
+with the opposite filter and no room counts what that keeps out, as `refused_by_kernel`. After a while the filter goes,
+to see whether the flood has.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import socket
+from collections.abc import Sequence
+
+from mrc.endpoint.endpoint import Endpoint
+from mrc.endpoint.operations import ENDPOINT_QPN
+from mrc.net.filters import Instruction, accept_ports, attach_filter, detach_filter
+from mrc.net.flood_program import Lists, flood_program
+from mrc.net.ports import LOOPBACK, SRV6, UDP_IPV4, UDP_IPV6, Port, dropped_by
+
+_MILLISECOND = 1_000_000
+LOOK_NS = 100 * _MILLISECOND
+# More than so many refused between two looks are too many; so many too many, all together, are a flood.
+ORDINARY = 2_000
+FLOOD = 25_000
+HELD_NS = 10_000 * _MILLISECOND
+# What a filter could have told.
+_REFUSED = (
+    "too_short",
+    "not_ipv6_udp",
+    "bad_udp_port",
+    "bad_tver",
+    "unknown_opcode",
+    "bad_pkey",
+    "unknown_qp",
+    "unknown_peer",
+    "over_rate",  # of the endpoint: operations on DQP 2
+)
+
+
+class FloodFilter:
+    """Watches one endpoint and its ports. `look` is asked now and then by the loop that drives them."""
+
+    def __init__(self, endpoint: Endpoint, ports: Sequence[Port], udp_ports: Sequence[int]) -> None:
+        self._endpoint = endpoint
+        self._ports = [port for port in ports if port.framing in (SRV6, UDP_IPV4, UDP_IPV6)]
+        self._udp_ports = tuple(udp_ports)
+        self._counting: list[socket.socket] = []
+        self._counted = 0
+        self._members = -1
+        self._until = 0
+        self._next_look = 0
+        self._refused = 0
+        self._operations = 0
+        self._operations_too = False
+        self._too_many = 0
+
+    @property
+    def active(self) -> bool:
+        return bool(self._counting)
+
+    def look(self, now: int) -> None:
+        """Begin or end to filter, by what was refused since the last look. `now` in ns."""
+        if self._counting and (now >= self._until or self._endpoint.members != self._members):
+            # A QP that is new must be heard at once: should the flood go on, it is filtered again.
+            self.end()
+        if now < self._next_look:
+            return
+        self._next_look = now + LOOK_NS
+        if self._counting:
+            self._count()
+            return
+        refused, operations = self._refused_so_far(), self._endpoint.counters.over_rate
+        self._too_many = max(0, self._too_many + refused - self._refused - ORDINARY)
+        # Endpoint operations with a peer's address: there is no telling which are the peer's, so that all stay out.
+        self._operations_too = 2 * (operations - self._operations) > refused - self._refused
+        self._refused, self._operations = refused, operations
+        if self._too_many >= FLOOD:
+            self._begin(now)
+
+    def end(self) -> None:
+        """Filter no more than a port always does."""
+        if not self._counting:
+            return
+        self._count()
+        for port in self._ports:
+            base = _base(port, self._udp_ports)
+            if base is None:
+                detach_filter(port.receiver)
+            else:
+                attach_filter(port.receiver, base)
+        for sock in self._counting:
+            sock.close()
+        self._counting, self._counted, self._too_many = [], 0, 0
+        self._refused, self._operations = self._refused_so_far(), self._endpoint.counters.over_rate
+
+    def _refused_so_far(self) -> int:
+        of_qps = sum(qp.counters.bad_source for qp in self._endpoint.qps.values())
+        counters = self._endpoint.counters.as_dict()
+        return of_qps + sum(counters.get(name, 0) for name in _REFUSED)
+
+    def _begin(self, now: int) -> None:
+        self._members = self._endpoint.members
+        qpns = (*(() if self._operations_too else (ENDPOINT_QPN,)), *self._endpoint.qps)
+        try:
+            for port in self._ports:
+                sources = {node.sources.get(port.port) for node in self._endpoint.peer_nodes.values()}
+                lists = Lists(self._udp_ports, qpns, tuple(each for each in sources if each is not None))
+                self._counting.append(_counting_socket(port, flood_program(port.framing, lists, refused=True)))
+                attach_filter(port.receiver, flood_program(port.framing, lists))
+        except OSError:
+            # Out of descriptors or memory: the endpoint refuses them itself, as before.
+            for sock in self._counting:
+                sock.close()
+            self._counting = []
+            return
+        self._until = now + HELD_NS
+        self._counted = 0
+
+    def _count(self) -> None:
+        counted = sum(dropped_by(sock) for sock in self._counting)
+        self._endpoint.counters.refused_by_kernel += counted - self._counted
+        self._counted = counted
+
+
+def _base(port: Port, udp_ports: Sequence[int]) -> list[Instruction] | None:
+    """The filter a port has without a flood."""
+    return None if port.framing is SRV6 else accept_ports(udp_ports, ipv4=port.framing is UDP_IPV4)
+
+
+def _counting_socket(port: Port, program: Sequence[Instruction]) -> socket.socket:
+    """A socket that is given what the port's is not, and has room for none of it: the kernel counts what it drops."""
+    receiver = port.receiver
+    sock = socket.socket(receiver.family, socket.SOCK_RAW, receiver.proto)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 0)
+        attach_filter(sock, program)
+        if port.interface != LOOPBACK:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, port.interface.encode())
+        address = receiver.getsockname()[0]
+        if not ipaddress.ip_address(address).is_unspecified:
+            with contextlib.suppress(OSError):
+                sock.bind((address, 0))
+    except OSError:
+        sock.close()
+        raise
+    return sock

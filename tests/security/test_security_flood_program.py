@@ -1,0 +1,102 @@
+"""The filter under a flood, run by the kernel: what may be for a QP passes, what surely is not does not."""
+
+from __future__ import annotations
+
+import random
+import socket
+from collections.abc import Iterator
+
+import pytest
+from attacks import STRANGER, every_kind, trimmed
+from hand_peer import HandPeer, icrc, in_ipv6, peer_address
+
+from mrc.net.filters import attach_filter
+from mrc.net.flood_program import MOST, Lists, flood_program
+from mrc.net.ports import SRV6, UDP_IPV6
+
+Pair = tuple[socket.socket, socket.socket]
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    """A filter at one end sees what the other sends from its first byte on, as on a raw socket for IPv6-in-IPv6."""
+    ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    for end in ends:
+        end.setblocking(False)
+    yield ends
+    for end in ends:
+        end.close()
+
+
+def passes(pair: Pair, packet: bytes) -> bytes | None:
+    pair[0].send(packet)
+    try:
+        return pair[1].recv(65536)
+    except BlockingIOError:
+        return None
+
+
+def lists(hand: HandPeer) -> Lists:
+    return Lists((4791, 4971), (2, hand.qp.qpn), (peer_address(0), peer_address(1)))
+
+
+def hostile(hand: HandPeer) -> dict[str, bytes]:
+    good = hand.request(0, b"x" * 64)
+    changed = {
+        "version": (0, b"\x40"),
+        "next header": (6, b"\x06"),
+        "port": (42, b"\x00\x09"),
+        "opcode": (48, b"\x04"),
+        "TVer": (49, b"\x01"),
+        "P_Key": (50, b"\x7f\xff"),
+        "QPN": (53, b"\x00\x00\x01"),
+        "source": (20, b"\xba\xd0\xba\xd0"),
+    }
+    packets = {name: good[:at] + new + good[at + len(new) :] for name, (at, new) in changed.items()}
+    chance = random.Random(5)
+    return packets | {"short": good[:63], "noise": chance.randbytes(300), "a byte": b"\x60"}
+
+
+def test_all_that_may_be_for_a_qp_passes_whole(pair: Pair) -> None:
+    hand = HandPeer()
+    attach_filter(pair[1], flood_program(SRV6, lists(hand)))
+    kinds = every_kind(hand, None)
+    for packet in [*kinds.values(), in_ipv6(kinds["write"][48:-4], dport=4971), trimmed(kinds["write"])]:
+        assert passes(pair, packet) == packet
+    wrong = kinds["write"][:-1] + b"\x00"
+    assert passes(pair, wrong) == wrong, "the kernel knows no ICRC"
+    assert icrc(wrong[:-4]) != wrong[-4:]
+
+
+@pytest.mark.parametrize("name", list(hostile(HandPeer())))
+def test_what_is_surely_not_does_not(pair: Pair, name: str) -> None:
+    hand = HandPeer()
+    attach_filter(pair[1], flood_program(SRV6, lists(hand)))
+    assert passes(pair, hostile(hand)[name]) is None
+
+
+def test_the_counting_socket_is_given_exactly_the_rest(pair: Pair) -> None:
+    hand = HandPeer()
+    attach_filter(pair[1], flood_program(SRV6, lists(hand), refused=True))
+    for packet in every_kind(hand, None).values():
+        assert passes(pair, packet) is None
+    for packet in hostile(hand).values():
+        assert passes(pair, packet) == packet
+
+
+def test_more_qps_and_peers_than_a_filter_can_list_all_pass(pair: Pair) -> None:
+    hand = HandPeer()
+    many = Lists((4791,), tuple(range(0x10, 0x10 + MOST + 1)), tuple(range(MOST + 1)))
+    attach_filter(pair[1], flood_program(SRV6, many))
+    packet = every_kind(hand, STRANGER)["write"]
+    assert passes(pair, packet) == packet
+    assert passes(pair, hostile(hand)["port"]) is None
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, MOST])
+@pytest.mark.parametrize("refused", [False, True])
+def test_lists_of_any_length_make_a_program_the_kernel_takes(pair: Pair, count: int, refused: bool) -> None:
+    for framing in (SRV6, UDP_IPV6):
+        program = flood_program(framing, Lists((4791,), tuple(range(count)), tuple(range(count))), refused=refused)
+        attach_filter(pair[1], program)
+        assert len(program) < 256
