@@ -22,7 +22,7 @@ from mrc.bench.terms import (
     default_cq_mod,
     default_depth,
 )
-from mrc.bench.writes import Writing
+from mrc.bench.writes import OnProgress, Writing
 from mrc.errors import CallerError, PeerError
 from mrc.net.device import NodeDevice
 from mrc.net.exchange import ExchangeClient
@@ -67,8 +67,11 @@ class BenchClient:
     Raises PeerError when the server refuses or cannot be reached.
     """
 
-    def __init__(self, node: Node, ticket: Ticket, options: BenchOptions) -> None:
+    def __init__(
+        self, node: Node, ticket: Ticket, options: BenchOptions, on_progress: OnProgress | None = None
+    ) -> None:
         self._node = node
+        self._on_progress = on_progress
         self._options = options
         self._terms = [options.terms(size, node.path_mtu) for size in options.sizes]
         self._exchange = ExchangeClient(ticket, features=(BENCH_FEATURE,))
@@ -136,7 +139,7 @@ class BenchClient:
         if target.length != len(content):
             raise PeerError(f"{len(content)} bytes of memory were asked for, the server gave {target.length}")
         cq_mod = self._options.cq_mod or default_cq_mod(terms.depth)
-        writing = Writing(self._qps, self._cq, source, target, terms, cq_mod)
+        writing = Writing(self._qps, self._cq, source, target, terms, cq_mod, self._on_progress)
         before = self._counters()
         self._request("start")
         cpu = time.process_time()

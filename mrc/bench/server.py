@@ -226,9 +226,11 @@ class BenchServer:
         client.answering = None
         inner = [qp.endpoint_qp for qp in client.qps]
         placed = sum(qp.counters.bytes_placed for qp in inner)
+        counters = counters_of(inner, self._node.endpoint.counters, self._node.driver.socket_drops())
         measurement = client.terms.to_json() | {
             "bytes": placed - client.placed_before,
             "cpu_seconds": round(cpu_seconds, 4),
+            "counters": counters,
         }
         client.placed_before = placed
         client.measurements.append(measurement)
@@ -236,7 +238,7 @@ class BenchServer:
             "cpu_seconds": cpu_seconds,
             "immediates": client.immediates,
             "sha256": hashlib.sha256(client.memory).hexdigest(),
-            "counters": counters_of(inner, self._node.endpoint.counters, self._node.driver.socket_drops()),
+            "counters": counters,
         }
 
     # ------------------------------------------------------------------ ends

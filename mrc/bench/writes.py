@@ -12,6 +12,8 @@ from mrc.verbs import CQ, MR, QP, RemoteMemory, SendFlag, SendWR, WCStatus, WROp
 
 PEAK_SLICE_NS = 50_000_000
 _POLLED_AT_ONCE = 256
+# Hears every 50 ms of the time (monotonic, ns) and the bits completed until then.
+OnProgress = Callable[[int, int], None]
 
 
 @dataclass(slots=True)
@@ -37,10 +39,21 @@ class Writing:
     """Keeps `terms.depth` writes outstanding on each QP, every `cq_mod`-th of which makes a completion.
 
     As in perftest each QP writes the same bytes to the same place again and again: QP n those from n x size on.
+    `on_progress` hears how far it is.
     """
 
-    def __init__(self, qps: Sequence[QP], cq: CQ, source: MR, target: RemoteMemory, terms: Terms, cq_mod: int) -> None:
+    def __init__(
+        self,
+        qps: Sequence[QP],
+        cq: CQ,
+        source: MR,
+        target: RemoteMemory,
+        terms: Terms,
+        cq_mod: int,
+        on_progress: OnProgress | None = None,
+    ) -> None:
         self._cq = cq
+        self._on_progress = on_progress
         self._terms = terms
         self._cq_mod = min(cq_mod, terms.depth)
         self._opcode = WROpcode.RDMA_WRITE_WITH_IMM if terms.test == WRITE_IMM else WROpcode.RDMA_WRITE
@@ -91,6 +104,8 @@ class Writing:
             if now - slice_began >= PEAK_SLICE_NS:
                 peak = max(peak, (bits_completed - slice_bits) / (now - slice_began))
                 slice_bits, slice_began = bits_completed, now
+                if self._on_progress is not None:
+                    self._on_progress(now, bits_completed)
             return not posting and all(each.completed == each.posted for each in busy.values())
 
         for each in busy.values():

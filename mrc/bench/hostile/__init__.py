@@ -1,0 +1,1 @@
+"""How much goodput an established QP keeps while somebody floods one of its ends: `tools/hostile-load`."""
