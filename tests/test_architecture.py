@@ -13,8 +13,8 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "mrc"
 
-# cli -> bench -> lab, sim, capture, net -> verbs -> endpoint -> wire <- layers; topology and errors serve all, trace
-# those that write or read one.
+# cli -> bench -> lab, sim, capture, net -> control -> verbs -> endpoint -> wire <- layers; topology and errors serve
+# all, trace those that write or read one.
 ALLOWED = {
     "wire": {"wire"},
     "topology": {"topology", "wire"},
@@ -22,21 +22,27 @@ ALLOWED = {
     "trace": {"trace"},
     "endpoint": {"endpoint", "wire", "trace"},
     "verbs": {"verbs", "endpoint", "wire"},
-    "net": {"net", "verbs", "endpoint", "wire", "topology"},
+    "control": {"control", "verbs", "endpoint", "wire"},
+    "net": {"net", "control", "verbs", "endpoint", "wire", "topology"},
     "sim": {"sim", "verbs", "endpoint", "wire", "topology"},
     "lab": {"lab", "wire", "topology"},
+    "map": {"map", "net", "topology", "wire"},
+    "top": {"top", "net", "control"},
     "capture": {"capture", "layers", "topology", "trace", "wire"},
     "bench": {"bench", "lab", "net", "verbs", "endpoint", "wire", "topology"},
     "drill": {"drill", "bench", "lab", "net", "verbs", "endpoint", "wire", "topology", "trace"},
-    "conformance": {"conformance", "endpoint", "wire"},
+    "conformance": {"conformance", "net", "endpoint", "wire", "topology"},
     "cli": {
         "cli",
         "bench",
         "drill",
         "lab",
+        "map",
+        "top",
         "sim",
         "capture",
         "net",
+        "control",
         "verbs",
         "endpoint",
         "layers",

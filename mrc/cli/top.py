@@ -1,0 +1,100 @@
+"""`mrc top`: running endpoints as they are now."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mrc.cli.common import DURATION, json_option, print_json
+from mrc.errors import CallerError
+
+if TYPE_CHECKING:
+    from mrc.net.control.client import FoundEndpoint
+    from mrc.top.figures import Picture
+    from mrc.top.watching import Watch
+
+_ONCE_HEIGHT = 100
+
+
+@click.command()
+@click.option(
+    "--endpoint",
+    "wanted",
+    metavar="WHO",
+    help="Only this one: its PID, its host's name (h0, or mrc/h0 with the lab's name) or one of its addresses.",
+)
+@click.option("--interval", "interval_s", type=DURATION, default="1s", show_default=True, help="Between two looks.")
+@click.option("--once", is_flag=True, help="Print one picture, of one interval, and end.")
+@json_option
+def top(wanted: str | None, interval_s: float, once: bool, as_json: bool) -> None:
+    """See running endpoints live: QPs with goodput, window and RTT, each plane and each EV with its state, losses and
+    marks, what happened last. Keys deny and allow an EV.
+
+    Endpoints of this system are found by themselves, in labs too; those of other users only by root. With --json, or
+    where standard output is no terminal, one picture is printed.
+
+    \b
+    Keys:
+      up, down, k, j, page up, page down   choose an EV
+      d, a                                 deny it, allow it
+      tab                                  the next endpoint
+      p, q                                 pause, quit
+
+    \b
+    Examples:
+      mrc top
+      mrc top --endpoint h0 --interval 250ms
+      mrc top --once
+      mrc top --json | jq '.endpoints[].paths[] | select(.state != "good")'
+    """
+    import sys
+
+    if interval_s <= 0:
+        raise click.UsageError("--interval must be above 0")
+    from mrc.top.watching import Watch
+
+    watch = Watch(lambda: _found(wanted))
+    try:
+        if as_json or once or not sys.stdout.isatty():
+            _print_once(watch, wanted, interval_s, as_json)
+            return
+        from rich.console import Console
+
+        from mrc.top.live import run
+
+        run(watch, Console(), interval_s)
+    finally:
+        watch.close()
+
+
+def _found(wanted: str | None) -> list[FoundEndpoint]:
+    from mrc.net.control.client import endpoints
+
+    return [each for each in endpoints().found if wanted is None or each.is_called(wanted)]
+
+
+def _print_once(watch: Watch, wanted: str | None, interval_s: float, as_json: bool) -> None:
+    watch.search()
+    watch.look()
+    time.sleep(interval_s if watch.watched else 0)
+    pictures = watch.look()
+    if as_json:
+        print_json({"interval_s": interval_s, "endpoints": [_document(each) for each in pictures]})
+        return
+    if not pictures:
+        which = f"no endpoint {wanted} runs here" if wanted else "no endpoint runs here"
+        raise CallerError(f"{which}: mrc recv, mrc send and mrc bench serve are some; other users' only root can see")
+    from rich.console import Console
+
+    from mrc.top.screen import View, screen
+
+    console = Console()
+    for number in range(len(pictures)):
+        console.print(screen([pictures[number]], 0, View(keys=False), _ONCE_HEIGHT))
+
+
+def _document(each: Picture) -> dict[str, Any]:
+    return dataclasses.asdict(each)

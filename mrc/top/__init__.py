@@ -1,0 +1,1 @@
+"""The live view of running endpoints: figures from two answers of a control socket, the screen they make, the keys."""
