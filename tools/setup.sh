@@ -1,6 +1,7 @@
 # Sourced by the tools beside it: a virtual environment in the checkout with this package installed.
 #
 #   setup EXTRA...     sets $venv; installs again only when pyproject.toml changed or an extra is new
+#   packages NAME...   installs Debian packages, where that is possible; elsewhere only says that they are missing
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 venv=$root/.venv
@@ -20,6 +21,18 @@ python() {
         fi
     done
     fail "Python 3.11 or newer is needed: apt install python3"
+}
+
+packages() {
+    [ $# -gt 0 ] || return 0
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+        echo "installing $*" >&2
+        { DEBIAN_FRONTEND=noninteractive apt-get install -qq -y "$@" ||
+            { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y "$@"; }; } >/dev/null ||
+            fail "could not install $*"
+    else
+        echo "not all of this can run without $*: apt install $*" >&2
+    fi
 }
 
 setup() {

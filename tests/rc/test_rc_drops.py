@@ -66,6 +66,15 @@ def test_dropped_and_counted(version: int, counter: str, fault: Callable[[int], 
     assert (alone.sent(), alone.endpoint.counters.as_dict()) == ([], {counter: 1})
 
 
+@pytest.mark.parametrize("version", [4, 6])
+def test_a_limited_member_of_the_partition_is_taken(version: int) -> None:
+    """RC-WIRE-08: of P_Keys 0xFFFF and 0x7FFF the lower 15 bits agree, and one is a full member's (IBTA 10.9)."""
+    peer = HandPeer(version=version)
+    peer.receive_packets([changed(10, 0x7F)(version)])
+    assert [(each.psn, *each.aeth) for each in peer.sent()] == [(PEER_PSN, ACK, 1)]
+    assert peer.count("bad_pkey") == 0
+
+
 def test_another_ip_version() -> None:
     peer = HandPeer()
     peer.receive_packets([b"\x70" + in_ip(GOOD)[1:]])

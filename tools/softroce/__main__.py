@@ -10,6 +10,7 @@ Exit status 0: everything was as it must be. 1: something was not, or the run co
     tools/interop-softroce
     tools/interop-softroce --loss 5% --json
     tools/interop-softroce --prepare        downloads and builds only
+    tools/interop-softroce --conformance    Soft-RoCE held to the conformance cases of plain RC
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from held import OTHERWISE, SoftRoce
 from image import Image, built
-from machine import Emulator, Machine, emulator
+from machine import Emulator, booted, emulator
 from network import Network
 from packages import Packages
 from pair import running
@@ -35,6 +37,11 @@ from refusals import Check, checks
 from transfers import Row, rows
 
 from mrc.cli.isolation import isolated_command
+from mrc.conformance.catalogue import chosen
+from mrc.conformance.rc.catalogue import RC_CONTROL, RC_TWIN, rc_catalogue
+from mrc.conformance.results import Result, Run
+from mrc.conformance.runner import run as run_cases
+from mrc.conformance.verdicts import FAILED, UNSUPPORTED
 from mrc.errors import MrcError
 from mrc.net.rc_node import RcNode
 
@@ -69,7 +76,7 @@ def run(qemu: Emulator, image: Image, loss: float, console: Path, say: Callable[
     began = time.monotonic()
     found: list[Row] = []
     asked: list[Check] = []
-    with Network() as network, Machine(qemu, image, network, console) as machine:
+    with Network() as network, booted(qemu, image, network, console, say) as machine:
         say(f"Soft-RoCE of Linux {image.release}, up after {machine.boot_s:.1f} s\n\n{_COLUMNS}")
         peer = Peer(machine.orders)
         with RcNode(network.own, _LARGEST_PATH_MTU) as node, running(node):
@@ -91,12 +98,58 @@ def run(qemu: Emulator, image: Image, loss: float, console: Path, say: Callable[
     }
 
 
-def inside(told: str, options: argparse.Namespace) -> int:
-    """What runs in namespaces of its own; `told` is what was prepared outside, where the network is."""
-    prepared = json.loads(told)
+def hold(qemu: Emulator, image: Image, patterns: Sequence[str], console: Path, say: Callable[[str], None]) -> Run:
+    """Boot, and meet the peer with the conformance cases of plain RC, or those that the patterns choose."""
+    with Network() as network, booted(qemu, image, network, console, say) as machine:
+        peer = Peer(machine.orders)
+        target = SoftRoce(image.release, network, peer)
+        say(f"{target.name}, up after {machine.boot_s:.1f} s")
+        cases = chosen(rc_catalogue(), patterns)
+        found = run_cases(
+            cases,
+            target,
+            control=RC_CONTROL,
+            twin=RC_TWIN,
+            on_result=lambda each: say(f"{each.verdict:<12} {each.case.id}"),
+        )
+        peer.quit()
+    return found
+
+
+def told(found: Run) -> dict[str, Any]:
+    """What the run has to say beside verdicts: whatever was not passed, and the checks that nothing could tell."""
+    return {
+        "target": found.target,
+        "void": found.void or None,
+        "passed": found.passed,
+        "unexpected": [each.case.id for each in found.results if _unexpected(each)],
+        "unsupported": {each.case.id: each.actual for each in found.results if each.verdict == UNSUPPORTED},
+        "failed": {
+            each.case.id: {"expected": each.expected, "actual": each.actual, "story": each.log.story(40)}
+            for each in found.results
+            if each.verdict == FAILED
+        },
+        "not_checked": {each.case.id: each.unchecked for each in found.results if each.unchecked},
+        "seconds": round(found.took_s, 1),
+    }
+
+
+def _unexpected(result: Result) -> bool:
+    return result.verdict == FAILED and result.case.id not in OTHERWISE
+
+
+def inside(prepared_outside: str, options: argparse.Namespace) -> int:
+    """What runs in namespaces of its own; `prepared_outside` is what was prepared outside, where the network is."""
+    prepared = json.loads(prepared_outside)
     qemu = Emulator(**prepared["qemu"])
     image = Image(Path(prepared["kernel"]), Path(prepared["initramfs"]), prepared["release"])
-    out = sys.stderr if options.json else sys.stdout
+    out = sys.stderr if options.json or options.conformance else sys.stdout
+    if options.conformance:
+        found = hold(
+            qemu, image, options.id, options.cache / "console.log", lambda text: print(text, file=out, flush=True)
+        )
+        print(json.dumps(told(found), indent=2))
+        return 1 if found.void or any(map(_unexpected, found.results)) else 0
     report = run(
         qemu, image, options.loss, options.cache / "console.log", lambda text: print(text, file=out, flush=True)
     )
@@ -139,6 +192,12 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--cache", type=Path, default=_CACHE, help="packages, image and console (default: %(default)s)")
     parser.add_argument("--prepare", action="store_true", help="download and build, and end")
     parser.add_argument("--json", action="store_true", help="one JSON document on stdout")
+    parser.add_argument(
+        "--conformance",
+        action="store_true",
+        help="instead, hold Soft-RoCE to the cases of `mrc conformance --transport rc`; one JSON document on stdout",
+    )
+    parser.add_argument("--id", action="append", default=[], metavar="PATTERN", help="with --conformance: only these")
     parser.add_argument("--inside", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     options.cache = options.cache.resolve()

@@ -1,4 +1,4 @@
-"""What the peer boots: a kernel and an initramfs, made of Debian packages and kept until something in them changes."""
+"""What the peer boots: a kernel and an initramfs, made of Debian packages and kept until what makes them changes."""
 
 from __future__ import annotations
 
@@ -34,17 +34,21 @@ class Image:
 
 def built(packages: Packages, folder: Path) -> Image:
     """The image in `folder`, made if it is not there. Raises SystemRefused when something it takes is missing."""
+    makers = (Path(__file__), Path(kernel.__file__))
+    sources = b"".join(path.read_bytes() for path in (*sorted(GUEST.iterdir()), *makers))
+    version = hashlib.sha256(sources).hexdigest()[:16]
+    for initramfs in sorted(folder.glob(f"*-{version}/initramfs")):
+        release = initramfs.parent.name.removesuffix(f"-{version}")
+        return Image(initramfs.parent / "vmlinux", initramfs, release)
+    # What apt knew may name a kernel that is not to be had any more.
+    packages.update()
     depends = packages.depends(_KERNEL)
     if not depends:
         raise SystemRefused(f"{_KERNEL} names no kernel: is this Debian on amd64?")
     package = depends[0]
     release = package.removeprefix("linux-image-")
-    makers = (Path(__file__), Path(kernel.__file__))
-    sources = b"".join(path.read_bytes() for path in (*sorted(GUEST.iterdir()), *makers))
-    made = folder / f"{release}-{hashlib.sha256(sources).hexdigest()[:16]}"
+    made = folder / f"{release}-{version}"
     image = Image(made / "vmlinux", made / "initramfs", release)
-    if image.initramfs.exists():
-        return image
     shutil.rmtree(folder, ignore_errors=True)
     made.mkdir(parents=True)
     root = packages.unpacked("kernel", [package], PATTERNS)

@@ -10,7 +10,11 @@ from pathlib import Path
 
 from mrc.errors import SystemRefused
 
-_APT = ("-o", "APT::Sandbox::User=root")  # apt's own user may not write to the folder
+_APT = (
+    *("-o", "APT::Sandbox::User=root"),  # apt's own user may not write to the folder
+    *("-o", "Acquire::Retries=3"),
+    *("-o", "Acquire::http::Timeout=30"),
+)
 _STAMP = ".unpacked"
 
 
@@ -46,6 +50,12 @@ class Packages:
         """Whether this group was unpacked before."""
         return (self.folder / group / _STAMP).exists()
 
+    def update(self) -> None:
+        """Have apt learn which versions there are now, once. Where that fails what it knew before has to do."""
+        if not self._updated:
+            self._updated = True
+            _run(["apt-get", *_APT, "update", "-q"], self.folder)
+
     def depends(self, name: str) -> list[str]:
         """The packages that `name` depends on by itself."""
         said = self._apt(["apt-cache", "depends", "--important", name], self.folder)
@@ -61,8 +71,7 @@ class Packages:
     def _apt(self, command: list[str], where: Path) -> str:
         done = _run(command, where)
         if done.returncode and not self._updated:
-            self._updated = True
-            _run(["apt-get", *_APT, "update", "-q"], where)
+            self.update()
             done = _run(command, where)
         if done.returncode:
             said = (done.stderr.strip() or done.stdout.strip()).splitlines()

@@ -157,7 +157,7 @@ class Pair:
             *_difference(
                 "the peer's receives",
                 [done for done in completed_there if done.opcode != RDMA_WRITE],
-                [Done(SUCCESS, RECV_RDMA_WITH_IMM, write.length, write.immediate or 0) for write in to_peer],
+                [Done(SUCCESS, RECV_RDMA_WITH_IMM, write.length, write.immediate or 0, 1) for write in to_peer],
             ),
         ]
         return wrong + self._differences([*ours, *theirs])

@@ -25,12 +25,14 @@ class OpenPair:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A completion of the peer's; of `length` and `immediate` only receives tell."""
+    """A completion of the peer's; of `length` and `immediate` only receives tell, of `opcode` only those that succeed.
+    `receive` is 1 of a receive, 0 of all else."""
 
     status: int
     opcode: int
     length: int
     immediate: int
+    receive: int
 
 
 class Peer:
@@ -55,8 +57,26 @@ class Peer:
     def open(self, local: str, remote: str, path_mtu: int, rnr_timer: int) -> OpenPair:
         return OpenPair(*map(int, self._order("open", local, remote, path_mtu, rnr_timer)))
 
-    def connect(self, qpn: int, psn: int, timeout: int, retries: int) -> None:
-        self._order("connect", qpn, psn, timeout, retries)
+    def connect(self, qpn: int, psn: int, timeout: int, retries: int, rnr_retries: int = 7) -> None:
+        self._order("connect", qpn, psn, timeout, retries, rnr_retries)
+
+    def state(self) -> int:
+        """Of `enum ibv_qp_state`."""
+        return int(self._order("state")[0])
+
+    def register(self, offset: int, length: int) -> int:
+        """The R_Key of this part of its memory, which the one before loses."""
+        return int(self._order("register", offset, length)[0])
+
+    def put(self, offset: int, content: bytes) -> None:
+        self._order("put", offset, content.hex())
+
+    def get(self, offset: int, length: int) -> bytes:
+        return bytes.fromhex("".join(self._order("get", offset, length)))
+
+    def close(self) -> None:
+        """Forget the QP."""
+        self._order("close")
 
     def fill(self, offset: int, length: int) -> str:
         """The SHA-256 of the random bytes that are there then."""

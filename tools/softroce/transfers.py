@@ -18,6 +18,7 @@ VERSIONS, PATH_MTUS = (4, 6), (1024, 4096)
 SIZES = (0, 1, 2, 3, 63, 64, 1000, 1024, 1025, 4096, 4097, 65_537)
 LARGE = 2_000_003
 _BURST = 24  # messages at once
+_MORE = 4  # large messages, at most, until one loses something
 _FIRST_OFFSET = 13  # nothing is aligned
 DIRECTIONS = TO_PEER, FROM_PEER, BOTH = "to Soft-RoCE", "from Soft-RoCE", "both at once"
 
@@ -53,13 +54,17 @@ def rows(network: Network, node: RcNode, peer: Peer, loss: float) -> Iterator[Ro
 
 def _row(network: Network, pair: Pair, version: int, path_mtu: int, share: float, direction: str) -> Row:
     to_peer, to_us = direction != FROM_PEER, direction != TO_PEER
-    groups = [_burst(), [Write(_FIRST_OFFSET, LARGE, 0xFFFFFFFF)]]
+    large = [Write(_FIRST_OFFSET, LARGE, 0xFFFFFFFF)]
+    groups = [_burst(), large]
     if not (to_peer and to_us):
         groups += _one_by_one()
     messages = octets = 0
     wrong: list[str] = []
+    data = TOWARDS_PEER if to_peer else TOWARDS_US
     began = time.monotonic()
-    for group in groups:
+    for number, group in enumerate(groups + [large] * _MORE):
+        if number >= len(groups) and (not share or network.lost().get(data)):
+            break
         ours = group if to_peer else []
         # Where both write at once, each in its own half of the memory.
         half = MEMORY_BYTES // 2 if to_peer else 0
@@ -70,7 +75,7 @@ def _row(network: Network, pair: Pair, version: int, path_mtu: int, share: float
     seconds = time.monotonic() - began
     lost = network.lost() if share else {}
     # What the sums say is worth something under loss only if data was lost.
-    if share and not lost.get(TOWARDS_PEER if to_peer else TOWARDS_US):
+    if share and not lost.get(data):
         wrong.append(f"not one packet was lost at a loss of {share:.1%}: this shows nothing, run it again")
     naks = pair.count("sequence_naks_received") + pair.count("sequence_naks_sent")
     return Row(version, path_mtu, share, direction, messages, octets, sum(lost.values()), naks, seconds, wrong)

@@ -3,12 +3,16 @@
  * Orders come one a line over TCP, and each gets one line in answer, "ok ..." or "error ...":
  *
  *   open LOCAL REMOTE MTU RNR_TIMER        a new QP between two addresses: ok QPN PSN R_KEY VA LENGTH
- *   connect QPN PSN TIMEOUT RETRIES        bring it up to RTS
+ *   connect QPN PSN TIMEOUT RETRIES [RNR_RETRIES]              bring it up to RTS; 7 unless given
+ *   state                                  of the QP: ok ENUM_IBV_QP_STATE
+ *   register OFFSET LENGTH                 open a part of our memory under a key of its own, one at a time: ok R_KEY
+ *   put OFFSET HEX                         bytes into our memory
+ *   get OFFSET LENGTH                      ok HEX
  *   fill OFFSET LENGTH                     random bytes into our memory: ok SHA-256
  *   sum OFFSET LENGTH                      ok SHA-256
  *   receive COUNT                          post receives
  *   post write|send|read OFFSET LENGTH VA R_KEY [IMMEDIATE]     of a write only
- *   poll COUNT MILLISECONDS                so many completions: ok STATUS:OPCODE:LENGTH:IMMEDIATE ...
+ *   poll COUNT MILLISECONDS                so many completions: ok STATUS:OPCODE:LENGTH:IMMEDIATE:RECEIVE ...
  *   counters                               Soft-RoCE's own: ok NAME=VALUE ...
  *   close                                  forget the QP
  *   quit
@@ -38,7 +42,7 @@
 
 static struct ibv_context *context;
 static struct ibv_pd *domain;
-static struct ibv_mr *region;
+static struct ibv_mr *region, *part_of_it;
 static uint8_t *memory;
 static struct ibv_cq *queue;
 static struct ibv_qp *pair;
@@ -138,9 +142,9 @@ static void open_pair(const char *arguments)
 static void connect_pair(const char *arguments)
 {
     uint32_t qpn, psn;
-    unsigned timeout, retries;
-    if (!pair || sscanf(arguments, "%u %u %u %u", &qpn, &psn, &timeout, &retries) != 4) {
-        answer("error connect QPN PSN TIMEOUT RETRIES, after open");
+    unsigned timeout, retries, rnr_retries = 7;
+    if (!pair || sscanf(arguments, "%u %u %u %u %u", &qpn, &psn, &timeout, &retries, &rnr_retries) < 4) {
+        answer("error connect QPN PSN TIMEOUT RETRIES [RNR_RETRIES], after open");
         return;
     }
     struct ibv_qp_attr ready = {
@@ -162,7 +166,7 @@ static void connect_pair(const char *arguments)
         .qp_state = IBV_QPS_RTS,
         .timeout = timeout,
         .retry_cnt = retries,
-        .rnr_retry = 7,
+        .rnr_retry = rnr_retries,
         .sq_psn = FIRST_PSN,
         .max_rd_atomic = 1,
     };
@@ -180,6 +184,51 @@ static int range(const char *arguments, uint32_t *offset, uint32_t *length)
         return 1;
     answer("error OFFSET LENGTH, within %u bytes", MEMORY);
     return 0;
+}
+
+static void state(void)
+{
+    struct ibv_qp_attr attributes;
+    struct ibv_qp_init_attr initial;
+    if (!pair || ibv_query_qp(pair, &attributes, IBV_QP_STATE, &initial))
+        refuse("state");
+    else
+        answer("ok %d", attributes.qp_state);
+}
+
+static void register_part(const char *arguments)
+{
+    uint32_t offset, length;
+    if (!range(arguments, &offset, &length))
+        return;
+    if (part_of_it)
+        ibv_dereg_mr(part_of_it);
+    part_of_it = ibv_reg_mr(domain, memory + offset, length, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    if (part_of_it)
+        answer("ok %u", part_of_it->rkey);
+    else
+        refuse("register");
+}
+
+static void put(const char *arguments)
+{
+    char *hex;
+    uint32_t offset = strtoul(arguments, &hex, 10);
+    unsigned byte;
+    for (hex += *hex == ' '; offset < MEMORY && sscanf(hex, "%2x", &byte) == 1; hex += 2)
+        memory[offset++] = byte;
+    if (*hex)
+        answer("error put OFFSET HEX");
+    else
+        answer("ok");
+}
+
+static void get(uint32_t offset, uint32_t length)
+{
+    fputs("ok ", answers);
+    while (length--)
+        fprintf(answers, "%02x", memory[offset++]);
+    answer("");
 }
 
 /* busybox knows SHA-256: it is another program's sum that is compared. */
@@ -219,7 +268,7 @@ static void fill(const char *arguments)
 static void post_receives(const char *arguments)
 {
     int count = atoi(arguments);
-    struct ibv_recv_wr work = {.num_sge = 0}, *bad;
+    struct ibv_recv_wr work = {.wr_id = 1, .num_sge = 0}, *bad;
     while (count-- > 0)
         if (!pair || (errno = ibv_post_recv(pair, &work, &bad))) {
             refuse("receive");
@@ -286,8 +335,8 @@ static void poll_queue(const char *arguments)
             continue;
         }
         count--;
-        length += sprintf(line + length, " %d:%d:%u:%u", done.status, done.opcode, done.byte_len,
-                          done.wc_flags & IBV_WC_WITH_IMM ? ntohl(done.imm_data) : 0);
+        length += sprintf(line + length, " %d:%d:%u:%u:%d", done.status, done.opcode, done.byte_len,
+                          done.wc_flags & IBV_WC_WITH_IMM ? ntohl(done.imm_data) : 0, (int)done.wr_id);
     }
     answer("ok%s", line);
 }
@@ -327,7 +376,16 @@ static int order(const char *line)
     else if (!strncmp(line, "sum ", 4)) {
         if (range(arguments, &offset, &length))
             sum(offset, length);
-    } else if (!strncmp(line, "receive ", 8))
+    } else if (!strncmp(line, "get ", 4)) {
+        if (range(arguments, &offset, &length))
+            get(offset, length);
+    } else if (!strncmp(line, "put ", 4))
+        put(arguments);
+    else if (!strncmp(line, "register ", 9))
+        register_part(arguments);
+    else if (!strncmp(line, "state", 5))
+        state();
+    else if (!strncmp(line, "receive ", 8))
         post_receives(arguments);
     else if (!strncmp(line, "post ", 5))
         post_work(arguments);
@@ -355,7 +413,7 @@ static int die(const char *what)
 int main(int count, char **words)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};
-    char line[256];
+    static char line[1 << 17];
     int on = 1, devices;
     if (count != 3 || inet_pton(AF_INET, words[1], &address.sin_addr) != 1) {
         fprintf(stderr, "peer ADDRESS PORT\n");
