@@ -8,19 +8,42 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mrc.cli.common import ErrorGroup, json_option, note, print_json, wire_profile_option
+from mrc.cli.common import (
+    DURATION,
+    ErrorGroup,
+    fabric_option,
+    interrupt_on_signals,
+    json_option,
+    note,
+    print_json,
+    wire_profile_option,
+)
+from mrc.cli.conformance_serve import serve
+from mrc.cli.endpoint_options import fabric_for, mode_options
 from mrc.conformance.requirements import GROUPS
 from mrc.errors import CallerError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from mrc.conformance.case import Case
     from mrc.conformance.results import Result, Run
+    from mrc.conformance.target import Target
+    from mrc.topology.fabric import Fabric
+    from mrc.wire.profile import WireProfile
 
 _STORY = 16  # packets told of a failed case
 _OUT_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 def _choosing(function: Any) -> Any:
+    function = click.option(
+        "--transport",
+        type=click.Choice(("mrc", "rc")),
+        default="mrc",
+        show_default=True,
+        help="MRC, or the plain RoCEv2 RC that it is a superset of.",
+    )(function)
     function = click.option("--group", "groups", multiple=True, type=click.Choice(GROUPS), help="Only this group.")(
         function
     )
@@ -51,7 +74,12 @@ def conformance() -> None:
 @click.option("-v", "--verbose", is_flag=True, help="What each case shows, and its script.")
 @json_option
 def list_cases(
-    patterns: tuple[str, ...], groups: tuple[str, ...], show_missing: bool, verbose: bool, as_json: bool
+    patterns: tuple[str, ...],
+    groups: tuple[str, ...],
+    transport: str,
+    show_missing: bool,
+    verbose: bool,
+    as_json: bool,
 ) -> None:
     """Print the cases: id, level (must, should, may), grade (A: three sources or more, B: one or two, C: a choice of
     this project's) and the requirement.
@@ -62,14 +90,15 @@ def list_cases(
       mrc conformance list --group responder
       mrc conformance list --id MRC-SACK-22 -v
       mrc conformance list --missing
+      mrc conformance list --transport rc
       mrc conformance list --json | jq -r '.cases[] | "\\(.id) \\(.source)"'
     """
     if show_missing:
         if patterns or groups:
             raise click.UsageError("--missing lists all requirements without a case: leave out --id and --group")
-        _list_missing(as_json)
+        _list_missing(as_json, transport)
         return
-    cases = _chosen(patterns, groups)
+    cases = _chosen(patterns, groups, transport)
     if as_json:
         from mrc.conformance.report.document import catalogue_document
 
@@ -85,11 +114,11 @@ def list_cases(
     note(f"{len(cases)} cases")
 
 
-def _list_missing(as_json: bool) -> None:
-    from mrc.conformance.catalogue import missing
+def _list_missing(as_json: bool, transport: str) -> None:
     from mrc.conformance.report.document import missing_document
+    from mrc.conformance.suites import suite
 
-    without = missing()
+    without = suite(transport).missing
     if as_json:
         print_json(missing_document(without))
         return
@@ -99,17 +128,23 @@ def _list_missing(as_json: bool) -> None:
     note(f"{len(without)} requirements without a case")
 
 
-def _chosen(patterns: tuple[str, ...], groups: tuple[str, ...]) -> list[Case]:
+def _chosen(patterns: tuple[str, ...], groups: tuple[str, ...], transport: str) -> list[Case]:
     """Raises a usage error for a pattern that no case matches: a run of nothing must not look like a success."""
-    from mrc.conformance.catalogue import catalogue, chosen
+    from mrc.conformance.catalogue import chosen
+    from mrc.conformance.suites import suite
 
+    every = suite(transport).cases
+    command = f"mrc conformance list{'' if transport == 'mrc' else f' --transport {transport}'}"
     for pattern in patterns:
-        if not chosen(catalogue(), [pattern]):
-            raise click.UsageError(f"no case matches --id {pattern}: mrc conformance list prints them all")
-    cases = chosen(catalogue(), patterns, groups)
+        if not chosen(every, [pattern]):
+            raise click.UsageError(f"no case matches --id {pattern}: {command} prints them all")
+    cases = chosen(every, patterns, groups)
     if not cases:
-        raise click.UsageError("no case is left by --id and --group: mrc conformance list prints them all")
+        raise click.UsageError(f"no case is left by --id and --group: {command} prints them all")
     return cases
+
+
+conformance.add_command(serve)
 
 
 @conformance.command()
@@ -119,25 +154,40 @@ def _chosen(patterns: tuple[str, ...], groups: tuple[str, ...]) -> list[Case]:
     "target_name",
     default="self",
     show_default=True,
-    metavar="self|MODULE:FACTORY",
-    help="This project's endpoint in virtual time, or an adapter of another one's.",
+    metavar="self|TICKET|FILE.yaml|MODULE:FACTORY",
+    help="This project's endpoint in virtual time, a live one that printed TICKET (mrc conformance serve), "
+    "one whose QPs FILE names (mrc conformance parameters), or an adapter of another one's.",
+)
+@click.option(
+    "--slack",
+    type=DURATION,
+    default="200ms",
+    show_default=True,
+    help="Live: added to every time limit.",
 )
 @click.option("--strict", is_flag=True, help="Shoulds and mays that fail count too.")
 @click.option("--junit", "junit_file", type=_OUT_FILE, metavar="FILE", help="Write JUnit XML.")
 @click.option("--html", "html_file", type=_OUT_FILE, metavar="FILE", help="Write one self-contained page.")
 @click.option("--pcap-dir", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="A pcap a case.")
 @click.option("-v", "--verbose", is_flag=True, help="Every case as it ends.")
+@fabric_option
+@mode_options
 @json_option
 @wire_profile_option
 def run(
     patterns: tuple[str, ...],
     groups: tuple[str, ...],
+    transport: str,
     target_name: str,
+    slack: float,
     strict: bool,
     junit_file: Path | None,
     html_file: Path | None,
     pcap_dir: Path | None,
     verbose: bool,
+    fabric_file: str | None,
+    mode: str | None,
+    binds: tuple[str, ...],
     as_json: bool,
     wire_options: tuple[str, ...],
 ) -> None:
@@ -147,8 +197,9 @@ def run(
     counts has failed: a must, with --strict any. Every run begins with a control case whose expectation is wrong on
     purpose; unless that one fails the run is void, which is exit status 1 too.
 
-    MODULE:FACTORY names a function that gives a mrc.conformance.target.Target; docs/conformance.md shows how to write
-    one.
+    Against a live endpoint --fabric, --mode and --bind say where the tester's own ports are; it needs root or
+    CAP_NET_RAW. MODULE:FACTORY names a function that gives a mrc.conformance.target.Target; docs/conformance.md shows
+    how to write one.
 
     \b
     Examples:
@@ -159,17 +210,17 @@ def run(
       mrc conformance run --pcap-dir pcaps && mrc dissect pcaps/MRC-SACK-09.pcap
       mrc conformance run --json | jq -r '.cases[] | select(.verdict == "failed").id'
       mrc conformance run --target mrc.conformance.mutants:sack_echoes_another_ev
+      mrc conformance run --transport rc --strict
+      mrc lab exec h0 -- mrc conformance run --target mrc1:AbC... --html report.html
     """
+    from mrc.cli.conformance_progress import progress
     from mrc.conformance.runner import run as run_cases
-    from mrc.conformance.targets.named import named_target
+    from mrc.conformance.suites import suite
     from mrc.wire.profile import WireProfile
 
     wire = WireProfile.from_option(wire_options)
-    cases = _chosen(patterns, groups)
-    try:
-        target = named_target(target_name)
-    except CallerError as error:
-        raise click.UsageError(f"--target: {error}") from None
+    held = suite(transport)
+    cases = _chosen(patterns, groups, transport)
     if pcap_dir is not None:
         from mrc.conformance.report.pcaps import make_directory
 
@@ -181,9 +232,21 @@ def run(
 
             write_case_pcap(result, pcap_dir)
         if verbose:
-            note(f"{result.verdict:<12} {result.case.id}")
+            again = f"  (run again: {result.repeated})" if result.repeated else ""
+            note(f"{result.verdict:<12} {result.case.id}{again}")
+        advance(result)
 
-    found = run_cases(cases, target, strict=strict, wire=wire, on_result=on_result)
+    target = _target(target_name, transport, lambda peer: fabric_for(fabric_file, mode, binds, peer), slack, wire)
+    try:
+        with progress(len(cases), show=sys.stderr.isatty() and not verbose) as advance:
+            found = run_cases(
+                cases, target, strict=strict, wire=wire, control=held.control, twin=held.twin, on_result=on_result
+            )
+    except KeyboardInterrupt:
+        note("interrupted: this run proves nothing")
+        sys.exit(1)
+    finally:
+        target.close()
     if junit_file is not None:
         from mrc.conformance.report.junit import write_junit
 
@@ -201,11 +264,101 @@ def run(
     sys.exit(0 if found.good else 1)
 
 
+def _target(
+    name: str, transport: str, fabric_to: Callable[[Sequence[str]], Fabric], slack_s: float, wire: WireProfile
+) -> Target:
+    """The target that is called so; `fabric_to` gives the fabric on which other addresses are reached. Raises a usage
+    error for what is no target's name."""
+    from mrc.net.ticket import PREFIX, Ticket
+
+    if name == "self":
+        from mrc.conformance.suites import suite
+
+        return suite(transport).own()
+    by_hand, slack_ns = name.endswith((".yaml", ".yml")), round(slack_s * 1e9)
+    if not by_hand and not name.strip().startswith(PREFIX):
+        from mrc.conformance.targets.named import named_target
+
+        try:
+            return named_target(name)
+        except CallerError as error:
+            raise click.UsageError(f"--target: {error}") from None
+    if transport != "mrc":
+        raise click.UsageError("--target: live targets speak MRC: with --transport rc self or MODULE:FACTORY")
+    interrupt_on_signals()
+    if by_hand:
+        from mrc.conformance.live.qp_file import read_qp_file
+        from mrc.conformance.targets.by_hand import ByHandTarget
+
+        file = read_qp_file(Path(name))
+        return ByHandTarget(file, fabric_to([each.plane.target for each in file.planes]), wire, slack_ns=slack_ns)
+    from mrc.conformance.targets.live import LiveTarget
+
+    try:
+        ticket = Ticket.parse(name)
+    except CallerError as error:
+        raise click.UsageError(f"--target: {error}") from None
+    return LiveTarget(ticket, fabric_to(ticket.addresses), slack_ns=slack_ns)
+
+
+@conformance.command("parameters")
+@_choosing
+@click.option(
+    "--mtu",
+    "path_mtu",
+    type=click.Choice(["256", "512", "1024", "2048", "4096"]),
+    default="1024",
+    show_default=True,
+    help="Path MTU.",
+)
+@click.option(
+    "--spare",
+    type=click.IntRange(0, 1000),
+    default=8,
+    show_default=True,
+    help="QPs beside those, for second connections.",
+)
+@fabric_option
+@mode_options
+def print_parameters(
+    patterns: tuple[str, ...],
+    groups: tuple[str, ...],
+    transport: str,
+    path_mtu: str,
+    spare: int,
+    fabric_file: str | None,
+    mode: str | None,
+    binds: tuple[str, ...],
+) -> None:
+    """Print what the operator of a target without any exchange has to set up, as YAML: a QP for each case.
+
+    The tester's end of each QP is there. The operator sets up the other ends, fills in what they are, and the file is a
+    target. The form is that of mrc/conformance/live/qp_file.schema.json; docs/conformance.md shows it.
+
+    \b
+    Examples:
+      mrc lab exec h0 -- mrc conformance parameters --id MRC-SACK > qps.yaml
+      mrc lab exec h1 -- mrc conformance serve --qp-file qps.yaml
+      mrc lab exec h0 -- mrc conformance run --id MRC-SACK --target qps.yaml
+    """
+    from mrc.conformance.live.qp_file import qp_file_text
+    from mrc.conformance.suites import suite
+    from mrc.conformance.targets.by_hand import parameters
+
+    if transport != "mrc":
+        raise click.UsageError("live targets speak MRC: leave out --transport rc")
+    held = suite(transport)
+    fabric = fabric_for(fabric_file, mode, binds)
+    cases = [held.control, held.twin, *_chosen(patterns, groups, transport)]
+    file, notes = parameters(cases, fabric, path_mtu=int(path_mtu), mode=fabric.mode, spare=spare)
+    click.echo(qp_file_text(file, notes), nl=False)
+
+
 def _print(found: Run) -> None:
     from mrc.conformance.verdicts import FAILED, UNSUPPORTED, VERDICTS
 
     for result in found.results:
-        if result.verdict == FAILED:
+        if result.verdict == FAILED and not result.lost:
             _print_failed(result, result.counts(found.strict))
     for result in found.results:
         if result.verdict == UNSUPPORTED:
@@ -222,6 +375,9 @@ def _print(found: Run) -> None:
     partly = sum(bool(result.unchecked) for result in found.results)
     if partly:
         click.echo(f"{partly} cases could make only some of their checks: --json has which, as not_checked")
+    again = sum(bool(result.repeated) for result in found.results)
+    if again:
+        click.echo(f"{again} cases failed while a host was kept from its work and were run again: -v has which")
     if found.void:
         click.echo(f"this run is void: {found.void}")
     else:

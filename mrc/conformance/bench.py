@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar, Self
 
+from mrc.conformance.codec.headers import MRC, OpcodeTable
 from mrc.conformance.crafting import PacketMaker
 from mrc.conformance.expectation import Expected, told_kinds
 from mrc.conformance.network import Network
@@ -30,9 +31,12 @@ class Bench(TargetSide):
     them, `send` sends packets, all in one burst) and waits with `expect`. What it gets is kept until a script asks.
     """
 
+    table: ClassVar[OpcodeTable] = MRC
+    maker: ClassVar[type[PacketMaker]] = PacketMaker
+
     def __init__(self, network: Network, setup: Setup) -> None:
         super().__init__(network, setup)
-        self.make = PacketMaker(network.session, network.profile, self.tester, self.target)
+        self.make = self.maker(network.session, network.profile, self.tester, self.target)
         self._unread: list[Heard] = []
         self._answers: list[Callable[[Heard], None]] = []
         # How long after it came an endpoint request of the target's is answered, as any node that is alive does; None:
@@ -84,15 +88,16 @@ class Bench(TargetSide):
         """EVs from the tester to the target in one plane."""
         return next(each.evs for each in self.planes if each.number == plane)
 
-    def another(self, **changes: Any) -> Bench:
+    def another(self, **changes: Any) -> Self:
         """A second connection with the same target, set up alike but for these fields of `Setup`."""
-        return Bench(self.network, replace(self.setup, **changes))
+        return type(self)(self.network, replace(self.setup, **changes))
 
     # ------------------------------------------------------------------ time
 
     def wait(self, duration: int) -> None:
         """Let time go on."""
         self.network.run(self.now + duration)
+        self.network.settle()
 
     def wait_until(self, when: int) -> None:
         """Let time go on to `when`; nothing happens if that is past."""
@@ -181,7 +186,7 @@ class Bench(TargetSide):
         """
         slack = self.network.session.slack_ns
         origin = self.now if since is None else since
-        expected = Expected(kind, fields, None if after is None else origin + after, origin + within)
+        expected = Expected(kind, fields, None if after is None else origin + after, origin + within, bool(slack))
         packet = self._next(expected)
         if packet is None:
             self.network.run(origin + within + slack, stop=lambda: self._next(expected) is not None)
@@ -189,7 +194,9 @@ class Bench(TargetSide):
         if packet is None:
             raise Failed(str(expected), told_kinds([*self._unread, *self.dropped], kind))
         self._unread.remove(packet)
-        in_time = packet.at <= origin + within + slack and (after is None or packet.at >= origin + after)
+        in_time = packet.at <= origin + within + slack
+        if after is not None and packet.at < origin + after - min(slack, after // 5):
+            in_time = False
         if not in_time or expected.wrong_fields(packet):
             raise Failed(str(expected), expected.told_of(packet))
         return packet
@@ -200,7 +207,7 @@ class Bench(TargetSide):
     def expect_no(self, kind: str, *, within: int = SOON, **fields: Any) -> None:
         """See that for so long, and among what came before, there is no packet of `kind` with these fields."""
         unwanted = Expected(kind, fields)
-        self.network.run(self.now + max(within, self.network.session.slack_ns))
+        self.wait(within)
         found = next((packet for packet in self._unread if unwanted.holds(packet)), None)
         if found is not None:
             raise Failed(f"not {unwanted}", f"at {told(found.at)} came {found}")
@@ -208,13 +215,14 @@ class Bench(TargetSide):
     def expect_silence(self, within: int = SOON, *, but: Sequence[str] = ("ENDPOINT_REQUEST",)) -> None:
         """See that for so long, and among what came before, there is nothing at all, `but` of these kinds. A node may
         at any time look for EVs with endpoint requests."""
-        self.network.run(self.now + max(within, self.network.session.slack_ns))
+        self.wait(within)
         found = [packet for packet in self._unread if packet.kind not in but]
         if found:
             raise Failed(f"silence until {told(self.now)}", f"at {told(found[0].at)} came {found[0]}")
 
     def read(self, *kinds: str) -> list[Heard]:
         """What came of these kinds (all, without any) and was not expected yet; it counts as expected now."""
+        self.network.settle()
         chosen = [packet for packet in self._unread if not kinds or packet.kind in kinds]
         self._unread = [packet for packet in self._unread if packet not in chosen]
         return chosen

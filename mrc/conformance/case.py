@@ -30,6 +30,8 @@ class Case:
     script: Script
     about: str
     look_at: str
+    # What the script is given.
+    bench: type[Bench] = Bench
 
     @property
     def source(self) -> str:
@@ -50,18 +52,30 @@ def case(case_id: str, *, look_at: str, group: str | None = None, **setup: Any) 
     requirement = requirements().get(case_id.partition("/")[0])
     if requirement is None:
         raise CallerError(f"case {case_id}: no such requirement in docs/requirements.md")
-    if case_id in REGISTRY:
-        raise CallerError(f"case {case_id} is there twice")
     for name in setup.keys() & {"agreed", "without"}:
         setup[name] = frozenset(setup[name])
 
     def register(script: Script) -> Script:
-        about = " ".join((script.__doc__ or "").split())
-        if not about:
-            raise CallerError(f"case {case_id}: its script has no docstring")
-        REGISTRY[case_id] = Case(
-            case_id, requirement, group or requirement.group, Setup(**setup), script, about, look_at
-        )
+        add(REGISTRY, case_id, requirement, group or requirement.group, Setup(**setup), script, look_at)
         return script
 
     return register
+
+
+def add(
+    registry: dict[str, Case],
+    case_id: str,
+    requirement: Requirement,
+    group: str,
+    setup: Setup,
+    script: Callable[..., None],
+    look_at: str,
+    bench: type[Bench] = Bench,
+) -> None:
+    """Put a case into a registry. Raises CallerError for an id that is taken and for a script without a docstring."""
+    if case_id in registry:
+        raise CallerError(f"case {case_id} is there twice")
+    about = " ".join((script.__doc__ or "").split())
+    if not about:
+        raise CallerError(f"case {case_id}: its script has no docstring")
+    registry[case_id] = Case(case_id, requirement, group, setup, script, about, look_at, bench)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
+from types import ModuleType
 
 import mrc.conformance.cases
 from mrc.conformance.case import REGISTRY, Case
@@ -26,12 +27,16 @@ class Missing:
 @cache
 def catalogue() -> tuple[Case, ...]:
     """Every case, by group, then in the order of the requirements."""
-    package = mrc.conformance.cases
+    return collected(mrc.conformance.cases, REGISTRY, requirements())
+
+
+def collected(package: ModuleType, registry: Mapping[str, Case], known: Mapping[str, Requirement]) -> tuple[Case, ...]:
+    """What the modules of a package put into a registry, by group, then in the order of the requirements."""
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         importlib.import_module(module.name)
-    order = {name: position for position, name in enumerate(requirements())}
+    order = {name: position for position, name in enumerate(known)}
     return tuple(
-        sorted(REGISTRY.values(), key=lambda each: (GROUPS.index(each.group), order[each.requirement.id], each.id))
+        sorted(registry.values(), key=lambda each: (GROUPS.index(each.group), order[each.requirement.id], each.id))
     )
 
 
@@ -56,6 +61,13 @@ def _matches(each: Case, pattern: str) -> bool:
 @cache
 def missing() -> tuple[Missing, ...]:
     """The requirements without a case, in the order of the document."""
-    covered = {each.requirement.id for each in catalogue()}
-    reasons = {each: reason for ids, reason in REASONS.items() for each in ids_in(ids)}
-    return tuple(Missing(each, reasons.get(each.id, "")) for each in requirements().values() if each.id not in covered)
+    return without_case(requirements(), catalogue(), REASONS)
+
+
+def without_case(
+    known: Mapping[str, Requirement], cases: Sequence[Case], given: Mapping[str, str]
+) -> tuple[Missing, ...]:
+    """Those of the requirements that none of the cases is about, with the reasons that are given by id or range."""
+    covered = {each.requirement.id for each in cases}
+    reasons = {each: reason for ids, reason in given.items() for each in ids_in(ids)}
+    return tuple(Missing(each, reasons.get(each.id, "")) for each in known.values() if each.id not in covered)

@@ -18,6 +18,8 @@ IDENTITY = {
     "ENDPOINT_REQUEST": ("op", "request_id"),
     "ENDPOINT_RESPONSE": ("request_id",),
 }
+# The same on a live network, beside those.
+LIVE_IDENTITY = {"ACK": ("psn",), "PROBE": ("ev",)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +49,22 @@ def other_than(*values: Any) -> Such:
 
 @dataclass(frozen=True)
 class Expected:
-    """A packet of `kind` with these fields, not before `earliest` and not after `latest` (ns; None: no such limit)."""
+    """A packet of `kind` with these fields, not before `earliest` and not after `latest` (ns; None: no such limit).
+
+    `live`: what was sent in one burst may have been taken in several, so that an ACK for all of it comes behind ACKs
+    for less, and a path that was slow for a moment may be probed at any time.
+    """
 
     kind: str
     fields: Mapping[str, Any]
     earliest: int | None = None
     latest: int | None = None
+    live: bool = False
 
     @property
     def identity(self) -> dict[str, Any]:
-        return {name: self.fields[name] for name in IDENTITY.get(self.kind, ()) if name in self.fields}
+        names = {**IDENTITY, **LIVE_IDENTITY}.get(self.kind, ()) if self.live else IDENTITY.get(self.kind, ())
+        return {name: self.fields[name] for name in names if name in self.fields}
 
     def is_meant(self, packet: Heard) -> bool:
         """Whether this is the packet expected, right or wrong."""

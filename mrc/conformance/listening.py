@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mrc.conformance.codec.carriage import Carriage, parsed_address, read_carriage
-from mrc.conformance.codec.headers import P_KEY
+from mrc.conformance.codec.headers import MRC, P_KEY, OpcodeTable
 from mrc.conformance.codec.icrc import ICRC_LENGTH, UDP_LENGTH, icrc
 from mrc.conformance.codec.transport import Transport, read_transport
 from mrc.conformance.packets import Heard
@@ -14,12 +14,12 @@ from mrc.conformance.target import Frame
 from mrc.wire.profile import WireProfile
 
 
-def heard(frame: Frame, at: int, planes: Sequence[Plane], profile: WireProfile) -> Heard:
+def heard(frame: Frame, at: int, planes: Sequence[Plane], profile: WireProfile, table: OpcodeTable = MRC) -> Heard:
     """Read a frame that came in `at` ns. What an honest peer drops has its reason in `fault`."""
     found = read_carriage(frame.data)
     if isinstance(found, str):
         return Heard(at, frame.plane, frame.data, Carriage(0, 0), {}, b"", b"", None, profile, 0, fault=found)
-    transport = read_transport(frame.data[found.transport_at :], profile)
+    transport = read_transport(frame.data[found.transport_at :], profile, table)
     packet = Heard(
         at,
         frame.plane,

@@ -15,8 +15,53 @@ REASONS: dict[str, str] = {
         "what a switch does with a packet it trims: the target is an endpoint, and what it makes of such packets is "
         "MRC-TRIM-04 to MRC-TRIM-07"
     ),
+    "MRC-SRV6-03": (
+        "what a switch does with a uSID: the target is an endpoint, which makes the address (MRC-SRV6-08) and gets "
+        "what is left of it. Held by test_every_path_is_shifted_at_every_hop of tests/lab/test_lab_forwarding.py and "
+        "test_destinations_shrink_by_one_usid_a_hop of tests/live/test_live_on_the_wire.py"
+    ),
+    "MRC-SRV6-12": (
+        "what the switch does at which the first container ends; the SRH that it finds is MRC-SRV6-11. Held by "
+        "test_the_end_of_the_first_container_takes_the_next_from_the_header of tests/lab/test_lab_srh.py and "
+        "test_the_routing_header_on_the_wire of tests/live/test_live_modes.py"
+    ),
+    "MRC-ECN-04": (
+        "where switches mark: an endpoint cannot tell on which hop a packet was marked. Held by "
+        "test_a_slow_spine_marks_and_trims_inside_the_fabric of tests/sim/test_sim_fabric.py and "
+        "test_not_on_the_last_hop of tests/lab/test_lab_bpf_program.py"
+    ),
+    "MRC-ECN-08": (
+        "what a switch that trims writes; an endpoint that reads it is MRC-TRIM-05 and MRC-NACK-12. Held by "
+        "test_the_last_hop_trims_with_its_own_codepoint_and_does_not_mark of tests/sim/test_sim_fabric.py and "
+        "test_srv6_byte_by_byte of tests/lab/test_lab_bpf_program.py"
+    ),
+    "MRC-NAME-01..04": (
+        "what fields are called in Scapy, JSON and filters: no packet carries a name. Held by "
+        "test_a_vector_over_ethernet of tests/capture/test_capture_fields.py and test_dissection_gives_the_fields of "
+        "tests/layers/test_layers_vectors.py"
+    ),
+    "MRC-NAME-05": (
+        "how opcodes that are not MRC's are dissected; an endpoint drops such packets (MRC-WIRE-17). Held by "
+        "test_standard_opcodes_have_neither_rtx_nor_ts of tests/wire/test_wire_packets.py"
+    ),
+    "MRC-NAME-06": (
+        "what is told of a trimmed packet, not what is sent. Held by test_a_whole_packet_as_raw_ip of "
+        "tests/capture/test_capture_fields.py"
+    ),
+    "MRC-NAME-07..10": (
+        "how a packet looks in JSON, which no packet shows; its bits are MRC-SACK-01 to MRC-SACK-14. Held by "
+        "test_a_vector_over_ethernet of tests/capture/test_capture_fields.py, which has whole documents"
+    ),
+    "MRC-NAME-11": (
+        "what fields are called in Wireshark: no packet carries a name. Held by "
+        "test_its_names_are_those_of_the_codec_below_mrc of tests/capture/test_capture_wireshark.py"
+    ),
     "MRC-PATH-02": (
         "how large a profile is, and how large its active set, is up to whoever sets up the QP and to the hardware: "
         "a script gives both"
+    ),
+    "MRC-CTL-01..35": (
+        "the controller's calls, their states and their errors are an API on the host: no packet shows them. Held by "
+        "tests/control and tests/live/test_live_ctl.py"
     ),
 }

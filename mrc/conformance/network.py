@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol, TypeVar
 
-from mrc.conformance.codec.headers import ENDPOINT_QPN
+from mrc.conformance.codec.headers import ENDPOINT_QPN, MRC, OpcodeTable
 from mrc.conformance.listening import heard
 from mrc.conformance.packets import Crafted, Heard
 from mrc.conformance.setup import TesterQp
-from mrc.conformance.target import Frame, Session, Unsupported
+from mrc.conformance.target import Frame, Refused, Session, TargetLost, Unsupported
 from mrc.conformance.verdicts import Failed
 from mrc.conformance.wire_log import Passed, WireLog
 from mrc.wire.profile import WireProfile
@@ -26,7 +26,7 @@ def asked(question: Callable[[], T]) -> T:
     """Have the target do or tell something; what it raises is its fault, not the script's."""
     try:
         return question()
-    except (Failed, Unsupported):
+    except (Failed, Refused, TargetLost, Unsupported):
         raise
     except Exception as error:
         raise Failed("no exception from the target", f"it raised {type(error).__name__}: {error}") from error
@@ -44,15 +44,18 @@ class End(Protocol):
 class Network:
     """Time counts from the beginning of the case, ns."""
 
-    def __init__(self, session: Session, profile: WireProfile) -> None:
+    def __init__(self, session: Session, profile: WireProfile, table: OpcodeTable = MRC) -> None:
         self.session = session
         self.profile = profile
+        self._table = table
         self.started = session.now
         self.log = WireLog()
         self.dropped: list[Heard] = []
         self.ends: list[End] = []
         # Checks that were asked for and that the target gave no means to make.
         self.unchecked: dict[str, None] = {}
+        # When it last settled; whatever is sent or asked since takes time.
+        self._settled: int | None = None
         self._agenda: list[tuple[int, int, Callable[[], None]]] = []
         self._order = itertools.count()
 
@@ -79,6 +82,15 @@ class Network:
             elif self.now >= until:
                 return
 
+    def settle(self) -> None:
+        """Take what the target sends at once of its own accord; in virtual time it has come already."""
+        if self._settled == self.session.now:
+            return
+        until = asked(self.session.settle)
+        if until is not None:
+            self.run(until - self.started)
+            self._settled = self.session.now
+
     def put(self, packets: Sequence[Crafted]) -> None:
         frames = [Frame(packet.plane, packet.frame()) for packet in packets]
         for packet, frame in zip(packets, frames, strict=True):
@@ -87,7 +99,7 @@ class Network:
 
     def _take(self, frames: Sequence[Frame]) -> None:
         for frame in frames:
-            packet = heard(frame, self.now, self.session.planes, self.profile)
+            packet = heard(frame, self.now, self.session.planes, self.profile, self._table)
             owner = None if packet.fault else self._owner(packet)
             if owner is None and not packet.fault:
                 packet.fault = f"it is for QP {packet.dqp:#08x}, which the tester does not have"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mrc.conformance.codec.carriage import Carriage, Outer, ev_fields, ev_of
+from mrc.conformance.codec.carriage import Carriage, ev_fields, ev_of
 from mrc.conformance.codec.headers import BTH_LENGTH
 from mrc.conformance.codec.icrc import ICRC_LENGTH, UDP_LENGTH, icrc, icrc_bytes
 from mrc.conformance.codec.transport import has_field, write_transport
@@ -29,6 +29,13 @@ _CARRIAGE = {
     "src": "src",
     "dst": "dst",
 }
+# Of the outer header, where there is one.
+_OUTER = {
+    "outer_fl": "flow_label",
+    "outer_src": "src",
+    "outer_dst": "dst",
+    "segments": "segments",
+}
 
 
 @dataclass(frozen=True)
@@ -38,7 +45,8 @@ class Crafted:
 
     Fields have the names of wire.md section 13; where two headers of a packet share one, that of the later header is
     meant, and `bth_m` names the other. Of what carries it: ev, dscp, ecn (on both IP headers; `inner_ecn` and
-    `outer_ecn` on one), hlim, fl, sport, dport, chksum, src, dst, plen, udp_len; also payload, padding and icrc.
+    `outer_ecn` on one), hlim, fl, sport, dport, chksum, src, dst, plen, udp_len; of the outer header outer_fl,
+    outer_src, outer_dst and segments; also payload, padding and icrc.
     """
 
     layers: tuple[tuple[str, Mapping[str, int]], ...]
@@ -54,6 +62,10 @@ class Crafted:
     kept: int | None = None
     # Of a packet that is broken off: bytes of the whole frame.
     frame_length: int | None = None
+    # What stands from the BTH to the ICRC in the place of the layers, whatever it is.
+    body: bytes | None = None
+    # The whole frame, whatever it is.
+    whole: bytes | None = None
 
     @property
     def ev(self) -> int:
@@ -115,6 +127,8 @@ class Crafted:
 
     def frame(self) -> bytes:
         """The bytes, from the outermost IP header to the ICRC."""
+        if self.whole is not None:
+            return self.whole
         transport = self._transport()
         if self.kept is not None:
             kept = transport[: self.kept]
@@ -132,6 +146,10 @@ class Crafted:
             told += ", TRIMMED"
         if self.traffic_class & CE == CE:
             told += ", CE"
+        if self.body is not None:
+            told += f", but for its {len(self.body)} bytes from the BTH on: {self.body[:48].hex(' ')}"
+        if self.whole is not None:
+            told += f", but as these {len(self.whole)} bytes: {self.whole[:96].hex(' ')}"
         if self.icrc is not None:
             told += f", ICRC {self.icrc:#010x}"
         if self.changed:
@@ -145,13 +163,15 @@ class Crafted:
         return self.carriage.traffic_class if outer is None else outer.traffic_class
 
     def _transport(self) -> bytes:
+        if self.body is not None:
+            return self.body
         return write_transport(self.layers, self.payload, self.padding, self.profile)
 
     def _outermost_dscp(self, dscp: int) -> Crafted:
         return self._with("outer_dscp" if self.carriage.outer is not None else "inner_dscp", dscp)
 
     def _with(self, name: str, value: Any) -> Crafted:
-        if name in ("payload", "padding", "icrc", "plane"):
+        if name in ("payload", "padding", "icrc", "plane", "body", "whole"):
             changes: dict[str, Any] = {name: value}
             return replace(self, **changes)
         if name == "ev":
@@ -163,17 +183,21 @@ class Crafted:
         if name in ("inner_dscp", "inner_ecn"):
             traffic_class = _put(self.carriage.traffic_class, name, value)
             return replace(self, carriage=replace(self.carriage, traffic_class=traffic_class))
-        if name in ("outer_dscp", "outer_ecn"):
-            if self.carriage.outer is None:
-                raise CallerError(f"{name}: this packet has no outer header")
-            outer: Outer = replace(
-                self.carriage.outer, traffic_class=_put(self.carriage.outer.traffic_class, name, value)
-            )
-            return replace(self, carriage=replace(self.carriage, outer=outer))
+        if name in ("outer_dscp", "outer_ecn", *_OUTER):
+            return self._with_outer(name, value)
         if name in _CARRIAGE:
             changes = {_CARRIAGE[name]: value}
             return replace(self, carriage=replace(self.carriage, **changes))
         return self._with_layer_field(name, value)
+
+    def _with_outer(self, name: str, value: Any) -> Crafted:
+        outer = self.carriage.outer
+        if outer is None:
+            raise CallerError(f"{name}: this packet has no outer header")
+        changes: dict[str, Any] = (
+            {_OUTER[name]: value} if name in _OUTER else {"traffic_class": _put(outer.traffic_class, name, value)}
+        )
+        return replace(self, carriage=replace(self.carriage, outer=replace(outer, **changes)))
 
     def _with_layer_field(self, name: str, value: int) -> Crafted:
         for index in range(len(self.layers) - 1, -1, -1):
@@ -241,6 +265,8 @@ class Heard:
                     return self._counted(each, values[each])
         if name in _CARRIAGE:
             return getattr(self.carriage, _CARRIAGE[name])
+        if name in _OUTER and self.carriage.outer is not None:
+            return getattr(self.carriage.outer, _OUTER[name])
         raise CallerError(f"a {self.kind} has no field {name}")
 
     def __getattr__(self, name: str) -> Any:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-ID = re.compile(r"(MRC-[A-Z][A-Z0-9]*-)(\d\d)(?:\.\.(\d\d))?\Z")
+ID = re.compile(r"(M?RC-[A-Z][A-Z0-9]*-)(\d\d)(?:\.\.(\d\d))?\Z")
 
 WIRE, RESPONDER, REQUESTOR, LOSS_RECOVERY = "wire", "responder", "requestor", "loss recovery"
 PATHS, CONGESTION, ENDPOINT_OPERATIONS = "paths", "congestion", "endpoint operations"
@@ -51,6 +51,7 @@ _GROUP_OF = {
     "PORT": PATHS,
     "CC": CONGESTION,
     "OP": ENDPOINT_OPERATIONS,
+    "CTL": ENDPOINT_OPERATIONS,
 }
 MUST, SHOULD, MAY = "must", "should", "may"
 
@@ -73,10 +74,14 @@ class Requirement:
 @cache
 def requirements() -> dict[str, Requirement]:
     """All of them by id, in the order of the document."""
-    text = (files("mrc.conformance") / "requirements.md").read_text(encoding="utf-8")
+    return tabled((files("mrc.conformance") / "requirements.md").read_text(encoding="utf-8"), "MRC")
+
+
+def tabled(text: str, family: str) -> dict[str, Requirement]:
+    """The rows of a document's tables whose ids begin with `family`, by id."""
     found = {}
     for line in text.splitlines():
-        if line.startswith("| MRC-"):
+        if line.startswith(f"| {family}-"):
             cells = [cell.strip() for cell in line.strip().strip("|").split(" | ")]
             found[cells[0]] = Requirement(*cells)
     return found

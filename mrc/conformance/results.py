@@ -13,7 +13,8 @@ from mrc.conformance.wire_log import WireLog
 @dataclass(frozen=True, slots=True)
 class Result:
     """How one case ended. `expected` and `actual` are None in a passed one; of an unsupported one `actual` is the
-    reason. `unchecked` names checks the target gave no means to make. `took_s` is real time."""
+    reason. `unchecked` names checks the target gave no means to make. `took_s` is real time. `repeated` says why it was
+    run again after a failure, and `lost` how the target was lost in it; both are "" as a rule."""
 
     case: Case
     verdict: str
@@ -22,6 +23,8 @@ class Result:
     unchecked: tuple[str, ...]
     log: WireLog
     took_s: float
+    repeated: str = ""
+    lost: str = ""
 
     def counts(self, strict: bool) -> bool:
         """Whether it fails the run: a failed must, with `strict` any that failed."""
@@ -34,6 +37,7 @@ class Run:
 
     target: str
     strict: bool
+    transport: str = "MRC"
     results: list[Result] = field(default_factory=list)
     control: Result | None = None
     void: str = ""

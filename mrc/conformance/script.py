@@ -9,7 +9,7 @@ from mrc.conformance.codec import headers as wire
 from mrc.conformance.expectation import at_least, between, one_of, other_than
 from mrc.conformance.packets import CE, ECT0, Crafted, Heard
 from mrc.conformance.setup import DYNAMIC_MPR, SVC_TIME, TRIM_NACK
-from mrc.conformance.target import Unsupported
+from mrc.conformance.target import Refused, Unsupported
 from mrc.conformance.times import ms, seconds, us
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "Bench",
     "Crafted",
     "Heard",
+    "Refused",
     "Unsupported",
     "at_least",
     "between",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 TRIM_NACK, DYNAMIC_MPR, SVC_TIME = "TRIM_NACK", "DYNAMIC_MPR", "SVC_TIME"
 CAPABILITIES = frozenset({TRIM_NACK, DYNAMIC_MPR, SVC_TIME})
@@ -22,6 +23,9 @@ class Setup:
     `agreed` the capabilities that both ends are to have, `without` those of which one end lacks each; the tester has no
     others than `agreed`. `first_psn` is the tester's, `target_first_psn` the target's. `mpr` and `max_wimm` are what
     the tester grants the target. `options` are settings of the target by the names of `mrc.conformance.target.OPTIONS`.
+    `wire` are switches of the wire profile that both ends are to follow, whatever the run's profile says of them.
+    `own_timers`: the case is about timers that the endpoint has where nobody sets them; a live target may have coarser
+    ones otherwise. `state` is how far the target's QP is brought up before the script begins: RESET, INIT, RTR or RTS.
     """
 
     mode: str | None = None
@@ -35,6 +39,25 @@ class Setup:
     mpr: int = 8
     max_wimm: int = 32
     options: Mapping[str, int | str] = field(default_factory=dict)
+    wire: Mapping[str, Any] = field(default_factory=dict)
+    own_timers: bool = False
+    state: str = "RTS"
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratedField:
+    """One field of a generated EV (wire.md section 10). `max_val` None: all that the bits of the mask can say."""
+
+    width: int
+    init_val: int
+    mask: int
+    min_val: int = 0
+    max_val: int | None = None
+
+
+def generated_fields(text: str) -> tuple[GeneratedField, ...]:
+    """The option `ev_fields`: `8:0xA0:0x0F:2:2 4:0:0xF`, each width, init_val, mask, and min_val and max_val if any."""
+    return tuple(GeneratedField(*(int(value, 0) for value in each.split(":"))) for each in text.split())
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,39 @@ OPTIONS: dict[str, str] = {
     "active_count": "EVs that carry data at once",
     "ev_min_active": "EVs below which none goes bad",
     "evs_per_plane": "EVs of the profile in each plane",
-    "controller": "name of the congestion controller",
+    "ev_fields": "fields that EVs are generated from, as `mrc.conformance.setup.generated_fields` reads them",
+    "ev_widths": "widths of the fields of the EV format, bits, the most significant first: `8 24`",
+    "srh": "1: in SRv6 mode with a segment routing header",
+    "target_leaf": "number of the leaf that the target, host 1, is on, 1 unless given",
+    "tester_leaf": "number of the leaf that the tester is on, 0 unless given",
+    "tester_host": "number of the tester's host, 0 unless given",
+    "controller": "name of the congestion controller; empty: none is named",
+    "base_rtt_ns": "the round trip without queues, ns, that NSCC is configured with; without it is measured",
+    "line_rate_bps": "the line rate of NSCC's profile",
+    "trimming": "1: NSCC is configured for switches that trim, 0: for those that do not",
+    "initial_cwnd": "the window that NSCC starts with, bytes of nominal packet size",
+    "max_cwnd": "the most it may become, in place of 1.5 BDP",
 }
+
+
+# Attributes a QP is given on its way up, and the step that takes them (api.md).
+ATTRIBUTES: dict[str, str] = {
+    "max_wimm_dest": "RTR",
+    "mpr_dest": "RTR",
+    "max_wimm": "RTS",
+    "mpr": "RTS",
+    "linear_retries": "RTS",
+    "exponential_retries": "RTS",
+    "timeout": "RTS",
+}
+
+
+class TargetLost(Exception):
+    """The target cannot be reached any more: there is no point in any further case. The text says how it was lost."""
+
+
+class Refused(Exception):
+    """The target does not do what it was told, because the protocol or its API does not allow it. The text says why."""
 
 
 class Unsupported(Exception):
@@ -58,8 +89,18 @@ class TargetCompletion:
     immediate: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class TargetEvent:
+    """Something the target told its owner: `kind` QP_ERROR where a QP went to ERROR, else a name of its own; `qpn` None
+    where it is about no QP."""
+
+    kind: str
+    qpn: int | None
+    detail: str = ""
+
+
 class TargetQp(ABC):
-    """The target's end of one connection, in RTS."""
+    """The target's end of one connection, in RTS unless `Setup.state` says otherwise."""
 
     terms: TargetQpTerms
 
@@ -76,11 +117,12 @@ class TargetQp(ABC):
         self._cannot("tell its completions")
 
     def post_receive(self, wr_id: int) -> None:
-        """Post a receive for one write with immediate."""
+        """Post a receive for one write with immediate. Raises Refused in a state that has none."""
         self._cannot("post a receive")
 
     def post_write(self, wr_id: int, data: bytes, remote_va: int, rkey: int, immediate: int | None) -> None:
-        """Write to the tester's region, with an immediate unless it is None."""
+        """Write to the tester's region, with an immediate unless it is None. Raises Refused in a state that does not
+        write."""
         self._cannot("post a write")
 
     def ev_states(self) -> Mapping[int, str]:
@@ -107,6 +149,11 @@ class TargetQp(ABC):
         """Put the QP into ERROR."""
         self._cannot("be told to put its QP into ERROR")
 
+    def go_to(self, state: str, attributes: Mapping[str, int]) -> None:
+        """Take the QP to INIT, RTR or RTS with these of `ATTRIBUTES`. Raises Refused, and leaves the QP in the state it
+        is in, for a step or a value that is not allowed."""
+        self._cannot("be told to bring a QP up step by step")
+
     def _cannot(self, what: str) -> NoReturn:
         raise Unsupported(f"the target cannot {what}")
 
@@ -115,12 +162,16 @@ class Session(ABC):
     """A target that runs, and the network between it and the tester. Time is an integer of nanoseconds, `now`.
 
     `mode` is one of `mrc.conformance.setup.MODES`. `slack_ns` is added to every time limit of a case, 0 in
-    virtual time.
+    virtual time; a packet may come too early by as much, but by a fifth of the time it was to wait at most.
+    `outer_as_sent` is False where switches have shortened the uSIDs of what the tester gets.
     """
 
     mode: str
     planes: Sequence[Plane]
     slack_ns: int = 0
+    # Packets of the tester's that network or host did not bring to the target, as far as that is known.
+    never_came: int = 0
+    outer_as_sent: bool = True
 
     @property
     @abstractmethod
@@ -143,9 +194,23 @@ class Session(ABC):
     def close(self) -> None:
         """The case is over."""
 
+    def settle(self) -> int | None:
+        """The script looks at what has come. In real time: wait until the target has done what it does at once, and
+        say up to when packets of that may come; None in virtual time."""
+        return self.now + self.slack_ns if self.slack_ns else None
+
+    @property
+    def disturbed(self) -> str:
+        """Why the times of this session are not to be trusted, "" if they are. A failed case is run again then."""
+        return ""
+
     def outer_addresses(self, ev: int) -> tuple[int, int] | None:
         """(source, destination) of the outer IPv6 header of a packet to the target on this EV; None: there is none."""
         return None
+
+    def check(self, setup: Setup) -> None:
+        """Raises Refused where the target would not be set up so. Nothing is done but to find that out."""
+        self._cannot("say what it would refuse")
 
     def hold(self, duration: int) -> None:
         """From now on keep what the target gets for so long before it may answer."""
@@ -154,6 +219,10 @@ class Session(ABC):
     def counters(self) -> Mapping[str, int]:
         """Everything the target counts, under its own names."""
         self._cannot("tell its counters")
+
+    def events(self) -> Sequence[TargetEvent]:
+        """What the target told its owner since the last call, in order."""
+        self._cannot("tell its events")
 
     def set_port(self, plane: int, up: bool) -> None:
         """Take the link of the target's port in `plane` down or up."""
@@ -179,6 +248,10 @@ class Target(ABC):
     """An endpoint under test. A session is opened for each case, so that cases do not know of each other."""
 
     name: str
+
+    def close(self) -> None:
+        """The run is over."""
+        return
 
     @abstractmethod
     def open(self, setup: Setup, wire: WireProfile, seed: int) -> Session:

@@ -8,11 +8,13 @@ from typing import Any, TypeVar
 from mrc.conformance.codec.carriage import parsed_address
 from mrc.conformance.network import Network, asked
 from mrc.conformance.setup import DEFAULT_FIRST_PSN, Setup, TargetQpTerms, TesterQp
-from mrc.conformance.target import TargetCompletion, TargetQp, Unsupported
+from mrc.conformance.target import Refused, TargetCompletion, TargetEvent, TargetQp, Unsupported
+from mrc.conformance.times import ms
 from mrc.conformance.verdicts import Failed
 
 T = TypeVar("T")
 
+_STAMP_SLACK = ms(4)
 _FIRST_TESTER_QPN = 0x2B0200
 
 
@@ -23,7 +25,7 @@ class TargetSide:
         self.network = network
         self.setup = setup
         self.tester = TesterQp(
-            qpn=_FIRST_TESTER_QPN + 0x10001 * len(network.ends),
+            qpn=_FIRST_TESTER_QPN + 0x10001 * len(network.ends) & 0xFFFFFF,
             first_psn=DEFAULT_FIRST_PSN if setup.first_psn is None else setup.first_psn,
             mpr=setup.mpr,
             max_wimm=setup.max_wimm,
@@ -34,12 +36,17 @@ class TargetSide:
         self._check_terms()
         self._posted = 0
         self._counters: dict[str, int] = {}
+        self._never_came = 0
+        # Counters that count what is in order as well.
+        self._ordinary: set[str] = set()
         self._completed: list[TargetCompletion] = []
         self._shadow: bytearray | None = None
         self._snapshot()
 
     def _check_terms(self) -> None:
         """Raises Unsupported where the target has not become what the case needs."""
+        if self.setup.state != "RTS" and asked(self._qp.state) != self.setup.state:
+            raise Unsupported(f"the target brings its QPs up further than {self.setup.state} at once")
         agreed, setup, session = self.target.agreed, self.setup, self.network.session
         versions = {parsed_address(plane.target)[0] for plane in session.planes}
         for what, wanted, found in (
@@ -64,8 +71,11 @@ class TargetSide:
                 )
 
     def ask(self, question: Callable[[], T]) -> T:
-        """Have the target do or tell something. Fails when it raises."""
-        return asked(question)
+        """Have the target do or tell something. Fails when it raises or refuses."""
+        try:
+            return asked(question)
+        except Refused as reason:
+            raise Failed("the target to do as it is told", f"it refused: {reason}") from None
 
     def ask_if_it_can(self, what: str, question: Callable[[], T]) -> T | None:
         """The same for a check that a target need not support: None, and noted as not checked, where it does not."""
@@ -81,10 +91,25 @@ class TargetSide:
         except Unsupported:
             self._shadow = None
 
+    @property
+    def slack(self) -> int:
+        """How much later than told things may happen on this network, 0 in virtual time."""
+        return self.network.session.slack_ns
+
+    @property
+    def stamp_slack(self) -> int:
+        """The same for what a timestamp tells, whose 16 bits come round after some milliseconds."""
+        return min(self.slack, _STAMP_SLACK)
+
     def needs_virtual_time(self, what: str) -> None:
         """This case is about what only virtual time can tell, which is `what`."""
         if self.network.session.slack_ns:
             raise Unsupported(f"on a live network nobody can tell {what}")
+
+    def needs_outer_as_sent(self) -> None:
+        """This case is about outer destinations as they leave the target."""
+        if not self.network.session.outer_as_sent:
+            raise Unsupported("switches between the target and the tester have shortened the outer destinations")
 
     def needs_memory(self) -> None:
         """This case is about what is written: without a look into the target's memory it is unsupported."""
@@ -124,16 +149,59 @@ class TargetSide:
     def mark_counters(self) -> None:
         """From here on `expect_counted` counts."""
         self._counters = dict(self.ask_if_it_can("counters", self.network.session.counters) or {})
+        self._never_came = self.network.session.never_came
+
+    def leave_out_risen_counters(self) -> None:
+        """Counters that rose since `mark_counters` count what is in order as well: from now on `expect_counted` and
+        `expect_dropped` look at the others only."""
+        self._ordinary |= {name for name, risen in (self._risen() or {}).items() if risen}
+
+    def _risen(self) -> dict[str, int] | None:
+        """By how much each counter rose since `mark_counters`."""
+        found = self.ask_if_it_can("counters", self.network.session.counters)
+        if found is None:
+            return None
+        risen = {name: count - self._counters.get(name, 0) for name, count in found.items()}
+        return {name: by for name, by in risen.items() if name not in self._ordinary}
 
     def expect_counted(self, packets: int = 1) -> None:
         """See that one of the target's counters rose by so many since `mark_counters`."""
-        found = self.ask_if_it_can("counters", self.network.session.counters)
-        if found is None:
+        risen = self._risen()
+        if risen is None:
             return
-        risen = {name: count - self._counters.get(name, 0) for name, count in found.items()}
-        if packets not in risen.values():
+        packets = self._that_came(packets)
+        if packets and packets not in risen.values():
             told_risen = ", ".join(f"{name} by {by}" for name, by in risen.items() if by) or "none"
             raise Failed(f"a counter that rose by {packets}", f"what rose: {told_risen}")
+
+    def expect_dropped(self, packets: int) -> None:
+        """See that the target's counters rose by so many or more since `mark_counters`, whatever they are called: each
+        of several packets was counted, for whatever was wrong with it."""
+        risen = self._risen()
+        if risen is None:
+            return
+        packets = self._that_came(packets)
+        if sum(risen.values()) < packets:
+            raise Failed(f"{packets} packets counted", f"the counters rose by {sum(risen.values())} in all")
+
+    def _that_came(self, packets: int) -> int:
+        """How many of these packets came to the target: what its host kept from it, it need not count."""
+        kept = min(packets, self.network.session.never_came - self._never_came)
+        if kept:
+            self.network.unchecked["counters, of packets that the target's host kept from it"] = None
+        return packets - kept
+
+    def expect_refused(self, what: str, action: Callable[[], object]) -> None:
+        """See that the target refuses to do this, which is `what`."""
+        try:
+            asked(action)
+        except Refused:
+            return
+        raise Failed(f"{what} refused", "it was done")
+
+    def events(self) -> list[TargetEvent]:
+        """What the target told its owner since this was last asked."""
+        return list(self.ask(self.network.session.events))
 
     def post_write(self, data: bytes, *, offset: int = 0, immediate: int | None = None) -> int:
         """Have the target write to the tester's region. Returns the work request's id."""
@@ -163,6 +231,14 @@ class TargetSide:
         if found.kind != kind or any(getattr(found, name) != value for name, value in fields.items()):
             raise Failed(wanted, f"it is {found}")
         return found
+
+    def next_completion(self) -> TargetCompletion | None:
+        """The target's next completion, whatever it is. Fails when there is none; None where the target cannot tell."""
+        if not self._fetch_completions():
+            return None
+        if not self._completed:
+            raise Failed("a completion", "there is none")
+        return self._completed.pop(0)
 
     def expect_no_completion(self) -> None:
         """See that the target has no completion that was not expected."""

@@ -17,10 +17,13 @@ from mrc.conformance.codec.headers import (
     SYNDROMES,
     WRITES,
 )
+from mrc.conformance.codec.rc import RC_ACK, RC_OPCODES, RC_WRITES, RNR_NAKS
 
 PSN_MASK = 0xFFFFFF
 _HALF = 1 << 23
 _BITMAP = 64
+_NAMES = {**OPCODES, **RC_OPCODES}
+_SYNDROMES = {**SYNDROMES, **RNR_NAKS}
 Layers = Mapping[str, Mapping[str, int]]
 
 
@@ -52,9 +55,9 @@ def ranges(numbers: Iterable[int]) -> str:
 def kind_of(layers: Layers) -> str:
     """What scripts call a packet: WRITE, SACK, ACK, NAK, NACK, PROBE, ENDPOINT_REQUEST, ENDPOINT_RESPONSE, OTHER."""
     opcode = layers["bth"]["opcode"] if "bth" in layers else -1
-    if opcode in WRITES:
+    if opcode in WRITES or opcode in RC_WRITES:
         return "WRITE"
-    if opcode == ACK:
+    if opcode in (ACK, RC_ACK):
         return "ACK" if layers.get("aeth", {}).get("syndrome", 0) < 0x20 else "NAK"
     known = {SACK: "SACK", NACK: "NACK", PROBE: "PROBE"}
     known |= {ENDPOINT_REQUEST: "ENDPOINT_REQUEST", ENDPOINT_RESPONSE: "ENDPOINT_RESPONSE"}
@@ -66,7 +69,7 @@ def describe(layers: Layers, payload_length: int, ev: int, plane: int, first_psn
     bth = layers.get("bth")
     if bth is None:
         return "a packet without a BTH"
-    opcode = OPCODES.get(bth["opcode"])
+    opcode = _NAMES.get(bth["opcode"])
     name = opcode.name if opcode is not None else f"opcode {bth['opcode']:#04x}"
     parts = [_about(name, layers, payload_length, first_psn)]
     parts += [flag.upper() for flag in ("ackreq", "rtx") if bth.get(flag, 0)]
@@ -82,11 +85,11 @@ def _about(name: str, layers: Layers, payload_length: int, first_psn: int) -> st
     if "reth" in layers:
         meth, reth = layers.get("meth", {}), layers["reth"]
         said = f"{name} psn {psn}, {payload_length} of {reth.get('dmalen', 0)} bytes at {reth.get('va', 0):#x}"
-        said += f", MSN {meth.get('msn', 0)}"
-        return said + (f", RQMSN {meth.get('rqmsn', 0)}" if "immdt" in layers else "")
+        said += f", MSN {meth.get('msn', 0)}" if meth else ""
+        return said + (f", RQMSN {meth.get('rqmsn', 0)}" if "immdt" in layers and meth else "")
     if "aeth" in layers:
         syndrome = layers["aeth"].get("syndrome", 0)
-        what = "" if syndrome < 0x20 else f", {SYNDROMES.get(syndrome, f'syndrome {syndrome:#04x}')}"
+        what = "" if syndrome < 0x20 else f", {_SYNDROMES.get(syndrome, f'syndrome {syndrome:#04x}')}"
         return f"{'NAK' if what else 'ACK'} psn {psn}{what}, MSN {layers['aeth'].get('msn', 0)}"
     if "seth" in layers:
         return _sack(layers, first_psn)

@@ -44,13 +44,14 @@ def schema() -> dict[str, Any]:
     return loaded
 
 
-def structure_problems(file: str, tree: YamlTree) -> Iterator[Problem]:
-    """Every departure of a document from the schema, one for each place. An empty document is an empty mapping."""
+def structure_problems(file: str, tree: YamlTree, against: Mapping[str, Any] | None = None) -> Iterator[Problem]:
+    """Every departure of a document from the schema (`against` another one), one for each place. An empty document is
+    an empty mapping."""
     from jsonschema import Draft202012Validator
 
     reported: set[KeyPath] = set()
     document = {} if tree.value is None else tree.value
-    for error in Draft202012Validator(schema()).iter_errors(document):
+    for error in Draft202012Validator(schema() if against is None else against).iter_errors(document):
         for path, place, message in _explained(error, tree):
             if path not in reported:
                 reported.add(path)
@@ -69,6 +70,10 @@ def _explained(error: ValidationError, tree: YamlTree) -> Iterator[tuple[KeyPath
                 advice = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
                 yield (*path, key), tree.keys[*path, key], f"unknown key, {advice}"
         return
+    if error.validator == "required":
+        lacking = [key for key in said["required"] if key not in found]
+        yield path, tree.values.get(path, Place(1, 1)), f"lacks {', '.join(lacking)}"
+        return
     place = tree.values[path]
     got = "a list or a mapping" if isinstance(found, dict | list) else shown(place.text) or "nothing"
     yield path, place, f"must be {_expected(said)}, got {got}"
@@ -81,6 +86,8 @@ def _expected(said: Mapping[str, Any]) -> str:
     if said.get("type") == "object":
         keys = list(said.get("properties", ()))
         return f"a mapping with keys out of {', '.join(keys)}" if keys else "a mapping"
+    if "title" not in said and isinstance(said.get("type"), list):
+        return f"one of the kinds {', '.join(said['type'])}"
     if said.get("type") == "integer":
         return f"a whole number from {said['minimum']} to {said['maximum']}"
     return f"{said['title']} such as {' or '.join(map(str, said['examples']))}"

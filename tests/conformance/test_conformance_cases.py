@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import time
 from collections.abc import Callable
 from functools import cache
@@ -24,7 +25,9 @@ from mrc.conformance.targets.in_process import target as one_by_one
 
 ROOT = Path(__file__).resolve().parents[2]
 # The requirements of these groups have a case each, or a reason why not.
-COMPLETE = ("MRC-WIRE", "MRC-ICRC", "MRC-ACK", "MRC-SACK", "MRC-RESP")
+_GROUPS = "WIRE ICRC EV SRV6 ECN TRIM NAME ACK SACK RESP NACK REQ SEND LOSS RETRY PATH PORT PROBE OP IMM MPR QP ERR"
+_GROUPS += " CC RTT"
+COMPLETE = tuple(f"MRC-{group}-" for group in _GROUPS.split())
 WAYS = (one_by_one, in_batches)
 
 
@@ -73,6 +76,15 @@ def test_reasons_are_given_for_requirements_without_a_case_and_for_no_others() -
     reasoned = [each for ids in REASONS for each in ids_in(ids)]
     assert len(reasoned) == len(set(reasoned))
     assert set(reasoned) <= {each.requirement.id for each in missing()}
+
+
+@pytest.mark.parametrize("reason", REASONS.values(), ids=REASONS.keys())
+def test_the_tests_a_reason_names_are_there(reason: str) -> None:
+    """`test_NAME of tests/FILE.py`."""
+    named = re.findall(r"\b(test_\w+)\s+of\s+(tests/[\w/]+\.py)", reason)
+    assert len(re.findall(r"\btest_\w+(?!\w|\.py)", reason)) == len(named)
+    for name, path in named:
+        assert f"def {name}(" in (ROOT / path).read_text(), f"{path} has no {name}"
 
 
 def test_requirements_are_those_of_the_document() -> None:

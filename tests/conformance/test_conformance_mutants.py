@@ -26,7 +26,8 @@ def test_the_suite_fails_it(mutant: Mutant, way: Callable[[Mutant], Target]) -> 
         results = [run_case(each, target) for each in catalogue() if each.requirement.id == requirement]
         assert "failed" in {result.verdict for result in results}, f"{requirement}: {mutant.what}"
         for result in results:
-            assert "it raised" not in str(result.actual), result.actual
+            # That nothing raises is a requirement of its own; all others are caught by what their mutants do.
+            assert requirement == "MRC-ERR-01" or "it raised" not in str(result.actual), result.actual
             assert result.expected != "a script that runs to its end", result.actual
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mrc.conformance.codec.layout import Layout
@@ -166,6 +167,17 @@ OPCODES: dict[int, Opcode] = {
         Opcode(0xDE, "PROBE", ("peth",)),
     )
 }
+
+
+@dataclass(frozen=True, slots=True)
+class OpcodeTable:
+    """Every opcode that a transport has, and what it is called."""
+
+    transport: str
+    opcodes: Mapping[int, Opcode]
+
+
+MRC = OpcodeTable("MRC", OPCODES)
 FIRST, MIDDLE, LAST, LAST_IMMEDIATE, ONLY, ONLY_IMMEDIATE = range(0xC6, 0xCC)
 ACK, ENDPOINT_REQUEST, ENDPOINT_RESPONSE, SACK, NACK, PROBE = 0xD1, 0xD8, 0xD9, 0xDC, 0xDD, 0xDE
 WRITES = frozenset(range(0xC6, 0xCC))

@@ -31,7 +31,8 @@ def covered(packet: bytes) -> bytes:
         masked[1] = masked[8] = 0xFF
         masked[10:12] = b"\xff\xff"
     masked[udp_at + 6 : udp_at + 8] = b"\xff\xff"
-    masked[udp_at + UDP_LENGTH + _BTH_RESERVED] = 0xFF
+    reserved_at = udp_at + UDP_LENGTH + _BTH_RESERVED
+    masked[reserved_at : reserved_at + 1] = b"\xff"[: max(len(masked) - reserved_at, 0)]
     return bytes(masked)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from mrc.conformance.codec.headers import BTH_LENGTH, OPCODES, layouts
+from mrc.conformance.codec.headers import BTH_LENGTH, MRC, OpcodeTable, layouts
 from mrc.conformance.codec.icrc import ICRC_LENGTH
 from mrc.conformance.codec.layout import Layout
 from mrc.errors import CallerError
@@ -57,7 +57,7 @@ class Transport:
     wrong: str = ""
 
 
-def read_transport(data: bytes, profile: WireProfile) -> Transport:
+def read_transport(data: bytes, profile: WireProfile, table: OpcodeTable = MRC) -> Transport:
     """Read from the BTH to the ICRC."""
     found, known = Transport(), _layouts(profile)
     if len(data) < BTH_LENGTH + ICRC_LENGTH:
@@ -66,10 +66,10 @@ def read_transport(data: bytes, profile: WireProfile) -> Transport:
     found.icrc = int.from_bytes(data[-ICRC_LENGTH:], "little")
     body = data[:-ICRC_LENGTH]
     bth = found.layers["bth"] = known["bth"].read(body)
-    opcode = OPCODES.get(bth["opcode"])
+    opcode = table.opcodes.get(bth["opcode"])
     if opcode is None:
         found.payload = body[BTH_LENGTH:]
-        found.wrong = f"opcode {bth['opcode']:#04x}, which MRC does not have"
+        found.wrong = f"opcode {bth['opcode']:#04x}, which {table.transport} does not have"
         return found
     at = BTH_LENGTH
     for name in opcode.headers:

@@ -13,14 +13,19 @@ from typing import Any, TypeVar
 
 from mrc.conformance.target import Target
 from mrc.conformance.targets.in_process import InProcess
+from mrc.conformance.targets.in_process_paths import InProcessPaths
+from mrc.endpoint.acknowledgements import Acknowledgements
 from mrc.endpoint.answers import Reflector
+from mrc.endpoint.congestion import Nscc
 from mrc.endpoint.endpoint import Endpoint
+from mrc.endpoint.loss import LossDetector
 from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.nacked import NackHandler
 from mrc.endpoint.nacks import NackMaker
 from mrc.endpoint.operations import EndpointOperations
 from mrc.endpoint.packet_checks import PacketChecks
 from mrc.endpoint.paths import PathSet
+from mrc.endpoint.paths.formats import EvFormat
 from mrc.endpoint.paths.probing import PathProbing
 from mrc.endpoint.paths.rotation import Rotation
 from mrc.endpoint.qp import QueuePair
@@ -33,11 +38,15 @@ from mrc.endpoint.resource_limits import ResourceLimits
 from mrc.endpoint.responder import Responder
 from mrc.endpoint.retries import RetryBudget
 from mrc.endpoint.sacks import SackMaker
+from mrc.endpoint.sent import SentPackets
+from mrc.wire.entropy import EvField
+from mrc.wire.usid import UsidTemplate
 
 # Where each part of an endpoint is found once a QP is up.
 PARTS: dict[type, Callable[[Any, Any], Any]] = {
     Endpoint: lambda endpoint, qp: endpoint,
     EndpointOperations: lambda endpoint, qp: endpoint._operations,
+    LossDetector: lambda endpoint, qp: qp.requestor.loss,
     MemoryTable: lambda endpoint, qp: endpoint.memory,
     PacketChecks: lambda endpoint, qp: endpoint._checks,
     QueuePair: lambda endpoint, qp: qp,
@@ -56,7 +65,13 @@ PARTS: dict[type, Callable[[Any, Any], Any]] = {
     Requestor: lambda endpoint, qp: qp.requestor,
     RetryBudget: lambda endpoint, qp: qp.requestor._retries,
     RequestMaker: lambda endpoint, qp: qp.requestor._requests,
+    Acknowledgements: lambda endpoint, qp: qp.requestor._acknowledgements,
+    SentPackets: lambda endpoint, qp: qp.requestor.sent,
+    Nscc: lambda endpoint, qp: qp.controller,
 }
+
+# What has done its work before a QP comes up, and what it is called in `InProcessPaths`.
+ADDRESSING: dict[type, str] = {EvField: "ev_field", EvFormat: "ev_format", UsidTemplate: "usid_template"}
 
 Swap = Callable[[Endpoint, QueuePair], None]
 Part = TypeVar("Part")
@@ -70,6 +85,10 @@ class Mutant:
     what: str
     caught_by: tuple[str, ...]
     swap: Swap
+    # Whether it is swapped in while the QP is still in RESET, and not when it has come to RTS.
+    at_creation: bool = False
+    # What EVs and addresses are made with.
+    paths: type[InProcessPaths] = InProcessPaths
 
     def target(self) -> Target:
         return _MutantTarget(self)
@@ -83,35 +102,64 @@ class _MutantTarget(InProcess):
     def __init__(self, mutant: Mutant, *, one_by_one: int | None = None) -> None:
         super().__init__(mutant.name, one_by_one=one_by_one)
         self._mutant = mutant
+        self.paths = mutant.paths
+
+    def on_created(self, endpoint: Endpoint, qp: QueuePair) -> None:
+        if self._mutant.at_creation:
+            self._mutant.swap(endpoint, qp)
 
     def on_connected(self, endpoint: Endpoint, qp: QueuePair) -> None:
-        self._mutant.swap(endpoint, qp)
+        if not self._mutant.at_creation:
+            self._mutant.swap(endpoint, qp)
 
 
 REGISTRY: dict[str, Mutant] = {}
 
 
-def mutant(*caught_by: str) -> Callable[[Part], Part]:
+def mutant(*caught_by: str, at_creation: bool = False) -> Callable[[Part], Part]:
     """Make a class, or a function that is given the endpoint and a QP that came up, a mutant of that name.
 
-    Its docstring says what is wrong with it.
+    Its docstring says what is wrong with it. With `at_creation` the QP is still in RESET and has few parts.
     """
 
     def register(part: Part) -> Part:
         described: Any = part
-        name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", described.__name__).lower()
-        what = " ".join((described.__doc__ or "").split())
+        name, what = words_of(described)
+        if isinstance(part, type) and issubclass(part, (InProcessPaths, *ADDRESSING)):
+            REGISTRY[name] = Mutant(name, what, caught_by, _swap_nothing, paths=_paths_with(part))
+            return part
         swap = _swap_class(described) if isinstance(part, type) else described
-        REGISTRY[name] = Mutant(name, what, caught_by, swap)
+        REGISTRY[name] = Mutant(name, what, caught_by, swap, at_creation)
         return part
 
     return register
+
+
+def words_of(part: Any) -> tuple[str, str]:
+    """Of a mutant's class or function: its name as a mutant, and what its docstring says."""
+    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", part.__name__).lower()
+    return name, " ".join((part.__doc__ or "").split())
+
+
+def _swap_nothing(endpoint: Endpoint, qp: QueuePair) -> None:
+    return
+
+
+def _paths_with(mutated: type) -> type[InProcessPaths]:
+    """What makes EVs and addresses with such a part, or that is such a part itself."""
+    if issubclass(mutated, InProcessPaths):
+        return mutated
+    place = next(name for kind, name in ADDRESSING.items() if issubclass(mutated, kind))
+    return type(mutated.__name__, (InProcessPaths,), {place: mutated})
 
 
 def _swap_class(mutated: type) -> Swap:
     kind = next(each for each in mutated.__mro__ if each in PARTS)
 
     def swap(endpoint: Endpoint, qp: QueuePair) -> None:
-        PARTS[kind](endpoint, qp).__class__ = mutated
+        part = PARTS[kind](endpoint, qp)
+        # A controller may be another one than NSCC.
+        if isinstance(part, kind):
+            part.__class__ = mutated
 
     return swap

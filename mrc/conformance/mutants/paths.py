@@ -11,6 +11,7 @@ from mrc.endpoint.paths.path_set import I64
 from mrc.endpoint.paths.probing import PathProbing
 from mrc.endpoint.paths.rotation import U8, Rotation
 from mrc.endpoint.qp import QueuePair
+from mrc.endpoint.retries import RetryBudget
 
 
 @mutant("MRC-PATH-04")
@@ -296,6 +297,12 @@ class EvsAreEquallyLoaded(Rotation):
         self._two_passes = 2 * len(every)
         self._order = self._random.choice(np.array(every, np.int64), 512 if every else 0)
 
+    def left(self, port: int, index: int, heir: int | None = None) -> None:
+        self.changed()
+
+    def joined(self, port: int, index: int, ports: I64) -> None:
+        self.changed()
+
 
 @mutant("MRC-PATH-25")
 def dead_planes_keep_their_share(endpoint: Endpoint, qp: QueuePair) -> None:
@@ -347,6 +354,15 @@ def the_first_evs_are_active(endpoint: Endpoint, qp: QueuePair) -> None:
         rotation.changed()
 
 
+@mutant("MRC-PATH-03")
+def the_last_ev_is_kept_back(endpoint: Endpoint, qp: QueuePair) -> None:
+    """The last EV of each plane is reserve although nothing says so."""
+    if qp.paths is not None:
+        for port, members in qp.paths._members.items():
+            qp.paths._rotation.active[port] = members[:-1].tolist()
+        qp.paths._rotation.changed()
+
+
 @mutant("MRC-PATH-16")
 class ProbesStopWithoutAPath(PathProbing):
     """While no EV is usable none is probed."""
@@ -356,3 +372,24 @@ class ProbesStopWithoutAPath(PathProbing):
     def due(self, now: int, path_timer: int) -> list[int]:
         found = super().due(now, path_timer)
         return found if self._paths.usable() else []
+
+
+@mutant("MRC-PATH-16")
+class WithoutAPathNothingRunsOut(RetryBudget):
+    """No timer runs for what waits for a usable EV."""
+
+    __slots__ = ()
+
+    def watch_unsent(self, psn: int, now: int) -> None:
+        self.watch(None, now)
+
+
+@mutant("MRC-PATH-16")
+class WithoutAPathOneTimeoutIsEnough(RetryBudget):
+    """What waits for a usable EV has no retries."""
+
+    __slots__ = ()
+
+    def watch_unsent(self, psn: int, now: int) -> None:
+        super().watch_unsent(psn, now)
+        self._sent.retries[psn & self._sent.mask] = self._config.linear_retries + self._config.exponential_retries

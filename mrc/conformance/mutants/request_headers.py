@@ -34,6 +34,10 @@ from mrc.wire.opcodes import REQUEST_OPCODES, Op
 _ENDS = (Op.WRITE_ONLY, Op.WRITE_ONLY_WITH_IMMEDIATE, Op.WRITE_LAST, Op.WRITE_LAST_WITH_IMMEDIATE)
 
 
+def _has_timestamps(fields: Fields) -> bool:
+    return "tx_timestamp" in (fields.dtype.names or ())
+
+
 class _Reheaded(_Repacked):
     """An endpoint whose requests are changed before their ICRC is made: `rehead` gets the headers of those of one turn
     and the path MTU."""
@@ -122,7 +126,24 @@ class TimestampsCount256Ns(_Reheaded):
     """Timestamps with tsr 0 count units of 256 ns."""
 
     def rehead(self, fields: Fields, path_mtu: int) -> None:
-        fields["tx_timestamp"] >>= 1
+        if _has_timestamps(fields):
+            fields["tx_timestamp"] >>= 1
+
+
+@mutant("MRC-REQ-06")
+class TimestampsStandStill(_Reheaded):
+    """8.4 ms after the first request timestamps stay what they are."""
+
+    def transmit(self, batch: TransmitBatch, now: int) -> int:
+        self._turn = now
+        return super().transmit(batch, now)
+
+    def rehead(self, fields: Fields, path_mtu: int) -> None:
+        if not _has_timestamps(fields):
+            return
+        if not hasattr(self, "_first"):
+            self._first = self._turn
+        fields["tx_timestamp"] = min(self._turn, self._first + 0xFFFF * 128) // 128 & 0xFFFF
 
 
 @mutant("MRC-REQ-08")

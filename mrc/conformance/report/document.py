@@ -17,6 +17,7 @@ _STORY = 40  # packets told of a failed case
 def run_document(run: Run) -> dict[str, Any]:
     """`cases`, their counts, and whether the run proves anything (`void` is null if it does)."""
     return {
+        "transport": run.transport.lower(),
         "target": run.target,
         "strict": run.strict,
         "passed": run.passed,
@@ -37,6 +38,7 @@ def _result(result: Result) -> dict[str, Any]:
         "expected": result.expected,
         "actual": result.actual,
         "not_checked": list(result.unchecked),
+        "run_again_because": result.repeated or None,
         "packets": len(result.log),
         "seconds": round(result.took_s, 4),
     }

@@ -24,7 +24,7 @@ def write_junit(run: Run, path: Path) -> None:
 
 def junit(run: Run) -> ElementTree.Element:
     """`testsuites`. A failed should that does not count is skipped, with what was wrong in its message."""
-    root = ElementTree.Element("testsuites", name=f"MRC conformance of {run.target}")
+    root = ElementTree.Element("testsuites", name=f"{run.transport} conformance of {run.target}")
     control = ElementTree.SubElement(root, "testsuite", name="control", tests="1", skipped="0")
     control.set("failures", str(int(bool(run.void))))
     one = ElementTree.SubElement(control, "testcase", classname="control", name="the control case fails")

@@ -24,7 +24,7 @@ def write_page(run: Run, path: Path) -> None:
 def page(run: Run) -> str:
     """The page as text."""
     style = (files("mrc.conformance.report") / "page.css").read_text(encoding="utf-8").strip()
-    title = escape(f"MRC conformance of {run.target}")
+    title = escape(f"{run.transport} conformance of {run.target}")
     body = [f"<h1>{title}</h1>", _lead(run), _groups(run)]
     for verdict, heading in ((FAILED, "Failed"), (UNSUPPORTED, "Unsupported"), (PASSED, "Passed")):
         results = [result for result in run.results if result.verdict == verdict]

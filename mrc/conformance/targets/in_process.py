@@ -2,40 +2,44 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mrc.conformance.codec.carriage import Carriage, Outer, read_carriage
-from mrc.conformance.setup import CAPABILITIES, MODES, Plane, Setup, TargetQpTerms, TesterQp
-from mrc.conformance.target import Frame, Session, Target, TargetCompletion, TargetQp, Unsupported
+from mrc.conformance.codec.carriage import read_carriage
+from mrc.conformance.setup import CAPABILITIES, Setup, TargetQpTerms, TesterQp
+from mrc.conformance.target import (
+    ATTRIBUTES,
+    Frame,
+    Refused,
+    Session,
+    Target,
+    TargetCompletion,
+    TargetEvent,
+    TargetQp,
+    Unsupported,
+)
+from mrc.conformance.targets.in_process_congestion import CONGESTION_OPTIONS, controller_of
+from mrc.conformance.targets.in_process_paths import PATH_OPTIONS, InProcessPaths, check_paths
 from mrc.conformance.virtual import VirtualSession
-from mrc.endpoint.completions import Completion, WorkKind
+from mrc.endpoint.completions import Completion, EventKind, WorkKind
 from mrc.endpoint.config import Capability, EndpointConfig, QpConfig
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.memory import MemoryRegion
 from mrc.endpoint.operations import EvProbeResult
-from mrc.endpoint.paths import EvState, Path
-from mrc.endpoint.paths.addressing import PlanePair, srv6_path, stev_paths, udp_paths
+from mrc.endpoint.paths import EvState
 from mrc.endpoint.qp import QpPeer, QueuePair
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError
 from mrc.wire.batch import ReceivedBatch, TransmitBatch
 from mrc.wire.ipv4 import address_number
 from mrc.wire.profile import WireProfile
-from mrc.wire.usid import UsidTemplate
 
 DEFAULT_MTU = 1024
-DEFAULT_PLANES = 2
-DEFAULT_EVS_PER_PLANE = 4
 REGION_VA = 0x7F00_0000_0000
 REGION_LENGTH = 256 * 1024
-# The tester is host 0 on leaf 0 of the default lab, the target host 1 on leaf 1.
-_TO_TESTER = UsidTemplate(source_leaf=1, destination_leaf=0, destination_host=0)
-_TARGET_HOST = 1
-_FIRST_UDP_EV = 0xC000
 _BATCH = 256
+_STEPS = ("INIT", "RTR", "RTS")
 _QP_OPTIONS = (
     "mpr_dest",
     "max_wimm_dest",
@@ -51,6 +55,8 @@ _PATH_OPTIONS = ("active_count", "ev_min_active")
 class InProcess(Target):
     """`mrc conformance run --target self`. With `one_by_one` 0 every packet takes the way that large batches take."""
 
+    paths: type[InProcessPaths] = InProcessPaths
+
     def __init__(self, name: str = "self", *, one_by_one: int | None = None) -> None:
         self.name = name
         self._one_by_one = one_by_one
@@ -59,11 +65,15 @@ class InProcess(Target):
         config = EndpointConfig(wire=wire, seed=seed)
         if self._one_by_one is not None:
             config = replace(config, one_by_one=self._one_by_one)
-        return InProcessSession(self.endpoint(config), setup, self.on_connected)
+        paths = self.paths(setup, wire, seed)
+        return InProcessSession(self.endpoint(config), paths, setup, self.on_created, self.on_connected)
 
     def endpoint(self, config: EndpointConfig) -> Endpoint:
         """The endpoint under test."""
         return Endpoint(config)
+
+    def on_created(self, endpoint: Endpoint, qp: QueuePair) -> None:
+        """A QP is there, in RESET: the first moment to swap a part of it."""
 
     def on_connected(self, endpoint: Endpoint, qp: QueuePair) -> None:
         """A QP has come up: the last moment to swap a part of it."""
@@ -72,76 +82,59 @@ class InProcess(Target):
 class InProcessSession(VirtualSession):
     """One endpoint, and between it and the tester what its ports do: the outer header on and off."""
 
-    def __init__(self, endpoint: Endpoint, setup: Setup, on_connected: Any) -> None:
+    # What a QP has where a case does not say otherwise.
+    base_config = QpConfig()
+
+    def __init__(
+        self, endpoint: Endpoint, paths: InProcessPaths, setup: Setup, on_created: Any, on_connected: Any
+    ) -> None:
         super().__init__()
         self._endpoint = endpoint
+        self._on_created = on_created
         self._on_connected = on_connected
         self._batch = TransmitBatch(_BATCH)
         self._probe_results: dict[int, int | None] = {}
-        self.mode = setup.mode or "srv6"
-        if self.mode not in MODES:
-            raise Unsupported(f"no mode {self.mode}")
-        self._version = setup.ip or 6
-        if self.mode == "srv6" and self._version == 4:
-            raise Unsupported("SRv6 mode has no IPv4")
-        self._wire = endpoint.config.wire
-        self._evs_per_plane = int(setup.options.get("evs_per_plane", DEFAULT_EVS_PER_PLANE))
-        self._pairs = [
-            PlanePair(plane, plane, _address(plane, 2, self._version), _address(plane, 1, self._version), 0)
-            for plane in range(setup.planes or DEFAULT_PLANES)
-        ]
-        self._paths = [self._plane_paths(pair) for pair in self._pairs]
-        self.planes = tuple(
-            Plane(
-                pair.plane,
-                pair.peer_address,
-                pair.local_address,
-                tuple(path.ev for path in paths),
-                tuple(path.ev for path in paths),
-            )
-            for pair, paths in zip(self._pairs, self._paths, strict=True)
-        )
-
-    def _plane_paths(self, pair: PlanePair) -> list[Path]:
-        count, plane, wire = self._evs_per_plane, pair.plane, self._wire
-        if self.mode == "srv6":
-            return [srv6_path(pair, _TO_TESTER, uplink, wire) for uplink in range(count)]
-        if self.mode == "udp":
-            return udp_paths(pair, (_FIRST_UDP_EV + 0x100 * plane + number for number in range(count)), wire)
-        width = 16 if self._version == 4 else 32
-        top = width - 8
-        return stev_paths(pair, ((number << top | 0x50 + plane, number) for number in range(count)), wire)
+        self._paths = paths
+        self.mode = paths.mode
+        self.planes = paths.planes
 
     # ------------------------------------------------------------------ set up
 
     def connect(self, setup: Setup, tester: TesterQp) -> TargetQp:
-        config = _qp_config(setup, tester)
-        controller = str(setup.options.get("controller", "fixed"))
+        config = _qp_config(setup, tester, self.base_config)
         try:
-            qp = self._endpoint.create_qp(config, controller)
+            controller = controller_of(setup.options)
+            create = self._endpoint.create_qp
+            qp = create(config) if controller is None else create(config, controller)
         except CallerError as error:
             raise Unsupported(str(error)) from None
         if setup.target_first_psn is not None:
             qp.configure(config, first_psn=setup.target_first_psn)
-        qp.to_init()
-        sources = {pair.port: address_number(pair.peer_address) for pair in self._pairs}
-        profile = [path for paths in self._paths for path in paths]
+        self._on_created(self._endpoint, qp)
+        sources = {pair.port: address_number(pair.peer_address) for pair in self._paths.pairs}
+        profile = [path for paths in self._paths.paths for path in paths]
         peer = QpPeer(tester.qpn, tester.first_psn, profile, sources, _capabilities(tester.capabilities))
-        qp.to_rtr(peer)
-        qp.to_rts()
-        self._on_connected(self._endpoint, qp)
+        for state in _STEPS[: _STEPS.index(setup.state) + 1] if setup.state != "RESET" else ():
+            self.take_step(qp, peer, state)
+        region = self._endpoint.memory.register(bytearray(REGION_LENGTH), va=REGION_VA)
+        return InProcessQp(self, self._endpoint, qp, peer, region)
+
+    def take_step(self, qp: QueuePair, peer: QpPeer, state: str) -> None:
+        """Take a QP to the next state on its way up. Raises CallerError if it is not the next."""
+        if state == "INIT":
+            qp.to_init()
+        elif state == "RTR":
+            qp.to_rtr(peer)
+        else:
+            qp.to_rts()
+            self._on_connected(self._endpoint, qp)
         self.stir()
-        return InProcessQp(
-            self, self._endpoint, qp, self._endpoint.memory.register(bytearray(REGION_LENGTH), va=REGION_VA)
-        )
 
     def outer_addresses(self, ev: int) -> tuple[int, int] | None:
-        if self.mode != "srv6":
-            return None
-        plane = ev >> 24 if ev >> 24 < len(self._pairs) else 0
-        # What is left of the uSIDs at the host: block and the port towards it.
-        destination = 0x5F000000 << 96 | (0x4000 + 256 * plane + _TARGET_HOST) << 80
-        return address_number(self._pairs[plane].peer_address), destination
+        return self._paths.outer_addresses(ev)
+
+    def check(self, setup: Setup) -> None:
+        check_paths(type(self._paths), setup, self._endpoint.config.wire)
 
     # ------------------------------------------------------------------ packets
 
@@ -167,13 +160,9 @@ class InProcessSession(VirtualSession):
 
     def _framed(self, row: int) -> Frame:
         batch = self._batch
-        port, packet = int(batch.port[row]), batch.packet(row)
-        if self.mode == "srv6":
-            destination = int.from_bytes(batch.destination[row, 8:24].tobytes(), "big")
-            source = address_number(self._pairs[port].local_address)
-            outer = Outer(source, destination, int(batch.traffic_class[row]))
-            packet = Carriage(0, 0, outer=outer).in_outer(packet)
-        return Frame(port, packet)
+        port, destination = int(batch.port[row]), int.from_bytes(batch.destination[row, 8:24].tobytes(), "big")
+        traffic_class = int(batch.traffic_class[row])
+        return Frame(port, self._paths.on_the_wire(batch.packet(row), port, destination, traffic_class))
 
     def next_deadline(self) -> int | None:
         return self._endpoint.next_deadline()
@@ -185,6 +174,14 @@ class InProcessSession(VirtualSession):
 
     def counters(self) -> Mapping[str, int]:
         return self._endpoint.total_counters().as_dict()
+
+    def events(self) -> Sequence[TargetEvent]:
+        there = list(self._endpoint.events)
+        self._endpoint.events.clear()
+        return [
+            TargetEvent(each.kind.name, each.subject if each.kind == EventKind.QP_ERROR else None, each.detail)
+            for each in there
+        ]
 
     def set_port(self, plane: int, up: bool) -> None:
         self._endpoint.set_port(plane, up, self.now)
@@ -210,10 +207,13 @@ class InProcessSession(VirtualSession):
 class InProcessQp(TargetQp):
     """One QP of that endpoint."""
 
-    def __init__(self, session: InProcessSession, endpoint: Endpoint, qp: QueuePair, region: MemoryRegion) -> None:
+    def __init__(
+        self, session: InProcessSession, endpoint: Endpoint, qp: QueuePair, peer: QpPeer, region: MemoryRegion
+    ) -> None:
         self._session = session
         self._endpoint = endpoint
         self._qp = qp
+        self._peer = peer
         self._region = region
         config = qp.config
         self.terms = TargetQpTerms(
@@ -241,11 +241,17 @@ class InProcessQp(TargetQp):
         return [_completion(each) for each in there if each.qpn == self._qp.qpn]
 
     def post_receive(self, wr_id: int) -> None:
-        self._qp.post_receive(wr_id)
+        try:
+            self._qp.post_receive(wr_id)
+        except CallerError as error:
+            raise Refused(str(error)) from None
 
     def post_write(self, wr_id: int, data: bytes, remote_va: int, rkey: int, immediate: int | None) -> None:
         source = MemoryRegion(data, 0, 0, remote_write=False)
-        self._qp.post_write(WriteRequest(wr_id, source, 0, len(data), remote_va, rkey, immediate))
+        try:
+            self._qp.post_write(WriteRequest(wr_id, source, 0, len(data), remote_va, rkey, immediate))
+        except CallerError as error:
+            raise Refused(str(error)) from None
         self._endpoint.wake(self._qp)
         self._session.stir()
 
@@ -276,6 +282,18 @@ class InProcessQp(TargetQp):
         self._qp.to_error("told to")
         self._session.stir()
 
+    def go_to(self, state: str, attributes: Mapping[str, int]) -> None:
+        unknown = attributes.keys() - ATTRIBUTES.keys()
+        if state not in _STEPS or unknown:
+            raise Unsupported(f"no step to {state} with {', '.join(sorted(unknown)) or 'nothing'}")
+        try:
+            if attributes:
+                changes: dict[str, Any] = dict(attributes)
+                self._qp.configure(replace(self._qp.config, **changes))
+            self._session.take_step(self._qp, self._peer, state)
+        except CallerError as error:
+            raise Refused(str(error)) from None
+
 
 def target() -> Target:
     """This project's endpoint, each packet by itself as in a quiet network."""
@@ -287,10 +305,6 @@ def in_batches() -> Target:
     return InProcess("self, in batches", one_by_one=0)
 
 
-def _address(plane: int, host: int, version: int) -> str:
-    return f"10.0.{plane}.{host}" if version == 4 else str(ipaddress.IPv6Address(f"fd4d:5243:{plane:x}::{host}"))
-
-
 def _capabilities(names: frozenset[str]) -> Capability:
     found = Capability(0)
     for name in names:
@@ -298,28 +312,28 @@ def _capabilities(names: frozenset[str]) -> Capability:
     return found
 
 
-def _qp_config(setup: Setup, tester: TesterQp) -> QpConfig:
+def _qp_config(setup: Setup, tester: TesterQp, base: QpConfig) -> QpConfig:
     options = setup.options
     changes: dict[str, Any] = {name: int(options[name]) for name in _QP_OPTIONS if name in options}
     if "timestamps" in options:
         changes["timestamps"] = bool(options["timestamps"])
     responder: dict[str, Any] = {name: int(options[name]) for name in _RESPONDER_OPTIONS if name in options}
     paths: dict[str, Any] = {name: int(options[name]) for name in _PATH_OPTIONS if name in options}
-    known = {*_QP_OPTIONS, *_RESPONDER_OPTIONS, *_PATH_OPTIONS, "timestamps", "evs_per_plane", "controller"}
+    known = {*_QP_OPTIONS, *_RESPONDER_OPTIONS, *_PATH_OPTIONS, "timestamps", *PATH_OPTIONS, "controller"}
+    known |= CONGESTION_OPTIONS.keys()
     unknown = options.keys() - known
     if unknown:
         raise Unsupported(f"no setting {', '.join(sorted(unknown))}")
-    base = QpConfig()
     try:
-        return QpConfig(
-            path_mtu=setup.path_mtu or DEFAULT_MTU,
-            mpr=tester.mpr,
-            max_wimm=tester.max_wimm,
-            capabilities=_capabilities(setup.agreed),
-            responder=replace(base.responder, **responder),
-            paths=replace(base.paths, **paths),
-            **changes,
-        )
+        changes |= {
+            "path_mtu": setup.path_mtu or DEFAULT_MTU,
+            "mpr": tester.mpr,
+            "max_wimm": tester.max_wimm,
+            "capabilities": _capabilities(setup.agreed),
+            "responder": replace(base.responder, **responder),
+            "paths": replace(base.paths, **paths),
+        }
+        return replace(base, **changes)
     except CallerError as error:
         raise Unsupported(str(error)) from None
 

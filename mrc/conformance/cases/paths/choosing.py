@@ -43,9 +43,13 @@ def the_active_set_is_a_random_subset(bench: Bench) -> None:
 @case("MRC-PATH-03", mode="srv6", look_at="whether every EV is a path of its own and all of them carry data")
 def every_path_is_in_use(bench: Bench) -> None:
     """In SRv6 mode every EV of the profile carries data, and each goes to an outer destination of its own."""
+    bench.needs_outer_as_sent()
     sending = Sending(bench)
     writes = sending.carry(32 * len(sending.evs))
     bench.check(set(uses(writes)) == set(sending.evs), "every EV used", f"{len(uses(writes))} are")
+    if bench.slack:
+        bench.network.unchecked["outer destinations, of which a network leaves the last part"] = None
+        return
     paths = {write.carriage.outer.dst for write in writes if write.carriage.outer is not None}
     bench.check(len(paths) == len(sending.evs), f"{len(sending.evs)} outer destinations", f"there are {len(paths)}")
 
@@ -85,21 +89,26 @@ def without_a_usable_ev_probes_go_on(bench: Bench) -> None:
 
 @case(
     "MRC-PATH-16/budget",
-    options={"timeout": 8, "linear_retries": 2, "exponential_retries": 0},
-    look_at="what ends a connection that has no usable EV",
+    options={"timeout": 17, "linear_retries": 2, "exponential_retries": 0},
+    look_at="what ends a connection that has no usable EV, and when: the budget of local ACK timeouts",
 )
 def without_a_usable_ev_the_budget_decides(bench: Bench) -> None:
-    """All EVs are denied. What is posted never leaves; after three local ACK timeouts of 262 us the QP is in ERROR and
-    not sooner."""
+    """All EVs are denied. What is posted never leaves; after three local ACK timeouts of 134 ms, to 2 % (live: to a
+    quarter), and not sooner the QP is in ERROR and the write has failed."""
     sending = Sending(bench)
     sending.carry(32)
+    bench.expect_completion("WRITE")
     _deny(bench, *sending.evs)
-    bench.post_write(pattern(16))
-    bench.wait(us(500))
+    began, budget = bench.now, 3 * (1024 << 17)
+    near = budget // 4 if bench.slack else budget // 50
+    wr_id = bench.post_write(pattern(16))
+    bench.wait_until(began + budget - near)
     bench.expect_state("RTS")
-    bench.wait(ms(20))
-    bench.expect_no("WRITE", within=us(1))
+    bench.expect_no_completion()
+    bench.wait_until(began + budget + near)
+    bench.expect_completion("WRITE", wr_id=wr_id, status="RETRY_EXCEEDED")
     bench.expect_state("ERROR")
+    bench.expect_no("WRITE", within=us(1))
 
 
 @case("MRC-PATH-17", look_at="what losses of packets that were in flight when their plane went down do to its EVs")

@@ -113,7 +113,8 @@ def an_ev_probe_measures_its_ev(bench: Bench) -> None:
             bench.endpoint_response(probe)
     bench.wait(ms(2000))
     found = bench.ask(bench.network.session.ev_probe_results)
-    bench.check(found.get(reached) == us(300), "300 us measured", f"it is {found.get(reached)} ns")
+    measured = found.get(reached) or 0
+    bench.check(us(300) <= measured <= us(300) + bench.slack, "300 us measured", f"it is {measured} ns")
     bench.check(lost in found and found[lost] is None, "the other EV not reachable", f"it says {found.get(lost)}")
 
 

@@ -113,7 +113,7 @@ def a_hole_condemns_from_skip(bench: Bench) -> None:
     sending.expect_ev(lost.ev, "ASSUMED_BAD")
 
 
-@case("MRC-PATH-07/timer", look_at="what a path timer that runs out does to the EV")
+@case("MRC-PATH-07/timer", own_timers=True, look_at="what a path timer that runs out does to the EV")
 def a_timer_condemns_its_ev(bench: Bench) -> None:
     """A single packet is never answered, and nothing behind it can tell: its path timer finds the loss, which condemns
     its EV as well, and the packet goes by another."""

@@ -29,6 +29,8 @@ def three_answers_bring_an_ev_back(bench: Bench) -> None:
     sending.answer_probes(ev, (0,))
     sending.expect_ev(ev, "GOOD")
     sending.expect_used(ev)
+    if bench.slack:
+        bench.read("PROBE")  # one may have been on its way when its EV came back
     bench.expect_no("PROBE", within=ms(50))
 
 

@@ -34,6 +34,7 @@ def control_packets_take_evs_known_good(bench: Bench) -> None:
 def sacks_teach_reverse_evs(bench: Bench) -> None:
     """Before anything is known control packets take any EV. The SACKs for data of the target's name one EV of each
     plane, and from then on they take these."""
+    bench.needs_virtual_time("which EVs are known at the time: another 5 ms later may be")
     bench.answer_after = None
     before = _answers(bench, 32)
     bench.check(len({sack.ev for sack in before}) > 2, "SACKs on more than two EVs", _evs(before))
@@ -60,9 +61,13 @@ def a_receiver_learns_from_ev_probes(bench: Bench) -> None:
         bench.request(psn, at=ms(psn))
     bench.wait(ms(1))
     probes = [packet for packet in bench.read("ENDPOINT_REQUEST") if packet.op == wire.EV_PROBE]
-    bench.check(15 <= len(probes) <= 21, "15 to 21 EV probes within 200 ms", f"there are {len(probes)}")
+    least = 8 if bench.slack else 15
+    bench.check(least <= len(probes) <= 21, f"{least} to 21 EV probes within 200 ms", f"there are {len(probes)}")
     apart = min(later.at - sooner.at for sooner, later in pairwise(probes))
-    bench.check(apart >= ms(10), "EV probes 10 ms apart or more", f"two come {apart} ns apart")
+    if bench.slack:
+        # One that was held up comes close to the next: then it is the whole row that tells.
+        apart = min((probe.at - probes[0].at) // number for number, probe in enumerate(probes) if number > 2)
+    bench.check(apart >= ms(8 if bench.slack else 10), "EV probes 10 ms apart or more", f"some come {apart} ns apart")
     bench.check(len({probe.ev for probe in probes}) > 1, "EV probes on several EVs", _evs(probes))
     bench.wait(ms(200))
     late = bench.read("ENDPOINT_REQUEST")

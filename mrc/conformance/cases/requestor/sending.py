@@ -14,7 +14,9 @@ def _in_flight(bench: Bench, packets: int) -> list[Heard]:
     return bench.read("WRITE")
 
 
-@case("MRC-SEND-01", mpr=64, look_at="whether the window of the controller is looked at before a packet leaves")
+@case(
+    "MRC-SEND-01", planes=1, mpr=64, look_at="whether the window of the controller is looked at before a packet leaves"
+)
 def cwnd_bounds_what_is_in_flight(bench: Bench) -> None:
     """The peer grants 8192 PSNs: of a write of 4000 packets a part leaves, and no more before an acknowledgement. One
     for ten packets lets about ten out."""
@@ -28,7 +30,7 @@ def cwnd_bounds_what_is_in_flight(bench: Bench) -> None:
     bench.check(8 <= more <= 20, "8 to 20 packets after the SACK for ten", f"{more} came")
 
 
-@case("MRC-SEND-02", mpr=1, look_at="the last PSN that the window lets out: cack_psn + window")
+@case("MRC-SEND-02", planes=1, mpr=1, look_at="the last PSN that the window lets out: cack_psn + window")
 def no_psn_beyond_the_window(bench: Bench) -> None:
     """The peer grants 128 PSNs: of 300 packets PSN 0 to 127 leave. With cack_psn 3 they go on to 131."""
     writes = _in_flight(bench, 300)
@@ -40,7 +42,12 @@ def no_psn_beyond_the_window(bench: Bench) -> None:
     bench.check(psns == [128, 129, 130, 131], "PSN 128 to 131", f"{psns} came")
 
 
-@case("MRC-SEND-02/hole", mpr=1, look_at="what the window counts from: cack_psn, not the highest PSN acknowledged")
+@case(
+    "MRC-SEND-02/hole",
+    planes=1,
+    mpr=1,
+    look_at="what the window counts from: cack_psn, not the highest PSN acknowledged",
+)
 def the_window_stays_while_there_is_a_hole(bench: Bench) -> None:
     """PSN 0 is missing, 64 PSNs above it have arrived: nothing beyond PSN 127 leaves."""
     writes = _in_flight(bench, 300)
@@ -75,7 +82,7 @@ def psns_number_packets_in_send_order(bench: Bench) -> None:
     bench.check(found == wanted, f"(PSN, MSN) {wanted}", f"they are {found}")
 
 
-@case("MRC-SEND-04/waiting", mpr=1, look_at="in which order writes leave that had to wait for the window")
+@case("MRC-SEND-04/waiting", planes=1, mpr=1, look_at="in which order writes leave that had to wait for the window")
 def writes_that_waited_leave_in_post_order(bench: Bench) -> None:
     """A write of 128 packets fills the window, then two of a packet each are posted: MSN 1 leaves as PSN 128, MSN 2 as
     PSN 129."""
@@ -122,10 +129,17 @@ def work_above_a_hole_waits(bench: Bench) -> None:
         bench.expect_completion("WRITE", wr_id=wr_id)
 
 
-@case("MRC-SEND-06", mpr=1, agreed=[TRIM_NACK], look_at="what leaves first when the window opens, and in which order")
+@case(
+    "MRC-SEND-06",
+    planes=1,
+    mpr=1,
+    agreed=[TRIM_NACK],
+    look_at="what leaves first when the window opens, and in which order",
+)
 def retransmissions_go_first(bench: Bench) -> None:
     """The window is full; the NACKs of PSN 9, 5 and 7 come in one burst with a SACK that opens it: 5, 7 and 9 leave
     again, in this order, before any new PSN."""
+    bench.needs_virtual_time("what the target takes as one batch")
     writes = _in_flight(bench, 300)
     nacks = [bench.make.nack(writes[psn], wire.TRIMMED) for psn in (9, 5, 7)]
     bench.send(*nacks, bench.make.sack(4, to=writes[4]))
@@ -134,7 +148,7 @@ def retransmissions_go_first(bench: Bench) -> None:
     bench.check(found[:4] == [5, 7, 9, 128], "PSN 5, 7 and 9, then 128", f"they are {found}")
 
 
-@case("MRC-SEND-07", look_at="AckReq on the last packet when there is no more data")
+@case("MRC-SEND-07", planes=1, look_at="AckReq on the last packet when there is no more data")
 def ackreq_when_there_is_no_more_data(bench: Bench) -> None:
     """Of a write of five packets the last one has AckReq, and so has a write of one."""
     bench.post_write(pattern(5 * bench.mtu))
@@ -143,7 +157,7 @@ def ackreq_when_there_is_no_more_data(bench: Bench) -> None:
     bench.expect("WRITE", psn=5, ackreq=1)
 
 
-@case("MRC-SEND-07/window", mpr=1, look_at="AckReq on the packet that exhausts the peer's window")
+@case("MRC-SEND-07/window", planes=1, mpr=1, look_at="AckReq on the packet that exhausts the peer's window")
 def ackreq_when_the_window_is_exhausted(bench: Bench) -> None:
     """Of 300 packets 128 leave: the last of them has AckReq. With three acknowledged, the third that follows."""
     writes = _in_flight(bench, 300)
@@ -152,14 +166,14 @@ def ackreq_when_the_window_is_exhausted(bench: Bench) -> None:
     bench.expect("WRITE", psn=130, ackreq=1)
 
 
-@case("MRC-SEND-07/cwnd", mpr=64, look_at="AckReq on the packet that exhausts cwnd")
+@case("MRC-SEND-07/cwnd", planes=1, mpr=64, look_at="AckReq on the packet that exhausts cwnd")
 def ackreq_when_cwnd_is_exhausted(bench: Bench) -> None:
     """Of 4000 packets cwnd lets a part out: the last of them has AckReq."""
     writes = _in_flight(bench, 4000)
     bench.check(len(writes) < 4000 and writes[-1].ackreq == 1, "AckReq on the last packet", f"{writes[-1]}")
 
 
-@case("MRC-SEND-08", mpr=1, look_at="what an old SACK or ACK does to the left edge of the window")
+@case("MRC-SEND-08", planes=1, mpr=1, look_at="what an old SACK or ACK does to the left edge of the window")
 def cack_psn_never_goes_back(bench: Bench) -> None:
     """After a SACK with cack_psn 63 come, in one burst with it, a SACK with 9 and an ACK with 5: nothing is sent again,
     and the window reaches on to PSN 191 and no further."""

@@ -117,8 +117,8 @@ def new_requests_are_acked_and_sacked(bench: Bench) -> None:
 def an_old_duplicate_is_answered_and_not_written(bench: Bench) -> None:
     """PSN 0 comes again with other bytes for another place: an ACK, a SACK, and nothing is written."""
     bench.request(0, pattern(64))
-    bench.request(1, pattern(64, 2), offset=64)
     bench.expect("ACK", psn=0)
+    bench.request(1, pattern(64, 2), offset=64)
     bench.expect("ACK", psn=1)
     bench.expect_memory(0, pattern(64) + pattern(64, 2))
     bench.request(0, pattern(64, 9), offset=4096)

@@ -61,6 +61,7 @@ def _left_by_a_sack(bench: Bench, penalty: int) -> int:
 )
 def a_penalty_reaches_the_controller(bench: Bench) -> None:
     """A SACK for eight packets in flight lets new ones out; with rcv_cwnd_pen 127 it lets none out."""
+    bench.needs_virtual_time("what follows from a round trip of some microseconds")
     held_back = _left_by_a_sack(bench, 127)
     bench.check(held_back == 0, "no new packet after a SACK with rcv_cwnd_pen 127", f"{held_back} came")
 
@@ -68,6 +69,7 @@ def a_penalty_reaches_the_controller(bench: Bench) -> None:
 @case("MRC-SACK-27/none", options={"controller": "nscc"}, look_at="what the controller takes a penalty of 0 for")
 def no_penalty_holds_nothing_back(bench: Bench) -> None:
     """The same SACK with rcv_cwnd_pen 0: about as many packets leave as it acknowledges."""
+    bench.needs_virtual_time("what follows from a round trip of some microseconds")
     free = _left_by_a_sack(bench, 0)
     bench.check(free >= 6, "at least 6 new packets after a SACK without penalty", f"{free} came")
 
@@ -80,6 +82,7 @@ def no_penalty_holds_nothing_back(bench: Bench) -> None:
 def a_restored_window_lets_packets_out(bench: Bench) -> None:
     """A SACK for 32 packets with rcv_cwnd_pen 127 and restore_cwnd lets nothing out. The next one, for one packet and
     without a penalty, restores the window: more packets leave than it acknowledges."""
+    bench.needs_virtual_time("what follows from a round trip of some microseconds")
     writes = _in_flight(bench)
     bench.sack(31, to=writes[31], rcv_cwnd_pen=127, restore_cwnd=1)
     bench.wait(us(10))
@@ -98,6 +101,7 @@ def a_restored_window_lets_packets_out(bench: Bench) -> None:
 )
 def a_window_that_is_not_restored_stays_small(bench: Bench) -> None:
     """The same without restore_cwnd: when the penalty ends the window stays what it has become."""
+    bench.needs_virtual_time("what follows from a round trip of some microseconds")
     writes = _in_flight(bench)
     bench.sack(31, to=writes[31], rcv_cwnd_pen=127)
     bench.wait(us(10))

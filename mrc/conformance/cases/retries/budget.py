@@ -1,4 +1,4 @@
-"""The local ACK timeout and the retry budget (behaviour.md, Requestor). t is 12 unless a case is about it."""
+"""The local ACK timeout and the retry budget (behaviour.md, Requestor). t is 17 unless a case is about it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from mrc.conformance.script import Bench, Heard, case, ms, pattern, us, wire
 
-TIMEOUT = 1024 << 12  # ns, 4.2 ms
+TIMEOUT = 1024 << 17  # ns, 134 ms
 GONE = "RETRY_EXCEEDED"
 
 
@@ -17,12 +17,13 @@ def _written(bench: Bench, psn: int) -> Heard:
 
 
 def _gives_up(bench: Bench, after: int, *, wr_id: int = 0) -> None:
-    """See that the target's QP goes to ERROR so long from now, and neither sooner nor later than 2 % of that."""
-    began = bench.now
-    bench.wait_until(began + after * 98 // 100)
+    """See that the target's QP goes to ERROR so long from now, and neither sooner nor later than 2 % of that, on a live
+    network a quarter."""
+    began, near = bench.now, after // 4 if bench.slack else after // 50
+    bench.wait_until(began + after - near)
     bench.expect_state("RTS")
     bench.expect_no_completion()
-    bench.wait_until(began + after * 102 // 100)
+    bench.wait_until(began + after + near)
     bench.expect_completion("WRITE", wr_id=wr_id, status=GONE)
     bench.expect_state("ERROR")
 
@@ -37,7 +38,7 @@ def _nacked(bench: Bench, packet: Heard, times: int) -> Heard:
 
 @case(
     "MRC-RETRY-01",
-    options={"timeout": 12, "linear_retries": 2, "exponential_retries": 0},
+    options={"timeout": 20, "linear_retries": 2, "exponential_retries": 0},
     look_at="whether retries are counted for a PSN or for the connection",
 )
 def each_psn_has_a_budget_of_its_own(bench: Bench) -> None:
@@ -54,7 +55,7 @@ def each_psn_has_a_budget_of_its_own(bench: Bench) -> None:
 
 @case(
     "MRC-RETRY-02",
-    options={"timeout": 12, "linear_retries": 2, "exponential_retries": 0},
+    options={"timeout": 17, "linear_retries": 2, "exponential_retries": 0},
     look_at="whether timeouts and NACKs draw on one budget or on two",
 )
 def timeouts_draw_on_the_budget_of_their_psn(bench: Bench) -> None:
@@ -65,7 +66,7 @@ def timeouts_draw_on_the_budget_of_their_psn(bench: Bench) -> None:
 
 @case(
     "MRC-RETRY-02/other-psn",
-    options={"timeout": 12, "linear_retries": 1, "exponential_retries": 0},
+    options={"timeout": 17, "linear_retries": 1, "exponential_retries": 0},
     look_at="whether a new PSN that a timeout names has a whole budget",
 )
 def an_acknowledged_psn_takes_its_retries_with_it(bench: Bench) -> None:
@@ -81,7 +82,7 @@ def an_acknowledged_psn_takes_its_retries_with_it(bench: Bench) -> None:
 
 @case(
     "MRC-RETRY-03",
-    options={"timeout": 12, "linear_retries": 2, "exponential_retries": 1},
+    options={"timeout": 20, "linear_retries": 2, "exponential_retries": 1},
     look_at="whether each NACK draws a retry, and how many there are",
 )
 def nacks_draw_on_the_budget_of_their_psn(bench: Bench) -> None:
@@ -125,8 +126,9 @@ def holes_draw_nothing(bench: Bench) -> None:
     look_at="whether a path timer that runs out is taken for a retry",
 )
 def path_timers_draw_nothing(bench: Bench) -> None:
-    """No retries at all: PSN 1 is not acknowledged, while SACKs go on telling that PSN 0 has arrived. Its path timer
+    """No retries at all: PSN 1 is not acknowledged, while ACKs go on telling that PSN 0 has arrived. Its path timer
     sends it again long before the local ACK timeout, and the QP goes on."""
+    bench.needs_virtual_time("a peer that says something every 50 us from one that falls silent")
     bench.answer_after = us(100)
     first = _written(bench, 0)
     bench.sack(0, to=first, at=first.at + us(100))
@@ -135,7 +137,7 @@ def path_timers_draw_nothing(bench: Bench) -> None:
     again: list[Heard] = []
     while not again and bench.now < ms(15):
         bench.wait(us(50))
-        bench.sack(0, to=first)
+        bench.ack(0)
         again = bench.read("WRITE")
     bench.check(bool(again), "PSN 1 sent again before 15 ms", "nothing came")
     bench.expect_state("RTS")
@@ -154,6 +156,7 @@ NONE = {"linear_retries": 0, "exponential_retries": 0}
 @case("MRC-RETRY-05", options={**NONE, "timeout": 10}, look_at="the unit of the local ACK timeout, 1.024 us")
 def the_timeout_is_a_power_of_two(bench: Bench) -> None:
     """Without retries the first local ACK timeout ends the QP: with t 10 after 1.05 ms."""
+    bench.needs_virtual_time("a timeout of 1 ms from one of 2 ms")
     _one_timeout_ends_it(bench, 10)
 
 
@@ -172,12 +175,13 @@ def the_timeout_may_be_very_long(bench: Bench) -> None:
 @case("MRC-RETRY-06", options=NONE, look_at="the t that holds where none is set")
 def the_timeout_is_17_ms_by_itself(bench: Bench) -> None:
     """Without a word about t and without retries the QP ends after 16.8 ms, which is t 14."""
+    bench.needs_virtual_time("a timeout of 17 ms from one of 20 ms")
     _one_timeout_ends_it(bench, 14)
 
 
 @case(
     "MRC-RETRY-07",
-    options={"timeout": 12, "linear_retries": 3, "exponential_retries": 0},
+    options={"timeout": 17, "linear_retries": 3, "exponential_retries": 0},
     look_at="how far the linear retries lie apart",
 )
 def linear_retries_come_at_the_interval(bench: Bench) -> None:
@@ -186,13 +190,17 @@ def linear_retries_come_at_the_interval(bench: Bench) -> None:
     for retry in range(1, 4):
         due = retry * TIMEOUT
         again = bench.expect("WRITE", psn=0, rtx=1, since=write.at, within=due * 102 // 100)
-        bench.check(again.at - write.at >= due * 98 // 100, f"retry {retry} after {due} ns", f"after {again.at} ns")
+        bench.check(
+            again.at - write.at >= due * (90 if bench.slack else 98) // 100,
+            f"retry {retry} after {due} ns",
+            f"after {again.at} ns",
+        )
     _gives_up(bench, TIMEOUT)
 
 
 @case(
     "MRC-RETRY-07/exponential",
-    options={"timeout": 12, "linear_retries": 1, "exponential_retries": 4},
+    options={"timeout": 17, "linear_retries": 1, "exponential_retries": 4},
     look_at="what is doubled, and from which retry on",
 )
 def exponential_retries_double_the_interval(bench: Bench) -> None:
@@ -201,10 +209,15 @@ def exponential_retries_double_the_interval(bench: Bench) -> None:
     write = _written(bench, 0)
     times = [bench.expect("WRITE", psn=0, rtx=1, within=40 * TIMEOUT).at - write.at for _ in range(5)]
     first, gaps = times[0], [later - sooner for sooner, later in pairwise(times)]
-    bench.check(abs(first - TIMEOUT) < TIMEOUT // 50, f"the first retry after {TIMEOUT} ns", f"after {first} ns")
+    near = 4 if bench.slack else 50
+    bench.check(abs(first - TIMEOUT) < TIMEOUT // near, f"the first retry after {TIMEOUT} ns", f"after {first} ns")
     told = ", ".join(map(str, gaps))
     for sooner, later in pairwise(gaps[1:]):
-        bench.check(abs(later - 2 * sooner) < sooner // 10, "intervals that double", f"they are {told} ns")
+        bench.check(
+            abs(later - 2 * sooner) < sooner // (4 if bench.slack else 10),
+            "intervals that double",
+            f"they are {told} ns",
+        )
 
 
 @case(
@@ -222,7 +235,7 @@ def twenty_five_are_for_ever(bench: Bench) -> None:
 
 @case(
     "MRC-RETRY-09",
-    options={"timeout": 12, "linear_retries": 1, "exponential_retries": 0},
+    options={"timeout": 17, "linear_retries": 1, "exponential_retries": 0},
     look_at="the status of the write that failed and of those behind it, and whether anything is sent afterwards",
 )
 def a_budget_that_is_gone_ends_the_qp(bench: Bench) -> None:

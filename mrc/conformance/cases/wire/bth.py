@@ -12,7 +12,7 @@ def _bth(packet: Heard) -> bytes:
     return packet.frame[at : at + 12]
 
 
-@case("MRC-WIRE-07", look_at="bits 3:0 of BTH byte 1, in packets of every kind")
+@case("MRC-WIRE-07", own_timers=True, look_at="bits 3:0 of BTH byte 1, in packets of every kind")
 def tver_is_sent_as_0(bench: Bench) -> None:
     """TVer is 0 in every packet of the target's."""
     for packet in every_kind(bench):
@@ -60,7 +60,7 @@ def the_bth_is_read_in_its_places(bench: Bench) -> None:
     bench.expect_nothing_written()
 
 
-@case("MRC-WIRE-22", look_at="bits 7 and 6 of BTH byte 1, in packets of every kind")
+@case("MRC-WIRE-22", own_timers=True, look_at="bits 7 and 6 of BTH byte 1, in packets of every kind")
 def se_and_m_are_sent_as_0(bench: Bench) -> None:
     """SE and M are 0 in every packet of the target's."""
     for packet in every_kind(bench):
@@ -89,7 +89,7 @@ def padding_is_not_written(bench: Bench) -> None:
     bench.expect_nothing_written()
 
 
-@case("MRC-WIRE-24", look_at="bytes 2 and 3 of the BTH, in packets of every kind")
+@case("MRC-WIRE-24", own_timers=True, look_at="bytes 2 and 3 of the BTH, in packets of every kind")
 def the_pkey_is_ffff(bench: Bench) -> None:
     """The P_Key is 0xffff in every packet of the target's."""
     for packet in every_kind(bench):
@@ -108,7 +108,7 @@ def rtx_tells_retransmissions(bench: Bench) -> None:
     bench.expect("WRITE", psn=4, rtx=0)
 
 
-@case("MRC-WIRE-25/by-timer", look_at="the rtx bit of what a timer sends again")
+@case("MRC-WIRE-25/by-timer", own_timers=True, look_at="the rtx bit of what a timer sends again")
 def what_a_timer_sends_again_has_rtx(bench: Bench) -> None:
     """Nobody answers the target's write: sooner or later it comes again, with rtx 1 each time."""
     bench.post_write(pattern(4))

@@ -31,7 +31,7 @@ def _taken(bench: Bench, first: int, packets: Iterable[Crafted]) -> None:
         bench.expect("SACK", ack_psn=psn, cack_psn=psn)
 
 
-@case("MRC-ICRC-01", look_at="the polynomial and the order of the four bytes")
+@case("MRC-ICRC-01", own_timers=True, look_at="the polynomial and the order of the four bytes")
 def every_packet_ends_in_its_icrc(bench: Bench) -> None:
     """The last four bytes of every packet of the target's are its CRC-32, least significant byte first."""
     for packet in every_kind(bench):
@@ -73,7 +73,13 @@ def switches_may_change_nothing_else_of_ipv6(bench: Bench) -> None:
     _dropped(bench, 0, [unmasked, good.on_the_way(dst=good.carriage.dst ^ 1)])
 
 
-@case("MRC-ICRC-04", mode="udp", ip=4, look_at=COVERED + ": of IPv4 ToS, TTL and header checksum count as ones")
+@case(
+    "MRC-ICRC-04",
+    mode="udp",
+    ip=4,
+    own_timers=True,
+    look_at=COVERED + ": of IPv4 ToS, TTL and header checksum count as ones",
+)
 def routers_may_change_three_fields_of_ipv4(bench: Bench) -> None:
     """Requests over IPv4 whose ToS and TTL, and with them the header checksum, changed on the way are taken."""
     changes = ({"inner_dscp": 7}, {"hlim": 1}, {"inner_dscp": 1, "inner_ecn": 1, "hlim": 255})
@@ -123,6 +129,7 @@ def everything_behind_the_bth_is_covered(bench: Bench) -> None:
 @case(
     "MRC-ICRC-08",
     mode="srv6",
+    own_timers=True,
     look_at=COVERED + " in SRv6 mode: the inner packet, since every switch rewrites the outer header",
 )
 def the_outer_header_is_not_covered(bench: Bench) -> None:
@@ -133,7 +140,7 @@ def the_outer_header_is_not_covered(bench: Bench) -> None:
         bench.check(not packet.fault, "an ICRC over the inner packet", f"{packet}")
 
 
-@case("MRC-ICRC-09", look_at="the UDP checksum of what is sent")
+@case("MRC-ICRC-09", own_timers=True, look_at="the UDP checksum of what is sent")
 def the_udp_checksum_is_sent_as_0(bench: Bench) -> None:
     """The UDP checksum is 0 in every packet of the target's."""
     for packet in every_kind(bench):
@@ -141,7 +148,12 @@ def the_udp_checksum_is_sent_as_0(bench: Bench) -> None:
         bench.check(found == 0, "UDP checksum 0", f"it is {found:#06x}: {packet}")
 
 
-@case("MRC-ICRC-09/udp", mode="udp", look_at="the UDP checksum in UDP mode, where the system might fill it in")
+@case(
+    "MRC-ICRC-09/udp",
+    mode="udp",
+    own_timers=True,
+    look_at="the UDP checksum in UDP mode, where the system might fill it in",
+)
 def the_udp_checksum_is_sent_as_0_in_udp_mode(bench: Bench) -> None:
     """The same in UDP mode."""
     for packet in every_kind(bench):

@@ -48,7 +48,7 @@ def data_packets_are_read_in_order(bench: Bench) -> None:
     bench.expect_nothing_written()
 
 
-@case("MRC-WIRE-02", look_at="bytes between the last header and the ICRC of a control packet")
+@case("MRC-WIRE-02", own_timers=True, look_at="bytes between the last header and the ICRC of a control packet")
 def control_packets_carry_no_payload(bench: Bench) -> None:
     """The target's SACKs, ACKs, NACKs, probes and responses end where their headers end."""
     lengths = {"SACK": 36, "ACK": 4, "NACK": 20, "PROBE": 16, "ENDPOINT_REQUEST": 16, "ENDPOINT_RESPONSE": 36}
@@ -82,6 +82,7 @@ def _check_outer(bench: Bench, packets: list[Heard], wanted: bool) -> None:
 @case(
     "MRC-WIRE-03",
     mode="srv6",
+    own_timers=True,
     look_at="which packets leave without an outer header: control packets and probes too have one",
 )
 def in_srv6_mode_there_is_an_outer_header(bench: Bench) -> None:
@@ -89,13 +90,13 @@ def in_srv6_mode_there_is_an_outer_header(bench: Bench) -> None:
     _check_outer(bench, every_kind(bench), wanted=True)
 
 
-@case("MRC-WIRE-03/udp", mode="udp", look_at="outer headers where the mode has none")
+@case("MRC-WIRE-03/udp", mode="udp", own_timers=True, look_at="outer headers where the mode has none")
 def in_udp_mode_there_is_no_outer_header(bench: Bench) -> None:
     """In UDP mode no packet of the target's has one."""
     _check_outer(bench, every_kind(bench), wanted=False)
 
 
-@case("MRC-WIRE-03/stev", mode="stev", look_at="outer headers where the mode has none")
+@case("MRC-WIRE-03/stev", mode="stev", own_timers=True, look_at="outer headers where the mode has none")
 def in_stev_mode_there_is_no_outer_header(bench: Bench) -> None:
     """In STEV mode no packet of the target's has one."""
     _check_outer(bench, every_kind(bench), wanted=False)
@@ -109,26 +110,34 @@ def _over_ipv4(bench: Bench) -> None:
     bench.expect_memory(0, pattern(77))
 
 
-@case("MRC-WIRE-04", mode="udp", ip=4, look_at="IPv4 on receipt and in what is sent, its ICRC above all")
+@case(
+    "MRC-WIRE-04", mode="udp", ip=4, own_timers=True, look_at="IPv4 on receipt and in what is sent, its ICRC above all"
+)
 def udp_mode_works_over_ipv4(bench: Bench) -> None:
     """UDP mode over IPv4: what the target sends is right, and what it gets is written and acknowledged."""
     _over_ipv4(bench)
 
 
-@case("MRC-WIRE-04/stev", mode="stev", ip=4, look_at="IPv4 on receipt and in what is sent, its ICRC above all")
+@case(
+    "MRC-WIRE-04/stev",
+    mode="stev",
+    ip=4,
+    own_timers=True,
+    look_at="IPv4 on receipt and in what is sent, its ICRC above all",
+)
 def stev_mode_works_over_ipv4(bench: Bench) -> None:
     """STEV mode over IPv4: the same."""
     _over_ipv4(bench)
 
 
-@case("MRC-WIRE-04/srv6", mode="srv6", look_at="the inner header in SRv6 mode: IPv6 and nothing else")
+@case("MRC-WIRE-04/srv6", mode="srv6", own_timers=True, look_at="the inner header in SRv6 mode: IPv6 and nothing else")
 def in_srv6_mode_there_is_no_ipv4(bench: Bench) -> None:
     """In SRv6 mode the inner header of every packet of the target's is IPv6."""
     for packet in every_kind(bench):
         bench.check(packet.carriage.version == 6, "IPv6 inside", f"version {packet.carriage.version}: {packet}")
 
 
-@case("MRC-WIRE-05", look_at="the UDP destination port of packets of every kind")
+@case("MRC-WIRE-05", own_timers=True, look_at="the UDP destination port of packets of every kind")
 def packets_go_to_the_port_of_mrc(bench: Bench) -> None:
     """Every packet of the target's goes to UDP port 4791, or to the one the wire profile names."""
     for packet in every_kind(bench):

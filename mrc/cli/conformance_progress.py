@@ -1,0 +1,33 @@
+"""How far a run of cases has come, on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mrc.conformance.results import Result
+
+
+@contextmanager
+def progress(total: int, *, show: bool) -> Iterator[Callable[[Result], None]]:
+    """What is to be called with each result; nothing is shown without `show`."""
+    if not show:
+        yield lambda result: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=total)
+        failed = 0
+
+        def advance(result: Result) -> None:
+            nonlocal failed
+            failed += result.verdict == "failed"
+            told = f"{result.case.id}{f', {failed} failed' if failed else ''}"
+            bar.update(task, advance=1, description=told)
+
+        yield advance

@@ -1,0 +1,117 @@
+"""`mrc conformance serve`: this project's endpoint as a live target."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mrc.cli.common import fabric_option, interrupt_on_signals, note, wire_profile_option
+from mrc.cli.endpoint_options import fabric_for, mode_options
+
+if TYPE_CHECKING:
+    from mrc.conformance.live.endpoint_session import OnConnected
+    from mrc.conformance.mutants.mutant import Mutant
+    from mrc.topology.fabric import Fabric
+
+
+@click.command()
+@click.option(
+    "--mutant",
+    "mutant_name",
+    metavar="NAME",
+    help="Serve an endpoint that is wrong on purpose instead; docs/conformance.md lists them.",
+)
+@click.option(
+    "--qp-file",
+    type=click.Path(dir_okay=False, exists=True, path_type=Path),
+    metavar="FILE.yaml",
+    help="Instead of a ticket: set up the QPs that FILE asks for (mrc conformance parameters) and write into it what "
+    "they are, as the operator of a NIC would.",
+)
+@fabric_option
+@mode_options
+@wire_profile_option
+def serve(
+    mutant_name: str | None,
+    qp_file: Path | None,
+    fabric_file: str | None,
+    mode: str | None,
+    binds: tuple[str, ...],
+    wire_options: tuple[str, ...],
+) -> None:
+    """Be a live target. Prints its ticket as one line on stdout and waits for testers, one at a time.
+
+    The endpoint, its sockets and its loop are those of `mrc recv`. What a tester asks of the target's own side (post a
+    write, show memory, take a port down) it asks over the ticket's connection. Needs root or CAP_NET_RAW.
+
+    \b
+    Examples:
+      mrc lab exec h1 -- mrc conformance serve
+      mrc lab exec h0 -- mrc conformance run --target mrc1:AbC...
+      sudo mrc conformance serve --bind 10.0.0.2 --bind 10.1.0.2
+      mrc lab exec h1 -- mrc conformance serve --mutant sack_echoes_another_ev
+      mrc lab exec h1 -- mrc conformance serve --qp-file qps.yaml
+    """
+    from mrc.conformance.live.server import TargetServer, nothing_swapped
+
+    on_created: OnConnected = nothing_swapped
+    on_connected: OnConnected = nothing_swapped
+    if mutant_name is not None:
+        mutant = _mutant(mutant_name)
+        if mutant.at_creation:
+            on_created = mutant.swap
+        else:
+            on_connected = mutant.swap
+    fabric = fabric_for(fabric_file, mode, binds)
+    if qp_file is not None:
+        _serve_by_hand(qp_file, fabric, wire_options, on_created, on_connected)
+        return
+    if wire_options:
+        raise click.UsageError("--wire-profile goes with --qp-file: with a ticket it is the tester that says it")
+
+    def on_case(count: int) -> None:
+        if sys.stderr.isatty():
+            click.echo(f"\r{count} cases", err=True, nl=False)
+
+    with TargetServer(fabric, on_created=on_created, on_connected=on_connected, on_case=on_case) as server:
+        interrupt_on_signals(server.interrupt)
+        try:
+            click.echo(server.start().text)
+            server.run()
+        except KeyboardInterrupt:
+            note("interrupted")
+
+
+def _serve_by_hand(
+    path: Path, fabric: Fabric, wire_options: tuple[str, ...], on_created: OnConnected, on_connected: OnConnected
+) -> None:
+    from mrc.conformance.live.hand_server import serve_qps
+    from mrc.conformance.live.qp_file import read_qp_file, write_qp_file
+    from mrc.wire.profile import WireProfile
+
+    wire = WireProfile.from_option(wire_options)
+    session, filled_in = serve_qps(read_qp_file(path, filled_in=False), fabric, wire, on_created, on_connected)
+    interrupt_on_signals(session.node.driver.interrupt)
+    try:
+        write_qp_file(filled_in, path)
+        note(f"{len(filled_in.qps)} QPs are up, {path} says which: mrc conformance run --target {path}")
+        session.run()
+    except KeyboardInterrupt:
+        note("interrupted")
+    finally:
+        session.node.driver.close()
+
+
+def _mutant(name: str) -> Mutant:
+    from mrc.conformance.mutants import mutants
+    from mrc.conformance.targets.in_process_paths import InProcessPaths
+
+    found = mutants().get(name)
+    if found is None:
+        raise click.UsageError(f"no mutant {name}: docs/conformance.md lists them")
+    if found.paths is not InProcessPaths:
+        raise click.UsageError(f"mutant {name} has paths that no real fabric knows: run it in virtual time")
+    return found

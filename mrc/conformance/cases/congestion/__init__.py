@@ -1,0 +1,1 @@
+"""The target sends and its congestion controller decides how much: NSCC, seen by what is in flight."""

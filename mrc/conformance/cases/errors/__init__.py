@@ -1,0 +1,1 @@
+"""Malformed input, violations of the protocol, and what becomes of a QP that is in error."""

@@ -1,0 +1,1 @@
+"""The life of a QP: its states, what it is given, what both ends agree on beforehand."""

@@ -1,0 +1,1 @@
+"""Hostile input seen from the wire: whatever comes, the target goes on working."""

@@ -1,0 +1,160 @@
+"""Codepoints that stay what they are, and marks that are seen on one header only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mrc.conformance.mutants.mutant import mutant
+from mrc.conformance.mutants.packets import _Repacked
+from mrc.endpoint.endpoint import Endpoint
+from mrc.endpoint.packet_checks import Bools, PacketChecks
+from mrc.endpoint.paths.path_set import I64
+from mrc.wire.batch import COMMON, ReceivedBatch, TransmitBatch
+from mrc.wire.opcodes import REQUEST_OPCODES, Op
+from mrc.wire.profile import DEFAULT_WIRE_PROFILE
+
+_ECN, _ECT0, _CE = 3, 2, 3
+_CLASS_SHIFT, _DSCP_SHIFT, _DSCP_MASK = 20, 22, 0x3F
+
+
+class _OfThePage(_Repacked):
+    """Packets with the codepoint that `switch` sets have the one of the page."""
+
+    switch: str
+
+    def repack(self, batch: TransmitBatch, start: int) -> None:
+        classes = batch.traffic_class[start : batch.count]
+        those = classes >> 2 == getattr(self.config.wire, self.switch)
+        classes[those] = classes[those] & _ECN | getattr(DEFAULT_WIRE_PROFILE, self.switch) << 2
+
+
+@mutant("MRC-ECN-11")
+class TrimmableIsAlways4(_OfThePage):
+    """First transmissions and probes have DSCP 4 in every network."""
+
+    switch = "dscp_trimmable"
+
+
+@mutant("MRC-ECN-11")
+class RetransmissionsAreAlways8(_OfThePage):
+    """Retransmissions have DSCP 8 in every network."""
+
+    switch = "dscp_trimmable_retx"
+
+
+@mutant("MRC-ECN-11")
+class NoTrimIsAlways0(_OfThePage):
+    """Data that must not be trimmed has DSCP 0 in every network."""
+
+    switch = "dscp_no_trim"
+
+
+@mutant("MRC-ECN-11")
+class ControlIsAlways46(_OfThePage):
+    """Answers have DSCP 46 in every network."""
+
+    switch = "dscp_control"
+
+
+class _KnowsTrimmed(PacketChecks):
+    """A packet is a trimmed one by its codepoint, which is one of these."""
+
+    __slots__ = ()
+
+    def codepoints(self) -> tuple[int, ...]:
+        raise NotImplementedError
+
+    def _trimmed(self, batch: ReceivedBatch, rows: I64) -> Bools:
+        inner = batch.fields(COMMON)["ip_word"][rows] >> _DSCP_SHIFT & _DSCP_MASK
+        named = np.isin(batch.traffic_class[rows] >> 2, self.codepoints()) | np.isin(inner, self.codepoints())
+        return np.asarray(super()._trimmed(batch, rows) & named)
+
+
+@mutant("MRC-ECN-11")
+class TrimmedIsAlways12(_KnowsTrimmed):
+    """A packet trimmed inside the fabric is known by DSCP 12 in every network."""
+
+    __slots__ = ()
+
+    def codepoints(self) -> tuple[int, ...]:
+        return DEFAULT_WIRE_PROFILE.dscp_trimmed, self._wire.dscp_trimmed_lasthop
+
+
+@mutant("MRC-ECN-11")
+class TrimmedOnTheLastHopIsAlways16(_KnowsTrimmed):
+    """A packet trimmed on the last hop is known by DSCP 16 in every network."""
+
+    __slots__ = ()
+
+    def codepoints(self) -> tuple[int, ...]:
+        return self._wire.dscp_trimmed, DEFAULT_WIRE_PROFILE.dscp_trimmed_lasthop
+
+
+@mutant("MRC-ECN-03")
+class OnlyTheOuterHeaderMarks(Endpoint):
+    """CE on the inner header alone is not seen."""
+
+    def receive(self, batch: ReceivedBatch, now: int) -> None:
+        words = batch.fields(COMMON)["ip_word"]
+        marked = words >> _CLASS_SHIFT & _ECN == _CE
+        words[marked] -= (_CE - _ECT0) << _CLASS_SHIFT  # the ICRC does not cover it
+        super().receive(batch, now)
+
+
+@mutant("MRC-ECN-03")
+class OnlyTheInnerHeaderMarks(Endpoint):
+    """CE on the outer header alone is not seen."""
+
+    def receive(self, batch: ReceivedBatch, now: int) -> None:
+        classes = batch.traffic_class
+        classes[classes & _ECN == _CE] -= _CE - _ECT0
+        super().receive(batch, now)
+
+
+class _InnerHeader(_Repacked):
+    """The inner header is not like the outer one, which stays right."""
+
+    def transmit(self, batch: TransmitBatch, now: int) -> int:
+        start = batch.count
+        sent = super().transmit(batch, now)
+        if sent:
+            self.change(batch.fields(COMMON, start, batch.count))
+        return sent
+
+    def repack(self, batch: TransmitBatch, start: int) -> None:
+        return
+
+    def change(self, fields: Any) -> None:
+        """Behind the ICRC, which does not cover the class."""
+        raise NotImplementedError
+
+
+@mutant("MRC-ECN-10")
+class EctIsOnTheOuterHeaderAlone(_InnerHeader):
+    """The inner header of data is not ECN-capable."""
+
+    def change(self, fields: Any) -> None:
+        data = np.isin(fields["opcode"], list(REQUEST_OPCODES))
+        fields["ip_word"][data] &= ~np.uint32(_ECN << _CLASS_SHIFT)
+
+
+@mutant("MRC-ECN-10")
+class InnerHeadersOfAnswersAreBestEffort(_InnerHeader):
+    """SACKs have their codepoint on the outer header alone."""
+
+    def change(self, fields: Any) -> None:
+        sacks = fields["opcode"] == Op.SACK
+        fields["ip_word"][sacks] &= ~np.uint32(_DSCP_MASK << _DSCP_SHIFT)
+
+
+@mutant("MRC-ECN-10")
+class InnerHeadersOfRetransmissionsAreTrimmable(_InnerHeader):
+    """The inner header of a retransmission has the codepoint of a first transmission."""
+
+    def change(self, fields: Any) -> None:
+        wire = self.config.wire
+        again = fields["ip_word"] >> _DSCP_SHIFT & _DSCP_MASK == wire.dscp_trimmable_retx
+        kept = fields["ip_word"] & ~np.uint32(_DSCP_MASK << _DSCP_SHIFT)
+        fields["ip_word"][again] = kept[again] | np.uint32(wire.dscp_trimmable << _DSCP_SHIFT)

@@ -1,0 +1,216 @@
+"""Endpoints that do too much or too little when a QP goes to ERROR."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mrc.conformance.mutants.mutant import mutant
+from mrc.endpoint.completions import Completion, Event, EventKind, WorkKind, WorkStatus
+from mrc.endpoint.endpoint import Endpoint
+from mrc.endpoint.qp import QueuePair
+from mrc.endpoint.qp_states import QpState
+from mrc.endpoint.receives import Receives
+from mrc.endpoint.requestor import Requestor
+from mrc.endpoint.work import WriteRequest
+from mrc.wire.batch import ReceivedBatch
+
+
+def _on_error(qp: QueuePair, told: Callable[[QueuePair, str], None]) -> None:
+    """Have the endpoint told otherwise."""
+    changed: Any = qp
+    changed._on_error = told
+
+
+@mutant("MRC-ERR-03")
+def all_qps_fail_together(endpoint: Endpoint, qp: QueuePair) -> None:
+    """A QP that goes to ERROR takes all others with it."""
+
+    def told(failed: QueuePair, why: str) -> None:
+        endpoint._qp_error(failed, why)
+        for each in list(endpoint.qps.values()):
+            each.to_error("another QP failed")
+
+    _on_error(qp, told)
+
+
+@mutant("MRC-ERR-03")
+def all_qps_of_the_node_fail_together(endpoint: Endpoint, qp: QueuePair) -> None:
+    """A NAK or UNEXP_EVENT takes with it all QPs towards the node that sent it."""
+    changed: Any = qp.requestor
+    own = changed._fail
+
+    def fail(status: WorkStatus, why: str, psn: int) -> None:
+        own(status, why, psn)
+        for each in list(endpoint.qps.values()):
+            if each.peer_node is qp.peer_node:
+                each.to_error("the peer's node is at fault")
+
+    changed._fail = changed._nacks._fail = fail
+
+
+@mutant("MRC-ERR-03")
+class NaksAreOverlooked(QueuePair):
+    """A NAK of the peer's changes nothing."""
+
+    __slots__ = ()
+
+    def _failed(self, status: WorkStatus, why: str, psn: int) -> None:
+        return
+
+    def _on_aeth(self, words: Any, now: int) -> None:
+        super()._on_aeth([(psn, word) for psn, word in words if word >> 24 < 0x60], now)
+
+
+@mutant("MRC-ERR-03")
+def the_node_goes_with_the_qp(endpoint: Endpoint, qp: QueuePair) -> None:
+    """When a QP goes to ERROR no data goes to its node any more: all its EVs are denied, in every QP."""
+
+    def told(failed: QueuePair, why: str) -> None:
+        endpoint._qp_error(failed, why)
+        for each in endpoint.qps.values():
+            if each.paths is not None:
+                for path in each.paths.paths:
+                    each.paths.deny(path.ev)
+
+    _on_error(qp, told)
+
+
+@mutant("MRC-ERR-04")
+class WritesAreNotFlushed(Requestor):
+    """Writes that are out when the QP goes to ERROR never complete."""
+
+    __slots__ = ()
+
+    def flush(self, status: WorkStatus, failed_psn: int | None = None) -> None:
+        self.abandon()
+
+
+@mutant("MRC-ERR-04")
+class OnlyTheOldestWriteIsFlushed(Requestor):
+    """Of the writes not done only the oldest completes with an error."""
+
+    __slots__ = ()
+
+    def flush(self, status: WorkStatus, failed_psn: int | None = None) -> None:
+        while len(self._unfinished) > 1:
+            self._unfinished.pop()
+        super().flush(status, failed_psn)
+
+
+@mutant("MRC-ERR-04")
+class ReceivesAreNotFlushed(Receives):
+    """Receives that are posted when the QP goes to ERROR never complete."""
+
+    __slots__ = ()
+
+    def flush(self) -> None:
+        self._stash.clear()
+
+
+@mutant("MRC-ERR-04")
+class EarlyImmediatesAreDeliveredAtLast(Receives):
+    """An immediate that waits above a hole is delivered when the QP goes to ERROR."""
+
+    __slots__ = ()
+
+    def flush(self) -> None:
+        while self._stash and self._posted:
+            _, _, immediate, length = self._stash.pop()
+            kind = WorkKind.RECV_RDMA_WITH_IMM
+            wr_id = self._posted.popleft()
+            self._complete(Completion(wr_id, self._qpn, WorkStatus.SUCCESS, length, kind, immediate))
+        super().flush()
+
+
+@mutant("MRC-ERR-04")
+class WhatIsFlushedSucceeds(Requestor):
+    """Writes that are not done when the QP goes to ERROR complete without an error."""
+
+    __slots__ = ()
+
+    def flush(self, status: WorkStatus, failed_psn: int | None = None) -> None:
+        for message in self._unfinished:
+            self._complete(Completion(message.request.wr_id, self._qpn, WorkStatus.SUCCESS, message.request.length))
+        self.abandon()
+
+
+@mutant("MRC-ERR-04")
+class EveryWriteIsBlamed(Requestor):
+    """All writes complete with the error of the one that was refused."""
+
+    __slots__ = ()
+
+    def flush(self, status: WorkStatus, failed_psn: int | None = None) -> None:
+        for message in self._unfinished:
+            self._complete(Completion(message.request.wr_id, self._qpn, status, 0))
+        self.abandon()
+
+
+@mutant("MRC-ERR-04")
+class WorkForAQpInErrorIsForgotten(QueuePair):
+    """What is posted on a QP in ERROR is dropped without a completion."""
+
+    __slots__ = ()
+
+    def post_write(self, request: WriteRequest) -> None:
+        if self.state != QpState.ERROR:
+            super().post_write(request)
+
+
+@mutant("MRC-ERR-05")
+def nobody_is_told(endpoint: Endpoint, qp: QueuePair) -> None:
+    """A QP goes to ERROR without an event."""
+    _on_error(qp, lambda failed, why: endpoint._scheduler.window_moved(failed.controller))
+
+
+@mutant("MRC-ERR-05")
+def the_event_names_the_peers_qp(endpoint: Endpoint, qp: QueuePair) -> None:
+    """The event of a QP in ERROR has the QPN of the peer's."""
+
+    def told(failed: QueuePair, why: str) -> None:
+        endpoint._tell(Event(EventKind.QP_ERROR, endpoint._now, failed._peer.qpn if failed._peer else 0, why))
+
+    _on_error(qp, told)
+
+
+@mutant("MRC-ERR-05")
+class EachAttemptIsTold(QueuePair):
+    """A QP that is in ERROR already leaves an event each time it is told to go there."""
+
+    __slots__ = ()
+
+    def to_error(self, why: str) -> None:
+        if self.state == QpState.ERROR:
+            self._on_error(self, why)
+        super().to_error(why)
+
+
+@mutant("MRC-ERR-05")
+def retries_run_out_quietly(endpoint: Endpoint, qp: QueuePair) -> None:
+    """A QP whose retry budget is gone goes to ERROR without an event; one that was violated leaves one."""
+
+    def told(failed: QueuePair, why: str) -> None:
+        if "retry" not in why:
+            endpoint._qp_error(failed, why)
+
+    _on_error(qp, told)
+
+
+@mutant("MRC-ERR-03")
+class ABurstEndsWithAViolation(Endpoint):
+    """A violation has the rest of its burst dropped, whichever QPs that is for."""
+
+    def receive(self, batch: ReceivedBatch, now: int) -> None:
+        self._violated = False
+        super().receive(batch, now)
+
+    def _receive_few(self, batch: ReceivedBatch, now: int) -> bool:
+        return False
+
+    def _dispatch(self, qpn: int, *others: Any) -> None:
+        if self._violated:
+            return
+        super()._dispatch(qpn, *others)
+        qp = self.qps.get(qpn)
+        self._violated = qp is not None and qp.state == QpState.ERROR

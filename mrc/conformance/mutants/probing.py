@@ -1,0 +1,108 @@
+"""Probes answered or sent wrong, and port masks with the wrong bits."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mrc.conformance.mutants.mutant import mutant
+from mrc.conformance.mutants.packets import _Repacked
+from mrc.endpoint.operations import EndpointOperations
+from mrc.endpoint.paths.probing import PathProbing
+from mrc.endpoint.peer_node import PeerNode
+from mrc.endpoint.sacks import SackMaker, Trigger
+from mrc.wire.batch import COMMON, ENDPOINT_REQUEST, SACK, SETH_PR, TransmitBatch
+from mrc.wire.opcodes import Op
+
+
+@mutant("MRC-PROBE-03")
+class ProbesAreAnsweredWithoutPr(_Repacked):
+    """The SACK that answers a probe has its id, and pr 0."""
+
+    def repack(self, batch: TransmitBatch, start: int) -> None:
+        sacks = batch.fields(COMMON, start, batch.count)["opcode"] == Op.SACK
+        words = batch.fields(SACK, start, batch.count)["seth_word"]
+        words[sacks] &= np.uint16(~SETH_PR & 0xFFFF)
+
+
+@mutant("MRC-PROBE-03")
+class ProbeIdsLoseABit(SackMaker):
+    """The uppermost bit of a probe_id is lost."""
+
+    __slots__ = ()
+
+    def on_probe(self, trigger: Trigger) -> None:
+        probe_id = trigger.probe_id & 0x7FFF
+        super().on_probe(Trigger(trigger.psn, trigger.reflected, trigger.highest, trigger.marked, probe_id))
+
+
+@mutant("MRC-PROBE-03")
+class TheLastProbeIsAnswered(SackMaker):
+    """Of several probes that come at once only the last is answered."""
+
+    __slots__ = ()
+
+    def on_probe(self, trigger: Trigger) -> None:
+        waiting = self.pending.take(self.pending.count)
+        for each in waiting:
+            if each.probe_id < 0:
+                self.pending.add(each)
+        super().on_probe(trigger)
+
+
+@mutant("MRC-PROBE-04")
+class ProbesGoByTheEvBehind(PathProbing):
+    """A path is probed on the EV behind it in the profile."""
+
+    __slots__ = ()
+
+    def due(self, now: int, path_timer: int) -> list[int]:
+        return [(index + 1) % len(self._paths.paths) for index in super().due(now, path_timer)]
+
+    def sent(self, index: int, probe_id: int) -> None:
+        super().sent((index - 1) % len(self._paths.paths), probe_id)
+
+    def on_answer(self, index: int, probe_id: int, m: int, now: int) -> None:
+        super().on_answer((index - 1) % len(self._paths.paths), probe_id, m, now)
+
+
+@mutant("MRC-OP-03")
+class PortNIsBitN(_Repacked):
+    """Port n is bit n of the port_status_mask that is sent."""
+
+    def repack(self, batch: TransmitBatch, start: int) -> None:
+        requests = batch.fields(COMMON, start, batch.count)["opcode"] == Op.ENDPOINT_REQUEST
+        batch.fields(ENDPOINT_REQUEST, start, batch.count)["port_status_mask"][requests] <<= 1
+
+
+@mutant("MRC-OP-03")
+class OneIsDown(EndpointOperations):
+    """A bit that is 1 says that a port is down, where masks are read."""
+
+    __slots__ = ()
+
+    def _take_port_status(self, node: PeerNode, mask: int, now: int) -> None:
+        super()._take_port_status(node, ~mask, now)
+
+
+@mutant("MRC-OP-03")
+class PortsAreReadFromTheOtherEnd(EndpointOperations):
+    """The first port is the highest bit of those there are, where masks are read."""
+
+    __slots__ = ()
+
+    def _take_port_status(self, node: PeerNode, mask: int, now: int) -> None:
+        count = len(node.port_of_plane)
+        first = self._wire.first_port_bit
+        turned = sum((mask >> count - 1 - bit + first & 1) << bit + first for bit in range(count))
+        super()._take_port_status(node, turned, now)
+
+
+@mutant("MRC-OP-03")
+class AnyOtherBitIsNews(EndpointOperations):
+    """A mask with bits of ports that there are not is taken for all ports down."""
+
+    __slots__ = ()
+
+    def _take_port_status(self, node: PeerNode, mask: int, now: int) -> None:
+        known = sum(1 << plane + self._wire.first_port_bit for plane in node.port_of_plane)
+        super()._take_port_status(node, 0 if mask & ~known else mask, now)

@@ -1,0 +1,1 @@
+"""The scripts about RC, a module for each part; each is found by itself."""

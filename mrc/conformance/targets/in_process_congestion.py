@@ -1,0 +1,33 @@
+"""The congestion controller of the endpoint as a case wants it: by name, with the numbers of the network it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mrc.endpoint.congestion import ControllerFactory, NsccConfig, NsccFactory, factory_of
+from mrc.errors import CallerError
+
+# By option, the field of `NsccConfig`.
+CONGESTION_OPTIONS = {
+    "base_rtt_ns": "base_rtt",
+    "line_rate_bps": "line_rate_bps",
+    "trimming": "trimming",
+    "initial_cwnd": "initial_cwnd",
+    "max_cwnd": "max_cwnd",
+}
+
+
+def controller_of(options: Mapping[str, int | str]) -> str | ControllerFactory | None:
+    """What `Endpoint.create_qp` is to be given; None: nothing, the case asks for the default. Raises CallerError."""
+    name = str(options.get("controller", "fixed"))
+    changes: dict[str, Any] = {
+        CONGESTION_OPTIONS[option]: int(value) for option, value in options.items() if option in CONGESTION_OPTIONS
+    }
+    if not changes:
+        return name or None
+    factory = factory_of(name)
+    if not isinstance(factory, NsccFactory):
+        raise CallerError(f"controller {name} has none of the settings {', '.join(changes)}")
+    changes["trimming"] = bool(changes.get("trimming", 0))
+    return NsccFactory(NsccConfig(**changes))
