@@ -1,0 +1,31 @@
+"""`mrc map`: what is wrong with a fabric, from probes that travel in loops."""
+
+from __future__ import annotations
+
+import click
+
+from mrc.cli.common import ErrorGroup
+from mrc.cli.map.agent import agent
+from mrc.cli.map.serve import serve
+from mrc.cli.map.show import show
+
+
+@click.group("map", cls=ErrorGroup)
+def map_group() -> None:
+    """Name the faulty link, switch or host port of a fabric, from which probes do not come back.
+
+    An agent on each host sends probes to leaves and spines and back to itself; `serve` takes what they report, decides,
+    keeps history, and shows it. Nothing is asked of the switches but forwarding by uSIDs.
+
+    \b
+    Examples:
+      mrc lab up --leaves 4
+      mrc map serve &                      the picture is at http://127.0.0.1:8633/
+      mrc map agent --all &
+      mrc lab cut p0l0-p0s1
+      mrc map show
+    """
+
+
+for command in (agent, serve, show):
+    map_group.add_command(command)

@@ -1,0 +1,106 @@
+"""`mrc map agent`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mrc.cli.common import fabric_option, load_fabric, note
+from mrc.cli.lab.options import name_option
+from mrc.cli.map.places import LabIsGone, socket_of
+
+if TYPE_CHECKING:
+    from mrc.lab import Lab
+
+_GRACE_S = 5.0
+_LOOK_S = 0.2
+
+
+@click.command()
+@fabric_option
+@click.option("--rate", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Probes a second.")
+@click.option(
+    "--collector",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="SOCKET",
+    help="Where `mrc map serve` listens.  [default: in the directory of the lab that the fabric file names]",
+)
+@click.option("--all", "on_all", is_flag=True, help="From outside: an agent on every host of the lab --name.")
+@name_option
+def agent(fabric_file: str | None, rate: int, collector: Path | None, on_all: bool, name: str) -> None:
+    """Send probes from this host in loops, and report what becomes of them, until Ctrl-C.
+
+    It needs raw sockets, so root or `mrc lab exec`. The loops go to its own leaf, to each spine, and over a spine to
+    each other leaf and back over another spine. Without a collector it waits for one and sends nothing.
+
+    \b
+    Examples:
+      mrc lab exec h0 -- mrc map agent
+      mrc lab exec h0 -- mrc map agent --rate 500
+      mrc map agent --all --name mrc
+    """
+    if on_all:
+        _run_all(name, rate, collector)
+        return
+    from mrc.map.agent import Agent
+    from mrc.map.prober import ProberConfig
+
+    fabric = load_fabric(fabric_file)
+    path = collector or socket_of(fabric.name)
+    running = Agent(fabric, ProberConfig(rate=rate), path, say=lambda line: note(f"h{fabric.host}: {line}"))
+    try:
+        running.run()
+    except KeyboardInterrupt:
+        return
+    finally:
+        running.close()
+
+
+def _run_all(name: str, rate: int, collector: Path | None) -> None:
+    from mrc.errors import SystemRefused
+    from mrc.lab import Lab
+
+    lab = Lab.open(name)
+    options = ["--rate", str(rate), *(["--collector", str(collector.absolute())] if collector else [])]
+    started: dict[str, subprocess.Popen[bytes]] = {}
+    try:
+        for host in lab.topology.hosts:
+            started[host] = _start(lab, host, options)
+        is_over = LabIsGone(name)
+        while all(program.poll() is None for program in started.values()):
+            if is_over():
+                note(f"lab {name} is gone")
+                return
+            time.sleep(_LOOK_S)
+        ended = {host: program.returncode for host, program in started.items() if program.poll() is not None}
+        raise SystemRefused(
+            f"the agent of {', '.join(ended)} ended with status {next(iter(ended.values()))}; the others are ended too"
+        )
+    except KeyboardInterrupt:
+        return
+    finally:
+        _end(started)
+        lab.close()
+
+
+def _start(lab: Lab, host: str, options: list[str]) -> subprocess.Popen[bytes]:
+    # A session of their own, so that Ctrl-C comes to this process alone, which then ends them.
+    argv = [sys.executable, "-m", "mrc", "map", "agent", *options]
+    return lab.popen(host, argv, stdin=subprocess.DEVNULL, start_new_session=True)
+
+
+def _end(started: dict[str, subprocess.Popen[bytes]]) -> None:
+    for program in started.values():
+        program.terminate()
+    deadline = time.monotonic() + _GRACE_S
+    for program in started.values():
+        try:
+            program.wait(max(0.1, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            program.kill()
+            program.wait()

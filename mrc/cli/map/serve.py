@@ -1,0 +1,100 @@
+"""`mrc map serve`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mrc.cli.common import Duration, note
+from mrc.cli.lab.options import name_option
+from mrc.cli.map.places import LabIsGone, OnHost, history_of, socket_of
+from mrc.cli.map.show import fault_line
+
+_DAY_S = 86400.0
+
+
+class Listen(click.ParamType[tuple[str, int]]):
+    """`ADDRESS:PORT` or `PORT`; IPv6 in brackets."""
+
+    name = "address"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
+        if isinstance(value, tuple):
+            return value
+        match = re.fullmatch(r"(?:(\[[0-9a-fA-F:.]+\]|[0-9.]+):)?(\d{1,5})", str(value))
+        if match is None or int(match[2]) > 65535:
+            self.fail(f"{value!r} is not ADDRESS:PORT such as 127.0.0.1:8633", param, ctx)
+        return (match[1] or "127.0.0.1").strip("[]"), int(match[2])
+
+
+class Days(Duration):
+    """A duration, in days too: `7d`."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, str) and (match := re.fullmatch(r"(\d+(?:\.\d+)?)\s*d", value)):
+            return float(match[1]) * _DAY_S
+        return super().convert(value, param, ctx)
+
+
+@click.command()
+@name_option
+@click.option(
+    "--listen", type=Listen(), default="127.0.0.1:8633", show_default=True, metavar="ADDRESS:PORT", help="For the page."
+)
+@click.option(
+    "--history",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Where to keep history.  [default: in the lab's directory, it goes with the lab]",
+)
+@click.option("--keep", type=Days(), default="7d", show_default=True, help="How long history is kept: 12h, 7d.")
+@click.option(
+    "--deny-list",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Keep a deny list for `mrc ctl ev deny --from` there, of the EVs that go over what is faulty.",
+)
+def serve(name: str, listen: tuple[str, int], history: Path | None, keep: float, deny_list: Path | None) -> None:
+    """Take what agents report, name what is faulty, keep history, and show it, until Ctrl-C or the lab is gone.
+
+    The page is at /, the same as JSON at /map.json, metrics for Prometheus at /metrics. Anyone who reaches the
+    address may read them; nothing can be changed there.
+
+    \b
+    Examples:
+      mrc map serve
+      mrc map serve --name wide --listen 127.0.0.1:9000 --history map.sqlite
+      mrc map serve --deny-list deny.json
+    """
+    from mrc.errors import CallerError
+    from mrc.lab import Lab
+    from mrc.map.service import MapService
+
+    with Lab.open(name) as lab:
+        topology = lab.topology
+    if topology.mode not in ("srv6", "srv6-srh"):
+        raise CallerError(f"lab {name} is in {topology.mode} mode: probes find their way by uSIDs alone")
+    over = LabIsGone(name)
+    service = MapService(
+        name,
+        topology,
+        socket_of(name),
+        history or history_of(name),
+        listen,
+        deny_path=deny_list,
+        keep_s=keep,
+        is_on_host=OnHost(name),
+        on_change=lambda fault: note(fault_line(fault)),
+    )
+    host = f"[{service.http.host}]" if ":" in service.http.host else service.http.host
+    note(f"the map of {name} is at http://{host}:{service.http.port}/; agents: mrc map agent --all --name {name}")
+    try:
+        service.run(over)
+        note(f"lab {name} is gone")
+    except KeyboardInterrupt:
+        return
+    finally:
+        service.close()

@@ -1,0 +1,121 @@
+"""What may be faulty in one plane, and how often each loop passes it.
+
+A suspect is one explanation: a cable both ways, one direction of it, a host's port, a leaf, a spine, the plane.
+Suspects that all loops pass in the same proportion cannot be told apart by any result: the most specific stands for
+all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+import numpy.typing as npt
+
+from mrc.map.loops import Loop
+from mrc.topology.clos import leaf_name, spine_name
+
+F64 = npt.NDArray[np.float64]
+
+
+class Kind(Enum):
+    """What a component is. Of two that cannot be told apart, the one that comes first here is named."""
+
+    LINK = "link"
+    HOST_PORT = "host-port"
+    LEAF = "leaf"
+    SPINE = "spine"
+    PLANE = "plane"
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """A part of the fabric by the name it has in the lab: `p0l0-p0s1`, `h0-p0l0`, `p0l0`, `p0s1`, `plane:0`."""
+
+    kind: Kind
+    name: str
+    plane: int
+
+    @property
+    def directions(self) -> tuple[str, ...]:
+        """The ends that packets travel toward, of a cable whose directions loops can tell apart; else none."""
+        if self.kind is not Kind.LINK:
+            return ()
+        lower, _, upper = self.name.partition("-")
+        return upper, lower
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """`component`, in all its directions (`toward` None) or one. `also`: what no loop can tell from it."""
+
+    component: Component
+    toward: str | None
+    also: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Suspects:
+    """All suspects of a plane under `loops`: column c of `passes` [loop, suspect] says how often each loop passes c."""
+
+    listed: tuple[Suspect, ...]
+    passes: F64
+
+    def columns_of(self, name: str) -> list[int]:
+        """The columns that make up a component: one, or one for each direction of a cable."""
+        found = [number for number, each in enumerate(self.listed) if each.component.name == name]
+        one_way = [number for number in found if self.listed[number].toward is not None]
+        return one_way or found
+
+
+def suspects_of(plane: int, loops: Sequence[Loop]) -> Suspects:
+    """What may be at fault when some of these loops, all of `plane`, fail."""
+    columns: dict[tuple[Component, str | None], F64] = {}
+
+    def passed(number: int, kind: Kind, name: str, toward: str | None = None) -> None:
+        key = Component(kind, name, plane), toward
+        columns.setdefault(key, np.zeros(len(loops)))[number] += 1
+
+    def cable(number: int, leaf: int, spine: int, *, up: bool) -> None:
+        ends = leaf_name(plane, leaf), spine_name(plane, spine)
+        passed(number, Kind.LINK, "-".join(ends))
+        passed(number, Kind.LINK, "-".join(ends), ends[up])
+
+    for number, loop in enumerate(loops):
+        passed(number, Kind.PLANE, f"plane:{plane}")
+        passed(number, Kind.HOST_PORT, f"h{loop.host}-{leaf_name(plane, loop.leaf)}")
+        passed(number, Kind.LEAF, leaf_name(plane, loop.leaf))
+        if loop.spine is None:
+            continue
+        passed(number, Kind.LEAF, leaf_name(plane, loop.leaf))
+        passed(number, Kind.SPINE, spine_name(plane, loop.spine))
+        cable(number, loop.leaf, loop.spine, up=True)
+        back = loop.spine
+        if loop.far_leaf is not None and loop.back_spine is not None:
+            back = loop.back_spine
+            cable(number, loop.far_leaf, loop.spine, up=False)
+            passed(number, Kind.LEAF, leaf_name(plane, loop.far_leaf))
+            cable(number, loop.far_leaf, back, up=True)
+            passed(number, Kind.SPINE, spine_name(plane, back))
+        cable(number, loop.leaf, back, up=False)
+    return _without_equals(columns)
+
+
+def _without_equals(columns: dict[tuple[Component, str | None], F64]) -> Suspects:
+    preference = list(Kind)
+    ordered = sorted(
+        columns.items(), key=lambda item: (preference.index(item[0][0].kind), item[0][1] is not None, item[0][0].name)
+    )
+    chosen: dict[bytes, tuple[Component, str | None, F64]] = {}
+    also: dict[bytes, list[str]] = {}
+    for (component, toward), column in ordered:
+        shape = (column / column.max()).tobytes()
+        first = chosen.setdefault(shape, (component, toward, column))[0]
+        others = also.setdefault(shape, [])
+        if component.name != first.name and component.name not in others:
+            others.append(component.name)
+    listed = tuple(Suspect(component, toward, tuple(also[shape])) for shape, (component, toward, _) in chosen.items())
+    passes = np.stack([column for _, _, column in chosen.values()], axis=1) if chosen else np.zeros((0, 0))
+    return Suspects(listed, passes)

@@ -1,0 +1,116 @@
+"""Agents on a fabric in virtual time: probes by the real schedule, parts that lose them, results to the inference."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from mrc.map.faults import SECOND, Fault
+from mrc.map.inference import FabricInference
+from mrc.map.loops import Loop, PlanePort, loops_of, schedule
+from mrc.topology import Clos
+from mrc.topology.clos import leaf_name, spine_name
+
+TICK_NS = SECOND // 10
+# An agent tells what came of a tick's probes when all of them are decided: its timeout and a tick later.
+DELAY_NS = 6 * TICK_NS
+
+
+def passages(loop: Loop) -> Iterator[tuple[str, str]]:
+    """(what, toward) of each part on the way of a loop: see `walk`."""
+    return walk(loop.host, loop.usids)
+
+
+def walk(source: int, usids: Sequence[int]) -> Iterator[tuple[str, str]]:
+    """(what, toward) of each part that a packet of host `source` passes, in order (uSIDs: wire.md section 11).
+
+    A cable by its name and the end travelled toward, a switch by its name and "".
+    """
+    here = f"h{source}"
+    for usid in usids:
+        nibble, plane, number = usid >> 12, usid >> 8 & 0xF, usid & 0xFF
+        there = leaf_name(plane, number) if nibble == 1 else spine_name(plane, number) if nibble == 2 else f"h{number}"
+        lower, upper = (here, there) if (here[0] == "h" or "s" in there) else (there, here)
+        yield f"{lower}-{upper}", there
+        if there[0] == "p":
+            yield there, ""
+        here = there
+
+
+@dataclass
+class VirtualFabric:
+    """`loss` maps (part, toward) to the share it loses; a cable in both directions under (name, "")."""
+
+    clos: Clos
+    seed: int = 0
+    rate: int = 100
+    silent: set[int] = field(default_factory=set)
+    late_ns: dict[int, int] = field(default_factory=dict)
+    stray: float = 0.0
+    loss: dict[tuple[str, str], float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.chance = random.Random(self.seed)
+        self.now = 1000 * SECOND
+        self.inference = FabricInference()
+        self.changes: list[tuple[int, Fault]] = []
+        self._numbers: dict[Loop, tuple[int, int]] = {}
+        self._schedules: dict[int, Iterator[Loop]] = {}
+        self._waiting: list[tuple[int, int, list[tuple[int, int]], list[tuple[int, int]]]] = []
+        self._ways: dict[Loop, list[tuple[str, str]]] = {}
+        self._offsets: dict[int, int] = {}
+        for host in range(self.clos.host_count):
+            leaf = self.clos.leaf_of_host(host)
+            ports = [PlanePort(plane, leaf, self.clos.leaves, self.clos.spines) for plane in range(self.clos.planes)]
+            loops = loops_of(host, ports)
+            self._numbers |= dict(zip(loops, self.inference.declare(loops), strict=True))
+            self._schedules[host] = schedule(host, ports, self.chance)
+            self._offsets[host] = self.chance.randrange(TICK_NS)
+            for loop in loops:
+                self._ways[loop] = list(passages(loop))
+
+    def comes_back(self, loop: Loop) -> bool:
+        for part, toward in self._ways[loop]:
+            for key in {(part, toward), (part, "")}:
+                rate = self.loss.get(key, 0.0)
+                if rate and self.chance.random() < rate:
+                    return False
+        return not (self.stray and self.chance.random() < self.stray)
+
+    def run(self, seconds: float, until: Callable[[], bool] = lambda: False, evaluate_every: int = 2) -> None:
+        """Let time pass, until `until` says so."""
+        end = self.now + round(seconds * SECOND)
+        tick = 0
+        while self.now < end:
+            for host, ways in self._schedules.items():
+                if host in self.silent:
+                    continue
+                sent = self.now + self._offsets[host]
+                back: list[tuple[int, int]] = []
+                lost: list[tuple[int, int]] = []
+                for _ in range(self.rate // 10):
+                    loop = next(ways)
+                    (back if self.comes_back(loop) else lost).append(self._numbers[loop])
+                due = sent + DELAY_NS + self.late_ns.get(host, 0)
+                self._waiting.append((due, sent, back, lost))
+            self.now += TICK_NS
+            ready = [each for each in self._waiting if each[0] <= self.now]
+            self._waiting = [each for each in self._waiting if each[0] > self.now]
+            for _, sent, back, lost in ready:
+                self.inference.add(sent, back, lost=False)
+                self.inference.add(sent, lost, lost=True)
+            tick += 1
+            if tick % evaluate_every == 0:
+                self.changes += [(self.now, fault) for fault in self.inference.evaluate(self.now)]
+                if until():
+                    return
+
+    @property
+    def accused(self) -> set[str]:
+        """Every name that was ever accused."""
+        return {fault.name for _, fault in self.changes}
+
+    @property
+    def open(self) -> set[str]:
+        return {fault.name for fault in self.inference.faults}
