@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from mrc.top.watching import Watch
 
 _ONCE_HEIGHT = 100
+# A pipe or a file has no width to fit.
+_FILE_WIDTH = 200
 
 
 @click.command()
@@ -85,13 +88,17 @@ def _print_once(watch: Watch, wanted: str | None, interval_s: float, as_json: bo
         print_json({"interval_s": interval_s, "endpoints": [_document(each) for each in pictures]})
         return
     if not pictures:
+        others = ", ".join(map(str, _found(None))) if wanted else ""
         which = f"no endpoint {wanted} runs here" if wanted else "no endpoint runs here"
-        raise CallerError(f"{which}: mrc recv, mrc send and mrc bench serve are some; other users' only root can see")
+        hint = "mrc recv, mrc send and mrc bench serve are some; other users' only root can see"
+        raise CallerError(f"{which}: there are {others}" if others else f"{which}: {hint}")
     from rich.console import Console
 
     from mrc.top.screen import View, screen
 
     console = Console()
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = _FILE_WIDTH
     for number in range(len(pictures)):
         console.print(screen([pictures[number]], 0, View(keys=False), _ONCE_HEIGHT))
 

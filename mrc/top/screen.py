@@ -76,7 +76,8 @@ def _title(picture: Picture, view: View) -> Text:
 def _table(*headings: str, left: Sequence[str] = ()) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
     for heading in headings:
-        table.add_column(heading, justify="left" if heading in left else "right", no_wrap=True)
+        # Where the screen is narrow bars give way first, numbers and states last.
+        table.add_column(heading, justify="left" if heading in left else "right", no_wrap=heading != "share")
     return table
 
 
@@ -146,7 +147,7 @@ def _qps(qps: Sequence[QpFigures], total: int) -> Table:
 
 def _paths(paths: Sequence[PathFigures], view: View, rows: int) -> Table:
     table = _table(
-        "", "peer", "plane", "spine", "EV", "state", "packets/s", "share", "loss", "marked", "lost in all",
+        "", "peer", "plane", "spine", "EV", "state", "packets/s", "share", "loss", "marked", "lost",
         left=("", "peer", "state", "share"),
     )  # fmt: skip
     view.chosen = max(0, min(view.chosen, len(paths) - 1))
@@ -190,8 +191,9 @@ def _bytes(value: int | None) -> str:
 
 
 def _bar(share: float | None, of: float = 1.0) -> Text:
-    """The share as a bar, full where it is `of`, and in percent."""
+    """The share in percent and as a bar, full where it is `of`."""
     if share is None:
         return Text("-")
     filled = round(_BAR * share / of) if of else 0
-    return Text("#" * filled, style="cyan").append(" " * (_BAR - filled) + f" {share:4.0%}", style="")
+    shown = Text(f"{share:4.0%} ", no_wrap=True, overflow="crop")
+    return shown.append("#" * filled + " " * (_BAR - filled), style="cyan")

@@ -41,6 +41,11 @@ def connected(wanted: Sequence[str]) -> Iterator[list[tuple[FoundEndpoint, Contr
         yield [(found, stack.enter_context(ControlClient(found.path))) for found in _chosen(wanted)]
 
 
+def spines_of(client: ControlClient) -> dict[int, int]:
+    """The spine of each EV that a QP of this endpoint uses; none where EVs do not name one."""
+    return {row["ev"]: row["spine"] for row in client.request("evs") if row["spine"] >= 0}
+
+
 def _chosen(wanted: Sequence[str]) -> list[FoundEndpoint]:
     from mrc.net.control.client import endpoints
 

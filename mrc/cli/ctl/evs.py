@@ -75,8 +75,11 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
 def deny(**options: Any) -> None:
     """Use EVs for nothing: no packet leaves on them from the return of this command on, until `allow`.
 
-    Only probes of `mrc ctl probe` that name such an EV still take it. QPs to come are told too. With --from, each
-    endpoint takes the entries that name it.
+    Only probes of `mrc ctl probe` that name such an EV still take it. QPs to come are told too. What the other end
+    sends is for the other end to deny: --endpoint all.
+
+    With --from, each endpoint of the fabric takes the entries that name it. How many it had denied is said, how many
+    named EVs or peers that it has no QP for ("not there"), and how many were about other endpoints.
 
     \b
     Examples:
