@@ -70,7 +70,7 @@ def main() -> None:
     \b
     By hand:
       mrc lab up
-      mrc lab exec h1 -- mrc recv --dir /tmp/in
+      mrc lab exec h1 -- mrc recv --dir /tmp
       mrc lab exec h0 -- mrc send FILE TICKET
     """
 

@@ -75,11 +75,11 @@ def recv(
 
     \b
     Examples:
-      mrc lab exec h1 -- mrc recv --dir /tmp/in
+      mrc lab exec h1 -- mrc recv --dir /tmp
       mrc lab exec h1 -- mrc recv --once --json
       mrc lab exec h1 -- mrc recv --once --trace receiver.trace
       mrc recv --fabric fabric.json --idle-timeout 5s --overwrite
-      sudo mrc recv --dir /tmp/in
+      sudo mrc recv --dir /tmp
       sudo mrc recv --mode udp --bind 10.0.0.2 --bind 10.1.0.2
     """
     from mrc.cli.transfer_output import print_report

@@ -166,7 +166,8 @@ def _planes(ports: Iterable[Status], paths: list[PathFigures]) -> Iterable[Plane
         yield PlaneFigures(
             plane=plane,
             up=up.get(plane),
-            evs_in_use=sum(path.state in _IN_USE for path in mine),
+            # No EV of a port that is down is used, whatever its own state.
+            evs_in_use=0 if up.get(plane) is False else sum(path.state in _IN_USE for path in mine),
             evs=len(mine),
             packets_per_s=rate,
             loss=None if not rate or lost is None else lost / rate,

@@ -67,6 +67,12 @@ def test_paths_share_what_goes_to_their_own_peer() -> None:
     assert (found[0].loss, found[0].marks, found[1].loss) == (0.1, 0.01, 0.0)
 
 
+def test_no_ev_of_a_port_that_is_down_is_in_use_whatever_its_own_state() -> None:
+    first, second = picture(status(1, [], [path(0), path(1 << 24)])).planes
+    assert (first.up, first.evs_in_use, first.evs) == (True, 1, 1)
+    assert (second.up, second.evs_in_use, second.evs) == (False, 0, 1)
+
+
 def test_a_plane_adds_up_its_paths() -> None:
     """Plane 0: 200 packets in a second, 2 + 8 lost: 5 %. Plane 1's port is down and nothing goes there."""
     before = [path(0), path(1), path(1 << 24)]

@@ -75,3 +75,12 @@ def test_without_keys_there_is_no_cursor_and_no_list_of_keys() -> None:
 
 def test_a_narrow_terminal_loses_words_not_lines() -> None:
     assert len(shown([transfer()], View(message="m" * 300), width=60, height=40)) <= 40
+
+
+def test_on_eighty_columns_the_bars_give_way_and_evs_states_and_losses_stay() -> None:
+    lines = shown([transfer()], View(), width=80)
+    assert all(len(line) <= 80 for line in lines)
+    (bad,) = [line for line in lines if "0x00000003" in line]
+    assert "ASSUMED_BAD" in bad
+    (lossy,) = [line for line in lines if "0x00000002" in line]
+    assert {"GOOD", "10.0%"} <= set(lossy.split())

@@ -117,6 +117,8 @@ def fault_line(fault: dict[str, Any]) -> str:
     line = f"{fault['name']}{also} {what}{way}, since {_clock(fault['since_unix_ns'])}, named after {named_s:.1f} s"
     if fault["withdrawn"]:
         return f"{line}; withdrawn at {_clock(fault['until_unix_ns'])}: it was another part"
+    if fault.get("interrupted"):
+        return f"{line}; not over when the map ended at {_clock(fault['until_unix_ns'])}"
     if is_over:
         return f"{line}; well again at {_clock(fault['until_unix_ns'])}"
     return line

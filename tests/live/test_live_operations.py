@@ -1,0 +1,148 @@
+"""The walk of docs/operations.md in small: a lossy cable is found from outside, denied under a transfer, and back."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from live_run import MRC, Transfers, eventually
+
+from mrc.lab import Lab
+from mrc.net.control.client import ControlClient, endpoints
+from mrc.topology import Clos
+
+pytestmark = pytest.mark.root
+
+# What takes a second or two on a quiet machine.
+PATIENCE_S = 30.0
+CABLE, UP, EV = "p1l0-p1s1", "p1s1", 0x01000001
+WRITES_S = 9
+
+
+@pytest.fixture(scope="module")
+def lab(need_root: None) -> Iterator[Lab]:
+    with Lab.up(f"live-{os.getpid()}-ops", Clos(planes=2, leaves=3, spines=2)) as built:
+        yield built
+
+
+@pytest.fixture(autouse=True)
+def control_directory(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Control sockets of these processes alone, so that nobody else's endpoint is steered."""
+    path = Path(f"/tmp/mrc-live-{os.getpid()}")
+    path.mkdir(mode=0o700)
+    monkeypatch.setenv("MRC_CONTROL_DIR", str(path))
+    yield
+    for left in path.iterdir():
+        left.unlink()
+    path.rmdir()
+
+
+@pytest.fixture
+def transfers(lab: Lab, tmp_path: Path) -> Iterator[Transfers]:
+    made = Transfers(lab, tmp_path)
+    yield made
+    made.close()
+
+
+def mrc(*argv: str | Path) -> str:
+    """A command of the operator's, outside the lab; what it printed."""
+    done = subprocess.run([*MRC, *map(str, argv)], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, (argv, done.stdout, done.stderr)
+    return done.stdout
+
+
+def outside(*argv: str | Path) -> subprocess.Popen[str]:
+    words = [*MRC, *map(str, argv)]
+    return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True)
+
+
+def client_of(name: str) -> ControlClient:
+    found = eventually(lambda: [each for each in endpoints().found if each.host == name], PATIENCE_S)
+    return ControlClient(found[0].path)
+
+
+def ev_rows(client: ControlClient) -> dict[int, dict[str, Any]]:
+    return {row["ev"]: row for row in client.request("evs")}
+
+
+def moved(client: ControlClient, before: dict[int, dict[str, Any]]) -> dict[int, int]:
+    """Packets on each EV since."""
+    return {ev: row["packets"] - before[ev]["packets"] for ev, row in ev_rows(client).items()}
+
+
+def bytes_up(lab: Lab) -> int:
+    """What has come up the cable, by the kernel's own counters at the spine."""
+    (cable,) = [link for link in lab.status().links if link.name == CABLE]
+    return cable.toward[UP].bytes
+
+
+def named(lab: Lab, deny_list: Path) -> str:
+    """What `mrc map show` says once it names the cable, with the deny list it wrote."""
+
+    def look() -> str | None:
+        shown = mrc("map", "show", "--name", lab.name, "--deny-list", deny_list)
+        faults = [line for line in shown.splitlines() if re.search(r" loses [\d.]+ %", line)]
+        assert all(line.startswith(f"{CABLE} ") for line in faults), shown
+        return faults[0] if faults else None
+
+    return str(eventually(look, PATIENCE_S))
+
+
+def test_a_lossy_cable_is_named_denied_under_a_transfer_and_carries_nothing_until_it_is_allowed(
+    lab: Lab, transfers: Transfers, tmp_path: Path
+) -> None:
+    mrc("lab", "impair", "--name", lab.name, CABLE, "--loss", "5%")
+    deny_list = tmp_path / "deny.json"
+    serve = outside("map", "serve", "--name", lab.name, "--listen", "127.0.0.1:0")
+    try:
+        # It writes history, which `mrc map show` reads, from its start on.
+        eventually(lambda: (Path("/run/mrc") / lab.name / "map.sock").exists(), PATIENCE_S)
+        agents = outside("map", "agent", "--all", "--name", lab.name, "--rate", "300")
+        try:
+            said = named(lab, deny_list)
+        finally:
+            agents.terminate()
+            agents.communicate(timeout=PATIENCE_S)
+    finally:
+        serve.terminate()
+        serve.communicate(timeout=PATIENCE_S)
+    interval = re.search(r"loses [\d.]+ % \(([\d.]+) to ([\d.]+)\)", said)
+    assert interval, said
+    assert float(interval[1]) < 7
+    assert float(interval[2]) > 3
+    listed = json.loads(deny_list.read_text())
+    assert listed["fabric"] == lab.name
+    # Data of h0, the one host on leaf 0, goes up that cable.
+    assert ("h0", 1, f"{EV:#010x}") in [(each.get("endpoint"), each["plane"], each["ev"]) for each in listed["deny"]]
+
+    server = transfers.start("h1", [*MRC, "bench", "serve"])
+    assert server.process.stdout is not None
+    ticket = server.process.stdout.readline().strip()
+    options = ("--size", "64KiB", "--depth", "1", "--seconds", f"{WRITES_S}s", "--json")
+    writer = transfers.start("h0", [*MRC, "bench", "write", ticket, *options])
+    here = client_of("h0")
+    eventually(lambda: EV in (rows := ev_rows(here)) and rows[EV]["lost"] > 0, PATIENCE_S)
+
+    said = mrc("ctl", "ev", "deny", "--from", deny_list)
+    assert re.search(rf"{lab.name}/h0\): 1 EVs denied", said), said
+    rows, up = ev_rows(here), bytes_up(lab)
+    assert rows[EV]["state"] == "denied"
+    eventually(lambda: all(moved(here, rows)[ev] >= 100 for ev in rows if ev != EV), WRITES_S)
+    assert moved(here, rows)[EV] == 0
+    # Acknowledgements and neighbour discovery may pass still; a data packet of path MTU 4096 is more than all of them.
+    assert bytes_up(lab) - up < 4096
+
+    mrc("lab", "impair", "--name", lab.name, CABLE, "--clear")
+    said = mrc("ctl", "ev", "allow", "--from", deny_list)
+    assert re.search(rf"{lab.name}/h0\): 1 EVs allowed", said), said
+    eventually(lambda: moved(here, rows)[EV] > 0, WRITES_S)
+
+    # The writer compares what lies at the server in the end with what it wrote.
+    here.close()
+    writer.end(WRITES_S + PATIENCE_S).succeeded()
