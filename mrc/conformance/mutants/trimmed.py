@@ -64,4 +64,6 @@ class TrimmedPacketsArrive(Responder):
         epsn = self.received.epsn
         words = batch.fields(REQUEST)["psn_word"][rows].astype(np.int64) & PSN_BITS_MASK
         psns = epsn + psn_diff_array(words, epsn & PSN_BITS_MASK)
-        self.received.add(psns, np.ones(len(psns), np.bool_))
+        psns = psns[(psns >= epsn) & (psns < self.window.end(epsn))]
+        if len(psns):
+            self.received.add(psns, np.ones(len(psns), np.bool_))
