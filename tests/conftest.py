@@ -9,6 +9,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+pytest.register_assert_rewrite("tutorials")  # a page that prints something else shows where
+
 # Shrinking a whole transfer takes minutes and its seed replays it anyway: only on a developer's wish (`shrink`).
 _QUICK = (Phase.explicit, Phase.reuse, Phase.generate)
 settings.register_profile(
