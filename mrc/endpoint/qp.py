@@ -351,6 +351,16 @@ class QueuePair:
             raise CallerError(f"QP {self.qpn:#08x} is in {self.state.name}: bring it to RTR first")
         return self._responder
 
+    @property
+    def epsn(self) -> int | None:
+        """The PSN its responder expects, counted without end; None before RTR."""
+        return None if self._responder is None else self._responder.received.epsn
+
+    @property
+    def probes_refused(self) -> int:
+        """Reliability probes that were not answered, because too many came."""
+        return 0 if self._responder is None else self._responder.probes_rate.refused
+
     def post_write(self, request: WriteRequest) -> None:
         """Post an RDMA write. In ERROR it completes at once, flushed. Raises CallerError in any other state but RTS."""
         if self.state == QpState.ERROR:

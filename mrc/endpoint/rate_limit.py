@@ -6,19 +6,21 @@ _SECOND = 1_000_000_000
 
 
 class RateLimit:
-    """`burst` may pass at once, `per_second` in the long run; both at least 1."""
+    """`burst` may pass at once, `per_second` in the long run; both at least 1. `refused` counts the others."""
 
-    __slots__ = ("_burst_ns", "_interval_ns", "_paid_until")
+    __slots__ = ("_burst_ns", "_interval_ns", "_paid_until", "refused")
 
     def __init__(self, burst: int, per_second: int) -> None:
         self._interval_ns = max(1, _SECOND // per_second)
         self._burst_ns = burst * self._interval_ns
         # What has passed is paid for until then, ns.
         self._paid_until = 0
+        self.refused = 0
 
     def take(self, wanted: int, now: int) -> int:
         """How many of `wanted` may pass now, at `now` ns; they count as passed."""
         paid_until = max(self._paid_until, now)
         granted = min(wanted, (now + self._burst_ns - paid_until) // self._interval_ns)
         self._paid_until = paid_until + granted * self._interval_ns
+        self.refused += wanted - granted
         return granted

@@ -92,13 +92,13 @@ class Responder:
         "_nak_due",
         "_paths",
         "_peer_qpn",
-        "_probed",
         "_receives",
         "_reflector",
         "_refused",
         "_trace",
         "_trimmed",
         "nacks",
+        "probes_rate",
         "received",
         "sacks",
         "window",
@@ -134,7 +134,7 @@ class Responder:
         self._agreed = agreed
         self._limits = ResourceLimits(config.responder)
         rate = config.responder.answers_burst, config.responder.answers_per_second
-        self._again, self._probed, self._beyond, self._trimmed = (RateLimit(*rate) for _ in range(4))
+        self._again, self.probes_rate, self._beyond, self._trimmed = (RateLimit(*rate) for _ in range(4))
         # The time a packet is held goes into its reflected timestamp where that is agreed.
         units_ns = (_TSR0_UNIT_NS, wire.tsr1_unit_ns) if Capability.SVC_TIME in agreed else (0, 0)
         self._reflector = Reflector(wire, units_ns)
@@ -401,7 +401,7 @@ class Responder:
     def on_probes(self, batch: ReceivedBatch, rows: Iterable[int], now: int) -> None:
         """Reliability probes: each is answered by a SACK with pr=1 and its probe_id."""
         received, rows = self.received, list(rows)
-        for row in rows[len(rows) - self._within(self._probed, len(rows), now) :]:
+        for row in rows[len(rows) - self._within(self.probes_rate, len(rows), now) :]:
             head = batch.view(row, 0, PROBE_BYTES)
             ip_word, probe_id = _PROBE.unpack_from(head)
             marked = CE in (ip_word >> 20 & ECN_MASK, int(batch.traffic_class[row]) & ECN_MASK)

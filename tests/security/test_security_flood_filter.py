@@ -10,8 +10,9 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from attacks import trimmed
 from hand_operations import EV_PROBE, request
-from hand_peer import MILLISECOND, HandPeer
+from hand_peer import MILLISECOND, ONLY, PROBE, HandPeer
 
 from mrc.endpoint.config import QpConfig
 from mrc.lab.namespace import in_namespace, in_thread, unshare_network
@@ -71,16 +72,18 @@ class Flooded:
         self.filter.look(self.now)
         return self.filter.active
 
-    def arrive(self, source: int, dqp: int, count: int = 1) -> int:
-        """How many of `count` acknowledgements from there to this QP reach the port's socket."""
+    def arrive(
+        self, source: int, dqp: int, count: int = 1, *, opcode: int = 0xD1, psn: int = 0, awaited: bool = True
+    ) -> int:
+        """How many of `count` acknowledgements, or others, from there to this QP reach the port's socket."""
         ours, theirs = self.addresses[OURS], self.addresses[source]
         family = socket.AF_INET6 if ":" in ours else socket.AF_INET
         with socket.socket(family, socket.SOCK_DGRAM) as sender:
             sender.bind((theirs, 0))
             for _ in range(count):
-                sender.sendto(struct.pack("!BBHIII4x", 0xD1, 0, 0xFFFF, dqp, 0, 0), (ours, UDP_PORT))
+                sender.sendto(struct.pack("!BBHIII4x", opcode, 0, 0xFFFF, dqp, psn, 0), (ours, UDP_PORT))
         arrived = 0
-        by = time.monotonic() + (2.0 if dqp == self.qp.qpn and source == PEERS else 0.2)
+        by = time.monotonic() + (2.0 if dqp == self.qp.qpn and source == PEERS and awaited else 0.2)
         while arrived < count and time.monotonic() < by:
             try:
                 self.port.receiver.recv(2048)
@@ -150,6 +153,52 @@ def test_a_flood_of_endpoint_operations_with_the_peers_address_is_kept_out_too(i
                 break
         assert flooded.filter.active
         assert flooded.arrive(PEERS, 2, 20) == 0
+        assert flooded.arrive(PEERS, flooded.qp.qpn) == 1
+        flooded.close()
+
+    inside(run)
+
+
+@pytest.mark.parametrize("kind", ["old", "beyond", "wrong ICRC", "trimmed"])
+def test_requests_with_the_peers_address_are_kept_out_by_their_psn(inside: Inside, kind: str) -> None:
+    """And the peer's own are let through while its PSNs move on, by 40,000 at a time: more than a look brings."""
+
+    def run() -> None:
+        flooded = Flooded("IPv6")
+        hand, received = flooded.hand, flooded.qp.responder.received
+        write = hand.request({"old": -1000, "beyond": 1 << 22}.get(kind, 0), b"x")
+        packets = [
+            {"wrong ICRC": write[:-1] + bytes([write[-1] ^ 1]), "trimmed": trimmed(write)}.get(kind, write)
+        ] * 200
+        for _ in range(10):
+            for _ in range(50):
+                hand.receive(*packets)
+            if flooded.look(0):
+                break
+        assert flooded.filter.active
+        for _ in range(6):
+            near, far = received.epsn % (1 << 24), (received.epsn + (1 << 20)) % (1 << 24)
+            assert flooded.arrive(PEERS, flooded.qp.qpn, opcode=ONLY, psn=near) == 1
+            assert flooded.arrive(PEERS, flooded.qp.qpn, opcode=ONLY, psn=far, awaited=False) == 0
+            assert flooded.arrive(PEERS, flooded.qp.qpn, psn=far) == 1, "an acknowledgement's PSN is another's"
+            received.epsn += 40_000
+            assert flooded.look(0)
+        flooded.close()
+
+    inside(run)
+
+
+def test_of_a_flood_of_probes_with_the_peers_address_some_are_let_through(inside: Inside) -> None:
+    def run() -> None:
+        flooded = Flooded("IPv6")
+        probes = [flooded.hand.probe()] * 200
+        for _ in range(10):
+            for _ in range(50):
+                flooded.hand.exchange(*probes)
+            if flooded.look(0):
+                break
+        assert flooded.filter.active
+        assert 0 < flooded.arrive(PEERS, flooded.qp.qpn, 320, opcode=PROBE, awaited=False) < 80
         assert flooded.arrive(PEERS, flooded.qp.qpn) == 1
         flooded.close()
 

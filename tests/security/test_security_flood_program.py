@@ -11,7 +11,7 @@ from attacks import STRANGER, every_kind, trimmed
 from hand_peer import HandPeer, icrc, in_ipv6, peer_address
 
 from mrc.net.filters import attach_filter
-from mrc.net.flood_program import MOST, Lists, flood_program
+from mrc.net.flood_program import AHEAD, BEHIND, MOST, Lists, flood_program
 from mrc.net.ports import SRV6, UDP_IPV6
 
 Pair = tuple[socket.socket, socket.socket]
@@ -93,10 +93,59 @@ def test_more_qps_and_peers_than_a_filter_can_list_all_pass(pair: Pair) -> None:
     assert passes(pair, hostile(hand)["port"]) is None
 
 
+NEAR = [0, 1, -1, 32_640, -32_640, AHEAD - 1, -BEHIND]
+FAR = [AHEAD, AHEAD + 1, -BEHIND - 1, 1 << 22, -(1 << 22), 1 << 23]
+
+
+@pytest.mark.parametrize("epsn", [1000, 0, (1 << 24) - 1, 5 << 24 | 77, 1 << 23])
+def test_requests_pass_by_their_psn_all_else_whatever_its_psn(pair: Pair, epsn: int) -> None:
+    """PSNs are 24 bits on the wire and wrap; epsn is counted without end. No QP is judged by the epsn of another."""
+    hand = HandPeer()
+    other = 0x77
+    known = Lists((4791,), (2, hand.qp.qpn, other), (peer_address(0),), {0x76: 5, hand.qp.qpn: epsn})
+    attach_filter(pair[1], flood_program(SRV6, known))
+    kinds = every_kind(hand, None)
+    requests = [name for name, packet in kinds.items() if 0xC6 <= packet[48] <= 0xCB]
+    assert len(requests) >= 9
+    assert "trimmed" in requests
+    for name, packet in kinds.items():
+        for away in (*NEAR, *FAR):
+            moved = packet[:57] + ((epsn + away) % (1 << 24)).to_bytes(3, "big") + packet[60:]
+            expected = moved if name not in requests or away in NEAR else None
+            assert passes(pair, moved) == expected, (name, away)
+            for_other = moved[:53] + other.to_bytes(3, "big") + moved[56:]
+            assert passes(pair, for_other) == for_other
+
+
+def test_a_psn_out_of_range_is_counted_and_one_in_it_is_not(pair: Pair) -> None:
+    hand = HandPeer()
+    known = Lists((4791,), (hand.qp.qpn,), (peer_address(0),), {hand.qp.qpn: 1000})
+    attach_filter(pair[1], flood_program(SRV6, known, refused=True))
+    near, far = (
+        every_kind(hand, None)["write"][:57] + psn.to_bytes(3, "big") + every_kind(hand, None)["write"][60:]
+        for psn in (1000, 1000 + AHEAD)
+    )
+    assert passes(pair, near) is None
+    assert passes(pair, far) == far
+
+
+def test_of_a_flood_of_probes_one_in_sixteen_passes_and_everything_else(pair: Pair) -> None:
+    """At random, so that a probe of the peer's has the same chance. 160 of 1,000 more or less are five deviations."""
+    hand = HandPeer()
+    few = Lists((4791,), (2, hand.qp.qpn), (peer_address(0), peer_address(1)), {hand.qp.qpn: 1000}, few_probes=True)
+    attach_filter(pair[1], flood_program(SRV6, few))
+    kinds = every_kind(hand, None)
+    probe = kinds.pop("probe")
+    passed = sum(passes(pair, probe) is not None for _ in range(16_000))
+    assert 840 < passed < 1160
+    for name in kinds:
+        assert passes(pair, kinds[name]) is not None, name
+
+
 @pytest.mark.parametrize("count", [0, 1, 2, MOST])
 @pytest.mark.parametrize("refused", [False, True])
 def test_lists_of_any_length_make_a_program_the_kernel_takes(pair: Pair, count: int, refused: bool) -> None:
     for framing in (SRV6, UDP_IPV6):
-        program = flood_program(framing, Lists((4791,), tuple(range(count)), tuple(range(count))), refused=refused)
-        attach_filter(pair[1], program)
-        assert len(program) < 256
+        numbers = tuple(range(count))
+        known = Lists((4791,), numbers, numbers, dict.fromkeys(numbers, 9), few_probes=True)
+        attach_filter(pair[1], flood_program(framing, known, refused=refused))
