@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,13 @@ _NONE: I64 = np.zeros(0, np.int64)
 _MAX_DOUBLINGS = 16
 
 
+class AfterAll(NamedTuple):
+    """Behind all transmissions below `stop`, at `at` ns: where a tail probe was sent, or a packet a guard before it."""
+
+    stop: int
+    at: int
+
+
 class LossDetector:
     """Told what was acknowledged, answers which transmissions are lost. Works in order of transmission, not of PSN."""
 
@@ -25,6 +33,7 @@ class LossDetector:
         "_guard_settles_at",
         "_heard_at",
         "_local_ack_timeout",
+        "_probed",
         "_resumed_at",
         "_rtt",
         "_sent",
@@ -41,6 +50,8 @@ class LossDetector:
         self._guard_settles_at = 0
         # The latest transmission known to have arrived, or -1.
         self.latest_acked = -1
+        # The latest of the tail probes known to have arrived. A probe is no packet that others are counted by.
+        self._probed = AfterAll(0, 0)
         self._timer_at: int | None = None
         # When the peer was last heard, and when it was heard again after a silence.
         self._heard_at = 0
@@ -84,23 +95,33 @@ class LossDetector:
         most = self._config.reorder_guard_max_rtts * self._config.reorder_guard_divisor
         self._guard_scale = min(max(scale, self._guard_scale), most)
 
+    def on_probe_answered(self, probe: AfterAll) -> None:
+        """A tail probe arrived: what was sent a reorder guard in time before it has arrived too, or is lost."""
+        self._probed = max(self._probed, probe)
+
     def holes(self) -> I64:
         """Outstanding transmissions at least one reorder guard older than the latest one acknowledged."""
-        sent = self._sent
-        stop = self.latest_acked - self._config.reorder_guard_packets + 1
-        if stop <= sent.head:
+        sent, probed = self._sent, self._probed
+        counted = self.latest_acked - self._config.reorder_guard_packets + 1
+        if max(counted, probed.stop) <= sent.head:
             return _NONE
-        sent_at, mask = sent.log_sent_at, sent.log_mask
-        limit = int(sent_at[self.latest_acked & mask]) - self.guard_ns
-        if sent_at[sent.head & mask] > limit:
-            return _NONE
-        # Sending times rise with the transmission number, so "old enough" is a prefix.
-        ahead = range(sent.head, stop)
-        numbers = np.arange(
-            sent.head, sent.head + bisect.bisect_right(ahead, limit, key=lambda number: int(sent_at[number & mask]))
-        )
-        sent.head += len(numbers)
+        stop = sent.head
+        if counted > sent.head:
+            stop = self._old_enough(AfterAll(counted, int(sent.log_sent_at[self.latest_acked & sent.log_mask])))
+        if probed.stop > stop:
+            stop = max(stop, self._old_enough(probed))
+        numbers = np.arange(sent.head, stop)
+        sent.head = stop
         return sent.only_outstanding(numbers)
+
+    def _old_enough(self, mark: AfterAll) -> int:
+        """The end of those transmissions below `mark.stop` that left a reorder guard in time before `mark.at`."""
+        sent_at, mask, head = self._sent.log_sent_at, self._sent.log_mask, self._sent.head
+        limit = mark.at - self.guard_ns
+        if sent_at[head & mask] > limit:
+            return head
+        # Sending times rise with the transmission number, so "old enough" is a prefix.
+        return head + bisect.bisect_right(range(head, mark.stop), limit, key=lambda number: int(sent_at[number & mask]))
 
     def arm(self, now: int) -> None:
         """Something was sent: its path timer runs, unless an earlier one does."""

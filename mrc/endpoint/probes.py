@@ -7,6 +7,7 @@ import struct
 from mrc.endpoint.answers import append_control
 from mrc.endpoint.config import QpConfig
 from mrc.endpoint.counters import Counters
+from mrc.endpoint.loss import AfterAll
 from mrc.endpoint.paths import PathSet
 from mrc.endpoint.paths.probing import PathProbing
 from mrc.endpoint.paths.states import EvState
@@ -20,6 +21,7 @@ from mrc.wire.opcodes import Op
 # BTH and PETH as the fields of mrc.wire.batch.PROBE lie.
 _PACKED = struct.Struct(">BBHII HBBHHHHHH")
 _TAIL = -1
+_NOTHING = AfterAll(0, 0)
 _MAX_REMEMBERED = 1024
 
 
@@ -62,8 +64,8 @@ class Probes:
         self._classes = classes
         self._path_probing = PathProbing(paths, config.paths, trace)
         self._next_id = 0
-        # probe_id -> (EV index of a path probe or _TAIL, number of the tail probe's transmission)
-        self._purpose: dict[int, tuple[int, int]] = {}
+        # probe_id -> (EV index of a path probe or _TAIL, when a tail probe was asked for and after which transmissions)
+        self._purpose: dict[int, tuple[int, AfterAll]] = {}
         self._queue: list[tuple[int, int]] = []  # (EV index or _TAIL, probe_id) to send
         self._tail_at: int | None = None
         self._tail_interval = 0
@@ -99,19 +101,18 @@ class Probes:
             if sent.outstanding or asks:
                 self._tail_interval = min(2 * self._tail_interval, self._config.local_ack_timeout_ns)
                 self._tail_at = now + self._tail_interval
-                number = sent.mark_probe(now, self._config.loss.reorder_guard_packets)
-                self._enqueue(_TAIL, number)
+                self._enqueue(_TAIL, AfterAll(sent.next_transmission, now))
                 self._counters.tail_probes_sent += 1
         failed = self._path_probing.failed
         for index in self._path_probing.due(now, path_timer_ns):
-            self._path_probing.sent(index, self._enqueue(index, 0))
+            self._path_probing.sent(index, self._enqueue(index))
             self._counters.path_probes_sent += 1
         self._counters.path_probes_failed += self._path_probing.failed - failed
 
-    def _enqueue(self, target: int, number: int) -> int:
+    def _enqueue(self, target: int, after: AfterAll = _NOTHING) -> int:
         probe_id = self._next_id
         self._next_id = (self._next_id + 1) & 0xFFFF
-        self._purpose[probe_id] = (target, number)
+        self._purpose[probe_id] = (target, after)
         if len(self._purpose) > _MAX_REMEMBERED:
             del self._purpose[next(iter(self._purpose))]
         self._queue.append((target, probe_id))
@@ -151,16 +152,16 @@ class Probes:
         del self._queue[:count]
         return count
 
-    def on_answer(self, probe_id: int, m: int, now: int) -> int | None:
-        """An answer came. Returns the transmission number a tail probe stood for, else None."""
+    def on_answer(self, probe_id: int, m: int, now: int) -> AfterAll | None:
+        """An answer came. Returns what a tail probe was sent after, else None."""
         purpose = self._purpose.pop(probe_id, None)
         if purpose is None:
             self._counters.unknown_probe_answer += 1
             return None
-        target, number = purpose
+        target, after = purpose
         if self._trace is not None:
             self._trace.probe_answered(probe_id, m, tail=target == _TAIL)
         if target == _TAIL:
-            return number
+            return after
         self._path_probing.on_answer(target, probe_id, m, now)
         return None

@@ -416,9 +416,9 @@ class Requestor:
         self._paths.on_evs_answered(answered, now)
 
     def _probe_answered(self, probe_id: int, m: int, now: int) -> None:
-        arrived = self._probes.on_answer(probe_id, m, now)
-        if arrived is not None:
-            self.loss.latest_acked = max(self.loss.latest_acked, arrived)
+        after = self._probes.on_answer(probe_id, m, now)
+        if after is not None:
+            self.loss.on_probe_answered(after)
 
     def _after_acknowledgement(self, now: int) -> None:
         lost = self.loss.holes()

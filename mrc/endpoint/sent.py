@@ -52,7 +52,6 @@ class SentPackets:
         "_guard_packets",
         "blamed",
         "head",
-        "last_probe",
         "log_ev",
         "log_mask",
         "log_outstanding",
@@ -77,7 +76,6 @@ class SentPackets:
         self.una = self.next_psn = first_psn
         self.head = self.next_transmission = 0
         self.outstanding = 0
-        self.last_probe = -1
         self._guard_packets = guard_packets
         self.make_rings(window)
 
@@ -171,27 +169,6 @@ class SentPackets:
         self.log_ev[entry] = ev
         self.log_outstanding[entry] = True
         self.outstanding += 1
-
-    def mark_probe(self, now: int, guard: int) -> int:
-        """A probe counts as a transmission `guard` places later. Returns its number.
-
-        One that follows another with nothing sent in between shares its number, and one that finds no room in the
-        log takes that of the last transmission: probes go on through a long silence, the log does not.
-        """
-        if self.last_probe >= 0 and self.last_probe == self.next_transmission - 1:
-            self.log_sent_at[np.arange(self.last_probe - guard, self.last_probe + 1) & self.log_mask] = now
-            return self.last_probe
-        if self.log_room <= self.log_mask // 2:
-            self.skip_settled()
-        if self.log_room <= self.log_mask // 2:
-            return self.next_transmission - 1
-        entries = np.arange(self.next_transmission, self.next_transmission + guard + 1) & self.log_mask
-        self.log_outstanding[entries] = False
-        self.log_psn[entries] = -1
-        self.log_sent_at[entries] = now
-        self.next_transmission += guard + 1
-        self.last_probe = self.next_transmission - 1
-        return self.last_probe
 
     def settle(self, transmissions: I64) -> int:
         """These transmissions are no longer in the network. Returns the bytes of those that still were."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mrc.endpoint.config import LossConfig
-from mrc.endpoint.loss import LossDetector
+from mrc.endpoint.loss import AfterAll, LossDetector
 from mrc.endpoint.rtt import RttEstimator
 from mrc.endpoint.sent import SentPackets
 
@@ -29,7 +29,7 @@ def test_a_probe_finds_a_lost_packet_even_when_no_more_transmissions_can_be_reme
         sent.mark_lost(sent.transmission[1:2])
         sent.transmit(np.array([1]), sent.slots_of(1, 1), SIZE, EV, now)
     assert loss.holes().tolist() == []
-    loss.latest_acked = sent.mark_probe(now + MILLISECOND, config.reorder_guard_packets)
-    assert loss.holes().tolist() == [0]
+    loss.on_probe_answered(AfterAll(sent.next_transmission, now + MILLISECOND))
+    assert loss.holes().tolist() == [0, 127], "and that the last one of PSN 1 is too, which left before the probe"
     sent.mark_lost(np.array([0]))
     assert sent.make_log_room(1) > 0

@@ -160,6 +160,21 @@ def test_a_lost_tail_is_found_by_a_probe_before_any_coarse_timer() -> None:
     assert numbers(hand, again) == [10]
 
 
+def test_a_tail_probe_is_no_packet_that_the_reorder_guard_counts() -> None:
+    """Three packets later is what loses a packet, not a packet and two probes. MRC-LOSS-05."""
+    hand = HandPeer(CONFIG)
+    _under_way(hand, 10)
+    hand.exchange(hand.sack(9, trigger=9))
+    for number in (10, 11, 12):
+        hand.post(256)
+        assert numbers(hand, data(hand.transmitted())) == [number]
+        assert of(hand.run(hand.now + 500 * MILLISECOND, stop_at_first=True), PROBE)
+    assert data(hand.exchange(hand.sack(9, above=[11, 12], trigger=12, rtx=1))) == []
+    hand.post(256)
+    hand.transmitted()
+    assert numbers(hand, data(hand.exchange(hand.sack(9, above=[11, 12, 13], trigger=13, rtx=1)))) == [10]
+
+
 def test_an_answered_tail_probe_that_finds_nothing_missing_sends_nothing() -> None:
     hand = HandPeer(CONFIG)
     hand.post(256)
