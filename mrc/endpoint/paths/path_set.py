@@ -42,6 +42,7 @@ class PathSet:
         "_condemned_through",
         "_control",
         "_control_losses",
+        "_control_members",
         "_control_position",
         "_control_until",
         "_full_ports",
@@ -135,6 +136,8 @@ class PathSet:
         self._numbers: I64 = np.arange(count) if numbers is None else numbers
         self._reverse.users[self._numbers] += 1
         self._control: I64 = np.zeros(0, np.int64)
+        # The EVs that `_control` was made of, by plane.
+        self._control_members: list[list[int]] = []
         self._control_position = 0
         self._control_until = NEVER
         self._control_losses = 0
@@ -237,15 +240,19 @@ class PathSet:
         if not columns:
             self._control = np.zeros(0, np.int64)
             return
-        rows = max(_CONTROL_LENGTH, count) // len(columns) + 2
-        table = np.empty((rows, len(columns)), np.int64)
-        for column, members in enumerate(columns):
-            table[:, column] = np.resize(self._random.permutation(members), rows)
-        self._control = table.reshape(-1)
         # Go on with the plane whose turn it is.
         self._control_position %= len(columns)
         self._control_until = now + self._reverse.refresh_ns
         self._control_losses = self._reverse.losses
+        members = [column.tolist() for column in columns]
+        if members == self._control_members and self._control_position + count <= len(self._control):
+            return
+        self._control_members = members
+        rows = max(_CONTROL_LENGTH, count) // len(columns) + 2
+        table = np.empty((rows, len(columns)), np.int64)
+        for number, column in enumerate(columns):
+            table[:, number] = np.resize(self._random.permutation(column), rows)
+        self._control = table.reshape(-1)
 
     # ------------------------------------------------------------------ feedback
 
