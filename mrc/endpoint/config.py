@@ -95,6 +95,9 @@ class ResponderConfig:
     # copied.
     answers_burst: int = 4096
     answers_per_second: int = 5000
+    # How long a transport ACK may wait for a later one to take its place, ns, when a SACK says as much at once. At 0
+    # each received batch that moves the left edge is answered by an ACK.
+    ack_after_sack_ns: int = 0
 
     def __post_init__(self) -> None:
         for name in ("max_span", "max_held_packets", "max_stashed_immediates"):
@@ -104,6 +107,8 @@ class ResponderConfig:
         for name in ("answers_burst", "answers_per_second"):
             if not 1 <= getattr(self, name) <= 1_000_000_000:
                 raise CallerError(f"{name} must be 1..1000000000, got {getattr(self, name)}")
+        if not 0 <= self.ack_after_sack_ns <= SECOND:
+            raise CallerError(f"ack_after_sack_ns must be 0..{SECOND}, got {self.ack_after_sack_ns}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,9 @@ import numpy.typing as npt
 
 from mrc.endpoint.config import PeerNodeConfig
 from mrc.endpoint.counters import Counters
+from mrc.endpoint.operation_rates import OperationRates
 from mrc.endpoint.peer_node import PeerKey, PeerNode
-from mrc.endpoint.rate_limit import RateLimit
 from mrc.errors import CallerError
-from mrc.wire.arrays import distinct
 from mrc.wire.batch import (
     COMMON,
     ENDPOINT_REQUEST,
@@ -44,14 +43,6 @@ _REQUEST_IDS = 1 << 16
 _MAX_OUTSTANDING = 4096
 _MAX_RESPONSES = 1024
 _LOW_HALF = (1 << 64) - 1
-# Of packets for DQP 2 with one source address so many at once, and so many a second, by operation of a request: what a
-# peer needs many times over. A status that is over the rate is not answered, so that its sender repeats it.
-_RESPONSE, _OTHER = 4, 5
-_RATES = {0: (64, 100), 1: (4096, 2000), 2: (64, 100), 3: (64, 100), _RESPONSE: (8192, 5000), _OTHER: (64, 100)}
-
-
-def _limits() -> dict[int, RateLimit]:
-    return {kind: RateLimit(*rate) for kind, rate in _RATES.items()}
 
 
 class Operation(IntEnum):
@@ -119,12 +110,11 @@ class EndpointOperations:
         "_config",
         "_counters",
         "_deadlines",
-        "_limits",
-        "_lows",
         "_next_id",
         "_nodes_at",
         "_on_peer_port",
         "_ports_down",
+        "_rates",
         "_requests",
         "_responses",
         "_to_send",
@@ -148,9 +138,7 @@ class EndpointOperations:
         self._on_peer_port = on_peer_port
         # The peer nodes by inner address.
         self._nodes_at: dict[int, list[PeerNode]] = {}
-        # The low halves of those addresses, None after a change; and what may come from each, by kind.
-        self._lows: npt.NDArray[np.uint64] | None = None
-        self._limits: dict[int, dict[int, RateLimit]] = {}
+        self._rates = OperationRates(self._nodes_at, counters)
         self._next_id = 0
         self._requests: dict[int, _Request] = {}
         # The port status update that each node has still to answer, by its request id.
@@ -163,9 +151,9 @@ class EndpointOperations:
 
     def add(self, node: PeerNode) -> None:
         """Talk to this node from now on."""
-        self._lows = None
         for address in node.key:
             self._nodes_at.setdefault(address, []).append(node)
+        self._rates.changed()
 
     def on_qp_connected(self, node: PeerNode) -> None:
         """There are EVs towards this node: it must know of a port that is down already."""
@@ -174,11 +162,11 @@ class EndpointOperations:
 
     def forget(self, node: PeerNode) -> None:
         """A node is gone: what it was asked has failed."""
-        self._lows = None
         for address in node.key:
             self._nodes_at[address].remove(node)
             if not self._nodes_at[address]:
                 del self._nodes_at[address]
+        self._rates.changed()
         self._updates.pop(node.key, None)
         self._responses = deque(response for response in self._responses if response.node is not node)
         for req_id in [req_id for req_id, request in self._requests.items() if request.node is node]:
@@ -263,11 +251,10 @@ class EndpointOperations:
 
     def receive(self, batch: ReceivedBatch, rows: I64, opcodes: npt.NDArray[np.uint8], now: int) -> None:
         """Packets for DQP 2 that passed the endpoint's checks; `opcodes` are those of `rows`."""
-        rows, opcodes = self._welcome(batch, rows, opcodes, now)
-        common = batch.fields(COMMON)[rows]
-        for row, opcode, port, fields in zip(
-            rows.tolist(), opcodes.tolist(), batch.port[rows].tolist(), common, strict=True
-        ):
+        chosen, kinds = self._rates.welcome(batch, rows, opcodes, now)
+        common, ports = batch.fields(COMMON), batch.port
+        for row, opcode in zip(chosen, kinds, strict=True):
+            fields, port = common[row], int(ports[row])
             source = int(fields["src_high"]) << 64 | int(fields["src_low"])
             nodes = [node for node in self._nodes_at.get(source, ()) if node.sources.get(port) == source]
             req_id = int(fields["psn_word"]) & (_REQUEST_IDS - 1)
@@ -279,35 +266,6 @@ class EndpointOperations:
                 self._on_response(nodes, req_id, batch.fields(ENDPOINT_RESPONSE)[row], now)
             else:
                 self._counters.misdirected += 1
-
-    def _welcome(
-        self, batch: ReceivedBatch, rows: I64, opcodes: npt.NDArray[np.uint8], now: int
-    ) -> tuple[I64, npt.NDArray[np.uint8]]:
-        """Of these packets those that are looked at one by one: no strangers', and of each peer's no more of a kind
-        than its rate allows, the latest."""
-        lows = batch.fields(COMMON)["src_low"][rows]
-        known = np.isin(lows, self._known_lows())
-        if not known.all():
-            self._counters.unknown_peer += int(np.count_nonzero(~known))
-            rows, opcodes, lows = rows[known], opcodes[known], lows[known]
-        kinds = np.where(opcodes == Op.ENDPOINT_REQUEST, batch.fields(ENDPOINT_REQUEST)["erth_word"][rows] & 3, _OTHER)
-        kinds[opcodes == Op.ENDPOINT_RESPONSE] = _RESPONSE
-        welcome = np.ones(len(rows), np.bool_)
-        for low in distinct(lows).tolist():
-            limits = self._limits.setdefault(low, _limits())
-            for kind, limit in limits.items():
-                chosen = np.flatnonzero((lows == low) & (kinds == kind))
-                welcome[chosen[: len(chosen) - limit.take(len(chosen), now)]] = False
-        self._counters.over_rate += len(rows) - int(np.count_nonzero(welcome))
-        return rows[welcome], opcodes[welcome]
-
-    def _known_lows(self) -> npt.NDArray[np.uint64]:
-        """The low halves of the peer nodes' addresses."""
-        if self._lows is None:
-            self._lows = np.array([address & _LOW_HALF for address in self._nodes_at], np.uint64)
-            kept = set(self._lows.tolist())
-            self._limits = {low: limits for low, limits in self._limits.items() if low in kept}
-        return self._lows
 
     def _on_request(self, nodes: list[PeerNode], req_id: int, fields: Fields, now: int) -> None:
         operation = int(fields["erth_word"]) & 3

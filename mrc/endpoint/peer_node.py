@@ -39,6 +39,7 @@ class PeerNode:
     __slots__ = (
         "_config",
         "_learn",
+        "_members",
         "_number_of_ev",
         "_random",
         "_turn",
@@ -89,6 +90,8 @@ class PeerNode:
         # When the next EV probe may be sent to learn reverse EVs, ns; None until the first request.
         self.next_learning_at: int | None = None
         self._number_of_ev: dict[int, int] = {}
+        # Plane, port and the numbers of the EVs there.
+        self._members: list[tuple[int, int, I64]] = []
         self._config = config
         self._random = random
         self._learn = learn
@@ -104,6 +107,9 @@ class PeerNode:
                 self.port_of_plane[path.plane] = path.port
         if len(self.paths) > known:
             self.port = np.array([path.port for path in self.paths], np.int64)
+            self._members = [
+                (plane, port, np.flatnonzero(self.port == port)) for plane, port in sorted(self.port_of_plane.items())
+            ]
             self.templates = np.stack([path.template for path in self.paths])
             self.destinations = np.stack([path.destination for path in self.paths])
             self.reverse.grow(len(self.paths) - known)
@@ -157,8 +163,8 @@ class PeerNode:
     def _planes(self, ports_down: Set[int], planes_down: Set[int]) -> list[I64]:
         """The EVs that may be used of each plane but those down at either end; planes without any are left out."""
         planes = [
-            self.reverse.may_carry(np.flatnonzero(self.port == port))
-            for plane, port in sorted(self.port_of_plane.items())
+            self.reverse.may_carry(members)
+            for plane, port, members in self._members
             if port not in ports_down and plane not in planes_down
         ]
         return [members for members in planes if len(members)]

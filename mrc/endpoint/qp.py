@@ -571,8 +571,14 @@ class QueuePair:
     # ------------------------------------------------------------------ time
 
     def next_deadline(self) -> int | None:
-        return self.requestor.next_deadline() if self.state in MAY_SEND else None
+        of_responder = None if self._responder is None else self._responder.next_deadline()
+        of_requestor = self.requestor.next_deadline() if self.state in MAY_SEND else None
+        if of_requestor is None or of_responder is None:
+            return of_responder if of_requestor is None else of_requestor
+        return min(of_requestor, of_responder)
 
     def on_timer(self, now: int) -> None:
+        if self._responder is not None:
+            self._responder.on_timer(now)
         if self.state in MAY_SEND:
             self.requestor.on_timer(now)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from mrc.endpoint.ack_delay import AckDelay
 from mrc.endpoint.answers import PROBE_BYTES, REQUEST_BYTES, Reflector, append_control
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import NO_CAPABILITIES, Capability, QpConfig
@@ -79,6 +80,7 @@ class Responder:
     """One QP's receiving half. `fail(status, detail)` is called when a request ends the QP."""
 
     __slots__ = (
+        "_ack_delay",
         "_ack_due",
         "_again",
         "_agreed",
@@ -154,6 +156,7 @@ class Responder:
             qpn=qpn, peer_qpn=peer_qpn, wire=wire, paths=paths, counters=counters, classes=classes, trace=trace
         )
         self._ack_due = False
+        self._ack_delay = AckDelay(config.responder.ack_after_sack_ns)
         self._nak_due = False
         # The (PSN, syndrome) that ended the QP, if a request did.
         self._refused: tuple[int, int] | None = None
@@ -325,6 +328,7 @@ class Responder:
         self._refused = (refusal.psn & PSN_BITS_MASK, refusal.syndrome)
         self._nak_due = True
         self._ack_due = False
+        self._ack_delay.end()
         self.sacks.pending.clear()
         self.nacks.pending.clear()
         self._fail(NAK_STATUS[refusal.syndrome], str(refusal))
@@ -442,14 +446,26 @@ class Responder:
             self._counters.naks_sent += 1
         # NACKs go before SACKs: a requestor that sees the hole first blames the path.
         self.nacks.transmit(batch, limit - (batch.count - start), now)
-        self.sacks.transmit(batch, limit - (batch.count - start), now)
+        told = self.sacks.transmit(batch, limit - (batch.count - start), now)
+        if self._ack_due and told and self._ack_delay.may_wait(now):
+            self._ack_due = False
         if self._ack_due and batch.count - start < limit:
             self._ack_due = False
+            self._ack_delay.end()
             self._transmit_aeth(batch, self.received.cack_psn & PSN_BITS_MASK, ACK_SYNDROME, now)
             self._counters.acks_sent += 1
         if self._trace is not None:
             self._trace.on_answers(self._counters, self.received, now)
         return batch.count - start
+
+    def next_deadline(self) -> int | None:
+        """When `on_timer` wants to be called next, ns, or None."""
+        return None if self._ack_due else self._ack_delay.due_at
+
+    def on_timer(self, now: int) -> None:
+        """An ACK has waited long enough."""
+        if self._ack_delay.has_to_go(now):
+            self._ack_due = True
 
     def _transmit_aeth(self, batch: TransmitBatch, psn: int, syndrome: int, now: int) -> None:
         index = self._paths.control_path_aside(now)

@@ -13,7 +13,15 @@ import numpy as np
 
 from mrc.control.controller import Controller
 from mrc.control.service import Service
-from mrc.endpoint.config import MILLISECOND, PATH_MTUS, EndpointConfig, LossConfig, PathConfig, QpConfig
+from mrc.endpoint.config import (
+    MILLISECOND,
+    PATH_MTUS,
+    EndpointConfig,
+    LossConfig,
+    PathConfig,
+    QpConfig,
+    ResponderConfig,
+)
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.paths.profiles import EvProfile
 from mrc.endpoint.qp import QpPeer, QueuePair
@@ -200,7 +208,8 @@ def transfer_config(*, path_mtu: int, mpr: int = 8) -> QpConfig:
     holes tell of real losses sooner, and a lost tail has its probe. A SACK per 64 KiB: packets come in batches,
     and each SACK costs both ends as much as several packets do. Bad EVs
     are probed at once: a round trip here is mostly batching, a path timer several of those, and a fabric of few
-    paths wants them back.
+    paths wants them back. A transport ACK waits up to 4 ms for a later one when a SACK says as much: either costs as
+    much as a packet of data.
     """
     return QpConfig(
         path_mtu=path_mtu,
@@ -211,4 +220,5 @@ def transfer_config(*, path_mtu: int, mpr: int = 8) -> QpConfig:
         sack_threshold_bytes=64 * 1024,
         loss=LossConfig(path_timer_min_ns=20 * MILLISECOND, path_timer_initial_ns=20 * MILLISECOND),
         paths=PathConfig(first_probe_path_timers=0.0),
+        responder=ResponderConfig(ack_after_sack_ns=4 * MILLISECOND),
     )
