@@ -40,12 +40,16 @@ class LossConfig:
     reorder_guard_max_rtts: int = 2
     path_timer_min_ns: int = 1 * MILLISECOND
     path_timer_initial_ns: int = 10 * MILLISECOND
+    # A tail probe follows srtt + 4 rttvar after the last transmission, but no sooner than this.
+    tail_probe_min_ns: int = 0
 
     def __post_init__(self) -> None:
         if self.reorder_guard_packets < 1 or self.reorder_guard_divisor < 1 or self.reorder_guard_max_rtts < 1:
             raise CallerError("the reorder guard's packets, divisor and max_rtts must each be at least 1")
         if not 0 < self.path_timer_min_ns <= self.path_timer_initial_ns:
             raise CallerError("path_timer_min_ns must be positive and at most path_timer_initial_ns")
+        if not 0 <= self.tail_probe_min_ns <= SECOND:
+            raise CallerError(f"tail_probe_min_ns must be 0..{SECOND}, got {self.tail_probe_min_ns}")
 
 
 @dataclass(frozen=True, slots=True)

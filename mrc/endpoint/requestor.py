@@ -473,7 +473,7 @@ class Requestor:
     # ------------------------------------------------------------------ time
 
     def _tail_timer(self) -> int:
-        return self.rtt.path_timer or self.loss.path_timer_ns
+        return max(self.rtt.path_timer or self.loss.path_timer_ns, self._config.loss.tail_probe_min_ns)
 
     def next_deadline(self) -> int | None:
         """When `on_timer` wants to be called next, ns, or None."""

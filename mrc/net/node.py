@@ -205,11 +205,10 @@ def transfer_config(*, path_mtu: int, mpr: int = 8) -> QpConfig:
 
     A local ACK timeout of 134 ms; with 7 linear and 3 doubled retries a QP gives up about 3 s after the last sign.
     Path timers of at least 20 ms: what a machine with other work to do keeps waiting for some milliseconds is not lost;
-    holes tell of real losses sooner, and a lost tail has its probe. A SACK per 64 KiB: packets come in batches,
-    and each SACK costs both ends as much as several packets do. Bad EVs
-    are probed at once: a round trip here is mostly batching, a path timer several of those, and a fabric of few
-    paths wants them back. A transport ACK waits up to 4 ms for a later one when a SACK says as much: either costs as
-    much as a packet of data.
+    holes tell of real losses sooner, and a lost tail has its probe, after 2 ms at least. A SACK per 64 KiB: packets
+    come in batches, and each SACK costs both ends as much as several packets do. A transport ACK waits up to 4 ms for a
+    later one when a SACK says as much. Bad EVs are probed at once: a round trip here is mostly batching, a path timer
+    several of those, and a fabric of few paths wants them back.
     """
     return QpConfig(
         path_mtu=path_mtu,
@@ -218,7 +217,11 @@ def transfer_config(*, path_mtu: int, mpr: int = 8) -> QpConfig:
         linear_retries=7,
         exponential_retries=3,
         sack_threshold_bytes=64 * 1024,
-        loss=LossConfig(path_timer_min_ns=20 * MILLISECOND, path_timer_initial_ns=20 * MILLISECOND),
+        loss=LossConfig(
+            path_timer_min_ns=20 * MILLISECOND,
+            path_timer_initial_ns=20 * MILLISECOND,
+            tail_probe_min_ns=2 * MILLISECOND,
+        ),
         paths=PathConfig(first_probe_path_timers=0.0),
         responder=ResponderConfig(ack_after_sack_ns=4 * MILLISECOND),
     )

@@ -57,6 +57,7 @@ LEAST: list[tuple[type[Any], str, float]] = [
     (LossConfig, "reorder_guard_divisor", 1),
     (LossConfig, "reorder_guard_max_rtts", 1),
     (LossConfig, "path_timer_min_ns", 1),
+    (LossConfig, "tail_probe_min_ns", 0),
     (PathConfig, "active_count", 1),
     (PathConfig, "ev_min_active", 1),
     (PathConfig, "first_probe_path_timers", 0),
@@ -65,6 +66,7 @@ LEAST: list[tuple[type[Any], str, float]] = [
     (ResponderConfig, "max_span", 0),
     (ResponderConfig, "max_held_packets", 0),
     (ResponderConfig, "max_stashed_immediates", 0),
+    (ResponderConfig, "ack_after_sack_ns", 0),
     (PeerNodeConfig, "reverse_evs_per_plane", 1),
     (PeerNodeConfig, "reverse_refresh_ns", 1),
     (PeerNodeConfig, "reverse_probe_interval_ns", 1),
@@ -110,6 +112,7 @@ def test_the_defaults_are_those_of_the_pages() -> None:
     loss = qp.loss
     assert (loss.reorder_guard_packets, loss.reorder_guard_divisor) == (3, 4)
     assert (loss.path_timer_min_ns, loss.path_timer_initial_ns) == (1_000_000, 10_000_000)
+    assert (loss.tail_probe_min_ns, qp.responder.ack_after_sack_ns) == (0, 0)
     assert qp.paths.probes_to_restore == 3
     assert (qp.paths.probe_interval_ns, qp.paths.probe_interval_max_ns) == (10_000_000, 250_000_000)
     assert EndpointConfig().peer_nodes.reverse_probe_interval_ns == 10_000_000

@@ -160,6 +160,20 @@ def test_a_lost_tail_is_found_by_a_probe_before_any_coarse_timer() -> None:
     assert numbers(hand, again) == [10]
 
 
+@pytest.mark.parametrize("least", [MILLISECOND // 2, 3 * MILLISECOND])
+def test_a_tail_probe_comes_no_sooner_than_told(least: int) -> None:
+    """LossConfig: srtt + 4 rttvar after the last transmission, but no sooner than `tail_probe_min_ns`."""
+    hand = HandPeer(QpConfig(path_mtu=256, timeout=20, loss=LossConfig(tail_probe_min_ns=least)))
+    _under_way(hand, 10)
+    hand.exchange(hand.sack(9, trigger=9))
+    rtt = hand.qp.requestor.rtt
+    hand.post(256)
+    hand.transmitted()
+    sent_at = hand.now
+    assert of(hand.run(sent_at + 500 * MILLISECOND, stop_at_first=True), PROBE)
+    assert hand.now - sent_at == max(least, rtt.srtt + 4 * rtt.rttvar)
+
+
 def test_a_tail_probe_is_no_packet_that_the_reorder_guard_counts() -> None:
     """Three packets later is what loses a packet, not a packet and two probes. MRC-LOSS-05."""
     hand = HandPeer(CONFIG)
