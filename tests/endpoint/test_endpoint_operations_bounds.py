@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hand_operations import EV_PROBE, PORT_STATUS_UPDATE, RESPONSE, request, requests
+from hand_operations import EV_PROBE, PORT_STATUS_UPDATE, RESPONSE, request, requests, response
 from hand_peer import MILLISECOND, HandPeer, of
 
 from mrc.errors import CallerError
@@ -46,6 +46,29 @@ def test_with_every_port_down_answers_are_dropped_and_counted() -> None:
     assert hand.exchange(request(1, EV_PROBE), request(2, PORT_STATUS_UPDATE, port_status_mask=3)) == []
     assert hand.exchange(request(3, EV_PROBE)) == []
     assert hand.counters["endpoint_responses_dropped"] == 3
+
+
+@pytest.mark.parametrize("batch", [1, 7, 16, 17, 240])
+def test_how_many_come_at_once_makes_no_difference_to_what_is_looked_at(batch: int) -> None:
+    """240 packets at one time, in batches: 80 EV probes and 80 statuses of the peer's, 40 answers never asked for and
+    40 strangers. A status has a rate of 64 at once; all else of the peer's is looked at, the strangers never."""
+    hand = HandPeer()
+    stranger = 0xFD00_0000_0000_0000_0000_0000_0000_BAD0
+    packets = []
+    for number in range(40):
+        packets += [request(6 * number, EV_PROBE), request(6 * number + 1, PORT_STATUS_UPDATE, port_status_mask=3)]
+        packets += [request(6 * number + 2, EV_PROBE, source=stranger), response(6 * number + 3, EV_PROBE)]
+        packets += [request(6 * number + 4, PORT_STATUS_UPDATE, port_status_mask=3), request(6 * number + 5, EV_PROBE)]
+    sent = []
+    for first in range(0, len(packets), batch):
+        sent += of(hand.exchange(*packets[first : first + batch]), RESPONSE)
+    counters = hand.counters
+    assert len(sent) == 80 + 64
+    assert counters["ev_probes_answered"] == 80
+    assert counters["port_updates_received"] == 64
+    assert counters["over_rate"] == 16
+    assert counters["unknown_peer"] == 40
+    assert counters["unexpected_endpoint_response"] == 40
 
 
 @pytest.mark.parametrize("whose", ["ours", "the peer's"])
