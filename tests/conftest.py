@@ -37,7 +37,7 @@ def no_descriptor_left(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def signals_as_before() -> Iterator[None]:
     """A command run in this process ends by ignoring signals: programs that later tests start would ignore them too."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
     yield
     for number, handler in before.items():
         signal.signal(number, handler)

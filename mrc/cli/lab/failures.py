@@ -115,16 +115,25 @@ def flap(name: str, as_json: bool, period: float, count: int, duty: float, targe
 def _signals_held() -> Iterator[Callable[[float], bool]]:
     """While the block runs, signals that end a command are only taken by the function it is given.
 
-    It sleeps so many seconds and returns whether one came. So none comes between a cut and its heal.
+    It sleeps so many seconds and returns whether one came. So none comes between a cut and its heal. After one that
+    came the command is over, and others change nothing: those who press Ctrl-C twice mean it once.
     """
     ending = {number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if not _is_ignored(number)}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ending)
+    came = False
+
+    def wait(seconds: float) -> bool:
+        nonlocal came
+        now = signal.sigtimedwait(ending, seconds) is not None
+        came = came or now
+        return now
+
     try:
-        yield lambda seconds: signal.sigtimedwait(ending, seconds) is not None
-        # Those who press Ctrl-C twice mean it once.
-        while signal.sigtimedwait(ending, 0):
-            pass
+        yield wait
     finally:
+        if came or wait(0):
+            for number in ending:
+                signal.signal(number, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
