@@ -72,6 +72,15 @@ class Flooded:
         self.filter.look(self.now)
         return self.filter.active
 
+    def flood(self, packets: list[bytes]) -> None:
+        """These, answered as they are, fifty times a tenth of a second until there is a filter: within a second."""
+        for _ in range(10):
+            for _ in range(50):
+                self.hand.exchange(*packets)
+            if self.look(0):
+                return
+        pytest.fail("no filter after a second")
+
     def arrive(
         self, source: int, dqp: int, count: int = 1, *, opcode: int = 0xD1, psn: int = 0, awaited: bool = True
     ) -> int:
@@ -145,13 +154,7 @@ def test_a_flood_of_endpoint_operations_with_the_peers_address_is_kept_out_too(i
 
     def run() -> None:
         flooded = Flooded("IPv6")
-        probes = [request(number, EV_PROBE) for number in range(200)]
-        for _ in range(10):
-            for _ in range(50):
-                flooded.hand.exchange(*probes)
-            if flooded.look(0):
-                break
-        assert flooded.filter.active
+        flooded.flood([request(number, EV_PROBE) for number in range(200)])
         assert flooded.arrive(PEERS, 2, 20) == 0
         assert flooded.arrive(PEERS, flooded.qp.qpn) == 1
         flooded.close()
@@ -167,15 +170,8 @@ def test_requests_with_the_peers_address_are_kept_out_by_their_psn(inside: Insid
         flooded = Flooded("IPv6")
         hand, received = flooded.hand, flooded.qp.responder.received
         write = hand.request({"old": -1000, "beyond": 1 << 22}.get(kind, 0), b"x")
-        packets = [
-            {"wrong ICRC": write[:-1] + bytes([write[-1] ^ 1]), "trimmed": trimmed(write)}.get(kind, write)
-        ] * 200
-        for _ in range(10):
-            for _ in range(50):
-                hand.receive(*packets)
-            if flooded.look(0):
-                break
-        assert flooded.filter.active
+        hostile = {"wrong ICRC": write[:-1] + bytes([write[-1] ^ 1]), "trimmed": trimmed(write)}.get(kind, write)
+        flooded.flood([hostile] * 200)
         for _ in range(6):
             near, far = received.epsn % (1 << 24), (received.epsn + (1 << 20)) % (1 << 24)
             assert flooded.arrive(PEERS, flooded.qp.qpn, opcode=ONLY, psn=near) == 1
@@ -191,13 +187,7 @@ def test_requests_with_the_peers_address_are_kept_out_by_their_psn(inside: Insid
 def test_of_a_flood_of_probes_with_the_peers_address_some_are_let_through(inside: Inside) -> None:
     def run() -> None:
         flooded = Flooded("IPv6")
-        probes = [flooded.hand.probe()] * 200
-        for _ in range(10):
-            for _ in range(50):
-                flooded.hand.exchange(*probes)
-            if flooded.look(0):
-                break
-        assert flooded.filter.active
+        flooded.flood([flooded.hand.probe()] * 200)
         assert 0 < flooded.arrive(PEERS, flooded.qp.qpn, 320, opcode=PROBE, awaited=False) < 80
         assert flooded.arrive(PEERS, flooded.qp.qpn) == 1
         flooded.close()
