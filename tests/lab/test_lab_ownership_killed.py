@@ -32,10 +32,11 @@ pytestmark = pytest.mark.root
 ROUNDS = int(os.environ.get("MRC_KILL_ROUNDS", "10"))
 SEED = int(os.environ.get("MRC_KILL_SEED", "6"))
 MRC = (sys.executable, "-m", "mrc")
-# The kernel takes a namespace down after its last user is gone, one after another with all others of the system.
-GONE_WITHIN_S = 20.0
-# A receiver whose sender is gone waits for another: the demo's for 10 s.
-ORPHANS_END_S = 20.0
+# The kernel takes a namespace down after its last user is gone, one after another with all others of the system: how
+# long that takes is up to what else goes on there. Here it is whether it ends, not when.
+GONE_WITHIN_S = 180.0
+# A receiver whose sender is gone waits for another: the demo's for 10 s. The rest is what a busy machine adds.
+ORPHANS_END_S = 120.0
 # Runs the statements in its second argument for the lab in its first, over and over.
 LOOP = "import sys; from mrc.lab import Lab\nwith Lab.open(sys.argv[1]) as lab:\n  while True:\n    exec(sys.argv[2])"
 # In the environment of what a round starts, and so of what that starts.
@@ -322,10 +323,14 @@ def one_round(now: Round, scene: Callable[[Round], None], canaries: Canaries, wh
     assert existed or not before, what
     code, said = down(now)
     assert code == (0 if existed else 1), what
-    # What was started by what was killed may live on: `down` ends it, or else names it.
+    # What was started by what was killed may live on: `down` ends it, or else names it. It may have ended since.
+    strays = now.strays()
     for each in said.get("still_running", []):
-        assert each["pid"] in now.strays(), what
-        os.kill(each["pid"], signal.SIGKILL)
+        if each["pid"] in strays:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(each["pid"], signal.SIGKILL)
+        else:
+            assert not Path(f"/proc/{each['pid']}").exists(), what
     assert now.name not in lab_names(), what
     assert not (state.STATE_DIRECTORY / now.name).exists(), what
     assert named(now.name) == [], what
