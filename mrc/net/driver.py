@@ -98,13 +98,14 @@ class Driver:
         for `timeout_s`; then `action` is never run.
         """
         if threading.get_ident() == self._owner:
+            # What was submitted before comes before it, with a loop or without one.
+            self._run_calls()
             return action()
         future: Future[T] = Future()
         with self._lock:
             if self._closed:
                 raise MrcError("the endpoint is shut down")
             if self._owner is None:
-                # What was submitted before comes before it.
                 self._run_calls()
                 return action()
             self._calls.append((action, future))
@@ -117,12 +118,13 @@ class Driver:
             raise MrcError(f"the endpoint did not answer within {timeout_s:.0f} s") from None
 
     def submit(self, action: Callable[[], None]) -> None:
-        """Like `call`, without waiting for it; at once in the loop's own thread. `action` raises nothing.
+        """Like `call`, without waiting for it. `action` raises nothing.
 
-        With no loop running it is left for the next turn, so that many submissions cost one.
+        From the loop's own thread it is done before the loop sends, with no loop running in the next turn: many writes
+        posted there become one look at all of them.
         """
         if threading.get_ident() == self._owner:
-            action()
+            self._calls.append((action, None))
             return
         with self._lock:
             if self._closed:
@@ -205,6 +207,8 @@ class Driver:
         if self.attendant is not None and now >= self._attendant_due:
             self._attendant_due = now + self.attendant.attend()
         over = until()
+        if self._calls:
+            self._run_calls()
         sent = self._transmit(clock())
         if over or sent == self._batch.capacity:
             return over
@@ -228,6 +232,8 @@ class Driver:
         return count
 
     def _sleep(self, longest_s: float) -> None:
+        if self._calls:
+            return
         deadline = self.endpoint.next_deadline()
         timeout = longest_s
         if deadline is not None:
