@@ -14,6 +14,8 @@ from mrc.endpoint.sent import SentPackets
 
 I64 = npt.NDArray[np.int64]
 _NONE: I64 = np.zeros(0, np.int64)
+# So few transmissions cost less one by one than arrays of them do.
+_FEW = 6
 _MAX_DOUBLINGS = 16
 
 
@@ -110,9 +112,10 @@ class LossDetector:
             stop = self._old_enough(AfterAll(counted, int(sent.log_sent_at[self.latest_acked & sent.log_mask])))
         if probed.stop > stop:
             stop = max(stop, self._old_enough(probed))
-        numbers = np.arange(sent.head, stop)
-        sent.head = stop
-        return sent.only_outstanding(numbers)
+        numbers, sent.head = range(sent.head, stop), stop
+        if len(numbers) <= _FEW and not any(sent.log_outstanding[number & sent.log_mask] for number in numbers):
+            return _NONE
+        return sent.only_outstanding(np.arange(numbers.start, stop))
 
     def _old_enough(self, mark: AfterAll) -> int:
         """The end of those transmissions below `mark.stop` that left a reorder guard in time before `mark.at`."""

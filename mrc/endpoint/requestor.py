@@ -28,7 +28,7 @@ from mrc.endpoint.tracing import HOLE, LOCAL_ACK_TIMEOUT, PATH_TIMER, QpTrace
 from mrc.endpoint.traffic_class import TrafficClasses
 from mrc.endpoint.work import Message, WriteRequest
 from mrc.errors import CallerError
-from mrc.wire.batch import ACKREQ, REQUEST, U8, Fields, TransmitBatch
+from mrc.wire.batch import ACKREQ, PSN_FLAGS_AT, U8, Fields, TransmitBatch
 from mrc.wire.psn import unwrap
 
 I64 = npt.NDArray[np.int64]
@@ -102,7 +102,7 @@ class Requestor:
         self._dynamic_mpr = Capability.DYNAMIC_MPR in agreed
         self._most = max(config.mpr, config.max_mpr) * MPR_UNIT if self._dynamic_mpr else config.send_window
         # The rings get their size with the first work: many QPs never have any.
-        self.sent = SentPackets(1, first_psn, config.loss.reorder_guard_packets)
+        self.sent = SentPackets(1, first_psn)
         # The first PSN beyond what the peer ever granted.
         self._right_edge = first_psn + config.send_window
         self.rtt = RttEstimator()
@@ -296,7 +296,7 @@ class Requestor:
                 break
         if batch.count > data_from:
             if others_wait or not self._may_send():
-                batch.fields(REQUEST, batch.count - 1, batch.count)["psn_word"] |= ACKREQ
+                batch.headers[batch.count - 1, PSN_FLAGS_AT] |= ACKREQ >> 24
             self.loss.arm(now)
             self._probes.arm_tail(now, self._tail_timer())
             self._watch_oldest(now)

@@ -17,6 +17,7 @@ from mrc.endpoint.work import Message
 from mrc.wire.batch import (
     BTH_AT,
     EXTENSION_AT,
+    PSN_FLAGS_AT,
     REQUEST_LENGTH,
     REQUEST_TS,
     REQUEST_TS_LENGTH,
@@ -32,7 +33,6 @@ TIMESTAMP_UNIT_NS = 128
 # So few packets cost less one by one than arrays of them do.
 _FEW = 6
 _TIMESTAMP_AT = EXTENSION_AT + HEADER_LENGTHS["meth"]
-_FLAGS_AT = BTH_AT + 8  # the byte of psn_word that holds rtx
 
 
 def full_packet_bytes(config: QpConfig) -> int:
@@ -99,7 +99,7 @@ class RequestMaker:
             slot = psn & self._sent.mask
             message = self._messages[int(self._headers.message[slot])]
             size = self._append_one(batch, slot, message, ev, self._classes.retransmission, now)
-            batch.headers[batch.count - 1, _FLAGS_AT] |= RTX >> 24
+            batch.headers[batch.count - 1, PSN_FLAGS_AT] |= RTX >> 24
             self._sent.transmit_again_one(psn, size, ev, now)
             total += size
         return total
@@ -146,7 +146,7 @@ class RequestMaker:
         )
         batch.headers[start:stop, BTH_AT:LONGEST_REQUEST] = headers.image[slots]
         if again:
-            batch.headers[start:stop, _FLAGS_AT] |= RTX >> 24
+            batch.headers[start:stop, PSN_FLAGS_AT] |= RTX >> 24
         fields = batch.fields(REQUEST_TS, start, stop)
         if self._config.timestamps:
             fields["tx_timestamp"] = now // TIMESTAMP_UNIT_NS & 0xFFFF

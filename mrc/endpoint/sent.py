@@ -49,7 +49,6 @@ class SentPackets:
     """
 
     __slots__ = (
-        "_guard_packets",
         "blamed",
         "head",
         "log_ev",
@@ -72,11 +71,10 @@ class SentPackets:
         "waits",
     )
 
-    def __init__(self, window: int, first_psn: int, guard_packets: int = 3) -> None:
+    def __init__(self, window: int, first_psn: int) -> None:
         self.una = self.next_psn = first_psn
         self.head = self.next_transmission = 0
         self.outstanding = 0
-        self._guard_packets = guard_packets
         self.make_rings(window)
 
     def make_rings(self, window: int) -> None:
@@ -93,8 +91,8 @@ class SentPackets:
         self.waits: I64 = np.zeros(size, np.int64)
         self.lost_ev: I64 = np.zeros(size, np.int64)
         self.blamed: I64 = np.full(size, -1, np.int64)
-        # A probe takes the places of a reorder guard.
-        log = _ring_size(4 * (size + self._guard_packets + 1))
+        # Each PSN may go out several times before the oldest transmission is settled.
+        log = _ring_size(4 * (size + 1))
         self.log_mask = log - 1
         self.log_psn: I64 = np.full(log, -1, np.int64)
         self.log_sent_at: I64 = np.zeros(log, np.int64)

@@ -49,6 +49,7 @@ _FEW = 12
 
 # psn_word: ackreq(1) reserved(1) rtx(1) ts(1) reserved(4) psn(24)
 ACKREQ, RTX, TS = 1 << 31, 1 << 29, 1 << 28
+PSN_FLAGS_AT = BTH_AT + 8  # the byte of psn_word that holds them
 PSN_BITS_MASK = 0xFFFFFF
 # flags: se(1) m(1) pad(2) tver(4)
 PAD_SHIFT, TVER_MASK = 4, 0x0F

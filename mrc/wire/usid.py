@@ -25,6 +25,8 @@ LEAF_NIBBLE = 0x1000
 SPINE_NIBBLE = 0x2000
 HOST_BASE = 0x4000
 
+_EV_FORM = "plane(8) zero(8) uplink(16)"
+
 
 def _checked(name: str, value: int, limit: int) -> int:
     if not 0 <= value < limit:
@@ -91,9 +93,13 @@ def ev_of_path(plane: int, uplink: int) -> int:
 
 def path_of_ev(ev: int) -> tuple[int, int]:
     """(plane, uplink) of an SRV6-mode EV. Raises CallerError when the EV is not of that plan."""
-    plane, uplink = ev >> 24, ev & 0xFFFF
-    if ev >> 16 & 0xFF or plane >= MAX_PLANES or uplink >= MAX_PER_PLANE:
-        raise CallerError(f"EV {ev:#010x} is not of the form plane(8) zero(8) uplink(16)")
+    plane, zero, uplink = ev >> 24, ev >> 16 & 0xFF, ev & 0xFFFF
+    if zero:
+        raise CallerError(f"EV {ev:#010x} is not of the form {_EV_FORM}: the zero is {zero:#04x}")
+    # The EV has more room for both than the uSIDs have.
+    for name, number, limit in (("plane", plane, MAX_PLANES), ("uplink", uplink, MAX_PER_PLANE)):
+        if number >= limit:
+            raise CallerError(f"EV {ev:#010x} names {name} {number} in {_EV_FORM}: it must be 0..{limit - 1}")
     return plane, uplink
 
 
