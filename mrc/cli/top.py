@@ -59,7 +59,7 @@ def top(wanted: str | None, interval_s: float, once: bool, as_json: bool) -> Non
         raise click.UsageError("--interval must be above 0")
     from mrc.top.watching import Watch
 
-    watch = Watch(lambda: _found(wanted))
+    watch = Watch(lambda: _found(wanted)[0])
     try:
         if as_json or once or not sys.stdout.isatty():
             _print_once(watch, wanted, interval_s, as_json)
@@ -73,10 +73,12 @@ def top(wanted: str | None, interval_s: float, once: bool, as_json: bool) -> Non
         watch.close()
 
 
-def _found(wanted: str | None) -> list[FoundEndpoint]:
+def _found(wanted: str | None) -> tuple[list[FoundEndpoint], list[str]]:
+    """The endpoints meant, and why others could not be asked."""
     from mrc.net.control.client import endpoints
 
-    return [each for each in endpoints().found if wanted is None or each.is_called(wanted)]
+    search = endpoints()
+    return [each for each in search.found if wanted is None or each.is_called(wanted)], search.silent
 
 
 def _print_once(watch: Watch, wanted: str | None, interval_s: float, as_json: bool) -> None:
@@ -88,10 +90,12 @@ def _print_once(watch: Watch, wanted: str | None, interval_s: float, as_json: bo
         print_json({"interval_s": interval_s, "endpoints": [_document(each) for each in pictures]})
         return
     if not pictures:
-        others = ", ".join(map(str, _found(None))) if wanted else ""
+        found, silent = _found(None)
+        others = ", ".join(map(str, found)) if wanted else ""
         which = f"no endpoint {wanted} runs here" if wanted else "no endpoint runs here"
         hint = "mrc recv, mrc send and mrc bench serve are some; other users' only root can see"
-        raise CallerError(f"{which}: there are {others}" if others else f"{which}: {hint}")
+        not_asked = f"; not asked: {'; '.join(silent)}" if silent else ""
+        raise CallerError((f"{which}: there are {others}" if others else f"{which}: {hint}") + not_asked)
     from rich.console import Console
 
     from mrc.top.screen import View, screen

@@ -29,7 +29,6 @@ from mrc.control.ev_operations import EvEntry, EvOp, EvOpResult, entries, run_ba
 from mrc.control.events import EvEventQueue
 from mrc.control.operations import Batch, OperationResult
 from mrc.control.profiles import Profiles, profiles_of
-from mrc.control.states import ProfileState
 from mrc.endpoint.congestion import algorithm_names
 from mrc.endpoint.paths.formats import EvFormat
 from mrc.verbs.device import Device
@@ -150,16 +149,17 @@ class Controller:
         return self._call(lambda: self._array(profile_id, most))
 
     def _array(self, profile_id: int, most: int) -> list[int | None]:
-        slot = self.profiles.slot(self.profiles.evs, "EV", profile_id)
-        if slot.state == ProfileState.INIT:
-            raise ControlError(ENOENT, f"there is no EV profile {profile_id}")
+        slot = self.profiles.described(self.profiles.evs, "EV", profile_id)
         if len(slot.array) > most:
             needed = len(slot.array)
             raise ControlError(E2BIG, f"the array has {needed} entries, room for {most} was given", needed)
         return list(slot.array)
 
     def query_evs(self, profile_id: int, most: int = 1 << 20) -> list[EvEntry]:
-        """Every EV of every QP that uses a profile, with its state and counts. Raises ControlError E2BIG as above."""
+        """Every EV of every QP that uses a profile, with its state and counts.
+
+        Raises ControlError ENOENT for a profile nobody described, E2BIG as above.
+        """
         return self._call(lambda: entries(self.profiles, profile_id, most))
 
     # ------------------------------------------------------------------ events

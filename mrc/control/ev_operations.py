@@ -45,7 +45,10 @@ class EvOp(Tabular):
 
 @dataclass(frozen=True, slots=True)
 class EvOpResult(Tabular):
-    """How one entry went: `errno` 0 and how many array entries or QPs it was about, or why not. `state`: if asked."""
+    """How one entry went: `errno` 0 and how many array entries or QPs it was about, or why not. `state`: if asked.
+
+    `reason` does not name the entry's own EV or index: who shows it says in front what it is about.
+    """
 
     errno: int = 0
     reason: str = ""
@@ -71,8 +74,7 @@ class EvEntry(Tabular):
 
 def run_batch(profiles: Profiles, profile_id: int, batch: Sequence[EvOp]) -> list[EvOpResult]:
     """Every entry in turn. Raises ControlError for the batch as a whole: ENOENT without such a profile, E2BIG."""
-    if profiles.slot(profiles.evs, "EV", profile_id).state == ProfileState.INIT:
-        raise ControlError(ENOENT, f"there is no EV profile {profile_id}")
+    profiles.described(profiles.evs, "EV", profile_id)
     if len(batch) > MAX_BATCH:
         raise ControlError(E2BIG, f"{len(batch)} operations in one batch, at most {MAX_BATCH} are possible", len(batch))
     replacing = _Replacing(profiles, profile_id)
@@ -125,15 +127,15 @@ class _Replacing:
         index, ev = entry.index, entry.ev
         if index is not None:
             if not 0 <= index < len(array):
-                raise ControlError(ENOENT, f"no entry {index}: the array has {len(array)}")
+                raise ControlError(ENOENT, f"the array has {len(array)} entries")
             if ev is not None and array[index] != ev:
-                raise ControlError(ENOENT, f"entry {index} is not EV {ev:#010x}")
+                raise ControlError(ENOENT, f"entry {index} has another EV")
             return [index]
         if ev is None:
             raise ControlError(EINVAL, "an EV is replaced where it is, or an entry by its index: neither is given")
         places = [place for place, has in enumerate(array) if has == ev]
         if not places:
-            raise ControlError(ENOENT, f"EV {ev:#010x} is not in EV profile")
+            raise ControlError(ENOENT, "not in the array")
         return places
 
     def commit(self) -> None:
@@ -160,7 +162,7 @@ def _holders(profiles: Profiles, profile_id: int, entry: EvOp) -> tuple[int, Pee
     slot = profiles.evs[profile_id]
     explicit = slot.attributes["ev_mode"] == EvProfileMode.EXPLICIT
     if not holders and ev not in slot.array and (explicit or everybody):
-        raise ControlError(ENOENT, f"EV {ev:#010x} is not in EV profile {profile_id}")
+        raise ControlError(ENOENT, f"not in EV profile {profile_id}")
     return ev, peer, holders
 
 
@@ -189,8 +191,8 @@ def _query_state(profiles: Profiles, profile_id: int, entry: EvOp) -> EvOpResult
 
 
 def entries(profiles: Profiles, profile_id: int, most: int) -> list[EvEntry]:
-    """What every QP with this profile has. Raises ControlError E2BIG when it is more than `most`."""
-    profiles.slot(profiles.evs, "EV", profile_id)
+    """What every QP with this profile has. Raises ControlError ENOENT without such a profile, E2BIG above `most`."""
+    profiles.described(profiles.evs, "EV", profile_id)
     members = list(_members(profiles, profile_id, None))
     needed = sum(len(paths.current()) for _, paths in members)
     if needed > most:

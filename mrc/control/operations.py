@@ -54,7 +54,8 @@ class PortStatusUpdate(Tabular):
 class OperationResult(Tabular):
     """How one operation ended: `errno` 0, or ETIMEDOUT without an answer, or why it was never sent.
 
-    Of an EV probe the port it left by, the round trip, and whether the time the peer held it was taken off.
+    `reason` does not name the operation's own EV. Of an EV probe the port it left by, the round trip, and whether the
+    time the peer held it was taken off.
     """
 
     req_id: int
@@ -113,11 +114,11 @@ class Batch:
         number = self._number(node, probe)
         path = node.paths[number]
         if probe.port_num is not None and probe.port_num != path.port + 1:
-            raise ControlError(EINVAL, f"EV {probe.ev:#010x} leaves by port {path.port + 1}, not {probe.port_num}")
+            raise ControlError(EINVAL, f"it leaves by port {path.port + 1}, not {probe.port_num}")
         if probe.source is not None and probe.source != self._profiles.device.ports()[path.port].address:
             raise ControlError(EINVAL, f"port {path.port + 1} is not at {probe.source}")
         if not endpoint.port_is_up(path.port):
-            raise ControlError(EIO, f"port {path.port + 1} is down")
+            raise ControlError(EIO, f"port {path.port + 1} on plane {path.plane} is down")
 
         def answered(result: EvProbeResult) -> None:
             if result.rtt_ns is None:
@@ -139,7 +140,7 @@ class Batch:
         if len(node.paths) >= _MOST_KNOWN:
             raise ControlError(E2BIG, f"{len(node.paths)} EVs towards {node.label} are known: no more", _MOST_KNOWN + 1)
         if node.paths_of is None:
-            raise ControlError(ENOENT, f"EV {probe.ev:#010x} is none of the EVs towards {node.label}")
+            raise ControlError(ENOENT, f"none of the EVs towards {node.label}")
         try:
             paths = node.paths_of(EvProfile(EvProfileMode.EXPLICIT, fmt, evs=(probe.ev,)))
         except (CallerError, PeerError) as error:

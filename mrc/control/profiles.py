@@ -88,6 +88,14 @@ class Profiles:
             raise ControlError(ENOENT, f"no {kind} profile {profile_id!r}: there are 0 to {MAX_PROFILES - 1}")
         return table.get(profile_id) or Slot()
 
+    @classmethod
+    def described(cls, table: dict[int, Slot[A]], kind: str, profile_id: int) -> Slot[A]:
+        """A profile that is not in INIT. Raises ControlError ENOENT."""
+        slot = cls.slot(table, kind, profile_id)
+        if slot.state == INIT:
+            raise ControlError(ENOENT, f"there is no {kind} profile {profile_id}")
+        return slot
+
     def event_mask(self, profile_id: int) -> EvEventMask:
         slot = self.evs.get(profile_id)
         mask: EvEventMask = slot.attributes.get("event_mask", ALL_EV_EVENTS) if slot else ALL_EV_EVENTS
@@ -122,9 +130,7 @@ class Profiles:
 
     def format_of(self, format_id: int) -> EvFormat:
         """Raises ControlError ENOENT for one that was never described, EINVAL for one that is not ONLINE."""
-        slot = self.slot(self.formats, "EV format", format_id)
-        if slot.state == INIT:
-            raise ControlError(ENOENT, f"there is no EV format profile {format_id}")
+        slot = self.described(self.formats, "EV format", format_id)
         if slot.state != ONLINE:
             raise ControlError(EINVAL, f"EV format profile {format_id} is {slot.state.name}: bring it ONLINE first")
         attributes = slot.attributes

@@ -10,6 +10,7 @@ from typing import Any
 from mrc.control import texts
 from mrc.control.attributes import (
     ALL_EV_EVENTS,
+    MAX_PROFILES,
     USUAL_EV_EVENTS,
     CcProfileAttr,
     EvFormatAttr,
@@ -216,7 +217,7 @@ def _profile_load(session: Session, request: Mapping[str, Any]) -> Any:
 
 def _profile_state(session: Session, request: Mapping[str, Any]) -> Any:
     """Take one profile to a state."""
-    controller = session.service.controller
+    controller, profiles = session.service.controller, session.service.profiles
     kind, profile_id = request.get("kind"), request.get("profile")
     states = {state.name.lower(): state for state in ProfileState}
     state = states.get(str(request.get("state")))
@@ -224,6 +225,14 @@ def _profile_state(session: Session, request: Mapping[str, Any]) -> Any:
         raise ControlError(errno.EINVAL, f"kind is one of {', '.join(KINDS)}, state one of {', '.join(states)}")
     if type(profile_id) is not int:
         raise ControlError(errno.EINVAL, f"profile is a number, not {profile_id!r}")
+    tables: dict[str, Mapping[int, object]] = {
+        "ev_formats": profiles.formats,
+        "ev_profiles": profiles.evs,
+        "cc_profiles": profiles.ccs,
+    }
+    if 0 <= profile_id < MAX_PROFILES and profile_id not in tables[kind]:
+        name = f"{KINDS[kind]} profile {profile_id}"
+        raise ControlError(errno.EINVAL, f"there is no {name}: `mrc ctl profile load` brings those of a file ONLINE")
     if kind == "ev_formats":
         controller.modify_ev_format(profile_id, EvFormatAttr(state=state))
     elif kind == "ev_profiles":

@@ -1,7 +1,7 @@
 """An agent: a prober on raw sockets in a host's namespace, and its line to the collector.
 
 It wakes once a tick: takes in what came back, tells what is decided, sends what is due. Without a collector it sends
-nothing and looks for one every second.
+nothing and looks for one every second. It ends when its interfaces do, as those of a host of a lab do with the lab.
 """
 
 from __future__ import annotations
@@ -18,10 +18,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mrc.errors import CallerError, PeerError, SystemRefused
+from mrc.map.interfaces import InterfacesGone
 from mrc.map.loops import Loop, PlanePort
 from mrc.map.probe import INNER_LENGTH, UDP_PORT, ProbeCodec
 from mrc.map.prober import SECOND, Prober, ProberConfig
-from mrc.map.wording import LONGEST_LINE, Hello, Totals, hello_line, read_welcome, report_line, totals_line
+from mrc.map.wording import (
+    LONGEST_LINE,
+    CollectorRefused,
+    Hello,
+    Totals,
+    hello_line,
+    read_welcome,
+    report_line,
+    totals_line,
+)
 from mrc.net.filters import Instruction, attach_filter
 from mrc.net.ports import RAW_SOCKET_ADVICE, dropped_by
 from mrc.topology.fabric import Fabric, FabricPort
@@ -146,8 +156,10 @@ class CollectorLine:
     def _line(self) -> bytes:
         while b"\n" not in self._heard:
             chunk = self._socket.recv(4096)
-            if not chunk or len(self._heard) > LONGEST_LINE:
-                raise PeerError("the collector hung up without a word")
+            if not chunk:
+                raise ConnectionResetError(errno.ECONNRESET, "hung up without a word")
+            if len(self._heard) > LONGEST_LINE:
+                raise PeerError("the collector's welcome has no end")
             self._heard += chunk
         line, self._heard = self._heard.split(b"\n", 1)
         return line
@@ -160,13 +172,17 @@ class CollectorLine:
         self._unsent += lines
         if len(self._unsent) > _MOST_UNSENT:
             raise PeerError("the collector does not read")
-        with contextlib.suppress(BlockingIOError, InterruptedError):
+        try:
             while self._unsent:
                 self._unsent = self._unsent[self._socket.send(self._unsent) :]
+        except (BlockingIOError, InterruptedError):
+            pass
+        except ConnectionError:
+            self.heard()  # it may have said why
 
     def heard(self) -> None:
         """Raises PeerError when the collector hung up or refused; it says nothing else after its welcome."""
-        with contextlib.suppress(BlockingIOError, InterruptedError):
+        with contextlib.suppress(BlockingIOError, InterruptedError, ConnectionError):
             chunk = self._socket.recv(4096)
             if chunk:
                 read_welcome(chunk)
@@ -207,23 +223,42 @@ class Agent:
             self.close()
             raise
         self._chance = random.Random()
+        self._interfaces_gone = InterfacesGone(port.interface for port in fabric.ports)
         self._said = ""
+        self._was_refused = False
 
     def close(self) -> None:
         for each in self._sockets.values():
             each.close()
 
     def run(self, is_over: Callable[[], bool] = lambda: False) -> None:
-        """Probe until `is_over` says so. Raises PeerError when the collector refuses this agent."""
+        """Probe until `is_over` says so.
+
+        Raises PeerError when the collector will not speak to this process at all (another user's, another version),
+        SystemRefused when all its interfaces are gone for good.
+        """
         while not is_over():
+            if self._interfaces_gone():
+                gone = ", ".join(port.interface for port in self._fabric.ports)
+                raise SystemRefused(
+                    errno.ENODEV,
+                    f"h{self._fabric.host} has no {gone} any more, as when its lab is taken down: no probes go out",
+                )
             line = self._connected()
             if line is None:
                 time.sleep(_RETRY_S)
                 continue
             try:
-                self._probe(line, is_over)
+                self._probe(line, lambda: is_over() or self._interfaces_gone())
+            except CollectorRefused as error:
+                self._was_refused = True
+                self._tell_once(f"{error}; asking again every second")
+                time.sleep(_RETRY_S)
             except (PeerError, OSError) as error:
-                self._tell_once(f"{error}; looking for a collector at {self._collector}")
+                why = (
+                    f"the collector has gone ({error.strerror or error})" if isinstance(error, OSError) else str(error)
+                )
+                self._tell_once(f"{why}; looking for a collector at {self._collector}")
                 time.sleep(_RETRY_S)
             finally:
                 line.close()
@@ -234,7 +269,6 @@ class Agent:
         except OSError:
             self._tell_once(f"no collector at {self._collector} yet: `mrc map serve` is one")
             return None
-        self._tell_once(f"probing {self._config.rate} times a second for {line.welcome.fabric}")
         return line
 
     def _tell_once(self, what: str) -> None:
@@ -252,6 +286,8 @@ class Agent:
         # Hosts that were started together do not all send at the same moment.
         next_tick = begun + self._chance.randrange(self._config.tick_ns)
         next_totals = begun
+        # Who was refused the last time may be in a moment.
+        settled = begun + SECOND * self._was_refused
         while not is_over():
             now = time.monotonic_ns()
             if now < next_tick:
@@ -259,6 +295,9 @@ class Agent:
                     line.heard()
                 continue
             next_tick = max(next_tick + self._config.tick_ns, now)
+            if now >= settled:
+                self._was_refused = False
+                self._tell_once(f"probing {self._config.rate} times a second for {line.welcome.fabric}")
             said = self._tick(prober)
             if now >= next_totals:
                 next_totals = now + _TOTALS_NS

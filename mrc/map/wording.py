@@ -61,6 +61,10 @@ def welcome_line(welcome: Welcome) -> bytes:
     return to_line({"version": VERSION, "fabric": welcome.fabric, "leaves": welcome.leaves})
 
 
+class CollectorRefused(PeerError):
+    """The collector wants no agent just now, and says why."""
+
+
 def refusal_line(reason: str) -> bytes:
     return to_line({"refused": reason})
 
@@ -79,10 +83,10 @@ def totals_line(totals: Totals) -> bytes:
 
 
 def read_welcome(line: bytes) -> Welcome:
-    """Raises PeerError when the collector refuses, or this is no welcome."""
+    """Raises CollectorRefused when that is what it says, PeerError for anything else that is no welcome."""
     document = _object(line)
     if "refused" in document:
-        raise PeerError(f"the collector refuses: {document['refused']}")
+        raise CollectorRefused(f"the collector refuses: {document['refused']}")
     if document.get("version") != VERSION:
         raise PeerError("the collector is of another version of mrc")
     fabric = document.get("fabric")

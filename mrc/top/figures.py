@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 _NS = 1e9
 _BITS = 8e-9
-_IN_USE = ("good", "skip")
+IN_USE = ("good", "skip")
 Status = Mapping[str, Any]
 
 
@@ -31,7 +31,7 @@ class QpFigures:
 @dataclass(frozen=True, slots=True)
 class PathFigures:
     """An EV towards a peer. `share` of all packets to that peer, `loss` and `marks` of its own packets in the interval;
-    `lost` in all."""
+    `lost` in all. `ports_up`: its plane's port here, and by what the peer told the one there."""
 
     peer: str
     ev: int
@@ -43,14 +43,18 @@ class PathFigures:
     loss: float | None
     marks: float | None
     lost: int
+    ports_up: bool
 
 
 @dataclass(frozen=True, slots=True)
 class PlaneFigures:
-    """A plane: its port and the EVs that lead over it. `up` None: the endpoint has no port of that number."""
+    """A plane: its port and the EVs that lead over it. `up` None: the endpoint has no port of that number. `peers`: how
+    many there are; `peers_down`: those that told that their port is down."""
 
     plane: int
     up: bool | None
+    peers: int
+    peers_down: tuple[str, ...]
     evs_in_use: int
     evs: int
     packets_per_s: float | None
@@ -79,7 +83,9 @@ def picture(now: Status, before: Status | None = None) -> Picture:
     old_qps = _by(before, "qps", "qp_num") if before is not None and seconds > 0 else {}
     old_paths = _by(before, "paths", "peer", "ev") if before is not None and seconds > 0 else {}
     qps = [_qp(each, old_qps.get((each["qp_num"],)), seconds) for each in now["qps"]]
-    paths = _paths(now["paths"], old_paths, seconds)
+    own = {port["plane"] for port in now["ports"] if not port["up"]}
+    down = {peer["peer"]: own.union(peer["planes_down"]) for peer in now["peers"]}
+    paths = _paths(now["paths"], old_paths, seconds, down)
     endpoint = now["endpoint"]
     return Picture(
         pid=endpoint["pid"],
@@ -90,7 +96,7 @@ def picture(now: Status, before: Status | None = None) -> Picture:
         received_gbps=_sum(each.received_gbps for each in qps),
         retransmitted=now["counters"].get("retransmitted_packets", 0),
         qps=tuple(sorted(qps, key=lambda each: -(each.sent_gbps or 0) - (each.received_gbps or 0))),
-        planes=tuple(_planes(now["ports"], paths)),
+        planes=tuple(_planes(now["ports"], now["peers"], paths)),
         paths=tuple(paths),
     )
 
@@ -131,7 +137,10 @@ def _qp(row: Status, before: Status | None, seconds: float) -> QpFigures:
     )
 
 
-def _paths(rows: Iterable[Status], old: Mapping[tuple[Any, ...], Status], seconds: float) -> list[PathFigures]:
+def _paths(
+    rows: Iterable[Status], old: Mapping[tuple[Any, ...], Status], seconds: float, down: Mapping[str, set[int]]
+) -> list[PathFigures]:
+    """`down`: the planes without a port at one of both ends, by peer."""
     rows = list(rows)
     grown = [_grown(row, old.get((row["peer"], row["ev"])), "packets") for row in rows]
     to_peer: dict[str, int] = {}
@@ -152,12 +161,13 @@ def _paths(rows: Iterable[Status], old: Mapping[tuple[Any, ...], Status], second
                 loss=_share(_grown(row, before, "lost"), packets),
                 marks=_share(_grown(row, before, "marked"), packets),
                 lost=row["lost"],
+                ports_up=row["plane"] not in down[row["peer"]],
             )
         )
     return found
 
 
-def _planes(ports: Iterable[Status], paths: list[PathFigures]) -> Iterable[PlaneFigures]:
+def _planes(ports: Iterable[Status], peers: Sequence[Status], paths: list[PathFigures]) -> Iterable[PlaneFigures]:
     up = {port["plane"]: port["up"] for port in ports}
     for plane in sorted(up.keys() | {path.plane for path in paths}):
         mine = [path for path in paths if path.plane == plane]
@@ -166,8 +176,10 @@ def _planes(ports: Iterable[Status], paths: list[PathFigures]) -> Iterable[Plane
         yield PlaneFigures(
             plane=plane,
             up=up.get(plane),
+            peers=len(peers),
+            peers_down=tuple(peer["peer"] for peer in peers if plane in peer["planes_down"]),
             # No EV of a port that is down is used, whatever its own state.
-            evs_in_use=0 if up.get(plane) is False else sum(path.state in _IN_USE for path in mine),
+            evs_in_use=sum(path.state in IN_USE and path.ports_up for path in mine),
             evs=len(mine),
             packets_per_s=rate,
             loss=None if not rate or lost is None else lost / rate,

@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from rich import box
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
-from mrc.top.figures import PathFigures, Picture, PlaneFigures, QpFigures
+from mrc.top.figures import IN_USE, PathFigures, Picture, PlaneFigures, QpFigures
+from mrc.top.fitted import Column, FittedTable
 
-KEYS = "up/down choose an EV   d deny it   a allow it   tab next endpoint   p pause   q quit"
+KEYS = "up/down choose an EV  d deny it  a allow it  tab next endpoint  p pause  q quit"
 _STATE_STYLE = {"good": "green", "skip": "yellow", "assumed_bad": "red", "denied": "magenta"}
 _BAR = 12
-# Lines that are no rows: the title, three tables with a gap, a heading and a rule each, the message, the keys.
-_FRAME = 12
+# Lines that are no rows: the title, three tables with a gap, a heading (one of two lines) and a rule each, the message,
+# the keys.
+_FRAME = 13
 _GAP = Text("")
 _LEAST_ROWS, _MOST_QPS, _MOST_EVENTS = 3, 6, 6
+_NAMED_PEERS = 3
 
 
 @dataclass(slots=True)
@@ -44,8 +45,10 @@ def screen(pictures: Sequence[Picture], shown: int, view: View, height: int) -> 
     parts += [_GAP, _planes(picture.planes)]
     room -= len(picture.planes)
     qps = picture.qps[: max(_LEAST_ROWS, min(_MOST_QPS, room // 4))]
+    failed = [f"QP {qp.qp_num:#x} failed: {qp.error}" for qp in qps if qp.error]
     parts += [_GAP, _qps(qps, picture.qps_total)]
-    room -= len(qps)
+    parts += [Text(line, style="bold red", no_wrap=True, overflow="ellipsis") for line in failed]
+    room -= len(qps) + len(failed)
     events = view.events[-max(0, min(_MOST_EVENTS, room // 4)) :] if room >= 4 * _LEAST_ROWS else []
     parts += [_GAP, _paths(picture.paths, view, max(_LEAST_ROWS, room - len(events)))]
     parts += [Text(line, style="dim", no_wrap=True, overflow="ellipsis") for line in events]
@@ -73,16 +76,16 @@ def _title(picture: Picture, view: View) -> Text:
     return title
 
 
-def _table(*headings: str, left: Sequence[str] = ()) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
-    for heading in headings:
-        # Where the screen is narrow bars give way first, numbers and states last.
-        table.add_column(heading, justify="left" if heading in left else "right", no_wrap=heading != "share")
-    return table
-
-
-def _endpoints(pictures: Sequence[Picture], shown: int) -> Table:
-    table = _table("", "pid", "endpoint", "QPs", "out", "in", "EVs in use", left=("", "endpoint"))
+def _endpoints(pictures: Sequence[Picture], shown: int) -> FittedTable:
+    table = FittedTable(
+        Column("", left=True),
+        Column("pid"),
+        Column("endpoint", left=True),
+        Column("QPs", spare=3),
+        Column("out", least=len("0.00 Gbit/s")),
+        Column("in", least=len("0.00 Gbit/s"), spare=1),
+        Column("EVs in use", spare=2),
+    )
     for number, each in enumerate(pictures):
         in_use = sum(plane.evs_in_use for plane in each.planes)
         evs = sum(plane.evs for plane in each.planes)
@@ -99,70 +102,108 @@ def _endpoints(pictures: Sequence[Picture], shown: int) -> Table:
     return table
 
 
-def _planes(planes: Sequence[PlaneFigures]) -> Table:
-    table = _table("plane", "port", "EVs in use", "packets/s", "share", "loss", left=("share", "port"))
+def _planes(planes: Sequence[PlaneFigures]) -> FittedTable:
+    table = FittedTable(
+        Column("plane"),
+        Column("port", left=True),
+        Column("peers' ports", left=True),
+        Column("EVs in use", spare=1),
+        Column("packets/s", spare=2),
+        Column("share", spare=3),
+        Column("", left=True, spare=4),
+        Column("loss", least=len("100.0%")),
+    )
     whole = sum(plane.packets_per_s or 0 for plane in planes)
     for plane in planes:
-        port = Text("?") if plane.up is None else Text("up", "green") if plane.up else Text("down", "bold red")
         share = (plane.packets_per_s or 0) / whole if whole else None
         table.add_row(
             str(plane.plane),
-            port,
+            Text("?") if plane.up is None else _port(plane.up),
+            _peers_ports(plane),
             Text(f"{plane.evs_in_use}/{plane.evs}", style="" if plane.evs_in_use == plane.evs else "yellow"),
             _count(plane.packets_per_s),
+            _share(share),
             _bar(share),
             _percent(plane.loss),
         )
     return table
 
 
-def _qps(qps: Sequence[QpFigures], total: int) -> Table:
-    table = _table(
-        f"QP ({total})",
-        "peer",
-        "state",
-        "out",
-        "in",
-        "sent again",
-        "window",
-        "in flight",
-        "RTT",
-        left=("peer", "state"),
+def _port(up: bool) -> Text:
+    return Text("up", "green") if up else Text("down", "bold red")
+
+
+def _peers_ports(plane: PlaneFigures) -> Text:
+    """Whose port is down, by what peers told us."""
+    if not plane.peers:
+        return Text("-")
+    if not plane.peers_down:
+        return _port(True)
+    named = ", ".join(plane.peers_down[:_NAMED_PEERS])
+    more = len(plane.peers_down) - _NAMED_PEERS
+    whose = (
+        "" if len(plane.peers_down) == plane.peers == 1 else f": {named}" + (f" and {more} more" if more > 0 else "")
+    )
+    return _port(False).append(whose)
+
+
+def _qps(qps: Sequence[QpFigures], total: int) -> FittedTable:
+    table = FittedTable(
+        Column(f"QP ({total})"),
+        Column("peer", left=True),
+        Column("state", left=True, spare=2),
+        Column("out\nGbit/s"),
+        Column("in\nGbit/s"),
+        Column("sent\nagain", spare=1, least=len("100.0%")),
+        Column("window", spare=4, least=len("1000 KiB")),
+        Column("in\nflight", spare=5, least=len("1000 KiB")),
+        Column("RTT\nms", spare=3, least=len("10.00")),
     )
     for qp in qps:
-        state = Text(qp.state if not qp.error else f"{qp.state}: {qp.error}", style="bold red" if qp.error else "")
         table.add_row(
             f"{qp.qp_num:#x}",
             qp.peer,
-            state,
-            _gbps(qp.sent_gbps),
-            _gbps(qp.received_gbps),
+            Text(qp.state, style="bold red" if qp.error else ""),
+            _two_places(qp.sent_gbps),
+            _two_places(qp.received_gbps),
             _percent(qp.loss),
             _bytes(qp.cwnd_bytes),
             _bytes(qp.inflight_bytes),
-            "-" if qp.srtt_us is None else f"{qp.srtt_us / 1e3:.2f} ms",
+            _two_places(None if qp.srtt_us is None else qp.srtt_us / 1e3),
         )
     return table
 
 
-def _paths(paths: Sequence[PathFigures], view: View, rows: int) -> Table:
-    table = _table(
-        "", "peer", "plane", "spine", "EV", "state", "packets/s", "share", "loss", "marked", "lost",
-        left=("", "peer", "state", "share"),
-    )  # fmt: skip
+def _paths(paths: Sequence[PathFigures], view: View, rows: int) -> FittedTable:
+    cursor = [Column("", left=True)] if view.keys else []
+    table = FittedTable(
+        *cursor,
+        Column("peer", left=True, spare=2),
+        Column("plane", spare=3),
+        Column("spine", spare=4),
+        Column("EV"),
+        Column("state", left=True, least=len("ASSUMED_BAD")),
+        Column("packets/s"),
+        Column("share", spare=1),
+        Column("", left=True, spare=7),
+        Column("loss", least=len("100.0%")),
+        Column("marked", spare=5),
+        Column("lost", spare=6, least=6),
+    )
     view.chosen = max(0, min(view.chosen, len(paths) - 1))
     view.top = max(view.chosen - rows + 1, min(view.top, view.chosen), 0)
     busiest = max((path.share or 0 for path in paths), default=0)
     for number, path in enumerate(paths[view.top : view.top + rows], view.top):
         here = view.keys and number == view.chosen
         table.add_row(
-            ">" if here else "",
+            *([">" if here else ""] if view.keys else []),
             path.peer,
             str(path.plane),
             "-" if path.spine is None else str(path.spine),
             f"{path.ev:#010x}",
-            Text(path.state.upper(), style=_STATE_STYLE.get(path.state, "")),
+            _state(path),
             _count(path.packets_per_s),
+            _share(path.share),
             _bar(path.share, busiest),
             _percent(path.loss),
             _percent(path.marks),
@@ -172,8 +213,19 @@ def _paths(paths: Sequence[PathFigures], view: View, rows: int) -> Table:
     return table
 
 
+def _state(path: PathFigures) -> Text:
+    """An EV that would be used but for a port says so."""
+    if path.state in IN_USE and not path.ports_up:
+        return Text("PORT DOWN", style="bold red")
+    return Text(path.state.upper(), style=_STATE_STYLE.get(path.state, ""))
+
+
 def _gbps(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f} Gbit/s"
+
+
+def _two_places(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
 
 
 def _percent(share: float | None) -> str:
@@ -190,10 +242,11 @@ def _bytes(value: int | None) -> str:
     return f"{value / 1024:.0f} KiB" if value < 1 << 20 else f"{value / (1 << 20):.1f} MiB"
 
 
+def _share(share: float | None) -> str:
+    return "-" if share is None else f"{share:.0%}"
+
+
 def _bar(share: float | None, of: float = 1.0) -> Text:
-    """The share in percent and as a bar, full where it is `of`."""
-    if share is None:
-        return Text("-")
-    filled = round(_BAR * share / of) if of else 0
-    shown = Text(f"{share:4.0%} ", no_wrap=True, overflow="crop")
-    return shown.append("#" * filled + " " * (_BAR - filled), style="cyan")
+    """Full where the share is `of`."""
+    filled = round(_BAR * share / of) if share and of else 0
+    return Text("#" * filled + " " * (_BAR - filled), style="cyan")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,10 @@ def test_ev_list(served: Served) -> None:
     assert {row["state"] for row in rows} == {"good"}
     text = ctl(served, "ev", "list", "--peer", "h1").stdout
     assert text.count("good") == 8
-    assert document(served, "ev", "list", "--peer", "h5")["evs"] == []
+    for address in (port.address for port in served.pair.right.ports()):
+        assert document(served, "ev", "list", "--peer", address)["evs"] == rows
+    assert "no QP leads to h5" in one_line(ctl(served, "ev", "list", "--peer", "h5"), 1)
+    assert "there is no EV profile 5" in one_line(ctl(served, "ev", "list", "--profile", "5"), 1)
 
 
 def test_ev_deny_and_allow(served: Served) -> None:
@@ -73,7 +77,7 @@ def test_ev_deny_and_allow(served: Served) -> None:
 
 
 def test_what_ev_deny_refuses(served: Served) -> None:
-    assert "EV 0x00000009 is not in EV profile 0" in one_line(ctl(served, "ev", "deny", "p0s9", "p0s1"), 1)
+    assert "h0): EV 0x00000009: not in EV profile 0" in one_line(ctl(served, "ev", "deny", "p0s9", "p0s1"), 1)
     assert states(served)[spine_ev(0, 1)] == DENIED
     assert "'p0x1' is no EV" in one_line(ctl(served, "ev", "deny", "p0x1"), 1)
     assert "no QP leads to h9" in one_line(ctl(served, "ev", "deny", "p0s2", "--peer", "h9"), 1)
@@ -159,6 +163,9 @@ def test_profiles(served: Served, tmp_path: Path) -> None:
     assert document(served, "profile", "move", "0", "2")["qps"] == 1
     assert set(states(served)) == {spine_ev(plane, spine) for plane in (0, 1) for spine in (2, 3)}
     assert "used by 1 QPs" in one_line(ctl(served, "profile", "offline", "ev", "2"), 1)
+    for state in ("offline", "online"):
+        for kind, what in (("ev", "EV"), ("cc", "CC"), ("ev-format", "EV format")):
+            assert f"there is no {what} profile 7" in one_line(ctl(served, "profile", state, kind, "7"), 1)
     # Once more the same file: what is ONLINE and the same stays.
     assert document(served, "profile", "load", path)["loaded"] == loaded
 
@@ -196,6 +203,25 @@ def test_replace(served: Served, tmp_path: Path) -> None:
     assert "entry 1 replaced" in ctl(served, "ev", "replace", "p1s3", "--index", "1").stdout
     assert set(states(served)) == {spine_ev(0, 3), spine_ev(1, 3)}
     assert ctl(served, "ev", "replace", "p0s0").exit_code == 2
+    assert "entry 2: the array has 2 entries" in one_line(ctl(served, "ev", "replace", "p1s3", "--index", "2"), 1)
+    assert "EV 0x00000001: not in the array" in one_line(ctl(served, "ev", "replace", "p0s1", "p0s2"), 1)
+
+
+def test_the_profile_file_in_the_help_and_the_examples_with_it(served: Served, tmp_path: Path) -> None:
+    """What `mrc ctl profile load --help` gives to begin with, and what other examples do with it."""
+    said = ctl(served, "profile", "load", "--help").stdout
+    _, _, file = said.partition("four-paths.yaml:\n")
+    path = tmp_path / "four-paths.yaml"
+    path.write_text(file.partition("\n\n")[0])
+    assert "EV profile 1 ONLINE" in ctl(served, "profile", "load", path, "--endpoint", "h0").stdout
+    replaces, profiles = (ctl(served, *group, "--help").stdout for group in (("ev", "replace"), ("profile",)))
+    examples = [line.split()[2:] for line in (replaces + profiles).splitlines() if line.startswith("    mrc ctl ")]
+    run = [words for words in examples if words[:2] != ["profile", "load"]]
+    assert [words[:2] for words in run[:2]] == [["ev", "replace"]] * 2
+    assert {words[1] for words in run[2:]} == {"show", "move", "offline"}
+    for words in run:
+        result = ctl(served, *words)
+        assert result.exit_code == 0, (words, result.stderr)
 
 
 def test_ports(served: Served) -> None:
@@ -219,6 +245,49 @@ def test_probe(served: Served) -> None:
     assert "EV 0x00000001: no answer" in one_line(result, 1)
     assert len(result.stdout.splitlines()) == 3
     assert "no QP leads to h9" in one_line(ctl(served, "probe", "h9"), 1)
+    for timeout in ("0s", "61s"):
+        assert ctl(served, "probe", "h1", "--timeout", timeout).exit_code == 2
+
+
+def test_a_probe_that_cannot_be_sent_is_not_counted_and_says_why(served: Served) -> None:
+    """On a port that is down, and on an EV that leads nowhere: those that can be sent are, and the exit status is 1."""
+    served.running = True
+    assert ctl(served, "ports", "down", "1").exit_code == 0
+    result = ctl(served, "probe", "h1", "--count", "2")
+    assert "EV 0x01000000: port 2 on plane 1 is down; and 3 more EVs" in one_line(result, 1)
+    rows = [line.split()[:5] for line in result.stdout.splitlines()[1:]]
+    assert rows == [
+        [f"{spine_ev(plane, spine):#010x}", str(plane), str(spine), str(sent), str(sent)]
+        for plane, sent in ((0, 2), (1, 0))
+        for spine in range(4)
+    ]
+    result = ctl(served, "probe", "h1", "p0s9", "p0s1", "--count", "1", "--json")
+    assert "EV 0x00000009: no paths to the peer" in one_line(result, 1)
+    rows = json.loads(result.stdout)["endpoints"][0]["evs"]
+    assert [(row["ev"], row["port_num"], row["sent"], row["answered"]) for row in rows] == [
+        (9, None, 0, 0),
+        (1, 1, 1, 1),
+    ]
+
+
+def test_probes_at_all_endpoints_come_from_those_that_lead_there(served: Served, directory: Path) -> None:
+    second = Served(served.pair, "h1")
+    served.running = True
+    try:
+        for host, sender in (("h1", "h0"), ("h0", "h1")):
+            argv = ["ctl", "probe", host, "--endpoint", "all", "--json"]
+            result = serving([served, second], lambda argv=argv: CliRunner().invoke(main, argv))
+            assert result.exit_code == 0, result.stderr
+            assert [each["name"] for each in json.loads(result.stdout)["endpoints"]] == [sender]
+        argv = ["ctl", "probe", "h9", "--endpoint", "all"]
+        line = one_line(serving([served, second], lambda: CliRunner().invoke(main, argv)), 1)
+        assert "no QP leads to h9: the endpoints here are connected to h0, h1" in line
+        # What one of several refuses says which one.
+        argv = ["ctl", "ports", "down", "7", "--endpoint", "all"]
+        line = one_line(serving([served, second], lambda: CliRunner().invoke(main, argv)), 1)
+        assert re.search(r"\(a test, h[01]\): no port on plane 7", line)
+    finally:
+        second.close()
 
 
 def test_events(served: Served) -> None:

@@ -27,6 +27,7 @@ def status(at_s: float, qps: list[dict[str, Any]], paths: list[dict[str, Any]], 
         "at_ns": int(at_s * SECOND),
         "endpoint": {"pid": 7, "name": "mrc/h0", "program": "mrc send"},
         "ports": [{"plane": 0, "up": True}, {"plane": 1, "up": False}],
+        "peers": [{"peer": "h1", "planes_down": []}, {"peer": "h2", "planes_down": []}],
         "qps_total": len(qps),
         "qps": qps,
         "paths": paths,
@@ -71,6 +72,16 @@ def test_no_ev_of_a_port_that_is_down_is_in_use_whatever_its_own_state() -> None
     first, second = picture(status(1, [], [path(0), path(1 << 24)])).planes
     assert (first.up, first.evs_in_use, first.evs) == (True, 1, 1)
     assert (second.up, second.evs_in_use, second.evs) == (False, 0, 1)
+
+
+def test_no_ev_towards_a_port_that_the_peer_told_is_down_is_in_use() -> None:
+    """behaviour.md, Ports: the peer "then avoids that plane towards us". h1 told that its port on plane 0 is down."""
+    told = status(1, [], [path(0), path(1 << 24), path(0, peer="h2"), path(1, peer="h2", state="assumed_bad")])
+    told["peers"][0]["planes_down"] = [0]
+    found = picture(told)
+    assert [(each.peers, each.peers_down) for each in found.planes] == [(2, ("h1",)), (2, ())]
+    assert [(each.evs_in_use, each.evs) for each in found.planes] == [(1, 3), (0, 1)]
+    assert [each.ports_up for each in found.paths] == [False, False, True, True]
 
 
 def test_a_plane_adds_up_its_paths() -> None:

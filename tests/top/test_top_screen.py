@@ -77,6 +77,74 @@ def test_a_narrow_terminal_loses_words_not_lines() -> None:
     assert len(shown([transfer()], View(message="m" * 300), width=60, height=40)) <= 40
 
 
+def busy(peer: str) -> Picture:
+    """A QP and EVs with the widest figures that are usual: 12.34 Gbit/s, 100.0 % sent again, 1000 KiB, 12.34 ms."""
+    before = [path(1, peer=peer), path(2, peer=peer)]
+    after = [
+        path(1, peer=peer, packets=1_234_567, lost=123_456, marked=1_234_567),
+        path(2, peer=peer, packets=1, state="assumed_bad"),
+    ]
+    old = qp(0xABCDEF, peer=peer)
+    rates = {"data_bytes_sent": 1_542_500_000, "bytes_placed": 1_542_500_000}
+    again = {"data_packets_sent": 1000, "retransmitted_packets": 1000}
+    windows = {"cwnd_bytes": 1_024_000, "inflight_bytes": 1_023_000, "srtt_us": 12_340.0}
+    now = status(1, [qp(0xABCDEF, peer=peer, **rates, **again, **windows)], after)
+    now["peers"] = [{"peer": peer, "planes_down": []}]
+    return picture(now, {**status(0, [old], before), "peers": now["peers"]})
+
+
+@pytest.mark.parametrize("keys", [True, False])
+@pytest.mark.parametrize("peer", ["h1", "192.168.0.1", "fd4d:5243::2"])
+def test_on_eighty_columns_no_figure_of_a_qp_and_no_word_is_cut(peer: str, keys: bool) -> None:
+    """What is there is there whole: nothing ends in an ellipsis but the title, which may be long."""
+    lines = shown([busy(peer)], View(keys=keys), width=80)
+    assert all(len(line) <= 80 for line in lines)
+    assert not any("…" in line for line in lines[1:])
+    (row,) = [line.split() for line in lines if "0xabcdef" in line]
+    assert row == [
+        "0xabcdef", peer, "RTS", "12.34", "12.34", "100.0%", "1000", "KiB", "999", "KiB", "12.34"
+    ]  # fmt: skip
+    (ev,) = [line for line in lines if "0x00000001" in line]
+    assert {"0x00000001", "GOOD", "1,234,567", "10.0%"} <= set(ev.split())
+    assert any("ASSUMED_BAD" in line for line in lines)
+    assert not keys or lines[-1].endswith("q quit")
+
+
+def test_where_it_is_narrower_columns_are_left_out_the_least_needed_first() -> None:
+    """Of the EVs the bar, then the total of losses; what an EV is, its state, its rate and its loss stay."""
+    headings = {}
+    for width in (130, 80, 60, 45):
+        lines = shown([busy("h1")], View(), width=width)
+        (heading,) = [line for line in lines if "EV  state" in line]
+        headings[width] = heading.split()
+        assert not any("…" in line for line in lines if "0x" in line)
+    everything = ["peer", "plane", "spine", "EV", "state", "packets/s", "share", "loss", "marked", "lost"]
+    assert headings[130] == everything
+    assert headings[80] == everything[:-1]
+    assert headings[45] == ["EV", "state", "packets/s", "loss"]
+    assert set(headings[45]) < set(headings[60]) < set(headings[80])
+
+
+def test_peers_ports_that_are_down_are_shown_and_evs_that_are_out_of_use_for_it() -> None:
+    told = status(1, [qp(1)], [path(0), path(0, peer="h2"), path(1, peer="h2", state="assumed_bad")])
+    told["peers"][1]["planes_down"] = [0]
+    lines = shown([picture(told)], View(), width=80)
+    planes = {line.split()[0]: line for line in lines if "/" in line and line.split()[0].isdigit()}
+    assert planes["0"].split()[:5] == ["0", "up", "down:", "h2", "1/3"]
+    assert planes["1"].split()[:4] == ["1", "down", "up", "0/0"]
+    evs = [line for line in lines if "0x0000000" in line]
+    assert ["PORT DOWN" in line for line in evs] == [False, True, False]
+    assert "ASSUMED_BAD" in evs[2]
+
+
+def test_a_failed_qp_says_why_below_the_table() -> None:
+    failed = status(1, [qp(0xABCDEF, state="ERROR", error="retry counter exceeded: PSN 7")], [path(0)])
+    lines = shown([picture(failed)], View(), width=80)
+    (row,) = [line for line in lines if line.startswith("0xabcdef")]
+    assert "ERROR" in row
+    assert "QP 0xabcdef failed: retry counter exceeded: PSN 7" in lines
+
+
 def test_on_eighty_columns_the_bars_give_way_and_evs_states_and_losses_stay() -> None:
     lines = shown([transfer()], View(), width=80)
     assert all(len(line) <= 80 for line in lines)

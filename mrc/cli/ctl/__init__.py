@@ -30,7 +30,7 @@ def ctl() -> None:
       mrc ctl probe h1 --endpoint h0
       mrc ctl events --json
       mrc ctl ports down 1 --endpoint h0
-      mrc ctl profile load eight-paths.yaml --endpoint h0
+      mrc ctl profile load four-paths.yaml --endpoint h0
     """
 
 

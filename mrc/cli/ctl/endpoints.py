@@ -35,15 +35,37 @@ def endpoint_option(function: F) -> F:
 @contextmanager
 def connected(wanted: Sequence[str]) -> Iterator[list[tuple[FoundEndpoint, ControlClient]]]:
     """The endpoints that are meant, and a connection to each. Raises CallerError when that is not clear."""
+    from mrc.control.errors import ControlError
     from mrc.net.control.client import ControlClient
 
+    class NamedClient(ControlClient):
+        """Whose refusals say which endpoint it was."""
+
+        def __init__(self, found: FoundEndpoint) -> None:
+            super().__init__(found.path)
+            self._found = found
+
+        def answer(self, number: int, deadline: float) -> Any:
+            try:
+                return super().answer(number, deadline)
+            except ControlError as error:
+                raise ControlError(error.errno or 0, f"{self._found}: {error.reason}", error.needed) from None
+
     with ExitStack() as stack:
-        yield [(found, stack.enter_context(ControlClient(found.path))) for found in _chosen(wanted)]
+        yield [(found, stack.enter_context(NamedClient(found))) for found in _chosen(wanted)]
 
 
 def spines_of(client: ControlClient) -> dict[int, int]:
     """The spine of each EV that a QP of this endpoint uses; none where EVs do not name one."""
     return {row["ev"]: row["spine"] for row in client.request("evs") if row["spine"] >= 0}
+
+
+def check_peer(clients: Sequence[tuple[FoundEndpoint, ControlClient]], host: str) -> None:
+    """Raises CallerError when no QP of any of these endpoints leads to a peer of this name or address."""
+    if not any(found.labels_of(host) for found, _ in clients):
+        peers = sorted({peer["peer"] for found, _ in clients for peer in found.hello["peers"]})
+        who = f"{clients[0][0]} is" if len(clients) == 1 else "the endpoints here are"
+        raise CallerError(f"no QP leads to {host}: {who} connected to {', '.join(map(printable, peers)) or 'nobody'}")
 
 
 def _chosen(wanted: Sequence[str]) -> list[FoundEndpoint]:

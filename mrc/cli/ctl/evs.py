@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from mrc.cli.common import ErrorGroup, json_option, note, print_json
-from mrc.cli.ctl.endpoints import about, connected, endpoint_option, heading
+from mrc.cli.ctl.endpoints import about, check_peer, connected, endpoint_option, heading
 from mrc.cli.ctl.tables import print_table
 
 _profile = click.option("--profile", type=int, help="Only this EV profile. [default: all that QPs use]")
@@ -27,7 +27,7 @@ def ev() -> None:
       mrc ctl ev list --endpoint h0
       mrc ctl ev deny p0s1 p1s1 --endpoint h0
       mrc ctl ev allow p0s1 --endpoint h0
-      mrc ctl ev replace p0s1 p0s3 --profile 1 --endpoint h0
+      mrc ctl ev replace p0s2 p0s3 --profile 1 --endpoint h0
     """
 
 
@@ -46,9 +46,12 @@ def list_evs(wanted: tuple[str, ...], profile: int | None, peer: str | None, as_
     """
     documents = []
     with connected(wanted) as clients:
+        if peer is not None:
+            check_peer(clients, peer)
         for found, client in clients:
             rows = client.request("evs", **_given(profile=profile))
-            rows = [row for row in rows if peer is None or row["peer"] == peer]
+            if peer is not None:
+                rows = [row for row in rows if row["peer"] in found.labels_of(peer)]
             documents.append({**about(found), "evs": rows})
             if not as_json:
                 heading(found, len(clients) > 1)
@@ -64,7 +67,7 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
 
 
 @ev.command()
-@click.argument("evs", nargs=-1, metavar="EV...")
+@click.argument("evs", nargs=-1, metavar="[EV]...")
 @click.option(
     "--from", "deny_list", type=click.Path(path_type=Path), help="Every entry of this deny list (docs/control.md)."
 )
@@ -91,7 +94,7 @@ def deny(**options: Any) -> None:
 
 
 @ev.command()
-@click.argument("evs", nargs=-1, metavar="EV...")
+@click.argument("evs", nargs=-1, metavar="[EV]...")
 @click.option(
     "--from", "deny_list", type=click.Path(path_type=Path), help="Every entry of this deny list (docs/control.md)."
 )
@@ -178,12 +181,14 @@ def replace(
 ) -> None:
     """Put EV NEW in the place of OLD in an EXPLICIT profile: in every entry, or with --index in one.
 
-    QPs go on at once with what is there then; what is under way on the old EV still arrives.
+    QPs go on at once with what is there then; what is under way on the old EV still arrives. `mrc ctl profile show`
+    tells which profiles are EXPLICIT; `mrc ctl profile load --help` has a file that makes one, as the examples want it.
 
     \b
     Examples:
-      mrc ctl ev replace p0s1 p0s3 --profile 1 --endpoint h0
-      mrc ctl ev replace p0s3 --index 7 --profile 1 --endpoint h0
+      mrc ctl profile load four-paths.yaml --endpoint h0
+      mrc ctl ev replace p0s2 p0s3 --profile 1 --endpoint h0
+      mrc ctl ev replace p1s1 --index 3 --profile 1 --endpoint h0
     """
     from mrc.control.texts import ev_of
 

@@ -9,11 +9,13 @@ from typing import Any
 import click
 
 from mrc.cli.common import DURATION, json_option, note, print_json
-from mrc.cli.ctl.endpoints import about, connected, endpoint_option, heading, spines_of
+from mrc.cli.ctl.endpoints import ALL, about, check_peer, connected, endpoint_option, heading
 from mrc.cli.ctl.tables import print_table
 
 _COLUMNS = ("ev", "plane", "spine", "sent", "answered", "lost_percent", "rtt_min_us", "rtt_median_us", "rtt_max_us")
 _GRACE_S = 5.0
+# An endpoint lets nobody wait for longer.
+_MOST_TIMEOUT_S = 60.0
 
 
 @click.command()
@@ -28,9 +30,10 @@ _GRACE_S = 5.0
 def probe(host: str, evs: tuple[str, ...], count: int, timeout: float, wanted: tuple[str, ...], as_json: bool) -> None:
     """Send EV probes to HOST, a peer's name or address, and show each EV's round trip.
 
-    Without EVs every one that QPs use towards HOST; named ones may be denied, or in no profile at all. The time the
-    peer held a probe is taken off where both ends can. Ends with 1 when an EV answered no probe. A loop that is busy
-    with data answers between its batches: that time is in the figures.
+    Without EVs every one that QPs use towards HOST; named ones may be denied, or in no profile at all. With
+    `--endpoint all` every endpoint that has a QP to HOST sends them. The time the peer held a probe is taken off where
+    both ends can. Exit status 1 when an EV answered no probe, or could not be sent one (its port is down, no such
+    path). A loop that is busy with data answers between its batches: that time is in the figures.
 
     A few probes find an EV that is dead. One that loses now and then takes some hundreds: --count 300. They go to the
     peer and back, so they tell of an EV; which link of its way it is, and in which direction, tells `mrc map`.
@@ -44,9 +47,14 @@ def probe(host: str, evs: tuple[str, ...], count: int, timeout: float, wanted: t
     """
     from mrc.control.texts import ev_of
 
+    if not 0 < timeout <= _MOST_TIMEOUT_S:
+        raise click.UsageError(f"--timeout is above 0 and at most {_MOST_TIMEOUT_S:.0f}s")
     named = {"evs": [ev_of(each) for each in evs]} if evs else {}
     documents, dead = [], []
     with connected(wanted) as clients:
+        if ALL in wanted:
+            check_peer(clients, host)
+            clients = [(found, client) for found, client in clients if found.labels_of(host)]
         for found, client in clients:
             rounds = [
                 client.request("probe", timeout + _GRACE_S, peer=host, timeout_s=timeout, **named) for _ in range(count)
@@ -56,18 +64,22 @@ def probe(host: str, evs: tuple[str, ...], count: int, timeout: float, wanted: t
             dead += [f"{found}: EV {row['ev']:#010x}: {row['message']}" for row in rows if not row["answered"]]
             if not as_json:
                 heading(found, len(clients) > 1)
-                spines = spines_of(client)
-                print_table(_COLUMNS, [_shown(row, spines) for row in rows])
+                planes = {port["port_num"]: port["plane"] for port in client.request("ports")}
+                known = {row["ev"]: row for row in client.request("evs")}
+                print_table(_COLUMNS, [_shown(row, planes, known.get(row["ev"], {})) for row in rows])
     if as_json:
         print_json({"endpoints": documents})
     if dead:
-        note(f"Error: no answer: {dead[0]}" + (f"; and {len(dead) - 1} more EVs" if len(dead) > 1 else ""))
+        note(f"Error: {dead[0]}" + (f"; and {len(dead) - 1} more EVs" if len(dead) > 1 else ""))
         raise click.exceptions.Exit(1)
 
 
-def _shown(row: dict[str, Any], spines: Mapping[int, int]) -> dict[str, Any]:
-    lost = 100 * (1 - row["answered"] / row["sent"])
-    more = {"plane": row["port_num"] - 1, "spine": spines.get(row["ev"]), "lost_percent": lost}
+def _shown(row: dict[str, Any], planes: Mapping[int, int], known: Mapping[str, Any]) -> dict[str, Any]:
+    """`known`: what is told of this EV where a QP uses it; of others only the plane is known, and once one was sent."""
+    spine = known.get("spine", -1)
+    lost = 100 * (1 - row["answered"] / row["sent"]) if row["sent"] else None
+    plane = known.get("plane", planes.get(row["port_num"]))
+    more = {"plane": plane, "spine": spine if spine >= 0 else None, "lost_percent": lost}
     return row | more | {"ev": f"{row['ev']:#010x}"}
 
 
@@ -75,13 +87,15 @@ def _summed(rounds: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
     """A row for each EV, over all rounds."""
     rows = []
     for results in zip(*rounds, strict=False):
+        # What was never sent left by no port.
+        sent = [result for result in results if result["port_num"] is not None]
         times = sorted(result["rtt_us"] for result in results if result["rtt_us"] is not None)
         failed = next((result["message"] for result in results if result["errno"] is not None), "")
         rows.append(
             {
                 "ev": results[0]["ev"],
-                "port_num": results[0]["port_num"],
-                "sent": len(results),
+                "port_num": sent[0]["port_num"] if sent else None,
+                "sent": len(sent),
                 "answered": len(times),
                 "rtt_min_us": times[0] if times else None,
                 "rtt_median_us": round(median(times), 3) if times else None,

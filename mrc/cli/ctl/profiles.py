@@ -18,13 +18,15 @@ _kind = click.argument("kind", type=click.Choice(list(_KINDS)))
 def profile() -> None:
     """EV formats, EV profiles and CC profiles: which EVs QPs use, and how they are congestion-controlled.
 
-    Profile 0 of each kind is the default one. docs/control.md has the format of profile files.
+    Profile 0 of each kind is the default one. `mrc ctl profile load --help` has a file to begin with, docs/control.md
+    the whole format.
 
     \b
     Examples:
       mrc ctl profile show --endpoint h0
-      mrc ctl profile load eight-paths.yaml --endpoint h0
+      mrc ctl profile load four-paths.yaml --endpoint h0
       mrc ctl profile move 0 1 --endpoint h0
+      mrc ctl profile move 1 0 --endpoint h0
       mrc ctl profile offline ev 1 --endpoint h0
     """
 
@@ -77,10 +79,18 @@ def load(file: Path, wanted: tuple[str, ...], as_json: bool) -> None:
 
     A profile that is wrong changes nothing, those before it stay loaded. CC profiles do not change while QPs use them.
 
+    The file of the examples, for a lab as `mrc lab up` builds it, makes EV profile 1, which QPs use once `mrc ctl
+    profile move 0 1` has told them to. Describe 0 instead, and they use it at once; {mode: auto} is what that was.
+
+    \b
+    four-paths.yaml:
+      ev_profiles:
+        1: {mode: explicit, evs: [p0s0, p0s2, p1s0, p1s2]}
+
     \b
     Examples:
-      mrc ctl profile load eight-paths.yaml --endpoint h0
-      mrc ctl profile load eight-paths.yaml --endpoint all --json
+      mrc ctl profile load four-paths.yaml --endpoint h0
+      mrc ctl profile load four-paths.yaml --endpoint all --json
     """
     from mrc.net.control.profile_file import read_profile_file
 

@@ -15,8 +15,9 @@ def print_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], *, to
 
     table = Table(box=None, pad_edge=False)
     for column in columns:
-        right = all(isinstance(row.get(column), int | float) for row in rows)
-        table.add_column(column, justify="right" if right and rows else "left", no_wrap=True)
+        known = [row[column] for row in rows if row.get(column) is not None]
+        right = known and all(isinstance(value, int | float) for value in known)
+        table.add_column(column, justify="right" if right else "left", no_wrap=True)
     for row in rows:
         # Names come from peers: they are text, not markup.
         table.add_row(*(Text(_shown(row.get(column))) for column in columns))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mrc.cli.common import fabric_option, load_fabric, note
+from mrc.cli.common import fabric_option, ignore_signals, load_fabric, note
 from mrc.cli.lab.options import name_option
 from mrc.cli.map.places import LabIsGone, socket_of
 
@@ -36,7 +36,8 @@ def agent(fabric_file: str | None, rate: int, collector: Path | None, on_all: bo
     """Send probes from this host in loops, and report what becomes of them, until Ctrl-C.
 
     It needs raw sockets, so root or `mrc lab exec`. The loops go to its own leaf, to each spine, and over a spine to
-    each other leaf and back over another spine. Without a collector it waits for one and sends nothing.
+    each other leaf and back over another spine. Without a collector it waits for one and sends nothing. Exit status 1
+    when its interfaces are gone, as they are a few seconds after `mrc lab down`.
 
     \b
     Examples:
@@ -77,11 +78,15 @@ def _run_all(name: str, rate: int, collector: Path | None) -> None:
                 note(f"lab {name} is gone")
                 return
             time.sleep(_LOOK_S)
+        if is_over.look():
+            note(f"lab {name} is gone")
+            return
         ended = {host: program.returncode for host, program in started.items() if program.poll() is not None}
         raise SystemRefused(
             f"the agent of {', '.join(ended)} ended with status {next(iter(ended.values()))}; the others are ended too"
         )
     except KeyboardInterrupt:
+        ignore_signals()
         return
     finally:
         _end(started)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import time
 from pathlib import Path
 
@@ -22,6 +23,31 @@ def history_of(lab: str) -> Path:
     return state.directory(lab) / "map.sqlite"
 
 
+def is_served(lab: str) -> bool:
+    """Whether a collector listens for this lab now. Raises CallerError for a name that is none."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as knock:
+        try:
+            knock.connect(os.fspath(socket_of(lab)))
+        except (FileNotFoundError, ConnectionRefusedError):
+            return False
+        except OSError:
+            return True  # a full backlog, or not ours: somebody is there
+    return True
+
+
+def no_map_of(lab: str) -> str:
+    """What there is instead of the map of a lab that nobody serves, and what to do."""
+    from mrc.lab import state
+
+    known = sorted(path.parent.name for path in state.STATE_DIRECTORY.glob("*/lab.json"))
+    served = [each for each in known if each != lab and is_served(each)]
+    why = f"no map of lab {lab} is served" if lab in known else f"there is no lab {lab}"
+    there = (
+        f"maps are served of {', '.join(served)}, say which with --name" if served else "no map is served of another"
+    )
+    return f"{why}; {there}" + (f"; `mrc map serve --name {lab}` begins one" if lab in known else "")
+
+
 class LabIsGone:
     """Whether this lab was taken down, or another has its name; looks once a second."""
 
@@ -34,13 +60,17 @@ class LabIsGone:
         self._due = 0.0
 
     def __call__(self) -> bool:
-        from mrc.errors import MrcError
-        from mrc.lab import state
-
         now = time.monotonic()
         if now < self._due:
             return False
         self._due = now + _LOOK_S
+        return self.look()
+
+    def look(self) -> bool:
+        """Without waiting for the next second."""
+        from mrc.errors import MrcError
+        from mrc.lab import state
+
         try:
             here = state.load(self._name)
         except MrcError:

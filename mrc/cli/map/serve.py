@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from mrc.cli.common import Duration, note
+from mrc.cli.common import Duration, ignore_signals, note
 from mrc.cli.lab.options import name_option
 from mrc.cli.map.places import LabIsGone, OnHost, history_of, socket_of
 from mrc.cli.map.show import fault_line
@@ -95,6 +95,7 @@ def serve(name: str, listen: tuple[str, int], history: Path | None, keep: float,
         service.run(over)
         note(f"lab {name} is gone")
     except KeyboardInterrupt:
+        ignore_signals()
         return
     finally:
         service.close()

@@ -14,7 +14,8 @@ import click
 from mrc.cli.common import json_option, note, print_json
 from mrc.cli.lab.events import Moment
 from mrc.cli.lab.options import name_option
-from mrc.cli.map.places import history_of
+from mrc.cli.map.places import history_of, is_served, no_map_of
+from mrc.errors import CallerError
 
 # A map that is being served is written down every second.
 _OLD_NS = 5_000_000_000
@@ -40,11 +41,12 @@ _SHOWN_BACK_NS = 3_600_000_000_000
 def show(name: str, as_json: bool, since: int | None, history: Path | None, deny_list: Path | None) -> None:
     """Show what is faulty, what was, and which agents report.
 
-    Exit status 1 when `mrc map serve` is not at work, so that what is shown is old.
+    Exit status 1 when `mrc map serve` is not at work for that lab: what was known last is shown, if anything.
 
     \b
     Examples:
       mrc map show
+      mrc map show --name wide
       mrc map show --since 5m --json
       mrc map show --deny-list deny.json && mrc ctl ev deny --from deny.json
     """
@@ -52,17 +54,24 @@ def show(name: str, as_json: bool, since: int | None, history: Path | None, deny
 
     if as_json and deny_list == Path("-"):
         raise click.UsageError("--json and --deny-list - both want stdout")
+    if history is None and not history_of(name).is_file():
+        elsewhere = f"the map of lab {name} has a history of its own: name that file with --history"
+        raise CallerError(elsewhere if is_served(name) else no_map_of(name))
     now = time.time_ns()
     document, past = read_history(history or history_of(name), now - _SHOWN_BACK_NS if since is None else since)
     age_ns = now - document["at_unix_ns"]
+    lab = name if history is None else document["fabric"]
+    is_at_work = age_ns <= _OLD_NS and is_served(lab)
     if deny_list is not None:
         _write_deny_list(document, deny_list)
     if as_json:
-        print_json({**document, "age_s": round(age_ns / 1e9, 3), "past": past})
+        print_json({**document, "age_s": round(age_ns / 1e9, 3), "is_served": is_at_work, "past": past})
     elif deny_list != Path("-"):
         _print(document, past)
-    if age_ns > _OLD_NS:
-        note(f"this is {age_ns / 1e9:.0f} s old: `mrc map serve` is not at work")
+    if not is_at_work:
+        not_here = "`mrc map serve` is there, but is stopped or busy, or has another history: --history"
+        why = not_here if is_served(lab) else no_map_of(lab)
+        note(f"this is {age_ns / 1e9:.1f} s old: {why}")
         raise click.exceptions.Exit(1)
 
 

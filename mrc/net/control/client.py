@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno as errnos
+import ipaddress
 import itertools
 import json
 import os
@@ -165,8 +166,24 @@ class FoundEndpoint:
         """By its PID, its name with the lab's or without, or one of its addresses."""
         return wanted in (str(self.pid), self.path.stem, self.name, self.host, *self.addresses)
 
+    def labels_of(self, peer: str) -> set[str]:
+        """What rows call a peer that is meant by its name or one of its addresses; nothing when no QP leads there."""
+        return {
+            each["peer"]
+            for each in self.hello["peers"]
+            if peer == each["peer"] or _address(peer) in map(_address, each["addresses"])
+        }
+
     def __str__(self) -> str:
         return f"{self.pid} ({self.program}, {self.name})"
+
+
+def _address(text: str) -> str:
+    """One way of writing for each address."""
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        return text
 
 
 @dataclass(slots=True)
