@@ -127,7 +127,7 @@ def test_scripts_and_codec_know_nothing_of_the_endpoint(path: Path) -> None:
 @pytest.mark.parametrize(
     ("patterns", "ids"),
     [
-        (["MRC-SACK-09"], {"MRC-SACK-09", "MRC-SACK-09/wrap", "MRC-SACK-09/whole"}),
+        (["MRC-SACK-09"], {"MRC-SACK-09", "MRC-SACK-09/received", "MRC-SACK-09/wrap", "MRC-SACK-09/whole"}),
         (["MRC-SACK-09/wrap"], {"MRC-SACK-09/wrap"}),
         (["MRC-ACK-0[12]"], {"MRC-ACK-01", "MRC-ACK-02"}),
         (["MRC-SACK-*/wrap"], {"MRC-SACK-03/wrap", "MRC-SACK-09/wrap"}),

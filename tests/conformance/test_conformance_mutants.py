@@ -42,6 +42,12 @@ def test_there_are_enough_of_them() -> None:
     assert len(mutants()) >= AT_LEAST
 
 
+def test_every_requirement_with_a_case_is_named_by_one() -> None:
+    """A case that no mutant fails has not been shown to check anything."""
+    named = {requirement for each in mutants().values() for requirement in each.caught_by}
+    assert {case.requirement.id for case in catalogue()} - named == set()
+
+
 def test_they_are_found_by_name() -> None:
     name = next(iter(mutants()))
     assert getattr(mrc.conformance.mutants, name)().name == name

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from mrc.conformance.codec.icrc import covered, icrc, icrc_bytes
 from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.packet_checks import I64, PacketChecks
+from mrc.endpoint.packet_checks import I64, PacketChecks, Trimmed
 from mrc.endpoint.qp import QueuePair
 from mrc.wire.batch import COMMON, MIN_PACKET, PAD_SHIFT, TVER_MASK, Fields, ReceivedBatch, TransmitBatch
 from mrc.wire.opcodes import Op
@@ -194,3 +194,47 @@ def one_udp_port_is_taken(endpoint: Endpoint, qp: QueuePair) -> None:
     checks: Any = endpoint._checks
     checks._ports = np.zeros(1 << 16, np.bool_)
     checks._ports[4791] = True
+
+
+@mutant("MRC-ICRC-01")
+class IcrcMostSignificantByteFirst(_Resealed):
+    """The four bytes of the ICRC are sent and read most significant first."""
+
+    def spoil(self, masked: bytearray, packet: bytes) -> None:
+        return
+
+    def crc(self, packet: bytes) -> bytes:
+        return super().crc(packet)[::-1]
+
+
+@mutant("MRC-ICRC-05")
+class UdpChecksumIsCovered(_Resealed):
+    """The ICRC covers a UDP checksum that is not 0 as it stands."""
+
+    def spoil(self, masked: bytearray, packet: bytes) -> None:
+        checksum = slice(_bth_at(packet) - 2, _bth_at(packet))
+        if any(packet[checksum]):
+            masked[checksum] = packet[checksum]
+
+
+@mutant("MRC-ICRC-05")
+class SourcePortIsNotCovered(_Resealed):
+    """The UDP source port counts as ones in the ICRC."""
+
+    def spoil(self, masked: bytearray, packet: bytes) -> None:
+        masked[_bth_at(packet) - 8 : _bth_at(packet) - 6] = b"\xff\xff"
+
+
+@mutant("MRC-WIRE-04")
+class Ipv4IsNotTaken(PacketChecks):
+    """A packet over IPv4 is dropped."""
+
+    __slots__ = ()
+
+    def sound_rows(self, batch: ReceivedBatch) -> tuple[I64, Trimmed | None]:
+        rows, trimmed = super().sound_rows(batch)
+        if batch.ipv4 is None:
+            return rows, trimmed
+        of_ipv4 = batch.ipv4[rows, 0] != 0
+        self._counters.not_ipv6_udp += int(of_ipv4.sum())
+        return rows[~of_ipv4], trimmed

@@ -15,7 +15,7 @@ from mrc.endpoint.received import I64
 from mrc.endpoint.resource_limits import Bools, ResourceLimits
 from mrc.endpoint.responder import Responder
 from mrc.endpoint.sent import PsnState
-from mrc.wire.batch import ReceivedBatch, TransmitBatch
+from mrc.wire.batch import Fields, ReceivedBatch, TransmitBatch
 
 _ALWAYS_SKIP = 2
 
@@ -209,3 +209,13 @@ class WaitsDoNotDouble(NackHandler):
     def _lose(self, psn: int, reason: NackReason, now: int) -> None:
         self._sent.waits[psn & self._sent.mask] = 0
         super()._lose(psn, reason, now)
+
+
+@mutant("MRC-NACK-04")
+class OneCcTypeIsTaken(NackHandler):
+    """A NACK whose cc_type is not 2 is dropped."""
+
+    __slots__ = ()
+
+    def on_nacks(self, fields: Fields, now: int) -> None:
+        super().on_nacks(fields[fields["cc_type"] >> 4 == 2], now)

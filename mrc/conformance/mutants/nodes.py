@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.operations import EndpointOperations
+from mrc.endpoint.operations import EndpointOperations, Operation, _Request
 from mrc.endpoint.paths import PathSet
 from mrc.endpoint.peer_node import PeerNode
 from mrc.endpoint.qp import QueuePair
@@ -109,3 +109,14 @@ class PeersPortsStayDown(PathSet):
     def set_peer_port(self, plane: int, up: bool) -> None:
         if not up:
             super().set_peer_port(plane, up)
+
+
+@mutant("MRC-PORT-02")
+class PeersAreToldOnce(EndpointOperations):
+    """A PORT_STATUS_UPDATE that is not answered is not repeated."""
+
+    __slots__ = ()
+
+    def _schedule(self, req_id: int, request: _Request, at: int) -> None:
+        if request.operation != Operation.PORT_STATUS_UPDATE:
+            super()._schedule(req_id, request, at)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
+
 from mrc.conformance.mutants.mutant import mutant
 from mrc.conformance.mutants.packets import _Repacked
-from mrc.endpoint.operations import EndpointOperations, OnResult
+from mrc.endpoint.endpoint import Endpoint
+from mrc.endpoint.operations import ENDPOINT_QPN, EndpointOperations, OnResult
 from mrc.endpoint.peer_node import PeerNode
-from mrc.wire.batch import COMMON, ENDPOINT_REQUEST, ENDPOINT_RESPONSE, TransmitBatch
+from mrc.endpoint.qp_states import MAY_RECEIVE
+from mrc.endpoint.received import I64
+from mrc.wire.batch import COMMON, ENDPOINT_REQUEST, ENDPOINT_RESPONSE, ReceivedBatch, TransmitBatch
 from mrc.wire.opcodes import Op
 
 
@@ -67,3 +73,38 @@ class EvProbesComeTwice(EndpointOperations):
     def probe_ev(self, node: PeerNode, number: int, traffic_class: int, on_result: OnResult | None = None) -> int:
         super().probe_ev(node, number, traffic_class)
         return super().probe_ev(node, number, traffic_class, on_result)
+
+
+@mutant("MRC-OP-06")
+class RequestIdsHaveEightBits(_Repacked):
+    """A response has the low eight bits of the id of its request."""
+
+    def repack(self, batch: TransmitBatch, start: int) -> None:
+        fields = batch.fields(COMMON, start, batch.count)
+        fields["psn_word"][fields["opcode"] == Op.ENDPOINT_RESPONSE] &= 0xFF
+
+
+class _WithQps(Endpoint):
+    """Endpoint operations go through the QPs: without one that is up there are none."""
+
+    def one_is_up(self) -> bool:
+        return any(qp.state in MAY_RECEIVE for qp in self.qps.values())
+
+
+@mutant("MRC-OP-09")
+class AnswersNeedAQp(_WithQps):
+    """An EV probe is answered only while a QP is up."""
+
+    def _dispatch(self, qpn: int, batch: ReceivedBatch, rows: I64, opcodes: npt.NDArray[np.uint8], now: int) -> None:
+        if qpn != ENDPOINT_QPN or self.one_is_up():
+            super()._dispatch(qpn, batch, rows, opcodes, now)
+
+
+@mutant("MRC-OP-09")
+class EvProbesNeedAQp(_WithQps):
+    """An EV probe that is ordered goes out only while a QP is up."""
+
+    def probe_ev(
+        self, node: PeerNode, number: int, *, dscp: int | None = None, on_result: OnResult | None = None
+    ) -> int:
+        return super().probe_ev(node, number, dscp=dscp, on_result=on_result) if self.one_is_up() else 0

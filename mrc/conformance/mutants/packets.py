@@ -173,3 +173,12 @@ class KeepsAlive(Endpoint):
                 probes: Any = qp.requestor._probes
                 probes._enqueue(-1, 0)
                 self.wake(qp)
+
+
+@mutant("MRC-WIRE-22")
+class MigReqIsSet(_Repacked):
+    """M is 1 in every request, as in the packets of an RC QP whose path has migrated."""
+
+    def repack(self, batch: TransmitBatch, start: int) -> None:
+        fields = batch.fields(COMMON, start, batch.count)
+        fields["flags"] |= (np.isin(fields["opcode"], list(REQUEST_OPCODES)) << np.uint8(6)).astype(np.uint8)

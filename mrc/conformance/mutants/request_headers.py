@@ -240,3 +240,21 @@ class WholePathMtusEndInAnEmptyLast(Requestor):
         super().post(request)
         if request.length and request.length % self._config.path_mtu == 0:
             self._unfinished[-1].packets += 1
+
+
+@mutant("MRC-REQ-08")
+class TheRethIsInTheFirstOnly(_Repacked):
+    """A Middle and a Last have no RETH, as in RoCEv2."""
+
+    def repack(self, batch: TransmitBatch, start: int) -> None:
+        fields = batch.fields(COMMON, start, batch.count)
+        for row, opcode in enumerate(fields["opcode"].tolist(), start):
+            if opcode not in (Op.WRITE_MIDDLE, Op.WRITE_LAST, Op.WRITE_LAST_WITH_IMMEDIATE):
+                continue
+            end = int(batch.header_length[row])
+            reth = end - 16 - (4 if opcode == Op.WRITE_LAST_WITH_IMMEDIATE else 0)
+            behind = batch.headers[row, reth + 16 : end].copy()
+            batch.headers[row, reth : end - 16] = behind
+            batch.header_length[row] -= 16
+            fields["ip_plen"][row - start] -= 16
+            fields["udp_len"][row - start] -= 16

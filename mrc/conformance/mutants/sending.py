@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from mrc.conformance.mutants.mutant import mutant
+from mrc.endpoint.completions import Completion, WorkStatus
 from mrc.endpoint.paths import PathSet
 from mrc.endpoint.received import I64
 from mrc.endpoint.requestor import Requestor
+from mrc.endpoint.sent import PsnState
 from mrc.endpoint.work import WriteRequest
 from mrc.wire.batch import ACKREQ, REQUEST, TransmitBatch
 from mrc.wire.psn import unwrap
@@ -163,3 +165,21 @@ class AcksBeyondWhatWasSentCoverAll(Requestor):
     def on_ack(self, cack_psn: int, now: int) -> None:
         beyond = unwrap(cack_psn, self.sent.una - 1) >= self.sent.next_psn
         super().on_ack(self.sent.next_psn - 1 & 0xFFFFFF if beyond else cack_psn, now)
+
+
+@mutant("MRC-SEND-05")
+class WhatASackReportsCompletes(Requestor):
+    """A write completes once all its packets have arrived, whatever is missing of those posted before."""
+
+    __slots__ = ()
+
+    def _after_acknowledgement(self, now: int) -> None:
+        super()._after_acknowledgement(now)
+        state, mask = self.sent.state, self.sent.mask
+        for message in list(self._unfinished):
+            psns = range(message.first_psn, message.last_psn + 1)
+            if psns and all(psn < self.sent.una or state[psn & mask] == PsnState.ACKED for psn in psns):
+                self._unfinished.remove(message)
+                del self._messages[message.msn]
+                request = message.request
+                self._complete(Completion(request.wr_id, self._qpn, WorkStatus.SUCCESS, request.length))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import replace
 
 import numpy as np
 
 from mrc.conformance.codec.carriage import Carriage, Outer
+from mrc.conformance.codec.icrc import covered, icrc, icrc_bytes
 from mrc.conformance.mutants.mutant import mutant
 from mrc.conformance.mutants.packets import _Repacked
 from mrc.conformance.setup import Setup
@@ -237,3 +239,31 @@ class TheSegmentIsTheWholePath(InProcessPaths):
     def routing_header(self, destination: int) -> tuple[int, bytes]:
         _, header = super().routing_header(destination)
         return destination, header[:_SEGMENT] + destination.to_bytes(16, "big")
+
+
+@mutant("MRC-WIRE-04")
+class Ipv4InsideOfSrv6(InProcessPaths):
+    """In SRv6 mode the inner header is IPv4."""
+
+    def on_the_wire(self, packet: bytes, port: int, destination: int, traffic_class: int) -> bytes:
+        if self.mode == "srv6":
+            inner = Carriage(0x0A000002, 0x0A000001, 4, traffic_class, sport=int.from_bytes(packet[40:42], "big"))
+            headers = inner.headers(len(packet) - _BTH - 4)
+            packet = headers + packet[_BTH:-4]
+            packet += icrc_bytes(icrc(packet))
+        return super().on_the_wire(packet, port, destination, traffic_class)
+
+
+@mutant("MRC-ICRC-08")
+class TheOuterHeaderIsCovered(InProcessPaths):
+    """The ICRC of what is sent covers the outer header as well, as if no switch would rewrite its destination."""
+
+    def on_the_wire(self, packet: bytes, port: int, destination: int, traffic_class: int) -> bytes:
+        frame = super().on_the_wire(packet, port, destination, traffic_class)
+        outer = bytearray(frame[: len(frame) - len(packet)])
+        if not outer:
+            return frame
+        outer[0] |= 0x0F
+        outer[1:4] = b"\xff" * 3
+        outer[7] = 0xFF
+        return frame[:-4] + icrc_bytes(zlib.crc32(b"\xff" * 8 + outer + covered(packet[:-4])))

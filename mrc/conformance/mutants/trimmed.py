@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mrc.conformance.mutants.mutant import mutant
+from mrc.endpoint.nacked import NackReason
 from mrc.endpoint.packet_checks import PacketChecks, Trimmed
 from mrc.endpoint.received import I64
 from mrc.endpoint.resource_limits import Bools
@@ -67,3 +68,46 @@ class TrimmedPacketsArrive(Responder):
         psns = psns[(psns >= epsn) & (psns < self.window.end(epsn))]
         if len(psns):
             self.received.add(psns, np.ones(len(psns), np.bool_))
+
+
+@mutant("MRC-SACK-14")
+class RcvdBytesCountsTrimmed(Responder):
+    """rcvd_bytes counts what is left of trimmed packets too."""
+
+    __slots__ = ()
+
+    def on_trimmed(self, batch: ReceivedBatch, rows: I64, lasthop: Bools, now: int) -> None:
+        super().on_trimmed(batch, rows, lasthop, now)
+        self.sacks.received_bytes += int(batch.length[rows].sum())
+
+
+@mutant("MRC-TRIM-06")
+class ACodepointOfSwitchesIsEnoughToDrop(PacketChecks):
+    """A whole packet with a TRIMMED codepoint is dropped: no host sends these."""
+
+    __slots__ = ()
+
+    def sound_rows(self, batch: ReceivedBatch) -> tuple[I64, Trimmed | None]:
+        rows, trimmed = super().sound_rows(batch)
+        marked = np.isin(batch.traffic_class[rows] >> 2, self._wire.trimmed_dscps)
+        self._counters.bad_length += int(marked.sum())
+        return rows[~marked], trimmed
+
+    def is_sound(self, batch: ReceivedBatch, row: int, length: int) -> bool:
+        return int(batch.traffic_class[row]) >> 2 not in self._wire.trimmed_dscps and super().is_sound(
+            batch, row, length
+        )
+
+
+@mutant("MRC-NACK-03")
+class NacksOfTrimmedPacketsNameNoEv(Responder):
+    """The NACK of a trimmed packet has entropy 0, since nothing in such a packet is to be trusted."""
+
+    __slots__ = ()
+
+    def on_trimmed(self, batch: ReceivedBatch, rows: I64, lasthop: Bools, now: int) -> None:
+        super().on_trimmed(batch, rows, lasthop, now)
+        for refusal in self.nacks.pending.take(self.nacks.pending.count):
+            if refusal.reason in (NackReason.TRIMMED, NackReason.TRIMMED_LASTHOP):
+                refusal.reflected.entropy = 0
+            self.nacks.pending.add(refusal)

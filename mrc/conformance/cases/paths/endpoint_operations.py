@@ -38,6 +38,17 @@ def an_ev_probe_needs_no_qp(bench: Bench) -> None:
     bench.expect("ENDPOINT_RESPONSE", request_id=3, op=wire.EV_PROBE, dqp=wire.ENDPOINT_QPN)
 
 
+@case("MRC-OP-09/sent", look_at="whether EV probes are sent whatever became of the QPs")
+def an_ev_probe_is_sent_without_a_qp(bench: Bench) -> None:
+    """The only QP of the target's goes to ERROR. A controller has an EV probed: the probe goes out all the same."""
+    _past_the_beginning(bench)
+    bench.ask(bench.qp.to_error)
+    bench.expect_state("ERROR")
+    ev = bench.planes[0].target_evs[0]
+    bench.ask(lambda: bench.network.session.probe_ev(ev, None))
+    bench.expect("ENDPOINT_REQUEST", op=wire.EV_PROBE, ev=ev, dqp=wire.ENDPOINT_QPN)
+
+
 @case("MRC-OP-06", look_at="bits 15:0 of the PSN of a response")
 def a_response_has_the_id_of_its_request(bench: Bench) -> None:
     """Requests with ids 1, 0xffff and 0 are answered under these ids."""

@@ -35,6 +35,25 @@ def zeros_above_the_highest_one_are_no_news(bench: Bench) -> None:
         bench.expect_no("WRITE", within=us(10), psn=psn, rtx=1)
 
 
+@case(
+    "MRC-SACK-09/received",
+    look_at="sack_offset where SACKs are read: it says where the bitmap begins, above cack_psn + 1 or below it",
+)
+def the_bitmap_begins_where_sack_offset_says(bench: Bench) -> None:
+    """Of ten writes, sent 100 us apart, a SACK with cack_psn 2 and sack_offset -2 reports 0, 1, 2 and 6: 3 is lost, 4
+    and 5 are not yet. One with sack_offset 4 reports 6 and 9: now 4 and 5 are lost, 7 and 8 are not."""
+    writes = _writes(bench, 10, RTT)
+    bench.sack(2, [0, 1, 2, 6], to=writes[6], sack_offset=-2)
+    bench.expect("WRITE", psn=3, rtx=1, within=us(10))
+    for psn in (4, 5):
+        bench.expect_no("WRITE", within=us(10), psn=psn, rtx=1)
+    bench.sack(2, [6, 9], to=writes[9], sack_offset=4)
+    for psn in (4, 5):
+        bench.expect("WRITE", psn=psn, rtx=1, within=us(10))
+    for psn in (7, 8):
+        bench.expect_no("WRITE", within=us(10), psn=psn, rtx=1)
+
+
 def _in_flight(bench: Bench) -> list[Heard]:
     """What leaves of one long write before anything is acknowledged. Round trips of EV probes take as long as those
     of the write, so that the controller sees no queue."""

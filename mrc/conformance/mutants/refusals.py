@@ -1,0 +1,172 @@
+"""Responders that refuse what they should take, take what they should refuse, or do not say it as MRC does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mrc.conformance.mutants.mutant import mutant
+from mrc.conformance.mutants.responders import _EachRequest
+from mrc.endpoint.memory import MemoryRegion, MemoryTable
+from mrc.endpoint.nacked import NackReason
+from mrc.endpoint.received import I64
+from mrc.endpoint.received_requests import ReceivedRequests
+from mrc.endpoint.request_checks import RefusedRequest
+from mrc.endpoint.responder import Responder
+from mrc.wire.batch import ACKREQ, PSN_BITS_MASK, REQUEST, REQUEST_TS, TS, ReceivedBatch, TransmitBatch
+from mrc.wire.psn import PSN_HALF
+
+_RNR_NAK = 0x2E
+
+
+@mutant("MRC-WIRE-18")
+class NoReceiveIsAnRnrNak(Responder):
+    """A write with immediate that finds no receive is answered with an RNR NAK and may come again, as in RoCEv2 RC."""
+
+    __slots__ = ()
+
+    def _refuse(self, refusal: RefusedRequest) -> None:
+        if "no receive is posted" not in str(refusal):
+            super()._refuse(refusal)
+            return
+        self._refused = (refusal.psn & PSN_BITS_MASK, _RNR_NAK)
+        self._nak_due = True
+
+
+@mutant("MRC-RESP-05")
+class AcksHaveToBeAskedFor(_EachRequest):
+    """A transport ACK is sent only when a request has AckReq, as in RoCEv2 RC."""
+
+    __slots__ = ()
+
+    def on_requests(self, batch: ReceivedBatch, rows: I64, now: int) -> None:
+        due = self._ack_due
+        super().on_requests(batch, rows, now)
+        if not (ReceivedRequests(batch, rows).words & ACKREQ).any():
+            self._ack_due = due
+
+
+@mutant("MRC-RESP-05")
+class SacksStandForAcks(Responder):
+    """No transport ACK is sent where a SACK says as much."""
+
+    __slots__ = ()
+
+    def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:
+        if self.sacks.pending.count:
+            self._ack_due = False
+        return super().transmit(batch, limit, now)
+
+
+class _HalfTheCircleAway(_EachRequest):
+    """What comes of a request half the circle away from epsn is up to `take_oldest`; only the others are checked."""
+
+    __slots__ = ()
+
+    def take_oldest(self, batch: ReceivedBatch, rows: I64, now: int) -> None:
+        raise NotImplementedError
+
+    def on_requests(self, batch: ReceivedBatch, rows: I64, now: int) -> None:
+        distance = ReceivedRequests(batch, rows).words - self.received.epsn & PSN_BITS_MASK
+        oldest = distance == PSN_HALF
+        if oldest.any():
+            self.take_oldest(batch, rows[oldest], now)
+        if not oldest.all():
+            super().on_requests(batch, rows[~oldest], now)
+
+
+@mutant("MRC-RESP-10")
+class TheOldestPsnIsADuplicate(_HalfTheCircleAway):
+    """PSN epsn - 2^23 counts as an old duplicate too, and is answered."""
+
+    __slots__ = ()
+
+    def take_oldest(self, batch: ReceivedBatch, rows: I64, now: int) -> None:
+        words = batch.fields(REQUEST)["psn_word"]
+        words[rows] = words[rows] & ~np.uint32(PSN_BITS_MASK) | self.received.cack_psn & PSN_BITS_MASK
+        Responder.on_requests(self, batch, rows, now)
+
+
+@mutant("MRC-RESP-10")
+class TheOldestPsnIsBeyondTheWindow(_HalfTheCircleAway):
+    """PSN epsn - 2^23 is taken for epsn + 2^23, which is beyond the window, and NACKed."""
+
+    __slots__ = ()
+
+    def take_oldest(self, batch: ReceivedBatch, rows: I64, now: int) -> None:
+        psns = np.full(len(rows), self.received.epsn + PSN_HALF)
+        self._nack(batch, rows, psns, [NackReason.PSN_OOR_WINDOW] * len(rows), now)
+
+
+@mutant("MRC-RESP-10")
+class TheOldestPsnIsNotCounted(_HalfTheCircleAway):
+    """PSN epsn - 2^23 is dropped, and no counter says so."""
+
+    __slots__ = ()
+
+    def take_oldest(self, batch: ReceivedBatch, rows: I64, now: int) -> None:
+        return
+
+
+@mutant("MRC-RESP-13", at_creation=True)
+class OneByteBehindTheRegionIsOpen(MemoryTable):
+    """A range may end one byte behind its region."""
+
+    __slots__ = ()
+
+    def register(self, buffer: Any, *, va: int | None = None, remote_write: bool = True) -> MemoryRegion:
+        roomy = bytearray(len(buffer) + 1)
+        return super().register(memoryview(roomy)[:-1], va=va, remote_write=remote_write)
+
+    def find(self, rkey: int) -> MemoryRegion | None:
+        region = super().find(rkey)
+        return region and MemoryRegion(region.view.obj, region.rkey, region.va)
+
+
+@mutant("MRC-RESP-13", at_creation=True)
+class TheLastByteOfARegionIsClosed(MemoryTable):
+    """A range may not hold the last byte of its region."""
+
+    __slots__ = ()
+
+    def find(self, rkey: int) -> MemoryRegion | None:
+        region = super().find(rkey)
+        return region and MemoryRegion(region.view[:-1], region.rkey, region.va)
+
+
+@mutant("MRC-RESP-13")
+class RangesMayWrap(_EachRequest):
+    """A range whose end wraps counts as inside its region; its payload goes to the beginning of that."""
+
+    __slots__ = ()
+
+    def on_requests(self, batch: ReceivedBatch, rows: I64, now: int) -> None:
+        requests = ReceivedRequests(batch, rows)
+        chosen = np.arange(len(rows))
+        sizes = requests.payload_lengths(chosen, requests.payload_at(chosen))
+        for row, va, size in zip(rows.tolist(), requests.extension("va", chosen).tolist(), sizes.tolist(), strict=True):
+            if va + size >= 1 << 64:
+                layout = REQUEST_TS if int(batch.fields(REQUEST)["psn_word"][row]) & TS else REQUEST
+                batch.fields(layout)["va"][row] = next(iter(self._memory)).va
+        super().on_requests(batch, rows, now)
+
+
+@mutant("MRC-WIRE-23")
+class PaddingIsWritten(_EachRequest):
+    """The padding of a request is written behind its payload."""
+
+    __slots__ = ()
+
+    def on_requests(self, batch: ReceivedBatch, rows: I64, now: int) -> None:
+        super().on_requests(batch, rows, now)
+        requests = ReceivedRequests(batch, rows)
+        chosen = np.arange(len(rows))
+        starts = requests.payload_at(chosen)
+        ends = starts + requests.payload_lengths(chosen, starts)
+        vas, rkeys = requests.extension("va", chosen).tolist(), requests.extension("rkey", chosen).tolist()
+        for row, start, end, va, rkey in zip(rows.tolist(), starts.tolist(), ends.tolist(), vas, rkeys, strict=True):
+            region, padding = self._memory.find(rkey), bytes(batch.view(row, end, int(batch.length[row]) - 4))
+            at = va + end - start
+            if region is not None and end > start and region.va <= at <= region.va + region.length - len(padding):
+                region.view[at - region.va : at - region.va + len(padding)] = padding
