@@ -123,7 +123,8 @@ class PeerNode:
     # ------------------------------------------------------------------ reverse EVs
 
     def on_requests(self, now: int) -> None:
-        """Requests of the peer's arrived. While no acknowledgement of our own data teaches us, an EV probe does.
+        """Requests of the peer's, or its probes, arrived. While no acknowledgement of our own data teaches us, an EV
+        probe does: also where nothing but probes gets through, whose answers would else go on dying on a dead plane.
 
         One a round trip, and at most one per `reverse_probe_interval_ns`.
         """

@@ -410,14 +410,14 @@ class QueuePair:
             if not len(rows):
                 return
         requests = _IS_REQUEST[opcodes]
-        if self.peer_node is not None and requests.any():
+        probes = opcodes == _PROBE
+        if self.peer_node is not None and (requests | probes).any():
             self.peer_node.on_requests(now)
         if requests.all():
             self.responder.on_requests(batch, rows, now)
             return
         if requests.any():
             self.responder.on_requests(batch, rows[requests], now)
-        probes = opcodes == _PROBE
         if probes.any() and self.state in MAY_RECEIVE:
             self.responder.on_probes(batch, rows[probes].tolist(), now)
         self._receive_acknowledgements(batch, rows, opcodes, now)
@@ -436,8 +436,9 @@ class QueuePair:
                 return False
             rows.append(row)
         requests, probes, sacks, acks = of_kind.values()
-        if requests:
+        if requests or probes:
             self.peer_node.on_requests(now)
+        if requests:
             self.responder.on_few_requests(batch, requests, now)
         if probes and self.state in MAY_RECEIVE:
             self.responder.on_probes(batch, probes, now)

@@ -24,10 +24,13 @@ from sim_transfer import (
 
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import PathConfig, QpConfig
+from mrc.endpoint.congestion import FixedWindow
 from mrc.endpoint.memory import MemoryRegion
+from mrc.endpoint.paths.states import EvState
 from mrc.endpoint.qp_states import QpState
 from mrc.endpoint.work import WriteRequest
 from mrc.sim import LinkModel, SimFabric
+from mrc.topology import Clos
 from mrc.wire.packet import decode_transport
 
 
@@ -217,3 +220,24 @@ def test_what_the_network_carries_is_whole_packets() -> None:
     transfers = start(fabric, [("h0", [200_000, 5]), ("h1", [10_000])])
     assert run(fabric, transfers)
     assert set(opcodes) >= {0xC6, 0xC7, 0xC8, 0xCA, 0xD1, 0xDC}
+
+
+def test_the_last_good_path_comes_back_though_answers_go_on_dying() -> None:
+    """Of two paths one lost a packet and is being probed when the other's cable is cut. Only probes get through then, and
+    every second answer takes the dead plane until the responder's own probes tell it. MRC-PATH-29, MRC-PATH-31."""
+    fabric = SimFabric(Clos(planes=2, leaves=2, spines=1), LinkModel(rate_bps=1_000_000_000, delay_ns=5_000), seed=3)
+    qp, peer = fabric.connect("h0", "h1", QpConfig(), lambda sizes: FixedWindow(sizes, 30))
+    fabric.stream(qp)
+    fabric.run(5 * MILLISECOND)
+    fabric.impair("p1l0-p1s0", loss=1.0)
+    assert qp.paths is not None
+    good = qp.paths.paths.index(next(each for each in qp.paths.paths if each.ev == _ev(1, 0)))
+    assert fabric.run(SECOND, lambda: qp.paths.state[good] == EvState.ASSUMED_BAD)
+    fabric.impair("p1l0-p1s0", loss=0.0)
+    fabric.cut("p0l0-p0s0")
+    cut_at, had = fabric.now, peer.counters.requests_received
+    fabric.run(cut_at + 400 * MILLISECOND, lambda: qp.state == QpState.ERROR)
+    assert qp.state == QpState.RTS
+    assert qp.paths.state[good] in (EvState.GOOD, EvState.SKIP)
+    # A packet of 4 KiB takes 34 microseconds at 1 Gbit/s: more than half of the time was used.
+    assert peer.counters.requests_received - had > 6_000
