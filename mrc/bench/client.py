@@ -100,12 +100,17 @@ class BenchClient:
         self._exchange.close()
 
     def measure(self, on_result: Callable[[WriteResult | LatencyResult], None] = lambda result: None) -> list[Any]:
-        """Every size in turn. `on_result` hears of each. Raises PeerError when a write fails or the memory differs."""
+        """Every size in turn. `on_result` hears of each. Raises PeerError when a write fails or the memory differs.
+
+        A KeyboardInterrupt goes on to the caller, once `on_result` has heard what was measured until then, if anything.
+        """
         results: list[Any] = []
         for terms in self._terms:
             result = self._latency(terms) if terms.test == LATENCY else self._write(terms)
             results.append(result)
             on_result(result)
+            if result.interrupted:
+                raise KeyboardInterrupt
         return results
 
     def _connect(self, count: int, *, idle: bool) -> list[QP]:
@@ -145,14 +150,16 @@ class BenchClient:
         cpu = time.process_time()
         written = writing.run(self._loop, self._options.seconds)
         cpu = time.process_time() - cpu
-        stopped = self._request("stop")
-        source.close()
-        counters = self._counted_since(before)
-        if stopped.get("sha256") != hashlib.sha256(content).hexdigest():
-            raise PeerError("what lies in the server's memory is not what was written there")
         count = sum(written.completed)
-        if terms.test == WRITE_IMM and stopped.get("immediates") != count:
-            raise PeerError(f"{count} writes with immediate completed, the server saw {stopped.get('immediates')}")
+        if written.interrupted:
+            # Who interrupts waits for nobody: the server is not asked, and sees that its client has gone.
+            if not count:
+                raise KeyboardInterrupt
+            receiver_cpu = None
+        else:
+            receiver_cpu = self._stop_and_compare(terms, content, count)
+            source.close()
+        counters = self._counted_since(before)
         seconds = written.elapsed_ns / 1e9
         return WriteResult(
             size_bytes=terms.size,
@@ -161,12 +168,22 @@ class BenchClient:
             peak_gbps=written.peak_gbps,
             packets=count * terms.packets_per_write,
             sender_cpu_seconds=cpu,
-            receiver_cpu_seconds=_seconds(stopped),
+            receiver_cpu_seconds=receiver_cpu,
             retransmitted_packets=counters.get("retransmitted_packets", 0),
             spurious_retransmissions=counters.get("spurious_retransmissions", 0),
             per_qp_gbps=tuple(each * terms.size * 8 / seconds / 1e9 for each in written.completed),
             counters=counters,
+            interrupted=written.interrupted,
         )
+
+    def _stop_and_compare(self, terms: Terms, content: bytes, count: int) -> float:
+        """CPU seconds of the server. Raises PeerError when what lies there is not what was written."""
+        stopped = self._request("stop")
+        if stopped.get("sha256") != hashlib.sha256(content).hexdigest():
+            raise PeerError("what lies in the server's memory is not what was written there")
+        if terms.test == WRITE_IMM and stopped.get("immediates") != count:
+            raise PeerError(f"{count} writes with immediate completed, the server saw {stopped.get('immediates')}")
+        return _seconds(stopped)
 
     def _latency(self, terms: Terms) -> LatencyResult:
         memory = bytearray(terms.size * terms.qps)
@@ -176,11 +193,15 @@ class BenchClient:
             pinger = Pinger(self._pd, self._cq, self._qps[0], memory, theirs, terms)
             before = self._counters()
             self._request("start")
-            half_round_trips = ping(pinger, self._loop, self._options.seconds)
-            self._request("stop")
-        if not half_round_trips:
+            pinged = ping(pinger, self._loop, self._options.seconds)
+            if not pinged.interrupted:
+                self._request("stop")
+        if not pinged.half_round_trips_us:
+            if pinged.interrupted:
+                raise KeyboardInterrupt
             raise PeerError("not one ping was answered in time")
-        return LatencyResult.of(terms.size, half_round_trips, self._counted_since(before))
+        counters = self._counted_since(before)
+        return LatencyResult.of(terms.size, pinged.half_round_trips_us, counters, interrupted=pinged.interrupted)
 
     def _counted_since(self, before: dict[str, int]) -> dict[str, int]:
         differences = {name: count - before.get(name, 0) for name, count in self._counters().items()}

@@ -16,6 +16,9 @@ class WriteResult:
 
     `peak_gbps` is the best slice of 50 ms, or the average when all took less. `kpps` counts packets once, however
     often they were sent. `cpu_seconds` is what both processes used together, all threads, kernel time included.
+
+    `interrupted`: `seconds` end at the interruption, what lies at the server was not compared, and what it used is not
+    known (`receiver_cpu_seconds` None, and so `cpu_seconds`).
     """
 
     size_bytes: int
@@ -24,11 +27,17 @@ class WriteResult:
     peak_gbps: float
     packets: int
     sender_cpu_seconds: float
-    receiver_cpu_seconds: float
+    receiver_cpu_seconds: float | None
     retransmitted_packets: int
     spurious_retransmissions: int
     per_qp_gbps: tuple[float, ...] = ()
     counters: dict[str, int] = field(default_factory=dict)
+    interrupted: bool = False
+
+    @property
+    def cpu_seconds(self) -> float | None:
+        received = self.receiver_cpu_seconds
+        return None if received is None else self.sender_cpu_seconds + received
 
     @property
     def goodput_gbps(self) -> float:
@@ -59,20 +68,21 @@ class WriteResult:
             "peak_gbps": round(self.peak_gbps, 6),
             "kpps": round(self.kpps, 4),
             "message_rate_mps": round(self.message_rate_mps, 2),
-            "cpu_seconds": round(self.sender_cpu_seconds + self.receiver_cpu_seconds, 4),
-            "sender_cpu_seconds": round(self.sender_cpu_seconds, 4),
-            "receiver_cpu_seconds": round(self.receiver_cpu_seconds, 4),
+            "cpu_seconds": _rounded(self.cpu_seconds),
+            "sender_cpu_seconds": _rounded(self.sender_cpu_seconds),
+            "receiver_cpu_seconds": _rounded(self.receiver_cpu_seconds),
             "retransmitted_packets": self.retransmitted_packets,
             "spurious_retransmissions": self.spurious_retransmissions,
             "per_qp_gbps": [round(share, 6) for share in self.per_qp_gbps],
             "per_qp_spread": round(self.per_qp_spread, 4),
             "counters": self.counters,
+            "interrupted": self.interrupted,
         }
 
 
 @dataclass(frozen=True, slots=True)
 class LatencyResult:
-    """Half round trips of a ping-pong, microseconds."""
+    """Half round trips of a ping-pong, microseconds; with `interrupted` those until then."""
 
     size_bytes: int
     iterations: int
@@ -84,10 +94,16 @@ class LatencyResult:
     p99_us: float
     p999_us: float
     counters: dict[str, int] = field(default_factory=dict)
+    interrupted: bool = False
 
     @classmethod
     def of(
-        cls, size: int, half_round_trips_us: Sequence[float], counters: dict[str, int] | None = None
+        cls,
+        size: int,
+        half_round_trips_us: Sequence[float],
+        counters: dict[str, int] | None = None,
+        *,
+        interrupted: bool = False,
     ) -> LatencyResult:
         """Typical is the median. At least one sample."""
         ordered = sorted(half_round_trips_us)
@@ -102,12 +118,13 @@ class LatencyResult:
             p99_us=percentile(ordered, 0.99),
             p999_us=percentile(ordered, 0.999),
             counters=counters or {},
+            interrupted=interrupted,
         )
 
     def to_json(self) -> dict[str, Any]:
         """The document of cli.md."""
         return {
-            name: value if isinstance(value, dict) else round(value, 3)
+            name: value if isinstance(value, dict | bool) else round(value, 3)
             for name, value in asdict(self).items()
             if value != {}
         }
@@ -117,6 +134,10 @@ def percentile(ordered: Sequence[float], share: float) -> float:
     """The smallest of the rising samples that no fewer than `share` of all are at or below (nearest rank)."""
     # A share such as 0.99 is no binary fraction: 0.99 * 100 must not become rank 100.
     return ordered[max(math.ceil(round(share * len(ordered), 6)), 1) - 1]
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 4)
 
 
 _WRITE_HEADINGS = ("#bytes", "#iterations", "BW peak[Gb/sec]", "BW average[Gb/sec]", "MsgRate[Mpps]")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import mmap
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 
 from mrc.bench.terms import Terms
@@ -101,8 +102,16 @@ class Answering(Pinger):
             self.take_completions()
 
 
-def ping(pinger: Pinger, run: Callable[[Callable[[], bool]], None], seconds: float) -> list[float]:
-    """Play for so long. Half round trips in microseconds, one a ping. `run` turns the loop until its argument holds.
+@dataclass(frozen=True, slots=True)
+class Pinged:
+    """Half round trips in microseconds, one a ping; those up to the interruption if there was one."""
+
+    half_round_trips_us: list[float]
+    interrupted: bool = False
+
+
+def ping(pinger: Pinger, run: Callable[[Callable[[], bool]], None], seconds: float) -> Pinged:
+    """Play for so long. `run` turns the loop until its argument holds; a KeyboardInterrupt out of it ends the play.
 
     Raises PeerError when a write failed.
     """
@@ -124,12 +133,15 @@ def ping(pinger: Pinger, run: Callable[[Callable[[], bool]], None], seconds: flo
         pinger.write(number + 1)
         return False
 
-    run(done)
-
     # The last ping or its acknowledgement may still be on its way.
     def acknowledged() -> bool:
         pinger.take_completions()
         return pinger.is_quiet
 
-    run(acknowledged)
-    return [(later - earlier) / 2e3 for earlier, later in pairwise(times)]
+    interrupted = False
+    try:
+        run(done)
+        run(acknowledged)
+    except KeyboardInterrupt:
+        interrupted = True
+    return Pinged([(later - earlier) / 2e3 for earlier, later in pairwise(times)], interrupted)

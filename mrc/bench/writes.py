@@ -28,11 +28,13 @@ class _Busy:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """`completed` writes of each QP, in `elapsed_ns` from the first post to the last completion."""
+    """`completed` writes of each QP, in `elapsed_ns` from the first post to the last completion, or to the
+    interruption."""
 
     completed: tuple[int, ...]
     elapsed_ns: int
     peak_gbps: float
+    interrupted: bool = False
 
 
 class Writing:
@@ -75,13 +77,16 @@ class Writing:
         )
 
     def run(self, loop: Callable[[Callable[[], bool]], None], seconds: float) -> Written:
-        """Write for so long, then wait for the rest. `loop` turns until its argument holds. Raises PeerError."""
+        """Write for so long, then wait for the rest. `loop` turns until its argument holds. Raises PeerError.
+
+        A KeyboardInterrupt out of `loop` ends it at once, with what was completed until then.
+        """
         clock = time.monotonic_ns
         size, poll = self._terms.size, self._cq.poll
         busy = self._busy
         bits_completed = slice_bits = 0
         peak = 0.0
-        posting = True
+        posting, interrupted = True, False
         began = slice_began = clock()
         deadline = began + int(seconds * 1e9)
 
@@ -110,11 +115,14 @@ class Writing:
 
         for each in busy.values():
             self._fill(each)
-        loop(done)
+        try:
+            loop(done)
+        except KeyboardInterrupt:
+            interrupted = True
         elapsed = clock() - began
         # What took less than a slice has no other peak.
         peak = max(peak, bits_completed / elapsed)
-        return Written(tuple(each.completed for each in busy.values()), elapsed, peak)
+        return Written(tuple(each.completed for each in busy.values()), elapsed, peak, interrupted)
 
     def _fill(self, each: _Busy) -> None:
         """Post whole groups of `cq_mod` writes, the last of each signaled, its number the count so far."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -256,7 +256,10 @@ def _measure(
     evs = None if paths is None else first_paths(fabric, paths)
     heading, row = (latency_heading, latency_row) if test == "latency" else (write_heading, write_row)
 
+    results: list[WriteResult | LatencyResult] = []
+
     def show(result: WriteResult | LatencyResult) -> None:
+        results.append(result)
         if as_json:
             return
         click.echo(row(result))  # type: ignore[arg-type]
@@ -275,17 +278,28 @@ def _measure(
         largest = node.path_mtu if test == "latency" else _LARGEST_SWEPT
         sizes = tuple(1 << power for power in range(1, largest.bit_length())) if sweep else (size,)
         options = BenchOptions(test, sizes, seconds, qps, idle_qps, depth, cq_mod)
+        interrupted = False
         try:
             with BenchClient(node, parsed, options) as client:
                 if not as_json:
                     click.echo(heading())
-                results = client.measure(show)
+                client.measure(show)
         except KeyboardInterrupt:
-            note("interrupted")
-            raise click.exceptions.Exit(1) from None
-    if as_json:
+            interrupted = True
+            note("interrupted" + (": the last figures are those until then" if _cut_short(results) else ""))
+    if as_json and results:
         documents = [result.to_json() for result in results]
-        print_json({"sizes": documents} if sweep else documents[0])
+        print_json({"sizes": documents, "interrupted": interrupted} if sweep else documents[0])
+    if interrupted:
+        raise click.exceptions.Exit(1)
+
+
+def _cut_short(results: Sequence[WriteResult | LatencyResult]) -> bool:
+    return bool(results) and results[-1].interrupted
+
+
+def _seconds_text(seconds: float | None) -> str:
+    return "an unknown number" if seconds is None else f"{seconds:.2f}"
 
 
 def _print_details(result: WriteResult | LatencyResult) -> None:
@@ -294,7 +308,7 @@ def _print_details(result: WriteResult | LatencyResult) -> None:
     if isinstance(result, WriteResult):
         note(
             f"{result.kpps:.1f} thousand packets a second, {result.retransmitted_packets} retransmitted, CPU seconds "
-            f"{result.sender_cpu_seconds:.2f} here and {result.receiver_cpu_seconds:.2f} at the server"
+            f"{result.sender_cpu_seconds:.2f} here and {_seconds_text(result.receiver_cpu_seconds)} at the server"
         )
         if len(result.per_qp_gbps) > 1:
             shares = " ".join(f"{share:.3f}" for share in result.per_qp_gbps)

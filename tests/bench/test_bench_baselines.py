@@ -6,10 +6,12 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import PATIENCE_S
 
 from mrc.bench.baselines import make_baseline
 from mrc.bench.baselines.iperf3 import Iperf3
@@ -84,15 +86,21 @@ def test_udp_pingpong(tmp_path: Path, c_compiler: None) -> None:
         try:
             assert server.stdout is not None
             port = server.stdout.readline().strip()
+            began = time.monotonic_ns()
             pinged = subprocess.run(
-                [program, "ping", "::1", port, "2", "0.2"], capture_output=True, text=True, timeout=20, check=True
+                [program, "ping", "::1", port, "2", "0.2"],
+                capture_output=True,
+                text=True,
+                timeout=PATIENCE_S,
+                check=True,
             )
+            took = time.monotonic_ns() - began
         finally:
             server.kill()
     halves = [int(line) for line in pinged.stdout.splitlines()]
     assert halves
-    # One after another: twice all of them fit into the time, with what a slow start of the machine takes beside.
-    assert 0 < 2 * sum(halves) < 2e9
+    # One after another: twice all of them fit into the time.
+    assert 0 < 2 * sum(halves) < took
     assert min(halves) > 0
 
 
@@ -130,7 +138,11 @@ def test_a_stream_over_aioquic(tmp_path: Path) -> None:
             assert server.stdout is not None
             port = server.stdout.readline().strip()
             sent = subprocess.run(
-                [*program, "send", "::1", port, "0.5", "4352"], capture_output=True, text=True, timeout=60, check=True
+                [*program, "send", "::1", port, "0.5", "4352"],
+                capture_output=True,
+                text=True,
+                timeout=PATIENCE_S,
+                check=True,
             )
         finally:
             server.kill()

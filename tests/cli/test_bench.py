@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from patience import PATIENCE_S
 
 from mrc.net.ticket import Ticket
 
@@ -17,7 +18,12 @@ TICKET = Ticket(("::1",), 9, bytes(32), bytes(16)).text
 def mrc(*argv: str) -> subprocess.CompletedProcess[str]:
     environment = {key: value for key, value in os.environ.items() if key != "MRC_FABRIC"}
     return subprocess.run(
-        [sys.executable, "-m", "mrc", *argv], capture_output=True, text=True, timeout=30, env=environment, check=False
+        [sys.executable, "-m", "mrc", *argv],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        env=environment,
+        check=False,
     )
 
 

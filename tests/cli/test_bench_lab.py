@@ -8,13 +8,14 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import pytest
+from patience import PATIENCE_S, carries_data, eventually
 
 pytestmark = [
     pytest.mark.root,
@@ -40,7 +41,7 @@ def bench_lab(*options: str, **environment: str) -> subprocess.Popen[str]:
     )
 
 
-def ended(process: subprocess.Popen[str], timeout_s: float = 90) -> tuple[int, str, str]:
+def ended(process: subprocess.Popen[str], timeout_s: float = 5 * PATIENCE_S) -> tuple[int, str, str]:
     try:
         out, err = process.communicate(timeout=timeout_s)
     finally:
@@ -65,13 +66,14 @@ def need(program: str) -> None:
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left() -> Iterator[None]:
-    def scratch() -> set[str]:
-        return {name for name in os.listdir("/tmp") if name.startswith("mrc-bench-")}
-
-    before = scratch()
+def nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """In a place of this test's own: others measure at the same time."""
+    scratch = tempfile.mkdtemp(prefix="mrc-test-")
+    monkeypatch.setenv("TMPDIR", scratch)
     yield
-    assert scratch() <= before
+    left = os.listdir(scratch)
+    shutil.rmtree(scratch)
+    assert left == []
 
 
 def test_beside_udp_and_itself() -> None:
@@ -149,9 +151,9 @@ def test_without_iperf3(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted(number: signal.Signals) -> None:
     process = bench_lab("--seconds", "30s", "--json")
-    time.sleep(4)
+    eventually(lambda: carries_data(process.pid))
     # A terminal's Ctrl-C goes to the whole group.
     os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
-    code, out, err = ended(process, 30)
+    code, out, err = ended(process)
     assert (code, out) == (1, "")
     assert "interrupted" in err

@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from live_run import MRC, Running, Transfers
+from live_run import MRC, Running, Transfers, eventually
+from patience import PATIENCE_S
 
 from mrc.lab import Lab
 
@@ -40,8 +41,14 @@ def measuring(transfers: Transfers, server: Running, test: str) -> Running:
     client = bench(transfers, server, test, "--seconds", "60s")
     assert client.process.stdout is not None
     assert client.process.stdout.readline().split()[0] == "#bytes"
-    time.sleep(0.3)
+    before = packets_at_server(transfers)
+    eventually(lambda: packets_at_server(transfers) > before + 2000)
     return client
+
+
+def packets_at_server(transfers: Transfers) -> int:
+    """What has come to h1 in plane 0 so far, by the kernel's counter."""
+    return sum(link.toward["h1"].packets for link in transfers.lab.status().links if link.name == "h1-p0l1")
 
 
 def test_one_server_serves_one_client_after_another(transfers: Transfers) -> None:
@@ -90,7 +97,7 @@ def test_sweeps(transfers: Transfers, server: Running) -> None:
     ended = bench(transfers, server, "latency", "--sweep", "--mtu", "256", "--seconds", "50ms").end().succeeded()
     sizes = [int(line.split()[0]) for line in ended.out.splitlines()[1:]]
     assert sizes == [2, 4, 8, 16, 32, 64, 128, 256]
-    ended = bench(transfers, server, "write", "--sweep", "--seconds", "20ms", "--json").end(40).succeeded()
+    ended = bench(transfers, server, "write", "--sweep", "--seconds", "20ms", "--json").end().succeeded()
     swept = [each["size_bytes"] for each in ended.document["sizes"]]
     assert swept == [1 << power for power in range(1, 24)]
     assert all(each["iterations"] for each in ended.document["sizes"])
@@ -133,7 +140,7 @@ def test_a_second_client_is_refused_while_one_is_there(transfers: Transfers, ser
 def test_a_server_that_is_stopped_ends_its_client(transfers: Transfers, server: Running) -> None:
     client = measuring(transfers, server, "write")
     server.stop(signal.SIGINT).succeeded()
-    ended = client.end(30)
+    ended = client.end()
     assert ended.code == 1
     assert "Error" in ended.one_line
     ended.no_traceback()
@@ -148,11 +155,83 @@ def test_a_client_that_is_interrupted_is_noted(transfers: Transfers) -> None:
     assert [bool(each["error"]) for each in told] == [True, False]
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("test", ["write", "write-imm", "latency"])
+def test_an_interrupted_client_tells_what_it_measured(transfers: Transfers, test: str, number: signal.Signals) -> None:
+    client = measuring(transfers, serving(transfers), test)
+    ended = client.stop(number).no_traceback()
+    assert ended.code == 1
+    # The heading is what `measuring` has read.
+    (row,) = ended.out.splitlines()
+    size, iterations, *figures = row.split()
+    assert size == ("2" if test == "latency" else "1048576")
+    assert int(iterations) > 0
+    assert float(figures[0]) > 0
+    assert ended.one_line.startswith("interrupted: ")
+
+
+def measuring_silently(transfers: Transfers, test: str, *options: str) -> Running:
+    """The same with --json, which says nothing before the end: until the server has got something."""
+    server = serving(transfers)
+    client = bench(transfers, server, test, "--seconds", "60s", "--json", *options)
+    before = packets_at_server(transfers)
+    eventually(lambda: packets_at_server(transfers) > before + 2000)
+    return client
+
+
+def test_an_interrupted_client_tells_it_in_one_document(transfers: Transfers) -> None:
+    ended = measuring_silently(transfers, "write", "--qps", "2").stop(signal.SIGINT).no_traceback()
+    assert ended.code == 1
+    assert ended.document["interrupted"] is True
+    assert ended.document.keys() >= WRITE_KEYS
+    assert ended.document["iterations"] > 0
+    assert 0 < ended.document["seconds"] < 60
+    rate = ended.document["iterations"] * 2**20 * 8 / ended.document["seconds"] / 1e9
+    assert ended.document["goodput_gbps"] == pytest.approx(rate, rel=1e-3)
+    assert sum(ended.document["per_qp_gbps"]) == pytest.approx(rate, rel=1e-2)
+    # Half of it is at the server, which was not asked.
+    assert ended.document["cpu_seconds"] is None
+    assert ended.document["receiver_cpu_seconds"] is None
+    assert ended.document["sender_cpu_seconds"] > 0
+
+
+def test_an_interrupted_sweep_keeps_the_sizes_it_has_done(transfers: Transfers) -> None:
+    server = serving(transfers)
+    client = bench(transfers, server, "latency", "--sweep", "--seconds", "50ms", "--json")
+    document = client.end().succeeded().document
+    assert document["interrupted"] is False
+    assert not any(each["interrupted"] for each in document["sizes"])
+
+    client = bench(transfers, server, "latency", "--sweep", "--seconds", "2s")
+    assert client.process.stdout is not None
+    for _heading_and_first_size in range(2):
+        assert client.process.stdout.readline()
+    time.sleep(0.5)
+    ended = client.stop(signal.SIGINT).no_traceback()
+    assert ended.code == 1
+    sizes = [int(line.split()[0]) for line in ended.out.splitlines()]
+    # More than one only where this test itself stood still for longer than a size takes.
+    assert sizes == [4, 8, 16, 32, 64][: len(sizes)] != []
+
+
+def test_a_client_that_is_interrupted_before_it_measured_anything_says_no_more(transfers: Transfers) -> None:
+    server = serving(transfers)
+    transfers.lab.cut("plane:0")
+    transfers.lab.cut("plane:1")
+    client = bench(transfers, server, "write", "--json")
+    transfers.connected("h0", or_trying=True)
+    ended = client.stop(signal.SIGINT).no_traceback()
+    transfers.lab.heal("plane:0")
+    transfers.lab.heal("plane:1")
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.one_line == "interrupted"
+
+
 def test_after_a_client_was_killed_others_are_served(transfers: Transfers, server: Running) -> None:
     client = measuring(transfers, server, "write")
     client.kill()
     # Until the exchange gives it up (linger time 10 s) the server is taken.
-    by = time.monotonic() + 40
+    by = time.monotonic() + PATIENCE_S
     while (ended := bench(transfers, server, "write").end()).code != 0:
         assert "another client" in ended.one_line
         assert time.monotonic() < by

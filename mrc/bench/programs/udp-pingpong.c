@@ -94,7 +94,7 @@ static int ping(const char *address, int port, size_t bytes, double seconds)
             fail("send");
         do {
             if (recv(sock, buffer, sizeof buffer, 0) < 0) {
-                if (errno != EAGAIN && errno != EWOULDBLOCK)
+                if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
                     fail("recv");
                 break;
             }
