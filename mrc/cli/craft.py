@@ -153,27 +153,31 @@ def _written(packets: Iterator[bytes], output: str, link_type: int) -> Iterator[
 
     writer: Any = None
     try:
-        for number, data in enumerate(packets):
-            if writer is None:
-                target: str | BinaryIO = sys.stdout.buffer if output == "-" else output
+        try:
+            for number, data in enumerate(packets):
+                if writer is None:
+                    target: str | BinaryIO = sys.stdout.buffer if output == "-" else output
+                    if output.endswith(".pcapng"):
+                        writer = PcapNgWriter(target)
+                        writer.linktype = link_type
+                    else:
+                        writer = RawPcapWriter(target, linktype=link_type, nano=True)
+                    writer.write_header(None)
+                seconds, nanoseconds = divmod(number * _INTERVAL_NS, 1_000_000_000)
+                # Scapy writes a pcapng's time from `sec` alone.
                 if output.endswith(".pcapng"):
-                    writer = PcapNgWriter(target)
-                    writer.linktype = link_type
+                    writer.write_packet(data, sec=seconds + Decimal(nanoseconds) / 1_000_000_000, usec=0)
                 else:
-                    writer = RawPcapWriter(target, linktype=link_type, nano=True)
-                writer.write_header(None)
-            seconds, nanoseconds = divmod(number * _INTERVAL_NS, 1_000_000_000)
-            # Scapy writes a pcapng's time from `sec` alone.
-            if output.endswith(".pcapng"):
-                writer.write_packet(data, sec=seconds + Decimal(nanoseconds) / 1_000_000_000, usec=0)
-            else:
-                writer.write_packet(data, sec=seconds, usec=nanoseconds)
-            yield data
+                    writer.write_packet(data, sec=seconds, usec=nanoseconds)
+                yield data
+        finally:
+            # What is still in a buffer may be what does not fit.
+            if writer is not None:
+                writer.flush() if output == "-" else writer.close()
     except OSError as error:
+        if output == "-":
+            raise  # told as for any command
         raise SystemRefused(f"{output}: cannot be written: {error.strerror}") from error
-    finally:
-        if writer is not None:
-            writer.flush() if output == "-" else writer.close()
 
 
 def _print(packets: Iterator[bytes], output: str | None, as_hex: bool, options: CraftOptions) -> None:

@@ -120,7 +120,8 @@ def _print(result: DemoResult) -> None:
     for failover in result.failovers:
         click.echo(
             f"cut {failover.link} {failover.cut_at_s * 1e3:.0f} ms after the first packet; "
-            f"last data packet put on it {failover.last_use_after_s * 1e3:.1f} ms after the cut"
+            f"last data packet put on it {abs(failover.last_use_after_s) * 1e3:.1f} ms "
+            f"{'before' if failover.last_use_after_s < 0 else 'after'} the cut"
         )
     click.echo(
         f"{human_bytes(report.bytes)} in {report.seconds:.3f} s: {report.goodput_gbps:.2f} Gbit/s of goodput, "

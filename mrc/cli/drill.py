@@ -66,7 +66,8 @@ def list_drills(as_json: bool) -> None:
     type=click.IntRange(0, 1 << 31),
     default=DEFAULT_SEED,
     show_default=True,
-    help="What is written, and what breaks where that is drawn at random.",
+    help="What is written, and what breaks where that is drawn at random. Not the order in which EVs are used: each "
+    "endpoint draws it anew, also which are its reserve, and so the lossy path of lossy-path.",
 )
 @json_option
 def run(names: tuple[str, ...], out: Path | None, seed: int, as_json: bool) -> None:

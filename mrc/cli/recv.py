@@ -97,6 +97,8 @@ def recv(
         if verbose:
             note(f"counters: {outcome.report.counters}")
 
+    if not idle_timeout:
+        raise click.UsageError("--idle-timeout must be above 0")
     fabric, wire = fabric_for(fabric_file, mode, binds), WireProfile.from_option(wire_options)
     target = Directory(directory, overwrite=overwrite)
     interrupted = False

@@ -106,7 +106,7 @@ def send(
             with _progress(show=sys.stderr.isatty() and not as_json) as on_progress:
                 report = send_files(node, files, parsed, options, on_progress)
         except KeyboardInterrupt:
-            note("interrupted: the receiver discards what it has")
+            note("interrupted: the receiver discards what is not whole")
             raise click.exceptions.Exit(1) from None
     if as_json:
         print_json(report.to_json())

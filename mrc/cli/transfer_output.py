@@ -36,7 +36,7 @@ def print_paths(report: TransferReport) -> None:
     table.add_column("lost", justify="right")
     table.add_column("state")
     for path in report.paths:
-        table.add_row(
-            f"{path.ev:#010x}", str(path.plane), str(path.spine), str(path.packets), str(path.lost), path.state
-        )
+        # -1: the network chooses, by a hash.
+        spine = str(path.spine) if path.spine >= 0 else "-"
+        table.add_row(f"{path.ev:#010x}", str(path.plane), spine, str(path.packets), str(path.lost), path.state)
     Console(file=sys.stdout, highlight=False).print(table)

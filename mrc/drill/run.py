@@ -134,12 +134,22 @@ def _plot(drill: Drill, recording: Recording, out: Path, say: Callable[[str], No
     except ImportError:
         say("there is no plot: matplotlib is missing (pip install 'mrc[plot]')")
         return None
+    except OSError as error:
+        raise _unwritten(path, error) from None
     return path
+
+
+def _unwritten(path: Path, error: OSError) -> SystemRefused:
+    return SystemRefused(error.errno, f"{path}: cannot be written: {error.strerror}")
 
 
 def _kept(result: Result, out: Path | None) -> Result:
     if out is not None:
-        (out / f"{result.drill.name}.json").write_text(json.dumps(result.to_json(), indent=1) + "\n")
+        path = out / f"{result.drill.name}.json"
+        try:
+            path.write_text(json.dumps(result.to_json(), indent=1) + "\n")
+        except OSError as error:
+            raise _unwritten(path, error) from None
     return result
 
 

@@ -15,7 +15,7 @@ from mrc.topology import Clos, Impairment
 if TYPE_CHECKING:
     from mrc.lab.impairment import SendingFigures
 
-_SETTLE_S = 2.0
+_SETTLE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ def read(
 
 
 def wait_until_running(route: NetlinkSocket, node: str, indices: Collection[int]) -> None:
-    """Return when the interfaces of `node` with these indices carry packets. Raises SystemRefused after two seconds.
+    """Return when the interfaces of `node` with these indices carry packets. Raises SystemRefused after half a minute.
 
     A port that has just got its carrier drops in silence until the kernel, a little later, puts its queue to use.
     """

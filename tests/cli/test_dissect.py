@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -93,6 +94,23 @@ def test_gzip_and_standard_input_give_the_same() -> None:
     data = CAPTURE.read_bytes()
     assert invoke("-", stdin=data).stdout == table
     assert invoke("-", stdin=gzip.compress(data, mtime=0)).stdout == table
+
+
+def test_an_interruption_is_one_word_and_exit_status_1() -> None:
+    """As of any command that has nothing to add: it reads from a pipe that does not end."""
+    capture = CAPTURE.read_bytes()
+    with subprocess.Popen(
+        [sys.executable, "-m", "mrc", "dissect", "-", "--jsonl"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(capture)
+        process.stdin.flush()
+        assert process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+    assert (process.returncode, said) == (1, b"interrupted\n")
 
 
 def test_a_wire_profile_says_which_ports_count() -> None:

@@ -56,6 +56,11 @@ def test_every_command_shows_examples() -> None:
         assert f"mrc lab {command}" in result.stdout.partition("Examples:")[2]
 
 
+def test_clearing_and_changing_at_once_is_named() -> None:
+    result = invoke("impair", "p0l0-p0s1", "--loss", "1%", "--clear")
+    assert "--clear puts all of it right" in result.stderr
+
+
 @pytest.mark.parametrize(
     "argv",
     [

@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from patience import PATIENCE_S
 
 from mrc.cli.isolation import is_isolated
 from mrc.lab import lab_names
@@ -29,7 +30,7 @@ pytestmark = pytest.mark.skipif(
 
 def shell(*argv: str, **options: object) -> subprocess.CompletedProcess[str]:
     command = [*MRC, "lab", "shell", *argv]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, **options)  # type: ignore[call-overload,no-any-return]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S, **options)  # type: ignore[call-overload,no-any-return]
 
 
 def test_it_is_the_command() -> None:

@@ -8,8 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE_S
 
+from mrc.cli.transfer_output import print_paths
 from mrc.net.ticket import Ticket
+from mrc.net.transfer.report import PathReport, TransferReport
 from mrc.topology.fabric import Fabric, FabricPort
 
 # A good one, of nobody.
@@ -22,7 +25,7 @@ def mrc(*argv: str | Path, **environment: str) -> subprocess.CompletedProcess[st
         [sys.executable, "-m", "mrc", *map(str, argv)],
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=PATIENCE_S,
         env={**base, **environment},
         check=False,
     )
@@ -79,6 +82,7 @@ def test_help_has_examples_and_needs_nothing(command: str) -> None:
         ["recv", "--dir", "FILE"],
         ["recv", "--idle-timeout", "soon"],
         ["recv", "--idle-timeout", "-1s"],
+        ["recv", "--idle-timeout", "0s"],
         ["recv", "FILE"],
         ["recv", "--mode", "ecmp"],
         ["recv", "--mode", "srv6", "--bind", "::1"],
@@ -155,3 +159,11 @@ def test_an_interface_that_is_not_here(file: Path, fabric: Path) -> None:
 )
 def test_a_wire_profile_that_is_none(tmp_path: Path, fabric: Path, option: str, says: str) -> None:
     failed(mrc("recv", "--dir", tmp_path, "--fabric", fabric, "--wire-profile", option), says)
+
+
+def test_where_the_network_chooses_the_path_no_spine_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = PathReport(0x01000003, 1, 3, 7, 0, "GOOD", None, None)
+    hashed = PathReport(0xC001, 0, -1, 5, 1, "GOOD", None, None)
+    print_paths(TransferReport(paths=[chosen, hashed]))
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert rows[1:] == [["0x01000003", "1", "3", "7", "0", "GOOD"], ["0x0000c001", "0", "-", "5", "1", "GOOD"]]

@@ -8,10 +8,13 @@ import struct
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 import pytest
+from patience import PATIENCE_S, Fence
 
 from mrc.endpoint.paths.addressing import PlanePair, stev_paths
 from mrc.errors import CallerError, SystemRefused
@@ -73,7 +76,9 @@ def acknowledges(pairs: list[tuple[str, str]], ev: int) -> TransmitBatch:
 
 
 def received_by(receiver: BatchReceiver, count: int) -> ReceivedBatch:
-    by = time.monotonic() + 5
+    with closing(Fence(lambda opened: opened())) as fence:
+        fence.wait()
+    by = time.monotonic() + PATIENCE_S
     while time.monotonic() < by:
         batch = receiver.receive()
         if batch is not None:
@@ -182,6 +187,41 @@ def test_only_packets_for_the_accepted_ports_come_in(inside: Inside[None]) -> No
             got = received_by(receiver, 2)
             assert [bytes(got.view(row, 48, int(got.length[row]))) for row in range(2)] == [b"to 4791", b"to 4971"]
             port.close()
+
+    inside(run)
+
+
+def packets_for_nobody(family: socket.AddressFamily) -> int:
+    """What the kernel of this thread's namespace counts as UDP packets for ports that nobody has."""
+    own = Path("/proc/thread-self/net")
+    if family == socket.AF_INET6:
+        return int(dict(line.split() for line in (own / "snmp6").read_text().splitlines())["Udp6NoPorts"])
+    names, values = (line.split() for line in (own / "snmp").read_text().splitlines() if line.startswith("Udp:"))
+    return int(dict(zip(names, values, strict=True))["NoPorts"])
+
+
+@pytest.mark.parametrize(
+    ("family", "own", "other"),
+    [(socket.AF_INET, "10.9.0.2", "10.9.0.1"), (socket.AF_INET6, "fd09::2", "fd09::1")],
+    ids=["IPv4", "IPv6"],
+)
+def test_packets_for_other_ports_are_counted_by_the_kernel_alone(
+    inside: Inside[None], family: socket.AddressFamily, own: str, other: str
+) -> None:
+    """As docs/udp-mode.md says: where nobody has the port, and not among the drops of a full buffer."""
+
+    def run() -> None:
+        port = opened(own)
+        before = packets_for_nobody(family)
+        with socket.socket(family, socket.SOCK_DGRAM) as sock, socket.socket(family, socket.SOCK_DGRAM) as somebody:
+            sock.bind((other, 0))
+            somebody.bind((own, 0))
+            for number in (4790, 4791, 4792, 4971, somebody.getsockname()[1]):
+                sock.sendto(b"stray", (own, number))
+        received_by(BatchReceiver([port], 32, 256), 2)
+        assert packets_for_nobody(family) - before == 2
+        assert port.drops() == 0
+        port.close()
 
     inside(run)
 

@@ -36,6 +36,21 @@ def test_too_many_usids_and_an_ev_of_another_plan_are_named() -> None:
 
 
 @pytest.mark.parametrize(
+    ("ev", "words"),
+    [
+        (0x01000100, "names uplink 256 in plane(8) zero(8) uplink(16): it must be 0..255"),
+        (0x0000FFFF, "names uplink 65535 in plane(8) zero(8) uplink(16): it must be 0..255"),
+        (0x10000000, "names plane 16 in plane(8) zero(8) uplink(16): it must be 0..15"),
+        (0x00050000, "is not of the form plane(8) zero(8) uplink(16): the zero is 0x05"),
+    ],
+)
+def test_what_is_wrong_with_an_srv6_ev_is_told_with_its_form_and_limit(ev: int, words: str) -> None:
+    """EV = plane(8) zero(8) uplink(16); uSIDs have four bits for the plane and eight for the spine. MRC-SRV6-06."""
+    with pytest.raises(CallerError, match=re.escape(f"EV {ev:#010x} {words}") + "$"):
+        path_of_ev(ev)
+
+
+@pytest.mark.parametrize(
     ("option", "words"),
     [
         ("udp_port=1=2", "udp_port: '1=2'"),

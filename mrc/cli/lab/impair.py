@@ -71,7 +71,9 @@ def impair(name: str, as_json: bool, link: str, toward: str | None, clear: bool,
     from mrc.topology import Impairment
 
     given = {field: value for field, value in changes.items() if value is not None}
-    if clear == bool(given):
+    if clear and given:
+        raise click.UsageError("--clear puts all of it right: leave out what is to change, or --clear")
+    if not clear and not given:
         raise click.UsageError("say what is to change (--loss, --rate, ...) or --clear")
     opened = Lab.open(name)
     try:
