@@ -9,6 +9,10 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+# What commands print is as wide as where there is no terminal, whoever starts the tests.
+for _name in ("COLUMNS", "LINES"):
+    os.environ.pop(_name, None)
+
 pytest.register_assert_rewrite("tutorials")  # a page that prints something else shows where
 
 # Shrinking a whole transfer takes minutes and its seed replays it anyway: only on a developer's wish (`shrink`).

@@ -26,7 +26,7 @@ pytestmark = [
 
 def mrc(*argv: str | Path) -> dict[str, Any]:
     argv = (sys.executable, "-m", "mrc", *argv, "--json")
-    done = subprocess.run(list(map(str, argv)), capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run(list(map(str, argv)), capture_output=True, text=True, check=True, timeout=600)
     found = json.loads(done.stdout)
     assert isinstance(found, dict)
     return found

@@ -9,10 +9,12 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from bpf_frames import BTH, EXTENSIONS
-from lab_wire import IPPROTO_IPV6, inner_packet, run, usid_address
+from lab_wire import IPPROTO_IPV6, arrived, inner_packet, run, usid_address
+from patience import PATIENCE_S, CaptureMarker, Fence
 
 from mrc.lab import Lab
 from mrc.lab.status import DirectionStatus
@@ -37,6 +39,7 @@ class Traffic:
         )
         self._receiver.setsockopt(socket.SOL_SOCKET, RECEIVE_BUFFER, 1 << 24)
         self._class = -1
+        self._fence = Fence.of(lab)
 
     def packet(self, payload: bytes) -> bytes:
         """An inner IPv6 packet: UDP, BTH, METH, TSETH, RETH, payload, ICRC."""
@@ -51,30 +54,49 @@ class Traffic:
         self._sender.sendto(inner, self._target)
 
     def paced(self, inner: bytes, dscp: int, rate_bps: float, seconds: float) -> int:
-        """Send at `rate_bps`, frames with their outer headers counted; how many packets that were."""
+        """Send at `rate_bps`, frames with their outer headers counted; how many packets that were.
+
+        What was missed while this stood still is sent in one go. `pauses` has how long it sent nothing, each time.
+        """
         size, began, sent = (len(inner) + ETHERNET_AND_OUTER) * 8, time.monotonic(), 0
+        self.pauses, earlier = [], 0.0
         while (passed := time.monotonic() - began) < seconds:
+            self.pauses.append(passed - earlier)
+            earlier = passed
             while sent * size < min(passed, seconds) * rate_bps:
                 self.send(inner, dscp)
                 sent += 1
+                if sent % 200 == 0:
+                    # No CPU has room for any number of packets that it has not carried on yet.
+                    self._fence.wait()
             time.sleep(0.0005)
         return sent
 
-    def arrived(self, quiet_s: float = 0.3) -> Iterator[bytes]:
-        """Every inner packet that has come, until none comes for so long."""
-        self._receiver.settimeout(quiet_s)
-        try:
-            while True:
-                yield self._receiver.recv(1 << 16)
-        except TimeoutError:
-            return
+    def next(self) -> bytes:
+        """The next inner packet, which has to come."""
+        self._receiver.settimeout(PATIENCE_S)
+        return self._receiver.recv(1 << 16)
+
+    def arrived(self) -> list[bytes]:
+        """Every inner packet that has come or will come, of those sent so far."""
+        self._fence.wait()
+        while any(way.queue_waiting_bytes for link in self.lab.status().links for way in link.toward.values()):
+            time.sleep(0.005)
+            self._fence.wait()
+        self._fence.wait()
+        return arrived(self._receiver)
+
+    def arrived_unless_held(self) -> list[bytes]:
+        """The same, where no link has a rate."""
+        self._fence.wait()
+        return arrived(self._receiver)
 
     def lengths(self) -> Counter[int]:
         return Counter(len(each) for each in self.arrived())
 
     def close(self) -> None:
-        self._sender.close()
-        self._receiver.close()
+        for each in (self._sender, self._receiver, self._fence):
+            each.close()
 
 
 @contextmanager
@@ -86,19 +108,18 @@ def captured(
         node,
         [tshark, "-i", interface, "-w", str(file), "-q", "-B", "64"],
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
     )
-    assert capture.stderr is not None
-    while b"Capturing" not in capture.stderr.readline():
-        assert capture.poll() is None, "tshark did not begin"
-    time.sleep(0.3)
+    marker = CaptureMarker(partial(lab.inside, node), interface)
     seen: list[dict[str, int]] = []
     try:
+        marker.wait(file)
         yield seen
-        time.sleep(0.5)
+        marker.wait(file)
     finally:
+        marker.close()
         capture.terminate()
-        capture.communicate(timeout=20)
+        capture.communicate(timeout=PATIENCE_S)
     fields = ("ipv6.tclass.dscp", "ipv6.tclass.ecn", "ipv6.plen", "frame.len")
     argv = [tshark, "-r", str(file), "-Y", wanted, "-T", "fields", "-E", "occurrence=f"]
     said = subprocess.run(

@@ -5,15 +5,16 @@ from __future__ import annotations
 import ipaddress
 import socket
 import struct
-import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
-from lab_wire import IPPROTO_IPV6, Tap, Wire, inner_packet, usid_address
+from lab_wire import IPPROTO_IPV6, Tap, Wire, arrived, inner_packet, usid_address
 
 from mrc.lab import Lab
 
 ROUTING = 43
 _UDP_NO_CHECK6_RX = 102
+_SO_RCVBUFFORCE = 33
 _IPV6_FLOWINFO_SEND, _IPV6_AUTOFLOWLABEL = 33, 70
 # The kernel's counters of ICMPv6 errors sent: no way there, too many hops, a header nobody takes.
 _ERRORS = ("Icmp6OutDestUnreachs", "Icmp6OutTimeExcds", "Icmp6OutParmProblems", "Icmp6OutPktTooBigs")
@@ -39,12 +40,15 @@ class Host:
     """A host's raw sockets: packets out on a path of the lab's mode, and what arrives for it."""
 
     def __init__(self, wire: Wire, name: str) -> None:
-        self.lab, self.number = wire.lab, int(name[1:])
+        self.lab, self.number, self.fence = wire.lab, int(name[1:]), wire.fence
         protocol = {"srv6": IPPROTO_IPV6, "srv6-srh": ROUTING}.get(self.lab.topology.mode, socket.IPPROTO_UDP)
         self.socket = self.lab.inside(name, lambda: socket.socket(socket.AF_INET6, socket.SOCK_RAW, protocol))
         self.socket.setsockopt(socket.IPPROTO_IPV6, _IPV6_FLOWINFO_SEND, 1)
         # A flow label of 0 is meant.
         self.socket.setsockopt(socket.IPPROTO_IPV6, _IPV6_AUTOFLOWLABEL, 0)
+        # All of a test's packets fit.
+        with suppress(PermissionError):  # in a user namespace
+            self.socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, 1 << 20)
         wire.keep(self.socket)
         if protocol == socket.IPPROTO_UDP:
             # Somebody has to have the port, or the kernel says that nobody has.
@@ -75,18 +79,11 @@ class Host:
     def _send(self, packet: bytes, address: str, flow_label: int = 0) -> None:
         self.socket.sendto(packet, (address, 0, flow_label, 0))
 
-    def received(self, expected: int, wait_s: float = 2.0) -> list[bytes]:
-        """Payloads that arrive, until there are so many or, for the last ones, nothing has come for a while."""
+    def received(self) -> list[bytes]:
+        """The payloads of all that has been sent to it and arrives."""
         header = {"srv6": 48, "srv6-srh": 24 + 48}.get(self.lab.topology.mode, 8)
-        found: list[bytes] = []
-        deadline = time.monotonic() + wait_s
-        self.socket.settimeout(0.15)
-        while len(found) < expected and time.monotonic() < deadline:
-            try:
-                found.append(self.socket.recv(65536)[header:])
-            except TimeoutError:
-                break
-        return found
+        self.fence.wait()
+        return [packet[header:] for packet in arrived(self.socket)]
 
 
 class SpineTaps:

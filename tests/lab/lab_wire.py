@@ -10,6 +10,9 @@ import socket
 import struct
 import subprocess
 import time
+from contextlib import suppress
+
+from patience import PATIENCE_S, Fence
 
 from mrc.lab import Lab
 from mrc.topology import Clos
@@ -36,7 +39,7 @@ class Tap:
         self._next = 0
         self._socket.bind((interface, _ETH_P_ALL))
 
-    def packet(self, timeout_s: float = 1.0) -> bytes:
+    def packet(self, timeout_s: float = PATIENCE_S) -> bytes:
         """The next frame, from the network header on. Raises TimeoutError."""
         start = self._next * _FRAME_BYTES
         deadline = time.monotonic() + timeout_s
@@ -68,11 +71,12 @@ class Wire:
         self.lab = lab
         self._sockets: list[socket.socket] = []
         self._taps: list[Tap] = []
+        self.fence = Fence.of(lab)
 
     def raw(self, node: str) -> socket.socket:
         """A raw protocol 41 socket: sends an inner packet to a uSID address, receives one without its outer header."""
         opened = self.lab.inside(node, lambda: socket.socket(socket.AF_INET6, socket.SOCK_RAW, IPPROTO_IPV6))
-        opened.settimeout(1.0)
+        opened.settimeout(PATIENCE_S)
         self._sockets.append(opened)
         return opened
 
@@ -87,7 +91,7 @@ class Wire:
         return opened
 
     def close(self) -> None:
-        for each in (*self._sockets, *self._taps):
+        for each in (*self._sockets, *self._taps, self.fence):
             each.close()
 
 
@@ -100,12 +104,10 @@ def inner_packet(source: str, destination: str, payload: bytes) -> bytes:
 
 def next_tunnelled(tap: Tap, inner: bytes) -> bytes:
     """The outer header (40 bytes) of the next packet on `tap` that carries `inner`."""
-    deadline = time.monotonic() + 2
-    while time.monotonic() < deadline:
+    while True:
         packet = tap.packet()
         if len(packet) > 40 and packet[6] == IPPROTO_IPV6 and packet[40:] == inner:
             return packet[:40]
-    raise AssertionError("the packet never came by")
 
 
 def outer_addresses(header: bytes) -> tuple[str, str]:
@@ -126,7 +128,6 @@ def deliveries(wire: Wire, source: int = 0, destination: int = 1) -> dict[tuple[
     """Send one packet along every path; which of them arrived."""
     lab = wire.lab
     sender, receiver = wire.raw(f"h{source}"), wire.raw(f"h{destination}")
-    receiver.settimeout(0.15)
     outcome = dict.fromkeys(paths(lab.topology), False)
     sent = {}
     for plane, uplink in outcome:
@@ -138,14 +139,22 @@ def deliveries(wire: Wire, source: int = 0, destination: int = 1) -> dict[tuple[
             sender.sendto(inner, (usid_address(lab.topology, source, destination, plane, uplink), 0))
         except OSError:
             continue
-    try:
-        while not all(outcome.values()):
-            outcome[sent[receiver.recv(65536)]] = True
-    except TimeoutError:
-        pass
+    wire.fence.wait()
+    for inner in arrived(receiver):
+        outcome[sent[inner]] = True
     sender.close()
     receiver.close()
     return outcome
+
+
+def arrived(receiver: socket.socket) -> list[bytes]:
+    """Every packet that is there already."""
+    receiver.setblocking(False)
+    found = []
+    with suppress(BlockingIOError):
+        while True:
+            found.append(receiver.recv(65536))
+    return found
 
 
 def configuration(lab: Lab, ip: str) -> dict[str, tuple[str, ...]]:
@@ -177,6 +186,6 @@ def touches(target: str, plane: int, uplink: int) -> bool:
 def run(lab: Lab, node: str, *argv: str) -> str:
     """The output of a program on a node; it has to succeed."""
     process = lab.popen(node, argv, stdout=subprocess.PIPE, text=True)
-    output, _ = process.communicate(timeout=20)
+    output, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, f"{argv} on {node} ended with {process.returncode}"
     return str(output)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from bpf_frames import CONTROL, NO_TRIM, TRIMMABLE, TRIMMED, TRIMMED_LASTHOP
 from bpf_traffic import ETHERNET_AND_OUTER, Traffic, captured, direction
+from patience import PATIENCE_S
 
 from mrc.lab import Lab
 from mrc.topology import Clos
@@ -23,6 +24,8 @@ pytestmark = pytest.mark.root
 MEGABIT = 1_000_000
 PAYLOAD = 4096
 LINK, TOWARD = "p0l0-p0s0", "p0s0"
+# A machine that stands still at the wrong moment shows nothing: once more then.
+TRIES = 20
 # What is left of a packet without its outer header: IPv6 40, UDP 8, BTH 12, 8 more.
 TRIMMED_INNER = 68
 
@@ -54,8 +57,9 @@ def test_a_link_carries_its_rate_and_what_is_too_much_is_dropped(lab: Lab, traff
     final = direction(lab, LINK, TOWARD)
     burst = max(2 * (lab.topology.mtu + 14), rate / 8 * 0.001)
     assert after.bytes - before.bytes <= rate / 8 * seconds + burst + len(inner) + ETHERNET_AND_OUTER
-    # A machine that has other things to do sends less.
-    assert after.bytes - before.bytes > rate / 8 * 0.6 / 4
+    # A full queue lasts for 12 ms; where this process stood still for longer, the link had nothing to carry.
+    carrying = sum(min(pause, 0.01) for pause in traffic.pauses)
+    assert final.bytes - before.bytes > rate / 8 * carrying / 2
     assert final.queue_dropped_packets > 0
     assert arrived + final.queue_dropped_packets == sent
     assert 55_000 < (final.queue_high_water_bytes or 0) <= 60_000
@@ -67,28 +71,38 @@ def test_what_waits_comes_later_at_the_links_rate(lab: Lab, traffic: Traffic) ->
     lab.impair(LINK, toward=TOWARD, rate_bps=rate, queue_bytes=400_000)
     inner = traffic.packet(bytes(PAYLOAD))
     frame = len(inner) + ETHERNET_AND_OUTER
-    arrivals = traffic.arrived()
-    began = time.monotonic()
-    for _ in range(60):
-        traffic.send(inner, NO_TRIM)
-    handed_over = time.monotonic() - began
-    assert len([next(arrivals) for _ in range(60)]) == 60
-    took = time.monotonic() - began
     least = (60 * frame - 2 * (lab.topology.mtu + 14)) * 8 / rate
+    for _ in range(TRIES):
+        began = time.monotonic()
+        for _ in range(60):
+            traffic.send(inner, NO_TRIM)
+        handed_over = time.monotonic() - began
+        for _ in range(60):
+            traffic.next()
+        took = time.monotonic() - began
+        assert took >= least
+        if handed_over < least:
+            break
     assert handed_over < least
-    assert took >= least
 
 
 def test_control_packets_overtake_data(lab: Lab, traffic: Traffic) -> None:
-    lab.impair(LINK, toward=TOWARD, rate_bps=10 * MEGABIT, queue_bytes=400_000)
+    rate = 5 * MEGABIT
+    lab.impair(LINK, toward=TOWARD, rate_bps=rate, queue_bytes=400_000)
     data, control = traffic.packet(bytes(PAYLOAD)), traffic.packet(b"control")
-    for _ in range(50):
-        traffic.send(data, NO_TRIM)
-    traffic.send(control, CONTROL)
-    order = [len(each) for each in traffic.arrived()]
-    assert len(order) == 51
-    # Ahead of it: what the burst let through at once, what left meanwhile, the one that is being sent.
-    assert order.index(len(control)) < 25
+    for _ in range(TRIES):
+        began = time.monotonic()
+        for _ in range(50):
+            traffic.send(data, NO_TRIM)
+        traffic.send(control, CONTROL)
+        meanwhile = (time.monotonic() - began) * rate / 8 / len(data)
+        order = [len(each) for each in traffic.arrived()]
+        assert len(order) == 51
+        # Ahead of it: what left meanwhile, what the burst let through at once, the one that is being sent.
+        assert order.index(len(control)) <= meanwhile + 5
+        if meanwhile < 20:
+            break
+    assert meanwhile < 20
 
 
 def test_marks_are_seen_at_the_other_end_as_counted(
@@ -123,7 +137,7 @@ def test_trims_are_seen_at_the_other_end_as_counted(
 ) -> None:
     """MRC-TRIM-01, MRC-TRIM-03, MRC-ECN-04, MRC-ECN-08."""
     rate = 40 * MEGABIT
-    lab.impair(link, toward=toward, rate_bps=rate, queue_bytes=100_000, ecn_at_bytes=20_000, trim_at_bytes=40_000)
+    lab.impair(link, toward=toward, rate_bps=rate, queue_bytes=200_000, ecn_at_bytes=20_000, trim_at_bytes=40_000)
     inner = traffic.packet(bytes(PAYLOAD))
     file = tmp_path / "trims.pcap"
     with captured(lab, need_program("tshark"), *interface, file, "udp.port == 4791") as seen:
@@ -166,8 +180,7 @@ def test_duplicates_are_what_was_asked_and_counted(lab: Lab, traffic: Traffic, s
     for _ in range(count // 50):
         for _ in range(50):
             traffic.send(inner, TRIMMABLE)
-        arrived += len(list(traffic.arrived(0.002)))
-    arrived += len(list(traffic.arrived()))
+        arrived += len(traffic.arrived_unless_held())
     duplicated = direction(lab, LINK, TOWARD).duplicated_packets
     # Multicast listener reports of the kernel may cross the link and be duplicated meanwhile.
     assert 0 <= duplicated - (arrived - count) <= 12
@@ -175,13 +188,17 @@ def test_duplicates_are_what_was_asked_and_counted(lab: Lab, traffic: Traffic, s
 
 
 def test_both_of_a_duplicated_packet_wait_for_the_rate(lab: Lab, traffic: Traffic) -> None:
-    lab.impair(LINK, toward=TOWARD, duplicate=1.0, rate_bps=10 * MEGABIT, queue_bytes=50_000)
+    rate = MEGABIT // 2
+    lab.impair(LINK, toward=TOWARD, duplicate=1.0, rate_bps=rate, queue_bytes=50_000)
     inner = traffic.packet(bytes(PAYLOAD))
+    began = time.monotonic()
     for _ in range(20):
         traffic.send(inner, NO_TRIM)
-    arrived = len(list(traffic.arrived()))
+    meanwhile = (time.monotonic() - began) * rate / 8 / len(inner)
+    arrived = len(traffic.arrived())
     counted = direction(lab, LINK, TOWARD)
-    assert 11 <= arrived <= 20
+    # The queue's eleven, and what went while the others were sent or by the burst.
+    assert 11 <= arrived <= 11 + 5 + meanwhile
     assert arrived + counted.queue_dropped_packets == 40 == 2 * counted.duplicated_packets
 
 
@@ -193,9 +210,7 @@ def test_corrupted_packets_arrive_changed_and_counted(lab: Lab, traffic: Traffic
     for _ in range(count // 50):
         for _ in range(50):
             traffic.send(inner, TRIMMABLE)
-        for each in traffic.arrived(0.002):
-            changed += each != inner
-    changed += sum(each != inner for each in traffic.arrived())
+        changed += sum(each != inner for each in traffic.arrived_unless_held())
     assert direction(lab, LINK, TOWARD).corrupted_packets == changed
     assert abs(changed - count * share) < 5 * math.sqrt(count * share * (1 - share))
 
@@ -222,9 +237,9 @@ def test_tcp_passes_a_trimming_marking_corrupting_link_unharmed(lab: Lab) -> Non
     try:
         address = (lab.addresses("h1")[0], listener.getsockname()[1])
         began = time.monotonic()
-        with lab.inside("h0", lambda: socket.create_connection(address, 10)) as sender:
+        with lab.inside("h0", lambda: socket.create_connection(address, PATIENCE_S)) as sender:
             sender.sendall(content)
-        receiver.join(20)
+        receiver.join(PATIENCE_S)
         took = time.monotonic() - began
         ways = [way for link in lab.status().links for way in link.toward.values()]
     finally:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 from lab_wire import Wire, configuration, deliveries, inner_packet, paths, run, touches, usid_address
+from patience import eventually
 
 from mrc.errors import CallerError
 from mrc.lab import Lab
@@ -22,19 +23,23 @@ def test_a_cut_stops_its_paths_and_heal_brings_everything_back(
 ) -> None:
     ip = need_program("ip")
     before = configuration(lab, ip)
-    started = time.monotonic_ns()
-    cut_at = lab.cut(target)
-    done = time.monotonic_ns()
-    assert started <= cut_at <= done
-    assert deliveries(wire) == {path: not touches(target, *path) for path in paths(lab.topology)}
-    down = {link.name for link in lab.status().links if link.state == "down"}
-    assert down == {link.name for link in lab.links_of(target)}
-    healed_at = lab.heal(target)
-    # Straight away: no duplicate address detection, no neighbour to look for.
-    assert all(deliveries(wire).values())
-    # Duplicate address detection alone would take two seconds.
-    assert time.monotonic_ns() - healed_at < 1_900_000_000
-    assert configuration(lab, ip) == before
+    for _ in range(10):
+        started = time.monotonic_ns()
+        cut_at = lab.cut(target)
+        done = time.monotonic_ns()
+        assert started <= cut_at <= done
+        assert deliveries(wire) == {path: not touches(target, *path) for path in paths(lab.topology)}
+        down = {link.name for link in lab.status().links if link.state == "down"}
+        assert down == {link.name for link in lab.links_of(target)}
+        healed_at = lab.heal(target)
+        # Straight away: no duplicate address detection, no neighbour to look for.
+        assert all(deliveries(wire).values())
+        assert configuration(lab, ip) == before
+        # Duplicate address detection alone would take two seconds; a machine that stood still tells nothing.
+        if time.monotonic_ns() - healed_at < 1_900_000_000:
+            break
+    else:
+        pytest.fail("it was never there at once")
     assert all(link.state == "up" for link in lab.status().links)
 
 
@@ -111,8 +116,7 @@ def test_what_a_sender_sees(lab: Lab, wire: Wire, need_program: Callable[[str], 
         assert outcome() is None
         lab.cut("h0-p0l0")
         # For an instant the far end refuses (ENOBUFS); then the port's queue is retired and drops in silence.
-        time.sleep(0.05)
-        assert [outcome() for _ in range(20)] == [None] * 20
+        eventually(lambda: [outcome() for _ in range(20)] == [None] * 20)
         run(lab, "h0", ip, "link", "set", "p0", "down")
         assert outcome() == errno.ENETUNREACH
     finally:

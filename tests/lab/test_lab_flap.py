@@ -13,9 +13,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
+from patience import PATIENCE_S, eventually
 
 from mrc.errors import CallerError, SystemRefused
 from mrc.lab import Lab
@@ -60,16 +62,26 @@ def test_the_shortest_plan_is_none_too_short() -> None:
     assert Flapping(period_s=0.1, duty=0.9).down_ns == 90 * MS
 
 
+# A machine that stands still meanwhile makes changes late and leaves cycles out, and shows nothing: once more then.
+TRIES = 20
+
+
 @pytest.mark.root
 def test_each_change_is_made_and_written_down(lab: Lab, whole: Callable[[], list[FabricEvent]]) -> None:
-    seen: list[tuple[Flapped, set[str]]] = []
-    result = lab.flap("p0s1", "h0-p0l0", period_s=0.5, count=3, duty=0.4, told=lambda at: seen.append((at, down(lab))))
-    assert (result.cycles, result.left_out, result.ended) == (3, 0, "done")
+    for _ in range(TRIES):
+        before = len(whole())
+        seen: list[tuple[Flapped, set[str]]] = []
+        tell = partial(lambda seen, at: seen.append((at, down(lab))), seen)
+        result = lab.flap("p0s1", "h0-p0l0", period_s=0.5, count=3, duty=0.4, told=tell)
+        assert (result.cycles + result.left_out, result.ended) == (3, "done")
+        if not result.left_out:
+            break
+    assert (result.cycles, result.left_out) == (3, 0)
     links = {"p0l0-p0s1", "p0l1-p0s1", "h0-p0l0"}
     assert [(at.cycle, at.count, at.down, is_down) for at, is_down in seen] == [
         (cycle, 3, is_cut, links if is_cut else set()) for cycle in (1, 2, 3) for is_cut in (True, False)
     ]
-    found = whole()
+    found = whole()[before:]
     assert [each.event for each in found] == ["flap-start", *["cut", "heal"] * 3, "flap-end"]
     assert {each.target for each in found} == {"p0s1 h0-p0l0"}
     assert all(set(each.links) == links for each in found)
@@ -95,12 +107,14 @@ def test_lateness_does_not_add_up(lab: Lab, whole: Callable[[], list[FabricEvent
         last = change
         time.sleep(0.03)
 
-    result = lab.flap("p0l0-p0s1", period_s=0.2, count=8, told=pause)
-    assert result.cycles >= 4  # on a machine that is very busy some are left out
-    began = whole()[0].at_monotonic_ns
-    assert last.late_ns == last.at_monotonic_ns - (began + (last.cycle - 1) * 200 * MS + 100 * MS)
-    assert last.cycle >= 7
-    assert last.late_ns < 240 * MS
+    for _ in range(TRIES):
+        before = len(whole())
+        result = lab.flap("p0l0-p0s1", period_s=0.2, count=8, told=pause)
+        began = whole()[before].at_monotonic_ns
+        assert last.late_ns == last.at_monotonic_ns - (began + (last.cycle - 1) * 200 * MS + 100 * MS)
+        if result.cycles == 8 and last.late_ns < 240 * MS:
+            return
+    pytest.fail(f"late by {last.late_ns / MS} ms, {result.left_out} cycles left out")
 
 
 @pytest.mark.root
@@ -111,21 +125,26 @@ def test_what_was_missed_is_left_out_and_does_not_come_in_a_burst(
         if change.cycle == 1 and not change.down:
             time.sleep(0.35)
 
-    result = lab.flap("p0l0-p0s1", period_s=0.1, count=8, told=stand_still)
-    assert result.left_out >= 3
-    assert result.cycles + result.left_out == 8
-    cuts = [each.at_monotonic_ns for each in whole() if each.event == "cut"]
-    # A cut may come late by as much as it was to last, so two are about half a period apart at least.
-    assert all(later - earlier > 20 * MS for earlier, later in itertools.pairwise(cuts))
+    for _ in range(TRIES):
+        before = len(whole())
+        result = lab.flap("p0l0-p0s1", period_s=0.1, count=8, told=stand_still)
+        assert result.cycles + result.left_out == 8
+        cuts = [each.at_monotonic_ns for each in whole()[before:] if each.event == "cut"]
+        # A cut may come late by as much as it was to last, so two are about half a period apart at least.
+        if result.left_out >= 3 and all(later - earlier > 20 * MS for earlier, later in itertools.pairwise(cuts)):
+            return
+    pytest.fail(f"{result.left_out} cycles left out, cuts at {cuts}")
 
 
 @pytest.mark.root
 @pytest.mark.parametrize("when_down", [True, False])
 def test_stopped_at_any_moment_it_is_whole(lab: Lab, whole: Callable[[], list[FabricEvent]], when_down: bool) -> None:
     stop = threading.Event()
+    ways: list[bool] = []
 
     def told(change: Flapped) -> None:
-        if change.cycle == 2 and change.down == when_down:
+        ways.append(change.down)
+        if ways.count(when_down) == 2:
             stop.set()
 
     result = lab.flap("plane:0", period_s=0.2, count=100, wait=stop.wait, told=told)
@@ -150,7 +169,7 @@ def test_a_lab_taken_down_meanwhile_ends_it(lab_name: Callable[[str], str]) -> N
     name = lab_name("flapped-away")
     held = Lab.up(name)
     with pytest.raises(SystemRefused, match="was taken down meanwhile"):
-        held.flap("p0s1", period_s=0.1, count=100, told=lambda at: Lab.remove(name) if at.cycle == 1 else None)
+        held.flap("p0s1", period_s=0.1, count=100, told=lambda _: Lab.remove(name))
     held.close()
 
 
@@ -162,10 +181,7 @@ def command(lab: Lab, *argv: str) -> list[str]:
 
 
 def when_down(lab: Lab) -> None:
-    until = time.monotonic() + 20
-    while not down(lab):
-        assert time.monotonic() < until
-        time.sleep(0.005)
+    eventually(lambda: down(lab))
 
 
 @pytest.mark.root
@@ -186,7 +202,7 @@ def test_a_signal_ends_the_command_and_leaves_the_lab_whole(
             # However late the others come, the first is the one that counts.
             process.send_signal(number)
             time.sleep(0.0005)
-        out, err = process.communicate(timeout=10)
+        out, err = process.communicate(timeout=PATIENCE_S)
     finally:
         process.kill()
     assert process.returncode == 1
@@ -207,23 +223,31 @@ def test_without_a_terminal_it_says_one_line(lab: Lab, whole: Callable[[], list[
     assert whole()[0].details == {"period_s": 0.04, "count": 3, "duty": 0.25}
 
 
-@pytest.mark.root
-def test_on_a_terminal_it_shows_how_far_it_is(lab: Lab, whole: Callable[[], list[FabricEvent]]) -> None:
+def on_a_terminal(argv: list[str]) -> tuple[bytes, bytes]:
+    """What a command says on a terminal, on stderr, and on stdout, which is none."""
     master, slave = pty.openpty()
-    argv = command(lab, "p0l0-p0s1", "--period", "100ms", "--count", "2")
-    process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=slave)
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=slave)
     os.close(slave)
     shown = b""
     try:
-        while select.select([master], [], [], 20)[0]:
+        while select.select([master], [], [], PATIENCE_S)[0]:
             try:
                 shown += os.read(master, 4096)
             except OSError:
                 break  # the other end is closed
+        return shown, process.communicate(timeout=PATIENCE_S)[0]
     finally:
         process.kill()
         process.wait()
         os.close(master)
+
+
+@pytest.mark.root
+def test_on_a_terminal_it_shows_how_far_it_is(lab: Lab, whole: Callable[[], list[FabricEvent]]) -> None:
+    for _ in range(TRIES):
+        shown, said = on_a_terminal(command(lab, "p0l0-p0s1", "--period", "100ms", "--count", "2", "--json"))
+        if not json.loads(said)["left_out"]:
+            break
     assert b"1 of 2: down" in shown
     assert b"2 of 2: up" in shown
     # The line is wiped at the end.

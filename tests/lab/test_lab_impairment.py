@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from lab_wire import Wire, inner_packet, usid_address
+from lab_wire import Wire, arrived, inner_packet, usid_address
 
 from mrc.errors import CallerError
 from mrc.lab import Lab
@@ -28,14 +28,8 @@ def send(wire: Wire, source: int, destination: int, plane: int, uplink: int, cou
     for start in range(0, count, 50):
         for _ in range(min(50, count - start)):
             sender.sendto(inner, target)
-        receiver.settimeout(0.02)
-        try:
-            while True:
-                receiver.recv(2048)
-                received += 1
-                receiver.settimeout(0.001)
-        except (TimeoutError, BlockingIOError):
-            pass
+        wire.fence.wait()
+        received += len(arrived(receiver))
     return received
 
 

@@ -8,10 +8,12 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from lab_modes import Host, SpineTaps, arrivals, icmp_errors
 from lab_wire import Wire, configuration, paths, touches
+from patience import PATIENCE_S
 
 from mrc.lab import Lab
 from mrc.topology import Clos
@@ -55,7 +57,7 @@ def test_a_packet_passes_the_spine_its_sender_chose_and_no_other(
     ways = paths(wire.lab.topology)
     for way in ways:
         sender.send(receiver, *way, payload(way))
-    assert sorted(receiver.received(len(ways))) == sorted(map(payload, ways))
+    assert sorted(receiver.received()) == sorted(map(payload, ways))
     assert spines.seen(map(payload, ways)) == {payload(way): [way] for way in ways}
 
 
@@ -67,7 +69,7 @@ def test_hosts_of_one_leaf_meet_there(
         wire = make_wire(small)
         spines = SpineTaps(wire)
         Host(wire, "h0").send(neighbour := Host(wire, "h1"), 0, 1, b"next door")
-        assert neighbour.received(1) == [b"next door"]
+        assert neighbour.received() == [b"next door"]
         assert spines.seen([b"next door"]) == {b"next door": []}
 
 
@@ -81,7 +83,7 @@ def test_an_ev_that_names_no_spine_is_dropped_in_silence(
     payloads = [b"to spine %d" % spine for spine in (4, 5, 0x80, 0xFF)]
     for spine, text in zip((4, 5, 0x80, 0xFF), payloads, strict=True):
         sender.send_ev(receiver, 0, spine << 24, text)
-    assert receiver.received(1) == []
+    assert receiver.received() == []
     assert spines.seen(payloads) == {text: [] for text in payloads}
     assert icmp_errors(wire.lab) == before
 
@@ -94,7 +96,7 @@ def test_no_switch_reads_beyond_its_field(labs: Callable[[str], Lab], make_wire:
     evs = {b"EV %08x" % ev: ev for low in (1, 0xFFFF, 0x10000, 0xFFFFFF) for ev in (low, 3 << 24 | low)}
     for text, ev in evs.items():
         sender.send_ev(receiver, 1, ev, text)
-    assert len(receiver.received(len(evs))) == len(evs)
+    assert len(receiver.received()) == len(evs)
     assert spines.seen(evs) == {text: [(1, ev >> 24)] for text, ev in evs.items()}
 
 
@@ -111,6 +113,10 @@ def test_ecmp_spreads_evenly_over_the_spines(
     for number in range(count):
         ev = 0xC000 + 4 * number if what == "source ports" else number << 16 | 0xC000
         sender.send_ev(receiver, 0, ev, b"x")
+        if number % 100 == 99:
+            # No CPU has room for as many as it is given while it does something else.
+            wire.fence.wait()
+    wire.fence.wait()
     after = arrivals(lab)
     spread = [after[f"p0l0-p0s{spine}"] - before[f"p0l0-p0s{spine}"] for spine in range(4)]
     assert count <= sum(spread) <= count + 16
@@ -139,7 +145,7 @@ def test_a_cut_is_silence_and_heal_brings_everything_back(
         for _ in range(repeats):
             sender.send(receiver, *way, payload(way))
     expected = {payload(way): repeats for way in ways if not touches(target, *way)}
-    assert Counter(receiver.received(repeats * len(ways))) == expected
+    assert Counter(receiver.received()) == expected
     # No answer from anybody, and nothing going round: each leaf's cable up carried what was sent, once.
     after = arrivals(lab)
     assert icmp_errors(lab) == errors
@@ -150,7 +156,7 @@ def test_a_cut_is_silence_and_heal_brings_everything_back(
     assert configuration(lab, ip) == whole
     for way in ways:
         sender.send(receiver, *way, payload(way))
-    assert sorted(receiver.received(len(ways))) == sorted(map(payload, ways))
+    assert sorted(receiver.received()) == sorted(map(payload, ways))
 
 
 @pytest.mark.parametrize("target", ["p0s1", "p0l0-p0s1", "h1-p0l1"])
@@ -167,7 +173,7 @@ def test_a_cut_under_ecmp_takes_the_evs_that_hash_there(
     def send() -> list[bytes]:
         for text, ev in evs.items():
             sender.send_ev(receiver, 0, ev, text)
-        return sorted(receiver.received(len(evs)))
+        return sorted(receiver.received())
 
     spines = SpineTaps(wire)
     assert send() == sorted(evs)
@@ -196,14 +202,14 @@ def test_a_leaf_with_its_own_port_down_does_not_go_another_way(
     lab = wire.lab
     sender, receiver = Host(wire, "h0"), Host(wire, "h1")
     whole = configuration(lab, ip)
-    assert lab.popen("p0l0", [ip, "link", "set", "p0s1", "down"]).wait(10) == 0
+    assert lab.popen("p0l0", [ip, "link", "set", "p0s1", "down"]).wait(PATIENCE_S) == 0
     sender.send(receiver, 0, 1, b"down")
     sender.send(receiver, 0, 2, b"up")
-    assert receiver.received(2) == [b"up"]
+    assert receiver.received() == [b"up"]
     lab.heal("p0l0-p0s1")
     assert configuration(lab, ip) == whole
     sender.send(receiver, 0, 1, b"healed")
-    assert receiver.received(1) == [b"healed"]
+    assert receiver.received() == [b"healed"]
 
 
 def test_a_host_takes_no_routing_header_off_by_itself(
@@ -216,7 +222,7 @@ def test_a_host_takes_no_routing_header_off_by_itself(
     before, errors = _ipv6_delivered(lab), icmp_errors(lab)
     for _ in range(10):
         sender.send(receiver, 0, 0, b"once")
-    assert receiver.received(10) == [b"once"] * 10
+    assert receiver.received() == [b"once"] * 10
     assert _ipv6_delivered(lab) - before <= 10 + 4
     assert icmp_errors(lab) == errors
 
@@ -247,17 +253,18 @@ def test_a_user_namespace_is_enough_for_each_mode(mode: str) -> None:
         "  lab.cut('p0s0'); lab.heal('p0s0')\n"
         "  for way in ((0, 0), (0, 1), (1, 0), (1, 1)):\n"
         "    (sender.send if sys.argv[1] != 'ecmp' else sender.send_ev)(receiver, *way, b'through')\n"
-        "  print(len(receiver.received(4)))\n"
+        "  print(len(receiver.received()))\n"
         "  wire.close()\n"
     )
     argv = [unshare, "--user", "--map-root-user", "--net", "--mount", "sh", "-c"]
     if subprocess.run([*argv, "mount -t tmpfs none /run"], capture_output=True).returncode:
         pytest.skip("user namespaces are not allowed here")
     inner = 'mount -t tmpfs none /run && exec "$@"'
+    here = Path(__file__).parent
     ended = subprocess.run(
         [*argv, inner, "sh", sys.executable, "-c", script, mode],
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join((os.path.dirname(__file__), os.getcwd()))},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(here), str(here.parent), os.getcwd()))},
     )
     assert ended.stdout.split() == ["4"], ended.stderr

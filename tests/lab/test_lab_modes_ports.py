@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from lab_modes import ROUTING
 from lab_wire import IPPROTO_IPV6, Wire, inner_packet
+from patience import PATIENCE_S
 
 from mrc.endpoint.paths.addressing import PlanePair, srv6_path
 from mrc.errors import SystemRefused
@@ -89,7 +90,7 @@ def address_of(content: bytes) -> int:
 def received(receiver: BatchReceiver, count: int) -> dict[bytes, int]:
     """Packets as they came, with the outer header's traffic class; every ICRC right."""
     found: dict[bytes, int] = {}
-    by = time.monotonic() + 3
+    by = time.monotonic() + PATIENCE_S
     while len(found) < count and time.monotonic() < by:
         batch = receiver.receive()
         if batch is None:
@@ -141,6 +142,7 @@ def test_other_routing_headers_are_not_let_in(lab: Lab, opened: Opened, make_wir
     sent = acknowledges(lab, [8])
     assert BatchSender(ours, sent).send() == 0
     assert list(received(receiver, 1)) == [sent.packet(0)]
+    wire.fence.wait()
     assert receiver.receive() is None
     # Not for want of having come that far.
     assert [packet[6] for packet in at_host.waiting()].count(ROUTING) == 5

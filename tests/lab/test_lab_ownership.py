@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import shutil
@@ -92,6 +93,7 @@ def foreign() -> Iterator[Callable[[str], tuple[int, int]]]:
 
 def test_down_leaves_nothing(lab_name: Callable[[str], str]) -> None:
     name = lab_name("gone")
+    gc.collect()  # what earlier tests let go of is closed by now
     descriptors = len(os.listdir("/proc/self/fd"))
     built = Lab.up(name)
     assert len(traces(name)) == len(built.topology.nodes) + 1
@@ -212,7 +214,7 @@ def test_a_build_that_fails_leaves_nothing(lab_name: Callable[[str], str], monke
 def test_running_programs_are_named(lab_name: Callable[[str], str]) -> None:
     name = lab_name("busy")
     built = Lab.up(name)
-    sleeper = built.popen("p0s0", ["sleep", "30"])
+    sleeper = built.popen("p0s0", ["sleep", "600"])
     assert (sleeper.pid, "p0s0") in built.processes()
     built.down()
     assert traces(name) == []

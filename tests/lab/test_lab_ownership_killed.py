@@ -95,6 +95,14 @@ def programs_of(lab: Lab, node: str, interface: str) -> list[int]:
     return [each["options"]["prog"]["id"] for each in listed if "prog" in each.get("options", {})]
 
 
+def runs(pid: int) -> bool:
+    """Whether there is such a process, other than one that is over and that nobody has waited for."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
 def bpf(command: int, attribute: bytes) -> int:
     assert BPF_SYSCALL is not None
     buffer = ctypes.create_string_buffer(attribute.ljust(128, b"\0"), 128)
@@ -186,7 +194,8 @@ class Round:
                         signal.pidfd_send_signal(handle, signal.SIGKILL)
                 finally:
                     os.close(handle)
-        shutil.rmtree(self.scratch)
+        # What was just killed may still be writing there.
+        shutil.rmtree(self.scratch, ignore_errors=True)
         # After a failure only: whatever is there would be in the way of others.
         with contextlib.suppress(CallerError):
             Lab.remove(self.name)
@@ -203,8 +212,8 @@ def removing(now: Round) -> None:
 
 def running(now: Round) -> None:
     now.up().close()
-    now.inside("h0", "sh", "-c", "sleep 60 & sleep 60")
-    now.inside("p0s1", "sleep", "60")
+    now.inside("h0", "sh", "-c", "sleep 600 & sleep 600")
+    now.inside("p0s1", "sleep", "600")
 
 
 def transferring(now: Round) -> None:
@@ -248,7 +257,7 @@ def cutting_while_others_look(now: Round) -> None:
 def in_a_shell(now: Round) -> None:
     """Its labs are in namespaces of its own: outside there never is anything."""
     argv = [*MRC, "lab", "up", "--name", now.name]
-    now.mrc("lab", "shell", "--", "sh", "-c", '"$@" && sleep 60', "sh", *argv)
+    now.mrc("lab", "shell", "--", "sh", "-c", '"$@" && sleep 600', "sh", *argv)
 
 
 def demonstrating(now: Round) -> None:
@@ -324,13 +333,15 @@ def one_round(now: Round, scene: Callable[[Round], None], canaries: Canaries, wh
     code, said = down(now)
     assert code == (0 if existed else 1), what
     # What was started by what was killed may live on: `down` ends it, or else names it. It may have ended since.
-    strays = now.strays()
+    until = time.monotonic() + GONE_WITHIN_S
     for each in said.get("still_running", []):
-        if each["pid"] in strays:
+        # One that is about to run another program, or to be gone, is neither ours nor gone for a moment.
+        while each["pid"] not in now.strays() and runs(each["pid"]):
+            assert time.monotonic() < until, f"{what}: {each}"
+            time.sleep(0.01)
+        if each["pid"] in now.strays():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(each["pid"], signal.SIGKILL)
-        else:
-            assert not Path(f"/proc/{each['pid']}").exists(), what
     assert now.name not in lab_names(), what
     assert not (state.STATE_DIRECTORY / now.name).exists(), what
     assert named(now.name) == [], what

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import PATIENCE_S
 
 from mrc.lab import Lab, namespace, state
 
@@ -42,7 +43,7 @@ def test_without_being_asked_down_ends_nothing(
 ) -> None:
     name = lab_name("named")
     built = Lab.up(name)
-    started.append(built.popen("p0s0", ["sleep", "60"]))
+    started.append(built.popen("p0s0", ["sleep", "600"]))
     built.close()
     said, err = down(name)
     assert said["still_running"] == [{"pid": started[0].pid, "node": "p0s0", "command": "sleep"}]
@@ -55,10 +56,10 @@ def test_asked_to_down_ends_them_also_the_stubborn(
     lab_name: Callable[[str], str], started: list[subprocess.Popen[str]]
 ) -> None:
     name = lab_name("ended")
-    outside = subprocess.Popen(["sleep", "60"], text=True)
+    outside = subprocess.Popen(["sleep", "600"], text=True)
     started.append(outside)
     built = Lab.up(name)
-    gentle = built.popen("h0", ["sleep", "60"], text=True)
+    gentle = built.popen("h0", ["sleep", "600"], text=True)
     stubborn = built.popen("p1s3", ["sh", "-c", STUBBORN], stdout=subprocess.PIPE, text=True)
     started += [gentle, stubborn]
     assert stubborn.stdout is not None
@@ -67,8 +68,8 @@ def test_asked_to_down_ends_them_also_the_stubborn(
     said, _ = down(name, "--kill")
     assert {(each["pid"], each["node"]) for each in said["ended"]} >= {(gentle.pid, "h0"), (stubborn.pid, "p1s3")}
     assert said["still_running"] == []
-    assert gentle.wait(5) == -15
-    assert stubborn.wait(5) == -9
+    assert gentle.wait(PATIENCE_S) == -15
+    assert stubborn.wait(PATIENCE_S) == -9
     assert outside.poll() is None
 
 
@@ -76,10 +77,10 @@ def test_who_asks_is_not_ended(lab_name: Callable[[str], str]) -> None:
     """From a shell on a host of the lab itself: the shell outlives it."""
     name = lab_name("inside")
     built = Lab.up(name)
-    script = f"sleep 60 & {' '.join(MRC)} lab down --name {name} --kill --json; echo survived"
+    script = f"sleep 600 & {' '.join(MRC)} lab down --name {name} --kill --json; echo survived"
     shell = built.popen("h0", ["sh", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     built.close()
-    out, _ = shell.communicate(timeout=30)
+    out, _ = shell.communicate(timeout=PATIENCE_S)
     document, _, rest = out.rpartition("}\n")
     assert rest == "survived\n"
     said = json.loads(document + "}")
@@ -93,7 +94,7 @@ def test_a_stranger_in_a_namespace_of_the_same_number_is_left_alone(
     """The numbers of dead namespaces are given out again: what the lab wrote down may be somebody else's by now."""
     name = lab_name("reused")
     descriptor = namespace.in_thread(namespace.unshare_network)
-    stranger = namespace.in_namespace(descriptor, lambda: subprocess.Popen(["sleep", "60"], text=True))
+    stranger = namespace.in_namespace(descriptor, lambda: subprocess.Popen(["sleep", "600"], text=True))
     started.append(stranger)
     built = Lab.up(name)
     built.close()
@@ -114,7 +115,7 @@ def test_what_is_forked_meanwhile_is_ended_too(
     """A program whose children start another child whenever they are asked to end."""
     name = lab_name("forking")
     script = tmp_path / "forking"
-    script.write_text("#!/bin/sh\ntrap 'sleep 60 & exit' TERM\necho ready\nwhile :; do sleep 0.05; done\n")
+    script.write_text("#!/bin/sh\ntrap 'sleep 600 & exit' TERM\necho ready\nwhile :; do sleep 0.05; done\n")
     script.chmod(0o755)
     built = Lab.up(name)
     forking = built.popen("h1", [str(script)], stdout=subprocess.PIPE, text=True)
@@ -124,7 +125,7 @@ def test_what_is_forked_meanwhile_is_ended_too(
     built.close()
     said, _ = down(name, "--kill")
     assert said["still_running"] == []
-    until = time.monotonic() + 5
+    until = time.monotonic() + PATIENCE_S
     while any(Path(f"/proc/{each['pid']}/ns/net").exists() for each in said["ended"] if each["pid"] != forking.pid):
         assert time.monotonic() < until
-    assert forking.wait(5) is not None
+    assert forking.wait(PATIENCE_S) is not None

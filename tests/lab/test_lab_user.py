@@ -62,7 +62,7 @@ def tour() -> Iterator[dict[str, Any]]:
             os.chown(scratch, NOBODY, NOBODY)
         argv = [interpreter, "-m", "mrc", "lab", "shell", "--", interpreter, str(TOUR), scratch]
         done = subprocess.run(
-            argv, env=environment(), capture_output=True, text=True, check=False, timeout=120, cwd="/", **ordinary()
+            argv, env=environment(), capture_output=True, text=True, check=False, timeout=600, cwd="/", **ordinary()
         )
         assert done.returncode == 0, done.stderr
         assert "Traceback" not in done.stderr

@@ -13,11 +13,11 @@ import sys
 from pathlib import Path
 
 MRC = [sys.executable, "-m", "mrc"]
-SIZE = 12 << 20
+SIZE = 24 << 20
 
 
 def mrc(*argv: str) -> str:
-    return subprocess.run([*MRC, *argv], stdout=subprocess.PIPE, text=True, check=True, timeout=60).stdout
+    return subprocess.run([*MRC, *argv], stdout=subprocess.PIPE, text=True, check=True, timeout=300).stdout
 
 
 def document(*argv: str) -> object:
@@ -33,7 +33,7 @@ def transfer(scratch: Path) -> dict[str, object]:
         assert receiver.stdout is not None
         ticket = receiver.stdout.readline().strip()
         sent = json.loads(mrc("lab", "exec", "h0", "--", *MRC, "send", str(file), ticket, "--json"))
-        receiver.communicate(timeout=60)
+        receiver.communicate(timeout=300)
     sums = [hashlib.sha256(path.read_bytes()).hexdigest() for path in (file, target / "file")]
     return {"sent": sent, "received": receiver.returncode, "sums": sums}
 

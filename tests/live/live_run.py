@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from patience import PATIENCE_S, eventually
+
 from mrc.lab import Lab
 from mrc.net.ticket import Ticket
 
@@ -86,7 +88,7 @@ class Running:
         self.process = process
         self.ticket = ticket
 
-    def end(self, timeout_s: float = 20.0) -> Ended:
+    def end(self, timeout_s: float = PATIENCE_S) -> Ended:
         """Wait for its own end."""
         began = time.monotonic()
         out, err = self.process.communicate(timeout=timeout_s)
@@ -94,7 +96,7 @@ class Running:
             self.process.returncode, self.ticket + ("\n" if self.ticket else "") + out, err, time.monotonic() - began
         )
 
-    def stop(self, number: int = signal.SIGTERM, timeout_s: float = 20.0) -> Ended:
+    def stop(self, number: int = signal.SIGTERM, timeout_s: float = PATIENCE_S) -> Ended:
         self.process.send_signal(number)
         return self.end(timeout_s)
 
@@ -142,11 +144,36 @@ class Transfers:
         path.write_bytes(random.Random(f"{name} {size}").randbytes(size))
         return path
 
+    def connected(self, node: str, *, or_trying: bool = False) -> None:
+        """Wait until a program on this node has a connection to another's, or at least tries to get one."""
+        # ESTABLISHED, SYN_SENT
+        states = ("01", "02") if or_trying else ("01",)
+
+        def look() -> bool:
+            with open("/proc/thread-self/net/tcp6") as sockets:
+                return any(line.split()[3] in states for line in list(sockets)[1:])
+
+        eventually(lambda: self.lab.inside(node, look))
+
+    def in_time(self, act: Callable[[int], None], *seconds: int) -> None:
+        """`act(seconds)`, which starts what goes on for so long; again where that was over before all was done."""
+        for each in seconds:
+            started = len(self._running)
+            try:
+                return act(each)
+            except Exception:
+                going_on = all(running.process.poll() is None for running in self._running[started:])
+                if going_on or each == seconds[-1]:
+                    raise
+                for running in self._running[started:]:
+                    running.kill()
+        return None
+
     def received(self) -> dict[str, str]:
         """Name to SHA-256 of everything in the receiver's directory, hidden files too."""
         return sums(self.directory)
 
-    def when_acked(self, stats: Path, share: float, running: Running, timeout_s: float = 10.0) -> dict[str, Any]:
+    def when_acked(self, stats: Path, share: float, running: Running, timeout_s: float = PATIENCE_S) -> dict[str, Any]:
         """Wait until the sender's statistics say that so much has been acknowledged; the line that does."""
 
         def line() -> dict[str, Any] | None:
@@ -161,15 +188,6 @@ class Transfers:
     def close(self) -> None:
         for running in self._running:
             running.kill()
-
-
-def eventually(look: Callable[[], Any], within_s: float = 5.0) -> Any:
-    """What `look()` returns as soon as it is true. Fails when that does not happen."""
-    by = time.monotonic() + within_s
-    while not (found := look()):
-        assert time.monotonic() < by, "it never happened"
-        time.sleep(0.002)
-    return found
 
 
 def stats_lines(path: Path) -> list[dict[str, Any]]:

@@ -44,8 +44,22 @@ def start_run(transfers: Transfers, target: str | Path, *options: str | Path) ->
 
 
 def run(transfers: Transfers, target: str | Path, *options: str | Path) -> tuple[Ended, dict[str, Any]]:
-    ended = start_run(transfers, target, "--json", *options).end(timeout_s=150).no_traceback()
+    ended = start_run(transfers, target, "--json", *options).end(timeout_s=600).no_traceback()
     return ended, ended.document
+
+
+def quiet(transfers: Transfers) -> None:
+    """Wait until packets have come to h1, and none for a second."""
+
+    def packets() -> int:
+        links = transfers.lab.status().links
+        return sum(link.toward["h1"].packets for link in links if link.name.startswith("h1-"))
+
+    seen, since = packets(), 0.0
+    while not since or time.monotonic() - since < 1.0:
+        time.sleep(0.02)
+        if (now := packets()) != seen:
+            seen, since = now, time.monotonic()
 
 
 def verdicts(document: dict[str, Any]) -> dict[str, tuple[str, str | None]]:
@@ -112,10 +126,11 @@ def test_a_target_that_dies_ends_the_run_with_one_line(transfers: Transfers) -> 
     target = serve(transfers)
     # The first of these listens for five seconds before it asks the target for anything.
     running = start_run(transfers, target.ticket, *ids(("MRC-WIRE-19", "MRC-SACK-04", "MRC-SACK-09")), "-v")
-    # The control case and its twin take some tenths of a second.
-    time.sleep(4.0)
+    transfers.connected("h1")
+    # The control case and its twin take some tenths of a second; nothing goes either way while it listens.
+    quiet(transfers)
     target.process.kill()
-    ended = running.end(timeout_s=90).no_traceback()
+    ended = running.end(timeout_s=300).no_traceback()
     assert ended.code == 1
     lines = ended.out.splitlines()
     assert lines[-1].startswith("this run is void: the target was lost in MRC-WIRE-19: ")
@@ -128,7 +143,7 @@ def test_a_target_that_dies_ends_the_run_with_one_line(transfers: Transfers) -> 
 def test_interrupting_a_run_leaves_nothing_behind(transfers: Transfers) -> None:
     target = serve(transfers)
     running = start_run(transfers, target.ticket, "--id", "MRC-WIRE-19")
-    time.sleep(2.0)
+    transfers.connected("h1")
     ended = running.stop(signal.SIGINT)
     assert (ended.code, ended.one_line) == (1, "interrupted: this run proves nothing")
     # The target is free for the next one at once.
@@ -141,7 +156,7 @@ def test_interrupting_a_run_leaves_nothing_behind(transfers: Transfers) -> None:
 def test_one_tester_at_a_time(transfers: Transfers) -> None:
     target = serve(transfers)
     first = start_run(transfers, target.ticket, "--id", "MRC-WIRE-19")
-    time.sleep(2.0)
+    transfers.connected("h1")
     second = start_run(transfers, target.ticket, "--id", "MRC-SACK-04", "--json").end()
     assert second.code == 1
     assert "another tester is at work" in json.loads(second.out)["void"]

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from live_run import MIB, Running, Transfers, eventually, sha256, ticket_of
+from patience import PATIENCE_S
 
 from mrc.endpoint.completions import Completion, WorkStatus
 from mrc.endpoint.qp_states import QpState
@@ -53,7 +54,7 @@ def as_sender(lab: Lab, receiver: Running, act: Callable[[Requests], Any]) -> An
 
     def session() -> Any:
         with ExchangeClient(ticket_of(receiver)) as exchange:
-            return act(lambda kind, body: exchange.request(kind, body, 5.0))
+            return act(lambda kind, body: exchange.request(kind, body, PATIENCE_S))
 
     return lab.inside("h0", session)
 
@@ -92,7 +93,7 @@ def test_names_that_leave_nothing_usable_are_refused(
 
 
 def test_names_that_point_elsewhere_stay_inside(transfers: Transfers, lab: Lab, receiver: Running) -> None:
-    elsewhere = f"/tmp/mrc-live-{os.getpid()}"
+    elsewhere = f"/tmp/mrc-live-elsewhere-{os.getpid()}"
     names = {
         "../../one": "one",
         "/etc/two": "two",
@@ -291,7 +292,7 @@ def test_a_failed_session_keeps_saying_why(transfers: Transfers, lab: Lab) -> No
 @pytest.mark.parametrize("attack", ["a wrong R_Key", "an address outside", "an address that wraps", "after the sum"])
 def test_a_write_that_is_not_allowed_ends_its_qp_and_nothing_else(transfers: Transfers, lab: Lab, attack: str) -> None:
     receiver = transfers.recv("--json", "-v")
-    file, stats = transfers.file("parallel", 16 * MIB), transfers.scratch / "stats"
+    file, stats = transfers.file("parallel", 96 * MIB), transfers.scratch / "stats"
     parallel = transfers.send(receiver, [file], "--json", "--mtu", "1024", "--stats", stats)
     transfers.when_acked(stats, 0.05, parallel)
 
@@ -310,11 +311,11 @@ def test_a_write_that_is_not_allowed_ends_its_qp_and_nothing_else(transfers: Tra
                     "mpr_dest": config.mpr_dest,
                     "path_mtu": config.path_mtu,
                 },
-                5.0,
+                PATIENCE_S,
             )
             peer = NodeDescription.from_json(answer["node"])
             node.connect(qp, peer, QpDescription.from_json(answer["qps"][0]))
-            opened = exchange.request("open", {"index": 0, "name": "target", "size": 65536}, 5.0)
+            opened = exchange.request("open", {"index": 0, "name": "target", "size": 65536}, PATIENCE_S)
             va, rkey = opened["va"], opened["rkey"]
             if attack == "a wrong R_Key":
                 rkey ^= 1
@@ -323,12 +324,12 @@ def test_a_write_that_is_not_allowed_ends_its_qp_and_nothing_else(transfers: Tra
             elif attack == "an address that wraps":
                 va = (1 << 62) - 1
             elif attack == "after the sum":
-                exchange.request("sum", {"index": 0}, 5.0)
+                exchange.request("sum", {"index": 0}, PATIENCE_S)
             region = node.endpoint.memory.register(bytearray(b"\xee" * 8192))
             for number in range(3):
                 qp.post_write(WriteRequest(number, region, 0, 8192, va, rkey))
             node.endpoint.wake(qp)
-            by = time.monotonic() + 5
+            by = time.monotonic() + PATIENCE_S
             node.driver.run(lambda: len(node.endpoint.completions) == 3 or time.monotonic() > by, 0.01)
             return list(node.endpoint.completions), qp.state, qp.error
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
+from functools import partial
 
 import pytest
-from live_run import MIB, Running, Transfers, eventually
+from live_run import MIB, Running, Transfers
+from patience import MARKER_ETHERTYPE, CaptureMarker
 
 pytestmark = [pytest.mark.root, pytest.mark.tshark]
 
@@ -31,26 +33,34 @@ BACK = {
 def capture(transfers: Transfers, tshark: str, node: str, interface: str) -> Running:
     """A tshark that has begun to capture."""
     file = transfers.scratch / f"{node}-{interface}.pcap"
-    running = transfers.start(node, [tshark, "-q", "-i", interface, "-w", file, "-f", "ip6 proto 41"])
-    # The header is written when the interface is open.
-    eventually(lambda: file.exists() and file.stat().st_size > 0, 10)
+    wanted = f"ip6 proto 41 or ether proto {MARKER_ETHERTYPE}"
+    running = transfers.start(node, [tshark, "-q", "-i", interface, "-w", file, "-f", wanted])
+    with closing(CaptureMarker(partial(transfers.lab.inside, node), interface)) as marker:
+        marker.wait(file)
     return running
 
 
-def stop(transfers: Transfers, captures: list[Running]) -> None:
-    """End the captures once nothing has come for longer than they hold packets back."""
-    size = -1
-    while size != (now := sum(path.stat().st_size for path in transfers.scratch.glob("*.pcap"))):
-        size = now
-        time.sleep(0.4)
-    for running in captures:
+def stop(transfers: Transfers, captures: dict[tuple[str, str], Running]) -> None:
+    """End the captures once they have all that has come by."""
+    for (node, interface), running in captures.items():
+        with closing(CaptureMarker(partial(transfers.lab.inside, node), interface)) as marker:
+            marker.wait(transfers.scratch / f"{node}-{interface}.pcap")
         running.stop(signal.SIGINT)
 
 
 def rows(transfers: Transfers, tshark: str, node: str, interface: str) -> list[list[str]]:
     """(outer and inner destination, sources, next headers, UDP port) of each packet, as tshark reads them."""
     file = transfers.scratch / f"{node}-{interface}.pcap"
-    argv = [tshark, "-r", str(file), "-T", "fields", *(word for field in FIELDS for word in ("-e", field))]
+    argv = [
+        tshark,
+        "-r",
+        str(file),
+        "-Y",
+        "ipv6",
+        "-T",
+        "fields",
+        *(word for field in FIELDS for word in ("-e", field)),
+    ]
     read = subprocess.run(argv, capture_output=True, text=True, check=True)
     return [line.split("\t") for line in read.stdout.splitlines()]
 
@@ -58,7 +68,7 @@ def rows(transfers: Transfers, tshark: str, node: str, interface: str) -> list[l
 def test_destinations_shrink_by_one_usid_a_hop(transfers: Transfers, need_program: Callable[[str], str]) -> None:
     """MRC-SRV6-01, MRC-SRV6-03, MRC-SRV6-04, MRC-WIRE-03."""
     tshark = need_program("tshark")
-    captures = [capture(transfers, tshark, node, interface) for node, interface in HOPS]
+    captures = {hop: capture(transfers, tshark, *hop) for hop in HOPS}
     receiver = transfers.recv("--once", "--json")
     file = transfers.file("file", 4 * MIB)
     sent = transfers.send(receiver, [file], "--json").end().succeeded().document
@@ -92,7 +102,7 @@ def test_the_projects_own_dissection_finds_every_icrc_right(
     receiver = transfers.recv("--once")
     transfers.send(receiver, [transfers.file("file", MIB)]).end().succeeded()
     receiver.end().succeeded()
-    stop(transfers, [running])
+    stop(transfers, {("p0s1", "p0l0"): running})
     from scapy.layers.l2 import Ether
     from scapy.utils import PcapNgReader
 
@@ -103,6 +113,8 @@ def test_the_projects_own_dissection_finds_every_icrc_right(
     with PcapNgReader(str(transfers.scratch / "p0s1-p0l0.pcap")) as reader:
         for record in reader:
             packet = Ether(bytes(record))
+            if packet.type == MARKER_ETHERTYPE:
+                continue
             assert packet.haslayer(BTH), packet.summary()
             assert packet.haslayer(ICRC)
             assert check_icrc(packet) is True

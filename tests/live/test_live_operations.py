@@ -6,12 +6,15 @@ import json
 import os
 import re
 import subprocess
+import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from live_run import MRC, Transfers, eventually
+from patience import PATIENCE_S
 
 from mrc.lab import Lab
 from mrc.net.control.client import ControlClient, endpoints
@@ -19,10 +22,7 @@ from mrc.topology import Clos
 
 pytestmark = pytest.mark.root
 
-# What takes a second or two on a quiet machine.
-PATIENCE_S = 30.0
 CABLE, UP, EV = "p1l0-p1s1", "p1s1", 0x01000001
-WRITES_S = 9
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +34,7 @@ def lab(need_root: None) -> Iterator[Lab]:
 @pytest.fixture(autouse=True)
 def control_directory(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Control sockets of these processes alone, so that nobody else's endpoint is steered."""
-    path = Path(f"/tmp/mrc-live-{os.getpid()}")
-    path.mkdir(mode=0o700)
+    path = Path(tempfile.mkdtemp(prefix="mrc-live-", dir="/tmp"))
     monkeypatch.setenv("MRC_CONTROL_DIR", str(path))
     yield
     for left in path.iterdir():
@@ -52,7 +51,7 @@ def transfers(lab: Lab, tmp_path: Path) -> Iterator[Transfers]:
 
 def mrc(*argv: str | Path) -> str:
     """A command of the operator's, outside the lab; what it printed."""
-    done = subprocess.run([*MRC, *map(str, argv)], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([*MRC, *map(str, argv)], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, (argv, done.stdout, done.stderr)
     return done.stdout
 
@@ -63,7 +62,7 @@ def outside(*argv: str | Path) -> subprocess.Popen[str]:
 
 
 def client_of(name: str) -> ControlClient:
-    found = eventually(lambda: [each for each in endpoints().found if each.host == name], PATIENCE_S)
+    found = eventually(lambda: [each for each in endpoints().found if each.host == name])
     return ControlClient(found[0].path)
 
 
@@ -91,7 +90,7 @@ def named(lab: Lab, deny_list: Path) -> str:
         assert all(line.startswith(f"{CABLE} ") for line in faults), shown
         return faults[0] if faults else None
 
-    return str(eventually(look, PATIENCE_S))
+    return str(eventually(look))
 
 
 def test_a_lossy_cable_is_named_denied_under_a_transfer_and_carries_nothing_until_it_is_allowed(
@@ -102,7 +101,7 @@ def test_a_lossy_cable_is_named_denied_under_a_transfer_and_carries_nothing_unti
     serve = outside("map", "serve", "--name", lab.name, "--listen", "127.0.0.1:0")
     try:
         # It writes history, which `mrc map show` reads, from its start on.
-        eventually(lambda: (Path("/run/mrc") / lab.name / "map.sock").exists(), PATIENCE_S)
+        eventually(lambda: (Path("/run/mrc") / lab.name / "map.sock").exists())
         agents = outside("map", "agent", "--all", "--name", lab.name, "--rate", "300")
         try:
             said = named(lab, deny_list)
@@ -121,19 +120,25 @@ def test_a_lossy_cable_is_named_denied_under_a_transfer_and_carries_nothing_unti
     # Data of h0, the one host on leaf 0, goes up that cable.
     assert ("h0", 1, f"{EV:#010x}") in [(each.get("endpoint"), each["plane"], each["ev"]) for each in listed["deny"]]
 
+    transfers.in_time(partial(denied_and_allowed, lab, transfers, deny_list), 9, 30, 100)
+
+
+def denied_and_allowed(lab: Lab, transfers: Transfers, deny_list: Path, seconds: int) -> None:
+    """Under a writer that goes on for so long, on a lossy cable."""
+    mrc("lab", "impair", "--name", lab.name, CABLE, "--loss", "5%")
     server = transfers.start("h1", [*MRC, "bench", "serve"])
     assert server.process.stdout is not None
     ticket = server.process.stdout.readline().strip()
-    options = ("--size", "64KiB", "--depth", "1", "--seconds", f"{WRITES_S}s", "--json")
+    options = ("--size", "64KiB", "--depth", "1", "--seconds", f"{seconds}s", "--json")
     writer = transfers.start("h0", [*MRC, "bench", "write", ticket, *options])
     here = client_of("h0")
-    eventually(lambda: EV in (rows := ev_rows(here)) and rows[EV]["lost"] > 0, PATIENCE_S)
+    eventually(lambda: EV in (rows := ev_rows(here)) and rows[EV]["lost"] > 0)
 
     said = mrc("ctl", "ev", "deny", "--from", deny_list)
     assert re.search(rf"{lab.name}/h0\): 1 EVs denied", said), said
     rows, up = ev_rows(here), bytes_up(lab)
     assert rows[EV]["state"] == "denied"
-    eventually(lambda: all(moved(here, rows)[ev] >= 100 for ev in rows if ev != EV), WRITES_S)
+    eventually(lambda: all(moved(here, rows)[ev] >= 100 for ev in rows if ev != EV))
     assert moved(here, rows)[EV] == 0
     # Acknowledgements and neighbour discovery may pass still; a data packet of path MTU 4096 is more than all of them.
     assert bytes_up(lab) - up < 4096
@@ -141,8 +146,8 @@ def test_a_lossy_cable_is_named_denied_under_a_transfer_and_carries_nothing_unti
     mrc("lab", "impair", "--name", lab.name, CABLE, "--clear")
     said = mrc("ctl", "ev", "allow", "--from", deny_list)
     assert re.search(rf"{lab.name}/h0\): 1 EVs allowed", said), said
-    eventually(lambda: moved(here, rows)[EV] > 0, WRITES_S)
+    eventually(lambda: moved(here, rows)[EV] > 0)
 
     # The writer compares what lies at the server in the end with what it wrote.
     here.close()
-    writer.end(WRITES_S + PATIENCE_S).succeeded()
+    writer.end().succeeded()

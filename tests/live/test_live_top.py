@@ -19,12 +19,15 @@ from typing import Any
 
 import pytest
 from live_run import MRC, Running, Transfers, eventually
+from patience import PATIENCE_S
 
 pytestmark = pytest.mark.root
 
 
 def look(*argv: str) -> dict[str, Any]:
-    done = subprocess.run([*MRC, "top", "--json", *argv], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(
+        [*MRC, "top", "--json", *argv], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     document = json.loads(done.stdout)
     assert isinstance(document, dict)
@@ -39,7 +42,7 @@ def bench(transfers: Transfers) -> Iterator[Callable[[], Running]]:
     ticket = next(line.strip() for line in server.process.stdout if line.startswith("mrc1:"))
     yield lambda: transfers.start("h0", [*MRC, "bench", "write", ticket, "--seconds", "60s"])
     server.process.send_signal(signal.SIGTERM)
-    server.process.communicate(timeout=20)
+    server.process.communicate(timeout=PATIENCE_S)
 
 
 def endpoint_of(running: Running, *argv: str) -> dict[str, Any] | None:
@@ -52,7 +55,7 @@ def endpoint_of(running: Running, *argv: str) -> dict[str, Any] | None:
 
 def test_it_tells_goodput_planes_and_every_ev(bench: Callable[[], Running]) -> None:
     writer = bench()
-    found = eventually(lambda: (one := endpoint_of(writer)) and one["sent_gbps"] and one, within_s=20)
+    found = eventually(lambda: (one := endpoint_of(writer)) and one["sent_gbps"] and one)
     assert found["program"] == "mrc bench write"
     assert found["name"].endswith("/h0")
     assert [(plane["plane"], plane["up"], plane["evs"]) for plane in found["planes"]] == [(0, True, 4), (1, True, 4)]
@@ -65,10 +68,10 @@ def test_it_tells_goodput_planes_and_every_ev(bench: Callable[[], Running]) -> N
 
 def test_for_people_it_prints_tables(bench: Callable[[], Running]) -> None:
     writer = bench()
-    eventually(lambda: endpoint_of(writer), within_s=20)
+    eventually(lambda: endpoint_of(writer))
     done = subprocess.run(
         [*MRC, "top", "--once", "--endpoint", str(writer.process.pid)],
-        capture_output=True, text=True, timeout=30, check=False, env={**os.environ, "COLUMNS": "120"},
+        capture_output=True, text=True, timeout=PATIENCE_S, check=False, env={**os.environ, "COLUMNS": "120"},
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     assert f"pid {writer.process.pid}" in done.stdout
@@ -78,7 +81,7 @@ def test_for_people_it_prints_tables(bench: Callable[[], Running]) -> None:
 
 def test_nothing_runs_is_said_in_one_line() -> None:
     done = subprocess.run(
-        [*MRC, "top", "--once", "--endpoint", "nobody"], capture_output=True, text=True, timeout=30, check=False
+        [*MRC, "top", "--once", "--endpoint", "nobody"], capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     assert (done.returncode, done.stdout) == (1, "")
     assert "no endpoint nobody runs here" in done.stderr
@@ -138,19 +141,19 @@ def state(running: Running, ev: int) -> str:
 def test_keys_choose_deny_and_allow_an_ev(bench: Callable[[], Running]) -> None:
     """Two steps down is the third EV of plane 0. The terminal is as it was when it is over."""
     writer = bench()
-    eventually(lambda: endpoint_of(writer), within_s=20)
+    eventually(lambda: endpoint_of(writer))
     with terminal("--endpoint", str(writer.process.pid), "--interval", "200ms") as top:
-        eventually(lambda: "0x00000002" in top.read(), within_s=20)
+        eventually(lambda: "0x00000002" in top.read())
         top.type(b"j")
         top.type(b"\x1b[B")
         top.type(b"d")
-        eventually(lambda: "denied: EV 0x00000002" in top.read(), within_s=20)
+        eventually(lambda: "denied: EV 0x00000002" in top.read())
         assert state(writer, 2) == "denied"
         top.type(b"a")
-        eventually(lambda: "allowed: EV 0x00000002" in top.read(), within_s=20)
+        eventually(lambda: "allowed: EV 0x00000002" in top.read())
         assert state(writer, 2) != "denied"
         top.type(b"q")
-        eventually(lambda: top.process.poll() is not None or not top.read(), within_s=20)
+        eventually(lambda: top.process.poll() is not None or not top.read())
         assert top.process.returncode == 0
         assert top.attributes() == top.before
     writer.stop()
@@ -159,9 +162,9 @@ def test_keys_choose_deny_and_allow_an_ev(bench: Callable[[], Running]) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_and_gives_the_screen_back(number: signal.Signals) -> None:
     with terminal("--endpoint", "nobody") as top:
-        eventually(lambda: "waiting for one" in top.read(), within_s=20)
+        eventually(lambda: "waiting for one" in top.read())
         top.process.send_signal(number)
-        eventually(lambda: top.process.poll() is not None or not top.read(), within_s=20)
+        eventually(lambda: top.process.poll() is not None or not top.read())
         assert "Traceback" not in top.read()
         assert "\x1b[?1049l" in top.written  # the other screen is left
         assert top.attributes() == top.before
@@ -169,11 +172,11 @@ def test_a_signal_ends_it_and_gives_the_screen_back(number: signal.Signals) -> N
 
 def test_an_endpoint_that_ends_is_said_and_left_out(bench: Callable[[], Running], tmp_path: Path) -> None:
     writer = bench()
-    eventually(lambda: endpoint_of(writer), within_s=20)
+    eventually(lambda: endpoint_of(writer))
     with terminal("--endpoint", str(writer.process.pid), "--interval", "200ms") as top:
-        eventually(lambda: "0x00000002" in top.read(), within_s=20)
+        eventually(lambda: "0x00000002" in top.read())
         writer.kill()
-        eventually(lambda: "waiting for one" in top.read(), within_s=20)
+        eventually(lambda: "waiting for one" in top.read())
         top.type(b"q")
-        eventually(lambda: top.process.poll() is not None or not top.read(), within_s=20)
+        eventually(lambda: top.process.poll() is not None or not top.read())
         assert top.process.returncode == 0

@@ -48,7 +48,7 @@ def resent_packets(capture: Path) -> dict[tuple[int, int], list[int]]:
     """When each (PSN, EV) was seen as data with rtx, ns since 1970."""
     argv = [*MRC, "dissect", str(capture), "--jsonl", "--filter", "meth and bth.rtx == 1"]
     seen: dict[tuple[int, int], list[int]] = {}
-    for line in subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines():
+    for line in filter(None, subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split("\n")):
         packet = json.loads(line)
         layers: list[dict[str, Any]] = packet["layers"]
         inner = [each["fields"] for each in layers if each["layer"] == "ipv6"][-1]
@@ -69,7 +69,7 @@ def test_a_transfer_with_losses(transfers: Transfers) -> None:
     ours, theirs = transfers.scratch / "sender.trace", transfers.scratch / "receiver.trace"
     recording = record(transfers, capture, "p0", "p1")
     receiver = transfers.recv("--once", "--json", "--trace", theirs)
-    sent = transfers.send(receiver, [file], "--json", "--trace", ours).end(60).succeeded().document
+    sent = transfers.send(receiver, [file], "--json", "--trace", ours).end().succeeded().document
     receiver.end().succeeded()
     _, dropped = recording.stop().out.split()
     for link, toward in uplinks:
@@ -123,7 +123,7 @@ def test_a_disk_that_is_full_fails_no_transfer(transfers: Transfers) -> None:
     receiver = transfers.recv("--once")
     # A file may not grow beyond 1 KiB there: what a full disk does, without one.
     shell = f'ulimit -f 1; trap "" XFSZ; exec {" ".join(MRC)} send {file} {receiver.ticket} --json --trace {trace}'
-    sent = transfers.start("h0", ["bash", "-c", shell]).end(60)
+    sent = transfers.start("h0", ["bash", "-c", shell]).end()
     receiver.end().succeeded()
     assert sent.code == 0, sent.err
     assert sent.document["sha256_match"] is True
@@ -138,7 +138,7 @@ def test_a_demo_writes_both_ends(tmp_path: Path, need_program: Callable[[str], s
     need_program("unshare")
     name = tmp_path / "demo.trace"
     argv = [*MRC, "demo", "--size", "8MiB", "--loss", "0%", "--cut-after", "100%", "--json", "--trace", str(name)]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=600, check=False)
     document = json.loads(done.stdout)
     assert document["sha256_match"] is True
     assert sorted(path.name for path in tmp_path.iterdir()) == ["demo.trace.receiver", "demo.trace.sender"]

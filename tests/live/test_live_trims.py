@@ -38,7 +38,7 @@ def transfer(transfers: Transfers, size: int) -> tuple[dict[str, int], dict[str,
     """The counters of the sender and of the receiver of a file that has arrived whole."""
     file = transfers.file("file", size)
     receiver = transfers.recv("--once", "--json")
-    sent = transfers.send(receiver, [file], "--json").end(60).succeeded()
+    sent = transfers.send(receiver, [file], "--json").end().succeeded()
     received = receiver.end().succeeded()
     assert transfers.received() == {"file": sha256(file)}
     return sent.document["counters"], received.document["counters"]

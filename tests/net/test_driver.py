@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from patience import PATIENCE_S, Fence
 
 from mrc.endpoint.completions import EventKind, WorkStatus
 from mrc.endpoint.qp import QueuePair
@@ -78,7 +79,7 @@ def test_writes_cross_the_fabric(node: Node, peer: Node) -> None:
         node.driver.run(lambda: len(node.endpoint.completions) == 4, 0.01)
         over.set()
         peer.driver.wake()
-        receiving.result(5)
+        receiving.result(PATIENCE_S)
     assert [(each.wr_id, each.status, each.byte_len) for each in node.endpoint.completions] == [
         (number, WorkStatus.SUCCESS, SIZE // 4) for number in range(4)
     ]
@@ -91,7 +92,7 @@ def test_writes_cross_the_fabric(node: Node, peer: Node) -> None:
 def looping(node: Node) -> Iterator[threading.Thread]:
     """The node's loop in a thread of its own, asleep for long when nothing happens."""
     over = threading.Event()
-    thread = threading.Thread(target=node.driver.run, args=(over.is_set, 60.0))
+    thread = threading.Thread(target=node.driver.run, args=(over.is_set, 600.0))
     thread.start()
     while node.driver.owner != thread.ident:
         assert thread.is_alive(), "the loop ended at once"
@@ -99,7 +100,7 @@ def looping(node: Node) -> Iterator[threading.Thread]:
     yield thread
     over.set()
     node.driver.wake()
-    thread.join(5)
+    thread.join(PATIENCE_S)
     assert not thread.is_alive()
 
 
@@ -108,8 +109,8 @@ def test_a_call_runs_in_the_loops_thread_at_once(node: Node, looping: threading.
     assert node.driver.call(threading.get_ident) == looping.ident
     # A call from inside a call does not wait for itself.
     assert node.driver.call(lambda: node.driver.call(threading.get_ident)) == looping.ident
-    # Not when the loop next wakes by itself, a minute from now.
-    assert time.monotonic() - began < 20
+    # Not when the loop next wakes by itself, ten minutes from now.
+    assert time.monotonic() - began < PATIENCE_S
 
 
 @pytest.mark.parametrize("error", [PeerError("the peer did"), CallerError("you did"), ZeroDivisionError("we did")])
@@ -132,7 +133,7 @@ def test_calls_left_when_the_loop_ends_are_carried_out(node: Node) -> None:
     turns = 0
 
     def ask() -> int:
-        return node.driver.call(lambda: 1, 5)
+        return node.driver.call(lambda: 1, PATIENCE_S)
 
     with ThreadPoolExecutor(1) as pool:
         asked: list[Any] = []
@@ -149,13 +150,16 @@ def test_calls_left_when_the_loop_ends_are_carried_out(node: Node) -> None:
             return False
 
         node.driver.run(until, 0.001)
-        assert asked[0].result(5) == 1
+        assert asked[0].result(PATIENCE_S) == 1
 
 
-def test_what_was_asked_for_before_a_packet_was_sent_is_done_before_it_is_looked_at(node: Node, peer: Node) -> None:
+def test_what_was_asked_for_before_a_packet_was_sent_is_done_before_it_is_looked_at(
+    lab: Lab, node: Node, peer: Node
+) -> None:
     """A receive posted before the peer writes is there when the write arrives, however late the loop wakes."""
     qp = connected(node, peer)
     (receiving,) = peer.endpoint.qps.values()
+    fence = Fence.of(lab)
     turns = 0
 
     def until() -> bool:
@@ -163,14 +167,16 @@ def test_what_was_asked_for_before_a_packet_was_sent_is_done_before_it_is_looked
         turns += 1
         if turns == 1:
             with ThreadPoolExecutor(1) as pool:
-                pool.submit(peer.driver.submit, lambda: receiving.post_receive(7)).result(5)
+                pool.submit(peer.driver.submit, lambda: receiving.post_receive(7)).result(PATIENCE_S)
             source = node.endpoint.memory.register(b"", remote_write=False)
             qp.post_write(WriteRequest(0, source, 0, 0, 0, 0, immediate=5))
             node.endpoint.wake(qp)
-            node.driver.turn(0.0)  # the packet waits in the peer's socket now
+            node.driver.turn(0.0)
+            fence.wait()  # the packet waits in the peer's socket now
         return turns == 5
 
     peer.driver.run(until, 0.01)
+    fence.close()
     (done,) = peer.endpoint.completions
     assert (done.wr_id, done.status, done.immediate) == (7, WorkStatus.SUCCESS, 5)
 
@@ -184,7 +190,7 @@ def test_calls_to_a_closed_driver_are_refused(node: Node) -> None:
 @pytest.mark.parametrize("link", ["h0-p0l0", "h0-p1l0"])
 def test_a_port_goes_down_and_comes_back(lab: Lab, node: Node, link: str) -> None:
     def wait_for(kind: EventKind) -> int:
-        by = time.monotonic() + 10
+        by = time.monotonic() + PATIENCE_S
         node.driver.run(lambda: bool(node.endpoint.events) or time.monotonic() > by, 0.5)
         event = node.endpoint.events.popleft()
         assert event.kind == kind
@@ -212,7 +218,7 @@ def test_a_port_that_was_down_before_is_known_to_be_down(lab: Lab, peer: Node) -
 def test_a_qp_made_after_a_port_went_down_avoids_it(lab: Lab, node: Node, peer: Node) -> None:
     lab.cut("h0-p0l0")
     try:
-        by = time.monotonic() + 10
+        by = time.monotonic() + PATIENCE_S
         node.driver.run(lambda: bool(node.endpoint.events) or time.monotonic() > by, 0.1)
         assert [event.kind for event in node.endpoint.events] == [EventKind.PORT_DOWN]
         assert ports_used(node, connected(node, peer)) == {1}
@@ -271,8 +277,8 @@ def test_descriptors_beyond_those_select_knows(lab: Lab) -> None:
             node.driver.turn(0.02)
             began = time.monotonic()
             node.driver.wake()
-            node.driver.turn(60.0)
-            assert time.monotonic() - began < 50
+            node.driver.turn(600.0)
+            assert time.monotonic() - began < PATIENCE_S
     finally:
         for each in many:
             os.close(each)

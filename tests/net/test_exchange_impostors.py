@@ -6,15 +6,20 @@ import contextlib
 import dataclasses
 import json
 import socket
+import ssl
 import struct
 import threading
 
 import pytest
+from patience import PATIENCE_S
 
 from mrc.errors import PeerError
-from mrc.net.exchange import ExchangeClient, ExchangeServer, SessionRefused
+from mrc.net.exchange import ExchangeClient, ExchangeConfig, ExchangeServer, SessionRefused
 from mrc.net.exchange.tls import make_identity
 from mrc.net.ticket import Ticket
+
+# It takes one connection: the client must not give that up for another.
+PATIENT = ExchangeConfig(attempt_timeout_s=PATIENCE_S)
 
 
 class RawServer:
@@ -32,15 +37,20 @@ class RawServer:
         return Ticket(("::1",), self.listener.getsockname()[1], self.identity.fingerprint, bytes(16))
 
     def serve(self, greeting: bytes) -> None:
-        plain, _ = self.listener.accept()
-        tls = self.identity.context.wrap_socket(plain, server_side=True)
-        with tls, contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):
+            plain, _ = self.listener.accept()
+            self.talk(self.identity.context.wrap_socket(plain, server_side=True), greeting)
+
+    def talk(self, tls: ssl.SSLSocket, greeting: bytes) -> None:
+        with tls:
             tls.sendall(struct.pack("!I", len(greeting)) + greeting)
             while part := tls.recv(10_000):
                 self.heard += part
 
     def finish(self) -> bytes:
-        self.thread.join(5)
+        with contextlib.suppress(OSError):
+            self.listener.shutdown(socket.SHUT_RDWR)  # nobody may have come
+        self.thread.join(PATIENCE_S)
         self.listener.close()
         return self.heard
 
@@ -48,17 +58,17 @@ class RawServer:
 def test_a_version_mismatch_is_named_by_the_client_and_the_server_is_told() -> None:
     raw = RawServer(b'{"type":"greeting","protocol":"mrc-exchange","version":2,"features":[],"nonce":{"new":"form"}}')
     with (
-        ExchangeClient(raw.ticket) as client,
+        ExchangeClient(raw.ticket, config=PATIENT) as client,
         pytest.raises(SessionRefused, match=r"version 2 .* version 1: use the same mrc release at both ends"),
     ):
-        client.request("open", {}, 5)
+        client.request("open", {}, PATIENCE_S)
     assert json.loads(raw.finish()[4:])["reason"] == "version"
 
 
 @pytest.mark.parametrize("greeting", [b"220 mail ready", b"{}", b'{"type":"greeting"}', b'{"type":"answer","id":1}'])
 def test_a_server_that_is_no_receiver_is_a_peer_error(greeting: bytes) -> None:
     raw = RawServer(greeting)
-    with ExchangeClient(raw.ticket) as client, pytest.raises(PeerError):
+    with ExchangeClient(raw.ticket, config=PATIENT) as client, pytest.raises(PeerError):
         client.request("open", {}, 0.3)
     raw.finish()
 
@@ -69,10 +79,10 @@ def test_another_certificate_is_told_nothing() -> None:
     )
     ticket = dataclasses.replace(raw.ticket, fingerprint=bytes(32))
     with (
-        ExchangeClient(ticket) as client,
+        ExchangeClient(ticket, config=PATIENT) as client,
         pytest.raises(SessionRefused, match=r"\[::1\].*not the receiver that made the ticket.*take the ticket"),
     ):
-        client.request("open", {"r_key": 1}, 5)
+        client.request("open", {"r_key": 1}, PATIENCE_S)
     assert raw.finish() == b""
 
 
@@ -83,5 +93,5 @@ def test_another_receivers_ticket_is_told_apart() -> None:
     ):
         mixed = dataclasses.replace(one.ticket, port=other.ticket.port)
         with ExchangeClient(mixed) as client, pytest.raises(SessionRefused, match="certificate"):
-            client.request("open", {}, 5)
+            client.request("open", {}, PATIENCE_S)
         assert other.counters["sessions"] == 0

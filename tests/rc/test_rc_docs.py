@@ -30,7 +30,7 @@ def test_the_program_runs_as_it_stands(tmp_path: Path) -> None:
     command = f"ip link set lo up; exec {sys.executable} {program}"
     assert 'unshare --net sh -c "ip link set lo up; exec python example.py"' in TEXT
     done = subprocess.run(
-        ["unshare", "--net", "sh", "-c", command], capture_output=True, text=True, check=False, timeout=60
+        ["unshare", "--net", "sh", "-c", command], capture_output=True, text=True, check=False, timeout=600
     )
     assert (done.stdout, done.stderr, done.returncode) == (shown[2], "", 0)
 

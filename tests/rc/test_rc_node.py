@@ -34,7 +34,7 @@ pytestmark = [
 ]
 ADDRESSES = {4: ("10.9.0.1", "10.9.0.2"), 6: ("fd09::1", "fd09::2")}
 SIZES = (0, 1, 63, 1000, 4096, 4097, 300_001)
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 
 
 @pytest.fixture(scope="module")

@@ -6,13 +6,14 @@ import os
 import socket
 import struct
 import subprocess
-import time
 from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 
 import pytest
 from attacks import trimmed
 from hand_operations import EV_PROBE, request
 from hand_peer import MILLISECOND, ONLY, PROBE, HandPeer
+from patience import Fence
 
 from mrc.endpoint.config import QpConfig
 from mrc.lab.namespace import in_namespace, in_thread, unshare_network
@@ -81,9 +82,7 @@ class Flooded:
                 return
         pytest.fail("no filter after a second")
 
-    def arrive(
-        self, source: int, dqp: int, count: int = 1, *, opcode: int = 0xD1, psn: int = 0, awaited: bool = True
-    ) -> int:
+    def arrive(self, source: int, dqp: int, count: int = 1, *, opcode: int = 0xD1, psn: int = 0) -> int:
         """How many of `count` acknowledgements, or others, from there to this QP reach the port's socket."""
         ours, theirs = self.addresses[OURS], self.addresses[source]
         family = socket.AF_INET6 if ":" in ours else socket.AF_INET
@@ -91,14 +90,13 @@ class Flooded:
             sender.bind((theirs, 0))
             for _ in range(count):
                 sender.sendto(struct.pack("!BBHIII4x", opcode, 0, 0xFFFF, dqp, psn, 0), (ours, UDP_PORT))
+        with closing(Fence(lambda opened: opened())) as fence:
+            fence.wait()
         arrived = 0
-        by = time.monotonic() + (2.0 if dqp == self.qp.qpn and source == PEERS and awaited else 0.2)
-        while arrived < count and time.monotonic() < by:
-            try:
+        with suppress(BlockingIOError):
+            while arrived < count:
                 self.port.receiver.recv(2048)
                 arrived += 1
-            except BlockingIOError:
-                time.sleep(0.001)
         return arrived
 
     def close(self) -> None:
@@ -175,7 +173,7 @@ def test_requests_with_the_peers_address_are_kept_out_by_their_psn(inside: Insid
         for _ in range(6):
             near, far = received.epsn % (1 << 24), (received.epsn + (1 << 20)) % (1 << 24)
             assert flooded.arrive(PEERS, flooded.qp.qpn, opcode=ONLY, psn=near) == 1
-            assert flooded.arrive(PEERS, flooded.qp.qpn, opcode=ONLY, psn=far, awaited=False) == 0
+            assert flooded.arrive(PEERS, flooded.qp.qpn, opcode=ONLY, psn=far) == 0
             assert flooded.arrive(PEERS, flooded.qp.qpn, psn=far) == 1, "an acknowledgement's PSN is another's"
             received.epsn += 40_000
             assert flooded.look(0)
@@ -188,7 +186,7 @@ def test_of_a_flood_of_probes_with_the_peers_address_some_are_let_through(inside
     def run() -> None:
         flooded = Flooded("IPv6")
         flooded.flood([flooded.hand.probe()] * 200)
-        assert 0 < flooded.arrive(PEERS, flooded.qp.qpn, 320, opcode=PROBE, awaited=False) < 80
+        assert 0 < flooded.arrive(PEERS, flooded.qp.qpn, 320, opcode=PROBE) < 80
         assert flooded.arrive(PEERS, flooded.qp.qpn) == 1
         flooded.close()
 

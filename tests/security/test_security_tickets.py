@@ -15,17 +15,20 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from patience import PATIENCE_S
 
 from mrc.endpoint.endpoint import Endpoint
 from mrc.net.exchange import ExchangeClient, ExchangeConfig, ExchangeServer, SessionInfo, SessionRefused
 from mrc.net.ticket import SECRET_BYTES, Ticket
 
 PLACES = 6
-CONFIG = ExchangeConfig(max_connections=PLACES, handshake_timeout_s=20.0, bad_secret_pause_s=0.05, round_pause_s=0.05)
+CONFIG = ExchangeConfig(
+    max_connections=PLACES, handshake_timeout_s=PATIENCE_S, bad_secret_pause_s=0.05, round_pause_s=0.05
+)
 R_KEY = 0x5EC2E700
 
 
-def eventually(holds: Callable[[], bool], within_s: float = 10.0) -> bool:
+def eventually(holds: Callable[[], bool], within_s: float = PATIENCE_S) -> bool:
     by = time.monotonic() + within_s
     while not holds():
         if time.monotonic() > by:
@@ -46,7 +49,7 @@ def server() -> Iterator[ExchangeServer]:
 def tls_to(ticket: Ticket) -> ssl.SSLSocket:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    return context.wrap_socket(socket.create_connection((ticket.addresses[0], ticket.port), 10))
+    return context.wrap_socket(socket.create_connection((ticket.addresses[0], ticket.port), PATIENCE_S))
 
 
 @pytest.mark.parametrize("stage", ["tcp", "tls"])
@@ -57,9 +60,9 @@ def test_strangers_on_every_place_lock_nobody_out(server: ExchangeServer, stage:
             if stage == "tls":
                 stack.enter_context(tls_to(server.ticket))
             else:
-                stack.enter_context(socket.create_connection(("::1", server.ticket.port), 10))
+                stack.enter_context(socket.create_connection(("::1", server.ticket.port), PATIENCE_S))
         with ExchangeClient(server.ticket) as client:
-            assert client.request("hello", {}, 10.0) == {"r_key": R_KEY}
+            assert client.request("hello", {}, PATIENCE_S) == {"r_key": R_KEY}
     assert server.counters["displaced_strangers"] > 0
     assert server.counters["timeouts"] == 0
 
@@ -68,12 +71,12 @@ def test_strangers_do_not_displace_those_who_hold_the_ticket(server: ExchangeSer
     with contextlib.ExitStack() as stack:
         clients = [stack.enter_context(ExchangeClient(server.ticket)) for _ in range(PLACES - 1)]
         for client in clients:
-            client.request("hello", {}, 10.0)
+            client.request("hello", {}, PATIENCE_S)
         for _ in range(4 * PLACES):
-            stack.enter_context(socket.create_connection(("::1", server.ticket.port), 10))
+            stack.enter_context(socket.create_connection(("::1", server.ticket.port), PATIENCE_S))
         assert eventually(lambda: server.counters["connections"] >= 5 * PLACES - 1)
         for client in clients:
-            client.request("again", {}, 10.0)
+            client.request("again", {}, PATIENCE_S)
             assert client.reconnects == 0
 
 
@@ -81,7 +84,7 @@ def test_the_threads_strangers_cost_are_bounded(server: ExchangeServer) -> None:
     before = threading.active_count()
     with contextlib.ExitStack() as stack:
         for _ in range(20 * PLACES):
-            stack.enter_context(socket.create_connection(("::1", server.ticket.port), 10))
+            stack.enter_context(socket.create_connection(("::1", server.ticket.port), PATIENCE_S))
             assert threading.active_count() <= before + 2 * PLACES
     assert eventually(lambda: threading.active_count() <= before + 1)
 
@@ -94,7 +97,7 @@ def test_guessed_secrets_are_refused_alike_and_tell_nothing(server: ExchangeServ
     for guess in guesses:
         ticket = dataclasses.replace(server.ticket, secret=guess)
         with ExchangeClient(ticket) as client, pytest.raises(SessionRefused) as refused:
-            client.request("hello", {}, 10.0)
+            client.request("hello", {}, PATIENCE_S)
         texts.add(str(refused.value).partition(": ")[2])
     assert len(texts) == 1
     assert str(R_KEY) not in texts.pop()

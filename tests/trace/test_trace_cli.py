@@ -16,7 +16,7 @@ TICKET = Ticket(("::1",), 9, bytes(32), bytes(16)).text
 
 def _mrc(*argv: str | Path) -> subprocess.CompletedProcess[str]:
     argv = ("-m", "mrc", *argv)
-    return subprocess.run([sys.executable, *map(str, argv)], capture_output=True, text=True, timeout=30, check=False)
+    return subprocess.run([sys.executable, *map(str, argv)], capture_output=True, text=True, timeout=120, check=False)
 
 
 @pytest.mark.parametrize("command", ["send", "recv", "demo"])

@@ -42,7 +42,7 @@ def opened(path: Path, **options: Any) -> TraceWriter:
 
 
 def eventually(look: Callable[[], bool]) -> None:
-    by = time.monotonic() + 30
+    by = time.monotonic() + 120
     while not look():
         assert time.monotonic() < by, "it never happened"
         time.sleep(0.005)

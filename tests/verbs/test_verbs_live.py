@@ -39,7 +39,7 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0 and os.environ.get("CI") != "true", reason="needs root"),
 ]
 
-WAIT_S = 20.0
+WAIT_S = 120.0
 TUNING = transfer_config(path_mtu=4096)
 
 

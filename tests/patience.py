@@ -1,0 +1,117 @@
+"""Waiting in tests: long for what has to come; for what must not come, until everything else has."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from mrc.lab import Lab
+
+# For what has to happen: however slow a machine is, and whatever it stands still for meanwhile. Nobody waits for it who
+# is not about to fail.
+PATIENCE_S = 120.0
+# More than the cables from one host to another.
+_HOPS = 16
+# What is left of IEEE 802's numbers for local experiments: no node of a lab takes such a frame.
+MARKER_ETHERTYPE = 0x88B5
+
+
+def eventually(look: Callable[[], Any], within_s: float = PATIENCE_S) -> Any:
+    """What `look()` returns as soon as it is true. Fails when that does not happen."""
+    by = time.monotonic() + within_s
+    while not (found := look()):
+        assert time.monotonic() < by, "it never happened"
+        time.sleep(0.002)
+    return found
+
+
+def carries_data(pid: int) -> bool:
+    """Whether a program that is started by `pid`, or by what it started, has sent 20 MB where it runs."""
+    parents = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            with suppress(OSError):
+                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+    family, outside = {pid}, os.stat("/proc/self/ns/net").st_ino
+    while more := {child for child, parent in parents.items() if parent in family} - family:
+        family |= more
+    for each in family:
+        with suppress(OSError):
+            if os.stat(f"/proc/{each}/ns/net").st_ino == outside:
+                continue
+            lines = Path(f"/proc/{each}/net/dev").read_text().splitlines()[2:]
+            if max(int(line.rpartition(":")[2].split()[8]) for line in lines) > 20_000_000:
+                return True
+    return False
+
+
+class Fence:
+    """Tells when packets that were sent by hand have got as far as they ever will, without a look at the clock.
+
+    A veth hands each packet to the queue of the CPU it is sent on, first in, first out, and so on at each hop. A
+    datagram over loopback takes the same queue: when it is back, all that was ahead of it has come a hop further.
+    """
+
+    def __init__(self, inside: Callable[[Callable[[], socket.socket]], socket.socket]) -> None:
+        """`inside` calls a function where there is a loopback that is up, and nothing listens to everything."""
+        self._socket = inside(lambda: socket.socket(socket.AF_INET6, socket.SOCK_DGRAM))
+        self._socket.bind(("::1", 0))
+        self._socket.connect(self._socket.getsockname()[:2])
+        self._socket.settimeout(PATIENCE_S)
+
+    def wait(self) -> None:
+        """Until what was sent has arrived, was dropped, or waits where a link has a rate."""
+        allowed = os.sched_getaffinity(0)
+        try:
+            for cpu in allowed:
+                os.sched_setaffinity(0, {cpu})
+                for _ in range(_HOPS):
+                    self._socket.send(b"next")
+                    self._socket.recv(16)
+        finally:
+            os.sched_setaffinity(0, allowed)
+
+    @classmethod
+    def of(cls, lab: Lab) -> Fence:
+        """On a switch: raw sockets on hosts would hear it."""
+        return cls(partial(lab.inside, lab.topology.spine_switches[0]))
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class CaptureMarker:
+    """Frames that leave by an interface under capture: the file has all that came before one as soon as it has that."""
+
+    def __init__(self, inside: Callable[[Callable[[], socket.socket]], socket.socket], interface: str) -> None:
+        """`inside` calls a function in the interface's namespace."""
+        self._socket = inside(lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0))
+        self._socket.bind((interface, 0))
+        self._number = 0
+
+    def wait(self, file: Path) -> None:
+        """Until the capture that writes `file` has seen a frame that leaves now."""
+        by = time.monotonic() + PATIENCE_S
+        texts: list[bytes] = []
+        while not any(text in self._content(file) for text in texts):
+            assert time.monotonic() < by, f"nothing is captured into {file}"
+            self._number += 1
+            texts.append(b"marker %d of %d." % (self._number, id(self)))
+            # From and to nobody. One that leaves before the capture has begun is not in it.
+            header = bytes(5) + b"\2" + bytes(5) + b"\2" + MARKER_ETHERTYPE.to_bytes(2, "big")
+            with suppress(OSError):  # the cable is cut
+                self._socket.send(header + texts[-1].ljust(64, b"."))
+            time.sleep(0.05)
+
+    @staticmethod
+    def _content(file: Path) -> bytes:
+        return file.read_bytes() if file.exists() else b""
+
+    def close(self) -> None:
+        self._socket.close()
