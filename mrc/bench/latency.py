@@ -61,7 +61,7 @@ class Pinger:
         """Raises PeerError when a write failed."""
         for completion in self._cq.poll(PLACES):
             if completion.status != WCStatus.SUCCESS:
-                raise PeerError(f"a write failed: {self._qp.error or completion.status.name.lower().replace('_', ' ')}")
+                raise PeerError(f"a write failed: {self._qp.explain(completion.status)}")
             self._outstanding -= 1
 
     @property

@@ -101,7 +101,7 @@ class Writing:
             for completion in completions:
                 each = busy[completion.qp_num]
                 if completion.status != WCStatus.SUCCESS:
-                    self._raise_failure(each.qp, completion.status)
+                    raise PeerError(f"a write failed: {each.qp.explain(completion.status)}")
                 bits_completed += (completion.wr_id - each.completed) * size * 8
                 each.completed = completion.wr_id
                 if posting:
@@ -142,7 +142,3 @@ class Writing:
                     SendFlag.SIGNALED,
                 )
             )
-
-    @staticmethod
-    def _raise_failure(qp: QP, status: WCStatus) -> None:
-        raise PeerError(f"a write failed: {qp.error or status.name.lower().replace('_', ' ')}")

@@ -159,7 +159,8 @@ def peer_of(
     if wire.udp_port not in node.udp_ports:
         taken = ", ".join(map(str, node.udp_ports)) or "none"
         raise PeerError(
-            f"one end sends to UDP port {wire.udp_port}, the other takes {taken}: give both the same --wire-profile"
+            f"one end sends to UDP port {wire.udp_port}, the other takes {taken}: the `udp_port` of one has to be "
+            "among the `accepted_udp_ports` of the other: give both the same --wire-profile, with both set"
         )
     pairs: list[PlanePair] = []
     theirs = {port.plane: port for port in node.ports}

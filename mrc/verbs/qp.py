@@ -111,6 +111,13 @@ class QP:
         """Why it is in ERROR, in words."""
         return self.endpoint_qp.error
 
+    def explain(self, status: WCStatus) -> str:
+        """Why work completed with this status, in words for people."""
+        why = self.error or status.name.lower().replace("_", " ")
+        if status == WCStatus.RETRY_EXCEEDED:
+            return f"{why}; the peer may have ended, or no path leads to it any more"
+        return why
+
     def query(self) -> QPAttr:
         """Its state, and every attribute it was given. At any time."""
         return QPAttr(qp_state=self.state, **self._attributes)

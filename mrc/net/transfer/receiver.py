@@ -39,7 +39,7 @@ class _Arriving:
 
 @dataclass(slots=True)
 class _Incoming:
-    """One sender: its QPs, the files on their way, and what came of it.
+    """One sender: its QPs, the files on their way, and what came of it; `refusal`: what it was last refused, and why.
 
     Its QPs and regions are in a protection domain of their own: no sender reaches another's files.
     """
@@ -53,6 +53,7 @@ class _Incoming:
     packets_seen: int = 0
     finished: bool = False
     failure: str | None = None
+    refusal: str | None = None
     closed: bool = False
     abandoned: bool = False
 
@@ -173,6 +174,9 @@ class Receiver:
             incoming.active_at_ns = time.monotonic_ns()
             try:
                 return handlers[kind](incoming, body)
+            except MrcError as error:
+                incoming.refusal = str(error)
+                raise
             finally:
                 incoming.active_at_ns = time.monotonic_ns()
 
@@ -268,9 +272,12 @@ class Receiver:
         incoming = found[1]
         self._notice_broken_qp(incoming)
         if not incoming.finished and incoming.failure is None:
-            incoming.failure = "the sender went away before it was done" + (
-                "" if session.closed_because == "client" else ": no way to it, or it was killed"
-            )
+            if incoming.refusal is not None:
+                incoming.failure = f"refused: {incoming.refusal}"
+            elif session.closed_because == "client":
+                incoming.failure = "the sender went away before it was done"
+            else:
+                incoming.failure = "the sender went away before it was done: no way to it, or it was killed"
         incoming.closed = True
         self._node.driver.wake()
 

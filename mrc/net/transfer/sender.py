@@ -214,8 +214,8 @@ class _Sending:
         progress.transfer_ns += time.monotonic_ns() - started
 
     def _raise_failure(self, status: WCStatus) -> None:
-        why = next((qp.error for qp in self._qps if qp.error), status.name.lower().replace("_", " "))
-        raise PeerError(f"the transfer failed: {why}")
+        failed = next((qp for qp in self._qps if qp.error), self._qps[0])
+        raise PeerError(f"the transfer failed: {failed.explain(status)}")
 
     def _write_stats(self, now: int) -> None:
         self._next_stats_ns = now + STATS_INTERVAL_NS
