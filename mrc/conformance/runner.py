@@ -18,18 +18,22 @@ from mrc.conformance.wire_log import WireLog
 from mrc.errors import CallerError
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 
-_ATTEMPTS = 4
+_ATTEMPTS = 8
+# Whatever keeps a host from its work often lasts for seconds: each pause is twice the one before.
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
 
 
 def run_case(each: Case, target: Target, wire: WireProfile = DEFAULT_WIRE_PROFILE) -> Result:
     """Run one case. Never raises for what a target does. A case that fails in a session whose times are not to be
-    trusted is run again, up to three times; `took_s` is that of all runs."""
-    began, repeated = time.perf_counter(), ""
+    trusted is run again, up to seven times, after longer and longer pauses; `took_s` is that of all runs."""
+    began, repeated, pause = time.perf_counter(), "", _FIRST_PAUSE_S
     for attempt in range(1, _ATTEMPTS + 1):
         result, disturbed = _attempted(each, target, wire)
         if attempt == _ATTEMPTS or result.verdict != FAILED or not disturbed:
             break
         repeated = disturbed
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE_S)
     return replace(result, took_s=time.perf_counter() - began, repeated=repeated)
 
 

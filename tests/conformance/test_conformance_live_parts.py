@@ -253,11 +253,14 @@ def fails(bench: Bench) -> None:
     bench.check(False, "something", "something else")
 
 
-def test_a_failed_case_is_run_again_only_when_time_was_disturbed() -> None:
+def test_a_failed_case_is_run_again_only_when_time_was_disturbed(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr("mrc.conformance.runner.time.sleep", pauses.append)
     quiet, disturbed = Slow(), Slow("the host slept")
     assert (run_case(scripted(fails), quiet).verdict, quiet.opened) == ("failed", 1)
     found = run_case(scripted(fails), disturbed)
-    assert (found.verdict, found.repeated, disturbed.opened) == ("failed", "the host slept", 4)
+    assert (found.verdict, found.repeated, disturbed.opened) == ("failed", "the host slept", 8)
+    assert pauses == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
     passing = Slow("the host slept")
     assert run_case(TWIN, passing).verdict == "passed"
     assert passing.opened == 1
