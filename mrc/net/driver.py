@@ -12,7 +12,7 @@ import select
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol, TypeVar
 
@@ -86,8 +86,6 @@ class Driver:
         # Keeps a flood of what the endpoint would refuse away from it.
         self.flood_filter: FloodFilter | None = None
         self._attendant_due = 0
-        # Which ports have something, as far as the sleep before this turn told.
-        self._readable_ports: Collection[int] | None = None
         self._short_batches = 0  # in a row
         self._went_ahead = 0
 
@@ -163,7 +161,6 @@ class Driver:
         asked = until if before_sending else _never
         with self._lock:
             self._owner = threading.get_ident()
-        self._readable_ports = None
         try:
             while before_sending or not until():
                 if self.turn(poll_s, asked):
@@ -177,7 +174,6 @@ class Driver:
         """One turn without sleep, for who looks again at once. Like `run`, for one thread at a time."""
         with self._lock:
             self._owner = threading.get_ident()
-        self._readable_ports = None
         try:
             self.turn(0.0, _never)
         finally:
@@ -191,8 +187,7 @@ class Driver:
             raise KeyboardInterrupt
         endpoint, clock = self.endpoint, time.monotonic_ns
         received = 0
-        arrived = self._receiver.receive(self._readable_ports)
-        self._readable_ports = None
+        arrived = self._receiver.receive()
         # Before what has arrived is looked at: a receive posted before the peer sent must be there when it arrives.
         if self._calls:
             self._run_calls()
@@ -214,8 +209,8 @@ class Driver:
         over = until()
         if self._calls:
             self._run_calls()
-        sent = self._transmit()
-        if over or sent >= self._batch.capacity:
+        sent = self._transmit(clock())
+        if over or sent == self._batch.capacity:
             return over
         if not received:
             self._short_batches = 0
@@ -228,18 +223,13 @@ class Driver:
                 time.sleep(SHORT_BATCH_PAUSE_S)
         return False
 
-    def _transmit(self) -> int:
-        """Send what may leave; what goes ahead of its answers first, and these right behind it."""
-        endpoint, batch = self.endpoint, self._batch
-        sent, ahead = 0, -1
-        while ahead != endpoint.went_ahead:
-            ahead = endpoint.went_ahead
-            count = endpoint.transmit(batch, time.monotonic_ns())
-            if count:
-                endpoint.counters.not_sent_by_system += self._sender.send()
-                batch.clear()
-            sent += count
-        return sent
+    def _transmit(self, now: int) -> int:
+        batch = self._batch
+        count = self.endpoint.transmit(batch, now)
+        if count:
+            self.endpoint.counters.not_sent_by_system += self._sender.send()
+            batch.clear()
+        return count
 
     def _sleep(self, longest_s: float) -> None:
         if self._calls:
@@ -255,7 +245,7 @@ class Driver:
         if self.endpoint.went_ahead != self._went_ahead:
             self._went_ahead = self.endpoint.went_ahead
             readable = self._stay_awake(min(timeout, AWAKE_NS * _NS))
-        readable = self._readable_ports = readable or self._readable(timeout)
+        readable = readable or self._readable(timeout)
         if self._links.fileno() in readable:
             self._links_due = 0
         if self.attendant is not None and not set(readable).isdisjoint(self.attendant.sources):

@@ -13,7 +13,7 @@ import errno
 import itertools
 import os
 import struct
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -287,22 +287,16 @@ class BatchReceiver:
         self._base = _address(self._messages)
         self._number = self._control[:, _CMSG_DATA : _CMSG_DATA + 4]
 
-    def receive(self, readable: Collection[int] | None = None) -> ReceivedBatch | None:
+    def receive(self) -> ReceivedBatch | None:
         """What has arrived, or None. The batch is valid until the next call.
 
-        `readable`: the file descriptors known to have something, when somebody has just looked; the others are not
-        asked. Raises SystemRefused when a socket is broken.
+        Raises SystemRefused when a socket is broken.
         """
-        if readable is not None and not readable:
-            return None
         self._messages["controllen"] = _CONTROL_ROOM
         if self._named:
             self._messages["namelen"] = _SOCKADDR
         start, left = 0, len(self._ports)
         for port, fd in self._ports:
-            if readable is not None and fd not in readable:
-                left -= 1
-                continue
             # A busy port leaves the others their share of the rows.
             most = (self._rows - start) // left
             if self._mixed:

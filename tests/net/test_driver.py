@@ -18,7 +18,6 @@ from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError, MrcError, PeerError, SystemRefused
 from mrc.lab import Lab
-from mrc.net.mmsg import BatchReceiver
 from mrc.net.node import Node, describe_qp, transfer_config
 from mrc.net.sockets import Srv6Port
 from mrc.topology import Fabric
@@ -204,25 +203,6 @@ def test_posts_from_the_loops_own_thread_leave_in_the_same_turn(node: Node, peer
     node.driver.run(until, 600.0, before_sending=True)
     assert happened == ["post 0", "post 1", "call", "post 2"]
     assert qp.counters.data_packets_sent == 3
-
-
-def test_a_port_that_was_not_seen_to_have_something_is_not_asked(lab: Lab, node: Node, peer: Node) -> None:
-    """But in the next look, which is at all of them."""
-    qp = connected(node, peer)
-    fence = Fence.of(lab)
-    assert ports_used(node, qp) == {0, 1}
-    fence.wait()
-    fence.close()
-    receiver = BatchReceiver(peer.driver.ports, 256, 8192)
-    only = peer.driver.ports[1].receiver.fileno()
-    assert receiver.receive([]) is None
-    some = receiver.receive([only])
-    assert some is not None
-    assert set(some.port[: some.count].tolist()) == {1}
-    rest = receiver.receive()
-    assert rest is not None
-    assert set(rest.port[: rest.count].tolist()) == {0}
-    assert some.count + rest.count == 64
 
 
 def test_calls_to_a_closed_driver_are_refused(node: Node) -> None:
