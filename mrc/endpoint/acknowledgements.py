@@ -61,9 +61,12 @@ class Acknowledgements:
     def apply(self, sacks: list[Sack], now: int) -> int:
         """Take everything these SACKs report as arrived. Returns the bytes newly acknowledged."""
         sent = self._sent
-        cack = max(sack.cack for sack in sacks)
         # Below una a PSN's slot may be another's by now.
-        first = max(cack + 1, sent.una)
+        cack = sent.una - 1
+        for sack in sacks:
+            if sack.cack > cack:
+                cack = sack.cack
+        first = cack + 1
         reported = 0
         for sack in sacks:
             distance = sack.base - first

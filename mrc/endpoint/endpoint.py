@@ -347,7 +347,8 @@ class Endpoint:
             qp = self.qps[qpn]
             if qp.receive_few(batch, packets, now):
                 self._after_event(qp)
-                self._reconsider_planes(qp, batch, [row for row, _ in packets])
+                if qp.peer_node is not None and qp.peer_node.doubted:
+                    self._reconsider_planes(qp, batch, [row for row, _ in packets])
             else:
                 rows, opcodes = zip(*packets, strict=True)
                 self._dispatch(qpn, batch, np.array(rows, np.int64), np.array(opcodes, np.uint8), now)

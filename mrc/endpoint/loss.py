@@ -105,17 +105,20 @@ class LossDetector:
         """Outstanding transmissions at least one reorder guard older than the latest one acknowledged."""
         sent, probed = self._sent, self._probed
         counted = self.latest_acked - self._config.reorder_guard_packets + 1
-        if max(counted, probed.stop) <= sent.head:
-            return _NONE
+        last = max(counted, probed.stop)
+        if last - sent.head <= _FEW:
+            outstanding, mask = sent.log_outstanding, sent.log_mask
+            while sent.head < last and not outstanding[sent.head & mask]:
+                sent.head += 1
+            if sent.head >= last:
+                return _NONE
         stop = sent.head
         if counted > sent.head:
             stop = self._old_enough(AfterAll(counted, int(sent.log_sent_at[self.latest_acked & sent.log_mask])))
         if probed.stop > stop:
             stop = max(stop, self._old_enough(probed))
-        numbers, sent.head = range(sent.head, stop), stop
-        if len(numbers) <= _FEW and not any(sent.log_outstanding[number & sent.log_mask] for number in numbers):
-            return _NONE
-        return sent.only_outstanding(np.arange(numbers.start, stop))
+        numbers, sent.head = np.arange(sent.head, stop), stop
+        return sent.only_outstanding(numbers)
 
     def _old_enough(self, mark: AfterAll) -> int:
         """The end of those transmissions below `mark.stop` that left a reorder guard in time before `mark.at`."""

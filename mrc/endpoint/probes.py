@@ -86,8 +86,7 @@ class Probes:
         self._tail_at = now + timer_ns
 
     def take_up_bad_evs(self, now: int, path_timer_ns: int) -> None:
-        if self._paths.newly_bad:
-            self._path_probing.take_up(now, path_timer_ns)
+        self._path_probing.take_up(now, path_timer_ns)
 
     def next_deadline(self) -> int | None:
         path = self._path_probing.next_deadline()

@@ -512,7 +512,8 @@ class QueuePair:
         """Whether `transmit` would send something now."""
         if self._responder is None:
             return False
-        return self._responder.pending or (self.state in MAY_SEND and self.requestor.ready())
+        requestor = self._requestor
+        return self._responder.pending or (requestor is not None and self.state in MAY_SEND and requestor.ready())
 
     def has_work(self) -> bool:
         """Whether there is something to send, now or once a window opens."""
@@ -575,7 +576,8 @@ class QueuePair:
 
     def next_deadline(self) -> int | None:
         of_responder = None if self._responder is None else self._responder.next_deadline()
-        of_requestor = self.requestor.next_deadline() if self.state in MAY_SEND else None
+        requestor = self._requestor if self.state in MAY_SEND else None
+        of_requestor = None if requestor is None else requestor.next_deadline()
         if of_requestor is None or of_responder is None:
             return of_responder if of_requestor is None else of_requestor
         return min(of_requestor, of_responder)

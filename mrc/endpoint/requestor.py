@@ -283,7 +283,7 @@ class Requestor:
                     times = self.sent.times_sent[psns & self.sent.mask]
                     self._trace.sent_again(psns.tolist(), evs.tolist(), times.tolist())
             elif pieces := self._next_pieces(room):
-                wanted = sum(count for _, _, count in pieces)
+                wanted = pieces[0][2] if len(pieces) == 1 else sum(count for _, _, count in pieces)
                 if wanted == len(pieces) <= _FEW and (ev := self._paths.select_one(now)) >= 0:
                     (message, position, _), *_ = pieces
                     self._begin(pieces[:1])
@@ -372,7 +372,9 @@ class Requestor:
 
     def _steer(self, sacks: list[Sack], acked_bytes: int, rtt: RttSamples, now: int) -> None:
         """Tell the congestion controller: the bytes of SACKs merged here are shared out between m=1 and the rest."""
-        marked = sum(sack.mark == 1 for sack in sacks)
+        marked = 0
+        for sack in sacks:
+            marked += sack.mark == 1
         last = sacks[-1]
         marked_bytes = acked_bytes * marked // len(sacks)
         if marked < len(sacks):
@@ -446,7 +448,8 @@ class Requestor:
 
     def take_up_bad_evs(self, now: int) -> None:
         """Begin to probe the EVs that turned bad since this was last asked."""
-        self._probes.take_up_bad_evs(now, self.loss.path_timer_ns)
+        if self._paths.newly_bad:
+            self._probes.take_up_bad_evs(now, self.loss.path_timer_ns)
 
     # ------------------------------------------------------------------ NACKs in
 

@@ -23,12 +23,14 @@ class RttEstimator:
 
         Samples of 0 or less (two events at one instant) count as 1 ns.
         """
-        lowest_ns, latest_ns = max(lowest_ns, 1), max(latest_ns, 1)
+        if lowest_ns < 1 or latest_ns < 1:
+            lowest_ns, latest_ns = max(lowest_ns, 1), max(latest_ns, 1)
         if not self.srtt:
             self.srtt, self.rttvar, self.minimum = latest_ns, latest_ns // 2, lowest_ns
             self._next_step_at = now + latest_ns
             return
-        self.minimum = min(self.minimum, lowest_ns)
+        if lowest_ns < self.minimum:
+            self.minimum = lowest_ns
         if now < self._next_step_at:
             return
         self.rttvar += (abs(self.srtt - latest_ns) - self.rttvar) // 4

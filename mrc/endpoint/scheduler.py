@@ -98,7 +98,7 @@ class Scheduler:
 
         After that QP's turn comes the next, as long as the window stays open.
         """
-        if controller is not None and controller.may_send and self._waiting.get(controller):
+        if controller in self._waiting and controller.may_send:
             waiting = self._waiting[controller]
             qp = waiting.pop(next(iter(waiting)))
             if not waiting:

@@ -32,7 +32,7 @@ def psn_diff_array(psns: npt.NDArray[np.int64], base: int) -> npt.NDArray[np.int
 
 def unwrap(psn: int, near: int) -> int:
     """The unbounded sequence number closest to `near` whose low 24 bits are `psn`."""
-    return near + psn_diff(psn, near & PSN_MASK)
+    return near + ((psn - near + PSN_HALF & PSN_MASK) - PSN_HALF)
 
 
 def serial16(value: int, near: int) -> int:

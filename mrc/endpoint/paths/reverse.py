@@ -51,7 +51,7 @@ class ReverseEvs:
         """What was sent on these EVs (repeats allowed) was answered."""
         self.confirmed_at[numbers] = now
 
-    def confirm_by_data(self, numbers: I64, now: int) -> None:
+    def confirm_by_data(self, numbers: I64 | int, now: int) -> None:
         """Data sent on these EVs (repeats allowed) was acknowledged."""
         self.confirmed_at[numbers] = now
         self.taught_at = now
