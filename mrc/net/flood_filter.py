@@ -87,7 +87,7 @@ class FloodFilter:
         probes = self._probes_so_far() - self._probes
         self._too_many = max(0, self._too_many + refused - ORDINARY)
         # With a peer's address there is no telling which operations and which probes are the peer's. Operations
-        # all stay out, probes but for about as many as are answered.
+        # all stay out, probes but for some.
         self._operations_too = 2 * operations > refused
         self._few_probes = 2 * probes > refused
         self._start_over()
