@@ -1,6 +1,6 @@
 # Sourced by the tools beside it: a virtual environment in the checkout with this package installed.
 #
-#   setup EXTRA...     sets $venv; installs again only when pyproject.toml changed or an extra is new
+#   setup EXTRA...     sets $venv; installs again only when pyproject.toml changed or one of these extras is new
 #   packages NAME...   installs Debian packages, where that is possible; elsewhere only says that they are missing
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -36,10 +36,18 @@ packages() {
 }
 
 setup() {
-    local extras stamp interpreter
+    local extras version have wanted interpreter
     extras=$(IFS=,; echo "$*")
-    stamp=$venv/.installed-${extras:-plain}-$(sha256sum "$root/pyproject.toml" | cut -c1-16)
-    [ -e "$stamp" ] && return
+    version=$(sha256sum "$root/pyproject.toml" | cut -c1-16)
+    for have in "$venv"/.installed-*-"$version"; do
+        [ -e "$have" ] || continue
+        have=${have##*/.installed-}
+        have=,${have%-"$version"},
+        for wanted in "$@"; do
+            [[ $have = *,"$wanted",* ]] || continue 2
+        done
+        return 0
+    done
     if [ ! -x "$venv/bin/python" ]; then
         interpreter=$(python)
         "$interpreter" -c 'import venv, ensurepip' 2>/dev/null ||
@@ -50,5 +58,5 @@ setup() {
     echo "installing mrc${extras:+ [$extras]} and what it depends on" >&2
     "$venv/bin/python" -m pip install --quiet --quiet --disable-pip-version-check --editable "$root${extras:+[$extras]}" >&2 ||
         fail "installing failed: is a Python package index within reach? See the lines above"
-    touch "$stamp"
+    touch "$venv/.installed-${extras:-plain}-$version"
 }

@@ -26,8 +26,8 @@ MOST = 64
 # PSNs a request may have, from epsn on. No window has more than 255 x 128 PSNs: a filter is good while epsn moves on
 # by what they leave over.
 BEHIND, AHEAD = 1 << 16, 1 << 17
-# Of probes one in so many comes in while a flood of them is kept out. Of 100,000 a second that is 3,000: an answer costs
-# both ends more than all else about a probe, and twice as many took a fifth of a QP's goodput.
+# Of probes one in so many comes in while a flood of them is kept out. Of 100,000 a second that is 3,000: an answer
+# costs both ends more than all else about a probe, and 5,000 of them took a fifth of a QP's goodput.
 PROBES_SAMPLED = 32
 
 

@@ -1,0 +1,36 @@
+"""What is in tools/ is started by its name, by somebody who has activated no virtual environment."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TOOLS = Path(__file__).resolve().parents[1] / "tools"
+# tools/bench would install what benchmarks need, beside tests that run.
+NAMES = sorted({path.name for path in TOOLS.iterdir() if path.is_file() and os.access(path, os.X_OK)} - {"bench"})
+
+
+def test_the_tools_are_found() -> None:
+    assert {"demo", "test", "hostile-load", "map-trials", "interop-softroce"} <= set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_tool_tells_what_it_does_and_changes_nothing(name: str, tmp_path: Path) -> None:
+    outside = [each for each in os.environ["PATH"].split(os.pathsep) if not each.startswith(sys.prefix)]
+    environment = {key: value for key, value in os.environ.items() if key != "VIRTUAL_ENV"}
+    done = subprocess.run(
+        [TOOLS / name, "--help"],
+        cwd=tmp_path,
+        env={**environment, "PATH": os.pathsep.join(outside)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.split()) > 5
+    assert not list(tmp_path.iterdir())
