@@ -10,6 +10,10 @@ from pathlib import Path
 import pytest
 
 TOOLS = Path(__file__).resolve().parents[1] / "tools"
+pytestmark = pytest.mark.skipif(
+    Path(sys.prefix) != TOOLS.parent / ".venv" and os.environ.get("CI") != "true",
+    reason="would make an environment in the checkout: run tools/test",
+)
 # tools/bench would install what benchmarks need, beside tests that run.
 NAMES = sorted({path.name for path in TOOLS.iterdir() if path.is_file() and os.access(path, os.X_OK)} - {"bench"})
 
