@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from mrc import __version__
-from mrc.cli.common import ErrorGroup, ignore_signals, interrupt_on_signals
+from mrc.cli.commands import ErrorGroup, buffer_output, discard_output, flush_output
+from mrc.cli.common import ignore_signals, interrupt_on_signals
 
 # name -> (module, attribute, one line for the overview): help is printed without loading anything.
 _COMMANDS: dict[str, tuple[str, str, str]] = {
@@ -52,11 +53,16 @@ class _Commands(ErrorGroup):
     def main(self, *args: Any, **kwargs: Any) -> Any:
         if threading.current_thread() is threading.main_thread():
             interrupt_on_signals()
+        buffer_output()
         try:
             return super().main(*args, **kwargs)
         finally:
             # What comes now, while the interpreter ends, must not change how the command ended.
             ignore_signals()
+            try:
+                flush_output()
+            except OSError:
+                discard_output()
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from mrc.cli.bench_lab import lab
+from mrc.cli.commands import ErrorGroup
 from mrc.cli.common import (
     DURATION,
-    ErrorGroup,
     Size,
     fabric_option,
     interrupt_on_signals,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import re
 import signal
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from mrc.errors import CallerError, MrcError
+from mrc.errors import CallerError
 from mrc.topology.units import rate_bps, share, size_bytes
 
 if TYPE_CHECKING:
@@ -96,28 +95,6 @@ class Duration(click.ParamType[float]):
 SIZE, SHARE, DURATION, RATE = Size(), Share(), Duration(), Rate()
 LOSS = Share(above_zero=True)
 MESSAGE_SIZE = Size(1, (1 << 31) - 1)
-
-
-# No room, no quota, a disk that broke: whatever was being written, it is no fault of the code.
-_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
-
-
-class ErrorGroup(click.Group):
-    """Errors of the package become one line on stderr and exit status 1, and so do an interruption and a full disk."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except MrcError as error:
-            raise click.ClickException(str(error)) from error
-        except OSError as error:
-            if error.errno not in _DISK_ERRORS:
-                raise
-            raise click.ClickException(f"{error.filename or 'output'} cannot be written: {error.strerror}") from error
-        except KeyboardInterrupt:
-            # Where a command has nothing to add.
-            note("interrupted")
-            raise click.exceptions.Exit(1) from None
 
 
 def json_option(function: F) -> F:

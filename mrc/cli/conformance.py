@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mrc.cli.commands import ErrorGroup
 from mrc.cli.common import (
     DURATION,
-    ErrorGroup,
     fabric_option,
     interrupt_on_signals,
     json_option,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterable, Iterator
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
 import click
 
+from mrc.cli.commands import discard_output
 from mrc.cli.common import note, wire_profile_option
 from mrc.errors import CallerError, MrcError, PeerError, SystemRefused
 
@@ -130,8 +130,7 @@ def _print_all(text: Iterable[str]) -> None:
     except MrcError:
         raise
     except OSError as error:
-        # Python flushes stdout once more when it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
+        discard_output()
         if not isinstance(error, BrokenPipeError):
             raise SystemRefused(f"standard output cannot be written: {error.strerror}") from error
 

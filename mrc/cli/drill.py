@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mrc.cli.common import ErrorGroup, json_option, note, print_json
+from mrc.cli.commands import ErrorGroup
+from mrc.cli.common import json_option, note, print_json
 
 if TYPE_CHECKING:
     from mrc.drill.drill import Drill

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import json
+import os
 import re
 import signal
 import struct
 import subprocess
 import sys
+import termios
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from patience import eventually
 
 from mrc.cli import main
 
@@ -295,6 +299,28 @@ def test_a_live_capture_is_shown_while_it_goes_on() -> None:
         process.stdin.close()
         assert json.loads(process.stdout.readline())["number"] == 4
     assert process.returncode == 0
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_nothing_is_lost_where_the_program_is_stopped_in_the_midst_of_a_write(unbuffered: str) -> None:
+    """A stop cuts short a write to a full pipe, write(2); what is left over has to follow."""
+    argv = [sys.executable, "-c", f"from mrc.cli import main; main(['dissect', '--jsonl', {str(CAPTURE)!r}])"]
+    whole = subprocess.run(argv, stdout=subprocess.PIPE, check=True).stdout
+    environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, bufsize=0, env=environment) as process:
+        assert process.stdout is not None
+        room = fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)
+        assert len(whole) > 2 * room
+        eventually(lambda: in_the_pipe(process.stdout) == room)
+        process.send_signal(signal.SIGSTOP)
+        os.waitpid(process.pid, os.WUNTRACED)
+        process.send_signal(signal.SIGCONT)
+        assert process.stdout.read() == whole
+
+
+def in_the_pipe(pipe: Any) -> int:
+    """Bytes that nobody has read yet."""
+    return int(struct.unpack("=i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))[0])
 
 
 def test_help_shows_examples() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +13,13 @@ MRC = (sys.executable, "-m", "mrc")
 NO_ROOM = "cannot be written: No space left on device\n"
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["", "unbuffered"])
 @pytest.mark.parametrize(
     "argv",
     [
+        ["--help"],
+        ["lab", "--help"],
+        ["conformance", "list"],
         ["wireshark", "print"],
         ["wireshark", "print", "--json"],
         ["drill", "list"],
@@ -27,10 +32,18 @@ NO_ROOM = "cannot be written: No space left on device\n"
     ],
     ids=" ".join,
 )
-def test_standard_output(argv: list[str]) -> None:
+def test_standard_output(argv: list[str], unbuffered: str) -> None:
     """/dev/full refuses each write with ENOSPC (full(4))."""
     with open("/dev/full", "wb") as full:
-        ended = subprocess.run([*MRC, *argv], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+        ended = subprocess.run(
+            [*MRC, *argv],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+            env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+        )
     assert (ended.returncode, ended.stderr) == (1, f"Error: output {NO_ROOM}")
 
 

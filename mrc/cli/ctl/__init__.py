@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from mrc.cli.common import ErrorGroup
+from mrc.cli.commands import ErrorGroup
 from mrc.cli.ctl.endpoints import list_endpoints
 from mrc.cli.ctl.events import events
 from mrc.cli.ctl.evs import ev

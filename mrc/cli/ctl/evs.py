@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from mrc.cli.common import ErrorGroup, json_option, note, print_json
+from mrc.cli.commands import ErrorGroup
+from mrc.cli.common import json_option, note, print_json
 from mrc.cli.ctl.endpoints import about, check_peer, connected, endpoint_option, heading
 from mrc.cli.ctl.tables import print_table
 

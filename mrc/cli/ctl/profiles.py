@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from mrc.cli.common import ErrorGroup, json_option, print_json
+from mrc.cli.commands import ErrorGroup
+from mrc.cli.common import json_option, print_json
 from mrc.cli.ctl.endpoints import about, connected, endpoint_option, heading
 
 _KINDS = {"ev-format": "ev_formats", "ev": "ev_profiles", "cc": "cc_profiles"}

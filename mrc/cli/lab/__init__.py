@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from mrc.cli.common import ErrorGroup
+from mrc.cli.commands import ErrorGroup
 from mrc.cli.lab.building import down, list_labs, schema, up
 from mrc.cli.lab.events import events
 from mrc.cli.lab.execute import execute

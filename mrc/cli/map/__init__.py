@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from mrc.cli.common import ErrorGroup
+from mrc.cli.commands import ErrorGroup
 from mrc.cli.map.agent import agent
 from mrc.cli.map.serve import serve
 from mrc.cli.map.show import show

@@ -1,0 +1,78 @@
+"""A group of commands whose errors are one line on stderr, and whose output is either written whole or a failure."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from mrc.cli.common import note
+from mrc.errors import MrcError
+
+# No room, no quota, a disk that broke: whatever was being written, it is no fault of the code.
+_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+
+
+class ErrorGroup(click.Group):
+    """Errors of the package become one line on stderr and exit status 1, and so do an interruption and a full disk."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        # Prints --help and --version.
+        with _errors_told():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _errors_told():
+            try:
+                result = super().invoke(ctx)
+            except click.exceptions.Exit:
+                flush_output()
+                raise
+            flush_output()
+            return result
+
+
+@contextlib.contextmanager
+def _errors_told() -> Iterator[None]:
+    try:
+        yield
+    except MrcError as error:
+        raise click.ClickException(str(error)) from error
+    except OSError as error:
+        if error.errno not in _DISK_ERRORS:
+            raise
+        raise click.ClickException(f"{error.filename or 'output'} cannot be written: {error.strerror}") from error
+    except KeyboardInterrupt:
+        # Where a command has nothing to add.
+        note("interrupted")
+        raise click.exceptions.Exit(1) from None
+
+
+def buffer_output() -> None:
+    """Give stdout and stderr a buffer, flushed at each line, where Python was told to have none (-u, PYTHONUNBUFFERED).
+
+    Without one Python writes once and forgets what did not fit, as when the program is stopped in the midst of a write.
+    """
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if isinstance(getattr(stream, "buffer", None), io.RawIOBase):
+            buffered = open(  # noqa: SIM115 - for as long as the program runs
+                stream.fileno(), "w", buffering=1, encoding=stream.encoding, errors=stream.errors, closefd=False
+            )
+            setattr(sys, name, buffered)
+
+
+def flush_output() -> None:
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
+def discard_output() -> None:
+    """What stdout still holds and cannot be written is given up: Python would try once more when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
