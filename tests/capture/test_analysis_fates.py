@@ -118,6 +118,49 @@ def test_the_sack_of_the_first_transmission_proves_it_arrived_however_late() -> 
     assert (figures.lost, figures.spurious_retransmissions) == (0, 1)
 
 
+def after_a_silence(*, trigger_at_us: float, rtx: bool) -> Crafted:
+    """PSNs 0 to 2 are acknowledged after 92 us, then nothing comes until 2000 us, and 3 to 9 are sent again at 1000."""
+    crafted = Crafted()
+    ten_packets(crafted)
+    crafted.sack(us(100), 2, 2, A)
+    for psn in range(3, 10):
+        crafted.data(us(1000 + psn), psn, A, rtx=True)
+    crafted.data(us(trigger_at_us), 10, A)
+    crafted.sack(us(2000), 10, 9 if rtx else 10, A, rtx=rtx)
+    return crafted
+
+
+def test_what_a_silent_responder_had_received_was_sent_again_for_nothing() -> None:
+    """PSN 10 was sent 103 us before the first of what was sent again; the shortest round trip is 92: its SACK tells of
+    what came before it."""
+    figures = only_direction(after_a_silence(trigger_at_us=900, rtx=False).pcap()).figures
+    assert (figures.lost, figures.spurious_retransmissions, figures.retransmissions) == (0, 7, 7)
+
+
+def test_what_a_later_packet_acknowledges_may_be_what_was_sent_again() -> None:
+    """Sent less than a round trip before them, or itself sent again: the first transmissions count as lost."""
+    for crafted in (after_a_silence(trigger_at_us=920, rtx=False), after_a_silence(trigger_at_us=900, rtx=True)):
+        figures = only_direction(crafted.pcap()).figures
+        assert (figures.lost, figures.lost_found_by, figures.spurious_retransmissions) == (7, {"timer": 7}, 0)
+
+
+def test_what_was_asked_for_is_what_a_packet_it_overtook_acknowledges() -> None:
+    """PSN 3 was shown as a hole, or trimmed; its retransmission overtook PSN 10, which was under way for 900 us."""
+    for trimmed in (False, True):
+        crafted = Crafted()
+        ten_packets(crafted)
+        crafted.data(us(40), 10, B)
+        if trimmed:
+            crafted.sack(us(128), 2, 9, B)
+            crafted.nack(us(200), 3, B, TRIMMED)
+        else:
+            crafted.sack(us(128), 2, 9, B, received=(4, 5, 6, 7, 8, 9))
+        crafted.data(us(201), 3, A, rtx=True)
+        crafted.sack(us(940), 10, 10, B)
+        figures = only_direction(crafted.pcap()).figures
+        assert (figures.lost, figures.trimmed, figures.spurious_retransmissions) == (not trimmed, trimmed, 0)
+
+
 def test_a_retransmission_lost_too() -> None:
     crafted = Crafted()
     ten_packets(crafted)

@@ -42,16 +42,19 @@ def analyzed(file: Path, *options: str | Path) -> dict[str, Any]:
     return found
 
 
-def data_by_ev(file: Path) -> Counter[int]:
-    """Data packets in a capture by the EV in their headers (wire.md section 10), counted without the analysis."""
+def data_packets(file: Path) -> list[tuple[int, tuple[int, int]]]:
+    """Of each data packet in a capture the EV in its headers (wire.md section 10) and its QP and PSN, read without the
+    analysis."""
     argv = [*MRC, "dissect", file, "--jsonl", "--filter", "reth"]
     # Not splitlines(): a packet's bytes may be any character, such as U+0085.
     lines = filter(None, subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split("\n"))
-    found: Counter[int] = Counter()
+    found = []
     for line in lines:
         layers = [(layer["layer"], layer.get("fields", {})) for layer in json.loads(line)["layers"]]
         label = [fields["fl"] for name, fields in layers if name == "ipv6"][-1]
-        found[(label & 0xFFFF) << 16 | next(fields["sport"] for name, fields in layers if name == "udp")] += 1
+        ev = (label & 0xFFFF) << 16 | next(fields["sport"] for name, fields in layers if name == "udp")
+        bth = next(fields for name, fields in layers if name == "bth")
+        found.append((ev, (bth["dqp"], bth["psn"])))
     return found
 
 
@@ -69,28 +72,39 @@ def test_the_lossy_path_is_found_and_its_loss_is_what_the_link_counts(transfers:
             dropped = link.toward[TOWARD].dropped_packets
         finally:
             lab.clear(LOSSY_LINK, TOWARD)
-        if all(complete):
+        (_, at_sender), (_, at_receiver) = recordings
+        left, came = data_packets(at_sender), data_packets(at_receiver)
+        times = Counter(psn for _, psn in came)
+        twice = sum(times[psn] > 1 for _, psn in came)
+        # What a busy machine keeps waiting is sent again although it has come. Such a run is hard to judge from one
+        # side, so another is made; but the last is judged however it went.
+        if all(complete) and twice < 20:
             break
     assert all(complete)
 
-    (_, at_sender), (_, at_receiver) = recordings
     found = analyzed(at_sender, "--out", transfers.scratch / "out")
     direction = max((each for qp in found["qps"] for each in qp["directions"]), key=lambda each: each["packets"])
     assert direction["capture_point"] == "sender"
     lossy = [each for each in found["findings"] if each["kind"] == "lossy-path"]
     assert [each["ev"] for each in lossy] == [LOSSY_EV], found["findings"]
-    assert found["findings"][0] == lossy[0]
+    # Before it may come only that the path went dead.
+    assert found["findings"][0]["ev"] == LOSSY_EV, found["findings"]
     paths = {path["ev"]: path for path in direction["paths"]}
     path = paths[LOSSY_EV]
+    sent_here, came_here = (sum(ev == LOSSY_EV for ev, _ in packets) for packets in (left, came))
+    # The sender's side may take these for lost.
+    for_nothing = sum(ev == LOSSY_EV and times[psn] > 1 for ev, psn in came)
+    assert path["packets"] == sent_here
     # The counter counts probes too; the capture shows which of them stayed unanswered.
     probes_lost = path["probes"] - path["probes_answered"]
     assert dropped >= 20, "too few to judge by"
-    assert path["lost"] + probes_lost == pytest.approx(dropped, rel=0.1), (path["lost"], probes_lost, dropped)
+    figures = {"lost": path["lost"], "probes": probes_lost, "dropped": dropped, "for nothing": for_nothing}
+    assert 0.9 * dropped <= path["lost"] + probes_lost <= 1.1 * dropped + for_nothing, figures
     # Data packets alone: what left h0 on this path less what came to h1 on it.
-    left, came = data_by_ev(at_sender), data_by_ev(at_receiver)
-    assert path["packets"] == left[LOSSY_EV]
-    assert path["lost"] == pytest.approx(left[LOSSY_EV] - came[LOSSY_EV], rel=0.1)
-    assert path["loss_share"] == pytest.approx(LOSS, rel=0.5)
+    lost = sent_here - came_here
+    assert 0.9 * lost <= path["lost"] <= 1.1 * lost + for_nothing, (lost, figures)
+    assert path["loss_share"] == path["lost"] / path["packets"]
+    assert lost / sent_here == pytest.approx(LOSS, rel=0.5)
     assert direction["goodput_bytes"] == sent["bytes"]
     assert (transfers.scratch / "out" / "report.html").stat().st_size < 10_000_000
 

@@ -85,17 +85,35 @@ def fates(requests: Rows, answers: Rows, *, mrc: bool, at_receiver: bool) -> Fat
             has_original[group[~requests["rtx"]]] = True
             fate[np.where(has_original[group] & mrc, requests["rtx"], ~first)] = SPURIOUS
         else:
-            fate[:] = _at_sender(requests, known, group, first, shortest, len(answers) > 0, mrc)
+            by = _arrived_by(requests["time"], first, known, answers, trips, shortest)
+            fate[:] = _at_sender(requests, known, group, first, by, shortest, len(answers) > 0, mrc)
             _why(fate, found, requests, known, group, noticed, answers)
     return Fates(requests, known, fate, found, noticed, group, first, trips, shortest)
 
 
+def _arrived_by(time: I64, first: Bools, known: Acknowledged, answers: Rows, trips: RoundTrips, shortest: int) -> I64:
+    """For each PSN: what was sent later is not the transmission that arrived. NEVER where only `known.at` tells.
+
+    A SACK knows of what came before the packet that triggered it. When a responder that stood still goes on, all of its
+    SACKs come after the retransmissions its silence caused, but the first of them were triggered by older packets. Not
+    of what a hole or a NACK had asked for; and a retransmission may overtake such a packet by a round trip.
+    """
+    by = np.full(len(known.at), NEVER)
+    if len(trips.time):
+        second = np.minimum(np.flatnonzero(first) + 1, len(time) - 1)
+        asked_for = (known.hole_at < time[second]) | np.isin(known.seqs, answers["trigger"][answers["kind"] == NACK])
+        last = np.searchsorted(trips.time, known.at, "right") - 1
+        triggered = (last >= 0) & (trips.time[last] == known.at) & ~asked_for
+        by[triggered] = time[trips.transmission[last[triggered]]] + shortest
+    return by
+
+
 def _at_sender(
-    requests: Rows, known: Acknowledged, group: I64, first: Bools, shortest: int, answered: bool, mrc: bool
+    requests: Rows, known: Acknowledged, group: I64, first: Bools, by: I64, shortest: int, answered: bool, mrc: bool
 ) -> U8:
     time, starts = requests["time"], np.flatnonzero(first)
     acked_at = known.at[group]
-    sent_before = time <= acked_at - int(_SOONEST * shortest)
+    sent_before = time <= np.minimum(acked_at - int(_SOONEST * shortest), by[group])
     # Position within the PSN's transmissions, and that of the one which arrived.
     position = np.arange(len(time)) - starts[group]
     arrived = np.maximum(np.add.reduceat(sent_before, starts) - 1, 0)
