@@ -36,9 +36,20 @@ packages() {
 }
 
 setup() {
-    local extras version have wanted interpreter
-    extras=$(IFS=,; echo "$*")
-    version=$(sha256sum "$root/pyproject.toml" | cut -c1-16)
+    if ! installed "$@"; then
+        install_package "$@"
+    fi
+    # Where PYTHONDONTWRITEBYTECODE is set, as in many containers, every start would compile every module: half a second.
+    "$venv/bin/python" -m compileall -qq -j 0 "$root/mrc" || true
+}
+
+version() {
+    sha256sum "$root/pyproject.toml" | cut -c1-16
+}
+
+installed() {
+    local version have wanted
+    version=$(version)
     for have in "$venv"/.installed-*-"$version"; do
         [ -e "$have" ] || continue
         have=${have##*/.installed-}
@@ -48,6 +59,12 @@ setup() {
         done
         return 0
     done
+    return 1
+}
+
+install_package() {
+    local extras interpreter
+    extras=$(IFS=,; echo "$*")
     if [ ! -x "$venv/bin/python" ]; then
         interpreter=$(python)
         "$interpreter" -c 'import venv, ensurepip' 2>/dev/null ||
@@ -58,5 +75,5 @@ setup() {
     echo "installing mrc${extras:+ [$extras]} and what it depends on" >&2
     "$venv/bin/python" -m pip install --quiet --quiet --disable-pip-version-check --editable "$root${extras:+[$extras]}" >&2 ||
         fail "installing failed: is a Python package index within reach? See the lines above"
-    touch "$venv/.installed-${extras:-plain}-$version"
+    touch "$venv/.installed-${extras:-plain}-$(version)"
 }
