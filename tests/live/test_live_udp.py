@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -31,6 +32,12 @@ def ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
 
 
+def in_use(namespace: str) -> set[str]:
+    """Names of the interfaces that are up, with a carrier that the kernel has taken note of."""
+    shown = subprocess.run(["ip", "-n", namespace, "-j", "link"], check=True, capture_output=True, text=True).stdout
+    return {link["ifname"] for link in json.loads(shown) if link["operstate"] == "UP"}
+
+
 class Hosts:
     """Hosts a and b, two cables between them (interfaces e0 and e1 at both ends), and what runs there."""
 
@@ -50,6 +57,12 @@ class Hosts:
                 ip("-n", name, "addr", "add", f"{IPV4[host][plane]}/24", "dev", f"e{plane}")
                 ip("-n", name, "addr", "add", f"{IPV6[host][plane]}/64", "dev", f"e{plane}", "nodad")
                 ip("-n", name, "link", "set", f"e{plane}", "up")
+        self.carry()
+
+    def carry(self) -> None:
+        """Both cables are in use at both ends, for which the kernel may take a second after it has set them up."""
+        for name in self.names.values():
+            eventually(lambda name=name: in_use(name) >= {"e0", "e1"})
 
     def demolish(self) -> None:
         for name in self.names.values():
@@ -117,6 +130,7 @@ def hosts(two_hosts: Hosts, tmp_path: Path) -> Iterator[Hosts]:
         ip("-n", two_hosts.names["a"], "link", "set", f"e{plane}", "up")
         # A link that went down has lost its IPv6 addresses.
         ip("-n", two_hosts.names["a"], "addr", "replace", f"{IPV6['a'][plane]}/64", "dev", f"e{plane}", "nodad")
+    two_hosts.carry()
 
 
 def packets_by_plane(document: dict[str, Any]) -> Counter[int]:
