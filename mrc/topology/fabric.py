@@ -87,7 +87,9 @@ class Fabric:
         """Read a fabric file. Raises CallerError when it is missing, unreadable or of another version."""
         try:
             document = json.loads(Path(path).read_text())
-        except (OSError, ValueError) as error:
+        except OSError as error:
+            raise CallerError(f"fabric file {path}: {error.strerror}") from None
+        except ValueError as error:
             raise CallerError(f"fabric file {path}: {error}") from None
         if not isinstance(document, dict) or document.pop("version", None) != FABRIC_VERSION:
             raise CallerError(f"fabric file {path}: not a version {FABRIC_VERSION} fabric description")
@@ -95,5 +97,7 @@ class Fabric:
             ports = tuple(FabricPort(**port) for port in document.pop("ports"))
             widths = tuple(document.pop("ev_widths", ()))
             return cls(ports=ports, ev_widths=widths, **document)
-        except (TypeError, KeyError) as error:
+        except KeyError as error:
+            raise CallerError(f"fabric file {path}: {error} is missing") from None
+        except TypeError as error:
             raise CallerError(f"fabric file {path}: {error}") from None

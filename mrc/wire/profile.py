@@ -84,7 +84,9 @@ class WireProfile:
                 continue
             try:
                 document = json.loads(Path(option).read_text())
-            except (OSError, ValueError) as error:
+            except OSError as error:
+                raise CallerError(f"wire profile {option}: {error.strerror}") from None
+            except ValueError as error:
                 raise CallerError(f"wire profile {option}: {error}") from None
             if not isinstance(document, dict):
                 raise CallerError(f"wire profile {option}: a JSON object of switches is expected")

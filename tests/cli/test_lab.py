@@ -75,6 +75,8 @@ def test_clearing_and_changing_at_once_is_named() -> None:
         ["exec", "h0"],
         ["exec", "h0", "--"],
         ["up", "--planes", "many"],
+        ["up", "--planes", "17"],
+        ["up", "--name", "../etc"],
         ["fix"],
     ],
 )
@@ -89,8 +91,6 @@ def test_usage_errors_exit_2(argv: list[str]) -> None:
     [
         (["status", "--name", "nosuchlab"], "mrc lab up --name nosuchlab"),
         (["down", "--name", "nosuchlab"], "mrc lab list"),
-        (["up", "--name", "../etc"], "not a lab name"),
-        (["up", "--name", "x", "--planes", "17"], "planes must be 1..16"),
     ],
 )
 def test_failures_exit_1_with_one_line(argv: list[str], says: str) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from mrc.errors import CallerError
 from mrc.topology.clos import FORWARDING_MODES, Clos, block_text, parse_block
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ class Block(click.ParamType[int]):
     name = "prefix"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        from mrc.errors import CallerError
-
         try:
             return value if isinstance(value, int) else parse_block(str(value))
         except CallerError as error:
@@ -55,13 +54,17 @@ def described(path: str | None, name: str, options: Mapping[str, Any]) -> tuple[
     """The name of the lab, and what it is built from.
 
     `options` are the values of `shape_options`, by the file's keys. Raises click.UsageError where the command line and
-    the file at `path` say different things, CallerError for what no fabric can be.
+    the file at `path` say different things or there is no file and options no fabric can have, CallerError for a file
+    that describes no fabric.
     """
     from mrc.topology import Description
 
     given = {key: value for key, value in options.items() if value is not None}
     if path is None:
-        return name, Description(Clos(**given))
+        try:
+            return name, Description(Clos(**given))
+        except CallerError as error:
+            raise click.UsageError(str(error)) from None
     from mrc.topology.file import TopologyFile
 
     file = TopologyFile.read(path)

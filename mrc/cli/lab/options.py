@@ -7,8 +7,24 @@ from typing import Any, TypeVar
 
 import click
 
+from mrc.errors import CallerError
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+class LabName(click.ParamType[str]):
+    name = "name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from mrc.lab.state import check_name
+
+        try:
+            return check_name(str(value))
+        except CallerError as error:
+            self.fail(str(error), param, ctx)
+
+
 def name_option(function: F) -> F:
-    return click.option("--name", default="mrc", show_default=True, help="Which lab.")(function)
+    return click.option("--name", type=LabName(), metavar="NAME", default="mrc", show_default=True, help="Which lab.")(
+        function
+    )
