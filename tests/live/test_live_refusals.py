@@ -45,14 +45,16 @@ def test_a_link_in_the_way_is_not_followed(transfers: Transfers) -> None:
     assert transfers.received() == {"file": sha256(file)}
 
 
-def test_a_name_that_comes_twice_is_refused(transfers: Transfers) -> None:
-    files = [transfers.file("a/same", 5000), transfers.file("b/same", 6000)]
-    receiver = transfers.recv("--once")
-    refused = transfers.send(receiver, files).end().failed()
-    assert "same" in refused.one_line
-    assert "--overwrite" in refused.one_line
-    receiver.end().failed()
-    assert transfers.received() in ({}, {"same": sha256(files[0])})
+@pytest.mark.parametrize("options", [(), ("--overwrite",)], ids=["", "overwriting"])
+def test_two_files_of_one_name_are_not_sent(transfers: Transfers, options: tuple[str, ...]) -> None:
+    """One would take the place of the other. The receiver hears nothing of it."""
+    one, other = transfers.file("a/same", 5000), transfers.file("b/same", 6000)
+    receiver = transfers.recv("--once", *options)
+    refused = transfers.send(receiver, [one, other]).end().failed()
+    assert f"{one} and {other} would be one file" in refused.one_line
+    transfers.send(receiver, [other]).end().succeeded()
+    receiver.end().succeeded()
+    assert transfers.received() == {"same": sha256(other)}
 
 
 @pytest.mark.parametrize(

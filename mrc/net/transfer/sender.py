@@ -75,6 +75,7 @@ def send_files(
     `on_progress(done, total)` hears of bytes. Raises CallerError for files that cannot be read, PeerError when the
     receiver refuses or cannot be reached, or a QP ends in error.
     """
+    _check_names(paths)
     files: list[OutgoingFile] = []
     try:
         files.extend(OutgoingFile(path) for path in paths)
@@ -83,6 +84,18 @@ def send_files(
     finally:
         for file in files:
             file.close()
+
+
+def _check_names(paths: Sequence[str | Path]) -> None:
+    """A receiver puts files side by side under their base names."""
+    names: dict[str, str | Path] = {}
+    for path in paths:
+        name = Path(path).name
+        if name in names:
+            raise CallerError(
+                f"{names[name]} and {path} would be one file at the receiver: rename one, or send it apart"
+            )
+        names[name] = path
 
 
 class _Sending:
