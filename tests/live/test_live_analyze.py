@@ -46,10 +46,8 @@ def data_packets(file: Path) -> list[tuple[int, tuple[int, int]]]:
     """Of each data packet in a capture the EV in its headers (wire.md section 10) and its QP and PSN, read without the
     analysis."""
     argv = [*MRC, "dissect", file, "--jsonl", "--filter", "reth"]
-    # Not splitlines(): a packet's bytes may be any character, such as U+0085.
-    lines = filter(None, subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split("\n"))
     found = []
-    for line in lines:
+    for line in subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines():
         layers = [(layer["layer"], layer.get("fields", {})) for layer in json.loads(line)["layers"]]
         label = [fields["fl"] for name, fields in layers if name == "ipv6"][-1]
         ev = (label & 0xFFFF) << 16 | next(fields["sport"] for name, fields in layers if name == "udp")
