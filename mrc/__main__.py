@@ -1,5 +1,18 @@
-"""`python -m mrc` is the `mrc` command."""
+"""The `mrc` command, also as `python -m mrc`."""
 
-from mrc.cli import main
+from __future__ import annotations
 
-main()
+import signal
+
+
+def run() -> None:
+    # Until the command looks after it there is nothing to clean up, and nobody wants to see what was being imported.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from mrc.cli import main
+
+    main()
+
+
+if __name__ == "__main__":
+    run()

@@ -79,7 +79,3 @@ def main() -> None:
       mrc lab exec h1 -- mrc recv --dir /tmp
       mrc lab exec h0 -- mrc send FILE TICKET
     """
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,28 @@
+"""Before a command runs: what is imported takes a tenth of a second, in which somebody may think better of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = str(Path(sys.executable).with_name("mrc"))
+
+
+@pytest.mark.parametrize("argv", [[SCRIPT], [sys.executable, "-m", "mrc"]], ids=["mrc", "python -m mrc"])
+def test_an_interruption_while_modules_are_imported_shows_none_of_them(argv: list[str], tmp_path: Path) -> None:
+    """An import that stands still, in place of one that takes a moment."""
+    (tmp_path / "click.py").write_text("import time\nprint('importing', flush=True)\ntime.sleep(600)\n")
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    with subprocess.Popen(
+        [*argv, "lab", "list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "importing\n"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate()
+    assert (process.returncode, out, err) == (-signal.SIGINT, "", "")
