@@ -19,7 +19,12 @@ def test_an_interruption_while_modules_are_imported_shows_none_of_them(argv: lis
     (tmp_path / "click.py").write_text("import time\nprint('importing', flush=True)\ntime.sleep(600)\n")
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
     with subprocess.Popen(
-        [*argv, "lab", "list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        # A shell starts what runs in its background with interruptions ignored.
+        ["env", "--default-signal=INT", *argv, "lab", "list"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "importing\n"
