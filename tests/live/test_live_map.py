@@ -217,8 +217,9 @@ def test_a_browser_draws_it_and_it_updates_itself(whole: Map, tmp_path: Path) ->
     argv = [chromium, *flags.split(), f"--user-data-dir={tmp_path / 'profile'}", f"http://127.0.0.1:{whole.port}/"]
     dom = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=600).stdout
     assert int(re.findall(r'data-updates="(\d+)"', dom)[0]) >= 2
-    drawn = dict(re.findall(r'<line [^>]*class="(\w+)" data-name="([^"]+)"', dom))
-    assert drawn == {"down": "p0l1-p0s0"}
+    drawn = re.findall(r'<line [^>]*class="(\w+)" data-name="([^"]+)"', dom)
+    # A browser that starts keeps agents waiting, which casts a suspicion that passes.
+    assert [each for each in drawn if each[0] != "suspect"] == [("down", "p0l1-p0s0")]
     boxes = re.findall(r'<rect [^>]*data-name="([^"]+)"', dom)
     assert sorted(boxes) == sorted((*whole.lab.topology.nodes, *whole.lab.topology.hosts))
     assert "p0l1-p0s0 is down" in dom
@@ -247,15 +248,16 @@ def test_what_others_send_to_an_agents_host_changes_nothing(whole: Map) -> None:
     def lost() -> int:
         return sum(plane["lost"] for agent in whole.picture["agents"] for plane in agent["planes"])
 
+    eventually(lambda: whole.picture["suspicions"] == [], PATIENCE_S)
     before, lost_before = foreign(), lost()
     whole.lab.inside("h1", send)
     # Those with a whole UDP header for the port arrive and are known for what they are; the rest the filter keeps out.
     eventually(lambda: foreign() >= before + 53, PATIENCE_S)
     assert foreign() == before + 53
     assert UDP_PORT not in (4791, 4971)
-    picture = whole.picture
-    assert picture["faults"] == picture["suspicions"] == []
+    assert whole.picture["faults"] == []
     assert lost() == lost_before
+    eventually(lambda: whole.picture["suspicions"] == [], PATIENCE_S)
 
 
 @pytest.mark.parametrize(
