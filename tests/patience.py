@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
 import socket
+import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from mrc.lab import Lab
 
@@ -29,6 +32,39 @@ def eventually(look: Callable[[], Any], within_s: float = PATIENCE_S) -> Any:
         assert time.monotonic() < by, "it never happened"
         time.sleep(0.002)
     return found
+
+
+def until_in_use(interfaces: Collection[str], namespace: str | None = None) -> None:
+    """Until interfaces that were just set up carry packets, and their addresses are local.
+
+    Workers of the kernel see to the queue of a cable and to the routes of IPv6 addresses a little after `ip` has ended,
+    on a busy machine later. Before that what is sent vanishes.
+    """
+    ip = ["ip", *(("-n", namespace) if namespace else ())]
+
+    def shown(*words: str) -> Any:
+        return json.loads(subprocess.run([*ip, "-j", *words], check=True, capture_output=True, text=True).stdout)
+
+    def in_use() -> bool:
+        found = [each for each in shown("addr") if each.get("ifname") in interfaces]
+        addresses = {each["local"] for one in found for each in one["addr_info"] if each["family"] == "inet6"}
+        local = {each["dst"] for each in shown("-6", "route", "show", "table", "local")}
+        return sum(each["operstate"] in ("UP", "UNKNOWN") for each in found) == len(interfaces) and addresses <= local
+
+    eventually(in_use)
+
+
+def narrow_pipe() -> tuple[IO[bytes], IO[bytes]]:
+    """A pipe that is full after 4096 bytes: the end to read, the end to write."""
+    ends = os.pipe()
+    fcntl.fcntl(ends[1], fcntl.F_SETPIPE_SZ, 4096)
+    return open(ends[0], "rb", buffering=0), open(ends[1], "wb", buffering=0)
+
+
+def until_it_waits_for_a_reader(process: subprocess.Popen[Any]) -> None:
+    """Until a program waits in the kernel for room in a pipe (proc(5), wchan)."""
+    eventually(lambda: process.poll() is not None or "pipe_write" in Path(f"/proc/{process.pid}/wchan").read_text())
+    assert process.returncode is None, "it has written all it had"
 
 
 def carries_data(pid: int) -> bool:

@@ -31,8 +31,12 @@ class ErrorGroup(click.Group):
         with _errors_told():
             try:
                 result = super().invoke(ctx)
-            except click.exceptions.Exit:
-                flush_output()
+            except KeyboardInterrupt:
+                raise
+            except BaseException:
+                # How the command ended counts, also where nobody reads on.
+                with contextlib.suppress(BrokenPipeError):
+                    flush_output()
                 raise
             flush_output()
             return result
@@ -49,7 +53,8 @@ def _errors_told() -> Iterator[None]:
             raise
         raise click.ClickException(f"{error.filename or 'output'} cannot be written: {error.strerror}") from error
     except KeyboardInterrupt:
-        # Where a command has nothing to add.
+        # Where a command has nothing to add. The reader may be a pager that wants nothing now: nobody waits for it.
+        discard_output()
         note("interrupted")
         raise click.exceptions.Exit(1) from None
 
@@ -74,5 +79,7 @@ def flush_output() -> None:
 
 
 def discard_output() -> None:
-    """What stdout still holds and cannot be written is given up: Python would try once more when it ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    """What stdout still holds, and cannot be written or is not wanted, is given up: Python would try when it ends."""
+    if sys.stdout is not None:
+        with contextlib.suppress(io.UnsupportedOperation):  # in memory
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import gzip
 import json
 import os
@@ -11,13 +10,12 @@ import signal
 import struct
 import subprocess
 import sys
-import termios
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from patience import eventually
+from patience import narrow_pipe, until_it_waits_for_a_reader
 
 from mrc.cli import main
 
@@ -307,20 +305,15 @@ def test_nothing_is_lost_where_the_program_is_stopped_in_the_midst_of_a_write(un
     argv = [sys.executable, "-c", f"from mrc.cli import main; main(['dissect', '--jsonl', {str(CAPTURE)!r}])"]
     whole = subprocess.run(argv, stdout=subprocess.PIPE, check=True).stdout
     environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, bufsize=0, env=environment) as process:
-        assert process.stdout is not None
-        room = fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)
-        assert len(whole) > 2 * room
-        eventually(lambda: in_the_pipe(process.stdout) == room)
+    assert len(whole) > 8192
+    reader, writer = narrow_pipe()
+    with reader, subprocess.Popen(argv, stdout=writer, env=environment) as process:
+        writer.close()
+        until_it_waits_for_a_reader(process)
         process.send_signal(signal.SIGSTOP)
         os.waitpid(process.pid, os.WUNTRACED)
         process.send_signal(signal.SIGCONT)
-        assert process.stdout.read() == whole
-
-
-def in_the_pipe(pipe: Any) -> int:
-    """Bytes that nobody has read yet."""
-    return int(struct.unpack("=i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))[0])
+        assert reader.read() == whole
 
 
 def test_help_shows_examples() -> None:

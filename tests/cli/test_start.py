@@ -16,7 +16,7 @@ SCRIPT = str(Path(sys.executable).with_name("mrc"))
 @pytest.mark.parametrize("argv", [[SCRIPT], [sys.executable, "-m", "mrc"]], ids=["mrc", "python -m mrc"])
 def test_an_interruption_while_modules_are_imported_shows_none_of_them(argv: list[str], tmp_path: Path) -> None:
     """An import that stands still, in place of one that takes a moment."""
-    (tmp_path / "click.py").write_text("import time\nprint('importing', flush=True)\ntime.sleep(600)\n")
+    (tmp_path / "click.py").write_text("import time\nprint('importing', flush=True)\ntime.sleep(60)\n")
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
     with subprocess.Popen(
         # A shell starts what runs in its background with interruptions ignored.

@@ -14,6 +14,7 @@ from ipaddress import IPv6Address
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE_S, until_in_use
 from scapy.layers.inet import UDP
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrSegmentRouting, IPv6ExtHdrSegmentRoutingTLVPadN
 from scapy.layers.l2 import Ether
@@ -167,13 +168,14 @@ def test_what_linux_signs_is_right(source: str) -> None:
 
     def body() -> None:
         _ip(f"sr tunsrc set {source}")
+        until_in_use({"va", "vb"})
         _ip(f"neigh add fd00:1::2 lladdr {MAC} dev va")
         _ip(f"-6 route add fd00:99::/64 encap seg6 mode encap segs fd00:1::2,fd00:5::5 hmac {KEY_ID} dev va")
         tap = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x86DD))
         sender = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
         with tap, sender:
             tap.bind(("vb", 0x86DD))
-            tap.settimeout(5)
+            tap.settimeout(PATIENCE_S)
             sender.sendto(b"through the tunnel", ("fd00:99::1", 9))
             frame = Ether(tap.recv(4096))
             while IPv6ExtHdrSegmentRouting not in frame:
@@ -202,6 +204,7 @@ def test_linux_takes_what_we_sign_and_nothing_else() -> None:
             Path(f"/proc/sys/net/ipv6/conf/{name}/seg6_require_hmac").write_text("1")
         _ip("addr add fd00:1::2/128 dev vb nodad")
         _ip("addr add fd00:2::9/128 dev vb nodad")
+        until_in_use({"va", "vb"})
         receiver = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
         wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
         with receiver, wire:
@@ -217,7 +220,7 @@ def test_linux_takes_what_we_sign_and_nothing_else() -> None:
                 packet[UDP].remove_payload()
                 wire.send(bytes(ether / packet / payload))
             wire.send(bytes(ether / right))
-            receiver.settimeout(5)
+            receiver.settimeout(PATIENCE_S)
             assert receiver.recv(100) == b"hello"
             receiver.setblocking(False)
             with pytest.raises(BlockingIOError):

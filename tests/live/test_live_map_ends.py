@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from live_run import MRC, eventually
+from patience import PATIENCE_S
 
 from mrc.lab import Lab, state
 from mrc.map.interfaces import InterfacesGone
@@ -20,7 +21,6 @@ from mrc.topology import Clos
 
 pytestmark = pytest.mark.root
 
-PATIENCE_S = 30.0
 SMALL = Clos(planes=2, leaves=2, spines=1)
 
 

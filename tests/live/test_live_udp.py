@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -17,7 +16,7 @@ from typing import Any
 import pytest
 from conftest import missing
 from live_run import MIB, MRC, Running, eventually, sha256, stats_lines, sums
-from patience import CaptureMarker
+from patience import CaptureMarker, until_in_use
 
 from mrc.lab.namespace import in_namespace
 
@@ -30,12 +29,6 @@ MIXED = {"a": ("10.7.0.1", "fd07:1::1"), "b": ("10.7.0.2", "fd07:1::2")}
 
 def ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
-
-
-def in_use(namespace: str) -> set[str]:
-    """Names of the interfaces that are up, with a carrier that the kernel has taken note of."""
-    shown = subprocess.run(["ip", "-n", namespace, "-j", "link"], check=True, capture_output=True, text=True).stdout
-    return {link["ifname"] for link in json.loads(shown) if link["operstate"] == "UP"}
 
 
 class Hosts:
@@ -60,9 +53,9 @@ class Hosts:
         self.carry()
 
     def carry(self) -> None:
-        """Both cables are in use at both ends, for which the kernel may take a second after it has set them up."""
+        """Both cables are in use at both ends."""
         for name in self.names.values():
-            eventually(lambda name=name: in_use(name) >= {"e0", "e1"})
+            until_in_use({"e0", "e1"}, name)
 
     def demolish(self) -> None:
         for name in self.names.values():

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from patience import PATIENCE_S
+from patience import PATIENCE_S, until_in_use
 
 from mrc.net.exchange import ExchangeClient, ExchangeServer, SessionInfo
 
@@ -83,6 +83,9 @@ class TwoPlanes:
                         ip("-n", name, "addr", "add", f"fd10:{plane}:{net}::{last}/64", "dev", link, "nodad")
                         ip("-n", name, "link", "set", link, "up")
                     ip("-n", end, "route", "add", f"fd10:{plane}:{other}::/64", "via", f"fd10:{plane}:{net}::1")
+            until_in_use({"p0", "p1"}, self.client)
+            until_in_use({"p0", "p1"}, self.server)
+            until_in_use({"a0", "a1", "b0", "b1"}, self.router)
         except BaseException:
             self.__exit__()
             raise

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 import pytest
-from patience import PATIENCE_S, Fence
+from patience import PATIENCE_S, Fence, until_in_use
 
 from mrc.endpoint.paths.addressing import PlanePair, stev_paths
 from mrc.errors import CallerError, SystemRefused
@@ -50,6 +50,7 @@ def inside() -> Iterator[Inside[object]]:
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
         for address in ADDRESSES:
             subprocess.run(["ip", "addr", "add", address, "dev", "lo"], check=True)
+        until_in_use({"lo"})
         return descriptor
 
     descriptor = in_thread(make)

@@ -14,6 +14,7 @@ from threading import Event, Thread
 from typing import Self
 
 import pytest
+from patience import PATIENCE_S, until_in_use
 
 from mrc.endpoint.completions import Completion, WorkKind, WorkStatus
 from mrc.endpoint.rc import RcConfig
@@ -34,7 +35,6 @@ pytestmark = [
 ]
 ADDRESSES = {4: ("10.9.0.1", "10.9.0.2"), 6: ("fd09::1", "fd09::2")}
 SIZES = (0, 1, 63, 1000, 4096, 4097, 300_001)
-PATIENCE_S = 120.0
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +46,7 @@ def namespace() -> Iterator[int]:
         subprocess.run(["ip", "link", "set", "lo", "mtu", "4300", "up"], check=True)
         for address in itertools.chain(*ADDRESSES.values()):
             subprocess.run(["ip", "addr", "add", address, "dev", "lo"], check=True)
+        until_in_use({"lo"})
         return descriptor
 
     descriptor = in_thread(make)

@@ -13,7 +13,7 @@ import pytest
 from attacks import trimmed
 from hand_operations import EV_PROBE, request
 from hand_peer import MILLISECOND, ONLY, PROBE, HandPeer
-from patience import Fence
+from patience import Fence, until_in_use
 
 from mrc.endpoint.config import QpConfig
 from mrc.lab.namespace import in_namespace, in_thread, unshare_network
@@ -44,6 +44,7 @@ def inside() -> Iterator[Inside]:
         for address in (each for addresses in ADDRESSES.values() for each in addresses):
             bits = 128 if ":" in address else 32
             subprocess.run(["ip", "addr", "add", f"{address}/{bits}", "dev", "lo", "nodad"], check=True)
+        until_in_use({"lo"})
         return descriptor
 
     descriptor = in_thread(make)
