@@ -21,7 +21,7 @@ from mrc.lab import marking, messages, namespace, state
 from mrc.lab.netlink import NetlinkSocket, Request
 from mrc.lab.plan import NodePlan, host_fabric, plan
 from mrc.lab.processes import bears
-from mrc.lab.status import wait_until_running
+from mrc.lab.settled import wait_until_settled
 from mrc.lab.witnesses import Witnesses
 from mrc.topology import Clos, Description
 
@@ -146,8 +146,8 @@ def _build(
         for planned in plans.values():
             _configure(planned, plans, rooms, intention.topology)
         for planned in plans.values():
-            indices = [interface.index for interface in planned.interfaces]
-            wait_until_running(rooms[planned.name].netlink, planned.name, indices)
+            netlink = rooms[planned.name].netlink
+            wait_until_settled(netlink, planned.name, planned.interfaces, planned.loopback_addresses)
         _write_fabrics(intention)
         recorded = intention.with_namespaces(
             {node: namespace.identity(room.descriptor) for node, room in rooms.items()}

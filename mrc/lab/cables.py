@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from mrc.lab import messages, status
+from mrc.lab import messages
 from mrc.lab.netlink import NetlinkSocket, Request
-from mrc.lab.plan import NodePlan
+from mrc.lab.plan import Interface, NodePlan
+from mrc.lab.settled import wait_until_settled
 from mrc.topology import Link
 
 Plans = Mapping[str, NodePlan]
@@ -35,11 +36,11 @@ def heal(links: Sequence[Link], plans: Plans, route: Route) -> tuple[int, int]:
     how long it took). Raises SystemRefused."""
     up: dict[str, list[Request]] = {}
     configuration: dict[str, list[Request]] = {}
-    ends: dict[str, list[int]] = {}
+    ends: dict[str, list[Interface]] = {}
     for link in links:
         for node in (link.lower, link.upper):
             end = plans[node].interface(link)
-            ends.setdefault(node, []).append(end.index)
+            ends.setdefault(node, []).append(end)
             up.setdefault(node, []).append(messages.link_state(end, up=True))
             configuration.setdefault(node, []).extend(messages.interface_configuration(end))
     sockets = {node: route(node) for node in ends}
@@ -47,7 +48,7 @@ def heal(links: Sequence[Link], plans: Plans, route: Route) -> tuple[int, int]:
     for requests_of in (up, configuration):
         for node, requests in requests_of.items():
             sockets[node].transact(requests)
-    for node, indices in ends.items():
-        status.wait_until_running(sockets[node], node, indices)
+    for node, interfaces in ends.items():
+        wait_until_settled(sockets[node], node, interfaces)
     healed_at_ns = time.monotonic_ns()
     return healed_at_ns, healed_at_ns - began_at_ns

@@ -10,11 +10,14 @@ import socket
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import cast
 
 from mrc.lab import messages
 from mrc.lab.netlink import NetlinkSocket, Request
 
 Key = tuple[object, ...]
+# "route", table, type, destination, its length, interface, gateway
+_RouteKey = tuple[str, int, int, bytes, int, int, bytes | None]
 
 _HEADER = struct.Struct("=IHHII")
 _ATTRIBUTE = struct.Struct("=HH")
@@ -29,6 +32,7 @@ _IFF_UP, _IFF_RUNNING = 0x1, 0x40
 _IFLA_MTU, _IFLA_IFALIAS = 4, 20
 
 _ROUTE = struct.Struct("=BBBBBBBBI")  # family, dst_len, src_len, tos, table, protocol, scope, type, flags
+_RTN_LOCAL = 2
 _RTA_DST, _RTA_OIF, _RTA_GATEWAY, _RTA_MULTIPATH, _RTA_TABLE = 1, 4, 5, 9, 15
 _NEXT_HOP = struct.Struct("=HBBi")  # length, flags, hops, interface
 _ADDRESS = struct.Struct("=BBBBI")  # family, prefix length, flags, scope, interface
@@ -67,11 +71,24 @@ def interfaces(netlink: NetlinkSocket, node: str) -> dict[int, InterfaceFound]:
 
 def read(netlink: NetlinkSocket, node: str) -> set[Key]:
     """The keys of all that is in the namespace of `netlink`. Raises SystemRefused."""
+    return set().union(*(_read(netlink, node, kind) for kind in _KINDS))
+
+
+def local_addresses(netlink: NetlinkSocket, node: str) -> set[tuple[int, bytes]]:
+    """(interface, address) of what the kernel takes for its own, which comes a little after the address.
+
+    Raises SystemRefused.
+    """
+    routes = cast("set[_RouteKey]", _read(netlink, node, _NEWROUTE))
+    return {(interface, address) for _, _, kind, address, _, interface, _ in routes if kind == _RTN_LOCAL}
+
+
+def _read(netlink: NetlinkSocket, node: str, kind: int) -> set[Key]:
+    what, header, keys = _KINDS[kind]
     found: set[Key] = set()
-    for kind, (what, header, _) in _KINDS.items():
-        body = bytes([socket.AF_INET6]) + bytes(header.size - 1)
-        request = _HEADER.pack(_HEADER.size + len(body), kind + _GET, _REQUEST | _DUMP, 0, 0) + body
-        netlink.dump(f"read the {what} of {node}", request, lambda kind, data: found.update(_KINDS[kind][2](data)))
+    body = bytes([socket.AF_INET6]) + bytes(header.size - 1)
+    request = _HEADER.pack(_HEADER.size + len(body), kind + _GET, _REQUEST | _DUMP, 0, 0) + body
+    netlink.dump(f"read the {what} of {node}", request, lambda _, data: found.update(keys(data)))
     return found
 
 
@@ -102,12 +119,12 @@ def _after(data: bytes, header: struct.Struct) -> dict[int, bytes]:
     return _attributes(data, _HEADER.size + header.size, len(data))
 
 
-def _route_keys(data: bytes) -> Iterator[Key]:
+def _route_keys(data: bytes) -> Iterator[_RouteKey]:
     _, length, _, _, table, _, _, kind, _ = _ROUTE.unpack_from(data, _HEADER.size)
     found = _after(data, _ROUTE)
-    start = ("route", _number(found.get(_RTA_TABLE), table), kind, found.get(_RTA_DST, bytes(16)), length)
+    table = _number(found.get(_RTA_TABLE), table)
     for interface, gateway in _next_hops(found):
-        yield (*start, interface, gateway)
+        yield "route", table, kind, found.get(_RTA_DST, bytes(16)), length, interface, gateway
 
 
 def _next_hops(found: dict[int, bytes]) -> Iterator[tuple[int, bytes | None]]:

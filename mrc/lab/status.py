@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +13,6 @@ from mrc.topology import Clos, Impairment
 
 if TYPE_CHECKING:
     from mrc.lab.impairment import SendingFigures
-
-_SETTLE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,30 +127,6 @@ def read(
     return LabStatus(name, topology.mode, topology.mtu, hosts, switches, tuple(links))
 
 
-def wait_until_running(route: NetlinkSocket, node: str, indices: Collection[int]) -> None:
-    """Return when the interfaces of `node` with these indices carry packets. Raises SystemRefused after half a minute.
-
-    A port that has just got its carrier drops in silence until the kernel, a little later, puts its queue to use.
-    """
-    from mrc.lab import messages
-
-    deadline = time.monotonic() + _SETTLE_S
-    while True:
-        running: set[int] = set()
-
-        def take(_: int, data: bytes, running: set[int] = running) -> None:
-            index, up = messages.parse_running(data)
-            if up:
-                running.add(index)
-
-        route.dump(f"read the interfaces of {node}", messages.dump_links(), take)
-        if running.issuperset(indices):
-            return
-        if time.monotonic() > deadline:
-            raise SystemRefused(f"an interface of {node} did not come up in {_SETTLE_S:.0f} s: see `mrc lab status`")
-        time.sleep(0.0002)
-
-
 def _arriving(route: NetlinkSocket, filters: Callable[[str], NetlinkSocket], node: str) -> dict[str, _Arriving]:
     """By the interface's name."""
     from mrc.lab import impairment, messages
@@ -166,7 +139,7 @@ def _arriving(route: NetlinkSocket, filters: Callable[[str], NetlinkSocket], nod
     ends: dict[str, _Arriving] = {}
 
     def take(_: int, data: bytes) -> None:
-        index, _ = messages.parse_running(data)
+        index = messages.parse_index(data)
         interface, up, packets, octets = messages.parse_link(data)
         loss = losses.get(interface)
         dropped, share = (loss.dropped_packets, loss.share) if loss is not None else (0, 0.0)

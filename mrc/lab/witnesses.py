@@ -55,7 +55,7 @@ class Witnesses:
         self._sockets[leaf].dump(
             f"read the interfaces of {leaf}",
             messages.dump_links(),
-            lambda _, data: there.add(messages.parse_running(data)[0]),
+            lambda _, data: there.add(messages.parse_index(data)),
         )
         return [name for index, name in cables.items() if index in there]
 
