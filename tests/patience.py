@@ -54,6 +54,17 @@ def until_in_use(interfaces: Collection[str], namespace: str | None = None) -> N
     eventually(in_use)
 
 
+def until_out_of_use(interface: str, namespace: str) -> None:
+    """Until the kernel has told that the carrier of an interface is gone, a little after the far end was set down."""
+    argv = ["ip", "-n", namespace, "-j", "link", "show", "dev", interface]
+
+    def out_of_use() -> bool:
+        shown = json.loads(subprocess.run(argv, check=True, capture_output=True, text=True).stdout)
+        return bool(shown[0]["operstate"] != "UP")
+
+    eventually(out_of_use)
+
+
 def narrow_pipe() -> tuple[IO[bytes], IO[bytes]]:
     """A pipe that is full after 4096 bytes: the end to read, the end to write."""
     ends = os.pipe()

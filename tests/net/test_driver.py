@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from patience import PATIENCE_S, Fence
+from patience import PATIENCE_S, Fence, until_out_of_use
 
 from mrc.endpoint.completions import EventKind, WorkStatus
 from mrc.endpoint.qp import QueuePair
@@ -232,6 +232,7 @@ def test_a_port_that_was_down_before_is_known_to_be_down(lab: Lab, peer: Node) -
     """behaviour.md, Ports: the plane's EVs are out for QPs made later as well."""
     lab.cut("h0-p0l0")
     try:
+        until_out_of_use("p0", lab.namespace_path("h0").name)
         with open_node(lab, "h0") as node:
             node.driver.turn(0.01)
             assert ports_used(node, connected(node, peer)) == {1}
