@@ -12,10 +12,11 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from mrc.lab import Lab
 
+T = TypeVar("T")
 # For what has to happen: however slow a machine is, and whatever it stands still for meanwhile. Nobody waits for it who
 # is not about to fail.
 PATIENCE_S = 120.0
@@ -32,6 +33,18 @@ def eventually(look: Callable[[], Any], within_s: float = PATIENCE_S) -> Any:
         assert time.monotonic() < by, "it never happened"
         time.sleep(0.002)
     return found
+
+
+def undisturbed(attempt: Callable[[], T], disturbed: Callable[[T], object], times: int = 10) -> T:
+    """What `attempt()` gives, of so many at most until one was not `disturbed`; the last however it went.
+
+    Where a machine keeps a process waiting, packets come late and are sent again although they had arrived. What that
+    must not touch is judged on an attempt without it; a fault of ours disturbs them all.
+    """
+    for _ in range(times - 1):
+        if not disturbed(result := attempt()):
+            return result
+    return attempt()
 
 
 def until_in_use(interfaces: Collection[str], namespace: str | None = None) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from live_run import FILE_KEYS, MIB, PATH_KEYS, REPORT_KEYS, Ended, Transfers, sha256, stats_lines
+from patience import undisturbed
 
 from mrc.lab import Lab
 
@@ -34,16 +35,17 @@ def check_report(ended: Ended, files: list[Path]) -> None:
 
 def test_files_of_every_awkward_size_in_one_session(transfers: Transfers) -> None:
     files = [transfers.file(f"{size} bytes.bin", size) for size in SIZES]
-    for _ in range(10):
+
+    def attempt() -> tuple[Ended, Ended]:
         receiver = transfers.recv("--once", "--json", "--overwrite")
         sent = transfers.send(receiver, files, "--json").end()
         received = receiver.end()
         check_report(sent, files)
         check_report(received, files)
         assert transfers.received() == {path.name: sha256(path) for path in files}
-        # Where a process is kept waiting its packets or answers come late, and are sent again: once more then.
-        if not sent.document["retransmitted_packets"]:
-            break
+        return sent, received
+
+    sent, received = undisturbed(attempt, lambda ends: ends[0].document["retransmitted_packets"])
     assert len(received.out.splitlines()) > 1
     assert json.loads(sent.out) == sent.document
 
