@@ -149,7 +149,7 @@ class NackHandler:
         self._lose(psn, reason, now)
         if self._retries.draw(psn):
             return True
-        self._fail(WorkStatus.RETRY_EXCEEDED, self._retries.exceeded(psn), psn)
+        self._fail(WorkStatus.RETRY_EXCEEDED, self._retries.exceeded(psn, f"NACK {reason.name}"), psn)
         return False
 
     def _trimmed_on(self, entropy: int) -> None:

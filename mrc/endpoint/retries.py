@@ -54,11 +54,11 @@ class RetryBudget:
             return True
         return bool(self._sent.retries[slot] <= self._config.linear_retries + self._config.exponential_retries)
 
-    def exceeded(self, psn: int) -> str:
-        """What to say when the budget of this PSN is gone."""
+    def exceeded(self, psn: int, drawn_by: str) -> str:
+        """What to say when the budget of this PSN is gone. `drawn_by`: what would have taken one more."""
         return (
             f"retry counter exceeded: no acknowledgement of PSN {psn & PSN_BITS_MASK} "
-            f"after {self.spent(psn) - 1} retries"
+            f"after {self.spent(psn) - 1} retries, then {drawn_by}"
         )
 
     def wait_again(self, now: int) -> None:

@@ -115,7 +115,7 @@ class QP:
         """Why work completed with this status, in words for people."""
         why = self.error or status.name.lower().replace("_", " ")
         if status == WCStatus.RETRY_EXCEEDED:
-            return f"{why}; the peer may have ended, or no path leads to it any more"
+            return f"{why}; the peer may have ended, all paths to it be gone, or all that is sent be trimmed or refused"
         return why
 
     def query(self) -> QPAttr:

@@ -71,7 +71,9 @@ def test_a_qp_that_a_timer_ends_is_an_event_of_that_time() -> None:
     started = hand.now
     hand.post(256)
     hand.run(started + 100 * MILLISECOND)
-    detail = f"retry counter exceeded: no acknowledgement of PSN {hand.psn(0)} after 1 retries"
+    detail = (
+        f"retry counter exceeded: no acknowledgement of PSN {hand.psn(0)} after 1 retries, then a local ACK timeout"
+    )
     assert list(hand.endpoint.events) == [Event(EventKind.QP_ERROR, started + 2 * (1024 << 10), hand.qp.qpn, detail)]
 
 

@@ -80,7 +80,7 @@ def test_a_budget_that_a_nack_ends_names_the_psn_and_drops_the_rest() -> None:
     hand.receive(
         hand.nack(1, TRIMMED, ev=sent[1].ev), hand.nack(2, TRIMMED, ev=second.ev, rtx=1), hand.nack(3, TRIMMED)
     )
-    detail = f"retry counter exceeded: no acknowledgement of PSN {hand.psn(2)} after 1 retries"
+    detail = f"retry counter exceeded: no acknowledgement of PSN {hand.psn(2)} after 1 retries, then NACK TRIMMED"
     assert [event.detail for event in hand.endpoint.events] == [detail]
     assert hand.completed() == [(1, WorkStatus.FLUSHED), (2, WorkStatus.RETRY_EXCEEDED), (3, WorkStatus.FLUSHED)]
     assert hand.counters["losses_by_nack"] == 3
@@ -95,10 +95,9 @@ def test_psns_in_sentences_are_those_on_the_wire(first_psn: int) -> None:
     hand.receive(hand.ack(2))
     started = hand.now
     hand.run(started + SECOND)
-    assert (
-        hand.qp.error
-        == f"retry counter exceeded: no acknowledgement of PSN {(first_psn + 3) & 0xFFFFFF} after 0 retries"
-    )
+    psn = (first_psn + 3) & 0xFFFFFF
+    because = f"no acknowledgement of PSN {psn} after 0 retries, then a local ACK timeout"
+    assert hand.qp.error == f"retry counter exceeded: {because}"
     assert hand.endpoint.events[0].at_ns == started + (1024 << 10)
 
 

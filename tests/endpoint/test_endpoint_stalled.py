@@ -45,7 +45,10 @@ def test_with_no_usable_ev_the_budget_of_what_waits_runs_from_the_first_attempt(
     assert of(sent, PROBE)
     assert _ended_after(hand, started) == (1 + 1 + 1 + 2) * INTERVAL
     assert hand.counters["local_ack_timeouts"] == 4
-    assert hand.qp.error == f"retry counter exceeded: no acknowledgement of PSN {hand.psn(0)} after 3 retries"
+    assert (
+        hand.qp.error
+        == f"retry counter exceeded: no acknowledgement of PSN {hand.psn(0)} after 3 retries, then a local ACK timeout"
+    )
     assert hand.completed() == [(0, WorkStatus.RETRY_EXCEEDED), (1, WorkStatus.FLUSHED)]
 
 
