@@ -68,7 +68,7 @@ class _LossesDraw(Requestor):
         super()._lose(transmissions, trigger, now)
         psn = self.sent.una
         if trigger == self.trigger and not self._retries.draw(psn):
-            self._fail(WorkStatus.RETRY_EXCEEDED, self._retries.exceeded(psn), psn)
+            self._fail(WorkStatus.RETRY_EXCEEDED, self._retries.exceeded(psn, trigger), psn)
 
 
 @mutant("MRC-RETRY-04")
