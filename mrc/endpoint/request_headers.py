@@ -39,6 +39,10 @@ LONGEST_REQUEST = EXTENSION_AT + REQUEST_TS_LENGTH + HEADER_LENGTHS["immdt"]
 _IMAGE = LONGEST_REQUEST - BTH_AT
 _BTH_METH, _RETH, _IMMDT = struct.Struct(">BBHIIHH"), struct.Struct(">QII"), struct.Struct(">I")
 _TSETH = struct.pack(">HH", 0, TIMESTAMP_FTYPE)
+# A whole request in one: BTH, METH, TSETH where there is one (4 bytes that `_TSETH` has), RETH, IMMDT.
+_WHOLE, _WHOLE_TS = struct.Struct(">BBHIIHHQIII"), struct.Struct(">BBHIIHH4sQIII")
+# Of one packet: header_length, length, address, message, offset.
+_RECORD = struct.Struct("=5q")
 _STARTS, _ENDS, _IMMEDIATE = 1, 2, 4
 
 
@@ -121,6 +125,10 @@ class RequestHeaders:
 
     def cut(self, pieces: Sequence[Piece], psns: I64, slots: Slots) -> None:
         """Write down the packets of `pieces`, one after the other, under these PSNs in these slots."""
+        # Only the first of several messages may have begun before, and only the last go on afterwards.
+        if len(pieces) == len(psns) and pieces[0][0].packets == 1 and pieces[-1][0].packets == 1:
+            self._cut_small(pieces, int(psns[0]), slots)
+            return
         mtu = self._path_mtu
         rows = [
             (
@@ -176,3 +184,42 @@ class RequestHeaders:
         self.address[slots] = (moved + address).view(np.uint64)
         self.message[slots] = msn
         self.offset[slots] = moved + offset
+
+    def _cut_small(self, pieces: Sequence[Piece], psn: int, slots: Slots) -> None:
+        """`cut` for messages of one packet each, from this PSN on: one by one, for a third of what columns take."""
+        flags, peer_qpn, between = TS if self._ts else 0, self._peer_qpn, (_TSETH,) if self._ts else ()
+        pack, record = (_WHOLE_TS if self._ts else _WHOLE).pack, _RECORD.pack
+        before_payload = EXTENSION_AT + (REQUEST_TS_LENGTH if self._ts else REQUEST_LENGTH)
+        plain, with_immediate = int(_OPCODES[_STARTS | _ENDS]), int(_OPCODES[_STARTS | _ENDS | _IMMEDIATE])
+        images: list[bytes] = []
+        records: list[bytes] = []
+        for message, _, _ in pieces:
+            request = message.request
+            length, offset, immediate, msn = request.length, request.offset, request.immediate, message.msn
+            images.append(
+                pack(
+                    plain if immediate is None else with_immediate,
+                    (-length & 3) << PAD_SHIFT,
+                    P_KEY,
+                    peer_qpn,
+                    psn & PSN_BITS_MASK | flags,
+                    message.rqmsn & 0xFFFF,
+                    msn & 0xFFFF,
+                    *between,
+                    request.remote_va,
+                    request.rkey,
+                    length,
+                    immediate or 0,
+                )
+            )
+            header_length = before_payload if immediate is None else before_payload + HEADER_LENGTHS["immdt"]
+            records.append(record(header_length, length, request.source.address + offset, msn, offset))
+            psn += 1
+        image = np.frombuffer(b"".join(images), np.uint8).reshape(len(images), -1)
+        self.image[slots, : image.shape[1]] = image
+        columns = np.frombuffer(b"".join(records), np.int64).reshape(-1, 5)
+        self.header_length[slots] = columns[:, 0]
+        self.length[slots] = columns[:, 1]
+        self.address[slots] = columns[:, 2].view(np.uint64)
+        self.message[slots] = columns[:, 3]
+        self.offset[slots] = columns[:, 4]

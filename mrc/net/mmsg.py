@@ -19,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mrc.errors import SystemRefused
+from mrc.net.outer import OuterHeaders
 from mrc.net.ports import UDP_IPV4, UDP_IPV6, Port
 from mrc.wire.batch import COMMON, HEADER_ROOM, UDP_AT, ReceivedBatch, TransmitBatch
 from mrc.wire.ipv4 import IPV4_AT, IPV4_HEADER, shape_rows
-from mrc.wire.srh import SRH_LENGTH, new_headers, split_rows
 
 U8 = npt.NDArray[np.uint8]
 I64 = npt.NDArray[np.int64]
@@ -44,7 +44,6 @@ _CONTROL_ROOM = 64
 _MAX_PORTS = 16
 _STRETCH = 32  # packets
 _SOCKADDR = 28  # sockaddr_in6; a sockaddr_in is padded to it
-_ADDRESS = slice(8, 24)  # where in a sockaddr_in6
 _CMSG = 24  # a control message of one 32-bit number: length(8) level(4) type(4) number(4) padding(4)
 _CMSG_NUMBER = struct.Struct("=Qii8x")
 _NUMBER = struct.Struct("=I")
@@ -92,7 +91,6 @@ class BatchSender:
         "_batch",
         "_class_numbers",
         "_classes",
-        "_destinations",
         "_few_headers",
         "_few_trailer_ends",
         "_flat_iovecs",
@@ -105,10 +103,10 @@ class BatchSender:
         "_messages",
         "_mixed",
         "_ordered",
-        "_routing",
+        "_ordered_base",
+        "_outer",
         "_send_from",
         "_sockets",
-        "_srh",
         "_stretches",
         "_trailer_ends",
     )
@@ -120,13 +118,15 @@ class BatchSender:
         rows = np.arange(capacity, dtype=np.uint64)
         self._sockets = {port.port: port.sender.fileno() for port in ports}
         # Where in its row what is handed to the kernel begins, and what goes before: the same for all ports of a node.
-        self._send_from, self._srh = ports[0].framing.send_from, ports[0].framing.srh
+        framing = ports[0].framing
+        self._send_from = framing.send_from
+        self._outer = OuterHeaders(ports, batch, srh=framing.srh) if framing.outer else None
         kinds = {port.port: (port.framing.class_level, port.framing.class_type) for port in ports}
         self._mixed = len(set(kinds.values())) > 1
         self._kind_of_port = np.zeros((_MAX_PORTS, 2), np.int32)
         for number, kind in kinds.items():
             self._kind_of_port[number] = kind
-        first = int(self._srh)  # a routing header comes before the other parts
+        first = int(framing.outer)  # the part before the others
         parts = np.zeros((capacity, first + _IOVECS), _IOVEC)
         self._iovecs = parts[:, first:]
         self._flat_iovecs = parts.view(np.uint8).reshape(-1).data
@@ -141,20 +141,21 @@ class BatchSender:
         self._class_numbers = self._classes.view(np.int32)[:, _CMSG_DATA // 4]
         self._kinds = self._classes.view(np.int32)[:, _CMSG_KIND // 4 : _CMSG_DATA // 4]
         self._messages = np.zeros(capacity, _MMSGHDR)
-        self._destinations = batch.destination
-        if self._srh:
-            self._destinations = np.zeros_like(batch.destination)
-            self._routing = new_headers(capacity)
-            parts["base"][:, 0] = _address(self._routing) + rows * SRH_LENGTH
-            parts["len"][:, 0] = SRH_LENGTH
-        self._messages["name"] = _address(self._destinations) + rows * _SOCKADDR
+        destinations = batch.destination
+        if self._outer is not None:
+            destinations, outer = self._outer.destinations, self._outer.rows
+            parts["base"][:, 0] = _address(outer) + rows * np.uint64(outer.shape[1])
+            parts["len"][:, 0] = outer.shape[1]
+        else:
+            self._messages["control"] = _address(self._classes) + rows * _CONTROL_ROOM
+            self._messages["controllen"] = _CMSG
+        self._messages["name"] = _address(destinations) + rows * _SOCKADDR
         self._messages["namelen"] = _SOCKADDR
         self._messages["iov"] = _address(parts) + rows * self._iovecs_step
         self._messages["iovlen"] = parts.shape[1]
-        self._messages["control"] = _address(self._classes) + rows * _CONTROL_ROOM
-        self._messages["controllen"] = _CMSG
         self._message_base = _address(self._messages)
         self._ordered = np.zeros(capacity, _MMSGHDR)
+        self._ordered_base = _address(self._ordered)
         self._stretches = np.arange(capacity) // _STRETCH * _MAX_PORTS
 
     def send(self) -> int:
@@ -166,9 +167,6 @@ class BatchSender:
         batch, count = self._batch, self._batch.count
         if not count:
             return 0
-        if self._srh:
-            self._destinations[:count] = batch.destination[:count]
-            split_rows(self._destinations[:count, _ADDRESS], self._routing[:count])
         if count <= _FEW and not self._mixed:
             return sum(self._send_one(row) for row in range(count))
         iovecs, trailer = self._iovecs[:count], batch.trailer_length[:count]
@@ -178,7 +176,10 @@ class BatchSender:
         lengths[:, 1] = batch.payload_length[:count]
         bases[:, 2] = self._trailer_ends[:count] - trailer.view(np.uint64)
         lengths[:, 2] = trailer
-        self._class_numbers[:count] = batch.traffic_class[:count]
+        if self._outer is not None:
+            self._outer.fill(count)
+        else:
+            self._class_numbers[:count] = batch.traffic_class[:count]
         ports = batch.port[:count]
         if self._mixed:
             self._kinds[:count] = self._kind_of_port[ports]
@@ -191,7 +192,7 @@ class BatchSender:
         order = np.argsort(runs, kind="stable")
         ordered = self._ordered
         ordered[:count] = self._messages[order]
-        base = _address(ordered)
+        base = self._ordered_base
         refused = 0
         runs = runs[order]
         starts = [0, *(np.flatnonzero(runs[1:] != runs[:-1]) + 1).tolist(), count]
@@ -214,7 +215,10 @@ class BatchSender:
             ends - trailer,
             trailer,
         )
-        self._class_numbers[row] = batch.traffic_class[row]
+        if self._outer is not None:
+            self._outer.fill_one(row)
+        else:
+            self._class_numbers[row] = batch.traffic_class[row]
         return self._send_run(self._sockets[int(batch.port[row])], self._message_base + row * _MMSGHDR.itemsize, 1)
 
     @staticmethod

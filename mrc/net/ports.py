@@ -25,23 +25,24 @@ RAW_SOCKET_ADVICE = "raw sockets need root or CAP_NET_RAW: run as root, or insid
 
 @dataclass(frozen=True, slots=True)
 class Framing:
-    """Which part of a batch's row a socket is given and gives, and how its traffic class travels beside it.
+    """Which part of a batch's row a socket is given and gives, and what of an IP header goes in front of it.
 
-    `send_from` and `receive_at` are byte offsets in the row, below 0 for what comes before it; `class_level` and
-    `class_type` name the control message that sets a packet's traffic class. `srh`: a segment routing header goes in
-    front of the row.
+    `send_from` and `receive_at` are byte offsets in the row, below 0 for what comes before it. `outer`: an outer IPv6
+    header goes in front of the row, with `srh` and a segment routing header. Otherwise the kernel writes the IP header,
+    and `class_level` and `class_type` name the control message that sets a packet's traffic class.
     """
 
     send_from: int
     receive_at: int
-    class_level: int
-    class_type: int
+    class_level: int = 0
+    class_type: int = 0
+    outer: bool = False
     srh: bool = False
 
 
-# The inner IPv6 header is ours; the kernel writes and takes off the outer one.
-SRV6 = Framing(0, 0, socket.IPPROTO_IPV6, socket.IPV6_TCLASS)
-SRV6_SRH = Framing(0, -SRH_LENGTH, socket.IPPROTO_IPV6, socket.IPV6_TCLASS, srh=True)
+# Both IPv6 headers are ours; the kernel takes off the outer one.
+SRV6 = Framing(0, 0, outer=True)
+SRV6_SRH = Framing(0, -SRH_LENGTH, outer=True, srh=True)
 # The kernel writes the IP header. Raw IPv6 sockets keep it to themselves, raw IPv4 sockets give it back.
 UDP_IPV6 = Framing(UDP_AT, UDP_AT, socket.IPPROTO_IPV6, socket.IPV6_TCLASS)
 UDP_IPV4 = Framing(UDP_AT, IPV4_AT, socket.IPPROTO_IP, socket.IP_TOS)

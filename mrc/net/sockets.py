@@ -1,8 +1,8 @@
 """The sockets of a port in SRv6 mode: raw IPv6 sockets for next header 41, or 43 with a segment routing header.
 
-The kernel writes the outer IPv6 header; the packet's uSID address is simply the destination of the message. A routing
-header is part of what we hand over and are given: the kernel knows of no way to send one whose first segment is only
-in the destination, and one that it takes off itself leaves an ordinary packet behind, without its outer header.
+Packets leave with their outer IPv6 header written (mrc.net.outer); the kernel finds the way to the destination of the
+message, the packet's uSID address. It takes the outer header off what arrives. A routing header is part of what we are
+given: one that the kernel takes off itself leaves an ordinary packet behind, without its outer header.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from mrc.net.filters import accept_srh, attach_filter
 from mrc.net.ports import RAW_SOCKET_ADVICE, SRV6, SRV6_SRH, Framing, dropped_by, grow, interface_mtu
 from mrc.topology.fabric import FabricPort
 from mrc.wire.srh import IPV6_IN_IPV6, ROUTING
+
+_IPV6_HDRINCL = 36
 
 
 class Srv6Port:
@@ -42,6 +44,7 @@ class Srv6Port:
             raise
         try:
             self.sender.bind((fabric_port.address, 0))
+            self.sender.setsockopt(socket.IPPROTO_IPV6, _IPV6_HDRINCL, 1)
             # Nothing is addressed to the sending socket; keep what strays there from filling memory.
             self.sender.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 0)
             grow(self.sender, "SND")
@@ -60,7 +63,7 @@ class Srv6Port:
             ) from None
 
     def _check_mtu(self, mtu: int) -> None:
-        # The kernel fragments what is too long without a word, even when told not to: so look once.
+        # What is too long is refused when it is sent (EMSGSIZE): say so before.
         actual = interface_mtu(self.sender, self.interface)
         if actual < mtu:
             raise SystemRefused(
