@@ -61,3 +61,63 @@ def test_a_message_cut_in_pieces_is_the_same_as_in_one() -> None:
         parts.cut([(message, first, count)], psns[first : first + count], slice(first, first + count))
     for name in ("image", "header_length", "length", "offset", "message"):
         assert np.array_equal(getattr(whole, name)[:4], getattr(parts, name)[:4]), name
+
+
+def _small(count: int) -> list[Message]:
+    """Messages of one packet each: of 0 to 256 bytes, every third with immediate, beyond 2^16 of each number."""
+    sizes = [0, 1, 61, 64, 255, 256]
+    return [
+        Message(
+            WriteRequest(
+                number,
+                SOURCE,
+                number,
+                sizes[number % len(sizes)],
+                0x7F0000000000 + number,
+                0xABCD0000 + number,
+                None if number % 3 else 0xFFFFFF00 + number,
+            ),
+            0xFFFE + number,
+            256,
+            0xFFFF + number,
+        )
+        for number in range(count)
+    ]
+
+
+@pytest.mark.parametrize("timestamps", [True, False])
+@pytest.mark.parametrize("slots", [slice(3, 15), np.arange(10, 22) & 15], ids=["in a row", "around the end"])
+def test_small_messages_cut_together_are_the_same_as_one_by_one(
+    timestamps: bool, slots: slice | np.ndarray[tuple[int], np.dtype[np.int64]]
+) -> None:
+    """And as what they are beside a longer one. PSNs pass 2^24."""
+    module = _afresh()
+    together, single, beside = (
+        module.RequestHeaders(16, peer_qpn=0x123456, path_mtu=256, timestamps=timestamps) for _ in range(3)
+    )
+    messages = _small(12)
+    psns = np.arange((1 << 24) - 5, (1 << 24) + 7)
+    rows = np.arange(16)[slots].tolist()
+    together.cut([(message, 0, 1) for message in messages], psns, slots)
+    for message, psn, slot in zip(messages, psns.tolist(), rows, strict=True):
+        single.cut_one(message, 0, psn, slot)
+    # Only the first packet of the last one leaves, so that all of them go by columns.
+    longer = [*messages[:-1], _message(2, None)]
+    beside.cut([(message, 0, 1) for message in longer], psns, slots)
+    for name in ("image", "header_length", "length", "address", "offset", "message"):
+        ours, others, columns = (getattr(each, name)[rows] for each in (together, single, beside))
+        assert np.array_equal(ours, others), name
+        assert np.array_equal(ours[:-1], columns[:-1]), name
+
+
+def test_the_bytes_of_small_messages() -> None:
+    """wire.md sections 3 and 4, by hand: BTH, METH, TSETH, RETH, ImmDt."""
+    headers = _afresh().RequestHeaders(16, peer_qpn=0x123456, path_mtu=256, timestamps=True)
+    headers.cut([(message, 0, 1) for message in _small(2)], np.array([0xFFFFFF, 0x1000000]), slice(0, 2))
+    image = [bytes(row).hex(" ", 4) for row in headers.image[:2]]
+    assert image[0].startswith(
+        "cb00ffff 00123456 10ffffff fffffffe 00000001 00007f00 00000000 abcd0000 00000000 ffffff00"
+    )
+    assert image[1].startswith(
+        "ca30ffff 00123456 10000000 0000ffff 00000001 00007f00 00000001 abcd0001 00000001 00000000"
+    )

@@ -280,7 +280,7 @@ def test_a_file_is_built_as_it_says(
         assert {path for path, arrived in reached.items() if not arrived} == {(3, 2), (2, 1)}
         assert {path for path, arrived in deliveries(wire, 3, 0).items() if not arrived} == {(3, 2)}
         ip = need_program("ip")
-        assert "fcbb:bb01:1300::/48" in run(lab, "p3l0", ip, "-6", "route")
+        assert "fcbb:bb01:1300::/48" in run(lab, "p3l0", ip, "-6", "route", "show", "table", "local")
         assert "mtu 4500" in run(lab, "p3l0", ip, "link", "show", "h1")
     assert up(name, path)[1]["changed"] is False
 
@@ -307,7 +307,12 @@ def test_examples_come_up_as_they_say(example: str, name: str, tmp_path: Path, n
 
 BREAK = {
     "a cut cable": (["link", "set", "p0l0", "down"], "p0s1", "p0l0-p0s1", Remedy.HEAL),
-    "a route taken away": (["-6", "route", "del", "5f00:0:2001::/48"], "p0l0", "p0l0-p0s1", Remedy.HEAL),
+    "a route taken away": (
+        ["-6", "route", "del", "5f00:0:2001::/48", "table", "local"],
+        "p0l0",
+        "p0l0-p0s1",
+        Remedy.HEAL,
+    ),
     "an address taken away": (["-6", "addr", "del", "fd4d:5243::1/128", "dev", "p0"], "h0", "h0-p0l0", Remedy.HEAL),
     "neighbours taken away": (
         ["-6", "neigh", "flush", "dev", "p0s1", "nud", "permanent"],
@@ -315,7 +320,12 @@ BREAK = {
         "p0l0-p0s1",
         Remedy.HEAL,
     ),
-    "the switch's own uSID taken away": (["-6", "route", "del", "5f00:0:1000::/48"], "p0l0", "p0l0", Remedy.REBUILD),
+    "the switch's own uSID taken away": (
+        ["-6", "route", "del", "5f00:0:1000::/48", "table", "local"],
+        "p0l0",
+        "p0l0",
+        Remedy.REBUILD,
+    ),
     "the device it hangs on set down": (["link", "set", "usid0", "down"], "p0s1", "p0s1", Remedy.REBUILD),
     "another MTU": (["link", "set", "p0s1", "mtu", "1500"], "p0l0", "p0l0-p0s1", Remedy.REBUILD),
     "a cable taken away": (["link", "del", "p0s1"], "p0l0", "p0l0-p0s1", Remedy.REBUILD),

@@ -20,7 +20,7 @@ def execute(name: str, node: str, command: tuple[str, ...]) -> None:
     Examples:
       mrc lab exec h0 -- iperf3 -s
       mrc lab exec h0 -- tshark -i p0 -c 10
-      mrc lab exec --name wide p0s1 -- ip -6 route
+      mrc lab exec --name wide p0s1 -- ip -6 route show table local
     """
     from mrc.lab import Lab
 

@@ -25,6 +25,8 @@ LEAF = "l"
 # Behind every route that has the kernel's own metric of 1024.
 _LAST_METRIC = 4096
 _MAIN_TABLE = 254
+# Where the kernel looks first, and a switch twice for every packet: uSIDs are there.
+_LOCAL_TABLE = 255
 
 Settings = tuple[tuple[str, str], ...]
 # Why each setting is there is in docs/lab.md, "Settings of the kernel".
@@ -120,25 +122,25 @@ class UsidForwarding(PlainForwarding):
 
     def switch(self, plane: int, tier: str, number: int) -> Iterator[Route]:
         own = leaf_usid(plane, number) if tier == LEAF else spine_usid(plane, number)
-        yield Route(self._prefix(own), RouteKind.USID, USID_DEVICE_INDEX)
+        yield Route(self._prefix(own), RouteKind.USID, USID_DEVICE_INDEX, table=_LOCAL_TABLE)
         yield Route(addresses.block_prefix(self.topology.block), RouteKind.BLACKHOLE, LOOPBACK_INDEX)
         yield from super().switch(plane, tier, number)
 
     def host_up(self, plane: int, host: int, end: Interface) -> Iterator[Route]:
         leaves = self._prefix(leaf_usid(plane, 0), addresses.PLANE_LEAVES_PREFIX)
-        yield forward(end, leaves, source=addresses.host_address(plane, host))
+        yield forward(end, leaves, source=addresses.host_address(plane, host), table=_LOCAL_TABLE)
         yield from super().host_up(plane, host, end)
 
     def leaf_down(self, plane: int, host: int, end: Interface) -> Iterator[Route]:
-        yield forward(end, self._prefix(host_usid(plane, host)))
+        yield forward(end, self._prefix(host_usid(plane, host)), table=_LOCAL_TABLE)
         yield from super().leaf_down(plane, host, end)
 
     def leaf_up(self, plane: int, spine: int, end: Interface) -> Iterator[Route]:
-        yield forward(end, self._prefix(spine_usid(plane, spine)))
+        yield forward(end, self._prefix(spine_usid(plane, spine)), table=_LOCAL_TABLE)
         yield from super().leaf_up(plane, spine, end)
 
     def spine_down(self, plane: int, leaf: int, end: Interface) -> Iterator[Route]:
-        yield forward(end, self._prefix(leaf_usid(plane, leaf)))
+        yield forward(end, self._prefix(leaf_usid(plane, leaf)), table=_LOCAL_TABLE)
         yield from super().spine_down(plane, leaf, end)
 
     def _prefix(self, usid: int, length: int = addresses.USID_PREFIX) -> str:
