@@ -9,7 +9,7 @@ import numpy as np
 
 from mrc.drill.flow import FlowPlan
 from mrc.drill.pattern import SLOTS, Comparison, Pattern
-from mrc.endpoint.config import EXPONENTIAL_RETRIES_FOREVER, MILLISECOND, LossConfig, PathConfig, QpConfig
+from mrc.endpoint.config import MILLISECOND, LossConfig, PathConfig, QpConfig
 from mrc.endpoint.congestion import NsccConfig, NsccFactory, PacketSizes
 from mrc.endpoint.congestion.nscc_config import NANOSECONDS
 from mrc.endpoint.paths.formats import EvFormat
@@ -52,23 +52,13 @@ SLOWDOWN = 1000
 _BASE_RTT_WINDOW_S = 10.0
 # 537 ms: some 50 round trips without a queue, where hardware's default is more than a thousand.
 _TIMEOUT = 19
-# Every NACK draws on the budget of its PSN, and in an incast a third of all packets is trimmed: one of some thousand
-# PSNs is trimmed eleven times in a row, which are ten retries and the end. So: the most that are not for ever.
-_EXPONENTIAL_RETRIES = EXPONENTIAL_RETRIES_FOREVER - 1
 
 
 def tuning() -> QpConfig:
     """As for files, but for slow links: a SACK for every fourth packet, since windows are a few dozen packets, and
     timers above the round trip that their queues make."""
     files = transfer_config(path_mtu=4096)
-    return replace(
-        files,
-        sack_threshold_bytes=_SACK_THRESHOLD_BYTES,
-        loss=_LOSS,
-        paths=_PATHS,
-        timeout=_TIMEOUT,
-        exponential_retries=_EXPONENTIAL_RETRIES,
-    )
+    return replace(files, sack_threshold_bytes=_SACK_THRESHOLD_BYTES, loss=_LOSS, paths=_PATHS, timeout=_TIMEOUT)
 
 
 class _End:

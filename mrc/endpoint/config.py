@@ -123,7 +123,8 @@ class QpConfig:
     how far past our cack_psn it may send, in units of 128 PSNs, and how many writes with immediate it may have
     unacknowledged. `mpr` and `max_wimm` are the same for our requestor: what the peer granted, or less. `max_mpr` is
     the most our requestor follows where the peer's MPR is dynamic. `timeout` t gives a local ACK timeout of
-    1.024 us x 2^t.
+    1.024 us x 2^t. `timeout_retries`: how many of a PSN's retries local ACK timeouts in a row may draw, None: all. So a
+    peer that is gone is given up sooner than one behind a switch that trims and trims.
     """
 
     path_mtu: int = 4096
@@ -136,6 +137,7 @@ class QpConfig:
     timeout: int = 14
     linear_retries: int = 7
     exponential_retries: int = 7
+    timeout_retries: int | None = None
     sack_threshold_bytes: int = 16 * 1024
     timestamps: bool = True
     loss: LossConfig = field(default_factory=LossConfig)
@@ -159,6 +161,8 @@ class QpConfig:
             value = getattr(self, name)
             if not low <= value <= high:
                 raise CallerError(f"{name} must be {low}..{high}, got {value}")
+        if self.timeout_retries is not None and self.timeout_retries < 0:
+            raise CallerError(f"timeout_retries cannot be negative, got {self.timeout_retries}")
 
     @property
     def receive_window(self) -> int:

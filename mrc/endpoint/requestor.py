@@ -503,7 +503,7 @@ class Requestor:
         psn = self.sent.una
         if self._trace is not None:
             self._trace.local_ack_timeout(psn, self._retries.spent(psn))
-        if not self._retries.draw(psn):
+        if not self._retries.draw_for_timeout(psn):
             self._fail(WorkStatus.RETRY_EXCEEDED, self._retries.exceeded(psn, "a local ACK timeout"), psn)
             return
         self._retries.wait_again(now)

@@ -11,15 +11,17 @@ class RetryBudget:
     """The coarse timer of the oldest unacknowledged PSN, and the retries each PSN has drawn.
 
     Linear retries at the local ACK timeout, then exponential ones that double it each. The budget belongs to a PSN:
-    local ACK timeouts and NACKs that name it draw on it, holes and path timers do not.
+    local ACK timeouts and NACKs that name it draw on it, holes and path timers do not. Where timeouts may draw only a
+    part of it, they alone count for how long the next one waits: a PSN that was trimmed often does not wait for hours.
     """
 
-    __slots__ = ("_config", "_deadline", "_psn", "_sent")
+    __slots__ = ("_config", "_deadline", "_psn", "_sent", "_timeouts")
 
     def __init__(self, config: QpConfig, sent: SentPackets) -> None:
         self._config = config
         self._sent = sent
         self._psn = -1
+        self._timeouts = 0  # of the PSN that is watched
         self._deadline: int | None = None
 
     def watch(self, oldest_psn: int | None, now: int) -> None:
@@ -27,7 +29,7 @@ class RetryBudget:
         if oldest_psn is None:
             self._psn, self._deadline = -1, None
         elif oldest_psn != self._psn:
-            self._psn = oldest_psn
+            self._psn, self._timeouts = oldest_psn, 0
             self._deadline = now + self._interval()
 
     def watch_unsent(self, psn: int, now: int) -> None:
@@ -54,6 +56,12 @@ class RetryBudget:
             return True
         return bool(self._sent.retries[slot] <= self._config.linear_retries + self._config.exponential_retries)
 
+    def draw_for_timeout(self, psn: int) -> bool:
+        """`draw` for the PSN that is watched, whose timer ran out. False too when timeouts have had their part."""
+        self._timeouts += 1
+        most = self._config.timeout_retries
+        return self.draw(psn) and (most is None or self._timeouts <= most)
+
     def exceeded(self, psn: int, drawn_by: str) -> str:
         """What to say when the budget of this PSN is gone. `drawn_by`: what would have taken one more."""
         return (
@@ -66,5 +74,6 @@ class RetryBudget:
         self._deadline = now + self._interval()
 
     def _interval(self) -> int:
-        doublings = max(0, self.spent(self._psn) - self._config.linear_retries)
+        counted = self.spent(self._psn) if self._config.timeout_retries is None else self._timeouts
+        doublings = max(0, counted - self._config.linear_retries)
         return self._config.local_ack_timeout_ns << min(doublings, EXPONENTIAL_RETRIES_FOREVER)

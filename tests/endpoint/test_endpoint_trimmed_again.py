@@ -1,30 +1,70 @@
-"""A packet that a full last hop trims again and again, and the flows of drills (behaviour.md, Retry budget)."""
+"""A packet that a full last hop trims again and again, in a transfer and in a drill (behaviour.md, Retry budget)."""
 
 from __future__ import annotations
 
+import pytest
+from hand_peer import MILLISECOND, SECOND
 from nacking import TRIMMED, nacked_again, send, trained
 
 from mrc.drill.ends import tuning
+from mrc.endpoint.config import QpConfig
+from mrc.errors import CallerError
 from mrc.net.node import transfer_config
 
+TRANSFER = transfer_config(path_mtu=256)
 
-def test_a_packet_trimmed_again_and_again_does_not_end_a_flow_of_a_drill() -> None:
+
+@pytest.mark.parametrize("config", [TRANSFER, tuning()], ids=["transfer", "drill"])
+def test_a_packet_trimmed_again_and_again_does_not_end_a_flow(config: QpConfig) -> None:
     """NACKs that name a PSN draw on its budget, and in 25 incasts of 7 to 1, where the last hop trims a third of all
-    packets, two of some 60,000 PSNs were trimmed eleven times in a row."""
-    hand = trained(tuning())
+    packets, two of some 60,000 PSNs were trimmed eleven times in a row. One time more than 31 is too much."""
+    hand = trained(config)
     latest = send(hand, 2)[1]
-    for _ in range(30):
+    for _ in range(31):
         latest = nacked_again(hand, 1, TRIMMED, latest)
     assert hand.qp.error is None
-    assert hand.counters["losses_by_nack"] == 30
-
-
-def test_what_ended_a_transfer_says_that_it_was_trimmed() -> None:
-    """A transfer has 7 linear and 3 exponential retries: whoever meets such a hop is to know that the peer lives."""
-    hand = trained(transfer_config(path_mtu=256))
-    latest = send(hand, 2)[1]
-    for _ in range(10):
-        latest = nacked_again(hand, 1, TRIMMED, latest)
-    assert hand.qp.error is None
+    assert hand.counters["losses_by_nack"] == 31
     hand.receive(hand.nack(1, TRIMMED, ev=latest.ev, rtx=1))
-    assert str(hand.qp.error).endswith("after 10 retries, then NACK TRIMMED")
+    assert str(hand.qp.error).endswith("after 31 retries, then NACK TRIMMED")
+
+
+def test_a_peer_that_is_gone_is_given_up_as_soon_as_ever() -> None:
+    """134 ms eight times, then 268, 536 and 1,074 ms: 2.95 s, with ten retries."""
+    hand = trained(TRANSFER)
+    send(hand, 2)
+    started = hand.now
+    hand.run(started + 2_940 * MILLISECOND)
+    assert hand.qp.error is None
+    hand.run(started + 2_965 * MILLISECOND)
+    assert str(hand.qp.error).endswith("after 10 retries, then a local ACK timeout")
+
+
+def test_what_was_trimmed_often_does_not_wait_longer_for_a_peer_that_is_gone() -> None:
+    """Twenty trims before it would double the timeout thirteen times, to eighteen minutes."""
+    hand = trained(TRANSFER)
+    latest = send(hand, 2)[1]
+    for _ in range(20):
+        latest = nacked_again(hand, 1, TRIMMED, latest)
+    started = hand.now
+    hand.run(started + 2_800 * MILLISECOND)
+    assert hand.qp.error is None
+    hand.run(started + 3 * SECOND)
+    assert str(hand.qp.error).endswith("after 30 retries, then a local ACK timeout")
+
+
+def test_timeouts_have_all_of_the_budget_where_nothing_else_is_said() -> None:
+    """behaviour.md: one budget. NACKs and timeouts together are three, and the interval doubles after one linear."""
+    hand = trained(QpConfig(path_mtu=256, timeout=17, linear_retries=1, exponential_retries=2))
+    latest = send(hand, 2)[1]
+    for _ in range(2):
+        latest = nacked_again(hand, 1, TRIMMED, latest)
+    started = hand.now
+    hand.run(started + SECOND)
+    assert str(hand.qp.error).endswith("after 3 retries, then a local ACK timeout")
+    # What was left of the first interval, which the NACKs did not touch; then 2^2 times 134 ms.
+    assert hand.endpoint.events[0].at_ns - started <= (1 + 4) * (1024 << 17)
+
+
+def test_a_part_of_the_budget_below_none_is_refused() -> None:
+    with pytest.raises(CallerError, match="timeout_retries cannot be negative, got -1"):
+        QpConfig(timeout_retries=-1)
