@@ -39,7 +39,7 @@ def _raw_socket(lab: Lab) -> dict[str, object]:
 
 
 def _impairment(lab: Lab) -> dict[str, object]:
-    advice = "the kernel needs CONFIG_NF_TABLES_INET and CONFIG_NFT_NUMGEN"
+    advice = "the kernel needs CONFIG_NF_TABLES_NETDEV, CONFIG_NETFILTER_INGRESS and CONFIG_NFT_NUMGEN"
     try:
         lab.impair("p0l0-p0s0", loss=0.5)
     except MrcError as error:

@@ -94,11 +94,17 @@ class Probes:
             return self._tail_at if path is None else path
         return min(path, self._tail_at)
 
-    def on_timer(self, now: int, sent: SentPackets, path_timer_ns: int, asks: bool) -> None:
-        """Queue the probes that are due. `asks`: with nothing outstanding there is still something to learn."""
-        if self._tail_at is not None and now >= self._tail_at:
+    def tail_is_due(self, now: int) -> bool:
+        return self._tail_at is not None and now >= self._tail_at
+
+    def on_timer(self, now: int, sent: SentPackets, path_timer_ns: int, *, asks: bool, goes_on: bool) -> None:
+        """Queue the probes that are due. `asks`: with nothing outstanding there is still something to learn. `goes_on`:
+        data may leave now, so what was sent last is no tail, and the timer starts afresh."""
+        if self.tail_is_due(now):
             self._tail_at = None
-            if sent.outstanding or asks:
+            if goes_on:
+                self._tail_at = now + self._tail_interval
+            elif sent.outstanding or asks:
                 self._tail_interval = min(2 * self._tail_interval, self._config.local_ack_timeout_ns)
                 self._tail_at = now + self._tail_interval
                 self._enqueue(_TAIL, AfterAll(sent.next_transmission, now))

@@ -494,7 +494,8 @@ class Requestor:
             self._lose(lost, PATH_TIMER, now)
             self.sent.skip_settled()
         self._nacks.on_timer(now)
-        self._probes.on_timer(now, self.sent, self.loss.path_timer_ns, asks=self._stalled())
+        goes_on = self._probes.tail_is_due(now) and self._may_send()
+        self._probes.on_timer(now, self.sent, self.loss.path_timer_ns, asks=self._stalled(), goes_on=goes_on)
         if self._retries.expired(now):
             self._local_ack_timeout(now)
 

@@ -1,4 +1,4 @@
-"""nftables over netlink: tables with one chain at the prerouting hook, made or replaced as a whole.
+"""nftables over netlink: tables with one chain each, at a hook for what arrives, made or replaced as a whole.
 
 pyroute2 does the encoding; numbers are those of linux/netfilter/nf_tables.h.
 """
@@ -14,11 +14,11 @@ from pyroute2.netlink.nfnetlink.nftsocket import nft_chain_msg, nft_rule_msg, nf
 from mrc.lab.netlink import NetlinkSocket, Request
 
 NETLINK_NETFILTER = 12
-FAMILY_INET, FAMILY_IPV6 = 1, 10
-PRIORITY_RAW, PRIORITY_MANGLE = -300, -150
+FAMILY_NETDEV, FAMILY_IPV6 = 5, 10
+PRIORITY_FIRST, PRIORITY_MANGLE = -300, -150
 # The register expressions hand their values on in.
 REGISTER = 1
-META_MARK, META_IIFNAME, META_L4PROTO = 3, 6, 16
+META_MARK, META_L4PROTO = 3, 16
 COMPARE_EQUAL, COMPARE_BELOW = 0, 2
 TO_HOST_ORDER, TO_NETWORK_ORDER = 0, 1
 NETWORK_HEADER, TRANSPORT_HEADER = 1, 2
@@ -27,7 +27,7 @@ _SUBSYSTEM = 10 << 8
 _BATCH_BEGIN, _BATCH_END = 0x10, 0x11
 _NEWTABLE, _DELTABLE, _NEWCHAIN, _NEWRULE = 0, 2, 3, 6
 _REQUEST, _ACK, _CREATE, _APPEND = 0x001, 0x004, 0x400, 0x800
-_HOOK_PREROUTING = 0
+_HOOK_ARRIVING = 0  # prerouting of IPv6, ingress of an interface
 _CHAIN = "arriving"
 
 # One expression of a rule; a rule is a list of them, each passing the packet on to the next or not.
@@ -106,13 +106,21 @@ def mask_and_flip(mask: bytes, flip: bytes) -> Expression:
 
 
 def replace_table(
-    netlink: NetlinkSocket, name: str, family: int, priority: int, rules: Sequence[Sequence[Expression]]
+    netlink: NetlinkSocket,
+    name: str,
+    family: int,
+    priority: int,
+    rules: Sequence[Sequence[Expression]],
+    interface: str = "",
 ) -> None:
-    """Make the table `name` with one prerouting chain of these rules, in place of one of that name, all or nothing.
+    """Make the table `name` with one chain of these rules, in place of one of that name, all or nothing.
 
-    Raises SystemRefused.
+    The chain is at the prerouting hook, or in FAMILY_NETDEV at the ingress hook of `interface`. Raises SystemRefused.
     """
-    hook = {"attrs": [("NFTA_HOOK_HOOKNUM", _HOOK_PREROUTING), ("NFTA_HOOK_PRIORITY", priority)]}
+    at: list[tuple[str, Any]] = [("NFTA_HOOK_HOOKNUM", _HOOK_ARRIVING), ("NFTA_HOOK_PRIORITY", priority)]
+    if family == FAMILY_NETDEV:
+        at.append(("NFTA_HOOK_DEV", interface))
+    hook = {"attrs": at}
     chain = [
         ("NFTA_CHAIN_TABLE", name),
         ("NFTA_CHAIN_NAME", _CHAIN),

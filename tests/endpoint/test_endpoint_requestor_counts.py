@@ -147,6 +147,30 @@ def test_tail_probes_sent_add_up() -> None:
     assert hand.counters["tail_probes_sent"] == 4
 
 
+def test_what_more_data_follows_at_once_is_no_tail() -> None:
+    """A loop that was busy sends its next data and runs its timers in one turn: the 300 us count from that data."""
+    hand = trained()
+    send(hand, 2)
+    hand.now += 300 * MICROSECOND
+    hand.post(256)
+    hand.endpoint.on_timer(hand.now)
+    assert [packet.opcode for packet in hand.transmitted() if not packet.is_data] == []
+    last_sent_at = hand.now
+    (probe,) = of(hand.run(hand.now + 10 * MILLISECOND, stop_at_first=True), PROBE)
+    assert probe.at == last_sent_at + 300 * MICROSECOND
+    assert hand.counters["tail_probes_sent"] == 1
+
+
+def test_data_that_no_window_lets_out_leaves_the_tail_a_tail() -> None:
+    hand = trained(QpConfig(path_mtu=256, timeout=20, mpr=1))
+    send(hand, 128)
+    hand.post(256)
+    assert not data(hand.transmitted())
+    sent_at = hand.now
+    (probe,) = of(hand.run(hand.now + 10 * MILLISECOND, stop_at_first=True), PROBE)
+    assert probe.at == sent_at + 300 * MICROSECOND
+
+
 def test_local_ack_timeouts_add_up() -> None:
     """1.024 us x 2^10 each time."""
     hand = HandPeer(QpConfig(path_mtu=256, timeout=10))

@@ -1,8 +1,9 @@
 """Random loss on what arrives at one end of a link, through nftables over netlink.
 
-Each end that loses gets one table of its own in its namespace, `mrc-loss-INTERFACE`, family inet, with one chain at the
-prerouting hook and one rule: packets from that interface, a random number below the wanted share, count, drop. Deleting
-the table is clearing the loss. Nothing else remembers it: status reads the rule and its counter back from the kernel.
+Each end that loses gets one table of its own in its namespace, `mrc-loss-INTERFACE`, family netdev, with one chain at
+that interface's ingress hook and one rule: a random number below the wanted share, count, drop. What arrives on other
+interfaces never meets it; at the prerouting hook every packet would pass the rules of all. Deleting the table is
+clearing the loss. Nothing else remembers it: status reads the rule and its counter back from the kernel.
 
 What it cannot do: a segment-offloaded TCP packet of up to 64 KiB lives or dies as one.
 """
@@ -20,7 +21,6 @@ from mrc.lab.nftables import Expression
 from mrc.topology.impairment import SHARE_GRAIN
 
 _GETRULE, _DUMP = 7, 0x300
-_INTERFACE_NAME_BYTES = 16
 _NUMGEN_RANDOM = 1
 _VERDICT_REGISTER, _VERDICT_DROP = 0, 0
 _TABLE_PREFIX = "mrc-loss-"
@@ -36,12 +36,10 @@ class Loss:
     dropped_bytes: int
 
 
-def _rule(interface: str, threshold: int) -> list[Expression]:
-    """`iifname INTERFACE numgen random mod 1000000 < THRESHOLD counter drop`."""
+def _rule(threshold: int) -> list[Expression]:
+    """`numgen random mod 1000000 < THRESHOLD counter drop`."""
     drop = {"attrs": [("NFTA_DATA_VERDICT", {"attrs": [("NFTA_VERDICT_CODE", _VERDICT_DROP)]})]}
     return [
-        nftables.load_meta(nftables.META_IIFNAME),
-        nftables.compare(nftables.COMPARE_EQUAL, interface.encode().ljust(_INTERFACE_NAME_BYTES, b"\0")),
         nftables.expression(
             "numgen",
             [
@@ -64,8 +62,8 @@ def install(netlink: NetlinkSocket, interface: str, share: float) -> None:
     Raises SystemRefused when the kernel refuses or does not show the rule.
     """
     threshold = round(share * SHARE_GRAIN)
-    rules = [_rule(interface, threshold)]
-    nftables.replace_table(netlink, _TABLE_PREFIX + interface, nftables.FAMILY_INET, nftables.PRIORITY_RAW, rules)
+    table, rules = _TABLE_PREFIX + interface, [_rule(threshold)]
+    nftables.replace_table(netlink, table, nftables.FAMILY_NETDEV, nftables.PRIORITY_FIRST, rules, interface)
     found = {loss.interface: round(loss.share * SHARE_GRAIN) for loss in installed(netlink)}
     if found.get(interface) != threshold:
         raise SystemRefused(
@@ -75,7 +73,7 @@ def install(netlink: NetlinkSocket, interface: str, share: float) -> None:
 
 def clear(netlink: NetlinkSocket, interface: str) -> None:
     """Lose nothing on `interface` any more. No error when nothing was lost. Raises SystemRefused."""
-    nftables.delete_table(netlink, _TABLE_PREFIX + interface, nftables.FAMILY_INET)
+    nftables.delete_table(netlink, _TABLE_PREFIX + interface, nftables.FAMILY_NETDEV)
 
 
 def installed(netlink: NetlinkSocket) -> list[Loss]:
@@ -86,7 +84,7 @@ def installed(netlink: NetlinkSocket) -> list[Loss]:
         if (loss := _parse(data)) is not None:
             found.append(loss)
 
-    request = nftables.message(nft_rule_msg(), _GETRULE, _DUMP, nftables.FAMILY_INET, [])
+    request = nftables.message(nft_rule_msg(), _GETRULE, _DUMP, nftables.FAMILY_NETDEV, [])
     netlink.dump("read the nftables rules", request, take)
     return found
 
@@ -104,6 +102,5 @@ def _parse(data: bytes) -> Loss | None:
             packets, octets = content.get_attr("NFTA_COUNTER_PACKETS"), content.get_attr("NFTA_COUNTER_BYTES")
         elif kind == "cmp":
             value = content.get_attr("NFTA_CMP_DATA").get_attr("NFTA_DATA_VALUE")
-            # The interface name is compared first, the threshold last.
-            threshold = int.from_bytes(value, "big") if len(value) == 4 else threshold
+            threshold = int.from_bytes(value, "big")
     return Loss(table.removeprefix(_TABLE_PREFIX), threshold / SHARE_GRAIN, int(packets), int(octets))
