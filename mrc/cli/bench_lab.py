@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mrc.bench.lab_run import LabPlan
     from mrc.bench.rounds import Rounds
 
-_BASELINES = ("udp", "tcp", "mptcp", "aioquic")
+_BASELINES = ("bare", "udp", "tcp", "mptcp", "aioquic")
 _MTUS = ("256", "512", "1024", "2048", "4096")
 # What --compare may change: name of the setting, and how its value is read.
 _COMPARED: dict[str, tuple[str, click.ParamType[Any]]] = {
@@ -83,8 +83,9 @@ class _Comparison(click.ParamType[dict[str, Any]]):
 @click.option("--rounds", type=click.IntRange(1, 1000), default=5, show_default=True, help="Runs of each.")
 @click.option(
     "--baseline", "baselines", type=_Baselines(), default="", metavar="NAME,...",
-    help="Also measure these in each round: udp (iperf3 -u -b 0 -l MTU), tcp (iperf3), mptcp (iperf3 over the kernel's "
-    "MPTCP, every plane), aioquic (a stream over QUIC in Python). With --latency: udp, a ping-pong in C.",
+    help="Also measure these in each round: bare (the same packets over the same paths from a C program, without a "
+    "transport), udp (iperf3 -u -b 0 -l MTU), tcp (iperf3), mptcp (iperf3 over the kernel's MPTCP, every plane), "
+    "aioquic (a stream over QUIC in Python). With --latency: udp, a ping-pong in C.",
 )  # fmt: skip
 @click.option(
     "--compare", "comparisons", type=_Comparison(), multiple=True, metavar="NAME=VALUE[,...]",
@@ -117,7 +118,7 @@ def lab(
 
     \b
     Examples:
-      mrc bench lab --baseline udp
+      mrc bench lab --baseline udp,bare
       mrc bench lab --baseline udp --mtu 1024 --seconds 5s --rounds 9
       mrc bench lab --baseline udp,tcp,mptcp,aioquic --json > bench.json
       mrc bench lab --compare qps=8 --compare idle-qps=1000 --compare loss=1%

@@ -18,6 +18,9 @@ from mrc.bench.baselines.iperf3 import Iperf3
 from mrc.bench.compiler import PROGRAMS, compile_program
 from mrc.bench.settings import Settings
 from mrc.errors import CallerError, PeerError, SystemRefused
+from mrc.lab import Lab
+from mrc.lab.status import DirectionStatus
+from mrc.topology import Clos
 
 # What iperf3 3.12 said of a run over loopback, as far as it is read.
 UDP_RUN: dict[str, Any] = {
@@ -109,6 +112,45 @@ def test_udp_pingpong_misused(tmp_path: Path, arguments: list[str], c_compiler: 
     program = tmp_path / "udp-pingpong"
     compile_program("udp-pingpong.c", program, "it")
     assert subprocess.run([program, *arguments], capture_output=True, check=False).returncode == 2
+
+
+@pytest.mark.parametrize("arguments", [[], ["send"], ["send", "packets", "0"], ["send", "packets", "1"], ["receive"]])
+def test_bare_packets_misused(tmp_path: Path, arguments: list[str], c_compiler: None) -> None:
+    """The file of packets is there, and empty."""
+    (tmp_path / "packets").touch()
+    program = tmp_path / "bare-packets"
+    compile_program("bare-packets.c", program, "it")
+    done = subprocess.run([program, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr
+
+
+@pytest.mark.root
+def test_bare_packets_take_every_path_and_are_counted(tmp_path: Path, c_compiler: None) -> None:
+    """2 planes x 2 spines: every spine carries its share, and what they carried is what is told."""
+    bare = make_baseline("bare", Settings(seconds=0.3, mtu=1024))
+    with Lab.up("bare", Clos(spines=2)) as lab:
+        bare.check()
+        bare.prepare(lab)
+        before = {name: figures.packets for name, figures in _toward_spines(lab).items()}
+        said = bare.run(lab)
+        carried = {name: figures.packets - before[name] for name, figures in _toward_spines(lab).items()}
+    arrived = sum(carried.values()) - said["lost_packets"]
+    assert said["lost_packets"] >= 0
+    assert said["goodput_gbps"] == pytest.approx(said["kpps"] * 1024 * 8 / 1e6)
+    # Within the 0.3 s or not much longer, and multicast listener reports beside them.
+    assert 0 < said["kpps"] * 1e3 * 0.25 < arrived
+    least, most = min(carried.values()), max(carried.values())
+    assert most - least <= 16
+
+
+def _toward_spines(lab: Lab) -> dict[str, DirectionStatus]:
+    links = {link.name: link for link in lab.topology.fabric_links()}
+    return {
+        each.name: each.toward[links[each.name].upper]
+        for each in lab.status().links
+        if each.name in links and links[each.name].lower.endswith("l0")
+    }
 
 
 def test_tcp_sockets_become_mptcp_sockets_and_others_stay(tmp_path: Path, c_compiler: None) -> None:

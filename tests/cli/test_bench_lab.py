@@ -113,8 +113,8 @@ def test_every_baseline() -> None:
     need("iperf3")
     need("cc")
     pytest.importorskip("aioquic")
-    document = measured("--seconds", "500ms", "--rounds", "1", "--baseline", "mptcp,aioquic")
-    for name in ("mptcp", "aioquic"):
+    document = measured("--seconds", "500ms", "--rounds", "1", "--baseline", "bare,mptcp,aioquic")
+    for name in ("bare", "mptcp", "aioquic"):
         assert document[name].keys() >= KEYS
         assert document[name]["goodput_gbps"] > 0
         assert document[name]["cpu_seconds"] > 0

@@ -10,9 +10,9 @@ from hand_peer import MIDDLE, HandPeer, data
 from scapy.layers.inet import UDP
 from scapy.layers.inet6 import IPv6
 
-from mrc.bench.hostile.flood import harmless, through_the_fabric
 from mrc.bench.hostile.kinds import KINDS, RECEIVER, Kind
 from mrc.bench.hostile.overheard import Overheard
+from mrc.bench.prepared import harmless, through_the_fabric
 from mrc.endpoint.config import Capability, QpConfig
 from mrc.endpoint.qp_states import QpState
 from mrc.wire.usid import UsidTemplate

@@ -6,7 +6,7 @@ from mrc.bench.settings import Settings
 from mrc.bench.subject import Subject
 from mrc.errors import CallerError
 
-BASELINES = ("udp", "tcp", "mptcp", "aioquic")
+BASELINES = ("bare", "udp", "tcp", "mptcp", "aioquic")
 
 
 def make_baseline(name: str, settings: Settings) -> Subject:
@@ -17,6 +17,10 @@ def make_baseline(name: str, settings: Settings) -> Subject:
         if name == "udp":
             return UdpPingpong(settings.size, settings.seconds, settings.loss)
         raise CallerError(f"--latency has one baseline, udp: {name!r} measures goodput")
+    if name == "bare":
+        from mrc.bench.baselines.bare import Bare
+
+        return Bare(settings.seconds, settings.mtu, settings.loss)
     if name in ("udp", "tcp"):
         from mrc.bench.baselines.iperf3 import Iperf3
 

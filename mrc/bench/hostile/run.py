@@ -18,10 +18,11 @@ from statistics import median
 from typing import Any
 
 from mrc.bench.compiler import compile_program
-from mrc.bench.hostile.flood import PROGRAM, end_flood, harmless, through_the_fabric, write_packets
+from mrc.bench.hostile.flood import PROGRAM, end_flood
 from mrc.bench.hostile.kinds import KINDS, PAYLOAD_BYTES, RECEIVER, SENDER, Kind
 from mrc.bench.hostile.overheard import Overheard, overhear
 from mrc.bench.lab_run import machine
+from mrc.bench.prepared import harmless, through_the_fabric, write_packets
 from mrc.bench.processes import first_line, json_output, running
 from mrc.bench.subject import PATIENCE_S
 from mrc.errors import PeerError

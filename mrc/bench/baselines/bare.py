@@ -1,0 +1,94 @@
+"""What the kernel lets through: the same packets over the same paths, sent and taken by a C program, no transport.
+
+It is what a sender that costs nothing beside its system calls would reach: nothing is checked, acknowledged or sent
+again, and what the receiver has no room for is gone.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mrc.bench.compiler import check_compiler, compile_program
+from mrc.bench.prepared import harmless, through_the_fabric, write_packets
+from mrc.bench.processes import first_line, running
+from mrc.bench.subject import PATIENCE_S, RECEIVER, SENDER
+from mrc.endpoint.requests import full_packet_bytes
+from mrc.errors import PeerError
+from mrc.lab import Lab
+from mrc.net.node import transfer_config
+from mrc.wire.usid import UsidTemplate
+
+_PROGRAM = "bare-packets.c"
+_WHO = "the baseline bare"
+_DISCARD = 9
+
+
+class Bare:
+    """Compiled once, a receiver and a sender for each run. What counts is what arrived."""
+
+    name = "bare"
+
+    def __init__(self, seconds: float, mtu: int, loss: float) -> None:
+        self.loss = loss
+        self._seconds = seconds
+        self._mtu = mtu
+        self._scratch = tempfile.TemporaryDirectory(prefix="mrc-bench-")
+        self._program = Path(self._scratch.name, "bare-packets")
+        self._packets = Path(self._scratch.name, "packets")
+
+    def check(self) -> None:
+        check_compiler(_WHO)
+
+    def prepare(self, lab: Lab) -> None:
+        compile_program(_PROGRAM, self._program, _WHO)
+        write_packets(self._packets, self._spray(lab))
+
+    def _spray(self, lab: Lab) -> list[bytes]:
+        """One packet for each path, neighbours on different planes."""
+        shape = lab.topology
+        sender, receiver = (shape.hosts.index(host) for host in (SENDER, RECEIVER))
+        way = UsidTemplate(shape.leaf_of_host(sender), shape.leaf_of_host(receiver), receiver, shape.block)
+        length = full_packet_bytes(transfer_config(path_mtu=self._mtu))
+        return [
+            through_the_fabric(harmless(source, destination, _DISCARD, length), source, way, uplink, plane)
+            for uplink in range(shape.spines)
+            for plane, (source, destination) in enumerate(
+                zip(lab.addresses(SENDER), lab.addresses(RECEIVER), strict=True)
+            )
+        ]
+
+    def run(self, lab: Lab) -> Mapping[str, Any]:
+        program, interfaces = str(self._program), [f"p{plane}" for plane in range(lab.topology.planes)]
+        with running(lab, RECEIVER, [program, "receive", *interfaces]) as receiver:
+            first_line(receiver, "bare-packets", "ready")
+            sending = [program, "send", str(self._packets), str(self._seconds)]
+            with running(lab, SENDER, sending) as sender:
+                sent, sender_cpu = _said(sender, 2, self._seconds + PATIENCE_S)
+            receiver.send_signal(signal.SIGTERM)
+            arrived, seconds, receiver_cpu = _said(receiver, 3, PATIENCE_S)
+        if not seconds:
+            raise PeerError(f"of {sent:.0f} bare packets {arrived:.0f} arrived")
+        return {
+            "goodput_gbps": arrived * self._mtu * 8 / seconds / 1e9,
+            "kpps": arrived / seconds / 1e3,
+            "cpu_seconds": sender_cpu + receiver_cpu,
+            "retransmitted_packets": 0,
+            "lost_packets": int(sent - arrived),
+        }
+
+
+def _said(process: subprocess.Popen[str], numbers: int, timeout_s: float) -> list[float]:
+    """The numbers a program ends with. Raises PeerError when it fails, says something else, or does not end."""
+    try:
+        out, err = process.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        raise PeerError("bare-packets did not end in time") from None
+    words = out.split()[-numbers:]
+    if process.returncode != 0 or len(words) != numbers:
+        raise PeerError(f"bare-packets failed: {err.strip() or f'exit status {process.returncode}'}")
+    return [float(word) for word in words]
