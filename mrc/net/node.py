@@ -42,6 +42,7 @@ from mrc.wire.batch import HEADER_ROOM
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 from mrc.wire.srh import SRH_LENGTH
 
+_MPR = 16
 _OUTER_HEADERS = {"srv6": IPV6_HEADER, "srv6-srh": IPV6_HEADER + SRH_LENGTH}
 
 
@@ -201,11 +202,14 @@ def describe_qp(qp: QueuePair) -> QpDescription:
     return QpDescription(qp.qpn, qp.first_psn)
 
 
-def transfer_config(*, path_mtu: int, mpr: int = 8) -> QpConfig:
+def transfer_config(*, path_mtu: int) -> QpConfig:
     """QP parameters for processes that share a machine: coarse timers far above what a stalled process delays.
 
     A local ACK timeout of 134 ms; after 7 linear and 3 doubled retries a QP gives up, about 3 s after the last sign. A
     PSN that is trimmed has 31: of an incast a third is trimmed, and one packet in 30,000 eleven times in a row.
+    A window of 2,048 PSNs, several round trips of full batches: what is lost, and lost again when sent again, does not
+    shut it. While a window is shut single packets are on their way, whose round trip is a fraction of the others', and
+    the congestion window follows the shortest.
     Path timers of at least 20 ms: what a machine with other work to do keeps waiting for some milliseconds is not lost;
     holes tell of real losses sooner, and a lost tail has its probe, after 2 ms at least. A SACK per 64 KiB: packets
     come in batches, and each SACK costs both ends as much as several packets do. A transport ACK waits up to 4 ms for a
@@ -214,7 +218,8 @@ def transfer_config(*, path_mtu: int, mpr: int = 8) -> QpConfig:
     """
     return QpConfig(
         path_mtu=path_mtu,
-        mpr=mpr,
+        mpr=_MPR,
+        mpr_dest=_MPR,
         timeout=17,
         linear_retries=7,
         exponential_retries=EXPONENTIAL_RETRIES_FOREVER - 1,
