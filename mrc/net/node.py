@@ -42,6 +42,8 @@ from mrc.wire.batch import HEADER_ROOM
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 from mrc.wire.srh import SRH_LENGTH
 
+# A QP's turn is a whole batch: each QP in one costs both ends as much as some twenty packets.
+_BATCH = 256
 _MPR = 16
 _OUTER_HEADERS = {"srv6": IPV6_HEADER, "srv6-srh": IPV6_HEADER + SRH_LENGTH}
 
@@ -72,7 +74,7 @@ class Node:
         self.ev_profile = ev_profile or default_ev_profile(fabric)
         # All QPs of a node towards one peer draw the same EVs.
         self._ev_seed = secrets.randbits(63)
-        config = EndpointConfig(wire=wire, seed=secrets.randbits(63))
+        config = EndpointConfig(wire=wire, fair_share=_BATCH, transmit_batch=_BATCH, seed=secrets.randbits(63))
         self.endpoint = Endpoint(config, draw_rkey=lambda: secrets.randbits(32), tracer=tracer)
         ports: list[Port] = []
         try:
