@@ -20,7 +20,14 @@ from mrc.cli.common import (
     print_json,
     wire_profile_option,
 )
-from mrc.cli.endpoint_options import fabric_for, mode_options, profiles_option, use_profiles
+from mrc.cli.endpoint_options import (
+    fabric_for,
+    line_rate_option,
+    mode_options,
+    profiles_option,
+    use_line_rate,
+    use_profiles,
+)
 
 if TYPE_CHECKING:
     from mrc.bench.figures import LatencyResult, WriteResult
@@ -150,6 +157,7 @@ def _client_options(test: str) -> Callable[[F], F]:
         ]  # fmt: skip
         if test != "latency":
             options[-4:-4] = [
+                line_rate_option,
                 click.option(
                     "--cq-mod", type=click.IntRange(1, 4096), metavar="N",
                     help="A completion for each N writes of a QP. [default: an eighth of the depth]",
@@ -241,6 +249,7 @@ def _measure(
     qps: int = 1,
     depth: int | None = None,
     cq_mod: int | None = None,
+    line_rate: int | None = None,
 ) -> None:
     from mrc.bench.client import BenchClient, BenchOptions
     from mrc.bench.figures import latency_heading, latency_row, write_heading, write_row
@@ -270,6 +279,7 @@ def _measure(
     program = f"mrc bench {test}"
     with Node(fabric, wire=wire, path_mtu=int(mtu) if mtu else None, ev_profile=evs, program=program) as node:
         use_profiles(node, profiles)
+        use_line_rate(node, line_rate)
         interrupt_on_signals(node.driver.interrupt)
         for interface in node.small_buffers:
             note(f"the receive buffer of {interface} is small (no privilege to raise it): expect losses")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from mrc.cli.common import note
+from mrc.cli.common import RATE, note
 
 if TYPE_CHECKING:
     from mrc.net.node import Node
@@ -63,6 +63,25 @@ def use_profiles(node: Node, profiles: Path | None) -> None:
         from mrc.net.control.profile_file import load_profiles
 
         load_profiles(node, profiles)
+
+
+def line_rate_option(function: F) -> F:
+    """--line-rate, passed on as `line_rate`: bits a second, or None."""
+    return click.option(
+        "--line-rate",
+        type=RATE,
+        metavar="RATE",
+        help="What the network carries to the other end, all planes together, such as 1gbit. Congestion control grows"
+        " its window by it: too high fills queues, too low starves. [default: 10gbit]",
+    )(function)
+
+
+def use_line_rate(node: Node, line_rate_bps: int | None) -> None:
+    """Do what --line-rate says, after --profiles. Raises CallerError."""
+    if line_rate_bps is not None:
+        from mrc.net.control.profile_file import tell_line_rate
+
+        tell_line_rate(node, line_rate_bps)
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,12 +20,19 @@ from mrc.cli.common import (
 )
 from mrc.cli.endpoint_options import (
     fabric_for,
+    line_rate_option,
     mode_options,
     profiles_option,
     trace_option,
     tracing,
+    use_line_rate,
     use_profiles,
 )
+
+if TYPE_CHECKING:
+    from mrc.net.transfer.report import TransferReport
+
+_AGAIN_LEAST = 256
 
 
 @click.command()
@@ -47,6 +55,7 @@ from mrc.cli.endpoint_options import (
 )
 @trace_option
 @profiles_option
+@line_rate_option
 @fabric_option
 @mode_options
 @wire_profile_option
@@ -61,6 +70,7 @@ def send(
     stats: Path | None,
     trace: Path | None,
     profiles: Path | None,
+    line_rate: int | None,
     fabric_file: str | None,
     mode: str | None,
     binds: tuple[str, ...],
@@ -79,7 +89,7 @@ def send(
       mrc lab exec h0 -- mrc send *.log mrc1:AbC... --mtu 1024 --qps 4 -v
       mrc lab exec h0 -- mrc send big.iso mrc1:AbC... --json
       mrc lab exec h0 -- mrc send big.iso mrc1:AbC... --trace sender.trace
-      sudo mrc send big.iso mrc1:AbC...
+      sudo mrc send big.iso mrc1:AbC... --line-rate 1gbit
       sudo mrc send big.iso mrc1:AbC... --mode udp --bind 10.0.0.1 --bind 10.1.0.1
     """
     from mrc.cli.transfer_output import print_paths, print_report
@@ -96,6 +106,7 @@ def send(
         Node(fabric, wire=wire, path_mtu=int(mtu) if mtu else None, tracer=tracer, program="mrc send") as node,
     ):
         use_profiles(node, profiles)
+        use_line_rate(node, line_rate)
         options = SendOptions(message_size=message_size, path_mtu=node.path_mtu, qps=qps, stats=stats)
         interrupt_on_signals(node.driver.interrupt)
         if verbose:
@@ -116,9 +127,20 @@ def send(
             print_paths(report)
     if verbose:
         note(f"counters: {report.counters}")
+    if line_rate is None and _mostly_sent_again(report, node.path_mtu):
+        note(
+            f"{report.retransmitted_packets} packets were sent again: where the links carry far less than 10 Gbit/s,"
+            " say so by --line-rate"
+        )
     if not report.sha256_match:
         note("Error: the sums differ: the receiver discarded what arrived; send again")
         raise click.exceptions.Exit(1)
+
+
+def _mostly_sent_again(report: TransferReport, path_mtu: int) -> bool:
+    """More than a quarter of a transfer that is long enough to tell: no loss at random does that."""
+    again = report.retransmitted_packets
+    return again > _AGAIN_LEAST and again > report.bytes / path_mtu / 4
 
 
 class _progress:  # noqa: N801 used as a function

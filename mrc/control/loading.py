@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from errno import EINVAL
 from typing import Any
 
 from mrc.control import texts
-from mrc.control.attributes import EvFormatAttr
-from mrc.control.errors import ControlError
+from mrc.control.attributes import CcProfileAttr, EvFormatAttr
+from mrc.control.errors import ControlError, arguments
 from mrc.control.profiles import Profiles
 from mrc.control.states import ProfileState
+from mrc.endpoint.congestion import NsccConfig
+from mrc.endpoint.paths.online import DEFAULT_PROFILE
 from mrc.endpoint.paths.states import EvState
 
 INIT, OFFLINE, ONLINE = ProfileState
@@ -40,6 +43,19 @@ def load(profiles: Profiles, document: object) -> list[str]:
                 raise ControlError(error.errno or EINVAL, f"{name}: {error.reason}{before}", error.needed) from None
             loaded.append(name)
     return loaded
+
+
+def set_line_rate(profiles: Profiles, line_rate_bps: int) -> None:
+    """What the default CC profile takes the network for, in bits a second; all else of it stays.
+
+    Called where the endpoint runs, before it has QPs. Raises ControlError EINVAL for a rate out of range, or when that
+    profile is not NSCC, EBUSY when QPs use it.
+    """
+    said = profiles.described(profiles.ccs, "CC", DEFAULT_PROFILE).attributes
+    config = said.get("nscc", NsccConfig())
+    with arguments():
+        told = replace(config, line_rate_bps=line_rate_bps)
+    profiles.load_cc(DEFAULT_PROFILE, CcProfileAttr(algorithm=said["algorithm"], nscc=told))
 
 
 def _numbered(told: object, key: str) -> list[tuple[int, object]]:

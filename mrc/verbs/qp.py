@@ -115,7 +115,10 @@ class QP:
         """Why work completed with this status, in words for people."""
         why = self.error or status.name.lower().replace("_", " ")
         if status == WCStatus.RETRY_EXCEEDED:
-            return f"{why}; the peer may have ended, all paths to it be gone, or all that is sent be trimmed or refused"
+            return (
+                f"{why}; the peer may have ended, all paths to it be gone, or all that is sent be trimmed or refused,"
+                " as when congestion control takes the links for far faster than they are (its line rate)"
+            )
         return why
 
     def query(self) -> QPAttr:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from mrc.control.errors import ControlError
-from mrc.control.loading import load
+from mrc.control.loading import load, set_line_rate
 from mrc.errors import CallerError
 from mrc.net.node import Node
 from mrc.topology.yaml_tree import YamlError, key_text, parse
@@ -43,3 +43,12 @@ def load_profiles(node: Node, path: str | Path) -> list[str]:
         return node.driver.call(lambda: load(profiles, document))
     except ControlError as error:
         raise CallerError(f"{path}: {error.reason}") from None
+
+
+def tell_line_rate(node: Node, line_rate_bps: int) -> None:
+    """Give congestion control the rate of the network, before the node's QPs are made. Raises CallerError."""
+    profiles = node.controller.profiles
+    try:
+        node.driver.call(lambda: set_line_rate(profiles, line_rate_bps))
+    except ControlError as error:
+        raise CallerError(f"line rate: {error.reason}") from None

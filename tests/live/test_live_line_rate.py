@@ -1,0 +1,74 @@
+"""`--line-rate`: links far slower than congestion control takes the network for (docs/lab.md, Slow links)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from live_run import MIB, MRC, Transfers, sha256
+
+from mrc.lab import Lab
+
+pytestmark = pytest.mark.root
+LAST_HOPS = ("h1-p0l1", "h1-p1l1")
+FILE_MIB = 16
+PACKETS = FILE_MIB * MIB // 4096
+
+
+@pytest.fixture(scope="module")
+def slow(lab: Lab) -> Iterator[Lab]:
+    for link in LAST_HOPS:
+        lab.impair(link, rate_bps=100_000_000, queue_bytes=100_000, trim_at_bytes=60_000)
+    yield lab
+    for link in LAST_HOPS:
+        lab.clear(link)
+
+
+def test_hardly_anything_is_trimmed_when_the_line_rate_is_told(transfers: Transfers, slow: Lab) -> None:
+    """Not told, more is sent again than there are packets: 9,000 to 13,000 for 6,144."""
+    file = transfers.file("file", FILE_MIB * MIB)
+    receiver = transfers.recv()
+    told = transfers.send(receiver, [file], "--line-rate", "200mbit", "--json").end().succeeded()
+    assert transfers.received() == {"file": sha256(file)}
+    assert told.document["retransmitted_packets"] < PACKETS / 4
+    assert told.err == ""
+    other = transfers.file("other", FILE_MIB * MIB)
+    not_told = transfers.send(receiver, [other], "--json").end().succeeded()
+    assert not_told.document["retransmitted_packets"] > PACKETS / 4
+    assert "packets were sent again: where the links carry far less than 10 Gbit/s, say so by --line-rate" in (
+        not_told.one_line
+    )
+
+
+def test_a_bench_takes_it_too(transfers: Transfers, slow: Lab) -> None:
+    server = transfers.start("h1", [*MRC, "bench", "serve"])
+    assert server.process.stdout is not None
+    ticket = server.process.stdout.readline().strip()
+    argv = [*MRC, "bench", "write", ticket, "--line-rate", "200mbit", "--seconds", "1s", "--json"]
+    result = transfers.start("h0", argv).end().succeeded().document
+    assert result["retransmitted_packets"] < result["kpps"] * 1000 * result["seconds"] / 4
+
+
+@pytest.mark.parametrize(
+    ("rate", "status", "says"),
+    [
+        ("fast", 2, "'fast'"),
+        ("800kbit", 1, "line rate: line_rate_bps must be"),
+    ],
+)
+def test_a_line_rate_that_is_none(transfers: Transfers, rate: str, status: int, says: str) -> None:
+    file = transfers.file("file", 1000)
+    receiver = transfers.recv()
+    ended = transfers.send(receiver, [file], "--line-rate", rate).end()
+    assert ended.code == status
+    assert says in ended.err
+    assert transfers.received() == {}
+
+
+def test_a_profile_without_one(transfers: Transfers) -> None:
+    profiles = transfers.scratch / "fixed.yaml"
+    profiles.write_text("cc_profiles:\n  0: {algorithm: fixed}\n")
+    file = transfers.file("file", 1000)
+    ended = transfers.send(transfers.recv(), [file], "--profiles", profiles, "--line-rate", "1gbit").end()
+    assert ended.code == 1
+    assert "line rate: fixed is not NSCC" in ended.err
