@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from endpoints import BATCH, Pair, paths_of
 
-from mrc.wire.batch import REQUEST, REQUEST_LENGTH, ReceivedBatch, TransmitBatch
+from mrc.wire.batch import ReceivedBatch, TransmitBatch
+from mrc.wire.rows import REQUEST, REQUEST_LENGTH
 from mrc.wire.packet import decode_transport
 
 BTH_AT = 48  # bytes of IPv6 and UDP

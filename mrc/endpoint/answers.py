@@ -14,14 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from mrc.endpoint.paths import PathSet
-from mrc.wire.batch import BTH_AT, RTX, TIMESTAMP_FTYPE, TS, U8, TransmitBatch
+from mrc.wire.batch import TransmitBatch
 from mrc.wire.entropy import fields_to_ev
 from mrc.wire.profile import WireProfile
+from mrc.wire.rows import BTH_AT, RTX, TIMESTAMP_FTYPE, TS, U8
 
 I64 = npt.NDArray[np.int64]
 
 # Which bytes of a row an answer reflects: ip_word, UDP source port, psn_word, then the timestamp and the word beside it
-# as fields of mrc.wire.batch.REQUEST_TS and PROBE.
+# as fields of mrc.wire.rows.REQUEST_TS and PROBE.
 _REQUEST = struct.Struct(">I36xH14xI4xHH")
 _PROBE = struct.Struct(">I36xH14xI12xHH")
 REQUEST_BYTES, PROBE_BYTES = _REQUEST.size, _PROBE.size

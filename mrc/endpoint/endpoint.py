@@ -28,15 +28,10 @@ from mrc.endpoint.scheduler import Scheduler
 from mrc.endpoint.tracing import EndpointTrace, Tracer
 from mrc.errors import CallerError
 from mrc.wire.arrays import distinct
-from mrc.wire.batch import (
-    COMMON,
-    EXTENSION_AT,
-    PSN_BITS_MASK,
-    ReceivedBatch,
-    TransmitBatch,
-)
+from mrc.wire.batch import ReceivedBatch, TransmitBatch
 from mrc.wire.profile import WireProfile
 from mrc.wire.psn import PSN_MODULUS
+from mrc.wire.rows import COMMON, EXTENSION_AT, PSN_BITS_MASK
 
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

@@ -17,8 +17,8 @@ from mrc.endpoint.rtt import RttEstimator
 from mrc.endpoint.sack_reading import OLDEST_PSNS
 from mrc.endpoint.sent import PsnState, SentPackets
 from mrc.endpoint.tracing import QpTrace
-from mrc.wire.batch import PSN_BITS_MASK, RTX, Fields
 from mrc.wire.psn import unwrap
+from mrc.wire.rows import PSN_BITS_MASK, RTX, Fields
 
 _ACKED, _OUTSTANDING = int(PsnState.ACKED), int(PsnState.OUTSTANDING)
 _MAX_DOUBLINGS = 32

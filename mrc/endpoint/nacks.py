@@ -14,13 +14,14 @@ from mrc.endpoint.nacked import NackReason
 from mrc.endpoint.paths import PathSet
 from mrc.endpoint.tracing import QpTrace
 from mrc.endpoint.traffic_class import TrafficClasses
-from mrc.wire.batch import P_KEY, PSN_BITS_MASK, RTX, TransmitBatch
+from mrc.wire.batch import TransmitBatch
 from mrc.wire.opcodes import Op
 from mrc.wire.profile import WireProfile
+from mrc.wire.rows import P_KEY, PSN_BITS_MASK, RTX
 
 I64 = npt.NDArray[np.int64]
 
-# BTH and NETH as the fields of mrc.wire.batch.NACK lie.
+# BTH and NETH as the fields of mrc.wire.rows.NACK lie.
 _PACKED = struct.Struct(">BBHII HBBIHHIBBH")
 
 

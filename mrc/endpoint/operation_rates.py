@@ -9,8 +9,9 @@ import numpy.typing as npt
 
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.rate_limit import RateLimit
-from mrc.wire.batch import COMMON, ENDPOINT_REQUEST, ReceivedBatch
+from mrc.wire.batch import ReceivedBatch
 from mrc.wire.opcodes import Op
+from mrc.wire.rows import COMMON, ENDPOINT_REQUEST
 
 I64 = npt.NDArray[np.int64]
 U8 = npt.NDArray[np.uint8]

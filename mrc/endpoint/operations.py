@@ -20,19 +20,10 @@ from mrc.endpoint.counters import Counters
 from mrc.endpoint.operation_rates import OperationRates
 from mrc.endpoint.peer_node import PeerKey, PeerNode
 from mrc.errors import CallerError
-from mrc.wire.batch import (
-    COMMON,
-    ENDPOINT_REQUEST,
-    ENDPOINT_RESPONSE,
-    EXTENSION_AT,
-    TIMESTAMP_FTYPE,
-    TSR_BIT,
-    Fields,
-    ReceivedBatch,
-    TransmitBatch,
-)
+from mrc.wire.batch import ReceivedBatch, TransmitBatch
 from mrc.wire.opcodes import HEADER_LENGTHS, Op
 from mrc.wire.profile import WireProfile
+from mrc.wire.rows import COMMON, ENDPOINT_REQUEST, ENDPOINT_RESPONSE, EXTENSION_AT, TIMESTAMP_FTYPE, TSR_BIT, Fields
 
 I64 = npt.NDArray[np.int64]
 

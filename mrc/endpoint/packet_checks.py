@@ -9,7 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mrc.endpoint.counters import Counters
-from mrc.wire.batch import (
+from mrc.wire.batch import ReceivedBatch
+from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH
+from mrc.wire.profile import WireProfile
+from mrc.wire.rows import (
     COMMON,
     EXTENSION_AT,
     EXTENSION_LENGTH,
@@ -22,11 +25,8 @@ from mrc.wire.batch import (
     TS,
     TVER_MASK,
     UDP_AT,
-    ReceivedBatch,
-    fixed_words,
 )
-from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH
-from mrc.wire.profile import WireProfile
+from mrc.wire.templates import fixed_words
 
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

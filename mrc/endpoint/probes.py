@@ -15,10 +15,11 @@ from mrc.endpoint.requests import TIMESTAMP_UNIT_NS
 from mrc.endpoint.sent import SentPackets
 from mrc.endpoint.tracing import QpTrace
 from mrc.endpoint.traffic_class import TrafficClasses
-from mrc.wire.batch import P_KEY, TIMESTAMP_FTYPE, TransmitBatch
+from mrc.wire.batch import TransmitBatch
 from mrc.wire.opcodes import Op
+from mrc.wire.rows import P_KEY, TIMESTAMP_FTYPE
 
-# BTH and PETH as the fields of mrc.wire.batch.PROBE lie.
+# BTH and PETH as the fields of mrc.wire.rows.PROBE lie.
 _PACKED = struct.Struct(">BBHII HBBHHHHHH")
 _TAIL = -1
 _DENIED = int(EvState.DENIED)  # arrays are compared with plain numbers, at a tenth of the price

@@ -30,9 +30,10 @@ from mrc.endpoint.tracing import QpTrace
 from mrc.endpoint.traffic_class import TrafficClasses
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError
-from mrc.wire.batch import ACK, COMMON, NACK, PSN_BITS_MASK, ReceivedBatch, TransmitBatch
+from mrc.wire.batch import ReceivedBatch, TransmitBatch
 from mrc.wire.opcodes import REQUEST_OPCODES, Op
 from mrc.wire.profile import WireProfile
+from mrc.wire.rows import ACK, COMMON, NACK, PSN_BITS_MASK
 
 I64 = npt.NDArray[np.int64]
 

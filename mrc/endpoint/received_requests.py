@@ -5,19 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from mrc.wire.batch import (
-    EXTENSION_AT,
-    EXTENSION_LENGTH,
-    HAS_TSETH,
-    PAD_SHIFT,
-    REQUEST,
-    REQUEST_TS,
-    TS,
-    UDP_AT,
-    Fields,
-    ReceivedBatch,
-)
+from mrc.wire.batch import ReceivedBatch
 from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH, IMMEDIATE_OPCODES, OPCODES
+from mrc.wire.rows import EXTENSION_AT, EXTENSION_LENGTH, HAS_TSETH, PAD_SHIFT, REQUEST, REQUEST_TS, TS, UDP_AT, Fields
 
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

@@ -12,7 +12,7 @@ from mrc.endpoint.counters import Counters
 from mrc.endpoint.memory import VA_LIMIT, MemoryRegion, MemoryTable, place
 from mrc.endpoint.received_requests import FULL, LAST, ONLY, ReceivedRequests
 from mrc.wire.arrays import distinct
-from mrc.wire.batch import PSN_BITS_MASK
+from mrc.wire.rows import PSN_BITS_MASK
 
 I64 = npt.NDArray[np.int64]
 

@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from mrc.endpoint.sent import Slots
 from mrc.endpoint.work import Message
-from mrc.wire.batch import (
+from mrc.wire.opcodes import HEADER_LENGTHS, Op
+from mrc.wire.rows import (
     BTH_AT,
     EXTENSION_AT,
     HEADER_ROOM,
@@ -27,7 +28,6 @@ from mrc.wire.batch import (
     TIMESTAMP_FTYPE,
     TS,
 )
-from mrc.wire.opcodes import HEADER_LENGTHS, Op
 
 I64 = npt.NDArray[np.int64]
 U8 = npt.NDArray[np.uint8]

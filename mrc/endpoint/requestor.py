@@ -28,8 +28,9 @@ from mrc.endpoint.tracing import HOLE, LOCAL_ACK_TIMEOUT, PATH_TIMER, QpTrace
 from mrc.endpoint.traffic_class import TrafficClasses
 from mrc.endpoint.work import Message, WriteRequest
 from mrc.errors import CallerError
-from mrc.wire.batch import ACKREQ, PSN_FLAGS_AT, U8, Fields, TransmitBatch
+from mrc.wire.batch import TransmitBatch
 from mrc.wire.psn import unwrap
+from mrc.wire.rows import ACKREQ, PSN_FLAGS_AT, U8, Fields
 
 I64 = npt.NDArray[np.int64]
 

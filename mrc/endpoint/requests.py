@@ -14,18 +14,9 @@ from mrc.endpoint.request_headers import LONGEST_REQUEST, Piece, RequestHeaders
 from mrc.endpoint.sent import SentPackets, Slots
 from mrc.endpoint.traffic_class import TrafficClasses
 from mrc.endpoint.work import Message
-from mrc.wire.batch import (
-    BTH_AT,
-    EXTENSION_AT,
-    PSN_FLAGS_AT,
-    REQUEST_LENGTH,
-    REQUEST_TS,
-    REQUEST_TS_LENGTH,
-    RTX,
-    UDP_AT,
-    TransmitBatch,
-)
+from mrc.wire.batch import TransmitBatch
 from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH
+from mrc.wire.rows import BTH_AT, EXTENSION_AT, PSN_FLAGS_AT, REQUEST_LENGTH, REQUEST_TS, REQUEST_TS_LENGTH, RTX, UDP_AT
 
 I64 = npt.NDArray[np.int64]
 

@@ -29,7 +29,11 @@ from mrc.endpoint.sacks import SackMaker, Trigger
 from mrc.endpoint.tracing import QpTrace
 from mrc.endpoint.traffic_class import CE, ECN_MASK, TrafficClasses
 from mrc.wire.arrays import first_occurrences
-from mrc.wire.batch import (
+from mrc.wire.batch import ReceivedBatch, TransmitBatch
+from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH, Op
+from mrc.wire.profile import WireProfile
+from mrc.wire.psn import PSN_HALF, psn_diff_array
+from mrc.wire.rows import (
     ACKREQ,
     EXTENSION_AT,
     P_KEY,
@@ -41,18 +45,13 @@ from mrc.wire.batch import (
     RTX,
     TS,
     Fields,
-    ReceivedBatch,
-    TransmitBatch,
 )
-from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH, Op
-from mrc.wire.profile import WireProfile
-from mrc.wire.psn import PSN_HALF, psn_diff_array
 
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 _TSR0_UNIT_NS = 128
-# BTH and AETH as the fields of mrc.wire.batch.ACK lie.
+# BTH and AETH as the fields of mrc.wire.rows.ACK lie.
 _AETH = struct.Struct(">BBHIII")
 # Of a request: ip_word, opcode, flags, psn_word.
 _REQUEST = struct.Struct(">I44xBB6xI")

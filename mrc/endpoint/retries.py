@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mrc.endpoint.config import EXPONENTIAL_RETRIES_FOREVER, QpConfig
 from mrc.endpoint.sent import SentPackets
-from mrc.wire.batch import PSN_BITS_MASK
+from mrc.wire.rows import PSN_BITS_MASK
 
 
 class RetryBudget:

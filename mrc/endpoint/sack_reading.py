@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.sent import PsnState, SentPackets
-from mrc.wire.batch import PSN_BITS_MASK, RTX, SACK, SETH_M_SHIFT, SETH_PR, U8
 from mrc.wire.psn import unwrap
+from mrc.wire.rows import PSN_BITS_MASK, RTX, SACK, SETH_M_SHIFT, SETH_PR, U8
 
 _ACKED = int(PsnState.ACKED)
 _BEGIN = SACK.fields["psn_word"][1] if SACK.fields else 0

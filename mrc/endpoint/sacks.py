@@ -15,9 +15,10 @@ from mrc.endpoint.receive_window import ReceiveWindow
 from mrc.endpoint.received import ReceivedPsns
 from mrc.endpoint.traffic_class import TrafficClasses
 from mrc.errors import CallerError
-from mrc.wire.batch import P_KEY, RTX, SETH_M_SHIFT, SETH_PR, TransmitBatch
+from mrc.wire.batch import TransmitBatch
 from mrc.wire.opcodes import Op
 from mrc.wire.psn import PSN_MASK
+from mrc.wire.rows import P_KEY, RTX, SETH_M_SHIFT, SETH_PR
 
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -28,7 +29,7 @@ _RESTORE_CWND = 1 << 31
 _PENALTY_SHIFT = 24
 _BITMAP = 64  # PSNs
 _MOST_COUNTED = 0x7FFF
-# BTH, SETH and CC_STATE as the fields of mrc.wire.batch.SACK lie.
+# BTH, SETH and CC_STATE as the fields of mrc.wire.rows.SACK lie.
 _PACKED = struct.Struct(">BBHII HHIHHIBBhQ HHI")
 
 

@@ -11,7 +11,7 @@ from mrc.endpoint.counters import Counters
 from mrc.endpoint.paths.states import EvInput, EvState
 from mrc.trace import vocabulary as say
 from mrc.trace.vocabulary import EventType
-from mrc.wire.batch import PSN_BITS_MASK
+from mrc.wire.rows import PSN_BITS_MASK
 
 if TYPE_CHECKING:
     from mrc.endpoint.congestion import CongestionController

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from mrc.net.filters import Instruction
 from mrc.net.ports import SRV6, UDP_IPV4, Framing
-from mrc.wire.batch import BTH_AT, MIN_PACKET, P_KEY, TVER_MASK, UDP_AT
 from mrc.wire.ipv4 import IPV4_HEADER, NO_OPTIONS
 from mrc.wire.opcodes import Op
+from mrc.wire.rows import BTH_AT, MIN_PACKET, P_KEY, TVER_MASK, UDP_AT
 
 _LOAD_WORD, _LOAD_HALF, _LOAD_BYTE, _LOAD_LENGTH, _LOAD_KEPT, _KEEP = 0x20, 0x28, 0x30, 0x80, 0x60, 0x02
 _ADD, _AND, _JUMP, _EQUAL, _AT_LEAST, _RETURN = 0x04, 0x54, 0x05, 0x15, 0x35, 0x06

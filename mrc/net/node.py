@@ -38,8 +38,8 @@ from mrc.net.ports import NEEDED_BUFFER, Port
 from mrc.net.sockets import Srv6Port
 from mrc.net.udp_port import IPV6_HEADER, UdpPort, longest_packet_bytes
 from mrc.topology.fabric import Fabric
-from mrc.wire.batch import HEADER_ROOM
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
+from mrc.wire.rows import HEADER_ROOM
 from mrc.wire.srh import SRH_LENGTH
 
 # A QP's turn is a whole batch: each QP in one costs both ends as much as some twenty packets.

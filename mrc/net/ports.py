@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from fcntl import ioctl
 from typing import Protocol
 
-from mrc.wire.batch import UDP_AT
 from mrc.wire.ipv4 import IPV4_AT
+from mrc.wire.rows import UDP_AT
 from mrc.wire.srh import SRH_LENGTH
 
 LOOPBACK = "lo"

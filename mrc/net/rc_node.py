@@ -14,10 +14,10 @@ from mrc.net.driver import Driver
 from mrc.net.hosts import OwnAddress
 from mrc.net.udp_port import IPV6_HEADER, UDP_HEADER, UdpPort
 from mrc.topology.fabric import FabricPort
-from mrc.wire.batch import HEADER_ROOM
 from mrc.wire.ipv4 import IPV4_HEADER, address_number
 from mrc.wire.opcodes import BTH_LENGTH, HEADER_LENGTHS, ICRC_LENGTH
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
+from mrc.wire.rows import HEADER_ROOM
 
 # The dynamic range of RoCEv2's annex (A17.4.2).
 FIRST_SOURCE_PORT, SOURCE_PORTS = 0xC000, 0x4000

@@ -16,10 +16,11 @@ import numpy as np
 from mrc.endpoint.paths import Path
 from mrc.errors import CallerError
 from mrc.sim.fabric import SimFabric
-from mrc.wire.batch import ACK, COMMON, EXTENSION_AT, PSN_BITS_MASK, ReceivedBatch, TransmitBatch
+from mrc.wire.batch import ReceivedBatch, TransmitBatch
 from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE
 from mrc.wire.psn import unwrap
+from mrc.wire.rows import ACK, COMMON, EXTENSION_AT, PSN_BITS_MASK
 
 WRITE_MIDDLE, ACKNOWLEDGE = 0x07, 0x11
 ACK_SYNDROME, NAK_SEQUENCE_ERROR = 0x1F, 0x60

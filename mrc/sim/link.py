@@ -12,8 +12,8 @@ import numpy as np
 from mrc.endpoint.traffic_class import CE, ECN_MASK
 from mrc.errors import CallerError
 from mrc.sim.clock import Clock
-from mrc.wire.batch import EXTENSION_AT
 from mrc.wire.profile import WireProfile
+from mrc.wire.rows import EXTENSION_AT
 
 OUTER_BYTES = 40  # the outer IPv6 header
 ETHERNET_FRAMING_BYTES = 38  # header and FCS 18, preamble, start delimiter and gap 20

@@ -15,8 +15,8 @@ def largest_path_mtu(topology: Clos) -> int:
 
 
 def _headers(mode: str) -> int:
-    from mrc.wire.batch import HEADER_ROOM
     from mrc.wire.opcodes import BTH_LENGTH, HEADER_LENGTHS, ICRC_LENGTH
+    from mrc.wire.rows import HEADER_ROOM
     from mrc.wire.srh import SRH_LENGTH
 
     if mode in ("srv6", "srv6-srh"):

@@ -1,13 +1,7 @@
 """Many packets at once: the codec the endpoint runs on.
 
-A packet is a row. Whatever carried it, a row reads the same (byte offsets):
-
-    0   inner IPv6 header      40   UDP header      48   BTH      60   extension headers, then payload
-
-where an IPv4 packet has an IPv6-shaped header with IPv4-mapped addresses (`mrc.wire.ipv4`),
-so that a field of `n` packets is one strided array: `batch.fields(REQUEST_TS)["psn_word"]`. Multi-byte
-fields are big-endian in place; assigning to them encodes, reading them decodes. Words that pack several fields
-of the specification into one load are named `*_word`; their bits are given beside them.
+A packet is a row of bytes (`mrc.wire.rows`), so that a field of `n` packets is one strided array:
+`batch.fields(REQUEST_TS)["psn_word"]`.
 """
 
 from __future__ import annotations
@@ -32,146 +26,28 @@ from mrc.wire.ipv4 import (
     shape_rows,
     with_checksum,
 )
-from mrc.wire.opcodes import BTH_LENGTH, HEADER_LENGTHS, ICRC_LENGTH, OPCODES
-from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
+from mrc.wire.opcodes import ICRC_LENGTH
+from mrc.wire.rows import (
+    COMMON,
+    EXTENSION_AT,
+    HEADER_ROOM,
+    I64,
+    PAD_SHIFT,
+    U8,
+    UDP_AT,
+    Bools,
+    Fields,
+)
 
-U8 = npt.NDArray[np.uint8]
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
-Fields = npt.NDArray[np.void]
-
-UDP_AT, BTH_AT, EXTENSION_AT = 40, 48, 60
-HEADER_ROOM = 128  # bytes of a row kept for headers when sending
 _ICRC_HEAD = len(ICRC_MASK)  # the masked part ends with the BTH's reserved byte
 _ICRC_MASK_NUMBER = int.from_bytes(ICRC_MASK.tobytes(), "little")
 # So few packets cost less one by one than arrays of them do.
 _FEW = 12
 
-# psn_word: ackreq(1) reserved(1) rtx(1) ts(1) reserved(4) psn(24)
-ACKREQ, RTX, TS = 1 << 31, 1 << 29, 1 << 28
-PSN_FLAGS_AT = BTH_AT + 8  # the byte of psn_word that holds them
-PSN_BITS_MASK = 0xFFFFFF
-# flags: se(1) m(1) pad(2) tver(4)
-PAD_SHIFT, TVER_MASK = 4, 0x0F
-
-P_KEY = 0xFFFF
-
 _WORD, _IP_HEAD, _LENGTH, _ICRC = struct.Struct(">I"), struct.Struct(">IH"), struct.Struct(">H"), struct.Struct("<I")
 _SOURCE_AT, _UDP_LENGTH_AT, _FLAGS_AT = 8, 44, 49
 _MAPPED = bytes(8)  # how the source address of a packet over IPv4 begins
 _DESTINATION = 28  # bytes
-
-_COMMON: dict[str, tuple[str, int]] = {
-    "ip_word": (">u4", 0),  # version(4) traffic class(8) flow label(20)
-    "ip_plen": (">u2", 4),
-    "ip_nh": ("u1", 6),
-    "ip_hlim": ("u1", 7),
-    "src_high": (">u8", 8),
-    "src_low": (">u8", 16),
-    "dst_high": (">u8", 24),
-    "dst_low": (">u8", 32),
-    "udp_sport": (">u2", 40),
-    "udp_dport": (">u2", 42),
-    "udp_len": (">u2", 44),
-    "udp_chksum": (">u2", 46),
-    "opcode": ("u1", 48),
-    "flags": ("u1", 49),
-    "pkey": (">u2", 50),
-    "dqp_word": (">u4", 52),  # reserved(8) dqp(24)
-    "psn_word": (">u4", 56),
-}
-
-
-def _row(**extension: tuple[str, int]) -> np.dtype[np.void]:
-    fields = {**_COMMON, **extension}
-    return np.dtype(
-        {
-            "names": list(fields),
-            "formats": [kind for kind, _ in fields.values()],
-            "offsets": [offset for _, offset in fields.values()],
-            "itemsize": HEADER_ROOM,
-        }
-    )
-
-
-def _request(reth: int) -> dict[str, tuple[str, int]]:
-    return {
-        "rqmsn": (">u2", 60),
-        "msn": (">u2", 62),
-        "va": (">u8", reth),
-        "rkey": (">u4", reth + 8),
-        "dmalen": (">u4", reth + 12),
-        "immediate": (">u4", reth + 16),
-    }
-
-
-COMMON = _row()
-REQUEST = _row(**_request(64))
-# tseth_word: tsr(1) reserved(11) ftype(4)
-REQUEST_TS = _row(tx_timestamp=(">u2", 64), tseth_word=(">u2", 66), **_request(68))
-ACK = _row(aeth_word=(">u4", 60))  # syndrome(8) msn(24)
-SACK = _row(
-    seth_word=(">u2", 60),  # type(4) next(5) m(2) reserved(3) pr(1) reserved(1)
-    ack_psn_offset=(">i2", 62),
-    entropy=(">u4", 64),
-    spdcid=(">u2", 68),
-    dpdcid=(">u2", 70),
-    cack_word=(">u4", 72),  # reserved(8) cack_psn(24)
-    cc_type=("u1", 76),
-    mpr=("u1", 77),
-    sack_offset=(">i2", 78),
-    bitmap=(">u8", 80),
-    tx_timestamp=(">u2", 88),
-    ooo_count=(">u2", 90),
-    rcvd_word=(">u4", 92),  # restore_cwnd(1) rcv_cwnd_pen(7) rcvd_bytes(24)
-)
-NACK = _row(
-    neth_word=(">u2", 60),
-    reason=("u1", 62),
-    vendor_info=("u1", 63),
-    entropy=(">u4", 64),
-    spdcid=(">u2", 68),
-    dpdcid=(">u2", 70),
-    nack_word=(">u4", 72),  # reserved(8) nack_psn(24)
-    cc_type=("u1", 76),
-    tx_timestamp=(">u2", 78),
-)
-PROBE = _row(
-    peth_word=(">u2", 60),
-    vendor_info=("u1", 63),
-    probe_id=(">u2", 64),
-    spdcid=(">u2", 68),
-    dpdcid=(">u2", 70),
-    tx_timestamp=(">u2", 72),
-    tseth_word=(">u2", 74),
-)
-ENDPOINT_REQUEST = _row(
-    erth_word=(">u2", 60),  # type(4) next(5) reserved(5) op(2)
-    vendor_info=("u1", 63),
-    port_status_mask=(">u4", 64),
-    tx_timestamp=(">u2", 72),
-    tseth_word=(">u2", 74),
-)
-ENDPOINT_RESPONSE = _row(eeth_word=(">u2", 60), tx_timestamp=(">u2", 88))
-
-SETH_M_SHIFT, SETH_PR = 5, 1 << 1
-TIMESTAMP_FTYPE = 1
-TSR_BIT = 1 << 15
-
-
-def _opcode_arrays() -> tuple[U8, I64]:
-    """For each opcode value: is it MRC (0 or 1), and its bytes after the BTH without TSETH (-1 when unknown)."""
-    mrc = np.zeros(256, np.uint8)
-    lengths = np.full(256, -1, np.int64)
-    for value, opcode in OPCODES.items():
-        mrc[value] = opcode.is_mrc
-        lengths[value] = opcode.header_length(ts=False)
-    return mrc, lengths
-
-
-IS_MRC, EXTENSION_LENGTH = _opcode_arrays()
-HAS_TSETH: U8 = np.array(["tseth" in OPCODES[v].headers if v in OPCODES else False for v in range(256)], np.uint8)
-HAS_PAYLOAD: Bools = np.array([OPCODES[v].has_payload if v in OPCODES else False for v in range(256)], np.bool_)
 
 
 class ReceivedBatch:
@@ -478,51 +354,3 @@ def _put_ipv4(heads: U8, ipv4: U8) -> I64:
 _ICRC_BYTES = np.arange(ICRC_LENGTH)
 _NOTHING = memoryview(b"")
 _ZEROS = bytes(4)
-
-
-def packet_template(
-    source: int, destination: int, source_port: int, flow_label: int, profile: WireProfile = DEFAULT_WIRE_PROFILE
-) -> U8:
-    """The first 60 bytes every packet from `source` to `destination` on one EV shares.
-
-    Both are 128-bit numbers, IPv4-mapped ones for IPv4 (then without a flow label). The traffic class is 0 and the
-    lengths are left open; P_Key is the default one, all other BTH fields 0.
-    """
-    template = np.zeros(HEADER_ROOM, np.uint8)
-    fields = template.view(COMMON)
-    low = (1 << 64) - 1
-    fields["ip_word"] = 6 << 28 | flow_label
-    fields["ip_nh"] = 17
-    fields["ip_hlim"] = 64
-    fields["src_high"], fields["src_low"] = source >> 64, source & low
-    fields["dst_high"], fields["dst_low"] = destination >> 64, destination & low
-    fields["udp_sport"] = source_port
-    fields["udp_dport"] = profile.udp_port
-    fields["pkey"] = P_KEY
-    return template[:EXTENSION_AT]
-
-
-def fixed_words(
-    profile: WireProfile = DEFAULT_WIRE_PROFILE,
-) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-    """(value, mask) of the first 56 bytes as 7 words: the fields every MRC packet has alike.
-
-    Those are the IP version, next header UDP, the UDP destination port, TVer 0 and P_Key 0xFFFF.
-    """
-    values, masks = np.zeros(HEADER_ROOM, np.uint8).view(COMMON), np.zeros(HEADER_ROOM, np.uint8).view(COMMON)
-    for name, value, mask in (
-        ("ip_word", 6 << 28, 0xF << 28),
-        ("ip_nh", 17, 0xFF),
-        ("udp_dport", profile.udp_port, 0xFFFF),
-        ("flags", 0, TVER_MASK),
-        ("pkey", P_KEY, 0xFFFF),
-    ):
-        values[name], masks[name] = value, mask
-    return values.view(np.uint64)[:_FIXED_WORDS].copy(), masks.view(np.uint64)[:_FIXED_WORDS].copy()
-
-
-_FIXED_WORDS = 7
-
-REQUEST_LENGTH = HEADER_LENGTHS["meth"] + HEADER_LENGTHS["reth"]
-REQUEST_TS_LENGTH = REQUEST_LENGTH + HEADER_LENGTHS["tseth"]
-MIN_PACKET = BTH_AT + BTH_LENGTH + ICRC_LENGTH

@@ -23,7 +23,8 @@ from mrc.lab import Lab
 from mrc.net.mmsg import BatchReceiver, BatchSender
 from mrc.net.sockets import Srv6Port
 from mrc.topology import Clos, Fabric
-from mrc.wire.batch import ACK, HEADER_ROOM, TransmitBatch
+from mrc.wire.batch import TransmitBatch
+from mrc.wire.rows import ACK, HEADER_ROOM
 from mrc.wire.usid import UsidTemplate
 
 pytestmark = pytest.mark.root

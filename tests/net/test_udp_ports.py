@@ -25,8 +25,9 @@ from mrc.net.mmsg import BatchReceiver, BatchSender
 from mrc.net.ports import Port
 from mrc.net.udp_port import UdpPort, longest_packet_bytes
 from mrc.topology.fabric import FabricPort
-from mrc.wire.batch import ACK, ReceivedBatch, TransmitBatch
+from mrc.wire.batch import ReceivedBatch, TransmitBatch
 from mrc.wire.icrc import icrc_bytes, icrc_ipv4
+from mrc.wire.rows import ACK
 
 T = TypeVar("T")
 Inside = Callable[[Callable[[], T]], T]

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from vector_forms import Vector, ipv6_packet
 from vectors import VECTORS
 
-from mrc.wire.batch import (
+from mrc.wire.batch import ReceivedBatch, TransmitBatch
+from mrc.wire.opcodes import HEADER_LENGTHS
+from mrc.wire.rows import (
     ACK,
     COMMON,
     ENDPOINT_REQUEST,
@@ -24,11 +26,8 @@ from mrc.wire.batch import (
     REQUEST,
     REQUEST_TS,
     SACK,
-    ReceivedBatch,
-    TransmitBatch,
-    packet_template,
 )
-from mrc.wire.opcodes import HEADER_LENGTHS
+from mrc.wire.templates import packet_template
 
 SOURCE, DESTINATION = int(ipaddress.IPv6Address("fc00::1")), int(ipaddress.IPv6Address("fc00::2"))
 TRAFFIC_CLASS = 0x12  # what ipv6_packet() sends: DSCP 4, ECT(0)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mrc.wire.batch import EXTENSION_LENGTH, HAS_PAYLOAD, HAS_TSETH, IS_MRC
 from mrc.wire.opcodes import BTH_LENGTH, HEADER_LENGTHS, ICRC_LENGTH, IMMEDIATE_OPCODES, OPCODES, REQUEST_OPCODES, Op
+from mrc.wire.rows import EXTENSION_LENGTH, HAS_PAYLOAD, HAS_TSETH, IS_MRC
 
 # Section 2: value -> bytes after the BTH without and with a TSETH, and whether a payload may follow.
 # METH 4, TSETH 4, RETH 16, ImmDt 4, AETH 4, ERTH 16, EETH 36, SETH 28 + CC_STATE 8, NETH 20, PETH 16.

@@ -79,20 +79,20 @@ def test_the_opcode_table_says_of_each_opcode_what_the_specifications_say() -> N
 
 
 def test_the_arrays_by_opcode_say_what_the_table_says_and_nothing_of_unknown_ones() -> None:
-    batch = afresh("mrc.wire.batch")
+    rows = afresh("mrc.wire.rows")
     lengths = {"meth": 4, "tseth": 0, "reth": 16, "immdt": 4, "aeth": 4, "seth": 28, "cc_state": 8, "neth": 20}
     lengths |= {"peth": 16, "erth": 16, "eeth": 36, "atomiceth": 28, "atomicacketh": 8, "deth": 8, "ieth": 4}
     for value in range(256):
         _, headers, marks = OPCODES.get(value, ("", "", ""))
-        assert batch.IS_MRC[value] == (value in OPCODES and value >= 0xC0)
-        assert batch.HAS_TSETH[value] == ("tseth" in headers)
-        assert batch.HAS_PAYLOAD[value] == ("p" in marks)
+        assert rows.IS_MRC[value] == (value in OPCODES and value >= 0xC0)
+        assert rows.HAS_TSETH[value] == ("tseth" in headers)
+        assert rows.HAS_PAYLOAD[value] == ("p" in marks)
         expected = sum(lengths[header] for header in headers.split()) if value in OPCODES else -1
-        assert batch.EXTENSION_LENGTH[value] == expected
-    assert [len(getattr(batch, name)) for name in ("IS_MRC", "HAS_TSETH", "HAS_PAYLOAD", "EXTENSION_LENGTH")] == [
+        assert rows.EXTENSION_LENGTH[value] == expected
+    assert [len(getattr(rows, name)) for name in ("IS_MRC", "HAS_TSETH", "HAS_PAYLOAD", "EXTENSION_LENGTH")] == [
         256
     ] * 4
-    assert (batch.IS_MRC.dtype, batch.EXTENSION_LENGTH.dtype) == (np.uint8, np.int64)
+    assert (rows.IS_MRC.dtype, rows.EXTENSION_LENGTH.dtype) == (np.uint8, np.int64)
 
 
 # Sections 1 and 3 to 8: field, its first byte (the BTH begins at 48, what follows it at 60), how many; s: signed.
@@ -127,7 +127,7 @@ LAYOUTS = {
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_a_field_of_a_layout_is_the_bytes_the_tables_say_most_significant_first(name: str) -> None:
     """MRC-WIRE-09."""
-    layout = getattr(afresh("mrc.wire.batch"), name)
+    layout = getattr(afresh("mrc.wire.rows"), name)
     fields = [item.split() for item in f"{COMMON}, {LAYOUTS[name]}".rstrip(", ").split(", ")]
     assert set(layout.names) == {field for field, _, _ in fields}
     row = bytes(at * 37 % 251 for at in range(128))

@@ -20,8 +20,9 @@ from mrc.endpoint.request_checks import placements
 from mrc.endpoint.requestor import Requestor
 from mrc.endpoint.responder import Responder
 from mrc.endpoint.sacks import SackMaker, Trigger
-from mrc.wire.batch import COMMON, PSN_BITS_MASK, U8, Fields, ReceivedBatch
+from mrc.wire.batch import ReceivedBatch
 from mrc.wire.opcodes import Op
+from mrc.wire.rows import COMMON, PSN_BITS_MASK, U8, Fields
 
 _BTH_END = 60
 

@@ -15,7 +15,8 @@ from mrc.endpoint.received import I64
 from mrc.endpoint.resource_limits import Bools, ResourceLimits
 from mrc.endpoint.responder import Responder
 from mrc.endpoint.sent import PsnState
-from mrc.wire.batch import Fields, ReceivedBatch, TransmitBatch
+from mrc.wire.batch import ReceivedBatch, TransmitBatch
+from mrc.wire.rows import Fields
 
 _ALWAYS_SKIP = 2
 

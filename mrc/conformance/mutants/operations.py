@@ -12,8 +12,9 @@ from mrc.endpoint.operations import ENDPOINT_QPN, EndpointOperations, OnResult
 from mrc.endpoint.peer_node import PeerNode
 from mrc.endpoint.qp_states import MAY_RECEIVE
 from mrc.endpoint.received import I64
-from mrc.wire.batch import COMMON, ENDPOINT_REQUEST, ENDPOINT_RESPONSE, ReceivedBatch, TransmitBatch
+from mrc.wire.batch import ReceivedBatch, TransmitBatch
 from mrc.wire.opcodes import Op
+from mrc.wire.rows import COMMON, ENDPOINT_REQUEST, ENDPOINT_RESPONSE
 
 
 @mutant("MRC-OP-07", "MRC-OP-04")

@@ -9,8 +9,9 @@ import numpy as np
 from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.requests import RequestMaker
-from mrc.wire.batch import COMMON, PAD_SHIFT, PSN_BITS_MASK, RTX, TS, TransmitBatch
+from mrc.wire.batch import TransmitBatch
 from mrc.wire.opcodes import REQUEST_OPCODES, Op
+from mrc.wire.rows import COMMON, PAD_SHIFT, PSN_BITS_MASK, RTX, TS
 
 
 class _Repacked(Endpoint):

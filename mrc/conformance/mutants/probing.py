@@ -10,8 +10,9 @@ from mrc.endpoint.operations import EndpointOperations
 from mrc.endpoint.paths.probing import PathProbing
 from mrc.endpoint.peer_node import PeerNode
 from mrc.endpoint.sacks import SackMaker, Trigger
-from mrc.wire.batch import COMMON, ENDPOINT_REQUEST, SACK, SETH_PR, TransmitBatch
+from mrc.wire.batch import TransmitBatch
 from mrc.wire.opcodes import Op
+from mrc.wire.rows import COMMON, ENDPOINT_REQUEST, SACK, SETH_PR
 
 
 @mutant("MRC-PROBE-03")

@@ -14,8 +14,9 @@ from mrc.endpoint.received import I64
 from mrc.endpoint.received_requests import ReceivedRequests
 from mrc.endpoint.request_checks import RefusedRequest
 from mrc.endpoint.responder import Responder
-from mrc.wire.batch import ACKREQ, PSN_BITS_MASK, REQUEST, REQUEST_TS, TS, ReceivedBatch, TransmitBatch
+from mrc.wire.batch import ReceivedBatch, TransmitBatch
 from mrc.wire.psn import PSN_HALF
+from mrc.wire.rows import ACKREQ, PSN_BITS_MASK, REQUEST, REQUEST_TS, TS
 
 _RNR_NAK = 0x2E
 

@@ -9,7 +9,7 @@ from mrc.endpoint.paths import PathSet
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.requestor import Requestor
 from mrc.endpoint.sack_reading import Sack
-from mrc.wire.batch import U8
+from mrc.wire.rows import U8
 
 Words = Iterable[tuple[int, int]]
 _SYNDROME_SHIFT = 24

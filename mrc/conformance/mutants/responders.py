@@ -19,8 +19,9 @@ from mrc.endpoint.received import I64
 from mrc.endpoint.received_requests import ReceivedRequests
 from mrc.endpoint.request_checks import NAK_REMOTE_ACCESS, RefusedRequest
 from mrc.endpoint.responder import Responder
-from mrc.wire.batch import PSN_BITS_MASK, ReceivedBatch, TransmitBatch
+from mrc.wire.batch import ReceivedBatch, TransmitBatch
 from mrc.wire.psn import unwrap
+from mrc.wire.rows import PSN_BITS_MASK
 
 
 class _EachRequest(Responder):

@@ -10,8 +10,9 @@ from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.paths import PathSet
 from mrc.endpoint.received import I64, ReceivedPsns
 from mrc.endpoint.sacks import Bools, SackMaker, Trigger
-from mrc.wire.batch import COMMON, RTX, SACK, SETH_M_SHIFT, Fields, TransmitBatch
+from mrc.wire.batch import TransmitBatch
 from mrc.wire.opcodes import Op
+from mrc.wire.rows import COMMON, RTX, SACK, SETH_M_SHIFT, Fields
 
 _BITMAP = 64
 

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mrc.errors import CallerError
-from mrc.wire.batch import packet_template
 from mrc.wire.entropy import EvMode, ev_to_fields, fields_to_ev
 from mrc.wire.ipv4 import address_number, is_mapped
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
+from mrc.wire.templates import packet_template
 from mrc.wire.usid import UsidTemplate, ev_of_path
 
 _AF_INET, _AF_INET6 = 2, 10

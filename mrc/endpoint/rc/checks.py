@@ -7,7 +7,10 @@ import numpy.typing as npt
 
 from mrc.endpoint.rc.counters import RcCounters
 from mrc.endpoint.rc.opcodes import RC_OPCODES
-from mrc.wire.batch import (
+from mrc.wire.batch import ReceivedBatch
+from mrc.wire.opcodes import ICRC_LENGTH
+from mrc.wire.profile import WireProfile
+from mrc.wire.rows import (
     COMMON,
     EXTENSION_AT,
     EXTENSION_LENGTH,
@@ -17,10 +20,7 @@ from mrc.wire.batch import (
     PAD_SHIFT,
     TVER_MASK,
     UDP_AT,
-    ReceivedBatch,
 )
-from mrc.wire.opcodes import ICRC_LENGTH
-from mrc.wire.profile import WireProfile
 
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

@@ -19,8 +19,9 @@ from mrc.endpoint.rc.config import RcConfig, RcEndpointConfig
 from mrc.endpoint.rc.counters import RcCounters
 from mrc.endpoint.rc.qp import RcQueuePair
 from mrc.errors import CallerError
-from mrc.wire.batch import COMMON, PSN_BITS_MASK, ReceivedBatch, TransmitBatch
+from mrc.wire.batch import ReceivedBatch, TransmitBatch
 from mrc.wire.psn import PSN_MODULUS
+from mrc.wire.rows import COMMON, PSN_BITS_MASK
 
 FIRST_QPN, QPN_LIMIT = 0x10, 1 << 24
 _KEPT_EVENTS = 1024

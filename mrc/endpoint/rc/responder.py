@@ -20,9 +20,10 @@ from mrc.endpoint.request_checks import (
     NAK_STATUS,
     RefusedRequest,
 )
-from mrc.wire.batch import ACKREQ, EXTENSION_AT, PAD_SHIFT, PSN_BITS_MASK, ReceivedBatch, TransmitBatch
+from mrc.wire.batch import ReceivedBatch, TransmitBatch
 from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH, OPCODES
 from mrc.wire.psn import psn_diff
+from mrc.wire.rows import ACKREQ, EXTENSION_AT, PAD_SHIFT, PSN_BITS_MASK
 
 # Of a request: opcode, flags, psn_word, as they lie behind the UDP header.
 _BTH = struct.Struct(">BB6xI")

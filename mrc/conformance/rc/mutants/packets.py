@@ -11,7 +11,8 @@ from mrc.conformance.rc.mutants.mutant import rc_mutant
 from mrc.endpoint.rc import RcEndpoint, RcQueuePair
 from mrc.endpoint.rc.framing import Framing
 from mrc.endpoint.rc.opcodes import RcOp
-from mrc.wire.batch import P_KEY, UDP_AT, ReceivedBatch, TransmitBatch
+from mrc.wire.batch import ReceivedBatch, TransmitBatch
+from mrc.wire.rows import P_KEY, UDP_AT
 
 _LIMITED = 0x7FFF
 _ACKREQ, _RTX = 1 << 31, 1 << 29
