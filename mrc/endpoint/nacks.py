@@ -107,7 +107,7 @@ class NackMaker:
     def _alternating_paths(self, count: int, now: int) -> I64:
         """Successive NACKs alternate planes, and whole turns are drawn so that SACKs still do with NACKs in between."""
         turns = -(-(count + 1) // self._planes)
-        drawn = self._paths.control_paths(turns * self._planes, now)
+        drawn = self._paths.control.take(turns * self._planes, now)
         first = int(self._paths.port[drawn[0]] == self._last_port)
         chosen = drawn[first : first + count]
         self._last_port = int(self._paths.port[chosen[-1]])

@@ -467,7 +467,7 @@ class Responder:
             self._ack_due = True
 
     def _transmit_aeth(self, batch: TransmitBatch, psn: int, syndrome: int, now: int) -> None:
-        index = self._paths.control_path_aside(now)
+        index = self._paths.control.one_aside(now)
         completed = self.received.completed & 0xFFFFFF
         headers = _AETH.pack(Op.ACKNOWLEDGE, 0, P_KEY, self._peer_qpn, psn, syndrome << 24 | completed)
         append_control(batch, self._paths, index, self._classes.control, headers)

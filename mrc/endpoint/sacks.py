@@ -152,7 +152,7 @@ class SackMaker:
         cack = received.cack_psn
         # Successive SACKs alternate planes, so that one broken reverse path cannot condemn forward ones.
         paths = self._paths
-        indexes = paths.control_paths(count, now).tolist() if count > 1 else [paths.control_path(now)]
+        indexes = paths.control.take(count, now).tolist() if count > 1 else [paths.control.take_one(now)]
         mpr = self._window.tell(received.epsn)
         ooo_count = min(received.held, _MOST_COUNTED)
         rcvd_word = self._penalty_word | self.received_bytes // 256 & 0xFFFFFF

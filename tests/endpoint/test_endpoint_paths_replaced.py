@@ -75,7 +75,7 @@ class Walk:
         data = self.numbers(self.set.select(40, self.now).tolist())
         assert data <= open_ones
         assert bool(data) == self.set.usable() == bool(open_ones)
-        control = self.numbers(self.set.control_paths(16, self.now).tolist())
+        control = self.numbers(self.set.control.take(16, self.now).tolist())
         assert control <= self.profile - self.denied
         assert bool(control) == (not self.set.silent)
         users = [number in self.profile for number in range(len(UNIVERSE))]

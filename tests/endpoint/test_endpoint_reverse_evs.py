@@ -122,9 +122,9 @@ def test_an_ev_lost_by_one_qp_is_left_by_the_others_at_once() -> None:
         PathSet(paths(), PathConfig(), np.random.default_rng(seed), reverse=reverse, numbers=numbers) for seed in (1, 2)
     )
     one.on_evs_answered([0, 1, 4, 5], 0)
-    assert set(other.control_paths(16, 1).tolist()) == {0, 1, 4, 5}
+    assert set(other.control.take(16, 1).tolist()) == {0, 1, 4, 5}
     one.on_loss(1, 7)
-    assert set(other.control_paths(16, 1).tolist()) == {0, 4, 5}
+    assert set(other.control.take(16, 1).tolist()) == {0, 4, 5}
 
 
 def test_planes_alternate_though_the_choice_is_made_anew_in_between() -> None:
@@ -152,12 +152,12 @@ def test_a_plane_on_which_everything_was_lost_has_no_turn() -> None:
     chosen = PathSet(paths(), PathConfig(ev_min_active=1), np.random.default_rng(1))
     for index in range(4):
         chosen.on_loss(index, index)
-    assert {int(index) // 4 for index in chosen.control_paths(40, 0)} == {1}
+    assert {int(index) // 4 for index in chosen.control.take(40, 0)} == {1}
     for index in range(4, 8):
         chosen.on_loss(index, index)
-    assert {int(index) // 4 for index in chosen.control_paths(40, 0)} == {0, 1}
+    assert {int(index) // 4 for index in chosen.control.take(40, 0)} == {0, 1}
     chosen.on_evs_answered([2, 2], 1)
-    assert {int(index) for index in chosen.control_paths(40, 10 * MILLISECOND)} == {2}
+    assert {int(index) for index in chosen.control.take(40, 10 * MILLISECOND)} == {2}
 
 
 def test_a_denied_ev_carries_no_control() -> None:
@@ -165,7 +165,7 @@ def test_a_denied_ev_carries_no_control() -> None:
     chosen = PathSet(paths(), PathConfig(ev_min_active=1), np.random.default_rng(1))
     chosen.on_evs_answered([1, 5], 0)
     chosen.deny(chosen.paths[1].ev)
-    picks = {int(index) for index in chosen.control_paths(40, 0)}
+    picks = {int(index) for index in chosen.control.take(40, 0)}
     assert 5 in picks
     assert 1 not in picks
     assert {0, 2, 3} & picks
@@ -180,7 +180,7 @@ def test_profiles_that_differ_meet_in_what_they_share() -> None:
         profile[:1:-1], PathConfig(), np.random.default_rng(2), reverse=reverse, numbers=np.arange(7, 1, -1)
     )
     one.on_evs_answered([one.index(profile[place].ev) for place in (3, 0, 5)], 1)
-    evs = {other.paths[int(index)].ev for index in other.control_paths(40, 1)}
+    evs = {other.paths[int(index)].ev for index in other.control.take(40, 1)}
     assert evs == {profile[3].ev, profile[5].ev}
 
 

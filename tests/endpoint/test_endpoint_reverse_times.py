@@ -63,7 +63,7 @@ def test_each_loss_is_heeded_at_once_by_every_qp_of_a_node() -> None:
     reverse.confirm(numbers, 0)
     good = set(range(8))
     for lost in (1, 6, 3, 4):
-        assert set(other.control_paths(32, 1).tolist()) == good
+        assert set(other.control.take(32, 1).tolist()) == good
         one.on_loss(lost, lost)
         good.discard(lost)
-    assert set(other.control_paths(32, 1).tolist()) == good
+    assert set(other.control.take(32, 1).tolist()) == good

@@ -25,6 +25,7 @@ from mrc.endpoint.nacks import NackMaker
 from mrc.endpoint.operations import EndpointOperations
 from mrc.endpoint.packet_checks import PacketChecks
 from mrc.endpoint.paths import PathSet
+from mrc.endpoint.paths.control_evs import ControlEvs
 from mrc.endpoint.paths.formats import EvFormat
 from mrc.endpoint.paths.probing import PathProbing
 from mrc.endpoint.paths.rotation import Rotation
@@ -52,6 +53,7 @@ PARTS: dict[type, Callable[[Any, Any], Any]] = {
     QueuePair: lambda endpoint, qp: qp,
     PathSet: lambda endpoint, qp: qp.paths,
     Rotation: lambda endpoint, qp: qp.paths._rotation,
+    ControlEvs: lambda endpoint, qp: qp.paths.control,
     PathProbing: lambda endpoint, qp: qp.requestor._probes._path_probing,
     Receives: lambda endpoint, qp: qp._receives,
     Responder: lambda endpoint, qp: qp.responder,

@@ -297,11 +297,15 @@ class EvsAreEquallyLoaded(Rotation):
         self._two_passes = 2 * len(every)
         self._order = self._random.choice(np.array(every, np.int64), 512 if every else 0)
 
-    def left(self, port: int, index: int, heir: int | None = None) -> None:
+    def leave(self, port: int, index: int, usable: I64) -> None:
+        super().leave(port, index, usable)
         self.changed()
 
-    def joined(self, port: int, index: int, ports: I64) -> None:
-        self.changed()
+    def rejoin(self, port: int, index: int, ports: I64) -> bool:
+        joined = super().rejoin(port, index, ports)
+        if joined:
+            self.changed()
+        return joined
 
 
 @mutant("MRC-PATH-25")

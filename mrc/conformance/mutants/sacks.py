@@ -7,7 +7,7 @@ import numpy as np
 from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.answers import Reflected, Reflector
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.paths import PathSet
+from mrc.endpoint.paths.control_evs import ControlEvs
 from mrc.endpoint.received import I64, ReceivedPsns
 from mrc.endpoint.sacks import Bools, SackMaker, Trigger
 from mrc.wire.batch import TransmitBatch
@@ -308,15 +308,15 @@ class ProbesDoNotSeeOldHoles(_Rewritten):
 
 
 @mutant("MRC-SACK-25")
-class SacksOnOnePlane(PathSet):
+class SacksOnOnePlane(ControlEvs):
     """All control packets leave by the first EV of the profile."""
 
     __slots__ = ()
 
-    def control_paths(self, count: int, now: int) -> I64:
+    def take(self, count: int, now: int) -> I64:
         return np.zeros(count, np.int64)
 
-    def control_path(self, now: int) -> int:
+    def take_one(self, now: int) -> int:
         return 0
 
 

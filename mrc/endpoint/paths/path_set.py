@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from mrc.endpoint.config import PathConfig, PeerNodeConfig
 from mrc.endpoint.paths.addressing import Path
+from mrc.endpoint.paths.control_evs import ControlEvs
 from mrc.endpoint.paths.ev_events import EvEvents
 from mrc.endpoint.paths.reverse import ReverseEvs
 from mrc.endpoint.paths.rotation import Rotation
@@ -24,9 +25,7 @@ I64 = npt.NDArray[np.int64]
 U8 = npt.NDArray[np.uint8]
 
 _SKIP, _BAD, _DENIED = int(EvState.SKIP), int(EvState.ASSUMED_BAD), int(EvState.DENIED)
-_CONTROL_LENGTH = 64
 NEVER = -1
-_DRAWS = 8
 
 
 class PathSet:
@@ -40,11 +39,6 @@ class PathSet:
     __slots__ = (
         "_condemned_by",
         "_condemned_through",
-        "_control",
-        "_control_losses",
-        "_control_members",
-        "_control_position",
-        "_control_until",
         "_full_ports",
         "_index_of_ev",
         "_members",
@@ -60,6 +54,7 @@ class PathSet:
         "_rotation",
         "_trace",
         "_usable_evs",
+        "control",
         "destinations",
         "events",
         "first_sent_at",
@@ -135,12 +130,7 @@ class PathSet:
         self._reverse = reverse or ReverseEvs(PeerNodeConfig(), count)
         self._numbers: I64 = np.arange(count) if numbers is None else numbers
         self._reverse.users[self._numbers] += 1
-        self._control: I64 = np.zeros(0, np.int64)
-        # The EVs that `_control` was made of, by plane.
-        self._control_members: list[list[int]] = []
-        self._control_position = 0
-        self._control_until = NEVER
-        self._control_losses = 0
+        self.control = ControlEvs(self._reverse, random, self._control_columns)
 
     # ------------------------------------------------------------------ choosing
 
@@ -151,7 +141,7 @@ class PathSet:
         """
         chosen = self._rotation.take(self.state, count)
         if avoid is not None or self._full_ports:
-            chosen = self._redrawn(chosen, None if avoid is None else avoid[: len(chosen)])
+            chosen = self._rotation.redrawn(chosen, self.state, self.port, self._full_ports, avoid)
         if len(chosen):
             self.packets += np.bincount(chosen, minlength=len(self.packets))
             self.last_sent_at[chosen] = now
@@ -171,88 +161,19 @@ class PathSet:
                 self.first_sent_at[index] = now
         return index
 
-    def _redrawn(self, chosen: I64, avoid: I64 | None) -> I64:
-        """The same with other EVs for the packets whose port is full or that got the EV they should not get. The first
-        packet that finds no port with room ends them; one that finds no other EV takes what there is."""
-        full = list(self._full_ports)
-        without_room = np.zeros(len(chosen), np.bool_)
-        for _ in range(_DRAWS + 2 * len(self.paths)):
-            if full:
-                without_room = np.isin(self.port[chosen], full)
-            wrong = without_room if avoid is None else without_room | (chosen == avoid)
-            again = np.flatnonzero(wrong)
-            if not len(again):
-                return chosen
-            chosen[again] = self._rotation.take(self.state, len(again))
-        if full and (without_room := np.isin(self.port[chosen], full)).any():
-            closed = self._rotation.closed | self._full_ports
-            rest = [each for port, active in self._rotation.active.items() if port not in closed for each in active]
-            if not rest:
-                return chosen[: int(without_room.argmax())]
-            chosen[without_room] = self._random.choice(rest, int(without_room.sum()))
-        return chosen
-
     def usable(self) -> bool:
         """Whether any EV may carry data now."""
-        if not self._full_ports:
-            return self._rotation.usable
-        closed = self._rotation.closed | self._full_ports
-        return any(active and port not in closed for port, active in self._rotation.active.items())
+        return self._rotation.usable_beside(self._full_ports) if self._full_ports else self._rotation.usable
 
-    def control_paths(self, count: int, now: int) -> I64:
-        """Indexes of EVs for the next `count` control packets: known good ones, successive ones alternate planes.
-
-        None at all while the set is `silent`.
-        """
-        chosen = self._next_control(count, now)
-        self._control_position += count
-        return chosen
-
-    def control_path(self, now: int) -> int:
-        """`control_paths` for one packet."""
-        index = int(self._next_control(1, now)[0])
-        self._control_position += 1
-        return index
-
-    def control_path_aside(self, now: int) -> int:
-        """Index of an EV for a control packet that does not count for the alternation of planes."""
-        return int(self._next_control(1, now)[0])
-
-    def _next_control(self, count: int, now: int) -> I64:
-        position = self._control_position
-        if (
-            now >= self._control_until
-            or position + count > len(self._control)
-            or self._control_losses != self._reverse.losses
-        ):
-            self._choose_control(count, now)
-            position = self._control_position
-        return self._control[position : position + count]
-
-    def _choose_control(self, count: int, now: int) -> None:
+    def _control_columns(self) -> list[I64]:
+        """By plane the EVs that control packets may take: known good ones where there are any. None while `silent`."""
         allowed = {port: mine[self.state[mine] != _DENIED] for port, mine in self._members.items()}
         planes: list[I64] = []
         # When the peer said that every plane is down, one that is up here may be back there unannounced.
         for closed in (self._rotation.closed, self._ports_down, frozenset[int]()):
             planes = planes or [mine for port, mine in allowed.items() if port not in closed and len(mine)]
         chosen = [mine[self._reverse.choose(self._numbers[mine])] for mine in planes]
-        columns = [mine for mine in chosen if len(mine)] or planes
-        if not columns:
-            self._control = np.zeros(0, np.int64)
-            return
-        # Go on with the plane whose turn it is.
-        self._control_position %= len(columns)
-        self._control_until = now + self._reverse.refresh_ns
-        self._control_losses = self._reverse.losses
-        members = [column.tolist() for column in columns]
-        if members == self._control_members and self._control_position + count <= len(self._control):
-            return
-        self._control_members = members
-        rows = max(_CONTROL_LENGTH, count) // len(columns) + 2
-        table = np.empty((rows, len(columns)), np.int64)
-        for number, column in enumerate(columns):
-            table[:, number] = np.resize(self._random.permutation(column), rows)
-        self._control = table.reshape(-1)
+        return [mine for mine in chosen if len(mine)] or planes
 
     # ------------------------------------------------------------------ feedback
 
@@ -416,7 +337,7 @@ class PathSet:
         closed = port in self._ports_down or port in self._peer_ports_down
         if closed == (port in self._rotation.closed):
             # With every plane closed, control packets still go by what is up here.
-            self._control_until = NEVER
+            self.control.changed()
             return
         members = self._members[port]
         if closed:
@@ -474,29 +395,19 @@ class PathSet:
 
     def _leave(self, index: int, port: int) -> None:
         """An EV that can no longer be used is replaced by a reserve EV of the same plane, if there is one."""
-        active = self._rotation.active[port]
-        if index in active:
-            active.remove(index)
-            members = self._members[port]
-            reserve = [other for other in members[self.state[members] <= _SKIP].tolist() if other not in active]
-            heir = reserve[int(self._random.integers(len(reserve)))] if reserve else None
-            if heir is not None:
-                active.append(heir)
-            self._rotation.left(port, index, heir)
-        self._control_until = NEVER
+        members = self._members[port]
+        self._rotation.leave(port, index, members[self.state[members] <= _SKIP])
+        self.control.changed()
 
     def _rejoin(self, index: int, port: int) -> None:
         """A restored EV rejoins the active set if its plane is short there, else it is reserve."""
-        active = self._rotation.active[port]
-        if index not in active and len(active) < self._rotation.size[port]:
-            active.append(index)
-            self._rotation.joined(port, index, self.port)
-            self._control_until = NEVER
+        if self._rotation.rejoin(port, index, self.port):
+            self.control.changed()
 
     def _changed(self) -> None:
         """Which EVs may be used has changed."""
         self._rotation.changed()
-        self._control_until = NEVER
+        self.control.changed()
         self.silent = all(bool((self.state[mine] == _DENIED).all()) for mine in self._members.values())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ _GOOD, _SKIP = int(EvState.GOOD), int(EvState.SKIP)
 _AFTER_SKIP = int(next_state(EvState.SKIP, EvInput.PASSED))
 _LENGTH = 512  # an order is several whole passes long, so that one shuffle serves many packets
 _NONE = -1
+_DRAWS = 8
 
 
 class Rotation:
@@ -75,35 +76,56 @@ class Rotation:
         """Whether any EV has a turn."""
         return self._usable
 
+    def usable_beside(self, full: Set[int]) -> bool:
+        """Whether any EV has a turn whose port is not `full`."""
+        return any(active and port not in self.closed and port not in full for port, active in self.active.items())
+
     def changed(self) -> None:
         """`active` or `closed` is another: the next packet begins a new order."""
         self._position = len(self._order)
         self._usable = any(active and port not in self.closed for port, active in self.active.items())
 
-    def left(self, port: int, index: int, heir: int | None = None) -> None:
-        """`index` is no longer active on `port`: what is left of this order goes on with `heir`, an EV that was not
-        active, in its turns, or without one with the port's others by chance. A whole new order would cost more."""
-        others = self.active[port]
+    def leave(self, port: int, index: int, usable: I64) -> None:
+        """`index` is active on `port` no longer: one of the `usable` ones that were not takes its place, if any.
+
+        What is left of this order goes on with that one in its turns, or without one with the port's others by chance.
+        A whole new order would cost more.
+        """
+        active = self.active[port]
+        if index not in active:
+            return
+        active.remove(index)
+        reserve = [other for other in usable.tolist() if other not in active]
+        heir = reserve[int(self._random.integers(len(reserve)))] if reserve else None
+        if heir is not None:
+            active.append(heir)
         ahead = self._order[self._position :]
-        if not others or port in self.closed or not len(ahead):
+        if not active or port in self.closed or not len(ahead):
             self.changed()
             return
         turns = np.flatnonzero(ahead == index)
         if heir is None:
-            ahead[turns] = np.array(others)[self._random.integers(len(others), size=len(turns))]
+            ahead[turns] = np.array(active)[self._random.integers(len(active), size=len(turns))]
         else:
             ahead[turns] = heir
 
-    def joined(self, port: int, index: int, ports: I64) -> None:
-        """`index` is active on `port` again (`ports` are those of all EVs): it gets its share of the port's turns in
-        what is left of this order."""
+    def rejoin(self, port: int, index: int, ports: I64) -> bool:
+        """`index` is usable again: whether its port had too few active ones, and it is one of them now.
+
+        It gets its share of the port's turns in what is left of this order (`ports` are those of all EVs).
+        """
+        active = self.active[port]
+        if index in active or len(active) >= self.size[port]:
+            return False
+        active.append(index)
         ahead = self._order[self._position :]
-        count = len(self.active[port])
+        count = len(active)
         if count == 1 or port in self.closed or not len(ahead):
             self.changed()
-            return
+            return True
         turns = np.flatnonzero(ports[ahead] == port)
         ahead[turns[int(self._random.integers(count)) :: count]] = index
+        return True
 
     def take(self, state: U8, count: int) -> I64:
         """The EVs of the next `count` packets, none when no EV is usable. EVs that are passed leave SKIP in `state`."""
@@ -132,6 +154,27 @@ class Rotation:
             return _NONE
         self._position += 1
         return index
+
+    def redrawn(self, chosen: I64, state: U8, ports: I64, full: Set[int], avoid: I64 | None) -> I64:
+        """The same with other EVs for the packets whose port (`ports` are those of all EVs) is `full`, or that got the
+        EV that `avoid` names for them. The first packet that finds no port with room ends them; one that finds no other
+        EV takes what there is."""
+        shunned = None if avoid is None else avoid[: len(chosen)]
+        without_room = np.zeros(len(chosen), np.bool_)
+        for _ in range(_DRAWS + 2 * len(ports)):
+            if full:
+                without_room = np.isin(ports[chosen], list(full))
+            wrong = without_room if shunned is None else without_room | (chosen == shunned)
+            again = np.flatnonzero(wrong)
+            if not len(again):
+                return chosen
+            chosen[again] = self.take(state, len(again))
+        if full and (without_room := np.isin(ports[chosen], list(full))).any():
+            rest = [each for port, active in self.active.items() if port not in self.closed | full for each in active]
+            if not rest:
+                return chosen[: int(without_room.argmax())]
+            chosen[without_room] = self._random.choice(rest, int(without_room.sum()))
+        return chosen
 
     def _walk(self, state: U8, count: int) -> list[int]:
         """The same with EVs in SKIP on the way, packet by packet: each packet resets at most one."""
