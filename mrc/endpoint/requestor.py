@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-from collections import deque
 from collections.abc import Callable
 
 import numpy as np
@@ -23,11 +22,11 @@ from mrc.endpoint.requests import RequestMaker, full_packet_bytes
 from mrc.endpoint.retries import RetryBudget
 from mrc.endpoint.rtt import RttEstimator
 from mrc.endpoint.sack_reading import Sack, read_sacks
+from mrc.endpoint.send_queue import SendQueue
 from mrc.endpoint.sent import PsnState, SentPackets
 from mrc.endpoint.tracing import HOLE, LOCAL_ACK_TIMEOUT, PATH_TIMER, QpTrace
 from mrc.endpoint.traffic_class import TrafficClasses
-from mrc.endpoint.work import Message, WriteRequest
-from mrc.errors import CallerError
+from mrc.endpoint.work import WriteRequest
 from mrc.wire.batch import TransmitBatch
 from mrc.wire.psn import unwrap
 from mrc.wire.rows import ACKREQ, PSN_FLAGS_AT, U8, Fields
@@ -53,12 +52,8 @@ class Requestor:
         "_counters",
         "_dynamic_mpr",
         "_fail",
-        "_immediates_out",
-        "_messages",
         "_most",
         "_nacks",
-        "_next_msn",
-        "_next_rqmsn",
         "_paths",
         "_probes",
         "_qpn",
@@ -67,10 +62,9 @@ class Requestor:
         "_retries",
         "_right_edge",
         "_trace",
-        "_unfinished",
-        "_unsent",
         "loss",
         "packet_bytes",
+        "queue",
         "rtt",
         "sent",
     )
@@ -122,17 +116,12 @@ class Requestor:
         self._probes = Probes(
             qpn=qpn, peer_qpn=peer_qpn, config=config, paths=paths, counters=counters, classes=classes, trace=trace
         )
-        self._next_msn = 0
-        self._next_rqmsn = 0
-        self._immediates_out = 0  # writes with immediate begun and not acknowledged
-        self._unsent: deque[Message] = deque()
-        self._unfinished: deque[Message] = deque()
-        self._messages: dict[int, Message] = {}
+        self.queue = SendQueue(config)
         self._requests = RequestMaker(
             peer_qpn=peer_qpn,
             config=config,
             sent=self.sent,
-            messages=self._messages,
+            messages=self.queue.messages,
             paths=paths,
             counters=counters,
             classes=classes,
@@ -156,27 +145,15 @@ class Requestor:
 
     def post(self, request: WriteRequest) -> None:
         """Queue a write. It completes in post order. Raises CallerError for an immediate the peer never grants."""
-        rqmsn = 0
-        if not self._next_msn:
+        if not self.queue.next_msn:
             self.sent.make_rings(self._most)
             self._requests.make_ring()
-        if request.immediate is not None:
-            if not self._config.max_wimm:
-                raise CallerError("a write with immediate needs max_wimm of at least 1")
-            rqmsn = self._next_rqmsn
-            self._next_rqmsn += 1
-        message = Message(request, self._next_msn, self._config.path_mtu, rqmsn)
-        self._next_msn += 1
-        self._messages[message.msn] = message
-        self._unsent.append(message)
-        self._unfinished.append(message)
+        self.queue.post(request)
 
     def flush(self, status: WorkStatus, failed_psn: int | None = None) -> None:
         """Complete everything with errors: the message of `failed_psn`, or else the oldest, with `status`."""
-        failed = next((m for m in self._unfinished if failed_psn is not None and m.sent(failed_psn)), None) or (
-            self._unfinished[0] if self._unfinished else None
-        )
-        for message in self._unfinished:
+        failed = self.queue.holding(failed_psn)
+        for message in self.queue.unfinished:
             outcome = status if message is failed else WorkStatus.FLUSHED
             self._complete(Completion(message.request.wr_id, self._qpn, outcome, 0))
         self.abandon()
@@ -184,9 +161,7 @@ class Requestor:
     def abandon(self) -> None:
         """Forget all work and give the window back."""
         self._controller.on_removed(self.sent.settle(self.sent.outstanding_until(self.sent.next_transmission)))
-        self._unfinished.clear()
-        self._unsent.clear()
-        self._messages.clear()
+        self.queue.clear()
         self._resend.clear()
         self._nacks.clear()
         self._retries.watch(None, 0)
@@ -202,52 +177,34 @@ class Requestor:
 
     def has_work(self) -> bool:
         """Whether there is something to send, now or once a window opens."""
-        return self._probes.waiting or bool(self._unsent) or self._has_lost() or self._nacks.keeps_waiting
+        return self._probes.waiting or bool(self.queue.unsent) or self._has_lost() or self._nacks.keeps_waiting
 
     @property
     def one_packet_waits(self) -> bool:
         """Whether a single packet of new data is all there is to send, as far as its message tells."""
-        unsent = self._unsent
-        return len(unsent) == 1 and not self._resend and unsent[0].packets - unsent[0].sent_packets == 1
+        return self.queue.one_packet_waits and not self._resend
 
     def _may_send(self) -> bool:
-        if not self._unsent and not self._resend:
+        if not self.queue.unsent and not self._resend:
             return False
         if not self._controller.may_send or not self._paths.usable():
             return False
         if self.sent.make_log_room(1) <= 0:
             return False
-        return self._has_lost() or self._may_cut()
+        return self._has_lost() or self._new_data_may_go()
 
     def _has_lost(self) -> bool:
         while self._resend and not self._is_lost(self._resend[0]):
             heapq.heappop(self._resend)
         return bool(self._resend)
 
-    def _may_cut(self) -> bool:
-        """Whether `_next_pieces` would give any."""
-        if not self._unsent or self.sent.next_psn > self._last_sendable():
-            return False
-        first = self._unsent[0]
-        return first.request.immediate is None or first.sent_packets > 0 or self._immediates_out < self._config.max_wimm
+    def _new_data_may_go(self) -> bool:
+        """Whether the window and the peer's grant of immediates let a new packet out."""
+        return self.sent.next_psn <= self._last_sendable() and self.queue.may_go_on()
 
     def _next_pieces(self, most: int) -> list[Piece]:
-        """The next packets, at most `most`, that the window and the peer's grant of immediates let out."""
-        left = min(most, self._last_sendable() + 1 - self.sent.next_psn)
-        immediates = self._immediates_out
-        pieces: list[Piece] = []
-        for message in self._unsent:
-            if left <= 0:
-                break
-            position = message.sent_packets
-            if message.request.immediate is not None and not position:
-                if immediates >= self._config.max_wimm:
-                    break
-                immediates += 1
-            count = min(message.packets - position, left)
-            pieces.append((message, position, count))
-            left -= count
-        return pieces
+        """The next new packets, at most `most`, that may go."""
+        return self.queue.pieces(min(most, self._last_sendable() + 1 - self.sent.next_psn))
 
     def _last_sendable(self) -> int:
         """The last PSN the peer granted, as far as our own records reach."""
@@ -256,7 +213,7 @@ class Requestor:
     def _stalled(self) -> bool:
         """Whether there is new data, nothing is outstanding that would bring news, and it cannot leave: the SACK that
         opened the window was lost, or no path is usable."""
-        if not self._unsent or self.sent.outstanding:
+        if not self.queue.unsent or self.sent.outstanding:
             return False
         return self.sent.next_psn > self._last_sendable() or not self._paths.usable()
 
@@ -265,11 +222,11 @@ class Requestor:
 
         `others_wait`: other QPs have their turn next, and may leave no window to go on with.
         """
-        start = batch.count
+        queue, start = self.queue, batch.count
         limit = min(limit, batch.free)
         self._probes.transmit(batch, limit, now)
         data_from = batch.count
-        while (self._unsent or self._resend) and (
+        while (queue.unsent or self._resend) and (
             room := min(limit - (batch.count - start), self._congestion_room())
         ) > 0:
             room = min(room, self.sent.make_log_room(room))
@@ -287,11 +244,11 @@ class Requestor:
                 wanted = pieces[0][2] if len(pieces) == 1 else sum(count for _, _, count in pieces)
                 if wanted == len(pieces) <= _FEW and (ev := self._paths.select_one(now)) >= 0:
                     (message, position, _), *_ = pieces
-                    self._begin(pieces[:1])
+                    queue.begin(pieces[:1], self.sent.next_psn)
                     self._controller.on_sent(self._requests.transmit_one(batch, message, position, ev, now))
                     continue
                 evs = self._paths.select(wanted, now)
-                self._begin(pieces)
+                queue.begin(pieces, self.sent.next_psn)
                 self._controller.on_sent(self._requests.transmit_new(batch, pieces, evs, now))
             else:
                 break
@@ -316,17 +273,6 @@ class Requestor:
             self._retries.watch_unsent(sent.next_psn, now)
         else:
             self._retries.watch(None, now)
-
-    def _begin(self, pieces: list[Piece]) -> None:
-        """These packets leave now, under the next PSNs."""
-        psn = self.sent.next_psn
-        for message, position, count in pieces:
-            if message.request.immediate is not None and not position:
-                self._immediates_out += 1
-            message.took(count, psn)
-            psn += count
-            if message.sent_packets == message.packets:
-                self._unsent.popleft()
 
     def _congestion_room(self) -> int:
         """Packets that may leave: one more while inflight < cwnd."""
@@ -433,12 +379,7 @@ class Requestor:
         self._nacks.on_cack_moved()
         if not self._dynamic_mpr:
             self._right_edge = una + self._config.send_window
-        unfinished = self._unfinished
-        while unfinished and 0 <= unfinished[0].last_psn < una:
-            message = unfinished.popleft()
-            del self._messages[message.msn]
-            if message.request.immediate is not None:
-                self._immediates_out -= 1
+        for message in self.queue.finished(una):
             self._complete(Completion(message.request.wr_id, self._qpn, WorkStatus.SUCCESS, message.request.length))
         self._watch_oldest(now)
         if self._trace is not None:

@@ -93,8 +93,8 @@ class OnlyTheOldestWriteIsFlushed(Requestor):
     __slots__ = ()
 
     def flush(self, status: WorkStatus, failed_psn: int | None = None) -> None:
-        while len(self._unfinished) > 1:
-            self._unfinished.pop()
+        while len(self.queue.unfinished) > 1:
+            self.queue.unfinished.pop()
         super().flush(status, failed_psn)
 
 
@@ -130,7 +130,7 @@ class WhatIsFlushedSucceeds(Requestor):
     __slots__ = ()
 
     def flush(self, status: WorkStatus, failed_psn: int | None = None) -> None:
-        for message in self._unfinished:
+        for message in self.queue.unfinished:
             self._complete(Completion(message.request.wr_id, self._qpn, WorkStatus.SUCCESS, message.request.length))
         self.abandon()
 
@@ -142,7 +142,7 @@ class EveryWriteIsBlamed(Requestor):
     __slots__ = ()
 
     def flush(self, status: WorkStatus, failed_psn: int | None = None) -> None:
-        for message in self._unfinished:
+        for message in self.queue.unfinished:
             self._complete(Completion(message.request.wr_id, self._qpn, status, 0))
         self.abandon()
 

@@ -31,9 +31,9 @@ class ImmediatesAreNeverGivenBack(Requestor):
     __slots__ = ()
 
     def _after_acknowledgement(self, now: int) -> None:
-        out = self._immediates_out
+        out = self.queue.immediates_out
         super()._after_acknowledgement(now)
-        self._immediates_out = out
+        self.queue.immediates_out = out
 
 
 @mutant("MRC-IMM-02")

@@ -99,8 +99,8 @@ class PlainWritesRepeatTheRqmsn(Requestor):
 
     def post(self, request: WriteRequest) -> None:
         super().post(request)
-        if request.immediate is None and self._next_rqmsn:
-            self._unfinished[-1].rqmsn = self._next_rqmsn - 1
+        if request.immediate is None and self.queue.next_rqmsn:
+            self.queue.unfinished[-1].rqmsn = self.queue.next_rqmsn - 1
 
 
 @mutant("MRC-REQ-05")
@@ -150,7 +150,7 @@ class VaOfTheMessageInEachPacket(_Reheaded):
 
     def rehead(self, fields: Fields, path_mtu: int) -> None:
         (qp, *_) = self.qps.values()
-        for message in qp.requestor._messages.values():
+        for message in qp.requestor.queue.messages.values():
             fields["va"][fields["msn"] == message.msn] = message.request.remote_va
 
 
@@ -160,7 +160,7 @@ class VaOfRetransmissionsIsTheMessages(_Reheaded):
 
     def rehead(self, fields: Fields, path_mtu: int) -> None:
         (qp, *_) = self.qps.values()
-        for message in qp.requestor._messages.values():
+        for message in qp.requestor.queue.messages.values():
             fields["va"][self.again(fields) & (fields["msn"] == message.msn)] = message.request.remote_va
 
 
@@ -170,7 +170,7 @@ class DmalenIsWhatIsLeft(_Reheaded):
 
     def rehead(self, fields: Fields, path_mtu: int) -> None:
         (qp, *_) = self.qps.values()
-        for message in qp.requestor._messages.values():
+        for message in qp.requestor.queue.messages.values():
             mine = fields["msn"] == message.msn
             gone = fields["va"][mine].astype(np.int64) - message.request.remote_va
             fields["dmalen"][mine] = message.request.length - gone
@@ -229,7 +229,7 @@ class WholePathMtusEndInAnEmptyLast(Requestor):
     def post(self, request: WriteRequest) -> None:
         super().post(request)
         if request.length and request.length % self._config.path_mtu == 0:
-            self._unfinished[-1].packets += 1
+            self.queue.unfinished[-1].packets += 1
 
 
 @mutant("MRC-REQ-08")

@@ -62,9 +62,9 @@ class TheLatestWriteGoesFirst(Requestor):
 
     def post(self, request: WriteRequest) -> None:
         super().post(request)
-        latest = self._unsent.pop()
-        begun = bool(self._unsent) and self._unsent[0].sent_packets > 0
-        self._unsent.insert(int(begun), latest)
+        latest = self.queue.unsent.pop()
+        begun = bool(self.queue.unsent) and self.queue.unsent[0].sent_packets > 0
+        self.queue.unsent.insert(int(begun), latest)
 
 
 @mutant("MRC-SEND-05")
@@ -74,7 +74,7 @@ class TheFirstPsnCompletes(Requestor):
     __slots__ = ()
 
     def _after_acknowledgement(self, now: int) -> None:
-        for message in self._unfinished:
+        for message in self.queue.unfinished:
             if message.last_psn >= 0:
                 message.last_psn = message.first_psn
         super()._after_acknowledgement(now)
@@ -87,7 +87,7 @@ class NewDataFirst(Requestor):
     __slots__ = ()
 
     def _take_lost(self, most: int) -> I64 | None:
-        return None if self._may_cut() else super()._take_lost(most)
+        return None if self._new_data_may_go() else super()._take_lost(most)
 
 
 @mutant("MRC-SEND-06")
@@ -123,7 +123,7 @@ class NoAckReqAtTheEnd(_WithoutAckReq):
     __slots__ = ()
 
     def forgets(self) -> bool:
-        return not self._unsent
+        return not self.queue.unsent
 
 
 @mutant("MRC-SEND-07")
@@ -133,7 +133,7 @@ class NoAckReqAtTheWindow(_WithoutAckReq):
     __slots__ = ()
 
     def forgets(self) -> bool:
-        return bool(self._unsent) and self.sent.next_psn > self._last_sendable()
+        return bool(self.queue.unsent) and self.sent.next_psn > self._last_sendable()
 
 
 @mutant("MRC-SEND-07")
@@ -143,7 +143,7 @@ class NoAckReqAtCwnd(_WithoutAckReq):
     __slots__ = ()
 
     def forgets(self) -> bool:
-        return bool(self._unsent) and not self._controller.may_send
+        return bool(self.queue.unsent) and not self._controller.may_send
 
 
 @mutant("MRC-SEND-08")
@@ -177,10 +177,10 @@ class WhatASackReportsCompletes(Requestor):
     def _after_acknowledgement(self, now: int) -> None:
         super()._after_acknowledgement(now)
         state, mask = self.sent.state, self.sent.mask
-        for message in list(self._unfinished):
+        for message in list(self.queue.unfinished):
             psns = range(message.first_psn, message.last_psn + 1)
             if psns and all(psn < self.sent.una or state[psn & mask] == PsnState.ACKED for psn in psns):
-                self._unfinished.remove(message)
-                del self._messages[message.msn]
+                self.queue.unfinished.remove(message)
+                del self.queue.messages[message.msn]
                 request = message.request
                 self._complete(Completion(request.wr_id, self._qpn, WorkStatus.SUCCESS, request.length))

@@ -1,0 +1,104 @@
+"""Work in post order: the writes not wholly sent, those not wholly acknowledged, and the numbers they go under."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+from mrc.endpoint.config import QpConfig
+from mrc.endpoint.request_headers import Piece
+from mrc.endpoint.work import Message, WriteRequest
+from mrc.errors import CallerError
+
+
+class SendQueue:
+    """`messages` are the unfinished ones by MSN, `unsent` those of them with packets that have never left.
+
+    At most `max_wimm` writes with immediate are on their way at once (behaviour.md, Write-with-immediate).
+    """
+
+    __slots__ = ("_config", "immediates_out", "messages", "next_msn", "next_rqmsn", "unfinished", "unsent")
+
+    def __init__(self, config: QpConfig) -> None:
+        self._config = config
+        self.next_msn = 0
+        self.next_rqmsn = 0
+        self.immediates_out = 0  # writes with immediate begun and not acknowledged
+        self.unsent: deque[Message] = deque()
+        self.unfinished: deque[Message] = deque()
+        self.messages: dict[int, Message] = {}
+
+    def post(self, request: WriteRequest) -> None:
+        """Raises CallerError for an immediate the peer never grants."""
+        rqmsn = 0
+        if request.immediate is not None:
+            if not self._config.max_wimm:
+                raise CallerError("a write with immediate needs max_wimm of at least 1")
+            rqmsn = self.next_rqmsn
+            self.next_rqmsn += 1
+        message = Message(request, self.next_msn, self._config.path_mtu, rqmsn)
+        self.next_msn += 1
+        self.messages[message.msn] = message
+        self.unsent.append(message)
+        self.unfinished.append(message)
+
+    @property
+    def one_packet_waits(self) -> bool:
+        """Whether a single packet is all that has never left, as far as its message tells."""
+        unsent = self.unsent
+        return len(unsent) == 1 and unsent[0].packets - unsent[0].sent_packets == 1
+
+    def may_go_on(self) -> bool:
+        """Whether `pieces` would give any."""
+        if not self.unsent:
+            return False
+        first = self.unsent[0]
+        return first.request.immediate is None or first.sent_packets > 0 or self.immediates_out < self._config.max_wimm
+
+    def pieces(self, most: int) -> list[Piece]:
+        """The next packets, at most `most`, that the peer's grant of immediates lets out."""
+        left = most
+        immediates = self.immediates_out
+        pieces: list[Piece] = []
+        for message in self.unsent:
+            if left <= 0:
+                break
+            position = message.sent_packets
+            if message.request.immediate is not None and not position:
+                if immediates >= self._config.max_wimm:
+                    break
+                immediates += 1
+            count = min(message.packets - position, left)
+            pieces.append((message, position, count))
+            left -= count
+        return pieces
+
+    def begin(self, pieces: list[Piece], psn: int) -> None:
+        """These packets leave now, under the PSNs from `psn` on."""
+        for message, position, count in pieces:
+            if message.request.immediate is not None and not position:
+                self.immediates_out += 1
+            message.took(count, psn)
+            psn += count
+            if message.sent_packets == message.packets:
+                self.unsent.popleft()
+
+    def finished(self, una: int) -> Iterator[Message]:
+        """Take out, oldest first, the messages of which every PSN is below `una`."""
+        unfinished = self.unfinished
+        while unfinished and 0 <= unfinished[0].last_psn < una:
+            message = unfinished.popleft()
+            del self.messages[message.msn]
+            if message.request.immediate is not None:
+                self.immediates_out -= 1
+            yield message
+
+    def holding(self, psn: int | None) -> Message | None:
+        """The message one of whose packets went out as `psn`, or else the oldest, if there is any."""
+        of_psn = next((each for each in self.unfinished if psn is not None and each.sent(psn)), None)
+        return of_psn or (self.unfinished[0] if self.unfinished else None)
+
+    def clear(self) -> None:
+        self.unfinished.clear()
+        self.unsent.clear()
+        self.messages.clear()
