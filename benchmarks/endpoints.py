@@ -13,7 +13,7 @@ from mrc.endpoint.congestion import FixedWindow
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.paths import Path, srv6_paths
 from mrc.endpoint.paths.addressing import PlanePair
-from mrc.endpoint.qp import QpPeer
+from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.work import WriteRequest
 from mrc.wire.batch import ReceivedBatch, TransmitBatch
 from mrc.wire.usid import UsidTemplate

@@ -18,12 +18,14 @@ from mrc.endpoint.config import Capability, EndpointConfig, QpConfig
 from mrc.endpoint.congestion import ControllerFactory, factory_of
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.memory import MemoryTable
-from mrc.endpoint.operations import ENDPOINT_QPN, EndpointOperations, OnAnswered, OnResult
+from mrc.endpoint.operation_answers import ENDPOINT_QPN
+from mrc.endpoint.operations import EndpointOperations, OnAnswered, OnResult
 from mrc.endpoint.packet_checks import PacketChecks, Trimmed
 from mrc.endpoint.paths.ev_events import EvEvents
 from mrc.endpoint.paths.online import OnlineProfiles
 from mrc.endpoint.peer_node import PeerKey, PeerNode, peer_key
-from mrc.endpoint.qp import QpPeer, QueuePair
+from mrc.endpoint.qp import QueuePair
+from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.scheduler import Scheduler
 from mrc.endpoint.tracing import EndpointTrace, Tracer
 from mrc.errors import CallerError
@@ -340,7 +342,7 @@ class Endpoint:
             return False
         for qpn, packets in of_qp.items():
             qp = self.qps[qpn]
-            if qp.receive_few(batch, packets, now):
+            if qp.arrivals.receive_few(batch, packets, now):
                 self._after_event(qp)
                 if qp.peer_node is not None and qp.peer_node.doubted:
                     self._reconsider_planes(qp, batch, [row for row, _ in packets])
@@ -357,14 +359,14 @@ class Endpoint:
         if qp is None:
             self.counters.unknown_qp += len(rows)
             return
-        qp.receive(batch, rows, opcodes, now)
+        qp.arrivals.receive(batch, rows, opcodes, now)
         self._after_event(qp)
         self._reconsider_planes(qp, batch, rows)
 
     def _reconsider_planes(self, qp: QueuePair, batch: ReceivedBatch, rows: I64 | list[int]) -> None:
         node = qp.peer_node
         if node is not None and node.doubted:
-            self._operations.heard_of(node, batch, np.asarray(rows, np.int64), self._now)
+            self._operations.peer_ports.heard_of(node, batch, np.asarray(rows, np.int64), self._now)
 
     def _after_event(self, qp: QueuePair) -> None:
         self._scheduler.on_event(qp)
@@ -379,7 +381,7 @@ class Endpoint:
             if qp is None:
                 self.counters.unknown_qp += int(mine.sum())
                 continue
-            qp.receive_trimmed(batch, trimmed.rows[mine], trimmed.lasthop[mine], self._now)
+            qp.arrivals.receive_trimmed(batch, trimmed.rows[mine], trimmed.lasthop[mine], self._now)
             self._after_event(qp)
 
     # ------------------------------------------------------------------ packets out

@@ -17,23 +17,21 @@ import numpy.typing as npt
 
 from mrc.endpoint.config import PeerNodeConfig
 from mrc.endpoint.counters import Counters
+from mrc.endpoint.operation_answers import TIMESTAMP_UNIT_NS, OperationAnswers, append_operation
 from mrc.endpoint.operation_rates import OperationRates
 from mrc.endpoint.peer_node import PeerKey, PeerNode
+from mrc.endpoint.peer_ports import PeerPorts
 from mrc.errors import CallerError
 from mrc.wire.batch import ReceivedBatch, TransmitBatch
 from mrc.wire.opcodes import HEADER_LENGTHS, Op
 from mrc.wire.profile import WireProfile
-from mrc.wire.rows import COMMON, ENDPOINT_REQUEST, ENDPOINT_RESPONSE, EXTENSION_AT, TIMESTAMP_FTYPE, TSR_BIT, Fields
+from mrc.wire.rows import COMMON, ENDPOINT_REQUEST, ENDPOINT_RESPONSE, TIMESTAMP_FTYPE, Fields
 
 I64 = npt.NDArray[np.int64]
 
-ENDPOINT_QPN = 2
-TIMESTAMP_UNIT_NS = 128
 NEVER = -1
 _REQUEST_IDS = 1 << 16
 _MAX_OUTSTANDING = 4096
-_MAX_RESPONSES = 1024
-_LOW_HALF = (1 << 64) - 1
 
 
 class Operation(IntEnum):
@@ -78,18 +76,6 @@ class _Request:
     deadline: int = NEVER
 
 
-@dataclass(frozen=True, slots=True)
-class _Response:
-    """An answer that waits to be sent. `tx_timestamp` is the request's, in `unit_ns`; None when it had none."""
-
-    node: PeerNode
-    req_id: int
-    operation: int
-    tx_timestamp: int | None
-    unit_ns: int
-    received_at: int
-
-
 class EndpointOperations:
     """All endpoint operations of one endpoint.
 
@@ -98,19 +84,19 @@ class EndpointOperations:
     """
 
     __slots__ = (
+        "_answers",
         "_config",
         "_counters",
         "_deadlines",
         "_next_id",
         "_nodes_at",
-        "_on_peer_port",
         "_ports_down",
         "_rates",
         "_requests",
-        "_responses",
         "_to_send",
         "_updates",
         "_wire",
+        "peer_ports",
     )
 
     def __init__(
@@ -126,7 +112,6 @@ class EndpointOperations:
         self._wire = wire
         self._counters = counters
         self._ports_down = ports_down
-        self._on_peer_port = on_peer_port
         # The peer nodes by inner address.
         self._nodes_at: dict[int, list[PeerNode]] = {}
         self._rates = OperationRates(self._nodes_at, counters)
@@ -135,7 +120,8 @@ class EndpointOperations:
         # The port status update that each node has still to answer, by its request id.
         self._updates: dict[PeerKey, int] = {}
         self._to_send: deque[int] = deque()
-        self._responses: deque[_Response] = deque()
+        self._answers = OperationAnswers(wire, counters, ports_down)
+        self.peer_ports = PeerPorts(config, wire, counters, on_peer_port)
         self._deadlines: list[tuple[int, int]] = []  # a heap of (when, ns; request id)
 
     # ------------------------------------------------------------------ peer nodes
@@ -159,7 +145,7 @@ class EndpointOperations:
                 del self._nodes_at[address]
         self._rates.changed()
         self._updates.pop(node.key, None)
-        self._responses = deque(response for response in self._responses if response.node is not node)
+        self._answers.forget(node)
         for req_id in [req_id for req_id, request in self._requests.items() if request.node is node]:
             self._fail(req_id)
 
@@ -263,57 +249,13 @@ class EndpointOperations:
         if operation == Operation.PORT_STATUS_UPDATE:
             self._counters.port_updates_received += 1
             for node in nodes:
-                self._take_port_status(node, int(fields["port_status_mask"]), now)
+                self.peer_ports.take(node, int(fields["port_status_mask"]), now)
         elif operation == Operation.EV_PROBE:
             self._counters.ev_probes_answered += 1
         else:
             self._counters.unknown_endpoint_operation += 1
             return
-        if len(self._responses) >= _MAX_RESPONSES:
-            self._counters.endpoint_responses_dropped += 1
-            return
-        word = int(fields["tseth_word"])
-        timed = word & 0xF == TIMESTAMP_FTYPE
-        self._responses.append(
-            _Response(
-                nodes[0],
-                req_id,
-                operation,
-                int(fields["tx_timestamp"]) if timed else None,
-                self._wire.tsr1_unit_ns if word & TSR_BIT else TIMESTAMP_UNIT_NS,
-                now,
-            )
-        )
-
-    def _take_port_status(self, node: PeerNode, mask: int, now: int) -> None:
-        """The peer's port on plane p is number p + 1."""
-        for plane in sorted(node.port_of_plane):
-            up = bool(mask >> (plane + self._wire.first_port_bit) & 1)
-            if up == (plane in node.planes_down):
-                (node.planes_down.discard if up else node.planes_down.add)(plane)
-                self._on_peer_port(node, plane, up, now)
-        if node.planes_down >= node.port_of_plane.keys():
-            for plane in node.planes_down:
-                node.doubted.setdefault(plane, now)
-        else:
-            node.doubted.clear()
-
-    def heard_of(self, node: PeerNode, batch: ReceivedBatch, rows: I64, now: int) -> None:
-        """Packets for QPs, of which some may be from `node`, which has `doubted` planes. A status by which no port is
-        left cannot be true for longer than it takes to say the next: who forged it would stop all data for ever."""
-        fields = batch.fields(COMMON)
-        for plane, since in list(node.doubted.items()):
-            port = node.port_of_plane[plane]
-            source = node.sources.get(port)
-            if source is None or now - since < self._config.port_update_interval_max_ns:
-                continue
-            heard = (batch.port[rows] == port) & (fields["src_high"][rows] == source >> 64)
-            if not (heard & (fields["src_low"][rows] == source & _LOW_HALF)).any():
-                continue
-            del node.doubted[plane]
-            node.planes_down.discard(plane)
-            self._counters.port_status_overruled += 1
-            self._on_peer_port(node, plane, True, now)
+        self._answers.add(nodes[0], req_id, operation, fields, now)
 
     def _on_response(self, nodes: list[PeerNode], req_id: int, fields: Fields, now: int) -> None:
         operation = int(fields["eeth_word"]) >> self._wire.eeth_op_shift & 3
@@ -360,12 +302,11 @@ class EndpointOperations:
     @property
     def pending(self) -> bool:
         """Whether `transmit` has something to do now."""
-        return bool(self._responses or self._to_send)
+        return bool(self._answers.waiting or self._to_send)
 
     def transmit(self, batch: TransmitBatch, now: int) -> None:
         """Append what waits, answers first."""
-        while self._responses and batch.free:
-            self._send_response(batch, self._responses.popleft(), now)
+        self._answers.transmit(batch, now)
         while self._to_send and batch.free:
             req_id = self._to_send.popleft()
             request = self._requests.get(req_id)
@@ -382,21 +323,6 @@ class EndpointOperations:
         return (
             request.number != NEVER and request.on_result is None and bool(request.node.reverse.denied[request.number])
         )
-
-    def _send_response(self, batch: TransmitBatch, response: _Response, now: int) -> None:
-        node = response.node
-        number = node.control_ev(self._ports_down)
-        if number is None:
-            self._counters.endpoint_responses_dropped += 1
-            return
-        at = self._append(batch, node, number, self._wire.dscp_control << 2, HEADER_LENGTHS["eeth"])
-        fields = batch.fields(ENDPOINT_RESPONSE, at, at + 1)
-        fields["opcode"] = Op.ENDPOINT_RESPONSE
-        fields["psn_word"] = response.req_id
-        fields["eeth_word"] = response.operation << self._wire.eeth_op_shift
-        if response.tx_timestamp is not None:
-            held = (now - response.received_at) // response.unit_ns if node.service_time else 0
-            fields["tx_timestamp"] = (response.tx_timestamp + held) & 0xFFFF
 
     def _send_request(self, batch: TransmitBatch, req_id: int, request: _Request, now: int) -> None:
         node, number = request.node, request.number
@@ -415,7 +341,7 @@ class EndpointOperations:
             self._schedule(req_id, request, now + self._config.ev_probe_timeout_ns)
             self._counters.ev_probes_sent += 1
         request.sent_at = now
-        at = self._append(batch, node, number, request.traffic_class, HEADER_LENGTHS["erth"])
+        at = append_operation(batch, node, number, request.traffic_class, HEADER_LENGTHS["erth"])
         fields = batch.fields(ENDPOINT_REQUEST, at, at + 1)
         fields["opcode"] = Op.ENDPOINT_REQUEST
         fields["psn_word"] = req_id
@@ -423,15 +349,6 @@ class EndpointOperations:
         fields["port_status_mask"] = mask
         fields["tx_timestamp"] = now // TIMESTAMP_UNIT_NS & 0xFFFF
         fields["tseth_word"] = TIMESTAMP_FTYPE
-
-    @staticmethod
-    def _append(batch: TransmitBatch, node: PeerNode, number: int, traffic_class: int, length: int) -> int:
-        """A packet to DQP 2 of `node` with an extension header of zeros. Returns its row."""
-        only = slice(number, number + 1)
-        at, _ = batch.extend(node.templates[only], node.port[only], node.destinations[only], traffic_class, length)
-        batch.headers[at, EXTENSION_AT : EXTENSION_AT + length] = 0
-        batch.fields(COMMON, at, at + 1)["dqp_word"] = ENDPOINT_QPN
-        return at
 
     # ------------------------------------------------------------------ time
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence, Set
+from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
+from mrc.endpoint.arrivals import Arrivals
 from mrc.endpoint.completions import Completion, WorkStatus
 from mrc.endpoint.config import NO_CAPABILITIES, Capability, PathConfig, QpConfig
 from mrc.endpoint.congestion import CongestionController, ControllerFactory, PacketSizes
@@ -17,54 +16,19 @@ from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.paths import Path, PathSet
 from mrc.endpoint.paths.ev_events import EvEvents
 from mrc.endpoint.paths.online import DEFAULT_PROFILE
-from mrc.endpoint.paths.profiles import EvProfile
 from mrc.endpoint.peer_node import PeerNode
-from mrc.endpoint.qp_states import MAY_RECEIVE, MAY_SEND, QpState, check_transition
+from mrc.endpoint.qp_peer import QpPeer
+from mrc.endpoint.qp_states import MAY_SEND, QpState, check_transition
 from mrc.endpoint.receives import Receives
-from mrc.endpoint.request_checks import ACK_SYNDROME, NAK_STATUS
 from mrc.endpoint.requestor import Requestor
 from mrc.endpoint.requests import full_packet_bytes
 from mrc.endpoint.responder import Responder
-from mrc.endpoint.sack_reading import SACK_BYTES
 from mrc.endpoint.tracing import QpTrace
 from mrc.endpoint.traffic_class import TrafficClasses
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError
-from mrc.wire.batch import ReceivedBatch, TransmitBatch
-from mrc.wire.opcodes import REQUEST_OPCODES, Op
+from mrc.wire.batch import TransmitBatch
 from mrc.wire.profile import WireProfile
-from mrc.wire.rows import ACK, COMMON, NACK, PSN_BITS_MASK
-
-I64 = npt.NDArray[np.int64]
-
-MAX_PORTS = 16
-_AETH = struct.Struct(">II")  # psn_word, aeth_word
-_AETH_AT = (56, 64)
-_REQUESTS = -1
-_SOURCE = (8, 24)  # where in a packet the source address is
-# Plain numbers: an array compares with a member of an enum several times as slowly.
-_PROBE, _SACK, _ACK, _NACK = int(Op.PROBE), int(Op.SACK), int(Op.ACKNOWLEDGE), int(Op.NACK)
-_FOR_REQUESTORS = frozenset({_SACK, _ACK, _NACK})
-_ENDPOINT_OPERATIONS = frozenset({int(Op.ENDPOINT_REQUEST), int(Op.ENDPOINT_RESPONSE)})
-_IS_REQUEST = np.array([value in REQUEST_OPCODES for value in range(256)], np.bool_)
-
-
-@dataclass(frozen=True, slots=True)
-class QpPeer:
-    """What a QP must know of its peer before it can receive (behaviour.md, QP life).
-
-    `first_psn` is the peer's first PSN (24 bit); `sources` its inner address (128 bit) by the local port its packets
-    come in on; `paths` the EVs towards it; `capabilities` what it can do. `name` is what people call its node;
-    `paths_of` gives the EVs of another profile towards it.
-    """
-
-    qpn: int
-    first_psn: int
-    paths: Sequence[Path]
-    sources: Mapping[int, int]
-    capabilities: Capability = NO_CAPABILITIES
-    name: str = ""
-    paths_of: Callable[[EvProfile], Sequence[Path]] | None = None
 
 
 class QueuePair:
@@ -77,7 +41,6 @@ class QueuePair:
         "_denied",
         "_ev_events",
         "_full_ports",
-        "_has_source",
         "_join",
         "_memory",
         "_on_error",
@@ -88,13 +51,11 @@ class QueuePair:
         "_receives",
         "_requestor",
         "_responder",
-        "_source_high",
-        "_source_low",
-        "_sources",
         "_trace",
         "_wire",
         "agreed",
         "answers_wait",
+        "arrivals",
         "cc_profile_id",
         "config",
         "controller",
@@ -159,11 +120,7 @@ class QueuePair:
         self._classes = TrafficClasses.of(wire, peer_answers_trims=False)
         # What both ends can do, from RTR on.
         self.agreed = NO_CAPABILITIES
-        # The peer's inner address by local port, high and low half.
-        self._source_high = np.zeros(MAX_PORTS, np.uint64)
-        self._source_low = np.zeros(MAX_PORTS, np.uint64)
-        self._has_source = np.zeros(MAX_PORTS, np.bool_)
-        self._sources: dict[int, bytes] = {}
+        self.arrivals = Arrivals(self)
         # The node of the peer, from RTR on.
         self.peer_node: PeerNode | None = None
         self.paths: PathSet | None = None
@@ -200,11 +157,7 @@ class QueuePair:
         """Ready to receive from `peer`. Raises CallerError in the wrong state or for an empty profile."""
         check_transition(self.state, QpState.RTR)
         for port, address in peer.sources.items():
-            if not 0 <= port < MAX_PORTS:
-                raise CallerError(f"ports are numbered 0..{MAX_PORTS - 1}, got {port}")
-            self._source_high[port], self._source_low[port] = address >> 64, address & (1 << 64) - 1
-            self._has_source[port] = True
-            self._sources[port] = address.to_bytes(16, "big")
+            self.arrivals.sources.add(port, address)
         node = self.peer_node = self._join(self, peer)
         self.paths = PathSet(
             peer.paths,
@@ -353,6 +306,11 @@ class QueuePair:
         return self._responder
 
     @property
+    def knows_peer(self) -> bool:
+        """Whether it has been in RTR."""
+        return self._responder is not None
+
+    @property
     def epsn(self) -> int | None:
         """The PSN its responder expects, counted without end; None before RTR."""
         return None if self._responder is None else self._responder.received.epsn
@@ -396,118 +354,7 @@ class QueuePair:
         """
         self.responder.sacks.set_penalty(penalty, restore)
 
-    # ------------------------------------------------------------------ packets
-
-    def receive(self, batch: ReceivedBatch, rows: I64, opcodes: npt.NDArray[np.uint8], now: int) -> None:
-        """Packets for this QP that passed the endpoint's checks; `opcodes` are those of `rows`."""
-        if self.state not in MAY_RECEIVE:
-            self.counters.wrong_qp_state += len(rows)
-            self._receive_in_error(batch, rows[_IS_REQUEST[opcodes]], now)
-            return
-        trusted = self._from_peer(batch, rows)
-        if not trusted.all():
-            self.counters.bad_source += int((~trusted).sum())
-            rows, opcodes = rows[trusted], opcodes[trusted]
-            if not len(rows):
-                return
-        requests = _IS_REQUEST[opcodes]
-        probes = opcodes == _PROBE
-        if self.peer_node is not None and (requests | probes).any():
-            self.peer_node.on_requests(now)
-        if requests.all():
-            self.responder.on_requests(batch, rows, now)
-            return
-        if requests.any():
-            self.responder.on_requests(batch, rows[requests], now)
-        if probes.any() and self.state in MAY_RECEIVE:
-            self.responder.on_probes(batch, rows[probes].tolist(), now)
-        self._receive_acknowledgements(batch, rows, opcodes, now)
-
-    def receive_few(self, batch: ReceivedBatch, packets: list[tuple[int, int]], now: int) -> bool:
-        """`receive` for a few packets over IPv6, (row, opcode) each, in plain numbers.
-
-        False, and nothing has happened, unless all are the peer's write requests, probes, SACKs and transport ACKs.
-        """
-        if self.state != QpState.RTS or self.peer_node is None:
-            return False
-        of_kind: dict[int, list[int]] = {_REQUESTS: [], _PROBE: [], _SACK: [], _ACK: []}
-        for row, opcode in packets:
-            rows = of_kind.get(_REQUESTS if _IS_REQUEST[opcode] else opcode)
-            if rows is None or bytes(batch.view(row, *_SOURCE)) != self._sources.get(int(batch.port[row])):
-                return False
-            rows.append(row)
-        requests, probes, sacks, acks = of_kind.values()
-        if requests or probes:
-            self.peer_node.on_requests(now)
-        if requests:
-            self.responder.on_few_requests(batch, requests, now)
-        if probes and self.state in MAY_RECEIVE:
-            self.responder.on_probes(batch, probes, now)
-        if sacks and self.state in MAY_SEND:
-            # One row is a slice, which takes a tenth of the time.
-            chosen = sacks if len(sacks) > 1 else slice(sacks[0], sacks[0] + 1)
-            self.requestor.on_sacks(batch.data[chosen, SACK_BYTES], now)
-        if acks:
-            self._on_aeth([_AETH.unpack(batch.view(row, *_AETH_AT)) for row in acks], now)
-        return True
-
-    def _from_peer(self, batch: ReceivedBatch, rows: I64) -> npt.NDArray[np.bool_]:
-        """Which of these packets have the peer's address on the port they came in on as their source."""
-        fields = batch.fields(COMMON)
-        ports = batch.port[rows]
-        trusted = self._has_source[ports] & (fields["src_high"][rows] == self._source_high[ports])
-        return np.asarray(trusted & (fields["src_low"][rows] == self._source_low[ports]))
-
-    def _receive_in_error(self, batch: ReceivedBatch, requests: I64, now: int) -> None:
-        """Requests of a peer that has not understood yet that this QP is over. Nothing else is answered in ERROR, so
-        two QPs in ERROR leave each other alone."""
-        if self.state != QpState.ERROR or self._responder is None or not len(requests):
-            return
-        requests = requests[self._from_peer(batch, requests)]
-        if len(requests):
-            self._responder.on_requests_in_error(batch, requests, now)
-
-    def receive_trimmed(self, batch: ReceivedBatch, rows: I64, lasthop: npt.NDArray[np.bool_], now: int) -> None:
-        """Packets for this QP that a switch trimmed, on the last hop or before it. They have no ICRC."""
-        if self.state not in MAY_RECEIVE:
-            self.counters.wrong_qp_state += len(rows)
-            return
-        trusted = self._from_peer(batch, rows)
-        self.counters.bad_source += int((~trusted).sum())
-        answered = trusted & _IS_REQUEST[batch.fields(COMMON)["opcode"][rows]]
-        if answered.any():
-            self.responder.on_trimmed(batch, rows[answered], lasthop[answered], now)
-
-    def _receive_acknowledgements(
-        self, batch: ReceivedBatch, rows: I64, opcodes: npt.NDArray[np.uint8], now: int
-    ) -> None:
-        kinds = set(opcodes.tolist())
-        self.counters.misdirected += sum(int((opcodes == kind).sum()) for kind in kinds & _ENDPOINT_OPERATIONS)
-        if self.state not in MAY_SEND:
-            self.counters.wrong_qp_state += sum(int((opcodes == kind).sum()) for kind in kinds & _FOR_REQUESTORS)
-            return
-        if _SACK in kinds:
-            chosen = rows if len(kinds) == 1 else rows[opcodes == _SACK]
-            self.requestor.on_sacks(batch.data[chosen, SACK_BYTES], now)
-        if _ACK in kinds:
-            fields = batch.fields(ACK)[rows[opcodes == _ACK]]
-            self._on_aeth(zip(fields["psn_word"].tolist(), fields["aeth_word"].tolist(), strict=True), now)
-        if _NACK in kinds and self.state in MAY_SEND:
-            self.requestor.on_nacks(batch.fields(NACK)[rows[opcodes == _NACK]], now)
-
-    def _on_aeth(self, words: Iterable[tuple[int, int]], now: int) -> None:
-        """Transport ACKs, the (psn_word, aeth_word) of each; a syndrome beyond them is a NAK."""
-        for psn_word, aeth_word in words:
-            if self.state not in MAY_SEND:
-                return
-            psn, syndrome = psn_word & PSN_BITS_MASK, aeth_word >> 24
-            if syndrome <= ACK_SYNDROME:
-                self.requestor.on_ack(psn, now)
-            elif syndrome in NAK_STATUS:
-                status = NAK_STATUS[syndrome]
-                self.requestor.on_nak(psn, status, f"the peer refused PSN {psn}: {status.name.lower()}")
-            else:
-                self.counters.invalid_request += 1
+    # ------------------------------------------------------------------ packets out
 
     def pending(self) -> bool:
         """Whether `transmit` would send something now."""

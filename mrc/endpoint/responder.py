@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -18,17 +17,16 @@ from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.nacked import NackReason
 from mrc.endpoint.nacks import NackMaker, Refusal
 from mrc.endpoint.paths import PathSet
+from mrc.endpoint.psn_checks import PsnChecks, SortedRequests
 from mrc.endpoint.rate_limit import RateLimit
 from mrc.endpoint.receive_window import ReceiveWindow
 from mrc.endpoint.received import ReceivedPsns
 from mrc.endpoint.received_requests import ENDS, IMMEDIATE, ReceivedRequests
 from mrc.endpoint.receives import Receives
 from mrc.endpoint.request_checks import ACK_SYNDROME, NAK_STATUS, RefusedRequest, placement, placements
-from mrc.endpoint.resource_limits import ResourceLimits
 from mrc.endpoint.sacks import SackMaker, Trigger
 from mrc.endpoint.tracing import QpTrace
 from mrc.endpoint.traffic_class import CE, ECN_MASK, TrafficClasses
-from mrc.wire.arrays import first_occurrences
 from mrc.wire.batch import ReceivedBatch, TransmitBatch
 from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH, Op
 from mrc.wire.profile import WireProfile
@@ -62,19 +60,6 @@ _PAYLOAD_AT_TS = EXTENSION_AT + REQUEST_TS_LENGTH
 _TSETH_END = EXTENSION_AT + HEADER_LENGTHS["meth"] + HEADER_LENGTHS["tseth"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Sorted:
-    """A batch of requests by what its PSNs say. `new` are to be taken, `answered` are due a SACK on a trigger, `old`
-    and `above` are the duplicates among those; `in_order` says all are new and follow on epsn without a gap."""
-
-    psns: I64
-    new: I64
-    answered: Bools
-    old: Bools
-    above: Bools
-    in_order: bool
-
-
 class Responder:
     """One QP's receiving half. `fail(status, detail)` is called when a request ends the QP."""
 
@@ -83,16 +68,15 @@ class Responder:
         "_ack_due",
         "_again",
         "_agreed",
-        "_beyond",
         "_classes",
         "_config",
         "_counters",
         "_fail",
-        "_limits",
         "_memory",
         "_nak_due",
         "_paths",
         "_peer_qpn",
+        "_psn_checks",
         "_receives",
         "_reflector",
         "_refused",
@@ -133,9 +117,8 @@ class Responder:
         receives.max_in_flight = config.max_wimm_dest
         self._fail = fail
         self._agreed = agreed
-        self._limits = ResourceLimits(config.responder)
         rate = config.responder.answers_burst, config.responder.answers_per_second
-        self._again, self.probes_rate, self._beyond, self._trimmed = (RateLimit(*rate) for _ in range(4))
+        self._again, self.probes_rate, beyond, self._trimmed = (RateLimit(*rate) for _ in range(4))
         # The time a packet is held goes into its reflected timestamp where that is agreed.
         units_ns = (_TSR0_UNIT_NS, wire.tsr1_unit_ns) if Capability.SVC_TIME in agreed else (0, 0)
         self._reflector = Reflector(wire, units_ns)
@@ -153,6 +136,15 @@ class Responder:
         )
         self.nacks = NackMaker(
             qpn=qpn, peer_qpn=peer_qpn, wire=wire, paths=paths, counters=counters, classes=classes, trace=trace
+        )
+        self._psn_checks = PsnChecks(
+            config=config.responder,
+            received=self.received,
+            window=self.window,
+            receives=receives,
+            counters=counters,
+            beyond=beyond,
+            refuse=self._nack,
         )
         self._ack_due = False
         self._ack_delay = AckDelay(config.responder.ack_after_sack_ns)
@@ -173,7 +165,7 @@ class Responder:
         counters, received = self._counters, self.received
         counters.requests_received += len(rows)
         # The steps of the page, in order: check PSN; opcode, length, R_Key and range; execute; acknowledge.
-        found = self._sort(requests, now)
+        found = self._psn_checks.sort(requests, now)
         new, highest_before = found.new, received.highest
         moved = False
         try:
@@ -214,7 +206,7 @@ class Responder:
             return False
         psn = received.epsn + ((psn_word - received.epsn) & PSN_BITS_MASK)
         in_order = psn == received.epsn and not received.held
-        if not in_order and not self._has_room_for(psn):
+        if not in_order and not self._psn_checks.has_room_for(psn):
             return False
         payload_at = _PAYLOAD_AT_TS if psn_word & TS else _PAYLOAD_AT
         size = length - payload_at - (flags >> PAD_SHIFT & 3) - ICRC_LENGTH
@@ -240,66 +232,7 @@ class Responder:
             self.sacks.pending.add(Trigger(psn, self._reflector.of_request(head, now), received.highest, marked))
         return True
 
-    def _has_room_for(self, psn: int) -> bool:
-        """Whether a PSN at or above epsn is in the window, new, and nothing is short."""
-        received = self.received
-        return self._limits.none and psn < self.window.end(received.epsn) and not received.has(psn)
-
-    def _sort(self, requests: ReceivedRequests, now: int) -> _Sorted:
-        """Check PSN: the table of behaviour.md. What is refused for its PSN or for want of room is answered here."""
-        received = self.received
-        epsn = received.epsn
-        end = self.window.end(epsn)
-        distance = psn_diff_array(requests.words & PSN_BITS_MASK, epsn & PSN_BITS_MASK)
-        psns = epsn + distance
-        count = len(psns)
-        none = np.zeros(count, np.bool_)
-        if (
-            not received.held
-            and distance[0] == 0
-            and count <= end - epsn
-            and (count == 1 or bool((distance[1:] - distance[:-1] == 1).all()))
-        ):
-            return _Sorted(psns, np.arange(count), ~none, none, none, in_order=True)
-        in_window = (distance >= 0) & (psns < end)
-        old = (distance < 0) & (distance > -PSN_HALF)
-        fresh = in_window.copy()
-        fresh[in_window] = ~received.arrived(psns[in_window])
-        new = np.flatnonzero(fresh)
-        refused = none
-        if len(new) and not self._limits.none:
-            refused, new = self._without_room(requests, psns, new, now)
-        new = new[first_occurrences(psns[new])]
-        above = in_window & ~refused
-        above[new] = False
-        counters = self._counters
-        counters.duplicates_old += int(np.count_nonzero(old))
-        counters.duplicates_above_epsn += int(np.count_nonzero(above))
-        counters.psn_out_of_range += int(np.count_nonzero(distance <= -PSN_HALF))
-        beyond = np.flatnonzero(psns >= end)
-        if len(beyond):
-            counters.psn_out_of_window += len(beyond)
-            if self._config.responder.nack_out_of_window:
-                beyond = beyond[: self._within(self._beyond, len(beyond), now)]
-                reasons = [NackReason.PSN_OOR_WINDOW] * len(beyond)
-                self._nack(requests.batch, requests.rows[beyond], psns[beyond], reasons, now)
-        return _Sorted(psns, new, in_window & ~refused | old, old, above, in_order=False)
-
-    def _without_room(self, requests: ReceivedRequests, psns: I64, candidates: I64, now: int) -> tuple[Bools, I64]:
-        """(who is refused for want of room, whom of `candidates` there is room for); those refused are NACKed."""
-        receives = self._receives
-        refusals = self._limits.refusals(
-            psns, candidates, IMMEDIATE[requests.opcodes], self.received, receives.stashed_psns()
-        )
-        refused = np.zeros(len(psns), np.bool_)
-        if refusals:
-            positions = list(refusals)
-            refused[positions] = True
-            self._nack(requests.batch, requests.rows[positions], psns[positions], list(refusals.values()), now)
-        self._counters.no_room += len(refusals)
-        return refused, candidates[~refused[candidates]]
-
-    def _deliver(self, requests: ReceivedRequests, found: _Sorted, moved: bool) -> None:
+    def _deliver(self, requests: ReceivedRequests, found: SortedRequests, moved: bool) -> None:
         """Writes with immediate: the new ones wait for all before them; those whose turn it is are delivered."""
         receives, new = self._receives, found.new
         chosen = new[IMMEDIATE[requests.opcodes[new]]]
@@ -332,7 +265,7 @@ class Responder:
         self.nacks.pending.clear()
         self._fail(NAK_STATUS[refusal.syndrome], str(refusal))
 
-    def _trigger_sacks(self, requests: ReceivedRequests, found: _Sorted, highest_before: int, now: int) -> None:
+    def _trigger_sacks(self, requests: ReceivedRequests, found: SortedRequests, highest_before: int, now: int) -> None:
         if found.in_order:
             chosen = found.new
         else:
@@ -357,7 +290,7 @@ class Responder:
         ):
             self.sacks.pending.add(Trigger(*each))
 
-    def _without_too_many_copies(self, chosen: I64, found: _Sorted, now: int) -> I64:
+    def _without_too_many_copies(self, chosen: I64, found: SortedRequests, now: int) -> I64:
         """Those of `chosen` that are due a SACK: of duplicates no more than their rate allows, the latest."""
         again = np.flatnonzero((found.old | found.above)[chosen])
         if not len(again):

@@ -16,7 +16,7 @@ from mrc.wire.rows import PSN_BITS_MASK
 if TYPE_CHECKING:
     from mrc.endpoint.congestion import CongestionController
     from mrc.endpoint.paths import PathSet
-    from mrc.endpoint.qp import QpPeer
+    from mrc.endpoint.qp_peer import QpPeer
     from mrc.endpoint.qp_states import QpState
     from mrc.endpoint.received import ReceivedPsns
     from mrc.endpoint.rtt import RttEstimator

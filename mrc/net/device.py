@@ -18,7 +18,8 @@ from typing import Any, TypeVar
 
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.paths.profiles import EvProfile
-from mrc.endpoint.qp import QpPeer, QueuePair
+from mrc.endpoint.qp import QueuePair
+from mrc.endpoint.qp_peer import QpPeer
 from mrc.errors import CallerError
 from mrc.net.negotiation import NodeDescription, QpDescription
 from mrc.net.node import Node

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.operations import ENDPOINT_QPN
+from mrc.endpoint.operation_answers import ENDPOINT_QPN
 from mrc.net.filters import Instruction, accept_ports, attach_filter, detach_filter
 from mrc.net.flood_program import BEHIND, Lists, flood_program
 from mrc.net.ports import LOOPBACK, SRV6, UDP_IPV4, UDP_IPV6, Port, dropped_by

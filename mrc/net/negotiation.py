@@ -13,7 +13,7 @@ from mrc.endpoint.config import PATH_MTUS
 from mrc.endpoint.paths.addressing import PlanePair
 from mrc.endpoint.paths.formats import EvFormat
 from mrc.endpoint.paths.profiles import EvProfile, EvProfileMode
-from mrc.endpoint.qp import QpPeer
+from mrc.endpoint.qp_peer import QpPeer
 from mrc.errors import CallerError, PeerError
 from mrc.topology.fabric import MODES, USID_MODES, Fabric
 from mrc.wire.entropy import EvMode

@@ -25,7 +25,8 @@ from mrc.endpoint.config import (
 )
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.paths.profiles import EvProfile
-from mrc.endpoint.qp import QpPeer, QueuePair
+from mrc.endpoint.qp import QueuePair
+from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.tracing import Tracer
 from mrc.errors import PeerError, SystemRefused
 from mrc.net.control.places import SWITCH_VARIABLE

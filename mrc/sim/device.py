@@ -17,7 +17,8 @@ import numpy as np
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.paths.addressing import Path, PlanePair
 from mrc.endpoint.paths.profiles import EvProfile
-from mrc.endpoint.qp import QpPeer, QueuePair
+from mrc.endpoint.qp import QueuePair
+from mrc.endpoint.qp_peer import QpPeer
 from mrc.errors import CallerError, PeerError
 from mrc.sim.fabric import SimFabric, host_address
 from mrc.verbs.device import DevicePort

@@ -24,7 +24,8 @@ from mrc.endpoint.congestion import ControllerFactory
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.paths import Path, srv6_paths
 from mrc.endpoint.paths.addressing import PlanePair
-from mrc.endpoint.qp import QpPeer, QueuePair
+from mrc.endpoint.qp import QueuePair
+from mrc.endpoint.qp_peer import QpPeer
 from mrc.errors import CallerError
 from mrc.sim.clock import Clock
 from mrc.sim.host import Agent, HostPort, Observer, SimHost

@@ -12,7 +12,8 @@ from typing import Any, Protocol, TypeVar
 
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.paths.profiles import EvProfile
-from mrc.endpoint.qp import QpPeer, QueuePair
+from mrc.endpoint.qp import QueuePair
+from mrc.endpoint.qp_peer import QpPeer
 
 T = TypeVar("T")
 

@@ -13,7 +13,8 @@ from mrc.endpoint.completions import Completion
 from mrc.endpoint.config import NO_CAPABILITIES, Capability, QpConfig
 from mrc.endpoint.congestion import ControllerFactory, factory_of
 from mrc.endpoint.memory import MemoryRegion
-from mrc.endpoint.qp import QpPeer, QueuePair
+from mrc.endpoint.qp import QueuePair
+from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError
 from mrc.verbs.attributes import QPAttr, QPCap

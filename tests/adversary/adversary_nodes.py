@@ -21,7 +21,8 @@ from mrc.endpoint.counters import Counters
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.paths import srv6_paths
 from mrc.endpoint.paths.addressing import PlanePair
-from mrc.endpoint.qp import QpPeer, QueuePair
+from mrc.endpoint.qp import QueuePair
+from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.qp_states import MAY_RECEIVE, QpState
 from mrc.wire.batch import TransmitBatch
 from mrc.wire.packet import decode_transport

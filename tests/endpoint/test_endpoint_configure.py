@@ -9,7 +9,8 @@ from told_window import ToldWindows
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import QpConfig
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.qp import QpPeer, QueuePair
+from mrc.endpoint.qp import QueuePair
+from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.qp_states import QpState
 from mrc.errors import CallerError
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mrc.endpoint.config import EndpointConfig, QpConfig
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.qp import QpPeer
+from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.qp_states import QpState
 from mrc.errors import CallerError
 from mrc.wire.batch import ReceivedBatch

@@ -24,7 +24,8 @@ from mrc.endpoint.config import EndpointConfig, PeerNodeConfig
 from mrc.endpoint.congestion import factory_of
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.memory import MemoryRegion
-from mrc.endpoint.qp import QpPeer, QueuePair
+from mrc.endpoint.qp import QueuePair
+from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError
 from mrc.wire.batch import TransmitBatch

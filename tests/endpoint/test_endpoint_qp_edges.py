@@ -24,7 +24,7 @@ from mrc.endpoint.config import Capability, PathConfig, QpConfig
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.operations import EvProbeResult
 from mrc.endpoint.paths import EvState
-from mrc.endpoint.qp import QpPeer
+from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.qp_states import QpState
 from mrc.errors import CallerError
 from mrc.wire.batch import ReceivedBatch, TransmitBatch

@@ -22,7 +22,7 @@ from hand_peer import (
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import QpConfig
 from mrc.endpoint.memory import MemoryRegion
-from mrc.endpoint.qp import QpPeer
+from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.qp_states import QpState
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError

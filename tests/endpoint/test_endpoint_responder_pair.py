@@ -18,7 +18,8 @@ from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.memory import MemoryRegion
 from mrc.endpoint.paths import Path, srv6_paths
 from mrc.endpoint.paths.addressing import PlanePair
-from mrc.endpoint.qp import QpPeer, QueuePair
+from mrc.endpoint.qp import QueuePair
+from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.qp_states import QpState
 from mrc.endpoint.work import WriteRequest
 from mrc.wire.batch import ReceivedBatch, TransmitBatch

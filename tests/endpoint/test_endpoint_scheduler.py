@@ -18,6 +18,7 @@ from hand_peer import (
 from several import CONFIG, NOMINAL, SMALL, Several
 from told_window import ToldWindows
 
+from mrc.endpoint.arrivals import Arrivals
 from mrc.endpoint.config import QpConfig
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.scheduler import SEND_STATES, SendState, send_state
@@ -184,14 +185,15 @@ def test_a_thousand_idle_qps_are_not_touched(monkeypatch: pytest.MonkeyPatch) ->
     touched: set[int] = set()
 
     def noticed(real: Callable[..., Any]) -> Callable[..., Any]:
-        def called(qp: QueuePair, *arguments: Any, **named: Any) -> Any:
-            touched.add(qp.qpn)
-            return real(qp, *arguments, **named)
+        def called(part: QueuePair | Arrivals, *arguments: Any, **named: Any) -> Any:
+            touched.add(part.qpn if isinstance(part, QueuePair) else part._qp.qpn)
+            return real(part, *arguments, **named)
 
         return called
 
-    for name in ("transmit", "receive", "pending", "has_work", "on_timer", "next_deadline"):
+    for name in ("transmit", "pending", "has_work", "on_timer", "next_deadline"):
         monkeypatch.setattr(QueuePair, name, noticed(getattr(QueuePair, name)))
+    monkeypatch.setattr(Arrivals, "receive", noticed(Arrivals.receive))
     hand.post(256 * 400, fill=7)
     sent = numbers(hand, hand.transmitted())
     hand.now += RTT

@@ -11,7 +11,7 @@ from mrc.endpoint.config import QpConfig
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.paths import EvInput, EvState
 from mrc.endpoint.paths.states import next_state
-from mrc.endpoint.qp import QpPeer
+from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.qp_states import QpState, check_transition
 from mrc.errors import CallerError
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mrc.conformance.mutants.mutant import mutant
+from mrc.endpoint.arrivals import Arrivals
 from mrc.endpoint.completions import Completion, Event, EventKind, WorkKind, WorkStatus
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.qp import QueuePair
@@ -50,13 +51,10 @@ def all_qps_of_the_node_fail_together(endpoint: Endpoint, qp: QueuePair) -> None
 
 
 @mutant("MRC-ERR-03")
-class NaksAreOverlooked(QueuePair):
+class NaksAreOverlooked(Arrivals):
     """A NAK of the peer's changes nothing."""
 
     __slots__ = ()
-
-    def _failed(self, status: WorkStatus, why: str, psn: int) -> None:
-        return
 
     def _on_aeth(self, words: Any, now: int) -> None:
         super()._on_aeth([(psn, word) for psn, word in words if word >> 24 < 0x60], now)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mrc.conformance.mutants.mutant import mutant
+from mrc.endpoint.arrivals import Arrivals
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.endpoint import Endpoint
@@ -248,7 +249,7 @@ class UnknownReasonsLose(NackHandler):
 
 
 @mutant("MRC-ERR-02")
-class UnknownSyndromesAcknowledge(QueuePair):
+class UnknownSyndromesAcknowledge(Arrivals):
     """An AETH whose syndrome is not in the table is taken for an ACK."""
 
     __slots__ = ()

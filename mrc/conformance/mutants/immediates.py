@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from mrc.conformance.mutants.mutant import mutant
+from mrc.endpoint.arrivals import Arrivals
 from mrc.endpoint.completions import Completion, WorkKind, WorkStatus
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.qp import QueuePair
@@ -21,7 +22,7 @@ _MANY = 1 << 10
 def immediates_leave_as_they_like(endpoint: Endpoint, qp: QueuePair) -> None:
     """The peer's grant of writes with immediate is not looked at."""
     requestor: Any = qp.requestor
-    requestor._config = replace(qp.config, max_wimm=_MANY)
+    requestor.queue._config = replace(qp.config, max_wimm=_MANY)
 
 
 @mutant("MRC-IMM-01")
@@ -101,7 +102,7 @@ class ReceivesAreLookedForAtOnce(Receives):
 
 
 @mutant("MRC-IMM-06")
-class PlainWritesConsumeReceives(QueuePair):
+class PlainWritesConsumeReceives(Arrivals):
     """Any request completes a receive, if there is one."""
 
     __slots__ = ()
@@ -115,7 +116,7 @@ class PlainWritesConsumeReceives(QueuePair):
         return super().receive(*args, **kwargs)
 
     def _consume(self) -> None:
-        receives = self._receives
+        receives = self._qp._receives
         if receives.posted:
             wr_id = receives._posted.popleft()
-            receives._complete(Completion(wr_id, self.qpn, WorkStatus.SUCCESS, 0, WorkKind.RECV_RDMA_WITH_IMM))
+            receives._complete(Completion(wr_id, self._qp.qpn, WorkStatus.SUCCESS, 0, WorkKind.RECV_RDMA_WITH_IMM))

@@ -16,6 +16,7 @@ from mrc.conformance.targets.in_process import InProcess
 from mrc.conformance.targets.in_process_paths import InProcessPaths
 from mrc.endpoint.acknowledgements import Acknowledgements
 from mrc.endpoint.answers import Reflector
+from mrc.endpoint.arrivals import Arrivals
 from mrc.endpoint.congestion import Nscc
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.loss import LossDetector
@@ -29,7 +30,9 @@ from mrc.endpoint.paths.control_evs import ControlEvs
 from mrc.endpoint.paths.formats import EvFormat
 from mrc.endpoint.paths.probing import PathProbing
 from mrc.endpoint.paths.rotation import Rotation
+from mrc.endpoint.peer_ports import PeerPorts
 from mrc.endpoint.qp import QueuePair
+from mrc.endpoint.qp_peer import PeerSources
 from mrc.endpoint.receive_window import ReceiveWindow
 from mrc.endpoint.received import ReceivedPsns
 from mrc.endpoint.receives import Receives
@@ -47,17 +50,20 @@ from mrc.wire.usid import UsidTemplate
 PARTS: dict[type, Callable[[Any, Any], Any]] = {
     Endpoint: lambda endpoint, qp: endpoint,
     EndpointOperations: lambda endpoint, qp: endpoint._operations,
+    PeerPorts: lambda endpoint, qp: endpoint._operations.peer_ports,
     LossDetector: lambda endpoint, qp: qp.requestor.loss,
     MemoryTable: lambda endpoint, qp: endpoint.memory,
     PacketChecks: lambda endpoint, qp: endpoint._checks,
     QueuePair: lambda endpoint, qp: qp,
+    Arrivals: lambda endpoint, qp: qp.arrivals,
+    PeerSources: lambda endpoint, qp: qp.arrivals.sources,
     PathSet: lambda endpoint, qp: qp.paths,
     Rotation: lambda endpoint, qp: qp.paths._rotation,
     ControlEvs: lambda endpoint, qp: qp.paths.control,
     PathProbing: lambda endpoint, qp: qp.requestor._probes._path_probing,
     Receives: lambda endpoint, qp: qp._receives,
     Responder: lambda endpoint, qp: qp.responder,
-    ResourceLimits: lambda endpoint, qp: qp.responder._limits,
+    ResourceLimits: lambda endpoint, qp: qp.responder._psn_checks.limits,
     ReceivedPsns: lambda endpoint, qp: qp.responder.received,
     ReceiveWindow: lambda endpoint, qp: qp.responder.window,
     Reflector: lambda endpoint, qp: qp.responder._reflector,

@@ -7,6 +7,7 @@ from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.operations import EndpointOperations, Operation, _Request
 from mrc.endpoint.paths import PathSet
 from mrc.endpoint.peer_node import PeerNode
+from mrc.endpoint.peer_ports import PeerPorts
 from mrc.endpoint.qp import QueuePair
 
 
@@ -91,12 +92,12 @@ class PeersAreNotToldOfWhatIsBack(EndpointOperations):
 
 
 @mutant("MRC-PORT-03")
-class PeersPortsAreNotMinded(EndpointOperations):
+class PeersPortsAreNotMinded(PeerPorts):
     """A PORT_STATUS_UPDATE is answered and has no effect."""
 
     __slots__ = ()
 
-    def _take_port_status(self, node: PeerNode, mask: int, now: int) -> None:
+    def take(self, node: PeerNode, mask: int, now: int) -> None:
         return
 
 

@@ -8,7 +8,8 @@ import numpy.typing as npt
 from mrc.conformance.mutants.mutant import mutant
 from mrc.conformance.mutants.packets import _Repacked
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.operations import ENDPOINT_QPN, EndpointOperations, OnResult
+from mrc.endpoint.operation_answers import ENDPOINT_QPN
+from mrc.endpoint.operations import EndpointOperations, OnResult
 from mrc.endpoint.peer_node import PeerNode
 from mrc.endpoint.qp_states import MAY_RECEIVE
 from mrc.endpoint.received import I64

@@ -6,9 +6,9 @@ import numpy as np
 
 from mrc.conformance.mutants.mutant import mutant
 from mrc.conformance.mutants.packets import _Repacked
-from mrc.endpoint.operations import EndpointOperations
 from mrc.endpoint.paths.probing import PathProbing
 from mrc.endpoint.peer_node import PeerNode
+from mrc.endpoint.peer_ports import PeerPorts
 from mrc.endpoint.sacks import SackMaker, Trigger
 from mrc.wire.batch import TransmitBatch
 from mrc.wire.opcodes import Op
@@ -76,34 +76,34 @@ class PortNIsBitN(_Repacked):
 
 
 @mutant("MRC-OP-03")
-class OneIsDown(EndpointOperations):
+class OneIsDown(PeerPorts):
     """A bit that is 1 says that a port is down, where masks are read."""
 
     __slots__ = ()
 
-    def _take_port_status(self, node: PeerNode, mask: int, now: int) -> None:
-        super()._take_port_status(node, ~mask, now)
+    def take(self, node: PeerNode, mask: int, now: int) -> None:
+        super().take(node, ~mask, now)
 
 
 @mutant("MRC-OP-03")
-class PortsAreReadFromTheOtherEnd(EndpointOperations):
+class PortsAreReadFromTheOtherEnd(PeerPorts):
     """The first port is the highest bit of those there are, where masks are read."""
 
     __slots__ = ()
 
-    def _take_port_status(self, node: PeerNode, mask: int, now: int) -> None:
+    def take(self, node: PeerNode, mask: int, now: int) -> None:
         count = len(node.port_of_plane)
         first = self._wire.first_port_bit
         turned = sum((mask >> count - 1 - bit + first & 1) << bit + first for bit in range(count))
-        super()._take_port_status(node, turned, now)
+        super().take(node, turned, now)
 
 
 @mutant("MRC-OP-03")
-class AnyOtherBitIsNews(EndpointOperations):
+class AnyOtherBitIsNews(PeerPorts):
     """A mask with bits of ports that there are not is taken for all ports down."""
 
     __slots__ = ()
 
-    def _take_port_status(self, node: PeerNode, mask: int, now: int) -> None:
+    def take(self, node: PeerNode, mask: int, now: int) -> None:
         known = sum(1 << plane + self._wire.first_port_bit for plane in node.port_of_plane)
-        super()._take_port_status(node, 0 if mask & ~known else mask, now)
+        super().take(node, 0 if mask & ~known else mask, now)

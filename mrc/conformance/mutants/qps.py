@@ -6,9 +6,11 @@ from dataclasses import fields, replace
 from typing import Any
 
 from mrc.conformance.mutants.mutant import mutant
+from mrc.endpoint.arrivals import Arrivals
 from mrc.endpoint.config import Capability, QpConfig
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.qp import QpPeer, QueuePair
+from mrc.endpoint.qp import QueuePair
+from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.qp_states import QpState
 from mrc.endpoint.receive_window import ReceiveWindow
 from mrc.endpoint.work import WriteRequest
@@ -132,7 +134,9 @@ def the_peer_is_asked_in_band(endpoint: Endpoint, qp: QueuePair) -> None:
 def ones_own_grants_are_the_peers(endpoint: Endpoint, qp: QueuePair) -> None:
     """A requestor goes by what its own responder grants, not by what the peer told it."""
     requestor: Any = qp.requestor
-    config = requestor._config = replace(qp.config, mpr=qp.config.mpr_dest, max_wimm=qp.config.max_wimm_dest)
+    config = requestor._config = requestor.queue._config = replace(
+        qp.config, mpr=qp.config.mpr_dest, max_wimm=qp.config.max_wimm_dest
+    )
     requestor._right_edge = qp.first_psn + config.send_window
 
 
@@ -189,7 +193,7 @@ class RequestsWaitForTheResponder(QueuePair):
 
 
 @mutant("MRC-QP-06")
-class RequestsAcknowledgeRequests(QueuePair):
+class RequestsAcknowledgeRequests(Arrivals):
     """What comes from the peer is taken for the answer to what went to it, as many PSNs of one as of the other."""
 
     __slots__ = ()
@@ -204,6 +208,6 @@ class RequestsAcknowledgeRequests(QueuePair):
         self._acknowledge(args[-1])
 
     def _acknowledge(self, now: int) -> None:
-        requestor = self.requestor
-        if self.responder.received.completed and requestor.sent.next_psn > requestor.sent.una:
+        requestor = self._qp.requestor
+        if self._qp.responder.received.completed and requestor.sent.next_psn > requestor.sent.una:
             requestor.on_ack(requestor.sent.una & 0xFFFFFF, now)

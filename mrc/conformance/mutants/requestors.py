@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mrc.conformance.mutants.mutant import mutant
+from mrc.endpoint.arrivals import Arrivals
 from mrc.endpoint.paths import PathSet
-from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.requestor import Requestor
 from mrc.endpoint.sack_reading import Sack
 from mrc.wire.rows import U8
@@ -17,7 +17,7 @@ _MSN_MASK = 0xFFFFFF
 
 
 @mutant("MRC-WIRE-12", "MRC-ACK-02")
-class AcksAreIgnored(QueuePair):
+class AcksAreIgnored(Arrivals):
     """A transport ACK acknowledges nothing; only SACKs do."""
 
     __slots__ = ()
@@ -27,7 +27,7 @@ class AcksAreIgnored(QueuePair):
 
 
 @mutant("MRC-ACK-02")
-class OnlyAllOnesAreAnAck(QueuePair):
+class OnlyAllOnesAreAnAck(Arrivals):
     """An ACK with credits, a syndrome below 0x1f, is not taken for one."""
 
     __slots__ = ()
@@ -37,7 +37,7 @@ class OnlyAllOnesAreAnAck(QueuePair):
 
 
 @mutant("MRC-ACK-03")
-class EveryNakIsAnInvalidRequest(QueuePair):
+class EveryNakIsAnInvalidRequest(Arrivals):
     """Whatever the syndrome of a NAK, the work it ends has the status of an invalid request."""
 
     __slots__ = ()

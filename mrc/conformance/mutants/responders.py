@@ -12,8 +12,9 @@ from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.memory import MemoryRegion, MemoryTable
 from mrc.endpoint.nacked import NackReason
-from mrc.endpoint.operations import ENDPOINT_QPN
+from mrc.endpoint.operation_answers import ENDPOINT_QPN
 from mrc.endpoint.qp import QueuePair
+from mrc.endpoint.qp_peer import PeerSources
 from mrc.endpoint.receive_window import ReceiveWindow
 from mrc.endpoint.received import I64
 from mrc.endpoint.received_requests import ReceivedRequests
@@ -252,7 +253,7 @@ class WindowOneTooSmall(ReceiveWindow):
 def silent_beyond_the_window(endpoint: Endpoint, qp: QueuePair) -> None:
     """A PSN beyond the window is dropped without a NACK."""
     responder: Any = qp.responder
-    responder._config = replace(qp.config, responder=replace(qp.config.responder, nack_out_of_window=False))
+    responder._psn_checks._config = replace(qp.config.responder, nack_out_of_window=False)
 
 
 @mutant("MRC-WIRE-27")
@@ -322,33 +323,29 @@ class RefusalsDoNotEndTheQp(Responder):
 
 
 @mutant("MRC-RESP-02")
-class AnySourceIsTrusted(QueuePair):
+class AnySourceIsTrusted(PeerSources):
     """The source address of a packet is not looked at."""
 
     __slots__ = ()
 
-    def receive_few(self, batch: ReceivedBatch, packets: list[tuple[int, int]], now: int) -> bool:
-        return False
+    def has_sent_one(self, batch: ReceivedBatch, row: int) -> bool:
+        return True
 
-    def _from_peer(self, batch: ReceivedBatch, rows: I64) -> npt.NDArray[np.bool_]:
+    def has_sent(self, batch: ReceivedBatch, rows: I64) -> npt.NDArray[np.bool_]:
         return np.ones(len(rows), np.bool_)
 
 
 @mutant("MRC-RESP-02")
-def sources_of_all_planes_in_one_set(endpoint: Endpoint, qp: QueuePair) -> None:
+class SourcesOfAllPlanesInOneSet(PeerSources):
     """An address of the peer's is trusted on whatever plane it comes in."""
 
-    class AnyPlane(QueuePair):
-        __slots__ = ()
+    __slots__ = ()
 
-        def receive_few(self, batch: ReceivedBatch, packets: list[tuple[int, int]], now: int) -> bool:
-            return False
+    def has_sent_one(self, batch: ReceivedBatch, row: int) -> bool:
+        return bytes(batch.view(row, 8, 24)) in self._addresses.values()
 
-        def _from_peer(self, batch: ReceivedBatch, rows: I64) -> npt.NDArray[np.bool_]:
-            known = set(self._sources.values())
-            return np.array([bytes(batch.view(row, 8, 24)) in known for row in rows.tolist()], np.bool_)
-
-    qp.__class__ = AnyPlane
+    def has_sent(self, batch: ReceivedBatch, rows: I64) -> npt.NDArray[np.bool_]:
+        return np.array([self.has_sent_one(batch, row) for row in rows.tolist()], np.bool_)
 
 
 @mutant("MRC-RESP-03")

@@ -28,7 +28,8 @@ from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.memory import MemoryRegion
 from mrc.endpoint.operations import EvProbeResult
 from mrc.endpoint.paths import EvState
-from mrc.endpoint.qp import QpPeer, QueuePair
+from mrc.endpoint.qp import QueuePair
+from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError
 from mrc.wire.batch import ReceivedBatch, TransmitBatch

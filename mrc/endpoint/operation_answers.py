@@ -1,0 +1,85 @@
+"""Answers to endpoint requests of peer nodes, in the control class (wire.md section 8)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Set
+from dataclasses import dataclass
+
+from mrc.endpoint.counters import Counters
+from mrc.endpoint.peer_node import PeerNode
+from mrc.wire.batch import TransmitBatch
+from mrc.wire.opcodes import HEADER_LENGTHS, Op
+from mrc.wire.profile import WireProfile
+from mrc.wire.rows import COMMON, ENDPOINT_RESPONSE, EXTENSION_AT, TIMESTAMP_FTYPE, TSR_BIT, Fields
+
+ENDPOINT_QPN = 2
+TIMESTAMP_UNIT_NS = 128
+_MAX_RESPONSES = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class _Response:
+    """An answer that waits to be sent. `tx_timestamp` is the request's, in `unit_ns`; None when it had none."""
+
+    node: PeerNode
+    req_id: int
+    operation: int
+    tx_timestamp: int | None
+    unit_ns: int
+    received_at: int
+
+
+class OperationAnswers:
+    """The answers that wait to be sent. `ports_down` are the endpoint's local ports that are down."""
+
+    __slots__ = ("_counters", "_ports_down", "_wire", "waiting")
+
+    def __init__(self, wire: WireProfile, counters: Counters, ports_down: Set[int]) -> None:
+        self._wire = wire
+        self._counters = counters
+        self._ports_down = ports_down
+        self.waiting: deque[_Response] = deque()
+
+    def add(self, node: PeerNode, req_id: int, operation: int, fields: Fields, now: int) -> None:
+        """Answer this request (an ENDPOINT_REQUEST row), unless too many answers wait already."""
+        if len(self.waiting) >= _MAX_RESPONSES:
+            self._counters.endpoint_responses_dropped += 1
+            return
+        word = int(fields["tseth_word"])
+        timestamp = int(fields["tx_timestamp"]) if word & 0xF == TIMESTAMP_FTYPE else None
+        unit_ns = self._wire.tsr1_unit_ns if word & TSR_BIT else TIMESTAMP_UNIT_NS
+        self.waiting.append(_Response(node, req_id, operation, timestamp, unit_ns, now))
+
+    def forget(self, node: PeerNode) -> None:
+        """A node is gone."""
+        self.waiting = deque(response for response in self.waiting if response.node is not node)
+
+    def transmit(self, batch: TransmitBatch, now: int) -> None:
+        """Append what waits, as far as there is room."""
+        while self.waiting and batch.free:
+            self._send(batch, self.waiting.popleft(), now)
+
+    def _send(self, batch: TransmitBatch, response: _Response, now: int) -> None:
+        node = response.node
+        number = node.control_ev(self._ports_down)
+        if number is None:
+            self._counters.endpoint_responses_dropped += 1
+            return
+        at = append_operation(batch, node, number, self._wire.dscp_control << 2, HEADER_LENGTHS["eeth"])
+        fields = batch.fields(ENDPOINT_RESPONSE, at, at + 1)
+        fields["opcode"] = Op.ENDPOINT_RESPONSE
+        fields["psn_word"] = response.req_id
+        fields["eeth_word"] = response.operation << self._wire.eeth_op_shift
+        if response.tx_timestamp is not None:
+            held = (now - response.received_at) // response.unit_ns if node.service_time else 0
+            fields["tx_timestamp"] = (response.tx_timestamp + held) & 0xFFFF
+
+
+def append_operation(batch: TransmitBatch, node: PeerNode, number: int, traffic_class: int, length: int) -> int:
+    """A packet to DQP 2 of `node` with an extension header of zeros. Returns its row."""
+    only = slice(number, number + 1)
+    at, _ = batch.extend(node.templates[only], node.port[only], node.destinations[only], traffic_class, length)
+    batch.headers[at, EXTENSION_AT : EXTENSION_AT + length] = 0
+    batch.fields(COMMON, at, at + 1)["dqp_word"] = ENDPOINT_QPN
+    return at

@@ -1,0 +1,67 @@
+"""What peer nodes say of their ports: port status updates, and when not to believe them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from mrc.endpoint.config import PeerNodeConfig
+from mrc.endpoint.counters import Counters
+from mrc.endpoint.peer_node import PeerNode
+from mrc.wire.batch import ReceivedBatch
+from mrc.wire.profile import WireProfile
+from mrc.wire.rows import COMMON
+
+I64 = npt.NDArray[np.int64]
+
+_LOW_HALF = (1 << 64) - 1
+
+
+class PeerPorts:
+    """`on_peer_port(node, plane, up, now)` is called when a peer's port went down or came back."""
+
+    __slots__ = ("_config", "_counters", "_on_peer_port", "_wire")
+
+    def __init__(
+        self,
+        config: PeerNodeConfig,
+        wire: WireProfile,
+        counters: Counters,
+        on_peer_port: Callable[[PeerNode, int, bool, int], None],
+    ) -> None:
+        self._config = config
+        self._wire = wire
+        self._counters = counters
+        self._on_peer_port = on_peer_port
+
+    def take(self, node: PeerNode, mask: int, now: int) -> None:
+        """The peer's port on plane p is number p + 1."""
+        for plane in sorted(node.port_of_plane):
+            up = bool(mask >> (plane + self._wire.first_port_bit) & 1)
+            if up == (plane in node.planes_down):
+                (node.planes_down.discard if up else node.planes_down.add)(plane)
+                self._on_peer_port(node, plane, up, now)
+        if node.planes_down >= node.port_of_plane.keys():
+            for plane in node.planes_down:
+                node.doubted.setdefault(plane, now)
+        else:
+            node.doubted.clear()
+
+    def heard_of(self, node: PeerNode, batch: ReceivedBatch, rows: I64, now: int) -> None:
+        """Packets for QPs, of which some may be from `node`, which has `doubted` planes. A status by which no port is
+        left cannot be true for longer than it takes to say the next: who forged it would stop all data for ever."""
+        fields = batch.fields(COMMON)
+        for plane, since in list(node.doubted.items()):
+            port = node.port_of_plane[plane]
+            source = node.sources.get(port)
+            if source is None or now - since < self._config.port_update_interval_max_ns:
+                continue
+            heard = (batch.port[rows] == port) & (fields["src_high"][rows] == source >> 64)
+            if not (heard & (fields["src_low"][rows] == source & _LOW_HALF)).any():
+                continue
+            del node.doubted[plane]
+            node.planes_down.discard(plane)
+            self._counters.port_status_overruled += 1
+            self._on_peer_port(node, plane, True, now)
