@@ -6,8 +6,8 @@ import numpy as np
 from endpoints import BATCH, Pair, paths_of
 
 from mrc.wire.batch import ReceivedBatch, TransmitBatch
-from mrc.wire.rows import REQUEST, REQUEST_LENGTH
 from mrc.wire.packet import decode_transport
+from mrc.wire.rows import REQUEST, REQUEST_LENGTH
 
 BTH_AT = 48  # bytes of IPv6 and UDP
 
