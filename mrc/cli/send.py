@@ -127,7 +127,7 @@ def send(
             print_paths(report)
     if verbose:
         note(f"counters: {report.counters}")
-    if line_rate is None and _mostly_sent_again(report, node.path_mtu):
+    if line_rate is None and profiles is None and _mostly_sent_again(report, node.path_mtu):
         note(
             f"{report.retransmitted_packets} packets were sent again: where the links carry far less than 10 Gbit/s,"
             " say so by --line-rate"

@@ -11,11 +11,11 @@ from mrc.endpoint.congestion import CongestionController
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.loss import LossDetector
 from mrc.endpoint.paths import PathSet
-from mrc.endpoint.requests import TIMESTAMP_UNIT_NS
 from mrc.endpoint.rtt import RttEstimator
 from mrc.endpoint.sack_reading import Sack
 from mrc.endpoint.sent import PsnState, SentPackets, Slots
 from mrc.endpoint.tracing import QpTrace
+from mrc.wire.rows import TIMESTAMP_UNIT_NS
 
 I64 = npt.NDArray[np.int64]
 

@@ -11,10 +11,9 @@ from mrc.endpoint.peer_node import PeerNode
 from mrc.wire.batch import TransmitBatch
 from mrc.wire.opcodes import HEADER_LENGTHS, Op
 from mrc.wire.profile import WireProfile
-from mrc.wire.rows import COMMON, ENDPOINT_RESPONSE, EXTENSION_AT, TIMESTAMP_FTYPE, TSR_BIT, Fields
+from mrc.wire.rows import COMMON, ENDPOINT_RESPONSE, EXTENSION_AT, TIMESTAMP_FTYPE, TIMESTAMP_UNIT_NS, TSR_BIT, Fields
 
 ENDPOINT_QPN = 2
-TIMESTAMP_UNIT_NS = 128
 _MAX_RESPONSES = 1024
 
 

@@ -74,8 +74,7 @@ class OperationRates:
             of_kind.setdefault((low, kind), []).append((row, opcode))
         chosen: list[tuple[int, int]] = []
         for (low, kind), packets in of_kind.items():
-            granted = self._limits[low][kind].take(len(packets), now)
-            self._counters.over_rate += len(packets) - granted
+            granted = self._limits[low][kind].take_counted(len(packets), now, self._counters)
             chosen += packets[len(packets) - granted :]
         chosen.sort()
         return [row for row, _ in chosen], [opcode for _, opcode in chosen]

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from mrc.endpoint.config import PeerNodeConfig
 from mrc.endpoint.counters import Counters
-from mrc.endpoint.operation_answers import TIMESTAMP_UNIT_NS, OperationAnswers, append_operation
+from mrc.endpoint.operation_answers import OperationAnswers, append_operation
 from mrc.endpoint.operation_rates import OperationRates
 from mrc.endpoint.peer_node import PeerKey, PeerNode
 from mrc.endpoint.peer_ports import PeerPorts
@@ -25,7 +25,7 @@ from mrc.errors import CallerError
 from mrc.wire.batch import ReceivedBatch, TransmitBatch
 from mrc.wire.opcodes import HEADER_LENGTHS, Op
 from mrc.wire.profile import WireProfile
-from mrc.wire.rows import COMMON, ENDPOINT_REQUEST, ENDPOINT_RESPONSE, TIMESTAMP_FTYPE, Fields
+from mrc.wire.rows import COMMON, ENDPOINT_REQUEST, ENDPOINT_RESPONSE, TIMESTAMP_FTYPE, TIMESTAMP_UNIT_NS, Fields
 
 I64 = npt.NDArray[np.int64]
 

@@ -11,13 +11,12 @@ from mrc.endpoint.loss import AfterAll
 from mrc.endpoint.paths import PathSet
 from mrc.endpoint.paths.probing import PathProbing
 from mrc.endpoint.paths.states import EvState
-from mrc.endpoint.requests import TIMESTAMP_UNIT_NS
 from mrc.endpoint.sent import SentPackets
 from mrc.endpoint.tracing import QpTrace
 from mrc.endpoint.traffic_class import TrafficClasses
 from mrc.wire.batch import TransmitBatch
 from mrc.wire.opcodes import Op
-from mrc.wire.rows import P_KEY, TIMESTAMP_FTYPE
+from mrc.wire.rows import P_KEY, TIMESTAMP_FTYPE, TIMESTAMP_UNIT_NS
 
 # BTH and PETH as the fields of mrc.wire.rows.PROBE lie.
 _PACKED = struct.Struct(">BBHII HBBHHHHHH")

@@ -105,9 +105,7 @@ class PsnChecks:
         if len(beyond):
             counters.psn_out_of_window += len(beyond)
             if self._config.nack_out_of_window:
-                granted = self._beyond.take(len(beyond), now)
-                counters.over_rate += len(beyond) - granted
-                beyond = beyond[:granted]
+                beyond = beyond[: self._beyond.take_counted(len(beyond), now, counters)]
                 reasons = [NackReason.PSN_OOR_WINDOW] * len(beyond)
                 self._refuse(requests.batch, requests.rows[beyond], psns[beyond], reasons, now)
         return SortedRequests(psns, new, in_window & ~refused | old, old, above, in_order=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from mrc.endpoint.counters import Counters
+
 _SECOND = 1_000_000_000
 
 
@@ -23,4 +25,10 @@ class RateLimit:
         granted = min(wanted, (now + self._burst_ns - paid_until) // self._interval_ns)
         self._paid_until = paid_until + granted * self._interval_ns
         self.refused += wanted - granted
+        return granted
+
+    def take_counted(self, wanted: int, now: int, counters: Counters) -> int:
+        """`take`; the others count as `over_rate`."""
+        granted = self.take(wanted, now)
+        counters.over_rate += wanted - granted
         return granted

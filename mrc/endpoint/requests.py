@@ -16,11 +16,20 @@ from mrc.endpoint.traffic_class import TrafficClasses
 from mrc.endpoint.work import Message
 from mrc.wire.batch import TransmitBatch
 from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH
-from mrc.wire.rows import BTH_AT, EXTENSION_AT, PSN_FLAGS_AT, REQUEST_LENGTH, REQUEST_TS, REQUEST_TS_LENGTH, RTX, UDP_AT
+from mrc.wire.rows import (
+    BTH_AT,
+    EXTENSION_AT,
+    PSN_FLAGS_AT,
+    REQUEST_LENGTH,
+    REQUEST_TS,
+    REQUEST_TS_LENGTH,
+    RTX,
+    TIMESTAMP_UNIT_NS,
+    UDP_AT,
+)
 
 I64 = npt.NDArray[np.int64]
 
-TIMESTAMP_UNIT_NS = 128
 # So few packets cost less one by one than arrays of them do.
 _FEW = 6
 _TIMESTAMP_AT = EXTENSION_AT + HEADER_LENGTHS["meth"]

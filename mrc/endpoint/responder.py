@@ -41,6 +41,7 @@ from mrc.wire.rows import (
     REQUEST_TS,
     REQUEST_TS_LENGTH,
     RTX,
+    TIMESTAMP_UNIT_NS,
     TS,
     Fields,
 )
@@ -48,7 +49,6 @@ from mrc.wire.rows import (
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-_TSR0_UNIT_NS = 128
 # BTH and AETH as the fields of mrc.wire.rows.ACK lie.
 _AETH = struct.Struct(">BBHIII")
 # Of a request: ip_word, opcode, flags, psn_word.
@@ -120,7 +120,7 @@ class Responder:
         rate = config.responder.answers_burst, config.responder.answers_per_second
         self._again, self.probes_rate, beyond, self._trimmed = (RateLimit(*rate) for _ in range(4))
         # The time a packet is held goes into its reflected timestamp where that is agreed.
-        units_ns = (_TSR0_UNIT_NS, wire.tsr1_unit_ns) if Capability.SVC_TIME in agreed else (0, 0)
+        units_ns = (TIMESTAMP_UNIT_NS, wire.tsr1_unit_ns) if Capability.SVC_TIME in agreed else (0, 0)
         self._reflector = Reflector(wire, units_ns)
         self.window = ReceiveWindow(config.mpr_dest, first_psn, dynamic=Capability.DYNAMIC_MPR in agreed)
         self.received = ReceivedPsns(self.window.largest_span, first_psn)
@@ -295,13 +295,7 @@ class Responder:
         again = np.flatnonzero((found.old | found.above)[chosen])
         if not len(again):
             return chosen
-        return np.delete(chosen, again[: len(again) - self._within(self._again, len(again), now)])
-
-    def _within(self, limit: RateLimit, wanted: int, now: int) -> int:
-        """How many of `wanted` answers may be given; the others are counted."""
-        granted = limit.take(wanted, now)
-        self._counters.over_rate += wanted - granted
-        return granted
+        return np.delete(chosen, again[: len(again) - self._again.take_counted(len(again), now, self._counters)])
 
     # ------------------------------------------------------------------ other packets in
 
@@ -315,7 +309,7 @@ class Responder:
         in_range = distance > -PSN_HALF
         self._counters.psn_out_of_range += int(np.count_nonzero(~in_range))
         answered = np.flatnonzero(in_range)
-        in_range[answered[self._within(self._trimmed, len(answered), now) :]] = False
+        in_range[answered[self._trimmed.take_counted(len(answered), now, self._counters) :]] = False
         reasons = np.where(lasthop, NackReason.TRIMMED_LASTHOP, NackReason.TRIMMED)
         whole = batch.length[rows] >= _TSETH_END
         self._nack(batch, rows[in_range], (epsn + distance)[in_range], reasons[in_range].tolist(), now, whole[in_range])
@@ -337,7 +331,7 @@ class Responder:
     def on_probes(self, batch: ReceivedBatch, rows: Iterable[int], now: int) -> None:
         """Reliability probes: each is answered by a SACK with pr=1 and its probe_id."""
         received, rows = self.received, list(rows)
-        for row in rows[len(rows) - self._within(self.probes_rate, len(rows), now) :]:
+        for row in rows[len(rows) - self.probes_rate.take_counted(len(rows), now, self._counters) :]:
             head = batch.view(row, 0, PROBE_BYTES)
             ip_word, probe_id = _PROBE.unpack_from(head)
             marked = CE in (ip_word >> 20 & ECN_MASK, int(batch.traffic_class[row]) & ECN_MASK)

@@ -117,8 +117,8 @@ class QP:
         why = self.error or status.name.lower().replace("_", " ")
         if status == WCStatus.RETRY_EXCEEDED:
             return (
-                f"{why}; the peer may have ended, all paths to it be gone, or all that is sent be trimmed or refused,"
-                " as when congestion control takes the links for far faster than they are (its line rate)"
+                f"{why}; the peer may have ended, all paths to it be gone, or all that is sent be trimmed or refused"
+                " (far slower links than congestion control thinks do that: --line-rate, NsccConfig.line_rate_bps)"
             )
         return why
 

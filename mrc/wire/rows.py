@@ -129,6 +129,7 @@ ENDPOINT_RESPONSE = _row(eeth_word=(">u2", 60), tx_timestamp=(">u2", 88))
 
 SETH_M_SHIFT, SETH_PR = 5, 1 << 1
 TIMESTAMP_FTYPE = 1
+TIMESTAMP_UNIT_NS = 128  # of a tx_timestamp with tsr 0
 TSR_BIT = 1 << 15
 
 

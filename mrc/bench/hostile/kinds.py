@@ -20,7 +20,7 @@ UDP_PORT = 4791
 _IPV6_UDP = struct.Struct("!IHBB16s16sHHHH")
 _UDP = 17
 _BTH_AT = 48
-# So far behind what was overheard, or ahead of it, that no window reaches it while the measurement runs.
+# So far behind what was overheard, or ahead of it, that no window reaches it while one flood lasts.
 _FAR = PSN_MODULUS // 4
 _DSCP_TRIMMED = 12
 

@@ -20,7 +20,7 @@ from typing import Any
 from mrc.bench.compiler import compile_program
 from mrc.bench.hostile.flood import PROGRAM, end_flood
 from mrc.bench.hostile.kinds import KINDS, PAYLOAD_BYTES, RECEIVER, SENDER, Kind
-from mrc.bench.hostile.overheard import Overheard, overhear
+from mrc.bench.hostile.overheard import overhear
 from mrc.bench.lab_run import machine
 from mrc.bench.prepared import harmless, through_the_fabric, write_packets
 from mrc.bench.processes import first_line, json_output, running
@@ -88,7 +88,6 @@ class _Session:
         self._packets = scratch / "packets"
         self._progress = scratch / "progress"
         self._writer = writer
-        self._heard: Overheard = overhear(lab, _ENDS[SENDER][0], "p0")
 
     def measure(self, kind: Kind) -> Measured:
         """Harmless, then hostile packets. A QP that does not survive has moved nothing, and says why."""
@@ -116,11 +115,13 @@ class _Session:
         source = self._lab.addresses(neighbour)[0]
         if kind is None:
             return [harmless(source, self._lab.addresses(host)[0], _DISCARD, _HARMLESS_BYTES)] * _DIFFERENT
+        # Afresh for each flood: in a minute the QP gets as far as the PSNs that are far off when a session begins.
+        heard = overhear(self._lab, _ENDS[SENDER][0], "p0")
         chance = random.Random(kind.name)
         shape, number = self._lab.topology, self._lab.topology.hosts.index(host)
         leaf = shape.leaf_of_host(number)
         way = UsidTemplate(leaf, leaf, number, shape.block)
-        return [through_the_fabric(kind.make(self._heard, chance), source, way, 0) for _ in range(_DIFFERENT)]
+        return [through_the_fabric(kind.make(heard, chance), source, way, 0) for _ in range(_DIFFERENT)]
 
     def _goodput(self, began: int, ended: int) -> float:
         lines = [line.split() for line in self._progress.read_text().splitlines()]

@@ -160,16 +160,17 @@ class Rotation:
         EV that `avoid` names for them. The first packet that finds no port with room ends them; one that finds no other
         EV takes what there is."""
         shunned = None if avoid is None else avoid[: len(chosen)]
+        closed = list(full)
         without_room = np.zeros(len(chosen), np.bool_)
         for _ in range(_DRAWS + 2 * len(ports)):
             if full:
-                without_room = np.isin(ports[chosen], list(full))
+                without_room = np.isin(ports[chosen], closed)
             wrong = without_room if shunned is None else without_room | (chosen == shunned)
             again = np.flatnonzero(wrong)
             if not len(again):
                 return chosen
             chosen[again] = self.take(state, len(again))
-        if full and (without_room := np.isin(ports[chosen], list(full))).any():
+        if full and (without_room := np.isin(ports[chosen], closed)).any():
             rest = [each for port, active in self.active.items() if port not in self.closed | full for each in active]
             if not rest:
                 return chosen[: int(without_room.argmax())]
