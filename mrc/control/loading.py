@@ -54,7 +54,7 @@ def set_line_rate(profiles: Profiles, line_rate_bps: int) -> None:
     said = profiles.described(profiles.ccs, "CC", DEFAULT_PROFILE).attributes
     config = said.get("nscc", NsccConfig())
     with arguments():
-        told = replace(config, line_rate_bps=line_rate_bps)
+        told = replace(config, line_rate_bps=line_rate_bps, measure_line_rate=False)
     profiles.load_cc(DEFAULT_PROFILE, CcProfileAttr(algorithm=said["algorithm"], nscc=told))
 
 

@@ -73,7 +73,9 @@ class Profiles:
         self.native = fmt.mode
         self.formats[0] = Slot(ONLINE, {"mode": fmt.mode, "fields": fmt.widths, "srh": fmt.srh})
         self.evs[0] = Slot(ONLINE, _attributes_of(profile), list(profile.evs))
-        self.ccs[0] = Slot(ONLINE, {"algorithm": NSCC_NAMES[1], "nscc": NsccConfig()})
+        controller = self.endpoint.online.cc.get(DEFAULT_PROFILE)
+        nscc = controller.config if isinstance(controller, NsccFactory) else NsccConfig()
+        self.ccs[0] = Slot(ONLINE, {"algorithm": NSCC_NAMES[1], "nscc": nscc})
 
     @property
     def planes(self) -> int:

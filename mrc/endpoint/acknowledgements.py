@@ -167,8 +167,13 @@ class Acknowledgements:
         sent.blamed[slot] = _NONE
         entry = blamed & sent.log_mask
         if sent.log_psn[entry] == psn:
-            ev_index = int(sent.log_ev[entry]) if ev_index == _NONE else ev_index
-            self._loss.on_spurious(now, now - int(sent.log_sent_at[entry]))
+            took = now - int(sent.log_sent_at[entry])
+            if ev_index == _NONE:
+                ev_index = int(sent.log_ev[entry])
+            elif sent.by_timer[slot]:
+                # The SACK names the original, so its round trip is known: the timers are too short.
+                self._rtt.late(took, now)
+            self._loss.on_spurious(now, took)
         if self._trace is not None:
             self._trace.spurious_loss(psn, ev_index, sent_again=bool(sent.transmission[slot] != blamed))
         if ev_index != _NONE:

@@ -229,11 +229,32 @@ class TraceConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class ReceivingConfig:
+    """How much a node lets its peers have on their way to it, all together (behaviour.md, Responder; all C)."""
+
+    # Full packets that the peers of all QPs with dynamic MPR may send ahead. None: no bound of its own.
+    most_packets: int | None = None
+    # More packets than these waiting unread in the receive buffers raise the receiver penalty; at twice as many it is
+    # at its most.
+    backlog_packets: int = 512
+    # A QP that received nothing for so long has no share.
+    active_ns: int = 1 * SECOND
+
+    def __post_init__(self) -> None:
+        if self.most_packets is not None and self.most_packets < MPR_UNIT:
+            raise CallerError(f"most_packets must be at least {MPR_UNIT}, got {self.most_packets}")
+        for name in ("backlog_packets", "active_ns"):
+            if getattr(self, name) < 1:
+                raise CallerError(f"{name} must be at least 1, got {getattr(self, name)}")
+
+
+@dataclass(frozen=True, slots=True)
 class EndpointConfig:
     """What all QPs of one endpoint share."""
 
     wire: WireProfile = field(default_factory=WireProfile)
     peer_nodes: PeerNodeConfig = field(default_factory=PeerNodeConfig)
+    receiving: ReceivingConfig = field(default_factory=ReceivingConfig)
     trace: TraceConfig = field(default_factory=TraceConfig)
     # EV state changes that wait to be read; later ones are dropped and counted.
     ev_event_limit: int = 1024

@@ -26,6 +26,7 @@ from mrc.endpoint.paths.online import OnlineProfiles
 from mrc.endpoint.peer_node import PeerKey, PeerNode, peer_key
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_peer import QpPeer
+from mrc.endpoint.receive_budget import ReceiveBudget
 from mrc.endpoint.scheduler import Scheduler
 from mrc.endpoint.tracing import EndpointTrace, Tracer
 from mrc.errors import CallerError
@@ -71,6 +72,8 @@ class Endpoint:
         self.completions: deque[Completion] = deque()
         self.events: deque[Event] = deque(maxlen=_KEPT_EVENTS)
         self._random = np.random.default_rng(self.config.seed)
+        # What all peers together may have on their way to this node.
+        self.receive_budget = ReceiveBudget(self.config.receiving)
         # Called with each event as it happens.
         self.listeners: list[Callable[[Event], None]] = []
         self._draw_rkey = draw_rkey or (lambda: int(self._random.integers(1 << 32)))
@@ -140,6 +143,7 @@ class Endpoint:
             config=config,
             wire=self.config.wire,
             memory=memory or self.memory,
+            budget=self.receive_budget,
             controller_factory=factory_of(controller),
             random=np.random.default_rng(self._random.integers(1 << 63)),
             complete=complete or self.completions.append,
@@ -177,6 +181,7 @@ class Endpoint:
             self.peer_nodes[key] = node
             self._operations.add(node)
         self.members += 1
+        self.receive_budget.on_requests(qp.qpn, self._now)
         node.qpns.add(qp.qpn)
         node.add_paths(peer.paths)
         node.name = peer.name or node.name

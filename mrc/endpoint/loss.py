@@ -80,7 +80,11 @@ class LossDetector:
         """The path timer of a first transmission."""
         if not self._rtt.srtt:
             return min(self._config.path_timer_initial_ns, self._local_ack_timeout)
-        return min(max(self._rtt.path_timer, self._config.path_timer_min_ns), self._local_ack_timeout)
+        return min(max(self._rtt.path_timer, self._config.path_timer_min_ns), self._longest_timer)
+
+    @property
+    def _longest_timer(self) -> int:
+        return self._rtt.coarse_timer(self._local_ack_timeout)
 
     def on_spurious(self, now: int, took_ns: int) -> None:
         """A loss was none: its acknowledgement came `took_ns` after it was sent. Wait longer for what comes late.
@@ -156,7 +160,7 @@ class LossDetector:
             return _NONE
         entries = numbers & sent.log_mask
         repeats = np.minimum(sent.times_sent[sent.log_psn[entries] & sent.mask] - 1, _MAX_DOUBLINGS)
-        timers = np.minimum(self.path_timer_ns << repeats, self._local_ack_timeout)
+        timers = np.minimum(self.path_timer_ns << repeats, self._longest_timer)
         deadlines = np.maximum(sent.log_sent_at[entries], self._resumed_at) + timers
         expired = deadlines <= now
         waiting = deadlines[~expired]

@@ -105,7 +105,8 @@ class Probes:
             if goes_on:
                 self._tail_at = now + self._tail_interval
             elif sent.outstanding or asks:
-                self._tail_interval = min(2 * self._tail_interval, self._config.local_ack_timeout_ns)
+                longest = max(self._config.local_ack_timeout_ns, path_timer_ns)
+                self._tail_interval = min(2 * self._tail_interval, longest)
                 self._tail_at = now + self._tail_interval
                 self._enqueue(_TAIL, AfterAll(sent.next_transmission, now))
                 self._counters.tail_probes_sent += 1

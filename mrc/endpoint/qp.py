@@ -19,6 +19,7 @@ from mrc.endpoint.paths.online import DEFAULT_PROFILE
 from mrc.endpoint.peer_node import PeerNode
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.qp_states import MAY_SEND, QpState, check_transition
+from mrc.endpoint.receive_budget import ReceiveBudget
 from mrc.endpoint.receives import Receives
 from mrc.endpoint.requestor import Requestor
 from mrc.endpoint.requests import full_packet_bytes
@@ -35,6 +36,7 @@ class QueuePair:
     """One QP. Created in RESET by `Endpoint.create_qp`; `to_init`, `to_rtr` and `to_rts` bring it up."""
 
     __slots__ = (
+        "_budget",
         "_classes",
         "_complete",
         "_controller_factory",
@@ -78,6 +80,7 @@ class QueuePair:
         config: QpConfig,
         wire: WireProfile,
         memory: MemoryTable,
+        budget: ReceiveBudget,
         controller_factory: ControllerFactory,
         random: np.random.Generator,
         complete: Callable[[Completion], None],
@@ -102,6 +105,7 @@ class QueuePair:
         self.answers_wait = False
         self._wire = wire
         self._memory = memory
+        self._budget = budget
         self._controller_factory = controller_factory
         # The controller of the destination, which other QPs may share; None before RTR.
         self.controller: CongestionController | None = None
@@ -186,6 +190,7 @@ class QueuePair:
             config=self.config,
             wire=self._wire,
             memory=self._memory,
+            budget=self._budget,
             paths=self.paths,
             counters=self.counters,
             classes=self._classes,
@@ -386,6 +391,7 @@ class QueuePair:
             self._tell_totals(self._trace)
         if self._requestor is not None:
             self._requestor.abandon()
+        self._budget.forget(self.qpn)
         if self.paths is not None:
             self.paths.release()
 

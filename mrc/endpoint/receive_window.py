@@ -40,14 +40,16 @@ class ReceiveWindow:
         """The first PSN that is out of the window."""
         return max(epsn + self.units * MPR_UNIT, self._honoured if self.dynamic else 0)
 
-    def tell(self, epsn: int) -> int:
-        """The mpr field of a SACK sent now: 0 when MPR is not dynamic, else at least 1."""
+    def tell(self, epsn: int, most: int = MAX_MPR) -> int:
+        """The mpr field of a SACK sent now: 0 when MPR is not dynamic, else at least 1. `most` units are granted, or
+        what was granted before."""
         if not self.dynamic:
             return 0
-        intended = epsn + self.units * MPR_UNIT
+        granted = min(self.units, most)
+        intended = epsn + granted * MPR_UNIT
         if intended >= self._told:
             self._told = intended
-            units = self.units
+            units = granted
         else:
             units = -(-(self._told - epsn) // MPR_UNIT)
         self._honoured = max(self._honoured, epsn + units * MPR_UNIT)

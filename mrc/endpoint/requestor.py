@@ -112,7 +112,7 @@ class Requestor:
             service_time=Capability.SVC_TIME in agreed and config.timestamps,
             trace=trace,
         )
-        self._retries = RetryBudget(config, self.sent)
+        self._retries = RetryBudget(config, self.sent, self.rtt)
         self._probes = Probes(
             qpn=qpn, peer_qpn=peer_qpn, config=config, paths=paths, counters=counters, classes=classes, trace=trace
         )
@@ -407,6 +407,7 @@ class Requestor:
         self._controller.on_loss(now, size)
         entries = transmissions & sent.log_mask
         sent.blamed[psns & sent.mask] = transmissions
+        sent.by_timer[psns & sent.mask] = trigger != HOLE
         evs, sent_at = sent.log_ev[entries].tolist(), sent.log_sent_at[entries].tolist()
         if self._trace is not None:
             self._trace.lost(psns.tolist(), evs, sent_at, trigger)

@@ -19,6 +19,7 @@ from mrc.endpoint.nacks import NackMaker, Refusal
 from mrc.endpoint.paths import PathSet
 from mrc.endpoint.psn_checks import PsnChecks, SortedRequests
 from mrc.endpoint.rate_limit import RateLimit
+from mrc.endpoint.receive_budget import ReceiveBudget
 from mrc.endpoint.receive_window import ReceiveWindow
 from mrc.endpoint.received import ReceivedPsns
 from mrc.endpoint.received_requests import ENDS, IMMEDIATE, ReceivedRequests
@@ -68,6 +69,7 @@ class Responder:
         "_ack_due",
         "_again",
         "_agreed",
+        "_budget",
         "_classes",
         "_config",
         "_counters",
@@ -77,6 +79,7 @@ class Responder:
         "_paths",
         "_peer_qpn",
         "_psn_checks",
+        "_qpn",
         "_receives",
         "_reflector",
         "_refused",
@@ -98,6 +101,7 @@ class Responder:
         config: QpConfig,
         wire: WireProfile,
         memory: MemoryTable,
+        budget: ReceiveBudget,
         paths: PathSet,
         counters: Counters,
         classes: TrafficClasses,
@@ -106,7 +110,9 @@ class Responder:
         agreed: Capability = NO_CAPABILITIES,
         trace: QpTrace | None = None,
     ) -> None:
+        self._qpn = qpn
         self._peer_qpn = peer_qpn
+        self._budget = budget
         self._trace = trace
         self._config = config
         self._memory = memory
@@ -130,6 +136,7 @@ class Responder:
             threshold_bytes=config.sack_threshold_bytes,
             received=self.received,
             window=self.window,
+            budget=budget,
             paths=paths,
             counters=counters,
             classes=classes,
@@ -163,6 +170,7 @@ class Responder:
         """Write requests of this QP, whose length, ICRC and source have been checked."""
         requests = ReceivedRequests(batch, rows)
         counters, received = self._counters, self.received
+        self._budget.on_requests(self._qpn, now)
         counters.requests_received += len(rows)
         # The steps of the page, in order: check PSN; opcode, length, R_Key and range; execute; acknowledge.
         found = self._psn_checks.sort(requests, now)
@@ -191,6 +199,7 @@ class Responder:
 
     def on_few_requests(self, batch: ReceivedBatch, rows: list[int], now: int) -> None:
         """`on_requests` in plain numbers, as far as they are plain writes that are new."""
+        self._budget.on_requests(self._qpn, now)
         for position, row in enumerate(rows):
             if not self._take_one(batch, row, now):
                 self.on_requests(batch, np.array(rows[position:], np.int64), now)

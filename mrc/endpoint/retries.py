@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mrc.endpoint.config import EXPONENTIAL_RETRIES_FOREVER, QpConfig
+from mrc.endpoint.rtt import RttEstimator
 from mrc.endpoint.sent import SentPackets
 from mrc.wire.rows import PSN_BITS_MASK
 
@@ -15,11 +16,14 @@ class RetryBudget:
     part of it, they alone count for how long the next one waits: a PSN that was trimmed often does not wait for hours.
     """
 
-    __slots__ = ("_config", "_deadline", "_psn", "_sent", "_timeouts")
+    __slots__ = ("_config", "_deadline", "_doublings", "_psn", "_rtt", "_sent", "_since", "_timeouts")
 
-    def __init__(self, config: QpConfig, sent: SentPackets) -> None:
+    def __init__(self, config: QpConfig, sent: SentPackets, rtt: RttEstimator) -> None:
         self._config = config
         self._sent = sent
+        self._rtt = rtt
+        # Of the interval that runs: when it began, and how often it was doubled.
+        self._since = self._doublings = 0
         self._psn = -1
         self._timeouts = 0  # of the PSN that is watched
         self._deadline: int | None = None
@@ -30,7 +34,7 @@ class RetryBudget:
             self._psn, self._deadline = -1, None
         elif oldest_psn != self._psn:
             self._psn, self._timeouts = oldest_psn, 0
-            self._deadline = now + self._interval()
+            self.wait_again(now)
 
     def watch_unsent(self, psn: int, now: int) -> None:
         """Follow a PSN that waits for the window; it has drawn nothing yet."""
@@ -42,7 +46,14 @@ class RetryBudget:
         return self._deadline
 
     def expired(self, now: int) -> bool:
-        return self._deadline is not None and now >= self._deadline
+        """Whether the interval has passed, as long as it is by what is known of the round trip now."""
+        if self._deadline is None or now < self._deadline:
+            return False
+        self._deadline = self._since + self._interval()
+        return now >= self._deadline
+
+    def _interval(self) -> int:
+        return self._rtt.coarse_timer(self._config.local_ack_timeout_ns) << self._doublings
 
     def spent(self, psn: int) -> int:
         """Retries this PSN has drawn."""
@@ -70,10 +81,8 @@ class RetryBudget:
         )
 
     def wait_again(self, now: int) -> None:
-        """The timer ran out and a retry was drawn: the next interval begins."""
-        self._deadline = now + self._interval()
-
-    def _interval(self) -> int:
+        """The next interval begins."""
         counted = self.spent(self._psn) if self._config.timeout_retries is None else self._timeouts
-        doublings = max(0, counted - self._config.linear_retries)
-        return self._config.local_ack_timeout_ns << min(doublings, EXPONENTIAL_RETRIES_FOREVER)
+        self._doublings = min(max(0, counted - self._config.linear_retries), EXPONENTIAL_RETRIES_FOREVER)
+        self._since = now
+        self._deadline = now + self._interval()

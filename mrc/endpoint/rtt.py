@@ -37,7 +37,22 @@ class RttEstimator:
         self.srtt += (latest_ns - self.srtt) // 8
         self._next_step_at = now + self.srtt
 
+    def late(self, took_ns: int, now: int) -> None:
+        """An original arrived `took_ns` after it was sent, when it had been sent again already: timers were too short.
+
+        It counts at once, whatever was counted a moment ago.
+        """
+        self._next_step_at = now
+        self.sample(took_ns, took_ns, now)
+
     @property
     def path_timer(self) -> int:
         """srtt + 4 rttvar, before any bounds."""
         return self.srtt + 4 * self.rttvar
+
+    def coarse_timer(self, local_ack_timeout_ns: int) -> int:
+        """The local ACK timeout, or twice srtt + 4 rttvar where those are longer than it (C; alternative: the timeout).
+
+        A shorter one would run out on a peer that waits for a processor. The tail probe asks first.
+        """
+        return local_ack_timeout_ns if self.path_timer <= local_ack_timeout_ns else 2 * self.path_timer

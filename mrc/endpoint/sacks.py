@@ -11,6 +11,7 @@ import numpy.typing as npt
 from mrc.endpoint.answers import PendingAnswers, Reflected, append_control
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.paths import PathSet
+from mrc.endpoint.receive_budget import MAX_PENALTY, ReceiveBudget
 from mrc.endpoint.receive_window import ReceiveWindow
 from mrc.endpoint.received import ReceivedPsns
 from mrc.endpoint.traffic_class import TrafficClasses
@@ -24,7 +25,6 @@ I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 MIN_COUNTED_BYTES = 1024  # a packet counts at least this much towards the byte trigger
-MAX_PENALTY = 127
 _RESTORE_CWND = 1 << 31
 _PENALTY_SHIFT = 24
 _BITMAP = 64  # PSNs
@@ -49,14 +49,16 @@ class SackMaker:
     """Collects triggers and turns them into SACKs."""
 
     __slots__ = (
+        "_budget",
         "_bytes_since",
         "_classes",
         "_counters",
         "_paths",
         "_peer_qpn",
-        "_penalty_word",
+        "_penalty",
         "_qpn",
         "_received",
+        "_restore_word",
         "_threshold",
         "_window",
         "pending",
@@ -71,6 +73,7 @@ class SackMaker:
         threshold_bytes: int,
         received: ReceivedPsns,
         window: ReceiveWindow,
+        budget: ReceiveBudget,
         paths: PathSet,
         counters: Counters,
         classes: TrafficClasses,
@@ -80,20 +83,27 @@ class SackMaker:
         self._threshold = threshold_bytes
         self._received = received
         self._window = window
+        self._budget = budget
         self._paths = paths
         self._counters = counters
         self._classes = classes
         self._bytes_since = 0
-        self._penalty_word = 0
+        self._penalty = self._restore_word = 0
         self.pending: PendingAnswers[Trigger] = PendingAnswers()
         # Running total of new untrimmed packets, UDP length + 40 each.
         self.received_bytes = 0
 
     def set_penalty(self, penalty: int, restore: bool) -> None:
-        """What every SACK says from now on as rcv_cwnd_pen and restore_cwnd. Raises CallerError beyond 0..127."""
+        """What every SACK says from now on as rcv_cwnd_pen, at least, and restore_cwnd. Raises CallerError beyond
+        0..127."""
         if not 0 <= penalty <= MAX_PENALTY:
             raise CallerError(f"a receiver penalty is 0..{MAX_PENALTY}, got {penalty}")
-        self._penalty_word = penalty << _PENALTY_SHIFT | (_RESTORE_CWND if restore else 0)
+        self._penalty, self._restore_word = penalty, _RESTORE_CWND if restore else 0
+
+    @property
+    def _penalty_word(self) -> int:
+        """restore_cwnd and rcv_cwnd_pen: the owner's, or the node's where that is more."""
+        return self._restore_word | max(self._penalty, self._budget.penalty) << _PENALTY_SHIFT
 
     def triggered_by_one(self, size: int, forced: bool) -> bool:
         """Whether one packet triggers a SACK, given its nominal size and whether it does so regardless."""
@@ -153,7 +163,7 @@ class SackMaker:
         # Successive SACKs alternate planes, so that one broken reverse path cannot condemn forward ones.
         paths = self._paths
         indexes = paths.control.take(count, now).tolist() if count > 1 else [paths.control.take_one(now)]
-        mpr = self._window.tell(received.epsn)
+        mpr = self._window.tell(received.epsn, self._budget.units)
         ooo_count = min(received.held, _MOST_COUNTED)
         rcvd_word = self._penalty_word | self.received_bytes // 256 & 0xFFFFFF
         for trigger, index in zip(triggers, indexes, strict=True):

@@ -50,6 +50,7 @@ class SentPackets:
 
     __slots__ = (
         "blamed",
+        "by_timer",
         "head",
         "log_ev",
         "log_mask",
@@ -91,6 +92,8 @@ class SentPackets:
         self.waits: I64 = np.zeros(size, np.int64)
         self.lost_ev: I64 = np.zeros(size, np.int64)
         self.blamed: I64 = np.full(size, -1, np.int64)
+        # Whether a timer found that loss.
+        self.by_timer: Bools = np.zeros(size, np.bool_)
         # Each PSN may go out several times before the oldest transmission is settled.
         log = _ring_size(4 * (size + 1))
         self.log_mask = log - 1

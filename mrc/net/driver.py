@@ -16,12 +16,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol, TypeVar
 
+from mrc.endpoint.receive_budget import ReceiveBudget
 from mrc.errors import MrcError
 from mrc.net.driven import Driven
 from mrc.net.flood_filter import FloodFilter
 from mrc.net.link_events import LinkWatch
 from mrc.net.mmsg import BatchReceiver, BatchSender
-from mrc.net.ports import Port
+from mrc.net.ports import PACKET_BUFFER_BYTES, Port, waiting_in
 from mrc.wire.batch import TransmitBatch
 
 T = TypeVar("T")
@@ -34,6 +35,9 @@ STREAM = 16
 SHORT_BATCH_PAUSE_S = 50e-6
 # A busy loop looks for link events this often; one that sleeps is woken by them.
 LINK_INTERVAL_NS = 500_000
+# Timers wait until all that has arrived is read, for so many turns at the most: what a late process finds waiting for
+# it is not lost.
+MOST_TURNS_BEFORE_TIMERS = 64
 _LONGEST_SLEEP_S = 0.25
 # Who answers a write with a write is about to be answered again: to stay awake for so long saves the time of waking.
 AWAKE_NS = 200_000
@@ -85,7 +89,10 @@ class Driver:
         self.attendant: Attendant | None = None
         # Keeps a flood of what the endpoint would refuse away from it.
         self.flood_filter: FloodFilter | None = None
+        # Is kept informed of what waits unread.
+        self.receive_budget: ReceiveBudget | None = None
         self._attendant_due = 0
+        self._turns_before_timers = 0
         self._short_batches = 0  # in a row
         self._went_ahead = 0
 
@@ -193,6 +200,7 @@ class Driver:
             self._run_calls()
         if arrived is not None:
             received = arrived.count
+            self._look_at_backlog()
             endpoint.receive(arrived, clock())
         now = clock()
         if now >= self._links_due:
@@ -202,7 +210,7 @@ class Driver:
             for port, up in self._links.changes():
                 endpoint.set_port(port, up, now)
         deadline = endpoint.next_deadline()
-        if deadline is not None and deadline <= now:
+        if deadline is not None and deadline <= now and self._timers_may_run():
             endpoint.on_timer(now)
         if self.attendant is not None and now >= self._attendant_due:
             self._attendant_due = now + self.attendant.attend()
@@ -222,6 +230,19 @@ class Driver:
             if self._short_batches >= STREAM and sent <= received + 1:
                 time.sleep(SHORT_BATCH_PAUSE_S)
         return False
+
+    def _look_at_backlog(self) -> None:
+        budget = self.receive_budget
+        if budget is not None:
+            waiting = sum(waiting_in(port.receiver) for port in self.ports) if self._receiver.more else 0
+            budget.on_backlog(waiting // PACKET_BUFFER_BYTES)
+
+    def _timers_may_run(self) -> bool:
+        """Whether what has arrived is read, or has been read for long enough."""
+        self._turns_before_timers = self._turns_before_timers + 1 if self._receiver.more else 0
+        if self._turns_before_timers > MOST_TURNS_BEFORE_TIMERS:
+            self._turns_before_timers = 0
+        return self._turns_before_timers == 0
 
     def _transmit(self, now: int) -> int:
         batch = self._batch

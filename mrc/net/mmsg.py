@@ -269,6 +269,7 @@ class BatchReceiver:
         "_room",
         "_rows",
         "_traffic_class",
+        "more",
     )
 
     def __init__(self, ports: Sequence[Port], rows: int, room: int) -> None:
@@ -304,6 +305,8 @@ class BatchReceiver:
         self._last = rows  # packets in the last batch, whose lengths have to be set again
         self._base = _address(self._messages)
         self._number = self._control[:, _CMSG_DATA : _CMSG_DATA + 4]
+        # Whether the last call may have left packets behind: a port filled its share of the rows.
+        self.more = False
 
     def receive(self) -> ReceivedBatch | None:
         """What has arrived, or None. The batch is valid until the next call.
@@ -315,6 +318,7 @@ class BatchReceiver:
         if self._named:
             self._name_lengths[: self._last] = _SOCKADDR
         start, left = 0, len(self._ports)
+        self.more = False
         for port, fd in self._ports:
             # A busy port leaves the others their share of the rows.
             most = (self._rows - start) // left
@@ -322,6 +326,7 @@ class BatchReceiver:
                 self._aim(start, start + most, port.framing.receive_at)
             count = self._receive_from(fd, start, most)
             if count:
+                self.more |= count == most
                 self._take(port, start, start + count)
             start += count
             left -= 1

@@ -16,14 +16,19 @@ from mrc.control.service import Service
 from mrc.endpoint.config import (
     EXPONENTIAL_RETRIES_FOREVER,
     MILLISECOND,
+    MPR_UNIT,
     PATH_MTUS,
+    Capability,
     EndpointConfig,
     LossConfig,
     PathConfig,
     QpConfig,
+    ReceivingConfig,
     ResponderConfig,
 )
+from mrc.endpoint.congestion import NsccConfig, NsccFactory
 from mrc.endpoint.endpoint import Endpoint
+from mrc.endpoint.paths.online import DEFAULT_PROFILE
 from mrc.endpoint.paths.profiles import EvProfile
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_peer import QpPeer
@@ -35,7 +40,7 @@ from mrc.net.driver import Driver
 from mrc.net.flood_filter import FloodFilter
 from mrc.net.hosts import HOST_FABRIC
 from mrc.net.negotiation import NodeDescription, QpDescription, default_ev_profile, peer_of
-from mrc.net.ports import NEEDED_BUFFER, Port
+from mrc.net.ports import NEEDED_BUFFER, PACKET_BUFFER_BYTES, Port
 from mrc.net.sockets import Srv6Port
 from mrc.net.udp_port import IPV6_HEADER, UdpPort, longest_packet_bytes
 from mrc.topology.fabric import Fabric
@@ -46,6 +51,14 @@ from mrc.wire.srh import SRH_LENGTH
 # A QP's turn is a whole batch: each QP in one costs both ends as much as some twenty packets.
 _BATCH = 256
 _MPR = 16
+# Two full windows: what waits longer than its reading takes is delay and nothing else.
+_MOST_ON_THE_WAY = 2 * _MPR * MPR_UNIT
+_SACK_THRESHOLD_BYTES = 64 * 1024
+# Congestion control between processes: nobody says what the links carry, and what a turn of a loop takes is part of
+# every round trip.
+USER_SPACE_NSCC = NsccConfig(
+    measure_line_rate=True, least_base_rtt=1 * MILLISECOND, ack_gap_bytes=_SACK_THRESHOLD_BYTES
+)
 _OUTER_HEADERS = {"srv6": IPV6_HEADER, "srv6-srh": IPV6_HEADER + SRH_LENGTH}
 
 
@@ -75,12 +88,23 @@ class Node:
         self.ev_profile = ev_profile or default_ev_profile(fabric)
         # All QPs of a node towards one peer draw the same EVs.
         self._ev_seed = secrets.randbits(63)
-        config = EndpointConfig(wire=wire, fair_share=_BATCH, transmit_batch=_BATCH, seed=secrets.randbits(63))
+        config = EndpointConfig(
+            wire=wire,
+            fair_share=_BATCH,
+            transmit_batch=_BATCH,
+            receiving=ReceivingConfig(most_packets=_MOST_ON_THE_WAY),
+            seed=secrets.randbits(63),
+        )
         self.endpoint = Endpoint(config, draw_rkey=lambda: secrets.randbits(32), tracer=tracer)
+        self.endpoint.online.cc[DEFAULT_PROFILE] = NsccFactory(USER_SPACE_NSCC)
         ports: list[Port] = []
         try:
             ports.extend(_open_port(fabric, number, self.path_mtu, wire) for number in range(len(fabric.ports)))
             self.driver = Driver(self.endpoint, ports, _longest_received(fabric))
+            # Each port's buffer must hold everything: the other planes may be gone.
+            budget = self.endpoint.receive_budget
+            budget.set_capacity(min(port.receive_buffer for port in ports) // PACKET_BUFFER_BYTES)
+            self.driver.receive_budget = budget
             self.driver.flood_filter = FloodFilter(self.endpoint, ports, wire.accepted_udp_ports)
         except BaseException:
             for opened in ports:
@@ -208,7 +232,8 @@ def describe_qp(qp: QueuePair) -> QpDescription:
 def transfer_config(*, path_mtu: int) -> QpConfig:
     """QP parameters for processes that share a machine: coarse timers far above what a stalled process delays.
 
-    A local ACK timeout of 134 ms; after 7 linear and 3 doubled retries a QP gives up, about 3 s after the last sign. A
+    A local ACK timeout of 134 ms; after 7 linear and 6 doubled retries a QP gives up, about 18 s after the last sign:
+    a peer that serves many may wait that long for a processor, and one that ended closes the exchange at once. A
     PSN that is trimmed has 31: of an incast a third is trimmed, and one packet in 30,000 eleven times in a row.
     A window of 2,048 PSNs, several round trips of full batches: what is lost, and lost again when sent again, does not
     shut it. While a window is shut single packets are on their way, whose round trip is a fraction of the others', and
@@ -223,11 +248,13 @@ def transfer_config(*, path_mtu: int) -> QpConfig:
         path_mtu=path_mtu,
         mpr=_MPR,
         mpr_dest=_MPR,
+        max_mpr=_MPR,
+        capabilities=Capability.TRIM_NACK | Capability.SVC_TIME | Capability.DYNAMIC_MPR,
         timeout=17,
         linear_retries=7,
         exponential_retries=EXPONENTIAL_RETRIES_FOREVER - 1,
-        timeout_retries=10,
-        sack_threshold_bytes=64 * 1024,
+        timeout_retries=13,
+        sack_threshold_bytes=_SACK_THRESHOLD_BYTES,
         loss=LossConfig(
             path_timer_min_ns=20 * MILLISECOND,
             path_timer_initial_ns=20 * MILLISECOND,

@@ -16,9 +16,11 @@ from mrc.wire.srh import SRH_LENGTH
 LOOPBACK = "lo"
 SIOCGIFMTU = 0x8921
 SO_MEMINFO = 55
-_MEMINFO_DROPS = 8
+_MEMINFO_RMEM_ALLOC, _MEMINFO_DROPS = 0, 8
 WANTED_BUFFER = 64 * 1024 * 1024
-# A full window of 1,024 packets takes about 8 KiB of buffer each.
+# What a full packet takes of a receive buffer: the kernel rounds up to 8 KiB and adds its own record of it.
+PACKET_BUFFER_BYTES = 9 * 1024
+# A full window of 1,024 packets takes about that.
 NEEDED_BUFFER = 8 * 1024 * 1024
 RAW_SOCKET_ADVICE = "raw sockets need root or CAP_NET_RAW: run as root, or inside `mrc lab exec`"
 
@@ -77,8 +79,17 @@ class Port(Protocol):
 
 def dropped_by(sock: socket.socket) -> int:
     """Packets dropped because this socket's receive buffer was full."""
+    return _memory_figure(sock, _MEMINFO_DROPS)
+
+
+def waiting_in(sock: socket.socket) -> int:
+    """Bytes of this socket's receive buffer that packets take which wait to be read."""
+    return _memory_figure(sock, _MEMINFO_RMEM_ALLOC)
+
+
+def _memory_figure(sock: socket.socket, which: int) -> int:
     info = sock.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, 4 * (_MEMINFO_DROPS + 1))
-    return int.from_bytes(info[4 * _MEMINFO_DROPS : 4 * _MEMINFO_DROPS + 4], "little")
+    return int.from_bytes(info[4 * which : 4 * which + 4], "little")
 
 
 def interface_mtu(sock: socket.socket, interface: str) -> int:

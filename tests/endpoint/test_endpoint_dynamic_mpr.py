@@ -146,3 +146,39 @@ def test_an_mpr_beyond_1_to_255_is_refused(units: int) -> None:
     """0 would read as "not in use"."""
     with pytest.raises(CallerError):
         _dynamic().qp.set_mpr(units)
+
+
+def test_a_node_that_holds_little_grants_little_and_honours_what_it_granted() -> None:
+    """Two units for all QPs that receive: with a second one each SACK tells of one, and no edge retreats. MRC-MPR-02,
+    MRC-MPR-04."""
+    hand = _dynamic()
+    budget = hand.endpoint.receive_budget
+    budget.set_capacity(2 * 128)
+    (sack,) = of(_in_order(hand, 0, 1), SACK)
+    # The eight units agreed on at first stand until the left edge has come near enough.
+    assert sack["seth"]["mpr"] == 8
+    first_edge = 8 * 128 - 1
+    assert _taken(hand, first_edge)
+    for number in range(1, first_edge):
+        hand.receive(_write(hand, number))
+    (sack,) = of(_in_order(hand, first_edge + 1, first_edge + 2), SACK)
+    assert sack["seth"]["mpr"] == 2
+    budget.on_requests(0x77, hand.now)
+    edge = _edge(hand, sack)
+    (sack,) = of(_in_order(hand, first_edge + 2, first_edge + 3), SACK)
+    assert _edge(hand, sack) >= edge
+    following = range(first_edge + 3, first_edge + 260)
+    for number in following:
+        hand.receive(_write(hand, number))
+    (sack,) = of(_in_order(hand, following.stop, following.stop + 1), SACK)
+    assert sack["seth"]["mpr"] == 1
+
+
+@pytest.mark.parametrize(("own", "waiting", "told"), [(0, 768, 64), (100, 768, 100), (10, 768, 64), (10, 0, 10)])
+def test_every_sack_tells_the_larger_penalty_of_the_node_and_the_qp(own: int, waiting: int, told: int) -> None:
+    """wire.md 6: rcv_cwnd_pen. 256 packets beyond the 512 that may wait are half of the most: 64. MRC-SACK-11."""
+    hand = _dynamic()
+    hand.qp.set_receiver_penalty(own, restore=own > 0)
+    hand.endpoint.receive_budget.on_backlog(waiting)
+    (sack,) = of(_in_order(hand, 0, 1), SACK)
+    assert (sack["cc_state"]["rcv_cwnd_pen"], sack["cc_state"]["restore_cwnd"]) == (told, int(own > 0))

@@ -211,3 +211,27 @@ def test_timers_find_each_loss_once_however_much_went_before(before: int) -> Non
     again = _heard(hand, left[2] + 1200 * MICROSECOND, cack=top)
     assert again == [(top + 1, left[0] + MILLISECOND), (top + 3, left[2] + MILLISECOND)]
     assert hand.counters["losses_by_path_timer"] == 2
+
+
+def test_round_trips_longer_than_the_local_ack_timeout_draw_no_retries() -> None:
+    """A local ACK timeout of 4.2 ms and round trips of 20 ms: nothing is sent again, nor drawn from any budget.
+
+    behaviour.md, Retry budget; the timer is 2 x (20 + 4 x 10) ms after the first sample.
+    """
+    hand = HandPeer(QpConfig(path_mtu=256, timeout=12, linear_retries=2, exponential_retries=1))
+    send(hand, 1)
+    hand.run(hand.now + 4 * MILLISECOND)
+    hand.receive(hand.sack(0))
+    hand.completed()
+    for number in range(1, 20):
+        send(hand, 1)
+        hand.run(hand.now + 20 * MILLISECOND)
+        hand.receive(hand.sack(number))
+    # At most the first of them, whose round trip was five times what was known.
+    assert hand.counters.get("retransmitted_packets", 0) <= 2
+    assert hand.qp.state == QpState.RTS
+    last = hand.now
+    send(hand, 1)
+    timer = hand.qp.requestor.rtt.coarse_timer(1024 << 12)
+    assert timer > 2 * 20 * MILLISECOND
+    assert numbers(hand, data(hand.run(last + timer + MILLISECOND)))[:1] == [20]

@@ -92,3 +92,24 @@ def test_two_events_at_one_instant_are_a_nanosecond_apart(sample: int) -> None:
     estimator.sample(8000, sample, 8000)
     # 8000 - 7999 / 8, and 4000 + (7999 - 4000) / 4, both floored.
     assert _values(estimator) == (8000 - 1000, 4999, 1)
+
+
+def test_an_original_that_came_late_counts_at_once() -> None:
+    """Samples count once a round trip; an original that was resent meanwhile shows that the timers are too short.
+
+    First 100: srtt 100, rttvar 50. Late, 900: rttvar += (800 - 50) // 4 = 187, srtt += 800 // 8.
+    """
+    estimator = _after_first(100)
+    estimator.late(900, 1)
+    assert _values(estimator)[:2] == (200, 237)
+
+
+@pytest.mark.parametrize(
+    ("rtt", "timeout", "timer"),
+    [
+        pytest.param(100, 300, 300, id="srtt + 4 rttvar is no longer than the local ACK timeout"),
+        pytest.param(101, 300, 602, id="longer: twice srtt + 4 rttvar, 101 + 4 x 50"),
+    ],
+)
+def test_the_coarse_timer_is_never_shorter_than_round_trips_are(rtt: int, timeout: int, timer: int) -> None:
+    assert _after_first(rtt).coarse_timer(timeout) == timer

@@ -15,10 +15,13 @@ from patience import PATIENCE_S, Fence, until_out_of_use
 
 from mrc.endpoint.completions import EventKind, WorkStatus
 from mrc.endpoint.qp import QueuePair
+from mrc.endpoint.receive_budget import ReceiveBudget
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError, MrcError, PeerError, SystemRefused
 from mrc.lab import Lab
+from mrc.net.driver import MOST_TURNS_BEFORE_TIMERS
 from mrc.net.node import Node, describe_qp, transfer_config
+from mrc.net.ports import waiting_in
 from mrc.net.sockets import Srv6Port
 from mrc.topology import Fabric
 
@@ -337,3 +340,67 @@ def test_what_is_posted_when_the_loop_ends_leaves_before_it_does(node: Node, pee
 
     node.driver.run(over, 0.01, before_sending=True)
     assert node.endpoint.total_counters().data_packets_sent == 1
+
+
+def test_timers_wait_until_what_has_arrived_is_read(node: Node, peer: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that wakes late finds answers waiting: no timer may run out before they are read. What waits unread is
+    told to the receive budget."""
+    qp = connected(node, peer)
+    source = node.endpoint.memory.register(bytes(4096 * 600), remote_write=False)
+    region = peer.endpoint.memory.register(bytearray(4096 * 600), va=0)
+    qp.post_write(WriteRequest(0, source, 0, 4096 * 600, 0, region.rkey))
+    node.endpoint.wake(qp)
+    while qp.counters.data_packets_sent < 380:
+        node.driver.turn(0.0)
+    waiting = sum(waiting_in(port.receiver) for port in peer.driver.ports)
+    assert waiting > 380 * 4096
+    read: list[int] = []
+    timers_at: list[int] = []
+    backlog: list[int] = []
+
+    def received() -> int:
+        return sum(each.counters.requests_received for each in peer.endpoint.qps.values())
+
+    monkeypatch.setattr(peer.endpoint, "next_deadline", lambda: 0)
+    monkeypatch.setattr(peer.endpoint, "on_timer", lambda now: timers_at.append(received()))
+    budget = peer.endpoint.receive_budget
+    monkeypatch.setattr(peer.driver, "receive_budget", Recorded(backlog, budget))
+    for _ in range(5):
+        peer.driver.turn(0.0)
+        read.append(received())
+    # 128 packets of each port a turn: the timers ran in the first turn that left nothing behind.
+    assert read[0] < 380 <= read[-1]
+    assert timers_at[0] >= 380
+    assert backlog[0] > 0
+    assert backlog[-1] == 0
+
+
+class Recorded:
+    """A receive budget whose backlog is written down."""
+
+    def __init__(self, backlog: list[int], budget: ReceiveBudget) -> None:
+        self.on_requests = budget.on_requests
+        self._backlog = backlog
+
+    def on_backlog(self, packets: int) -> None:
+        self._backlog.append(packets)
+
+
+def test_timers_do_not_wait_for_ever(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under a flood there is always more to read."""
+    ran: list[int] = []
+    monkeypatch.setattr(node.endpoint, "next_deadline", lambda: 0)
+    monkeypatch.setattr(node.endpoint, "on_timer", ran.append)
+    monkeypatch.setattr(node.driver, "_receiver", Flooded())
+    for _ in range(2 * (MOST_TURNS_BEFORE_TIMERS + 1)):
+        node.driver.turn(0.0)
+    assert len(ran) == 2
+
+
+class Flooded:
+    """A receiver whose ports always have more than it can take."""
+
+    more = True
+
+    def receive(self) -> None:
+        return None

@@ -54,7 +54,8 @@ def test_qps_described_in_messages_connect(contexts: list[Context]) -> None:
     for qp in (*ends[0], *ends[1]):
         attributes = qp.query()
         assert (attributes.qp_state, attributes.path_mtu) == (QPState.RTS, 1024)
-        assert attributes.dest_caps == DeviceCap.TRIM_NACK | DeviceCap.SVC_TIME
+        assert attributes.dest_caps == DeviceCap.TRIM_NACK | DeviceCap.SVC_TIME | DeviceCap.DYNAMIC_MPR
+        assert attributes.dynamic_mpr
         assert attributes.timeout == TUNING.timeout
     for number, qp in enumerate(ends[0]):
         qp.post_send(SendWR(number))

@@ -8,7 +8,7 @@ from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.config import MPR_UNIT
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.qp import QueuePair
-from mrc.endpoint.receive_window import ReceiveWindow
+from mrc.endpoint.receive_window import MAX_MPR, ReceiveWindow
 from mrc.endpoint.requestor import Requestor
 from mrc.endpoint.sack_reading import Sack
 
@@ -35,7 +35,7 @@ class EdgesAreTakenBack(ReceiveWindow):
     def end(self, epsn: int) -> int:
         return epsn + self.units * MPR_UNIT
 
-    def tell(self, epsn: int) -> int:
+    def tell(self, epsn: int, most: int = MAX_MPR) -> int:
         return self.units
 
 

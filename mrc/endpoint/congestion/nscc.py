@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mrc.endpoint.congestion.base import CongestionController, PacketSizes, register
+from mrc.endpoint.congestion.delivery_rate import DeliveryRate
 from mrc.endpoint.congestion.nscc_config import NsccConfig, NsccParameters
 from mrc.endpoint.congestion.window_limit import WindowLimit
 from mrc.endpoint.congestion.windowed_minimum import WindowedMinimum
 
 PENALTY_SHIFT = 7
+_LEAST_LINE_RATE = 1_000_000  # bits a second; below it a window is its least anyway
 
 
 class Nscc(CongestionController):
@@ -28,6 +30,7 @@ class Nscc(CongestionController):
         "_average",
         "_config",
         "_cwnd",
+        "_delivery",
         "_fi_count",
         "_ignored",
         "_inc",
@@ -36,6 +39,7 @@ class Nscc(CongestionController):
         "_last_decrease",
         "_least_rtt",
         "_limit",
+        "_line_rate",
         "_max_cwnd",
         "_mtu",
         "_qa_end",
@@ -65,6 +69,9 @@ class Nscc(CongestionController):
         self._zero_delay = 0
         self._samples_to_derive_from = config.base_rtt_samples
         self._sending = False
+        second = config.ticks_per_second
+        self._line_rate = config.line_rate_bps
+        self._delivery = DeliveryRate(second // 100, 10 * second, second) if config.measure_line_rate else None
         self._cwnd = config.initial_cwnd_for(sizes)
         self._max_cwnd = config.max_cwnd_for(sizes, None)
         if config.base_rtt is not None:
@@ -122,6 +129,8 @@ class Nscc(CongestionController):
         self._ignored += acked_bytes
         self._received += acked_bytes
         self._achieved += acked_bytes
+        if self._delivery is not None and self._delivery.on_ack(now, acked_bytes):
+            self._follow_delivery(self._delivery.bps)
         delay = self._queueing_delay(now, marked, rtt_ns)
         parameters = self.parameters
         if delay is None or parameters is None:
@@ -164,8 +173,10 @@ class Nscc(CongestionController):
         if rtt_ns > 0:
             self._take_rtt(now, rtt_ns)
             if not self._sending and self._config.initial_cwnd is None:
-                # Probes told it before the first packet: the window begins as with one that was configured.
-                self._cwnd = self._max_cwnd
+                # Probes measured it before the first packet: the window begins as with one that was configured. Where
+                # the line rate is a guess and a busy peer answers probes late, it begins no larger than without them.
+                most = self._config.unmeasured_cwnd_packets * self._mtu if self._delivery else self._max_cwnd
+                self._cwnd = min(self._max_cwnd, most)
 
     # ------------------------------------------------------------------ round trips
 
@@ -188,12 +199,22 @@ class Nscc(CongestionController):
     def _move_base_rtt(self, base_rtt: int) -> NsccParameters:
         """Only max_cwnd follows base_rtt for ever; everything else keeps the value it had after the start."""
         self.base_rtt = base_rtt
-        self._max_cwnd = self._config.max_cwnd_for(self._sizes, base_rtt)
+        self._max_cwnd = self._config.max_cwnd_for(self._sizes, base_rtt, self._line_rate)
         self._cwnd = min(self._cwnd, self._max_cwnd)
         self._zero_delay = self._config.zero_delay_at(base_rtt)
         if self.parameters is None or self._samples_to_derive_from:
-            self.parameters = self._config.parameters_for(self._sizes, base_rtt)
+            self.parameters = self._config.parameters_for(self._sizes, base_rtt, self._line_rate)
         return self.parameters
+
+    def _follow_delivery(self, bps: int) -> None:
+        """The network was seen to deliver so many bits a second: that, twice, is the line rate."""
+        rate = min(self._config.line_rate_bps, max(2 * bps, _LEAST_LINE_RATE))
+        if self.base_rtt is None or abs(rate - self._line_rate) * 8 <= self._line_rate:
+            return
+        self._line_rate = rate
+        self.parameters = self._config.parameters_for(self._sizes, self.base_rtt, rate)
+        self._max_cwnd = self._config.max_cwnd_for(self._sizes, self.base_rtt, rate)
+        self._cwnd = min(self._cwnd, self._max_cwnd)
 
     # ------------------------------------------------------------------ the window
 

@@ -44,6 +44,8 @@ class NsccConfig:
     What the network is:
       line_rate_bps: bits per second. The default is a little more than a path of veth pairs carries on two cores (4.4
         to 9 Gbit/s), so that no window derived from it is too small; too high costs a longer queue.
+      measure_line_rate: once data was acknowledged for 10 ms, take twice the highest rate of delivery of the last 10 s
+        instead, at most line_rate_bps. Twice, so that the window can grow to what the network carries.
       base_rtt: the RTT without queues; it counts as a sample that comes with the first one. None: measured; what
         follows from it keeps the value it has after `base_rtt_samples` valid samples, all but max_cwnd.
       trimming: whether switches trim and the peer answers with trim NACKs.
@@ -65,6 +67,8 @@ class NsccConfig:
     What user space needs beyond it (each can be set to what hardware does):
       base_rtt_window_s: base_rtt is the minimum of so many seconds; None: of all time.
       max_cwnd_least_packets: max_cwnd is at least so many full packets.
+      least_base_rtt: a max_cwnd that is derived takes base_rtt for at least this: processes wake no sooner. None: any.
+      ack_gap_bytes: and it is this much larger: what the peer lets arrive before it sends a SACK.
       quick_adapt_when_limited_only: judge only intervals in which the window was the limit.
       penalty_when_limited_only: apply the receiver's penalty only while the window is the limit.
       clamp_restored_cwnd: a restored window is at most max_cwnd.
@@ -73,6 +77,7 @@ class NsccConfig:
     """
 
     line_rate_bps: int = 10_000_000_000
+    measure_line_rate: bool = False
     base_rtt: int | None = None
     base_rtt_samples: int = 16
     trimming: bool = False
@@ -96,6 +101,8 @@ class NsccConfig:
 
     base_rtt_window_s: float | None = 10.0
     max_cwnd_least_packets: int = 2
+    least_base_rtt: int | None = None
+    ack_gap_bytes: int = 0
     quick_adapt_when_limited_only: bool = True
     penalty_when_limited_only: bool = True
     clamp_restored_cwnd: bool = True
@@ -123,20 +130,24 @@ class NsccConfig:
             ("adjust_period_threshold", 0, _MOST),
             ("base_rtt_window_s", 0.001, 1_000_000_000),
             ("max_cwnd_least_packets", 1, 1 << 20),
+            ("least_base_rtt", 1, _MOST),
+            ("ack_gap_bytes", 0, _MOST),
             ("zero_delay", 0, _MOST),
         ):
             value = getattr(self, name)
             if value is not None and not low <= value <= high:
                 raise CallerError(f"{name} must be {low}..{high}, got {value}")
 
-    def max_cwnd_for(self, sizes: PacketSizes, base_rtt: int | None) -> int:
-        """The largest window in bytes at this base RTT (None: not known yet)."""
+    def max_cwnd_for(self, sizes: PacketSizes, base_rtt: int | None, line_rate_bps: int | None = None) -> int:
+        """The largest window in bytes at this base RTT (None: not known yet) and line rate (None: as configured)."""
         if self.max_cwnd is not None:
             most = self.max_cwnd
         elif base_rtt is None:
             most = self.unmeasured_cwnd_packets * sizes.mtu
         else:
-            most = 3 * self.line_rate_bps * base_rtt // (2 * BITS * self.ticks_per_second)
+            rtt = max(base_rtt, self.least_base_rtt or 0)
+            rate = self.line_rate_bps if line_rate_bps is None else line_rate_bps
+            most = 3 * rate * rtt // (2 * BITS * self.ticks_per_second) + self.ack_gap_bytes
         return max(most, self.max_cwnd_least_packets * sizes.mtu)
 
     def initial_cwnd_for(self, sizes: PacketSizes) -> int:
@@ -146,9 +157,10 @@ class NsccConfig:
             return min(max(self.initial_cwnd, sizes.mtu), most)
         return most if self.base_rtt is not None else min(self.unmeasured_cwnd_packets * sizes.mtu, most)
 
-    def parameters_for(self, sizes: PacketSizes, base_rtt: int) -> NsccParameters:
-        """What is configured, completed by what follows from line rate and base RTT."""
-        a = self.line_rate_bps * base_rtt / (BITS * self.ticks_per_second) / REFERENCE_BDP_BYTES
+    def parameters_for(self, sizes: PacketSizes, base_rtt: int, line_rate_bps: int | None = None) -> NsccParameters:
+        """What is configured, completed by what follows from line rate (None: as configured) and base RTT."""
+        rate = self.line_rate_bps if line_rate_bps is None else line_rate_bps
+        a = rate * base_rtt / (BITS * self.ticks_per_second) / REFERENCE_BDP_BYTES
         target = self.target_delay
         if target is None:
             target = max(base_rtt * 3 // 4, 1) if self.trimming else base_rtt

@@ -12,7 +12,7 @@ from mrc.verbs import CQ, PD, QP, ConnectionParameters, Context, DeviceCap, QPCa
 
 MAX_QPS_PER_SENDER = 64
 POSTED_PER_QP = 32  # writes posted ahead, on average; the rest of the file follows as they complete
-_KNOWN_CAPS = DeviceCap.TRIM_NACK | DeviceCap.SVC_TIME
+_KNOWN_CAPS = DeviceCap.TRIM_NACK | DeviceCap.SVC_TIME | DeviceCap.DYNAMIC_MPR
 # What no attribute sets; path MTU and MPR come with the connection.
 TUNING = transfer_config(path_mtu=4096)
 
@@ -24,7 +24,10 @@ def make_qps(pd: PD, cq: CQ, count: int) -> list[QP]:
 
 
 def describe_qps(qps: Sequence[QP], path_mtu: int) -> list[ConnectionParameters]:
-    return [describe(qp, path_mtu=path_mtu, mpr_dest=TUNING.mpr_dest, max_wimm_dest=0) for qp in qps]
+    """`mpr_dest`: what the buffers of this end hold now. Later SACKs say more or less: the MPR is dynamic."""
+    granted = qps[0].context.device.endpoint.receive_budget.units_for(len(qps))
+    mpr_dest = min(TUNING.mpr_dest, granted)
+    return [describe(qp, path_mtu=path_mtu, mpr_dest=mpr_dest, max_wimm_dest=0, dynamic_mpr=True) for qp in qps]
 
 
 def connect_qps(

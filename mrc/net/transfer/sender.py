@@ -157,10 +157,7 @@ class _Sending:
         theirs = from_message(answer, self._options.path_mtu)
         if len(theirs) != len(self._qps):
             raise PeerError(f"asked for {len(self._qps)} QPs, the receiver made {len(theirs)}")
-        granted = theirs[0].mpr_dest
-        if granted < TUNING.mpr:
-            raise PeerError(f"the receiver takes {granted} x 128 PSNs ahead, {TUNING.mpr} is the least we work with")
-        connect_qps(self._qps, ours, [replace(their, mpr_dest=TUNING.mpr) for their in theirs])
+        connect_qps(self._qps, ours, [replace(their, mpr_dest=min(their.mpr_dest, TUNING.mpr)) for their in theirs])
 
     def _send(self, index: int, file: OutgoingFile) -> FileReport:
         opened = self._exchange.request(

@@ -1,0 +1,42 @@
+"""How fast a network delivers, measured by acknowledgements: a line rate where nobody configured one."""
+
+from __future__ import annotations
+
+from mrc.endpoint.congestion.windowed_minimum import WindowedMinimum
+
+_BITS = 8
+# A longer pause between acknowledgements is the application's, and belongs to no interval.
+_LONGEST_INTERVALS = 10
+
+
+class DeliveryRate:
+    """The highest rate of the last `window` units of time, over intervals of at least `interval`.
+
+    Times are integers in the unit of the caller's `now`, `ticks_per_second` of them a second. `bps` is bits of nominal
+    packet size a second, 0 until the first interval is over.
+    """
+
+    __slots__ = ("_acked", "_interval", "_lowest", "_since", "_ticks_per_second", "bps")
+
+    def __init__(self, interval: int, window: int, ticks_per_second: int) -> None:
+        self._interval = interval
+        self._ticks_per_second = ticks_per_second
+        # The highest rate is the lowest negative one.
+        self._lowest = WindowedMinimum(window)
+        self._since: int | None = None
+        self._acked = 0
+        self.bps = 0
+
+    def on_ack(self, now: int, acked_bytes: int) -> bool:
+        """So many bytes were newly acknowledged. Returns whether an interval ended, which `bps` takes into account."""
+        if self._since is None or now - self._since > _LONGEST_INTERVALS * self._interval:
+            # What is acknowledged first was delivered before the interval.
+            self._since, self._acked = now, 0
+            return False
+        self._acked += acked_bytes
+        elapsed = now - self._since
+        if elapsed < self._interval:
+            return False
+        self.bps = -self._lowest.update(now, -(self._acked * _BITS * self._ticks_per_second // elapsed))
+        self._since, self._acked = now, 0
+        return True

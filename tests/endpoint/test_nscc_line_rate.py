@@ -1,0 +1,90 @@
+"""NSCC where nobody configured what the network is: the line rate is measured, windows have a user-space floor (C)."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from nscc_network import MTU, SIZES
+
+from mrc.endpoint.congestion import Nscc, NsccConfig
+from mrc.endpoint.congestion.delivery_rate import DeliveryRate
+from mrc.net.node import USER_SPACE_NSCC
+
+MILLISECOND, SECOND = 1_000_000, 1_000_000_000
+RTT = 2 * MILLISECOND
+MEASURED = NsccConfig(measure_line_rate=True)
+
+
+def _acknowledged(controller: Nscc, bytes_per_ms: int, start_ms: int, stop_ms: int) -> None:
+    for at in range(start_ms, stop_ms):
+        controller.on_ack(at * MILLISECOND, bytes_per_ms, False, RTT)
+
+
+def test_a_rate_is_what_was_acknowledged_in_an_interval() -> None:
+    """1,250 bytes a millisecond are 10 Mbit/s; what comes first was delivered before."""
+    rate = DeliveryRate(10 * MILLISECOND, SECOND, SECOND)
+    ended = [rate.on_ack(at * MILLISECOND, 1_250) for at in range(11)]
+    assert (ended, rate.bps) == ([*[False] * 10, True], 10_000_000)
+
+
+def test_the_highest_rate_of_the_window_counts() -> None:
+    rate = DeliveryRate(10 * MILLISECOND, SECOND, SECOND)
+    for at, size in [*((at, 5_000) for at in range(11)), *((at, 1_250) for at in range(11, 500))]:
+        rate.on_ack(at * MILLISECOND, size)
+    assert rate.bps == 40_000_000
+    for at in range(500, 1_200):
+        rate.on_ack(at * MILLISECOND, 1_250)
+    assert rate.bps == 10_000_000
+
+
+def test_a_pause_of_the_application_is_part_of_no_interval() -> None:
+    rate = DeliveryRate(10 * MILLISECOND, SECOND, SECOND)
+    rate.on_ack(0, 1_250)
+    assert not rate.on_ack(101 * MILLISECOND, 1_000_000)
+    assert rate.bps == 0
+    for at in range(102, 112):
+        rate.on_ack(at * MILLISECOND, 1_250)
+    assert rate.bps == 10_000_000
+
+
+def test_twice_the_measured_rate_is_the_line_rate() -> None:
+    """12,500 bytes a millisecond are 100 Mbit/s, twice that and 2 ms a BDP of 50,000 bytes: at most 75,000."""
+    controller = Nscc(SIZES, MEASURED)
+    _acknowledged(controller, 12_500, 0, 12)
+    assert controller.max_cwnd == 75_000
+    assert controller.cwnd <= 75_000
+    assert controller.parameters == MEASURED.parameters_for(SIZES, RTT, 200_000_000)
+
+
+def test_the_window_follows_a_network_that_carries_more() -> None:
+    controller = Nscc(SIZES, MEASURED)
+    _acknowledged(controller, 12_500, 0, 12)
+    _acknowledged(controller, 25_000, 12, 34)
+    assert 140_000 <= controller.max_cwnd <= 150_000
+
+
+def test_never_more_than_the_configured_rate() -> None:
+    controller = Nscc(SIZES, dataclasses.replace(MEASURED, line_rate_bps=100_000_000))
+    _acknowledged(controller, 125_000, 0, 12)
+    assert controller.max_cwnd == 3 * 100_000_000 * RTT // (16 * SECOND)
+
+
+def test_a_small_change_of_the_rate_moves_nothing() -> None:
+    controller = Nscc(SIZES, MEASURED)
+    _acknowledged(controller, 12_500, 0, 12)
+    _acknowledged(controller, 14_000, 12, 24)
+    assert controller.max_cwnd == 75_000
+
+
+def test_a_probed_round_trip_does_not_open_a_window_for_a_guessed_rate() -> None:
+    """A busy peer answers probes after 200 ms: 10 Gbit/s would be 89,000 packets on their way at once."""
+    controller = Nscc(SIZES, MEASURED)
+    controller.on_rtt(1, 200 * MILLISECOND)
+    assert controller.cwnd == 128 * MTU
+
+
+def test_a_short_round_trip_counts_as_a_millisecond_and_the_gap_of_sacks_comes_on_top() -> None:
+    """Configured 100 Mbit/s: 1.5 x 12,500 bytes for 1 ms, and 64 KiB that no SACK has covered yet."""
+    config = dataclasses.replace(USER_SPACE_NSCC, line_rate_bps=100_000_000, measure_line_rate=False)
+    assert config.max_cwnd_for(SIZES, 100_000) == 18_750 + 65_536
+    assert config.max_cwnd_for(SIZES, 4 * MILLISECOND) == 75_000 + 65_536
