@@ -71,8 +71,8 @@ class NsccConfig:
       zero_delay: a delay below it counts as none. None: 1 us or base_rtt / 8, whichever is more.
       delay_average: makes the part that averages the delay.
 
-    Where the consortium's pseudocode differs (nscc.md, Consortium pseudocode; MRC-CC-35 to MRC-CC-41). False is the
-    text of nscc.md, True is:
+    Where the consortium's pseudocode differs (nscc.md, Consortium pseudocode; MRC-CC-35 to MRC-CC-41). False is what
+    that page has first. True has it as the consortium:
       resource_nack_keeps_cwnd: a NACK that is not of a trimmed packet leaves cwnd alone.
       trim_feeds_base_rtt: a trim feeds base_rtt, as configured or else as measured, to the delay average.
       penalty_without_sample: the receiver's penalty applies to an acknowledgement without a valid RTT sample too.
