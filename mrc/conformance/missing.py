@@ -7,6 +7,10 @@ REASONS: dict[str, str] = {
         "SE and M are sent as 0 (MRC-WIRE-22) and change nothing on receipt (MRC-WIRE-20/received sets both), "
         "so no packet tells which of the two bits an endpoint takes for which"
     ),
+    "MRC-WIRE-34": (
+        "how opcodes that are not MRC's are read; an endpoint drops such packets (MRC-WIRE-17). Held by "
+        "test_standard_opcodes_keep_se_first_whatever_the_switch_says of tests/wire/test_wire_one_packet.py"
+    ),
     "MRC-RESP-12": (
         "the order of two steps inside the target: no packet shows it, and by the time a script can look at the memory "
         "both have been taken"
@@ -59,6 +63,10 @@ REASONS: dict[str, str] = {
     "MRC-PATH-02": (
         "how large a profile is, and how large its active set, is up to whoever sets up the QP and to the hardware: "
         "a script gives both"
+    ),
+    "MRC-CC-35..41": (
+        "parameters that few controllers have: what they are by default is MRC-CC-04, -10, -11, -18, -20 and -26. Held "
+        "by tests/endpoint/test_nscc_consortium.py"
     ),
     "MRC-CTL-01..35": (
         "the controller's calls, their states and their errors are an API on the host: no packet shows them. Held by "

@@ -19,7 +19,7 @@ MAX_IMMEDIATES = 1 << 15  # half of what RQMSN can tell apart
 
 
 class Capability(IntFlag):
-    """What an end can do beyond the minimum (api.md, query_device). In use where both ends can."""
+    """What an end can do beyond the minimum (api.md, Application). In use where both ends can."""
 
     TRIM_NACK = 1  # answers trimmed packets with a NACK
     DYNAMIC_MPR = 2  # advertises its window in every SACK, and follows the peer's

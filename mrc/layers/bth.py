@@ -18,6 +18,7 @@ from mrc.wire.opcodes import BTH_LENGTH, FIRST_MRC_OPCODE, ICRC_LENGTH, OPCODES,
 
 _PAD_SHIFT = 4
 _TS_BIT, _RTX_BIT = 1 << 4, 1 << 5
+_SE_AND_M = 0xC0
 _RESERVED3_MASK = 0xF
 # Endpoint operations go to a queue pair of their own (wire.md section 3).
 ENDPOINT_DQP = 0x000002
@@ -112,8 +113,11 @@ class BTH(TransportHeader):
             own_psn = self.payload.own_psn() if isinstance(self.payload, TransportHeader) else None
             if "psn" not in self.fields and own_psn is not None:
                 head[9:12] = own_psn.to_bytes(3, "big")
-            if self.opcode < FIRST_MRC_OPCODE and self.reserved3 > _RESERVED3_MASK:
-                head[8] |= self.reserved3 & (_RTX_BIT | _TS_BIT)
+            if self.opcode < FIRST_MRC_OPCODE:
+                # SE comes first in standard RoCEv2, whatever the profile says.
+                head[1] = head[1] & ~_SE_AND_M | self.se << 7 | self.m << 6
+                if self.reserved3 > _RESERVED3_MASK:
+                    head[8] |= self.reserved3 & (_RTX_BIT | _TS_BIT)
             pkt = bytes(head)
 
         if (icrc is None and finish) or (icrc is not None and icrc.crc is None):
@@ -121,8 +125,12 @@ class BTH(TransportHeader):
         return pkt + body + tail
 
     def post_dissect(self, s: bytes) -> bytes:
-        """In standard RoCEv2 the rtx and ts bits do not exist (section 13): there they are reserved."""
-        if self.opcode < FIRST_MRC_OPCODE and (self.rtx or self.ts):
+        """In standard RoCEv2 SE comes before M (section 3), and the rtx and ts bits are reserved (section 13)."""
+        if self.opcode >= FIRST_MRC_OPCODE:
+            return s
+        if not ActiveProfile.profile.solicited_event_first:
+            self.fields["se"], self.fields["m"] = self.m, self.se
+        if self.rtx or self.ts:
             self.fields["reserved3"] |= self.rtx << 5 | self.ts << 4
             self.fields["rtx"] = self.fields["ts"] = 0
         return s

@@ -127,9 +127,10 @@ def unpack_header(name: str, data: bytes | memoryview, profile: WireProfile = DE
         return {("probe_id" if k == "ack_psn_offset" else k): v & 0xFFFF if k == "ack_psn_offset" else v
                 for k, v in values.items()}  # fmt: skip
     if name == "bth":
-        if not profile.solicited_event_first:
+        standard = values["opcode"] < 0xC0
+        if not profile.solicited_event_first and not standard:
             values["se"], values["m"] = values["m"], values["se"]
-        if values["opcode"] < 0xC0:
+        if standard:
             # The rtx and ts bits do not exist in standard RoCEv2: there they are reserved.
             values["reserved3"] |= values["rtx"] << 5 | values["ts"] << 4
             values["rtx"] = values["ts"] = 0
@@ -149,9 +150,10 @@ def pack_header(name: str, values: Mapping[str, int], profile: WireProfile = DEF
             raise CallerError(f"seth.probe_id must be 0..65535, got {probe_id}")
         values["ack_psn_offset"] = probe_id - (probe_id >> 15 << 16)
     elif name == "bth":
-        if not profile.solicited_event_first:
+        standard = values.get("opcode", 0) < 0xC0
+        if not profile.solicited_event_first and not standard:
             values["se"], values["m"] = values.get("m", 0), values.get("se", 0)
-        if values.get("opcode", 0) < 0xC0 and values.get("reserved3", 0) > 0xF:
+        if standard and values.get("reserved3", 0) > 0xF:
             bits = values["reserved3"]
             values |= {"rtx": bits >> 5 & 1, "ts": bits >> 4 & 1, "reserved3": bits & 0xF}
     elif name == "eeth" and profile.eeth_op_shift == 4:

@@ -19,11 +19,11 @@ class WireProfile:
     peer that chose otherwise. An endpoint refuses a switch it cannot follow.
     """
 
-    # UDP destination port. Alternative: 4971, printed by one source, most likely transposed digits (section 1).
+    # UDP destination port. Alternative: 4971, printed by four sources on MRC; RoCEv2 has 4791 (section 1).
     udp_port: int = 4791
     # Ports accepted on receipt (section 1).
     accepted_udp_ports: tuple[int, ...] = (4791, 4971)
-    # Bits 7 and 6 of BTH byte 1 are SE, M. Alternative: M first, as some sources print it (section 3).
+    # Bits 7 and 6 of BTH byte 1 are SE, M. Alternative: M first, in three sources on MRC (section 3).
     solicited_event_first: bool = True
     # Our unit of a timestamp whose tsr bit is 1, in ns. Alternative: implementation-defined, anything (section 4).
     tsr1_unit_ns: int = 1000

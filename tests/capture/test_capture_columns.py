@@ -182,6 +182,20 @@ def test_every_vector_on_every_link() -> None:
         assert compare(columns) > 10 * len(whole)
 
 
+def test_standard_opcodes_keep_se_first_whatever_the_switch_says() -> None:
+    """Byte 1 of the BTH is 0x80 and 0x40, M first for MRC's opcode only. MRC-WIRE-34."""
+    transports = [vector.transport for vector in (STANDARD_VECTORS[0], VECTORS[0])]
+    packets = [
+        bytes((*transport[:1], transport[1] & 0x3F | bits, *transport[2:]))
+        for transport in transports
+        for bits in (0x80, 0x40)
+    ]
+    (columns,) = columns_of(pcap([on_ethernet(ipv6_packet(packet)) for packet in packets]), OTHER_PROFILE)
+    assert columns.column("bth", "se", default=-1).tolist() == [1, 0, 0, 1]
+    assert columns.column("bth", "m", default=-1).tolist() == [0, 1, 1, 0]
+    compare(columns, OTHER_PROFILE)
+
+
 def test_all_cuts_of_a_packet_at_once() -> None:
     for packet in (WHOLE[2], under_srv6(IPV6[-1], SRH)):
         frame = on_ethernet(packet)

@@ -1,4 +1,4 @@
-"""Base RTT is measured with EV probes before there is data (nscc.md, last section)."""
+"""Base RTT is measured with EV probes before there is data (nscc.md, Line rate and base RTT)."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def _offset(hand: HandPeer, nack: Sent) -> int:
 def test_a_trimmed_packet_is_answered_with_the_nack_of_its_codepoint(dscp: int, reason: int, lengths: bool) -> None:
     """behaviour.md, Responder: "A trimmed packet: NACK TRIMMED or TRIMMED_LASTHOP if that capability was negotiated".
 
-    wire.md section 12: "a receiver accepts both" lengths. MRC-NACK-12, MRC-TRIM-04, MRC-TRIM-05.
+    wire.md section 12: "A receiver accepts every combination" of lengths. MRC-NACK-12, MRC-TRIM-04, MRC-TRIM-05.
     """
     hand = _answers_trims()
     packet = hand.request(3, bytes(200), ev=EV, timestamp=0xABCD)
@@ -76,7 +76,7 @@ def test_a_trimmed_packet_is_answered_with_the_nack_of_its_codepoint(dscp: int, 
 def test_what_a_nack_says() -> None:
     """wire.md section 7, byte by byte: entropy and tx_timestamp reflected, cc_type 2, everything reserved 0.
 
-    Section 3: "A NACK carries the requestor's QPN and PSN = the packet that caused it". MRC-NACK-01..04, MRC-WIRE-31.
+    Section 3: "NACK | the requestor's QPN | the packet that caused it". MRC-NACK-01..04, MRC-WIRE-31.
     """
     hand = _answers_trims()
     hand.exchange(*(hand.request(at, b"x", bth={"ackreq": 1}) for at in range(30)))  # fills the batch with SACKs before

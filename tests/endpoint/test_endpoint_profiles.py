@@ -1,4 +1,4 @@
-"""EV formats and profiles: which EVs a QP uses and what its packets carry (wire.md section 10; api.md, controller)."""
+"""EV formats and profiles: which EVs a QP uses and what its packets carry (wire.md section 10; api.md, Controller)."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def test_the_last_packet_carries_the_immediate_right_after_the_reth(
 ) -> None:
     """wire.md 2: 0xC9 "RDMA WRITE Last with Immediate" and 0xCB "Only with Immediate": METH [TSETH] RETH ImmDt.
 
-    wire.md 4: "ImmDt, 4, after the RETH of 0xC9 and 0xCB." Behind IPv6 (40), UDP (8) and BTH (12). MRC-REQ-12.
+    wire.md 4: "ImmDt stands after the RETH of 0xC9 and 0xCB." Behind IPv6 (40), UDP (8) and BTH (12). MRC-REQ-12.
     """
     hand = HandPeer(QpConfig(path_mtu=256, timestamps=timestamps))
     content = hand.post(length, immediate=0xDEADBEEF)
@@ -110,7 +110,7 @@ def test_rqmsn_counts_writes_with_immediate_and_is_0_in_plain_ones() -> None:
 
 
 def test_rqmsn_and_msn_wrap_after_16_bits() -> None:
-    """wire.md 4: "METH, 4: RQMSN(16) MSN(16)." 65,536 immediates and one plain write before the first wrap. MRC-REQ-01.
+    """wire.md 4: "RQMSN(16), MSN(16)." 65,536 immediates and one plain write before the first wrap. MRC-REQ-01.
 
     Most of them leave unread: every packet acknowledged, only the last few looked at.
     """

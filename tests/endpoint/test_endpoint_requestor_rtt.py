@@ -126,7 +126,7 @@ SVC = Capability.SVC_TIME
 def test_the_time_a_packet_was_held_is_taken_off_where_that_is_negotiated(
     ours: Capability, peers: Capability, timestamps: bool, held: int, taken: int, start: int
 ) -> None:
-    """behaviour.md, Responder: "Service time, where negotiated: the reflected timestamp is tx_timestamp plus the time
+    """behaviour.md, Responder: "Where service time is negotiated, the reflected timestamp is tx_timestamp plus the time
     the packet was held, in its unit; 0 when the request had no TSETH." MRC-RTT-04. Timestamps wrap at 16 bits."""
     windows = ToldWindows(1 << 30)
     config = QpConfig(path_mtu=256, timeout=20, capabilities=ours, timestamps=timestamps)

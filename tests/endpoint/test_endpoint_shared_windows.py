@@ -67,7 +67,7 @@ def test_a_timer_that_finds_losses_lets_the_others_send() -> None:
 
 @pytest.mark.parametrize("how", ["to_error", "destroyed", "UNEXP_EVENT", "NAK"])
 def test_what_a_failed_qp_had_in_flight_is_given_back_to_the_others(how: str) -> None:
-    """nscc.md: inflight belongs to the controller, which "may govern several QPs" (behaviour.md).
+    """nscc.md, Inflight: it belongs to the controller; behaviour.md, Congestion control: that "may govern several QPs".
 
     MRC-CC-02, MRC-CC-21.
     """

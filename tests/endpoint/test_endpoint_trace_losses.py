@@ -193,7 +193,7 @@ def test_a_loss_that_proves_spurious_before_anything_was_sent_again() -> None:
 
 
 def test_a_loss_below_ev_min_active_puts_the_ev_to_skip() -> None:
-    """behaviour.md, Probing: "an EV that would go bad below it goes to SKIP instead". MRC-PATH-21."""
+    """behaviour.md, ev_min_active: "an EV that would go bad below it goes to SKIP instead". MRC-PATH-21."""
     hand, recorder = traced(QpConfig(path_mtu=256, timeout=20, paths=PathConfig(ev_min_active=8)))
     first = _under_way(hand, 20)
     recorder.take()

@@ -48,7 +48,7 @@ def test_the_codepoint_counts_on_either_header_and_the_outermost_says_where(
 
 
 def test_neither_codepoint_is_no_trimmed_packet() -> None:
-    """wire.md section 12: "trimmed when it has one of the two TRIMMED codepoints and is too short"."""
+    """wire.md section 12: "trimmed when it has one of the two TRIMMED codepoints and is not whole"."""
     hand = _answers_trims()
     packet = _trim(hand.request(3, bytes(200)), DSCP_TRIMMABLE)
     assert hand.exchange(packet, traffic_class=[DSCP_TRIMMABLE << 2 | ECT0]) == []

@@ -1,4 +1,4 @@
-"""The queue of EV events never blocks, and counts what it dropped (api.md, controller: EV events)."""
+"""The queue of EV events never blocks, and counts what it dropped (api.md, EV events)."""
 
 from __future__ import annotations
 

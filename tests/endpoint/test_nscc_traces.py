@@ -56,7 +56,7 @@ class SimulatorDelay(DelayAverage):
         self._take(0.25 * base_rtt if not marked and delay > target else delay)
 
     def on_trimmed(self) -> None:
-        self._take(NETWORK_RTT)
+        """`trim_feeds_base_rtt` feeds the network's round trip instead."""
 
     def without_sample(self) -> int | None:
         return self.value
@@ -75,6 +75,7 @@ SIMULATOR = NsccConfig(
     clamp_restored_cwnd=False,
     zero_delay=MICROSECOND,
     delay_average=SimulatorDelay,
+    trim_feeds_base_rtt=True,
 )
 
 
@@ -130,6 +131,9 @@ def test_every_event_of_the_trace_leaves_the_window_the_simulator_left(name: str
         {"adjust_bytes_threshold": 9 * 4150},
         {"adjust_period_threshold": NETWORK_RTT + MICROSECOND},
         {"base_rtt_window_s": 0.001},
+        {"trim_feeds_base_rtt": False},
+        {"alpha_uses_mtu": True},
+        {"fulfil_at_period": True},
     ],
     ids=lambda wrong: next(iter(wrong)),
 )

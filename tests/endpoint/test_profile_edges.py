@@ -1,4 +1,4 @@
-"""EV profiles and formats at the edges of what they allow (wire.md section 10; api.md, controller)."""
+"""EV profiles and formats at the edges of what they allow (wire.md section 10; api.md, Controller)."""
 
 from __future__ import annotations
 

@@ -248,6 +248,19 @@ def test_wire_profile_switches_change_the_bytes() -> None:
 
 
 @pytest.mark.usefixtures("restore_profile")
+def test_standard_opcodes_keep_se_first_whatever_the_switch_says() -> None:
+    """Byte 29: 20 of IPv4, 8 of UDP, then the BTH's second. MRC-WIRE-34."""
+    use_wire_profile(WireProfile(solicited_event_first=False))
+    for se, m, bits in ((1, 0, 0x80), (0, 1, 0x40)):
+        built = bytes(IP(src="192.0.2.1", dst="192.0.2.2") / UDP(sport=3) / BTH(opcode=0x04, se=se, m=m) / b"x")
+        assert built[29] & 0xC0 == bits
+        dissected = IP(built)
+        assert (dissected[BTH].se, dissected[BTH].m) == (se, m)
+        del dissected[BTH].pad
+        assert bytes(dissected) == built
+
+
+@pytest.mark.usefixtures("restore_profile")
 def test_icrc_over_the_outer_header_when_the_profile_says_so() -> None:
     packet = IPv6(PACKETS[2].packet)
     assert check_icrc(packet, WireProfile(icrc_covers_outer=True)) is False

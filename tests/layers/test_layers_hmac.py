@@ -70,7 +70,7 @@ def test_a_changed_byte_shows(at: int) -> None:
 
 
 def test_the_destination_has_to_be_the_segment_pointed_at() -> None:
-    """Section 2.1.2.1: unless D is 1; hop limit, tag and the upper layers are not covered."""
+    """RFC 8754 section 2.1.2.1: unless D is 1; hop limit, tag and the upper layers are not covered."""
     packet = with_hmac(unsigned(), KEY, KEY_ID)
     packet.hlim, packet[IPv6ExtHdrSegmentRouting].tag, packet[UDP].sport = 3, 9, 1
     assert check_hmac(IPv6(bytes(packet)), {KEY_ID: KEY}) is True
@@ -79,7 +79,7 @@ def test_the_destination_has_to_be_the_segment_pointed_at() -> None:
 
 
 def test_a_reduced_list_sets_d() -> None:
-    """Section 4.1.1: the first segment is only the destination, so D is 1 and the check is off."""
+    """RFC 8754 section 4.1.1: the first segment is only the destination, so D is 1 and the check is off."""
     packet = in_srv6(0x01000003, "fd00::1", "fd00::2", srh=True) / BTH(dqp=1) / METH() / RETH() / b"x"
     signed = IPv6(bytes(with_hmac(packet, KEY, KEY_ID)))
     tlv = signed[IPv6ExtHdrSegmentRouting].tlv_objects[0]

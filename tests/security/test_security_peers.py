@@ -90,7 +90,7 @@ def dynamic() -> HandPeer:
 
 
 def test_an_mpr_of_0_is_not_a_closed_window() -> None:
-    """behaviour.md, Dynamic MPR: "an mpr field of 0 means "not in use", never "closed"."""
+    """behaviour.md, Dynamic MPR: "an mpr field of 0 means "not in use", never "closed""."""
     hand = dynamic()
     for _ in range(300):
         hand.post(256)
@@ -186,7 +186,7 @@ def test_no_address_outside_the_region_is_written_or_told_apart(va: int) -> None
 
 
 def test_one_wrong_r_key_ends_the_qp_so_that_there_is_no_second_guess() -> None:
-    """behaviour.md, Responder: "A bad R_Key ...: NAK, QP to error, nothing written"."""
+    """behaviour.md, Responder: "bad R_Key ... QP goes to error. Nothing of the request is written"."""
     hand = HandPeer(CONFIG)
     other = hand.connect(CONFIG, qpn=0x77)
     (nak,) = of(hand.exchange(hand.request(0, b"guess", rkey=hand.region.rkey ^ 1)), ACK)

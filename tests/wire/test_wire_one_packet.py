@@ -9,7 +9,7 @@ from vectors import VECTORS
 from mrc.errors import CallerError
 from mrc.wire.headers import HeaderLayout, pack_header, unpack_header
 from mrc.wire.packet import decode_transport, encode_transport, is_trimmed
-from mrc.wire.profile import WireProfile
+from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 
 M_FIRST = WireProfile(solicited_event_first=False)
 OP_IN_BITS_5_4 = WireProfile(eeth_op_shift=4)
@@ -65,6 +65,17 @@ def test_the_switches_of_a_profile_hold_for_whole_packets_both_ways() -> None:
         bth = packet.layer("bth")
         assert bth is not None
         assert (bth["se"], bth["m"]) == (se, 1 - se)
+
+
+def test_standard_opcodes_keep_se_first_whatever_the_switch_says() -> None:
+    """Section 3, "standard opcodes always keep that order": RC SEND Only (0x04). MRC-WIRE-34."""
+    for profile in (DEFAULT_WIRE_PROFILE, M_FIRST):
+        for se, m, byte in ((1, 0, 0x80), (0, 1, 0x40)):
+            transport = encode_transport([("bth", {"opcode": 0x04, "se": se, "m": m})], profile=profile)
+            assert transport[1] == byte
+            bth = decode_transport(transport + bytes(4), profile=profile).layer("bth")
+            assert bth is not None
+            assert (bth["se"], bth["m"]) == (se, m)
 
 
 def test_the_switches_reach_the_extension_headers_too() -> None:

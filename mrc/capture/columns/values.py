@@ -54,7 +54,8 @@ def field_values(header: str, name: str, rows: U8, profile: WireProfile) -> Valu
         return _plain(header, "ack_psn_offset", rows) & 0xFFFF
     if header == "bth":
         if name in ("se", "m") and not profile.solicited_event_first:
-            name = {"se": "m", "m": "se"}[name]
+            standard = rows[:, 0] < FIRST_MRC_OPCODE
+            return np.where(standard, _plain(header, name, rows), _plain(header, {"se": "m", "m": "se"}[name], rows))
         if name in ("rtx", "ts", "reserved3"):
             return _bth_bits(name, rows)
     if header == "eeth" and profile.eeth_op_shift == 4 and name in ("op", "reserved", "reserved2"):

@@ -27,6 +27,7 @@ class Nscc(CongestionController):
 
     __slots__ = (
         "_achieved",
+        "_adjusting",
         "_average",
         "_config",
         "_cwnd",
@@ -42,6 +43,7 @@ class Nscc(CongestionController):
         "_line_rate",
         "_max_cwnd",
         "_mtu",
+        "_penalised",
         "_qa_end",
         "_received",
         "_samples_to_derive_from",
@@ -81,10 +83,12 @@ class Nscc(CongestionController):
         self._inc = 0
         self._received = 0
         self._last_adjust = 0
+        self._adjusting = not config.last_adjust_starts_now
         self._last_decrease = 0
         self._increasing = False
         self._fi_count = 0
         self._saved_cwnd: int | None = None
+        self._penalised = False
 
         self._achieved = 0
         self._ignored = 0
@@ -131,11 +135,16 @@ class Nscc(CongestionController):
         self._achieved += acked_bytes
         if self._delivery is not None and self._delivery.on_ack(now, acked_bytes):
             self._follow_delivery(self._delivery.bps)
+        if not self._adjusting:
+            self._last_adjust, self._adjusting = now - (rtt_ns or 0), True
+        before_sample = self._config.penalty_without_sample
+        held_by_receiver = before_sample and self._apply_receiver_penalty(acked_bytes, penalty, restore)
         delay = self._queueing_delay(now, marked, rtt_ns)
         parameters = self.parameters
         if delay is None or parameters is None:
             return
-        held_by_receiver = self._apply_receiver_penalty(acked_bytes, penalty, restore)
+        if not before_sample:
+            held_by_receiver = self._apply_receiver_penalty(acked_bytes, penalty, restore)
         if self._quick_adapt(now, loss=False, marked=marked, delay=delay):
             return
         congested = delay >= parameters.target
@@ -161,7 +170,9 @@ class Nscc(CongestionController):
         if trimmed:
             self._ignored += nacked_bytes
             self._trigger_qa = True
-            self._average.on_trimmed()
+            self._average_trim()
+        elif self._config.resource_nack_keeps_cwnd:
+            return
         if not self._quick_adapt(now, loss=True, marked=True, delay=0):
             self._cwnd = max(self._cwnd - nacked_bytes, self._mtu)
 
@@ -187,6 +198,13 @@ class Nscc(CongestionController):
         delay = rtt - base_rtt
         self._average.on_delay(delay, marked=marked, target=parameters.target, base_rtt=base_rtt)
         return delay
+
+    def _average_trim(self) -> None:
+        base_rtt, parameters = self._config.base_rtt or self.base_rtt, self.parameters
+        if self._config.trim_feeds_base_rtt and base_rtt is not None and parameters is not None:
+            self._average.on_delay(base_rtt, marked=True, target=parameters.target, base_rtt=base_rtt)
+        else:
+            self._average.on_trimmed()
 
     def _take_rtt(self, now: int, rtt: int) -> tuple[int, NsccParameters]:
         base_rtt, parameters = self._least_rtt.update(now, rtt), self.parameters
@@ -241,7 +259,8 @@ class Nscc(CongestionController):
     def _fulfil(self, now: int, parameters: NsccParameters) -> None:
         """Let the increases that have gathered take effect."""
         elapsed = now - self._last_adjust
-        if elapsed <= parameters.adjust_period and self._received <= parameters.adjust_bytes:
+        least = parameters.adjust_period + (0 if self._config.fulfil_at_period else 1)
+        if elapsed < least and self._received <= parameters.adjust_bytes:
             return
         self._cwnd += self._inc // self._cwnd
         if elapsed >= parameters.adjust_period:
@@ -280,12 +299,17 @@ class Nscc(CongestionController):
 
     def _apply_receiver_penalty(self, acked_bytes: int, penalty: int, restore: bool) -> bool:
         """True while the receiver asks for less: then nothing is added to the window."""
+        on_request = self._config.restore_on_request_only
         if not penalty:
-            self._restore_cwnd()
+            self._penalised = False
+            if restore or not on_request:
+                self._restore_cwnd()
             return False
         if self._limit.turn_limited or not self._config.penalty_when_limited_only:
-            if restore and self._saved_cwnd is None:
+            saves = not self._penalised if on_request else restore and self._saved_cwnd is None
+            if saves:
                 self._saved_cwnd = self._cwnd
+            self._penalised = True
             reduced = min(self._cwnd, self.inflight) - (penalty * acked_bytes >> PENALTY_SHIFT)
             self._cwnd = max(self._mtu, reduced)
         return True

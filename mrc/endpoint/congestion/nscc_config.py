@@ -74,6 +74,16 @@ class NsccConfig:
       clamp_restored_cwnd: a restored window is at most max_cwnd.
       zero_delay: a delay below it counts as none. None: 1 us or base_rtt / 8, whichever is more.
       delay_average: makes the part that averages the delay.
+
+    Where the consortium's pseudocode differs (nscc.md, Consortium pseudocode; MRC-CC-35 to MRC-CC-41). False is what
+    that page has first. True has it as the consortium:
+      resource_nack_keeps_cwnd: a NACK that is not of a trimmed packet leaves cwnd alone.
+      trim_feeds_base_rtt: a trim feeds base_rtt, as configured or else as measured, to the delay average.
+      penalty_without_sample: the receiver's penalty applies to an acknowledgement without a valid RTT sample too.
+      restore_on_request_only: each penalty saves the window; only restore_cwnd with a penalty of 0 restores it.
+      fulfil_at_period: a fulfil comes when exactly one period has passed, not only after more.
+      last_adjust_starts_now: the first period begins when the first acknowledged packet left, not at time 0.
+      alpha_uses_mtu: alpha follows from the nominal size of a full packet, not from its payload.
     """
 
     line_rate_bps: int = 10_000_000_000
@@ -108,6 +118,14 @@ class NsccConfig:
     clamp_restored_cwnd: bool = True
     zero_delay: int | None = None
     delay_average: Callable[[], DelayAverage] = EwmaDelay
+
+    resource_nack_keeps_cwnd: bool = False
+    trim_feeds_base_rtt: bool = False
+    penalty_without_sample: bool = False
+    restore_on_request_only: bool = False
+    fulfil_at_period: bool = False
+    last_adjust_starts_now: bool = False
+    alpha_uses_mtu: bool = False
 
     def __post_init__(self) -> None:
         for name, low, high in (
@@ -170,7 +188,7 @@ class NsccConfig:
             qa_threshold = 0 if self.trimming else 4 * target
         return NsccParameters(
             target=target,
-            alpha=4 * a * b * sizes.mss / target,
+            alpha=4 * a * b * (sizes.mtu if self.alpha_uses_mtu else sizes.mss) / target,
             fi=5 * sizes.mss * a if self.fi is None else self.fi,
             fi_scale=0.25 * a if self.fi_scale is None else self.fi_scale,
             eta=0.15 * sizes.mss * a if self.eta is None else self.eta,

@@ -1,4 +1,4 @@
-"""EV formats: how the network reads an EV (wire.md section 10; api.md, controller)."""
+"""EV formats: how the network reads an EV (wire.md section 10; api.md, Controller)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The profiles that QPs of an endpoint may name, and what the controller denied (api.md, controller)."""
+"""The profiles that QPs of an endpoint may name, and what the controller denied (api.md, Controller)."""
 
 from __future__ import annotations
 

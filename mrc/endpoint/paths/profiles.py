@@ -1,4 +1,4 @@
-"""EV profiles: which EVs a QP uses (api.md, controller; behaviour.md, Paths)."""
+"""EV profiles: which EVs a QP uses (api.md, Controller; behaviour.md, Paths)."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def as_document(experiment: Experiment, figures: Figures) -> dict[str, Any]:
 
 
 def as_markdown(experiment: Experiment, figures: Figures) -> str:
-    """A section as docs/behaviour.md has it."""
+    """A section as docs/simulations.md has it."""
     columns = list(figures.rows[0])
     lines = [f"## {experiment.title}", "", f"`tools/behaviour {experiment.name}`. {experiment.setup}", ""]
     lines += ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
@@ -71,11 +71,11 @@ def plot(experiment: Experiment, figures: Figures, file: Path) -> None:
 @click.option(
     "--update",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Put the sections in the place of those that FILE has now: docs/behaviour.md.",
+    help="Put the sections in the place of those that FILE has now: docs/simulations.md.",
 )
 @click.option("--plots", type=click.Path(file_okay=False, path_type=Path), help="Write an SVG per plot there.")
 def main(names: tuple[str, ...], seed: int, as_json: bool, update: Path | None, plots: Path | None) -> None:
-    """Run the experiments of docs/behaviour.md (all, or those named) in virtual time."""
+    """Run the experiments of docs/simulations.md (all, or those named) in virtual time."""
     documents, sections = [], []
     for name in names or EXPERIMENTS:
         experiment = EXPERIMENTS[name]

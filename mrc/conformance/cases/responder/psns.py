@@ -1,4 +1,4 @@
-"""Which PSNs a responder takes, and what it answers to the others (behaviour.md, the table in Responder)."""
+"""Which PSNs a responder takes, and what it answers to the others (behaviour.md, PSN table)."""
 
 from __future__ import annotations
 
