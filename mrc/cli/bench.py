@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,6 +16,7 @@ from mrc.cli.common import (
     Size,
     fabric_option,
     interrupt_on_signals,
+    interrupted,
     json_option,
     note,
     print_json,
@@ -101,14 +103,12 @@ def serve(
         interrupt_on_signals(node.driver.interrupt)
         if verbose:
             note(node.summary)
-        with BenchServer(node, tell) as server:
-            try:
-                click.echo(server.start().text)
-                server.run()
-            except KeyboardInterrupt:
-                pass
+        with BenchServer(node, tell) as server, suppress(KeyboardInterrupt):
+            click.echo(server.start().text)
+            server.run()
     if as_json:
         print_json(_sessions(server.served))
+    raise interrupted()
 
 
 def _sessions(served: list[ServedSession]) -> dict[str, object]:
@@ -288,20 +288,20 @@ def _measure(
         largest = node.path_mtu if test == "latency" else _LARGEST_SWEPT
         sizes = tuple(1 << power for power in range(1, largest.bit_length())) if sweep else (size,)
         options = BenchOptions(test, sizes, seconds, qps, idle_qps, depth, cq_mod)
-        interrupted = False
+        cut_short = False
         try:
             with BenchClient(node, parsed, options) as client:
                 if not as_json:
                     click.echo(heading())
                 client.measure(show)
         except KeyboardInterrupt:
-            interrupted = True
+            cut_short = True
             note("interrupted" + (": the last figures are those until then" if _cut_short(results) else ""))
     if as_json and results:
         documents = [result.to_json() for result in results]
-        print_json({"sizes": documents, "interrupted": interrupted} if sweep else documents[0])
-    if interrupted:
-        raise click.exceptions.Exit(1)
+        print_json({"sizes": documents, "interrupted": cut_short} if sweep else documents[0])
+    if cut_short:
+        raise interrupted()
 
 
 def _cut_short(results: Sequence[WriteResult | LatencyResult]) -> bool:

@@ -143,6 +143,12 @@ def load_fabric(fabric_file: str | None) -> Fabric:
     return Fabric.load(fabric_file)
 
 
+class _Ending:
+    """The signal that came last, of those that end a command."""
+
+    number: int = signal.SIGINT
+
+
 def interrupt_on_signals(also: Callable[[], None] = lambda: None) -> None:
     """From now on SIGTERM ends the command as Ctrl-C does, so that what it opened is closed.
 
@@ -150,11 +156,23 @@ def interrupt_on_signals(also: Callable[[], None] = lambda: None) -> None:
     """
 
     def interrupt(signum: int, frame: object) -> None:
+        _Ending.number = signum
         also()
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, interrupt)
     signal.signal(signal.SIGINT, interrupt)
+
+
+def interrupted(message: str = "", number: int | None = None) -> click.exceptions.Exit:
+    """What to raise where a command was interrupted: exit status 128 + the signal's number, as a shell has it.
+
+    The one place that decides this status: 130 after Ctrl-C, 143 after SIGTERM, for each command alike. `message` goes
+    to stderr; `number` is the signal, by default the one that `interrupt_on_signals` took.
+    """
+    if message:
+        note(message)
+    return click.exceptions.Exit(128 + (_Ending.number if number is None else number))
 
 
 def ignore_signals() -> None:

@@ -13,6 +13,7 @@ from mrc.cli.common import (
     DURATION,
     fabric_option,
     interrupt_on_signals,
+    interrupted,
     json_option,
     note,
     print_json,
@@ -243,8 +244,7 @@ def run(
                 cases, target, strict=strict, wire=wire, control=held.control, twin=held.twin, on_result=on_result
             )
     except KeyboardInterrupt:
-        note("interrupted: this run proves nothing")
-        sys.exit(1)
+        raise interrupted("interrupted: this run proves nothing") from None
     finally:
         target.close()
     if junit_file is not None:

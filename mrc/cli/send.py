@@ -13,6 +13,7 @@ from mrc.cli.common import (
     MESSAGE_SIZE,
     fabric_option,
     interrupt_on_signals,
+    interrupted,
     json_option,
     note,
     print_json,
@@ -117,8 +118,7 @@ def send(
             with _progress(show=sys.stderr.isatty() and not as_json) as on_progress:
                 report = send_files(node, files, parsed, options, on_progress)
         except KeyboardInterrupt:
-            note("interrupted: the receiver discards what is not whole")
-            raise click.exceptions.Exit(1) from None
+            raise interrupted("interrupted: the receiver discards what is not whole") from None
     if as_json:
         print_json(report.to_json())
     else:
