@@ -71,8 +71,8 @@ def recv(
     """Receive files. Prints its ticket as one line on stdout and waits; any number of senders may use it.
 
     A file appears under its base name in DIR only when it is whole and its SHA-256 agrees. With --json the ticket
-    line is followed by one JSON document when the receiver ends; Ctrl-C ends it with 130, SIGTERM with 143. Needs root or CAP_NET_RAW. Without a fabric it runs in
-    udp mode on ordinary addresses.
+    line is followed by one JSON document when the receiver ends. Ctrl-C ends it with exit status 130, SIGTERM with
+    143. Needs root or CAP_NET_RAW. Without a fabric it runs in udp mode on ordinary addresses.
 
     \b
     Examples:
