@@ -15,8 +15,8 @@ import click
 from mrc.cli.common import ignore_signals, interrupted
 from mrc.errors import MrcError
 
-# No room, no quota, a disk that broke: whatever was being written, it is no fault of the code.
-_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+# No room, no quota, a limit on file sizes, a broken disk: whatever was being written, it is no fault of the code.
+_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 class ErrorGroup(click.Group):

@@ -20,7 +20,7 @@ _MEMINFO_DROPS = 8
 WANTED_BUFFER = 64 * 1024 * 1024
 # A full window of 1,024 packets takes about 8 KiB of buffer each.
 NEEDED_BUFFER = 8 * 1024 * 1024
-RAW_SOCKET_ADVICE = "raw sockets need root or CAP_NET_RAW: run as root, or inside `mrc lab exec`"
+RAW_SOCKET_ADVICE = "raw sockets need root or CAP_NET_RAW: use sudo, or a lab inside `mrc lab shell`"
 
 
 @dataclass(frozen=True, slots=True)
