@@ -118,7 +118,7 @@ class QP:
         if status == WCStatus.RETRY_EXCEEDED:
             return (
                 f"{why}; the peer may have ended, all paths to it be gone, or all that is sent be trimmed or refused"
-                " (far slower links than congestion control thinks do that: --line-rate, NsccConfig.line_rate_bps)"
+                " (far slower links than congestion control thinks do that: --line-rate)"
             )
         return why
 

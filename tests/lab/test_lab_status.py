@@ -128,7 +128,7 @@ def test_that_nothing_is_marked_toward_a_host_is_said(lab: Lab) -> None:
     [
         (["--ecn-at", "20KB"], "needs a rate"),
         (["--rate", "1kbit"], "rate_bps must be"),
-        (["--rate", "1gbit", "--ecn-at", "300KB", "--trim-at", "200KB"], "ecn_at_bytes must be below trim_at_bytes"),
+        (["--rate", "1gbit", "--ecn-at", "300KB", "--trim-at", "200KB"], "--ecn-at must be below --trim-at"),
         (["--toward", "p0l1", "--loss", "1%"], "is no end of"),
     ],
 )
