@@ -12,40 +12,69 @@ from pathlib import Path
 from mrc.errors import SystemRefused
 
 
+class WholeFile:
+    """A file on its way to be the whole file `path`: write to `part`, then `commit` or `discard`.
+
+    `part` is a new, empty file in the same directory, not seen under `path` before `commit`; what was there stays until
+    then. A link is followed. What is no regular file (a pipe, a device) is written to as it is. Raises SystemRefused.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = Path(path)
+        self._target = self.part = self._path
+        self._as_it_is = self._path.exists() and not self._path.is_file()
+        if self._as_it_is:
+            return
+        self._target = Path(os.path.realpath(self._path))
+        part = self._target.with_name(f".{self._target.name[:200]}.{os.getpid()}.part")
+        try:
+            part.open("xb").close()
+        except OSError as error:
+            raise self.refused(error) from error
+        self.part = part
+        if self._target.exists():
+            with contextlib.suppress(OSError):
+                shutil.copymode(self._target, part)
+
+    def commit(self) -> None:
+        """Give it the name. Raises SystemRefused."""
+        if self.part != self._target:
+            try:
+                self.part.replace(self._target)
+            except OSError as error:
+                raise self.refused(error) from error
+
+    def discard(self) -> None:
+        """Remove what has no name yet. Safe to call twice, and after `commit`."""
+        if self.part != self._target:
+            with contextlib.suppress(OSError):
+                self.part.unlink(missing_ok=True)
+
+    def refused(self, error: OSError) -> SystemRefused:
+        """Make an error that says which file cannot be written, why, and what is there."""
+        # Libraries reword the errors of system calls (pyarrow does), but keep the number.
+        text = f"{self._path}: cannot be written: {_reason(error)}"
+        if not self._as_it_is:
+            text += "; what was there is unchanged" if self._target.exists() else "; no part of it is left"
+        return SystemRefused(error.errno, text)
+
+
 @contextmanager
 def whole_file(path: str | Path) -> Iterator[Path]:
     """Yield a path to write to; what was written there gets the name `path` when the block ends without an error.
 
-    The path yielded is that of a new, empty file in the same directory, removed if the block fails or is interrupted;
-    what was under `path` before is then untouched. A link is followed. What is no regular file (a pipe, a device) is
-    written to as it is. Raises SystemRefused, which names `path`, for an OSError in the block.
+    See `WholeFile`. Raises SystemRefused, which names `path`, for an OSError in the block.
     """
-    wanted = Path(path)
-    if wanted.exists() and not wanted.is_file():
-        try:
-            yield wanted
-        except SystemRefused:
-            raise
-        except OSError as error:
-            raise SystemRefused(error.errno, f"{wanted}: cannot be written: {_reason(error)}") from error
-        return
-    target = Path(os.path.realpath(wanted))
-    temporary = target.with_name(f".{target.name[:200]}.{os.getpid()}.part")
+    file = WholeFile(path)
     try:
-        temporary.open("xb").close()
-        if target.exists():
-            with contextlib.suppress(OSError):
-                shutil.copymode(target, temporary)
-        yield temporary
-        temporary.replace(target)
+        yield file.part
+        file.commit()
     except SystemRefused:
         raise
     except OSError as error:
-        kept = "what was there is unchanged" if target.exists() else "no part of it is left"
-        raise SystemRefused(error.errno, f"{wanted}: cannot be written: {_reason(error)}; {kept}") from error
+        raise file.refused(error) from error
     finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
+        file.discard()
 
 
 def write_whole(path: str | Path, content: str | bytes) -> int:
@@ -57,7 +86,6 @@ def write_whole(path: str | Path, content: str | bytes) -> int:
 
 
 def _reason(error: OSError) -> str:
-    # Libraries reword the errors of system calls (pyarrow does), but keep the number.
     return os.strerror(error.errno) if error.errno else str(error)
 
 

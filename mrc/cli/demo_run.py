@@ -19,7 +19,7 @@ from mrc.lab import Lab
 from mrc.lab.scratch import scratch_directory
 from mrc.net.transfer.report import FileReport, PathReport, TransferReport
 from mrc.topology import Clos
-from mrc.whole_files import whole_file, write_whole
+from mrc.whole_files import WholeFile, write_whole
 from mrc.wire.usid import UsidTemplate, address_text
 
 LAB_NAME = "demo"
@@ -280,10 +280,11 @@ def _recording(lab: Lab, pcap: Path | None, say: Callable[[str], None]) -> Itera
         yield
         return
     interfaces = [f"p{plane}" for plane in range(lab.topology.planes)]
-    with whole_file(pcap) as part:
+    file = WholeFile(pcap)
+    try:
         recorder = lab.popen(
             "h0",
-            [sys.executable, "-m", "mrc.capture.record", str(part.absolute()), *interfaces],
+            [sys.executable, "-m", "mrc.capture.record", str(file.part.absolute()), *interfaces],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -297,8 +298,11 @@ def _recording(lab: Lab, pcap: Path | None, say: Callable[[str], None]) -> Itera
             out, err = recorder.communicate(timeout=_STALL_TIMEOUT_S)
             if recorder.returncode != 0:
                 raise SystemRefused(f"{pcap}: cannot be recorded: {_last_line(err)}; no part of it is left")
+        file.commit()
         written, dropped = out.split()
         say(f"{pcap}: {written} packets" + (f", {dropped} more were dropped by the kernel" if dropped != "0" else ""))
+    finally:
+        file.discard()
 
 
 def _last_line(said: str) -> str:

@@ -131,7 +131,7 @@ def _usable(here: list[Check], inside: list[Check], demo_runs: bool) -> list[Usa
     return [
         Usable("demo, drill, bench lab", demo_runs, demo_runs, advice),
         row("lab, map serve", "network namespaces here", "uSID switching"),
-        row("send, recv, bench, conformance serve", "raw sockets here", "raw sockets in a lab"),
+        row("send, recv, bench serve, bench write, conformance serve", "raw sockets here", "raw sockets in a lab"),
         Usable("dissect, analyze, craft, conformance run, ctl, top", True, True),
     ]
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
+from ordinary_user import environment, ordinary, python
 from patience import PATIENCE_S
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "lab"))
-from test_lab_user import environment, ordinary, python
 
 BOUND = ("--mode", "udp", "--bind", "127.0.0.1")
 
@@ -86,7 +82,6 @@ def test_root_can_run_everything() -> None:
     assert all(not each["advice"] for each in said.values())
 
 
-@pytest.mark.skipif(os.geteuid() == 0 and not Path("/proc/self/uid_map").exists(), reason="needs user namespaces")
 def test_inside_a_lab_shell_it_speaks_of_that_place(interpreter: str) -> None:
     said = usable(interpreter, ordinary(), "lab", "shell", "--", interpreter, "-m", "mrc")
     assert said["send"]["here"] is True

@@ -5,7 +5,8 @@ A field that a packet does not have is null. docs/analyze.md lists the columns.
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ import numpy as np
 from mrc.capture.columns import LAST, NO_TIME, NOT_THERE, RIGHT, Columns
 from mrc.capture.summary import Summary
 from mrc.errors import CallerError
-from mrc.whole_files import whole_file
+from mrc.whole_files import WholeFile
 from mrc.wire.opcodes import FIRST_MRC_OPCODE, OPCODES
 from mrc.wire.profile import WireProfile
 
@@ -75,11 +76,9 @@ class PacketTable:
         self._schema = self._make_schema()
         self._waiting: list[Any] = []
         self._rows = 0
-        with ExitStack() as stack:
-            part = stack.enter_context(whole_file(path))
-            # Closing it writes the end of the file, without which no reader takes it.
-            self._writer = stack.enter_context(pyarrow.parquet.ParquetWriter(part, self._schema, compression="zstd"))
-            self._stack = stack.pop_all()
+        self._file = WholeFile(path)
+        with self._refused():
+            self._writer = pyarrow.parquet.ParquetWriter(self._file.part, self._schema, compression="zstd")
 
     def _make_schema(self) -> Any:
         arrow = self._arrow
@@ -112,7 +111,9 @@ class PacketTable:
 
     def _flush(self) -> None:
         if self._waiting:
-            self._writer.write_table(self._arrow.Table.from_batches(self._waiting, self._schema))
+            table = self._arrow.Table.from_batches(self._waiting, self._schema)
+            with self._refused():
+                self._writer.write_table(table)
         self._waiting, self._rows = [], 0
 
     def _batch(self, columns: Columns) -> Any:
@@ -174,11 +175,24 @@ class PacketTable:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is not None:
-            self._stack.__exit__(kind, error, trace)
-            return
-        with self._stack:
-            self._flush()
+        try:
+            if kind is None:
+                self._flush()
+            # This writes the end of the file, without which no reader takes it.
+            with self._refused() if kind is None else suppress(OSError):
+                self._writer.close()
+            if kind is None:
+                self._file.commit()
+        finally:
+            self._file.discard()
+
+    @contextmanager
+    def _refused(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self._file.discard()
+            raise self._file.refused(error) from error
 
 
 class _Ends:
