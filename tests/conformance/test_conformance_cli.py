@@ -63,7 +63,7 @@ def test_a_pattern_that_matches_nothing_is_a_usage_error(arguments: list[str], p
 @pytest.mark.parametrize(
     ("pattern", "words"),
     [
-        ("MRC-SAK-04", "did you mean MRC-SACK-04"),
+        ("mrc-sak-04", "did you mean MRC-SACK-04"),
         ("mrc-sack-04", "did you mean MRC-SACK-04"),
         ("MRC-SACK-4", "did you mean MRC-SACK-"),
         ("SACK", "did you mean MRC-SACK"),
