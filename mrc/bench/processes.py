@@ -55,8 +55,11 @@ def first_line(process: subprocess.Popen[str], what: str, contains: str = "") ->
     raise PeerError(f"{what} did not start: {said or 'it said nothing'}")
 
 
-def json_output(process: subprocess.Popen[str], what: str, timeout_s: float) -> dict[str, Any]:
-    """The JSON document a program ends with. Raises PeerError when it fails, says something else, or does not end."""
+def json_output(process: subprocess.Popen[str], what: str, timeout_s: float, code: int = 0) -> dict[str, Any]:
+    """Return the JSON document a program prints before it ends with exit status `code`.
+
+    Raises PeerError when it ends otherwise, prints something else, or does not end within `timeout_s` seconds.
+    """
     try:
         out, err = process.communicate(timeout=timeout_s)
     except subprocess.TimeoutExpired:
@@ -67,6 +70,6 @@ def json_output(process: subprocess.Popen[str], what: str, timeout_s: float) -> 
         document = None
     if isinstance(document, dict) and isinstance(document.get("error"), str):
         raise PeerError(f"{what} failed: {document['error']}")
-    if process.returncode != 0 or not isinstance(document, dict):
+    if process.returncode != code or not isinstance(document, dict):
         raise PeerError(f"{what} failed: {err.strip() or f'exit status {process.returncode}'}")
     return document

@@ -95,5 +95,8 @@ def record(path: Path, interfaces: list[str]) -> tuple[int, int]:
 
 
 if __name__ == "__main__":
-    packets, lost = record(Path(sys.argv[1]), sys.argv[2:])
+    try:
+        packets, lost = record(Path(sys.argv[1]), sys.argv[2:])
+    except OSError as error:
+        sys.exit(error.strerror or str(error))
     print(f"{packets} {lost}", flush=True)

@@ -78,4 +78,6 @@ def main() -> None:
       mrc lab up
       mrc lab exec h1 -- mrc recv --dir /tmp
       mrc lab exec h0 -- mrc send FILE TICKET
+
+    Exit status: 0 done, 1 failed, 2 wrong usage, 130 ended by Ctrl-C, 143 ended by SIGTERM.
     """

@@ -13,6 +13,7 @@ import click
 from mrc.cli.analyze_tables import count_share, left_out, number, print_findings, table
 from mrc.cli.common import human_bytes, json_option, note, print_json, wire_profile_option
 from mrc.errors import MrcError, SystemRefused
+from mrc.whole_files import write_whole
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -240,9 +241,9 @@ def _write_report(
     path = directory / "report.html"
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        size = path.write_text(report(os.path.basename(name), analysis, found, compared, events), encoding="utf-8")
     except OSError as error:
-        raise SystemRefused(f"{path}: cannot be written: {error.strerror}") from error
+        raise SystemRefused(error.errno, f"{directory}: cannot be made: {error.strerror}") from error
+    size = write_whole(path, report(os.path.basename(name), analysis, found, compared, events))
     note(f"{path}: {human_bytes(size)}")
 
 

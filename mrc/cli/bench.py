@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,6 +16,7 @@ from mrc.cli.common import (
     Size,
     fabric_option,
     interrupt_on_signals,
+    interrupted,
     json_option,
     note,
     print_json,
@@ -28,10 +30,12 @@ from mrc.cli.endpoint_options import (
     use_line_rate,
     use_profiles,
 )
+from mrc.cli.tickets import ticket_argument
 
 if TYPE_CHECKING:
     from mrc.bench.figures import LatencyResult, WriteResult
     from mrc.bench.server import ServedSession
+    from mrc.net.ticket import Ticket
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -101,14 +105,12 @@ def serve(
         interrupt_on_signals(node.driver.interrupt)
         if verbose:
             note(node.summary)
-        with BenchServer(node, tell) as server:
-            try:
-                click.echo(server.start().text)
-                server.run()
-            except KeyboardInterrupt:
-                pass
+        with BenchServer(node, tell) as server, suppress(KeyboardInterrupt):
+            click.echo(server.start().text)
+            server.run()
     if as_json:
         print_json(_sessions(server.served))
+    raise interrupted()
 
 
 def _sessions(served: list[ServedSession]) -> dict[str, object]:
@@ -179,7 +181,7 @@ def _client_options(test: str) -> Callable[[F], F]:
 
 
 @bench.command()
-@click.argument("ticket")
+@ticket_argument("mrc bench serve")
 @_client_options("write")
 def write(**options: Any) -> None:
     """RDMA writes, as many as go: bandwidth and message rate, the table of perftest's ib_write_bw.
@@ -199,7 +201,7 @@ def write(**options: Any) -> None:
 
 
 @bench.command("write-imm")
-@click.argument("ticket")
+@ticket_argument("mrc bench serve")
 @_client_options("write-imm")
 def write_imm(**options: Any) -> None:
     """As `write`, with an immediate in each: the server takes a completion for every one and posts receives anew.
@@ -213,7 +215,7 @@ def write_imm(**options: Any) -> None:
 
 
 @bench.command()
-@click.argument("ticket")
+@ticket_argument("mrc bench serve")
 @_client_options("latency")
 def latency(**options: Any) -> None:
     """Ping-pong of small writes: the table of perftest's ib_write_lat.
@@ -232,7 +234,7 @@ def latency(**options: Any) -> None:
 
 def _measure(
     test: str,
-    ticket: str,
+    ticket: Ticket,
     size: int,
     sweep: bool,
     seconds: float,
@@ -255,13 +257,11 @@ def _measure(
     from mrc.bench.figures import latency_heading, latency_row, write_heading, write_row
     from mrc.bench.paths import first_paths
     from mrc.net.node import Node
-    from mrc.net.ticket import Ticket
     from mrc.wire.profile import WireProfile
 
     if not seconds:
         raise click.UsageError("--seconds must be above 0")
-    parsed = Ticket.parse(ticket)
-    fabric = fabric_for(fabric_file, mode, binds, parsed.addresses)
+    fabric = fabric_for(fabric_file, mode, binds, ticket.addresses)
     evs = None if paths is None else first_paths(fabric, paths)
     heading, row = (latency_heading, latency_row) if test == "latency" else (write_heading, write_row)
 
@@ -288,20 +288,20 @@ def _measure(
         largest = node.path_mtu if test == "latency" else _LARGEST_SWEPT
         sizes = tuple(1 << power for power in range(1, largest.bit_length())) if sweep else (size,)
         options = BenchOptions(test, sizes, seconds, qps, idle_qps, depth, cq_mod)
-        interrupted = False
+        cut_short = False
         try:
-            with BenchClient(node, parsed, options) as client:
+            with BenchClient(node, ticket, options) as client:
                 if not as_json:
                     click.echo(heading())
                 client.measure(show)
         except KeyboardInterrupt:
-            interrupted = True
+            cut_short = True
             note("interrupted" + (": the last figures are those until then" if _cut_short(results) else ""))
     if as_json and results:
         documents = [result.to_json() for result in results]
-        print_json({"sizes": documents, "interrupted": interrupted} if sweep else documents[0])
-    if interrupted:
-        raise click.exceptions.Exit(1)
+        print_json({"sizes": documents, "interrupted": cut_short} if sweep else documents[0])
+    if cut_short:
+        raise interrupted()
 
 
 def _cut_short(results: Sequence[WriteResult | LatencyResult]) -> bool:

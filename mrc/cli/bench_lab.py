@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mrc.cli.common import DURATION, SHARE, SIZE, Size, json_option, note, print_json
+from mrc.cli.common import DURATION, SHARE, SIZE, Size, interrupted, json_option, note, print_json
 
 if TYPE_CHECKING:
     from mrc.bench.lab_run import LabPlan
@@ -149,8 +149,7 @@ def lab(
     try:
         _measure(chosen, comparisons, planes, spines, baselines, rounds, as_json)
     except KeyboardInterrupt:
-        note("interrupted; the lab is taken down")
-        raise click.exceptions.Exit(1) from None
+        raise interrupted("interrupted; the lab is taken down") from None
 
 
 def _measure(

@@ -12,15 +12,18 @@ from typing import Any
 
 import click
 
-from mrc.cli.common import note
+from mrc.cli.common import ignore_signals, interrupted
 from mrc.errors import MrcError
 
-# No room, no quota, a disk that broke: whatever was being written, it is no fault of the code.
-_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+# No room, no quota, a limit on file sizes, a broken disk: whatever was being written, it is no fault of the code.
+_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 class ErrorGroup(click.Group):
-    """Errors of the package become one line on stderr and exit status 1, and so do an interruption and a full disk."""
+    """Errors of the package and a full disk become one line on stderr and exit status 1.
+
+    An interruption becomes exit status 128 + the signal's number.
+    """
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         # Prints --help and --version.
@@ -54,9 +57,9 @@ def _errors_told() -> Iterator[None]:
         raise click.ClickException(f"{error.filename or 'output'} cannot be written: {error.strerror}") from error
     except KeyboardInterrupt:
         # Where a command has nothing to add. The reader may be a pager that wants nothing now: nobody waits for it.
+        ignore_signals()
         discard_output()
-        note("interrupted")
-        raise click.exceptions.Exit(1) from None
+        raise interrupted("interrupted") from None
 
 
 def buffer_output() -> None:

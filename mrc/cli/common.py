@@ -6,13 +6,14 @@ import contextlib
 import json
 import re
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from mrc.errors import CallerError
-from mrc.topology.units import rate_bps, share, size_bytes
+from mrc.topology.units import rate_bps, rate_text, share, size_bytes
 
 if TYPE_CHECKING:
     from mrc.topology.fabric import Fabric
@@ -65,17 +66,25 @@ class Share(click.ParamType[float]):
 
 
 class Rate(click.ParamType[int]):
-    """Bits a second: `1gbit`, `2.5gbit`, `800kbit`."""
+    """Bits a second: `1gbit`, `2.5gbit`, `800kbit`; from `least` to `most`."""
 
     name = "rate"
+
+    def __init__(self, least: int = 0, most: int | None = None) -> None:
+        self._least = least
+        self._most = most
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if isinstance(value, int):
             return value
         try:
-            return rate_bps(str(value))
+            rate = rate_bps(str(value))
         except CallerError as error:
             self.fail(str(error), param, ctx)
+        if rate < self._least or (self._most is not None and rate > self._most):
+            most = "" if self._most is None else f" to {rate_text(self._most)}"
+            self.fail(f"{value!r} is not from {rate_text(self._least)}{most}", param, ctx)
+        return rate
 
 
 class Duration(click.ParamType[float]):
@@ -95,6 +104,8 @@ class Duration(click.ParamType[float]):
 SIZE, SHARE, DURATION, RATE = Size(), Share(), Duration(), Rate()
 LOSS = Share(above_zero=True)
 MESSAGE_SIZE = Size(1, (1 << 31) - 1)
+# What congestion control can be told (mrc.endpoint.congestion.nscc_config).
+LINE_RATE = Rate(10**6, 10**13)
 
 
 def json_option(function: F) -> F:
@@ -143,6 +154,29 @@ def load_fabric(fabric_file: str | None) -> Fabric:
     return Fabric.load(fabric_file)
 
 
+class _Ending:
+    """The signal that came last, of those that end a command."""
+
+    number: int = signal.SIGINT
+
+
+@contextmanager
+def options_named() -> Iterator[None]:
+    """Name options, which a user can type, in errors of the block that name the parameters they are passed as.
+
+    A parameter without `_` in its name is an ordinary word too: it counts where the error begins with it.
+    """
+    try:
+        yield
+    except CallerError as error:
+        text = str(error)
+        for param in click.get_current_context().command.params:
+            if isinstance(param, click.Option) and param.name and param.opts[0].startswith("--"):
+                where = rf"\b{param.name}\b" if "_" in param.name else rf"\A{param.name}\b"
+                text = re.sub(where, param.opts[0], text)
+        raise CallerError(text) from error
+
+
 def interrupt_on_signals(also: Callable[[], None] = lambda: None) -> None:
     """From now on SIGTERM ends the command as Ctrl-C does, so that what it opened is closed.
 
@@ -150,11 +184,23 @@ def interrupt_on_signals(also: Callable[[], None] = lambda: None) -> None:
     """
 
     def interrupt(signum: int, frame: object) -> None:
+        _Ending.number = signum
         also()
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, interrupt)
     signal.signal(signal.SIGINT, interrupt)
+
+
+def interrupted(message: str = "", number: int | None = None) -> click.exceptions.Exit:
+    """What to raise where a command was interrupted: exit status 128 + the signal's number, as a shell has it.
+
+    The one place that decides this status: 130 after Ctrl-C, 143 after SIGTERM, for each command alike. `message` goes
+    to stderr; `number` is the signal, by default the one that `interrupt_on_signals` took.
+    """
+    if message:
+        note(message)
+    return click.exceptions.Exit(128 + (_Ending.number if number is None else number))
 
 
 def ignore_signals() -> None:

@@ -13,6 +13,7 @@ from mrc.cli.common import (
     DURATION,
     fabric_option,
     interrupt_on_signals,
+    interrupted,
     json_option,
     note,
     print_json,
@@ -52,7 +53,7 @@ def _choosing(function: Any) -> Any:
         "patterns",
         multiple=True,
         metavar="PATTERN",
-        help="Only cases whose id matches (* and ?), or begins with these words; may be repeated.",
+        help="Only cases whose id begins with PATTERN (MRC-SACK, MRC-SACK-0) or matches it (*, ?, [...]); repeatable.",
     )(function)
 
 
@@ -130,14 +131,20 @@ def _list_missing(as_json: bool, transport: str) -> None:
 
 def _chosen(patterns: tuple[str, ...], groups: tuple[str, ...], transport: str) -> list[Case]:
     """Raises a usage error for a pattern that no case matches: a run of nothing must not look like a success."""
-    from mrc.conformance.catalogue import chosen
+    from mrc.conformance.catalogue import chosen, near_ids
     from mrc.conformance.suites import suite
 
-    every = suite(transport).cases
+    held = suite(transport)
+    every = held.cases
     command = f"mrc conformance list{'' if transport == 'mrc' else f' --transport {transport}'}"
     for pattern in patterns:
-        if not chosen(every, [pattern]):
-            raise click.UsageError(f"no case matches --id {pattern}: {command} prints them all")
+        if chosen(every, [pattern]):
+            continue
+        if any(each.requirement.id == pattern for each in held.missing):
+            raise click.UsageError(f"requirement {pattern} has no case: {command} --missing says why")
+        near = " or ".join(near_ids(every, pattern))
+        meant = f"; did you mean {near}?" if near else ""
+        raise click.UsageError(f"no case matches --id {pattern}: {command} prints them all{meant}")
     cases = chosen(every, patterns, groups)
     if not cases:
         raise click.UsageError(f"no case is left by --id and --group: {command} prints them all")
@@ -243,8 +250,7 @@ def run(
                 cases, target, strict=strict, wire=wire, control=held.control, twin=held.twin, on_result=on_result
             )
     except KeyboardInterrupt:
-        note("interrupted: this run proves nothing")
-        sys.exit(1)
+        raise interrupted("interrupted: this run proves nothing") from None
     finally:
         target.close()
     if junit_file is not None:

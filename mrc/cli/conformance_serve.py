@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mrc.cli.common import fabric_option, interrupt_on_signals, note, wire_profile_option
+from mrc.cli.common import fabric_option, interrupt_on_signals, interrupted, note, wire_profile_option
 from mrc.cli.endpoint_options import fabric_for, mode_options
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def serve(
             click.echo(server.start().text)
             server.run()
         except KeyboardInterrupt:
-            note("interrupted")
+            raise interrupted("interrupted") from None
 
 
 def _serve_by_hand(
@@ -100,7 +100,7 @@ def _serve_by_hand(
         note(f"{len(filled_in.qps)} QPs are up, {path} says which: mrc conformance run --target {path}")
         session.run()
     except KeyboardInterrupt:
-        note("interrupted")
+        raise interrupted("interrupted") from None
     finally:
         session.node.driver.close()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -14,7 +14,8 @@ import click
 
 from mrc.cli.common import json_option, note, print_json, wire_profile_option
 from mrc.cli.craft_fields import MESSAGES, MODES, OPCODE_SLUGS, CraftRequest, fields_of, parse
-from mrc.errors import CallerError, SystemRefused
+from mrc.errors import CallerError
+from mrc.whole_files import whole_file
 from mrc.wire.profile import WireProfile
 
 if TYPE_CHECKING:
@@ -152,11 +153,13 @@ def _written(packets: Iterator[bytes], output: str, link_type: int) -> Iterator[
     from scapy.utils import PcapNgWriter, RawPcapWriter
 
     writer: Any = None
-    try:
+    with ExitStack() as stack:
         try:
             for number, data in enumerate(packets):
                 if writer is None:
-                    target: str | BinaryIO = sys.stdout.buffer if output == "-" else output
+                    target: str | BinaryIO = sys.stdout.buffer
+                    if output != "-":
+                        target = str(stack.enter_context(whole_file(output)))
                     if output.endswith(".pcapng"):
                         writer = PcapNgWriter(target)
                         writer.linktype = link_type
@@ -174,10 +177,6 @@ def _written(packets: Iterator[bytes], output: str, link_type: int) -> Iterator[
             # What is still in a buffer may be what does not fit.
             if writer is not None:
                 writer.flush() if output == "-" else writer.close()
-    except OSError as error:
-        if output == "-":
-            raise  # told as for any command
-        raise SystemRefused(f"{output}: cannot be written: {error.strerror}") from error
 
 
 def _print(packets: Iterator[bytes], output: str | None, as_hex: bool, options: CraftOptions) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mrc.cli.common import SHARE, SIZE, human_bytes, json_option, note, print_json
+from mrc.cli.common import SHARE, SIZE, human_bytes, interrupted, json_option, note, print_json
 
 if TYPE_CHECKING:
     from mrc.cli.demo_run import DemoResult
@@ -75,8 +75,7 @@ def demo(
     try:
         result = run_demo(plan, note)
     except KeyboardInterrupt:
-        note("interrupted; the lab is taken down")
-        raise click.exceptions.Exit(1) from None
+        raise interrupted("interrupted; the lab is taken down") from None
     if as_json:
         print_json(_document(result))
     else:

@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mrc.errors import MrcError, PeerError, SystemRefused
+from mrc.errors import PeerError, SystemRefused
 from mrc.lab import Lab
 from mrc.lab.scratch import scratch_directory
 from mrc.net.transfer.report import FileReport, PathReport, TransferReport
 from mrc.topology import Clos
+from mrc.whole_files import WholeFile, write_whole
 from mrc.wire.usid import UsidTemplate, address_text
 
 LAB_NAME = "demo"
@@ -279,24 +280,29 @@ def _recording(lab: Lab, pcap: Path | None, say: Callable[[str], None]) -> Itera
         yield
         return
     interfaces = [f"p{plane}" for plane in range(lab.topology.planes)]
-    recorder = lab.popen(
-        "h0",
-        [sys.executable, "-m", "mrc.capture.record", str(pcap.absolute()), *interfaces],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    with _ended(recorder):
-        assert recorder.stdout is not None
-        if recorder.stdout.readline().strip() != "ready":
-            raise MrcError(f"recording failed: {_last_line(recorder.communicate()[1])}")
-        yield
-        recorder.terminate()
-        out, err = recorder.communicate(timeout=_STALL_TIMEOUT_S)
-        if recorder.returncode != 0:
-            raise MrcError(f"recording failed: {_last_line(err)}")
+    file = WholeFile(pcap)
+    try:
+        recorder = lab.popen(
+            "h0",
+            [sys.executable, "-m", "mrc.capture.record", str(file.part.absolute()), *interfaces],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        with _ended(recorder):
+            assert recorder.stdout is not None
+            if recorder.stdout.readline().strip() != "ready":
+                raise SystemRefused(f"{pcap}: cannot be recorded: {_last_line(recorder.communicate()[1])}")
+            yield
+            recorder.terminate()
+            out, err = recorder.communicate(timeout=_STALL_TIMEOUT_S)
+            if recorder.returncode != 0:
+                raise SystemRefused(f"{pcap}: cannot be recorded: {_last_line(err)}; no part of it is left")
+        file.commit()
         written, dropped = out.split()
         say(f"{pcap}: {written} packets" + (f", {dropped} more were dropped by the kernel" if dropped != "0" else ""))
+    finally:
+        file.discard()
 
 
 def _last_line(said: str) -> str:
@@ -320,10 +326,7 @@ def _keep_events(lab: Lab, path: Path | None) -> None:
     """The lab's event log goes with the lab."""
     if path is None:
         return
-    try:
-        path.write_bytes(b"".join(event.to_line() for event in lab.events.read()[0]))
-    except OSError as error:
-        raise SystemRefused(f"{path}: cannot be written: {error.strerror}") from None
+    write_whole(path, b"".join(event.to_line() for event in lab.events.read()[0]))
 
 
 def _new_lines(path: Path, at: int) -> tuple[list[dict[str, Any]], int]:

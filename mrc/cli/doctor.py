@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import shutil
+import socket
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
@@ -14,6 +15,7 @@ from pathlib import Path
 import click
 
 from mrc.cli.common import human_bytes, json_option, print_json
+from mrc.net.ports import grow
 
 _NEEDED_RECEIVE_BUFFER = 4 * 1024 * 1024
 
@@ -29,25 +31,45 @@ class Check:
     advice: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Usable:
+    """Whether this user can run commands here, and inside `mrc lab shell`; `advice` is the command that mends `here`.
+
+    Without advice nothing needs mending.
+    """
+
+    commands: str
+    here: bool
+    in_lab_shell: bool
+    advice: str = ""
+
+
 @click.command()
 @json_option
 def doctor(as_json: bool) -> None:
     """Say what works on this system and what to do about the rest. Ends with 0 if the demo can run here.
+
+    What it says of commands holds for the user that runs it: here, and inside `mrc lab shell`, which needs no root.
 
     \b
     Examples:
       mrc doctor
       mrc doctor --json
     """
-    checks = [_python(), _unshare(), *_inside(), _buffers(), _tshark()]
-    runs = all(check.ok for check in checks if "demo" in check.needed_for)
+    here = [_python(), _unshare(), _raw_sockets(), _namespaces_here()]
+    inside = _inside()
+    runs = all(check.ok for check in here + inside if "demo" in check.needed_for)
+    usable = _usable(here, inside, runs)
+    checks = [*here, *inside, _buffers(), _tshark()]
     if as_json:
-        print_json({"demo_can_run": runs, "checks": [asdict(check) for check in checks]})
+        documents = {"checks": [asdict(check) for check in checks], "usable": [asdict(each) for each in usable]}
+        print_json({"demo_can_run": runs, **documents})
     else:
         for check in checks:
             click.echo(f"{'ok     ' if check.ok else 'MISSING'}  {check.name}: {check.found}")
             if not check.ok:
                 click.echo(f"         needed for {check.needed_for}: {check.advice}")
+        _show_usable(usable)
         click.echo("`mrc demo` can run here" if runs else "`mrc demo` cannot run here yet")
     if not runs:
         raise click.exceptions.Exit(1)
@@ -62,18 +84,83 @@ def _unshare() -> Check:
     return Check("unshare", found is not None, found or "not found", "demo", "install the package util-linux")
 
 
+def _who() -> str:
+    if os.geteuid() != 0:
+        return "an ordinary user"
+    everybody = Path("/proc/self/uid_map").read_text().split() == ["0", "0", "4294967295"]
+    return "root" if everybody else "root of a user namespace"
+
+
+def _mrc() -> str:
+    """This program as `sudo` finds it, which has a search path of its own."""
+    found = shutil.which(sys.argv[0]) if Path(sys.argv[0]).name == "mrc" else None
+    return found or f"{sys.executable} -m mrc"
+
+
+def _raw_sockets() -> Check:
+    name, needed_for = "raw sockets here", "send, recv, bench and conformance serve outside of labs"
+    try:
+        socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_UDP).close()
+    except OSError as error:
+        return Check(name, False, f"refused to {_who()}: {error.strerror}", needed_for, f"sudo {_mrc()} recv ...")
+    return Check(name, True, f"allowed to {_who()}", needed_for)
+
+
+def _namespaces_here() -> Check:
+    """Labs that other programs of this system see need namespaces without a user namespace around them."""
+    name, needed_for = "network namespaces here", "lab outside of `mrc lab shell`"
+    program = shutil.which("unshare")
+    if program is None:
+        return Check(name, False, "not tried without unshare", needed_for, "install the package util-linux")
+    tried = subprocess.run([program, "--net", "--mount", "true"], capture_output=True, text=True, check=False)
+    if tried.returncode != 0:
+        return Check(name, False, f"refused to {_who()}", needed_for, "mrc lab shell")
+    return Check(name, True, f"allowed to {_who()}", needed_for)
+
+
+def _usable(here: list[Check], inside: list[Check], demo_runs: bool) -> list[Usable]:
+    """What all that means, command by command."""
+    allowed = {check.name: check for check in here + inside}
+
+    def row(commands: str, needs_here: str, *needs_inside: str) -> Usable:
+        check = allowed[needs_here]
+        in_shell = all(name in allowed and allowed[name].ok for name in ("namespaces", *needs_inside))
+        return Usable(commands, check.ok, in_shell, "" if check.ok else check.advice)
+
+    advice = next((check.advice for check in here + inside if "demo" in check.needed_for and not check.ok), "")
+    return [
+        Usable("demo, drill, bench lab", demo_runs, demo_runs, advice),
+        row("lab, map serve", "network namespaces here", "uSID switching"),
+        row("send, recv, bench serve, bench write, conformance serve", "raw sockets here", "raw sockets in a lab"),
+        Usable("dissect, analyze, craft, conformance run, ctl, top", True, True),
+    ]
+
+
+def _show_usable(usable: list[Usable]) -> None:
+    width = max(len(each.commands) for each in usable)
+    click.echo(f"\n{f'as {_who()}:':<{width}}  here  in `mrc lab shell`")
+    for each in usable:
+        click.echo(f"{each.commands:<{width}}  {_yes(each.here):<4}  {_yes(each.in_lab_shell)}")
+        if not each.here:
+            click.echo(f"  to run it here: {each.advice}")
+    click.echo()
+
+
+def _yes(ok: bool) -> str:
+    return "yes" if ok else "no"
+
+
 def _inside() -> list[Check]:
     """What the kernel lets us do inside namespaces of our own: tried there, not guessed from here."""
     from mrc.cli.isolation import isolated_command
     from mrc.errors import MrcError
 
-    who = "root" if os.geteuid() == 0 else "an ordinary user"
     try:
         command = isolated_command([sys.executable, "-m", "mrc.cli.doctor_inside"])
     except MrcError as error:
-        return [Check("namespaces", False, f"refused to {who}", "demo, lab", str(error))]
+        return [Check("namespaces", False, f"refused to {_who()}", "demo, lab", str(error))]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    checks = [Check("namespaces", True, f"allowed to {who}", "demo, lab")]
+    checks = [Check("namespaces", True, f"allowed to {_who()}", "demo, lab")]
     try:
         return checks + [Check(**item) for item in json.loads(done.stdout)]
     except ValueError:
@@ -83,10 +170,13 @@ def _inside() -> list[Check]:
 
 def _buffers() -> Check:
     most = int(Path("/proc/sys/net/core/rmem_max").read_text())
-    enough = os.geteuid() == 0 or most >= _NEEDED_RECEIVE_BUFFER
-    advice = f"as root: sysctl net.core.rmem_max={_NEEDED_RECEIVE_BUFFER}"
-    found = f"at most {human_bytes(most)}" + (", root may exceed it" if os.geteuid() == 0 else "")
-    return Check("receive buffers", enough, found, "full speed without root", advice)
+    advice = f"sudo sysctl net.core.rmem_max={_NEEDED_RECEIVE_BUFFER}"
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as tried:
+        has = grow(tried, "RCV")
+    # The kernel says twice what may be used.
+    exceeds = has > 2 * most
+    found = f"at most {human_bytes(most)}" + (f", which {_who()} may exceed" if exceeds else "")
+    return Check("receive buffers", exceeds or most >= _NEEDED_RECEIVE_BUFFER, found, "full speed", advice)
 
 
 def _tshark() -> Check:

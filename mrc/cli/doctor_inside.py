@@ -30,12 +30,12 @@ def checks() -> list[dict[str, object]]:
 
 
 def _raw_socket(lab: Lab) -> dict[str, object]:
-    advice = "run as root or with CAP_NET_RAW"
+    advice, needed_for = "run as root or with CAP_NET_RAW", "demo, and send, recv and bench in a lab"
     try:
         lab.inside("h0", lambda: socket.socket(socket.AF_INET6, socket.SOCK_RAW, 41).close())
     except OSError as error:
-        return _check("raw sockets", False, str(error), "demo, send, recv", advice)
-    return _check("raw sockets", True, "next header 41", "demo, send, recv", advice)
+        return _check("raw sockets in a lab", False, str(error), needed_for, advice)
+    return _check("raw sockets in a lab", True, "next header 41", needed_for, advice)
 
 
 def _impairment(lab: Lab) -> dict[str, object]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mrc.cli.commands import ErrorGroup
-from mrc.cli.common import json_option, note, print_json
+from mrc.cli.common import interrupted, json_option, note, print_json
 
 if TYPE_CHECKING:
     from mrc.drill.drill import Drill
@@ -105,8 +105,7 @@ def run(names: tuple[str, ...], out: Path | None, seed: int, as_json: bool) -> N
             if not as_json:
                 _print(result)
     except KeyboardInterrupt:
-        note("interrupted; the lab is taken down")
-        raise click.exceptions.Exit(1) from None
+        raise interrupted("interrupted; the lab is taken down") from None
     counts = {verdict: sum(each.verdict.value == verdict for each in results) for verdict in _VERDICTS}
     if as_json:
         print_json({"drills": [each.to_json() for each in results], **counts})

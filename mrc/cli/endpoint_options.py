@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from mrc.cli.common import RATE, note
+from mrc.cli.common import LINE_RATE, note
 
 if TYPE_CHECKING:
     from mrc.net.node import Node
@@ -69,7 +69,7 @@ def line_rate_option(function: F) -> F:
     """--line-rate, passed on as `line_rate`: bits a second, or None."""
     return click.option(
         "--line-rate",
-        type=RATE,
+        type=LINE_RATE,
         metavar="RATE",
         help="What the network carries to the other end, all planes together, such as 1gbit. Congestion control grows"
         " its window by it: too high fills queues, too low starves. [default: 10gbit]",

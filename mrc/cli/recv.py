@@ -11,6 +11,7 @@ from mrc.cli.common import (
     DURATION,
     fabric_option,
     interrupt_on_signals,
+    interrupted,
     json_option,
     note,
     print_json,
@@ -70,8 +71,8 @@ def recv(
     """Receive files. Prints its ticket as one line on stdout and waits; any number of senders may use it.
 
     A file appears under its base name in DIR only when it is whole and its SHA-256 agrees. With --json the ticket
-    line is followed by one JSON document when the receiver ends. Needs root or CAP_NET_RAW. Without a fabric it runs in
-    udp mode on ordinary addresses.
+    line is followed by one JSON document when the receiver ends. Ctrl-C ends it with exit status 130, SIGTERM with
+    143. Needs root or CAP_NET_RAW. Without a fabric it runs in udp mode on ordinary addresses.
 
     \b
     Examples:
@@ -101,7 +102,7 @@ def recv(
         raise click.UsageError("--idle-timeout must be above 0")
     fabric, wire = fabric_for(fabric_file, mode, binds), WireProfile.from_option(wire_options)
     target = Directory(directory, overwrite=overwrite)
-    interrupted = False
+    stopped = False
     with (
         tracing(trace, "mrc recv", "receiver") as tracer,
         Node(fabric, wire=wire, tracer=tracer, program="mrc recv") as node,
@@ -118,14 +119,15 @@ def recv(
                 click.echo(receiver.start().text)
                 receiver.run()
             except KeyboardInterrupt:
-                interrupted = True
+                stopped = True
     outcomes = receiver.outcomes
     if as_json:
         print_json(_document(outcomes))
     failed = any(outcome_error(outcome) is not None for outcome in outcomes)
-    if interrupted and not failed:
-        note("interrupted")
-    if failed or (interrupted and once):
+    if stopped:
+        # A session that failed has had its line.
+        raise interrupted("" if failed else "interrupted")
+    if failed:
         raise click.exceptions.Exit(1)
 
 

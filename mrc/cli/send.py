@@ -13,6 +13,7 @@ from mrc.cli.common import (
     MESSAGE_SIZE,
     fabric_option,
     interrupt_on_signals,
+    interrupted,
     json_option,
     note,
     print_json,
@@ -28,16 +29,17 @@ from mrc.cli.endpoint_options import (
     use_line_rate,
     use_profiles,
 )
+from mrc.cli.tickets import FilesAndTicket
 
 if TYPE_CHECKING:
+    from mrc.net.ticket import Ticket
     from mrc.net.transfer.report import TransferReport
 
 _AGAIN_LEAST = 256
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False), metavar="FILE...")
-@click.argument("ticket")
+@click.argument("files_and_ticket", cls=FilesAndTicket, printed_by="mrc recv")
 @click.option("--message-size", type=MESSAGE_SIZE, default="1MiB", show_default=True, help="Bytes per RDMA write.")
 @click.option(
     "--mtu", type=click.Choice(["256", "512", "1024", "2048", "4096"]),
@@ -62,8 +64,7 @@ _AGAIN_LEAST = 256
 @json_option
 @click.option("-v", "--verbose", is_flag=True, help="Also the paths and counters.")
 def send(
-    files: tuple[str, ...],
-    ticket: str,
+    files_and_ticket: tuple[tuple[Path, ...], Ticket],
     message_size: int,
     mtu: str | None,
     qps: int,
@@ -80,8 +81,9 @@ def send(
 ) -> None:
     """Send FILEs to the receiver that printed TICKET, over every path of the network.
 
-    Ends with 0 only when every file is whole at the receiver and both sums agree. Needs root or CAP_NET_RAW. Without a
-    fabric it runs in udp mode on ordinary addresses.
+    Ends with 0 only when every file is whole at the receiver and both sums agree. A file that changes while it is sent
+    is an error; one that tells no size, as in /proc, is read into memory first, 64 MiB at most. Needs
+    root or CAP_NET_RAW. Without a fabric it runs in udp mode on ordinary addresses.
 
     \b
     Examples:
@@ -94,12 +96,11 @@ def send(
     """
     from mrc.cli.transfer_output import print_paths, print_report
     from mrc.net.node import Node
-    from mrc.net.ticket import Ticket
     from mrc.net.transfer.sender import SendOptions, send_files
     from mrc.wire.profile import WireProfile
 
-    parsed = Ticket.parse(ticket)
-    fabric = fabric_for(fabric_file, mode, binds, parsed.addresses)
+    files, ticket = files_and_ticket
+    fabric = fabric_for(fabric_file, mode, binds, ticket.addresses)
     wire = WireProfile.from_option(wire_options)
     with (
         tracing(trace, "mrc send", "sender") as tracer,
@@ -115,10 +116,9 @@ def send(
             note(f"the receive buffer of {interface} is small (no privilege to raise it): expect losses")
         try:
             with _progress(show=sys.stderr.isatty() and not as_json) as on_progress:
-                report = send_files(node, files, parsed, options, on_progress)
+                report = send_files(node, files, ticket, options, on_progress)
         except KeyboardInterrupt:
-            note("interrupted: the receiver discards what is not whole")
-            raise click.exceptions.Exit(1) from None
+            raise interrupted("interrupted: the receiver discards what is not whole") from None
     if as_json:
         print_json(report.to_json())
     else:

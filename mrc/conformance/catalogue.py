@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache
 from types import ModuleType
@@ -14,6 +15,9 @@ import mrc.conformance.cases
 from mrc.conformance.case import REGISTRY, Case
 from mrc.conformance.missing import REASONS
 from mrc.conformance.requirements import GROUPS, Requirement, ids_in, requirements
+
+# How alike a mistyped id is to the one that was meant, from 0 to 1.
+_NEAR = 0.65
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +47,24 @@ def collected(package: ModuleType, registry: Mapping[str, Case], known: Mapping[
 def chosen(cases: Sequence[Case], patterns: Sequence[str], groups: Sequence[str] = ()) -> list[Case]:
     """The cases that match any of the patterns (all, without any) and are of one of the groups (any, without any).
 
-    A pattern is a case id with `*` and `?`; one without them also takes all ids that go on from it: MRC-SACK,
-    MRC-SACK-09.
+    A pattern is a case id with `*`, `?` and `[...]`, or the beginning of one: MRC-SACK, MRC-SACK-0, MRC-SACK-09.
     """
-    return [
-        each
-        for each in cases
-        if (not patterns or any(_matches(each, pattern) for pattern in patterns))
-        and (not groups or each.group in groups)
-    ]
+    picked = {each.id for pattern in patterns for each in _picked(cases, pattern)}
+    return [each for each in cases if (not patterns or each.id in picked) and (not groups or each.group in groups)]
 
 
-def _matches(each: Case, pattern: str) -> bool:
-    return fnmatchcase(each.id, pattern) or each.id.startswith((f"{pattern}-", f"{pattern}/"))
+def _picked(cases: Sequence[Case], pattern: str) -> list[Case]:
+    """A pattern that is whole words of an id, such as MRC-RETRY-05/long, leaves out .../longest, which goes on."""
+    goes_on = (f"{pattern}-", f"{pattern}/")
+    whole = [each for each in cases if fnmatchcase(each.id, pattern) or each.id.startswith(goes_on)]
+    return whole or [each for each in cases if each.id.startswith(pattern)]
+
+
+def near_ids(cases: Sequence[Case], pattern: str) -> list[str]:
+    """Up to three ids of cases, or beginnings such as MRC-SACK, that a mistyped pattern may mean, nearest first."""
+    families = (each.requirement.id.rpartition("-")[0] for each in cases)
+    known = list(dict.fromkeys([*families, *(each.id for each in cases)]))
+    return get_close_matches(pattern.upper(), known, 3, _NEAR)
 
 
 @cache

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mrc.conformance.packets import Crafted, Heard
 from mrc.conformance.times import told
-from mrc.errors import SystemRefused
+from mrc.whole_files import write_whole
 
 _PCAP_NANOSECONDS = 0xA1B23C4D
 _LINKTYPE_RAW = 101
@@ -46,7 +46,4 @@ class WireLog(list[Passed]):
         for each in self:
             whole, rest = divmod(each.at, 1_000_000_000)
             parts += [struct.pack("<IIII", whole, rest, len(each.frame), len(each.frame)), each.frame]
-        try:
-            path.write_bytes(b"".join(parts))
-        except OSError as error:
-            raise SystemRefused(error.errno, f"{path}: cannot be written: {error.strerror}") from error
+        write_whole(path, b"".join(parts))

@@ -34,6 +34,7 @@ from mrc.endpoint.paths.formats import EvFormat
 from mrc.verbs.device import Device
 from mrc.verbs.errors import VerbsError
 from mrc.verbs.notifications import Notifications
+from mrc.verbs.tables import brief
 
 T = TypeVar("T")
 
@@ -47,6 +48,9 @@ class Controller:
     def __init__(self, device: Device) -> None:
         self.device = device
         self.profiles: Profiles = device.call(lambda: profiles_of(device))
+
+    def __repr__(self) -> str:
+        return brief("Controller", f"of {self.device.name}", closed=False, says=self.profiles.counts)
 
     def _call(self, action: Callable[[], T]) -> T:
         return self.device.call(action)

@@ -12,7 +12,7 @@ from mrc.endpoint.paths.ev_events import EvEvent, EvEvents
 from mrc.endpoint.paths.states import EvState
 from mrc.verbs.device import Device
 from mrc.verbs.notifications import Notifications
-from mrc.verbs.tables import Tabular
+from mrc.verbs.tables import Tabular, brief
 
 _PORTS = {
     EventKind.PORT_DOWN: ("local", False),
@@ -153,6 +153,10 @@ class EvEventQueue(EvEvents):
 
     def close(self) -> None:
         self._device.call(self.detach_now)
+
+    def __repr__(self) -> str:
+        says = f"{self.waiting} of {self._limit} events waiting, {self.dropped} dropped"
+        return brief("EvEventQueue", f"of {self._device.name}", closed=self._notifications.closed, says=says)
 
     def __enter__(self) -> EvEventQueue:
         return self

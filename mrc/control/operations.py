@@ -15,7 +15,7 @@ from mrc.endpoint.operations import EvProbeResult
 from mrc.endpoint.paths.profiles import EvProfile, EvProfileMode
 from mrc.endpoint.peer_node import PeerNode
 from mrc.errors import CallerError, PeerError
-from mrc.verbs.tables import Tabular
+from mrc.verbs.tables import Tabular, brief
 
 _DEFAULT_TIMEOUT_NS = 1_000_000_000
 
@@ -107,6 +107,10 @@ class Batch:
     @property
     def done(self) -> bool:
         return not self._left
+
+    def __repr__(self) -> str:
+        says = f"{len(self.results) - self._left} of {len(self.results)} operations over"
+        return brief("Batch", f"of {self._profiles.device.name}", closed=False, says=says)
 
     def _probe(self, place: int, probe: EvProbe) -> None:
         endpoint = self._profiles.endpoint

@@ -30,6 +30,7 @@ from mrc.endpoint.paths.profiles import EvProfile, EvProfileMode
 from mrc.endpoint.qp import QueuePair
 from mrc.errors import CallerError, PeerError
 from mrc.verbs.device import Device
+from mrc.verbs.tables import brief
 from mrc.wire.entropy import EvField, generated_count
 
 INIT, OFFLINE, ONLINE = ProfileState
@@ -80,6 +81,14 @@ class Profiles:
     @property
     def planes(self) -> int:
         return len(self.device.ports())
+
+    @property
+    def counts(self) -> str:
+        """How many there are of each kind, in words."""
+        return f"{len(self.formats)} EV formats, {len(self.evs)} EV profiles, {len(self.ccs)} CC profiles"
+
+    def __repr__(self) -> str:
+        return brief("Profiles", f"of {self.device.name}", closed=False, says=self.counts)
 
     # ------------------------------------------------------------------ finding
 

@@ -11,6 +11,7 @@ import numpy as np
 from mrc.drill.phases import Phase
 from mrc.drill.recording import Recording
 from mrc.drill.series import ByteSeries
+from mrc.whole_files import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,7 +26,7 @@ _TOGETHER_NS = 100_000_000
 
 
 def save(path: Path, title: str, draw: Any) -> None:
-    """Write an SVG; `draw(figure)` fills it. The same data gives the same bytes."""
+    """Write an SVG; `draw(figure)` fills it. The same data gives the same bytes. Raises SystemRefused."""
     import matplotlib as mpl
     from matplotlib.figure import Figure as NewFigure
 
@@ -33,7 +34,8 @@ def save(path: Path, title: str, draw: Any) -> None:
         figure = NewFigure(figsize=_SIZE_INCHES, layout="constrained")
         draw(figure)
         figure.suptitle(title, fontsize=10)
-        figure.savefig(path, format="svg", metadata={"Date": None})
+        with whole_file(path) as part:
+            figure.savefig(part, format="svg", metadata={"Date": None})
 
 
 def draw_goodput(

@@ -17,6 +17,7 @@ from mrc.drill.stage import Stage
 from mrc.errors import SystemRefused
 from mrc.lab import Lab
 from mrc.lab.scratch import scratch_directory
+from mrc.whole_files import write_whole
 
 # A drill that fails on a machine that stood still or was too busy says little: it is run again, so often in all.
 MOST_ATTEMPTS = 3
@@ -134,22 +135,12 @@ def _plot(drill: Drill, recording: Recording, out: Path, say: Callable[[str], No
     except ImportError:
         say("there is no plot: matplotlib is missing (pip install 'mrc[plot]')")
         return None
-    except OSError as error:
-        raise _unwritten(path, error) from None
     return path
-
-
-def _unwritten(path: Path, error: OSError) -> SystemRefused:
-    return SystemRefused(error.errno, f"{path}: cannot be written: {error.strerror}")
 
 
 def _kept(result: Result, out: Path | None) -> Result:
     if out is not None:
-        path = out / f"{result.drill.name}.json"
-        try:
-            path.write_text(json.dumps(result.to_json(), indent=1) + "\n")
-        except OSError as error:
-            raise _unwritten(path, error) from None
+        write_whole(out / f"{result.drill.name}.json", json.dumps(result.to_json(), indent=1) + "\n")
     return result
 
 

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from mrc.errors import CallerError, SystemRefused
-from mrc.lab import marking, messages, namespace, state
+from mrc.lab import marking, messages, namespace, outlived, state
 from mrc.lab.netlink import NetlinkSocket, Request
 from mrc.lab.plan import NodePlan, host_fabric, plan
 from mrc.lab.processes import bears
@@ -122,6 +122,7 @@ def remove(name: str, wait_s: float = 0.0) -> Removal:
     witnesses = Witnesses()
     try:
         with state.builders_lock():
+            outlived.forget_ended()
             removal = _remove(name, witnesses if wait_s > 0 else None)
         if wait_s <= 0:
             return removal
@@ -240,6 +241,7 @@ def _remove(name: str, witnesses: Witnesses | None = None) -> Removal:
                     kept.append(title)
                 elif existed:
                     removed.append(title)
+        outlived.keep(found)
     state.release(name)
     return Removal(tuple(removed), tuple(kept))
 

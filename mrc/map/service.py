@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mrc.errors import SystemRefused
 from mrc.map.collector import Collector
 from mrc.map.deny import deny_list
 from mrc.map.faults import SECOND, Fault
@@ -18,6 +16,7 @@ from mrc.map.picture import fault_document, picture
 from mrc.map.server import MapServer
 from mrc.topology import Clos
 from mrc.topology.events import wall_clock_offset_ns
+from mrc.whole_files import write_whole
 
 _PICTURE_NS = SECOND // 4
 _KEEP_NS = SECOND
@@ -122,14 +121,3 @@ class MapService:
             return
         self._denied = paths
         write_whole(self._deny_path, json.dumps(wanted, indent=1) + "\n")
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Replace the file at once, so that nobody reads half of it. Raises SystemRefused."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.write_text(text)
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise SystemRefused(error.errno, f"cannot write {path}: {error.strerror}") from None

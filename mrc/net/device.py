@@ -48,6 +48,9 @@ class NodeDevice:
     def endpoint(self) -> Endpoint:
         return self.node.endpoint
 
+    def __repr__(self) -> str:
+        return f"<NodeDevice {self.name}: {len(self.node.fabric.ports)} ports>"
+
     def ports(self) -> list[DevicePort]:
         fabric = self.node.fabric
         return [

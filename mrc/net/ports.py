@@ -22,7 +22,7 @@ WANTED_BUFFER = 64 * 1024 * 1024
 PACKET_BUFFER_BYTES = 9 * 1024
 # A full window of 1,024 packets takes about that.
 NEEDED_BUFFER = 8 * 1024 * 1024
-RAW_SOCKET_ADVICE = "raw sockets need root or CAP_NET_RAW: run as root, or inside `mrc lab exec`"
+RAW_SOCKET_ADVICE = "raw sockets need root or CAP_NET_RAW: use sudo, or a lab inside `mrc lab shell`"
 
 
 @dataclass(frozen=True, slots=True)

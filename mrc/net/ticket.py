@@ -125,6 +125,11 @@ class Ticket:
         return cls(tuple(addresses), port, fingerprint, secret)
 
 
+def names_a_version(text: str) -> bool:
+    """Tell whether `text` begins as a ticket does, of this release or another."""
+    return _ANY_VERSION.match(text.strip()) is not None
+
+
 def _plain_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
     try:
         address = ipaddress.ip_address(text)

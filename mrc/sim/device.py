@@ -48,6 +48,9 @@ class SimDevice:
     def endpoint(self) -> Endpoint:
         return self.fabric.endpoints[self.name]
 
+    def __repr__(self) -> str:
+        return f"<SimDevice {self.name}: {len(self.ports())} ports>"
+
     def ports(self) -> list[DevicePort]:
         number = int(self.name[1:])
         host = self.fabric.hosts[self.name]

@@ -64,7 +64,7 @@ class Clos:
             ("planes", self.planes, MAX_PLANES),
             ("leaves", self.leaves, MAX_PER_PLANE),
             ("spines", self.spines, MAX_PER_PLANE),
-            ("hosts", self.leaves * self.hosts_per_leaf, MAX_PER_PLANE),
+            ("leaves times hosts_per_leaf", self.leaves * self.hosts_per_leaf, MAX_PER_PLANE),
         ):
             if not 1 <= value <= most:
                 raise CallerError(f"{name} must be 1..{most}, got {value}")

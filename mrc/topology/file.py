@@ -205,7 +205,8 @@ class TopologyFile:
             value = key.parse(said)
             Impairment(**{key.field: value})
         except CallerError as error:
-            problems.append(self._problem(path, str(error)))
+            # The key is named already.
+            problems.append(self._problem(path, str(error).removeprefix(f"{key.field} ")))
         else:
             yield value
 

@@ -21,7 +21,7 @@ from mrc.verbs.enums import AsyncEventType, PortState, ProtocolVersion
 from mrc.verbs.errors import VerbsError
 from mrc.verbs.memory import PD
 from mrc.verbs.notifications import Notifications
-from mrc.verbs.tables import table
+from mrc.verbs.tables import brief, table
 from mrc.verbs.work import MAX_SGE
 
 if TYPE_CHECKING:
@@ -221,6 +221,10 @@ class Context:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+    def __repr__(self) -> str:
+        says = f"{len(self.pds)} PDs, {len(self.cqs)} CQs, {len(self._qps)} QPs"
+        return brief("Context", f"of {self.device.name}", closed=self._closed, says=says)
 
     def __str__(self) -> str:
         return table(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mrc.verbs.enums import AsyncEventType, WCStatus
 from mrc.verbs.errors import VerbsError
 from mrc.verbs.notifications import Notifications
-from mrc.verbs.tables import table
+from mrc.verbs.tables import brief, table
 from mrc.verbs.work import WC
 
 if TYPE_CHECKING:
@@ -70,6 +70,12 @@ class CompChannel:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+    def __repr__(self) -> str:
+        whose = f"of {self.context.device.name}"
+        if self._closed:
+            return brief("CompChannel", whose, closed=True)
+        return brief("CompChannel", whose, closed=False, says=f"fd {self.fileno()}, {len(self.cqs)} CQs")
 
     def __str__(self) -> str:
         return table("CompChannel", [("fd", self.fileno()), ("CQs", len(self.cqs))])
@@ -192,6 +198,11 @@ class CQ:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+    def __repr__(self) -> str:
+        lost = ", some lost (overrun)" if self.overrun else ""
+        says = f"{len(self._queue)} of {self.cqe} completions waiting{lost}, {len(self.qps)} QPs"
+        return brief("CQ", f"of {self.context.device.name}", closed=self._closed, says=says)
 
     def __str__(self) -> str:
         return table(

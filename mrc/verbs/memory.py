@@ -11,7 +11,7 @@ from mrc.errors import CallerError
 from mrc.verbs.enums import AccessFlag
 from mrc.verbs.errors import VerbsError
 from mrc.verbs.remote import RemoteMemory
-from mrc.verbs.tables import table
+from mrc.verbs.tables import brief, flags, table
 from mrc.verbs.work import SGE
 
 if TYPE_CHECKING:
@@ -76,6 +76,10 @@ class PD:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+    def __repr__(self) -> str:
+        says = f"{len(self._mrs)} MRs, {len(self.qps)} QPs"
+        return brief("PD", f"of {self.context.device.name}", closed=self._closed, says=says)
 
     def __str__(self) -> str:
         return table("PD", [("context", self.context.device.name), ("MRs", len(self._mrs)), ("QPs", len(self.qps))])
@@ -150,6 +154,10 @@ class MR:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+    def __repr__(self) -> str:
+        says = f"{self.length} bytes at {self.addr:#x}, {flags(self.access)}"
+        return brief("MR", f"{self.lkey:#010x}", closed=self._closed, says=says)
 
     def __str__(self) -> str:
         return table(

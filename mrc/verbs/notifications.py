@@ -74,6 +74,10 @@ class Notifications(Generic[T]):
                 os.eventfd_read(self.fd)
             return taken
 
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
     def __len__(self) -> int:
         return len(self._items)
 

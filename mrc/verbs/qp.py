@@ -22,7 +22,7 @@ from mrc.verbs.cq import CQ
 from mrc.verbs.enums import AsyncEventType, QPAttrMask, QPState, SendFlag, WCOpcode, WCStatus, WROpcode
 from mrc.verbs.errors import VerbsError
 from mrc.verbs.memory import MR, NO_BYTES, PD
-from mrc.verbs.tables import table
+from mrc.verbs.tables import brief, table
 from mrc.verbs.transitions import check_attributes
 from mrc.verbs.work import MAX_SGE, NO_FLAGS, SGE, WC, RecvWR, SendWR
 
@@ -118,7 +118,7 @@ class QP:
         if status == WCStatus.RETRY_EXCEEDED:
             return (
                 f"{why}; the peer may have ended, all paths to it be gone, or all that is sent be trimmed or refused"
-                " (far slower links than congestion control thinks do that: --line-rate, NsccConfig.line_rate_bps)"
+                " (far slower links than congestion control thinks do that: --line-rate)"
             )
         return why
 
@@ -369,6 +369,16 @@ class QP:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+    def __repr__(self) -> str:
+        qp = self.endpoint_qp
+        why = f" ({qp.error})" if qp.error else ""
+        peer = self._attributes.get("dest_qp_num")
+        there = "" if peer is None or qp.peer_node is None else f" to QP {peer:#08x} at {qp.peer_node.label}"
+        outstanding = f"{len(self._sent)} sends and {self._receives_posted} receives outstanding"
+        if self._closed:
+            return brief("QP", f"{qp.qpn:#08x}", closed=True)
+        return brief("QP", f"{qp.qpn:#08x} {qp.state.name}{why}{there}", closed=False, says=outstanding)
 
     def __str__(self) -> str:
         return table(

@@ -15,9 +15,19 @@ def table(title: str, rows: Iterable[tuple[str, object]]) -> str:
     return "\n".join([title, *(f"  {label:<{width}} : {value}" for label, value in pairs)])
 
 
+def brief(name: str, whose: str, *, closed: bool, says: str = "") -> str:
+    """One line for repr(): `<CQ of h0: 3 of 256 completions waiting>`, `<CQ of h0 closed>`."""
+    return f"<{name} {whose} closed>" if closed else f"<{name} {whose}: {says}>"
+
+
+def flags(value: Flag) -> str:
+    """`LOCAL_WRITE|REMOTE_WRITE`, or `none`."""
+    return "|".join(str(each.name) for each in type(value) if each in value) or "none"
+
+
 def _shown(value: object) -> str:
     if isinstance(value, Flag):
-        return "|".join(str(each.name) for each in type(value) if each in value) or "none"
+        return flags(value)
     if isinstance(value, Tabular):
         return ", ".join(f"{name} {_shown(each)}" for name, each in value.rows())
     return value.name if isinstance(value, Enum) else str(value)

@@ -153,7 +153,7 @@ def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     result = invoke(SENDER, "--out", tmp_path / "file" / "x")
     assert result.exit_code == 1
-    assert "cannot be written" in result.stderr
+    assert "x: cannot be made: Not a directory" in result.stderr
 
 
 def test_help_has_examples_and_loads_nothing_heavy() -> None:

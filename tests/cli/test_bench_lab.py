@@ -155,5 +155,5 @@ def test_interrupted(number: signal.Signals) -> None:
     # A terminal's Ctrl-C goes to the whole group.
     os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
     code, out, err = ended(process)
-    assert (code, out) == (1, "")
+    assert (code, out) == (128 + number, "")
     assert "interrupted" in err

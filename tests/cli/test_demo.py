@@ -184,7 +184,7 @@ def test_interrupted(number: signal.Signals) -> None:
     # A terminal's Ctrl-C goes to the whole group.
     os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
     out, err = ended(process)
-    assert process.returncode == 1, (out, err)
+    assert process.returncode == 128 + number, (out, err)
     assert out == ""
     assert "Traceback" not in err
     assert "interrupted" in err

@@ -98,7 +98,7 @@ def test_gzip_and_standard_input_give_the_same() -> None:
     assert invoke("-", stdin=gzip.compress(data, mtime=0)).stdout == table
 
 
-def test_an_interruption_is_one_word_and_exit_status_1() -> None:
+def test_an_interruption_is_one_word_and_exit_status_130() -> None:
     """As of any command that has nothing to add: it reads from a pipe that does not end."""
     capture = CAPTURE.read_bytes()
     with subprocess.Popen(
@@ -112,7 +112,7 @@ def test_an_interruption_is_one_word_and_exit_status_1() -> None:
         assert process.stdout.readline()
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=30)
-    assert (process.returncode, said) == (1, b"interrupted\n")
+    assert (process.returncode, said) == (130, b"interrupted\n")
 
 
 def test_a_wire_profile_says_which_ports_count() -> None:

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from mrc.capture.wireshark.source import MARKER
+from mrc.errors import SystemRefused
+from mrc.whole_files import LineFile, whole_file, write_whole
+
+CAPTURE = str(Path(__file__).parents[2] / "pcaps" / "softroce-rc-ipv4-ipv6.pcap")
+LIMIT = 200  # bytes a file may have, less than any of the outputs below
 MRC = (sys.executable, "-m", "mrc")
 NO_ROOM = "cannot be written: No space left on device\n"
 
@@ -53,3 +60,106 @@ def test_a_capture_that_is_made(name: str, tmp_path: Path) -> None:
     argv = [*MRC, "craft", "write", "--count", "3", "-o", str(tmp_path / name)]
     ended = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     assert (ended.returncode, ended.stderr) == (1, f"Error: {tmp_path / name}: {NO_ROOM}")
+
+
+def limited(argv: list[str], directory: Path) -> subprocess.CompletedProcess[str]:
+    """The command in a directory, where files may have LIMIT bytes: more is refused with EFBIG (setrlimit(2))."""
+    return subprocess.run(
+        [*MRC, *argv],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, resource.RLIM_INFINITY)),
+    )
+
+
+@pytest.mark.parametrize("before", [None, b"as it was"], ids=["new", "there before"])
+@pytest.mark.parametrize(
+    ("argv", "name"),
+    [
+        (["analyze", CAPTURE, "--out", "."], "report.html"),
+        (["analyze", CAPTURE, "--parquet", "x.parquet"], "x.parquet"),
+        (["conformance", "run", "--id", "MRC-SACK-04", "--html", "x.html"], "x.html"),
+        (["conformance", "run", "--id", "MRC-SACK-04", "--junit", "x.xml"], "x.xml"),
+        (["conformance", "run", "--id", "MRC-SACK-04", "--pcap-dir", "."], "MRC-SACK-04.pcap"),
+        (["craft", "write", "--count", "100", "-o", "x.pcap"], "x.pcap"),
+        (["craft", "write", "--count", "100", "-o", "x.pcapng"], "x.pcapng"),
+        (["wireshark", "install", "--dir", "."], "mrc.lua"),
+    ],
+    ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else value,
+)
+def test_a_file_is_whole_or_not_there(argv: list[str], name: str, before: bytes | None, tmp_path: Path) -> None:
+    if name.endswith(".parquet"):
+        pytest.importorskip("pyarrow.parquet")
+    if before is not None:
+        # An older script of ours may be replaced, one of somebody else's not.
+        before = MARKER.encode() if name == "mrc.lua" else before
+        (tmp_path / name).write_bytes(before)
+    ended = limited(argv, tmp_path)
+    assert ended.returncode == 1, ended
+    said = ended.stderr.splitlines()[-1]
+    assert name in said
+    if before is None:
+        assert said.endswith("cannot be written: File too large; no part of it is left"), said
+        assert not list(tmp_path.iterdir())
+    else:
+        assert said.endswith("cannot be written: File too large; what was there is unchanged"), said
+        assert [path.read_bytes() for path in tmp_path.iterdir()] == [before]
+
+
+class TestWholeFiles:
+    def test_it_has_its_name_only_at_the_end(self, tmp_path: Path) -> None:
+        with whole_file(tmp_path / "x") as part:
+            part.write_text("half")
+            assert not (tmp_path / "x").exists()
+        assert (tmp_path / "x").read_text() == "half"
+        assert os.listdir(tmp_path) == ["x"]
+
+    @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+    def test_what_ends_the_work_leaves_nothing(self, tmp_path: Path, error: type[BaseException]) -> None:
+        def work() -> None:
+            with whole_file(tmp_path / "x") as part:
+                part.write_text("half")
+                raise error
+
+        with pytest.raises(error):
+            work()
+        assert not os.listdir(tmp_path)
+
+    def test_a_link_is_followed_and_permissions_are_kept(self, tmp_path: Path) -> None:
+        (tmp_path / "there").mkdir()
+        target = tmp_path / "there" / "x"
+        target.write_text("old")
+        target.chmod(0o640)
+        (tmp_path / "link").symlink_to(target)
+        assert write_whole(tmp_path / "link", "n\u00e9w") == 4
+        assert (tmp_path / "link").is_symlink()
+        assert target.read_bytes() == b"n\xc3\xa9w"
+        assert target.stat().st_mode & 0o777 == 0o640
+
+    def test_a_device_is_written_to_as_it_is(self) -> None:
+        with pytest.raises(SystemRefused, match=r"^/dev/full: cannot be written: No space left on device$"):
+            write_whole("/dev/full", "x")
+        write_whole("/dev/null", "x")
+
+    def test_a_name_that_is_none(self, tmp_path: Path) -> None:
+        with pytest.raises(SystemRefused, match=r"no/x: cannot be written: No such file or directory"):
+            write_whole(tmp_path / "no" / "x", "x")
+        with pytest.raises(SystemRefused, match="cannot be written: Is a directory"):
+            write_whole(tmp_path, "x")
+
+    def test_a_line_is_whole_or_not_there(self, tmp_path: Path) -> None:
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        lines = LineFile(tmp_path / "x")
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10, before[1]))
+        try:
+            lines.write("seven 7")
+            with pytest.raises(SystemRefused, match="x: cannot be written: File too large; the lines before are whole"):
+                lines.write("again 7")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+            lines.close()
+        assert (tmp_path / "x").read_text() == "seven 7\n"

@@ -130,7 +130,7 @@ class TestWithALab:
             out, err = process.communicate(timeout=PATIENCE_S)
         finally:
             process.kill()
-        assert (process.returncode, out, err) == (0, "", "")
+        assert (process.returncode, out, err) == (128 + number, "", "")
 
     def test_following_ends_with_the_lab(self) -> None:
         name = f"test-{os.getpid()}-followed"

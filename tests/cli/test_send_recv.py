@@ -8,8 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from patience import PATIENCE_S
 
+from mrc.cli import main
 from mrc.cli.transfer_output import print_paths
 from mrc.net.ticket import Ticket
 from mrc.net.transfer.report import PathReport, TransferReport
@@ -96,6 +98,41 @@ def test_usage_errors_end_with_2(argv: list[str], file: Path, fabric: Path) -> N
     assert ended.stdout == ""
     assert "Usage:" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        (["send"], "which file, and to which receiver? mrc send FILE... TICKET"),
+        (["send", "FILE"], "the ticket is missing behind FILE"),
+        (["send", "none"], "the ticket is missing behind none"),
+        (["send", "FILE", "FILE"], "the ticket is missing behind FILE"),
+        (["send", "FILE", "--qps", "2"], "`mrc recv` prints it"),
+        (["send", TICKET], "no file before the ticket"),
+        (["send", TICKET, "FILE"], "the ticket comes last"),
+        (["send", "FILE", TICKET, TICKET], "2 tickets"),
+        (["send", "FILE", "none", TICKET], "'none' does not exist"),
+        (["send", "FIFO", TICKET], "FIFO is a pipe"),
+        (["send", ".", TICKET], ". is a directory: send its files, or an archive of it"),
+        (["send", "/dev/null", TICKET], "/dev/null is a device"),
+        (["bench", "write"], "`mrc bench serve` prints it"),
+        (["bench", "write-imm"], "`mrc bench serve` prints it"),
+        (["bench", "latency"], "`mrc bench serve` prints it"),
+    ],
+    ids=lambda value: " ".join(value).replace(TICKET, "TICKET") if isinstance(value, list) else "",
+)
+def test_what_is_missing_is_named(argv: list[str], says: str, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(file.parent)
+    file.rename("FILE")
+    os.mkfifo("FIFO")
+    ended = CliRunner().invoke(main, argv, prog_name="mrc")
+    assert (ended.exit_code, ended.stdout) == (2, ""), ended.output
+    assert says in ended.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("argv", [["bench", "write"], ["bench", "latency"], ["send", "FILE"]], ids=" ".join)
+def test_a_ticket_that_is_none_is_named_before_anything_is_opened(argv: list[str], file: Path) -> None:
+    failed(mrc(*(str(file) if word == "FILE" else word for word in argv), "garbage"), "this is not a ticket")
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,10 @@ def test_scripts_and_codec_know_nothing_of_the_endpoint(path: Path) -> None:
         (["MRC-SACK-09/wrap"], {"MRC-SACK-09/wrap"}),
         (["MRC-ACK-0[12]"], {"MRC-ACK-01", "MRC-ACK-02"}),
         (["MRC-SACK-*/wrap"], {"MRC-SACK-03/wrap", "MRC-SACK-09/wrap"}),
-        (["MRC-SACK-0"], set()),
+        (["MRC-SACK-09/wr"], {"MRC-SACK-09/wrap"}),
+        # Whole words first: what only begins with an id is not meant by it.
+        (["MRC-RETRY-05/long"], {"MRC-RETRY-05/long"}),
+        (["MRC-RETRY-05/longe"], {"MRC-RETRY-05/longest"}),
         (["mrc-sack-09"], set()),
         (["MRC-WIRE-17", "MRC-WIRE-18"], {"MRC-WIRE-17", "MRC-WIRE-18"}),
     ],
@@ -145,3 +148,5 @@ def test_a_short_pattern_picks_all_that_begins_so() -> None:
     assert {each.requirement.id[:7] for each in picked} == {"MRC-ACK"}
     assert len(picked) >= 11
     assert chosen(picked, [], ["wire"]) == []
+    tens = {each.requirement.id for each in chosen(catalogue(), ["MRC-SACK-0"])}
+    assert tens == {each.requirement.id for each in catalogue() if each.id[:10] == "MRC-SACK-0"} != set()

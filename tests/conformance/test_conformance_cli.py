@@ -61,6 +61,24 @@ def test_a_pattern_that_matches_nothing_is_a_usage_error(arguments: list[str], p
 
 
 @pytest.mark.parametrize(
+    ("pattern", "words"),
+    [
+        ("mrc-sak-04", "did you mean MRC-SACK-04"),
+        ("mrc-sack-04", "did you mean MRC-SACK-04"),
+        ("MRC-SACK-4", "did you mean MRC-SACK-"),
+        ("SACK", "did you mean MRC-SACK"),
+        # A requirement that has no case, and why.
+        ("MRC-SRV6-03", "requirement MRC-SRV6-03 has no case: mrc conformance list --missing says why"),
+        ("???", "no case matches --id ???: mrc conformance list prints them all"),
+    ],
+)
+def test_near_ids_are_suggested(pattern: str, words: str) -> None:
+    done = mrc("list", "--id", pattern)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in done.stderr
+
+
+@pytest.mark.parametrize(
     ("target", "words"),
     [
         ("nonsense", "give self, or MODULE:FACTORY"),

@@ -135,7 +135,7 @@ class TestLive:
         assert len(hosts) == 2, "its hosts never started"
         started.send_signal(signal.SIGINT)
         out, err = started.communicate(timeout=PATIENCE_S)
-        assert started.returncode == 1
+        assert started.returncode == 130
         assert out == ""
         assert err.splitlines()[-1] == "interrupted; the lab is taken down"
         assert "Traceback" not in err

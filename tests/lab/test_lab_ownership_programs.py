@@ -52,6 +52,54 @@ def test_without_being_asked_down_ends_nothing(
     assert started[0].poll() is None
 
 
+def test_what_was_left_is_ended_when_the_lab_is_gone(
+    lab_name: Callable[[str], str], started: list[subprocess.Popen[str]]
+) -> None:
+    name = lab_name("left")
+    for _ in range(2):  # also of two labs of one name
+        built = Lab.up(name)
+        started.append(built.popen("h0", ["sleep", "600"], text=True))
+        built.close()
+        _, err = down(name)
+        assert f"`mrc lab down --name {name} --kill` ends" in err
+    assert name not in state.names()
+    said, _ = down(name)
+    assert sorted(each["pid"] for each in said["still_running"]) == sorted(each.pid for each in started)
+    assert (said["removed"], said["ended"]) == ([], [])
+    said, err = down(name, "--kill")
+    assert sorted(each["pid"] for each in said["ended"]) == sorted(each.pid for each in started)
+    assert said["still_running"] == []
+    assert f"ended process {started[0].pid} (sleep) on h0" in err
+    assert [each.wait(PATIENCE_S) for each in started] == [-15, -15]
+    # Nothing is left to end, nor to remember.
+    again = subprocess.run([*MRC, "lab", "down", "--name", name, "--kill"], capture_output=True, text=True, check=False)
+    assert again.returncode == 1
+    assert f"there is no lab '{name}'" in again.stderr
+    assert not [path for path in state.STATE_DIRECTORY.glob(".left-*") if name in path.read_text()]
+
+
+def test_a_stranger_is_not_what_a_lab_left(
+    lab_name: Callable[[str], str], started: list[subprocess.Popen[str]]
+) -> None:
+    """The number of the namespace is given out again once the program that was left has ended."""
+    name = lab_name("left-reused")
+    descriptor = namespace.in_thread(namespace.unshare_network)
+    stranger = namespace.in_namespace(descriptor, lambda: subprocess.Popen(["sleep", "600"], text=True))
+    started.append(stranger)
+    built = Lab.up(name)
+    started.append(built.popen("h0", ["sleep", "600"], text=True))
+    built.close()
+    down(name)
+    (record,) = (path for path in state.STATE_DIRECTORY.glob(".left-*") if name in path.read_text())
+    document = json.loads(record.read_text())
+    document["namespaces"]["h1"] = namespace.identity(descriptor)
+    record.write_text(json.dumps(document))
+    os.close(descriptor)
+    said, _ = down(name, "--kill")
+    assert [each["pid"] for each in said["ended"]] == [started[1].pid]
+    assert stranger.poll() is None
+
+
 def test_asked_to_down_ends_them_also_the_stubborn(
     lab_name: Callable[[str], str], started: list[subprocess.Popen[str]]
 ) -> None:

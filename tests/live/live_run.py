@@ -76,6 +76,11 @@ class Ended:
         assert self.one_line
         return self.no_traceback()
 
+    def interrupted(self, number: int = signal.SIGTERM) -> Ended:
+        """Exit status 128 + the signal's number."""
+        assert self.code == 128 + number, (self.code, self.out, self.err)
+        return self.no_traceback()
+
     def no_traceback(self) -> Ended:
         assert "Traceback" not in self.err, self.err
         return self

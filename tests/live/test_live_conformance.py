@@ -78,7 +78,7 @@ def test_our_endpoint_passes_cases_of_every_group_live(transfers: Transfers, tmp
     assert "MRC-SACK-09" in html.read_text()
     assert len(list(pcaps.glob("*.pcap"))) == len(FROM_EACH_GROUP)
     stopped = target.stop(signal.SIGINT)
-    assert (stopped.code, stopped.one_line) == (0, "interrupted")
+    assert (stopped.code, stopped.one_line) == (130, "interrupted")
 
 
 def test_the_same_target_serves_in_udp_and_in_stev_mode(transfers: Transfers) -> None:
@@ -119,7 +119,7 @@ def test_qps_agreed_on_by_hand(transfers: Transfers, tmp_path: Path) -> None:
         assert found.pop(case) == ("unsupported", "the target cannot post a write")
     assert found == {case: ("passed", None) for case in sorted(RESPONDER_ONLY)}
     assert ended.code == 0, ended.err
-    assert target.stop().code == 0
+    target.stop().interrupted()
 
 
 def test_a_target_that_dies_ends_the_run_with_one_line(transfers: Transfers) -> None:
@@ -145,7 +145,7 @@ def test_interrupting_a_run_leaves_nothing_behind(transfers: Transfers) -> None:
     running = start_run(transfers, target.ticket, "--id", "MRC-WIRE-19")
     transfers.connected("h1")
     ended = running.stop(signal.SIGINT)
-    assert (ended.code, ended.one_line) == (1, "interrupted: this run proves nothing")
+    assert (ended.code, ended.one_line) == (130, "interrupted: this run proves nothing")
     # The target is free for the next one at once.
     again, _ = run(transfers, target.ticket, "--id", "MRC-SACK-04")
     assert again.code == 0, again.err

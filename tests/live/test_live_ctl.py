@@ -136,7 +136,7 @@ class Traffic:
         document = self.writer.end().succeeded().document
         for client in (self.here, self.there):
             client.close()
-        self.server.stop().succeeded()
+        self.server.stop().interrupted()
         return document
 
 

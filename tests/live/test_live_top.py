@@ -165,6 +165,7 @@ def test_a_signal_ends_it_and_gives_the_screen_back(number: signal.Signals) -> N
         eventually(lambda: "waiting for one" in top.read())
         top.process.send_signal(number)
         eventually(lambda: top.process.poll() is not None or not top.read())
+        assert top.process.wait(PATIENCE_S) == 128 + number
         assert "Traceback" not in top.read()
         assert "\x1b[?1049l" in top.written  # the other screen is left
         assert top.attributes() == top.before

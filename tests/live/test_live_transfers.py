@@ -86,6 +86,17 @@ def test_every_way_of_cutting_a_file(transfers: Transfers, size: int, options: l
     assert first_transmissions == packets
 
 
+def test_files_that_tell_no_size_arrive_whole(transfers: Transfers) -> None:
+    """stat says 0 bytes of what is in procfs, and a page of what is in sysfs."""
+    paths = [Path("/proc/version"), Path("/sys/class/net/lo/mtu")]
+    receiver = transfers.recv("--once")
+    transfers.send(receiver, paths).end().succeeded()
+    receiver.end().succeeded()
+    assert {path.name: (transfers.directory / path.name).read_bytes() for path in paths} == {
+        path.name: path.read_bytes() for path in paths
+    }
+
+
 def test_two_senders_at_once_each_end_whole(transfers: Transfers) -> None:
     receiver = transfers.recv("--json")
     files = [transfers.file(f"from sender {number}", 8 * MIB) for number in (0, 1)]

@@ -234,8 +234,8 @@ def test_what_cannot_be_sent(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "loop").symlink_to("loop")
     for name, why in (
-        ("fifo", "is not a regular file"),
-        (".", "is not a regular file"),
+        ("fifo", "is a pipe"),
+        (".", "is a directory"),
         ("none", "No such file"),
         ("loop", "symbolic links"),
     ):

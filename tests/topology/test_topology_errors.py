@@ -93,7 +93,7 @@ WRONG: dict[str, tuple[str, list[tuple[int, int, str, str]]]] = {
     ),
     "too many hosts": (
         "leaves: 16\nhosts_per_leaf: 17\n",
-        [(2, 17, "hosts_per_leaf", "hosts must be 1..256, got 272")],
+        [(2, 17, "hosts_per_leaf", "leaves times hosts_per_leaf must be 1..256, got 272")],
     ),
     "a block of other length": (
         "block: 5f00::/48\n",

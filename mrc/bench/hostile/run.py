@@ -180,7 +180,7 @@ def _run_session(
                         raise PeerError(f"nothing was written under harmless packets: {measured.failed}")
                     break
         server.send_signal(signal.SIGTERM)
-        sessions = json_output(server, "mrc bench serve", PATIENCE_S)["sessions"]
+        sessions = json_output(server, "mrc bench serve", PATIENCE_S, 128 + signal.SIGTERM)["sessions"]
         found.counters += [each["counters"] for one in sessions for each in one["measurements"] if "counters" in each]
 
 

@@ -5,6 +5,8 @@ A field that a packet does not have is null. docs/analyze.md lists the columns.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -13,7 +15,8 @@ import numpy as np
 
 from mrc.capture.columns import LAST, NO_TIME, NOT_THERE, RIGHT, Columns
 from mrc.capture.summary import Summary
-from mrc.errors import CallerError, SystemRefused
+from mrc.errors import CallerError
+from mrc.whole_files import WholeFile
 from mrc.wire.opcodes import FIRST_MRC_OPCODE, OPCODES
 from mrc.wire.profile import WireProfile
 
@@ -69,14 +72,13 @@ class PacketTable:
         except ImportError:
             raise CallerError("Parquet files need pyarrow: pip install 'mrc[parquet]'") from None
         self._arrow, self._parquet = pyarrow, pyarrow.parquet
-        self._path, self._ends = path, _Ends(profile)
+        self._ends = _Ends(profile)
         self._schema = self._make_schema()
         self._waiting: list[Any] = []
         self._rows = 0
-        try:
-            self._writer = pyarrow.parquet.ParquetWriter(path, self._schema, compression="zstd")
-        except OSError as error:
-            raise SystemRefused(f"{path}: cannot be written: {error}") from error
+        self._file = WholeFile(path)
+        with self._refused():
+            self._writer = pyarrow.parquet.ParquetWriter(self._file.part, self._schema, compression="zstd")
 
     def _make_schema(self) -> Any:
         arrow = self._arrow
@@ -109,10 +111,9 @@ class PacketTable:
 
     def _flush(self) -> None:
         if self._waiting:
-            try:
-                self._writer.write_table(self._arrow.Table.from_batches(self._waiting, self._schema))
-            except OSError as error:
-                raise SystemRefused(f"{self._path}: cannot be written: {error}") from error
+            table = self._arrow.Table.from_batches(self._waiting, self._schema)
+            with self._refused():
+                self._writer.write_table(table)
         self._waiting, self._rows = [], 0
 
     def _batch(self, columns: Columns) -> Any:
@@ -174,9 +175,24 @@ class PacketTable:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None:
-            self._flush()
-        self._writer.close()
+        try:
+            if kind is None:
+                self._flush()
+            # This writes the end of the file, without which no reader takes it.
+            with self._refused() if kind is None else suppress(OSError):
+                self._writer.close()
+            if kind is None:
+                self._file.commit()
+        finally:
+            self._file.discard()
+
+    @contextmanager
+    def _refused(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self._file.discard()
+            raise self._file.refused(error) from error
 
 
 class _Ends:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -11,6 +9,7 @@ from pathlib import Path
 
 from mrc.capture.wireshark.source import MARKER
 from mrc.errors import CallerError, SystemRefused
+from mrc.whole_files import write_whole
 
 SCRIPT_NAME = "mrc.lua"
 _USUAL_FOLDER = Path(".local", "lib", "wireshark", "plugins")
@@ -73,18 +72,8 @@ def install(source: str, folder: Path) -> Installed:
             return Installed(path, written=False)
         if present is not None and not present.startswith(MARKER.encode()):
             raise CallerError(f"{path} was not written by mrc: move it away, or name another folder with --dir DIR")
-        _replace(path, source)
     except OSError as error:
         raise SystemRefused(f"{path} cannot be written: {error.strerror}") from error
+    # Its temporary name does not end in .lua: Wireshark would load what an interrupted run leaves.
+    write_whole(path, source)
     return Installed(path, written=True)
-
-
-def _replace(path: Path, source: str) -> None:
-    # Not *.lua: Wireshark would load what an interrupted run leaves.
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        temporary.write_text(source, encoding="utf-8")
-        temporary.replace(path)
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()

@@ -104,7 +104,7 @@ def down(name: str, as_json: bool, kill: bool) -> None:
     """Take a lab down, also one whose building crashed. Removes what it made and nothing else.
 
     A program that still runs in it keeps its namespace, without a name, until it ends. It is named here, or ended with
-    --kill.
+    --kill. With --kill a second time, when the lab is gone, those are ended that it left.
 
     \b
     Examples:
@@ -112,19 +112,25 @@ def down(name: str, as_json: bool, kill: bool) -> None:
       mrc lab down --name wide --kill
     """
     from mrc.errors import CallerError
-    from mrc.lab import Lab
+    from mrc.lab import Lab, lab_names, outlived
+    from mrc.lab.build import Removal
 
-    ended, still_running = [], []
+    ended, still_running = outlived.end(name) if kill else [], outlived.running(name)
     # A half-built lab has had no programs in it.
     with suppress(CallerError):
         lab = Lab.open(name)
-        ended = lab.end_programs() if kill else []
-        still_running = lab.programs()
-    removal = Lab.remove(name, CABLES_GONE_S)
+        ended += lab.end_programs() if kill else []
+        still_running += lab.programs()
+    if (ended or still_running) and name not in lab_names():
+        removal = Removal((), ())
+    else:
+        removal = Lab.remove(name, CABLES_GONE_S)
     for each in ended:
         note(f"ended process {each.pid} ({each.command}) on {each.node}")
     for each in still_running:
         note(f"process {each.pid} ({each.command}) on {each.node} still runs and keeps its namespace until it ends")
+    if still_running and not kill:
+        note(f"`mrc lab down --name {name} --kill` ends {'it' if len(still_running) == 1 else 'them'}, also now")
     for kept in removal.kept:
         click.echo(f"left /run/netns/{kept} alone: it is not this lab's", err=True)
     if removal.cables_left:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from mrc.cli.common import options_named
 from mrc.errors import CallerError
 from mrc.topology.clos import FORWARDING_MODES, Clos, block_text, parse_block
 
@@ -62,7 +63,8 @@ def described(path: str | None, name: str, options: Mapping[str, Any]) -> tuple[
     given = {key: value for key, value in options.items() if value is not None}
     if path is None:
         try:
-            return name, Description(Clos(**given))
+            with options_named():
+                return name, Description(Clos(**given))
         except CallerError as error:
             raise click.UsageError(str(error)) from None
     from mrc.topology.file import TopologyFile
@@ -79,7 +81,8 @@ def described(path: str | None, name: str, options: Mapping[str, Any]) -> tuple[
             name = file.name
         elif name != file.name:
             _contradiction(file, "name", f"--name {name}")
-    return name, file.description(given)
+    with options_named():
+        return name, file.description(given)
 
 
 def _contradiction(file: TopologyFile, key: str, option: str) -> None:

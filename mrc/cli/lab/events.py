@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mrc.cli.common import DURATION, json_option, note, print_json
+from mrc.cli.common import DURATION, interrupted, json_option, note, print_json
 from mrc.cli.lab.options import name_option
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def events(name: str, as_json: bool, as_lines: bool, follow: bool, since: int | 
         try:
             _print(log.follow(), since, as_lines)
         except KeyboardInterrupt:
-            return
+            raise interrupted() from None
         note(f"lab {name} is gone")
         return
     found, damaged = log.read()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mrc.cli.common import DURATION, SHARE, json_option, note, print_json
+from mrc.cli.common import DURATION, SHARE, interrupted, json_option, print_json
 from mrc.cli.lab.options import name_option
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def flap(name: str, as_json: bool, period: float, count: int, duty: float, targe
     """Cut and heal in turn, all targets at the same moments, until COUNT is reached or Ctrl-C; leaves them healed.
 
     The schedule does not drift: the k-th cut is due k periods after the first. `mrc lab events` has each change with
-    its time. Ends with 1 when interrupted.
+    its time. Ends with 128 + the signal's number when interrupted: 130 after Ctrl-C.
 
     \b
     Examples:
@@ -107,31 +107,37 @@ def flap(name: str, as_json: bool, period: float, count: int, duty: float, targe
         latest = f"the latest change {result.latest_ns / 1e6:.1f} ms after its moment"
         click.echo(f"flap: {' '.join(links)}: {result.cycles} of {count} times{more}; {latest}")
     if result.ended != "done":
-        note("interrupted; all is healed")
-        raise click.exceptions.Exit(1)
+        raise interrupted("interrupted; all is healed", wait.number)
+
+
+class _Held:
+    """Sleeps so many seconds and returns whether one of the signals came; `number` is the first that did."""
+
+    def __init__(self, ending: set[int]) -> None:
+        self._ending = ending
+        self.number: int | None = None
+
+    def __call__(self, seconds: float) -> bool:
+        came = signal.sigtimedwait(self._ending, seconds)
+        if came is not None and self.number is None:
+            self.number = came.si_signo
+        return came is not None
 
 
 @contextmanager
-def _signals_held() -> Iterator[Callable[[float], bool]]:
+def _signals_held() -> Iterator[_Held]:
     """While the block runs, signals that end a command are only taken by the function it is given.
 
-    It sleeps so many seconds and returns whether one came. So none comes between a cut and its heal. After one that
-    came the command is over, and others change nothing: those who press Ctrl-C twice mean it once.
+    So none comes between a cut and its heal. After one that came the command is over, and others change nothing: a user
+    who presses Ctrl-C twice means it once.
     """
-    ending = {number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if not _is_ignored(number)}
+    ending: set[int] = {each for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if not _is_ignored(each)}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ending)
-    came = False
-
-    def wait(seconds: float) -> bool:
-        nonlocal came
-        now = signal.sigtimedwait(ending, seconds) is not None
-        came = came or now
-        return now
-
+    wait = _Held(ending)
     try:
         yield wait
     finally:
-        if came or wait(0):
+        if wait.number is not None or wait(0):
             for number in ending:
                 signal.signal(number, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)

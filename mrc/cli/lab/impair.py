@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from mrc.cli.common import RATE, SHARE, SIZE, json_option, note, print_json
+from mrc.cli.common import RATE, SHARE, SIZE, json_option, note, options_named, print_json
 from mrc.cli.lab.amounts import impairment_text, in_units
 from mrc.cli.lab.options import name_option
 
@@ -80,7 +80,8 @@ def impair(name: str, as_json: bool, link: str, toward: str | None, clear: bool,
         if clear:
             opened.clear(link, toward)
         else:
-            opened.impair(link, toward=toward, **given)  # type: ignore[arg-type]
+            with options_named():
+                opened.impair(link, toward=toward, **given)  # type: ignore[arg-type]
         known = opened.topology.link(link)
         ends = [toward] if toward else [known.lower, known.upper]
         now = {node: opened.impairment(link, node) for node in ends}

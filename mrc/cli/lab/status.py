@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mrc.cli.common import interrupt_on_signals, json_option, print_json
+from mrc.cli.common import interrupted, json_option, print_json
 from mrc.cli.lab.options import name_option
 from mrc.cli.lab.status_tables import hosts_table, link_tables
 
@@ -41,8 +41,10 @@ def status(name: str, watch: bool, as_json: bool) -> None:
     opened = Lab.open(name)
     try:
         if watch:
-            _watch(opened)
-        elif as_json:
+            with suppress(KeyboardInterrupt):
+                _watch(opened)
+            raise interrupted()
+        if as_json:
             print_json(opened.status().to_json())
         else:
             _show(opened)
@@ -59,14 +61,13 @@ def _show(lab: Lab) -> None:
 
 
 def _watch(lab: Lab) -> None:
-    """Until interrupted, which is how it is meant to end. What is no terminal gets one set of tables after another."""
+    """Show tables until interrupted, on what is no terminal one set after another."""
     from rich.console import Console, Group
     from rich.live import Live
 
     console = Console()
     live = Live(console=console, auto_refresh=False, vertical_overflow="ellipsis")
-    interrupt_on_signals()
-    with suppress(KeyboardInterrupt), live if console.is_terminal else nullcontext():
+    with live if console.is_terminal else nullcontext():
         before, before_s = lab.status(), time.monotonic()
         due_s = before_s
         while True:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mrc.cli.common import fabric_option, ignore_signals, load_fabric, note
+from mrc.cli.common import fabric_option, ignore_signals, interrupted, load_fabric, note
 from mrc.cli.lab.options import name_option
 from mrc.cli.map.places import LabIsGone, socket_of
 
@@ -57,7 +57,7 @@ def agent(fabric_file: str | None, rate: int, collector: Path | None, on_all: bo
     try:
         running.run()
     except KeyboardInterrupt:
-        return
+        raise interrupted() from None
     finally:
         running.close()
 
@@ -87,7 +87,7 @@ def _run_all(name: str, rate: int, collector: Path | None) -> None:
         )
     except KeyboardInterrupt:
         ignore_signals()
-        return
+        raise interrupted() from None
     finally:
         _end(started)
         lab.close()

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from mrc.cli.common import Duration, ignore_signals, note
+from mrc.cli.common import Duration, ignore_signals, interrupted, note
 from mrc.cli.lab.options import name_option
 from mrc.cli.map.places import LabIsGone, OnHost, history_of, socket_of
 from mrc.cli.map.show import fault_line
@@ -96,6 +96,6 @@ def serve(name: str, listen: tuple[str, int], history: Path | None, keep: float,
         note(f"lab {name} is gone")
     except KeyboardInterrupt:
         ignore_signals()
-        return
+        raise interrupted() from None
     finally:
         service.close()

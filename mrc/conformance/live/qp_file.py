@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from mrc.conformance.setup import Plane, TargetQpTerms, TesterQp
-from mrc.errors import CallerError, SystemRefused
+from mrc.errors import CallerError
 from mrc.topology.structure import Problem, structure_problems
 from mrc.topology.yaml_tree import KeyPath, YamlError, YamlTree, key_text, parse
+from mrc.whole_files import write_whole
 
 VERSION = 1
 SCHEMA_FILE = "qp_file.schema.json"
@@ -168,10 +169,7 @@ def _qp(said: Mapping[str, Any], path_mtu: int) -> HandQp:
 def write_qp_file(file: QpFile, path: Path, notes: Sequence[str] = ()) -> None:
     """Write it, with a note for each of the first QPs; what the target has not said is left out. Raises
     SystemRefused."""
-    try:
-        path.write_text(qp_file_text(file, notes))
-    except OSError as error:
-        raise SystemRefused(error.errno, f"{path}: cannot be written: {error.strerror}") from error
+    write_whole(path, qp_file_text(file, notes))
 
 
 def qp_file_text(file: QpFile, notes: Sequence[str] = ()) -> str:

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 from mrc.conformance.results import Result, Run
 from mrc.conformance.verdicts import FAILED, UNSUPPORTED
-from mrc.errors import SystemRefused
+from mrc.whole_files import whole_file
 
 _STORY = 40
 
@@ -16,10 +16,8 @@ def write_junit(run: Run, path: Path) -> None:
     """Raises SystemRefused when the file cannot be written."""
     tree = ElementTree.ElementTree(junit(run))
     ElementTree.indent(tree)
-    try:
-        tree.write(path, encoding="utf-8", xml_declaration=True)
-    except OSError as error:
-        raise SystemRefused(error.errno, f"{path}: cannot be written: {error.strerror}") from error
+    with whole_file(path) as part:
+        tree.write(part, encoding="utf-8", xml_declaration=True)
 
 
 def junit(run: Run) -> ElementTree.Element:

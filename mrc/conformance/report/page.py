@@ -8,17 +8,14 @@ from pathlib import Path
 
 from mrc.conformance.results import Result, Run
 from mrc.conformance.verdicts import FAILED, PASSED, UNSUPPORTED, VERDICTS
-from mrc.errors import SystemRefused
+from mrc.whole_files import write_whole
 
 _STORY = 60
 
 
 def write_page(run: Run, path: Path) -> None:
     """Raises SystemRefused when the file cannot be written."""
-    try:
-        path.write_text(page(run), encoding="utf-8")
-    except OSError as error:
-        raise SystemRefused(error.errno, f"{path}: cannot be written: {error.strerror}") from error
+    write_whole(path, page(run))
 
 
 def page(run: Run) -> str:

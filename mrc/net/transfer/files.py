@@ -10,14 +10,15 @@ import mmap
 import os
 import secrets
 import signal
-import stat
 import threading
 from pathlib import Path
 
-from mrc.errors import CallerError, PeerError, SystemRefused
+from mrc.errors import CallerError, MrcError, PeerError, SystemRefused
 from mrc.net.transfer.paging import Paging
+from mrc.net.transfer.sources import check_regular, read_first
 
 _HASH_CHUNK = 1024 * 1024
+_SEND_A_COPY = "the receiver discards it; send a copy of it, or send it again when no program writes to it"
 # The file system cannot make unnamed files: a hidden name is used instead.
 _NO_UNNAMED_FILES = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL})
 
@@ -166,9 +167,11 @@ class IncomingFile:
 class OutgoingFile:
     """A file to send, mapped for reading. Raises CallerError when it is no readable regular file.
 
-    A mapped file that somebody cuts short kills the process that reads it. So a read lease is taken where the system
-    grants one (to the owner, with nobody writing): whoever wants to change the file then waits, this process is
-    told by SIGIO, and `check` raises. Closing gives the lease back.
+    A mapped file that another process cuts short kills the process that reads it. So a read lease is taken where the
+    system grants one (to the owner, with nobody writing): a process that wants to change the file then waits, this one
+    is told by SIGIO, and `check` raises. Closing gives the lease back. Without a lease `check` compares sizes.
+
+    A file that tells no size, or that cannot be mapped, is read into memory first (`sources.read_first`).
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -178,15 +181,22 @@ class OutgoingFile:
         self._paging: Paging | None = None
         self._descriptor = -1
         try:
-            if not stat.S_ISREG(os.stat(self.path).st_mode):
-                raise CallerError(f"{self.path} is not a regular file: only those are sent")
+            check_regular(self.path)
             self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-            self.size = os.fstat(self._descriptor).st_size
             self._leased = _take_lease(self._descriptor)
+            if not os.fstat(self._descriptor).st_size or not _can_be_mapped(self._descriptor):
+                named, self._descriptor = self._descriptor, read_first(self._descriptor, self.path)
+                os.close(named)
+                self._leased = False
+            self._first = os.fstat(self._descriptor)
+            self.size = self._first.st_size
             if self.size:
                 self.map = mmap.mmap(self._descriptor, self.size, access=mmap.ACCESS_READ)
                 self.map.madvise(mmap.MADV_SEQUENTIAL)
                 self._paging = Paging(self.map, writes=False)
+        except MrcError:
+            self.close()
+            raise
         except OSError as error:
             self.close()
             raise CallerError(f"{self.path}: {error.strerror}") from None
@@ -197,9 +207,23 @@ class OutgoingFile:
             self._paging.follow(position)
 
     def check(self) -> None:
-        """Raises CallerError when somebody wants to change the file."""
-        if _leases.asked_back and self._leased and fcntl.fcntl(self._descriptor, fcntl.F_GETLEASE) != fcntl.F_RDLCK:
+        """Raise CallerError when another process wants to change the file, or has changed its size."""
+        if not self._leased:
+            self._check_size()
+        elif _leases.asked_back and fcntl.fcntl(self._descriptor, fcntl.F_GETLEASE) != fcntl.F_RDLCK:
             raise CallerError(f"{self.path} is being changed while it is sent: send it again when it is whole")
+
+    def check_unchanged(self) -> None:
+        """Raise CallerError when the file was written to since it was opened. For the end, when its sum is known."""
+        self.check()
+        if not self._leased and os.fstat(self._descriptor).st_mtime_ns != self._first.st_mtime_ns:
+            raise CallerError(f"{self.path} was written to while it was sent: {_SEND_A_COPY}")
+
+    def _check_size(self) -> None:
+        size = os.fstat(self._descriptor).st_size
+        if size != self.size:
+            how = "grew" if size > self.size else "shrank"
+            raise CallerError(f"{self.path} {how} from {self.size} to {size} bytes while it was sent: {_SEND_A_COPY}")
 
     def sha256(self) -> str:
         return _sha256_of(self._descriptor, self.size)
@@ -213,6 +237,17 @@ class OutgoingFile:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def _can_be_mapped(descriptor: int) -> bool:
+    """Attributes of sysfs cannot, for one."""
+    try:
+        mmap.mmap(descriptor, 1, access=mmap.ACCESS_READ).close()
+    except OSError as error:
+        if error.errno != errno.ENODEV:
+            raise
+        return False
+    return True
 
 
 class _Leases:

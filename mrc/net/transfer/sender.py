@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from mrc.endpoint.work import MAX_MESSAGE
 from mrc.errors import CallerError, MrcError, PeerError, SystemRefused
@@ -32,6 +32,7 @@ from mrc.net.transfer.files import OutgoingFile
 from mrc.net.transfer.receiver import TRANSFER_FEATURE
 from mrc.net.transfer.report import FileReport, TransferReport, counters_of, packets_per_path, path_reports
 from mrc.verbs import MR, QP, AccessFlag, Context, RemoteMemory, SendWR, WCStatus
+from mrc.whole_files import LineFile
 
 REQUEST_TIMEOUT_S = 15.0
 SUM_TIMEOUT_S = 600.0
@@ -119,14 +120,14 @@ class _Sending:
         self._pd = self._context.pd()
         self._cq = self._context.cq(POSTED_PER_QP * options.qps)
         self._qps: list[QP] = []
-        self._stats: TextIO | None = None
+        self._stats: LineFile | None = None
         self._next_stats_ns = 0
 
     def run(self) -> TransferReport:
         report = TransferReport()
         try:
             if self._options.stats is not None:
-                self._stats = open(self._options.stats, "w", buffering=1)  # noqa: SIM115 closed below
+                self._stats = LineFile(self._options.stats)
             self._connect()
             for index, file in enumerate(self._files):
                 report.files.append(self._send(index, file))
@@ -173,11 +174,17 @@ class _Sending:
     def _compare_sums(self, index: int, file: OutgoingFile) -> FileReport:
         """Both ends sum at the same time; the receiver names the file only if the sums agree."""
         ours: list[str] = []
-        summing = threading.Thread(target=lambda: ours.append(file.sha256()), daemon=True)
+
+        def sum_up() -> None:
+            with contextlib.suppress(OSError, EOFError):  # no sum says it
+                ours.append(file.sha256())
+
+        summing = threading.Thread(target=sum_up, daemon=True)
         summing.start()
         file.check()
         theirs = text(self._exchange.request("sum", {"index": index}, SUM_TIMEOUT_S), "sha256")
         summing.join()
+        file.check_unchanged()
         if not ours:
             raise CallerError(f"{file.path} could not be read to the end")
         answer = self._exchange.request("commit", {"index": index, "sha256": ours[0]}, SUM_TIMEOUT_S)
@@ -237,7 +244,7 @@ class _Sending:
             "bytes_total": self._progress.total,
             "packets_per_path": packets_per_path(qp.endpoint_qp for qp in self._qps),
         }
-        self._stats.write(json.dumps(line) + "\n")
+        self._stats.write(json.dumps(line))
 
 
 def _stats_poll_s(wanted: bool) -> float:

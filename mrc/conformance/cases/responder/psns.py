@@ -161,7 +161,7 @@ def beyond_the_window_nothing_is_written(bench: Bench) -> None:
     bench.expect("SACK", probe_id=7, cack_psn=0, bitmap=0)
 
 
-@case("MRC-RESP-09", look_at="ResponderConfig.nack_out_of_window, and which PSN and EV the NACK names")
+@case("MRC-RESP-09", look_at="what is answered to a PSN out of the window, and which PSN and EV the NACK names")
 def beyond_the_window_there_is_a_nack(bench: Bench) -> None:
     """PSN epsn + window is answered with NACK PSN_OOR_WINDOW; so is one much further away."""
     for psn in (bench.window, bench.window + 5000):

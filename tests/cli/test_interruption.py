@@ -1,0 +1,67 @@
+"""Ctrl-C and SIGTERM: exit status 128 + the signal's number (130, 143), whatever the command, and nothing left behind.
+
+Labs, transfers and drills under way are interrupted in tests/cli/test_demo.py, tests/lab, tests/drill and tests/live.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from patience import PATIENCE_S
+
+MRC = (sys.executable, "-m", "mrc")
+# A shell starts what runs in its background with interruptions ignored.
+FOREGROUND = ("env", "--default-signal=INT")
+CAPTURE = Path(__file__).parents[2] / "pcaps" / "softroce-rc-ipv4-ipv6.pcap"
+BOUND = ("--mode", "udp", "--bind", "127.0.0.1")
+
+
+def stopped(argv: list[str], number: signal.Signals, reads: bytes = b"") -> tuple[int, str]:
+    """Exit status and stderr of a command that gets the signal once it has printed a line."""
+    environment = {key: value for key, value in os.environ.items() if key != "MRC_FABRIC"}
+    with subprocess.Popen(
+        [*FOREGROUND, *MRC, *argv],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+    ) as process:
+        try:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(reads)
+            process.stdin.flush()
+            assert process.stdout.readline()
+            process.send_signal(number)
+            _, said = process.communicate(timeout=PATIENCE_S)
+        finally:
+            process.kill()
+    return process.returncode, said.decode()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_reads_a_pipe(number: signal.Signals) -> None:
+    assert stopped(["dissect", "-", "--jsonl"], number, CAPTURE.read_bytes()) == (128 + number, "interrupted\n")
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["recv", *BOUND], "interrupted\n"),
+        (["recv", "--once", *BOUND], "interrupted\n"),
+        (["bench", "serve", *BOUND], ""),
+        (["conformance", "serve", *BOUND], "interrupted\n"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_prints_a_ticket_and_waits(argv: list[str], said: str, number: signal.Signals, tmp_path: Path) -> None:
+    directory = ["--dir", str(tmp_path)] if argv[0] == "recv" else []
+    assert stopped([*argv, *directory], number) == (128 + number, said)
+    assert not os.listdir(tmp_path)
