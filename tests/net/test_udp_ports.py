@@ -22,8 +22,9 @@ from mrc.lab.namespace import in_namespace, in_thread, unshare_network
 from mrc.net.filters import accept_ports
 from mrc.net.hosts import OwnAddress, address_towards, addresses_towards, default_addresses, host_fabric, own_addresses
 from mrc.net.mmsg import BatchReceiver, BatchSender
+from mrc.net.mtu import FullPackets
 from mrc.net.ports import Port
-from mrc.net.udp_port import UdpPort, longest_packet_bytes
+from mrc.net.udp_port import UdpPort, full_packets
 from mrc.topology.fabric import FabricPort
 from mrc.wire.batch import ReceivedBatch, TransmitBatch
 from mrc.wire.icrc import icrc_bytes, icrc_ipv4
@@ -59,8 +60,8 @@ def inside() -> Iterator[Inside[object]]:
     os.close(descriptor)
 
 
-def opened(address: str, number: int = 0, mtu: int = 1500) -> UdpPort:
-    return UdpPort(number, FabricPort(number, "lo", address, 0, 0), mtu, PORTS)
+def opened(address: str, number: int = 0, path_mtu: int = 1024) -> UdpPort:
+    return UdpPort(number, FabricPort(number, "lo", address, 0, 0), FullPackets(path_mtu, 100), PORTS)
 
 
 def acknowledges(pairs: list[tuple[str, str]], ev: int) -> TransmitBatch:
@@ -307,14 +308,21 @@ def test_closing_gives_every_descriptor_back(inside: Inside[None]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "mtu", "says"),
-    [("10.9.0.77", 1500, "is it an address of this host"), ("10.9.0.1", 70000, "interface lo has MTU 65536")],
+    ("address", "path_mtu", "says"),
+    [
+        ("10.9.0.77", 1024, "is it an address of this host"),
+        (
+            "10.9.0.1",
+            70000,
+            "interface lo has MTU 65536, and .* take 70100: raise the interface's MTU, or use --mtu 4096",
+        ),
+    ],
 )
-def test_ports_that_cannot_be_opened(inside: Inside[None], address: str, mtu: int, says: str) -> None:
+def test_ports_that_cannot_be_opened(inside: Inside[None], address: str, path_mtu: int, says: str) -> None:
     def run() -> None:
         before = len(os.listdir("/proc/self/fd"))
         with pytest.raises(SystemRefused, match=says):
-            opened(address, mtu=mtu)
+            opened(address, path_mtu=path_mtu)
         assert len(os.listdir("/proc/self/fd")) == before
 
     inside(run)
@@ -323,7 +331,7 @@ def test_ports_that_cannot_be_opened(inside: Inside[None], address: str, mtu: in
 @pytest.mark.parametrize(("address", "bytes_of_ip"), [("10.9.0.1", 20), ("fd09::1", 40)])
 def test_what_a_full_packet_takes(address: str, bytes_of_ip: int) -> None:
     """wire.md sections 1 to 4: UDP 8, BTH 12, METH 4, TSETH 4, RETH 16, ImmDt 4, payload, ICRC 4."""
-    assert longest_packet_bytes(address, 1024) == bytes_of_ip + 8 + 12 + 4 + 4 + 16 + 4 + 1024 + 4
+    assert full_packets(address, 1024).length == bytes_of_ip + 8 + 12 + 4 + 4 + 16 + 4 + 1024 + 4
 
 
 @pytest.mark.parametrize("ipv4", [True, False])
