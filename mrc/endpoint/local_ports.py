@@ -65,9 +65,13 @@ class LocalPorts:
         if not narrow or not self.down.union(narrow).issuperset(ports):
             return ""
         limits = [self._limits[port] for port in narrow]
-        fitting = [mtu for mtu in PATH_MTUS if mtu <= max(limit.payload_bytes for limit in limits)]
-        use = f", or use --mtu {max(fitting)}" if fitting else ""
         return (
             f"no port takes packets with a path MTU of {path_mtu}: {', '.join(limit.says for limit in limits)}: "
-            f"raise the interface's MTU{use}"
+            f"{advice(max(limit.payload_bytes for limit in limits))}"
         )
+
+
+def advice(payload_bytes: int) -> str:
+    """What to do where packets have room for so much payload only."""
+    fitting = [mtu for mtu in PATH_MTUS if mtu <= payload_bytes]
+    return f"raise the interface's MTU, or use --mtu {max(fitting)}" if fitting else "raise the interface's MTU"

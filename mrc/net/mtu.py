@@ -8,7 +8,7 @@ import struct
 from dataclasses import dataclass
 from fcntl import ioctl
 
-from mrc.endpoint.config import PATH_MTUS
+from mrc.endpoint.local_ports import advice
 from mrc.errors import SystemRefused
 
 _SIOCGIFMTU = 0x8921
@@ -55,9 +55,3 @@ class FullPackets:
                 f"interface {interface} has MTU {mtu}, and packets with a path MTU of {self.path_mtu} take "
                 f"{self.length}: {advice(mtu - self.headers)}",
             )
-
-
-def advice(payload_bytes: int) -> str:
-    """What to do where packets have room for so much payload only."""
-    fitting = [mtu for mtu in PATH_MTUS if mtu <= payload_bytes]
-    return f"raise the interface's MTU, or use --mtu {max(fitting)}" if fitting else "raise the interface's MTU"

@@ -26,6 +26,7 @@ from mrc.endpoint.config import (
     ResponderConfig,
 )
 from mrc.endpoint.endpoint import Endpoint
+from mrc.endpoint.local_ports import advice
 from mrc.endpoint.paths.profiles import EvProfile
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_peer import QpPeer
@@ -36,7 +37,7 @@ from mrc.net.control.server import ControlServer
 from mrc.net.driver import Driver
 from mrc.net.flood_filter import FloodFilter
 from mrc.net.hosts import HOST_FABRIC
-from mrc.net.mtu import FullPackets, advice, interface_mtu
+from mrc.net.mtu import FullPackets, interface_mtu
 from mrc.net.negotiation import NodeDescription, QpDescription, default_ev_profile, peer_of
 from mrc.net.ports import NEEDED_BUFFER, Port
 from mrc.net.sockets import Srv6Port

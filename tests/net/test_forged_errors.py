@@ -296,7 +296,7 @@ def test_redirects_of_a_neighbour_are_not_taken(cable: Cable, attack: Attack) ->
 def test_a_redirect_behind_a_router_is_taken_only_where_the_host_accepts_redirects(
     cable: Cable, attack: Attack
 ) -> None:
-    """The kernel believes whoever uses the router's address: `accept_redirects` keeps it from that. Nothing is raised."""
+    """The kernel believes whoever uses the router's address: `accept_redirects` keeps it from that."""
     quotes = guesses(OURS[4], ROUTED).values()
     cable.accept_redirects(False)
     attack.send()

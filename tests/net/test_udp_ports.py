@@ -64,11 +64,11 @@ def opened(address: str, number: int = 0, path_mtu: int = 1024) -> UdpPort:
     return UdpPort(number, FabricPort(number, "lo", address, 0, 0), FullPackets(path_mtu, 100), PORTS)
 
 
-def acknowledges(pairs: list[tuple[str, str]], ev: int) -> TransmitBatch:
-    """An Acknowledge from each first to each second address, port by port; PSN = its row."""
+def acknowledges(pairs: list[tuple[str, str]], ev: int, ports: int = 16) -> TransmitBatch:
+    """An Acknowledge from each first to each second address, from so many ports in turn; PSN = its row."""
     batch = TransmitBatch(len(pairs))
     for row, (source, destination) in enumerate(pairs):
-        (path,) = stev_paths(PlanePair(row, row, source, destination, 0), [(ev, 0)])
+        (path,) = stev_paths(PlanePair(row % ports, row % ports, source, destination, 0), [(ev, 0)])
         start, stop = batch.extend(
             path.template[None, :], np.array([path.port]), path.destination[None, :], 0xB8 if row % 2 else 0, 4
         )
@@ -144,6 +144,31 @@ def test_over_ipv6_both_halves_of_the_ev_arrive(inside: Inside[None]) -> None:
             assert (int(fields["ip_word"][0]) & 0xFFFFF, int(fields["udp_sport"][0])) == (ev >> 16, ev & 0xFFFF)
         ours.close()
         theirs.close()
+
+    inside(run)
+
+
+def test_what_is_too_long_is_refused_and_its_port_named(inside: Inside[None]) -> None:
+    """Lost, as by a port that is down. Few packets and many: they go different ways."""
+
+    def run() -> None:
+        ports = [opened("10.9.0.1", 0), opened("fd09::1", 1)]
+        subprocess.run(["ip", "link", "set", "lo", "mtu", "1500"], check=True)
+        try:
+            for pairs in (1, 4):
+                batch = acknowledges([("10.9.0.1", "10.9.0.2"), ("fd09::1", "fd09::2")] * pairs, 5, 2)
+                long, content = 1, memoryview(bytes(2000))
+                batch.payloads[long] = content
+                batch.payload_address[long] = np.frombuffer(content, np.uint8).ctypes.data
+                batch.payload_length[long] = len(content)
+                batch.seal()
+                sender = BatchSender(ports, batch)
+                assert sender.send() == 1
+                assert sender.too_long == {1}
+        finally:
+            subprocess.run(["ip", "link", "set", "lo", "mtu", "65536"], check=True)
+            for port in ports:
+                port.close()
 
     inside(run)
 
