@@ -56,8 +56,9 @@ class LocalPorts:
         return port in self._limits and self._limits[port].payload_bytes < path_mtu
 
     def why_down(self, port: int) -> str:
-        """A clause for people about the limit of a port that is down, or ""."""
-        return f": {self._limits[port].says}" if port in self.down and port in self._limits else ""
+        """A clause for people where a port is down for its limit alone, else ""."""
+        other = port in self.disabled or port in self.without_link or port not in self.down
+        return "" if other else f": {self._limits[port].says}"
 
     def refuse_all(self, ports: Collection[int], path_mtu: int) -> str:
         """What to say when none of `ports` is in use, at least one of them because of its limit; else ""."""

@@ -118,6 +118,8 @@ def test_a_port_is_in_use_only_when_nothing_keeps_it_out(order: tuple[int, ...])
     back[order[-1]]()
     assert hand.endpoint.port_is_up(0)
     assert [event.kind for event in hand.endpoint.events] == [EventKind.PORT_DOWN, EventKind.PORT_UP]
+    # The MTU is named where it is what took the port out of use.
+    assert (": interface p0" in hand.endpoint.events[0].detail) == (order[0] == 2)
 
 
 def test_what_was_refused_is_sent_on_the_other_plane_and_condemns_no_ev() -> None:
