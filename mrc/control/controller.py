@@ -83,7 +83,7 @@ class Controller:
         """A port, counted from 1. Raises ControlError ENOENT."""
         port = self.device.ports()[self._port(port_num)]
         endpoint = self.device.endpoint
-        admin = PortAdmin(port_num - 1 not in endpoint.ports_disabled)
+        admin = PortAdmin(endpoint.port_is_enabled(port_num - 1))
         return PortControlAttr(port_num, port.plane, port.address, admin, endpoint.link_is_up(port_num - 1))
 
     def modify_port(self, port_num: int, admin: PortAdmin) -> None:

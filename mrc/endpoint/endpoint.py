@@ -17,6 +17,7 @@ from mrc.endpoint.completions import Completion, Event, EventKind
 from mrc.endpoint.config import Capability, EndpointConfig, QpConfig
 from mrc.endpoint.congestion import ControllerFactory, factory_of
 from mrc.endpoint.counters import Counters
+from mrc.endpoint.local_ports import LocalPorts, PortLimit
 from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.operation_answers import ENDPOINT_QPN
 from mrc.endpoint.operations import EndpointOperations, OnAnswered, OnResult
@@ -26,6 +27,7 @@ from mrc.endpoint.paths.online import OnlineProfiles
 from mrc.endpoint.peer_node import PeerKey, PeerNode, peer_key
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_peer import QpPeer
+from mrc.endpoint.qp_states import QpState
 from mrc.endpoint.receive_budget import ReceiveBudget
 from mrc.endpoint.scheduler import Scheduler
 from mrc.endpoint.tracing import EndpointTrace, Tracer
@@ -78,11 +80,7 @@ class Endpoint:
         self.listeners: list[Callable[[Event], None]] = []
         self._draw_rkey = draw_rkey or (lambda: int(self._random.integers(1 << 32)))
         self.memory = self.create_memory()
-        # A port is down when its link is, or when the controller set it down.
-        self._ports_down: set[int] = set()
-        self._links_down: set[int] = set()
-        self.ports_disabled: set[int] = set()
-        self._full_ports: set[int] = set()
+        self._ports = LocalPorts()
         self.qps: dict[int, QueuePair] = {}
         # Moves whenever there is another QP or peer node, or one less.
         self.members = 0
@@ -95,7 +93,7 @@ class Endpoint:
             config=self.config.peer_nodes,
             wire=self.config.wire,
             counters=self.counters,
-            ports_down=self._ports_down,
+            ports_down=self._ports.down,
             on_peer_port=self._peer_port,
         )
         self._scheduler = Scheduler()
@@ -148,8 +146,7 @@ class Endpoint:
             random=np.random.default_rng(self._random.integers(1 << 63)),
             complete=complete or self.completions.append,
             on_error=self._qp_error,
-            ports_down=self._ports_down,
-            full_ports=self._full_ports,
+            ports=self._ports,
             join=self._join,
             on_ready=self._ready_to_send,
             ev_events=self.ev_events,
@@ -170,6 +167,7 @@ class Endpoint:
         qp.abandon()
         self._scheduler.window_moved(qp.controller)
         self._part(qp)
+        self._review_ports()
         self.counters.add(qp.counters)
 
     def _join(self, qp: QueuePair, peer: QpPeer) -> PeerNode:
@@ -187,6 +185,7 @@ class Endpoint:
         node.name = peer.name or node.name
         node.paths_of = peer.paths_of or node.paths_of
         node.service_time |= Capability.SVC_TIME in qp.config.capabilities & peer.capabilities
+        self._review_ports(qp)
         self._operations.on_qp_connected(node)
         return node
 
@@ -237,27 +236,26 @@ class Endpoint:
         return total
 
     def port_is_up(self, port: int) -> bool:
-        return port not in self._ports_down
+        return port not in self._ports.down
 
     def set_port_room(self, port: int, has_room: bool) -> None:
         """A local port's queue filled up or drained: its EVs carry no data meanwhile (behaviour.md, Paths)."""
-        if has_room and port in self._full_ports:
-            self._full_ports.discard(port)
+        if has_room and port in self._ports.full:
+            self._ports.full.discard(port)
             for qp in self.qps.values():
                 if qp.has_work():
                     self._scheduler.on_event(qp)
         elif not has_room:
-            self._full_ports.add(port)
+            self._ports.full.add(port)
 
     def set_port(self, port: int, up: bool, now: int) -> None:
         """A local port's link went down or came back: its EVs leave or rejoin every QP's rotation at once.
 
-        Nothing changes as long as the controller has the port down.
+        Nothing changes as long as the port is out of use for another reason.
         """
         self._now = now
-        (self._links_down.discard if up else self._links_down.add)(port)
-        if port not in self.ports_disabled:
-            self._port_is(port, up, now)
+        (self._ports.without_link.discard if up else self._ports.without_link.add)(port)
+        self._review_ports()
 
     def enable_port(self, port: int, enabled: bool, now: int) -> None:
         """The controller sets a local port down, or gives it back: the same for its EVs, whatever its link does.
@@ -265,27 +263,47 @@ class Endpoint:
         What still arrives on it is taken.
         """
         self._now = now
-        if enabled == (port not in self.ports_disabled):
-            return
-        (self.ports_disabled.discard if enabled else self.ports_disabled.add)(port)
-        if port not in self._links_down:
-            self._port_is(port, enabled, now)
+        (self._ports.disabled.discard if enabled else self._ports.disabled.add)(port)
+        self._review_ports()
+
+    def limit_port(self, port: int, limit: PortLimit | None, now: int) -> None:
+        """A local port takes no longer packets than `limit` has it, or (None) all again.
+
+        It is out of use while a QP has a larger path MTU, as if it had lost its link: the short packets that still pass
+        there are no sign that data would.
+        """
+        self._now = now
+        self._ports.limit(port, limit)
+        self._review_ports()
+
+    def port_is_enabled(self, port: int) -> bool:
+        """Whether the controller leaves a port in use."""
+        return port not in self._ports.disabled
 
     def link_is_up(self, port: int) -> bool:
         """Whether a port has a link, whatever the controller says of it."""
-        return port not in self._links_down
+        return port not in self._ports.without_link
 
-    def _port_is(self, port: int, up: bool, now: int) -> None:
-        (self._ports_down.discard if up else self._ports_down.add)(port)
+    def _review_ports(self, joining: QueuePair | None = None) -> None:
+        """Take ports out of use or back in, as their state and the QPs' path MTUs have it, `joining`'s among them."""
+        path_mtu = 0
+        if self._ports.limited:
+            alive = (qp for qp in self.qps.values() if qp.knows_peer and qp.state != QpState.ERROR)
+            path_mtu = max((qp.config.path_mtu for qp in (*alive, *filter(None, [joining]))), default=0)
+        for port, up in self._ports.review(path_mtu).items():
+            self._port_is(port, up)
+
+    def _port_is(self, port: int, up: bool) -> None:
         for qp in self.qps.values():
-            qp.on_port(port, up, now)
+            qp.on_port(port, up, self._now)
             self.wake(qp)
             self._schedule(qp)
         for node in self.peer_nodes.values():
             if port in node.port_of_plane.values():
                 self._operations.update_port_status(node)
         kind = EventKind.PORT_UP if up else EventKind.PORT_DOWN
-        self._tell(Event(kind, now, port, f"port {port} is {'up' if up else 'down'}"))
+        detail = f"port {port} is {'up' if up else 'down'}{self._ports.why_down(port)}"
+        self._tell(Event(kind, self._now, port, detail))
 
     def _peer_port(self, node: PeerNode, plane: int, up: bool, now: int) -> None:
         """A peer said that its port on `plane` went down or came back: QPs towards it leave that plane or return."""

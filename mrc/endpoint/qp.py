@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +12,7 @@ from mrc.endpoint.completions import Completion, WorkStatus
 from mrc.endpoint.config import NO_CAPABILITIES, Capability, PathConfig, QpConfig
 from mrc.endpoint.congestion import CongestionController, ControllerFactory, PacketSizes
 from mrc.endpoint.counters import Counters
+from mrc.endpoint.local_ports import LocalPorts
 from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.paths import Path, PathSet
 from mrc.endpoint.paths.ev_events import EvEvents
@@ -42,13 +43,12 @@ class QueuePair:
         "_controller_factory",
         "_denied",
         "_ev_events",
-        "_full_ports",
         "_join",
         "_memory",
         "_on_error",
         "_on_ready",
         "_peer",
-        "_ports_down",
+        "_ports",
         "_random",
         "_receives",
         "_requestor",
@@ -85,8 +85,7 @@ class QueuePair:
         random: np.random.Generator,
         complete: Callable[[Completion], None],
         on_error: Callable[[QueuePair, str], None],
-        ports_down: Set[int],
-        full_ports: Set[int],
+        ports: LocalPorts,
         join: Callable[[QueuePair, QpPeer], PeerNode],
         on_ready: Callable[[QueuePair], None],
         ev_events: EvEvents,
@@ -113,8 +112,7 @@ class QueuePair:
         self._trace = trace
         self._complete = complete = complete if trace is None else trace.completing(complete)
         self._on_error = on_error
-        self._ports_down = ports_down
-        self._full_ports = full_ports
+        self._ports = ports
         self._join = join
         self._on_ready = on_ready
         self._ev_events = ev_events
@@ -172,7 +170,7 @@ class QueuePair:
             events=self._ev_events,
             qpn=self.qpn,
             profile_id=self.ev_profile_id,
-            full_ports=self._full_ports,
+            full_ports=self._ports.full,
             trace=self._trace,
         )
         self._close_ports(self.paths, node)
@@ -205,7 +203,7 @@ class QueuePair:
 
     def _close_ports(self, paths: PathSet, node: PeerNode) -> None:
         """No packets on planes whose port is down, at either end."""
-        for port in self._ports_down:
+        for port in self._ports.down:
             paths.set_port(port, up=False)
         for plane in node.planes_down:
             paths.set_peer_port(plane, up=False)
@@ -281,6 +279,9 @@ class QueuePair:
         self._fail(WorkStatus.FLUSHED, why, None)
 
     def _failed(self, status: WorkStatus, why: str, psn: int) -> None:
+        if status == WorkStatus.RETRY_EXCEEDED and self.paths is not None:
+            cause = self._ports.refuse_all(self.paths.ports, self.config.path_mtu)
+            why = f"{cause} ({why})" if cause else why
         self._fail(status, why, psn)
 
     def _fail(self, status: WorkStatus, why: str, psn: int | None) -> None:

@@ -33,6 +33,7 @@ from mrc.map.wording import (
     totals_line,
 )
 from mrc.net.filters import Instruction, attach_filter
+from mrc.net.mtu import ignore_path_mtu
 from mrc.net.ports import RAW_SOCKET_ADVICE, dropped_by
 from mrc.topology.fabric import Fabric, FabricPort
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
@@ -85,6 +86,7 @@ class ProbeSocket:
                 each.setblocking(False)
             self.receiver.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
             self.sender.bind((port.address, 0))
+            ignore_path_mtu(self.sender)
             self.sender.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 0)
             self.sender.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_TCLASS, traffic_class)
             self._dropped = dropped_by(self.receiver)

@@ -22,6 +22,7 @@ from mrc.net.driven import Driven
 from mrc.net.flood_filter import FloodFilter
 from mrc.net.link_events import LinkWatch
 from mrc.net.mmsg import BatchReceiver, BatchSender
+from mrc.net.port_room import PortRoom
 from mrc.net.ports import PACKET_BUFFER_BYTES, Port, waiting_in
 from mrc.wire.batch import TransmitBatch
 
@@ -76,6 +77,7 @@ class Driver:
         self._receiver = BatchReceiver(ports, RECEIVE_ROWS * len(ports), room)
         self._batch = TransmitBatch(endpoint.config.transmit_batch)
         self._sender = BatchSender(ports, self._batch)
+        self._room = PortRoom(endpoint, ports)
         self._links = LinkWatch({port.port: port.interface for port in ports})
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._calls: deque[tuple[Callable[[], Any], Future[Any] | None]] = deque()
@@ -207,8 +209,12 @@ class Driver:
             self._links_due = now + LINK_INTERVAL_NS
             if self.flood_filter is not None:
                 self.flood_filter.look(now)
-            for port, up in self._links.changes():
-                endpoint.set_port(port, up, now)
+            for change in self._links.changes():
+                if change.up is not None:
+                    endpoint.set_port(change.port, change.up, now)
+                if change.mtu is not None:
+                    self._room.on_mtu(change.port, change.mtu, now)
+            self._room.look(now)
         deadline = endpoint.next_deadline()
         if deadline is not None and deadline <= now and self._timers_may_run():
             endpoint.on_timer(now)
@@ -249,6 +255,9 @@ class Driver:
         count = self.endpoint.transmit(batch, now)
         if count:
             self.endpoint.counters.not_sent_by_system += self._sender.send()
+            if self._sender.too_long:
+                self._room.on_refused(self._sender.too_long, now)
+                self._sender.too_long.clear()
             batch.clear()
         return count
 

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mrc.errors import CallerError, SystemRefused
-from mrc.net.ports import LOOPBACK, interface_mtu
+from mrc.net.mtu import interface_mtu
+from mrc.net.ports import LOOPBACK
 from mrc.topology.fabric import Fabric, FabricPort
 from mrc.wire.usid import MAX_PLANES
 

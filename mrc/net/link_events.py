@@ -1,10 +1,13 @@
-"""Carrier loss and return of local ports, as the kernel tells it: within a fraction of a millisecond."""
+"""Carrier and MTU of local ports as they change, by the kernel's events: within a fraction of a millisecond."""
 
 from __future__ import annotations
 
 import fcntl
 import socket
 import struct
+from typing import NamedTuple
+
+from mrc.net.mtu import interface_mtu
 
 RTMGRP_LINK = 1
 RTM_NEWLINK, RTM_DELLINK = 16, 17
@@ -14,16 +17,25 @@ _NLMSGHDR = struct.Struct("=IHHII")
 _IFINFOMSG = struct.Struct("=BxHiII")
 
 
+class LinkChange(NamedTuple):
+    """What changed of a port: whether it is `up`, the MTU of its interface (bytes), or both. None: that did not."""
+
+    port: int
+    up: bool | None
+    mtu: int | None
+
+
 class LinkWatch:
     """A netlink socket that hears of every link change in this namespace. `interfaces` names each local port's."""
 
-    __slots__ = ("_index_of_port", "_ioctl", "_look_again", "_names", "_socket", "_up")
+    __slots__ = ("_index_of_port", "_ioctl", "_look_again", "_mtu", "_names", "_socket", "_up")
 
     def __init__(self, interfaces: dict[int, str]) -> None:
         # Several ports may share an interface: one address each.
         self._index_of_port = {port: socket.if_nametoindex(name) for port, name in interfaces.items()}
         # What was last told; ports are taken to be up until the first look says otherwise.
         self._up = dict.fromkeys(interfaces, True)
+        self._mtu = dict.fromkeys(interfaces, 0)
         self._names = dict(interfaces)
         self._look_again = True
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
@@ -34,9 +46,9 @@ class LinkWatch:
     def fileno(self) -> int:
         return self._socket.fileno()
 
-    def changes(self) -> list[tuple[int, bool]]:
-        """(port, is up) of each port whose state changed since the last call."""
-        changed: list[tuple[int, bool]] = []
+    def changes(self) -> list[LinkChange]:
+        """What changed since the last call; the first tells every port's MTU."""
+        changed: list[LinkChange] = []
         if self._look_again:
             self._look_again = False
             changed += self._states()
@@ -60,7 +72,7 @@ class LinkWatch:
                         changed += self._told(port, kind == RTM_NEWLINK and _is_up(flags))
                 at += (length + 3) & ~3
 
-    def _states(self) -> list[tuple[int, bool]]:
+    def _states(self) -> list[LinkChange]:
         """Every port whose state is not what was last told."""
         changed = []
         for port, name in self._names.items():
@@ -72,11 +84,16 @@ class LinkWatch:
             changed += self._told(port, _is_up(flags))
         return changed
 
-    def _told(self, port: int, up: bool) -> list[tuple[int, bool]]:
-        if self._up[port] == up:
+    def _told(self, port: int, up: bool) -> list[LinkChange]:
+        try:
+            mtu = interface_mtu(self._ioctl, self._names[port])
+        except OSError:
+            mtu = self._mtu[port]  # the interface is gone
+        if (self._up[port], self._mtu[port]) == (up, mtu):
             return []
-        self._up[port] = up
-        return [(port, up)]
+        change = LinkChange(port, up if self._up[port] != up else None, mtu if self._mtu[port] != mtu else None)
+        self._up[port], self._mtu[port] = up, mtu
+        return [change]
 
     def close(self) -> None:
         self._socket.close()

@@ -74,6 +74,7 @@ _LOST_ON_THE_WAY = frozenset(
         errno.EACCES,
         errno.EPERM,  # a packet filter
         errno.ENOMEM,
+        errno.EMSGSIZE,  # the port's MTU fell: `BatchSender.too_long`
     }
 )
 
@@ -110,6 +111,7 @@ class BatchSender:
         "_sockets",
         "_stretches",
         "_trailer_ends",
+        "too_long",
     )
 
     def __init__(self, ports: Sequence[Port], batch: TransmitBatch) -> None:
@@ -118,6 +120,8 @@ class BatchSender:
         capacity = batch.capacity
         rows = np.arange(capacity, dtype=np.uint64)
         self._sockets = {port.port: port.sender.fileno() for port in ports}
+        # The ports that refused a packet for its length; the owner empties it.
+        self.too_long: set[int] = set()
         # Where in its row what is handed to the kernel begins, and what goes before: the same for all ports of a node.
         framing = ports[0].framing
         self._send_from = framing.send_from
@@ -162,7 +166,8 @@ class BatchSender:
     def send(self) -> int:
         """Send every packet of the batch through the socket of its port, in the batch's order on each port.
 
-        Returns how many the system did not take: its port is down, say. To the transport those are lost.
+        Returns how many the system did not take: the port is down, or its MTU too small. To the transport those are
+        lost.
         Raises SystemRefused when the system refuses for a reason that will not pass.
         """
         batch, count = self._batch, self._batch.count
@@ -186,7 +191,7 @@ class BatchSender:
             self._kinds[:count] = self._kind_of_port[ports]
         first = int(ports[0])
         if count == 1 or bool((ports == first).all()):
-            return self._send_run(self._sockets[first], self._message_base, count)
+            return self._send_run(first, self._message_base, count)
         # One port after the other, but only a stretch at a time: a port that always came last would look slow, and
         # what it carries lost, to a peer that counts in the order of transmission.
         runs = self._stretches[:count] + ports
@@ -199,7 +204,7 @@ class BatchSender:
         starts = [0, *(np.flatnonzero(runs[1:] != runs[:-1]) + 1).tolist(), count]
         for start, stop in itertools.pairwise(starts):
             port = int(runs[start]) % _MAX_PORTS
-            refused += self._send_run(self._sockets[port], base + start * _MMSGHDR.itemsize, stop - start)
+            refused += self._send_run(port, base + start * _MMSGHDR.itemsize, stop - start)
         return refused
 
     def _send_one(self, row: int) -> int:
@@ -220,10 +225,10 @@ class BatchSender:
             self._outer.fill_one(row)
         else:
             self._class_numbers[row] = batch.traffic_class[row]
-        return self._send_run(self._sockets[int(batch.port[row])], self._message_base + row * _MMSGHDR.itemsize, 1)
+        return self._send_run(int(batch.port[row]), self._message_base + row * _MMSGHDR.itemsize, 1)
 
-    @staticmethod
-    def _send_run(fd: int, first: int, count: int) -> int:
+    def _send_run(self, port: int, first: int, count: int) -> int:
+        fd = self._sockets[port]
         refused = done = 0
         while done < count:
             sent = _sendmmsg(fd, first + done * _MMSGHDR.itemsize, count - done, 0)
@@ -234,7 +239,7 @@ class BatchSender:
             if error == errno.EINTR:
                 continue
             if error == errno.EMSGSIZE:
-                raise SystemRefused(error, "packets are too long for the way to the peer: lower --mtu")
+                self.too_long.add(port)
             if error not in _LOST_ON_THE_WAY:
                 raise SystemRefused(error, f"sending failed: {os.strerror(error)}")
             refused += 1

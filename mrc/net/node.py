@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import secrets
+import socket
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +30,7 @@ from mrc.endpoint.config import (
 )
 from mrc.endpoint.congestion import NsccConfig, NsccFactory
 from mrc.endpoint.endpoint import Endpoint
+from mrc.endpoint.local_ports import advice
 from mrc.endpoint.paths.online import DEFAULT_PROFILE
 from mrc.endpoint.paths.profiles import EvProfile
 from mrc.endpoint.qp import QueuePair
@@ -39,10 +42,11 @@ from mrc.net.control.server import ControlServer
 from mrc.net.driver import Driver
 from mrc.net.flood_filter import FloodFilter
 from mrc.net.hosts import HOST_FABRIC
+from mrc.net.mtu import FullPackets, interface_mtu
 from mrc.net.negotiation import NodeDescription, QpDescription, default_ev_profile, peer_of
 from mrc.net.ports import NEEDED_BUFFER, PACKET_BUFFER_BYTES, Port
 from mrc.net.sockets import Srv6Port
-from mrc.net.udp_port import IPV6_HEADER, UdpPort, longest_packet_bytes
+from mrc.net.udp_port import IPV6_HEADER, UdpPort, full_packets
 from mrc.topology.fabric import Fabric
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 from mrc.wire.rows import HEADER_ROOM
@@ -193,32 +197,40 @@ class Node:
 
 def _path_mtu(fabric: Fabric, wanted: int | None) -> int:
     """The path MTU to use. Raises SystemRefused when what is wanted does not fit the fabric's MTU."""
-    fitting = [
-        mtu for mtu in PATH_MTUS if max(_packet_bytes(fabric, port.address, mtu) for port in fabric.ports) <= fabric.mtu
-    ]
+    room = min(fabric.mtu - _full_packets(fabric, port.address, 0).headers for port in fabric.ports)
+    fitting = [mtu for mtu in PATH_MTUS if mtu <= room]
     if not fitting:
-        raise SystemRefused(errno.EMSGSIZE, f"an MTU of {fabric.mtu} has no room for any path MTU: raise it")
+        raise SystemRefused(errno.EMSGSIZE, f"{_narrowest(fabric)}, which has no room for any path MTU: {advice(room)}")
     if wanted is not None and wanted not in fitting:
         raise SystemRefused(
-            errno.EMSGSIZE,
-            f"a path MTU of {wanted} does not fit an interface MTU of {fabric.mtu}: use --mtu {max(fitting)}",
+            errno.EMSGSIZE, f"{_narrowest(fabric)}, which has no room for a path MTU of {wanted}: {advice(room)}"
         )
     return wanted or max(fitting)
 
 
+def _narrowest(fabric: Fabric) -> str:
+    """The interface that has the fabric's MTU, for people; the fabric itself where its interfaces have larger ones."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+        for port in fabric.ports:
+            with contextlib.suppress(OSError):  # an interface that is missing is refused when its port is opened
+                if interface_mtu(sock, port.interface) <= fabric.mtu:
+                    return f"interface {port.interface} has MTU {fabric.mtu}"
+    return f"fabric {fabric.name} has MTU {fabric.mtu}"
+
+
 def _open_port(fabric: Fabric, number: int, path_mtu: int, wire: WireProfile) -> Port:
     port = fabric.ports[number]
-    longest = _packet_bytes(fabric, port.address, path_mtu)
+    full = _full_packets(fabric, port.address, path_mtu)
     if fabric.uses_usids:
-        return Srv6Port(number, port, longest, srh=fabric.mode == "srv6-srh")
-    return UdpPort(number, port, longest, wire.accepted_udp_ports)
+        return Srv6Port(number, port, full, srh=fabric.mode == "srv6-srh")
+    return UdpPort(number, port, full, wire.accepted_udp_ports)
 
 
-def _packet_bytes(fabric: Fabric, address: str, path_mtu: int) -> int:
-    """What the longest packet from one of our addresses takes, its outermost IP header counted."""
+def _full_packets(fabric: Fabric, address: str, path_mtu: int) -> FullPackets:
+    """The longest packets from one of our addresses."""
     if fabric.uses_usids:
-        return _OUTER_HEADERS[fabric.mode] + HEADER_ROOM + path_mtu
-    return longest_packet_bytes(address, path_mtu)
+        return FullPackets(path_mtu, _OUTER_HEADERS[fabric.mode] + HEADER_ROOM)
+    return full_packets(address, path_mtu)
 
 
 def _longest_received(fabric: Fabric) -> int:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import struct
 from dataclasses import dataclass
-from fcntl import ioctl
 from typing import Protocol
 
+from mrc.net.mtu import FullPackets
 from mrc.wire.ipv4 import IPV4_AT
 from mrc.wire.rows import UDP_AT
 from mrc.wire.srh import SRH_LENGTH
 
 LOOPBACK = "lo"
-SIOCGIFMTU = 0x8921
 SO_MEMINFO = 55
 _MEMINFO_RMEM_ALLOC, _MEMINFO_DROPS = 0, 8
 WANTED_BUFFER = 64 * 1024 * 1024
@@ -60,6 +58,11 @@ class Port(Protocol):
     @property
     def framing(self) -> Framing: ...
     @property
+    def full(self) -> FullPackets:
+        """The longest packets it is to carry."""
+        ...
+
+    @property
     def local_address(self) -> bytes: ...
     @property
     def sender(self) -> socket.socket: ...
@@ -90,13 +93,6 @@ def waiting_in(sock: socket.socket) -> int:
 def _memory_figure(sock: socket.socket, which: int) -> int:
     info = sock.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, 4 * (_MEMINFO_DROPS + 1))
     return int.from_bytes(info[4 * which : 4 * which + 4], "little")
-
-
-def interface_mtu(sock: socket.socket, interface: str) -> int:
-    """An interface's MTU in bytes, asked through any socket of its namespace. Raises OSError when there is none."""
-    request = struct.pack("16si12x", interface.encode(), 0)
-    (mtu,) = struct.unpack_from("i", ioctl(sock.fileno(), SIOCGIFMTU, request), 16)
-    return int(mtu)
 
 
 def grow(sock: socket.socket, which: str) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import secrets
 from collections.abc import Callable, Sequence
 
@@ -12,16 +11,15 @@ from mrc.endpoint.rc import RcConfig, RcEndpoint, RcEndpointConfig, RcPeer, RcQu
 from mrc.errors import CallerError
 from mrc.net.driver import Driver
 from mrc.net.hosts import OwnAddress
-from mrc.net.udp_port import IPV6_HEADER, UDP_HEADER, UdpPort
+from mrc.net.udp_port import UdpPort, full_packets
 from mrc.topology.fabric import FabricPort
-from mrc.wire.ipv4 import IPV4_HEADER, address_number
-from mrc.wire.opcodes import BTH_LENGTH, HEADER_LENGTHS, ICRC_LENGTH
+from mrc.wire.ipv4 import address_number
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 from mrc.wire.rows import HEADER_ROOM
 
 # The dynamic range of RoCEv2's annex (A17.4.2).
 FIRST_SOURCE_PORT, SOURCE_PORTS = 0xC000, 0x4000
-_LONGEST_HEADERS = BTH_LENGTH + HEADER_LENGTHS["reth"] + HEADER_LENGTHS["immdt"] + ICRC_LENGTH
+RC_HEADERS = ("reth", "immdt")
 
 
 class RcNode:
@@ -43,8 +41,8 @@ class RcNode:
         try:
             for number, own in enumerate(addresses):
                 fabric_port = FabricPort(number, own.interface, own.address, leaf=0, uplinks=0)
-                longest = longest_packet_bytes(own.address, path_mtu)
-                ports.append(UdpPort(number, fabric_port, longest, wire.accepted_udp_ports))
+                full = full_packets(own.address, path_mtu, RC_HEADERS)
+                ports.append(UdpPort(number, fabric_port, full, wire.accepted_udp_ports))
                 self._port_of[own.address] = number
             self.driver = Driver(self.endpoint, ports, HEADER_ROOM + path_mtu)
         except BaseException:
@@ -85,9 +83,3 @@ class RcNode:
 
     def __exit__(self, *exc: object) -> None:
         self.driver.close()
-
-
-def longest_packet_bytes(address: str, path_mtu: int) -> int:
-    """What a full packet with every header of RC takes from this address, its IP header counted."""
-    ip = IPV4_HEADER if ipaddress.ip_address(address).version == 4 else IPV6_HEADER
-    return ip + UDP_HEADER + _LONGEST_HEADERS + path_mtu

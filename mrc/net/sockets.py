@@ -7,13 +7,13 @@ given: one that the kernel takes off itself leaves an ordinary packet behind, wi
 
 from __future__ import annotations
 
-import errno
 import ipaddress
 import socket
 
 from mrc.errors import SystemRefused
 from mrc.net.filters import accept_srh, attach_filter
-from mrc.net.ports import RAW_SOCKET_ADVICE, SRV6, SRV6_SRH, Framing, dropped_by, grow, interface_mtu
+from mrc.net.mtu import FullPackets, ignore_path_mtu
+from mrc.net.ports import RAW_SOCKET_ADVICE, SRV6, SRV6_SRH, Framing, dropped_by, grow
 from mrc.topology.fabric import FabricPort
 from mrc.wire.srh import IPV6_IN_IPV6, ROUTING
 
@@ -27,11 +27,12 @@ class Srv6Port:
     Raises SystemRefused without the privilege for raw sockets, or when the interface is missing.
     """
 
-    __slots__ = ("framing", "interface", "local_address", "port", "receive_buffer", "receiver", "sender")
+    __slots__ = ("framing", "full", "interface", "local_address", "port", "receive_buffer", "receiver", "sender")
 
-    def __init__(self, port: int, fabric_port: FabricPort, mtu: int, *, srh: bool = False) -> None:
-        """`mtu`: what the longest packet takes, outer headers included. `srh`: with a segment routing header."""
+    def __init__(self, port: int, fabric_port: FabricPort, full: FullPackets, *, srh: bool = False) -> None:
+        """`full`: outer headers count among the headers. `srh`: with a segment routing header."""
         self.port = port
+        self.full = full
         self.framing: Framing = SRV6_SRH if srh else SRV6
         protocol = ROUTING if srh else IPV6_IN_IPV6
         self.interface = fabric_port.interface
@@ -45,6 +46,7 @@ class Srv6Port:
         try:
             self.sender.bind((fabric_port.address, 0))
             self.sender.setsockopt(socket.IPPROTO_IPV6, _IPV6_HDRINCL, 1)
+            ignore_path_mtu(self.sender)
             # Nothing is addressed to the sending socket; keep what strays there from filling memory.
             self.sender.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 0)
             grow(self.sender, "SND")
@@ -53,7 +55,8 @@ class Srv6Port:
                 attach_filter(self.receiver, accept_srh())
             self.receiver.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVTCLASS, 1)
             self.receiver.setblocking(False)
-            self._check_mtu(mtu)
+            # What is too long is refused when it is sent (EMSGSIZE): say so before.
+            full.check_room(self.sender, self.interface)
         except OSError as error:
             self.close()
             if isinstance(error, SystemRefused):
@@ -61,15 +64,6 @@ class Srv6Port:
             raise SystemRefused(
                 error.errno, f"port {self.interface} ({fabric_port.address}): {error.strerror}; is the fabric up?"
             ) from None
-
-    def _check_mtu(self, mtu: int) -> None:
-        # What is too long is refused when it is sent (EMSGSIZE): say so before.
-        actual = interface_mtu(self.sender, self.interface)
-        if actual < mtu:
-            raise SystemRefused(
-                errno.EMSGSIZE,
-                f"interface {self.interface} has MTU {actual}, packets here take {mtu}: raise it or lower --mtu",
-            )
 
     def drops(self) -> int:
         """Packets the kernel dropped because the receive buffer was full."""

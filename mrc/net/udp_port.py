@@ -10,32 +10,43 @@ from __future__ import annotations
 import errno
 import ipaddress
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from mrc.errors import SystemRefused
 from mrc.net.filters import DROP_ALL, accept_ports, attach_filter
-from mrc.net.ports import LOOPBACK, RAW_SOCKET_ADVICE, UDP_IPV4, UDP_IPV6, Framing, dropped_by, grow, interface_mtu
+from mrc.net.mtu import FullPackets, ignore_path_mtu
+from mrc.net.ports import LOOPBACK, RAW_SOCKET_ADVICE, UDP_IPV4, UDP_IPV6, Framing, dropped_by, grow
 from mrc.topology.fabric import FabricPort
 from mrc.wire.ipv4 import IPV4_HEADER, address_number
 from mrc.wire.opcodes import BTH_LENGTH, HEADER_LENGTHS, ICRC_LENGTH
 
 IPV6_HEADER, UDP_HEADER = 40, 8
-IP_MTU_DISCOVER, IP_PMTUDISC_DO = 10, 2
-IPV6_FLOWINFO, IPV6_MTU_DISCOVER, IPV6_FLOWINFO_SEND, IPV6_AUTOFLOWLABEL = 11, 23, 33, 70
+IPV6_FLOWINFO, IPV6_FLOWINFO_SEND, IPV6_AUTOFLOWLABEL = 11, 33, 70
 UDP_NO_CHECK6_RX = 102
 
 
 class UdpPort:
     """One local port at an IPv4 or IPv6 address: packets to and from it, and the kernel kept quiet.
 
-    `udp_ports` are the destination ports accepted. `mtu` is what the longest IP packet takes. Raises SystemRefused
+    `udp_ports` are the destination ports accepted, `full` the longest packets to carry. Raises SystemRefused
     without the privilege for raw sockets, when the address is not this host's, or the interface's MTU is too small.
     """
 
-    __slots__ = ("_sinks", "framing", "interface", "local_address", "port", "receive_buffer", "receiver", "sender")
+    __slots__ = (
+        "_sinks",
+        "framing",
+        "full",
+        "interface",
+        "local_address",
+        "port",
+        "receive_buffer",
+        "receiver",
+        "sender",
+    )
 
-    def __init__(self, port: int, fabric_port: FabricPort, mtu: int, udp_ports: Sequence[int]) -> None:
+    def __init__(self, port: int, fabric_port: FabricPort, full: FullPackets, udp_ports: Sequence[int]) -> None:
         self.port = port
+        self.full = full
         self.interface = fabric_port.interface
         address = fabric_port.address
         ipv4 = ipaddress.ip_address(address).version == 4
@@ -55,7 +66,7 @@ class UdpPort:
             self._bind(address)
             self._set_options(ipv4=ipv4)
             self._sinks += [_sink(family, address, udp_port) for udp_port in sorted(set(udp_ports))]
-            self._check_mtu(mtu)
+            full.check_room(self.sender, self.interface)
         except BaseException:
             self.close()
             raise
@@ -73,23 +84,13 @@ class UdpPort:
         grow(sock, "SND")
         self.receive_buffer = grow(sock, "RCV")
         sock.setblocking(False)
+        ignore_path_mtu(sock)
         if ipv4:
-            # Don't fragment: then the kernel sends identification 0, which the ICRC counts on.
-            sock.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
             return
-        sock.setsockopt(socket.IPPROTO_IPV6, IPV6_MTU_DISCOVER, IP_PMTUDISC_DO)
         sock.setsockopt(socket.IPPROTO_IPV6, IPV6_FLOWINFO_SEND, 1)
         # A flow label of 0 is half an EV like any other: the kernel must not choose one instead.
         sock.setsockopt(socket.IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, 0)
         sock.setsockopt(socket.IPPROTO_IPV6, IPV6_FLOWINFO, 1)
-
-    def _check_mtu(self, mtu: int) -> None:
-        actual = interface_mtu(self.sender, self.interface)
-        if actual < mtu:
-            raise SystemRefused(
-                errno.EMSGSIZE,
-                f"interface {self.interface} has MTU {actual}, packets here take {mtu}: raise it or lower --mtu",
-            )
 
     def drops(self) -> int:
         """Packets the kernel dropped because the receive buffer was full."""
@@ -100,11 +101,13 @@ class UdpPort:
             sock.close()
 
 
-def longest_packet_bytes(address: str, path_mtu: int) -> int:
-    """What a full packet with every header takes from this address, its IP header counted."""
+def full_packets(
+    address: str, path_mtu: int, extensions: Iterable[str] = ("meth", "tseth", "reth", "immdt")
+) -> FullPackets:
+    """Packets from this address with these headers behind the BTH; the IP header counts."""
     ip = IPV4_HEADER if ipaddress.ip_address(address).version == 4 else IPV6_HEADER
-    headers = BTH_LENGTH + sum(HEADER_LENGTHS[name] for name in ("meth", "tseth", "reth", "immdt"))
-    return ip + UDP_HEADER + headers + path_mtu + ICRC_LENGTH
+    behind = sum(HEADER_LENGTHS[name] for name in extensions)
+    return FullPackets(path_mtu, ip + UDP_HEADER + BTH_LENGTH + behind + ICRC_LENGTH)
 
 
 def _sink(family: socket.AddressFamily, address: str, udp_port: int) -> socket.socket:

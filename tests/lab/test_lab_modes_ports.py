@@ -21,6 +21,7 @@ from mrc.endpoint.paths.addressing import PlanePair, srv6_path
 from mrc.errors import SystemRefused
 from mrc.lab import Lab
 from mrc.net.mmsg import BatchReceiver, BatchSender
+from mrc.net.mtu import FullPackets
 from mrc.net.sockets import Srv6Port
 from mrc.topology import Clos, Fabric
 from mrc.wire.batch import TransmitBatch
@@ -49,9 +50,9 @@ def opened(lab: Lab) -> Iterator[Opened]:
 
     def of(host: str) -> list[Srv6Port]:
         fabric = Fabric.load(lab.fabric_path(host))
-        longest = SRH_AND_OUTER + HEADER_ROOM + 4096
+        full = FullPackets(4096, SRH_AND_OUTER + HEADER_ROOM)
         for number, port in enumerate(fabric.ports):
-            ports.append(lab.inside(host, partial(Srv6Port, number, port, longest, srh=True)))
+            ports.append(lab.inside(host, partial(Srv6Port, number, port, full, srh=True)))
         return ports[-len(fabric.ports) :]
 
     yield of
@@ -152,4 +153,4 @@ def test_other_routing_headers_are_not_let_in(lab: Lab, opened: Opened, make_wir
 def test_a_link_too_narrow_for_the_header_is_refused(lab: Lab) -> None:
     port = Fabric.load(lab.fabric_path("h0")).ports[0]
     with pytest.raises(SystemRefused, match="MTU 4400"):
-        lab.inside("h0", lambda: Srv6Port(0, port, 4401, srh=True))
+        lab.inside("h0", lambda: Srv6Port(0, port, FullPackets(4096, 305), srh=True))

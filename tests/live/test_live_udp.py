@@ -296,7 +296,11 @@ def check_icrcs(capture: Path, count: int) -> None:
     [
         (["--bind", "10.7.0.2"], ["--mode", "stev"], "one end runs in stev mode, the other in udp"),
         (["--bind", "10.7.0.2"], ["--bind", "fd07:0::1"], "of different IP versions"),
-        (["--bind", "10.7.0.2"], ["--mtu", "2048"], "does not fit an interface MTU of 1500: use --mtu 1024"),
+        (
+            ["--bind", "10.7.0.2"],
+            ["--mtu", "2048"],
+            "interface e0 has MTU 1500, which has no room for a path MTU of 2048: raise the interface's MTU",
+        ),
         (["--bind", "10.7.0.2"], ["--bind", "10.7.9.9"], "10.7.9.9 is no address of this host"),
         (["--bind", "10.7.0.2"], ["--wire-profile", "udp_port=5000"], "sends to UDP port 5000, the other takes 4791"),
         (["--bind", "10.7.0.2"], ["--mode", "srv6"], "no fabric"),

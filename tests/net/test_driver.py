@@ -20,6 +20,7 @@ from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError, MrcError, PeerError, SystemRefused
 from mrc.lab import Lab
 from mrc.net.driver import MOST_TURNS_BEFORE_TIMERS
+from mrc.net.mtu import FullPackets
 from mrc.net.node import Node, describe_qp, transfer_config
 from mrc.net.ports import waiting_in
 from mrc.net.sockets import Srv6Port
@@ -280,18 +281,22 @@ def test_closing_gives_every_descriptor_back(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "mtu", "says"),
+    ("change", "path_mtu", "says"),
     [
-        ({"interface": "eth9"}, 1500, "no interface 'eth9' here"),
-        ({"address": "fd00::77"}, 1500, "is the fabric up?"),
-        ({}, 9000, "has MTU"),
+        ({"interface": "eth9"}, 1024, "no interface 'eth9' here"),
+        ({"address": "fd00::77"}, 1024, "is the fabric up?"),
+        (
+            {},
+            8192,
+            "interface p0 has MTU 4400, and packets with a path MTU of 8192 take 8292: raise the interface's ",
+        ),
     ],
 )
-def test_ports_that_cannot_be_opened(lab: Lab, change: dict[str, str], mtu: int, says: str) -> None:
+def test_ports_that_cannot_be_opened(lab: Lab, change: dict[str, str], path_mtu: int, says: str) -> None:
     port = replace(fabric(lab, "h0").ports[0], **change)
     before = len(os.listdir("/proc/self/fd"))
     with pytest.raises(SystemRefused) as raised:
-        lab.inside("h0", lambda: Srv6Port(0, port, mtu))
+        lab.inside("h0", lambda: Srv6Port(0, port, FullPackets(path_mtu, 100)))
     assert says in str(raised.value)
     assert len(os.listdir("/proc/self/fd")) == before
 

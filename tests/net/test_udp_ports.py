@@ -22,8 +22,9 @@ from mrc.lab.namespace import in_namespace, in_thread, unshare_network
 from mrc.net.filters import accept_ports
 from mrc.net.hosts import OwnAddress, address_towards, addresses_towards, default_addresses, host_fabric, own_addresses
 from mrc.net.mmsg import BatchReceiver, BatchSender
+from mrc.net.mtu import FullPackets
 from mrc.net.ports import Port
-from mrc.net.udp_port import UdpPort, longest_packet_bytes
+from mrc.net.udp_port import UdpPort, full_packets
 from mrc.topology.fabric import FabricPort
 from mrc.wire.batch import ReceivedBatch, TransmitBatch
 from mrc.wire.icrc import icrc_bytes, icrc_ipv4
@@ -59,15 +60,15 @@ def inside() -> Iterator[Inside[object]]:
     os.close(descriptor)
 
 
-def opened(address: str, number: int = 0, mtu: int = 1500) -> UdpPort:
-    return UdpPort(number, FabricPort(number, "lo", address, 0, 0), mtu, PORTS)
+def opened(address: str, number: int = 0, path_mtu: int = 1024) -> UdpPort:
+    return UdpPort(number, FabricPort(number, "lo", address, 0, 0), FullPackets(path_mtu, 100), PORTS)
 
 
-def acknowledges(pairs: list[tuple[str, str]], ev: int) -> TransmitBatch:
-    """An Acknowledge from each first to each second address, port by port; PSN = its row."""
+def acknowledges(pairs: list[tuple[str, str]], ev: int, ports: int = 16) -> TransmitBatch:
+    """An Acknowledge from each first to each second address, from so many ports in turn; PSN = its row."""
     batch = TransmitBatch(len(pairs))
     for row, (source, destination) in enumerate(pairs):
-        (path,) = stev_paths(PlanePair(row, row, source, destination, 0), [(ev, 0)])
+        (path,) = stev_paths(PlanePair(row % ports, row % ports, source, destination, 0), [(ev, 0)])
         start, stop = batch.extend(
             path.template[None, :], np.array([path.port]), path.destination[None, :], 0xB8 if row % 2 else 0, 4
         )
@@ -143,6 +144,31 @@ def test_over_ipv6_both_halves_of_the_ev_arrive(inside: Inside[None]) -> None:
             assert (int(fields["ip_word"][0]) & 0xFFFFF, int(fields["udp_sport"][0])) == (ev >> 16, ev & 0xFFFF)
         ours.close()
         theirs.close()
+
+    inside(run)
+
+
+def test_what_is_too_long_is_refused_and_its_port_named(inside: Inside[None]) -> None:
+    """Lost, as by a port that is down. Few packets and many: they go different ways."""
+
+    def run() -> None:
+        ports = [opened("10.9.0.1", 0), opened("fd09::1", 1)]
+        subprocess.run(["ip", "link", "set", "lo", "mtu", "1500"], check=True)
+        try:
+            for pairs in (1, 4):
+                batch = acknowledges([("10.9.0.1", "10.9.0.2"), ("fd09::1", "fd09::2")] * pairs, 5, 2)
+                long, content = 1, memoryview(bytes(2000))
+                batch.payloads[long] = content
+                batch.payload_address[long] = np.frombuffer(content, np.uint8).ctypes.data
+                batch.payload_length[long] = len(content)
+                batch.seal()
+                sender = BatchSender(ports, batch)
+                assert sender.send() == 1
+                assert sender.too_long == {1}
+        finally:
+            subprocess.run(["ip", "link", "set", "lo", "mtu", "65536"], check=True)
+            for port in ports:
+                port.close()
 
     inside(run)
 
@@ -307,14 +333,21 @@ def test_closing_gives_every_descriptor_back(inside: Inside[None]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "mtu", "says"),
-    [("10.9.0.77", 1500, "is it an address of this host"), ("10.9.0.1", 70000, "interface lo has MTU 65536")],
+    ("address", "path_mtu", "says"),
+    [
+        ("10.9.0.77", 1024, "is it an address of this host"),
+        (
+            "10.9.0.1",
+            70000,
+            "interface lo has MTU 65536, and .* take 70100: raise the interface's MTU, or use --mtu 4096",
+        ),
+    ],
 )
-def test_ports_that_cannot_be_opened(inside: Inside[None], address: str, mtu: int, says: str) -> None:
+def test_ports_that_cannot_be_opened(inside: Inside[None], address: str, path_mtu: int, says: str) -> None:
     def run() -> None:
         before = len(os.listdir("/proc/self/fd"))
         with pytest.raises(SystemRefused, match=says):
-            opened(address, mtu=mtu)
+            opened(address, path_mtu=path_mtu)
         assert len(os.listdir("/proc/self/fd")) == before
 
     inside(run)
@@ -323,7 +356,7 @@ def test_ports_that_cannot_be_opened(inside: Inside[None], address: str, mtu: in
 @pytest.mark.parametrize(("address", "bytes_of_ip"), [("10.9.0.1", 20), ("fd09::1", 40)])
 def test_what_a_full_packet_takes(address: str, bytes_of_ip: int) -> None:
     """wire.md sections 1 to 4: UDP 8, BTH 12, METH 4, TSETH 4, RETH 16, ImmDt 4, payload, ICRC 4."""
-    assert longest_packet_bytes(address, 1024) == bytes_of_ip + 8 + 12 + 4 + 4 + 16 + 4 + 1024 + 4
+    assert full_packets(address, 1024).length == bytes_of_ip + 8 + 12 + 4 + 4 + 16 + 4 + 1024 + 4
 
 
 @pytest.mark.parametrize("ipv4", [True, False])

@@ -25,7 +25,8 @@ from mrc.lab.namespace import in_namespace, in_thread, unshare_network
 from mrc.lab.netlink import NetlinkSocket
 from mrc.lab.nftables import NETLINK_NETFILTER
 from mrc.net.hosts import OwnAddress
-from mrc.net.rc_node import RcNode, longest_packet_bytes
+from mrc.net.rc_node import RC_HEADERS, RcNode
+from mrc.net.udp_port import full_packets
 
 pytestmark = [
     pytest.mark.root,
@@ -193,5 +194,5 @@ def test_refusals(namespace: int, pair: Callable[[int, int], tuple[End, End]]) -
 
 def test_the_longest_packet() -> None:
     # IP, UDP, BTH, RETH, immediate, payload, ICRC
-    assert longest_packet_bytes("10.0.0.1", 4096) == 20 + 8 + 12 + 16 + 4 + 4096 + 4
-    assert longest_packet_bytes("fd00::1", 1024) == 40 + 8 + 12 + 16 + 4 + 1024 + 4
+    assert full_packets("10.0.0.1", 4096, RC_HEADERS).length == 20 + 8 + 12 + 16 + 4 + 4096 + 4
+    assert full_packets("fd00::1", 1024, RC_HEADERS).length == 40 + 8 + 12 + 16 + 4 + 1024 + 4

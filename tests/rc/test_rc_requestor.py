@@ -25,6 +25,7 @@ from rc_hand import (
 )
 
 from mrc.endpoint.completions import WorkStatus
+from mrc.endpoint.local_ports import PortLimit
 from mrc.endpoint.qp_states import QpState
 from mrc.errors import CallerError
 
@@ -197,6 +198,18 @@ def test_progress_gives_the_retries_back() -> None:
         assert psns(peer)[0] == P + at
         peer.receive(answer(P + at))
     assert peer.completed() == [(1, WorkStatus.SUCCESS)]
+
+
+@pytest.mark.parametrize(("payload", "blamed"), [(MTU - 1, True), (MTU, False)])
+def test_an_mtu_too_small_is_named_when_retries_run_out(payload: int, blamed: bool) -> None:
+    peer = HandPeer(timeout=TIMEOUT, retry_count=0)
+    peer.endpoint.limit_port(0, PortLimit(payload, "interface e0 has MTU 800"), 5)
+    peer.post(MTU)
+    assert psns(peer) == [P]
+    peer.pass_time(TIMEOUT_NS)
+    assert peer.qp.error is not None
+    assert peer.qp.error.startswith("no port takes packets") is blamed
+    assert ("interface e0 has MTU 800: raise" in peer.qp.error) is blamed
 
 
 def test_sequence_errors_without_progress_use_up_retries_too() -> None:

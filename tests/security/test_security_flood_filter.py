@@ -18,6 +18,7 @@ from patience import Fence, until_in_use
 from mrc.endpoint.config import QpConfig
 from mrc.lab.namespace import in_namespace, in_thread, unshare_network
 from mrc.net.flood_filter import HELD_NS, LOOK_NS, FloodFilter
+from mrc.net.mtu import FullPackets
 from mrc.net.udp_port import UdpPort
 from mrc.topology.fabric import FabricPort
 from mrc.wire.ipv4 import address_number
@@ -61,7 +62,7 @@ class Flooded:
         self.qp = self.hand.connect(
             QpConfig(path_mtu=256), qpn=0x44, sources={0: address_number(self.addresses[PEERS])}
         )
-        self.port = UdpPort(0, FabricPort(0, "lo", self.addresses[OURS], 0, 0), 1500, (UDP_PORT,))
+        self.port = UdpPort(0, FabricPort(0, "lo", self.addresses[OURS], 0, 0), FullPackets(1024, 100), (UDP_PORT,))
         self.filter = FloodFilter(self.hand.endpoint, [self.port], (UDP_PORT,))
         self.now = 0
 

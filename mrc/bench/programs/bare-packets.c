@@ -21,6 +21,8 @@
 #include <sys/socket.h>
 #include <time.h>
 
+#include "path-mtu.h"
+
 #define MOST 64      /* packets prepared; ports */
 #define BATCH 256    /* packets a system call */
 #define ROOM 16384   /* bytes of a packet */
@@ -102,6 +104,7 @@ static int send_all(const char *name, double seconds)
     uint64_t sent = 0;
     double until;
 
+    ignore_path_mtu(sock);
     for (int row = 0; row < BATCH; row++) {
         parts[row] = parts[row % count];
         addresses[row].sin6_family = AF_INET6;

@@ -17,6 +17,8 @@
 #include <sys/socket.h>
 #include <time.h>
 
+#include "path-mtu.h"
+
 #define MOST 8192
 #define BURST 64 /* packets a system call; at 100,000 a second one every 640 microseconds */
 #define SECOND 1000000000ull
@@ -114,6 +116,7 @@ int main(int argc, char **argv)
     if (sock < 0)
         fail("raw socket");
     setsockopt(sock, SOL_SOCKET, SO_SNDBUF, &buffer, sizeof buffer);
+    ignore_path_mtu(sock);
     step = (uint64_t)(BURST * (double)SECOND / rate);
     started = now_ns();
     for (uint64_t turn = 0; !over; turn++) {

@@ -17,6 +17,7 @@ from collections.abc import Iterable
 
 from mrc.errors import CallerError, SystemRefused
 from mrc.net.filters import DROP_ALL, Instruction, attach_filter
+from mrc.net.mtu import ignore_path_mtu
 from mrc.net.ports import LOOPBACK, RAW_SOCKET_ADVICE, grow
 from mrc.topology.fabric import FabricPort
 
@@ -46,6 +47,7 @@ class TesterPort:
         self._sockets: list[socket.socket] = []
         try:
             self._sender = self._opened(*self._raw_kind())
+            ignore_path_mtu(self._sender)
             if port.interface != LOOPBACK:
                 self._sender.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, port.interface.encode())
             grow(self._sender, "SND")

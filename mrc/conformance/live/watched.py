@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mrc.endpoint.endpoint import Endpoint
+from mrc.endpoint.local_ports import PortLimit
 from mrc.net.driven import BatchSize, UnsentCounter
 from mrc.wire.batch import ReceivedBatch, TransmitBatch
 
@@ -55,3 +56,6 @@ class Watched:
 
     def set_port(self, port: int, up: bool, now: int) -> None:
         self._endpoint.set_port(port, up, now)
+
+    def limit_port(self, port: int, limit: PortLimit | None, now: int) -> None:
+        self._endpoint.limit_port(port, limit, now)

@@ -6,7 +6,7 @@ in the rotation; the rest of the usable ones are the reserve.
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Collection, Sequence, Set
 
 import numpy as np
 import numpy.typing as npt
@@ -325,6 +325,11 @@ class PathSet:
         """The peer said that its port on this plane is down or back: the same for the EVs of that plane."""
         for port in {path.port for path in self.paths if path.plane == plane}:
             self._set(self._peer_ports_down, port, up)
+
+    @property
+    def ports(self) -> Collection[int]:
+        """The local ports of the profile's EVs."""
+        return self._members.keys()
 
     def port_up(self, port: int) -> bool:
         """Whether a port of this QP's is up, at both ends."""

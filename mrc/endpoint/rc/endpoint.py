@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from mrc.endpoint.completions import Completion, Event, EventKind
+from mrc.endpoint.local_ports import LocalPorts, PortLimit
 from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.rc.checks import sound_rows
 from mrc.endpoint.rc.config import RcConfig, RcEndpointConfig
@@ -45,6 +46,7 @@ class RcEndpoint:
         self._ready: dict[int, RcQueuePair] = {}
         self._timers: list[tuple[int, int]] = []
         self._now = 0
+        self._ports = LocalPorts()
 
     # ------------------------------------------------------------------ resources
 
@@ -84,6 +86,7 @@ class RcEndpoint:
             memory=memory or self.memory,
             complete=complete or self.completions.append,
             on_error=self._qp_error,
+            ports=self._ports,
         )
         self.qps[qpn] = qp
         return qp
@@ -104,6 +107,10 @@ class RcEndpoint:
         """A local port's link went down or came back. RC has one path: what is lost on it meanwhile is sent again."""
         kind = EventKind.PORT_UP if up else EventKind.PORT_DOWN
         self.events.append(Event(kind, now, port, f"port {port} is {'up' if up else 'down'}"))
+
+    def limit_port(self, port: int, limit: PortLimit | None, now: int) -> None:
+        """A local port takes no longer packets than `limit` has it: longer ones are lost, and the retries run out."""
+        self._ports.limit(port, limit)
 
     def total_counters(self) -> RcCounters:
         """The endpoint's counters and those of all its QPs, added up."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mrc.endpoint.completions import Completion, WorkStatus
+from mrc.endpoint.local_ports import LocalPorts
 from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.paths import Path
 from mrc.endpoint.qp_states import MAY_RECEIVE, MAY_SEND, QpState, check_transition
@@ -40,6 +41,8 @@ class RcQueuePair:
         "_complete",
         "_framing",
         "_on_error",
+        "_port",
+        "_ports",
         "_requestor",
         "_responder",
         "_source",
@@ -61,6 +64,7 @@ class RcQueuePair:
         memory: MemoryTable,
         complete: Callable[[Completion], None],
         on_error: Callable[[RcQueuePair, str], None],
+        ports: LocalPorts,
     ) -> None:
         self.qpn = qpn
         self.first_psn = first_psn
@@ -72,13 +76,15 @@ class RcQueuePair:
         self.timer_at: int | None = None
         self._complete = complete
         self._on_error = on_error
+        self._ports = ports
         self._source = b""
+        self._port = 0
         self._framing: Framing | None = None
         self._responder = Responder(
             qpn=qpn, config=config, memory=memory, counters=self.counters, complete=complete, fail=self._refused
         )
         self._requestor = Requestor(
-            qpn=qpn, first_psn=first_psn, config=config, counters=self.counters, complete=complete, fail=self._fail
+            qpn=qpn, first_psn=first_psn, config=config, counters=self.counters, complete=complete, fail=self._failed
         )
 
     # ------------------------------------------------------------------ life
@@ -91,6 +97,7 @@ class RcQueuePair:
         """Ready to receive from `peer`. Raises CallerError in the wrong state."""
         check_transition(self.state, QpState.RTR)
         self._source = peer.source.to_bytes(16, "big")
+        self._port = peer.path.port
         self._framing = Framing(peer.path, peer.qpn, self.config.traffic_class)
         self._responder.epsn = peer.first_psn
         self.state = QpState.RTR
@@ -107,6 +114,12 @@ class RcQueuePair:
     def _refused(self, status: WorkStatus, why: str) -> None:
         # What the peer did wrong is no fault of our own work.
         self._fail(WorkStatus.FLUSHED, why)
+
+    def _failed(self, status: WorkStatus, why: str) -> None:
+        if status == WorkStatus.RETRY_EXCEEDED:
+            cause = self._ports.refuse_all((self._port,), self.config.path_mtu)
+            why = f"{cause} ({why})" if cause else why
+        self._fail(status, why)
 
     def _fail(self, status: WorkStatus, why: str) -> None:
         if self.state == QpState.ERROR:

@@ -1,0 +1,130 @@
+"""The MTU of a host's port falls under a transfer: one plane costs nothing but packets, both end it with a reason."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from live_run import MIB, MRC, Running, Transfers, eventually, sha256
+
+from mrc.lab import Lab
+
+pytestmark = pytest.mark.root
+
+# A path MTU of 4096, so that there is enough of it to be changed in the middle.
+SIZE = 240 * MIB
+WHOLE, NARROW = 4400, 1500
+# Control packets of a plane that carries no data are a fraction of what data would be.
+CONTROL_SHARE = 0.02
+
+
+@pytest.fixture(autouse=True)
+def whole_again(lab: Lab) -> Iterator[None]:
+    yield
+    for host in ("h0", "h1"):
+        for plane in range(2):
+            set_mtu(lab, host, plane, WHOLE)
+
+
+def set_mtu(lab: Lab, host: str, plane: int, mtu: int) -> None:
+    name = lab.namespace_path(host).name
+    subprocess.run(["ip", "-n", name, "link", "set", "dev", f"p{plane}", "mtu", str(mtu)], check=True)
+
+
+def bytes_sent(lab: Lab, plane: int) -> int:
+    """What h0's port has sent so far."""
+
+    def read() -> int:
+        lines = Path("/proc/thread-self/net/dev").read_text().splitlines()
+        (counts,) = [line.split()[1:] for line in lines if line.split()[0] == f"p{plane}:"]
+        return int(counts[8])
+
+    return lab.inside("h0", read)
+
+
+def until_all_goes_by(lab: Lab, planes: set[int], sender: Running) -> None:
+    """Until these planes, and no others, carry data for a while."""
+
+    def look() -> bool:
+        before = [bytes_sent(lab, plane) for plane in range(2)]
+
+        def passed() -> list[int]:
+            return [bytes_sent(lab, plane) - before[plane] for plane in range(2)]
+
+        assert sender.process.poll() is None, sender.process.communicate()
+        eventually(lambda: sum(passed()) > 4 * MIB or sender.process.poll() is not None)
+        gone_by, total = passed(), sum(passed())
+        return {plane for plane in range(2) if gone_by[plane] > CONTROL_SHARE * total} == planes
+
+    eventually(look)
+
+
+def arrived(transfers: Transfers, file: Path, receiver: Running, sender: Running) -> None:
+    sent, received = sender.end().succeeded().document, receiver.end().succeeded().document
+    assert sent["sha256_match"] is received["sha256_match"] is True
+    assert transfers.received() == {"file": sha256(file)}
+
+
+@pytest.mark.parametrize("host", ["h0", "h1"])
+def test_a_plane_whose_mtu_falls_under_way_is_left_and_used_again(transfers: Transfers, lab: Lab, host: str) -> None:
+    """At the sender the kernel refuses full packets, at the receiver it drops them; short ones pass at both."""
+    file, stats = transfers.file("file", SIZE), transfers.scratch / "stats"
+    receiver = transfers.recv("--once", "--json")
+    sender = transfers.send(receiver, [file], "--json", "--stats", stats)
+    transfers.when_acked(stats, 0.1, sender)
+    set_mtu(lab, host, 0, NARROW)
+    until_all_goes_by(lab, {1}, sender)
+    set_mtu(lab, host, 0, WHOLE)
+    until_all_goes_by(lab, {0, 1}, sender)
+    arrived(transfers, file, receiver, sender)
+
+
+def test_a_plane_whose_mtu_stays_too_small_is_left(transfers: Transfers, lab: Lab) -> None:
+    file, stats = transfers.file("file", SIZE), transfers.scratch / "stats"
+    receiver = transfers.recv("--once", "--json")
+    sender = transfers.send(receiver, [file], "--json", "--stats", stats)
+    transfers.when_acked(stats, 0.1, sender)
+    set_mtu(lab, "h0", 1, NARROW)
+    until_all_goes_by(lab, {0}, sender)
+    arrived(transfers, file, receiver, sender)
+
+
+def test_an_mtu_that_still_has_room_for_the_packets_changes_nothing(transfers: Transfers, lab: Lab) -> None:
+    file, stats = transfers.file("file", SIZE // 4), transfers.scratch / "stats"
+    receiver = transfers.recv("--once", "--json")
+    sender = transfers.send(receiver, [file], "--json", "--stats", stats, "--mtu", "1024")
+    transfers.when_acked(stats, 0.1, sender)
+    for host in ("h0", "h1"):
+        set_mtu(lab, host, 0, NARROW)
+    until_all_goes_by(lab, {0, 1}, sender)
+    arrived(transfers, file, receiver, sender)
+
+
+def test_no_port_with_room_ends_the_transfer_and_says_which_interfaces(transfers: Transfers, lab: Lab) -> None:
+    file, stats = transfers.file("file", SIZE), transfers.scratch / "stats"
+    receiver = transfers.recv("--once", "--idle-timeout", "3s")
+    sender = transfers.send(receiver, [file], "--stats", stats)
+    transfers.when_acked(stats, 0.1, sender)
+    set_mtu(lab, "h0", 0, NARROW)
+    set_mtu(lab, "h0", 1, 2000)
+    sent = sender.end().failed()
+    receiver.end().failed()
+    assert "interface p0 has MTU 1500, interface p1 has MTU 2000: raise the interface's MTU" in sent.one_line
+    assert "--mtu 1024" in sent.one_line
+    assert os.listdir(transfers.directory) == []
+
+
+@pytest.mark.parametrize("command", ["send", "recv"])
+def test_an_mtu_too_small_at_the_start_is_refused_by_name(transfers: Transfers, lab: Lab, command: str) -> None:
+    receiver = transfers.recv()
+    host = {"send": "h0", "recv": "h1"}[command]
+    set_mtu(lab, host, 1, NARROW)
+    if command == "send":
+        ended = transfers.send(receiver, [transfers.file("file", 1000)]).end().failed()
+    else:
+        ended = transfers.start(host, [*MRC, "recv", "--dir", transfers.scratch]).end().failed()
+    assert "interface p1 has MTU 1500" in ended.one_line
+    assert "raise the interface's MTU, or use --mtu 1024" in ended.one_line
