@@ -28,7 +28,7 @@ from mrc.net.device import NodeDevice
 from mrc.net.exchange import ExchangeClient
 from mrc.net.node import Node
 from mrc.net.ticket import Ticket
-from mrc.net.transfer.report import counters_of
+from mrc.net.transfer.report import counters_of, reported_duplicates, spurious_retransmissions
 from mrc.verbs import QP, AccessFlag, Context, RemoteMemory
 
 _REQUEST_TIMEOUT_S = 60.0
@@ -155,12 +155,13 @@ class BenchClient:
             # Who interrupts waits for nobody: the server is not asked, and sees that its client has gone.
             if not count:
                 raise KeyboardInterrupt
-            receiver_cpu = None
+            receiver_cpu = duplicates = None
         else:
-            receiver_cpu = self._stop_and_compare(terms, content, count)
+            receiver_cpu, duplicates = self._stop_and_compare(terms, content, count)
             source.close()
         counters = self._counted_since(before)
         seconds = written.elapsed_ns / 1e9
+        resent = counters.get("retransmitted_packets", 0)
         return WriteResult(
             size_bytes=terms.size,
             iterations=count,
@@ -169,21 +170,27 @@ class BenchClient:
             packets=count * terms.packets_per_write,
             sender_cpu_seconds=cpu,
             receiver_cpu_seconds=receiver_cpu,
-            retransmitted_packets=counters.get("retransmitted_packets", 0),
-            spurious_retransmissions=counters.get("spurious_retransmissions", 0),
+            retransmitted_packets=resent,
+            spurious_retransmissions=spurious_retransmissions(
+                resent, counters.get("spurious_retransmissions", 0), duplicates
+            ),
+            duplicates_received=duplicates,
             per_qp_gbps=tuple(each * terms.size * 8 / seconds / 1e9 for each in written.completed),
             counters=counters,
             interrupted=written.interrupted,
         )
 
-    def _stop_and_compare(self, terms: Terms, content: bytes, count: int) -> float:
-        """CPU seconds of the server. Raises PeerError when what lies there is not what was written."""
+    def _stop_and_compare(self, terms: Terms, content: bytes, count: int) -> tuple[float, int | None]:
+        """CPU seconds of the server, and how many packets it got twice, if it reports that.
+
+        Raises PeerError when what lies there is not what was written.
+        """
         stopped = self._request("stop")
         if stopped.get("sha256") != hashlib.sha256(content).hexdigest():
             raise PeerError("what lies in the server's memory is not what was written there")
         if terms.test == WRITE_IMM and stopped.get("immediates") != count:
             raise PeerError(f"{count} writes with immediate completed, the server saw {stopped.get('immediates')}")
-        return _seconds(stopped)
+        return _seconds(stopped), reported_duplicates(stopped)
 
     def _latency(self, terms: Terms) -> LatencyResult:
         memory = bytearray(terms.size * terms.qps)

@@ -17,6 +17,9 @@ class WriteResult:
     `peak_gbps` is the best slice of 50 ms, or the average when all took less. `kpps` counts packets once, however
     often they were sent. `cpu_seconds` is what both processes used together, all threads, kernel time included.
 
+    `duplicates_received` is the server's count, None where it did not report it; `spurious_retransmissions` are then
+    those that the client noticed.
+
     `interrupted`: `seconds` end at the interruption, what lies at the server was not compared, and what it used is not
     known (`receiver_cpu_seconds` None, and so `cpu_seconds`).
     """
@@ -30,6 +33,7 @@ class WriteResult:
     receiver_cpu_seconds: float | None
     retransmitted_packets: int
     spurious_retransmissions: int
+    duplicates_received: int | None = None
     per_qp_gbps: tuple[float, ...] = ()
     counters: dict[str, int] = field(default_factory=dict)
     interrupted: bool = False
@@ -73,6 +77,7 @@ class WriteResult:
             "receiver_cpu_seconds": _rounded(self.receiver_cpu_seconds),
             "retransmitted_packets": self.retransmitted_packets,
             "spurious_retransmissions": self.spurious_retransmissions,
+            "duplicates_received": self.duplicates_received,
             "per_qp_gbps": [round(share, 6) for share in self.per_qp_gbps],
             "per_qp_spread": round(self.per_qp_spread, 4),
             "counters": self.counters,

@@ -19,7 +19,7 @@ from mrc.net.device import NodeDevice
 from mrc.net.exchange import ExchangeServer, SessionInfo
 from mrc.net.node import Node
 from mrc.net.ticket import Ticket
-from mrc.net.transfer.report import counters_of
+from mrc.net.transfer.report import counters_of, duplicates_received
 from mrc.verbs import CQ, MR, PD, QP, Context, QPState, RecvWR, RemoteMemory, WCStatus
 
 _POLL_S = 0.1
@@ -54,6 +54,7 @@ class _Client:
     started_cpu_s: float | None = None
     immediates: int = 0
     placed_before: int = 0
+    duplicates_before: int = 0
     measurements: list[dict[str, Any]] = field(default_factory=list)
     failure: str | None = None
 
@@ -213,6 +214,7 @@ class BenchServer:
         if client.terms is None:
             raise PeerError("a measurement is prepared before it starts")
         client.immediates = 0
+        client.duplicates_before = duplicates_received(qp.endpoint_qp for qp in client.qps)
         client.started_cpu_s = time.process_time()
         return {}
 
@@ -239,6 +241,7 @@ class BenchServer:
             "immediates": client.immediates,
             "sha256": hashlib.sha256(client.memory).hexdigest(),
             "counters": counters,
+            "duplicates_received": duplicates_received(inner) - client.duplicates_before,
         }
 
     # ------------------------------------------------------------------ ends

@@ -7,40 +7,22 @@ where there is no payload there is no payload layer.
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable
 from typing import Any
 
+from mrc.capture.ends import ev_of, path_of
 from mrc.capture.frames import Record
+from mrc.capture.texts import ipv4_text, ipv6_text, segments
 from mrc.capture.transport import icrc_ok
 from mrc.capture.walked import Walked
 from mrc.wire.headers import HEADERS, shown, unpack_header
+from mrc.wire.names import OPCODE_WORDS
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 
 Fields = dict[str, Any]
 
 # Fields of the layouts that section 13 does not name.
 NOT_NAMED = {"ipv4": ("version", "ihl"), "ipv6": ("version",), "vlan": ("dei",)}
-
-
-def ipv6_text(address: bytes) -> str:
-    """The usual text of 16 bytes."""
-    return socket.inet_ntop(socket.AF_INET6, address)
-
-
-def ipv4_text(address: bytes) -> str:
-    """The usual text of 4 bytes."""
-    return socket.inet_ntop(socket.AF_INET, address)
-
-
-def segments(data: bytes, at: int) -> list[str]:
-    """The segment list of the SRH at `at`, in wire order: the last segment of the path first.
-
-    Only the segments that lie inside the header and inside `data`.
-    """
-    room = min(8 * data[at + 1], len(data) - at - 8) // 16
-    starts = range(at + 8, at + 8 + 16 * min(data[at + 4] + 1, room), 16)
-    return [ipv6_text(data[start : start + 16]) for start in starts]
 
 
 def _plain(name: str) -> Callable[[bytes, int], Fields]:
@@ -109,18 +91,31 @@ def layer_documents(walked: Walked, profile: WireProfile = DEFAULT_WIRE_PROFILE)
     return documents
 
 
+def opcode_name(walked: Walked) -> str | None:
+    """The word that stands for the opcode in a filter; None without a BTH, or for an opcode that does not exist."""
+    bth = walked.transport_index
+    if bth is None or bth >= len(walked.layers):
+        return None
+    return OPCODE_WORDS.get(walked.data[walked.layers[bth][1]])
+
+
 def packet_document(
     number: int, record: Record, walked: Walked, profile: WireProfile = DEFAULT_WIRE_PROFILE
 ) -> dict[str, Any]:
     """What `--json` says of one packet.
 
-    `number` counts from 1; `time` is in seconds since the epoch, None where the file has no time stamp; `icrc_ok` as
-    `mrc.capture.transport.icrc_ok`; `malformed` and `trimmed` as `mrc.capture.walked.Walked`. The payload's `length`
-    is in bytes on the wire, also when the capture kept fewer.
+    `number` counts from 1; `time` is in seconds since the epoch, None where the file has no time stamp; `length` is
+    that of the packet on the wire, also when the capture kept less, and so is the payload's; `ev` and `path` as
+    `mrc.capture.ends`, `opcode_name` as a filter takes it; `icrc_ok` as `mrc.capture.transport.icrc_ok`; `malformed`
+    and `trimmed` as `mrc.capture.walked.Walked`.
     """
     return {
         "number": number,
         "time": None if record.time_ns is None else record.time_ns / 1_000_000_000,
+        "length": record.wire_length,
+        "ev": ev_of(walked, profile),
+        "path": path_of(walked, profile),
+        "opcode_name": opcode_name(walked),
         "layers": layer_documents(walked, profile),
         "icrc_ok": icrc_ok(walked, profile),
         "malformed": walked.malformed,

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mrc.capture.fields import ipv4_text, ipv6_text, segments
+from mrc.capture.ends import Ends, ends_of
 from mrc.capture.frames import Record
-from mrc.capture.names import ETHER_TYPES, IP_PROTOCOLS, container_names
+from mrc.capture.names import ETHER_TYPES, IP_PROTOCOLS
 from mrc.capture.transport import icrc_ok
 from mrc.capture.walked import Walked
-from mrc.wire.entropy import fields_to_ev
 from mrc.wire.headers import HEADERS, unpack_header
 from mrc.wire.names import MARKS, NACK_REASONS, OPERATIONS, SYNDROMES
 from mrc.wire.opcodes import FIRST_MRC_OPCODE, OPCODES
@@ -186,18 +185,16 @@ def _other_words(walked: Walked) -> str:
 class Summary:
     """Lines for the packets of one capture, columns as wide as the widest so far.
 
-    Times are in seconds since the first packet. The path is the list of uSIDs still in the outer destination (and
-    in the segments that follow), by the names of our plan; the outer destination itself where it is no
-    uSID container; without an outer header the EV of an MRC packet.
+    Times are in seconds since the first packet. The path is that of `mrc.capture.ends`.
     """
 
     def __init__(self, profile: WireProfile = DEFAULT_WIRE_PROFILE) -> None:
         self._profile = profile
         self.start: int | None = None
         self._widths = [len(text) for text in HEADING[2:5]]
-        self._last_ends: tuple[str, str, str] | None = None
+        self._last_ends: Ends | None = None
         self._last_text = ""
-        self._flows: dict[bytes, tuple[str, str, str]] = {}
+        self._flows: dict[bytes, Ends] = {}
 
     def heading(self) -> str:
         """The line to print above the one last made."""
@@ -217,69 +214,27 @@ class Summary:
             self._last_ends, self._last_text = ends, self.aligned(ends)
         return f"{number:>6} {time:>12}  {self._last_text}  {info(walked, self._profile)}"
 
-    def widen(self, ends: tuple[str, str, str]) -> bool:
+    def widen(self, ends: Ends) -> bool:
         """Make the columns wide enough for these; whether they were not."""
         widths = [max(len(text), width) for text, width in zip(ends, self._widths, strict=True)]
         wider, self._widths = widths != self._widths, widths
         return wider
 
-    def aligned(self, ends: tuple[str, str, str]) -> str:
+    def aligned(self, ends: Ends) -> str:
         """Source, destination and path as they stand in a line."""
         return "  ".join(text.ljust(width) for text, width in zip(ends, self._widths, strict=True))
 
-    def ends(self, walked: Walked) -> tuple[str, str, str]:
+    def ends(self, walked: Walked) -> Ends:
         """Source, destination and path of a packet."""
         data, ip = walked.data, walked.ip
-        if not ip:
-            if walked.layers and walked.layers[0][0] == "ether":
-                return data[6:12].hex(":"), data[0:6].hex(":"), "-"
-            return "-", "-", "-"
-        last = ip[-1]
-        if data[last] >> 4 == 4:
-            source, destination = ipv4_text(data[last + 12 : last + 16]), ipv4_text(data[last + 16 : last + 20])
-            return source, destination, self._path(walked)
-        if len(ip) == 2 and last == ip[0] + 40:
-            # By far the most common: one outer header. Its path follows from its destination alone.
-            key = data[last - 16 : last] + data[last + 8 : last + 40]
-            flow = self._flows.get(key)
-            if flow is None:
-                if len(self._flows) >= _FLOWS_KEPT:
-                    self._flows.clear()
-                flow = self._flows[key] = (
-                    ipv6_text(data[last + 8 : last + 24]),
-                    ipv6_text(data[last + 24 : last + 40]),
-                    self._path(walked),
-                )
-            return flow
-        return ipv6_text(data[last + 8 : last + 24]), ipv6_text(data[last + 24 : last + 40]), self._path(walked)
-
-    def _path(self, walked: Walked) -> str:
-        data, first = walked.data, walked.ip[0]
-        routing = [at for name, at in walked.layers if name == "srh"]
-        if len(walked.ip) == 1 and not routing:
-            return self._entropy(walked)
-        if data[first] >> 4 == 4:
-            return ipv4_text(data[first + 16 : first + 20])
-        names: list[str] = []
-        for address in (data[first + 24 : first + 40], *_segments_left(data, routing[:1])):
-            known = container_names(address)
-            names += [ipv6_text(address)] if known is None else known
-        return ">".join(names)
-
-    def _entropy(self, walked: Walked) -> str:
-        data, at = walked.data, walked.transport_at
-        if at is None or walked.udp_at is None or at >= len(data) or data[at] < FIRST_MRC_OPCODE:
-            return "-"
-        ip = walked.ip[-1]
-        label = 0 if data[ip] >> 4 == 4 else data[ip + 2] << 8 | data[ip + 3]
-        sport, _ = _UDP(data, walked.udp_at)
-        return f"EV=0x{fields_to_ev(sport, label, self._profile):08x}"
-
-
-def _segments_left(data: bytes, routing: list[int]) -> list[bytes]:
-    """The segments still to be visited, next one first."""
-    found: list[bytes] = []
-    for at in routing:
-        count = min(data[at + 3], len(segments(data, at)))
-        found += [data[at + 8 + 16 * index : at + 24 + 16 * index] for index in range(count - 1, -1, -1)]
-    return found
+        if len(ip) != 2 or ip[1] != ip[0] + 40 or data[ip[1]] >> 4 == 4:
+            return ends_of(walked, self._profile)
+        # By far the most common: one outer header. Its path follows from its destination alone.
+        last = ip[1]
+        key = data[last - 16 : last] + data[last + 8 : last + 40]
+        flow = self._flows.get(key)
+        if flow is None:
+            if len(self._flows) >= _FLOWS_KEPT:
+                self._flows.clear()
+            flow = self._flows[key] = ends_of(walked, self._profile)
+        return flow

@@ -318,7 +318,7 @@ def _print_qps(console: Console, directions: list[DirectionFigures]) -> None:
         "Gbit/s",
         "lost",
         "resent",
-        "for nothing",
+        "spurious",
         "marks",
         "trims",
         "RTT us",

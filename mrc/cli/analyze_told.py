@@ -67,7 +67,7 @@ def print_comparison(console: Console, directions: list[DirectionFigures]) -> No
             "both",
             "triggers told",
         )
-        summary += ("resent inferred", "told", "for nothing inferred", "told", "came twice, told")
+        summary += ("resent inferred", "told", "spurious inferred", "told", "came twice, told")
         table(console, summary, rows, left=1)
         console.print()
     if paths:
@@ -105,7 +105,7 @@ def _print_qp(console: Console, qp: dict[str, Any]) -> None:
         words = (
             f"sent {qp['data_packets']:,} packets, {human_bytes(qp['data_bytes'])}; {qp['retransmissions']:,} again, "
         )
-        words += f"{qp['spurious_retransmissions']:,} of them for nothing as far as it noticed"
+        words += f"{qp['spurious_retransmissions']:,} of them noticed as spurious"
         _line(console, words)
         by_trigger = ", ".join(f"{name} {count:,}" for name, count in qp["losses_by_trigger"].items())
         back = f"; {qp['losses_taken_back']:,} taken back" if qp["losses_taken_back"] else ""

@@ -96,6 +96,8 @@ def _print(result: DemoResult) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from mrc.cli.transfer_output import retransmissions
+
     report = result.report
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("path", "EV", "uSIDs from the host", "before cut", "after cut", "last tenth", "lost", "state"):
@@ -124,7 +126,7 @@ def _print(result: DemoResult) -> None:
         )
     click.echo(
         f"{human_bytes(report.bytes)} in {report.seconds:.3f} s: {report.goodput_gbps:.2f} Gbit/s of goodput, "
-        f"{report.retransmitted_packets} packets retransmitted, {report.spurious_retransmissions} of them for nothing"
+        f"{retransmissions(report)}"
     )
     for file in report.files:
         click.echo(f"SHA-256 {file.sha256}  {'the same at both ends' if report.sha256_match else 'DIFFERS'}")

@@ -187,6 +187,7 @@ def _judge(
         files=[FileReport(**file) for file in sent["files"]],
         paths=[PathReport(**path) for path in sent["paths"]],
         counters=sent["counters"],
+        duplicates_received=sent["duplicates_received"],
     )
     faults = []
     if not (sent["sha256_match"] and received["sha256_match"]):

@@ -75,8 +75,9 @@ def run(names: tuple[str, ...], out: Path | None, seed: int, as_json: bool) -> N
     """Run drills in labs of their own, one after the other; `all` runs every one, in less than ten minutes.
 
     Needs no root, except for drills whose links mark or trim packets: those say "unsupported" without it. A drill that
-    fails while the machine itself stood still for a while is run again, twice at most. Exit status 0: at least one was
-    judged, and all that were passed. Plots need matplotlib (pip install 'mrc[plot]').
+    fails while the machine kept its processes waiting is run again, twice at most. If that goes on it is "disturbed",
+    with what was measured. Exit status 0: at least one was judged, and all that were passed. 1: one failed, is
+    disturbed, or none was judged. Plots need matplotlib (pip install 'mrc[plot]').
 
     \b
     Examples:
@@ -110,11 +111,13 @@ def run(names: tuple[str, ...], out: Path | None, seed: int, as_json: bool) -> N
     if as_json:
         print_json({"drills": [each.to_json() for each in results], **counts})
     note(", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count))
-    if counts["failed"] or not counts["passed"]:
+    if counts["disturbed"]:
+        note("the machine was too busy for what is disturbed: it says nothing about the transport; run it again")
+    if counts["failed"] or counts["disturbed"] or not counts["passed"]:
         raise click.exceptions.Exit(1)
 
 
-_VERDICTS = ("passed", "failed", "unsupported")
+_VERDICTS = ("passed", "failed", "disturbed", "unsupported")
 
 
 def _described(each: Drill) -> dict[str, object]:
@@ -193,6 +196,8 @@ def _print(result: Result) -> None:
     if result.judgement is None:
         click.echo(f"  unsupported here: {result.reason}")
         return
+    if result.verdict.value == "disturbed":
+        click.echo(f"  the machine was too busy to judge by: {result.disturbed}")
     for check in result.judgement.checks:
         if check in result.judgement.failed:
             click.echo(f"  FAILED {check}")

@@ -13,14 +13,19 @@ if TYPE_CHECKING:
     from mrc.net.transfer.report import TransferReport
 
 
+def retransmissions(report: TransferReport) -> str:
+    """What was sent again, and how much of it was spurious: by both ends' counts, or else as the sender noticed."""
+    known = "of them spurious" if report.duplicates_received is not None else "noticed as spurious by the sender"
+    return f"{report.retransmitted_packets} packets retransmitted, {report.spurious_retransmissions} {known}"
+
+
 def print_report(report: TransferReport, *, err: bool = False) -> None:
     """Bytes, seconds, Gbit/s, retransmissions and sums, for people."""
     for file in report.files:
         verdict = "sums agree" if file.sha256_match else "SUMS DIFFER, discarded"
         click.echo(f"{printable(file.name)}  {human_bytes(file.bytes)}  sha256 {file.sha256}  {verdict}", err=err)
     click.echo(
-        f"{report.bytes} bytes in {report.seconds:.3f} s: {report.goodput_gbps:.2f} Gbit/s, "
-        f"{report.retransmitted_packets} packets retransmitted ({report.spurious_retransmissions} for nothing)",
+        f"{report.bytes} bytes in {report.seconds:.3f} s: {report.goodput_gbps:.2f} Gbit/s, {retransmissions(report)}",
         err=err,
     )
 

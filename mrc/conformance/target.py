@@ -130,7 +130,7 @@ class TargetQp(ABC):
         self._cannot("tell the states of its EVs")
 
     def deny_ev(self, ev: int) -> None:
-        """What a controller does: use this EV for nothing."""
+        """What a controller does: send nothing on this EV."""
         self._cannot("be told to deny an EV")
 
     def allow_ev(self, ev: int) -> None:

@@ -8,10 +8,14 @@ from typing import Any
 
 
 class Verdict(Enum):
-    """How a drill, or one of its checks, ended. UNSUPPORTED: this system lacks what it needs; no judgement."""
+    """How a drill, or one of its checks, ended. UNSUPPORTED: this system lacks what it needs; no judgement.
+
+    DISTURBED: it failed, and measurements say that the machine was too busy for it.
+    """
 
     PASSED = "passed"
     FAILED = "failed"
+    DISTURBED = "disturbed"
     UNSUPPORTED = "unsupported"
 
 

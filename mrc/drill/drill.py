@@ -74,7 +74,7 @@ class Judgement:
         for check in self.failed:
             if check.expectation is FIT:
                 share = "nothing" if check.actual is None else f"{check.actual:.0%}"
-                return f"the machine was too busy: {share} of what the links carry, before anything happened"
+                return f"before anything happened the flow had {share} of what the links carry"
         return None
 
     @property

@@ -172,12 +172,13 @@ class Source(_End):
             }
         return sample
 
-    def packets(self) -> list[tuple[int, int]]:
-        """(EV, data packets put on it so far) of every path."""
+    def paths(self) -> list[tuple[int, int, int]]:
+        """(EV, data packets put on it so far, how many of them are taken for lost) of every path."""
         paths = self.qp.endpoint_qp.paths
         if paths is None:
             return []
-        return [(path.ev, int(count)) for path, count in zip(paths.paths, paths.packets, strict=True)]
+        figures = zip(paths.paths, paths.packets.tolist(), paths.lost.tolist(), strict=True)
+        return [(path.ev, packets, lost) for path, packets, lost in figures]
 
     def report(self) -> dict[str, Any]:
         paths = self.qp.endpoint_qp.paths

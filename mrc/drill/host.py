@@ -18,7 +18,7 @@ from typing import Any, TextIO
 
 from mrc.drill.ends import Source, Target, tuning
 from mrc.drill.flow import FlowPlan
-from mrc.drill.heartbeat import Heartbeat
+from mrc.drill.heartbeat import Heartbeat, ProcessorWait
 from mrc.errors import CallerError, MrcError
 from mrc.net.device import NodeDevice
 from mrc.net.node import Node
@@ -45,6 +45,7 @@ class Host:
         self._pause_ns = _IDLE_PAUSE_NS
         self._lines = 0
         self.heartbeat = Heartbeat()
+        self._processor = ProcessorWait()
         self.over = False
         self._commands: dict[str, Callable[[dict[str, Any]], Any]] = {
             "open": self._open,
@@ -52,7 +53,7 @@ class Host:
             "start": self._start,
             "stop": self._stop,
             "finished": self._finished,
-            "packets": self._packets,
+            "paths": self._paths,
             "report": self._report,
         }
 
@@ -107,6 +108,8 @@ class Host:
         return {"side": target.side.to_json(), "region": target.region.remote.to_json()}
 
     def _connect(self, command: dict[str, Any]) -> None:
+        # What setting up took does not count.
+        self._processor = ProcessorWait()
         name = command["flow"]
         theirs = ConnectionParameters.from_json(command["side"])
         if name in self._sources:
@@ -126,8 +129,8 @@ class Host:
     def _finished(self, command: dict[str, Any]) -> bool:
         return self._sources[command["flow"]].finished
 
-    def _packets(self, command: dict[str, Any]) -> list[tuple[int, int]]:
-        return self._sources[command["flow"]].packets()
+    def _paths(self, command: dict[str, Any]) -> list[tuple[int, int, int]]:
+        return self._sources[command["flow"]].paths()
 
     def _report(self, command: dict[str, Any]) -> dict[str, Any]:
         self._turn()
@@ -138,6 +141,7 @@ class Host:
             "counters": self._node.endpoint.counters.as_dict(),
             "socket_drops": self._node.driver.socket_drops(),
             "standstills": self.heartbeat.standstills,
+            "waited": self._processor.share(),
         }
 
 

@@ -18,6 +18,8 @@ I64 = npt.NDArray[np.int64]
 # Longer than this and what was seen is the machine's doing as well.
 LONGEST_STANDSTILL_NS = 40_000_000
 LONGEST_ACTION_NS = 40_000_000
+# Of a run, what its processes may wait for a processor.
+MOST_WAITED = 0.1
 
 CUT, HEAL, BEGIN, END, IMPAIR, CLEAR = "cut", "heal", "begin", "end", "impair", "clear"
 
@@ -104,15 +106,56 @@ class FlowRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class Machine:
+    """What a machine did during a run, from its first happening to its last.
+
+    `longest_gap_ns`: the longest time that it did not let one of the drill's processes run; `slowest`: what the script
+    did that took the kernel longest; `socket_drops` and `waited` as in Recording.
+    """
+
+    longest_gap_ns: int
+    slowest: Happening | None
+    socket_drops: int
+    waited: float
+
+    @property
+    def disturbance(self) -> str | None:
+        """Why this run says little about the transport, if so."""
+        slowest = self.slowest
+        found = []
+        if self.longest_gap_ns > LONGEST_STANDSTILL_NS:
+            found.append(f"the machine stood still for {self.longest_gap_ns / 1e6:.0f} ms")
+        if slowest is not None and slowest.took_ns > LONGEST_ACTION_NS:
+            found.append(f"{slowest.what} {slowest.target} took the kernel {slowest.took_ns / 1e6:.0f} ms")
+        if self.socket_drops:
+            found.append(f"socket buffers overflowed and dropped {self.socket_drops} packets")
+        if self.waited > MOST_WAITED:
+            found.append(f"a host waited for a processor {self.waited:.0%} of the time")
+        return ", ".join(found) or None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "longest_gap_ms": round(self.longest_gap_ns / 1e6, 3),
+            "slowest_action_ms": 0.0 if self.slowest is None else round(self.slowest.took_ns / 1e6, 3),
+            "socket_drops": self.socket_drops,
+            "waited_for_processor": round(self.waited, 4),
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Recording:
-    """One run of a drill. `streams` are the kernel's, by kind; `standstills` as Heartbeat notes them; `extra` what a
-    drill itself noted, such as counters of links."""
+    """One run of a drill. `streams` are the kernel's, by kind; `standstills` as Heartbeat notes them; `waited` is the
+    share of its time, 0 to 1, that a host's loop waited for a processor, the largest of all hosts; `socket_drops` are
+    packets that came while a socket's buffer was full; `extra` is what a drill itself noted, such as counters of links.
+    """
 
     flows: Mapping[str, FlowRecord]
     streams: Mapping[str, ByteSeries]
     happenings: Sequence[Happening]
     standstills: Sequence[tuple[int, int]] = ()
     extra: Mapping[str, Any] = field(default_factory=dict)
+    socket_drops: int = 0
+    waited: float = 0.0
 
     @property
     def main(self) -> FlowRecord:
@@ -142,22 +185,14 @@ class Recording:
         return self.times(END)[-1]
 
     @property
-    def stood_still_ns(self) -> int:
-        """The longest time the machine did not let one of the drill's processes run, from first to last happening."""
-        if not self.happenings:
-            return 0
-        first, last = self.happenings[0].at_ns, self.happenings[-1].at_ns
-        return max((took for at, took in self.standstills if at > first and at - took < last), default=0)
-
-    @property
-    def disturbed(self) -> str | None:
-        """Why this run says little about the transport, if so: the machine stood still, or a failure took its time."""
-        if self.stood_still_ns > LONGEST_STANDSTILL_NS:
-            return f"the machine stood still for {self.stood_still_ns / 1e6:.0f} ms"
+    def machine(self) -> Machine:
+        """What the machine did meanwhile that a transport cannot help."""
         slowest = max(self.happenings, key=lambda each: each.took_ns, default=None)
-        if slowest is not None and slowest.took_ns > LONGEST_ACTION_NS:
-            return f"{slowest.what} {slowest.target} took the kernel {slowest.took_ns / 1e6:.0f} ms"
-        return None
+        gap_ns = 0
+        if self.happenings:
+            first, last = self.happenings[0].at_ns, self.happenings[-1].at_ns
+            gap_ns = max((took for at, took in self.standstills if at > first and at - took < last), default=0)
+        return Machine(gap_ns, slowest, self.socket_drops, self.waited)
 
 
 def integrity(recording: Recording) -> dict[str, int]:

@@ -29,7 +29,8 @@ _SHARED_MEMORY = Path("/dev/shm")
 class Result:
     """How one drill ended. `judgement` and `recording` are None where it is UNSUPPORTED, for `reason`.
 
-    `disturbed` is what the machine did meanwhile that a transport cannot help, in the last of `attempts`.
+    `disturbed` is what the machine did in the last of `attempts` that a transport cannot help, `run_again_because` what
+    it did in those before. A last attempt that failed while the machine disturbed it is DISTURBED, not FAILED.
     """
 
     drill: Drill
@@ -40,15 +41,21 @@ class Result:
     recording: Recording | None = None
     reason: str | None = None
     disturbed: str | None = None
+    run_again_because: tuple[str, ...] = ()
     plot: Path | None = None
 
     @property
     def verdict(self) -> Verdict:
-        return Verdict.UNSUPPORTED if self.judgement is None else self.judgement.verdict
+        if self.judgement is None:
+            return Verdict.UNSUPPORTED
+        if self.judgement.verdict is Verdict.FAILED and self.disturbed is not None:
+            return Verdict.DISTURBED
+        return self.judgement.verdict
 
     def to_json(self) -> dict[str, Any]:
         """Figures and checks, when what happened, and goodput over time in bins of 50 ms."""
-        document: dict[str, Any] = {
+        judged = {} if self.judgement is None else self.judgement.to_json()
+        document: dict[str, Any] = judged | {
             "name": self.drill.name,
             "summary": self.drill.summary,
             "verdict": self.verdict.value,
@@ -57,11 +64,11 @@ class Result:
             "seconds": round(self.seconds, 3),
             "attempts": self.attempts,
             "disturbed": self.disturbed,
+            "run_again_because": list(self.run_again_because),
             "plot": None if self.plot is None else str(self.plot),
         }
-        if self.judgement is not None:
-            document |= self.judgement.to_json()
         if self.recording is not None:
+            document["machine"] = self.recording.machine.to_json()
             document["missing"] = self.recording.extra.get("missing", {})
             document |= _history(self.recording)
         return document
@@ -80,6 +87,7 @@ def run_drill(
     when the lab cannot be built or a program in it fails; then nothing stays behind.
     """
     began = time.monotonic()
+    again: list[str] = []
     for attempt in range(1, MOST_ATTEMPTS + 1):
         try:
             recording = _perform(drill, seed, on_time)
@@ -88,10 +96,14 @@ def run_drill(
                 raise
             return _kept(Result(drill, seed, time.monotonic() - began, attempt, reason=str(error)), out)
         judgement = drill.judge(recording)
-        disturbed = recording.disturbed or judgement.unfit
-        if judgement.verdict is Verdict.PASSED or disturbed is None or attempt == MOST_ATTEMPTS:
+        disturbed = recording.machine.disturbance
+        # A machine too busy for the links is likely where they are not the limit. Without a measurement that says so,
+        # the last attempt is a failure all the same.
+        reason = disturbed or judgement.unfit
+        if judgement.verdict is Verdict.PASSED or reason is None or attempt == MOST_ATTEMPTS:
             break
-        say(f"{drill.name} failed ({judgement.failed[0].expectation.figure}), but {disturbed}: once more")
+        again.append(reason)
+        say(f"{drill.name} failed ({judgement.failed[0].expectation.figure}), but {reason}: once more")
     result = Result(
         drill,
         seed,
@@ -100,6 +112,7 @@ def run_drill(
         judgement,
         recording,
         disturbed=disturbed,
+        run_again_because=tuple(again),
         plot=None if out is None else _plot(drill, recording, out, say),
     )
     return _kept(result, out)

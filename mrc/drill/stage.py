@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from mrc.drill.flow import FlowPlan
+from mrc.drill.heartbeat import Heartbeat
 from mrc.drill.recording import (
     BEGIN,
     CLEAR,
@@ -52,6 +53,7 @@ class Stage:
         self._directory = directory
         self._on_wait = on_wait
         self._stack = ExitStack()
+        self._heartbeat = Heartbeat()
         self._hosts: dict[str, RemoteHost] = {}
         self._plans: dict[str, FlowPlan] = {}
         self._streams: dict[str, Stream] = {}
@@ -60,6 +62,7 @@ class Stage:
         self._began_ns = 0
 
     def __enter__(self) -> Stage:
+        self._stack.enter_context(self._heartbeat)
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -147,10 +150,22 @@ class Stage:
 
     def packets(self, flow: str) -> dict[int, int]:
         """Data packets a flow has put on each of its EVs so far."""
-        found = self._hosts[self._plans[flow].source].ask("packets", flow=flow)
-        return {int(ev): int(count) for ev, count in found}
+        return {ev: packets for ev, (packets, _) in self._paths(flow).items()}
+
+    def lost(self, flow: str) -> dict[int, int]:
+        """Data packets that a flow takes for lost on each of its EVs so far."""
+        return {ev: lost for ev, (_, lost) in self._paths(flow).items()}
+
+    def _paths(self, flow: str) -> dict[int, tuple[int, int]]:
+        found = self._hosts[self._plans[flow].source].ask("paths", flow=flow)
+        return {int(ev): (int(packets), int(lost)) for ev, packets, lost in found}
 
     # ------------------------------------------------------------------ time and failures
+
+    @property
+    def at_s(self) -> float:
+        """Seconds since the first `begin`."""
+        return time.monotonic() - self._began_ns / 1e9
 
     def until(self, seconds: float) -> None:
         """Wait until so many seconds after the first `begin`. Raises PeerError when a host ends meanwhile."""
@@ -197,10 +212,18 @@ class Stage:
         lines = {host: list(_json_lines(remote.samples)) for host, remote in self._hosts.items()}
         flows = {name: self._flow_record(plan, reports, lines) for name, plan in self._plans.items()}
         streams = {kind: _stream_series(stream.samples) for kind, stream in self._streams.items()}
-        standstills: list[tuple[int, int]] = []
+        standstills = list(self._heartbeat.standstills)
         for report in reports.values():
             standstills += [(at_ns, took_ns) for at_ns, took_ns in report["standstills"]]
-        return Recording(flows, streams, tuple(self._happenings), tuple(sorted(standstills)), self.extra)
+        return Recording(
+            flows,
+            streams,
+            tuple(self._happenings),
+            tuple(sorted(standstills)),
+            self.extra,
+            socket_drops=sum(report["socket_drops"] for report in reports.values()),
+            waited=max((report["waited"] for report in reports.values()), default=0.0),
+        )
 
     def drain(self) -> None:
         """Wait until nothing is outstanding of flows that ended; what is missing after 20 s is counted, not raised."""

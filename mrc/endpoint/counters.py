@@ -80,6 +80,11 @@ class Counters:
     rtt_samples: int = 0
     not_sent_by_system: int = 0
 
+    @property
+    def duplicates_received(self) -> int:
+        """Requests that brought a PSN which had arrived before."""
+        return self.duplicates_old + self.duplicates_above_epsn
+
     def as_dict(self, *, zeros: bool = False) -> dict[str, int]:
         """Name to count; those still 0 are left out unless `zeros`."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}

@@ -237,7 +237,7 @@ class QpTrace:
             counters.acks_sent,
             counters.requests_received,
             counters.bytes_placed,
-            counters.duplicates_old + counters.duplicates_above_epsn,
+            counters.duplicates_received,
             counters.ecn_marked_received,
         )
         if counts == self._answers_before:

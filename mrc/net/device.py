@@ -23,6 +23,7 @@ from mrc.endpoint.qp_peer import QpPeer
 from mrc.errors import CallerError
 from mrc.net.negotiation import NodeDescription, QpDescription
 from mrc.net.node import Node
+from mrc.net.unheard import perhaps_blocked
 from mrc.topology.fabric import Fabric
 from mrc.verbs.device import DevicePort
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
@@ -71,6 +72,12 @@ class NodeDevice:
     ) -> QpPeer:
         node = NodeDescription.from_json(dict(address))
         return self.node.peer(node, QpDescription(qp_num, first_psn), path_mtu, ev_profile)
+
+    def unheard(self, address: Mapping[str, Any]) -> str:
+        node = self.node
+        return perhaps_blocked(
+            node.fabric, node.endpoint.config.wire.udp_port, NodeDescription.from_json(dict(address))
+        )
 
     # ------------------------------------------------------------------ running
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from mrc.wire.psn import PSN_MODULUS
 from mrc.wire.usid import MAX_PER_PLANE, MAX_PLANES, UsidTemplate
 
 _MAX_UDP_PORTS = 8
+_MAX_SWITCHES = 64
 
 
 def integer(document: Mapping[str, Any], key: str, low: int, high: int) -> int:
@@ -63,7 +65,8 @@ class NodeDescription:
     """The half of every path that only the node itself knows.
 
     `mode` is how the fabric reads the EV, `udp_ports` the destination ports the node takes packets on, `path_mtu` the
-    largest its interfaces have room for.
+    largest its interfaces have room for. `wire` are the switches of its wire profile that both ends have to set alike;
+    those it does not report are missing.
     """
 
     host: int
@@ -71,13 +74,14 @@ class NodeDescription:
     mode: str = "srv6"
     udp_ports: tuple[int, ...] = DEFAULT_WIRE_PROFILE.accepted_udp_ports
     path_mtu: int = max(PATH_MTUS)
+    wire: Mapping[str, bool | int] = field(default_factory=dict)
 
     @classmethod
     def of(
         cls, fabric: Fabric, wire: WireProfile = DEFAULT_WIRE_PROFILE, path_mtu: int = max(PATH_MTUS)
     ) -> NodeDescription:
         ports = tuple(PortDescription(p.plane, p.address, p.leaf) for p in fabric.ports)
-        return cls(fabric.host, ports, fabric.mode, wire.accepted_udp_ports, path_mtu)
+        return cls(fabric.host, ports, fabric.mode, wire.accepted_udp_ports, path_mtu, wire.shared)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -104,7 +108,19 @@ class NodeDescription:
             mode,
             tuple(integer({"udp_port": port}, "udp_port", 0, 1 << 16) for port in udp_ports),
             path_mtu_of({"path_mtu": defaults.path_mtu} | document),
+            _switches(document.get("wire", {})),
         )
+
+
+def _switches(document: object) -> dict[str, bool | int]:
+    """Switches of a wire profile by name, those of other releases too. Raises PeerError for anything else."""
+    if (
+        not isinstance(document, dict)
+        or len(document) > _MAX_SWITCHES
+        or not all(isinstance(value, int) for value in document.values())
+    ):
+        raise PeerError(f"the peer sent no wire profile of at most {_MAX_SWITCHES} numbers, true and false as wire")
+    return document
 
 
 def _address(port: Mapping[str, Any], mode: str) -> str:
@@ -156,12 +172,7 @@ def peer_of(
     """
     if node.mode != fabric.mode:
         raise PeerError(f"one end runs in {node.mode} mode, the other in {fabric.mode}: give both the same --mode")
-    if wire.udp_port not in node.udp_ports:
-        taken = ", ".join(map(str, node.udp_ports)) or "none"
-        raise PeerError(
-            f"one end sends to UDP port {wire.udp_port}, the other takes {taken}: the `udp_port` of one has to be "
-            "among the `accepted_udp_ports` of the other: give both the same --wire-profile, with both set"
-        )
+    _compare_wire_profiles(wire, node)
     pairs: list[PlanePair] = []
     theirs = {port.plane: port for port in node.ports}
     for number, port in enumerate(fabric.ports):
@@ -182,6 +193,25 @@ def peer_of(
         raise PeerError(f"no paths to the peer: {error}") from None
     sources = {pair.port: address_number(pair.peer_address) for pair in pairs}
     return QpPeer(qp.qpn, qp.first_psn, paths, sources)
+
+
+def _compare_wire_profiles(wire: WireProfile, node: NodeDescription) -> None:
+    """Raises PeerError when the two ends would misread each other's packets, with every switch that differs."""
+    if wire.udp_port not in node.udp_ports:
+        taken = ", ".join(map(str, node.udp_ports)) or "none"
+        raise PeerError(
+            f"one end sends to UDP port {wire.udp_port}, the other takes {taken}: the `udp_port` of one has to be "
+            "among the `accepted_udp_ports` of the other: give both the same --wire-profile, with both set"
+        )
+    different = [
+        f"`{name}` is {json.dumps(ours)} at one end and {json.dumps(node.wire[name])} at the other"
+        for name, ours in wire.shared.items()
+        if name in node.wire and node.wire[name] != ours
+    ]
+    if different:
+        raise PeerError(
+            f"the wire profiles of the two ends differ: {', '.join(different)}: give both the same --wire-profile"
+        )
 
 
 def default_ev_profile(fabric: Fabric) -> EvProfile:

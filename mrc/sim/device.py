@@ -91,6 +91,9 @@ class SimDevice:
             for plane in range(clos.planes)
         ]
 
+    def unheard(self, address: Mapping[str, Any]) -> str:
+        return f"every path between {self.name} and {address.get('host')} is perhaps cut, in one direction or in both"
+
     # ------------------------------------------------------------------ running
 
     def now(self) -> int:

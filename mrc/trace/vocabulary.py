@@ -164,7 +164,7 @@ SPURIOUS_LOSS = _event(
     "a PSN taken for lost arrived all the same",
     _PSN,
     _number("ev", "the one it arrived on, null where that is not known", optional=True),
-    Field("sent_again", Kind.FLAG, "whether it was sent again for nothing"),
+    Field("sent_again", Kind.FLAG, "whether it had been sent again: a spurious retransmission"),
 )
 LOCAL_ACK_TIMEOUT = _event(
     "recovery:local_ack_timeout",

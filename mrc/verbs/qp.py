@@ -45,6 +45,33 @@ _PARAMETERS = (
 )
 
 
+# Counters of a QP that rise with what its peer sends, and those of its endpoint for packets that cannot be read.
+_FROM_THE_PEER = (
+    "requests_received",
+    "sacks_received",
+    "acks_received",
+    "nacks_received",
+    "naks_received",
+    "ack_for_unsent_psn",
+    "ack_too_old",
+    "unknown_probe_answer",
+    "bad_source",
+    "misdirected",
+)
+_UNREADABLE = (
+    "too_short",
+    "bad_length",
+    "bad_udp_port",
+    "bad_tver",
+    "unknown_opcode",
+    "bad_icrc",
+    "trimmed_received",
+    "bad_source",
+    "misdirected",
+    "bad_pkey",
+    "refused_by_kernel",
+)
+
 # A send work request that has not completed: the region it reads from, whether its success is told.
 _Sent = tuple[MR | None, bool]
 
@@ -116,11 +143,19 @@ class QP:
         """Why work completed with this status, in words for people."""
         why = self.error or status.name.lower().replace("_", " ")
         if status == WCStatus.RETRY_EXCEEDED:
+            peer = self._attributes.get("ah_attr")
+            if peer is not None and not self._heard():
+                return f"{why}; no packet of the peer ever arrived: {self.context.device.unheard(peer.node)}"
             return (
                 f"{why}; the peer may have ended, all paths to it be gone, or all that is sent be trimmed or refused"
                 " (far slower links than congestion control thinks do that: --line-rate)"
             )
         return why
+
+    def _heard(self) -> bool:
+        """Whether anything arrived that the peer may have sent, be it broken or too late."""
+        mine, node = self.endpoint_qp.counters, self.context.device.endpoint.counters
+        return any(getattr(mine, name) for name in _FROM_THE_PEER) or any(getattr(node, name) for name in _UNREADABLE)
 
     def query(self) -> QPAttr:
         """Its state, and every attribute it was given. At any time."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from mrc.wire.opcodes import OPCODES, Op
+
 # Section 5; 0x00 to 0x1F is an ACK with that credit.
 UNLIMITED_CREDITS = 0x1F
 SYNDROMES = {
@@ -25,3 +27,8 @@ NACK_REASONS = {
 }
 # Section 8
 OPERATIONS = {0: "PORT_STATUS_UPDATE", 1: "EV_PROBE"}
+
+# An identifier for each opcode: MRC's as in `Op`, the standard ones' from their names.
+OPCODE_WORDS = {
+    value: opcode.name.upper().replace(" & ", "_AND_").replace(" ", "_") for value, opcode in OPCODES.items()
+} | {op.value: op.name for op in Op}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,12 @@ class WireProfile:
             raise CallerError(f"first_port_bit must be 0 or 1, got {self.first_port_bit}")
 
     @property
+    def shared(self) -> dict[str, bool | int]:
+        """The switches that two connected ends have to set alike, by name."""
+        names = (field.name for field in dataclasses.fields(self))
+        return {name: getattr(self, name) for name in names if name not in MAY_DIFFER}
+
+    @property
     def trimmed_dscps(self) -> tuple[int, int]:
         return self.dscp_trimmed, self.dscp_trimmed_lasthop
 
@@ -114,3 +121,12 @@ def _parse_value(key: str, text: str) -> Any:
 
 
 DEFAULT_WIRE_PROFILE = WireProfile()
+
+# Switches that two connected ends may set differently, and why that is safe. Every other switch has to be the same.
+MAY_DIFFER: Mapping[str, str] = {
+    "udp_port": "compared with the ports that the other end accepts",
+    "accepted_udp_ports": "compared with the port that the other end sends to",
+    "neth_cc_type": "a receiver accepts any (wire.md section 7)",
+    "udp_checksum_zero": "a receiver does not look at it (wire.md section 9)",
+    "trim_keeps_after_bth": "the switch that trims decides it (wire.md section 12)",
+}

@@ -130,7 +130,7 @@ def after_a_silence(*, trigger_at_us: float, rtx: bool) -> Crafted:
     return crafted
 
 
-def test_what_a_silent_responder_had_received_was_sent_again_for_nothing() -> None:
+def test_what_a_silent_responder_had_received_was_spurious_noticed() -> None:
     """PSN 10 was sent 103 us before the first of what was sent again; the shortest round trip is 92: its SACK tells of
     what came before it."""
     figures = only_direction(after_a_silence(trigger_at_us=900, rtx=False).pcap()).figures

@@ -139,7 +139,7 @@ def test_retransmissions_for_nothing() -> None:
     for psn in range(6):
         crafted.data(us(400 + psn), psn, A, rtx=True)
     (found,) = found_in(crafted.pcap())["spurious-retransmissions"]
-    assert "6 of 6 retransmissions (100.0 %) were for nothing" in found.text
+    assert "6 of 6 retransmissions (100.0 %) were spurious" in found.text
 
 
 def test_a_slow_path() -> None:

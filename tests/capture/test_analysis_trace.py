@@ -28,7 +28,7 @@ US = MICROSECOND
 
 
 def capture() -> Crafted:
-    """PSNs 12 to 18 (they wrap at 16) on A and B in turn: 13 lost, 16 trimmed, 17 and 18 sent again for nothing."""
+    """PSNs 12 to 18 (they wrap at 16) on A and B in turn: 13 lost, 16 trimmed, 17 and 18 sent again spuriously."""
     crafted = Crafted()
     for psn in range(12, 19):
         crafted.data((psn - 12) * 10 * US, psn, (A, B)[psn % 2], msn=0)
@@ -160,7 +160,7 @@ def test_a_loss_taken_back_is_the_one_on_the_ev_it_arrived_on() -> None:
     trace.spurious(3, 12, B, False)
     (qp,) = read_told(io.BytesIO(trace.bytes()), "t").qps
     assert dict(qp.lost()) == {(A, "lost"): 1}
-    assert qp.sent_again_for_nothing == 0
+    assert qp.spurious_noticed == 0
 
 
 def many(inferred: int, told: int, duplicates: int | None = None) -> dict[str, list[Finding]]:
@@ -199,8 +199,7 @@ def test_more_than_a_little_is_three_and_a_tenth(one: int, other: int, differ: b
 def test_what_came_twice_is_told_by_the_responder() -> None:
     (found,) = many(20, 20, duplicates=9)["told-spurious-differ"]
     assert (
-        found.text
-        == "the packets show 0 retransmissions for nothing, the requestor noticed 0, the responder got 9 twice"
+        found.text == "the packets show 0 spurious retransmissions, the requestor noticed 0, the responder got 9 twice"
     )
     assert "told-spurious-differ" not in many(20, 20, duplicates=2)
 

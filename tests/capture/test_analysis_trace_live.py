@@ -49,7 +49,10 @@ def test_losses_told_of_each_path_are_the_endpoint_s(tmp_path: Path) -> None:
         ev: event["lost"] for ev, event in totals.items()
     }
     assert told["lost"] > 0
-    assert told["spurious_retransmissions"] == sent["spurious_retransmissions"]
+    assert told["spurious_retransmissions"] == sent["counters"].get("spurious_retransmissions", 0)
+    # The responder's trace goes on after the transfer's closing exchange, so what came late is in it alone.
+    assert 0 <= sent["duplicates_received"] <= told["duplicates_received"]
+    assert sent["spurious_retransmissions"] >= min(sent["duplicates_received"], sent["retransmitted_packets"])
     # The capture has every packet, so every loss finds its own, and both count the same retransmissions.
     assert direction["not_captured"] == 0
     assert told["losses_not_captured"] == 0

@@ -45,9 +45,9 @@ def test_the_legend_says_what_is_inferred_and_what_is_told() -> None:
     labels = {line["name"]: line.get("label") for line in one["sequence"]}
     assert labels["lost"] == "lost (inferred)"
     assert labels["trimmed"] == "trimmed (inferred)"
-    assert labels["sent again for nothing"] == "sent again for nothing (inferred)"
+    assert labels["spurious retransmission"] == "spurious retransmission (inferred)"
     assert labels["told hole"] == "lost (told: hole)"
-    assert labels["told spurious"] == "sent again for nothing (told)"
+    assert labels["told spurious"] == "spurious retransmission (told)"
     assert labels["sent"] is None
     # Whatever has a name is drawn.
     drawn = PAGE_JS.read_text()

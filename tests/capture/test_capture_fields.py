@@ -19,6 +19,28 @@ ALL = (*VECTORS, *STANDARD_VECTORS, *RESERVED_VECTORS)
 BY_NAME = {packet.name: packet for packet in PACKETS}
 SRV6 = BY_NAME["srv6_write"].packet
 MACS = {"dst": "02:00:00:00:00:02", "src": "02:00:00:00:00:01"}
+# MRC's opcodes by the names of wire.md section 2, RoCEv2's with their transport in front.
+NAMES = {
+    0x0B: "RC_RDMA_WRITE_ONLY_WITH_IMMEDIATE",
+    0x0C: "RC_RDMA_READ_REQUEST",
+    0x12: "RC_ATOMIC_ACKNOWLEDGE",
+    0x13: "RC_CMP_AND_SWAP",
+    0x17: "RC_SEND_ONLY_WITH_INVALIDATE",
+    0x65: "UD_SEND_ONLY_WITH_IMMEDIATE",
+    0x81: "CNP",
+    0xC6: "WRITE_FIRST",
+    0xC7: "WRITE_MIDDLE",
+    0xC8: "WRITE_LAST",
+    0xC9: "WRITE_LAST_WITH_IMMEDIATE",
+    0xCA: "WRITE_ONLY",
+    0xCB: "WRITE_ONLY_WITH_IMMEDIATE",
+    0xD1: "ACKNOWLEDGE",
+    0xD8: "ENDPOINT_REQUEST",
+    0xD9: "ENDPOINT_RESPONSE",
+    0xDC: "SACK",
+    0xDD: "NACK",
+    0xDE: "PROBE",
+}
 every_vector = pytest.mark.parametrize("vector", ALL, ids=[vector.name for vector in ALL])
 every_packet = pytest.mark.parametrize("packet", PACKETS, ids=[packet.name for packet in PACKETS])
 
@@ -41,6 +63,17 @@ def rest_of(vector: Vector, packet: bytes) -> Layers:
     return [*payload, crc]
 
 
+def about(vector: Vector) -> dict[str, Any]:
+    """Of an MRC packet its EV, by wire.md section 10 the flow label 0x100 over the source port 3; no other has one."""
+    opcode = vector.layers[0]["fields"]["opcode"]
+    mrc = opcode >= 0xC0
+    return {
+        "ev": 0x0100_0003 if mrc else None,
+        "path": "EV=0x01000003" if mrc else None,
+        "opcode_name": NAMES[opcode],
+    }
+
+
 def below(packet: PacketVector) -> Layers:
     """The layers under the BTH, with the two fields the vectors leave to the reader of their bytes."""
     layers = [{"layer": layer["layer"], "fields": dict(layer["fields"])} for layer in packet.layers]
@@ -60,6 +93,8 @@ def test_a_vector_over_ethernet(vector: Vector) -> None:
     assert document(on_ethernet(packet)) == {
         "number": 7,
         "time": 1_500_000_000.25,
+        "length": 14 + len(packet),
+        **about(vector),
         "layers": [
             {"layer": "ether", "fields": {**MACS, "type": 0x86DD}},
             {"layer": "ipv6", "fields": ip},

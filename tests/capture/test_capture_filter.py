@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import io
+import json
 import operator
 import re
 from collections.abc import Callable
@@ -109,6 +110,29 @@ def test_every_field_of_every_packet_finds_it() -> None:
     # No MRC vector rides on these.
     assert {name.partition(".")[0] for name in missing} <= {"vlan", "sll", "atomiceth", "atomicacketh", "deth", "ieth"}
     assert {FIELDS[name].kind for name in compared} == {NUMBER, MAC, ADDRESS, OLD_ADDRESS}
+
+
+def test_what_a_filter_knows_of_a_whole_packet_is_in_its_document_under_the_same_name() -> None:
+    """But for time_relative: a document does not know the first packet's time. And the opcode goes by its word."""
+    names = [name.text for name in FIELDS.values() if not name.layer and name.text != "time_relative"]
+    assert {"number", "length", "ev", "path", "icrc_ok", "trimmed", "malformed"} <= set(names)
+    compared = set()
+    for document in documents(MIXED):
+        for name in names:
+            value = document[name]
+            if isinstance(value, str):
+                wanted = f'"{value.partition(":")[0]}"' if name == "malformed" else f'"{value}"'
+            else:
+                wanted = json.dumps(value)  # true, false, null for icrc_ok, or a number
+            if value is None and name != "icrc_ok":
+                # What a packet does not have makes every comparison false.
+                assert document["number"] not in passed(MIXED, f"{name} == 3 or {name} != 3" if name == "ev" else name)
+                continue
+            assert document["number"] in passed(MIXED, f"{name} == {wanted}"), (name, value)
+            compared.add(name)
+        if document["opcode_name"] is not None:
+            assert document["number"] in passed(MIXED, f"bth.opcode == {document['opcode_name']}")
+    assert compared == set(names)
 
 
 ALL = list(range(1, len(documents(MIXED)) + 1))

@@ -31,6 +31,7 @@ KEYS = {
     "sha256_match",
     "retransmitted_packets",
     "spurious_retransmissions",
+    "duplicates_received",
     "paths",
     "failovers",
 }

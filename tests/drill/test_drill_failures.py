@@ -186,7 +186,7 @@ def test_a_machine_too_busy_for_the_links_is_no_place_for_a_drill() -> None:
     rates = [(2.0, 90.0), (4.0, 90.0 * 3 / 4), (6.0, 90.0)]
     judgement = DRILLS["leaf-fail"].judge(leaf(rates))
     assert failed(judgement) == {"share_of_links_before"}
-    assert judgement.unfit == "the machine was too busy: 78% of what the links carry, before anything happened"
+    assert judgement.unfit == "before anything happened the flow had 78% of what the links carry"
     assert DRILLS["leaf-fail"].judge(leaf([(2.0, FULL), (4.0, 0.0), (6.0, FULL)])).unfit is None
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from recordings import Rates, at, flow, paths, recording
+from recordings import MS, Rates, at, flow, paths, recording
 
 from mrc.drill.catalogue import DRILLS
 from mrc.drill.checks import Verdict
 from mrc.drill.drill import Judgement
 from mrc.drill.incast import SENDERS, VICTIM
-from mrc.drill.recording import EvChange, FlowRecord, Recording
+from mrc.drill.recording import EvChange, FlowRecord, Happening, Recording
 from mrc.drill.startup import HURT, WHOLE
 
 FULL = 115.0
@@ -63,6 +64,84 @@ def test_a_path_that_is_never_left_fails() -> None:
 
 def test_a_path_that_is_left_too_late_fails() -> None:
     assert failed(DRILLS["lossy-path"].judge(lossy(left_s=0.4))) == {"left_after_ms"}
+
+
+def test_a_path_that_is_left_while_the_kernel_still_answers_was_left_in_time() -> None:
+    """A busy machine returned from making the path lossy 70 ms after it lost its first packets."""
+    made = lossy(left_s=-0.03)
+    happenings = [replace(each, took_ns=70 * MS) if each.what == "impair" else each for each in made.happenings]
+    judgement = DRILLS["lossy-path"].judge(replace(made, happenings=happenings))
+    assert judgement.figures["left_after_ms"] == pytest.approx(40)
+    assert judgement.verdict is Verdict.PASSED
+
+
+def test_a_path_that_turned_out_to_be_unused_does_not_count() -> None:
+    """The first EV chosen had just gone into the reserve: the one after it is judged."""
+    made = lossy()
+    tried = [Happening(at(1.0), "impair", "p1l0-p1s2"), Happening(at(1.3), "clear", "p1l0-p1s2")]
+    judgement = DRILLS["lossy-path"].judge(replace(made, happenings=[made.happenings[0], *tried, *made.happenings[1:]]))
+    assert judgement.verdict is Verdict.PASSED
+    assert judgement.figures["left_after_ms"] == 50
+
+
+class _Script:
+    """A stage in virtual time. An EV in use gets 250 packets a second and loses its 8th on a lossy path.
+
+    With `loses_use` the first EV whose path is made lossy goes into the reserve at that moment.
+    """
+
+    def __init__(self, loses_use: bool) -> None:
+        self.seed = 1
+        self.at_s = 0.0
+        self.done: list[tuple[str, str]] = []
+        self._use = {plane << 24 | spine: 0.0 for plane in range(2) for spine in range(6)}
+        self._unused = {plane << 24 | spine: 0.0 for plane in range(2) for spine in (6, 7)}
+        self._loses_use = loses_use
+        self._lossy: dict[int, float] = {}
+
+    def limit_hosts(self, **impairment: int) -> None: ...
+    def open(self, plans: object) -> None: ...
+    def begin(self) -> None: ...
+
+    def until(self, seconds: float) -> None:
+        for ev in self._use:
+            self._use[ev] += 250 * (seconds - self.at_s)
+        self.at_s = seconds
+
+    def packets(self, flow: str) -> dict[int, int]:
+        return {ev: int(count) for ev, count in (self._use | self._unused).items()}
+
+    def lost(self, flow: str) -> dict[int, int]:
+        return {ev: int(count >= self._lossy.get(ev, 1e9) + 8) for ev, count in (self._use | self._unused).items()}
+
+    def impair(self, link: str, *, loss: float, toward: str) -> None:
+        plane, spine = (int(number) for number in toward[1:].split("s"))
+        ev = plane << 24 | spine
+        if self.done or not self._loses_use:
+            self._lossy[ev] = self._use[ev]
+        else:
+            self._unused[ev] = self._use.pop(ev)
+        self.done.append(("impair", link))
+
+    def clear(self, link: str, toward: str) -> None:
+        self.done.append(("clear", link))
+
+
+def test_the_script_keeps_to_an_ev_that_loses_packets() -> None:
+    stage = _Script(loses_use=False)
+    DRILLS["lossy-path"].perform(stage)  # type: ignore[arg-type]
+    assert [what for what, _ in stage.done] == ["impair", "clear"]
+    assert stage.at_s == pytest.approx(6.5)
+
+
+def test_the_script_chooses_again_where_the_chosen_ev_carries_nothing() -> None:
+    stage = _Script(loses_use=True)
+    DRILLS["lossy-path"].perform(stage)  # type: ignore[arg-type]
+    assert [what for what, _ in stage.done] == ["impair", "clear", "impair", "clear"]
+    (_, first), _, (_, second), _ = stage.done
+    assert first != second
+    # 0.4 s to see that nothing came, 0.4 s to see which EVs are in use, then as ever.
+    assert stage.at_s == pytest.approx(6.5 + 0.8)
 
 
 def test_a_path_nobody_takes_the_place_of_fails() -> None:

@@ -30,6 +30,7 @@ REPORT_KEYS = {
     "sha256_match",
     "retransmitted_packets",
     "spurious_retransmissions",
+    "duplicates_received",
     "paths",
     "failovers",
     "files",

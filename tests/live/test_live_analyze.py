@@ -103,17 +103,17 @@ def test_the_lossy_path_is_found_and_its_loss_is_what_the_link_counts(transfers:
     path = paths[LOSSY_EV]
     sent_here, came_here = (sum(ev == LOSSY_EV for ev, _ in packets) for packets in (recorded.left, recorded.came))
     # The sender's side may take these for lost.
-    for_nothing = sum(ev == LOSSY_EV and recorded.times[psn] > 1 for ev, psn in recorded.came)
+    spurious = sum(ev == LOSSY_EV and recorded.times[psn] > 1 for ev, psn in recorded.came)
     assert path["packets"] == sent_here
     # The counter counts probes too; the capture shows which of them stayed unanswered.
     probes_lost = path["probes"] - path["probes_answered"]
     dropped = recorded.dropped
     assert dropped >= 20, "too few to judge by"
-    figures = {"lost": path["lost"], "probes": probes_lost, "dropped": dropped, "for nothing": for_nothing}
-    assert 0.9 * dropped <= path["lost"] + probes_lost <= 1.1 * dropped + for_nothing, figures
+    figures = {"lost": path["lost"], "probes": probes_lost, "dropped": dropped, "spurious": spurious}
+    assert 0.9 * dropped <= path["lost"] + probes_lost <= 1.1 * dropped + spurious, figures
     # Data packets alone: what left h0 on this path less what came to h1 on it.
     lost = sent_here - came_here
-    assert 0.9 * lost <= path["lost"] <= 1.1 * lost + for_nothing, (lost, figures)
+    assert 0.9 * lost <= path["lost"] <= 1.1 * lost + spurious, (lost, figures)
     assert path["loss_share"] == path["lost"] / path["packets"]
     assert lost / sent_here == pytest.approx(LOSS, rel=0.5)
     assert direction["goodput_bytes"] == recorded.sent["bytes"]

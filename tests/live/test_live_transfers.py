@@ -131,6 +131,12 @@ def test_one_packet_in_a_hundred_is_lost_on_every_link(transfers: Transfers, lab
     assert transfers.received() == {"lossy": sha256(file)}
     lost = sum(path["lost"] for path in sent.document["paths"])
     assert sent.document["retransmitted_packets"] >= lost > 0
+    # Both ends report what both know.
+    for key in ("retransmitted_packets", "spurious_retransmissions", "duplicates_received"):
+        assert sent.document[key] == received.document[key], key
+    assert received.document["duplicates_received"] == received.document["counters"].get(
+        "duplicates_old", 0
+    ) + received.document["counters"].get("duplicates_above_epsn", 0)
 
 
 def test_statistics_only_grow(transfers: Transfers) -> None:

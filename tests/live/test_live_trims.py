@@ -51,7 +51,7 @@ def total(lab: Lab, counter: str) -> int:
 def check_trims(lab: Lab, of_sender: dict[str, int], of_receiver: dict[str, int]) -> None:
     trimmed = total(lab, "trimmed_packets")
     assert trimmed > 0
-    # Probes are trimmed as well and not answered; what was resent for nothing may still be under way at the end.
+    # Probes are trimmed as well and not answered; what was resent spuriously may still be under way at the end.
     probes = sum(of_sender.get(name, 0) for name in ("tail_probes_sent", "path_probes_sent", "ev_probes_sent"))
     assert 0 <= trimmed - of_receiver["trimmed_received"] <= of_sender.get("spurious_retransmissions", 0)
     assert 0 <= of_receiver["trimmed_received"] - of_receiver["nacks_sent"] <= probes

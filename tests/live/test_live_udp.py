@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
@@ -19,7 +20,9 @@ from conftest import missing
 from live_run import MIB, MRC, Running, eventually, sha256, stats_lines, sums
 from patience import CaptureMarker, undisturbed, until_in_use
 
+from mrc.lab import nftables
 from mrc.lab.namespace import in_namespace
+from mrc.lab.netlink import NetlinkSocket
 
 pytestmark = pytest.mark.root
 
@@ -328,3 +331,45 @@ def test_a_path_mtu_the_other_end_has_no_room_for(hosts: Hosts) -> None:
         transferred(hosts, file, receiver, hosts.send(receiver, file, "--json", "--mtu", "1024"))
     finally:
         ip("-n", hosts.names["a"], "link", "set", "e0", "mtu", "1500")
+
+
+@contextmanager
+def blocked(hosts: Hosts, host: str) -> Iterator[None]:
+    """A firewall in front of `host`: what comes to UDP port 4791 over any cable is dropped."""
+    drop = {"attrs": [("NFTA_DATA_VERDICT", {"attrs": [("NFTA_VERDICT_CODE", 0)]})]}
+    rule = [
+        nftables.load_meta(nftables.META_L4PROTO),
+        nftables.compare(nftables.COMPARE_EQUAL, bytes([socket.IPPROTO_UDP])),
+        nftables.load_bytes(nftables.TRANSPORT_HEADER, 2, 2),
+        nftables.compare(nftables.COMPARE_EQUAL, (4791).to_bytes(2, "big")),
+        nftables.expression("immediate", [("NFTA_IMMEDIATE_DREG", 0), ("NFTA_IMMEDIATE_DATA", drop)]),
+    ]
+    namespace = os.open(f"/run/netns/{hosts.names[host]}", os.O_RDONLY)
+    try:
+        opened = NetlinkSocket.inside(namespace, nftables.NETLINK_NETFILTER)
+    finally:
+        os.close(namespace)
+    with closing(opened) as netlink:
+        for cable in ("e0", "e1"):
+            nftables.replace_table(
+                netlink, f"firewall-{cable}", nftables.FAMILY_NETDEV, nftables.PRIORITY_FIRST, [rule], cable
+            )
+        try:
+            yield
+        finally:
+            for cable in ("e0", "e1"):
+                nftables.delete_table(netlink, f"firewall-{cable}", nftables.FAMILY_NETDEV)
+
+
+@pytest.mark.parametrize("firewall_at", ["a", "b"])
+def test_a_firewall_that_drops_the_port_is_named_with_both_addresses(hosts: Hosts, firewall_at: str) -> None:
+    """In front of the receiver it drops the data, in front of the sender the answers: the sender cannot tell which."""
+    receiver = hosts.recv("--once", *bound(IPV4["b"]))
+    with blocked(hosts, firewall_at):
+        ended = hosts.send(receiver, hosts.file(100_000), *bound(IPV4["a"])).end()
+    assert ended.code == 1
+    (said,) = [line for line in ended.err.splitlines() if line.startswith("Error: ")]
+    assert "no packet of the peer ever arrived: UDP port 4791 is perhaps blocked by a firewall" in said
+    assert "between 10.7.0.1 and 10.7.0.2 or 10.7.1.1 and 10.7.1.2, in one direction or in both" in said
+    assert "`tcpdump -ni any udp port 4791`" in said
+    receiver.kill()

@@ -77,6 +77,21 @@ def test_a_node_is_described_by_its_fabric() -> None:
         "mode": "srv6",
         "udp_ports": [4791, 4971],
         "path_mtu": 4096,
+        # Every switch but the five that may differ, with wire.md's choices.
+        "wire": {
+            "solicited_event_first": True,
+            "tsr1_unit_ns": 1000,
+            "first_port_bit": 0,
+            "eeth_op_shift": 2,
+            "icrc_covers_outer": False,
+            "ev_low_half_in_source_port": True,
+            "dscp_no_trim": 0,
+            "dscp_trimmable": 4,
+            "dscp_trimmable_retx": 8,
+            "dscp_trimmed": 12,
+            "dscp_trimmed_lasthop": 16,
+            "dscp_control": 46,
+        },
     }
 
 

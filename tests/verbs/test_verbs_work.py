@@ -343,6 +343,23 @@ def test_a_dead_network_ends_in_retry_exceeded() -> None:
     pair.fabric.cut(*SPINES)
     pair.left.qp.post_send(SendWR(0))
     assert pair.left.poll_all(1)[0].status == WCStatus.RETRY_EXCEEDED
+    said = pair.left.qp.explain(WCStatus.RETRY_EXCEEDED)
+    assert said.startswith("retry counter exceeded: ")
+    assert said.endswith(
+        "; no packet of the peer ever arrived: every path between h0 and h1 is perhaps cut, in one direction or in both"
+    )
+
+
+def test_a_network_that_dies_after_an_answer_is_not_said_to_be_blocked() -> None:
+    pair = Pair(tuning=QpConfig()).connect()
+    pair.left.qp.post_send(SendWR(0))
+    assert pair.left.poll_all(1)[0].status == WCStatus.SUCCESS
+    pair.fabric.cut(*SPINES)
+    pair.left.qp.post_send(SendWR(1))
+    assert pair.left.poll_all(1)[0].status == WCStatus.RETRY_EXCEEDED
+    said = pair.left.qp.explain(WCStatus.RETRY_EXCEEDED)
+    assert "no packet of the peer ever arrived" not in said
+    assert "the peer may have ended" in said
 
 
 def test_reset_forgets_work_and_completions() -> None:

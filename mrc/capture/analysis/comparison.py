@@ -25,7 +25,7 @@ class Comparison:
     """A direction and the QPs of its two ends, where there is a trace with them.
 
     `transmission` [losses] is for each loss of the requestor's trace the index into `direction.fates.requests`, -1
-    where the capture lacks the packet; `spurious` likewise of each retransmission told to be for nothing. `start_ns` is
+    where the capture lacks the packet; `spurious` likewise of each retransmission told to be spurious. `start_ns` is
     what to take off told times to have the capture's; None where they have no clock in common.
     """
 
@@ -102,7 +102,7 @@ def _matched(direction: Direction, qp: ToldQp) -> tuple[I64, I64]:
         if at >= 0:
             used.add(at)
         found[index] = at
-    # Sent again for nothing is the last transmission of the PSN, unless the capture saw one only.
+    # The spurious one is the last transmission of the PSN, unless the capture saw one only.
     again = spans(seq for seq, sent_again in qp.spurious if sent_again)
     return found, np.array([end - 1 for begin, end in again if end - begin > 1], np.int64)
 
@@ -120,7 +120,7 @@ def _tell_requestor(one: Comparison, qp: ToldQp, told: DirectionTold, end_ns: in
     told.losses_not_captured = int((one.transmission < 0).sum())
     told.losses_by_trigger = qp.by_trigger
     told.retransmissions = qp.counts["retransmissions"]
-    told.spurious_retransmissions = qp.sent_again_for_nothing
+    told.spurious_retransmissions = qp.spurious_noticed
     by_ev = dict(
         zip(*(each.tolist() for each in np.unique(known.requests["ev"][both], return_counts=True)), strict=True)
     )

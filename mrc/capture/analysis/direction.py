@@ -166,7 +166,7 @@ def _unknowable(flow: Flow, point: CapturePoint, requests: int, answers: int) ->
     found = []
     if not answers:
         found.append(
-            "no answer was captured: round trips, what was acknowledged and what was resent for nothing stay unknown"
+            "no answer was captured: round trips, what was acknowledged and what was resent spuriously stay unknown"
         )
     if not requests:
         found.append("no request was captured: only what the answers say is known")

@@ -80,7 +80,7 @@ def fates(requests: Rows, answers: Rows, *, mrc: bool, at_receiver: bool) -> Fat
         last = np.append(first[1:], True)
         noticed[~last] = requests["time"][1:][~last[:-1]]
         if at_receiver:
-            # Where the first transmission came too, the others were for nothing, in whatever order they arrived.
+            # Where the first transmission came too, the others were spurious, in whatever order they arrived.
             has_original = np.zeros(len(known.seqs), np.bool_)
             has_original[group[~requests["rtx"]]] = True
             fate[np.where(has_original[group] & mrc, requests["rtx"], ~first)] = SPURIOUS

@@ -149,7 +149,7 @@ def _spurious(direction: Direction) -> Iterator[Finding]:
     count, all_of_them = figures.spurious_retransmissions, figures.retransmissions
     if count >= 5 and count > 0.1 * all_of_them:
         of = f"{plural(all_of_them, 'retransmission')} ({percent(count / all_of_them)})"
-        text = f"{count} of {of} were for nothing: the packet had arrived"
+        text = f"{count} of {of} were spurious: the packet had arrived"
         yield Finding(WARNING, "spurious-retransmissions", text, figures.name, weight=count)
 
 

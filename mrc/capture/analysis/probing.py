@@ -11,7 +11,7 @@ from mrc.capture.analysis.acknowledged import NEVER
 from mrc.capture.analysis.flows import Pair
 from mrc.capture.analysis.path_states import ProbeFates
 from mrc.capture.analysis.records import PROBE_ANSWER, PROBE_ROW, Rows
-from mrc.capture.fields import ipv4_text, ipv6_text
+from mrc.capture.texts import ipv4_text, ipv6_text
 from mrc.wire.names import OPERATIONS
 
 # An answer that comes later than this is of another probe with the same number.

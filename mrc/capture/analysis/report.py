@@ -120,7 +120,7 @@ def _table(headings: list[str], rows: list[list[Cell]], left: int, mono: int = 0
 
 def _qps(directions: list[DirectionFigures]) -> str:
     headings = ["requests", "seen at", "packets", "delivered", "Gbit/s", "lost", "resent"]
-    headings += ["for nothing", "marks", "trims", "RTT µs", "p99", "messages"]
+    headings += ["spurious", "marks", "trims", "RTT µs", "p99", "messages"]
     rows: list[list[Cell]] = []
     for each in directions[:_DIRECTIONS_LISTED]:
         lost = f"{each.missing_before_capture} before" if each.lost is None else _lost(each.lost, each.loss_share)
@@ -292,7 +292,7 @@ def _told(figures: DirectionFigures, told: DirectionTold) -> str:
         ["trimmed", figures.trimmed, told.trimmed, ""],
         ["refused", figures.refused, told.refused, ""],
         ["sent again", figures.retransmissions, told.retransmissions, ""],
-        ["for nothing", figures.spurious_retransmissions, told.spurious_retransmissions, "as the requestor noticed"],
+        ["spurious", figures.spurious_retransmissions, told.spurious_retransmissions, "as the requestor noticed"],
         ["came twice", None, told.duplicates_received, "as the responder counted"],
     ]
     parts = ["<h3>Inferred and told</h3>", _table(["", "inferred", "told", "told more closely"], rows, 1)]

@@ -28,7 +28,7 @@ DENIED = "DENIED"
 PATHS_DRAWN, LANES_DRAWN, EVENTS_DRAWN = 8, 48, 400
 
 # Marks that are conclusions; the others are packets as they were captured.
-INFERRED = ("lost", "trimmed", "sent again for nothing")
+INFERRED = ("lost", "trimmed", "spurious retransmission")
 TRIGGERS = (HOLE, PATH_TIMER, LOCAL_ACK_TIMEOUT, NACKED, "other")
 
 Values = npt.NDArray[Any]
@@ -125,7 +125,7 @@ def _sequence(direction: Direction, scale: _Scale, most: int, told: Comparison |
     chosen("lost", known.are(LOST), 0.1)
     chosen("trimmed", known.are(TRIMMED), 0.05)
     chosen("sent again", resent & ~known.are(SPURIOUS), 0.1)
-    chosen("sent again for nothing", known.are(SPURIOUS), 0.05)
+    chosen("spurious retransmission", known.are(SPURIOUS), 0.05)
     refusals = answers[answers["kind"] == NACK]
     points("NACK", refusals["time"], refusals["trigger"], 0.05, refusals["number"])
     if told is None or told.requestor is None:
@@ -145,7 +145,7 @@ def _sequence(direction: Direction, scale: _Scale, most: int, told: Comparison |
     for trigger in TRIGGERS:
         which = told.transmission[(triggers == trigger) & (told.transmission >= 0)]
         overlaid(f"told {trigger}", f"lost (told: {trigger})", which, 0.05)
-    overlaid("told spurious", "sent again for nothing (told)", told.spurious, 0.05)
+    overlaid("told spurious", "spurious retransmission (told)", told.spurious, 0.05)
     return made
 
 

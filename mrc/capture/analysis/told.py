@@ -133,7 +133,7 @@ class ToldQp:
         return dict(Counter(each.trigger for each in self.losses).most_common())
 
     @property
-    def sent_again_for_nothing(self) -> int:
+    def spurious_noticed(self) -> int:
         return sum(sent_again for _, sent_again in self.spurious)
 
     @property

@@ -49,7 +49,7 @@ def _qp(trace: Trace, qp: ToldQp) -> dict[str, Any]:
         "losses_by_trigger": qp.by_trigger,
         "losses_taken_back": sum(each.taken_back for each in qp.losses),
         "retransmissions": counts["retransmissions"],
-        "spurious_retransmissions": qp.sent_again_for_nothing,
+        "spurious_retransmissions": qp.spurious_noticed,
         "local_ack_timeouts": counts["local_ack_timeouts"],
         "probes_sent": counts["probes_sent"],
         "probes_answered": counts["probes_answered"],

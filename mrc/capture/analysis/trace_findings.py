@@ -83,13 +83,13 @@ def _paths(trace: Trace, qp: ToldQp) -> Iterator[Finding]:
     for path in qp.paths.values():
         if path.outs:
             yield _out(trace, qp, path)
-    again, resent = qp.sent_again_for_nothing, qp.counts["retransmissions"]
+    again, resent = qp.spurious_noticed, qp.counts["retransmissions"]
     if again >= 5 and again > 0.1 * resent:
-        text = f"{again:,} of {plural(resent, 'retransmission')} were for nothing, as the endpoint itself noticed"
+        text = f"{again:,} of {plural(resent, 'retransmission')} were spurious, as the endpoint itself noticed"
         yield Finding(WARNING, "told-spurious", text, name_of(qp), weight=again)
     duplicates, requests = qp.counts["duplicates"], qp.counts["requests"]
     if duplicates >= 5 and duplicates > 0.01 * requests:
-        text = f"{duplicates:,} of {plural(requests, 'request')} had come before: sent again for nothing"
+        text = f"{duplicates:,} of {plural(requests, 'request')} had come before: spurious retransmissions"
         yield Finding(WARNING, "told-duplicates", text, name_of(qp), weight=duplicates)
 
 
@@ -153,6 +153,6 @@ def _spurious(one: Comparison) -> Iterator[Finding]:
         return
     says = [] if own is None else [f"the requestor noticed {own:,}"]
     says += [] if duplicates is None else [f"the responder got {duplicates:,} twice"]
-    text = f"the packets show {plural(inferred, 'retransmission')} for nothing, {', '.join(says)}"
+    text = f"the packets show {plural(inferred, 'spurious retransmission')}, {', '.join(says)}"
     weight = abs(inferred - told_count)
     yield Finding(WARNING, "told-spurious-differ", text, figures.name, weight=weight)

@@ -13,13 +13,17 @@ from typing import Any
 import numpy as np
 
 from mrc.capture.columns.batch import Columns
+from mrc.capture.columns.ends import ColumnEnds
 from mrc.capture.columns.icrcs import NOT_THERE, RIGHT, WRONG
 from mrc.capture.columns.stacks import Stack
 from mrc.capture.columns.values import bits, field_values
-from mrc.capture.fields import NOT_NAMED, ipv4_text, ipv6_text, packet_document
+from mrc.capture.fields import NOT_NAMED, packet_document
 from mrc.capture.frames import I64, NO_TIME, U8, Bools, rows_at
+from mrc.capture.texts import ipv4_text, ipv6_text
 from mrc.wire.headers import HEADERS, Field
+from mrc.wire.names import OPCODE_WORDS
 
+_OPCODE_TEXTS = {value: json.dumps(name) for value, name in OPCODE_WORDS.items()}
 _VERDICTS = {RIGHT: "true", WRONG: "false", NOT_THERE: "null"}
 _TEXTS: dict[str, Callable[[bytes], str]] = {"ether": lambda data: data.hex(":"), "ipv4": ipv4_text, "ipv6": ipv6_text}
 
@@ -30,6 +34,7 @@ def documents(columns: Columns, rows: I64) -> list[str]:
     wanted = np.zeros(len(columns), np.bool_)
     wanted[rows] = True
     payload, icrc = columns.payload_length > 0, columns.icrc_at >= 0
+    about = _about(columns, rows)
     for stack, quick in columns.quick_by_stack(wanted):
         if any(name == "srh" for name, _ in stack.layers):
             continue
@@ -37,7 +42,7 @@ def documents(columns: Columns, rows: I64) -> list[str]:
             for has_icrc in (False, True):
                 group = quick[(payload[quick] == has_payload) & (icrc[quick] == has_icrc)]
                 if len(group):
-                    texts.update(_group(columns, stack, group, has_payload, has_icrc))
+                    texts.update(_group(columns, stack, group, has_payload, has_icrc, about))
     return [texts[row] if row in texts else _one(columns, row) for row in rows.tolist()]
 
 
@@ -46,7 +51,26 @@ def _one(columns: Columns, row: int) -> str:
     return json.dumps(packet_document(columns.first + row, record, columns.walked(row), columns.profile))
 
 
-def _group(columns: Columns, stack: Stack, rows: I64, has_payload: bool, has_icrc: bool) -> dict[int, str]:
+def _about(columns: Columns, rows: I64) -> dict[int, str]:
+    """What is known of each of these packets as a whole, from its length to the name of its opcode."""
+    evs = np.full(len(columns), -1, np.int64)
+    with_ev, ev = columns.ev()
+    evs[with_ev] = ev
+    paths = ColumnEnds(columns.profile).paths(columns, rows)
+    path_texts = {path: json.dumps(path) for path in set(paths)}
+    opcodes = columns.column("bth", "opcode", -1)[rows].tolist()
+    return {
+        row: f'"length": {length}, "ev": {ev if ev >= 0 else "null"}, "path": {path_texts[path]}, '
+        f'"opcode_name": {_OPCODE_TEXTS.get(opcode, "null")}'
+        for row, length, ev, path, opcode in zip(
+            rows.tolist(), columns.frames.wire_length[rows].tolist(), evs[rows].tolist(), paths, opcodes, strict=True
+        )
+    }
+
+
+def _group(
+    columns: Columns, stack: Stack, rows: I64, has_payload: bool, has_icrc: bool, about: dict[int, str]
+) -> dict[int, str]:
     """Texts of those rows that have nothing more to show than their stack says."""
     plain = np.ones(len(rows), np.bool_)
     layers: list[str] = []
@@ -66,13 +90,14 @@ def _group(columns: Columns, stack: Stack, rows: I64, has_payload: bool, has_icr
         last = rows_at(columns.frames.data, columns.frames.start[rows] + columns.icrc_at[rows], 4)
         values.append(last.view("<u4")[:, 0].tolist())
     pattern = (
-        '{"number": %d, "time": %s, "layers": ['
+        '{"number": %d, "time": %s, %s, "layers": ['
         + ", ".join(layers)
         + '], "icrc_ok": %s, "malformed": null, "trimmed": false}'
     )
     times = ["null" if ns == NO_TIME else repr(ns / 1_000_000_000) for ns in columns.frames.time_ns[rows].tolist()]
     verdicts = [_VERDICTS[verdict] for verdict in columns.icrc[rows].tolist()]
-    all_values = zip(columns.numbers[rows].tolist(), times, *values, verdicts, strict=True)
+    abouts = [about[row] for row in rows.tolist()]
+    all_values = zip(columns.numbers[rows].tolist(), times, abouts, *values, verdicts, strict=True)
     together = zip(rows.tolist(), plain.tolist(), all_values, strict=True)
     return {row: pattern % each for row, is_plain, each in together if is_plain}
 

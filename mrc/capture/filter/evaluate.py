@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mrc.capture.columns import EVERY, LAST, NO_TIME, RIGHT, Columns
+from mrc.capture.columns.ends import ColumnEnds
 from mrc.capture.columns.values import Values
 from mrc.capture.filter.language import Among, Both, Compare, Either, Node, Not, Operand, Present, parse
 from mrc.capture.filter.names import IPV4, IPV6, Name
@@ -146,6 +147,10 @@ class Filter:
                 return columns.crc()
             case "ev":
                 return columns.ev()
+            case "path":
+                paths = ColumnEnds(columns.profile).paths(columns, everything)
+                rows = np.flatnonzero([path is not None for path in paths])
+                return rows, np.array([paths[row] for row in rows.tolist()], object)
             case "icrc_ok":
                 return everything, columns.icrc
             case "trimmed":

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from mrc.capture.filter.names import FIELDS, IPV4, IPV6, LAYERS, MAC, REASON, TIME, TRUTH, Name, nearest
+from mrc.capture.filter.names import FIELDS, IPV4, IPV6, LAYERS, MAC, TIME, TRUTH, WORD, Name, nearest
 from mrc.capture.filter.values import Network, Value, as_value
 from mrc.errors import CallerError
 
@@ -201,7 +201,7 @@ class _Parser:
             if self.token.kind == "name" and _INDEX.sub("", self.token.text) in FIELDS:
                 other_token = self.token
                 other = self.operand()
-                if other.name.kind != operand.name.kind or other.name.kind in (REASON, TRUTH):
+                if other.name.kind != operand.name.kind or other.name.kind in (WORD, TRUTH):
                     raise self.error(f"{other.name.text} cannot be compared with {operand.name.text}", other_token)
             else:
                 other = self.value(operand)
@@ -220,7 +220,7 @@ class _Parser:
         kind = operand.name.kind
         if kind in (MAC, IPV4, IPV6) or isinstance(other, Network):
             raise self.error("addresses are compared with ==, != and in", token)
-        if kind in (TRUTH, REASON):
+        if kind in (TRUTH, WORD):
             raise self.error(f"{operand.name.text} is compared with == and !=", token)
 
     def operand(self) -> Operand:
@@ -243,7 +243,7 @@ class _Parser:
                 mask = int(number.text, 0)
             except ValueError:
                 raise self.error("a number should follow &", number) from None
-            if name.kind in (IPV6, TIME, TRUTH, REASON):
+            if name.kind in (IPV6, TIME, TRUTH, WORD):
                 raise self.error(f"{name.text} has no bits to choose", number)
             if not 0 <= mask < 1 << (name.bits or 63):
                 raise self.error(f"{name.text} has {name.bits or 63} bits, {number.text} goes beyond them", number)

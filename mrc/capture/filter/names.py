@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from mrc.capture.fields import NOT_NAMED
 from mrc.wire.headers import HEADERS
-from mrc.wire.names import NACK_REASONS
-from mrc.wire.opcodes import Op
+from mrc.wire.names import NACK_REASONS, OPCODE_WORDS
 
-NUMBER, MAC, IPV4, IPV6, TIME, TRUTH, REASON = "number", "MAC", "IPv4", "IPv6", "time", "truth", "reason"
+NUMBER, MAC, IPV4, IPV6, TIME, TRUTH, WORD = "number", "MAC", "IPv4", "IPv6", "time", "truth", "word"
 
 _ADDRESSES = {
     ("ether", "src"): MAC,
@@ -22,7 +21,7 @@ _ADDRESSES = {
 }
 # Words that stand for values of one field.
 _WORDS = {
-    ("bth", "opcode"): {op.name: op.value for op in Op},
+    ("bth", "opcode"): {name: value for value, name in OPCODE_WORDS.items()},
     ("neth", "reason"): {name: value for value, name in NACK_REASONS.items()},
 }
 
@@ -66,7 +65,8 @@ def _fields() -> dict[str, Name]:
         Name("", "time_relative", TIME),
         Name("", "icrc_ok", TRUTH),
         Name("", "trimmed", TRUTH),
-        Name("", "malformed", REASON),
+        Name("", "path", WORD),
+        Name("", "malformed", WORD),
     ]
     return {name.text: name for name in names}
 

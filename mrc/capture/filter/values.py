@@ -8,10 +8,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from mrc.capture.filter.names import IPV4, MAC, NUMBER, REASON, TIME, TRUTH, Name
+from mrc.capture.filter.names import IPV4, MAC, NUMBER, TIME, TRUTH, WORD, Name
 
 _MAC = re.compile(r"(?:[0-9A-Fa-f]{1,2}:){5}[0-9A-Fa-f]{1,2}\Z")
 # As the columns have them: RIGHT, WRONG, NOT_THERE.
+_WORDS = {
+    "malformed": 'a reason, as in malformed == "bad_pad"',
+    "path": 'the words of the table, as in path == "p0l0>p0s1>p0l1>p0h1"',
+}
 _TRUTHS = {"true": 1, "1": 1, "false": 0, "0": 0, "null": -1}
 
 
@@ -29,7 +33,7 @@ Value = int | str | Network
 
 def as_value(name: Name, kind: str, text: str) -> Value:
     """What a token (`kind`: number, address, name or text) is for that field. Raises ValueError with a sentence."""
-    if kind == "text" and name.kind not in (TIME, REASON):
+    if kind == "text" and name.kind not in (TIME, WORD):
         kind, text = ("address" if ":" in text or text.count(".") == 3 else "name"), text[1:-1]
     if name.kind == NUMBER:
         return _number(name, text)
@@ -39,9 +43,9 @@ def as_value(name: Name, kind: str, text: str) -> Value:
         if text not in _TRUTHS:
             raise ValueError(f"{name.text} is true, false or null")
         return _TRUTHS[text]
-    if name.kind == REASON:
+    if name.kind == WORD:
         if kind not in ("text", "name"):
-            raise ValueError('malformed is compared with a reason, as in malformed == "bad_pad"')
+            raise ValueError(f"{name.text} is compared with {_WORDS[name.text]}")
         return text.strip("\"'")
     if name.kind == MAC:
         if not _MAC.match(text):

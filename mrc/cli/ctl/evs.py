@@ -77,7 +77,7 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
 @_peer
 @json_option
 def deny(**options: Any) -> None:
-    """Use EVs for nothing: no packet leaves on them from the return of this command on, until `allow`.
+    """Take EVs out of use: no packet leaves on them from the return of this command on, until `allow`.
 
     Only probes of `mrc ctl probe` that name such an EV still take it. QPs to come are told too. What the other end
     sends is for the other end to deny: --endpoint all.

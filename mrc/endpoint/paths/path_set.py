@@ -237,7 +237,7 @@ class PathSet:
         return [index for index in range(len(self.paths)) if index not in self._retired]
 
     def deny(self, ev: int) -> None:
-        """Use this EV for nothing until it is allowed again. Raises CallerError for an EV of another profile."""
+        """Send nothing on this EV until it is allowed again. Raises CallerError for an EV of another profile."""
         self._feed(self._of_profile(ev), EvInput.DENY)
 
     def allow(self, ev: int) -> None:

@@ -16,7 +16,7 @@ from mrc.net.node import Node
 from mrc.net.ticket import Ticket
 from mrc.net.transfer.connecting import TUNING, connect_qps, describe_qps, from_message, make_qps, to_message
 from mrc.net.transfer.files import Directory, IncomingFile
-from mrc.net.transfer.report import SENDER_COUNTERS, FileReport, TransferReport, counters_of
+from mrc.net.transfer.report import SENDER_COUNTERS, FileReport, TransferReport, counters_of, duplicates_received
 from mrc.verbs import MR, PD, QP, Context, QPState
 
 TRANSFER_FEATURE = "files/1"
@@ -243,7 +243,7 @@ class Receiver:
         return {"match": match, "name": file.name}
 
     def _finish(self, incoming: _Incoming, body: dict[str, Any]) -> dict[str, Any]:
-        """The sender tells its figures: only it knows what it sent twice, and over which path."""
+        """Trade figures: the sender knows what it sent again and over which path, the receiver what came twice."""
         if incoming.files or not incoming.report.files:
             raise PeerError(f"the session cannot end: {len(incoming.files)} of its files are not committed")
         told = TransferReport.figures_from_json(body)
@@ -253,8 +253,9 @@ class Receiver:
         qps = [qp.endpoint_qp for qp in incoming.qps]
         ours = node.driver.call(lambda: counters_of(qps, node.endpoint.counters, node.driver.socket_drops()))
         report.counters = ours | {name: told.counters[name] for name in SENDER_COUNTERS if name in told.counters}
+        report.duplicates_received = node.driver.call(lambda: duplicates_received(qps))
         incoming.finished = True
-        return {}
+        return {"duplicates_received": report.duplicates_received}
 
     def _file(self, incoming: _Incoming, body: dict[str, Any]) -> _Arriving:
         index = integer(body, "index", 0, 1 << 31)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -13,6 +13,7 @@ from mrc.endpoint.paths import EvState, PathSet
 from mrc.endpoint.paths.path_set import NEVER
 from mrc.endpoint.qp import QueuePair
 from mrc.errors import PeerError
+from mrc.net.negotiation import integer
 
 # What only the sending half of a QP counts.
 SENDER_COUNTERS = (
@@ -70,13 +71,17 @@ class FileReport:
 
 @dataclass(slots=True)
 class TransferReport:
-    """Figures of a transfer. `seconds` runs from the first packet to the last acknowledgement, all files together."""
+    """Figures of a transfer. `seconds` runs from the first packet to the last acknowledgement, all files together.
+
+    `duplicates_received` is what the receiver counted until the transfer closed; None: it did not report it.
+    """
 
     bytes: int = 0
     seconds: float = 0.0
     files: list[FileReport] = field(default_factory=list)
     paths: list[PathReport] = field(default_factory=list)
     counters: dict[str, int] = field(default_factory=dict)
+    duplicates_received: int | None = None
 
     @property
     def goodput_gbps(self) -> float:
@@ -92,7 +97,9 @@ class TransferReport:
 
     @property
     def spurious_retransmissions(self) -> int:
-        return self.counters.get("spurious_retransmissions", 0)
+        """By what both ends know; without the receiver's report, those that the sender noticed."""
+        noticed = self.counters.get("spurious_retransmissions", 0)
+        return spurious_retransmissions(self.retransmitted_packets, noticed, self.duplicates_received)
 
     def add(self, other: TransferReport) -> None:
         """Add another session's figures to these."""
@@ -102,6 +109,8 @@ class TransferReport:
         self.paths += other.paths
         for name, count in other.counters.items():
             self.counters[name] = self.counters.get(name, 0) + count
+        if other.duplicates_received is not None:
+            self.duplicates_received = (self.duplicates_received or 0) + other.duplicates_received
 
     def to_json(self) -> dict[str, Any]:
         """The document of cli.md."""
@@ -112,6 +121,7 @@ class TransferReport:
             "sha256_match": self.sha256_match,
             "retransmitted_packets": self.retransmitted_packets,
             "spurious_retransmissions": self.spurious_retransmissions,
+            "duplicates_received": self.duplicates_received,
             "paths": [asdict(path) for path in self.paths],
             "failovers": [],
             "files": [asdict(file) for file in self.files],
@@ -130,6 +140,28 @@ class TransferReport:
             raise PeerError(f"the sender's report says it took {seconds!r} seconds")
         known = {name: counters[name] for name in Counters().as_dict(zeros=True) if name in counters}
         return cls(seconds=float(seconds), paths=paths, counters=known)
+
+
+def spurious_retransmissions(resent: int, noticed: int, duplicates: int | None) -> int:
+    """Retransmissions of packets that had arrived: as many as the receiver got twice, or as the sender noticed.
+
+    Each count alone may be too small: a sender notices few, and a spurious retransmission that is lost is no duplicate.
+    Duplicates that the network makes are not retransmissions, so there are never more than `resent`. `duplicates` None:
+    the receiver did not report.
+    """
+    return min(resent, max(noticed, duplicates or 0))
+
+
+def duplicates_received(qps: Iterable[QueuePair]) -> int:
+    """Requests that came more than once, over these QPs of a receiver."""
+    return sum(qp.counters.duplicates_received for qp in qps)
+
+
+def reported_duplicates(document: Mapping[str, Any]) -> int | None:
+    """The receiver's count in its closing answer; None for one that sends none. Raises PeerError for no count."""
+    if "duplicates_received" not in document:
+        return None
+    return integer(document, "duplicates_received", 0, _MAX_COUNT)
 
 
 def _is_count(value: object) -> bool:

@@ -30,7 +30,14 @@ from mrc.net.transfer.connecting import (
 )
 from mrc.net.transfer.files import OutgoingFile
 from mrc.net.transfer.receiver import TRANSFER_FEATURE
-from mrc.net.transfer.report import FileReport, TransferReport, counters_of, packets_per_path, path_reports
+from mrc.net.transfer.report import (
+    FileReport,
+    TransferReport,
+    counters_of,
+    packets_per_path,
+    path_reports,
+    reported_duplicates,
+)
 from mrc.verbs import MR, QP, AccessFlag, Context, RemoteMemory, SendWR, WCStatus
 from mrc.whole_files import LineFile
 
@@ -148,7 +155,7 @@ class _Sending:
             self._context.close()
         told = report.to_json()
         figures = {"seconds": report.seconds, "paths": told["paths"], "counters": report.counters}
-        self._exchange.request("finish", figures, REQUEST_TIMEOUT_S)
+        report.duplicates_received = reported_duplicates(self._exchange.request("finish", figures, REQUEST_TIMEOUT_S))
         return report
 
     def _connect(self) -> None:

@@ -13,7 +13,7 @@
     "lost": ["--lost", "cross", 3.6],
     "trimmed": ["--skip", "plus", 3.6],
     "sent again": ["--c1", "triangle", 3.4],
-    "sent again for nothing": ["--c6", "diamond", 3.4],
+    "spurious retransmission": ["--c6", "diamond", 3.4],
     "NACK": ["--c3", "square", 2.6],
     // Told by the endpoint: rings around what is inferred, one colour a trigger.
     "told hole": ["--lost", "ring", 6],
