@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from mrc.cli.common import note
+from mrc.cli.common import note, printable_lines
 from mrc.errors import MrcError
 
 # No room, no quota, a disk that broke: whatever was being written, it is no fault of the code.
@@ -47,7 +47,7 @@ def _errors_told() -> Iterator[None]:
     try:
         yield
     except MrcError as error:
-        raise click.ClickException(str(error)) from error
+        raise click.ClickException(printable_lines(str(error))) from error
     except OSError as error:
         if error.errno not in _DISK_ERRORS:
             raise
