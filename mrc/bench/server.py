@@ -20,6 +20,7 @@ from mrc.net.exchange import ExchangeServer, SessionInfo
 from mrc.net.node import Node
 from mrc.net.ticket import Ticket
 from mrc.net.transfer.report import counters_of, duplicates_received
+from mrc.untrusted import quoted
 from mrc.verbs import CQ, MR, PD, QP, Context, QPState, RecvWR, RemoteMemory, WCStatus
 
 _POLL_S = 0.1
@@ -144,7 +145,7 @@ class BenchServer:
     def _handle(self, session: SessionInfo, kind: str, body: dict[str, Any]) -> dict[str, Any]:
         handlers = {"connect": self._connect, "prepare": self._prepare, "start": self._start, "stop": self._stop}
         if kind not in handlers:
-            raise PeerError(f"this server knows no request {kind!r}: are both ends the same release of mrc?")
+            raise PeerError(f"this server knows no request {quoted(kind)}: are both ends the same release of mrc?")
         if BENCH_FEATURE not in session.features:
             raise PeerError("this ticket is of `mrc bench serve`, which takes no files: take that of `mrc recv`")
         with self._lock:

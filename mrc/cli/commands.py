@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from mrc.cli.common import ignore_signals, interrupted
+from mrc.cli.common import ignore_signals, interrupted, printable_lines
 from mrc.errors import MrcError
 
 # No room, no quota, a limit on file sizes, a broken disk: whatever was being written, it is no fault of the code.
@@ -50,7 +50,7 @@ def _errors_told() -> Iterator[None]:
     try:
         yield
     except MrcError as error:
-        raise click.ClickException(str(error)) from error
+        raise click.ClickException(printable_lines(str(error))) from error
     except OSError as error:
         if error.errno not in _DISK_ERRORS:
             raise

@@ -139,7 +139,7 @@ def print_json(document: Any) -> None:
 
 def note(message: str) -> None:
     """A line for people, on stderr."""
-    click.echo(message, err=True)
+    click.echo(printable_lines(message), err=True)
 
 
 def load_fabric(fabric_file: str | None) -> Fabric:
@@ -213,6 +213,11 @@ def ignore_signals() -> None:
 def printable(name: str) -> str:
     """A file name as one line of text that does nothing to a terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in name)
+
+
+def printable_lines(text: str) -> str:
+    """Text of several lines that does nothing else to a terminal, whatever a peer's name in it would like to do."""
+    return "\n".join(map(printable, text.split("\n")))
 
 
 def human_bytes(count: float) -> str:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mrc.control import reading
 from mrc.control.errors import ControlError
-from mrc.control.texts import ev_of
 from mrc.errors import CallerError
+from mrc.untrusted import NotJson, parse_json, quoted
 from mrc.wire.usid import MAX_PLANES
 
 _MOST_BYTES = 16 << 20
@@ -60,11 +60,11 @@ def read(path: str | Path) -> DenyList:
             content = file.read(_MOST_BYTES + 1)
         if len(content) > _MOST_BYTES:
             raise CallerError(f"deny list {path}: larger than {_MOST_BYTES} bytes")
-        document = json.loads(content)
+        document = parse_json(content, f"deny list {path}")
     except OSError as error:
         raise CallerError(f"deny list {path}: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise CallerError(f"deny list {path}: no JSON: {error}") from None
+    except NotJson as error:
+        raise CallerError(str(error)) from None
     told = document.get("deny") if isinstance(document, dict) else None
     if not isinstance(told, list) or len(told) > _MOST_ENTRIES:
         raise CallerError(
@@ -79,19 +79,12 @@ def read(path: str | Path) -> DenyList:
             raise CallerError(f"deny list {path}: entry {number}: {reason}") from None
     fabric = document.get("fabric")
     if fabric is not None and not isinstance(fabric, str):
-        raise CallerError(f"deny list {path}: fabric is {fabric!r}, a name is expected")
+        raise CallerError(f"deny list {path}: fabric is {quoted(fabric)}, a name is expected")
     return DenyList(tuple(found), fabric)
 
 
 def _entry(told: Any) -> Denied:
-    if not isinstance(told, dict):
-        raise CallerError(f"{told!r} is no object")
-    if foreign := sorted(told.keys() - _KEYS):
-        raise CallerError(f"unknown key {', '.join(foreign)}: there are {', '.join(sorted(_KEYS))}")
-    plane = told.get("plane")
-    if type(plane) is not int or not 0 <= plane < MAX_PLANES:
-        raise CallerError(f"plane is {plane!r}, a number from 0 to {MAX_PLANES - 1} is expected")
-    for name in ("endpoint", "peer"):
-        if told.get(name) is not None and not isinstance(told[name], str):
-            raise CallerError(f"{name} is {told[name]!r}, a name or an address is expected")
-    return Denied(plane, ev_of(told.get("ev")), told.get("endpoint"), told.get("peer"))
+    said = reading.mapping(told, "an entry", _KEYS)
+    plane = reading.whole(said.get("plane"), "plane", 0, MAX_PLANES - 1)
+    endpoint, peer = (reading.optional(reading.text, said.get(name), name) for name in ("endpoint", "peer"))
+    return Denied(plane, reading.ev_of(said.get("ev")), endpoint, peer)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from errno import EINVAL
 from typing import Any
 
-from mrc.control import texts
+from mrc.control import reading, texts
 from mrc.control.attributes import CcProfileAttr, EvFormatAttr
 from mrc.control.errors import ControlError, arguments
 from mrc.control.profiles import Profiles
@@ -25,8 +25,7 @@ def load(profiles: Profiles, document: object) -> list[str]:
 
     Formats come first. One that is wrong is named in the ControlError; those before it stay loaded.
     """
-    if not isinstance(document, dict) or not document.keys() <= KINDS.keys():
-        raise ControlError(EINVAL, f"a profile file has {', '.join(KINDS)}")
+    said = reading.mapping(document, "a profile file", KINDS)
     loaders: dict[str, Callable[[Profiles, int, object], None]] = {
         "ev_formats": _format,
         "ev_profiles": _ev,
@@ -34,7 +33,7 @@ def load(profiles: Profiles, document: object) -> list[str]:
     }
     loaded: list[str] = []
     for key, load_one in loaders.items():
-        for profile_id, told in _numbered(document.get(key), key):
+        for profile_id, told in _numbered(said.get(key), key):
             name = f"{KINDS[key]} profile {profile_id}"
             try:
                 load_one(profiles, profile_id, told)
@@ -61,14 +60,10 @@ def set_line_rate(profiles: Profiles, line_rate_bps: int) -> None:
 def _numbered(told: object, key: str) -> list[tuple[int, object]]:
     if told is None:
         return []
-    if not isinstance(told, Mapping):
-        raise ControlError(EINVAL, f"{key} is a mapping from profile numbers to profiles")
-    found = []
-    for name, value in told.items():
-        if not str(name).isdecimal():
-            raise ControlError(EINVAL, f"{key}: {name!r} is no profile number")
-        found.append((int(str(name)), value))
-    return found
+    return [
+        (reading.number_text(name, f"a profile number in {key}"), value)
+        for name, value in reading.mapping(told, key).items()
+    ]
 
 
 def _format(profiles: Profiles, profile_id: int, told: object) -> None:

@@ -9,13 +9,14 @@ from mrc.control.errors import ControlError
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.peer_node import PeerNode
 from mrc.errors import CallerError
+from mrc.untrusted import quoted
 from mrc.wire.ipv4 import address_number, address_text
 
 
 def find_peer(endpoint: Endpoint, wanted: str) -> PeerNode:
     """The peer node of this name or address. Raises ControlError ENOENT when no QP leads there."""
     if not isinstance(wanted, str) or not wanted:
-        raise ControlError(EINVAL, f"a peer is a name or an address, not {wanted!r}")
+        raise ControlError(EINVAL, f"a peer is a name or an address, not {quoted(wanted)}")
     nodes = list(endpoint.peer_nodes.values())
     found = [node for node in nodes if node.name == wanted] or _at(nodes, wanted)
     if not found:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
 import threading
 from collections.abc import Callable
 from http import HTTPStatus
@@ -14,6 +16,7 @@ from mrc.errors import SystemRefused
 from mrc.map.metrics import CONTENT_TYPE, metrics
 
 _TIMEOUT_S = 10
+_MOST_READERS = 64
 # The page is one file; nothing else may be loaded, run or asked.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:"
 
@@ -50,8 +53,30 @@ class MapServer:
 
 
 class _Server(ThreadingHTTPServer):
+    """A thread for each reader. Where there are too many, the one that has been at it longest gives way."""
+
     daemon_threads = True
     block_on_close = False
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        self._readers: dict[socket.socket, None] = {}
+        self._lock = threading.Lock()
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._lock:
+            if len(self._readers) >= _MOST_READERS:
+                oldest = next(iter(self._readers))
+                del self._readers[oldest]
+                with contextlib.suppress(OSError):
+                    oldest.shutdown(socket.SHUT_RDWR)
+            self._readers[request] = None
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._lock:
+            self._readers.pop(request, None)
+        super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A browser that went away in the middle is nothing to report."""

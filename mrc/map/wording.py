@@ -18,6 +18,7 @@ from typing import Any, TypeGuard
 from mrc.errors import CallerError, PeerError
 from mrc.map.loops import Loop
 from mrc.map.prober import MOST_RATE, Counters, Report
+from mrc.untrusted import NotJson, parse_json, quoted
 
 VERSION = 1
 LONGEST_LINE = 1 << 20
@@ -25,6 +26,7 @@ _MOST_LOOPS = 20_000
 _MOST_IN_A_TICK = 4 * MOST_RATE
 # CLOCK_MONOTONIC in nanoseconds stays below this for a century.
 _MOST_NS = 1 << 62
+_QUOTES = "'\""
 _LONGEST_RTT_US = 3_600_000_000
 
 
@@ -86,7 +88,7 @@ def read_welcome(line: bytes) -> Welcome:
     """Raises CollectorRefused when that is what it says, PeerError for anything else that is no welcome."""
     document = _object(line)
     if "refused" in document:
-        raise CollectorRefused(f"the collector refuses: {document['refused']}")
+        raise CollectorRefused(f"the collector refuses: {quoted(document['refused'], 200).strip(_QUOTES)}")
     if document.get("version") != VERSION:
         raise PeerError("the collector is of another version of mrc")
     fabric = document.get("fabric")
@@ -134,9 +136,9 @@ def read_result(line: bytes, loop_count: int) -> Report | Totals:
 
 def _object(line: bytes) -> dict[str, Any]:
     try:
-        document = json.loads(line)
-    except (ValueError, RecursionError):
-        raise PeerError("a line is not JSON") from None
+        document = parse_json(line, "a line")
+    except NotJson as error:
+        raise PeerError(str(error)) from None
     if not isinstance(document, dict):
         raise PeerError("a line is not a JSON object")
     return document

@@ -17,6 +17,7 @@ from mrc.endpoint.paths.profiles import EvProfile, EvProfileMode
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.errors import CallerError, PeerError
 from mrc.topology.fabric import MODES, USID_MODES, Fabric
+from mrc.untrusted import quoted
 from mrc.wire.entropy import EvMode
 from mrc.wire.ipv4 import address_number
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
@@ -31,7 +32,7 @@ def integer(document: Mapping[str, Any], key: str, low: int, high: int) -> int:
     """An integer member low <= value < high. Raises PeerError for anything else."""
     value = document.get(key)
     if type(value) is not int or not low <= value < high:
-        raise PeerError(f"the peer sent {key}={value!r}, an integer {low}..{high - 1} is expected")
+        raise PeerError(f"the peer sent {key}={quoted(value)}, an integer {low}..{high - 1} is expected")
     return value
 
 
@@ -39,7 +40,7 @@ def text(document: Mapping[str, Any], key: str) -> str:
     """A string member. Raises PeerError for anything else."""
     value = document.get(key)
     if not isinstance(value, str):
-        raise PeerError(f"the peer sent {key}={value!r}, a string is expected")
+        raise PeerError(f"the peer sent {key}={quoted(value)}, a string is expected")
     return value
 
 
@@ -94,7 +95,7 @@ class NodeDescription:
         defaults = cls(0, ())
         mode = text({"mode": defaults.mode} | document, "mode")
         if mode not in MODES:
-            raise PeerError(f"the peer sent mode={mode!r}, one of {', '.join(MODES)} is expected")
+            raise PeerError(f"the peer sent mode={quoted(mode)}, one of {', '.join(MODES)} is expected")
         ports = []
         for port in objects(document, "ports", MAX_PLANES):
             leaf, plane = integer(port, "leaf", 0, MAX_PER_PLANE), integer(port, "plane", 0, MAX_PLANES)
@@ -129,7 +130,7 @@ def _address(port: Mapping[str, Any], mode: str) -> str:
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
-        raise PeerError(f"the peer sent address={address!r}, an IP address is expected") from None
+        raise PeerError(f"the peer sent address={quoted(address)}, an IP address is expected") from None
     if mode in USID_MODES and parsed.version == 4:
         raise PeerError(f"the peer sent address={address!r}, an IPv6 address is expected")
     return address
@@ -153,7 +154,7 @@ class QpDescription:
 def path_mtu_of(document: Mapping[str, Any]) -> int:
     value = document.get("path_mtu")
     if type(value) is not int or value not in PATH_MTUS:
-        raise PeerError(f"the peer wants path_mtu={value!r}, one of {PATH_MTUS} is expected")
+        raise PeerError(f"the peer wants path_mtu={quoted(value)}, one of {PATH_MTUS} is expected")
     return value
 
 

@@ -161,7 +161,7 @@ def _paths(
                 loss=_share(_grown(row, before, "lost"), packets),
                 marks=_share(_grown(row, before, "marked"), packets),
                 lost=row["lost"],
-                ports_up=row["plane"] not in down[row["peer"]],
+                ports_up=row["plane"] not in down.get(row["peer"], ()),
             )
         )
     return found

@@ -56,6 +56,8 @@ def event_text(event: dict[str, Any], began_ns: int) -> str:
     if event["event"] == "port":
         whose = "our port" if event["side"] == "local" else "the peer's port"
         return f"{at}  {whose} on plane {event['plane']} is {'up' if event['up'] else 'down'}"
+    if event["event"] == "dropped":
+        return f"{event['dropped']} events in all found no room and are missing"
     return f"{at}  QP {event['qp_num']:#x} failed: {event['reason']}"
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mrc.errors import PeerError
+from mrc.untrusted import quoted
 
 
 def mapping(document: object, what: str) -> Mapping[str, Any]:
@@ -19,5 +20,5 @@ def integer(document: Mapping[str, Any], key: str, low: int, high: int) -> int:
     """An integer member low <= value <= high. Raises PeerError for anything else."""
     value = document.get(key)
     if type(value) is not int or not low <= value <= high:
-        raise PeerError(f"the peer sent {key}={value!r}, an integer {low}..{high} is expected")
+        raise PeerError(f"the peer sent {key}={quoted(value)}, an integer {low}..{high} is expected")
     return value

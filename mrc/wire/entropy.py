@@ -66,6 +66,9 @@ class EvField:
     def __post_init__(self) -> None:
         if self.width < 1:
             raise CallerError(f"a field's width must be at least 1 bit, got {self.width}")
+        # A shift by an unbounded width would take all memory before a format's limit is checked.
+        if self.width > SRV6_WITH_SRH_WIDTH_LIMIT:
+            raise CallerError(f"a field's width must be at most {SRV6_WITH_SRH_WIDTH_LIMIT} bits, got {self.width}")
         for name, value in (("init_val", self.init_val), ("mask", self.mask)):
             if not 0 <= value < 1 << self.width:
                 raise CallerError(f"{name} {value:#x} does not fit a field of {self.width} bits")

@@ -112,13 +112,13 @@ def test_a_deny_list(served: Served, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("{", "no JSON"),
+        ("{", "is not JSON"),
         ("[]", "an object with a list"),
-        ('{"deny": [{"plane": 0, "ev": 1, "peeer": "h1"}]}', "entry 0: unknown key peeer"),
-        ('{"deny": [{"plane": 16, "ev": 1}]}', "plane is 16"),
+        ('{"deny": [{"plane": 0, "ev": 1, "peeer": "h1"}]}', "entry 0: an entry has no peeer"),
+        ('{"deny": [{"plane": 16, "ev": 1}]}', "from 0 to 15, not 16"),
         ('{"deny": [{"plane": 0}]}', "is no EV"),
-        ('{"deny": [{"plane": 0, "ev": 1, "peer": 7}]}', "peer is 7"),
-        ('{"deny": [7]}', "is no object"),
+        ('{"deny": [{"plane": 0, "ev": 1, "peer": 7}]}', "peer is text of 1 to 256 characters, not 7"),
+        ('{"deny": [7]}', "an entry is a mapping, not 7"),
         ('{"deny": [], "fabric": 3}', "fabric is 3"),
     ],
 )
@@ -176,7 +176,7 @@ def test_profiles(served: Served, tmp_path: Path) -> None:
         ("ev_profiles: [1]", "ev_profiles is a mapping"),
         ("ev_profiles: {1: {mode: explicit}}", "EV profile 1: an EXPLICIT profile needs count"),
         ("ev_profiles: {1: {mode: explicit, evs: [p0s0, p1s0], colour: red}}", "has no colour"),
-        ("ev_profiles: {x: {}}", "'x' is no profile number"),
+        ("ev_profiles: {x: {}}", "a profile number in ev_profiles is a whole number, not 'x'"),
         ("ev_profiles: {99: {mode: auto}}", "no EV profile 99"),
         ("ev_formats: {1: {mode: udp}}", "reads SRV6 EVs, not UDP"),
         ("cc_profiles: {1: {algorithm: reno}}", "no congestion control algorithm 'reno'"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import time
@@ -29,6 +30,7 @@ pytestmark = pytest.mark.root
 NODE = {"host": 0, "ports": [{"plane": 0, "address": "fd4d:5243::1", "leaf": 0}]}
 CONNECT = {"node": NODE, "qps": [{"qpn": 17, "first_psn": 0}], "mpr_dest": 8, "path_mtu": 4096}
 PATH_MEMBERS = ("ev", "plane", "spine", "packets", "lost", "state", "first_use_ns", "last_use_ns")
+TEN_ZEROS = hashlib.sha256(bytes(10)).hexdigest()
 EMPTY_SUM = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 WRONG = (None, True, -1, 1.5, "1", [], {}, 1 << 70)
 
@@ -53,7 +55,7 @@ def as_sender(lab: Lab, receiver: Running, act: Callable[[Requests], Any]) -> An
     """`act(request)` in a session of its own, from h0."""
 
     def session() -> Any:
-        with ExchangeClient(ticket_of(receiver)) as exchange:
+        with ExchangeClient(ticket_of(receiver), features=("files/2",)) as exchange:
             return act(lambda kind, body: exchange.request(kind, body, PATIENCE_S))
 
     return lab.inside("h0", session)
@@ -182,7 +184,7 @@ def test_every_member_in_every_wrong_type_is_refused(transfers: Transfers, lab: 
 
     def act(request: Requests) -> None:
         # Before the session is connected nothing else may be asked.
-        for kind in ("open", "sum", "commit"):
+        for kind in ("open", "extend", "sum", "commit"):
             refused(request, kind, {"index": 0, "name": "file", "size": 1, "sha256": EMPTY_SUM})
         for kind, body in bodies_with_wrong_members():
             if kind != "connect":
@@ -247,14 +249,18 @@ def test_the_order_of_the_requests_is_kept(transfers: Transfers, lab: Lab, recei
     def act(request: Requests) -> None:
         request("connect", CONNECT)
         request("open", {"index": 0, "name": "file", "size": 10})
-        assert "summed before it is committed" in refused(request, "commit", {"index": 0, "sha256": EMPTY_SUM})
+        # Ten zero bytes that never came: their sum is known, and worth nothing.
+        assert "have not arrived" in refused(request, "commit", {"index": 0, "sha256": TEN_ZEROS})
         refused(request, "open", {"index": 0, "name": "other", "size": 10})
         refused(request, "open", {"index": 1, "name": "file", "size": 10})
         refused(request, "sum", {"index": 1})
-        # A sum that is not that of what arrived (ten zero bytes): the file is discarded.
-        request("sum", {"index": 0})
-        assert request("commit", {"index": 0, "sha256": EMPTY_SUM})["match"] is False
-        refused(request, "commit", {"index": 0, "sha256": EMPTY_SUM})
+        refused(request, "extend", {"index": 0})
+        refused(request, "extend", {"index": 1})
+        refused(request, "sum", {"index": 0})
+        # A sum that is not that of what arrived: the file is discarded.
+        request("open", {"index": 2, "name": "empty", "size": 0})
+        assert request("commit", {"index": 2, "sha256": TEN_ZEROS})["match"] is False
+        refused(request, "commit", {"index": 2, "sha256": EMPTY_SUM})
 
     as_sender(lab, receiver, act)
     assert os.listdir(transfers.directory) == []
@@ -299,7 +305,7 @@ def test_a_write_that_is_not_allowed_ends_its_qp_and_nothing_else(transfers: Tra
     def act() -> tuple[list[Completion], QpState, str | None]:
         with (
             Node(Fabric.load(lab.fabric_path("h0"))) as node,
-            ExchangeClient(ticket_of(receiver), features=("files/1",)) as exchange,
+            ExchangeClient(ticket_of(receiver), features=("files/2",)) as exchange,
         ):
             config = transfer_config(path_mtu=4096)
             qp = node.create_qp(config)
@@ -324,6 +330,13 @@ def test_a_write_that_is_not_allowed_ends_its_qp_and_nothing_else(transfers: Tra
             elif attack == "an address that wraps":
                 va = (1 << 62) - 1
             elif attack == "after the sum":
+                # Whole, then closed: what comes after that is refused.
+                whole = node.endpoint.memory.register(bytearray(65536))
+                qp.post_write(WriteRequest(99, whole, 0, 65536, va, rkey))
+                node.endpoint.wake(qp)
+                node.driver.run(lambda: bool(node.endpoint.completions), 0.01)
+                assert [each.wr_id for each in node.endpoint.completions] == [99]
+                node.endpoint.completions.clear()
                 exchange.request("sum", {"index": 0}, PATIENCE_S)
             region = node.endpoint.memory.register(bytearray(b"\xee" * 8192))
             for number in range(3):
@@ -346,3 +359,38 @@ def test_a_write_that_is_not_allowed_ends_its_qp_and_nothing_else(transfers: Tra
     assert ["the peer's request" in line for line in ended.document["errors"]] == [True], ended.document["errors"]
     assert ended.document["counters"]["naks_sent"] == 1
     assert transfers.received() == {"parallel": sha256(file)}
+
+
+def test_a_greedy_sender_locks_nobody_out(transfers: Transfers, lab: Lab) -> None:
+    """1,000 files announced by one, at a receiver with few descriptors; and a file that would take all of its disk."""
+    receiver = transfers.recv("--json", prefix=["prlimit", "--nofile=400"])
+    free = os.statvfs(transfers.directory).f_bavail * os.statvfs(transfers.directory).f_frsize
+    honest = [transfers.file(f"honest {number}", 50_000) for number in range(8)]
+
+    def act(request: Requests) -> None:
+        request("connect", CONNECT)
+        said = set()
+        for index in range(1, 1000):
+            try:
+                request("open", {"index": index, "name": f"greedy {index}", "size": 10})
+            except PeerError as error:
+                said.add(str(error))
+        assert len(said) == 1
+        assert "commit one before another is announced" in said.pop()
+        assert len(os.listdir(f"/proc/{receiver.process.pid}/fd")) < 200
+        for sender in [transfers.send(receiver, [each]) for each in honest]:
+            sender.end().succeeded()
+
+    as_sender(lab, receiver, act)
+
+    def all_of_the_disk(request: Requests) -> None:
+        request("connect", CONNECT)
+        opened = request("open", {"index": 0, "name": "all", "size": int(free * 0.9)})
+        assert opened["length"] <= 1 << 30
+        assert "have not arrived" in refused(request, "extend", {"index": 0})
+        left = os.statvfs(transfers.directory)
+        assert left.f_bavail * left.f_frsize > 0.4 * free
+
+    as_sender(lab, receiver, all_of_the_disk)
+    assert set(transfers.received()) == {each.name for each in honest}
+    receiver.stop().no_traceback()

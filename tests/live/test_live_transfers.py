@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from live_run import FILE_KEYS, MIB, PATH_KEYS, REPORT_KEYS, Ended, Transfers, sha256, stats_lines
+from live_run import FILE_KEYS, MIB, MRC, PATH_KEYS, REPORT_KEYS, Ended, Transfers, sha256, stats_lines
 from patience import undisturbed
 
 from mrc.lab import Lab
@@ -177,3 +177,16 @@ def test_for_people_both_ends_say_what_was_sent(transfers: Transfers) -> None:
             assert what in said
     assert "requests_received" in received.err
     assert "data_packets_sent" in sent.err
+
+
+def test_more_files_than_there_are_descriptors(transfers: Transfers) -> None:
+    """1,200 small files, where a process may have 300 descriptors; each file has its turn."""
+    names = [f"many/{number:04d}" for number in range(1200)]
+    files = [transfers.file(name, 1000 + number) for number, name in enumerate(names)]
+    receiver = transfers.recv("--once", prefix=["prlimit", "--nofile=300"])
+    sending = transfers.start("h0", ["prlimit", "--nofile=300", *MRC, "send", *files, receiver.ticket, "--json"])
+    sent = sending.end().succeeded()
+    assert sent.document["sha256_match"] is True
+    assert len(sent.document["files"]) == 1200
+    receiver.end().succeeded()
+    assert transfers.received() == {file.name: sha256(file) for file in files}

@@ -54,8 +54,9 @@ def overwriting(tmp_path: Path) -> Iterator[Directory]:
 def incoming(directory: Directory, name: str, content: bytes) -> IncomingFile:
     file = IncomingFile(directory, name, len(content))
     if content:
-        assert file.map is not None
-        file.map[:] = content
+        part = file.part(0, len(content))
+        part.map[:] = content
+        part.close()
     return file
 
 
@@ -75,23 +76,61 @@ def test_a_file_has_its_name_only_once_committed(kind: str, directory: Directory
     assert os.stat(directory.path / "file").st_nlink == 1
 
 
-@pytest.mark.parametrize("size", [0, 1, 4095, 4096, 4097, 1 << 20])
-def test_a_file_takes_its_whole_space_at_once(kind: str, directory: Directory, size: int) -> None:
-    file = IncomingFile(directory, "file", size)
-    status = os.fstat(file._descriptor)
-    assert status.st_size == size
-    assert status.st_blocks * 512 >= size
+def blocks(file: IncomingFile) -> int:
+    """Bytes of disk that a file takes."""
+    return os.fstat(file._descriptor).st_blocks * 512
+
+
+@pytest.mark.parametrize("size", [1, 4095, 4096, 4097, 1 << 20])
+def test_a_part_takes_its_whole_space_at_once_and_a_file_none(kind: str, directory: Directory, size: int) -> None:
+    file = IncomingFile(directory, "file", size + 8192)
+    assert blocks(file) == 0
+    file.part(0, 8192).close()
+    assert 8192 <= blocks(file) < 8192 + size
+    file.part(8192, size).close()
+    assert os.fstat(file._descriptor).st_size == size + 8192
+    assert blocks(file) >= size + 8192
     file.discard()
+
+
+def test_parts_of_a_file_lie_where_they_belong(kind: str, directory: Directory) -> None:
+    file = IncomingFile(directory, "file", 8192 + 3)
+    for offset, content in ((0, b"a" * 4096), (4096, b"b" * 4096), (8192, b"end")):
+        part = file.part(offset, len(content))
+        part.map[:] = content
+        part.close()
+        part.close()
+    file.commit()
+    assert (directory.path / "file").read_bytes() == b"a" * 4096 + b"b" * 4096 + b"end"
+
+
+def test_a_disk_that_fills_up_meanwhile_is_refused_where_it_does(
+    kind: str, directory: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = IncomingFile(directory, "file", 8192)
+    file.part(0, 4096).close()
+
+    def full(descriptor: int, offset: int, length: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(SystemRefused, match=f"no room for 4096 bytes in {directory.path}"):
+        file.part(4096, 4096)
+    file.discard()
+    assert names(directory) == []
 
 
 def test_what_is_discarded_leaves_nothing(kind: str, directory: Directory) -> None:
     before = len(os.listdir("/proc/self/fd"))
     file = incoming(directory, "file", b"x" * 5000)
-    view = memoryview(file.map) if file.map is not None else memoryview(b"")
+    part = file.part(0, 4096)
+    view = memoryview(part.map)
     # A region may still look into it.
+    part.close()
     file.discard()
     file.discard()
     view.release()
+    part.map.close()
     assert names(directory) == []
     assert len(os.listdir("/proc/self/fd")) == before
     incoming(directory, "file", b"second").commit()

@@ -130,7 +130,7 @@ def _change(
     if deny_list is not None:
         _change_by_list(do, deny_list, wanted, profile, as_json)
         return
-    from mrc.control.texts import ev_of
+    from mrc.control.reading import ev_of
 
     batch = [{"do": do, "ev": ev_of(each), **_given(peer=peer)} for each in evs]
     _run(wanted, profile, batch, as_json, "denied" if do == "deny" else "allowed")
@@ -191,7 +191,7 @@ def replace(
       mrc ctl ev replace p0s2 p0s3 --profile 1 --endpoint h0
       mrc ctl ev replace p1s1 --index 3 --profile 1 --endpoint h0
     """
-    from mrc.control.texts import ev_of
+    from mrc.control.reading import ev_of
 
     if (new is None) != (index is not None):
         raise click.UsageError("give OLD and NEW, or NEW and --index N")

@@ -45,7 +45,7 @@ def probe(host: str, evs: tuple[str, ...], count: int, timeout: float, wanted: t
       mrc ctl probe h1 p0s0 p0s1 --count 20 --endpoint h0
       mrc ctl probe fd4d:5243::2 --endpoint h0 --json
     """
-    from mrc.control.texts import ev_of
+    from mrc.control.reading import ev_of
 
     if not 0 < timeout <= _MOST_TIMEOUT_S:
         raise click.UsageError(f"--timeout is above 0 and at most {_MOST_TIMEOUT_S:.0f}s")

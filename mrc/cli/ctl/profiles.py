@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from mrc.cli.commands import ErrorGroup
-from mrc.cli.common import json_option, print_json
+from mrc.cli.common import json_option, print_json, printable
 from mrc.cli.ctl.endpoints import about, connected, endpoint_option, heading
 
 _KINDS = {"ev-format": "ev_formats", "ev": "ev_profiles", "cc": "cc_profiles"}
@@ -52,7 +52,7 @@ def show(wanted: tuple[str, ...], as_json: bool) -> None:
                 heading(found, len(clients) > 1)
                 for kind, key in _KINDS.items():
                     for number, attributes in shown[key].items():
-                        click.echo(f"{kind} {number}: {_words(attributes)}")
+                        click.echo(printable(f"{kind} {number}: {_words(attributes)}"))
     if as_json:
         print_json({"endpoints": documents})
 
@@ -102,7 +102,7 @@ def load(file: Path, wanted: tuple[str, ...], as_json: bool) -> None:
             loaded = client.request("profile_load", profiles=document)
             documents.append({**about(found), "loaded": loaded})
             if not as_json:
-                click.echo(f"{found}: {', '.join(loaded) or 'nothing'} ONLINE")
+                click.echo(printable(f"{found}: {', '.join(loaded) or 'nothing'} ONLINE"))
     if as_json:
         print_json({"endpoints": documents})
 

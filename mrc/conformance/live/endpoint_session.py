@@ -24,6 +24,7 @@ from mrc.errors import MrcError
 from mrc.net.negotiation import NodeDescription
 from mrc.net.node import Node
 from mrc.topology.fabric import Fabric
+from mrc.untrusted import quoted
 from mrc.wire.profile import WireProfile
 
 OnConnected = Callable[[Endpoint, QueuePair], None]
@@ -38,6 +39,7 @@ _COARSE = QpConfig(
 )
 # How long what the tester sent is waited for; what has not come by then has been lost or refused on the way.
 _ARRIVES_WITHIN_NS = 20 * MILLISECOND
+_LONGEST_HOLD_NS = 10_000 * MILLISECOND
 _LOOK_AGAIN_S = 0.0003
 _QUIET_LOOKS = 2
 
@@ -129,6 +131,9 @@ class EndpointSession(InProcessSession):
     # ------------------------------------------------------------------ what differs from virtual time
 
     def hold(self, duration: int) -> None:
+        # The loop sleeps so long; nothing but a number may come to it.
+        if type(duration) is not int or not 0 <= duration <= _LONGEST_HOLD_NS:
+            raise Unsupported(f"the target is held up 0 to {_LONGEST_HOLD_NS} ns, not {quoted(duration)}")
         self._watched.hold_ns = duration
 
     def set_port(self, plane: int, up: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -13,14 +14,17 @@ from mrc.conformance.setup import Setup, TesterQp
 from mrc.conformance.target import Unsupported
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.qp import QueuePair
-from mrc.errors import PeerError
+from mrc.errors import MrcError, PeerError
 from mrc.net.exchange import ExchangeServer, SessionInfo
 from mrc.net.negotiation import NodeDescription
 from mrc.net.ticket import Ticket
 from mrc.topology.fabric import Fabric
+from mrc.untrusted import quoted
 from mrc.wire.profile import WireProfile
 
 T = TypeVar("T")
+
+_log = logging.getLogger("mrc.conformance")
 
 _OPEN_WITHIN_S = 5.0
 _POLL_S = 0.25
@@ -73,6 +77,11 @@ class TargetServer:
             if session is not None:
                 try:
                     session.run()
+                except MrcError:
+                    raise
+                except Exception:
+                    # What a tester asked for broke the case's endpoint, which is its own: the next gets another.
+                    _log.exception("a case ended with a fault of the target's")
                 finally:
                     with self._changed:
                         self._session = self._owner = None
@@ -119,9 +128,11 @@ class TargetServer:
                 came = session.wait_for(int(values["sent"]))
                 answer = answer_to(lambda: session.ask(values["qp"], str(values["method"]), list(values["arguments"])))
                 return {**answer, "came": came}
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise PeerError(f"{kind!r} cannot be understood ({error}): use the same mrc release at both ends") from None
-        raise PeerError(f"nothing is known of {kind!r}: use the same mrc release at both ends")
+        except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+            raise PeerError(
+                f"{quoted(kind)} cannot be understood ({error}): use the same mrc release at both ends"
+            ) from None
+        raise PeerError(f"nothing is known of {quoted(kind)}: use the same mrc release at both ends")
 
     def _open(self, tester: SessionInfo, values: dict[str, Any]) -> dict[str, Any]:
         node = NodeDescription.from_json(values["node"])

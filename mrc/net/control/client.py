@@ -19,6 +19,8 @@ from typing import Any
 from mrc.control.errors import ControlError
 from mrc.errors import SystemRefused
 from mrc.net.control.places import directories, sockets
+from mrc.net.control.shapes import ANSWERS, EVENTS, fault_in
+from mrc.untrusted import NotJson, parse_json
 
 TIMEOUT_S = 10.0
 _HELLO_TIMEOUT_S = 3.0
@@ -35,6 +37,8 @@ class ControlClient:
         self.path = path
         self._timeout_s = timeout_s
         self._numbers = itertools.count(1)
+        # Of each request that waits: its op, and how many results it is to have if that is known.
+        self._asked: dict[int, tuple[str, int | None]] = {}
         self._buffer = bytearray()
         self._events: list[dict[str, Any]] = []
         self.gone = False
@@ -58,6 +62,7 @@ class ControlClient:
     def ask(self, op: str, /, **members: Any) -> int:
         """Send a request; its number, for `answer`."""
         number = next(self._numbers)
+        self._asked[number] = op, len(members["batch"]) if "batch" in members else None
         self._socket.settimeout(self._timeout_s)
         try:
             self._socket.sendall(json.dumps({"id": number, "op": op, **members}).encode() + b"\n")
@@ -74,7 +79,14 @@ class ControlClient:
             if "event" in answer:
                 self._events.append(answer)
             elif answer.get("id") in (number, None):
-                return _result(answer)
+                op, count = self._asked.pop(number, ("", None))
+                result = _result(answer)
+                fault = fault_in(result, ANSWERS[op], "result") if op in ANSWERS else None
+                if fault is None and count is not None and len(result) != count:
+                    fault = "number of results"
+                if fault is not None:
+                    raise self._no_endpoint(f"its answer to {op} has another {fault}")
+                return result
 
     def events(self, timeout_s: float | None = None) -> Iterator[dict[str, Any]]:
         """Events as they come, after a `subscribe`; ends after `timeout_s` seconds, or with the endpoint."""
@@ -84,7 +96,9 @@ class ControlClient:
                 yield self._events.pop(0)
             try:
                 answer = self._line(deadline)
-            except SystemRefused:
+            except SystemRefused as error:
+                if error.errno == errnos.EBADMSG:
+                    raise
                 return
             if "event" in answer:
                 yield answer
@@ -96,6 +110,8 @@ class ControlClient:
             try:
                 answer = self._line(time.monotonic())
             except SystemRefused as error:
+                if error.errno == errnos.EBADMSG:
+                    raise
                 self.gone = error.errno != errnos.ETIMEDOUT
                 return told
             if "event" in answer:
@@ -120,12 +136,23 @@ class ControlClient:
         line = bytes(self._buffer[:at])
         del self._buffer[: at + 1]
         try:
-            answer = json.loads(line)
-        except ValueError:
-            answer = None
-        if not isinstance(answer, dict):
-            raise SystemRefused(errnos.EBADMSG, f"{self.path}: what answers there is no endpoint")
+            answer = parse_json(line, "its answer")
+        except NotJson as error:
+            raise self._no_endpoint(str(error)) from None
+        if not isinstance(answer, dict) or not isinstance(answer.get("id"), int | None):
+            raise self._no_endpoint("its answer is no object with an id")
+        kind = answer.get("event")
+        if kind is not None:
+            fault = fault_in(answer, EVENTS[kind]) if isinstance(kind, str) and kind in EVENTS else "event"
+            if fault is not None:
+                raise self._no_endpoint(f"its event has another {fault}")
         return answer
+
+    def _no_endpoint(self, why: str) -> SystemRefused:
+        return SystemRefused(
+            errnos.EBADMSG,
+            f"{self.path}: what answers there is no endpoint of this release ({why}): use the same mrc release",
+        )
 
     def close(self) -> None:
         self._socket.close()
@@ -142,8 +169,10 @@ def _result(answer: dict[str, Any]) -> Any:
         return answer.get("result")
     refusal = answer.get("error")
     told = refusal if isinstance(refusal, dict) else {}
-    number = getattr(errnos, str(told.get("errno")), errnos.EIO)
-    raise ControlError(number, str(told.get("message", "refused")), told.get("needed"))
+    known = {name: number for number, name in errnos.errorcode.items()}
+    message, needed = _clean(str(told.get("message", "refused"))), told.get("needed")
+    number = known.get(str(told.get("errno")), errnos.EIO)
+    raise ControlError(number, message, needed if type(needed) is int else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +241,7 @@ def endpoints() -> Search:
         deadline = time.monotonic() + _HELLO_TIMEOUT_S
         for client, number in zip(asked, numbers, strict=True):
             try:
-                hello = client.answer(number, deadline)
-                search.found.append(_found(client.path, hello))
+                search.found.append(_found(client.path, client.answer(number, deadline)))
             except SystemRefused as error:
                 search.silent.append(str(error))
             except ControlError as error:
@@ -222,13 +250,10 @@ def endpoints() -> Search:
 
 
 def _found(path: Path, hello: dict[str, Any]) -> FoundEndpoint:
-    try:
-        program, name = _clean(hello["program"]), _clean(hello["name"])
-        return FoundEndpoint(path, int(hello["pid"]), program, name, tuple(map(_clean, hello["addresses"])), hello)
-    except (KeyError, TypeError, ValueError):
-        raise SystemRefused(errnos.EBADMSG, f"{path}: what answers there is no endpoint") from None
+    program, name = _clean(hello["program"]), _clean(hello["name"])
+    return FoundEndpoint(path, hello["pid"], program, name, tuple(map(_clean, hello["addresses"])), hello)
 
 
-def _clean(text: object) -> str:
+def _clean(text: str) -> str:
     """What an endpoint says of itself, harmless to a terminal."""
-    return "".join(each if each.isprintable() else "?" for each in str(text)[:200])
+    return "".join(each if each.isprintable() else "?" for each in text[:200])

@@ -7,15 +7,15 @@ request of each client a turn, and none while it does not read its answers.
 from __future__ import annotations
 
 import contextlib
-import json
+import errno
 import os
 import socket
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from mrc.control.service import Service, Session
+from mrc.control.errors import ControlError
+from mrc.control.service import Service, Session, refusal_line, to_line
 from mrc.errors import SystemRefused
 from mrc.net.control.places import SUFFIX, prepared_directory, sockets
 
@@ -82,13 +82,7 @@ class _Client:
             self._ended = True
         self._in += data
         if len(self._in) > MAX_REQUEST and b"\n" not in self._in:
-            self.tell(
-                {
-                    "id": None,
-                    "ok": False,
-                    "error": {"errno": "E2BIG", "message": "a request is one line", "needed": MAX_REQUEST},
-                }
-            )
+            self.tell(refusal_line(ControlError(errno.E2BIG, "a request is one line", MAX_REQUEST)))
             self._in.clear()
             self._ended = True
 
@@ -100,29 +94,24 @@ class _Client:
         del self._in[: at + 1]
         if not line.strip():
             return
-        request: object
-        try:
-            request = json.loads(line)
-        except (ValueError, RecursionError):
-            request = None
         if self.session.events is None:
             self._told_dropped = 0
-        self.session.handle(request, self.tell)
+        self.session.handle(line, self.tell)
 
-    def tell(self, document: Mapping[str, Any]) -> None:
+    def tell(self, line: bytes) -> None:
         """Append a line. What was asked for before it was closed is told nobody."""
         if self.open:
-            self._out += json.dumps(document, separators=(",", ":")).encode() + b"\n"
+            self._out += line
 
     def _tell_events(self) -> None:
         if self._out or not self._has_events():
             return
         for event in self.session.take_events(_MOST_EVENTS):
-            self.tell(event)
+            self.tell(to_line(event))
         events = self.session.events
         if events is not None and events.dropped != self._told_dropped and not events.waiting:
             self._told_dropped = events.dropped
-            self.tell({"event": "dropped", "dropped": events.dropped})
+            self.tell(to_line({"event": "dropped", "dropped": events.dropped}))
 
     def _flush(self) -> None:
         while self._out:
@@ -188,12 +177,12 @@ class ControlServer:
         _, uid, _ = _UCRED.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
         refusal = None
         if uid not in (0, os.geteuid()):
-            refusal = {"errno": "EPERM", "message": f"this endpoint is root's and user {os.geteuid()}'s to control"}
+            refusal = ControlError(errno.EPERM, f"this endpoint is root's and user {os.geteuid()}'s to control")
         elif len(self._clients) >= MAX_CLIENTS:
-            refusal = {"errno": "EBUSY", "message": f"{MAX_CLIENTS} clients are connected already"}
+            refusal = ControlError(errno.EBUSY, f"{MAX_CLIENTS} clients are connected already")
         if refusal is not None:
             with contextlib.suppress(OSError):
-                connection.send(json.dumps({"id": None, "ok": False, "error": refusal}).encode() + b"\n")
+                connection.send(refusal_line(refusal))
             connection.close()
             return
         if self._service is None:

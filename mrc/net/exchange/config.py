@@ -8,7 +8,6 @@ from mrc.errors import CallerError
 
 MAX_MESSAGE_BYTES = 1 << 20
 MAX_HELLO_BYTES = 4096  # all that is read from somebody who has not shown the secret yet
-MAX_DEPTH = 32
 
 
 @dataclass(frozen=True, slots=True)

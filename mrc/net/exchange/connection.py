@@ -31,6 +31,7 @@ from mrc.net.exchange.messages import (
     version_mismatch,
 )
 from mrc.net.exchange.session import Execution, Session, SessionInfo, SessionTable
+from mrc.untrusted import quoted
 
 Handler = Callable[[SessionInfo, str, dict[str, Any]], dict[str, Any]]
 
@@ -182,7 +183,7 @@ class Connection:
                 self._service.sessions.close(session, "client")
                 return
             else:
-                raise PeerError(f"a client does not send {message['type']!r}")
+                raise PeerError(f"a client does not send {quoted(message['type'])}")
 
     def _request(self, session: Session, message: Message) -> None:
         counters, interval = self._service.counters, self._service.config.working_interval_s
@@ -221,8 +222,8 @@ class Connection:
         except Exception as error:
             # A fault of this program, not of the client's: its details belong here, not on the wire.
             self._service.counters.count("handler_failures")
-            _log.exception("the handler of %r failed", kind)
-            text = f"the receiver failed on {kind!r} ({type(error).__name__}): see its output"
+            _log.exception("the handler of %s failed", quoted(kind))
+            text = f"the receiver failed on {quoted(kind)} ({type(error).__name__}): see its output"
             reply = _error_reply(request_id, PeerError(text))
         execution.finish(reply)
 

@@ -25,10 +25,11 @@ import hashlib
 import hmac
 import json
 import struct
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 from mrc.errors import CallerError, PeerError
-from mrc.net.exchange.config import MAX_DEPTH, MAX_MESSAGE_BYTES
+from mrc.net.exchange.config import MAX_MESSAGE_BYTES
+from mrc.untrusted import MAX_DEPTH, NotJson, depth_of, parse_json
 
 PROTOCOL = "mrc-exchange"
 VERSION = 1
@@ -49,7 +50,7 @@ def encode(message: Message) -> bytes:
     if len(content) > MAX_MESSAGE_BYTES:
         raise CallerError(f"the message has {len(content)} bytes, the most is {MAX_MESSAGE_BYTES}: split it")
     # One level is the message's own object.
-    if _depth(message) > MAX_DEPTH:
+    if depth_of(message) > MAX_DEPTH:
         raise CallerError(f"the message is nested more than {MAX_DEPTH} levels deep: flatten it")
     return LENGTH.pack(len(content)) + content
 
@@ -57,13 +58,11 @@ def encode(message: Message) -> bytes:
 def decode(content: bytes) -> Message:
     """The message in the bytes after the length. Raises PeerError, and nothing else, when they hold none."""
     try:
-        message = json.loads(content.decode("utf-8"), parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
-        raise PeerError(f"the other end sent a message that is not JSON ({error}): use the same mrc release") from None
+        message = parse_json(content, "a message of the other end")
+    except NotJson as error:
+        raise PeerError(f"{error}: use the same mrc release at both ends") from None
     if not isinstance(message, dict) or not isinstance(message.get("type"), str):
         raise PeerError("the other end sent a message without a type: use the same mrc release at both ends")
-    if _depth(message) > MAX_DEPTH:
-        raise PeerError(f"the other end sent a message nested more than {MAX_DEPTH} levels deep: it was not accepted")
     return message
 
 
@@ -112,25 +111,3 @@ def version_mismatch(ours: int, theirs: int) -> str:
         f"the other end speaks version {theirs} of the exchange, this end version {ours}: "
         "use the same mrc release at both ends"
     )
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
-
-
-def _depth(value: Any) -> int:
-    """Levels of objects and arrays in a JSON value; stops counting once it is over MAX_DEPTH."""
-    level: list[Any] = [value]
-    depth = 0
-    while depth <= MAX_DEPTH:
-        inner: list[Any] = []
-        for each in level:
-            if isinstance(each, dict):
-                inner.append(each.values())
-            elif isinstance(each, list | tuple):
-                inner.append(each)
-        if not inner:
-            return depth
-        depth += 1
-        level = [each for container in inner for each in container]
-    return depth

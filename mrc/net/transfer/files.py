@@ -61,6 +61,11 @@ class Directory:
         self._reserved.add(base)
         return base
 
+    def free_bytes(self) -> int:
+        """Bytes of disk that are free to this user. A quota may allow fewer."""
+        found = os.fstatvfs(self.descriptor)
+        return found.f_bavail * found.f_frsize
+
     def release(self, base: str) -> None:
         self._reserved.discard(base)
 
@@ -69,31 +74,43 @@ class Directory:
 
 
 class IncomingFile:
-    """A file being received: `size` bytes of disk, mapped for writing, without a name until `commit`.
+    """A file being received, without a name until `commit`. It takes disk part by part, as `part` is called.
 
-    Raises SystemRefused when the disk cannot hold it.
+    Raises SystemRefused when the disk has less than `size` bytes free now.
     """
 
     def __init__(self, directory: Directory, name: str, size: int) -> None:
         self.directory = directory
         self.name = directory.reserve(name)
         self.size = size
-        self.map: mmap.mmap | None = None
-        self._paging: Paging | None = None
         self._hidden: str | None = None
         self._descriptor = -1
         try:
+            free = directory.free_bytes()
+            if size > free:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             self._descriptor = self._create()
-            if size:
-                # Take the space now: a mapped page that finds the disk full later would kill the process.
-                os.posix_fallocate(self._descriptor, 0, size)
-                self.map = mmap.mmap(self._descriptor, size)
-                self._paging = Paging(self.map, writes=True)
         except OSError as error:
             self.discard()
-            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-                raise SystemRefused(error.errno, f"no room for {size} bytes in {directory.path}") from None
-            raise SystemRefused(error.errno, f"{directory.path / self.name}: {error.strerror}") from None
+            raise self._refused(error, size) from None
+
+    def part(self, offset: int, length: int) -> IncomingPart:
+        """Take the disk for `length` bytes from `offset` (a multiple of a page) on, and map them for writing.
+
+        Raises SystemRefused when there is no room any more.
+        """
+        try:
+            # Take the space now: a mapped page that finds the disk full later would kill the process.
+            os.posix_fallocate(self._descriptor, offset, length)
+            return IncomingPart(self._descriptor, offset, length)
+        except OSError as error:
+            raise self._refused(error, self.size - offset) from None
+
+    def _refused(self, error: OSError, wanted: int) -> SystemRefused:
+        path = self.directory.path
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            return SystemRefused(error.errno, f"no room for {wanted} bytes in {path}")
+        return SystemRefused(error.errno, f"{path / self.name}: {error.strerror}")
 
     def _create(self) -> int:
         try:
@@ -108,11 +125,6 @@ class IncomingFile:
             0o666,
             dir_fd=self.directory.descriptor,
         )
-
-    def follow(self, position: int) -> None:
-        """About this many bytes have arrived."""
-        if self._paging is not None:
-            self._paging.follow(position)
 
     def sha256(self) -> str:
         """The sum of what has arrived."""
@@ -147,13 +159,6 @@ class IncomingFile:
 
     def discard(self) -> None:
         """Forget what has arrived. Safe to call twice, and after `commit`."""
-        if self._paging is not None:
-            self._paging.close()
-        if self.map is not None:
-            # A region may still look into the mapping; it goes when the last view does.
-            with contextlib.suppress(BufferError):
-                self.map.close()
-            self.map = None
         if self._hidden is not None:
             with contextlib.suppress(OSError):
                 os.unlink(self._hidden, dir_fd=self.directory.descriptor)
@@ -162,6 +167,42 @@ class IncomingFile:
             os.close(self._descriptor)
             self._descriptor = -1
         self.directory.release(self.name)
+
+
+class IncomingPart:
+    """A stretch of a file that is open to writes: mapped, and paged in ahead of what arrives. `close` it."""
+
+    def __init__(self, descriptor: int, offset: int, length: int) -> None:
+        self.length = length
+        self.map = mmap.mmap(descriptor, length, offset=offset)
+        self._paging = Paging(self.map, writes=True)
+
+    def follow(self, position: int) -> None:
+        """About this many bytes of the part have arrived."""
+        self._paging.follow(position)
+
+    def close(self) -> None:
+        """Safe to call twice."""
+        self._paging.close()
+        # A region may still look into the mapping; it goes when the last view does.
+        with contextlib.suppress(BufferError):
+            self.map.close()
+
+
+def outgoing_size(path: str | Path) -> int:
+    """The bytes of a file that is to be sent later, as it tells them: some have more, once they are read.
+
+    Raises CallerError when it is no readable regular file.
+    """
+    try:
+        check_regular(Path(path))
+        if not os.access(path, os.R_OK):
+            raise CallerError(f"{path}: {os.strerror(errno.EACCES)}")
+        return os.stat(path).st_size
+    except OSError as error:
+        if isinstance(error, MrcError):
+            raise
+        raise CallerError(f"{path}: {error.strerror}") from None
 
 
 class OutgoingFile:

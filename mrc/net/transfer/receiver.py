@@ -11,30 +11,20 @@ from typing import Any
 from mrc.errors import CallerError, MrcError, PeerError
 from mrc.net.device import NodeDevice
 from mrc.net.exchange import ExchangeServer, SessionInfo
-from mrc.net.negotiation import integer, text
 from mrc.net.node import Node
 from mrc.net.ticket import Ticket
+from mrc.net.transfer.arrivals import Arrivals
+from mrc.net.transfer.bounds import DEFAULT_BOUNDS, FilePlaces, SenderBounds
 from mrc.net.transfer.connecting import TUNING, connect_qps, describe_qps, from_message, make_qps, to_message
-from mrc.net.transfer.files import Directory, IncomingFile
-from mrc.net.transfer.report import SENDER_COUNTERS, FileReport, TransferReport, counters_of, duplicates_received
-from mrc.verbs import MR, PD, QP, Context, QPState
+from mrc.net.transfer.files import Directory
+from mrc.net.transfer.report import SENDER_COUNTERS, TransferReport, counters_of, duplicates_received
+from mrc.untrusted import quoted
+from mrc.verbs import PD, QP, Context, QPState
 
-TRANSFER_FEATURE = "files/1"
-MAX_FILE = 1 << 50
+TRANSFER_FEATURE = "files/2"  # files/1 knew no parts
 MINIMUM_MPR = 8  # behaviour.md, QP life: minimum capability
 _CLOSE_WAIT_S = 5.0
 _POLL_S = 0.1
-
-
-@dataclass(slots=True)
-class _Arriving:
-    """A file on its way, the region open for it, and its sum once that is closed."""
-
-    file: IncomingFile
-    region: MR | None
-    # What the session's QPs had placed when it was announced.
-    placed_before: int
-    sha256: str | None = None
 
 
 @dataclass(slots=True)
@@ -45,8 +35,8 @@ class _Incoming:
     """
 
     pd: PD
-    qps: list[QP] = field(default_factory=list)
-    files: dict[int, _Arriving] = field(default_factory=dict)
+    qps: list[QP]
+    arrivals: Arrivals
     report: TransferReport = field(default_factory=TransferReport)
     lock: threading.Lock = field(default_factory=threading.Lock)
     active_at_ns: int = field(default_factory=time.monotonic_ns)
@@ -56,9 +46,6 @@ class _Incoming:
     refusal: str | None = None
     closed: bool = False
     abandoned: bool = False
-
-    def bytes_placed(self) -> int:
-        return sum(qp.endpoint_qp.counters.bytes_placed for qp in self.qps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +72,14 @@ class Receiver:
         once: bool = False,
         idle_timeout_s: float = 30.0,
         on_outcome: Callable[[SessionOutcome], None] = lambda outcome: None,
+        bounds: SenderBounds = DEFAULT_BOUNDS,
     ) -> None:
         self._node = node
         self._context = Context(NodeDevice(node), tuning=TUNING)
         self._cq = self._context.cq(1)  # a receiver posts nothing, so nothing completes
         self._directory = directory
+        self._bounds = bounds
+        self._places = FilePlaces()
         self._once = once
         self._idle_timeout_ns = int(idle_timeout_s * 1e9)
         self._on_outcome = on_outcome
@@ -155,15 +145,16 @@ class Receiver:
         handlers = {
             "connect": self._connect,
             "open": self._open,
+            "extend": self._extend,
             "sum": self._sum,
             "commit": self._commit,
             "finish": self._finish,
         }
         if kind not in handlers:
-            raise PeerError(f"this receiver knows no request {kind!r}: are both ends the same release of mrc?")
+            raise PeerError(f"this receiver knows no request {quoted(kind)}: are both ends the same release of mrc?")
         with self._lock:
             if "incoming" not in session.data:
-                session.data["incoming"] = _Incoming(self._context.pd())
+                session.data["incoming"] = self._new(session)
                 self._incoming[session.number] = (session, session.data["incoming"])
             incoming: _Incoming = session.data["incoming"]
         with incoming.lock:
@@ -179,6 +170,17 @@ class Receiver:
                 raise
             finally:
                 incoming.active_at_ns = time.monotonic_ns()
+
+    def _new(self, session: SessionInfo) -> _Incoming:
+        pd = self._context.pd()
+        qps: list[QP] = []
+
+        def placed() -> int:
+            return sum(qp.endpoint_qp.counters.bytes_placed for qp in qps)
+
+        in_parts = TRANSFER_FEATURE in session.features
+        arrivals = Arrivals(pd, self._directory, self._bounds, self._places, placed, in_parts=in_parts)
+        return _Incoming(pd, qps, arrivals)
 
     def _connect(self, incoming: _Incoming, body: dict[str, Any]) -> dict[str, Any]:
         if incoming.qps:
@@ -196,56 +198,30 @@ class Receiver:
             for qp in qps:
                 qp.close()
             raise
-        incoming.qps = qps
+        incoming.qps += qps
         return to_message(self._context, ours)
 
     def _open(self, incoming: _Incoming, body: dict[str, Any]) -> dict[str, Any]:
         if not incoming.qps:
             raise PeerError("a file was announced before the session was connected")
-        index = integer(body, "index", 0, 1 << 31)
-        size = integer(body, "size", 0, MAX_FILE)
-        if index in incoming.files:
-            raise PeerError(f"file {index} was announced twice")
-        file = IncomingFile(self._directory, text(body, "name"), size)
-        region = None
-        if file.map is not None:
-            try:
-                region = incoming.pd.mr(file.map, iova=0)
-            except MrcError:
-                file.discard()
-                raise
-        incoming.files[index] = _Arriving(file, region, incoming.bytes_placed())
-        return {"va": region.addr, "rkey": region.rkey} if region is not None else {"va": 0, "rkey": 0}
+        return incoming.arrivals.open(body)
+
+    def _extend(self, incoming: _Incoming, body: dict[str, Any]) -> dict[str, Any]:
+        return incoming.arrivals.extend(body)
 
     def _sum(self, incoming: _Incoming, body: dict[str, Any]) -> dict[str, Any]:
-        """All was acknowledged: close the region, so that what is summed is what gets the name."""
-        arriving = self._file(incoming, body)
-        if arriving.region is not None:
-            arriving.region.close()
-            arriving.region = None
-        arriving.sha256 = arriving.file.sha256()
-        return {"sha256": arriving.sha256}
+        return incoming.arrivals.sum(body)
 
     def _commit(self, incoming: _Incoming, body: dict[str, Any]) -> dict[str, Any]:
-        """Name the file if its sum is the sender's; otherwise what arrived is discarded."""
-        arriving = self._file(incoming, body)
-        file, expected = arriving.file, text(body, "sha256")
-        if arriving.sha256 is None:
-            raise PeerError("a file is summed before it is committed")
-        match = arriving.sha256 == expected
-        del incoming.files[integer(body, "index", 0, 1 << 31)]
-        if match:
-            file.commit()
-        else:
-            file.discard()
-        incoming.report.bytes += file.size
-        incoming.report.files.append(FileReport(file.name, file.size, arriving.sha256, match))
-        return {"match": match, "name": file.name}
+        file = incoming.arrivals.commit(body)
+        incoming.report.bytes += file.bytes
+        incoming.report.files.append(file)
+        return {"match": file.sha256_match, "name": file.name}
 
     def _finish(self, incoming: _Incoming, body: dict[str, Any]) -> dict[str, Any]:
         """Trade figures: the sender knows what it sent again and over which path, the receiver what came twice."""
-        if incoming.files or not incoming.report.files:
-            raise PeerError(f"the session cannot end: {len(incoming.files)} of its files are not committed")
+        if incoming.arrivals.on_their_way or not incoming.report.files:
+            raise PeerError(f"the session cannot end: {incoming.arrivals.on_their_way} of its files are not committed")
         told = TransferReport.figures_from_json(body)
         report = incoming.report
         report.seconds, report.paths = told.seconds, told.paths
@@ -256,12 +232,6 @@ class Receiver:
         report.duplicates_received = node.driver.call(lambda: duplicates_received(qps))
         incoming.finished = True
         return {"duplicates_received": report.duplicates_received}
-
-    def _file(self, incoming: _Incoming, body: dict[str, Any]) -> _Arriving:
-        index = integer(body, "index", 0, 1 << 31)
-        if index not in incoming.files:
-            raise PeerError(f"file {index} was never announced")
-        return incoming.files[index]
 
     # ------------------------------------------------------------------ ends
 
@@ -291,9 +261,7 @@ class Receiver:
             packets = sum(qp.endpoint_qp.counters.requests_received for qp in incoming.qps)
             if packets != incoming.packets_seen:
                 incoming.packets_seen, incoming.active_at_ns = packets, now
-                placed = incoming.bytes_placed()
-                for arriving in list(incoming.files.values()):
-                    arriving.file.follow(placed - arriving.placed_before)
+                incoming.arrivals.follow()
             self._notice_broken_qp(incoming)
             if not incoming.finished and incoming.failure is None and not incoming.lock.locked():
                 idle_ns = now - incoming.active_at_ns
@@ -327,12 +295,8 @@ class Receiver:
         incoming.abandoned = True
         for qp in incoming.qps:
             qp.close()
-        for arriving in incoming.files.values():
-            if arriving.region is not None:
-                arriving.region.close()
-            arriving.file.discard()
+        incoming.arrivals.close()
         incoming.pd.close()
-        incoming.files.clear()
 
 
 def outcome_error(outcome: SessionOutcome) -> MrcError | None:

@@ -15,7 +15,7 @@ from mrc.endpoint.work import MAX_MESSAGE
 from mrc.errors import CallerError, MrcError, PeerError, SystemRefused
 from mrc.net.device import NodeDevice
 from mrc.net.exchange import ExchangeClient
-from mrc.net.negotiation import integer, text
+from mrc.net.negotiation import integer
 from mrc.net.node import Node
 from mrc.net.ticket import Ticket
 from mrc.net.transfer.connecting import (
@@ -28,7 +28,7 @@ from mrc.net.transfer.connecting import (
     make_qps,
     to_message,
 )
-from mrc.net.transfer.files import OutgoingFile
+from mrc.net.transfer.files import OutgoingFile, outgoing_size
 from mrc.net.transfer.receiver import TRANSFER_FEATURE
 from mrc.net.transfer.report import (
     FileReport,
@@ -44,6 +44,7 @@ from mrc.whole_files import LineFile
 REQUEST_TIMEOUT_S = 15.0
 SUM_TIMEOUT_S = 600.0
 STATS_INTERVAL_NS = 5_000_000
+_SUMMED_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +85,10 @@ def send_files(
     receiver refuses or cannot be reached, or a QP ends in error.
     """
     _check_names(paths)
-    files: list[OutgoingFile] = []
-    try:
-        files.extend(OutgoingFile(path) for path in paths)
-        with ExchangeClient(ticket, features=(TRANSFER_FEATURE,)) as exchange:
-            return _Sending(node, exchange, options, on_progress, files).run()
-    finally:
-        for file in files:
-            file.close()
+    # Each is opened when its turn comes: thousands would not fit the limits of descriptors, nor memory.
+    sizes = [outgoing_size(path) for path in paths]
+    with ExchangeClient(ticket, features=(TRANSFER_FEATURE,)) as exchange:
+        return _Sending(node, exchange, options, on_progress, paths, sizes).run()
 
 
 def _check_names(paths: Sequence[str | Path]) -> None:
@@ -115,14 +112,16 @@ class _Sending:
         exchange: ExchangeClient,
         options: SendOptions,
         on_progress: Callable[[int, int], None],
-        files: list[OutgoingFile],
+        paths: Sequence[str | Path],
+        sizes: Sequence[int],
     ) -> None:
         self._node = node
         self._exchange = exchange
         self._options = options
         self._on_progress = on_progress
-        self._files = files
-        self._progress = _Progress(sum(file.size for file in files))
+        self._paths = paths
+        self._sizes = sizes
+        self._progress = _Progress(sum(sizes))
         self._context = Context(NodeDevice(node), tuning=TUNING)
         self._pd = self._context.pd()
         self._cq = self._context.cq(POSTED_PER_QP * options.qps)
@@ -136,9 +135,11 @@ class _Sending:
             if self._options.stats is not None:
                 self._stats = LineFile(self._options.stats)
             self._connect()
-            for index, file in enumerate(self._files):
-                report.files.append(self._send(index, file))
-                report.bytes += file.size
+            for index, path in enumerate(self._paths):
+                with contextlib.closing(OutgoingFile(path)) as file:
+                    self._progress.total += file.size - self._sizes[index]
+                    report.files.append(self._send(index, file))
+                    report.bytes += file.size
             self._write_stats(time.monotonic_ns())
             report.seconds = self._progress.transfer_ns / 1e9
             inner = [qp.endpoint_qp for qp in self._qps]
@@ -162,6 +163,8 @@ class _Sending:
         self._qps = make_qps(self._pd, self._cq, self._options.qps)
         ours = describe_qps(self._qps, self._options.path_mtu)
         answer = self._exchange.request("connect", to_message(self._context, ours), REQUEST_TIMEOUT_S)
+        if TRANSFER_FEATURE not in self._exchange.peer_features:
+            raise PeerError("the receiver takes files in another way: use the same mrc release at both ends")
         theirs = from_message(answer, self._options.path_mtu)
         if len(theirs) != len(self._qps):
             raise PeerError(f"asked for {len(self._qps)} QPs, the receiver made {len(theirs)}")
@@ -173,33 +176,53 @@ class _Sending:
         )
         if file.map is not None:
             source = self._pd.mr(file.map, AccessFlag(0))
-            va, rkey = integer(opened, "va", 0, 1 << 62), integer(opened, "rkey", 0, 1 << 32)
-            self._write(file, source, RemoteMemory(va, file.size, rkey))
+            begin = 0
+            while True:
+                length = integer(opened, "length", 1, file.size - begin + 1)
+                va, rkey = integer(opened, "va", 0, 1 << 62), integer(opened, "rkey", 0, 1 << 32)
+                self._write(file, source, begin, RemoteMemory(va, length, rkey))
+                begin += length
+                if begin == file.size:
+                    break
+                opened = self._exchange.request("extend", {"index": index}, REQUEST_TIMEOUT_S)
             source.close()
         return self._compare_sums(index, file)
 
     def _compare_sums(self, index: int, file: OutgoingFile) -> FileReport:
-        """Both ends sum at the same time; the receiver names the file only if the sums agree."""
+        """Compare the sums of both ends; the receiver names the file only if they agree.
+
+        Both ends sum a large file at the same time. A small one is summed in less time than a round trip takes.
+        """
+        if file.size <= _SUMMED_AT_ONCE:
+            file.check()
+            ours = _sum_of(file)
+            file.check_unchanged()
+        else:
+            ours = self._summed_at_both_ends(index, file)
+        answer = self._exchange.request("commit", {"index": index, "sha256": ours}, SUM_TIMEOUT_S)
+        return FileReport(file.name, file.size, ours, answer.get("match") is True)
+
+    def _summed_at_both_ends(self, index: int, file: OutgoingFile) -> str:
         ours: list[str] = []
 
-        def sum_up() -> None:
-            with contextlib.suppress(OSError, EOFError):  # no sum says it
-                ours.append(file.sha256())
+        def add_up() -> None:
+            with contextlib.suppress(CallerError):
+                ours.append(_sum_of(file))
 
-        summing = threading.Thread(target=sum_up, daemon=True)
+        summing = threading.Thread(target=add_up, daemon=True)
         summing.start()
         file.check()
-        theirs = text(self._exchange.request("sum", {"index": index}, SUM_TIMEOUT_S), "sha256")
+        self._exchange.request("sum", {"index": index}, SUM_TIMEOUT_S)
         summing.join()
         file.check_unchanged()
         if not ours:
             raise CallerError(f"{file.path} could not be read to the end")
-        answer = self._exchange.request("commit", {"index": index, "sha256": ours[0]}, SUM_TIMEOUT_S)
-        return FileReport(file.name, file.size, ours[0], theirs == ours[0] and answer.get("match") is True)
+        return ours[0]
 
-    def _write(self, file: OutgoingFile, source: MR, target: RemoteMemory) -> None:
-        """Write the file in messages, round robin over the QPs, and wait until all are acknowledged."""
-        size, step = file.size, self._options.message_size
+    def _write(self, file: OutgoingFile, source: MR, begin: int, target: RemoteMemory) -> None:
+        """Write the file from byte `begin` on to `target`, all of it, in messages, round robin over the QPs. Wait until
+        all are acknowledged."""
+        size, step = target.length, self._options.message_size
         cq, qps, progress = self._cq, self._qps, self._progress
         count = -(-size // step)
         posted = finished = 0
@@ -209,7 +232,7 @@ class _Sending:
             nonlocal posted
             while posted < count and posted - finished < POSTED_PER_QP * len(qps):
                 offset = posted * step
-                piece = source.sge(offset, min(step, size - offset))
+                piece = source.sge(begin + offset, min(step, size - offset))
                 request = SendWR(posted, sge=piece, remote_addr=target.addr + offset, rkey=target.rkey)
                 qps[posted % len(qps)].post_send(request)
                 posted += 1
@@ -225,7 +248,7 @@ class _Sending:
                     finished += 1
                     progress.acked += completion.byte_len
                 post()
-                file.follow(progress.acked - acked_before)
+                file.follow(begin + progress.acked - acked_before)
                 self._on_progress(progress.acked, progress.total)
             now = time.monotonic_ns()
             if now >= self._next_stats_ns:
@@ -252,6 +275,13 @@ class _Sending:
             "packets_per_path": packets_per_path(qp.endpoint_qp for qp in self._qps),
         }
         self._stats.write(json.dumps(line))
+
+
+def _sum_of(file: OutgoingFile) -> str:
+    try:
+        return file.sha256()
+    except (OSError, EOFError):
+        raise CallerError(f"{file.path} could not be read to the end") from None
 
 
 def _stats_poll_s(wanted: bool) -> float:
