@@ -322,7 +322,7 @@ def test_a_file_to_be_sent_is_looked_at_without_being_opened(tmp_path: Path) -> 
     os.mkfifo(tmp_path / "fifo")
     before = descriptors()
     assert outgoing_size(tmp_path / "file") == 3
-    for name, why in (("fifo", "is not a regular file"), (".", "is not a regular file"), ("none", "No such file")):
+    for name, why in (("fifo", "is a pipe"), (".", "is a directory"), ("none", "No such file")):
         with pytest.raises(CallerError, match=why):
             outgoing_size(tmp_path / name)
     assert descriptors() == before
