@@ -111,6 +111,8 @@ def test_two_senders_at_once_each_end_whole(transfers: Transfers) -> None:
     assert document["bytes"] == 16 * MIB + 5000
     assert document["sha256_match"] is True
     assert len(document["files"]) == 3
+    # Each session reports its own QPs, and of the node only what is new.
+    assert document["counters"]["bytes_placed"] == 16 * MIB + 5000
 
 
 @pytest.mark.parametrize("options", [[], ["--qps", "4", "--mtu", "1024"]])

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from mrc.endpoint.counters import Counters
+from mrc.endpoint.qp import QueuePair
 from mrc.errors import CallerError, MrcError, PeerError
 from mrc.net.device import NodeDevice
 from mrc.net.exchange import ExchangeServer, SessionInfo
@@ -86,6 +88,9 @@ class Receiver:
         self._incoming: dict[int, tuple[SessionInfo, _Incoming]] = {}
         self._outcomes: list[SessionOutcome] = []
         self._lock = threading.Lock()
+        # What the node's counters have that sessions before brought: their QPs, and what was in their reports.
+        self._departed = Counters()
+        self._reported: dict[str, int] = {}
         addresses = [port.address for port in node.fabric.ports]
         self._exchange = ExchangeServer(
             [],
@@ -227,11 +232,24 @@ class Receiver:
         report.seconds, report.paths = told.seconds, told.paths
         node = self._node
         qps = [qp.endpoint_qp for qp in incoming.qps]
-        ours = node.driver.call(lambda: counters_of(qps, node.endpoint.counters, node.driver.socket_drops()))
+        ours = node.driver.call(lambda: self._counters_of(qps))
         report.counters = ours | {name: told.counters[name] for name in SENDER_COUNTERS if name in told.counters}
         report.duplicates_received = node.driver.call(lambda: duplicates_received(qps))
         incoming.finished = True
         return {"duplicates_received": report.duplicates_received}
+
+    def _counters_of(self, qps: list[QueuePair]) -> dict[str, int]:
+        """Counters of a session's QPs, and of the node what no session has reported yet. In the loop's thread."""
+        of_node = counters_of((), self._node.endpoint.counters, self._node.driver.socket_drops())
+        departed = self._departed.as_dict()
+        new = {name: count - departed.get(name, 0) - self._reported.get(name, 0) for name, count in of_node.items()}
+        for name, count in new.items():
+            self._reported[name] = self._reported.get(name, 0) + count
+        found = counters_of(qps, Counters(), 0)
+        for name, count in new.items():
+            if count:
+                found[name] = found.get(name, 0) + count
+        return found
 
     # ------------------------------------------------------------------ ends
 
@@ -294,6 +312,7 @@ class Receiver:
         """Let go of what a session holds: QPs, regions, files that are not whole."""
         incoming.abandoned = True
         for qp in incoming.qps:
+            self._departed.add(qp.endpoint_qp.counters)
             qp.close()
         incoming.arrivals.close()
         incoming.pd.close()
