@@ -37,8 +37,8 @@ _SUFFIXES = (".pcap", ".pcapng")
 @click.option("--no-icrc", is_flag=True, help="Leave the ICRC off.")
 @click.option("--trim", type=click.Choice(["fabric", "lasthop"]), help="Cut it as a trimming switch there does.")
 @click.option("--trim-to", type=SIZE, metavar="SIZE",
-              help="What a switch of --trim keeps, in bytes of the frame, Ethernet header included: 256.  [default: the "
-              "headers through the BTH and the 8 bytes after it]")  # fmt: skip
+              help="What a switch of --trim keeps, in bytes of the frame, Ethernet header included: 256.  [default: "
+              "the headers through the BTH and the 8 bytes after it]")  # fmt: skip
 @click.option("--link", type=click.Choice(["ether", "ip"]), default="ether", show_default=True,
               help="What a packet begins with.")  # fmt: skip
 @click.option("--from", "recipe", type=click.File("r"), metavar="FILE",

@@ -16,8 +16,9 @@ REASONS: dict[str, str] = {
         "MRC-TRIM-04 to MRC-TRIM-07"
     ),
     "MRC-TRIM-08": (
-        "what is configured everywhere; at an endpoint it is MRC-ECN-11/trimmed. Held by test_a_configured_size_and_codepoint "
-        "of tests/lab/test_lab_bpf_program.py and test_the_codepoints_are_the_profiles of tests/capture/test_capture_trimmed.py"
+        "what is configured everywhere; at an endpoint it is MRC-ECN-11/trimmed. Held by "
+        "test_a_configured_size_and_codepoint of tests/lab/test_lab_bpf_program.py and "
+        "test_the_codepoints_are_the_profiles of tests/capture/test_capture_trimmed.py"
     ),
     "MRC-TRIM-09": (
         "what a switch does with a packet smaller than it keeps; what an endpoint makes of it is MRC-TRIM-06. Held by "

@@ -79,7 +79,8 @@ def _measure(recording: Recording) -> Figures:
     trimmed = recording.extra["trimmed_packets"]
     told = sum(flow.target_count("nacks_sent") for flow in flows)
     heard = sum(flow.count("nacks_received") for flow in flows)
-    # Probes are trimmed like data, unless they are small enough to pass uncut, but a probe is no request that could be asked for again.
+    # Probes are trimmed like data, unless they are small enough to pass uncut, but a probe is no request that could be
+    # asked for again.
     probes = sum(flow.count("tail_probes_sent") + flow.count("path_probes_sent") for flow in flows)
     trimmed_probes = probes - sum(flow.target_count("probes_answered") for flow in flows)
     return {

@@ -28,7 +28,8 @@ _SHARED_MEMORY = Path("/dev/shm")
 class Result:
     """How one drill ended. `judgement` and `recording` are None where it is UNSUPPORTED, for `reason`.
 
-    `trim_to_bytes` is what switches kept of a frame they trimmed, None for what MRC's own kind keeps. `disturbed` is what the machine did meanwhile that a transport cannot help, in the last of `attempts`.
+    `trim_to_bytes` is what switches kept of a frame they trimmed, None for what MRC's own kind keeps. `disturbed` is
+    what the machine did meanwhile that a transport cannot help, in the last of `attempts`.
     """
 
     drill: Drill
@@ -90,7 +91,10 @@ def run_drill(
         except SystemRefused as error:
             if not _is_about_bpf(error):
                 raise
-            return _kept(Result(drill, seed, time.monotonic() - began, attempt, reason=str(error), trim_to_bytes=trim_to_bytes), out)
+            return _kept(
+                Result(drill, seed, time.monotonic() - began, attempt, reason=str(error), trim_to_bytes=trim_to_bytes),
+                out,
+            )
         judgement = drill.judge(recording)
         disturbed = recording.disturbed or judgement.unfit
         if judgement.verdict is Verdict.PASSED or disturbed is None or attempt == MOST_ATTEMPTS:
@@ -110,9 +114,7 @@ def run_drill(
     return _kept(result, out)
 
 
-def _perform(
-    drill: Drill, seed: int, on_time: Callable[[float], None], trim_to_bytes: int | None = None
-) -> Recording:
+def _perform(drill: Drill, seed: int, on_time: Callable[[float], None], trim_to_bytes: int | None = None) -> Recording:
     with (
         scratch_directory("mrc-drill-", _memory()) as scratch,
         Lab.up(f"drill-{os.getpid()}", drill.shape) as lab,

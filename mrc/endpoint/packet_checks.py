@@ -212,4 +212,5 @@ class PacketChecks:
         rows = rows[for_us & (fields["flags"][rows] & TVER_MASK == 0)]
         outer, inner = batch.traffic_class[rows] >> 2, fields["ip_word"][rows] >> 22 & 0x3F
         dscp = np.where(np.isin(outer, self._wire.trimmed_dscps), outer, inner)
-        return Trimmed(rows, dscp == self._wire.dscp_trimmed_lasthop)
+        # A fabric that gives both the same codepoint does not say where: TRIMMED then.
+        return Trimmed(rows, dscp != self._wire.dscp_trimmed)

@@ -145,7 +145,7 @@ class BTH(TransportHeader):
         return any(value >> 2 in ActiveProfile.profile.trimmed_dscps for value in classes)
 
     def came_trimmed(self) -> bool:
-        """While dissecting: a TRIMMED codepoint and not whole, as an IP or UDP length or the ICRC tells (section 12)."""
+        """While dissecting: a TRIMMED codepoint, and not whole by an IP or UDP length or the ICRC (section 12)."""
         if not self._has_trimmed_codepoint() or self.opcode not in OPCODES:
             return False
         whole = self.original

@@ -29,9 +29,11 @@ class LinkModel:
     `rate_bps` in bit/s; None: no serialisation and no queue. `delay_ns` is propagation. Queue sizes count whole IP
     packets that wait (not the one being sent), in bytes, the arriving packet included: above `ecn_at_bytes` it is
     marked CE, above `trim_at_bytes` it is trimmed, or dropped if its codepoint forbids that, above `queue_bytes` it is
-    dropped; None: never. `trim_to_bytes`: what is kept of a trimmed packet, in bytes of the whole IP packet; what is no
-    longer passes uncut with the codepoint. None: through the BTH and `WireProfile.trim_keeps_after_bth` more. All
-    lengths in a trimmed packet keep their old value, as a switch of the field leaves them. The priority queue (control and trimmed packets) has room for `queue_bytes` of its own.
+    dropped; None: never. The priority queue (control and trimmed packets) has room for `queue_bytes` of its own.
+
+    `trim_to_bytes`: what is kept of a trimmed packet, in bytes of the whole IP packet, at least 100; what is no longer
+    passes uncut with the codepoint. None: through the BTH and `WireProfile.trim_keeps_after_bth` more. All lengths in a
+    trimmed packet keep their old value, as switches of the field leave them.
 
     With chance `reorder` a packet takes up to `jitter_ns` more, so that later ones overtake it. A duplicated packet
     arrives twice, a corrupted one with a bit turned over; `mark` is the chance of CE whatever the queue.
@@ -78,9 +80,9 @@ class LinkModel:
 
 @dataclass(slots=True)
 class LinkCounters:
-    """One direction of one link. `trimmed` counts what was cut. Packets and bytes (of whole IP packets) count what was put on the cable.
+    """One direction of one link. Packets and bytes (of whole IP packets) count what was put on the cable.
 
-    `dropped` found the queue full; `lost` vanished on the cable, or in the queue of a link that went down.
+    `trimmed` were cut, those that passed uncut not counted; `dropped` found the queue full; `lost` vanished on the cable, or in the queue of a link that went down.
     """
 
     packets: int = 0

@@ -207,7 +207,9 @@ def test_trimmed() -> None:
 
 def test_trimmed_to_a_size() -> None:
     """wire.md section 12: a switch cuts to its configured size. Here 256 bytes of the frame."""
-    result = invoke("write-only srv6 payload=zeros:4096 --trim fabric --trim-to 256 --wire-profile dscp_trimmed=48 --json")
+    result = invoke(
+        "write-only srv6 payload=zeros:4096 --trim fabric --trim-to 256 --wire-profile dscp_trimmed=48 --json"
+    )
     (packet,) = json.loads(result.stdout)["packets"]
     assert (packet["trimmed"], packet["malformed"], packet["icrc_ok"]) == (True, None, None)
     assert len(packet["bytes"]) == 2 * 256

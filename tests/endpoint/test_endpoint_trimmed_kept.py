@@ -1,4 +1,4 @@
-"""Trimmed packets of every kept size, as switches leave them (wire.md section 12), and those small enough to pass uncut.
+"""Trimmed packets of every kept size, as switches leave them (wire.md section 12), and those that pass uncut.
 
 Every packet is laid out by hand: a switch cuts it to its configured size and rewrites the outermost codepoint; which of
 the lengths in it follow is the switch's choice.
@@ -54,7 +54,7 @@ SIZES = (128, 129, 200, 256, 512, 1024)
 
 @dataclass(frozen=True)
 class Carriage:
-    """How a packet travels: its outermost header's bytes in front of what the endpoint is given, and its own IP header."""
+    """How a packet travels: bytes of outer headers, which the endpoint is not given, and its own IP header."""
 
     outer: int = 0
     ipv4: bool = False
@@ -92,7 +92,9 @@ def answering(wire: WireProfile | None = None) -> HandPeer:
 def over_ipv4(packet: bytes) -> bytes:
     """The same UDP datagram in IPv4, its ICRC computed over that header (wire.md section 9)."""
     rest = packet[IPV6:-ICRC]
-    head = struct.pack(">BBHHHBBHII", 0x45, 4 << 2 | ECT0, IPV4 + len(rest) + ICRC, 0, 0x4000, 64, 17, 0, PEER_IPV4, LOCAL_IPV4)
+    head = struct.pack(
+        ">BBHHHBBHII", 0x45, 4 << 2 | ECT0, IPV4 + len(rest) + ICRC, 0, 0x4000, 64, 17, 0, PEER_IPV4, LOCAL_IPV4
+    )
     masked = bytearray(head + rest)
     masked[1] = masked[8] = masked[10] = masked[11] = 0xFF  # ToS, TTL, header checksum
     masked[26] = masked[27] = 0xFF  # UDP checksum
@@ -143,13 +145,14 @@ def through_a_switch(
 def test_a_packet_cut_to_any_size_is_answered_with_one_nack_and_nothing_else(
     name: str, lengths: tuple[bool, bool], opcode: int, timestamp: int | None
 ) -> None:
-    """wire.md section 12: "a receiver accepts every combination". MRC-TRIM-04, MRC-TRIM-05, MRC-TRIM-07, MRC-TRIM-10."""
+    """wire.md section 12: "a receiver accepts every combination".
+
+    MRC-TRIM-04, MRC-TRIM-05, MRC-TRIM-07, MRC-TRIM-10.
+    """
     carriage, hand = CARRIAGES[name], answering()
     payload = bytes(range(1, 251)) * 4 + bytes(24)  # as long as the path MTU
     before, number = bytes(hand.buffer), 0
-    whole_length = carriage.outer + len(
-        hand.request(0, payload, op=opcode, timestamp=timestamp)[IPV6 - carriage.ip :]
-    )
+    whole_length = carriage.outer + len(hand.request(0, payload, op=opcode, timestamp=timestamp)[IPV6 - carriage.ip :])
     assert whole_length > max(SIZES)
     least = carriage.bth_at + BTH + METH
     for kept in (least, least + 4, least + 24, *(size for size in SIZES if size >= least), whole_length - 1):
@@ -230,6 +233,14 @@ def test_cut_and_whole_and_broken_packets_of_one_batch_are_told_apart() -> None:
     for number in range(40):
         placed = bytes(hand.buffer[256 * number : 256 * (number + 1)])
         assert placed == (bytes((number + 1,)) * 256 if number % 4 in (0, 3) else bytes(256)), number
+
+
+def test_one_codepoint_for_both_says_nothing_of_the_last_hop() -> None:
+    """A fabric whose switches have one codepoint: NACK TRIMMED, so that the EV is skipped."""
+    hand = answering(WireProfile(dscp_trimmed=48, dscp_trimmed_lasthop=48))
+    packet = hand.request(3, bytes(PMTU))
+    (nack,) = through_a_switch(hand, CARRIAGES["srv6"], packet, 256, (False, False), 48)
+    assert nack["neth"]["reason"] == TRIMMED
 
 
 def test_what_lies_in_a_trimmed_packet_behind_its_meth_is_not_believed() -> None:

@@ -144,9 +144,7 @@ class TestTrimming:
     @pytest.mark.parametrize("kind", KINDS)
     def test_a_size_that_ends_in_the_headers(self, program: LinkProgram, kind: str) -> None:
         """A switch knows nothing of what it cuts; the outermost length says what is left."""
-        stand_still(
-            program, settings(rate_bps=RATE, queue_bytes=100_000, trim_at_bytes=2000, trim_to_bytes=64)
-        )
+        stand_still(program, settings(rate_bps=RATE, queue_bytes=100_000, trim_at_bytes=2000, trim_to_bytes=64))
         send(program, FILLER)
         done = send(program, packet(kind))
         assert (done.passed, len(done.frame)) == (True, 64)

@@ -167,7 +167,9 @@ def test_a_trimmed_packet_keeps_its_headers_and_overtakes_the_data(last_hop: boo
     assert cable.egress.counters.trimmed == 1
 
 
-@pytest.mark.parametrize(("kept", "cut"), [(100, True), (128, True), (256, True), (999, True), (1000, False), (1024, False)])
+@pytest.mark.parametrize(
+    ("kept", "cut"), [(100, True), (128, True), (256, True), (999, True), (1000, False), (1024, False)]
+)
 def test_a_switch_keeps_its_configured_size(kept: int, cut: bool) -> None:
     """wire.md section 12: whole packets of 1000 bytes, the outer header's 40 counted; no longer ones pass uncut.
 

@@ -8,12 +8,15 @@ from itertools import product
 from vector_forms import octets, with_icrc
 
 # WRITE Only with TSETH, PSN ff: BTH 12, METH 4, TSETH 4, RETH 16 (DMALen 400 hex), 1,024 bytes of payload.
-TRANSPORT = octets(
-    """ca 00 ffff 00 123456 10 0000ff          # BTH: ts is bit 4 of byte 8
+TRANSPORT = (
+    octets(
+        """ca 00 ffff 00 123456 10 0000ff          # BTH: ts is bit 4 of byte 8
        0000 0007                               # METH: message 7
        abcd 0001                               # TSETH
        00000000 00001000 00000042 00000400     # RETH"""
-) + bytes(range(256)) * 4
+    )
+    + bytes(range(256)) * 4
+)
 # UDP 8 + 36 + 1,024 + ICRC 4 = 1,072 = 430 hex.
 _UDP = octets("0003 12b7 0430 0000")
 _INNER = with_icrc(
@@ -44,7 +47,7 @@ _IPV4 = octets("45 12 0444 0000 4000 40 11 2295 0a000002 0a000001")
 
 @dataclass(frozen=True)
 class Carriage:
-    """`packet` from the outermost IP header on; `inner` is where the IP header in front of UDP lies, `udp` where UDP."""
+    """`packet` begins with its outermost IP header; `inner` is where the one in front of UDP lies, `udp` where UDP."""
 
     name: str
     packet: bytes

@@ -53,8 +53,8 @@ _SHARE, _SIZE, _RATE, _DSCP = _OffOr(SHARE), _OffOr(SIZE), _OffOr(RATE), _OffOr(
     "trim_to_bytes",
     type=_SIZE,
     metavar="SIZE",
-    help="What is kept of a trimmed packet, in bytes of the frame: 256. Smaller ones pass uncut.  [default: the headers "
-    "through the BTH and the 8 bytes after it]",
+    help="What is kept of a trimmed packet, in bytes of the frame: 256. Smaller ones pass uncut.  [default: the "
+    "headers through the BTH and the 8 bytes after it]",
 )
 @click.option(
     "--trim-dscp",

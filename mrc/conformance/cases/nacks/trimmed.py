@@ -42,8 +42,10 @@ def _cut(bench: Bench, psn: int, kept: int, *, lasthop: bool = False, **fields: 
 
 
 def _every_size(bench: Bench) -> None:
-    """From BTH and METH to all but the last byte, on the last hop and before it. The outermost length says what is left,
-    the UDP length too or not; behind an outer header the inner IP length keeps its old value with it."""
+    """From BTH and METH to all but the last byte, on the last hop and before it.
+
+    The outermost length says what is left, the UDP length too or not; behind an outer header the inner IP length does
+    as the UDP length."""
     whole = BTH + METH + RETH + bench.mtu + ICRC
     head = 20 if bench.make.request(0).carriage.version == 4 else 0
     psn = 0
