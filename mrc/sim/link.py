@@ -82,7 +82,8 @@ class LinkModel:
 class LinkCounters:
     """One direction of one link. Packets and bytes (of whole IP packets) count what was put on the cable.
 
-    `trimmed` were cut, those that passed uncut not counted; `dropped` found the queue full; `lost` vanished on the cable, or in the queue of a link that went down.
+    `trimmed` were cut, what passed uncut is not counted; `dropped` found the queue full; `lost` vanished on the cable,
+    or in the queue of a link that went down.
     """
 
     packets: int = 0
