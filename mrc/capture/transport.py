@@ -14,7 +14,7 @@ from mrc.wire.opcodes import BTH_LENGTH, HEADER_LENGTHS, ICRC_LENGTH, OPCODES
 from mrc.wire.packet import decode_transport, is_trimmed
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 
-_TS_BIT = 0x10
+_TS_BIT, _UDP_LENGTH = 0x10, 8
 
 
 def _shapes() -> dict[int, tuple[int, tuple[tuple[str, int], ...], bool]]:
@@ -41,7 +41,8 @@ def walk_transport(walked: Walked, profile: WireProfile) -> None:
     data, at, end = walked.data, walked.at, walked.end
     walked.transport_at = at
     walked.transport_index = len(walked.layers)
-    if len(data) >= end and end - at >= BTH_LENGTH and walked.short is None:
+    marked = any(dscp in profile.trimmed_dscps for dscp in _dscps(walked))
+    if not marked and len(data) >= end and end - at >= BTH_LENGTH and walked.short is None:
         shape = SHAPES.get(data[at] << 1 | data[at + 8] >> 4 & 1)
         if shape is not None:
             length, headers, has_payload = shape
@@ -54,17 +55,30 @@ def walk_transport(walked: Walked, profile: WireProfile) -> None:
                 walked.payload_length = body - pad
                 walked.icrc_at = end - ICRC_LENGTH
                 return
+    walked.trimmed = marked and _is_trimmed(walked, profile)
     _walk_doubtful(walked, profile)
 
 
+def _is_trimmed(walked: Walked, profile: WireProfile) -> bool:
+    """What the capture left out must not look like what a switch cut off: then lengths decide, the ICRC cannot."""
+    data, at, end = walked.data, walked.at, walked.end
+    kept = data[at:end]
+    if len(kept) < BTH_LENGTH:
+        return False
+    as_sent = kept + bytes(max(0, end - at - len(kept)))
+    has_icrc = not walked.cut and len(kept) >= BTH_LENGTH + ICRC_LENGTH
+    icrc_wrong = has_icrc and not _icrc_right(walked, at - _UDP_LENGTH, end - ICRC_LENGTH, profile)
+    return any(
+        is_trimmed(as_sent, dscp, profile, lengths_say_more=walked.short is not None, icrc_wrong=icrc_wrong)
+        for dscp in _dscps(walked)
+    )
+
+
 def _walk_doubtful(walked: Walked, profile: WireProfile) -> None:
-    """A packet that is trimmed, cut short or malformed."""
+    """A packet that is trimmed, cut short or malformed, or has a TRIMMED codepoint."""
     data, at, end = walked.data, walked.at, walked.end
     bth = at
     kept = data[at:end]
-    # As long as it was on the wire: what the capture left out must not look like what a switch cut off.
-    as_sent = kept + bytes(max(0, end - at - len(kept)))
-    walked.trimmed = len(kept) >= BTH_LENGTH and any(is_trimmed(as_sent, dscp, profile) for dscp in _dscps(walked))
     incomplete = walked.trimmed or walked.cut or walked.short is not None
     transport = decode_transport(kept, trimmed=incomplete, profile=profile)
     reason, icrc, payload = transport.malformed, transport.icrc is not None, len(transport.payload)
@@ -75,6 +89,7 @@ def _walk_doubtful(walked: Walked, profile: WireProfile) -> None:
         at += BTH_LENGTH if name == "bth" else HEADER_LENGTHS[name]
     if walked.trimmed:
         walked.short = reason = None
+        payload = end - at
     elif walked.short is not None:
         reason = walked.short
     elif walked.cut:
@@ -125,9 +140,12 @@ def icrc_ok(walked: Walked, profile: WireProfile = DEFAULT_WIRE_PROFILE) -> bool
     header and UDP (a segment routing header without an inner IP header) are covered as they stand (section 9 does not
     mention them), as in `mrc.layers.icrc`.
     """
-    icrc_at, udp_at = walked.icrc_at, walked.udp_at
-    if icrc_at is None or udp_at is None:
+    if walked.icrc_at is None or walked.udp_at is None:
         return None
+    return _icrc_right(walked, walked.udp_at, walked.icrc_at, profile)
+
+
+def _icrc_right(walked: Walked, udp_at: int, icrc_at: int, profile: WireProfile) -> bool:
     data = walked.data
     covered = walked.ip if profile.icrc_covers_outer else walked.ip[-1:]
     first = covered[0]

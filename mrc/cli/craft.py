@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from mrc.cli.common import json_option, note, print_json, wire_profile_option
+from mrc.cli.common import SIZE, json_option, note, print_json, wire_profile_option
 from mrc.cli.craft_fields import MESSAGES, MODES, OPCODE_SLUGS, CraftRequest, fields_of, parse
 from mrc.errors import CallerError
 from mrc.whole_files import whole_file
@@ -37,6 +37,9 @@ _SUFFIXES = (".pcap", ".pcapng")
               help="Path MTU of a message, in bytes of payload.")  # fmt: skip
 @click.option("--no-icrc", is_flag=True, help="Leave the ICRC off.")
 @click.option("--trim", type=click.Choice(["fabric", "lasthop"]), help="Cut it as a trimming switch there does.")
+@click.option("--trim-to", type=SIZE, metavar="SIZE",
+              help="What a switch of --trim keeps, in bytes of the frame, Ethernet header included: 256.  [default: "
+              "the headers through the BTH and the 8 bytes after it]")  # fmt: skip
 @click.option("--link", type=click.Choice(["ether", "ip"]), default="ether", show_default=True,
               help="What a packet begins with.")  # fmt: skip
 @click.option("--from", "recipe", type=click.File("r"), metavar="FILE",
@@ -52,6 +55,7 @@ def craft(
     mtu: str,
     no_icrc: bool,
     trim: str | None,
+    trim_to: int | None,
     link: str,
     recipe: Any,
     listing: bool,
@@ -77,6 +81,7 @@ def craft(
       mrc craft nack reason=NO_BITMAP nack_psn=7 ipv4.src=10.0.0.2 ipv4.dst=10.0.0.1 --json
       mrc craft write-only payload=zeros:4096 icrc=0xdeadbeef -o - | mrc dissect -
       mrc craft write-only payload=zeros:4096 --trim fabric -o trimmed.pcap
+      mrc craft write-only payload=zeros:4096 --trim fabric --trim-to 256 --json
       mrc craft --from story.txt -o story.pcap
       mrc craft sack --list
     """
@@ -87,11 +92,13 @@ def craft(
         raise click.UsageError("--hex, --json and --output - exclude each other: each has standard output for itself")
     if output not in (None, "-") and Path(str(output)).suffix not in _SUFFIXES:
         raise click.UsageError(f"--output {output}: the name has to end in {' or '.join(_SUFFIXES)}")
+    if trim_to is not None and trim is None:
+        raise click.UsageError("--trim-to says how much --trim keeps: give --trim fabric or --trim lasthop too")
     profile = WireProfile.from_option(wire_options)
     requests = _requests(words, recipe)
     from mrc.cli.craft_packets import CraftOptions
 
-    options = CraftOptions(count, int(mtu), no_icrc, trim, link == "ether")
+    options = CraftOptions(count, int(mtu), no_icrc, trim, link == "ether", trim_to)
     with _layers_follow(profile):
         packets = _packets(requests, options, profile)
         if output is not None:

@@ -37,7 +37,8 @@ _COUNTED = {
 @dataclass(frozen=True, slots=True)
 class CraftOptions:
     """`count` packets, or as many as the words ask for; `pmtu` in bytes; `no_icrc` leaves the ICRC off; `trim` is None,
-    "fabric" or "lasthop"; without `ether` a packet begins with its outermost IP header.
+    "fabric" or "lasthop", `trim_to` what is kept then, in bytes of the frame; without `ether` a packet begins with its
+    outermost IP header.
     """
 
     count: int | None = None
@@ -45,6 +46,7 @@ class CraftOptions:
     no_icrc: bool = False
     trim: str | None = None
     ether: bool = True
+    trim_to: int | None = None
 
 
 def crafted(request: CraftRequest, options: CraftOptions, profile: WireProfile) -> Iterator[bytes]:
@@ -192,7 +194,9 @@ def _finished(request: CraftRequest, options: CraftOptions, profile: WireProfile
         data = _without_icrc(request, data)
     link_length = _ETHER_LENGTH + 4 * bool(request.of("vlan"))
     if options.trim is not None:
-        data = data[:link_length] + trim(data[link_length:], profile, last_hop=options.trim == "lasthop")
+        kept = None if options.trim_to is None else options.trim_to - link_length
+        last_hop = options.trim == "lasthop"
+        data = data[:link_length] + trim(data[link_length:], profile, last_hop=last_hop, kept_bytes=kept)
     return data if options.ether else data[link_length:]
 
 

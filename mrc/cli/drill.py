@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING
 import click
 
 from mrc.cli.commands import ErrorGroup
+<<<<<<< HEAD
 from mrc.cli.common import interrupted, json_option, note, print_json
+=======
+from mrc.cli.common import SIZE, json_option, note, print_json
+>>>>>>> trim
 
 if TYPE_CHECKING:
     from mrc.drill.drill import Drill
@@ -70,8 +74,15 @@ def list_drills(as_json: bool) -> None:
     help="What is written, and what breaks where that is drawn at random. Not the order in which EVs are used: each "
     "endpoint draws it anew, also which are its reserve, and so the lossy path of lossy-path.",
 )
+@click.option(
+    "--trim-to",
+    type=SIZE,
+    metavar="SIZE",
+    help="What switches keep of a packet they trim, in bytes of the frame: 256. For drills that trim.  [default: the "
+    "headers through the BTH and the 8 bytes after it]",
+)
 @json_option
-def run(names: tuple[str, ...], out: Path | None, seed: int, as_json: bool) -> None:
+def run(names: tuple[str, ...], out: Path | None, seed: int, trim_to: int | None, as_json: bool) -> None:
     """Run drills in labs of their own, one after the other; `all` runs every one, in less than ten minutes.
 
     Needs no root, except for drills whose links mark or trim packets: those say "unsupported" without it. A drill that
@@ -83,6 +94,7 @@ def run(names: tuple[str, ...], out: Path | None, seed: int, as_json: bool) -> N
     Examples:
       mrc drill run nic-link-fail
       mrc drill run leaf-fail spine-fail --out drills
+      mrc drill run incast --trim-to 256
       mrc drill run all --json > drills.json
     """
     from mrc.drill.catalogue import find
@@ -93,6 +105,9 @@ def run(names: tuple[str, ...], out: Path | None, seed: int, as_json: bool) -> N
     except CallerError as error:
         raise click.UsageError(str(error)) from None
 
+    if trim_to is not None:
+        _check_kept(chosen, trim_to)
+
     from mrc.cli.isolation import is_isolated, private_run_directory, run_isolated
 
     if not is_isolated():
@@ -101,7 +116,7 @@ def run(names: tuple[str, ...], out: Path | None, seed: int, as_json: bool) -> N
     results = []
     try:
         for each in chosen:
-            result = _run_one(each, seed, out)
+            result = _run_one(each, seed, out, trim_to if each.trims else None)
             results.append(result)
             if not as_json:
                 _print(result)
@@ -133,7 +148,21 @@ def _described(each: Drill) -> dict[str, object]:
     }
 
 
-def _run_one(each: Drill, seed: int, out: Path | None) -> Result:
+def _check_kept(chosen: Sequence[Drill], trim_to: int) -> None:
+    from mrc.drill.catalogue import DRILLS
+    from mrc.errors import CallerError
+    from mrc.topology import Impairment
+
+    if not any(each.trims for each in chosen):
+        trim = ", ".join(each.name for each in DRILLS.values() if each.trims)
+        raise click.UsageError(f"--trim-to says what switches keep of packets they trim: only these trim: {trim}")
+    try:
+        Impairment(trim_to_bytes=trim_to)
+    except CallerError as error:
+        raise click.UsageError(f"--trim-to {trim_to}: {error}") from None
+
+
+def _run_one(each: Drill, seed: int, out: Path | None, trim_to: int | None) -> Result:
     from mrc.drill.run import run_drill
     from mrc.errors import SystemRefused
 
@@ -143,7 +172,7 @@ def _run_one(each: Drill, seed: int, out: Path | None) -> Result:
         except OSError as error:
             raise SystemRefused(error.errno, f"cannot make {out}: {error.strerror}") from None
     with _progress(each) as progress:
-        return run_drill(each, seed, out, progress.left, progress.say)
+        return run_drill(each, seed, out, progress.left, progress.say, trim_to)
 
 
 class _Progress:

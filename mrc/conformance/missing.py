@@ -19,6 +19,15 @@ REASONS: dict[str, str] = {
         "what a switch does with a packet it trims: the target is an endpoint, and what it makes of such packets is "
         "MRC-TRIM-04 to MRC-TRIM-07"
     ),
+    "MRC-TRIM-08": (
+        "what is configured everywhere; at an endpoint it is MRC-ECN-11/trimmed. Held by "
+        "test_a_configured_size_and_codepoint of tests/lab/test_lab_bpf_program.py and "
+        "test_the_codepoints_are_the_profiles of tests/capture/test_capture_trimmed.py"
+    ),
+    "MRC-TRIM-09": (
+        "what a switch does with a packet smaller than it keeps; what an endpoint makes of it is MRC-TRIM-06. Held by "
+        "test_a_configured_size_and_codepoint of tests/lab/test_lab_bpf_program.py"
+    ),
     "MRC-SRV6-03": (
         "what a switch does with a uSID: the target is an endpoint, which makes the address (MRC-SRV6-08) and gets "
         "what is left of it. Held by test_every_path_is_shifted_at_every_hop of tests/lab/test_lab_forwarding.py and "

@@ -58,7 +58,7 @@ class Crafted:
     padding: bytes | None = None
     icrc: int | None = None
     changed: Mapping[str, Any] = field(default_factory=dict)
-    # Of a trimmed packet: bytes kept from the BTH on. It has no ICRC.
+    # Of a trimmed packet: bytes kept from the BTH on.
     kept: int | None = None
     # Of a packet that is broken off: bytes of the whole frame.
     frame_length: int | None = None
@@ -106,11 +106,12 @@ class Crafted:
         """The same packet, changed behind its ICRC."""
         return replace(self, changed={**self.changed, **changes})
 
-    def trimmed(self, *, lasthop: bool = False, lengths: bool = True) -> Crafted:
-        """What a trimming switch leaves of it (section 12): BTH and 8 bytes, the outermost DSCP rewritten, and
-        with `lengths` the outermost IP length, in UDP and STEV modes the UDP length too."""
+    def trimmed(self, *, lasthop: bool = False, lengths: bool = True, kept: int | None = None) -> Crafted:
+        """What a trimming switch leaves of it (section 12): `kept` bytes from the BTH on, or BTH and 8 bytes, the
+        outermost DSCP rewritten, and with `lengths` the outermost IP length, in UDP and STEV modes the UDP length
+        too."""
         profile = self.profile
-        kept = BTH_LENGTH + profile.trim_keeps_after_bth
+        kept = BTH_LENGTH + profile.trim_keeps_after_bth if kept is None else kept
         dscp = profile.dscp_trimmed_lasthop if lasthop else profile.dscp_trimmed
         packet = replace(self, kept=kept)._outermost_dscp(dscp)
         if packet.carriage.outer is not None or not lengths:
@@ -130,11 +131,11 @@ class Crafted:
         if self.whole is not None:
             return self.whole
         transport = self._transport()
+        crc = self.right_icrc if self.icrc is None else self.icrc
         if self.kept is not None:
-            kept = transport[: self.kept]
+            kept = (transport + icrc_bytes(crc))[: self.kept]
             carriage = self.carriage
             return carriage.in_outer(carriage.headers(len(kept)) + kept)
-        crc = self.right_icrc if self.icrc is None else self.icrc
         late = replace(self, changed={}).but(**self.changed) if self.changed else self
         transport = late._transport()
         frame = late.carriage.in_outer(late.carriage.headers(len(transport)) + transport + icrc_bytes(crc))

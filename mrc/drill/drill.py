@@ -35,7 +35,8 @@ INTEGRITY = (
 class Drill:
     """`perform` is the script, about `seconds` long; `measure` reads its figures off a recording, `draw` plots it.
 
-    `needs_bpf`: it wants links that mark or trim, which take eBPF.
+    `needs_bpf`: it wants links that mark or trim, which take eBPF. `trims`: it is about packets that switches trim, and
+    follows `Stage.trim_to_bytes`.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Drill:
     draw: Callable[[Recording, Figure], None]
     expectations: tuple[Expectation, ...]
     needs_bpf: bool = False
+    trims: bool = False
 
     @property
     def all_expectations(self) -> tuple[Expectation, ...]:

@@ -47,13 +47,14 @@ def _flow(name: str, source: str, target: str, seed: int) -> FlowPlan:
 
 def _perform(stage: Stage) -> None:
     stage.limit_hosts(rate_bps=HOST_RATE_BPS, queue_bytes=QUEUE_BYTES)
+    trimming = {"trim_at_bytes": TRIMMED_FROM_BYTES, "trim_to_bytes": stage.trim_to_bytes}
     for link in stage.lab.topology.host_links():
         # A switch trims, a NIC does not.
-        stage.lab.impair(link.name, toward=link.lower, trim_at_bytes=TRIMMED_FROM_BYTES)
+        stage.lab.impair(link.name, toward=link.lower, **trimming)
     stage.limit_fabric(
         rate_bps=FABRIC_RATE_BPS,
         ecn_at_bytes=MARKED_FROM_BYTES,
-        trim_at_bytes=TRIMMED_FROM_BYTES,
+        **trimming,
         queue_bytes=QUEUE_BYTES,
     )
     stage.open([_flow(VICTIM, *VICTIM_ENDS, stage.seed)])
@@ -78,7 +79,8 @@ def _measure(recording: Recording) -> Figures:
     trimmed = recording.extra["trimmed_packets"]
     told = sum(flow.target_count("nacks_sent") for flow in flows)
     heard = sum(flow.count("nacks_received") for flow in flows)
-    # Probes are trimmed like data, but a probe is no request that could be asked for again.
+    # Probes are trimmed like data, unless they are small enough to pass uncut, but a probe is no request that could be
+    # asked for again.
     probes = sum(flow.count("tail_probes_sent") + flow.count("path_probes_sent") for flow in flows)
     trimmed_probes = probes - sum(flow.target_count("probes_answered") for flow in flows)
     return {
@@ -116,6 +118,7 @@ INCAST = Drill(
     measure=_measure,
     draw=_draw,
     needs_bpf=True,
+    trims=True,
     expectations=(
         at_least("victim_share_kept", 0.95, "of the victim's goodput, from 100 ms after the seven came on"),
         at_least("receiver_share_of_links", 0.85, "of the rate of the receiver's links arrives as payload"),

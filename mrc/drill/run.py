@@ -29,8 +29,13 @@ _SHARED_MEMORY = Path("/dev/shm")
 class Result:
     """How one drill ended. `judgement` and `recording` are None where it is UNSUPPORTED, for `reason`.
 
+<<<<<<< HEAD
     `disturbed` is what the machine did in the last of `attempts` that a transport cannot help, `run_again_because` what
     it did in those before. A last attempt that failed while the machine disturbed it is DISTURBED, not FAILED.
+=======
+    `trim_to_bytes` is what switches kept of a frame they trimmed, None for what MRC's own kind keeps. `disturbed` is
+    what the machine did meanwhile that a transport cannot help, in the last of `attempts`.
+>>>>>>> trim
     """
 
     drill: Drill
@@ -43,6 +48,7 @@ class Result:
     disturbed: str | None = None
     run_again_because: tuple[str, ...] = ()
     plot: Path | None = None
+    trim_to_bytes: int | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -61,6 +67,7 @@ class Result:
             "verdict": self.verdict.value,
             "reason": self.reason,
             "seed": self.seed,
+            "trim_to_bytes": self.trim_to_bytes,
             "seconds": round(self.seconds, 3),
             "attempts": self.attempts,
             "disturbed": self.disturbed,
@@ -80,8 +87,11 @@ def run_drill(
     out: Path | None = None,
     on_time: Callable[[float], None] = lambda seconds_left: None,
     say: Callable[[str], None] = lambda line: None,
+    trim_to_bytes: int | None = None,
 ) -> Result:
     """Run one drill, again where the machine disturbed it, and write its plot and result to `out` if there is one.
+
+    A drill that trims has switches that keep `trim_to_bytes` of a frame; None: what MRC's own kind keeps.
 
     `on_time` is told now and then how many seconds are left, `say` what is worth telling meanwhile. Raises MrcError
     when the lab cannot be built or a program in it fails; then nothing stays behind.
@@ -90,11 +100,14 @@ def run_drill(
     again: list[str] = []
     for attempt in range(1, MOST_ATTEMPTS + 1):
         try:
-            recording = _perform(drill, seed, on_time)
+            recording = _perform(drill, seed, on_time, trim_to_bytes)
         except SystemRefused as error:
             if not _is_about_bpf(error):
                 raise
-            return _kept(Result(drill, seed, time.monotonic() - began, attempt, reason=str(error)), out)
+            return _kept(
+                Result(drill, seed, time.monotonic() - began, attempt, reason=str(error), trim_to_bytes=trim_to_bytes),
+                out,
+            )
         judgement = drill.judge(recording)
         disturbed = recording.machine.disturbance
         # A machine too busy for the links is likely where they are not the limit. Without a measurement that says so,
@@ -114,15 +127,16 @@ def run_drill(
         disturbed=disturbed,
         run_again_because=tuple(again),
         plot=None if out is None else _plot(drill, recording, out, say),
+        trim_to_bytes=trim_to_bytes,
     )
     return _kept(result, out)
 
 
-def _perform(drill: Drill, seed: int, on_time: Callable[[float], None]) -> Recording:
+def _perform(drill: Drill, seed: int, on_time: Callable[[float], None], trim_to_bytes: int | None = None) -> Recording:
     with (
         scratch_directory("mrc-drill-", _memory()) as scratch,
         Lab.up(f"drill-{os.getpid()}", drill.shape) as lab,
-        Stage(lab, scratch, seed, lambda at_s: on_time(drill.seconds - at_s)) as stage,
+        Stage(lab, scratch, seed, lambda at_s: on_time(drill.seconds - at_s), trim_to_bytes) as stage,
     ):
         drill.perform(stage)
         return stage.finish()

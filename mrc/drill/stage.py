@@ -42,13 +42,20 @@ class Stage:
     """Flows, streams and failures in one lab. A context manager: leaving it ends every program it started.
 
     `directory` takes the programs' files; `on_wait(seconds)` is told now and then how far the script is.
+    `trim_to_bytes` is what switches keep of a frame they trim; None: what MRC's own kind keeps.
     """
 
     def __init__(
-        self, lab: Lab, directory: Path, seed: int, on_wait: Callable[[float], None] = lambda at_s: None
+        self,
+        lab: Lab,
+        directory: Path,
+        seed: int,
+        on_wait: Callable[[float], None] = lambda at_s: None,
+        trim_to_bytes: int | None = None,
     ) -> None:
         self.lab = lab
         self.seed = seed
+        self.trim_to_bytes = trim_to_bytes
         self.extra: dict[str, Any] = {}
         self._directory = directory
         self._on_wait = on_wait

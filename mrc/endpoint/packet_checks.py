@@ -89,11 +89,13 @@ class PacketChecks:
         if not self._all_well_formed(batch):
             return self._sorted_out(batch)
         good = batch.icrc_ok(rows)
-        if not good.all():
-            # Nothing else can be wrong with them.
-            rows = rows[good]
-            self._counters.bad_icrc += batch.count - len(rows)
-        return rows, None
+        if good.all():
+            return rows, None
+        # Nothing else can be wrong with them; a switch that cuts a packet may rewrite every length in it.
+        bad = rows[~good]
+        marked = self._marked(batch, bad)
+        self._counters.bad_icrc += len(bad) - int(np.count_nonzero(marked))
+        return rows[good], self._cut(batch, bad[marked])
 
     def is_sound(self, batch: ReceivedBatch, row: int, length: int) -> bool:
         """Whether one packet over IPv6, of `length` bytes, is whole and its ICRC right."""
@@ -154,9 +156,8 @@ class PacketChecks:
         if not keep((ip_word >> 28 == 6) & (fields["ip_nh"][rows] == _IPV6_UDP), "not_ipv6_udp"):
             return rows, None
         trimmed = self._trimmed(batch, rows)
-        cut = self._trimmed_rows(batch, rows[trimmed]) if trimmed.any() else None
-        if not keep(~trimmed, "trimmed_received"):
-            return rows, cut
+        cut = self._cut(batch, rows[trimmed])
+        rows = rows[~trimmed]
         plen = fields["ip_plen"][rows]
         if not keep((plen == fields["udp_len"][rows]) & (plen + np.int64(UDP_AT) == length[rows]), "bad_length"):
             return rows, cut
@@ -176,21 +177,40 @@ class PacketChecks:
         keep(fields["pkey"][rows] == P_KEY, "bad_pkey")
         return rows, cut
 
-    def _trimmed(self, batch: ReceivedBatch, rows: I64) -> Bools:
-        """Which packets a switch cut short: a TRIMMED codepoint on either header, too short (wire.md section 12)."""
-        fields = batch.fields(COMMON)
-        opcodes = fields["opcode"][rows]
+    def _marked(self, batch: ReceivedBatch, rows: I64) -> Bools:
+        """Which packets have a TRIMMED codepoint, on either header."""
         codepoints = self._wire.trimmed_dscps
         marked = np.isin(batch.traffic_class[rows] >> 2, codepoints)
-        marked |= np.isin(fields["ip_word"][rows] >> 22 & 0x3F, codepoints)
-        has_ts = (fields["psn_word"][rows] & TS != 0).view(np.uint8)
-        return np.asarray(marked & (batch.length[rows] < _LEAST_LENGTH[has_ts, opcodes]) & (IS_MRC[opcodes] == 1))
+        return np.asarray(marked | np.isin(batch.fields(COMMON)["ip_word"][rows] >> 22 & 0x3F, codepoints))
 
-    def _trimmed_rows(self, batch: ReceivedBatch, rows: I64) -> Trimmed:
+    def _trimmed(self, batch: ReceivedBatch, rows: I64) -> Bools:
+        """Which packets a switch cut short: a TRIMMED codepoint, and not whole (wire.md section 12, MRC-TRIM-05).
+
+        A switch keeps what it is configured to, and may leave every length as it was or rewrite it: where enough is
+        left for headers and ICRC and no length says more, only the ICRC tells.
+        """
+        trimmed = self._marked(batch, rows)
+        at = np.flatnonzero(trimmed)
+        if not len(at):
+            return trimmed
+        fields = batch.fields(COMMON)[rows[at]]
+        opcodes, length = fields["opcode"], batch.length[rows[at]]
+        has_ts = (fields["psn_word"] & TS != 0).view(np.uint8)
+        said = np.maximum(fields["ip_plen"], fields["udp_len"]) + np.int64(UDP_AT)
+        whole = (length >= _LEAST_LENGTH[has_ts, opcodes]) & (length >= said)
+        whole[whole] = batch.icrc_ok(rows[at[whole]])
+        trimmed[at] = ~whole & (IS_MRC[opcodes] == 1)
+        return trimmed
+
+    def _cut(self, batch: ReceivedBatch, rows: I64) -> Trimmed | None:
         """Of trimmed packets those for us; the codepoint on the outermost header says where they were trimmed."""
+        if not len(rows):
+            return None
+        self._counters.trimmed_received += len(rows)
         fields = batch.fields(COMMON)
         for_us = self._ports[fields["udp_dport"][rows]] & (fields["pkey"][rows] == P_KEY)
         rows = rows[for_us & (fields["flags"][rows] & TVER_MASK == 0)]
         outer, inner = batch.traffic_class[rows] >> 2, fields["ip_word"][rows] >> 22 & 0x3F
         dscp = np.where(np.isin(outer, self._wire.trimmed_dscps), outer, inner)
-        return Trimmed(rows, dscp == self._wire.dscp_trimmed_lasthop)
+        # A fabric that gives both the same codepoint does not say where: TRIMMED then.
+        return Trimmed(rows, dscp != self._wire.dscp_trimmed)

@@ -283,6 +283,9 @@ class Lab:
         queue_bytes: int | None = None,
         ecn_at_bytes: int | None = None,
         trim_at_bytes: int | None = None,
+        trim_to_bytes: int | None = None,
+        trim_dscp: int | None = None,
+        trim_dscp_lasthop: int | None = None,
         duplicate: float | None = None,
         corrupt: float | None = None,
     ) -> None:
@@ -300,6 +303,9 @@ class Lab:
             "queue_bytes": queue_bytes,
             "ecn_at_bytes": ecn_at_bytes,
             "trim_at_bytes": trim_at_bytes,
+            "trim_to_bytes": trim_to_bytes,
+            "trim_dscp": trim_dscp,
+            "trim_dscp_lasthop": trim_dscp_lasthop,
             "duplicate": duplicate,
             "corrupt": corrupt,
         }

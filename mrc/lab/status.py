@@ -43,6 +43,9 @@ class DirectionStatus:
     queue_limit_bytes: int
     ecn_at_bytes: int
     trim_at_bytes: int
+    trim_to_bytes: int
+    trim_dscp: int
+    trim_dscp_lasthop: int
     duplicate_percent: float
     corrupt_percent: float
     marked_packets: int
@@ -64,6 +67,9 @@ class DirectionStatus:
             queue_bytes=self.queue_bytes,
             ecn_at_bytes=self.ecn_at_bytes,
             trim_at_bytes=self.trim_at_bytes,
+            trim_to_bytes=self.trim_to_bytes,
+            trim_dscp=self.trim_dscp,
+            trim_dscp_lasthop=self.trim_dscp_lasthop,
         )
 
 
@@ -173,6 +179,9 @@ def _direction(arriving: _Arriving, sending: SendingFigures | None) -> Direction
         queue_limit_bytes=wanted.limit_bytes,
         ecn_at_bytes=wanted.ecn_at_bytes,
         trim_at_bytes=wanted.trim_at_bytes,
+        trim_to_bytes=wanted.trim_to_bytes,
+        trim_dscp=wanted.trim_dscp,
+        trim_dscp_lasthop=wanted.trim_dscp_lasthop,
         duplicate_percent=_percent(wanted.duplicate),
         corrupt_percent=_percent(wanted.corrupt),
         marked_packets=counters.marked_packets,

@@ -102,7 +102,8 @@ class TransportHeader(Packet):
 
     def _dissect_trailer(self, s: bytes, pad: int) -> None:
         body = len(s) - ICRC_LENGTH
-        if body < 0:
+        bth: Any = self.bth_and_depth()[0]
+        if body < 0 or bth.came_trimmed():
             parts = [(Raw, s)]
         else:
             if pad > body:

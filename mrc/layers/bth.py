@@ -7,6 +7,7 @@ from typing import Any
 from scapy.config import conf
 from scapy.fields import BitField, ByteField, ThreeBytesField, X3BytesField, XByteEnumField, XShortField
 from scapy.layers.inet import IP, UDP
+from scapy.layers.inet6 import IPv6, _IPv6ExtHdr
 from scapy.packet import Packet
 
 from mrc.layers.base import ActiveProfile, Reserved, TransportHeader
@@ -17,6 +18,7 @@ from mrc.wire.icrc import icrc_bytes
 from mrc.wire.opcodes import BTH_LENGTH, FIRST_MRC_OPCODE, ICRC_LENGTH, OPCODES, Op
 
 _PAD_SHIFT = 4
+_UDP_LENGTH = 8
 _TS_BIT, _RTX_BIT = 1 << 4, 1 << 5
 _SE_AND_M = 0xC0
 _RESERVED3_MASK = 0xF
@@ -69,8 +71,8 @@ class BTH(TransportHeader):
     is a whole message), `pad` and the padding bytes from the payload's length, `ts` from a TSETH layer, `dqp` 2 in
     endpoint operations, `psn` of a SACK and a NACK from their own, and a final ICRC. The ICRC needs IPv4 or IPv6 and
     UDP below, else it is 0. Neither padding nor ICRC is added to a trimmed packet: one of the TRIMMED codepoints below,
-    and headers missing above. After a dissection, `del` of a field (BTH.pad, Pad.data, ICRC.crc) has it worked out
-    anew.
+    and headers missing above, or a UDP length set below that is not a whole packet's. After a dissection, `del` of a
+    field (BTH.pad, Pad.data, ICRC.crc) has it worked out anew.
 
     Below it, UDP goes from port 49152 to 4791 with a checksum of 0 (section 9), and IP headers take the traffic class
     of the opcode (section 12). `UDP(chksum=None)` has Scapy compute one; whatever is set is taken as it is.
@@ -136,13 +138,37 @@ class BTH(TransportHeader):
         return s
 
     def _is_trimmed(self, after_bth: int) -> bool:
-        """A TRIMMED codepoint and headers missing (section 12); the ICRC is not there yet while building."""
+        """While building: a TRIMMED codepoint, and headers missing or a UDP length that leaves no room for an ICRC
+        (section 12). The ICRC is not there yet."""
         opcode = OPCODES.get(self.opcode)
-        has_tseth = bool(self.ts) or bool(self.haslayer("TSETH"))
-        if opcode is None or after_bth >= opcode.header_length(has_tseth):
+        if opcode is None or not self._has_trimmed_codepoint():
             return False
+        if after_bth < opcode.header_length(bool(self.ts) or bool(self.haslayer("TSETH"))):
+            return True
+        said = getattr(self.underlayer, "len", None)
+        return said is not None and said != _UDP_LENGTH + BTH_LENGTH + after_bth + -after_bth % 4 + ICRC_LENGTH
+
+    def _has_trimmed_codepoint(self) -> bool:
         classes = (layer.tos if isinstance(layer, IP) else layer.tc for layer in ip_layers(self))
         return any(value >> 2 in ActiveProfile.profile.trimmed_dscps for value in classes)
+
+    def came_trimmed(self) -> bool:
+        """While dissecting: a TRIMMED codepoint, and not whole by an IP or UDP length or the ICRC (section 12)."""
+        if not self._has_trimmed_codepoint() or self.opcode not in OPCODES:
+            return False
+        whole = self.original
+        layer, there = self.underlayer, len(whole)
+        while isinstance(layer, UDP | IP | IPv6 | _IPv6ExtHdr):
+            header = len(layer.raw_packet_cache)
+            # The length of an IPv6 header does not count the header itself; a routing header's is its own.
+            if (isinstance(layer, UDP | IP) and layer.len > there + header) or (
+                isinstance(layer, IPv6) and layer.plen > there
+            ):
+                return True
+            there += header
+            layer = layer.underlayer
+        crc = icrc_value(self, whole[:-ICRC_LENGTH], ActiveProfile.profile, dissecting=True)
+        return crc is not None and icrc_bytes(crc) != whole[-ICRC_LENGTH:]
 
     def add_payload(self, payload: Any) -> None:
         super().add_payload(payload)

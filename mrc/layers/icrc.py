@@ -61,11 +61,13 @@ def ip_layers(bth: Packet) -> list[Packet]:
     return found
 
 
-def icrc_value(bth: Packet, transport: bytes, profile: WireProfile = DEFAULT_WIRE_PROFILE) -> int | None:
+def icrc_value(
+    bth: Packet, transport: bytes, profile: WireProfile = DEFAULT_WIRE_PROFILE, *, dissecting: bool = False
+) -> int | None:
     """The ICRC of the packet `bth` is in, given its bytes from the BTH up to the ICRC (wire.md section 9).
 
     None when there is no UDP header, or no IP header, under the BTH. Extension headers between IPv6 and UDP, which the
-    section does not mention, are covered as they stand.
+    section does not mention, are covered as they stand. While `dissecting` the headers below are taken as they came.
     """
     udp = bth.underlayer
     below = ip_layers(bth)
@@ -73,7 +75,7 @@ def icrc_value(bth: Packet, transport: bytes, profile: WireProfile = DEFAULT_WIR
         return None
     inner = below[0]
     covered = below if profile.icrc_covers_outer else below[:1]
-    packet = _built_with(covered[-1], udp, transport)
+    packet = (_came_with if dissecting else _built_with)(covered[-1], udp, transport)
     if len(covered) == 1 and udp.underlayer is inner:
         return icrc_ipv4(packet) if isinstance(inner, IP) else icrc_ipv6(packet)
     return _icrc_over_stack(packet, covered, udp, len(transport))
@@ -92,6 +94,16 @@ def _built_with(bottom: Packet, udp: Packet, transport: bytes) -> bytes:
         layer = layer.underlayer
     built: bytes = above.do_build()
     return built[:-ICRC_LENGTH]
+
+
+def _came_with(bottom: Packet, udp: Packet, transport: bytes) -> bytes:
+    """Bytes from `bottom` to the end of `transport` as they were dissected."""
+    packet, layer = transport, udp
+    while True:
+        packet = layer.raw_packet_cache + packet
+        if layer is bottom:
+            return packet
+        layer = layer.underlayer
 
 
 def _icrc_over_stack(packet: bytes, covered: list[Packet], udp: Packet, transport_length: int) -> int:

@@ -17,6 +17,7 @@ from mrc.wire.rows import EXTENSION_AT
 
 OUTER_BYTES = 40  # the outer IPv6 header
 ETHERNET_FRAMING_BYTES = 38  # header and FCS 18, preamble, start delimiter and gap 20
+LEAST_TRIMMED_BYTES = OUTER_BYTES + EXTENSION_AT
 _NS_BITS = 8 * 1_000_000_000
 _CHANCES = ("loss", "duplicate", "reorder", "corrupt", "mark")
 
@@ -30,6 +31,10 @@ class LinkModel:
     marked CE, above `trim_at_bytes` it is trimmed, or dropped if its codepoint forbids that, above `queue_bytes` it is
     dropped; None: never. The priority queue (control and trimmed packets) has room for `queue_bytes` of its own.
 
+    `trim_to_bytes`: what is kept of a trimmed packet, in bytes of the whole IP packet, at least 100; what is no longer
+    passes uncut with the codepoint. None: through the BTH and `WireProfile.trim_keeps_after_bth` more. All lengths in a
+    trimmed packet keep their old value, as switches of the field leave them.
+
     With chance `reorder` a packet takes up to `jitter_ns` more, so that later ones overtake it. A duplicated packet
     arrives twice, a corrupted one with a bit turned over; `mark` is the chance of CE whatever the queue.
     """
@@ -39,6 +44,7 @@ class LinkModel:
     queue_bytes: int | None = None
     ecn_at_bytes: int | None = None
     trim_at_bytes: int | None = None
+    trim_to_bytes: int | None = None
     framing_bytes: int = ETHERNET_FRAMING_BYTES
     loss: float = 0.0
     duplicate: float = 0.0
@@ -57,6 +63,11 @@ class LinkModel:
             value = getattr(self, name)
             if value is not None and value < 0:
                 raise CallerError(f"{name} cannot be negative, got {value}")
+        if self.trim_to_bytes is not None and self.trim_to_bytes < LEAST_TRIMMED_BYTES:
+            raise CallerError(
+                f"trim_to_bytes must be at least {LEAST_TRIMMED_BYTES}, the headers through the BTH, "
+                f"got {self.trim_to_bytes}"
+            )
 
     def serialisation_ns(self, size: int) -> int:
         """How long an IP packet of `size` bytes occupies the link, rounded down to whole ns."""
@@ -71,7 +82,8 @@ class LinkModel:
 class LinkCounters:
     """One direction of one link. Packets and bytes (of whole IP packets) count what was put on the cable.
 
-    `dropped` found the queue full; `lost` vanished on the cable, or in the queue of a link that went down.
+    `trimmed` were cut, what passed uncut is not counted; `dropped` found the queue full; `lost` vanished on the cable,
+    or in the queue of a link that went down.
     """
 
     packets: int = 0
@@ -270,13 +282,14 @@ class Egress:
             self.counters.marked += 1
 
     def _trim(self, packet: SimPacket) -> None:
-        """Cut behind the headers that name the packet, rewrite the outermost DSCP, forward with priority."""
-        kept = packet.data[: self._codepoints.trimmed_length]
+        """Cut what is longer than is kept, rewrite the outermost DSCP, forward with priority."""
+        wanted = self._model.trim_to_bytes
+        kept = packet.data[: self._codepoints.trimmed_length if wanted is None else wanted - OUTER_BYTES]
+        self.counters.trimmed += len(kept) < len(packet.data)
         packet.size -= len(packet.data) - len(kept)
         packet.data = kept
         packet.traffic_class = self._codepoints.trimmed << 2 | packet.traffic_class & ECN_MASK
         packet.priority = True
-        self.counters.trimmed += 1
 
     # ------------------------------------------------------------------ onto the cable
 

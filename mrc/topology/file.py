@@ -32,6 +32,7 @@ SHAPE_KEYS = ("mode", "planes", "leaves", "spines", "hosts_per_leaf", "mtu", "bl
 
 # Bytes waiting in a queue, in the order in which a queue that fills must meet them.
 _THRESHOLDS = ("ecn_at", "trim_at", "queue")
+_OF_QUEUES = (*_THRESHOLDS, "trim_to", "trim_dscp", "trim_dscp_lasthop")
 
 
 class TopologyFileError(CallerError):
@@ -161,7 +162,7 @@ class TopologyFile:
             said = {str(path[-1]): path for path in self._keys_in(place)}
             if "rate" in said and not values[said["rate"]]:
                 # Without a rate there is no queue: what was said of it further out does not count here.
-                sources = {key: path for key, path in sources.items() if key not in _THRESHOLDS}
+                sources = {key: path for key, path in sources.items() if key not in _OF_QUEUES}
             sources |= said
         return sources
 
@@ -211,10 +212,11 @@ class TopologyFile:
             yield value
 
     def _order_problems(self, effective: Mapping[str, Any], sources: Mapping[str, KeyPath]) -> Iterator[Problem]:
-        waiting = [key for key in _THRESHOLDS if effective.get(key)]
-        if waiting and not effective.get("rate"):
+        of_queue = [key for key in _OF_QUEUES if effective.get(key)]
+        if of_queue and not effective.get("rate"):
             message = "needs a rate beside it: nothing waits before a link that has none"
-            yield self._problem(sources[waiting[0]], message)
+            yield self._problem(sources[of_queue[0]], message)
+        waiting = [key for key in of_queue if key in _THRESHOLDS]
         for key, larger in pairwise(waiting):
             if effective[key] >= effective[larger]:
                 other = self._tree.values[sources[larger]].text

@@ -20,6 +20,11 @@ _CHOSEN_QUEUE_BYTES = 65_536
 _SHARES = ("loss", "duplicate", "corrupt")
 # In the order in which a queue that fills meets them.
 _THRESHOLDS = ("ecn_at_bytes", "trim_at_bytes", "queue_bytes")
+_CODEPOINTS = ("trim_dscp", "trim_dscp_lasthop")
+# What is said of a queue goes with it.
+_OF_QUEUES = (*_THRESHOLDS, "trim_to_bytes", *_CODEPOINTS)
+LEAST_TRIMMED_BYTES, MOST_TRIMMED_BYTES = 64, 65_535
+MOST_DSCP = 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,9 @@ class Impairment:
     `rate_bps`: bits a second, 100,000 to 10^12. What comes faster waits in a queue of `queue_bytes`, 16,384 to
     256,000,000 (0: a length is chosen), and is dropped when that is full. `ecn_at_bytes`, `trim_at_bytes`: how much
     may wait before packets are marked congestion experienced, or trimmed; in this order below `queue_bytes`.
+    `trim_to_bytes`: what is kept of a packet that is trimmed, 64 to 65,535 bytes of the frame (0: the headers through
+    the BTH and the 8 bytes after it). `trim_dscp`, `trim_dscp_lasthop`: its codepoint, 1 to 63, the second where it is
+    trimmed toward a host (0: those of `WireProfile`); what has one of them goes ahead of data.
     Raises CallerError outside these.
     """
 
@@ -40,6 +48,9 @@ class Impairment:
     queue_bytes: int = 0
     ecn_at_bytes: int = 0
     trim_at_bytes: int = 0
+    trim_to_bytes: int = 0
+    trim_dscp: int = 0
+    trim_dscp_lasthop: int = 0
 
     def __post_init__(self) -> None:
         for name in _SHARES:
@@ -53,6 +64,8 @@ class Impairment:
             ("queue_bytes", LEAST_QUEUE_BYTES, MOST_QUEUE_BYTES),
             ("ecn_at_bytes", 1, MOST_QUEUE_BYTES),
             ("trim_at_bytes", 1, MOST_QUEUE_BYTES),
+            ("trim_to_bytes", LEAST_TRIMMED_BYTES, MOST_TRIMMED_BYTES),
+            *((name, 1, MOST_DSCP) for name in _CODEPOINTS),
         ):
             value = getattr(self, name)
             if not isinstance(value, int) or not (value == 0 or least <= value <= most):
@@ -87,9 +100,9 @@ class Impairment:
         if unknown:
             raise CallerError(f"a link has no {', '.join(sorted(unknown))}")
         if said.get("rate_bps") == 0:
-            said = {**dict.fromkeys(_THRESHOLDS, 0), **said}
+            said = {**dict.fromkeys(_OF_QUEUES, 0), **said}
         wanted = replace(self, **said)  # type: ignore[arg-type]
-        without_rate = [name for name in _THRESHOLDS if getattr(wanted, name)]
+        without_rate = [name for name in _OF_QUEUES if getattr(wanted, name)]
         if without_rate and not wanted.rate_bps:
             raise CallerError(f"{without_rate[0]} needs a rate_bps: before a link that has none nothing waits")
         return wanted

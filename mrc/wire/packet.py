@@ -36,14 +36,26 @@ class Transport:
         return next((fields for known, fields in self.layers if known == name), None)
 
 
-def is_trimmed(data: bytes | memoryview, dscp: int, profile: WireProfile = DEFAULT_WIRE_PROFILE) -> bool:
-    """Whether a packet given from its BTH on is trimmed: a TRIMMED codepoint and too short for its opcode's
-    headers and ICRC (wire.md section 12)."""
+def is_trimmed(
+    data: bytes | memoryview,
+    dscp: int,
+    profile: WireProfile = DEFAULT_WIRE_PROFILE,
+    *,
+    lengths_say_more: bool = False,
+    icrc_wrong: bool = False,
+) -> bool:
+    """Whether a packet given from its BTH on is trimmed: a TRIMMED codepoint, and not whole (wire.md section 12).
+
+    Not whole is what is too short for its opcode's headers and ICRC, or shorter than an IP or UDP length in it says
+    (`lengths_say_more`), or has a wrong ICRC (`icrc_wrong`; False where there is none to check).
+    """
     if dscp not in profile.trimmed_dscps or len(data) < BTH_LENGTH:
         return False
     opcode = OPCODES.get(data[0])
     if opcode is None:
         return False
+    if lengths_say_more or icrc_wrong:
+        return True
     return len(data) < BTH_LENGTH + opcode.header_length(bool(data[8] & 0x10)) + ICRC_LENGTH
 
 

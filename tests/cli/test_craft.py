@@ -205,6 +205,22 @@ def test_trimmed() -> None:
     assert packet["layers"][1]["fields"]["tc"] == 16 << 2 | 2
 
 
+def test_trimmed_to_a_size() -> None:
+    """wire.md section 12: a switch cuts to its configured size. Here 256 bytes of the frame."""
+    result = invoke(
+        "write-only srv6 payload=zeros:4096 --trim fabric --trim-to 256 --wire-profile dscp_trimmed=48 --json"
+    )
+    (packet,) = json.loads(result.stdout)["packets"]
+    assert (packet["trimmed"], packet["malformed"], packet["icrc_ok"]) == (True, None, None)
+    assert len(packet["bytes"]) == 2 * 256
+    outer, inner = (layer["fields"] for layer in packet["layers"][1:3])
+    assert (outer["tc"], outer["plen"]) == (48 << 2 | 2, 256 - 14 - 40)
+    assert inner["plen"] == 8 + 12 + 4 + 16 + 4096 + 4
+    assert "--trim-to says how much --trim keeps" in invoke("sack --trim-to 256").stderr
+    refused = invoke("sack srv6 --trim fabric --trim-to 100")
+    assert "headers through the BTH, 100 bytes here, got 86" in refused.stderr
+
+
 def test_an_srh_with_an_hmac(tmp_path: Path) -> None:
     from scapy.utils import rdpcap
 

@@ -75,6 +75,8 @@ def test_the_list_as_json_is_one_document() -> None:
         (("run", "leaf-fial"), "no drill leaf-fial: there are nic-link-fail"),
         (("run",), "Missing argument"),
         (("run", "leaf-fail", "--seed", "-1"), "seed"),
+        (("run", "leaf-fail", "--trim-to", "256"), "only these trim: incast"),
+        (("run", "incast", "--trim-to", "63"), "a whole number from 64 to 65535, got 63"),
     ],
 )
 def test_what_cannot_be_run_is_a_usage_error(arguments: tuple[str, ...], said: str) -> None:

@@ -96,6 +96,9 @@ def behaviour(path: Path, seed: int, rounds: int = 40, packets: int = 30) -> lis
                 queue_bytes=dice.choice([20_000, 60_000]),
                 ecn_at_bytes=dice.choice([0, dice.randint(1, 5000)]),
                 trim_at_bytes=dice.choice([0, dice.randint(5001, 15_000)]),
+                trim_to_bytes=dice.choice([0, 0, dice.randint(64, 2000)]),
+                trim_dscp=dice.choice([0, 48]),
+                trim_dscp_lasthop=dice.choice([0, 50]),
                 corrupt=dice.choice([0, 0, 0, 1]),
             )
             told = LinkSettings(wanted, wanted.limit_bytes, dice.choice([0, 3000]), dice.random() < 0.3, 0x70001)
@@ -133,7 +136,10 @@ def test_the_shipped_object_does_what_its_source_says(build: Callable[[str], Pat
         ("set->ecn_at_bytes && !set->last_hop &&", "set->ecn_at_bytes &&"),
         ("packet->ecn != CE", "packet->ecn"),
         ("set->dscp_trimmed_lasthop : set", "set->dscp_trimmed : set"),
-        ("if (!packet->tunnelled)\n\t\tfailed", "if (packet->tunnelled)\n\t\tfailed"),
+        ("if (!packet->tunnelled && length", "if (packet->tunnelled && length"),
+        ("kept = set->trim_to_bytes", "kept = set->trim_to_bytes - ETH_HLEN"),
+        ("if (length == packet->length)", "if (length < packet->length)"),
+        ("uncut = kept == length", "uncut = kept > length"),
         ("(routing.hdrlen + 1) * 8", "routing.hdrlen * 8"),
         ("|| skb->gso_size ||", "||"),
         ("IPV4_FRAGMENT 0x3fff", "IPV4_FRAGMENT 0x1fff"),
@@ -146,4 +152,4 @@ def test_a_changed_source_is_noticed(build: Callable[[str], Path], before: str, 
     text = SOURCE.read_text()
     assert text.count(before) == 1
     made = build(text.replace(before, after))
-    assert any(behaviour(made, seed) != behaviour(LINK_OBJECT, seed) for seed in range(4))
+    assert any(behaviour(made, seed) != behaviour(LINK_OBJECT, seed) for seed in range(8))

@@ -102,6 +102,56 @@ class TestTrimming:
         for whole in (packet(kind), packet(kind, TRIMMABLE_RETX, CE, 5)):
             assert send(program, whole).frame == framed(trim(whole, last_hop=last_hop))
 
+    @pytest.mark.parametrize(("last_hop", "codepoint"), [(False, 48), (True, 50)])
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_a_configured_size_and_codepoint(
+        self, program: LinkProgram, kind: str, last_hop: bool, codepoint: int
+    ) -> None:
+        """wire.md section 12: "cuts a packet to its configured size, rewrites the outermost DSCP".
+
+        MRC-TRIM-01, MRC-TRIM-02, MRC-TRIM-03, MRC-TRIM-08, MRC-TRIM-09.
+        """
+        wire = WireProfile(dscp_trimmed=48, dscp_trimmed_lasthop=50)
+        for size in (200, 256, 1010):
+            wanted = settings(
+                last_hop,
+                rate_bps=RATE,
+                queue_bytes=100_000,
+                trim_at_bytes=2000,
+                trim_to_bytes=size,
+                trim_dscp=48,
+                trim_dscp_lasthop=50,
+            )
+            stand_still(program, wanted)
+            send(program, FILLER)
+            before = program.counters().trimmed_packets
+            whole = packet(kind)
+            done = send(program, whole)
+            assert done.frame == framed(trim(whole, wire, last_hop=last_hop, kept_bytes=size - 14))
+            assert (len(done.frame), done.tc_class) == (size, FAST_CLASS)
+            assert program.counters().trimmed_packets == before + 1
+            # As long as what is kept, or shorter: uncut, with the codepoint, at high priority; not counted.
+            for payload in (size - 14 - len(packet(kind, payload=0)), 0):
+                small = packet(kind, payload=payload)
+                done = send(program, small)
+                assert done.frame == framed(trim(small, wire, last_hop=last_hop, kept_bytes=size - 14))
+                assert (len(done.frame), done.tc_class) == (14 + len(small), FAST_CLASS)
+            assert program.counters().trimmed_packets == before + 1
+            # What another switch trimmed goes ahead too, whichever of the two codepoints that one gave.
+            assert {send(program, packet(kind, dscp)).tc_class for dscp in (48, 50)} == {FAST_CLASS}
+            assert send(program, packet(kind, TRIMMED)).tc_class == 0
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_a_size_that_ends_in_the_headers(self, program: LinkProgram, kind: str) -> None:
+        """A switch knows nothing of what it cuts; the outermost length says what is left."""
+        stand_still(program, settings(rate_bps=RATE, queue_bytes=100_000, trim_at_bytes=2000, trim_to_bytes=64))
+        send(program, FILLER)
+        done = send(program, packet(kind))
+        assert (done.passed, len(done.frame)) == (True, 64)
+        content = done.frame[14:]
+        said = int.from_bytes(content[2:4], "big") if kind == "udp4" else 40 + int.from_bytes(content[4:6], "big")
+        assert said == 50
+
     def test_lengths_in_udp_mode(self, program: LinkProgram) -> None:
         """MRC-TRIM-03. UDP 8, BTH 12, 8 bytes more."""
         trimming(program)
@@ -350,6 +400,9 @@ class TestChance:
         queue_bytes=st.just(0) | st.integers(2 * 10**8, 256_000_000),
         ecn_at_bytes=st.integers(0, 10**7),
         trim_at_bytes=st.just(0) | st.integers(10**7 + 1, 10**8),
+        trim_to_bytes=st.just(0) | st.integers(64, 65_535),
+        trim_dscp=st.integers(0, 63),
+        trim_dscp_lasthop=st.integers(0, 63),
     )
 )
 def test_what_was_set_is_read_back(wanted: Impairment) -> None:

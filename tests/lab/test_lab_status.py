@@ -70,11 +70,13 @@ def overload(lab: Lab, count: int = 300) -> None:
 def test_every_figure_of_a_direction(lab: Lab) -> None:
     one_way = ("impair", LINK, "--toward", TOWARD)
     invoke(lab, *one_way, "--rate", "20mbit", "--queue", "100KB", "--ecn-at", "20KB", "--trim-at", "50KB")
+    invoke(lab, *one_way, "--trim-to", "128", "--trim-dscp", "48", "--trim-dscp-lasthop", "50")
     overload(lab)
     done = invoke(lab, *one_way, "--loss", "0.0001%", "--duplicate", "0.0002%", "--corrupt", "0.0003%")
     assert done.exit_code == 0, done.output
     assert done.stdout == (
-        "p0l0-p0s0 toward p0s0: loses 0.0001%; 20 Mbit/s (queue 100 kB, marks above 20 kB, trims above 50 kB); "
+        "p0l0-p0s0 toward p0s0: loses 0.0001%; 20 Mbit/s (queue 100 kB, marks above 20 kB, trims above 50 kB to "
+        "128 B with codepoint 48); "
         "duplicates 0.0002%; corrupts 0.0003%\n"
     )
     found = way(lab)
@@ -85,6 +87,9 @@ def test_every_figure_of_a_direction(lab: Lab) -> None:
         "queue_limit_bytes": 100_000,
         "ecn_at_bytes": 20_000,
         "trim_at_bytes": 50_000,
+        "trim_to_bytes": 128,
+        "trim_dscp": 48,
+        "trim_dscp_lasthop": 50,
         "duplicate_percent": 0.0002,
         "corrupt_percent": 0.0003,
     }

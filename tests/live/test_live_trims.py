@@ -34,11 +34,11 @@ def transfers_in(tmp_path: Path, need_root: None) -> Iterator[Callable[[str], Tr
         each.lab.down()
 
 
-def transfer(transfers: Transfers, size: int) -> tuple[dict[str, int], dict[str, int]]:
+def transfer(transfers: Transfers, size: int, *options: str) -> tuple[dict[str, int], dict[str, int]]:
     """The counters of the sender and of the receiver of a file that has arrived whole."""
     file = transfers.file("file", size)
-    receiver = transfers.recv("--once", "--json")
-    sent = transfers.send(receiver, [file], "--json").end().succeeded()
+    receiver = transfers.recv("--once", "--json", *options)
+    sent = transfers.send(receiver, [file], "--json", *options).end().succeeded()
     received = receiver.end().succeeded()
     assert transfers.received() == {"file": sha256(file)}
     return sent.document["counters"], received.document["counters"]
@@ -69,6 +69,23 @@ def test_every_trim_is_answered_by_a_nack(transfers_in: Callable[[str], Transfer
     check_trims(transfers.lab, of_sender, of_receiver)
     # A packet whose mark the receiver does not count arrived twice.
     assert 0 < of_receiver["ecn_marked_received"] <= total(transfers.lab, "marked_packets")
+
+
+@pytest.mark.parametrize(("mode", "kept"), [("srv6", 128), ("srv6", 256), ("ecmp", 256)])
+def test_so_is_every_trim_of_switches_that_keep_more_under_a_codepoint_of_their_own(
+    transfers_in: Callable[[str], Transfers], mode: str, kept: int
+) -> None:
+    """MRC-TRIM-08, MRC-TRIM-10."""
+    transfers = transfers_in(mode)
+    for link in transfers.lab.topology.fabric_links():
+        transfers.lab.impair(link.name, **SLOW, trim_to_bytes=kept, trim_dscp=48, trim_dscp_lasthop=50)  # type: ignore[arg-type]
+    for link in transfers.lab.topology.host_links():
+        # What was trimmed goes ahead here too, where nothing has to wait.
+        transfers.lab.impair(link.name, toward=link.lower, rate_bps=10**10, trim_dscp=48, trim_dscp_lasthop=50)
+    codepoints = ("--wire-profile", "dscp_trimmed=48", "--wire-profile", "dscp_trimmed_lasthop=50")
+    of_sender, of_receiver = transfer(transfers, 6 * MIB, *codepoints)
+    check_trims(transfers.lab, of_sender, of_receiver)
+    assert not {"bad_length", "bad_icrc", "too_short"} & of_receiver.keys()
 
 
 def test_so_is_every_trim_of_the_last_hop_which_marks_nothing(transfers_in: Callable[[str], Transfers]) -> None:

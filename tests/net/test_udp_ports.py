@@ -16,6 +16,8 @@ import numpy as np
 import pytest
 from patience import PATIENCE_S, Fence, until_in_use
 
+from mrc.endpoint.counters import Counters
+from mrc.endpoint.packet_checks import PacketChecks
 from mrc.endpoint.paths.addressing import PlanePair, stev_paths
 from mrc.errors import CallerError, SystemRefused
 from mrc.lab.namespace import in_namespace, in_thread, unshare_network
@@ -28,6 +30,7 @@ from mrc.net.udp_port import UdpPort, full_packets
 from mrc.topology.fabric import FabricPort
 from mrc.wire.batch import ReceivedBatch, TransmitBatch
 from mrc.wire.icrc import icrc_bytes, icrc_ipv4
+from mrc.wire.profile import WireProfile
 from mrc.wire.rows import ACK
 
 T = TypeVar("T")
@@ -194,6 +197,52 @@ def test_another_implementations_ipv4_header_is_what_its_icrc_is_checked_with(in
         assert got.packet(0)[4:8] == b"\x12\x34\x00\x00"
         assert got.icrc_ok(np.array([0])).all()
         theirs.close()
+
+    inside(run)
+
+
+@pytest.mark.parametrize(("source", "own"), [("10.9.0.1", "10.9.0.2"), ("fd09::1", "fd09::2")], ids=["IPv4", "IPv6"])
+@pytest.mark.parametrize("rewritten", [True, False], ids=["UDP length rewritten", "old UDP length"])
+@pytest.mark.parametrize("kept", [100, 256, 1010])
+def test_what_a_switch_cut_comes_in_and_is_known(
+    inside: Inside[None], source: str, own: str, rewritten: bool, kept: int
+) -> None:
+    """A UDP socket would drop a datagram that is shorter than its UDP length says; a raw one is given it.
+
+    The IP length is right: the kernel drops what is shorter than that says. MRC-TRIM-04, MRC-TRIM-10.
+    """
+
+    def run() -> None:
+        port = opened(own)
+        receiver = BatchReceiver([port], 32, 2048)
+        ipv4 = "." in own
+        at = 20 if ipv4 else 40
+        # WRITE Only to QP 99, PSN 7: BTH, METH, RETH, 1,024 bytes and what is no right ICRC.
+        transport = bytes.fromhex("ca00ffff 00000063 00000007") + bytes(4 + 16 + 1024 + 4)
+        udp_length = 8 + len(transport)
+        packet = bytearray(acknowledges([(source, own)], 5).packet(0)[:at])
+        packet += struct.pack(">HHHH", 5, 4791, udp_length, 0) + transport
+        packet = packet[:kept]
+        if rewritten:
+            packet[at + 4 : at + 6] = (kept - at).to_bytes(2, "big")
+        if ipv4:
+            packet[1] = 48 << 2 | 2
+            packet[2:4] = kept.to_bytes(2, "big")
+        else:
+            packet[:2] = (0x6000 | (48 << 2 | 2) << 4).to_bytes(2, "big")
+            packet[4:6] = (kept - at).to_bytes(2, "big")
+        family = socket.AF_INET if ipv4 else socket.AF_INET6
+        with header_included() if ipv4 else socket.socket(family, socket.SOCK_RAW, socket.IPPROTO_RAW) as sock:
+            sock.sendto(packet, (own, 0))
+        got = received_by(receiver, 1)
+        assert got.packet(0)[at + 8 :] == packet[at + 8 :]
+        counters = Counters()
+        wire = WireProfile(dscp_trimmed=48)
+        rows, trimmed = PacketChecks(wire, counters).sound_rows(got)
+        assert (len(rows), counters.as_dict()) == (0, {"trimmed_received": 1})
+        assert trimmed is not None
+        assert (trimmed.rows.tolist(), trimmed.lasthop.tolist()) == ([0], [False])
+        port.close()
 
     inside(run)
 

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from mrc.endpoint.completions import EventKind, WorkStatus
-from mrc.endpoint.config import QpConfig
+from mrc.endpoint.config import EndpointConfig, QpConfig
 from mrc.errors import CallerError
 from mrc.sim import Egress, LinkModel, SimFabric
 from mrc.sim.link import SimPacket
 from mrc.topology import Clos
+from mrc.wire.profile import WireProfile
 
 GIGABIT = 1_000_000_000
 MICROSECOND, MILLISECOND, SECOND = 1_000, 1_000_000, 1_000_000_000
@@ -192,6 +193,29 @@ def test_a_slow_spine_marks_and_trims_inside_the_fabric() -> None:
     assert seen == {12 << 2 | 0b10}
     assert 40_000 - 4220 < slow.counters.queue_high_water_bytes <= 40_000 + 10 * 108
     assert fabric.uplink(0, 0, 0).counters.trimmed == 0
+
+
+@pytest.mark.parametrize("kept", [108, 128, 256, 1010, 4095])
+def test_whatever_a_switch_keeps_every_trim_is_answered_and_the_write_arrives(kept: int) -> None:
+    """A spine link at a tenth of the rate, with switches of the field: all lengths in a trimmed packet are old ones.
+
+    MRC-TRIM-04, MRC-TRIM-05.
+    """
+    link = LinkModel(rate_bps=10 * GIGABIT, trim_at_bytes=40_000, trim_to_bytes=kept)
+    wire = WireProfile(dscp_trimmed=48, dscp_trimmed_lasthop=50)
+    fabric = SimFabric(Clos(1, 2, 2), link, seed=3, config=EndpointConfig(wire=wire))
+    slow = fabric.uplink(0, 0, 1)
+    slow.set(rate_bps=GIGABIT)
+    transfer = fabric.write(fabric.connect("h0", "h1")[0], 4_000_000)
+    fabric.run(20 * MILLISECOND)
+    assert transfer.completed_at is not None
+    sender, receiver = (fabric.endpoints[host].total_counters() for host in ("h0", "h1"))
+    trimmed = sum(egress.counters.trimmed for egress in fabric.egresses.values())
+    assert slow.counters.trimmed > 10
+    assert receiver.trimmed_received == trimmed
+    assert receiver.nacks_sent == receiver.trimmed_received
+    assert sender.losses_by_nack > 10
+    assert receiver.bad_icrc == receiver.bad_length == receiver.too_short == 0
 
 
 def test_a_host_sees_its_own_link_go_and_others_only_silence() -> None:

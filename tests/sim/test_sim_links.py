@@ -167,6 +167,24 @@ def test_a_trimmed_packet_keeps_its_headers_and_overtakes_the_data(last_hop: boo
     assert cable.egress.counters.trimmed == 1
 
 
+@pytest.mark.parametrize(
+    ("kept", "cut"), [(100, True), (128, True), (256, True), (999, True), (1000, False), (1024, False)]
+)
+def test_a_switch_keeps_its_configured_size(kept: int, cut: bool) -> None:
+    """wire.md section 12: whole packets of 1000 bytes, the outer header's 40 counted; no longer ones pass uncut.
+
+    MRC-TRIM-01, MRC-TRIM-09.
+    """
+    cable = Cable(rate_bps=GIGABIT, delay_ns=0, trim_at_bytes=2000, trim_to_bytes=kept)
+    cable.send("abcd")
+    cable.run()
+    trimmed = cable.named("d")
+    assert cable.order == "adbc"
+    assert (len(trimmed.data), trimmed.size) == (min(kept, 1000) - 40, min(kept, 1000))
+    assert trimmed.traffic_class == TRIMMED << 2 | ECT0
+    assert cable.egress.counters.trimmed == cut
+
+
 @pytest.mark.parametrize("dscp", [NO_TRIM, 20])
 def test_what_may_not_be_trimmed_is_dropped_where_others_are_trimmed(dscp: int) -> None:
     cable = Cable(rate_bps=GIGABIT, trim_at_bytes=2000)
@@ -290,6 +308,7 @@ def test_a_change_holds_for_what_is_sent_from_then_on() -> None:
         {"queue_bytes": -1},
         {"ecn_at_bytes": -1},
         {"trim_at_bytes": -1},
+        {"trim_to_bytes": 99},
     ],
     ids=str,
 )

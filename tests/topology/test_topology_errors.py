@@ -87,6 +87,14 @@ WRONG: dict[str, tuple[str, list[tuple[int, int, str, str]]]] = {
         "fabric_links: {rate: 1gbit, queue: 400KB, ecn_at: 100KB}\nlinks:\n  p0l0-p0s1: {queue: 80KB}\n",
         [(1, 51, "fabric_links.ecn_at", "must be below queue, which is 80KB")],
     ),
+    "trims before nothing": (
+        "fabric_links: {trim_to: 256, trim_dscp: 48}\n",
+        [(1, 25, "fabric_links.trim_to", "needs a rate beside it")],
+    ),
+    "a codepoint out of range": (
+        "host_links: {rate: 1gbit, trim_dscp: 64}\n",
+        [(1, 38, "host_links.trim_dscp", "64")],
+    ),
     "a queue before nothing": (
         "host_links: {queue: 100KB}\n",
         [(1, 21, "host_links.queue", "needs a rate beside it")],

@@ -31,6 +31,9 @@ def test_shares(field: str) -> None:
         ("queue_bytes", 16_384, 256_000_000),
         ("ecn_at_bytes", 1, 256_000_000),
         ("trim_at_bytes", 1, 256_000_000),
+        ("trim_to_bytes", 64, 65_535),
+        ("trim_dscp", 1, 63),
+        ("trim_dscp_lasthop", 1, 63),
     ],
 )
 def test_amounts(field: str, least: int, most: int) -> None:
@@ -82,13 +85,13 @@ def test_how_much_may_wait(values: dict[str, Any], limit: int) -> None:
 
 
 class TestChanged:
-    FULL = Impairment(0.1, 0.2, 0.3, GIGABIT, 400_000, 100_000, 200_000)
+    FULL = Impairment(0.1, 0.2, 0.3, GIGABIT, 400_000, 100_000, 200_000, 256, 48, 50)
 
     def test_what_is_none_stays(self) -> None:
         assert self.FULL.changed() == self.FULL
         assert self.FULL.changed(loss=None, rate_bps=None) == self.FULL
         assert self.FULL.changed(loss=0.5, corrupt=0, ecn_at_bytes=None) == Impairment(
-            0.5, 0.2, 0, GIGABIT, 400_000, 100_000, 200_000
+            0.5, 0.2, 0, GIGABIT, 400_000, 100_000, 200_000, 256, 48, 50
         )
 
     def test_no_rate_is_no_queue(self) -> None:
@@ -97,6 +100,9 @@ class TestChanged:
             self.FULL.changed(rate_bps=0, queue_bytes=20_000)
         with pytest.raises(CallerError, match="needs a rate_bps"):
             Impairment().changed(trim_at_bytes=20_000)
+        for name, value in (("trim_to_bytes", 256), ("trim_dscp", 48), ("trim_dscp_lasthop", 50)):
+            with pytest.raises(CallerError, match=f"{name} needs a rate_bps"):
+                Impairment().changed(**{name: value})
 
     def test_all_fields_at_once_as_somebody_else_has_them(self) -> None:
         for wanted in (self.FULL, Impairment(), Impairment(rate_bps=GIGABIT)):

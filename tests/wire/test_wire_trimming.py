@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrSegmentRouting
+from trimmed_forms import CARRIAGES, SIZES, Carriage, Rewritten, cut, marked
 
 from mrc.errors import CallerError
 from mrc.layers import BTH
+from mrc.wire.packet import decode_transport, is_trimmed
 from mrc.wire.profile import WireProfile
 from mrc.wire.trimming import trim
 
@@ -97,3 +99,51 @@ def test_the_other_text_keeps_more() -> None:
 def test_what_is_no_packet_of_ours_is_refused(packet: bytes) -> None:
     with pytest.raises(CallerError):
         trim(packet)
+
+
+@pytest.mark.parametrize("carriage", CARRIAGES, ids=[each.name for each in CARRIAGES])
+@pytest.mark.parametrize(("last_hop", "codepoint"), [(False, 12), (True, 16)])
+def test_any_size_may_be_kept(carriage: Carriage, last_hop: bool, codepoint: int) -> None:
+    """MRC-TRIM-01, MRC-TRIM-03: the outermost length, and the UDP length where there is no outer header."""
+    tunnelled = carriage.inner > 0
+    for kept in (size for size in SIZES if size >= carriage.bth + 12):
+        got = trim(carriage.packet, last_hop=last_hop, kept_bytes=kept)
+        expected = cut(carriage, kept, Rewritten(True, False, not tunnelled), codepoint)
+        # Over IPv4 the header checksum follows, which the forms leave alone.
+        assert (got[:10], got[12:]) == (expected[:10], expected[12:])
+
+
+@pytest.mark.parametrize("carriage", CARRIAGES, ids=[each.name for each in CARRIAGES])
+def test_what_is_small_enough_passes_uncut_with_the_codepoint(carriage: Carriage) -> None:
+    """wire.md section 12: "packets that are smaller already pass uncut with the TRIMMED codepoint all the same".
+
+    MRC-TRIM-09.
+    """
+    length = len(carriage.packet)
+    for kept in (length, length + 1, 4096):
+        got, expected = trim(carriage.packet, kept_bytes=kept), marked(carriage.packet, 12)
+        assert (got[:10], got[12:]) == (expected[:10], expected[12:])
+
+
+def test_less_than_the_bth_cannot_be_kept() -> None:
+    """Outer and inner IPv6 40 each, UDP 8, BTH 12."""
+    carriage = CARRIAGES[0]
+    assert len(trim(carriage.packet, kept_bytes=100)) == 100
+    with pytest.raises(CallerError, match="through the BTH, 100 bytes here, got 99"):
+        trim(carriage.packet, kept_bytes=99)
+
+
+def test_a_codepoint_and_old_lengths_or_a_wrong_icrc_make_a_trimmed_packet() -> None:
+    """wire.md section 12: "or shorter than an IP or UDP length in it says, or its ICRC is wrong". MRC-TRIM-05."""
+    transport = CARRIAGES[2].packet[48:]
+    for dscp in range(64):
+        codepoint = dscp in (12, 16)
+        assert not is_trimmed(transport, dscp)
+        assert is_trimmed(transport, dscp, lengths_say_more=True) is codepoint
+        assert is_trimmed(transport, dscp, icrc_wrong=True) is codepoint
+        assert is_trimmed(transport[:35], dscp) is codepoint
+    assert not is_trimmed(b"\xff" + transport[1:], 12, icrc_wrong=True)
+    assert not is_trimmed(transport[:11], 12, lengths_say_more=True)
+    # Nothing behind the headers is an ICRC then.
+    decoded = decode_transport(transport[:100], trimmed=True)
+    assert (decoded.icrc, len(decoded.payload), decoded.malformed) == (None, 100 - 36, None)

@@ -90,6 +90,9 @@ class _Walker:
     def __init__(self, frames: Frames, profile: WireProfile, stacks: Stacks) -> None:
         self.frames, self.stacks = frames, stacks
         self.ports = profile.accepted_udp_ports
+        # Whether a packet with such a codepoint was cut is the walk's to say.
+        self.ordinary = np.ones(64, np.bool_)
+        self.ordinary[list(profile.trimmed_dscps)] = False
         count = len(frames.start)
         # Where each packet ends by what its headers say so far; bytes after it are link padding.
         self.end = np.maximum(frames.wire_length, frames.kept)
@@ -151,6 +154,7 @@ class _Walker:
         at = group.at
         ends = at + 40 + (head[:, 4].astype(np.int64) << 8 | head[:, 5])
         good = (head[:, 0] >> 4 == 6) & (ends > at + 40) & (ends <= self.end[group.rows])
+        good &= self.ordinary[head[:, 0].astype(np.int64) << 2 & 0x3C | head[:, 1] >> 6]
         following = np.where(good, head[:, 6], 0xFF)
         self.end[group.rows[good]] = ends[good]
         next_group = group._replace(at=at + 40, layers=(*group.layers, ("ipv6", at)), ip=(*group.ip, at))
@@ -162,6 +166,7 @@ class _Walker:
         at = group.at
         length = head[:, 2].astype(np.int64) << 8 | head[:, 3]
         good = (head[:, 0] == 0x45) & (length >= 20) & (at + length <= self.end[group.rows])
+        good &= self.ordinary[head[:, 1] >> 2]
         # Neither more fragments nor an offset.
         good &= (head[:, 6] & 0x3F == 0) & (head[:, 7] == 0)
         self.end[group.rows[good]] = at + length[good]

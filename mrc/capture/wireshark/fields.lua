@@ -1,4 +1,4 @@
--- The protocol, its preference, its fields and what it warns of.
+-- The protocol, its preferences, its fields and what it warns of.
 
 local BTH_LENGTH, ICRC_LENGTH, UDP_LENGTH, IPV4_LENGTH, IPV6_LENGTH = 12, 4, 8, 20, 40
 local PSNS = 2 ^ 24
@@ -6,6 +6,9 @@ local MPR_UNIT, RECEIVED_UNIT, TIMESTAMP_UNIT_NS = 128, 256, 128
 
 local mrc = Proto("mrc", "Multipath Reliable Connection")
 mrc.prefs.check_icrc = Pref.bool("Check the ICRC", true, "Work out the ICRC of every MRC packet and compare")
+mrc.prefs.dscp_trimmed = Pref.uint("TRIMMED codepoint", DSCP_TRIMMED, "The DSCP that switches give a packet they trim")
+mrc.prefs.dscp_trimmed_lasthop = Pref.uint("TRIMMED_LASTHOP codepoint", DSCP_TRIMMED_LASTHOP,
+  "The DSCP that a switch gives a packet it trims on the last hop")
 
 local fields = {
   ev = ProtoField.uint32("mrc.ev", "EV", base.HEX),

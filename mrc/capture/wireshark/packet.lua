@@ -40,9 +40,15 @@ function Packet:say(words)
   if words then self.words[#self.words + 1] = words end
 end
 
--- A switch cut it: a TRIMMED codepoint, and too short for its opcode's headers and ICRC.
+-- A switch cut it: a TRIMMED codepoint, and it is not whole. It is too short for its opcode's headers and ICRC, or
+-- shorter than an IP or UDP length in it says, or its ICRC is wrong. Of what the capture cut only the lengths tell.
 function Packet:is_trimmed(all_headers)
-  return self.place ~= nil and self.sent < all_headers + ICRC_LENGTH and has_trimmed_dscp(self.place)
+  local place = self.place
+  if not place or not has_trimmed_dscp(place) then return false end
+  if self.short or self.sent < all_headers + ICRC_LENGTH then return true end
+  if self.cut then return false end
+  local icrc_at = self.sent - ICRC_LENGTH
+  return icrc_of(place, place.bth + icrc_at) ~= self.tvb:range(icrc_at, ICRC_LENGTH):le_uint()
 end
 
 -- Adds the headers as far as they are there. Returns where they end and, when one is missing, its name.

@@ -55,7 +55,7 @@ end
 
 local function has_trimmed_dscp(place)
   for _, ip in ipairs(place.ips) do
-    if TRIMMED_DSCPS[ip.dscp] then return true end
+    if ip.dscp == mrc.prefs.dscp_trimmed or ip.dscp == mrc.prefs.dscp_trimmed_lasthop then return true end
   end
   return false
 end

@@ -62,7 +62,7 @@ def _mrc_opcodes() -> list[Opcode]:
 def _tables(profile: WireProfile) -> Iterator[str]:
     yield f"local PORTS = {{{', '.join(map(str, profile.accepted_udp_ports))}}}"
     yield f"local FIRST_MRC_OPCODE = 0x{FIRST_MRC_OPCODE:02X}"
-    yield f"local TRIMMED_DSCPS = {{{', '.join(f'[{dscp}] = true' for dscp in profile.trimmed_dscps)}}}"
+    yield f"local DSCP_TRIMMED, DSCP_TRIMMED_LASTHOP = {profile.dscp_trimmed}, {profile.dscp_trimmed_lasthop}"
     yield f"local ICRC_COVERS_OUTER = {_boolean(profile.icrc_covers_outer)}"
     yield f"local EV_LOW_HALF_IN_SOURCE_PORT = {_boolean(profile.ev_low_half_in_source_port)}"
     yield f"local FIRST_PORT_BIT = {profile.first_port_bit}"

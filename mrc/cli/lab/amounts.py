@@ -33,7 +33,8 @@ def share_text(share: float) -> str:
 
 
 def impairment_text(found: Impairment, *, marks: bool) -> str:
-    """What is wrong with one direction, as one line. `marks`: whether this direction marks at all."""
+    """What is wrong with one direction, as one line. `marks`: whether this direction marks at all: toward a host none
+    does."""
     said = []
     if found.loss:
         said.append(f"loses {share_text(found.loss)}")
@@ -43,6 +44,11 @@ def impairment_text(found: Impairment, *, marks: bool) -> str:
             queue += f", marks above {size_text(found.ecn_at_bytes)}"
         if found.trim_at_bytes:
             queue += f", trims above {size_text(found.trim_at_bytes)}"
+            if found.trim_to_bytes:
+                queue += f" to {size_text(found.trim_to_bytes)}"
+            dscp = found.trim_dscp if marks else found.trim_dscp_lasthop
+            if dscp:
+                queue += f" with codepoint {dscp}"
         said.append(f"{rate_text(found.rate_bps)} ({queue})")
     if found.duplicate:
         said.append(f"duplicates {share_text(found.duplicate)}")

@@ -23,7 +23,7 @@ class _OffOr(click.ParamType[Any]):
         return 0 if value == "off" else self._inner.convert(value, param, ctx)
 
 
-_SHARE, _SIZE, _RATE = _OffOr(SHARE), _OffOr(SIZE), _OffOr(RATE)
+_SHARE, _SIZE, _RATE, _DSCP = _OffOr(SHARE), _OffOr(SIZE), _OffOr(RATE), _OffOr(click.IntRange(0, 63))
 
 
 @click.command()
@@ -46,7 +46,27 @@ _SHARE, _SIZE, _RATE = _OffOr(SHARE), _OffOr(SIZE), _OffOr(RATE)
     "trim_at_bytes",
     type=_SIZE,
     metavar="SIZE",
-    help="Cut the payload off MRC packets while more than this waits: 200KB.",
+    help="Trim MRC packets while more than this waits: 200KB.",
+)
+@click.option(
+    "--trim-to",
+    "trim_to_bytes",
+    type=_SIZE,
+    metavar="SIZE",
+    help="What is kept of a trimmed packet, in bytes of the frame: 256. Smaller ones pass uncut.  [default: the "
+    "headers through the BTH and the 8 bytes after it]",
+)
+@click.option(
+    "--trim-dscp",
+    type=_DSCP,
+    metavar="0..63",
+    help="The codepoint of packets trimmed here.  [default: 12]",
+)
+@click.option(
+    "--trim-dscp-lasthop",
+    type=_DSCP,
+    metavar="0..63",
+    help="The codepoint of packets trimmed toward a host.  [default: 16]",
 )
 @click.option("--duplicate", type=_SHARE, metavar="PERCENT", help="Send this share of the packets twice: 1%.")
 @click.option("--corrupt", type=_SHARE, metavar="PERCENT", help="Turn a bit over in this share of the MRC packets: 1%.")
@@ -63,6 +83,7 @@ def impair(name: str, as_json: bool, link: str, toward: str | None, clear: bool,
     Examples:
       mrc lab impair p0l0-p0s1 --loss 1%
       mrc lab impair p0l0-p0s1 --toward p0s1 --rate 1gbit --queue 400KB --ecn-at 100KB --trim-at 200KB
+      mrc lab impair p0l0-p0s1 --rate 1gbit --trim-at 200KB --trim-to 256 --trim-dscp 48
       mrc lab impair p0l0-p0s1 --duplicate 0.1% --corrupt 0.1%
       mrc lab impair p0l0-p0s1 --loss off
       mrc lab impair p0l0-p0s1 --clear

@@ -17,6 +17,7 @@ from mrc.wire.rows import COMMON, PSN_BITS_MASK, REQUEST
 _BTH_AND_METH_END = 40 + 8 + 12 + 4
 _KEPT_END = 40 + 8 + 12 + 8
 _IPV6 = 40
+_PLAIN_WRITE = _BTH_AND_METH_END + 16 + 4  # RETH and ICRC
 
 
 @mutant("MRC-TRIM-04")
@@ -53,6 +54,66 @@ class TheCodepointAloneTrims(PacketChecks):
 
     def sound_rows(self, batch: ReceivedBatch) -> tuple[I64, Trimmed | None]:
         return self._sorted_out(batch)
+
+    def is_sound(self, batch: ReceivedBatch, row: int, length: int) -> bool:
+        return not self._marked(batch, np.array([row]))[0] and super().is_sound(batch, row, length)
+
+
+class _KnowsFewer(PacketChecks):
+    """Drops some trimmed packets as broken: all but the rows that `known` names."""
+
+    __slots__ = ()
+
+    def known(self, batch: ReceivedBatch, rows: I64) -> Bools:
+        raise NotImplementedError
+
+    def _cut(self, batch: ReceivedBatch, rows: I64) -> Trimmed | None:
+        known = self.known(batch, rows)
+        self._counters.bad_length += int(np.count_nonzero(~known))
+        return super()._cut(batch, rows[known])
+
+
+@mutant("MRC-TRIM-10")
+class OnlyWhatIsTooShortIsTrimmed(_KnowsFewer):
+    """A packet that is long enough for headers and ICRC is never a trimmed one, whatever its lengths say."""
+
+    __slots__ = ()
+
+    def known(self, batch: ReceivedBatch, rows: I64) -> Bools:
+        return np.asarray(batch.length[rows] < _PLAIN_WRITE)
+
+
+@mutant("MRC-TRIM-10")
+class TrimsOfALargerSizeAreUnknown(_KnowsFewer):
+    """What is left of a trimmed packet has 256 bytes at most."""
+
+    __slots__ = ()
+
+    def known(self, batch: ReceivedBatch, rows: I64) -> Bools:
+        return np.asarray(batch.length[rows] <= 256 - _IPV6)
+
+
+@mutant("MRC-TRIM-05")
+class ShortByTheIpLengthOnly(_KnowsFewer):
+    """The UDP length of what is long enough is not held against what came."""
+
+    __slots__ = ()
+
+    def known(self, batch: ReceivedBatch, rows: I64) -> Bools:
+        there = batch.length[rows]
+        return np.asarray((there < _PLAIN_WRITE) | (batch.fields(COMMON)["ip_plen"][rows] + _IPV6 > there))
+
+
+@mutant("MRC-TRIM-05")
+class AWrongIcrcIsDamageUnderAnyCodepoint(_KnowsFewer):
+    """A packet with consistent lengths and a wrong ICRC is dropped, whatever its codepoint is."""
+
+    __slots__ = ()
+
+    def known(self, batch: ReceivedBatch, rows: I64) -> Bools:
+        fields, there = batch.fields(COMMON)[rows], batch.length[rows]
+        said = np.maximum(fields["ip_plen"], fields["udp_len"]) + np.int64(_IPV6)
+        return np.asarray((there < _PLAIN_WRITE) | (said > there))
 
 
 @mutant("MRC-TRIM-07")

@@ -49,6 +49,8 @@ struct settings {
 	__u64 dscp_trimmed_lasthop;
 	__u64 dscp_control;
 	__u64 trim_keeps_after_bth;
+	__u64 trim_to_bytes; /* of the frame; 0: through the BTH and trim_keeps_after_bth */
+	__u64 trim_dscp, trim_dscp_lasthop; /* not used here: what was asked for, 0 for the two above */
 	__u64 udp_ports[2];
 };
 
@@ -210,25 +212,31 @@ static __always_inline __u32 trimmed_length(const struct settings *set, const st
 {
 	__u32 kept = packet->udp_at + sizeof(struct udphdr) + BTH_BYTES + set->trim_keeps_after_bth;
 
+	if (set->trim_to_bytes)
+		kept = set->trim_to_bytes;
 	return kept < packet->length ? kept : packet->length;
 }
 
-/* Cut the tail off; the lengths of the outermost header, and of UDP where that follows it, say so. */
+/*
+ * Cut the tail off; the lengths of the outermost header, and of UDP where that follows it, say so. What is small enough
+ * passes uncut, with the codepoint all the same.
+ */
 static __always_inline int trim(struct __sk_buff *skb, const struct settings *set, const struct packet *packet)
 {
 	__u32 length = trimmed_length(set, packet);
 	__u8 dscp = set->last_hop ? set->dscp_trimmed_lasthop : set->dscp_trimmed;
-	int failed;
+	int failed = set_traffic_class(skb, packet, dscp << 2 | packet->ecn);
 
-	if (length < packet->length && bpf_skb_change_tail(skb, length, 0))
+	if (length == packet->length)
+		return failed;
+	if (bpf_skb_change_tail(skb, length, 0))
 		return -1;
-	failed = set_traffic_class(skb, packet, dscp << 2 | packet->ecn);
 	if (packet->ip_version == 4)
 		failed |= store_ipv4(skb, ETH_HLEN + offsetof(struct iphdr, tot_len), length - ETH_HLEN);
 	else
 		failed |= store_u16(skb, ETH_HLEN + offsetof(struct ipv6hdr, payload_len),
 				    length - ETH_HLEN - sizeof(struct ipv6hdr));
-	if (!packet->tunnelled)
+	if (!packet->tunnelled && length >= packet->udp_at + sizeof(struct udphdr))
 		failed |= store_u16(skb, packet->udp_at + offsetof(struct udphdr, len), length - packet->udp_at);
 	return failed;
 }
@@ -304,6 +312,7 @@ static __always_inline enum fate enqueue(struct queue *q, const struct settings 
 	int fast = is_fast(set, packet), trimmable = is_trimmable(set, packet), markable = is_markable(set, packet);
 	__u64 now_ns = bpf_ktime_get_ns();
 	enum fate fate = PASSED;
+	int uncut = kept == length;
 	__s64 data;
 
 	bpf_spin_lock(&q->lock);
@@ -325,7 +334,7 @@ static __always_inline enum fate enqueue(struct queue *q, const struct settings 
 			q->high_water = q->all;
 	}
 	q->marked_packets += fate == MARKED;
-	q->trimmed_packets += fate == TRIMMED;
+	q->trimmed_packets += fate == TRIMMED && !uncut;
 	q->dropped_packets += fate == DROPPED;
 	bpf_spin_unlock(&q->lock);
 	return fate;

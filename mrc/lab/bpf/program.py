@@ -20,7 +20,8 @@ LINK_OBJECT = Path(__file__).with_name("link.o")
 
 _MAPS = ("settings", "queue")
 # struct settings of link.c: all of them 64 bits wide.
-_SETTINGS = struct.Struct("=19Q")
+_SETTINGS = struct.Struct("=22Q")
+_TRIM_TO_AT = 17  # and behind it the two codepoints that were asked for
 # struct queue of link.c: the lock and its padding, the model of the queue, its high water, the counters.
 _QUEUE = struct.Struct("=8xQqqq5Q")
 # The queue is modelled in billionths of a bit.
@@ -62,17 +63,21 @@ class LinkSettings:
             self.fast_class,
             wire.dscp_trimmable,
             wire.dscp_trimmable_retx,
-            wire.dscp_trimmed,
-            wire.dscp_trimmed_lasthop,
+            wanted.trim_dscp or wire.dscp_trimmed,
+            wanted.trim_dscp_lasthop or wire.dscp_trimmed_lasthop,
             wire.dscp_control,
             wire.trim_keeps_after_bth,
+            wanted.trim_to_bytes,
+            wanted.trim_dscp,
+            wanted.trim_dscp_lasthop,
             *ports,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class LinkCounters:
-    """What the program did since it was put there. Dropped: the queue was full."""
+    """What the program did since it was put there. Dropped: the queue was full. Trimmed: cut; what was small enough to
+    pass uncut, with the codepoint all the same, is not counted."""
 
     queue_high_water_bytes: int = 0
     marked_packets: int = 0
@@ -126,9 +131,9 @@ class LinkProgram:
 
     def impairment(self) -> Impairment:
         """What was set last, without the loss, which is not this program's. Raises SystemRefused."""
-        rate, _, _, _, queue, ecn_at, trim_at, duplicate, corrupt, *_ = _SETTINGS.unpack(
-            libbpf.read_map(self._settings, _SETTINGS.size)
-        )
+        settings = _SETTINGS.unpack(libbpf.read_map(self._settings, _SETTINGS.size))
+        rate, _, _, _, queue, ecn_at, trim_at, duplicate, corrupt, *_ = settings
+        trim_to, trim_dscp, trim_dscp_lasthop = settings[_TRIM_TO_AT : _TRIM_TO_AT + 3]
         return Impairment(
             duplicate=duplicate / SHARE_GRAIN,
             corrupt=corrupt / SHARE_GRAIN,
@@ -136,6 +141,9 @@ class LinkProgram:
             queue_bytes=queue,
             ecn_at_bytes=ecn_at,
             trim_at_bytes=trim_at,
+            trim_to_bytes=trim_to,
+            trim_dscp=trim_dscp,
+            trim_dscp_lasthop=trim_dscp_lasthop,
         )
 
     def counters(self) -> LinkCounters:

@@ -216,7 +216,9 @@ def _program(sending: Sending, wanted: Impairment) -> Iterator[LinkProgram | Non
     try:
         program = LinkProgram.by_id(sending.program) if sending.program else LinkProgram.load()
     except EbpfRefused:
-        if wanted.ecn_at_bytes or wanted.trim_at_bytes or wanted.duplicate or wanted.corrupt:
+        # The queue alone does rate and length.
+        by_queue = Impairment(loss=wanted.loss, rate_bps=wanted.rate_bps, queue_bytes=wanted.queue_bytes)
+        if wanted != by_queue:
             raise
         yield None
         return

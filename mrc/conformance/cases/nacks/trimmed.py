@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from mrc.conformance.script import TRIM_NACK, Bench, case, ms, pattern, us, wire
 
-BTH, METH, TSETH, RETH, IMMDT, ICRC = 12, 4, 4, 16, 4, 4
+UDP, BTH, METH, TSETH, RETH, IMMDT, ICRC = 8, 12, 4, 4, 16, 4, 4
 
 
 def _both_lengths(bench: Bench) -> None:
@@ -39,7 +38,74 @@ def lengths_may_be_rewritten_or_not_in_ipv4(bench: Bench) -> None:
 def _cut(bench: Bench, psn: int, kept: int, *, lasthop: bool = False, **fields: Any) -> None:
     """Send a packet of which so many bytes from the BTH on are left, under a TRIMMED codepoint."""
     packet = bench.make.request(psn, pattern(bench.mtu), **fields)
-    bench.send(replace(packet.trimmed(lasthop=lasthop, lengths=False), kept=kept))
+    bench.send(packet.trimmed(lasthop=lasthop, lengths=False, kept=kept))
+
+
+def _every_size(bench: Bench) -> None:
+    """From BTH and METH to all but the last byte, on the last hop and before it.
+
+    The outermost length says what is left, the UDP length too or not; behind an outer header the inner IP length does
+    as the UDP length."""
+    whole = BTH + METH + RETH + bench.mtu + ICRC
+    head = 20 if bench.make.request(0).carriage.version == 4 else 0
+    psn = 0
+    # Through the RETH, and through what would be an ICRC; 128, 256 and 1,010 bytes of a frame in SRv6 mode less its
+    # headers: Ethernet 14, IPv6 40, IPv6 40, UDP 8.
+    for kept in (BTH + METH, BTH + 8, 26, BTH + METH + RETH, BTH + METH + RETH + ICRC, 154, 908, whole - 1):
+        for udp_length in (UDP + kept, UDP + whole):
+            for lasthop, reason in ((False, wire.TRIMMED), (True, wire.TRIMMED_LASTHOP)):
+                packet = bench.make.request(psn, pattern(bench.mtu)).trimmed(lasthop=lasthop, kept=kept)
+                ip_length = head + (UDP + kept if packet.carriage.outer is None else udp_length)
+                bench.send(packet.but(plen=ip_length, udp_len=udp_length))
+                bench.expect("NACK", nack_psn=psn, reason=reason)
+                psn += 1
+    bench.expect_nothing_written()
+
+
+@case(
+    "MRC-TRIM-10",
+    agreed=[TRIM_NACK],
+    path_mtu=1024,
+    look_at="how a trimmed packet is told that is long enough for its headers and ICRC: by its lengths or by its ICRC",
+)
+def whatever_a_switch_keeps(bench: Bench) -> None:
+    """Packets cut to eight sizes, with the lengths rewritten and with the old ones: NACK TRIMMED for each."""
+    _every_size(bench)
+
+
+@case("MRC-TRIM-10/udp", agreed=[TRIM_NACK], path_mtu=1024, mode="udp", look_at="as MRC-TRIM-10")
+def whatever_a_switch_keeps_in_udp_mode(bench: Bench) -> None:
+    """The same without an outer header."""
+    _every_size(bench)
+
+
+@case("MRC-TRIM-10/stev", agreed=[TRIM_NACK], path_mtu=1024, mode="stev", look_at="as MRC-TRIM-10")
+def whatever_a_switch_keeps_in_stev_mode(bench: Bench) -> None:
+    """The same where switches read the EV."""
+    _every_size(bench)
+
+
+@case("MRC-TRIM-10/ipv4", agreed=[TRIM_NACK], path_mtu=1024, mode="udp", ip=4, look_at="as MRC-TRIM-10")
+def whatever_a_switch_keeps_in_ipv4(bench: Bench) -> None:
+    """The same over IPv4."""
+    _every_size(bench)
+
+
+@case(
+    "MRC-TRIM-05/lengths",
+    agreed=[TRIM_NACK],
+    look_at="whether each length is held against what came: the inner IP length alone, or the UDP length alone",
+)
+def shorter_than_any_one_length(bench: Bench) -> None:
+    """What is left has headers and four bytes more. Of the two inner lengths one says so, the other has its old value,
+    in turn; then both say so, and only the ICRC is wrong."""
+    kept = BTH + METH + RETH + 100
+    right, old = UDP + kept, UDP + BTH + METH + RETH + bench.mtu + ICRC
+    for psn, (plen, udp_len) in enumerate(((right, old), (old, right), (right, right))):
+        packet = bench.make.request(psn, pattern(bench.mtu)).trimmed(kept=kept)
+        bench.send(packet.but(plen=plen, udp_len=udp_len))
+        bench.expect("NACK", nack_psn=psn, reason=wire.TRIMMED)
+    bench.expect_nothing_written()
 
 
 @case(
@@ -81,10 +147,16 @@ def a_whole_packet_is_an_ordinary_one(bench: Bench) -> None:
     bench.expect_no("NACK", within=us(100))
 
 
-@case("MRC-TRIM-06/icrc", agreed=[TRIM_NACK], look_at="whether the ICRC of a packet counts whatever its codepoint is")
-def a_whole_packet_needs_its_icrc(bench: Bench) -> None:
-    """A request with a wrong ICRC under a TRIMMED codepoint, long enough for its headers: dropped like any other."""
-    packet = bench.make.request(0, pattern(64), ackreq=1, dscp=bench.profile.dscp_trimmed)
+@case("MRC-TRIM-05/icrc", agreed=[TRIM_NACK], look_at="what a wrong ICRC means under a TRIMMED codepoint")
+def a_wrong_icrc_under_the_codepoint_is_a_trim(bench: Bench) -> None:
+    """A request of full length whose ICRC is wrong: with a TRIMMED codepoint NACK TRIMMED, without one nothing."""
+    profile = bench.profile
+    codepoints = ((profile.dscp_trimmed, wire.TRIMMED), (profile.dscp_trimmed_lasthop, wire.TRIMMED_LASTHOP))
+    for psn, (dscp, reason) in enumerate(codepoints):
+        packet = bench.make.request(psn, pattern(64), ackreq=1, dscp=dscp)
+        bench.send(packet.but(icrc=packet.right_icrc ^ 1))
+        bench.expect("NACK", nack_psn=psn, reason=reason)
+    packet = bench.make.request(2, pattern(64), ackreq=1)
     bench.send(packet.but(icrc=packet.right_icrc ^ 1))
     bench.expect_silence(ms(1))
     bench.expect_nothing_written()
@@ -114,7 +186,7 @@ def a_trimmed_packet_has_not_arrived(bench: Bench) -> None:
 def what_is_left_of_the_reth_is_not_trusted(bench: Bench) -> None:
     """A packet whose RETH is there but opens nothing comes trimmed: NACK TRIMMED and no NAK, and the QP goes on."""
     packet = bench.make.request(0, pattern(64), va=3, rkey=bench.target.rkey ^ 1, dmalen=1)
-    bench.send(replace(packet.trimmed(lengths=False), kept=BTH + METH + RETH))
+    bench.send(packet.trimmed(lengths=False, kept=BTH + METH + RETH))
     bench.expect("NACK", nack_psn=0, reason=wire.TRIMMED)
     bench.expect_no("NAK", within=us(100))
     bench.expect_works(0)
