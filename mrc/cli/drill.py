@@ -11,11 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mrc.cli.commands import ErrorGroup
-<<<<<<< HEAD
-from mrc.cli.common import interrupted, json_option, note, print_json
-=======
-from mrc.cli.common import SIZE, json_option, note, print_json
->>>>>>> trim
+from mrc.cli.common import SIZE, interrupted, json_option, note, print_json
 
 if TYPE_CHECKING:
     from mrc.drill.drill import Drill
