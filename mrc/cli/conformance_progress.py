@@ -22,12 +22,13 @@ def progress(total: int, *, show: bool) -> Iterator[Callable[[Result], None]]:
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=total)
-        failed = 0
+        failed = errors = 0
 
         def advance(result: Result) -> None:
-            nonlocal failed
+            nonlocal failed, errors
             failed += result.verdict == "failed"
-            told = f"{result.case.id}{f', {failed} failed' if failed else ''}"
+            errors += result.verdict == "error"
+            told = f"{result.case.id}{f', {failed} failed' if failed else ''}{f', {errors} errors' if errors else ''}"
             bar.update(task, advance=1, description=told)
 
         yield advance

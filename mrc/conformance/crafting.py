@@ -31,6 +31,7 @@ from mrc.conformance.target import Session
 from mrc.conformance.words import PSN_MASK
 from mrc.wire.profile import WireProfile
 
+_VA_MASK = (1 << 64) - 1
 Layers = list[tuple[str, Mapping[str, int]]]
 
 
@@ -72,7 +73,8 @@ class PacketMaker:
         layers.append(("meth", {"rqmsn": rqmsn & 0xFFFF, "msn": (psn if msn is None else msn) & 0xFFFF}))
         if timestamp is not None:
             layers.append(("tseth", {"tx_timestamp": timestamp, "tsr": tsr, "ftype": 1}))
-        reth = {"va": self._target.region_va + offset, "rkey": self._target.rkey}
+        # A range below a region that begins at 0 is one at the end of the address space.
+        reth = {"va": self._target.region_va + offset & _VA_MASK, "rkey": self._target.rkey}
         layers.append(("reth", {**reth, "dmalen": len(payload) if dmalen is None else dmalen}))
         if opcode in WITH_IMMEDIATE:
             layers.append(("immdt", {"data": immediate or 0}))

@@ -167,6 +167,8 @@ def a_usid_tells_kind_plane_and_number(bench: Bench) -> None:
 
 @case(
     "MRC-SRV6-08",
+    planes=2,
+    plane_evs=4,
     mode="srv6",
     options={"target_leaf": 0, "tester_leaf": 1, "tester_host": 1},
     look_at="the order in the destination: block, source leaf, spine, destination leaf, host port, zeros",
