@@ -31,7 +31,7 @@ _OFFERED = (Target, Session, TargetQp)
 # Bases of adapters: of a call through them the adapter's own method is the one to name.
 _BASES = {module.__file__ for module in (target_module, virtual_module)}
 # How Python complains of a call that does not fit the signature: the exception is the caller's, the fault is not.
-_SIGNATURE = re.compile(r"(?:\w+\.)*(\w+)\.(\w+)\(\) (?:takes|missing|got)\b")
+_SIGNATURE = re.compile(r"(?:[\w<>]+\.)*(\w+)\.(\w+)\(\) (?:takes|missing|got)\b")
 
 
 @dataclass(frozen=True, slots=True)

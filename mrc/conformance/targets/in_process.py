@@ -284,10 +284,16 @@ class InProcessQp(TargetQp):
             self._session.stir()
 
     def set_mpr(self, units: int) -> None:
-        self._qp.set_mpr(units)
+        try:
+            self._qp.set_mpr(units)
+        except CallerError as error:
+            raise Refused(str(error)) from None
 
     def set_receiver_penalty(self, penalty: int, restore: bool) -> None:
-        self._qp.set_receiver_penalty(penalty, restore)
+        try:
+            self._qp.set_receiver_penalty(penalty, restore)
+        except CallerError as error:
+            raise Refused(str(error)) from None
 
     def to_error(self) -> None:
         self._qp.to_error("told to")
