@@ -132,6 +132,15 @@ class TargetSide:
         if found is not None and found != state:
             raise Failed(f"the QP in {state}", f"it is in {found}")
 
+    def ev_state(self, ev: int) -> str:
+        """The state of one of the target's EVs. Fails where it tells none."""
+        found = self.ask(self._qp.ev_states)
+        if ev not in found:
+            raise Failed(
+                f"a state of EV {ev:#010x}", f"there are those of {', '.join(f'{each:#010x}' for each in found)}"
+            )
+        return found[ev]
+
     def mark_counters(self) -> None:
         """From here on `expect_counted` counts."""
         self._counters = dict(self.ask_if_it_can("counters", self.network.session.counters) or {})

@@ -67,7 +67,7 @@ def always_skip_condemns_from_skip(bench: Bench) -> None:
     sending = Sending(bench)
     writes = sending.send(32)
     ev = writes[0].ev
-    first, second = [write for write in writes if write.ev == ev][:2]
+    first, second = bench.first(2, (write for write in writes if write.ev == ev), "packets by one EV")
     sending.acknowledge([first], {ev: 1})
     sending.expect_ev(ev, "SKIP")
     sending.acknowledge([second], {ev: 2})
@@ -102,7 +102,7 @@ def a_hole_condemns_from_skip(bench: Bench) -> None:
     sending.carry(32)
     writes = sending.send(32)
     marked = writes[0]
-    lost = next(write for write in writes[1:] if write.ev == marked.ev)
+    (lost,) = bench.first(1, (write for write in writes[1:] if write.ev == marked.ev), "more packets by its EV")
     bench.wait(RTT)
     later = sending.send(8)
     sending.acknowledge([marked], {marked.ev: 1})
@@ -137,7 +137,7 @@ def the_rotation_resets_a_skipped_ev(bench: Bench) -> None:
             sending.acknowledge([write])
             what = "the EV taken by the packet for which another was reset"
             bench.check(write.ev != ev, f"{what} other than {ev:#010x}", "it is that one")
-            if sending.states()[ev] == "GOOD":
+            if bench.ev_state(ev) == "GOOD":
                 break
         sending.expect_ev(ev, "GOOD")
         sending.expect_used(ev)
@@ -184,7 +184,7 @@ def a_trim_in_skip_is_ignored(bench: Bench) -> None:
     sending = Sending(bench)
     writes = sending.send(32)
     ev = writes[0].ev
-    first, second = [write for write in writes if write.ev == ev][:2]
+    first, second = bench.first(2, (write for write in writes if write.ev == ev), "packets by one EV")
     sending.acknowledge([first], {ev: 1})
     for plane in bench.planes:
         bench.ask(lambda plane=plane: bench.network.session.set_port_room(plane.number, False))  # type: ignore[misc]

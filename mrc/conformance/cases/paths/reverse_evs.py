@@ -45,8 +45,11 @@ def sacks_teach_reverse_evs(bench: Bench) -> None:
     bench.check(len({sack.ev for sack in before}) > several, f"SACKs on more than {several} EVs", _evs(before))
     sending = Sending(bench)
     writes = sending.send(32)
-    taught = {plane.number: next(w for w in writes if w.plane == plane.number) for plane in bench.planes}
-    for write in taught.values():
+    taught = [
+        bench.first(1, (write for write in writes if write.plane == plane.number), f"packet on plane {plane.number}")[0]
+        for plane in bench.planes
+    ]
+    for write in taught:
         bench.sack(31, to=write)
     bench.wait(ms(20))
     bench.read()
@@ -54,7 +57,7 @@ def sacks_teach_reverse_evs(bench: Bench) -> None:
     for psn in range(32, 48):
         bench.request(psn, ackreq=1)
         sacks.append(bench.expect("SACK", ack_psn=psn))
-    wanted = {write.ev for write in taught.values()}
+    wanted = {write.ev for write in taught}
     bench.check({sack.ev for sack in sacks} == wanted, "SACKs on the EVs that SACKs named", _evs(sacks))
 
 

@@ -176,7 +176,7 @@ def _ev_state_after(bench: Bench, m: int) -> tuple[int, str]:
     write = bench.expect("WRITE", psn=0)
     bench.sack(0, to=write, m=m)
     bench.wait(us(10))
-    return write.ev, bench.ask(bench.qp.ev_states)[write.ev]
+    return write.ev, bench.ev_state(write.ev)
 
 
 @case("MRC-SACK-10/skip-once", look_at="what m=1 does to the EV of the SACK")

@@ -88,7 +88,7 @@ def the_inner_destination_is_the_nics_own(bench: Bench) -> None:
     Sending(bench).carry(64)
     packets = bench.all_heard
     for packet in packets:
-        plane = next(each for each in bench.planes if each.number == packet.plane)
+        plane = bench.plane(packet)
         for what, found, wanted in (("destination", packet.dst, plane.tester), ("source", packet.src, plane.target)):
             right = found == parsed_address(wanted)[1]
             bench.check(
