@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from mrc.conformance import setup as setups
 from mrc.conformance.rc.in_process import RcInProcess, RcSession
-from mrc.conformance.setup import Setup, TesterQp
+from mrc.conformance.setup import Setup
 from mrc.conformance.target import Session, TargetQp, Unsupported
 from mrc.conformance.targets.in_process import InProcess, InProcessQp, InProcessSession
 from mrc.endpoint.config import QpConfig
@@ -68,7 +69,7 @@ class LimitedSession(InProcessSession):
     limits: Limits
     opened = 0
 
-    def connect(self, setup: Setup, tester: TesterQp) -> TargetQp:
+    def connect(self, setup: Setup, tester: setups.TesterQp) -> TargetQp:
         self.opened += 1
         assert self.limits.connections is None or self.opened <= self.limits.connections, "a QP too many"
         qp = super().connect(self.limits.applied(setup), tester)
@@ -104,7 +105,7 @@ class LimitedRc(RcInProcess):
 class LimitedRcSession(RcSession):
     limits: Limits
 
-    def connect(self, setup: Setup, tester: TesterQp) -> TargetQp:
+    def connect(self, setup: Setup, tester: setups.TesterQp) -> TargetQp:
         qp: Any = super().connect(self.limits.applied(setup), tester)
         length = self.limits.region_length or qp.terms.region_length
         va = qp.terms.region_va if self.limits.region_va is None else self.limits.region_va

@@ -16,13 +16,14 @@ from xml.etree import ElementTree
 import pytest
 from toy_targets import ToyQp, ToySession, ToyTarget, silent
 
+from mrc.conformance import setup as setups
 from mrc.conformance.bench import Bench
 from mrc.conformance.case import Case
 from mrc.conformance.control import CONTROL, TWIN
 from mrc.conformance.requirements import requirements
 from mrc.conformance.results import Run
 from mrc.conformance.runner import close, run, run_case
-from mrc.conformance.setup import DYNAMIC_MPR, Setup, TesterQp
+from mrc.conformance.setup import DYNAMIC_MPR, Setup
 from mrc.conformance.target import Session, Target, TargetLost, TargetQp, Unsupported
 from mrc.conformance.targets.in_process import InProcess, InProcessQp, InProcessSession
 from mrc.conformance.verdicts import ERROR, FAILED, PASSED, Failed
@@ -123,7 +124,7 @@ class BreakingTarget(InProcess):
         session.__class__ = self._broken(BreakingSession)
         connect, broken_qp = session.connect, self._broken(BreakingQp)
 
-        def connected(setup: Setup, tester: TesterQp) -> TargetQp:
+        def connected(setup: Setup, tester: setups.TesterQp) -> TargetQp:
             qp = connect(setup, tester)
             qp.__class__ = broken_qp
             return qp
@@ -262,7 +263,7 @@ def test_an_attribute_that_an_adapter_has_not_set() -> None:
             return
 
     class Bare(ToySession):
-        def connect(self, setup: Setup, tester: TesterQp) -> TargetQp:
+        def connect(self, setup: Setup, tester: setups.TesterQp) -> TargetQp:
             return Qp(setup)
 
     assert "the adapter's Qp.terms raised AttributeError" in str(run_case(TWIN, Toy(Bare)).actual)
@@ -304,7 +305,7 @@ def test_memory_of_another_length_is_the_adapters_and_memory_beyond_the_region_t
             session: Any = super().open(setup, wire, seed)
             connect = session.connect
 
-            def connected(setup: Setup, tester: TesterQp) -> TargetQp:
+            def connected(setup: Setup, tester: setups.TesterQp) -> TargetQp:
                 qp = connect(setup, tester)
                 qp.memory = lambda offset, length: bytes(length - 1)
                 return qp  # type: ignore[no-any-return]

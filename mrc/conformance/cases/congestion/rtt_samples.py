@@ -118,7 +118,7 @@ def the_reflected_timestamp_is_not_believed(bench: Bench) -> None:
     """SACKs of ten packets come 26 us after these were sent. Their timestamps say that it was 6 us."""
     flow = Flow(bench)
     for psn in range(10):
-        stamp = flow.in_flight[psn].tx_timestamp + us(20) // 128 & 0xFFFF
+        stamp = flow.packet(psn).tx_timestamp + us(20) // 128 & 0xFFFF
         flow.sack(1, us(26), tx_timestamp=stamp)
     _expect_not_measured(flow)
 
