@@ -246,9 +246,10 @@ def run(
             )
     except KeyboardInterrupt:
         note("interrupted: this run proves nothing")
-        close(target)
         sys.exit(1)
-    found.closing = close(target)
+    finally:
+        closing = close(target)
+    found.closing = closing
     if junit_file is not None:
         from mrc.conformance.report.junit import write_junit
 

@@ -24,9 +24,9 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
 
 
 def run_case(each: Case, target: Target, wire: WireProfile = DEFAULT_WIRE_PROFILE) -> Result:
-    """Run one case. Never raises for what a target, its adapter or a script does. A case that is not passed in a
-    session whose times are not to be trusted is run again, up to seven times, after longer and longer pauses; `took_s`
-    is that of all runs."""
+    """Run one case. Never raises for what a target, its adapter or a script does. A case that fails or ends in an
+    error in a session whose times are not to be trusted is run again, up to seven times, after longer and longer
+    pauses; `took_s` is that of all runs."""
     began, repeated, pause = time.perf_counter(), "", _FIRST_PAUSE_S
     for attempt in range(1, _ATTEMPTS + 1):
         result, disturbed = _attempted(each, target, wire)
@@ -56,8 +56,10 @@ def _attempted(each: Case, target: Target, wire: WireProfile) -> tuple[Result, s
         ending = ending_of(error)
     if session is not None:
         try:
-            disturbed = session.disturbed
-            session.close()
+            try:
+                disturbed = session.disturbed
+            finally:
+                session.close()
         except Exception as error:
             closing = ending_of(error)
             # What the script saw before stands.
