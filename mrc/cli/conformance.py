@@ -28,12 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from mrc.conformance.case import Case
-    from mrc.conformance.results import Result, Run
+    from mrc.conformance.results import Result
     from mrc.conformance.target import Target
     from mrc.topology.fabric import Fabric
     from mrc.wire.profile import WireProfile
 
-_STORY = 16  # packets told of a failed case
 _OUT_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -176,7 +175,7 @@ conformance.add_command(serve)
 @click.option("--junit", "junit_file", type=_OUT_FILE, metavar="FILE", help="Write JUnit XML.")
 @click.option("--html", "html_file", type=_OUT_FILE, metavar="FILE", help="Write one self-contained page.")
 @click.option("--pcap-dir", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="A pcap a case.")
-@click.option("-v", "--verbose", is_flag=True, help="Every case as it ends.")
+@click.option("-v", "--verbose", is_flag=True, help="Every case as it ends, and the tracebacks of errors.")
 @fabric_option
 @mode_options
 @json_option
@@ -200,8 +199,9 @@ def run(
 ) -> None:
     """Run cases against an endpoint, each on a connection of its own.
 
-    A case is passed, failed or unsupported (the target cannot do or tell what it is about). Exit status 1 if one that
-    counts has failed: a must, with --strict any. Every run begins with a control case whose expectation is wrong on
+    A case is passed, failed, unsupported (the target lacks what it needs) or ended by an error (of the suite or of the
+    target's adapter; nothing is known of the target then). Exit status 1 if one that counts has failed (a must, with
+    --strict any) and if one ended in an error. Every run begins with a control case whose expectation is wrong on
     purpose; unless that one fails the run is void, which is exit status 1 too.
 
     Against a live endpoint --fabric, --mode and --bind say where the tester's own ports are; it needs root or
@@ -221,6 +221,8 @@ def run(
       mrc lab exec h0 -- mrc conformance run --target mrc1:AbC... --html report.html
     """
     from mrc.cli.conformance_progress import progress
+    from mrc.cli.conformance_report import print_run
+    from mrc.conformance.runner import close
     from mrc.conformance.runner import run as run_cases
     from mrc.conformance.suites import suite
     from mrc.wire.profile import WireProfile
@@ -252,7 +254,8 @@ def run(
     except KeyboardInterrupt:
         raise interrupted("interrupted: this run proves nothing") from None
     finally:
-        target.close()
+        closing = close(target)
+    found.closing = closing
     if junit_file is not None:
         from mrc.conformance.report.junit import write_junit
 
@@ -266,7 +269,7 @@ def run(
 
         print_json(run_document(found))
     else:
-        _print(found)
+        print_run(found, verbose)
     sys.exit(0 if found.good else 1)
 
 
@@ -358,45 +361,3 @@ def print_parameters(
     cases = [held.control, held.twin, *_chosen(patterns, groups, transport)]
     file, notes = parameters(cases, fabric, path_mtu=int(path_mtu), mode=fabric.mode, spare=spare)
     click.echo(qp_file_text(file, notes), nl=False)
-
-
-def _print(found: Run) -> None:
-    from mrc.conformance.verdicts import FAILED, UNSUPPORTED, VERDICTS
-
-    for result in found.results:
-        if result.verdict == FAILED and not result.lost:
-            _print_failed(result, result.counts(found.strict))
-    for result in found.results:
-        if result.verdict == UNSUPPORTED:
-            click.echo(f"unsupported  {result.case.id:<28} {result.actual}")
-    click.echo(f"{'group':<20}" + "".join(f"{verdict:>13}" for verdict in VERDICTS))
-    for group in dict.fromkeys(result.case.group for result in found.results):
-        verdicts = [result.verdict for result in found.results if result.case.group == group]
-        click.echo(f"{group:<20}" + "".join(f"{verdicts.count(verdict):>13}" for verdict in VERDICTS))
-    counts = (found.passed, found.failed, found.unsupported)
-    click.echo(f"{'all':<20}" + "".join(f"{count:>13}" for count in counts))
-    aside = found.failed - found.counted
-    if aside:
-        click.echo(f"{aside} of the failed ones are no musts and do not count without --strict")
-    partly = sum(bool(result.unchecked) for result in found.results)
-    if partly:
-        click.echo(f"{partly} cases could make only some of their checks: --json has which, as not_checked")
-    again = sum(bool(result.repeated) for result in found.results)
-    if again:
-        click.echo(f"{again} cases failed while a host was kept from its work and were run again: -v has which")
-    if found.void:
-        click.echo(f"this run is void: {found.void}")
-    else:
-        click.echo(f"{found.target}, {found.took_s:.1f} s; the control case failed as it has to")
-
-
-def _print_failed(result: Result, counts: bool) -> None:
-    each, requirement = result.case, result.case.requirement
-    click.echo(f"FAILED  {each.id}  {requirement.level}, grade {requirement.grade}, {requirement.source}")
-    click.echo(f"  {requirement.text}")
-    for name, text in (("shows", each.about), ("expected", result.expected), ("actual", result.actual)):
-        click.echo(f"  {name:<9} {text}")
-    click.echo(f"  {'look at':<9} {each.look_at}")
-    for line in result.log.story(_STORY):
-        click.echo(f"    {line}")
-    click.echo("" if counts else f"  (only a {requirement.level}: it does not count without --strict)\n")

@@ -22,12 +22,19 @@ def progress(total: int, *, show: bool) -> Iterator[Callable[[Result], None]]:
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=total)
-        failed = 0
+        failed = errors = 0
 
         def advance(result: Result) -> None:
-            nonlocal failed
+            nonlocal failed, errors
             failed += result.verdict == "failed"
-            told = f"{result.case.id}{f', {failed} failed' if failed else ''}"
-            bar.update(task, advance=1, description=told)
+            errors += result.verdict == "error"
+            bar.update(task, advance=1, description=told(result.case.id, failed, errors))
 
         yield advance
+
+
+def told(case_id: str, failed: int, errors: int) -> str:
+    """What is beside the bar: the last case, and how many so far failed or ended in an error."""
+    counts = [f"{failed} failed"] if failed else []
+    counts += [f"{errors} error{'s' if errors > 1 else ''}"] if errors else []
+    return ", ".join([case_id, *counts])

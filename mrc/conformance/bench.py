@@ -6,15 +6,16 @@ nothing has arrived. Times count from the beginning of the case, in ns (`us(10)`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any, ClassVar, Self
 
 from mrc.conformance.codec.headers import MRC, OpcodeTable
 from mrc.conformance.crafting import PacketMaker
 from mrc.conformance.expectation import Expected, told_kinds
 from mrc.conformance.network import Network
-from mrc.conformance.packets import Crafted, Heard
+from mrc.conformance.packets import Came, Crafted, Heard
 from mrc.conformance.setup import Plane, Setup
 from mrc.conformance.target_side import TargetSide
 from mrc.conformance.times import ms, told, us
@@ -220,10 +221,10 @@ class Bench(TargetSide):
         if found:
             raise Failed(f"silence until {told(self.now)}", f"at {told(found[0].at)} came {found[0]}")
 
-    def read(self, *kinds: str) -> list[Heard]:
+    def read(self, *kinds: str) -> Came:
         """What came of these kinds (all, without any) and was not expected yet; it counts as expected now."""
         self.network.settle()
-        chosen = [packet for packet in self._unread if not kinds or packet.kind in kinds]
+        chosen = Came(packet for packet in self._unread if not kinds or packet.kind in kinds)
         self._unread = [packet for packet in self._unread if packet not in chosen]
         return chosen
 
@@ -233,6 +234,19 @@ class Bench(TargetSide):
         self.read()
         self.request(psn, ackreq=1)
         return self.expect("SACK", ack_psn=psn, cack_psn=psn if cack_psn is None else cack_psn)
+
+    def first(self, count: int, packets: Iterable[Heard], what: str) -> list[Heard]:
+        """The first `count` of these packets, which are `what`. Fails when there are fewer."""
+        found = list(islice(packets, count))
+        self.check(len(found) == count, f"{count} {what}", f"there are {len(found)}")
+        return found
+
+    def plane(self, packet: Heard) -> Plane:
+        """The plane a packet came in on. Fails when it is none of the tester's."""
+        found = next((each for each in self.planes if each.number == packet.plane), None)
+        if found is None:
+            raise Failed("packets on the tester's planes", f"one came on plane {packet.plane}: {packet}")
+        return found
 
     def check(self, holds: bool, expected: str, actual: str) -> None:
         """Fail unless `holds`; both sentences are told."""

@@ -28,9 +28,13 @@ from mrc.conformance.codec.headers import (
 from mrc.conformance.packets import CE, ECT0, Crafted, Heard
 from mrc.conformance.setup import TRIM_NACK, Plane, TargetQpTerms, TesterQp
 from mrc.conformance.target import Session
-from mrc.conformance.words import PSN_MASK
+from mrc.conformance.verdicts import Failed
+from mrc.conformance.words import PSN_MASK, ranges
 from mrc.wire.profile import WireProfile
 
+_VA_MASK = (1 << 64) - 1
+_BITMAP = 64
+_FAR = 1 << 15  # ack_psn_offset has 16 bits
 Layers = list[tuple[str, Mapping[str, int]]]
 
 
@@ -72,7 +76,8 @@ class PacketMaker:
         layers.append(("meth", {"rqmsn": rqmsn & 0xFFFF, "msn": (psn if msn is None else msn) & 0xFFFF}))
         if timestamp is not None:
             layers.append(("tseth", {"tx_timestamp": timestamp, "tsr": tsr, "ftype": 1}))
-        reth = {"va": self._target.region_va + offset, "rkey": self._target.rkey}
+        # A range below a region that begins at 0 is one at the end of the address space.
+        reth = {"va": self._target.region_va + offset & _VA_MASK, "rkey": self._target.rkey}
         layers.append(("reth", {**reth, "dmalen": len(payload) if dmalen is None else dmalen}))
         if opcode in WITH_IMMEDIATE:
             layers.append(("immdt", {"data": immediate or 0}))
@@ -140,7 +145,10 @@ class PacketMaker:
 
         `to` is the packet it answers: a WRITE gives ack_psn, entropy, tx_timestamp and rtx, a PROBE its probe_id.
         """
-        bitmap = sum(1 << psn - cack - sack_offset for psn in set(above))
+        bits = [psn - cack - sack_offset for psn in set(above)]
+        if to is not None and not all(0 <= bit < _BITMAP for bit in bits):
+            raise Failed(f"packets within {_BITMAP} PSNs of {cack + sack_offset}", f"PSNs {ranges(set(above))} came")
+        bitmap = sum(1 << bit for bit in bits)
         cack_psn = self._target_psn(cack)
         bth = {"opcode": SACK, "pkey": P_KEY, "dqp": self._target.qpn, "psn": cack_psn}
         seth = {"cack_psn": cack_psn, "sack_offset": sack_offset, "bitmap": bitmap, **self._dcids()}
@@ -153,6 +161,8 @@ class PacketMaker:
             else:
                 ack_psn = to.psn if ack_psn is None else ack_psn
                 bth["rtx"] = to.rtx
+        if to is not None and ack_psn is not None and not -_FAR <= ack_psn - cack < _FAR:
+            raise Failed(f"a packet within reach of cack_psn {cack}", f"this came: {to}")
         if probe_id is None:
             seth["ack_psn_offset"] = 0 if ack_psn is None else ack_psn - cack
         else:

@@ -5,31 +5,18 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from mrc.conformance.codec.headers import ENDPOINT_QPN, MRC, OpcodeTable
 from mrc.conformance.listening import heard
 from mrc.conformance.packets import Crafted, Heard
 from mrc.conformance.setup import TesterQp
-from mrc.conformance.target import Frame, Refused, Session, TargetLost, Unsupported
+from mrc.conformance.target import AdapterFault, Frame, Session
 from mrc.conformance.verdicts import Failed
 from mrc.conformance.wire_log import Passed, WireLog
 from mrc.wire.profile import WireProfile
 
-T = TypeVar("T")
-
 _MOST_PACKETS = 200_000
-
-
-def asked(question: Callable[[], T]) -> T:
-    """Have the target do or tell something; what it raises is its fault, not the script's."""
-    try:
-        return question()
-    except (Failed, Refused, TargetLost, Unsupported):
-        raise
-    except Exception as error:
-        raise Failed("no exception from the target", f"it raised {type(error).__name__}: {error}") from error
 
 
 class End(Protocol):
@@ -72,7 +59,7 @@ class Network:
         while True:
             due = self._agenda[0][0] if self._agenda else None
             limit = until if due is None else min(until, due)
-            frames = asked(partial(self.session.get, max(limit + self.started, self.session.now)))
+            frames = self.session.get(max(limit + self.started, self.session.now))
             if frames:
                 self._take(frames)
                 if stop():
@@ -86,7 +73,7 @@ class Network:
         """Take what the target sends at once of its own accord; in virtual time it has come already."""
         if self._settled == self.session.now:
             return
-        until = asked(self.session.settle)
+        until = self.session.settle()
         if until is not None:
             self.run(until - self.started)
             self._settled = self.session.now
@@ -95,10 +82,12 @@ class Network:
         frames = [Frame(packet.plane, packet.frame()) for packet in packets]
         for packet, frame in zip(packets, frames, strict=True):
             self.log.append(Passed(self.now, packet, frame.data))
-        asked(lambda: self.session.put(frames))
+        self.session.put(frames)
 
     def _take(self, frames: Sequence[Frame]) -> None:
         for frame in frames:
+            if not isinstance(frame, Frame) or not isinstance(frame.data, bytes):
+                raise AdapterFault(f"the adapter gave {frame!r:.60} as a packet, not a Frame of a plane and bytes")
             packet = heard(frame, self.now, self.session.planes, self.profile, self._table)
             owner = None if packet.fault else self._owner(packet)
             if owner is None and not packet.fault:

@@ -10,6 +10,7 @@ from mrc.conformance.codec.carriage import Carriage, ev_fields, ev_of
 from mrc.conformance.codec.headers import BTH_LENGTH
 from mrc.conformance.codec.icrc import ICRC_LENGTH, UDP_LENGTH, icrc, icrc_bytes
 from mrc.conformance.codec.transport import has_field, write_transport
+from mrc.conformance.verdicts import Failed
 from mrc.conformance.words import PSN_MASK, counted_from, describe, kind_of, ranges, reported_above
 from mrc.errors import CallerError
 from mrc.wire.profile import WireProfile
@@ -273,10 +274,9 @@ class Heard:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        try:
-            return self.value(name)
-        except CallerError as error:
-            raise AttributeError(str(error)) from None
+        if not self.has(name):
+            raise Failed(f"a {self.kind} with {name}", f"it has none: {self}")
+        return self.value(name)
 
     def has(self, name: str) -> bool:
         try:
@@ -311,6 +311,15 @@ class Heard:
     def __str__(self) -> str:
         told = describe(self.layers, len(self.payload), self.ev, self.plane, self.first_psn)
         return f"{told} (dropped: {self.fault})" if self.fault else told
+
+
+class Came(list[Heard]):
+    """Packets that came, in order. Fails where a script looks for one that did not come."""
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, int) and not -len(self) <= index < len(self):
+            raise Failed(f"at least {index + 1 if index >= 0 else -index} packets", f"{len(self)} came")
+        return super().__getitem__(index)
 
 
 def told_value(name: str, value: Any) -> str:

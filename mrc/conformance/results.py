@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mrc.conformance.case import Case
+from mrc.conformance.endings import Ending
 from mrc.conformance.requirements import MUST
-from mrc.conformance.verdicts import FAILED, PASSED, UNSUPPORTED
+from mrc.conformance.verdicts import ERROR, FAILED, PASSED, UNSUPPORTED
 from mrc.conformance.wire_log import WireLog
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
     """How one case ended. `expected` and `actual` are None in a passed one; of an unsupported one `actual` is the
-    reason. `unchecked` names checks the target gave no means to make. `took_s` is real time. `repeated` says why it was
-    run again after a failure, and `lost` how the target was lost in it; both are "" as a rule."""
+    reason, of an error who raised what. `unchecked` names checks the target gave no means to make. `took_s` is real
+    time. `traceback` is that of an error, or of a target that crashed. `repeated` says why it was run again after a
+    failure, and `lost` how the target was lost; these are "" as a rule."""
 
     case: Case
     verdict: str
@@ -23,6 +25,7 @@ class Result:
     unchecked: tuple[str, ...]
     log: WireLog
     took_s: float
+    traceback: str = ""
     repeated: str = ""
     lost: str = ""
 
@@ -33,7 +36,8 @@ class Result:
 
 @dataclass(slots=True)
 class Run:
-    """A run over a target. `void` says why it proves nothing, "" if it does prove something."""
+    """A run over a target. `void` says why it proves nothing, "" if it does prove something; `closing` how the target
+    was closed where that raised, None as a rule."""
 
     target: str
     strict: bool
@@ -41,6 +45,7 @@ class Run:
     results: list[Result] = field(default_factory=list)
     control: Result | None = None
     void: str = ""
+    closing: Ending | None = None
 
     def count(self, verdict: str) -> int:
         return sum(result.verdict == verdict for result in self.results)
@@ -58,13 +63,18 @@ class Run:
         return self.count(UNSUPPORTED)
 
     @property
+    def errors(self) -> int:
+        """Cases that the suite or the adapter ended: they prove nothing, and the run is not good."""
+        return self.count(ERROR)
+
+    @property
     def counted(self) -> int:
         """Failures that fail the run."""
         return sum(result.counts(self.strict) for result in self.results)
 
     @property
     def good(self) -> bool:
-        return not self.void and not self.counted
+        return not (self.void or self.counted or self.errors or self.closing)
 
     @property
     def took_s(self) -> float:

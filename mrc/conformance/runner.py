@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import time
-import traceback
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from mrc.conformance.case import Case
 from mrc.conformance.control import CONTROL, TWIN
-from mrc.conformance.network import Network, asked
+from mrc.conformance.endings import Ending, ending_of
+from mrc.conformance.network import Network
 from mrc.conformance.results import Result, Run
-from mrc.conformance.target import Session, Target, TargetLost, Unsupported
-from mrc.conformance.verdicts import FAILED, PASSED, UNSUPPORTED, Failed
+from mrc.conformance.target import AdapterFault, Session, Target
+from mrc.conformance.verdicts import ERROR, FAILED, PASSED, UNSUPPORTED
 from mrc.conformance.wire_log import WireLog
 from mrc.errors import CallerError
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
@@ -24,12 +24,13 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
 
 
 def run_case(each: Case, target: Target, wire: WireProfile = DEFAULT_WIRE_PROFILE) -> Result:
-    """Run one case. Never raises for what a target does. A case that fails in a session whose times are not to be
-    trusted is run again, up to seven times, after longer and longer pauses; `took_s` is that of all runs."""
+    """Run one case. Never raises for what a target, its adapter or a script does. A case that fails or ends in an
+    error in a session whose times are not to be trusted is run again, up to seven times, after longer and longer
+    pauses; `took_s` is that of all runs."""
     began, repeated, pause = time.perf_counter(), "", _FIRST_PAUSE_S
     for attempt in range(1, _ATTEMPTS + 1):
         result, disturbed = _attempted(each, target, wire)
-        if attempt == _ATTEMPTS or result.verdict != FAILED or not disturbed:
+        if attempt == _ATTEMPTS or result.verdict not in (FAILED, ERROR) or not disturbed:
             break
         repeated = disturbed
         time.sleep(pause)
@@ -42,44 +43,45 @@ def _attempted(each: Case, target: Target, wire: WireProfile) -> tuple[Result, s
     began = time.perf_counter()
     network: Network | None = None
     session: Session | None = None
-    verdict, expected, actual, lost = PASSED, None, None, ""
-    wire = replace(wire, **each.setup.wire)
+    ending, disturbed = Ending(PASSED), ""
     try:
-        session = _opened(target, each, wire)
-        try:
-            network = Network(session, wire, each.bench.table)
-            each.script(each.bench(network, each.setup))
-        finally:
-            asked(session.close)
-    except Unsupported as reason:
-        verdict, actual = UNSUPPORTED, str(reason)
-    except TargetLost as reason:
-        verdict, expected, actual, lost = FAILED, "a target that can be reached", str(reason), str(reason)
-    except Failed as failure:
-        verdict, expected, actual = FAILED, failure.expected, failure.actual
+        wire = replace(wire, **each.setup.wire)
+        session = target.open(each.setup, wire, zlib.crc32(each.id.encode()))
+        if not isinstance(session, Session):
+            session, given = None, type(session).__name__
+            raise AdapterFault(f"the adapter's open gave a {given}, not a mrc.conformance.target.Session")
+        network = Network(session, wire, each.bench.table)
+        each.script(each.bench(network, each.setup))
     except Exception as error:
-        verdict, expected = FAILED, "a script that runs to its end"
-        actual = f"{type(error).__name__} in {_place(error)}: {error}"
+        ending = ending_of(error)
+    if session is not None:
+        try:
+            try:
+                disturbed = session.disturbed
+            finally:
+                session.close()
+        except Exception as error:
+            closing = ending_of(error)
+            # What the script saw before stands.
+            ending = replace(ending, lost=closing.lost) if ending.verdict in (FAILED, ERROR) else closing
     log = network.log if network is not None else WireLog()
     unchecked = tuple(network.unchecked) if network is not None else ()
-    result = Result(each, verdict, expected, actual, unchecked, log, time.perf_counter() - began, lost=lost)
-    return result, session.disturbed if session is not None and not lost else ""
+    result = _result(each, ending, unchecked, log, time.perf_counter() - began)
+    return result, "" if result.lost else disturbed
 
 
-def _opened(target: Target, each: Case, wire: WireProfile) -> Session:
+def _result(each: Case, ending: Ending, unchecked: tuple[str, ...], log: WireLog, took_s: float) -> Result:
+    told = {"traceback": ending.traceback, "lost": ending.lost}
+    return Result(each, ending.verdict, ending.expected, ending.actual, unchecked, log, took_s, **told)
+
+
+def close(target: Target) -> Ending | None:
+    """Close a target after its last case. Returns how that ended where it raised."""
     try:
-        return target.open(each.setup, wire, zlib.crc32(each.id.encode()))
-    except CallerError as error:
-        raise Unsupported(str(error)) from None
-    except (TargetLost, Unsupported):
-        raise
+        target.close()
     except Exception as error:
-        raise Failed("no exception from the target", f"it raised {type(error).__name__}: {error}") from error
-
-
-def _place(error: Exception) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    return f"{frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else "the target"
+        return ending_of(error)
+    return None
 
 
 def run(
@@ -100,11 +102,13 @@ def run(
         raise CallerError("the tester follows neither icrc_covers_outer nor udp_checksum_zero=false: leave them out")
     found = Run(target.name, strict, control.bench.table.transport)
     found.control = run_case(control, target, wire)
-    found.void = _void(found.control, run_case(twin, target, wire))
-    lost = found.control.lost
+    answered = run_case(twin, target, wire)
+    found.void = _void(found.control, answered)
+    lost = found.control.lost or answered.lost
     for each in cases:
         if lost:
-            result = Result(each, FAILED, "a target that can be reached", lost, (), WireLog(), 0.0, lost=lost)
+            ending = Ending(ERROR, actual=f"not run, the target was lost before: {lost}", lost=lost)
+            result = _result(each, ending, (), WireLog(), 0.0)
         else:
             result = run_case(each, target, wire)
             if result.lost:
@@ -119,6 +123,9 @@ def _void(control: Result, twin: Result) -> str:
     """Why a run with this control case and its twin proves nothing, "" if both came out as they have to."""
     if control.verdict == PASSED:
         return "the control case, whose expectation is wrong on purpose, passed: this run sees no faults"
+    for each in (twin, control):
+        if each.verdict == ERROR:
+            return f"{each.case.id} ended in an error: {each.actual}"
     if control.verdict == UNSUPPORTED or twin.verdict != PASSED:
         wanted = f"expected {twin.expected}; " if twin.expected else ""
         return f"the target does not answer one plain write: {wanted}{twin.actual or control.actual}"

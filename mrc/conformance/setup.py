@@ -26,6 +26,11 @@ class Setup:
     `wire` are switches of the wire profile that both ends are to follow, whatever the run's profile says of them.
     `own_timers`: the case is about timers that the endpoint has where nobody sets them; a live target may have coarser
     ones otherwise. `state` is how far the target's QP is brought up before the script begins: RESET, INIT, RTR or RTS.
+
+    What the script needs of the target, at least, besides `planes`: `evs` are EVs to the target and
+    `target_evs` EVs of its profile, of all planes together; `plane_evs` EVs of its profile in each plane; `window` PSNs
+    that its responder takes (MPR x 128), `immediates` writes with immediate that it grants, `region` bytes open to the
+    tester, `connections` QPs at once. `mrc.conformance.needs` looks at them before the script begins.
     """
 
     mode: str | None = None
@@ -42,6 +47,13 @@ class Setup:
     wire: Mapping[str, Any] = field(default_factory=dict)
     own_timers: bool = False
     state: str = "RTS"
+    evs: int = 1
+    target_evs: int = 1
+    plane_evs: int = 1
+    window: int = 0
+    immediates: int = 0
+    region: int = 4096
+    connections: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,6 +61,17 @@ class TargetLost(Exception):
     """The target cannot be reached any more: there is no point in any further case. The text says how it was lost."""
 
 
+class TargetCrashed(Exception):
+    """The endpoint under test broke down, by an exception of its own or by never coming to rest. The text says how.
+
+    That is the target's failure. Whatever else an adapter raises is an error of the adapter, which fails no case.
+    """
+
+
+class AdapterFault(Exception):
+    """The adapter gave what it may not give. The text says which method gave what."""
+
+
 class Refused(Exception):
     """The target does not do what it was told, because the protocol or its API does not allow it. The text says why."""
 
@@ -172,6 +183,8 @@ class Session(ABC):
     # Packets of the tester's that network or host did not bring to the target, as far as that is known.
     never_came: int = 0
     outer_as_sent: bool = True
+    # QPs the target can have at once in one case; None: as many as a case asks for.
+    most_connections: int | None = None
 
     @property
     @abstractmethod

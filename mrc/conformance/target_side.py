@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from mrc.conformance.codec.carriage import parsed_address
-from mrc.conformance.network import Network, asked
+from mrc.conformance.needs import check_qp, check_session
+from mrc.conformance.network import Network
 from mrc.conformance.setup import DEFAULT_FIRST_PSN, Setup, TargetQpTerms, TesterQp
-from mrc.conformance.target import Refused, TargetCompletion, TargetEvent, TargetQp, Unsupported
+from mrc.conformance.target import AdapterFault, Refused, TargetCompletion, TargetEvent, TargetQp, Unsupported
 from mrc.conformance.times import ms
 from mrc.conformance.verdicts import Failed
 
@@ -31,9 +31,12 @@ class TargetSide:
             max_wimm=setup.max_wimm,
             capabilities=setup.agreed,
         )
-        self._qp: TargetQp = asked(lambda: network.session.connect(setup, self.tester))
+        check_session(setup, network.session)
+        self._qp: TargetQp = network.session.connect(setup, self.tester)
+        check_qp(setup, self._qp)
         self.target: TargetQpTerms = self._qp.terms
-        self._check_terms()
+        # Where the tester's end was not up to the tester.
+        self.tester = self.target.tester or self.tester
         self._posted = 0
         self._counters: dict[str, int] = {}
         self._never_came = 0
@@ -43,37 +46,10 @@ class TargetSide:
         self._shadow: bytearray | None = None
         self._snapshot()
 
-    def _check_terms(self) -> None:
-        """Raises Unsupported where the target has not become what the case needs."""
-        if self.setup.state != "RTS" and asked(self._qp.state) != self.setup.state:
-            raise Unsupported(f"the target brings its QPs up further than {self.setup.state} at once")
-        agreed, setup, session = self.target.agreed, self.setup, self.network.session
-        versions = {parsed_address(plane.target)[0] for plane in session.planes}
-        for what, wanted, found in (
-            ("mode", setup.mode, session.mode),
-            ("IP version", setup.ip, min(versions)),
-            ("path MTU", setup.path_mtu, self.target.path_mtu),
-            ("the target's first PSN", setup.target_first_psn, self.target.first_psn),
-        ):
-            if wanted not in (None, found):
-                raise Unsupported(f"the case needs {what} {wanted}, with this target it is {found}")
-        if len(session.planes) < (setup.planes or 1):
-            raise Unsupported(f"the case needs {setup.planes} planes, this target has {len(session.planes)}")
-        if not setup.agreed <= agreed:
-            raise Unsupported(f"{', '.join(sorted(setup.agreed - agreed))} cannot be agreed with this target")
-        if setup.without & agreed:
-            raise Unsupported(f"with this target {', '.join(sorted(setup.without & agreed))} is always agreed")
-        if self.target.tester is not None:
-            self.tester = self.target.tester
-            if setup.first_psn not in (None, self.tester.first_psn):
-                raise Unsupported(
-                    f"the tester's first PSN is {self.tester.first_psn}, the case needs {setup.first_psn}"
-                )
-
     def ask(self, question: Callable[[], T]) -> T:
-        """Have the target do or tell something. Fails when it raises or refuses."""
+        """Have the target do or tell something. Fails when it refuses."""
         try:
-            return asked(question)
+            return question()
         except Refused as reason:
             raise Failed("the target to do as it is told", f"it refused: {reason}") from None
 
@@ -85,9 +61,19 @@ class TargetSide:
             self.network.unchecked[what] = None
             return None
 
+    def _memory(self, offset: int, length: int) -> bytes:
+        if offset + length > self.target.region_length:
+            raise ValueError(
+                f"{length} bytes at {offset} are not in the region: the case has to say that it needs them"
+            )
+        found = self._qp.memory(offset, length)
+        if len(found) != length:
+            raise AdapterFault(f"the adapter's memory gave {len(found)} bytes where {length} were asked for")
+        return found
+
     def _snapshot(self) -> None:
         try:
-            self._shadow = bytearray(self._qp.memory(0, self.target.region_length))
+            self._shadow = bytearray(self._memory(0, self.target.region_length))
         except Unsupported:
             self._shadow = None
 
@@ -118,7 +104,7 @@ class TargetSide:
 
     def expect_memory(self, offset: int, data: bytes) -> None:
         """See that these bytes have been written at `offset` of the region."""
-        found = self.ask_if_it_can("memory", lambda: self._qp.memory(offset, len(data)))
+        found = self.ask_if_it_can("memory", lambda: self._memory(offset, len(data)))
         if found is None or self._shadow is None:
             return
         if found != data:
@@ -132,7 +118,7 @@ class TargetSide:
 
     def expect_nothing_written(self) -> None:
         """See that the region is as it was, but for what `expect_memory` saw."""
-        found = self.ask_if_it_can("memory", lambda: self._qp.memory(0, self.target.region_length))
+        found = self.ask_if_it_can("memory", lambda: self._memory(0, self.target.region_length))
         if found is None or self._shadow is None or found == bytes(self._shadow):
             return
         first = next(at for at, (now, then) in enumerate(zip(found, self._shadow, strict=True)) if now != then)
@@ -145,6 +131,15 @@ class TargetSide:
         found = self.ask_if_it_can("state", self._qp.state)
         if found is not None and found != state:
             raise Failed(f"the QP in {state}", f"it is in {found}")
+
+    def ev_state(self, ev: int) -> str:
+        """The state of one of the target's EVs. Fails where it tells none."""
+        found = self.ask(self._qp.ev_states)
+        if ev not in found:
+            raise Failed(
+                f"a state of EV {ev:#010x}", f"there are those of {', '.join(f'{each:#010x}' for each in found)}"
+            )
+        return found[ev]
 
     def mark_counters(self) -> None:
         """From here on `expect_counted` counts."""
@@ -194,7 +189,7 @@ class TargetSide:
     def expect_refused(self, what: str, action: Callable[[], object]) -> None:
         """See that the target refuses to do this, which is `what`."""
         try:
-            asked(action)
+            action()
         except Refused:
             return
         raise Failed(f"{what} refused", "it was done")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-PASSED, FAILED, UNSUPPORTED = "passed", "failed", "unsupported"
-VERDICTS = (PASSED, FAILED, UNSUPPORTED)
+PASSED, FAILED, UNSUPPORTED, ERROR = "passed", "failed", "unsupported", "error"
+VERDICTS = (PASSED, FAILED, UNSUPPORTED, ERROR)
 
 
 class Failed(Exception):

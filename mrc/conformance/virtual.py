@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
-from mrc.conformance.target import Frame, Session
+from mrc.conformance.target import Frame, Session, TargetCrashed
 
 _START_NS = 1_000_000
 # An endpoint that sends without end, or whose timer never lets time go on, ends a case and not the run.
@@ -14,8 +15,13 @@ _MOST_FRAMES_AT_ONCE = 20_000
 _MOST_TIMERS_AT_ONCE = 1_000
 
 
-class Runaway(Exception):
-    """The target never comes to rest."""
+@contextmanager
+def endpoint_at_work() -> Iterator[None]:
+    """Take what is raised in here for a crash of the endpoint under test. Raises TargetCrashed."""
+    try:
+        yield
+    except Exception as error:
+        raise TargetCrashed(f"it raised {type(error).__name__}: {error}") from error
 
 
 class VirtualSession(Session):
@@ -69,7 +75,7 @@ class VirtualSession(Session):
         if self._held_until is None:
             self._out.extend(self.collect(self._now))
             if len(self._out) > _MOST_FRAMES_AT_ONCE:
-                raise Runaway(f"the target sent {len(self._out)} packets at one instant")
+                raise TargetCrashed(f"it sent {len(self._out)} packets at one instant")
 
     def get(self, until: int) -> Sequence[Frame]:
         while True:
@@ -95,4 +101,4 @@ class VirtualSession(Session):
             return
         self._timers_here += 1
         if self._timers_here > _MOST_TIMERS_AT_ONCE:
-            raise Runaway("the target's timer is due again and again at one instant")
+            raise TargetCrashed("its timer is due again and again at one instant")

@@ -30,8 +30,8 @@ class Result:
     """How one drill ended. `judgement` and `recording` are None where it is UNSUPPORTED, for `reason`.
 
     `trim_to_bytes` is what switches kept of a frame they trimmed, None for what MRC's own kind keeps. `disturbed` is
-    what the machine did in the last of `attempts` that a transport cannot help, `run_again_because` what it did in those
-    before. A last attempt that failed while the machine disturbed it is DISTURBED, not FAILED.
+    what the machine did in the last of `attempts` that a transport cannot help, `run_again_because` what it did in
+    those before. A last attempt that failed while the machine disturbed it is DISTURBED, not FAILED.
     """
 
     drill: Drill

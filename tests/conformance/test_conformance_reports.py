@@ -43,8 +43,13 @@ def wrong() -> Run:
 def test_the_document_counts_what_it_lists(wrong: Run) -> None:
     document = json.loads(json.dumps(run_document(wrong)))
     verdicts = [each["verdict"] for each in document["cases"]]
-    for verdict in ("passed", "failed", "unsupported"):
-        assert document[verdict] == verdicts.count(verdict)
+    for verdict, count in (
+        ("passed", "passed"),
+        ("failed", "failed"),
+        ("unsupported", "unsupported"),
+        ("error", "errors"),
+    ):
+        assert document[count] == verdicts.count(verdict)
     assert (document["failed"], document["failed_that_count"], document["void"]) == (1, 1, None)
     assert document["control"]["verdict"] == "failed"
     (failed,) = (each for each in document["cases"] if each["verdict"] == "failed")
@@ -79,6 +84,7 @@ def test_junit_has_a_testcase_for_each_case(wrong: Run, tmp_path: Path) -> None:
     for suite in root.iter("testsuite"):
         assert int(suite.get("tests", "")) == len(suite.findall("testcase"))
         assert int(suite.get("failures", "")) == len(suite.findall("testcase/failure"))
+        assert int(suite.get("errors", "")) == len(suite.findall("testcase/error"))
         assert int(suite.get("skipped", "")) == len(suite.findall("testcase/skipped"))
 
 

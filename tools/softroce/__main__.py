@@ -41,7 +41,7 @@ from mrc.conformance.catalogue import chosen
 from mrc.conformance.rc.catalogue import RC_CONTROL, RC_TWIN, rc_catalogue
 from mrc.conformance.results import Result, Run
 from mrc.conformance.runner import run as run_cases
-from mrc.conformance.verdicts import FAILED, UNSUPPORTED
+from mrc.conformance.verdicts import ERROR, FAILED, UNSUPPORTED
 from mrc.errors import MrcError
 from mrc.net.rc_node import RcNode
 
@@ -124,6 +124,7 @@ def told(found: Run) -> dict[str, Any]:
         "passed": found.passed,
         "unexpected": [each.case.id for each in found.results if _unexpected(each)],
         "unsupported": {each.case.id: each.actual for each in found.results if each.verdict == UNSUPPORTED},
+        "errors": {each.case.id: each.traceback or each.actual for each in found.results if each.verdict == ERROR},
         "failed": {
             each.case.id: {"expected": each.expected, "actual": each.actual, "story": each.log.story(40)}
             for each in found.results
@@ -135,7 +136,7 @@ def told(found: Run) -> dict[str, Any]:
 
 
 def _unexpected(result: Result) -> bool:
-    return result.verdict == FAILED and result.case.id not in OTHERWISE
+    return result.verdict in (FAILED, ERROR) and result.case.id not in OTHERWISE
 
 
 def inside(prepared_outside: str, options: argparse.Namespace) -> int:

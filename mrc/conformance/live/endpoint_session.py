@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -156,5 +157,5 @@ def answer_to(question: Callable[[], Any]) -> dict[str, Any]:
         return {"refused": str(reason)}
     except MrcError as error:
         return {"unsupported": str(error)}
-    except Exception as error:  # the target's fault, and the tester's to tell
-        return {"raised": f"{type(error).__name__}: {error}"}
+    except Exception as error:  # an error of this end, and the tester's to tell
+        return {"raised": f"{type(error).__name__}: {error}", "traceback": "".join(traceback.format_exception(error))}

@@ -32,7 +32,7 @@ _UNDER_WAY_NS = 1_000_000
 
 
 class Raised(Exception):
-    """The target raised something."""
+    """The target's end raised something. The traceback from there is a note."""
 
 
 class ControlLine:
@@ -58,9 +58,13 @@ class ControlLine:
         except MrcError as error:
             raise Unsupported(str(error)) from None
         self.slowest_ns = max(self.slowest_ns, time.monotonic_ns() - began)
-        for name, error_class in (("unsupported", Unsupported), ("refused", Refused), ("raised", Raised)):
+        for name, error_class in (("unsupported", Unsupported), ("refused", Refused)):
             if name in answer:
                 raise error_class(str(answer[name]))
+        if "raised" in answer:
+            raised = Raised(f"at the target's end, {answer['raised']}")
+            raised.add_note(f"There:\n{answer.get('traceback', '')}")
+            raise raised
         self.came = int(answer.get("came", self.came))
         try:
             return unpack(answer.get("result"))

@@ -37,6 +37,7 @@ def rc_case(
     target_first_psn: int | None = None,
     path_mtu: int | None = None,
     ip: int | None = None,
+    region: int = 4096,
     options: Mapping[str, int | str] | None = None,
 ) -> Callable[[RcScript], RcScript]:
     """Make a function a case of the requirement `case_id` names, as `mrc.conformance.case.case` does for MRC. Raises
@@ -45,7 +46,12 @@ def rc_case(
     if requirement is None:
         raise CallerError(f"case {case_id}: no such requirement in docs/requirements-rc.md")
     setup = Setup(
-        ip=ip, path_mtu=path_mtu, first_psn=first_psn, target_first_psn=target_first_psn, options=options or {}
+        ip=ip,
+        path_mtu=path_mtu,
+        first_psn=first_psn,
+        target_first_psn=target_first_psn,
+        region=region,
+        options=options or {},
     )
 
     def register(script: RcScript) -> RcScript:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from mrc.conformance.rc.case import RC_OPTIONS
 from mrc.conformance.setup import Plane, Setup, TargetQpTerms, TesterQp
 from mrc.conformance.target import Frame, Refused, Session, Target, TargetCompletion, TargetQp, Unsupported
-from mrc.conformance.virtual import VirtualSession
+from mrc.conformance.virtual import VirtualSession, endpoint_at_work
 from mrc.endpoint.completions import WorkKind
 from mrc.endpoint.memory import MemoryRegion
 from mrc.endpoint.paths.addressing import PlanePair, udp_paths
@@ -75,21 +75,29 @@ class RcSession(VirtualSession):
         return RcTargetQp(self, qp, self.endpoint.memory.register(bytearray(_REGION_LENGTH), va=_REGION_VA))
 
     def deliver(self, frames: Sequence[Frame], now: int) -> None:
-        self.endpoint.receive(ReceivedBatch.from_packets([frame.data for frame in frames]), now)
+        batch = ReceivedBatch.from_packets([frame.data for frame in frames])
+        with endpoint_at_work():
+            self.endpoint.receive(batch, now)
 
     def collect(self, now: int) -> Sequence[Frame]:
         frames: list[Frame] = []
         batch = TransmitBatch(_BATCH)
-        while self.endpoint.transmit(batch, now):
+        while self._transmitted(batch, now):
             frames += [Frame(0, batch.packet(row)) for row in range(batch.count)]
             batch.clear()
         return frames
 
+    def _transmitted(self, batch: TransmitBatch, now: int) -> int:
+        with endpoint_at_work():
+            return self.endpoint.transmit(batch, now)
+
     def next_deadline(self) -> int | None:
-        return self.endpoint.next_deadline()
+        with endpoint_at_work():
+            return self.endpoint.next_deadline()
 
     def on_timer(self, now: int) -> None:
-        self.endpoint.on_timer(now)
+        with endpoint_at_work():
+            self.endpoint.on_timer(now)
 
     def counters(self) -> Mapping[str, int]:
         return self.endpoint.total_counters().as_dict()

@@ -9,9 +9,9 @@ from typing import Any
 from mrc.conformance.case import Case
 from mrc.conformance.catalogue import Missing
 from mrc.conformance.results import Result, Run
-from mrc.conformance.verdicts import FAILED
+from mrc.conformance.verdicts import ERROR, FAILED
 
-_STORY = 40  # packets told of a failed case
+_STORY = 40  # packets told of a case that failed or ended in an error
 
 
 def run_document(run: Run) -> dict[str, Any]:
@@ -24,7 +24,9 @@ def run_document(run: Run) -> dict[str, Any]:
         "failed": run.failed,
         "failed_that_count": run.counted,
         "unsupported": run.unsupported,
+        "errors": run.errors,
         "void": run.void or None,
+        "closing": None if run.closing is None else {"actual": run.closing.actual, "traceback": run.closing.traceback},
         "seconds": round(run.took_s, 3),
         "control": None if run.control is None else _result(run.control),
         "cases": [_result(result) for result in run.results],
@@ -37,12 +39,13 @@ def _result(result: Result) -> dict[str, Any]:
         "verdict": result.verdict,
         "expected": result.expected,
         "actual": result.actual,
+        "traceback": result.traceback or None,
         "not_checked": list(result.unchecked),
         "run_again_because": result.repeated or None,
         "packets": len(result.log),
         "seconds": round(result.took_s, 4),
     }
-    return told | ({"story": result.log.story(_STORY)} if result.verdict == FAILED else {})
+    return told | ({"story": result.log.story(_STORY)} if result.verdict in (FAILED, ERROR) else {})
 
 
 def _about(each: Case) -> dict[str, Any]:

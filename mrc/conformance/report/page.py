@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from mrc.conformance.results import Result, Run
-from mrc.conformance.verdicts import FAILED, PASSED, UNSUPPORTED, VERDICTS
+from mrc.conformance.verdicts import ERROR, FAILED, PASSED, UNSUPPORTED, VERDICTS
 from mrc.whole_files import write_whole
 
 _STORY = 60
@@ -22,8 +22,8 @@ def page(run: Run) -> str:
     """The page as text."""
     style = (files("mrc.conformance.report") / "page.css").read_text(encoding="utf-8").strip()
     title = escape(f"{run.transport} conformance of {run.target}")
-    body = [f"<h1>{title}</h1>", _lead(run), _groups(run)]
-    for verdict, heading in ((FAILED, "Failed"), (UNSUPPORTED, "Unsupported"), (PASSED, "Passed")):
+    body = [f"<h1>{title}</h1>", _lead(run), *_closing(run), _groups(run)]
+    for verdict, heading in ((FAILED, "Failed"), (ERROR, "Errors"), (UNSUPPORTED, "Unsupported"), (PASSED, "Passed")):
         results = [result for result in run.results if result.verdict == verdict]
         if results:
             body.append(f"<h2>{heading}</h2>")
@@ -42,9 +42,17 @@ def _lead(run: Run) -> str:
     aside = run.failed - run.counted
     only = f", of which {aside} do not count without --strict" if aside else ""
     return (
-        f"<p class=lead>{run.passed} passed, {run.failed} failed{only}, {run.unsupported} unsupported, in "
-        f"{run.took_s:.1f} s. The control case, whose expectation is wrong on purpose, failed as it has to.</p>"
+        f"<p class=lead>{run.passed} passed, {run.failed} failed{only}, {run.unsupported} unsupported, {run.errors} "
+        f"ended in an error of the suite or the adapter, in {run.took_s:.1f} s. The control case, whose expectation is "
+        "wrong on purpose, failed as it has to.</p>"
     )
+
+
+def _closing(run: Run) -> list[str]:
+    if run.closing is None:
+        return []
+    text = f"The target was not closed: {run.closing.actual}"
+    return [f"<p class=void>{escape(text)}</p>\n<pre>{escape(run.closing.traceback)}</pre>"]
 
 
 def _groups(run: Run) -> str:
@@ -65,14 +73,15 @@ def _case(result: Result, strict: bool) -> str:
     if result.verdict == FAILED:
         aside = "" if result.counts(strict) else f" (only a {requirement.level}: it does not count without --strict)"
         told += [("expected", f"{result.expected}{aside}"), ("actual", str(result.actual)), ("look at", each.look_at)]
-    elif result.verdict == UNSUPPORTED:
+    elif result.verdict in (UNSUPPORTED, ERROR):
         told.append(("reason", str(result.actual)))
     if result.unchecked:
         told.append(("not checked", ", ".join(result.unchecked)))
     terms = "".join(f"<dt>{name}</dt><dd>{escape(text)}</dd>" for name, text in told)
+    traceback = f"<pre class=traceback>{escape(result.traceback)}</pre>\n" if result.traceback else ""
     return (
-        f"<details class='case {result.verdict}'{' open' if result.verdict == FAILED else ''}>"
+        f"<details class='case {result.verdict}'{' open' if result.verdict in (FAILED, ERROR) else ''}>"
         f"<summary><b>{result.verdict}</b><code>{escape(each.id)}</code><span>{escape(requirement.text)}</span></summary>"
-        f"<div><dl>{terms}</dl>\n<pre>{escape(chr(10).join(result.log.story(_STORY)))}</pre>\n"
+        f"<div><dl>{terms}</dl>\n{traceback}<pre>{escape(chr(10).join(result.log.story(_STORY)))}</pre>\n"
         f"<details><summary>script</summary><pre>{escape(each.source)}</pre></details></div></details>"
     )

@@ -23,7 +23,7 @@ from mrc.conformance.catalogue import Missing, catalogue, missing
 from mrc.conformance.mutants import mutants
 from mrc.conformance.mutants.mutant import Mutant
 from mrc.conformance.runner import run
-from mrc.conformance.verdicts import FAILED
+from mrc.conformance.verdicts import ERROR, FAILED
 from mrc.errors import CallerError
 
 _MORE_THAN = 6  # cases named beyond those a mutant is meant for
@@ -31,11 +31,12 @@ _MORE_THAN = 6  # cases named beyond those a mutant is meant for
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One mutant: the cases that fail it, and whether the run was void."""
+    """One mutant: the cases that fail it, whether the run was void, and the cases that ended in an error."""
 
     mutant: str
     failed: tuple[str, ...]
     void: bool
+    errors: tuple[str, ...] = ()
 
     def lacking(self, caught_by: Sequence[str]) -> list[str]:
         """The requirements that should have caught it and did not."""
@@ -61,8 +62,10 @@ def _group(requirement: str) -> str:
 
 def _against(name: str, cases: Sequence[Case]) -> Row:
     found = run(cases, mutants()[name].target(), strict=True)
-    failed = tuple(result.case.id for result in found.results if result.verdict == FAILED)
-    return Row(name, failed, bool(found.void))
+    failed, errors = (
+        tuple(result.case.id for result in found.results if result.verdict == verdict) for verdict in (FAILED, ERROR)
+    )
+    return Row(name, failed, bool(found.void), errors)
 
 
 def mutant_table(rows: Sequence[Row], known: dict[str, Mutant]) -> str:
@@ -99,7 +102,8 @@ def between_markers(page: str, name: str, table: str) -> str:
 
 
 def main(page: Path, note: Callable[[str], None] = print, *, every_case: bool = False) -> int:
-    """Run every mutant and write the tables of docs/conformance.md. Exit status 1 when one was not caught."""
+    """Run every mutant and write the tables of docs/conformance.md. Exit status 1 when one was not caught, or ended a
+    case in an error: what a target does may fail a case and never break its script."""
     known = mutants()
     with ProcessPoolExecutor(max_workers=min(2, os.cpu_count() or 1)) as pool:
         rows = list(pool.map(against_all if every_case else against_its_groups, known))
@@ -109,8 +113,11 @@ def main(page: Path, note: Callable[[str], None] = print, *, every_case: bool = 
     lacking = {row.mutant: found for row in rows if (found := row.lacking(known[row.mutant].caught_by))}
     for name, ids in lacking.items():
         note(f"{name} is not caught by {', '.join(ids)}")
+    broken = {row.mutant: row.errors for row in rows if row.errors}
+    for name, cases in broken.items():
+        note(f"{name} ended in an error: {', '.join(cases)}")
     note(f"{len(rows)} mutants, {len(rows) - len(lacking)} of them caught by what should catch them")
-    return 1 if lacking else 0
+    return 1 if lacking or broken else 0
 
 
 if __name__ == "__main__":

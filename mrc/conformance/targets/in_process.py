@@ -21,7 +21,7 @@ from mrc.conformance.target import (
 )
 from mrc.conformance.targets.in_process_congestion import CONGESTION_OPTIONS, controller_of
 from mrc.conformance.targets.in_process_paths import PATH_OPTIONS, InProcessPaths, check_paths
-from mrc.conformance.virtual import VirtualSession
+from mrc.conformance.virtual import VirtualSession, endpoint_at_work
 from mrc.endpoint.completions import Completion, EventKind, WorkKind
 from mrc.endpoint.config import Capability, EndpointConfig, QpConfig
 from mrc.endpoint.endpoint import Endpoint
@@ -66,7 +66,10 @@ class InProcess(Target):
         config = EndpointConfig(wire=wire, seed=seed)
         if self._one_by_one is not None:
             config = replace(config, one_by_one=self._one_by_one)
-        paths = self.paths(setup, wire, seed)
+        try:
+            paths = self.paths(setup, wire, seed)
+        except CallerError as error:
+            raise Unsupported(str(error)) from None
         return InProcessSession(self.endpoint(config), paths, setup, self.on_created, self.on_connected)
 
     def endpoint(self, config: EndpointConfig) -> Endpoint:
@@ -148,16 +151,21 @@ class InProcessSession(VirtualSession):
             ports.append(frame.plane)
         batch = ReceivedBatch.from_packets(packets, traffic_class=classes)
         batch.port[:] = ports
-        self._endpoint.receive(batch, now)
+        with endpoint_at_work():
+            self._endpoint.receive(batch, now)
 
     def collect(self, now: int) -> Sequence[Frame]:
         batch = self._batch
         frames: list[Frame] = []
-        while self._endpoint.transmit(batch, now) and len(frames) < 1 << 16:
+        while self._transmitted(now) and len(frames) < 1 << 16:
             frames += [self._framed(row) for row in range(batch.count)]
             batch.clear()
         batch.clear()
         return frames
+
+    def _transmitted(self, now: int) -> int:
+        with endpoint_at_work():
+            return self._endpoint.transmit(self._batch, now)
 
     def _framed(self, row: int) -> Frame:
         batch = self._batch
@@ -166,10 +174,12 @@ class InProcessSession(VirtualSession):
         return Frame(port, self._paths.on_the_wire(batch.packet(row), port, destination, traffic_class))
 
     def next_deadline(self) -> int | None:
-        return self._endpoint.next_deadline()
+        with endpoint_at_work():
+            return self._endpoint.next_deadline()
 
     def on_timer(self, now: int) -> None:
-        self._endpoint.on_timer(now)
+        with endpoint_at_work():
+            self._endpoint.on_timer(now)
 
     # ------------------------------------------------------------------ what else a case may ask
 
@@ -274,10 +284,16 @@ class InProcessQp(TargetQp):
             self._session.stir()
 
     def set_mpr(self, units: int) -> None:
-        self._qp.set_mpr(units)
+        try:
+            self._qp.set_mpr(units)
+        except CallerError as error:
+            raise Refused(str(error)) from None
 
     def set_receiver_penalty(self, penalty: int, restore: bool) -> None:
-        self._qp.set_receiver_penalty(penalty, restore)
+        try:
+            self._qp.set_receiver_penalty(penalty, restore)
+        except CallerError as error:
+            raise Refused(str(error)) from None
 
     def to_error(self) -> None:
         self._qp.to_error("told to")

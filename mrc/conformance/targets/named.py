@@ -35,4 +35,6 @@ def named_target(name: str) -> Target:
         raise CallerError(
             f"target {name}: its factory gave a {type(made).__name__}, not a mrc.conformance.target.Target"
         )
+    if not isinstance(getattr(made, "name", None), str):
+        raise CallerError(f"target {name}: its factory gave a target without a name: set `name` to a text")
     return made

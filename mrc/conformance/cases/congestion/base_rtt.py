@@ -18,6 +18,7 @@ SLOW = Network(gbps=0.1)
 
 @case(
     "MRC-CC-22",
+    path_mtu=1024,
     options=LONG.options(),
     look_at="when max_cwnd and the window follow a lower base_rtt: with the SACK that brings it",
 )
@@ -33,6 +34,7 @@ def a_lower_base_rtt_clamps_the_window_at_once(bench: Bench) -> None:
 
 @case(
     "MRC-CC-22/target",
+    path_mtu=1024,
     options=LONG.options(),
     look_at="whether target follows a lower base_rtt: it keeps its start value",
 )
@@ -50,6 +52,7 @@ def target_keeps_its_start_value(bench: Bench) -> None:
 
 @case(
     "MRC-CC-22/fi",
+    path_mtu=1024,
     options=LONG_AND_FAST.options(initial_cwnd=44_000),
     look_at="whether fi follows a lower base_rtt: it keeps its start value",
 )
@@ -83,7 +86,7 @@ def _window_after(bench: Bench, until: int) -> Flow:
     return flow
 
 
-@case("MRC-CC-23", options=FULL.options(), look_at="how long a round trip counts for base_rtt: 10 s")
+@case("MRC-CC-23", path_mtu=1024, options=FULL.options(), look_at="how long a round trip counts for base_rtt: 10 s")
 def base_rtt_is_forgotten(bench: Bench) -> None:
     """A round trip of 12 us, then only such of 24 us. After 12 s these are the base RTT, and a path that was slow is an
     idle one: max_cwnd is 162 packets instead of 81, and the window grows beyond 90."""
@@ -91,13 +94,23 @@ def base_rtt_is_forgotten(bench: Bench) -> None:
     bench.check(90 < found <= 163, "91 to 163 packets in flight", f"there are {found}")
 
 
-@case("MRC-CC-23/remembered", options=FULL.options(), look_at="whether a round trip counts for base_rtt for 10 s")
+@case(
+    "MRC-CC-23/remembered",
+    path_mtu=1024,
+    options=FULL.options(),
+    look_at="whether a round trip counts for base_rtt for 10 s",
+)
 def base_rtt_is_remembered(bench: Bench) -> None:
     """The same after 9 s: base RTT is 12 us still, and the window 81 packets."""
     _window_after(bench, seconds(9)).expect_window(FULL.max_cwnd, slack=0)
 
 
-@case("MRC-CC-24", options=SLOW.options(), look_at="max_cwnd where 1.5 BDP are less than two packets: two packets")
+@case(
+    "MRC-CC-24",
+    path_mtu=1024,
+    options=SLOW.options(),
+    look_at="max_cwnd where 1.5 BDP are less than two packets: two packets",
+)
 def max_cwnd_is_at_least_two_packets(bench: Bench) -> None:
     """1.5 BDP are 225 bytes: two packets leave, and two are in flight after some windows too."""
     flow = Flow(bench)
@@ -107,7 +120,12 @@ def max_cwnd_is_at_least_two_packets(bench: Bench) -> None:
     flow.expect_window(2 * flow.mtu, slack=0)
 
 
-@case("MRC-CC-24/freak", options=FULL.options(), look_at="what one round trip that is far too short does to the window")
+@case(
+    "MRC-CC-24/freak",
+    path_mtu=1024,
+    options=FULL.options(),
+    look_at="what one round trip that is far too short does to the window",
+)
 def a_freak_sample_leaves_two_packets(bench: Bench) -> None:
     """One SACK comes 100 ns after its packet was sent: 1.5 BDP are 750 bytes then, and the window becomes two
     packets."""
@@ -136,6 +154,7 @@ def _measured(bench: Bench, rtt: int) -> Flow:
 
 @case(
     "MRC-CC-34",
+    path_mtu=1024,
     options={"controller": "nscc", "line_rate_bps": RATE},
     look_at="where base_rtt comes from that is not configured: EV probes when the QP comes up",
 )
@@ -147,6 +166,7 @@ def ev_probes_measure_base_rtt(bench: Bench) -> None:
 
 @case(
     "MRC-CC-34/longer",
+    path_mtu=1024,
     options={"controller": "nscc", "line_rate_bps": RATE},
     look_at="whether the window follows the round trip that EV probes found",
 )
@@ -157,6 +177,7 @@ def a_longer_base_rtt_makes_a_larger_window(bench: Bench) -> None:
 
 @case(
     "MRC-CC-34/line-rate",
+    path_mtu=1024,
     options={"controller": "nscc", "line_rate_bps": RATE // 2},
     look_at="whether the line rate is a parameter",
 )
@@ -167,6 +188,7 @@ def the_line_rate_is_a_parameter(bench: Bench) -> None:
 
 @case(
     "MRC-CC-34/default",
+    path_mtu=1024,
     options={"controller": "nscc"},
     look_at="whether there is a line rate without one configured",
 )
@@ -183,6 +205,7 @@ def the_line_rate_has_a_default(bench: Bench) -> None:
 
 @case(
     "MRC-CC-34/configured",
+    path_mtu=1024,
     options=FULL.options(),
     look_at="whether a base RTT that is configured is used from the first packet on",
 )

@@ -14,6 +14,7 @@ FAST = Network(gbps=400)
 
 @case(
     "MRC-CC-01",
+    path_mtu=1024,
     options={**FULL.options(), "controller": "uet-1.0-nscc"},
     look_at="whether NSCC is known by its name in the control API",
 )
@@ -27,7 +28,12 @@ def nscc_is_known_by_its_name(bench: Bench) -> None:
     flow.expect_window(FULL.max_cwnd / 2)
 
 
-@case("MRC-CC-01/default", options={"controller": ""}, look_at="which controller a QP has that names none: nscc")
+@case(
+    "MRC-CC-01/default",
+    path_mtu=1024,
+    options={"controller": ""},
+    look_at="which controller a QP has that names none: nscc",
+)
 def nscc_is_the_default(bench: Bench) -> None:
     """No controller is named, and nothing configured: EV probes find a base RTT of 20 us. Marks with four times that
     halve the window whatever it is, as NSCC does."""
@@ -46,7 +52,13 @@ def nscc_is_the_default(bench: Bench) -> None:
     bench.check(low <= found <= high, f"{low} to {high} of {before} packets in flight", f"there are {found}")
 
 
-@case("MRC-CC-02", options=FULL.options(), look_at="whether QPs to one destination share a window")
+@case(
+    "MRC-CC-02",
+    path_mtu=1024,
+    connections=2,
+    options=FULL.options(),
+    look_at="whether QPs to one destination share a window",
+)
 def qps_to_one_destination_share_a_window(bench: Bench) -> None:
     """The first QP fills a window of 81 packets: nothing of a second one leaves. Once 20 packets of the first, which
     has no more, are acknowledged, 20 of the second leave."""
@@ -62,7 +74,11 @@ def qps_to_one_destination_share_a_window(bench: Bench) -> None:
 
 
 @case(
-    "MRC-CC-02/marks", options=FULL.options(), look_at="whether what one QP is told counts for all to the destination"
+    "MRC-CC-02/marks",
+    path_mtu=1024,
+    connections=2,
+    options=FULL.options(),
+    look_at="whether what one QP is told counts for all to the destination",
 )
 def marks_of_one_qp_count_for_the_other(bench: Bench) -> None:
     """A window of 81 packets of the first QP is marked, with a delay of 45 us, and 41 packets of a second QP leave
@@ -76,7 +92,12 @@ def marks_of_one_qp_count_for_the_other(bench: Bench) -> None:
     other.expect_window(FULL.max_cwnd / 2)
 
 
-@case("MRC-CC-03", options=FULL.options(), look_at="the size of a packet: UDP length + 40, its headers and padding too")
+@case(
+    "MRC-CC-03",
+    path_mtu=1024,
+    options=FULL.options(),
+    look_at="the size of a packet: UDP length + 40, its headers and padding too",
+)
 def a_packet_counts_with_its_headers(bench: Bench) -> None:
     """Writes of 5 bytes are packets of some 90 with headers and padding: 90,000 bytes of window are about a thousand of
     these."""
@@ -86,6 +107,7 @@ def a_packet_counts_with_its_headers(bench: Bench) -> None:
 
 @case(
     "MRC-CC-03/rcvd-bytes",
+    path_mtu=1024,
     options=FAST.options(initial_cwnd=START),
     look_at="where the bytes acknowledged come from: the sender's own records, not rcvd_bytes",
 )
@@ -100,6 +122,7 @@ def rcvd_bytes_is_not_believed(bench: Bench) -> None:
 
 @case(
     "MRC-CC-03/newly",
+    path_mtu=1024,
     options=FAST.options(initial_cwnd=START),
     look_at="whether what was acknowledged before counts again with each SACK that reports it",
 )

@@ -59,7 +59,7 @@ class Flow:
         """Acknowledge these PSNs with one SACK, that the last of them triggered. The others in flight that were sent
         before may well be lost: see `lose`."""
         psns = list(psns)
-        trigger = self._one_of(psns[-1])
+        trigger = self.packet(psns[-1])
         self._bench.wait_until(trigger.at + rtt)
         self.acked_bytes += sum(40 + self._out(psn).udp_len for psn in psns)
         self._arrive(psns)
@@ -100,12 +100,13 @@ class Flow:
             self._bench.nack(self._out(psn), reason)
             self._bench.wait(0)
 
-    def _one_of(self, psn: int) -> Heard:
+    def packet(self, psn: int) -> Heard:
+        """This PSN as it left last. Fails when it is not in flight."""
         self._bench.check(psn in self.in_flight, f"PSN {psn} in flight", f"there are {ranges(self.in_flight)}")
         return self.in_flight[psn]
 
     def _out(self, psn: int) -> Heard:
-        packet = self._one_of(psn)
+        packet = self.packet(psn)
         del self.in_flight[psn]
         return packet
 

@@ -18,7 +18,10 @@ def _later_packets(flow: Flow) -> None:
 
 
 @case(
-    "MRC-CC-16", options=FULL.options(), look_at="what a packet lost untrimmed does to the window: its size comes off"
+    "MRC-CC-16",
+    path_mtu=1024,
+    options=FULL.options(),
+    look_at="what a packet lost untrimmed does to the window: its size comes off",
 )
 def a_lost_packet_takes_its_size_off(bench: Bench) -> None:
     """Of a full window of 81 packets PSN 20 to 24 are missing, which PSN 83, sent 24 us later, tells: the window
@@ -30,7 +33,9 @@ def a_lost_packet_takes_its_size_off(bench: Bench) -> None:
     flow.expect_window(FULL.max_cwnd - 5 * flow.mtu, slack=0)
 
 
-@case("MRC-CC-16/floor", options=FULL.options(), look_at="what losses leave of a small window: one packet")
+@case(
+    "MRC-CC-16/floor", path_mtu=1024, options=FULL.options(), look_at="what losses leave of a small window: one packet"
+)
 def losses_leave_one_packet(bench: Bench) -> None:
     """A penalty of the receiver's has made the window ten packets or fewer, 25 of 45 in flight are lost then. Of what
     is left one packet at a time may leave."""
@@ -58,7 +63,12 @@ def _nack_five(bench: Bench, reason: int) -> None:
     flow.expect_window(FULL.max_cwnd - 5 * flow.mtu, slack=0)
 
 
-@case("MRC-CC-18", options=FULL.options(), look_at="what a NACK does to the window where quick adapt does not act")
+@case(
+    "MRC-CC-18",
+    path_mtu=1024,
+    options=FULL.options(),
+    look_at="what a NACK does to the window where quick adapt does not act",
+)
 def a_nack_takes_its_size_off(bench: Bench) -> None:
     """Of a full window of 81 packets five are NACKed NO_RESOURCE before any interval has begun: it becomes 76."""
     _nack_five(bench, wire.NO_RESOURCE)
@@ -66,6 +76,7 @@ def a_nack_takes_its_size_off(bench: Bench) -> None:
 
 @case(
     "MRC-CC-18/trimmed",
+    path_mtu=1024,
     agreed=[TRIM_NACK],
     options=FULL.options(),
     look_at="whether the size of a trimmed packet comes off the window too",
@@ -77,6 +88,7 @@ def a_trimmed_packet_takes_its_size_off(bench: Bench) -> None:
 
 @case(
     "MRC-CC-18/floor",
+    path_mtu=1024,
     agreed=[TRIM_NACK],
     options=FULL.options(initial_cwnd=4_400),
     look_at="what NACKs leave of a small window: one packet",
@@ -92,7 +104,12 @@ def nacks_leave_one_packet(bench: Bench) -> None:
 # ------------------------------------------------------------------ the receiver's penalty
 
 
-@case("MRC-CC-19", options=FULL.options(), look_at="the window under a penalty: min(cwnd, inflight) - (p n >> 7)")
+@case(
+    "MRC-CC-19",
+    path_mtu=1024,
+    options=FULL.options(),
+    look_at="the window under a penalty: min(cwnd, inflight) - (p n >> 7)",
+)
 def a_penalty_takes_its_share_off(bench: Bench) -> None:
     """Of a full window of 81 packets 20 are acknowledged with rcv_cwnd_pen 64: 61 are in flight by then, and half of
     20 come off these."""
@@ -104,6 +121,7 @@ def a_penalty_takes_its_share_off(bench: Bench) -> None:
 
 @case(
     "MRC-CC-19/no-increase",
+    path_mtu=1024,
     options=FAST.options(initial_cwnd=44_000),
     look_at="whether inc grows while there is a penalty",
 )
@@ -117,7 +135,9 @@ def nothing_increases_a_penalised_window(bench: Bench) -> None:
     bench.check(20 <= found <= 22, "20 to 22 packets in flight", f"there are {found}")
 
 
-@case("MRC-CC-19/floor", options=FULL.options(), look_at="what a penalty leaves of the window: one packet")
+@case(
+    "MRC-CC-19/floor", path_mtu=1024, options=FULL.options(), look_at="what a penalty leaves of the window: one packet"
+)
 def a_penalised_window_keeps_one_packet(bench: Bench) -> None:
     """Of 81 packets 80 are acknowledged with rcv_cwnd_pen 127. Once the last is acknowledged too, one packet leaves."""
     flow = _begin(bench)
@@ -126,7 +146,12 @@ def a_penalised_window_keeps_one_packet(bench: Bench) -> None:
     flow.expect_window(flow.mtu, slack=0)
 
 
-@case("MRC-CC-20", options=FULL.options(), look_at="which window is restored: the one before the first penalty")
+@case(
+    "MRC-CC-20",
+    path_mtu=1024,
+    options=FULL.options(),
+    look_at="which window is restored: the one before the first penalty",
+)
 def the_window_before_the_first_penalty_is_restored(bench: Bench) -> None:
     """A penalty with restore_cwnd makes a window of 81 packets 51, and another, when it is full again, 36. The next
     SACK, without one, restores the 81."""
@@ -140,7 +165,12 @@ def the_window_before_the_first_penalty_is_restored(bench: Bench) -> None:
     flow.expect_window(FULL.max_cwnd, slack=0)
 
 
-@case("MRC-CC-20/asked", options=FULL.options(), look_at="whether a window is restored that nobody asked to be saved")
+@case(
+    "MRC-CC-20/asked",
+    path_mtu=1024,
+    options=FULL.options(),
+    look_at="whether a window is restored that nobody asked to be saved",
+)
 def without_restore_cwnd_nothing_is_restored(bench: Bench) -> None:
     """A penalty without restore_cwnd makes the window 51 packets: the next SACK, without one, leaves it there, but for
     an increase of a packet or two."""
@@ -153,6 +183,7 @@ def without_restore_cwnd_nothing_is_restored(bench: Bench) -> None:
 
 @case(
     "MRC-CC-26",
+    path_mtu=1024,
     options=FULL.options(),
     look_at="whether a penalty cuts a window that the application does not fill",
 )
@@ -172,6 +203,7 @@ LONG = Network(gbps=40, base_rtt=us(24))
 
 @case(
     "MRC-CC-26/restored",
+    path_mtu=1024,
     options=LONG.options(),
     look_at="whether a restored window may be more than max_cwnd has become meanwhile",
 )
@@ -194,6 +226,7 @@ def a_restored_window_is_at_most_max_cwnd(bench: Bench) -> None:
 
 @case(
     "MRC-CC-21",
+    path_mtu=1024,
     agreed=[TRIM_NACK],
     options=FULL.options(),
     look_at="whether what a NACK took off inflight comes off again when it is acknowledged after all",
@@ -211,6 +244,7 @@ def what_was_nacked_is_taken_off_once(bench: Bench) -> None:
 
 @case(
     "MRC-CC-21/lost",
+    path_mtu=1024,
     options=FULL.options(),
     look_at="whether what was lost comes off inflight, and comes off again when it is acknowledged after all",
 )
@@ -230,6 +264,7 @@ def what_was_lost_is_taken_off_once(bench: Bench) -> None:
 
 @case(
     "MRC-CC-21/again",
+    path_mtu=1024,
     agreed=[TRIM_NACK],
     options=FULL.options(),
     look_at="whether a retransmission counts as in flight, as the first transmission did",
@@ -253,6 +288,7 @@ def a_retransmission_is_in_flight_again(bench: Bench) -> None:
 
 @case(
     "MRC-CC-21/twice",
+    path_mtu=1024,
     options=FULL.options(),
     look_at="whether a packet that is acknowledged twice comes off inflight twice",
 )

@@ -19,7 +19,10 @@ def _open(flow: Flow, rtt: int) -> None:
 
 
 @case(
-    "MRC-CC-14", options=FULL.options(), look_at="what the window becomes when the interval is over: what got through"
+    "MRC-CC-14",
+    path_mtu=1024,
+    options=FULL.options(),
+    look_at="what the window becomes when the interval is over: what got through",
 )
 def too_little_cuts_the_window_to_what_got_through(bench: Bench) -> None:
     """The delay is above 48 us. Of 81 packets in flight four are acknowledged 23 us into the interval, which changes
@@ -33,7 +36,12 @@ def too_little_cuts_the_window_to_what_got_through(bench: Bench) -> None:
     flow.expect_window(5 * flow.mtu, slack=0)
 
 
-@case("MRC-CC-14/no-reason", options=FULL.options(), look_at="whether little got through is enough without a reason")
+@case(
+    "MRC-CC-14/no-reason",
+    path_mtu=1024,
+    options=FULL.options(),
+    look_at="whether little got through is enough without a reason",
+)
 def too_little_alone_is_no_reason(bench: Bench) -> None:
     """The same with a delay of at most 46 us, nothing lost and nothing trimmed: the window stays."""
     flow = Flow(bench)
@@ -45,6 +53,7 @@ def too_little_alone_is_no_reason(bench: Bench) -> None:
 
 @case(
     "MRC-CC-14/each",
+    path_mtu=1024,
     options=FULL.options(),
     look_at="what counts as achieved: what was acknowledged in this interval alone",
 )
@@ -65,6 +74,7 @@ def each_interval_counts_anew(bench: Bench) -> None:
 
 @case(
     "MRC-CC-14/floor",
+    path_mtu=1024,
     options=FULL.options(initial_cwnd=11_000),
     look_at="what the window becomes where next to nothing got through: one full packet",
 )
@@ -91,7 +101,12 @@ def _cut_to_nine(bench: Bench, network: Network, reason: int | None = None) -> F
     return flow
 
 
-@case("MRC-CC-15", options=FULL.options(), look_at="whether marks count whose packets were in flight when it was cut")
+@case(
+    "MRC-CC-15",
+    path_mtu=1024,
+    options=FULL.options(),
+    look_at="whether marks count whose packets were in flight when it was cut",
+)
 def marks_of_what_was_in_flight_are_ignored(bench: Bench) -> None:
     """The window was cut to nine packets with 80 in flight. Marks with 90 us of delay on these change nothing: packets
     leave again when eight are in flight."""
@@ -106,6 +121,7 @@ def marks_of_what_was_in_flight_are_ignored(bench: Bench) -> None:
 
 @case(
     "MRC-CC-15/over",
+    path_mtu=1024,
     options=FULL.options(),
     look_at="whether marks count again when what was in flight is accounted for",
 )
@@ -137,6 +153,7 @@ def _trimmed_cuts(bench: Bench, reason: int) -> Flow:
 
 @case(
     "MRC-CC-17",
+    path_mtu=1024,
     agreed=[TRIM_NACK],
     options=TRIMMING.options(),
     look_at="whether a NACK TRIMMED is a reason for quick adapt when the interval ends",
@@ -150,6 +167,7 @@ def a_trimmed_packet_is_a_reason_for_quick_adapt(bench: Bench) -> None:
 
 @case(
     "MRC-CC-17/last-hop",
+    path_mtu=1024,
     agreed=[TRIM_NACK],
     options=TRIMMING.options(),
     look_at="whether TRIMMED_LASTHOP is a reason as TRIMMED is: both say that packets are too many",
@@ -162,6 +180,7 @@ def a_packet_trimmed_at_the_last_hop_is_a_reason_too(bench: Bench) -> None:
 
 @case(
     "MRC-CC-17/others",
+    path_mtu=1024,
     agreed=[TRIM_NACK],
     options=TRIMMING.options(),
     look_at="whether other NACKs leave a reason for the end of the interval: they do not",
@@ -174,6 +193,7 @@ def other_nacks_are_no_reason_later(bench: Bench) -> None:
 
 @case(
     "MRC-CC-17/ignored",
+    path_mtu=1024,
     agreed=[TRIM_NACK],
     options=TRIMMING.options(),
     look_at="whether the bytes of trimmed packets are accounted for when marks are ignored",
@@ -196,6 +216,7 @@ def trimmed_bytes_are_accounted_for(bench: Bench) -> None:
 
 @case(
     "MRC-CC-18/judged",
+    path_mtu=1024,
     options=FULL.options(),
     look_at="whether a NACK has quick adapt judge at once, as after a loss",
 )
@@ -211,7 +232,7 @@ def a_nack_has_quick_adapt_judge(bench: Bench) -> None:
     flow.expect_window(4 * flow.mtu, slack=0)
 
 
-@case("MRC-CC-32", options=FULL.options(), look_at="how little is too little: less than max_cwnd >> 3")
+@case("MRC-CC-32", path_mtu=1024, options=FULL.options(), look_at="how little is too little: less than max_cwnd >> 3")
 def less_than_an_eighth_is_too_little(bench: Bench) -> None:
     """Max_cwnd is 90,000 bytes, an eighth are 11,250: ten packets, 11,120 bytes or less, are too little."""
     flow = Flow(bench)
@@ -222,7 +243,12 @@ def less_than_an_eighth_is_too_little(bench: Bench) -> None:
     flow.expect_window(10 * flow.mtu, slack=0)
 
 
-@case("MRC-CC-32/enough", options=FULL.options(), look_at="whether more than an eighth is taken for too little")
+@case(
+    "MRC-CC-32/enough",
+    path_mtu=1024,
+    options=FULL.options(),
+    look_at="whether more than an eighth is taken for too little",
+)
 def more_than_an_eighth_is_enough(bench: Bench) -> None:
     """With eleven packets the window stays."""
     flow = Flow(bench)
@@ -242,14 +268,24 @@ def _delayed(bench: Bench, network: Network, delay: int) -> Flow:
     return flow
 
 
-@case("MRC-CC-32/threshold", options=FULL.options(), look_at="the delay that is a reason without trimming: 4 x target")
+@case(
+    "MRC-CC-32/threshold",
+    path_mtu=1024,
+    options=FULL.options(),
+    look_at="the delay that is a reason without trimming: 4 x target",
+)
 def four_targets_are_a_reason(bench: Bench) -> None:
     """Target is 12 us: with a delay of 49 us two packets are too little, and the window becomes these."""
     flow = _delayed(bench, FULL, us(49))
     flow.expect_window(2 * flow.mtu, slack=0)
 
 
-@case("MRC-CC-32/below-threshold", options=FULL.options(), look_at="whether less than 4 x target is a reason")
+@case(
+    "MRC-CC-32/below-threshold",
+    path_mtu=1024,
+    options=FULL.options(),
+    look_at="whether less than 4 x target is a reason",
+)
 def less_than_four_targets_is_no_reason(bench: Bench) -> None:
     """With a delay of 47 us the window stays."""
     _delayed(bench, FULL, us(47)).expect_window(FULL.max_cwnd)
@@ -257,6 +293,7 @@ def less_than_four_targets_is_no_reason(bench: Bench) -> None:
 
 @case(
     "MRC-CC-32/trimming",
+    path_mtu=1024,
     options=TRIMMING.options(),
     look_at="whether a delay is a reason for quick adapt where switches trim: the threshold is off",
 )
@@ -267,6 +304,7 @@ def with_trimming_no_delay_is_a_reason(bench: Bench) -> None:
 
 @case(
     "MRC-CC-25",
+    path_mtu=1024,
     agreed=[TRIM_NACK],
     options=TRIMMING.options(),
     look_at="whether an interval is judged in which the application sent less than the window",

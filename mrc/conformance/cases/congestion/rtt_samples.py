@@ -23,7 +23,12 @@ def _expect_not_measured(flow: Flow) -> None:
     flow.expect_window(LONG.max_cwnd, slack=2)
 
 
-@case("MRC-RTT-01", options=LONG.options(), look_at="whether the SACK of a packet that was sent once measures")
+@case(
+    "MRC-RTT-01",
+    path_mtu=1024,
+    options=LONG.options(),
+    look_at="whether the SACK of a packet that was sent once measures",
+)
 def a_packet_sent_once_measures(bench: Bench) -> None:
     """A SACK 12 us after its packet was sent."""
     flow = Flow(bench)
@@ -31,7 +36,12 @@ def a_packet_sent_once_measures(bench: Bench) -> None:
     _expect_measured(flow)
 
 
-@case("MRC-RTT-01/trigger", options=LONG.options(), look_at="of which packet the round trip is: the one of ack_psn")
+@case(
+    "MRC-RTT-01/trigger",
+    path_mtu=1024,
+    options=LONG.options(),
+    look_at="of which packet the round trip is: the one of ack_psn",
+)
 def the_trigger_measures(bench: Bench) -> None:
     """The window is full with packets sent at once and PSN 162, sent 24 us later. 12 us after that a SACK covers all of
     them, and the packet that triggered it is PSN 1: the round trip is 36 us."""
@@ -57,6 +67,7 @@ def _sent_again(bench: Bench, times: int) -> Flow:
 
 @case(
     "MRC-RTT-02",
+    path_mtu=1024,
     agreed=[TRIM_NACK],
     options=LONG.options(),
     look_at="whether the SACK of a packet that was sent again once measures when it has rtx",
@@ -70,6 +81,7 @@ def a_retransmission_measures_with_rtx(bench: Bench) -> None:
 
 @case(
     "MRC-RTT-02/original",
+    path_mtu=1024,
     agreed=[TRIM_NACK],
     options=LONG.options(),
     look_at="whether the SACK of a packet that was sent again measures without rtx, when the first may have arrived",
@@ -83,6 +95,7 @@ def an_original_that_was_sent_again_does_not_measure(bench: Bench) -> None:
 
 @case(
     "MRC-RTT-03",
+    path_mtu=1024,
     agreed=[TRIM_NACK],
     options=LONG.options(),
     look_at="whether the SACK of a packet that was sent again twice measures: it may be about either",
@@ -96,6 +109,7 @@ def a_packet_sent_again_twice_does_not_measure(bench: Bench) -> None:
 
 @case(
     "MRC-RTT-04",
+    path_mtu=1024,
     options=LONG.options(timestamps=1),
     without=[SVC_TIME],
     look_at="where a round trip is taken from: the requestor's own record, not the reflected timestamp",
@@ -104,13 +118,14 @@ def the_reflected_timestamp_is_not_believed(bench: Bench) -> None:
     """SACKs of ten packets come 26 us after these were sent. Their timestamps say that it was 6 us."""
     flow = Flow(bench)
     for psn in range(10):
-        stamp = flow.in_flight[psn].tx_timestamp + us(20) // 128 & 0xFFFF
+        stamp = flow.packet(psn).tx_timestamp + us(20) // 128 & 0xFFFF
         flow.sack(1, us(26), tx_timestamp=stamp)
     _expect_not_measured(flow)
 
 
 @case(
     "MRC-RTT-04/none",
+    path_mtu=1024,
     options=LONG.options(timestamps=1),
     without=[SVC_TIME],
     look_at="whether a round trip is measured where the timestamp reflected is 0",

@@ -22,6 +22,7 @@ def _with_average(flow: Flow, delay: int) -> None:
 
 @case(
     "MRC-CC-04",
+    path_mtu=1024,
     options=FAST.options(initial_cwnd=START),
     look_at="what inc grows by below target: alpha x n x (target - delay)",
 )
@@ -37,6 +38,7 @@ def growth_is_proportional_to_what_is_missing(bench: Bench) -> None:
 
 @case(
     "MRC-CC-04/less",
+    path_mtu=1024,
     options=FAST.options(initial_cwnd=START),
     look_at="whether less is missing to the target, the less the window grows",
 )
@@ -55,7 +57,12 @@ def _fair(bench: Bench, delay: int) -> None:
     flow.expect_window(grown(START, flow.acked_bytes, FAST.fi(flow.mss)) + FAST.eta(flow.mss), slack=2)
 
 
-@case("MRC-CC-05", options=FAST.options(initial_cwnd=START), look_at="what inc grows by above target: fi x n")
+@case(
+    "MRC-CC-05",
+    path_mtu=1024,
+    options=FAST.options(initial_cwnd=START),
+    look_at="what inc grows by above target: fi x n",
+)
 def growth_is_fair_above_target(bench: Bench) -> None:
     """From 40 packets on a window is acknowledged with a delay of 18 us, target is 12, without marks: inc grows by 20
     mss a byte. The window becomes 56 packets."""
@@ -64,6 +71,7 @@ def growth_is_fair_above_target(bench: Bench) -> None:
 
 @case(
     "MRC-CC-05/far-above",
+    path_mtu=1024,
     options=FAST.options(initial_cwnd=START),
     look_at="whether the delay matters once it is above target: it does not",
 )
@@ -74,6 +82,7 @@ def growth_is_the_same_far_above_target(bench: Bench) -> None:
 
 @case(
     "MRC-CC-05/at-target",
+    path_mtu=1024,
     options=FAST.options(initial_cwnd=START),
     look_at="what a delay of just the target is: at or above it, so that growth is fair",
 )
@@ -83,7 +92,10 @@ def growth_is_fair_at_target(bench: Bench) -> None:
 
 
 @case(
-    "MRC-CC-06", options=FULL.options(), look_at="the factor of a decrease: 1 - gamma (avg_delay - target) / avg_delay"
+    "MRC-CC-06",
+    path_mtu=1024,
+    options=FULL.options(),
+    look_at="the factor of a decrease: 1 - gamma (avg_delay - target) / avg_delay",
 )
 def a_marked_window_shrinks_by_the_average_delay(bench: Bench) -> None:
     """The delay has been 18 us for five windows, target is 12: marks make the window 1 - 0.8 x 6 / 18 of 81 packets."""
@@ -94,7 +106,12 @@ def a_marked_window_shrinks_by_the_average_delay(bench: Bench) -> None:
     flow.expect_window(FULL.max_cwnd * (1 - 0.8 * 6 / 18))
 
 
-@case("MRC-CC-07", options=FULL.options(), look_at="how long after a decrease the next may come: more than a base_rtt")
+@case(
+    "MRC-CC-07",
+    path_mtu=1024,
+    options=FULL.options(),
+    look_at="how long after a decrease the next may come: more than a base_rtt",
+)
 def decreases_are_a_base_rtt_apart(bench: Bench) -> None:
     """A window of 81 packets with 24 us of delay: the first mark makes it 0.6 of that. 20 marks 11 us later change
     nothing, though the delay is 35 us; the next, 13 us after the first, makes it 0.5 to 0.6 of what it is."""
@@ -111,7 +128,12 @@ def decreases_are_a_base_rtt_apart(bench: Bench) -> None:
     bench.check(low <= found <= high + 1, f"{low} to {high + 1} packets in flight", f"there are {found}")
 
 
-@case("MRC-CC-07/average", options=FULL.options(), look_at="whether it is the average that has to be above target")
+@case(
+    "MRC-CC-07/average",
+    path_mtu=1024,
+    options=FULL.options(),
+    look_at="whether it is the average that has to be above target",
+)
 def one_long_delay_is_no_decrease(bench: Bench) -> None:
     """Five windows without delay, then one marked packet with 14 us, target is 12: the average is below, the window
     stays at 81 packets."""
@@ -123,7 +145,12 @@ def one_long_delay_is_no_decrease(bench: Bench) -> None:
     flow.expect_window(FULL.max_cwnd, slack=0)
 
 
-@case("MRC-CC-07/floor", options=FULL.options(initial_cwnd=9_000), look_at="what a decrease stops at: one full packet")
+@case(
+    "MRC-CC-07/floor",
+    path_mtu=1024,
+    options=FULL.options(initial_cwnd=9_000),
+    look_at="what a decrease stops at: one full packet",
+)
 def decreases_stop_at_one_packet(bench: Bench) -> None:
     """Small packets tell the window to a few bytes. From 8 full packets on eight windows are marked, with a delay
     of 36 us: each is half the last, until there is one full packet, which is twelve of these."""
@@ -135,6 +162,7 @@ def decreases_stop_at_one_packet(bench: Bench) -> None:
 
 @case(
     "MRC-CC-08",
+    path_mtu=1024,
     options=FAST.options(initial_cwnd=START),
     look_at="what a mark does below target: nothing, the path was changed instead",
 )
@@ -149,6 +177,7 @@ def a_mark_below_target_changes_nothing(bench: Bench) -> None:
 
 @case(
     "MRC-CC-09",
+    path_mtu=1024,
     options=FAST.options(initial_cwnd=START),
     look_at="what an acknowledgement without a round trip does to the window: nothing",
 )
@@ -164,6 +193,7 @@ def without_a_sample_nothing_grows(bench: Bench) -> None:
 
 @case(
     "MRC-CC-09/counted",
+    path_mtu=1024,
     options=HUGE.options(initial_cwnd=START),
     look_at="whether the bytes of an acknowledgement without a round trip count towards adjust_bytes",
 )
@@ -182,6 +212,7 @@ def bytes_without_a_sample_count(bench: Bench) -> None:
 
 @case(
     "MRC-CC-10",
+    path_mtu=1024,
     options=HUGE.options(initial_cwnd=START),
     look_at="when increases take effect within a period: with more than adjust_bytes acknowledged",
 )
@@ -201,6 +232,7 @@ def increases_take_effect_by_bytes(bench: Bench) -> None:
 
 @case(
     "MRC-CC-10/period",
+    path_mtu=1024,
     options=HUGE.options(initial_cwnd=START),
     look_at="when increases take effect with few bytes: after an adjust period",
 )
@@ -218,6 +250,7 @@ def increases_take_effect_by_time(bench: Bench) -> None:
 
 @case(
     "MRC-CC-10/anew",
+    path_mtu=1024,
     options=HUGE.options(initial_cwnd=START),
     look_at="whether inc and received start again at 0 once they took effect",
 )
@@ -236,6 +269,7 @@ def each_increase_takes_effect_once(bench: Bench) -> None:
 
 @case(
     "MRC-CC-11",
+    path_mtu=1024,
     options=HUGE.options(initial_cwnd=START),
     look_at="when eta is added: with a fulfil by period, the first of which is the first of all, and never by bytes",
 )
@@ -263,6 +297,7 @@ MOST = 88_000
 
 @case(
     "MRC-CC-12",
+    path_mtu=1024,
     options=HUGE.options(initial_cwnd=START, max_cwnd=MOST),
     look_at="whether a fulfilled increase ends at max_cwnd",
 )
@@ -276,6 +311,7 @@ def increases_end_at_max_cwnd(bench: Bench) -> None:
 
 @case(
     "MRC-CC-12/fast",
+    path_mtu=1024,
     options=HUGE.options(initial_cwnd=START, max_cwnd=MOST),
     look_at="whether a fast increase ends at max_cwnd",
 )
@@ -299,6 +335,7 @@ def _begin_fast_increase(flow: Flow, rtt: int) -> None:
 
 @case(
     "MRC-CC-13",
+    path_mtu=1024,
     options=FAST.options(initial_cwnd=START),
     look_at="fast increase: fi_scale x n an acknowledgement, after more than one cwnd of bytes without delay",
 )
@@ -319,6 +356,7 @@ def an_idle_path_is_taken_fast(bench: Bench) -> None:
 
 @case(
     "MRC-CC-13/ends",
+    path_mtu=1024,
     options=FAST.options(initial_cwnd=START),
     look_at="what ends a fast increase: the first delay, and the count starts anew",
 )

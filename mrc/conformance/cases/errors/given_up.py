@@ -72,7 +72,11 @@ def work_is_flushed_when_its_owner_gives_up(bench: Bench) -> None:
     _expect_flushed(bench, writes, receives)
 
 
-@case("MRC-ERR-04/early-immediates", look_at="receives that an immediate which never came due might have consumed")
+@case(
+    "MRC-ERR-04/early-immediates",
+    immediates=1,
+    look_at="receives that an immediate which never came due might have consumed",
+)
 def early_immediates_are_not_delivered(bench: Bench) -> None:
     """A write with immediate waits above a hole when the QP goes to ERROR: its receive is flushed, not completed, and
     no other completion comes."""
@@ -102,7 +106,7 @@ def _expect_event(bench: Bench, qpn: int) -> None:
     bench.check(bool(found[0].detail), "an event that says why", "it says nothing")
 
 
-@case("MRC-ERR-05", look_at="the event of a QP that the peer ended, and which QP it names")
+@case("MRC-ERR-05", connections=2, look_at="the event of a QP that the peer ended, and which QP it names")
 def a_qp_that_was_violated_leaves_an_event(bench: Bench) -> None:
     """Of two connections the second is sent a wrong R_Key: one event, which names its QP and says why."""
     second = bench.another()

@@ -76,7 +76,7 @@ def _expect_as_before(bench: Bench) -> None:
     bench.expect_works(0)
 
 
-@case("MRC-ERR-01", look_at=COUNTED)
+@case("MRC-ERR-01", connections=2, look_at=COUNTED)
 def good_packets_are_taken_among_malformed_ones(bench: Bench) -> None:
     """One burst has a packet of each kind of malformation with good requests between them: these are written and
     acknowledged, and the target raises nothing."""
@@ -94,7 +94,7 @@ def good_packets_are_taken_among_malformed_ones(bench: Bench) -> None:
     bench.expect_works(count)
 
 
-@case("MRC-ERR-02", look_at=COUNTED)
+@case("MRC-ERR-02", connections=2, look_at=COUNTED)
 def malformed_packets_are_dropped_and_counted(bench: Bench) -> None:
     """A packet of each kind of malformation comes by itself: it is not answered, one counter rises by one, and the
     state of requestor and responder is what it was."""
@@ -109,7 +109,7 @@ def malformed_packets_are_dropped_and_counted(bench: Bench) -> None:
     _expect_as_before(bench)
 
 
-@case("MRC-ERR-02/many", look_at="whether each of several packets that come at once is counted")
+@case("MRC-ERR-02/many", connections=2, look_at="whether each of several packets that come at once is counted")
 def malformed_packets_are_counted_one_by_one(bench: Bench) -> None:
     """Ten of each kind of malformation come in one burst: one counter rises by ten, and the state is what it was."""
     write = _write_out(bench)

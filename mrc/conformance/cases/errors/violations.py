@@ -46,20 +46,20 @@ def _request(**fields: Any) -> Callable[[Bench], None]:
     return violate
 
 
-@case("MRC-ERR-03", look_at=REST)
+@case("MRC-ERR-03", connections=4, look_at=REST)
 def a_bad_rkey_ends_that_qp_only(bench: Bench) -> None:
     """On the second of three connections a request names an R_Key that opens nothing: that QP goes to ERROR, the other
     two go on with what they had under way, and another comes up."""
     _only_this_qp(bench, lambda qp: _request(rkey=qp.target.rkey ^ 0x00FF0000)(qp))
 
 
-@case("MRC-ERR-03/length", look_at=REST)
+@case("MRC-ERR-03/length", connections=4, look_at=REST)
 def a_bad_length_ends_that_qp_only(bench: Bench) -> None:
     """The same with an Only whose DMALen is more than its payload."""
     _only_this_qp(bench, _request(dmalen=128))
 
 
-@case("MRC-ERR-03/immediate", look_at=REST)
+@case("MRC-ERR-03/immediate", connections=4, look_at=REST)
 def an_immediate_without_a_receive_ends_that_qp_only(bench: Bench) -> None:
     """The same with a write with immediate, for which the second connection has no receive and the others have."""
 
@@ -71,7 +71,7 @@ def an_immediate_without_a_receive_ends_that_qp_only(bench: Bench) -> None:
     _only_this_qp(bench, violate)
 
 
-@case("MRC-ERR-03/rqmsn", look_at=REST)
+@case("MRC-ERR-03/rqmsn", connections=4, immediates=2, look_at=REST)
 def an_rqmsn_out_of_order_ends_that_qp_only(bench: Bench) -> None:
     """The same with two writes with immediate under the same RQMSN."""
 
@@ -92,7 +92,7 @@ def _of_its_write(violate: Callable[[Bench, Any], object]) -> Callable[[Bench], 
     return posted
 
 
-@case("MRC-ERR-03/nak", look_at=REST)
+@case("MRC-ERR-03/nak", connections=4, look_at=REST)
 def a_nak_ends_that_qp_only(bench: Bench) -> None:
     """The same as requestor: the write of the second connection is NAKed with remote access error, which is what its
     completion says."""
@@ -103,7 +103,7 @@ def a_nak_ends_that_qp_only(bench: Bench) -> None:
     )
 
 
-@case("MRC-ERR-03/unexpected-event", agreed=[TRIM_NACK], look_at=REST)
+@case("MRC-ERR-03/unexpected-event", connections=4, agreed=[TRIM_NACK], look_at=REST)
 def an_unexpected_event_ends_that_qp_only(bench: Bench) -> None:
     """The same as requestor: the peer answers the write of the second connection with NACK UNEXP_EVENT."""
     _only_this_qp(
@@ -113,7 +113,9 @@ def an_unexpected_event_ends_that_qp_only(bench: Bench) -> None:
     )
 
 
-@case("MRC-ERR-03/same-burst", look_at="whether what came in the same burst for other QPs is still taken")
+@case(
+    "MRC-ERR-03/same-burst", connections=3, look_at="whether what came in the same burst for other QPs is still taken"
+)
 def the_burst_of_a_violation_is_taken(bench: Bench) -> None:
     """One burst brings a request for each of three connections, the second of them with a wrong R_Key: those of the
     first and third are written and answered."""

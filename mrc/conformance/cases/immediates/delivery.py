@@ -18,7 +18,7 @@ def no_more_immediates_leave_than_granted(bench: Bench) -> None:
         bench.expect_no("WRITE", within=us(10), rtx=0)
 
 
-@case("MRC-IMM-02", look_at="when an immediate above a hole is delivered")
+@case("MRC-IMM-02", immediates=1, look_at="when an immediate above a hole is delivered")
 def an_early_immediate_waits(bench: Bench) -> None:
     """A write with immediate comes two PSNs early: written at once, no completion until both holes have closed."""
     (receive,) = bench.post_receives()
@@ -32,7 +32,12 @@ def an_early_immediate_waits(bench: Bench) -> None:
     bench.expect_completion("RECEIVE", wr_id=receive, immediate=0xABCD, length=32)
 
 
-@case("MRC-IMM-02/last", look_at="what an immediate waits for: all requests before it, not those of its message alone")
+@case(
+    "MRC-IMM-02/last",
+    region=65536,
+    immediates=1,
+    look_at="what an immediate waits for: all requests before it, not those of its message alone",
+)
 def an_immediate_waits_for_other_messages(bench: Bench) -> None:
     """A message of two packets with immediate is complete, a plain write before it is missing: it waits."""
     (receive,) = bench.post_receives()
@@ -43,7 +48,7 @@ def an_immediate_waits_for_other_messages(bench: Bench) -> None:
     bench.expect_completion("RECEIVE", wr_id=receive, immediate=7, length=bench.mtu + 9)
 
 
-@case("MRC-IMM-03", look_at="in which order immediates find their receives when they come in another")
+@case("MRC-IMM-03", immediates=4, look_at="in which order immediates find their receives when they come in another")
 def immediates_are_delivered_in_rqmsn_order(bench: Bench) -> None:
     """Four writes with immediate come in the order 3, 1, 0, 2: the receives complete in the order 0, 1, 2, 3."""
     receives = bench.post_receives(4)
@@ -54,7 +59,7 @@ def immediates_are_delivered_in_rqmsn_order(bench: Bench) -> None:
         bench.expect_no_completion()
 
 
-@case("MRC-IMM-03/in-one-burst", look_at="in which order the immediates of one burst find their receives")
+@case("MRC-IMM-03/in-one-burst", immediates=4, look_at="in which order the immediates of one burst find their receives")
 def immediates_of_a_burst_are_delivered_in_order(bench: Bench) -> None:
     """The same four in one burst."""
     receives = bench.post_receives(4)
@@ -92,7 +97,7 @@ def as_many_immediates_as_granted_are_taken(bench: Bench) -> None:
         bench.expect_completion("RECEIVE", wr_id=wr_id, immediate=immediate)
 
 
-@case("MRC-IMM-05", look_at="what becomes of an immediate that is due and finds no receive")
+@case("MRC-IMM-05", immediates=1, look_at="what becomes of an immediate that is due and finds no receive")
 def an_immediate_without_a_receive_ends_the_qp(bench: Bench) -> None:
     """One receive is posted, two writes with immediate come: the first completes it, the second is NAKed, the QP is in
     ERROR."""
@@ -105,7 +110,11 @@ def an_immediate_without_a_receive_ends_the_qp(bench: Bench) -> None:
     bench.expect_state("ERROR")
 
 
-@case("MRC-IMM-05/early", look_at="when a receive is looked for: when the immediate is due, not when it comes")
+@case(
+    "MRC-IMM-05/early",
+    immediates=1,
+    look_at="when a receive is looked for: when the immediate is due, not when it comes",
+)
 def an_early_immediate_needs_no_receive_yet(bench: Bench) -> None:
     """A write with immediate comes early, without a receive; one is posted before the hole closes: it completes."""
     bench.request(1, immediate=9)
@@ -116,7 +125,7 @@ def an_early_immediate_needs_no_receive_yet(bench: Bench) -> None:
     bench.expect_completion("RECEIVE", wr_id=receive, immediate=9)
 
 
-@case("MRC-IMM-06", look_at="what consumes a receive: immediates alone")
+@case("MRC-IMM-06", region=65536, immediates=1, look_at="what consumes a receive: immediates alone")
 def a_plain_write_makes_no_completion(bench: Bench) -> None:
     """Plain writes of one packet, of three and of none: no completion. The receive is there for the immediate."""
     (receive,) = bench.post_receives()

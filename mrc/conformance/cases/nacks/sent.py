@@ -126,7 +126,7 @@ def without_a_buffer_there_is_no_packet_buffer(bench: Bench) -> None:
     bench.expect_memory(128, pattern(32, 4))
 
 
-@case("MRC-NACK-16", options={"max_stashed_immediates": 2}, look_at=LIMITS)
+@case("MRC-NACK-16", region=65536, immediates=3, options={"max_stashed_immediates": 2}, look_at=LIMITS)
 def without_another_resource_there_is_no_resource(bench: Bench) -> None:
     """The target keeps two early immediates. The third is refused, a plain write in its place is not; when the hole
     has closed it is taken."""

@@ -17,25 +17,39 @@ def _deny(bench: Bench, *evs: int) -> None:
         bench.ask(lambda ev=ev: bench.qp.deny_ev(ev))  # type: ignore[misc]
 
 
-def _expect_equal_loads(bench: Bench, writes: list[Heard], planes: int = 2) -> None:
-    """See that so many planes carry as much as each other, to a few packets."""
-    by_plane = loads(writes)
+def _expect_equal_loads(bench: Bench, writes: list[Heard]) -> None:
+    """See that all planes carry as much as each other, to a few packets."""
+    by_plane, planes = loads(writes), len(bench.planes)
     least, most = min(by_plane.values()), max(by_plane.values())
     equal = len(by_plane) == planes and most - least <= 8
     bench.check(equal, f"{planes} planes equally loaded", f"by plane: {dict(sorted(by_plane.items()))}")
 
 
-@case("MRC-PATH-01", options=RESERVE, look_at="how many EVs of each plane are active, and how they are picked")
+def _expect_others_used(bench: Bench, sending: Sending) -> None:
+    """See that data goes by all planes but plane 0, and none by that."""
+    by_plane, others = loads(sending.carry(64)), {plane.number for plane in bench.planes[1:]}
+    told = f"by plane: {dict(sorted(by_plane.items()))}"
+    bench.check(set(by_plane) == others, f"all packets on {', '.join(f'plane {each}' for each in others)}", told)
+
+
+@case(
+    "MRC-PATH-01",
+    connections=4,
+    planes=2,
+    options=RESERVE,
+    look_at="how many EVs of each plane are active, and how they are picked",
+)
 def the_active_set_is_a_random_subset(bench: Bench) -> None:
-    """Of 8 EVs of each of two planes four are to be active: over 64 packets two of each plane are used. Four
-    connections do not all have the same ones."""
+    """Of 8 EVs of each plane four are to be active: over 64 packets as many of each plane are used, two of each where
+    there are two. Four connections do not all have the same ones."""
     benches = [bench, *(bench.another() for _ in range(3))]
     subsets = set()
     for each in benches:
         sending = Sending(each)
         used = set(uses(sending.carry(64)))
         by_plane = [len(used & set(sending.of_plane(plane.number))) for plane in bench.planes]
-        bench.check(by_plane == [2, 2], "2 EVs of each plane used", f"of each plane: {by_plane}")
+        equal = sum(by_plane) == RESERVE["active_count"] and max(by_plane) - min(by_plane) <= 1
+        bench.check(equal, "4 EVs used, as many of each plane", f"of each plane: {by_plane}")
         subsets.add(frozenset(used))
     bench.check(len(subsets) > 1, "active sets that differ between connections", "all are the same")
 
@@ -66,7 +80,7 @@ def with_all_in_skip_packets_still_go(bench: Bench) -> None:
     bench.check(good == [write.ev], f"EV {write.ev:#010x} alone GOOD", f"GOOD: {', '.join(map(hex, good))}")
 
 
-@case("MRC-PATH-16", look_at="what goes on while no EV is usable")
+@case("MRC-PATH-16", target_evs=2, look_at="what goes on while no EV is usable")
 def without_a_usable_ev_probes_go_on(bench: Bench) -> None:
     """One EV is in ASSUMED_BAD, all others are denied: what is posted then waits, probes go on. Three answers, and it
     leaves by that EV."""
@@ -82,7 +96,7 @@ def without_a_usable_ev_probes_go_on(bench: Bench) -> None:
         probe = bench.expect("PROBE", within=ms(20))
         if probe.ev == ev:
             bench.sack(sending.cack, to=probe)
-            if sending.states()[ev] == "GOOD":
+            if bench.ev_state(ev) == "GOOD":
                 break
     bench.expect("WRITE", psn=sending.cack + 1, ev=ev)
 
@@ -111,7 +125,11 @@ def without_a_usable_ev_the_budget_decides(bench: Bench) -> None:
     bench.expect_no("WRITE", within=us(1))
 
 
-@case("MRC-PATH-17", look_at="what losses of packets that were in flight when their plane went down do to its EVs")
+@case(
+    "MRC-PATH-17",
+    planes=2,
+    look_at="what losses of packets that were in flight when their plane went down do to its EVs",
+)
 def what_goes_down_together_is_one_event(bench: Bench) -> None:
     """The link of plane 0 goes down with 16 packets in flight on it and comes back. Then a SACK shows that they are
     lost: they went down with the link, and none of their EVs is ASSUMED_BAD."""
@@ -124,6 +142,7 @@ def what_goes_down_together_is_one_event(bench: Bench) -> None:
     bench.ask(lambda: bench.network.session.set_port(0, True))
     arrived = [write.psn for write in (*writes, *later) if write.plane != 0]
     gone = [write.psn for write in writes if write.plane == 0]
+    bench.check(bool(gone), "packets in flight on plane 0", "there are none")
     first = gone[0]
     plane = bench.planes[1].number
     bench.sack(first - 1, [psn for psn in arrived if psn > first], to=later[-1], plane=plane)
@@ -148,7 +167,7 @@ def a_restored_ev_becomes_reserve(bench: Bench) -> None:
     sending.expect_unused(ev, 256)
 
 
-@case("MRC-PATH-20/short", look_at="where a restored EV goes when its plane is short of active EVs")
+@case("MRC-PATH-20/short", target_evs=2, look_at="where a restored EV goes when its plane is short of active EVs")
 def a_restored_ev_rejoins(bench: Bench) -> None:
     """All EVs are active. One goes bad, nothing replaces it; restored it carries data again."""
     sending = Sending(bench)
@@ -160,9 +179,9 @@ def a_restored_ev_rejoins(bench: Bench) -> None:
     sending.expect_used(ev)
 
 
-@case("MRC-PATH-21", options={"ev_min_active": 8}, look_at="what becomes of an EV that cannot be spared")
+@case("MRC-PATH-21", options={"ev_min_active": 4096}, look_at="what becomes of an EV that cannot be spared")
 def an_ev_that_cannot_be_spared_is_skipped(bench: Bench) -> None:
-    """All eight EVs are needed: m=2 takes one to SKIP, and it is used again."""
+    """More EVs are needed than there are: m=2 takes one to SKIP, and it is used again."""
     sending = Sending(bench)
     sending.carry(32)
     ev = sending.evs[0]
@@ -190,19 +209,24 @@ def a_quarter_of_the_profile_stays(bench: Bench) -> None:
     sending.carry(8)
 
 
-@case("MRC-PATH-22/port-down", look_at="whether EVs of a port that is down are counted among those that are left")
+@case(
+    "MRC-PATH-22/port-down",
+    planes=2,
+    look_at="whether EVs of a port that is down are counted among those that are left",
+)
 def evs_of_a_port_that_is_down_do_not_count(bench: Bench) -> None:
-    """The port of plane 1 is down. There is an m=2 for each EV of plane 0: not all of them go bad, although plane 1 has
-    four that are GOOD."""
+    """The ports of all planes but plane 0 are down. There is an m=2 for each EV of plane 0: not all of them go bad,
+    although the other planes have EVs that are GOOD."""
     sending = Sending(bench)
     sending.carry(32)
-    bench.ask(lambda: bench.network.session.set_port(1, False))
+    for plane in bench.planes[1:]:
+        bench.ask(lambda plane=plane: bench.network.session.set_port(plane.number, False))  # type: ignore[misc]
     left = _left_over(bench, sending, sending.of_plane(0))
     bench.check(left >= 1, "at least 1 EV of plane 0 usable", f"{left} are")
     sending.carry(8)
 
 
-@case("MRC-PATH-23", options=RESERVE, look_at="which EV takes the place of a bad one")
+@case("MRC-PATH-23", planes=2, options=RESERVE, look_at="which EV takes the place of a bad one")
 def a_bad_ev_is_replaced_in_its_plane(bench: Bench) -> None:
     """Two of eight EVs of each plane are active; one goes bad: another of the same plane carries data
     instead of it, and the planes stay equally loaded."""
@@ -217,42 +241,50 @@ def a_bad_ev_is_replaced_in_its_plane(bench: Bench) -> None:
     _expect_equal_loads(bench, writes)
 
 
-@case("MRC-PATH-24", look_at="who carries the share of a bad EV when there is no reserve")
+@case("MRC-PATH-24", planes=2, plane_evs=2, look_at="who carries the share of a bad EV when there is no reserve")
 def its_plane_carries_a_bad_evs_share(bench: Bench) -> None:
-    """All EVs are active and one goes bad: the planes stay equally loaded, on three EVs and on four."""
+    """All EVs are active and one goes bad: the planes stay equally loaded, although one has an EV less."""
     sending = Sending(bench)
     sending.carry(32)
     sending.condemn(sending.evs[0])
     _expect_equal_loads(bench, sending.expect_unused(sending.evs[0], 256))
 
 
-@case("MRC-PATH-25", look_at="where packets go when a plane has no usable EV, and from when on it has its share again")
+@case(
+    "MRC-PATH-25",
+    planes=2,
+    look_at="where packets go when a plane has no usable EV, and from when on it has its share again",
+)
 def a_dead_planes_share_goes_to_the_others(bench: Bench) -> None:
-    """All four EVs of plane 0 go bad: plane 1 carries everything, and nothing waits. One of them is restored: plane 0
+    """All EVs of plane 0 go bad: the other planes carry everything, and nothing waits. One of them is restored: plane 0
     carries data again."""
     sending = Sending(bench)
     sending.carry(32)
     dead = sending.of_plane(0)
     sending.condemn(*dead)
-    by_plane = loads(sending.carry(64))
-    bench.check(set(by_plane) == {1}, "all packets on plane 1", f"by plane: {dict(by_plane)}")
+    _expect_others_used(bench, sending)
     bench.read()
     for _ in range(40):
         probe = bench.expect("PROBE", within=ms(300))
         if probe.ev == dead[0]:
             bench.sack(sending.cack, to=probe)
-        if sending.states()[dead[0]] == "GOOD":
+        if bench.ev_state(dead[0]) == "GOOD":
             break
     sending.expect_used(dead[0])
 
 
 @case("MRC-PATH-26", planes=4, look_at="how many packets each plane gets")
 def planes_are_equally_loaded(bench: Bench) -> None:
-    """Of 512 packets over four planes each carries 128, give or take a few."""
-    _expect_equal_loads(bench, Sending(bench).carry(512), planes=4)
+    """Of 512 packets over four planes or more each carries as many, give or take a few."""
+    _expect_equal_loads(bench, Sending(bench).carry(512))
 
 
-@case("MRC-PATH-27", look_at="whether the order of EVs repeats itself, or is the same for two QPs")
+@case(
+    "MRC-PATH-27",
+    connections=2,
+    target_evs=2,
+    look_at="whether the order of EVs repeats itself, or is the same for two QPs",
+)
 def orders_are_shuffled_and_differ(bench: Bench) -> None:
     """Over 512 packets the order of EVs is not that of one short cycle over and over, and another QP has another."""
     orders = []
@@ -264,18 +296,17 @@ def orders_are_shuffled_and_differ(bench: Bench) -> None:
     bench.check(orders[0] != orders[1], "two QPs with orders of their own", "they are the same")
 
 
-@case("MRC-PATH-28", look_at="when a packet gets its EV, and whether room at the port matters")
+@case("MRC-PATH-28", planes=2, look_at="when a packet gets its EV, and whether room at the port matters")
 def packets_avoid_a_port_without_room(bench: Bench) -> None:
-    """The port of plane 0 has no room: all packets go by plane 1. It has room again: half of them do."""
+    """The port of plane 0 has no room: all packets go by the other planes. It has room again, and its share of them."""
     sending = Sending(bench)
     _room(bench, 0, False)
-    by_plane = loads(sending.carry(64))
-    bench.check(set(by_plane) == {1}, "all packets on plane 1", f"by plane: {dict(by_plane)}")
+    _expect_others_used(bench, sending)
     _room(bench, 0, True)
     _expect_equal_loads(bench, sending.carry(128))
 
 
-@case("MRC-PATH-28/send-time", mpr=1, look_at="whether a packet that waits has got its EV already")
+@case("MRC-PATH-28/send-time", target_evs=2, mpr=1, look_at="whether a packet that waits has got its EV already")
 def evs_are_picked_at_send_time(bench: Bench) -> None:
     """200 packets are posted, the window lets 128 out. Then an EV is denied: none of the other 72 goes by it."""
     sending = Sending(bench)

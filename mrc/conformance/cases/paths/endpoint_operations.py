@@ -109,13 +109,13 @@ def an_ev_probe_goes_in_the_class_named(bench: Bench) -> None:
         bench.expect("ENDPOINT_REQUEST", op=wire.EV_PROBE, dscp=dscp, ev=ev)
 
 
-@case("MRC-OP-10", look_at="which EV a probe goes by, and what its round trip is taken for")
+@case("MRC-OP-10", target_evs=2, look_at="which EV a probe goes by, and what its round trip is taken for")
 def an_ev_probe_measures_its_ev(bench: Bench) -> None:
     """Two EVs are probed: each probe goes by its EV; one is answered after 300 us, which is what it measures, the other
     never, and that EV is told as not reachable."""
     _past_the_beginning(bench)
     bench.answer_after = None
-    reached, lost = bench.planes[0].target_evs[:2]
+    reached, lost = [ev for plane in bench.planes for ev in plane.target_evs][:2]
     for ev in (reached, lost):
         bench.ask(lambda ev=ev: bench.network.session.probe_ev(ev, None))  # type: ignore[misc]
         probe = bench.expect("ENDPOINT_REQUEST", op=wire.EV_PROBE, ev=ev)

@@ -6,11 +6,11 @@ from mrc.conformance.cases.paths.sending import RTT, Sending
 from mrc.conformance.script import TRIM_NACK, Bench, case, ms, other_than, us, wire
 
 
-@case("MRC-PATH-04", look_at="what m=1 does to the EV that the SACK names, and to that one alone")
+@case("MRC-PATH-04", target_evs=2, look_at="what m=1 does to the EV that the SACK names, and to that one alone")
 def a_mark_skips_its_ev(bench: Bench) -> None:
     """A SACK with m=1 takes its EV to SKIP and leaves all others GOOD. It comes back: packets go by it later."""
     sending = Sending(bench)
-    ev = bench.planes[0].target_evs[1]
+    ev = sending.evs[1]
     sending.carry(32)
     sending.carry_on(ev, 1)
     sending.expect_ev(ev, "SKIP")
@@ -19,7 +19,7 @@ def a_mark_skips_its_ev(bench: Bench) -> None:
     sending.expect_used(ev)
 
 
-@case("MRC-PATH-05", agreed=[TRIM_NACK], look_at="what a NACK TRIMMED says of the path it names")
+@case("MRC-PATH-05", plane_evs=2, agreed=[TRIM_NACK], look_at="what a NACK TRIMMED says of the path it names")
 def a_trimmed_packet_skips_its_ev(bench: Bench) -> None:
     """A NACK TRIMMED takes its EV to SKIP. No port has room then, so that the rotation passes nothing before the
     script looks. The path was full and is not broken: no probe tests it."""
@@ -49,11 +49,11 @@ def other_nacks_leave_the_ev(bench: Bench) -> None:
         sending.acknowledge([bench.expect("WRITE", psn=write.psn, rtx=1, within=ms(200))])
 
 
-@case("MRC-PATH-06", look_at="what m=2 does to an EV that is GOOD")
+@case("MRC-PATH-06", target_evs=2, look_at="what m=2 does to an EV that is GOOD")
 def always_skip_condemns(bench: Bench) -> None:
     """A SACK with m=2 takes its EV from GOOD to ASSUMED_BAD: no data goes by it, a probe does."""
     sending = Sending(bench)
-    ev = bench.planes[0].target_evs[1]
+    ev = sending.evs[1]
     sending.carry(32)
     sending.condemn(ev)
     sending.expect_ev(ev, "ASSUMED_BAD")
@@ -61,13 +61,13 @@ def always_skip_condemns(bench: Bench) -> None:
     bench.expect("PROBE", ev=ev, within=ms(20))
 
 
-@case("MRC-PATH-06/skip", look_at="what m=2 does to an EV that is in SKIP")
+@case("MRC-PATH-06/skip", target_evs=2, look_at="what m=2 does to an EV that is in SKIP")
 def always_skip_condemns_from_skip(bench: Bench) -> None:
     """The same from SKIP: of two packets on the EV the SACK of the first has m=1, that of the second m=2."""
     sending = Sending(bench)
     writes = sending.send(32)
     ev = writes[0].ev
-    first, second = [write for write in writes if write.ev == ev][:2]
+    first, second = bench.first(2, (write for write in writes if write.ev == ev), "packets by one EV")
     sending.acknowledge([first], {ev: 1})
     sending.expect_ev(ev, "SKIP")
     sending.acknowledge([second], {ev: 2})
@@ -76,7 +76,7 @@ def always_skip_condemns_from_skip(bench: Bench) -> None:
     sending.expect_unused(ev)
 
 
-@case("MRC-PATH-07", look_at="what a hole in a SACK does to the EV the missing packet went by")
+@case("MRC-PATH-07", target_evs=2, look_at="what a hole in a SACK does to the EV the missing packet went by")
 def a_hole_condemns_its_ev(bench: Bench) -> None:
     """A packet is lost, as the SACK of eight shows that were sent later. One loss is enough: its EV is ASSUMED_BAD.
     The other EVs stay GOOD, and the retransmission goes by one of them."""
@@ -94,7 +94,7 @@ def a_hole_condemns_its_ev(bench: Bench) -> None:
     bench.sack(arrived[-1].psn, to=again)
 
 
-@case("MRC-PATH-07/skip", look_at="what a loss does to an EV that is in SKIP")
+@case("MRC-PATH-07/skip", target_evs=2, look_at="what a loss does to an EV that is in SKIP")
 def a_hole_condemns_from_skip(bench: Bench) -> None:
     """The EV of the lost packet is in SKIP, by the mark of one that arrived on it: the loss condemns it all
     the same."""
@@ -102,7 +102,7 @@ def a_hole_condemns_from_skip(bench: Bench) -> None:
     sending.carry(32)
     writes = sending.send(32)
     marked = writes[0]
-    lost = next(write for write in writes[1:] if write.ev == marked.ev)
+    (lost,) = bench.first(1, (write for write in writes[1:] if write.ev == marked.ev), "more packets by its EV")
     bench.wait(RTT)
     later = sending.send(8)
     sending.acknowledge([marked], {marked.ev: 1})
@@ -113,7 +113,7 @@ def a_hole_condemns_from_skip(bench: Bench) -> None:
     sending.expect_ev(lost.ev, "ASSUMED_BAD")
 
 
-@case("MRC-PATH-07/timer", own_timers=True, look_at="what a path timer that runs out does to the EV")
+@case("MRC-PATH-07/timer", target_evs=2, own_timers=True, look_at="what a path timer that runs out does to the EV")
 def a_timer_condemns_its_ev(bench: Bench) -> None:
     """A single packet is never answered, and nothing behind it can tell: its path timer finds the loss, which condemns
     its EV as well, and the packet goes by another."""
@@ -124,7 +124,7 @@ def a_timer_condemns_its_ev(bench: Bench) -> None:
     sending.expect_ev(lost.ev, "ASSUMED_BAD")
 
 
-@case("MRC-PATH-08", look_at="what the rotation does when it comes to an EV in SKIP")
+@case("MRC-PATH-08", target_evs=2, look_at="what the rotation does when it comes to an EV in SKIP")
 def the_rotation_resets_a_skipped_ev(bench: Bench) -> None:
     """One EV after the other is taken to SKIP, then packets go out one by one: none goes by it while it is in SKIP, the
     one during which it becomes GOOD neither, and it is used again later."""
@@ -137,7 +137,7 @@ def the_rotation_resets_a_skipped_ev(bench: Bench) -> None:
             sending.acknowledge([write])
             what = "the EV taken by the packet for which another was reset"
             bench.check(write.ev != ev, f"{what} other than {ev:#010x}", "it is that one")
-            if sending.states()[ev] == "GOOD":
+            if bench.ev_state(ev) == "GOOD":
                 break
         sending.expect_ev(ev, "GOOD")
         sending.expect_used(ev)
@@ -184,7 +184,7 @@ def a_trim_in_skip_is_ignored(bench: Bench) -> None:
     sending = Sending(bench)
     writes = sending.send(32)
     ev = writes[0].ev
-    first, second = [write for write in writes if write.ev == ev][:2]
+    first, second = bench.first(2, (write for write in writes if write.ev == ev), "packets by one EV")
     sending.acknowledge([first], {ev: 1})
     for plane in bench.planes:
         bench.ask(lambda plane=plane: bench.network.session.set_port_room(plane.number, False))  # type: ignore[misc]
@@ -192,7 +192,11 @@ def a_trim_in_skip_is_ignored(bench: Bench) -> None:
     sending.expect_ev(ev, "SKIP")
 
 
-@case("MRC-PATH-13", look_at="what becomes of the EV when the packet that was taken for lost has come after all")
+@case(
+    "MRC-PATH-13",
+    target_evs=2,
+    look_at="what becomes of the EV when the packet that was taken for lost has come after all",
+)
 def a_spurious_loss_is_undone(bench: Bench) -> None:
     """A hole condemns an EV, the packet is sent again; then the SACK of its first transmission comes, with rtx 0. The
     EV is GOOD again at once and carries data."""
@@ -212,13 +216,17 @@ def a_spurious_loss_is_undone(bench: Bench) -> None:
     sending.expect_used(late.ev)
 
 
-@case("MRC-PATH-14", look_at="what may carry a packet on an EV that a controller denied, and what brings it back")
+@case(
+    "MRC-PATH-14",
+    target_evs=4,
+    look_at="what may carry a packet on an EV that a controller denied, and what brings it back",
+)
 def a_denied_ev_stays_denied(bench: Bench) -> None:
     """EVs in GOOD, SKIP and ASSUMED_BAD are denied: neither data nor probes go by them for a second, a link that goes
     down and comes back changes nothing. Allowed again each carries data."""
     sending = Sending(bench)
     sending.carry(32)
-    good, skipped, bad = bench.planes[0].target_evs[:3]
+    good, skipped, bad = sending.evs[:3]
     sending.condemn(bad)
     sending.carry_on(skipped, 1)
     for ev, state in ((good, "GOOD"), (skipped, "SKIP"), (bad, "ASSUMED_BAD")):

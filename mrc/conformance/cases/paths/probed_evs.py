@@ -6,13 +6,13 @@ from mrc.conformance.cases.paths.sending import Sending
 from mrc.conformance.script import Bench, case, ms
 
 
-@case("MRC-PROBE-04", look_at="on which EV a probe leaves that tests a path: the one it tests")
+@case("MRC-PROBE-04", plane_evs=2, look_at="on which EV a probe leaves that tests a path: the one it tests")
 def a_path_is_tested_on_itself(bench: Bench) -> None:
-    """An EV of each plane is assumed bad. All probes of the next 200 ms, none of which is answered, go by these two,
-    each by either and by its plane."""
+    """An EV of each of the first two planes is assumed bad. All probes of the next 200 ms, none of which is answered,
+    go by these, and each by the plane of its EV."""
     sending = Sending(bench)
     sending.carry(32)
-    bad = [plane.target_evs[2] for plane in bench.planes[:2]]
+    bad = [plane.target_evs[1] for plane in bench.planes[:2]]
     sending.condemn(*bad)
     bench.read()
     bench.wait(ms(200))
@@ -26,7 +26,7 @@ def a_path_is_tested_on_itself(bench: Bench) -> None:
         bench.check(probe.plane == plane, f"a probe of plane {plane} there", f"{probe}")
 
 
-@case("MRC-PROBE-04/follows", look_at="on which EV the next probe leaves once one was answered")
+@case("MRC-PROBE-04/follows", target_evs=2, look_at="on which EV the next probe leaves once one was answered")
 def the_probes_that_follow_test_the_same_path(bench: Bench) -> None:
     """One EV is assumed bad. Its first probe is answered, marked, and so is the second: all three go by it, under
     three ids."""

@@ -12,14 +12,14 @@ def _with_a_bad_ev(bench: Bench) -> tuple[Sending, int]:
     """An EV that has just become ASSUMED_BAD, and no other."""
     sending = Sending(bench)
     sending.carry(32)
-    ev = bench.planes[0].target_evs[1]
+    ev = sending.evs[1]
     sending.condemn(ev)
     sending.expect_ev(ev, "ASSUMED_BAD")
     bench.read()
     return sending, ev
 
 
-@case("MRC-PATH-11", look_at="how many answers bring an EV back, and to which state")
+@case("MRC-PATH-11", target_evs=2, look_at="how many answers bring an EV back, and to which state")
 def three_answers_bring_an_ev_back(bench: Bench) -> None:
     """Two answered probes leave the EV in ASSUMED_BAD, the third takes it to GOOD. The first two came back marked; it
     is the last that counts."""
@@ -34,7 +34,7 @@ def three_answers_bring_an_ev_back(bench: Bench) -> None:
     bench.expect_no("PROBE", within=ms(50))
 
 
-@case("MRC-PATH-11/consecutive", look_at="whether answers before a probe that failed still count")
+@case("MRC-PATH-11/consecutive", target_evs=2, look_at="whether answers before a probe that failed still count")
 def the_three_answers_are_consecutive(bench: Bench) -> None:
     """Two probes are answered, the next is not: it takes three more answers."""
     sending, ev = _with_a_bad_ev(bench)
@@ -46,7 +46,7 @@ def the_three_answers_are_consecutive(bench: Bench) -> None:
     sending.expect_ev(ev, "GOOD")
 
 
-@case("MRC-PATH-12", look_at="what the mark of the last of three answers does")
+@case("MRC-PATH-12", target_evs=2, look_at="what the mark of the last of three answers does")
 def a_marked_last_answer_leads_to_skip(bench: Bench) -> None:
     """Three probes are answered, the last with m=1: the EV is in SKIP."""
     sending, ev = _with_a_bad_ev(bench)
@@ -55,7 +55,7 @@ def a_marked_last_answer_leads_to_skip(bench: Bench) -> None:
     sending.expect_used(ev)
 
 
-@case("MRC-PATH-18", look_at="when, and on which EV, the first probe goes out")
+@case("MRC-PATH-18", target_evs=2, look_at="when, and on which EV, the first probe goes out")
 def the_first_probe_comes_after_a_path_timer(bench: Bench) -> None:
     """Round trips take 10 us, so that the path timer is at its least, 1 ms. So long after the SACK that condemned it
     the EV is probed, on that EV itself."""
@@ -63,7 +63,7 @@ def the_first_probe_comes_after_a_path_timer(bench: Bench) -> None:
     bench.expect("PROBE", ev=ev, after=PATH_TIMER, within=PATH_TIMER + us(1))
 
 
-@case("MRC-PATH-19", look_at="the intervals between probes nobody answers")
+@case("MRC-PATH-19", target_evs=2, look_at="the intervals between probes nobody answers")
 def failing_probes_come_less_and_less(bench: Bench) -> None:
     """No probe is answered: they come 10, 20, 40, 80, 160 and then 250 ms apart."""
     _, ev = _with_a_bad_ev(bench)
@@ -72,7 +72,7 @@ def failing_probes_come_less_and_less(bench: Bench) -> None:
         bench.expect("PROBE", ev=ev, after=ms(interval), within=ms(interval) + us(1))
 
 
-@case("MRC-PATH-19/answered", look_at="when the next probe follows one that was answered")
+@case("MRC-PATH-19/answered", target_evs=2, look_at="when the next probe follows one that was answered")
 def an_answer_brings_the_next_probe_at_once(bench: Bench) -> None:
     """Three probes fail, the fourth is answered: the next follows at once, and another when that one is answered."""
     sending, ev = _with_a_bad_ev(bench)

@@ -26,7 +26,9 @@ class Sending:
         return [ev for plane in self._bench.planes for ev in plane.target_evs]
 
     def plane_of(self, ev: int) -> int:
-        return next(plane.number for plane in self._bench.planes if ev in plane.target_evs)
+        found = next((plane.number for plane in self._bench.planes if ev in plane.target_evs), None)
+        self._bench.check(found is not None, "an EV of the target's profile", f"EV {ev:#010x} is none")
+        return -1 if found is None else found
 
     def of_plane(self, plane: int) -> list[int]:
         return [ev for ev in self.evs if self.plane_of(ev) == plane]
@@ -79,7 +81,7 @@ class Sending:
         return dict(self._bench.ask(self._bench.qp.ev_states))
 
     def expect_ev(self, ev: int, state: str) -> None:
-        found = self.states()[ev]
+        found = self._bench.ev_state(ev)
         self._bench.check(found == state, f"EV {ev:#010x} in {state}", f"it is in {found}")
 
     def expect_unused(self, ev: int, count: int = 64) -> list[Heard]:

@@ -46,7 +46,7 @@ def what_is_told_beforehand_is_followed(bench: Bench) -> None:
     bench.expect_memory(0, pattern(512))
 
 
-@case("MRC-QP-04/silent", look_at="whether anything is asked or told in-band when a QP comes up")
+@case("MRC-QP-04/silent", connections=2, look_at="whether anything is asked or told in-band when a QP comes up")
 def nothing_is_told_in_band(bench: Bench) -> None:
     """Two connections come up without a packet of any connection's: no request, probe or answer until somebody writes.
     EV probes, which belong to nodes, may pass. The first packet of either side may be data."""

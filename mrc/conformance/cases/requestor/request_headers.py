@@ -176,7 +176,9 @@ def dmalen_is_the_messages_length(bench: Bench) -> None:
         bench.expect("WRITE", psn=psn, dmalen=length)
 
 
-@case("MRC-REQ-11", look_at="whether a packet is placed as it comes, by its own VA, or waits for its First")
+@case(
+    "MRC-REQ-11", region=65536, look_at="whether a packet is placed as it comes, by its own VA, or waits for its First"
+)
 def each_packet_is_placed_from_itself(bench: Bench) -> None:
     """The packets of a message of five come last first, 1 ms apart: each is in memory before the next one comes."""
     bench.needs_memory()
@@ -191,7 +193,7 @@ def each_packet_is_placed_from_itself(bench: Bench) -> None:
     bench.expect("ACK", psn=4, msn=1)
 
 
-@case("MRC-REQ-11/mixed", look_at="what a packet is placed by, when those of two messages come mixed")
+@case("MRC-REQ-11/mixed", region=65536, look_at="what a packet is placed by, when those of two messages come mixed")
 def packets_of_two_messages_mixed_are_placed(bench: Bench) -> None:
     """Two messages of three packets come in one burst, mixed and out of order: both are where they belong."""
     first, second = pattern(3 * bench.mtu, 1), pattern(3 * bench.mtu, 2)
@@ -255,13 +257,13 @@ def path_mtu_1024(bench: Bench) -> None:
     _path_mtu_holds(bench, 1024)
 
 
-@case("MRC-REQ-13/2048", path_mtu=2048, look_at="whether a path MTU of 2048 can be had, both ways")
+@case("MRC-REQ-13/2048", region=65536, path_mtu=2048, look_at="whether a path MTU of 2048 can be had, both ways")
 def path_mtu_2048(bench: Bench) -> None:
     """With a path MTU of 2048 bytes writes are cut by it, both ways."""
     _path_mtu_holds(bench, 2048)
 
 
-@case("MRC-REQ-13/4096", path_mtu=4096, look_at="whether a path MTU of 4096 can be had, both ways")
+@case("MRC-REQ-13/4096", region=65536, path_mtu=4096, look_at="whether a path MTU of 4096 can be had, both ways")
 def path_mtu_4096(bench: Bench) -> None:
     """With a path MTU of 4096 bytes writes are cut by it, both ways."""
     _path_mtu_holds(bench, 4096)
@@ -286,7 +288,7 @@ def last_and_only_carry_the_rest(bench: Bench) -> None:
         bench.expect("WRITE", psn=psn, opcode=opcode, length=length)
 
 
-@case("MRC-REQ-15/received", look_at="whether the shortest and the longest Last and Only are taken")
+@case("MRC-REQ-15/received", region=65536, look_at="whether the shortest and the longest Last and Only are taken")
 def every_length_of_last_and_only_is_taken(bench: Bench) -> None:
     """Messages that end in a Last of 1 byte and of a path MTU, and Onlys of 0 bytes, 1 byte and a path MTU, are all
     acknowledged and written."""

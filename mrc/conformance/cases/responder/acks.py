@@ -26,7 +26,7 @@ def any_credit_is_an_ack(bench: Bench) -> None:
     bench.expect_state("RTS")
 
 
-@case("MRC-ACK-03", look_at="which syndrome a refusal for a bad R_Key has, and one for a bad length")
+@case("MRC-ACK-03", connections=2, look_at="which syndrome a refusal for a bad R_Key has, and one for a bad length")
 def refusals_have_their_syndromes(bench: Bench) -> None:
     """A bad R_Key is NAKed with 0x62, a length that contradicts the opcode with 0x61."""
     bench.request(0, pattern(8), rkey=bench.target.rkey ^ 1)

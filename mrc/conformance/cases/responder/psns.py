@@ -78,7 +78,11 @@ def requests_are_written_in_any_order(bench: Bench) -> None:
     bench.expect_nothing_written()
 
 
-@case("MRC-RESP-04/one-burst", look_at="placement where many packets come at once, to addresses that are not in order")
+@case(
+    "MRC-RESP-04/one-burst",
+    region=65536,
+    look_at="placement where many packets come at once, to addresses that are not in order",
+)
 def a_burst_out_of_order_is_written(bench: Bench) -> None:
     """A message of 32 packets comes in one burst, the last packet first: all of it is written where it belongs."""
     bench.needs_memory()

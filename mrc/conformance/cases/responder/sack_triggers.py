@@ -144,7 +144,9 @@ def the_bitmap_starts_at_epsn_while_all_fits(bench: Bench) -> None:
 
 
 @case(
-    "MRC-SACK-22/beyond", look_at="the base when it does not fit: the highest is the last bit, highest - 63 the first"
+    "MRC-SACK-22/beyond",
+    window=301,
+    look_at="the base when it does not fit: the highest is the last bit, highest - 63 the first",
 )
 def the_bitmap_ends_with_the_highest(bench: Bench) -> None:
     """PSN 0 is missing and 64 the highest: the bitmap starts at 1. Then 300: it starts at 237."""
@@ -154,7 +156,11 @@ def the_bitmap_ends_with_the_highest(bench: Bench) -> None:
     bench.expect("SACK", ack_psn=300, cack_psn=-1, sack_offset=238, above=[300], bitmap=1 << 63)
 
 
-@case("MRC-SACK-22/lower-trigger", look_at="the base of a SACK for a packet below the highest: the highest decides")
+@case(
+    "MRC-SACK-22/lower-trigger",
+    window=301,
+    look_at="the base of a SACK for a packet below the highest: the highest decides",
+)
 def the_highest_decides_and_not_the_trigger(bench: Bench) -> None:
     """PSN 0 is missing, 300 is the highest, PSN 200 triggers: the bitmap still ends with 300."""
     _hole_at_0(bench, 300)
@@ -163,7 +169,9 @@ def the_highest_decides_and_not_the_trigger(bench: Bench) -> None:
     bench.expect("SACK", ack_psn=200, cack_psn=-1, sack_offset=238, above=[300])
 
 
-@case("MRC-SACK-23", look_at="the base of a SACK for a probe or an rtx packet: old holes must not stay unseen")
+@case(
+    "MRC-SACK-23", window=301, look_at="the base of a SACK for a probe or an rtx packet: old holes must not stay unseen"
+)
 def probes_and_retransmissions_see_the_oldest_holes(bench: Bench) -> None:
     """PSN 0 is missing and 300 the highest: SACKs for a probe and for rtx packets start at PSN 0 all the same."""
     _hole_at_0(bench, 300)

@@ -85,7 +85,12 @@ def a_penalty_reaches_the_controller(bench: Bench) -> None:
     bench.check(held_back == 0, "no new packet after a SACK with rcv_cwnd_pen 127", f"{held_back} came")
 
 
-@case("MRC-SACK-27/none", options={"controller": "nscc"}, look_at="what the controller takes a penalty of 0 for")
+@case(
+    "MRC-SACK-27/none",
+    path_mtu=1024,
+    options={"controller": "nscc"},
+    look_at="what the controller takes a penalty of 0 for",
+)
 def no_penalty_holds_nothing_back(bench: Bench) -> None:
     """The same SACK with rcv_cwnd_pen 0: about as many packets leave as it acknowledges."""
     bench.needs_virtual_time("what follows from a round trip of some microseconds")
@@ -95,6 +100,7 @@ def no_penalty_holds_nothing_back(bench: Bench) -> None:
 
 @case(
     "MRC-SACK-27/restore",
+    path_mtu=1024,
     options={"controller": "nscc"},
     look_at="whether restore_cwnd gets to the controller, and what it saves",
 )

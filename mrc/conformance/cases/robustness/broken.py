@@ -54,7 +54,7 @@ def packets_over_ipv4_that_break_off(bench: Bench) -> None:
     _broken_off_everywhere(bench, SIX_KINDS)
 
 
-@case("MRC-ERR-02/broken-off", group="robustness", look_at="which packet that breaks off is not counted")
+@case("MRC-ERR-02/broken-off", connections=2, group="robustness", look_at="which packet that breaks off is not counted")
 def packets_that_break_off_are_counted(bench: Bench) -> None:
     """A packet of every kind is broken off behind each byte from its BTH on: none is answered, each is counted."""
     know_ordinary_counters(bench)
@@ -64,7 +64,7 @@ def packets_that_break_off_are_counted(bench: Bench) -> None:
     expect_unharmed(bench)
 
 
-@case("MRC-ERR-02/short", group="robustness", look_at=WHERE)
+@case("MRC-ERR-02/short", connections=2, group="robustness", look_at=WHERE)
 def packets_too_short_for_their_opcode(bench: Bench) -> None:
     """A packet of every kind with each length that is too short for its headers, its own lengths and its ICRC right:
     each is dropped and counted, and changes nothing."""
@@ -75,7 +75,12 @@ def packets_too_short_for_their_opcode(bench: Bench) -> None:
     expect_unharmed(bench)
 
 
-@case("MRC-ERR-02/long", group="robustness", look_at="whether a control packet may be longer than its headers")
+@case(
+    "MRC-ERR-02/long",
+    connections=2,
+    group="robustness",
+    look_at="whether a control packet may be longer than its headers",
+)
 def control_packets_too_long_for_their_opcode(bench: Bench) -> None:
     """A control packet of every kind with 1 to 64 bytes too many, its own lengths and its ICRC right: each is dropped
     and counted, and changes nothing."""
@@ -87,7 +92,12 @@ def control_packets_too_long_for_their_opcode(bench: Bench) -> None:
     expect_unharmed(bench)
 
 
-@case("MRC-ERR-02/padding", group="robustness", look_at="whether the pad count is compared with what there is to pad")
+@case(
+    "MRC-ERR-02/padding",
+    connections=2,
+    group="robustness",
+    look_at="whether the pad count is compared with what there is to pad",
+)
 def padding_that_is_not_there(bench: Bench) -> None:
     """Requests without payload and control packets with pad counts of 1 to 3, and no padding: each is dropped and
     counted, and changes nothing."""

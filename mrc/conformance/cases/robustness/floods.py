@@ -11,7 +11,7 @@ BURSTS, AT_ONCE = 3, 200
 FLOOD = BURSTS * AT_ONCE
 
 
-@case("MRC-ERR-02/replayed", group="robustness", look_at="what a packet does that has been taken before")
+@case("MRC-ERR-02/replayed", immediates=10, group="robustness", look_at="what a packet does that has been taken before")
 def requests_that_are_replayed(bench: Bench) -> None:
     """Forty writes, ten of them with immediate, of which each pair goes to one place, are taken, and then come again
     six times, in random order: memory stays as the later of each pair left it, no receive is consumed twice, and the
@@ -65,7 +65,12 @@ def answers_that_are_replayed(bench: Bench) -> None:
     bench.expect_works(0)
 
 
-@case("MRC-ERR-02/other-ones-packets", group="robustness", look_at="whether a packet that is another QP's changes a QP")
+@case(
+    "MRC-ERR-02/other-ones-packets",
+    connections=2,
+    group="robustness",
+    look_at="whether a packet that is another QP's changes a QP",
+)
 def packets_of_another_connection(bench: Bench) -> None:
     """What was taken on one connection comes again with the DQP of another that has sent and received nothing, and from
     an address that is none of the peer's: those of the stranger are dropped and counted."""

@@ -50,7 +50,12 @@ def _unsent_sacks(bench: Bench, to: Heard) -> Iterable[Crafted]:
         yield make.sack(6, probe_id=probe_id)
 
 
-@case("MRC-SEND-09/forged", group="robustness", look_at="which PSN of a SACK is not compared with what was sent")
+@case(
+    "MRC-SEND-09/forged",
+    connections=2,
+    group="robustness",
+    look_at="which PSN of a SACK is not compared with what was sent",
+)
 def sacks_for_what_was_never_sent(bench: Bench) -> None:
     """PSN 3 to 5 are out. SACKs whose cack_psn, whose ack_psn or one of whose bits is of a PSN never sent, by one or by
     far: each is dropped and counted; nothing completes and nothing is sent again."""
@@ -59,7 +64,12 @@ def sacks_for_what_was_never_sent(bench: Bench) -> None:
     _expect_untouched(bench, out, writes)
 
 
-@case("MRC-SEND-09/idle", group="robustness", look_at="what a requestor that never sent anything makes of answers")
+@case(
+    "MRC-SEND-09/idle",
+    connections=2,
+    group="robustness",
+    look_at="what a requestor that never sent anything makes of answers",
+)
 def answers_to_a_requestor_that_sent_nothing(bench: Bench) -> None:
     """The target has sent nothing: SACKs, ACKs and NAKs for 20 PSNs, near and far, are dropped and counted; its first
     write leaves as PSN 0 and completes when it is acknowledged."""
@@ -72,7 +82,12 @@ def answers_to_a_requestor_that_sent_nothing(bench: Bench) -> None:
     expect_unharmed(bench, write_out=False)
 
 
-@case("MRC-ERR-02/forged-nacks", group="robustness", look_at="which NACKs are taken for PSNs that were never sent")
+@case(
+    "MRC-ERR-02/forged-nacks",
+    connections=2,
+    group="robustness",
+    look_at="which NACKs are taken for PSNs that were never sent",
+)
 def nacks_for_what_was_never_sent(bench: Bench) -> None:
     """PSN 3 to 5 are out. NACKs of every reason, UNEXP_EVENT among them, and NAKs for PSNs never sent: each is dropped
     and counted."""
@@ -90,7 +105,7 @@ def nacks_for_what_was_never_sent(bench: Bench) -> None:
     _expect_untouched(bench, out, writes)
 
 
-@case("MRC-ERR-02/codes", group="robustness", look_at="what an unknown code is taken for")
+@case("MRC-ERR-02/codes", connections=2, group="robustness", look_at="what an unknown code is taken for")
 def codes_that_nobody_defined(bench: Bench) -> None:
     """PSN 3 to 5 are out. NACKs of PSN 3 with each reason that has no meaning, AETHs of PSN 5 with each syndrome that
     has none, and endpoint requests with op 2 and 3: each is dropped and counted; nothing changes."""
@@ -133,11 +148,15 @@ def responses_that_nobody_asked_for(bench: Bench) -> None:
 
 
 @case(
-    "MRC-PORT-03/forged", group="robustness", look_at="whose port status is believed: only that of the address's owner"
+    "MRC-PORT-03/forged",
+    connections=2,
+    planes=2,
+    group="robustness",
+    look_at="whose port status is believed: only that of the address's owner",
 )
 def port_status_of_a_stranger(bench: Bench) -> None:
     """PORT_STATUS_UPDATEs that say all ports are down come from addresses that are none of a peer's, from a peer's in
-    another plane than its own, and from the target's own: none is answered, each is counted, and data goes on by both
+    another plane than its own, and from the target's own: none is answered, each is counted, and data goes on by all
     planes."""
     know_ordinary_counters(bench)
     good = bench.make.endpoint_request(4, op=wire.PORT_STATUS_UPDATE, mask=0)
@@ -148,7 +167,7 @@ def port_status_of_a_stranger(bench: Bench) -> None:
     bench.post_write(pattern(64 * bench.mtu))
     bench.wait(us(10))
     planes = {write.plane for write in bench.read("WRITE")}
-    bench.check(len(planes) == 2, "data on both planes", f"it is on {sorted(planes)}")
+    bench.check(len(planes) == len(bench.planes), "data on all planes", f"it is on {sorted(planes)}")
 
 
 @case("MRC-PORT-03/all-down", group="robustness", look_at="what a node does that was told that no port is up")

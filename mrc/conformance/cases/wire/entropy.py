@@ -30,6 +30,7 @@ def an_ev_of_32_bits_is_read_from_two_fields(bench: Bench) -> None:
 
 @case(
     "MRC-EV-01/sent",
+    target_evs=8,
     mode="stev",
     ip=6,
     options={"ev_fields": "16:0x8928:0x0003 16:0xD1E0:0x0001"},
@@ -138,6 +139,7 @@ def every_request_has_its_ev_inside(bench: Bench) -> None:
 
 @case(
     "MRC-EV-05",
+    target_evs=8,
     mode="udp",
     options={"ev_fields": "16:0xD0A0:0x0007"},
     look_at="the UDP source port of what is sent in UDP mode",
@@ -158,6 +160,7 @@ def _of_sixteen(bench: Bench, value: int) -> int:
 
 @case(
     "MRC-EV-06",
+    target_evs=8,
     mode="stev",
     ip=6,
     options={"ev_widths": "8 8 16", "ev_fields": "8:0x30:0x07 8:0xA5:0 16:0x1234:0"},
@@ -170,6 +173,7 @@ def the_first_hop_is_on_top(bench: Bench) -> None:
 
 @case(
     "MRC-EV-07",
+    target_evs=8,
     mode="stev",
     ip=4,
     options={"ev_widths": "4 12", "ev_fields": "4:0x8:0x7 12:0xA25:0"},

@@ -11,6 +11,7 @@ ONE_PLANE_ONE_EV = {"evs_per_plane": 1}
 
 @case(
     "MRC-EV-09",
+    target_evs=8,
     mode="stev",
     ip=6,
     options={"ev_widths": "8 12 12", "ev_fields": "6:0x31:0x16:1:4 10:0x2F0:0x101:1:2"},
@@ -25,6 +26,7 @@ def an_ev_expands_field_by_field(bench: Bench) -> None:
 
 @case(
     "MRC-EV-10",
+    target_evs=8,
     mode="stev",
     ip=6,
     options={"ev_fields": "16:0x4000:0x0011 16:0xC002:0x0100"},
@@ -41,6 +43,7 @@ def an_ev_has_as_many_bits_as_its_masks(bench: Bench) -> None:
 
 @case(
     "MRC-EV-11",
+    target_evs=4,
     mode="stev",
     ip=6,
     options={"evs_per_plane": 2, "ev_fields": "8:0:0xAA:9:10 8:0x40:0x03:1:2 16:0xC001:0"},

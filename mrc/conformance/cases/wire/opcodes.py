@@ -21,7 +21,7 @@ def a_write_is_sent_as_first_middle_last_or_only(bench: Bench) -> None:
         _expect_opcode(bench, "WRITE", opcode, psn=psn)
 
 
-@case("MRC-WIRE-10/received", look_at="what is done with each of the four opcodes")
+@case("MRC-WIRE-10/received", region=65536, look_at="what is done with each of the four opcodes")
 def first_middle_last_and_only_are_taken(bench: Bench) -> None:
     """A message as 0xc6, 0xc7, 0xc8 and one as 0xca are written and counted as two messages."""
     payload = pattern(2 * bench.mtu + 7)
@@ -44,7 +44,12 @@ def a_write_with_immediate_ends_in_its_own_opcode(bench: Bench) -> None:
         _expect_opcode(bench, "WRITE", opcode, psn=psn)
 
 
-@case("MRC-WIRE-11/received", look_at="what is done with 0xc9 and 0xcb, and where their ImmDt is looked for")
+@case(
+    "MRC-WIRE-11/received",
+    region=65536,
+    immediates=1,
+    look_at="what is done with 0xc9 and 0xcb, and where their ImmDt is looked for",
+)
 def writes_with_immediate_are_taken(bench: Bench) -> None:
     """A message that ends in 0xc9 and one that is 0xcb: both are written, both immediates are told."""
     first, second = bench.post_receives(2)

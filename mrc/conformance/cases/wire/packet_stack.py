@@ -35,7 +35,11 @@ def a_data_packet_without_tseth_has_its_headers_in_order(bench: Bench) -> None:
     _expect_long_write(bench, 0)
 
 
-@case("MRC-WIRE-01/received", look_at="where the target looks for RETH, ImmDt and payload, with and without TSETH")
+@case(
+    "MRC-WIRE-01/received",
+    immediates=1,
+    look_at="where the target looks for RETH, ImmDt and payload, with and without TSETH",
+)
 def data_packets_are_read_in_order(bench: Bench) -> None:
     """Writes with immediate, with and without TSETH, with every pad count: written, and the immediate told."""
     ids = bench.post_receives(8)
@@ -180,7 +184,7 @@ def what_is_sent_is_big_endian(bench: Bench) -> None:
     bench.check(bth[5:8] == qpn, f"DQP {qpn.hex(' ')}", f"it is {bth[5:8].hex(' ')}")
 
 
-@case("MRC-WIRE-09/received", look_at="the byte order in which received fields are read")
+@case("MRC-WIRE-09/received", immediates=1, look_at="the byte order in which received fields are read")
 def what_is_received_is_big_endian(bench: Bench) -> None:
     """A write with immediate to an offset of two different bytes, and the timestamp in its SACK, byte by byte."""
     (wr_id,) = bench.post_receives()

@@ -88,7 +88,7 @@ def the_inner_destination_is_the_nics_own(bench: Bench) -> None:
     Sending(bench).carry(64)
     packets = bench.all_heard
     for packet in packets:
-        plane = next(each for each in bench.planes if each.number == packet.plane)
+        plane = bench.plane(packet)
         for what, found, wanted in (("destination", packet.dst, plane.tester), ("source", packet.src, plane.target)):
             right = found == parsed_address(wanted)[1]
             bench.check(
@@ -167,6 +167,8 @@ def a_usid_tells_kind_plane_and_number(bench: Bench) -> None:
 
 @case(
     "MRC-SRV6-08",
+    planes=2,
+    plane_evs=4,
     mode="srv6",
     options={"target_leaf": 0, "tester_leaf": 1, "tester_host": 1},
     look_at="the order in the destination: block, source leaf, spine, destination leaf, host port, zeros",
@@ -187,7 +189,7 @@ def every_packet_goes_that_way(bench: Bench) -> None:
     """From leaf 1 to host 0 on leaf 0: requests, probes, answers and endpoint operations go by 5f00:0:1p01:2puu:1p00:
     4p00::, p the plane they leave on and uu the uplink of their EV."""
     for packet in every_kind(bench):
-        plane, uplink = f"{packet.plane:x}", f"{packet.ev & 0xFF:02x}"
+        plane, uplink = f"{bench.plane(packet).number:x}", f"{packet.ev & 0xFF:02x}"
         expect_destination(bench, packet, f"5f00:0:1{plane}01:2{plane}{uplink}:1{plane}00:4{plane}00::")
 
 
@@ -201,7 +203,8 @@ def every_packet_goes_that_way(bench: Bench) -> None:
 def on_one_leaf_there_is_no_spine(bench: Bench) -> None:
     """Both on leaf 5: every packet of the target's goes by 5f00:0:1p05:4p00::, p the plane."""
     for packet in every_kind(bench):
-        expect_destination(bench, packet, f"5f00:0:1{packet.plane:x}05:4{packet.plane:x}00::")
+        plane = f"{bench.plane(packet).number:x}"
+        expect_destination(bench, packet, f"5f00:0:1{plane}05:4{plane}00::")
 
 
 @case(
@@ -253,7 +256,7 @@ def an_srh_lists_the_second_container(bench: Bench) -> None:
     last entry 0, flags and tag 0, and the container 5f00:0:4p00::. The destination is 5f00:0:1p01:2puu:1p00::."""
     head = bytes((IPV6_IN_IPV6, 2, 4, 1, 0, 0, 0, 0))
     for packet in every_kind(bench):
-        srh, p = packet.frame[IPV6 : IPV6 + SRH_LENGTH], f"{packet.plane:x}"
+        srh, p = packet.frame[IPV6 : IPV6 + SRH_LENGTH], f"{bench.plane(packet).number:x}"
         bench.check(packet.frame[6] == ROUTING, "next header 43", f"it is {packet.frame[6]}: {packet}")
         bench.check(srh[:8] == head, f"an SRH that begins {head.hex(' ')}", f"{srh[:8].hex(' ')}: {packet}")
         wanted = f"5f00:0:4{p}00::"
@@ -276,7 +279,7 @@ def an_srh_lists_the_second_container(bench: Bench) -> None:
 def an_srh_on_one_leaf(bench: Bench) -> None:
     """Both on leaf 5: the destination is 5f00:0:1p05::, the segment 5f00:0:4p00::."""
     for packet in every_kind(bench):
-        p = f"{packet.plane:x}"
+        p = f"{bench.plane(packet).number:x}"
         expect_destination(bench, packet, f"5f00:0:1{p}05::")
         wanted = parsed_address(f"5f00:0:4{p}00::")[1]
         bench.check(packet.segments == (wanted,), f"segment {address_told(wanted)}", f"{packet.segments}: {packet}")

@@ -25,7 +25,7 @@ def psns_wrap(bench: RcBench) -> None:
         bench.expect_memory(8 * psn, pattern(8, psn))
 
 
-@rc_case("RC-RESP-01/wrap-within", first_psn=(1 << 24) - 2, look_at="the expected PSN within a message")
+@rc_case("RC-RESP-01/wrap-within", region=65536, first_psn=(1 << 24) - 2, look_at="the expected PSN within a message")
 def a_message_wraps(bench: RcBench) -> None:
     """A message of five packets lies across PSN 0."""
     data = pattern(4 * bench.mtu + 9)
@@ -156,7 +156,7 @@ def the_msn_counts_messages(bench: RcBench) -> None:
     bench.expect("ACK", psn=3, msn=2)
 
 
-@rc_case("RC-RESP-10", look_at="where the second packet of a message goes")
+@rc_case("RC-RESP-10", region=65536, look_at="where the second packet of a message goes")
 def a_message_is_written_in_one_piece(bench: RcBench) -> None:
     """A message of 5.5 path MTUs to an odd address, in one burst and then packet by packet: each byte where it belongs
     and none beside it."""
