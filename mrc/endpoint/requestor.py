@@ -199,11 +199,13 @@ class Requestor:
         return bool(self._resend)
 
     def _new_data_may_go(self) -> bool:
-        """Whether the window and the peer's grant of immediates let a new packet out."""
-        return self.sent.next_psn <= self._last_sendable() and self.queue.may_go_on()
+        """Whether the window, the peer's buffers and its grant of immediates let a new packet out."""
+        return self.sent.next_psn <= self._last_sendable() and self.queue.may_go_on() and not self._nacks.waits_for_room
 
     def _next_pieces(self, most: int) -> list[Piece]:
         """The next new packets, at most `most`, that may go."""
+        if self._nacks.waits_for_room:
+            return []
         return self.queue.pieces(min(most, self._last_sendable() + 1 - self.sent.next_psn))
 
     def _last_sendable(self) -> int:
