@@ -233,8 +233,10 @@ class NackHandler:
 
     @property
     def waits_for_room(self) -> bool:
-        """Whether any PSN that is still missing waits after a resource NACK. No new PSN is sent meanwhile: it would take
-        the room that the old ones wait for (MRC-NACK-22)."""
+        """Whether any PSN that is still missing waits after a resource NACK.
+
+        No new PSN is sent meanwhile: it would take the room that the old ones wait for (MRC-NACK-22).
+        """
         waiting = self._waiting
         while waiting and not self._still_waits(*waiting[0]):
             heapq.heappop(waiting)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from mrc.endpoint.acknowledgements import NO_PSNS, Acknowledgements, RttSamples
 from mrc.endpoint.completions import Completion, WorkStatus
 from mrc.endpoint.config import MPR_UNIT, NO_CAPABILITIES, Capability, QpConfig
-from mrc.endpoint.congestion import CongestionController
+from mrc.endpoint.congestion import PENALTY_UNKNOWN, CongestionController
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.loss import LossDetector
 from mrc.endpoint.nacked import NackHandler
@@ -324,7 +324,8 @@ class Requestor:
         marked = 0
         for sack in sacks:
             marked += sack.mark == 1
-        last = sacks[-1]
+        # Of the SACKs that have a CC_STATE the last one counts (MRC-SACK-28).
+        last = next((sack for sack in reversed(sacks) if sack.penalty != PENALTY_UNKNOWN), sacks[-1])
         marked_bytes = acked_bytes * marked // len(sacks)
         if marked < len(sacks):
             self._controller.on_ack(now, acked_bytes - marked_bytes, False, rtt.unmarked, last.penalty, last.restore)

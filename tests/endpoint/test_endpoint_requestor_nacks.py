@@ -300,8 +300,8 @@ def test_new_psns_go_on_when_what_waited_for_room_has_arrived_after_all() -> Non
 
 @pytest.mark.parametrize("reason", RESOURCES)
 def test_a_psn_that_has_become_the_oldest_goes_at_once(reason: int) -> None:
-    """behaviour.md, Requestor: "the PSN that has become the oldest unacknowledged one fits any buffer and goes at once".
-    MRC-NACK-21.
+    """behaviour.md, Requestor: "the PSN that has become the oldest unacknowledged one fits any buffer and goes at
+    once". MRC-NACK-21.
 
     Refused again, it was the oldest when it was sent: now it waits, twice as long as the first time would have been.
     """

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mrc.endpoint.congestion.base import CongestionController, PacketSizes, register
+from mrc.endpoint.congestion.base import PENALTY_UNKNOWN, CongestionController, PacketSizes, register
 from mrc.endpoint.congestion.nscc_config import NsccConfig, NsccParameters
 from mrc.endpoint.congestion.window_limit import WindowLimit
 from mrc.endpoint.congestion.windowed_minimum import WindowedMinimum
@@ -259,6 +259,8 @@ class Nscc(CongestionController):
 
     def _apply_receiver_penalty(self, acked_bytes: int, penalty: int, restore: bool) -> bool:
         """True while the receiver asks for less: then nothing is added to the window."""
+        if penalty == PENALTY_UNKNOWN:
+            return False
         if not penalty:
             self._restore_cwnd()
             return False
