@@ -141,8 +141,16 @@ def a_penalty_of_another_kind_of_state_is_none(bench: Bench) -> None:
     leave as it acknowledges."""
     bench.needs_virtual_time("what follows from a round trip of some microseconds")
     writes = _in_flight(bench)
-    ones = {"tx_timestamp": 0xFFFF, "ooo_count": 0x7FFF, "restore_cwnd": 1, "rcv_cwnd_pen": 127, "rcvd_bytes": 0xFFFFFF}
-    bench.sack(7, to=writes[7], cc_type=1, **ones)
+    bench.sack(
+        7,
+        to=writes[7],
+        cc_type=1,
+        tx_timestamp=0xFFFF,
+        ooo_count=0x7FFF,
+        restore_cwnd=1,
+        rcv_cwnd_pen=127,
+        rcvd_bytes=0xFFFFFF,
+    )
     bench.wait(us(10))
     free = len(bench.read("WRITE"))
     bench.check(free >= 6, "at least 6 new packets after a SACK with cc_type 1", f"{free} came")
