@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from mrc.endpoint.qp_peer import PeerSources
 from mrc.endpoint.qp_states import MAY_RECEIVE, MAY_SEND, QpState
-from mrc.endpoint.request_checks import ACK_SYNDROME, NAK_STATUS
+from mrc.endpoint.request_checks import ACK_SYNDROME, NAK_STATUS, NotTogether
 from mrc.endpoint.sack_reading import SACK_BYTES
 from mrc.wire.batch import ReceivedBatch
 from mrc.wire.opcodes import REQUEST_OPCODES, Op
@@ -58,11 +58,24 @@ class Arrivals:
         probes = opcodes == _PROBE
         if qp.peer_node is not None and (requests | probes).any():
             qp.peer_node.on_requests(now)
-        if requests.all():
-            qp.responder.on_requests(batch, rows, now)
+        if len(rows) > 1 and np.count_nonzero(requests) == 1:
+            # It may end the QP: what came before it is taken before it.
+            at = int(requests.argmax())
+            for part in (slice(at), slice(at, at + 1), slice(at + 1, None)):
+                if len(rows[part]):
+                    self.receive(batch, rows[part], opcodes[part], now)
             return
-        if requests.any():
-            qp.responder.on_requests(batch, rows[requests], now)
+        try:
+            if requests.all():
+                qp.responder.on_requests(batch, rows, now)
+                return
+            if requests.any():
+                qp.responder.on_requests(batch, rows[requests], now)
+        except NotTogether:
+            half = len(rows) // 2
+            self.receive(batch, rows[:half], opcodes[:half], now)
+            self.receive(batch, rows[half:], opcodes[half:], now)
+            return
         if probes.any() and qp.state in MAY_RECEIVE:
             qp.responder.on_probes(batch, rows[probes].tolist(), now)
         self._receive_acknowledgements(batch, rows, opcodes, now)
@@ -77,15 +90,19 @@ class Arrivals:
             return False
         of_kind: dict[int, list[int]] = {_REQUESTS: [], _PROBE: [], _SACK: [], _ACK: []}
         for row, opcode in packets:
-            rows = of_kind.get(_REQUESTS if _IS_REQUEST[opcode] else opcode)
-            if rows is None or not self.sources.has_sent_one(batch, row):
+            kind = of_kind.get(_REQUESTS if _IS_REQUEST[opcode] else opcode)
+            if kind is None or not self.sources.has_sent_one(batch, row):
                 return False
-            rows.append(row)
+            kind.append(row)
         requests, probes, sacks, acks = of_kind.values()
         if requests or probes:
             qp.peer_node.on_requests(now)
-        if requests:
-            qp.responder.on_few_requests(batch, requests, now)
+        if requests and (taken := qp.responder.on_few_requests(batch, requests, now)) < len(requests):
+            done = set(requests[:taken])
+            left = [each for each in packets if each[0] not in done]
+            rows, opcodes = np.array(left, np.int64).T
+            self.receive(batch, rows, opcodes.astype(np.uint8), now)
+            return True
         if probes and qp.state in MAY_RECEIVE:
             qp.responder.on_probes(batch, probes, now)
         if sacks and qp.state in MAY_SEND:

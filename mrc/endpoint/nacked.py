@@ -39,7 +39,7 @@ class NackResponse(IntEnum):
     """How the named PSN goes on."""
 
     RESEND = 0  # at once, within the window
-    WAIT = 1  # after one RTT, doubling with each such NACK for the same PSN
+    WAIT = 1  # after one RTT, doubling with each such NACK for the same PSN; at once when it becomes the oldest
     WAIT_FOR_WINDOW = 2  # once cack_psn has moved so far that it fits the peer's window
     FAIL = 3  # never: the QP goes to error
 
@@ -65,8 +65,11 @@ class NackHandler:
         "_config",
         "_controller",
         "_counters",
+        "_due_at",
         "_fail",
         "_loss",
+        "_oldest",
+        "_oldest_since",
         "_paths",
         "_resend",
         "_retries",
@@ -105,6 +108,9 @@ class NackHandler:
         self._resend = resend
         self._fail = fail
         self._waiting: list[tuple[int, int]] = []  # a heap of (when, ns; PSN)
+        self._due_at: dict[int, int] = {}  # by PSN; an entry of the heap that says otherwise is void
+        # The oldest unacknowledged PSN, and the first transmission made since it has been that.
+        self._oldest, self._oldest_since = sent.una, sent.next_transmission
         self._waiting_for_window: list[int] = []  # a heap of PSNs
         # The peer's window as its refusals show it: so far above una lay the lowest PSN that did not fit.
         self._window = _ANY_WINDOW
@@ -185,7 +191,7 @@ class NackHandler:
             entry = int(sent.transmission[slot]) & sent.log_mask
             at, index = int(sent.log_sent_at[entry]), int(sent.log_ev[entry])
             self._trace.lost((psn,), (index,), (at,), f"nack:{reason.name}")
-        if RESPONSES[reason] == NackResponse.RESEND:
+        if RESPONSES[reason] == NackResponse.RESEND or self._fits_by_now(psn, int(sent.transmission[slot])):
             self._resend(psn)
         elif RESPONSES[reason] == NackResponse.WAIT_FOR_WINDOW and psn > sent.una:
             self._window = min(self._window, psn - sent.una)
@@ -193,28 +199,63 @@ class NackHandler:
         else:
             wait = (self._rtt.srtt or self._loss.path_timer_ns) << min(int(sent.waits[slot]), _MAX_DOUBLINGS)
             sent.waits[slot] += 1
-            heapq.heappush(self._waiting, (now + min(wait, self._config.local_ack_timeout_ns), psn))
+            self._due_at[psn] = now + min(wait, self._config.local_ack_timeout_ns)
+            heapq.heappush(self._waiting, (self._due_at[psn], psn))
+
+    def _fits_by_now(self, psn: int, transmission: int) -> bool:
+        """Whether a PSN that was refused has become the oldest since it was sent: then it fits any buffer and window.
+
+        One that the peer refused although it was the oldest already has to wait (MRC-NACK-20, MRC-NACK-21).
+        """
+        return psn == self._oldest and transmission < self._oldest_since
 
     def on_cack_moved(self) -> None:
-        """Send again what fits the peer's window now."""
-        while self._waiting_for_window and self._waiting_for_window[0] - self._sent.una < self._window:
+        """Send again what fits the peer's buffers or window now."""
+        sent = self._sent
+        if sent.una != self._oldest:
+            self._oldest, self._oldest_since = sent.una, sent.next_transmission
+            if self._due_at.pop(sent.una, None) is not None:
+                self._resend(sent.una)
+        while self._waiting_for_window and self._waiting_for_window[0] - sent.una < self._window:
             self._resend(heapq.heappop(self._waiting_for_window))
         if not self._waiting_for_window:
             self._window = _ANY_WINDOW
 
     def next_deadline(self) -> int | None:
-        return self._waiting[0][0] if self._waiting else None
+        return self._waiting[0][0] if self.waits_for_room else None
 
     def on_timer(self, now: int) -> None:
-        """Send again what has waited long enough. One acknowledged meanwhile may be among it."""
-        while self._waiting and self._waiting[0][0] <= now:
-            self._resend(heapq.heappop(self._waiting)[1])
+        """Send again what has waited long enough."""
+        while self.waits_for_room and self._waiting[0][0] <= now:
+            _, psn = heapq.heappop(self._waiting)
+            del self._due_at[psn]
+            self._resend(psn)
+
+    @property
+    def waits_for_room(self) -> bool:
+        """Whether any PSN that is still missing waits after a resource NACK.
+
+        No new PSN is sent meanwhile: it would take the room that the old ones wait for (MRC-NACK-22).
+        """
+        waiting = self._waiting
+        while waiting and not self._still_waits(*waiting[0]):
+            heapq.heappop(waiting)
+        return bool(waiting)
+
+    def _still_waits(self, when: int, psn: int) -> bool:
+        if self._due_at.get(psn) != when:
+            return False
+        if self._awaited(psn):
+            return True
+        del self._due_at[psn]
+        return False
 
     @property
     def keeps_waiting(self) -> bool:
         """Whether any PSN waits for its time or the window."""
-        return bool(self._waiting or self._waiting_for_window)
+        return self.waits_for_room or bool(self._waiting_for_window)
 
     def clear(self) -> None:
         self._waiting.clear()
+        self._due_at.clear()
         self._waiting_for_window.clear()

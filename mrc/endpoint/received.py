@@ -23,7 +23,7 @@ class ReceivedPsns:
     __slots__ = ("_arrived", "_ends", "_mask", "completed", "epsn", "held", "highest")
 
     def __init__(self, span: int, first_psn: int) -> None:
-        size = _ring_size(span)
+        size = ring_size(span)
         self._mask = size - 1
         self._arrived: Bools = np.zeros(size, np.bool_)
         self._ends: Bools = np.zeros(size, np.bool_)
@@ -38,7 +38,7 @@ class ReceivedPsns:
 
     def make_room(self, span: int) -> None:
         """Be ready for PSNs up to epsn + span - 1. The ring never shrinks."""
-        size = _ring_size(span)
+        size = ring_size(span)
         if size <= self._mask + 1:
             return
         kept = np.arange(self.epsn, self.highest + 1, dtype=np.int64)
@@ -107,5 +107,6 @@ class ReceivedPsns:
         return int.from_bytes(np.packbits(bits, bitorder="little").tobytes(), "little")
 
 
-def _ring_size(span: int) -> int:
+def ring_size(span: int) -> int:
+    """Places of a ring that holds `span` PSNs."""
     return max(_LEAST_RING, 1 << (span - 1).bit_length())

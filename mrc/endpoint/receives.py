@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from mrc.endpoint.completions import Completion, WorkKind, WorkStatus
 from mrc.endpoint.request_checks import NAK_INVALID_REQUEST, RefusedRequest
@@ -16,14 +17,13 @@ Immediate = tuple[int, int, int, int]
 class Receives:
     """One QP's posted receives. An early immediate waits here until every earlier request has arrived."""
 
-    __slots__ = ("_complete", "_fresh", "_posted", "_qpn", "_stash", "delivered", "max_in_flight")
+    __slots__ = ("_complete", "_posted", "_qpn", "_stash", "delivered", "max_in_flight")
 
     def __init__(self, qpn: int, complete: Callable[[Completion], None]) -> None:
         self._qpn = qpn
         self._complete = complete
         self._posted: deque[int] = deque()
         self._stash: list[Immediate] = []  # a heap by PSN
-        self._fresh: list[Immediate] = []  # those of it that came last
         # Immediates delivered so far: the RQMSN of the next one.
         self.delivered = 0
         # The most the peer may have in flight; known once the QP is ready to receive.
@@ -46,28 +46,39 @@ class Receives:
     def post(self, wr_id: int) -> None:
         self._posted.append(wr_id)
 
-    def take(self, immediates: list[Immediate]) -> None:
-        """These have arrived, in any order."""
-        for immediate in immediates:
-            heapq.heappush(self._stash, immediate)
-        self._fresh = immediates
+    def check(self, immediates: Sequence[Immediate], edges: Sequence[int], epsn: int) -> None:
+        """See that these may come, in this order of arrival, each leaving epsn at its `edges`, in the end at `epsn`.
 
-    def deliver(self, epsn: int) -> None:
-        """Complete a receive for each immediate below `epsn`, then see that no more are in flight than agreed.
-
-        Raises RefusedRequest when one comes out of order, finds no receive, or is one too many.
+        Raises RefusedRequest where one would come out of order, find no receive, or be one too many in flight.
         """
-        stash = self._stash
-        while stash and stash[0][0] < epsn:
-            psn, rqmsn, immediate, length = heapq.heappop(stash)
-            if rqmsn != self.delivered & 0xFFFF:
-                raise RefusedRequest(
-                    psn, NAK_INVALID_REQUEST, f"has RQMSN {rqmsn} where {self.delivered & 0xFFFF} is next"
-                )
+        due = sorted(each for each in (*self._stash, *immediates) if each[0] < epsn)
+        for at, (psn, rqmsn, _, _) in enumerate(due):
+            expected = self.delivered + at & 0xFFFF
+            if rqmsn != expected:
+                raise RefusedRequest(psn, NAK_INVALID_REQUEST, f"has RQMSN {rqmsn} where {expected} is next")
             if not self.max_in_flight:
                 raise RefusedRequest(psn, NAK_INVALID_REQUEST, "is a write with immediate, and none are agreed")
-            if not self._posted:
+            if at >= len(self._posted):
                 raise RefusedRequest(psn, NAK_INVALID_REQUEST, "is a write with immediate, and no receive is posted")
+        for (psn, rqmsn, _, _), edge in zip(immediates, edges, strict=True):
+            delivered = self.delivered + bisect_left(due, (edge,))
+            if psn >= edge and (rqmsn - delivered & 0xFFFF) >= self.max_in_flight:
+                raise RefusedRequest(
+                    psn,
+                    NAK_INVALID_REQUEST,
+                    f"has RQMSN {rqmsn}: more writes with immediate are in flight than the {self.max_in_flight} agreed",
+                )
+
+    def take(self, immediates: Sequence[Immediate]) -> None:
+        """These have arrived, in any order, and have been checked."""
+        for immediate in immediates:
+            heapq.heappush(self._stash, immediate)
+
+    def deliver(self, epsn: int) -> None:
+        """Complete a receive for each immediate below `epsn`."""
+        stash = self._stash
+        while stash and stash[0][0] < epsn:
+            _, _, immediate, length = heapq.heappop(stash)
             self.delivered += 1
             self._complete(
                 Completion(
@@ -79,14 +90,6 @@ class Receives:
                     immediate,
                 )
             )
-        fresh, self._fresh = self._fresh, []
-        for psn, rqmsn, _, _ in fresh:
-            if psn >= epsn and (rqmsn - self.delivered & 0xFFFF) >= self.max_in_flight:
-                raise RefusedRequest(
-                    psn,
-                    NAK_INVALID_REQUEST,
-                    f"has RQMSN {rqmsn}: more writes with immediate are in flight than the {self.max_in_flight} agreed",
-                )
 
     def flush(self) -> None:
         """The QP is over: complete every posted receive with an error, and forget what waits."""

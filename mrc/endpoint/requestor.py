@@ -11,7 +11,7 @@ import numpy.typing as npt
 from mrc.endpoint.acknowledgements import NO_PSNS, Acknowledgements, RttSamples
 from mrc.endpoint.completions import Completion, WorkStatus
 from mrc.endpoint.config import MPR_UNIT, NO_CAPABILITIES, Capability, QpConfig
-from mrc.endpoint.congestion import CongestionController
+from mrc.endpoint.congestion import PENALTY_UNKNOWN, CongestionController
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.loss import LossDetector
 from mrc.endpoint.nacked import NackHandler
@@ -199,11 +199,13 @@ class Requestor:
         return bool(self._resend)
 
     def _new_data_may_go(self) -> bool:
-        """Whether the window and the peer's grant of immediates let a new packet out."""
-        return self.sent.next_psn <= self._last_sendable() and self.queue.may_go_on()
+        """Whether the window, the peer's buffers and its grant of immediates let a new packet out."""
+        return self.sent.next_psn <= self._last_sendable() and self.queue.may_go_on() and not self._nacks.waits_for_room
 
     def _next_pieces(self, most: int) -> list[Piece]:
         """The next new packets, at most `most`, that may go."""
+        if self._nacks.waits_for_room:
+            return []
         return self.queue.pieces(min(most, self._last_sendable() + 1 - self.sent.next_psn))
 
     def _last_sendable(self) -> int:
@@ -322,7 +324,8 @@ class Requestor:
         marked = 0
         for sack in sacks:
             marked += sack.mark == 1
-        last = sacks[-1]
+        # Of the SACKs that have a CC_STATE the last one counts (MRC-SACK-28).
+        last = next((sack for sack in reversed(sacks) if sack.penalty != PENALTY_UNKNOWN), sacks[-1])
         marked_bytes = acked_bytes * marked // len(sacks)
         if marked < len(sacks):
             self._controller.on_ack(now, acked_bytes - marked_bytes, False, rtt.unmarked, last.penalty, last.restore)

@@ -14,6 +14,7 @@ from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import NO_CAPABILITIES, Capability, QpConfig
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.memory import MemoryTable
+from mrc.endpoint.message_checks import MessageChecks
 from mrc.endpoint.nacked import NackReason
 from mrc.endpoint.nacks import NackMaker, Refusal
 from mrc.endpoint.paths import PathSet
@@ -23,8 +24,17 @@ from mrc.endpoint.receive_budget import ReceiveBudget
 from mrc.endpoint.receive_window import ReceiveWindow
 from mrc.endpoint.received import ReceivedPsns
 from mrc.endpoint.received_requests import ENDS, IMMEDIATE, ReceivedRequests
-from mrc.endpoint.receives import Receives
-from mrc.endpoint.request_checks import ACK_SYNDROME, NAK_STATUS, RefusedRequest, placement, placements
+from mrc.endpoint.receives import Immediate, Receives
+from mrc.endpoint.request_checks import (
+    ACK_SYNDROME,
+    NAK_STATUS,
+    NotTogether,
+    Placement,
+    RefusedRequest,
+    placement,
+    placements,
+    shapes,
+)
 from mrc.endpoint.sacks import SackMaker, Trigger
 from mrc.endpoint.tracing import QpTrace
 from mrc.endpoint.traffic_class import CE, ECN_MASK, TrafficClasses
@@ -52,8 +62,8 @@ Bools = npt.NDArray[np.bool_]
 
 # BTH and AETH as the fields of mrc.wire.rows.ACK lie.
 _AETH = struct.Struct(">BBHIII")
-# Of a request: ip_word, opcode, flags, psn_word.
-_REQUEST = struct.Struct(">I44xBB6xI")
+# Of a request: ip_word, opcode, flags, psn_word, msn.
+_REQUEST = struct.Struct(">I44xBB6xI2xH")
 _PROBE = struct.Struct(">I60xH")  # ip_word, probe_id
 _RETH = struct.Struct(">QII")
 _PAYLOAD_AT = EXTENSION_AT + REQUEST_LENGTH
@@ -75,6 +85,7 @@ class Responder:
         "_counters",
         "_fail",
         "_memory",
+        "_messages",
         "_nak_due",
         "_paths",
         "_peer_qpn",
@@ -130,6 +141,7 @@ class Responder:
         self._reflector = Reflector(wire, units_ns)
         self.window = ReceiveWindow(config.mpr_dest, first_psn, dynamic=Capability.DYNAMIC_MPR in agreed)
         self.received = ReceivedPsns(self.window.largest_span, first_psn)
+        self._messages = MessageChecks(self.window.largest_span, first_psn, config.path_mtu)
         self.sacks = SackMaker(
             qpn=qpn,
             peer_qpn=peer_qpn,
@@ -163,54 +175,106 @@ class Responder:
         """Grant the peer `units` x 128 PSNs from now on. Raises CallerError as ReceiveWindow.resize."""
         self.window.resize(units)
         self.received.make_room(self.window.largest_span)
+        self._messages.make_room(self.window.largest_span)
 
     # ------------------------------------------------------------------ requests in
 
     def on_requests(self, batch: ReceivedBatch, rows: I64, now: int) -> None:
-        """Write requests of this QP, whose length, ICRC and source have been checked."""
+        """Write requests of this QP, whose length, ICRC and source have been checked.
+
+        Raises NotTogether, and nothing has happened, where several have to be taken in smaller groups.
+        """
         requests = ReceivedRequests(batch, rows)
         counters, received = self._counters, self.received
         self._budget.on_requests(self._qpn, now)
-        counters.requests_received += len(rows)
         # The steps of the page, in order: check PSN; opcode, length, R_Key and range; execute; acknowledge.
-        found = self._psn_checks.sort(requests, now)
+        found = self._psn_checks.sort(requests)
         new, highest_before = found.new, received.highest
-        moved = False
         try:
-            if len(new):
-                writes = placements(requests, new, found.psns, self._config.path_mtu, self._memory, counters)
-                # The bitmap moves before the payload is committed.
-                ends = ENDS[requests.opcodes[new]]
-                if found.in_order:
-                    received.add_run(len(new), int(np.count_nonzero(ends)))
-                    moved = True
-                else:
-                    moved = received.add(found.psns[new], ends)
-                for write in writes:
-                    counters.bytes_placed += write.execute(batch.data)
-                self._deliver(requests, found, moved)
+            writes, immediates = self._judge(requests, found)
         except RefusedRequest as refusal:
+            if len(rows) > 1:
+                raise NotTogether from None
+            counters.requests_received += 1
             self._refuse(refusal)
             return
-        self.sacks.received_bytes += int(requests.sizes[new].sum())
+        counters.requests_received += len(rows)
+        self._psn_checks.report(requests, found, now)
+        moved = False
+        if len(new):
+            # The bitmap moves before the payload is committed.
+            ends = ENDS[requests.opcodes[new]]
+            if found.in_order:
+                received.add_run(len(new), int(np.count_nonzero(ends)))
+                moved = True
+            else:
+                moved = received.add(found.psns[new], ends)
+            for write in writes:
+                counters.bytes_placed += write.execute(batch.data)
+            # Those with immediate wait for all before them; those whose turn it is are delivered.
+            self._receives.take(immediates)
+            self._receives.deliver(received.epsn)
+            self.sacks.received_bytes += int(requests.sizes[new].sum())
         if moved or found.old.any():
             self._ack_due = True
         self._trigger_sacks(requests, found, highest_before, now)
 
-    def on_few_requests(self, batch: ReceivedBatch, rows: list[int], now: int) -> None:
-        """`on_requests` in plain numbers, as far as they are plain writes that are new."""
+    def _judge(self, requests: ReceivedRequests, found: SortedRequests) -> tuple[list[Placement], list[Immediate]]:
+        """What the new ones of these write where, and their immediates. Raises RefusedRequest where one may not be."""
+        new, path_mtu = found.new, self._config.path_mtu
+        if not len(new):
+            return [], []
+        lengths = shapes(requests, new, found.psns, path_mtu)
+        undo = self._messages.take(
+            found.psns[new],
+            requests.fields["msn"][new].astype(np.int64),
+            lengths.dmalen,
+            requests.extension("va", new).astype(np.uint64).view(np.int64),
+            requests.opcodes[new],
+            in_order=found.in_order,
+        )
+        try:
+            writes = placements(requests, lengths, found.psns, path_mtu, self._memory)
+            return writes, self._immediates(requests, found)
+        except RefusedRequest:
+            self._messages.undo(undo)
+            raise
+
+    def _immediates(self, requests: ReceivedRequests, found: SortedRequests) -> list[Immediate]:
+        """The immediates among the new requests. Raises RefusedRequest where one of them, or one that waited for these,
+        may not be delivered."""
+        receives, new = self._receives, found.new
+        chosen = new[IMMEDIATE[requests.opcodes[new]]]
+        if not len(chosen) and not receives.stashed:
+            return []
+        immediates = list(
+            zip(
+                found.psns[chosen].tolist(),
+                requests.fields["rqmsn"][chosen].tolist(),
+                requests.extension("immediate", chosen).tolist(),
+                requests.extension("dmalen", chosen).tolist(),
+                strict=True,
+            )
+        )
+        final = found.edges_after(np.array([len(requests.rows) - 1]))
+        receives.check(immediates, found.edges_after(chosen).tolist(), int(final[0]))
+        return immediates
+
+    def on_few_requests(self, batch: ReceivedBatch, rows: list[int], now: int) -> int:
+        """`on_requests` in plain numbers, as far as they are plain writes that are new. Returns how many it took, up to
+        the first that is not."""
         self._budget.on_requests(self._qpn, now)
         for position, row in enumerate(rows):
             if not self._take_one(batch, row, now):
-                self.on_requests(batch, np.array(rows[position:], np.int64), now)
-                return
+                return position
+        return len(rows)
 
     def _take_one(self, batch: ReceivedBatch, row: int, now: int) -> bool:
         """Take a plain write request that is new and in the window. False, and nothing has happened, for any other."""
         received = self.received
         length = int(batch.length[row])
         head = batch.view(row, 0, min(length, batch.room))
-        ip_word, opcode, flags, psn_word = _REQUEST.unpack_from(head)
+        ip_word, opcode, flags, psn_word, msn = _REQUEST.unpack_from(head)
         if self._receives.stashed or IMMEDIATE[opcode]:
             return False
         psn = received.epsn + ((psn_word - received.epsn) & PSN_BITS_MASK)
@@ -221,7 +285,7 @@ class Responder:
         size = length - payload_at - (flags >> PAD_SHIFT & 3) - ICRC_LENGTH
         va, rkey, dmalen = _RETH.unpack_from(head, payload_at - _RETH.size)
         found = placement(opcode, size, va, rkey, dmalen, self._config.path_mtu, self._memory)
-        if found is None:
+        if found is None or not self._messages.take_one(psn, msn, dmalen, va, opcode):
             return False
         if in_order:
             received.add_run(1, int(ENDS[opcode]))
@@ -241,37 +305,11 @@ class Responder:
             self.sacks.pending.add(Trigger(psn, self._reflector.of_request(head, now), received.highest, marked))
         return True
 
-    def _deliver(self, requests: ReceivedRequests, found: SortedRequests, moved: bool) -> None:
-        """Writes with immediate: the new ones wait for all before them; those whose turn it is are delivered."""
-        receives, new = self._receives, found.new
-        chosen = new[IMMEDIATE[requests.opcodes[new]]]
-        if len(chosen):
-            receives.take(
-                list(
-                    zip(
-                        found.psns[chosen].tolist(),
-                        requests.fields["rqmsn"][chosen].tolist(),
-                        requests.extension("immediate", chosen).tolist(),
-                        requests.extension("dmalen", chosen).tolist(),
-                        strict=True,
-                    )
-                )
-            )
-        elif not moved or not receives.stashed:
-            return
-        try:
-            receives.deliver(self.received.epsn)
-        except RefusedRequest:
-            self._counters.invalid_request += 1
-            raise
-
     def _refuse(self, refusal: RefusedRequest) -> None:
+        """This request ends the QP. What came before it keeps its answers; they go before the NAK (MRC-RESP-20)."""
+        setattr(self._counters, refusal.counter, getattr(self._counters, refusal.counter) + 1)
         self._refused = (refusal.psn & PSN_BITS_MASK, refusal.syndrome)
         self._nak_due = True
-        self._ack_due = False
-        self._ack_delay.end()
-        self.sacks.pending.clear()
-        self.nacks.pending.clear()
         self._fail(NAK_STATUS[refusal.syndrome], str(refusal))
 
     def _trigger_sacks(self, requests: ReceivedRequests, found: SortedRequests, highest_before: int, now: int) -> None:
@@ -300,11 +338,11 @@ class Responder:
             self.sacks.pending.add(Trigger(*each))
 
     def _without_too_many_copies(self, chosen: I64, found: SortedRequests, now: int) -> I64:
-        """Those of `chosen` that are due a SACK: of duplicates no more than their rate allows, the latest."""
+        """Those of `chosen` that are due a SACK: of duplicates no more than their rate allows."""
         again = np.flatnonzero((found.old | found.above)[chosen])
         if not len(again):
             return chosen
-        return np.delete(chosen, again[: len(again) - self._again.take_counted(len(again), now, self._counters)])
+        return np.delete(chosen, again[self._again.take_counted(len(again), now, self._counters) :])
 
     # ------------------------------------------------------------------ other packets in
 
@@ -340,7 +378,7 @@ class Responder:
     def on_probes(self, batch: ReceivedBatch, rows: Iterable[int], now: int) -> None:
         """Reliability probes: each is answered by a SACK with pr=1 and its probe_id."""
         received, rows = self.received, list(rows)
-        for row in rows[len(rows) - self.probes_rate.take_counted(len(rows), now, self._counters) :]:
+        for row in rows[: self.probes_rate.take_counted(len(rows), now, self._counters)]:
             head = batch.view(row, 0, PROBE_BYTES)
             ip_word, probe_id = _PROBE.unpack_from(head)
             marked = CE in (ip_word >> 20 & ECN_MASK, int(batch.traffic_class[row]) & ECN_MASK)
@@ -372,13 +410,9 @@ class Responder:
         return self._ack_due or self._nak_due or self.sacks.pending.count > 0 or self.nacks.pending.count > 0
 
     def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:
-        """Append up to `limit` answers: a NAK, NACKs, SACKs, and one transport ACK a batch. Returns how many."""
+        """Append up to `limit` answers: NACKs, SACKs, one transport ACK a batch, a NAK. Returns how many."""
         start = batch.count
         limit = min(limit, batch.free)
-        if self._nak_due and self._refused is not None and limit:
-            self._nak_due = False
-            self._transmit_aeth(batch, *self._refused, now)
-            self._counters.naks_sent += 1
         # NACKs go before SACKs: a requestor that sees the hole first blames the path.
         self.nacks.transmit(batch, limit - (batch.count - start), now)
         told = self.sacks.transmit(batch, limit - (batch.count - start), now)
@@ -389,6 +423,12 @@ class Responder:
             self._ack_delay.end()
             self._transmit_aeth(batch, self.received.cack_psn & PSN_BITS_MASK, ACK_SYNDROME, now)
             self._counters.acks_sent += 1
+        if self._nak_due and self._refused is not None and batch.count - start < limit:
+            # Last: the requestor takes nothing more after it.
+            self._nak_due = False
+            self._ack_delay.end()
+            self._transmit_aeth(batch, *self._refused, now)
+            self._counters.naks_sent += 1
         if self._trace is not None:
             self._trace.on_answers(self._counters, self.received, now)
         return batch.count - start

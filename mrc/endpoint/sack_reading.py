@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
+from mrc.endpoint.congestion import PENALTY_UNKNOWN
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.sent import PsnState, SentPackets
 from mrc.wire.psn import unwrap
@@ -16,13 +17,14 @@ from mrc.wire.rows import PSN_BITS_MASK, RTX, SACK, SETH_M_SHIFT, SETH_PR, U8
 _ACKED = int(PsnState.ACKED)
 _BEGIN = SACK.fields["psn_word"][1] if SACK.fields else 0
 # psn_word, SETH, CC_STATE; what a requestor does not look at is left out.
-_LAYOUT = struct.Struct(">IHhI4xIxBhQH2xI")
+_LAYOUT = struct.Struct(">IHhI4xIBBhQH2xI")
 # The part of a row that is looked at.
 SACK_BYTES = slice(_BEGIN, _BEGIN + _LAYOUT.size)
 # A cack_psn so far behind what is acknowledged comes from no path, however slow: as far as ack_psn_offset reaches. Half
 # of all PSNs are old, and whoever guesses one must not get to say which paths are bad.
 OLDEST_PSNS = 1 << 16
 _PENALTY_SHIFT, _PENALTY_MASK, _RESTORE = 24, 0x7F, 1 << 31
+_CC_TYPE_SHIFT = 4
 
 
 @dataclass(slots=True)
@@ -30,7 +32,8 @@ class Sack:
     """One SACK that is about what was really sent; PSNs are unbounded.
 
     `trigger` is the PSN of the packet that triggered it (cack_psn where `probe_id`, else -1, is set); bit i of `bitmap`
-    is PSN `base` + i. `news`: the triggering packet was not known to have arrived.
+    is PSN `base` + i. `news`: the triggering packet was not known to have arrived. Where its cc_type is not 0 the bytes
+    of CC_STATE mean nothing here: `tx_timestamp` is 0, `penalty` PENALTY_UNKNOWN (MRC-SACK-28).
     """
 
     cack: int
@@ -54,9 +57,19 @@ def read_sacks(rows: U8, sent: SentPackets, counters: Counters) -> list[Sack]:
     una, next_psn, state, mask = sent.una, sent.next_psn, sent.state, sent.mask
     near = una - 1
     sacks = []
-    for psn_word, seth, offset, entropy, cack_word, mpr, sack_offset, bitmap, stamp, cc_word in _LAYOUT.iter_unpack(
-        rows.tobytes()
-    ):
+    for (
+        psn_word,
+        seth,
+        offset,
+        entropy,
+        cack_word,
+        kind,
+        mpr,
+        sack_offset,
+        bitmap,
+        stamp,
+        cc_word,
+    ) in _LAYOUT.iter_unpack(rows.tobytes()):
         cack = unwrap(cack_word & PSN_BITS_MASK, near)
         base = cack + sack_offset
         probe = seth & SETH_PR
@@ -67,6 +80,7 @@ def read_sacks(rows: U8, sent: SentPackets, counters: Counters) -> list[Sack]:
         if cack < una - OLDEST_PSNS:
             counters.ack_too_old += 1
             continue
+        has_cc_state = not kind >> _CC_TYPE_SHIFT
         news = not probe and trigger >= una and state[trigger & mask] != _ACKED
         sacks.append(
             Sack(
@@ -79,10 +93,10 @@ def read_sacks(rows: U8, sent: SentPackets, counters: Counters) -> list[Sack]:
                 bool(psn_word & RTX),
                 bool(news),
                 entropy,
-                stamp,
+                stamp if has_cc_state else 0,
                 mpr,
-                cc_word >> _PENALTY_SHIFT & _PENALTY_MASK,
-                bool(cc_word & _RESTORE),
+                cc_word >> _PENALTY_SHIFT & _PENALTY_MASK if has_cc_state else PENALTY_UNKNOWN,
+                has_cc_state and bool(cc_word & _RESTORE),
             )
         )
     return sacks

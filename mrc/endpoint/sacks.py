@@ -28,6 +28,7 @@ MIN_COUNTED_BYTES = 1024  # a packet counts at least this much towards the byte 
 _RESTORE_CWND = 1 << 31
 _PENALTY_SHIFT = 24
 _BITMAP = 64  # PSNs
+_RCVD_UNIT = 256  # bytes; a unit that has begun counts (MRC-SACK-14)
 _MOST_COUNTED = 0x7FFF
 # BTH, SETH and CC_STATE as the fields of mrc.wire.rows.SACK lie.
 _PACKED = struct.Struct(">BBHII HHIHHIBBhQ HHI")
@@ -165,7 +166,7 @@ class SackMaker:
         indexes = paths.control.take(count, now).tolist() if count > 1 else [paths.control.take_one(now)]
         mpr = self._window.tell(received.epsn, self._budget.units)
         ooo_count = min(received.held, _MOST_COUNTED)
-        rcvd_word = self._penalty_word | self.received_bytes // 256 & 0xFFFFFF
+        rcvd_word = self._penalty_word | -(-self.received_bytes // _RCVD_UNIT) & 0xFFFFFF
         for trigger, index in zip(triggers, indexes, strict=True):
             reflected, probe_id = trigger.reflected, trigger.probe_id
             base = cack + 1

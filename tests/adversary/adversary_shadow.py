@@ -128,12 +128,12 @@ class Shadow:
         ooo, rcvd = ooo & 0x7FFF, received & 0xFFFFFF
         if self.exact:
             hold(ooo == len(self.others), "ooo_count", ooo, "with", len(self.others), "packets above a hole")
-            hold(rcvd == self.bytes // 256 & 0xFFFFFF, "rcvd_bytes", rcvd, "of", self.bytes // 256)
+            hold(rcvd == -(-self.bytes // 256) & 0xFFFFFF, "rcvd_bytes", rcvd, "of", self.bytes, "bytes")
             due = {number for number in self.others if first <= number < first + 64}
             hold(said == due, "a SACK is silent about", sorted(due - said))
         else:
             hold(ooo <= len(self.others), "ooo_count", ooo, "with", len(self.others), "packets above a hole")
-            hold(rcvd <= self.bytes // 256, "rcvd_bytes", rcvd, "of", self.bytes // 256)
+            hold(rcvd <= -(-self.bytes // 256), "rcvd_bytes", rcvd, "of", self.bytes, "bytes")
 
     def on_answer_arrived(self, data: bytes) -> None:
         if data[48] == ACK and data[60] <= 0x1F:

@@ -214,7 +214,6 @@ ONE_PACKET = [
     ("MRC-SACK-01", sack(word=1 << 12)),
     ("MRC-SACK-01", sack(cack=0x1000009)),
     ("MRC-SACK-05", sack(dpdcid=1)),
-    ("MRC-SACK-07", sack(cc=0x10)),
     ("MRC-SACK-10", sack(word=3 << 5)),
     ("MRC-SACK-11", sack(ooo=0x8000)),
     ("MRC-SACK-23", sack(bits=0x20, sack_offset=2)),

@@ -301,11 +301,13 @@ class HandPeer:
         mpr: int = 0,
         penalty: int = 0,
         restore: int = 0,
+        cc_type: int = 0,
         **carried: Any,
     ) -> bytes:
         """A SACK; PSNs count from our first one: `cack` -1 says nothing has arrived, `above` what has beyond it."""
         bitmap = sum(1 << number - cack - offset for number in set(above))
         seth = {"m": m, "entropy": ev, "cack_psn": self.psn(cack), "sack_offset": offset, "bitmap": bitmap, "mpr": mpr}
+        seth["cc_type"] = cc_type
         if probe_id is None:
             seth["ack_psn_offset"] = (cack if trigger is None else trigger) - cack
         else:

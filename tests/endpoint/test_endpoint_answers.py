@@ -10,7 +10,6 @@ from hand_peer import (
     CE,
     ECT0,
     FIRST,
-    LAST_IMMEDIATE,
     NACK,
     ONLY_IMMEDIATE,
     PEER_QPN,
@@ -158,9 +157,9 @@ REFUSALS: dict[str, tuple[QpConfig, int, list[dict[str, Any]], str]] = {
         "is a write with immediate, and none are agreed",
     ),
     "wrong RQMSN": (CONFIG, 1, [{"op": ONLY_IMMEDIATE, "rqmsn": 5}], "has RQMSN 5 where 0 is next"),
-    "length": (CONFIG, 0, [{"op": FIRST, "payload": b"x"}], "length that contradicts the opcode"),
+    "length": (CONFIG, 0, [{"op": FIRST, "payload": b"x"}], "carries 1 bytes of 1, which contradicts its opcode"),
     "no region": (CONFIG, 0, [{"payload": b"x", "rkey": 0x1234}], "R_Key 0x00001234"),
-    "outside": (CONFIG, 0, [{"payload": b"xy", "va": REGION_VA - 1}], "outside the region"),
+    "outside": (CONFIG, 0, [{"payload": b"xy", "va": REGION_VA - 1}], "a message that does not lie in the region"),
     "no address": (CONFIG, 0, [{"payload": b"xy", "va": 1 << 63}], "no region can have"),
 }
 
@@ -194,7 +193,7 @@ def test_more_immediates_in_flight_than_agreed_are_named() -> None:
     hand = HandPeer(QpConfig(path_mtu=256, max_wimm_dest=2))
     hand.exchange(*(hand.request(1 + at, b"x", op=ONLY_IMMEDIATE, rqmsn=at) for at in range(2)))
     assert hand.qp.state == QpState.RTS
-    hand.exchange(hand.request(3, b"x", op=LAST_IMMEDIATE, rqmsn=2))
+    hand.exchange(hand.request(3, b"x", op=ONLY_IMMEDIATE, rqmsn=2))
     (event,) = hand.endpoint.events
     assert "RQMSN 2: more writes with immediate are in flight than the 2 agreed" in event.detail
     assert f"PSN {hand.peer_first_psn + 3} " in event.detail

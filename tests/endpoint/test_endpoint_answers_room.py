@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hand_peer import ACK, FIRST, NACK, PSN_MASK, SACK, HandPeer, data
+from hand_peer import ACK, FIRST, NACK, PSN_MASK, SACK, HandPeer, data, of
 from several import Several
 
 from mrc.endpoint.config import EndpointConfig, QpConfig
@@ -101,14 +101,16 @@ def test_a_fair_share_counts_answers_and_data_alike() -> None:
     assert len(data(sent)) == 40
 
 
-def test_a_nak_goes_alone_before_all_else_and_counts_each_time() -> None:
+def test_a_nak_goes_last_and_counts_each_time() -> None:
+    """What came before the offender is answered first. MRC-RESP-20."""
     hand = HandPeer(CONFIG, endpoint=EndpointConfig(seed=1))
     for times in (1, 2):
         if times == 2:
             hand.qp = hand.connect(CONFIG, qpn=0x77)
         _many(hand, 3, 3)
         hand.receive(hand.request(3, bytes(10), op=FIRST, dmalen=600))
-        (nak,) = hand.transmitted()
+        *before, nak = hand.transmitted()
+        assert [ack.psn - hand.peer_first_psn for ack in of(before, ACK)] == [2]
         assert (nak.opcode, nak.psn - hand.peer_first_psn, nak["aeth"]["syndrome"]) == (ACK, 3, 0x61)
         assert hand.counters["naks_sent"] == times
 

@@ -62,14 +62,18 @@ def test_a_refused_request_is_nakked_and_ends_its_qp(why: str) -> None:
 @pytest.mark.parametrize("where", [0, 1, 2, 5, 7])
 @pytest.mark.parametrize("count", [3, 8])
 def test_a_refused_request_is_the_last_that_counts(where: int, count: int) -> None:
-    """Neither it nor what comes after it is written, and none of its batch acknowledged: the requestor learns from
-    the NAK."""
+    """Neither it nor what comes after it is written. What came before it is, and is acknowledged before the NAK leaves.
+
+    MRC-RESP-15, MRC-RESP-20.
+    """
     hand = HandPeer(CONFIG)
     where = min(where, count - 1)
     packets = [hand.request(at, b"good", va=REGION_VA + 4 * at) for at in range(count)]
     packets[where] = hand.request(where, b"bad!", rkey=1)
-    (nak,) = of(hand.exchange(*packets), ACK)
-    assert nak.psn == hand.peer_first_psn + where
+    *acks, nak = of(hand.exchange(*packets), ACK)
+    assert [(ack.psn - hand.peer_first_psn, ack["aeth"]["syndrome"]) for ack in acks] == [(where - 1, 0x1F)][:where]
+    assert (nak.psn - hand.peer_first_psn, nak["aeth"]["syndrome"]) == (where, ACCESS)
+    assert hand.buffer[: 4 * where] == b"good" * where
     assert not any(hand.buffer[4 * where :])
 
 

@@ -255,17 +255,75 @@ def test_a_trim_before_it_does_not_lengthen_the_wait_after_a_resource_nack() -> 
     assert numbers(hand, [packet]) == [1]
 
 
-def test_a_psn_that_waits_holds_up_nothing_else() -> None:
-    """behaviour.md, Requestor: "Sends while inflight < cwnd, PSN <= cack_psn + window, and a path is available."
+@pytest.mark.parametrize("reason", RESOURCES)
+def test_while_a_psn_waits_for_room_no_new_psn_is_sent(reason: int) -> None:
+    """behaviour.md, Requestor: "while any PSN waits after a resource NACK no new PSN is sent". MRC-NACK-22.
 
-    MRC-NACK-20.
+    What is lost otherwise goes again all the same, and what is not new after the wait.
     """
     hand = trained()
     before = send(hand, 4)
-    hand.receive(hand.nack(2, NO_PKT_BUFFER, ev=before[2].ev))
+    hand.receive(hand.nack(2, reason, ev=before[2].ev))
     hand.post(256 * 3)
-    assert numbers(hand, hand.transmitted()) == [5, 6, 7]
-    assert numbers(hand, hand.run(hand.now + RTT)) == [2]
+    assert data(hand.transmitted()) == []
+    assert numbers(hand, hand.exchange(hand.nack(3, TRIMMED_LASTHOP, ev=before[3].ev))) == [3]
+    nacked_at = hand.now
+    assert data(hand.run(nacked_at + RTT - 1)) == []
+    again = data(hand.run(nacked_at + RTT))
+    assert numbers(hand, again) == [2, 5, 6, 7]
+    # What leaves while something waits asks for an answer: nothing can follow it (MRC-SEND-07).
+    hand.receive(hand.nack(7, reason, ev=again[3].ev))
+    hand.post(256)
+    (last,) = data(hand.exchange(hand.nack(6, TRIMMED_LASTHOP, ev=again[2].ev)))
+    assert last["bth"]["ackreq"] == 1
+
+
+@pytest.mark.parametrize("reason", [TRIMMED, PSN_OOR_WINDOW])
+def test_what_waits_for_no_room_holds_up_no_new_psn(reason: int) -> None:
+    """Only a resource NACK says that new packets would take room that old ones need. MRC-NACK-22."""
+    hand = trained()
+    before = send(hand, 4)
+    hand.receive(hand.nack(3, reason, ev=before[3].ev))
+    hand.post(256 * 2)
+    assert [number for number in numbers(hand, hand.transmitted()) if number > 4] == [5, 6]
+
+
+def test_new_psns_go_on_when_what_waited_for_room_has_arrived_after_all() -> None:
+    """The NACK was of a packet that the network doubled: a SACK reports it, and nothing waits any more. MRC-NACK-22."""
+    hand = trained()
+    before = send(hand, 4)
+    hand.receive(hand.nack(3, NO_PKT_BUFFER, ev=before[3].ev), hand.nack(4, NO_PKT_BUFFER, ev=before[4].ev))
+    hand.post(256)
+    assert data(hand.exchange(hand.sack(0, above=[3]))) == []
+    assert numbers(hand, hand.exchange(hand.sack(0, above=[3, 4]))) == [5]
+
+
+@pytest.mark.parametrize("reason", RESOURCES)
+def test_a_psn_that_has_become_the_oldest_goes_at_once(reason: int) -> None:
+    """behaviour.md, Requestor: "the PSN that has become the oldest unacknowledged one fits any buffer and goes at
+    once". MRC-NACK-21.
+
+    Refused again, it was the oldest when it was sent: now it waits, twice as long as the first time would have been.
+    """
+    hand = trained()
+    before = send(hand, 4)
+    hand.receive(*(hand.nack(at, reason, ev=before[at].ev) for at in (2, 3, 4)))
+    hand.now += RTT // 2
+    (again,) = data(hand.exchange(hand.sack(1)))
+    assert numbers(hand, [again]) == [2]
+    hand.receive(hand.nack(2, reason, ev=again.ev, rtx=1))
+    nacked_at = hand.now
+    assert numbers(hand, hand.run(nacked_at + 2 * RTT - 1)) == [3, 4]
+    assert numbers(hand, hand.run(nacked_at + 2 * RTT)) == [2]
+
+
+@pytest.mark.parametrize("reason", [*RESOURCES, PSN_OOR_WINDOW])
+def test_a_nack_that_comes_when_its_psn_is_the_oldest_already_does_not_make_it_wait(reason: int) -> None:
+    """SACK and NACK crossed: the packet was refused before the hole below it closed, and fits now. MRC-NACK-21."""
+    hand = trained()
+    before = send(hand, 4)
+    sent = data(hand.exchange(hand.sack(2), hand.nack(3, reason, ev=before[3].ev)))
+    assert numbers(hand, sent) == [3]
 
 
 def test_a_psn_acknowledged_while_it_waits_is_not_sent_again() -> None:

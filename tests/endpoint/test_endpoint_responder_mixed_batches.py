@@ -44,10 +44,21 @@ def test_a_hole_that_closes_before_a_long_run_moves_the_left_edge_over_all_of_it
     assert all(hand.buffer[4 * number] == number & 0x7F | 0x80 for number in range(run + 1))
 
 
-def test_a_batch_that_fills_the_window_and_goes_on_beyond_it() -> None:
-    """All in order: those in the window are taken, each one beyond it is NACKed PSN_OOR_WINDOW and counted."""
+def test_a_batch_longer_than_the_window_in_order_is_taken_whole() -> None:
+    """Each packet moves the window before the next is judged. MRC-RESP-20."""
     hand = HandPeer(CONFIG)
-    sent = hand.exchange(*(_write(hand, number) for number in range(WINDOW + 3)))
+    (ack,) = of(hand.exchange(*(_write(hand, number) for number in range(WINDOW + 3))), ACK)
+    assert ack.psn - hand.peer_first_psn == WINDOW + 2
+    assert "psn_out_of_window" not in hand.counters
+
+
+def test_a_batch_that_fills_the_window_and_goes_on_beyond_it() -> None:
+    """Above a hole: those in the window are taken, each one beyond it is NACKed PSN_OOR_WINDOW and counted.
+
+    What closes the hole comes last, so it moves the window for none of them. MRC-RESP-20.
+    """
+    hand = HandPeer(CONFIG)
+    sent = hand.exchange(*(_write(hand, number) for number in [*range(1, WINDOW + 3), 0]))
     (ack,) = of(sent, ACK)
     assert ack.psn - hand.peer_first_psn == WINDOW - 1
     assert [nack["neth"]["nack_psn"] - hand.peer_first_psn for nack in of(sent, NACK)] == [
@@ -65,11 +76,11 @@ def test_what_is_answered_with_a_sack_is_so_whatever_else_is_in_the_batch(order:
     hand = HandPeer(CONFIG)
     hand.exchange(_write(hand, 0))
     trigger = hand.request(1, b"now!", bth={"ackreq": 1})
-    # Taken one by one, what epsn waits for has moved it by the time the rest is looked at.
-    epsn = 2 if order[0] == 0 and HandPeer.one_by_one else 1
-    packets = (trigger, _write(hand, WINDOW + epsn), _write(hand, epsn - (1 << 23)))
+    # The trigger has moved epsn from 1 to 2 for what comes after it (MRC-RESP-20).
+    beyond, oldest = (1 + (order.index(0) < order.index(at)) for at in (1, 2))
+    packets = (trigger, _write(hand, WINDOW + beyond), _write(hand, oldest - (1 << 23)))
     sent = hand.exchange(*(packets[at] for at in order))
     (sack,) = of(sent, SACK)
     assert (sack["seth"]["cack_psn"] - hand.peer_first_psn, sack["seth"]["bitmap"]) == (1, 0)
-    assert [nack["neth"]["nack_psn"] - hand.peer_first_psn for nack in of(sent, NACK)] == [WINDOW + epsn]
+    assert [nack["neth"]["nack_psn"] - hand.peer_first_psn for nack in of(sent, NACK)] == [WINDOW + beyond]
     assert hand.counters["psn_out_of_range"] == 1

@@ -232,25 +232,26 @@ def test_a_sack_for_a_retransmission_or_a_probe_starts_at_cack_psn_plus_1(kind: 
 
 
 def test_rcvd_bytes_is_the_total_of_new_packets_in_units_of_256() -> None:
-    """Each new packet counts its UDP length + 40; duplicates do not; the sum is floored. MRC-SACK-14."""
+    """Each new packet counts its UDP length + 40; duplicates do not; the sum is rounded up. MRC-SACK-14."""
     hand = HandPeer(CONFIG)
     total = 0
     for number, size in enumerate((4096, 1, 0, 257, 1000)):
         packet = hand.request(number, bytes(size), bth={"ackreq": 1})
         total += int.from_bytes(packet[44:46], "big") + 40
         (sack,) = of(hand.exchange(packet), SACK)
-        assert sack["cc_state"]["rcvd_bytes"] == total // 256
+        assert sack["cc_state"]["rcvd_bytes"] == -(-total // 256)
         (again,) = of(hand.exchange(packet), SACK)
-        assert again["cc_state"]["rcvd_bytes"] == total // 256
+        assert again["cc_state"]["rcvd_bytes"] == -(-total // 256)
     assert total > 5000
 
 
 def test_rcvd_bytes_wraps_at_24_bits() -> None:
-    """2^24 x 256 bytes is 4 GiB: the running total is set there, the count of 256 starts again at 0. MRC-SACK-14."""
+    """2^24 x 256 bytes is 4 GiB: the running total comes to that exactly, then one packet beyond it. MRC-SACK-14."""
     hand = HandPeer(CONFIG)
-    hand.qp.responder.sacks.received_bytes = (1 << 32) - 1
-    (sack,) = of(hand.exchange(hand.request(0, b"x", bth={"ackreq": 1})), SACK)
-    assert sack["cc_state"]["rcvd_bytes"] == 0
+    packets = [hand.request(number, b"x", bth={"ackreq": 1}) for number in (0, 1)]
+    hand.qp.responder.sacks.received_bytes = (1 << 32) - (int.from_bytes(packets[0][44:46], "big") + 40)
+    told = [of(hand.exchange(packet), SACK)[0]["cc_state"]["rcvd_bytes"] for packet in packets]
+    assert told == [0, 1]
 
 
 def test_ooo_count_is_what_lies_above_a_hole() -> None:

@@ -163,7 +163,7 @@ class Fields:
         made["bitmap"] = self("seth", "bitmap")[rows]
         made["entropy"] = np.where(is_nack, self("neth", "entropy")[rows], self("seth", "entropy", -1)[rows])
         made["mark"] = self("seth", "m")[rows]
-        made["held"] = self("cc_state", "ooo_count")[rows]
+        made["held"] = np.where(self("seth", "cc_type")[rows] == 0, self("cc_state", "ooo_count")[rows], 0)
         made["probe_id"] = self("seth", "probe_id", -1)[rows]
         made["msn"] = self("aeth", "msn", -1)[rows]
         made["code"] = np.where(is_nack, self("neth", "reason")[rows], syndrome)

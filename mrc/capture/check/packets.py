@@ -140,7 +140,6 @@ RULES = (
         "dpdcid is not the low half of the receiver's QPN",
         lambda get: np.asarray(get("seth.dpdcid") != get("bth.dqp") & 0xFFFF),
     ),
-    Rule("MRC-SACK-07", "seth", "cc_type of a SACK is not 0", _differs("seth.cc_type", 0)),
     Rule("MRC-SACK-10", "seth", "m is 3, which is reserved", lambda get: np.asarray(get("seth.m") == 3)),
     Rule(
         "MRC-SACK-23",
@@ -148,7 +147,12 @@ RULES = (
         "the bitmap of a SACK for an rtx packet or a probe does not start at cack_psn + 1",
         lambda get: (get("seth.sack_offset") != 1) & ((get("bth.rtx") | get("seth.pr")) == 1),
     ),
-    Rule("MRC-SACK-11", "cc_state", "the reserved bit of the CC_STATE is not 0", _reserved("cc_state")),
+    Rule(
+        "MRC-SACK-11",
+        "cc_state",
+        "the reserved bit of the CC_STATE is not 0",
+        lambda get: (get("cc_state.reserved") != 0) & (get("seth.cc_type") == 0),
+    ),
     Rule("MRC-NACK-01", "neth", "reserved bits of the NETH are not 0", _reserved("neth")),
     Rule(
         "MRC-NACK-02",

@@ -17,7 +17,7 @@ from mrc.endpoint.packet_checks import PacketChecks
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.received import I64
 from mrc.endpoint.received_requests import ReceivedRequests
-from mrc.endpoint.request_checks import placements
+from mrc.endpoint.request_checks import placements, shapes
 from mrc.endpoint.requestor import Requestor
 from mrc.endpoint.responder import Responder
 from mrc.endpoint.sacks import SackMaker, Trigger
@@ -76,9 +76,8 @@ class _Requests(Responder):
         self.look_at(batch, rows)
         super().on_requests(batch, rows, now)
 
-    def on_few_requests(self, batch: ReceivedBatch, rows: list[int], now: int) -> None:
-        self.look_at(batch, np.array(rows, np.int64))
-        super().on_few_requests(batch, rows, now)
+    def on_few_requests(self, batch: ReceivedBatch, rows: list[int], now: int) -> int:
+        return 0
 
     def look_at(self, batch: ReceivedBatch, rows: I64) -> None:
         raise NotImplementedError
@@ -282,7 +281,9 @@ class OldRequestsAreWrittenAgain(_Requests):
         behind = self.received.epsn - requests.words & PSN_BITS_MASK
         old = np.flatnonzero((behind > 0) & (behind < 1 << 10) & (requests.opcodes == Op.WRITE_ONLY))
         if len(old):
-            for write in placements(requests, old, behind, self._config.path_mtu, self._memory, Counters()):
+            path_mtu = self._config.path_mtu
+            found = shapes(requests, old, behind, path_mtu)
+            for write in placements(requests, found, behind, path_mtu, self._memory):
                 write.execute(batch.data)
 
 

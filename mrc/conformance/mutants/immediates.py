@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +12,7 @@ from mrc.endpoint.arrivals import Arrivals
 from mrc.endpoint.completions import Completion, WorkKind, WorkStatus
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.qp import QueuePair
-from mrc.endpoint.receives import Receives
+from mrc.endpoint.receives import Immediate, Receives
 from mrc.endpoint.request_checks import RefusedRequest
 from mrc.endpoint.requestor import Requestor
 from mrc.wire.batch import ReceivedBatch
@@ -79,12 +81,16 @@ class ImmediatesNeedNoReceive(Receives):
 
     __slots__ = ()
 
+    def check(self, immediates: Sequence[Immediate], edges: Sequence[int], epsn: int) -> None:
+        if self._posted:
+            super().check(immediates, edges, epsn)
+
     def deliver(self, epsn: int) -> None:
-        try:
+        if self._posted:
             super().deliver(epsn)
-        except RefusedRequest:
-            if self._posted:
-                raise
+            return
+        while self._stash and self._stash[0][0] < epsn:
+            heapq.heappop(self._stash)
             self.delivered += 1
 
 
@@ -94,11 +100,11 @@ class ReceivesAreLookedForAtOnce(Receives):
 
     __slots__ = ()
 
-    def deliver(self, epsn: int) -> None:
-        if len(self._stash) > len(self._posted):
-            psn = self._stash[0][0]
+    def check(self, immediates: Sequence[Immediate], edges: Sequence[int], epsn: int) -> None:
+        if len(self._stash) + len(immediates) > len(self._posted):
+            psn = min(each[0] for each in (*self._stash, *immediates))
             raise RefusedRequest(psn, 0x61, "is a write with immediate, and no receive is posted")
-        super().deliver(epsn)
+        super().check(immediates, edges, epsn)
 
 
 @mutant("MRC-IMM-06")

@@ -18,6 +18,7 @@ from mrc.wire.rows import BTH_AT, EXTENSION_AT, MIN_PACKET, TS, U8
 _METH, _RETH, _IMMDT, _TSETH = 4, 16, 4, 4
 _PSN_FLAGS = BTH_AT + 8
 _SACK_OFFSET = slice(EXTENSION_AT + 18, EXTENSION_AT + 20)
+_CC_TYPE = EXTENSION_AT + 16
 _WITH_IMMEDIATE = (Op.WRITE_LAST_WITH_IMMEDIATE, Op.WRITE_ONLY_WITH_IMMEDIATE)
 
 
@@ -187,6 +188,24 @@ class NacksAreProbes(_Renumbered):
     """NACKs are 0xde and probes 0xdd."""
 
     numbers: ClassVar = {Op.NACK: Op.PROBE}
+
+
+@mutant("MRC-SACK-28")
+class CcTypesAreNotRead(_Misread):
+    """The bytes behind a SETH are taken for a CC_STATE whatever its cc_type."""
+
+    def misread(self, packet: U8) -> None:
+        if packet[BTH_AT] == Op.SACK:
+            packet[_CC_TYPE] &= 0x0F
+
+
+@mutant("MRC-SACK-28")
+class AnotherCcTypeIsDropped(_Misread):
+    """A SACK whose cc_type is not 0 is not taken for a SACK."""
+
+    def misread(self, packet: U8) -> None:
+        if packet[BTH_AT] == Op.SACK and packet[_CC_TYPE] >> 4:
+            packet[BTH_AT] = 0xDF
 
 
 @mutant("MRC-SACK-09")

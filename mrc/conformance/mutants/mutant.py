@@ -21,6 +21,7 @@ from mrc.endpoint.congestion import Nscc
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.loss import LossDetector
 from mrc.endpoint.memory import MemoryTable
+from mrc.endpoint.message_checks import MessageChecks
 from mrc.endpoint.nacked import NackHandler
 from mrc.endpoint.nacks import NackMaker
 from mrc.endpoint.operations import EndpointOperations
@@ -63,6 +64,7 @@ PARTS: dict[type, Callable[[Any, Any], Any]] = {
     PathProbing: lambda endpoint, qp: qp.requestor._probes._path_probing,
     Receives: lambda endpoint, qp: qp._receives,
     Responder: lambda endpoint, qp: qp.responder,
+    MessageChecks: lambda endpoint, qp: qp.responder._messages,
     ResourceLimits: lambda endpoint, qp: qp.responder._psn_checks.limits,
     ReceivedPsns: lambda endpoint, qp: qp.responder.received,
     ReceiveWindow: lambda endpoint, qp: qp.responder.window,

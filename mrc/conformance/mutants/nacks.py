@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable
 
 from mrc.conformance.mutants.mutant import mutant
@@ -210,6 +211,45 @@ class WaitsDoNotDouble(NackHandler):
     def _lose(self, psn: int, reason: NackReason, now: int) -> None:
         self._sent.waits[psn & self._sent.mask] = 0
         super()._lose(psn, reason, now)
+
+
+@mutant("MRC-NACK-21")
+class TheOldestWaitsForRoomToo(NackHandler):
+    """A PSN that was refused for want of room waits its time, even when it has become the oldest."""
+
+    __slots__ = ()
+
+    def on_cack_moved(self) -> None:
+        self._oldest = self._sent.una
+        super().on_cack_moved()
+
+
+@mutant("MRC-NACK-21")
+class ALateNackKeepsTheOldestWaiting(NackHandler):
+    """A refusal counts in full for a PSN that has become the oldest since it was sent."""
+
+    __slots__ = ()
+
+    def _fits_by_now(self, psn: int, transmission: int) -> bool:
+        return False
+
+
+@mutant("MRC-NACK-22")
+class NewPsnsTakeTheRoom(NackHandler):
+    """New PSNs are sent while others wait for room."""
+
+    __slots__ = ()
+
+    @property
+    def waits_for_room(self) -> bool:
+        return False
+
+    def next_deadline(self) -> int | None:
+        return self._waiting[0][0] if self._waiting else None
+
+    def on_timer(self, now: int) -> None:
+        while self._waiting and self._waiting[0][0] <= now:
+            self._resend(heapq.heappop(self._waiting)[1])
 
 
 @mutant("MRC-NACK-04")

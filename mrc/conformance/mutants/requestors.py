@@ -133,6 +133,16 @@ class PenaltiesAreIgnored(_Steered):
         sack.penalty = 0
 
 
+@mutant("MRC-SACK-28")
+class AnotherCcTypeEndsPenalties(_Steered):
+    """A SACK whose cc_type is not 0 is taken for one that says rcv_cwnd_pen 0."""
+
+    __slots__ = ()
+
+    def change(self, sack: Sack) -> None:
+        sack.penalty = max(sack.penalty, 0)
+
+
 @mutant("MRC-SACK-27")
 class WindowsAreNotRestored(_Steered):
     """restore_cwnd does not reach the congestion controller."""

@@ -30,8 +30,8 @@ class _EachRequest(Responder):
 
     __slots__ = ()
 
-    def on_few_requests(self, batch: ReceivedBatch, rows: list[int], now: int) -> None:
-        self.on_requests(batch, np.array(rows, np.int64), now)
+    def on_few_requests(self, batch: ReceivedBatch, rows: list[int], now: int) -> int:
+        return 0
 
     def _write(self, requests: ReceivedRequests, position: int) -> None:
         """Write the payload of a request whatever its PSN says."""
@@ -136,9 +136,10 @@ class AnAckAPacket(Responder):
         super().on_requests(batch, rows, now)
         self._counters.acks_sent += max(len(rows) - 1, 0) << 32
 
-    def on_few_requests(self, batch: ReceivedBatch, rows: list[int], now: int) -> None:
-        super().on_few_requests(batch, rows, now)
-        self._counters.acks_sent += (len(rows) - 1) << 32
+    def on_few_requests(self, batch: ReceivedBatch, rows: list[int], now: int) -> int:
+        taken = super().on_few_requests(batch, rows, now)
+        self._counters.acks_sent += max(taken - 1, 0) << 32
+        return taken
 
     def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:
         more, self._counters.acks_sent = divmod(self._counters.acks_sent, 1 << 32)

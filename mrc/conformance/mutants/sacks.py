@@ -194,13 +194,13 @@ class OooCountCountsHolesToo(_Rewritten):
 
 
 @mutant("MRC-SACK-14")
-class RcvdBytesRoundedUp(_Rewritten):
-    """rcvd_bytes is rounded up to units of 256 instead of down."""
+class RcvdBytesRoundedDown(_Rewritten):
+    """rcvd_bytes is rounded down to units of 256 instead of up."""
 
     __slots__ = ()
 
     def rewrite(self, fields: Fields) -> None:
-        fields["rcvd_word"] = self._penalty_word | -(-self.received_bytes // 256) & 0xFFFFFF
+        fields["rcvd_word"] = self._penalty_word | self.received_bytes // 256 & 0xFFFFFF
 
 
 @mutant("MRC-SACK-14")

@@ -1,6 +1,7 @@
 """Congestion control, pluggable: controllers by name, one for each destination."""
 
 from mrc.endpoint.congestion.base import (
+    PENALTY_UNKNOWN,
     CongestionController,
     ControllerFactory,
     PacketSizes,
@@ -14,6 +15,7 @@ from mrc.endpoint.congestion.nscc import Nscc, NsccFactory
 from mrc.endpoint.congestion.nscc_config import NsccConfig, NsccParameters
 
 __all__ = [
+    "PENALTY_UNKNOWN",
     "CongestionController",
     "ControllerFactory",
     "DelayAverage",

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 from mrc.errors import CallerError
 
+# rcv_cwnd_pen of a SACK that says nothing of one: its cc_type is not 0 (MRC-SACK-28).
+PENALTY_UNKNOWN = -1
+
 
 @dataclass(frozen=True, slots=True)
 class PacketSizes:
@@ -48,7 +51,8 @@ class CongestionController(ABC):
     ) -> None:
         """One SACK newly acknowledged `acked_bytes`; `marked` is its ECN verdict, `rtt_ns` its sample if valid.
 
-        `penalty` (0..127) and `restore` are its rcv_cwnd_pen and restore_cwnd. `on_removed` was called before.
+        `penalty` (0..127) and `restore` are its rcv_cwnd_pen and restore_cwnd; PENALTY_UNKNOWN neither begins a penalty
+        nor ends one. `on_removed` was called before.
         """
 
     @abstractmethod

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mrc.endpoint.congestion.base import CongestionController, PacketSizes, register
+from mrc.endpoint.congestion.base import PENALTY_UNKNOWN, CongestionController, PacketSizes, register
 from mrc.endpoint.congestion.delivery_rate import DeliveryRate
 from mrc.endpoint.congestion.nscc_config import NsccConfig, NsccParameters
 from mrc.endpoint.congestion.window_limit import WindowLimit
@@ -299,6 +299,8 @@ class Nscc(CongestionController):
 
     def _apply_receiver_penalty(self, acked_bytes: int, penalty: int, restore: bool) -> bool:
         """True while the receiver asks for less: then nothing is added to the window."""
+        if penalty == PENALTY_UNKNOWN:
+            return False
         on_request = self._config.restore_on_request_only
         if not penalty:
             self._penalised = False

@@ -255,20 +255,20 @@ def ooo_count_counts_packets_above_a_hole(bench: Bench) -> None:
         bench.expect("SACK", ack_psn=psn, ooo_count=held)
 
 
-@case("MRC-SACK-14", look_at="what counts: UDP length + 40 of each new packet, the sum divided by 256 and floored")
+@case("MRC-SACK-14", look_at="what counts: UDP length + 40 of each new packet, the sum divided by 256 and rounded up")
 def rcvd_bytes_is_a_running_total(bench: Bench) -> None:
-    """Packets of many sizes: after each, rcvd_bytes is the floor of their sum / 256."""
+    """Packets of many sizes: after each, rcvd_bytes is their sum / 256, rounded up."""
     total = 0
     for psn, length in enumerate((0, 1, 3, 100, 171, 172, 173, bench.mtu, 37, bench.mtu - 1)):
         total += bench.request(psn, pattern(length), ackreq=1).size
-        bench.expect("SACK", ack_psn=psn, rcvd_bytes=total // 256)
+        bench.expect("SACK", ack_psn=psn, rcvd_bytes=-(-total // 256))
 
 
 @case("MRC-SACK-14/timestamps", look_at="whether the TSETH's 4 bytes count: they are part of the UDP length")
 def rcvd_bytes_counts_the_tseth(bench: Bench) -> None:
-    """32 empty packets with a TSETH are 88 bytes each: 2816 together, 11 units; 84 bytes each would be 10."""
-    bench.send(*(bench.make.request(psn, timestamp=1, ackreq=psn == 31) for psn in range(32)))
-    bench.expect("SACK", ack_psn=31, rcvd_bytes=11)
+    """64 empty packets with a TSETH are 88 bytes each: 5632 together, 22 units; 84 bytes each would be 21."""
+    bench.send(*(bench.make.request(psn, timestamp=1, ackreq=psn == 63) for psn in range(64)))
+    bench.expect("SACK", ack_psn=63, rcvd_bytes=22)
 
 
 @case("MRC-SACK-14/duplicates", look_at="what must not count: packets that came before, below epsn or above it")
@@ -277,7 +277,7 @@ def rcvd_bytes_does_not_count_duplicates(bench: Bench) -> None:
     size = bench.request(0, pattern(bench.mtu)).size + bench.request(2, pattern(bench.mtu)).size
     for psn in (0, 2, 0, 2, 0, 2):
         bench.request(psn, pattern(bench.mtu), ackreq=1)
-        bench.expect("SACK", ack_psn=psn, rcvd_bytes=size // 256)
+        bench.expect("SACK", ack_psn=psn, rcvd_bytes=-(-size // 256))
 
 
 @case("MRC-SACK-14/rtx", look_at="whether a retransmission that is new to the target counts: it does")
@@ -285,7 +285,7 @@ def rcvd_bytes_counts_a_retransmission_once(bench: Bench) -> None:
     """PSN 0 comes for the first time with rtx: it counts."""
     size = bench.request(1, pattern(bench.mtu)).size
     size += bench.request(0, pattern(bench.mtu), rtx=1).size
-    bench.expect("SACK", ack_psn=0, rcvd_bytes=size // 256)
+    bench.expect("SACK", ack_psn=0, rcvd_bytes=-(-size // 256))
 
 
 @case("MRC-SACK-14/trimmed", agreed=[TRIM_NACK], look_at="whether a trimmed packet counts: it has not arrived")
@@ -293,7 +293,7 @@ def rcvd_bytes_does_not_count_trimmed_packets(bench: Bench) -> None:
     """Eight packets come trimmed, then one whole: rcvd_bytes tells of that one alone."""
     bench.send(*(bench.make.request(psn, pattern(bench.mtu)).trimmed() for psn in range(8)))
     size = bench.request(0, pattern(bench.mtu), ackreq=1).size
-    bench.expect("SACK", ack_psn=0, rcvd_bytes=size // 256)
+    bench.expect("SACK", ack_psn=0, rcvd_bytes=-(-size // 256))
 
 
 def expect_held(bench: Bench, sack: Heard, timestamp: int, held: int, sent_at: int, unit: int) -> None:

@@ -135,3 +135,61 @@ def a_window_that_is_not_restored_stays_small(bench: Bench) -> None:
     bench.wait(us(10))
     opened = bench.read("WRITE")
     bench.check(len(opened) <= 8, "at most 8 new packets when the penalty ends", f"{len(opened)} came")
+
+
+@case(
+    "MRC-SACK-28",
+    options={"controller": "nscc"},
+    look_at="whether cc_type is looked at before rcv_cwnd_pen is: another value than 0 says nothing of a penalty",
+)
+def a_penalty_of_another_kind_of_state_is_none(bench: Bench) -> None:
+    """A SACK with cc_type 1 for eight packets in flight, whose bytes of CC_STATE are all ones: about as many packets
+    leave as it acknowledges."""
+    bench.needs_virtual_time("what follows from a round trip of some microseconds")
+    writes = _in_flight(bench)
+    bench.sack(
+        7,
+        to=writes[7],
+        cc_type=1,
+        tx_timestamp=0xFFFF,
+        ooo_count=0x7FFF,
+        restore_cwnd=1,
+        rcv_cwnd_pen=127,
+        rcvd_bytes=0xFFFFFF,
+    )
+    bench.wait(us(10))
+    free = len(bench.read("WRITE"))
+    bench.check(free >= 6, "at least 6 new packets after a SACK with cc_type 1", f"{free} came")
+
+
+@case(
+    "MRC-SACK-28/restore",
+    options={"controller": "nscc"},
+    look_at="whether a SACK of another cc_type ends a penalty: it does not",
+)
+def another_kind_of_state_restores_no_window(bench: Bench) -> None:
+    """A SACK for 32 packets with rcv_cwnd_pen 127 and restore_cwnd shuts the window. One for one packet more, all zeros
+    behind cc_type 15, does not restore it; one with cc_type 0 does."""
+    bench.needs_virtual_time("what follows from a round trip of some microseconds")
+    writes = _in_flight(bench)
+    bench.sack(31, to=writes[31], rcv_cwnd_pen=127, restore_cwnd=1)
+    bench.wait(us(10))
+    bench.read("WRITE")
+    bench.sack(32, to=writes[32], cc_type=15)
+    bench.wait(us(10))
+    came = bench.read("WRITE")
+    bench.check(len(came) <= 8, "at most 8 new packets after a SACK with cc_type 15", f"{len(came)} came")
+    bench.sack(33, to=writes[33])
+    bench.wait(us(10))
+    opened = bench.read("WRITE")
+    bench.check(len(opened) > 8, "more than 8 new packets when the penalty ends", f"{len(opened)} came")
+
+
+@case("MRC-SACK-28/acknowledges", look_at="whether a SACK of another cc_type is dropped: all but CC_STATE counts")
+def a_sack_of_another_kind_acknowledges(bench: Bench) -> None:
+    """Of six writes, sent 100 us apart, a SACK with cc_type 7 reports 0 and 5: 1 and 2 are lost."""
+    writes = _writes(bench, 6, RTT)
+    bench.sack(0, [5], to=writes[5], cc_type=7, rcv_cwnd_pen=127)
+    for psn in (1, 2):
+        bench.expect("WRITE", psn=psn, rtx=1, within=us(10))
+    bench.expect_completion("WRITE", wr_id=0)

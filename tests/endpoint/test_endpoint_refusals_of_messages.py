@@ -1,0 +1,309 @@
+"""Packets of a message that contradict each other, their opcode or the region (behaviour.md, Responder).
+
+The path MTU is 256. A message of 600 bytes is three packets, 256, 256 and 88 bytes; of 513 the Last has 1 byte.
+"""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import Any
+
+import pytest
+from hand_peer import ACK, FIRST, LAST, LAST_IMMEDIATE, MIDDLE, ONLY, ONLY_IMMEDIATE, PEER_QPN, REGION_VA, HandPeer, of
+
+from mrc.endpoint.config import Capability, QpConfig, ResponderConfig
+from mrc.endpoint.qp_states import QpState
+
+MTU = 256
+CONFIG = QpConfig(path_mtu=MTU)
+SIZE = 1 << 16
+INVALID, ACCESS = 0x61, 0x62
+
+
+def _hand(config: QpConfig = CONFIG, memory: int = SIZE) -> HandPeer:
+    return HandPeer(config, memory=memory)
+
+
+def _packet(hand: HandPeer, number: int, op: int, size: int, dmalen: int, at: int = 0, **others: Any) -> bytes:
+    """`at`: the offset in the region."""
+    fields = {"msn": 0, **others}
+    return hand.request(number, bytes((number + 1 & 0xFF,)) * size, op=op, va=REGION_VA + at, dmalen=dmalen, **fields)
+
+
+def _message(hand: HandPeer, number: int, dmalen: int, at: int, msn: int, immediate: bool = False) -> list[bytes]:
+    packets = -(-dmalen // MTU)
+    made = []
+    for place in range(packets):
+        last = place == packets - 1
+        op = FIRST if place == 0 else MIDDLE if not last else LAST_IMMEDIATE if immediate else LAST
+        size = dmalen - place * MTU if last else MTU
+        made.append(_packet(hand, number + place, op, size, dmalen, at + place * MTU, msn=msn))
+    return made
+
+
+def _refused(hand: HandPeer, packet: bytes, number: int, syndrome: int) -> None:
+    """This packet ends the QP, and nothing of it is written."""
+    before = bytes(hand.buffer)
+    nak = of(hand.exchange(packet), ACK)[-1]
+    assert (nak.psn - hand.peer_first_psn, nak["aeth"]["syndrome"]) == (number, syndrome)
+    assert hand.qp.state == QpState.ERROR
+    assert hand.buffer == before
+
+
+# ------------------------------------------------------------------ one packet and its opcode
+
+ALONE: dict[str, tuple[int, int, int]] = {
+    "a First of a message that fits one packet": (FIRST, MTU, MTU),
+    "a First of a message shorter than it": (FIRST, MTU, 255),
+    "a Middle of a message that fits one packet": (MIDDLE, MTU, MTU),
+    "a Middle of a message of two packets": (MIDDLE, MTU, 2 * MTU),
+    "a Last of a message that fits one packet": (LAST, 100, 100),
+    "a Last of a message that fits one packet exactly": (LAST, MTU, MTU),
+    "a Last with 1 byte where 88 are left": (LAST, 1, 600),
+    "a Last with 89 bytes where 88 are left": (LAST, 89, 600),
+    "a full Last where 88 bytes are left": (LAST, MTU, 600),
+    "a Last of 1 byte where a whole path MTU is left": (LAST, 1, 8192),
+    "a Last with immediate of 1 byte that says 8192": (LAST_IMMEDIATE, 1, 8192),
+    "a Last with immediate of a message that fits one packet": (LAST_IMMEDIATE, 8, 8),
+    "an Only that is a part": (ONLY, MTU, 600),
+    "an Only with immediate that is a part": (ONLY_IMMEDIATE, MTU, 600),
+    "a First of no message": (FIRST, MTU, 0),
+    "a Last of no message": (LAST, 4, 0),
+}
+
+
+@pytest.mark.parametrize("why", ALONE)
+@pytest.mark.parametrize("number", [0, 40])
+def test_a_length_that_contradicts_the_opcode_is_refused(why: str, number: int) -> None:
+    """MRC-RESP-14, at the left edge and above a hole."""
+    hand = _hand()
+    hand.qp.post_receive(1)
+    op, size, dmalen = ALONE[why]
+    _refused(hand, _packet(hand, number, op, size, dmalen, 2048), number, INVALID)
+    assert hand.counters["bad_request_length"] == 1
+    assert [done.byte_len for done in hand.endpoint.completions] == [0]  # flushed
+
+
+def test_a_lone_last_that_tells_its_length_rightly_starts_no_message() -> None:
+    """A Last with immediate of 1 byte that says 513, as the very first packet: the two before it were never sent.
+    MRC-RESP-18."""
+    hand = _hand()
+    hand.qp.post_receive(1)
+    _refused(hand, _packet(hand, 0, LAST_IMMEDIATE, 1, 513, 512), 0, INVALID)
+    assert hand.counters["invalid_request"] == 1
+
+
+# ------------------------------------------------------------------ packets of one message
+
+
+def test_messages_come_in_any_order_and_mixed() -> None:
+    """Every order of three packets of 600 bytes and two of 300, MSN 0 and 1: all are taken. MRC-RESP-17, MRC-REQ-11."""
+    for seed, order in enumerate(permutations(range(5))):
+        if seed % 3:
+            continue
+        hand = _hand()
+        packets = _message(hand, 0, 600, 0, 0) + _message(hand, 3, 300, 1024, 1)
+        for at in order:
+            hand.receive(packets[at])
+        assert hand.qp.state == QpState.RTS
+        (ack,) = of(hand.transmitted(), ACK)
+        assert (ack.psn - hand.peer_first_psn, ack["aeth"]["msn"]) == (4, 2)
+        assert hand.buffer[:600] == b"\1" * 256 + b"\2" * 256 + b"\3" * 88
+        assert hand.buffer[1024:1324] == b"\4" * 256 + b"\5" * 44
+
+
+@pytest.mark.parametrize("first", [0, 1, 2])
+@pytest.mark.parametrize("then", [0, 1, 2])
+@pytest.mark.parametrize(
+    "wrong", [{"dmalen": 601}, {"dmalen": 599}, {"at": 1}, {"at": 256}, {"dmalen": 856}, {"msn": 5}], ids=str
+)
+def test_packets_of_one_message_agree(first: int, then: int, wrong: dict[str, int]) -> None:
+    """DMALen is the same in each, VA advances by the path MTU, and neighbours have one MSN. The first that arrives is
+    taken, the second is the offending one. MRC-RESP-17, MRC-RESP-18."""
+    if first == then or ("msn" in wrong and abs(first - then) > 1):
+        return
+    hand = _hand()
+    hand.exchange(_message(hand, 0, 600, 1024, 0)[first])
+    assert hand.qp.state == QpState.RTS or first == 2
+    dmalen = wrong.get("dmalen", 600)
+    op = (FIRST, MIDDLE, LAST)[then]
+    size = MTU if then < 2 else (dmalen - 1) % MTU + 1
+    at = 1024 + then * MTU + wrong.get("at", 0)
+    _refused(hand, _packet(hand, then, op, size, dmalen, at, msn=wrong.get("msn", 0)), then, INVALID)
+
+
+@pytest.mark.parametrize(
+    ("op", "number", "size"),
+    [(FIRST, 11, MTU), (FIRST, 14, MTU), (LAST, 11, 88), (LAST, 13, 88), (MIDDLE, 13, MTU), (MIDDLE, 9, MTU)],
+)
+def test_a_message_has_the_psns_its_first_or_last_says(op: int, number: int, size: int) -> None:
+    """A First is at PSN 10 and says 600 bytes: its Middle is 11, its Last 12, whatever their VAs. MRC-RESP-18."""
+    hand = _hand()
+    hand.receive(_packet(hand, 10, FIRST, MTU, 600, 2048))
+    _refused(hand, _packet(hand, number, op, size, 600, 2048 + (number - 10) * MTU), number, INVALID)
+
+
+def test_middles_further_apart_than_their_message_is_long() -> None:
+    """Four packets have two Middles, side by side. MRC-RESP-18."""
+    hand = _hand()
+    hand.receive(_packet(hand, 10, MIDDLE, MTU, 1000, 4096))
+    _refused(hand, _packet(hand, 12, MIDDLE, MTU, 1000, 4096 + 512), 12, INVALID)
+
+
+@pytest.mark.parametrize("op", [ONLY, ONLY_IMMEDIATE])
+@pytest.mark.parametrize("number", [1, 2])
+def test_an_only_is_no_part_of_a_message(op: int, number: int) -> None:
+    """In the place of a Middle or Last, whatever its MSN. MRC-RESP-18."""
+    for msn in (0, 7):
+        hand = _hand()
+        hand.qp.post_receive(1)
+        hand.receive(*_message(hand, 0, 600, 0, 0)[:number])
+        _refused(hand, _packet(hand, number, op, 4, 4, 4096, msn=msn), number, INVALID)
+
+
+def test_a_last_is_followed_by_the_begin_of_a_message() -> None:
+    hand = _hand()
+    hand.receive(*_message(hand, 0, 600, 0, 0))
+    _refused(hand, _packet(hand, 3, LAST, 88, 600, 4096, msn=1), 3, INVALID)
+
+
+def test_a_first_in_front_of_what_begins_a_message() -> None:
+    """PSN 5 is an Only: PSN 4 cannot be a First. MRC-RESP-18."""
+    hand = _hand()
+    hand.receive(_packet(hand, 5, ONLY, 4, 4))
+    _refused(hand, _packet(hand, 4, FIRST, MTU, 600, 1024), 4, INVALID)
+
+
+def test_an_msn_comes_round() -> None:
+    """As after 65,536 messages: each message has the MSN of the one before it. What has arrived whole is forgotten."""
+    hand = _hand()
+    for number in range(0, 90, 3):
+        hand.receive(*reversed(_message(hand, number, 513 + number, 1024 + number, 0)))
+    assert hand.qp.state == QpState.RTS
+    assert not hand.qp.responder._messages.open
+
+
+def test_what_is_kept_is_bounded_by_the_window() -> None:
+    """Honest messages of two packets, each Last missing; a peer cannot make it more. MRC-RESP-18."""
+    hand = _hand(QpConfig(path_mtu=MTU, mpr_dest=1))
+    hand.receive(*(_message(hand, number, 300, 0, number)[0] for number in range(0, 128, 2)))
+    assert hand.qp.state == QpState.RTS
+    assert len(hand.qp.responder._messages.open) == 64
+    hand.receive(*(_message(hand, number, 300, 0, number)[1] for number in range(0, 128, 2)))
+    assert not hand.qp.responder._messages.open
+
+
+def test_the_window_grows_in_the_midst_of_messages() -> None:
+    """What is known of packets that have arrived moves into a larger ring."""
+    config = QpConfig(path_mtu=MTU, mpr_dest=1, capabilities=Capability.DYNAMIC_MPR)
+    hand = HandPeer(config, memory=SIZE, capabilities=Capability.DYNAMIC_MPR)
+    for number in range(0, 600, 3):
+        hand.receive(*_message(hand, number, 600, 0, number))
+    hand.receive(_message(hand, 600, 600, 0, 600)[0], _message(hand, 603, 600, 0, 603)[0])
+    hand.qp.set_mpr(255)
+    _refused(hand, _packet(hand, 601, ONLY, 4, 4), 601, INVALID)
+
+
+def test_a_refused_packet_leaves_no_trace() -> None:
+    """For want of room: when it comes again with another length nothing contradicts it."""
+    hand = _hand(QpConfig(path_mtu=MTU, responder=ResponderConfig(max_held_packets=0)))
+    hand.receive(_packet(hand, 1, MIDDLE, MTU, 900, 4096))
+    hand.receive(*_message(hand, 0, 600, 0, 0))
+    assert hand.qp.state == QpState.RTS
+    assert hand.buffer[512:600] == b"\3" * 88
+
+
+# ------------------------------------------------------------------ the region
+
+REGION: dict[str, tuple[int, int, int, int]] = {
+    "a First whose message ends beyond": (FIRST, MTU, 600, 1000 - 599),
+    "a Last whose message begins before": (LAST, 88, 600, 511),
+    "a Last that ends beyond": (LAST, 88, 600, 1000 - 87),
+    "a Middle with no room for a First": (MIDDLE, MTU, 600, 255),
+    "a Middle with no room for a Last": (MIDDLE, MTU, 600, 1000 - 343),
+    "a Middle of a message as long as the region, one byte off": (MIDDLE, MTU, 1000, 257),
+    "a Middle of a message longer than the region": (MIDDLE, MTU, 1001, 256),
+    "an Only that ends beyond": (ONLY, 100, 100, 901),
+}
+FITS: dict[str, tuple[int, int, int, int]] = {
+    "a First whose message ends with the region": (FIRST, MTU, 600, 400),
+    "a Last whose message begins with the region": (LAST, 88, 600, 512),
+    "a Last that ends with the region": (LAST, 88, 600, 912),
+    "a Middle behind a First": (MIDDLE, MTU, 600, 256),
+    "a Middle before a Last": (MIDDLE, MTU, 600, 1000 - 344),
+    "the first Middle of a message as long as the region": (MIDDLE, MTU, 1000, 256),
+    "the second Middle of a message as long as the region": (MIDDLE, MTU, 1000, 512),
+    "an Only that ends with the region": (ONLY, 100, 100, 900),
+}
+
+
+@pytest.mark.parametrize("why", REGION)
+def test_a_message_that_does_not_lie_in_the_region_is_refused_by_any_of_its_packets(why: str) -> None:
+    """A region of 1,000 bytes: "the whole message must lie in the region". MRC-RESP-13, MRC-RESP-19."""
+    hand = _hand(memory=1000)
+    op, size, dmalen, at = REGION[why]
+    _refused(hand, _packet(hand, 40, op, size, dmalen, at), 40, ACCESS)
+    assert hand.counters["bad_address"] == 1
+
+
+@pytest.mark.parametrize("why", FITS)
+def test_a_message_that_fills_the_region_to_its_edges_is_taken(why: str) -> None:
+    hand = _hand(memory=1000)
+    op, size, dmalen, at = FITS[why]
+    hand.receive(_packet(hand, 40, op, size, dmalen, at))
+    assert hand.qp.state == QpState.RTS
+    assert hand.buffer[at : at + size] == bytes((41,)) * size
+
+
+# ------------------------------------------------------------------ which one is named
+
+
+@pytest.mark.parametrize("kinds", list(permutations(["rkey", "address", "length", "message", "immediate"], 3)))
+def test_the_nak_names_the_first_offender_in_order_of_arrival(kinds: tuple[str, ...]) -> None:
+    """Whatever is wrong with each, and whatever their R_Keys. MRC-ACK-08, MRC-RESP-20.
+
+    PSN 1 to 3 are wrong, in this order; 0 is good and is written, 4 comes after them and is not.
+    """
+    hand = _hand()
+    other = hand.endpoint.memory.register(bytearray(64), va=0)
+    wrong = {
+        "rkey": (ACCESS, {"rkey": 0x01}),
+        "address": (ACCESS, {"rkey": other.rkey, "va": 61}),
+        "length": (INVALID, {"dmalen": 9}),
+        "message": (INVALID, {"op": LAST, "dmalen": 260}),
+        "immediate": (INVALID, {"op": ONLY_IMMEDIATE, "va": REGION_VA + 8}),
+    }
+    packets = [hand.request(0, b"good", msn=0)]
+    packets += [hand.request(1 + at, b"bad!", **{"msn": 9, **wrong[kind][1]}) for at, kind in enumerate(kinds)]  # type: ignore[arg-type]
+    packets.append(hand.request(4, b"late", va=REGION_VA + 4))
+    nak = of(hand.exchange(*packets), ACK)[-1]
+    assert (nak.psn - hand.peer_first_psn, nak["aeth"]["syndrome"]) == (1, wrong[kinds[0]][0])
+    assert hand.buffer[:16] == b"good" + bytes(12)
+
+
+def test_the_first_offender_is_named_whichever_r_key_is_smaller() -> None:
+    """Two regions; the packet that came later names the smaller R_Key. MRC-ACK-08."""
+    hand = _hand()
+    regions = sorted((hand.endpoint.memory.register(bytearray(64), va=0) for _ in range(6)), key=lambda each: each.rkey)
+    packets = [hand.request(at, b"bad!", rkey=region.rkey, va=1 << 20) for at, region in enumerate(reversed(regions))]
+    nak = of(hand.exchange(*packets), ACK)[-1]
+    assert nak.psn == hand.peer_first_psn
+
+
+def test_what_was_acknowledged_before_an_offender_is_done() -> None:
+    """A SACK, a bad request and a SACK in one batch: the first SACK counts, the second finds the QP in ERROR.
+    MRC-RESP-20."""
+    hand = _hand()
+    hand.post(256)
+    hand.post(256)
+    hand.transmitted()
+    hand.exchange(hand.sack(0), hand.request(0, b"x", rkey=1), hand.sack(1))
+    assert [status.name for _, status in hand.completed()] == ["SUCCESS", "FLUSHED"]
+    assert hand.counters["wrong_qp_state"] == 1
+
+
+def test_other_qps_are_not_touched() -> None:
+    hand = _hand()
+    qp, other = hand.qp, hand.connect(CONFIG, qpn=PEER_QPN + 1)
+    hand.receive(_packet(hand, 0, LAST, 1, 8192))
+    assert (qp.state, other.state) == (QpState.ERROR, QpState.RTS)
