@@ -61,7 +61,7 @@ _SACK_THRESHOLD_BYTES = 64 * 1024
 # Congestion control between processes: nobody says what the links carry, and what a turn of a loop takes is part of
 # every round trip.
 USER_SPACE_NSCC = NsccConfig(
-    measure_line_rate=True, least_base_rtt=2 * MILLISECOND, ack_gap_bytes=_SACK_THRESHOLD_BYTES
+    measure_line_rate=True, least_base_rtt=3 * MILLISECOND, ack_gap_bytes=_SACK_THRESHOLD_BYTES
 )
 _OUTER_HEADERS = {"srv6": IPV6_HEADER, "srv6-srh": IPV6_HEADER + SRH_LENGTH}
 

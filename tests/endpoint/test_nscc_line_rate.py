@@ -83,8 +83,8 @@ def test_a_probed_round_trip_does_not_open_a_window_for_a_guessed_rate() -> None
     assert controller.cwnd == 128 * MTU
 
 
-def test_a_short_round_trip_counts_as_two_milliseconds_and_the_gap_of_sacks_comes_on_top() -> None:
-    """Configured 100 Mbit/s: 1.5 x 25,000 bytes for 2 ms, and 64 KiB that no SACK has covered yet."""
+def test_a_short_round_trip_counts_as_three_milliseconds_and_the_gap_of_sacks_comes_on_top() -> None:
+    """Configured 100 Mbit/s: 1.5 x 37,500 bytes for 3 ms, and 64 KiB that no SACK has covered yet."""
     config = dataclasses.replace(USER_SPACE_NSCC, line_rate_bps=100_000_000, measure_line_rate=False)
-    assert config.max_cwnd_for(SIZES, 100_000) == 37_500 + 65_536
+    assert config.max_cwnd_for(SIZES, 100_000) == 56_250 + 65_536
     assert config.max_cwnd_for(SIZES, 4 * MILLISECOND) == 75_000 + 65_536
