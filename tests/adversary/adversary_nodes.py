@@ -296,7 +296,8 @@ class Nodes:
                 hold(self.endpoints[node].port_is_up(plane), "data was sent on port", plane, "which is down")
                 hold(plane not in self.full_ports[node], "data was sent on port", plane, "which has no room")
                 peer.peer.shadow.on_request_sent(data)
-            elif opcode != PROBE:
+            elif opcode != PROBE and (peer.peer.gone or peer.peer.qp.state in MAY_RECEIVE):
+                # What a QP in ERROR still answers is older than the request that ended it, which the shadow has seen.
                 peer.shadow.on_answer_sent(data)
         ev = int.from_bytes(data[2:4], "big") << 16 | int.from_bytes(data[40:42], "big")
         self.network.launch(1 - node, Packet(data, plane, ev, traffic_class))
