@@ -364,7 +364,7 @@ class QueuePair:
 
     def pending(self) -> bool:
         """Whether `transmit` would send something now."""
-        if self._responder is None:
+        if self._responder is None or self.paths is None or self.paths.silent:
             return False
         requestor = self._requestor
         return self._responder.pending or (requestor is not None and self.state in MAY_SEND and requestor.ready())

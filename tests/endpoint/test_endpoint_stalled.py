@@ -152,3 +152,19 @@ def test_a_shut_window_of_the_peer_is_probed_with_nothing_outstanding() -> None:
     assert probe.opcode == PROBE
     hand.receive(hand.sack(127, probe_id=probe["peth"]["probe_id"], mpr=1))
     assert numbers(hand, hand.transmitted()) == list(range(128, 200))
+
+
+def test_with_every_ev_denied_probes_are_no_reason_to_be_asked() -> None:
+    """behaviour.md, Paths: DENIED, "back only by the controller". A probe waits meanwhile, and nothing can leave: the
+    endpoint does not report that something could."""
+    hand = _hand(QpConfig(path_mtu=256, timeout=20))
+    assert hand.qp.paths is not None
+    for path in hand.profile:
+        hand.qp.paths.deny(path.ev)
+    hand.post(256)
+    assert hand.run(hand.now + 160 * MILLISECOND) == []
+    assert not hand.qp.pending()
+    hand.qp.paths.allow(hand.profile[0].ev)
+    assert hand.qp.pending()
+    hand.endpoint.wake(hand.qp)
+    assert numbers(hand, hand.transmitted())[:1] == [0]
