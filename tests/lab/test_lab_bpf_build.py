@@ -152,4 +152,4 @@ def test_a_changed_source_is_noticed(build: Callable[[str], Path], before: str, 
     text = SOURCE.read_text()
     assert text.count(before) == 1
     made = build(text.replace(before, after))
-    assert any(behaviour(made, seed) != behaviour(LINK_OBJECT, seed) for seed in range(8))
+    assert any(behaviour(made, seed) != behaviour(LINK_OBJECT, seed) for seed in range(64))

@@ -131,8 +131,8 @@ def test_that_nothing_is_marked_toward_a_host_is_said(lab: Lab) -> None:
 @pytest.mark.parametrize(
     ("argv", "says"),
     [
-        (["--ecn-at", "20KB"], "needs a rate"),
-        (["--rate", "1kbit"], "rate_bps must be"),
+        (["--ecn-at", "20KB"], "--ecn-at needs a --rate"),
+        (["--rate", "1kbit"], "--rate must be"),
         (["--rate", "1gbit", "--ecn-at", "300KB", "--trim-at", "200KB"], "--ecn-at must be below --trim-at"),
         (["--toward", "p0l1", "--loss", "1%"], "is no end of"),
     ],

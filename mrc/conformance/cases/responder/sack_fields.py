@@ -203,14 +203,14 @@ def m_3_changes_nothing(bench: Bench) -> None:
 
 @case("MRC-SACK-11", look_at="the order of the fields of the CC_STATE, and the widths of ooo_count and rcvd_bytes")
 def the_cc_state_has_eight_bytes(bench: Bench) -> None:
-    """tx_timestamp 0xabcd, three packets above a hole, 512 bytes and less than 256 more: the eight bytes as they are
-    sent."""
+    """tx_timestamp 0xabcd, three packets above a hole, 512 bytes and less than 256 more, rounded up: the eight bytes as
+    they are sent."""
     for psn in (1, 2):
         filler = bench.request(psn, pattern(172))  # 40 + 8 + 12 + 20 + 172 + 4 = 256 bytes
         bench.check(filler.size == 256, "a packet of 256 bytes", f"it has {filler.size}")
     bench.request(3, timestamp=0xABCD, ackreq=1)
     sack = bench.expect("SACK", ack_psn=3, cack_psn=-1)
-    found, wanted = _seth_and_cc_state(sack)[28:], bytes((0xAB, 0xCD, 0, 3, 0, 0, 0, 2))
+    found, wanted = _seth_and_cc_state(sack)[28:], bytes((0xAB, 0xCD, 0, 3, 0, 0, 0, 3))
     bench.check(found == wanted, f"CC_STATE {wanted.hex(' ')}", f"it is {found.hex(' ')}")
 
 

@@ -140,6 +140,7 @@ def a_window_that_is_not_restored_stays_small(bench: Bench) -> None:
 @case(
     "MRC-SACK-28",
     options={"controller": "nscc"},
+    path_mtu=1024,
     look_at="whether cc_type is looked at before rcv_cwnd_pen is: another value than 0 says nothing of a penalty",
 )
 def a_penalty_of_another_kind_of_state_is_none(bench: Bench) -> None:
@@ -165,6 +166,7 @@ def a_penalty_of_another_kind_of_state_is_none(bench: Bench) -> None:
 @case(
     "MRC-SACK-28/restore",
     options={"controller": "nscc"},
+    path_mtu=1024,
     look_at="whether a SACK of another cc_type ends a penalty: it does not",
 )
 def another_kind_of_state_restores_no_window(bench: Bench) -> None:
