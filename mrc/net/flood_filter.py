@@ -25,9 +25,6 @@ LOOK_NS = 100 * _MILLISECOND
 # More than so many refused between two looks are too many; so many too many, all together, are a flood.
 ORDINARY = 2_000
 FLOOD = 25_000
-# More than so many for QPs there are not are a neighbour's: the raw sockets of all processes on a host get a copy each
-# of what arrives for any of them, and are woken for it.
-NEIGHBOURS = 50
 HELD_NS = 10_000 * _MILLISECOND
 # The filters follow a QP whose epsn has moved by so many.
 _FOLLOWED = BEHIND // 2
@@ -65,7 +62,6 @@ class FloodFilter:
         self._refused = 0
         self._operations = 0
         self._probes = 0
-        self._strays = 0
         self._operations_too = False
         self._few_probes = False
         self._too_many = 0
@@ -89,14 +85,13 @@ class FloodFilter:
         refused = self._refused_so_far() - self._refused
         operations = self._endpoint.counters.over_rate - self._operations
         probes = self._probes_so_far() - self._probes
-        strays = self._endpoint.counters.unknown_qp - self._strays
         self._too_many = max(0, self._too_many + refused - ORDINARY)
         # With a peer's address there is no telling which operations and which probes are the peer's. Operations
         # all stay out, probes but for some.
         self._operations_too = 2 * operations > refused
         self._few_probes = 2 * probes > refused
         self._start_over()
-        if self._too_many >= FLOOD or strays > NEIGHBOURS:
+        if self._too_many >= FLOOD:
             self._begin(now)
 
     def end(self) -> None:
@@ -119,7 +114,6 @@ class FloodFilter:
         """What was refused until now has been looked at."""
         self._refused, self._probes = self._refused_so_far(), self._probes_so_far()
         self._operations = self._endpoint.counters.over_rate
-        self._strays = self._endpoint.counters.unknown_qp
 
     def _refused_so_far(self) -> int:
         of_qps: int = sum(sum(_of_qp(qp.counters)) for qp in self._endpoint.qps.values())

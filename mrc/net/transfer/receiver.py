@@ -130,6 +130,7 @@ class Receiver:
             left = list(self._incoming.values())
             self._incoming.clear()
         for session, incoming in left:
+            self._account(incoming)
             self._conclude(session, incoming)
             if incoming.lock.acquire(timeout=_CLOSE_WAIT_S):
                 try:
@@ -247,9 +248,14 @@ class Receiver:
             self._reported[name] = self._reported.get(name, 0) + count
         found = counters_of(qps, Counters(), 0)
         for name, count in new.items():
-            if count:
+            if count > 0:
                 found[name] = found.get(name, 0) + count
         return found
+
+    def _account(self, incoming: _Incoming) -> None:
+        """What a session did that never came to its end."""
+        if not incoming.finished and not incoming.report.counters:
+            incoming.report.counters = self._counters_of([qp.endpoint_qp for qp in incoming.qps])
 
     # ------------------------------------------------------------------ ends
 
@@ -311,6 +317,7 @@ class Receiver:
     def _abandon(self, incoming: _Incoming) -> None:
         """Let go of what a session holds: QPs, regions, files that are not whole."""
         incoming.abandoned = True
+        self._account(incoming)
         for qp in incoming.qps:
             self._departed.add(qp.endpoint_qp.counters)
             qp.close()
