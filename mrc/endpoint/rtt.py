@@ -6,6 +6,8 @@ variation vanish.
 
 from __future__ import annotations
 
+_MOST_TIMEOUTS = 16
+
 
 class RttEstimator:
     """Smoothed RTT and its variation. `srtt` is 0 until the first sample."""
@@ -55,4 +57,7 @@ class RttEstimator:
 
         A shorter one would run out on a peer that waits for a processor. The tail probe asks first.
         """
-        return local_ack_timeout_ns if self.path_timer <= local_ack_timeout_ns else 2 * self.path_timer
+        if self.path_timer <= local_ack_timeout_ns:
+            return local_ack_timeout_ns
+        # Bounded: a process that was stopped once for seconds must not make retries wait for minutes.
+        return min(2 * self.path_timer, _MOST_TIMEOUTS * local_ack_timeout_ns)
