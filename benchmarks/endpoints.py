@@ -15,7 +15,8 @@ from mrc.endpoint.paths import Path, srv6_paths
 from mrc.endpoint.paths.addressing import PlanePair
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.work import WriteRequest
-from mrc.wire.batch import ReceivedBatch, TransmitBatch
+from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.transmit_batch import TransmitBatch
 from mrc.wire.usid import UsidTemplate
 
 BATCH = 128

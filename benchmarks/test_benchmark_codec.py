@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from endpoints import BATCH, Pair, paths_of
 
-from mrc.wire.batch import ReceivedBatch, TransmitBatch
 from mrc.wire.packet import decode_transport
+from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import REQUEST, REQUEST_LENGTH
+from mrc.wire.transmit_batch import TransmitBatch
 
 BTH_AT = 48  # bytes of IPv6 and UDP
 

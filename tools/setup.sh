@@ -39,6 +39,9 @@ setup() {
     if ! installed "$@"; then
         install_package "$@"
     fi
+    # The datapath again where its sources changed; without a compiler it runs interpreted.
+    "$venv/bin/python" -c 'import Cython, setuptools' 2>/dev/null &&
+        { "$venv/bin/python" "$root/hatch_build.py" --if-needed || echo "the datapath is not compiled: it runs interpreted" >&2; }
     # Where PYTHONDONTWRITEBYTECODE is set, as in many containers, every start would compile every module: half a second.
     "$venv/bin/python" -m compileall -qq -j 0 "$root/mrc" || true
 }
@@ -72,6 +75,8 @@ install_package() {
         echo "making a virtual environment in $venv" >&2
         "$interpreter" -m venv "$venv" || fail "could not make $venv: apt install python3-venv"
     fi
+    # Optional: without a compiler the datapath runs interpreted.
+    command -v cc >/dev/null || (packages gcc libc6-dev python3-dev) || true
     echo "installing mrc${extras:+ [$extras]} and what it depends on" >&2
     "$venv/bin/python" -m pip install --quiet --quiet --disable-pip-version-check --editable "$root${extras:+[$extras]}" >&2 ||
         fail "installing failed: is a Python package index within reach? See the lines above"

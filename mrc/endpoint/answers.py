@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mrc.endpoint.paths import PathSet
-from mrc.wire.batch import TransmitBatch
 from mrc.wire.entropy import fields_to_ev
 from mrc.wire.profile import WireProfile
 from mrc.wire.rows import BTH_AT, RTX, TIMESTAMP_FTYPE, TS, U8
+from mrc.wire.transmit_batch import TransmitBatch
 
 I64 = npt.NDArray[np.int64]
 

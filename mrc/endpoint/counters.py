@@ -2,83 +2,92 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from types import GetSetDescriptorType
+from typing import Any
 
 
-@dataclass(slots=True)
 class Counters:
-    """Counts since start. An endpoint has one; each QP has its own for what happens after dispatch."""
+    """Counts since start. An endpoint has one; each QP has its own for what happens after dispatch.
+
+    Counters can be given a value to begin with, by name. Raises AttributeError for a name that is none.
+    """
 
     # Dropped before any QP saw it.
-    too_short: int = 0
-    bad_length: int = 0
-    not_ipv6_udp: int = 0
-    bad_udp_port: int = 0
-    bad_tver: int = 0
-    unknown_opcode: int = 0
-    bad_icrc: int = 0
-    trimmed_received: int = 0
-    unknown_qp: int = 0
-    wrong_qp_state: int = 0
-    bad_source: int = 0
-    misdirected: int = 0
-    bad_pkey: int = 0
+    too_short: int
+    bad_length: int
+    not_ipv6_udp: int
+    bad_udp_port: int
+    bad_tver: int
+    unknown_opcode: int
+    bad_icrc: int
+    trimmed_received: int
+    unknown_qp: int
+    wrong_qp_state: int
+    bad_source: int
+    misdirected: int
+    bad_pkey: int
     # Whole packets that were not answered, or not looked at, because too many of their kind came.
-    over_rate: int = 0
+    over_rate: int
     # By the kernel, under a flood, for one of the reasons above (mrc.net.flood_filter).
-    refused_by_kernel: int = 0
+    refused_by_kernel: int
     # Endpoint operations.
-    unknown_peer: int = 0
-    unknown_endpoint_operation: int = 0
-    unexpected_endpoint_response: int = 0
-    endpoint_responses_dropped: int = 0
-    ev_probes_sent: int = 0
-    ev_probes_failed: int = 0
-    ev_probes_answered: int = 0
-    port_updates_sent: int = 0
-    port_updates_received: int = 0
-    port_status_overruled: int = 0
+    unknown_peer: int
+    unknown_endpoint_operation: int
+    unexpected_endpoint_response: int
+    endpoint_responses_dropped: int
+    ev_probes_sent: int
+    ev_probes_failed: int
+    ev_probes_answered: int
+    port_updates_sent: int
+    port_updates_received: int
+    port_status_overruled: int
     # Responder.
-    requests_received: int = 0
-    bytes_placed: int = 0
-    duplicates_old: int = 0
-    duplicates_above_epsn: int = 0
-    psn_out_of_window: int = 0
-    psn_out_of_range: int = 0
-    ecn_marked_received: int = 0
-    bad_rkey: int = 0
-    bad_address: int = 0
-    bad_request_length: int = 0
-    invalid_request: int = 0
-    sacks_sent: int = 0
-    acks_sent: int = 0
-    naks_sent: int = 0
-    nacks_sent: int = 0
-    no_room: int = 0
-    probes_answered: int = 0
+    requests_received: int
+    bytes_placed: int
+    duplicates_old: int
+    duplicates_above_epsn: int
+    psn_out_of_window: int
+    psn_out_of_range: int
+    ecn_marked_received: int
+    bad_rkey: int
+    bad_address: int
+    bad_request_length: int
+    invalid_request: int
+    sacks_sent: int
+    acks_sent: int
+    naks_sent: int
+    nacks_sent: int
+    no_room: int
+    probes_answered: int
     # Requestor.
-    data_packets_sent: int = 0
-    data_bytes_sent: int = 0
-    retransmitted_packets: int = 0
-    spurious_retransmissions: int = 0
-    sacks_received: int = 0
-    acks_received: int = 0
-    nacks_received: int = 0
-    naks_received: int = 0
-    ack_for_unsent_psn: int = 0
-    ack_too_old: int = 0
-    unknown_probe_answer: int = 0
-    unknown_ev: int = 0
-    losses_by_hole: int = 0
-    losses_by_path_timer: int = 0
-    losses_by_nack: int = 0
-    unknown_nack_reason: int = 0
-    local_ack_timeouts: int = 0
-    tail_probes_sent: int = 0
-    path_probes_sent: int = 0
-    path_probes_failed: int = 0
-    rtt_samples: int = 0
-    not_sent_by_system: int = 0
+    data_packets_sent: int
+    data_bytes_sent: int
+    retransmitted_packets: int
+    spurious_retransmissions: int
+    sacks_received: int
+    acks_received: int
+    nacks_received: int
+    naks_received: int
+    ack_for_unsent_psn: int
+    ack_too_old: int
+    unknown_probe_answer: int
+    unknown_ev: int
+    losses_by_hole: int
+    losses_by_path_timer: int
+    losses_by_nack: int
+    unknown_nack_reason: int
+    local_ack_timeouts: int
+    tail_probes_sent: int
+    path_probes_sent: int
+    path_probes_failed: int
+    rtt_samples: int
+    not_sent_by_system: int
+
+    def __init__(self, **values: int) -> None:
+        for name in COUNTERS:
+            setattr(self, name, 0)
+        for name, value in values.items():
+            setattr(self, name, value)
 
     @property
     def duplicates_received(self) -> int:
@@ -87,9 +96,32 @@ class Counters:
 
     def as_dict(self, *, zeros: bool = False) -> dict[str, int]:
         """Name to count; those still 0 are left out unless `zeros`."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        values = {name: getattr(self, name) for name in COUNTERS}
         return {name: value for name, value in values.items() if value or zeros}
 
     def add(self, other: Counters) -> None:
-        for field in fields(self):
-            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
+        for name in COUNTERS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, Counters) and all(getattr(self, name) == getattr(other, name) for name in COUNTERS)
+
+    def __hash__(self) -> int:
+        raise TypeError("counters change: they have no hash")
+
+    def __repr__(self) -> str:
+        return f"Counters({', '.join(f'{name}={value}' for name, value in self.as_dict().items())})"
+
+
+def _names() -> tuple[str, ...]:
+    """The names declared above. A compiled class keeps no annotations, but a descriptor for each, as for a property."""
+    declared = getattr(Counters, "__annotations__", None) or [
+        name
+        for name, what in vars(Counters).items()
+        if isinstance(what, GetSetDescriptorType) and name != "duplicates_received"
+    ]
+    return tuple(declared)
+
+
+# The names of all counters.
+COUNTERS = _names()

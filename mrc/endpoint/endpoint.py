@@ -6,12 +6,10 @@ It does no I/O and owns no clock: every entry takes `now`, an int of nanoseconds
 from __future__ import annotations
 
 import heapq
-import struct
 from collections import deque
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
 from mrc.endpoint.completions import Completion, Event, EventKind
 from mrc.endpoint.config import Capability, EndpointConfig, QpConfig
@@ -21,7 +19,7 @@ from mrc.endpoint.local_ports import LocalPorts, PortLimit
 from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.operation_answers import ENDPOINT_QPN
 from mrc.endpoint.operations import EndpointOperations, OnAnswered, OnResult
-from mrc.endpoint.packet_checks import PacketChecks, Trimmed
+from mrc.endpoint.packet_checks import DROPPED, SOUND, TRIMMED_LASTHOP, PacketChecks
 from mrc.endpoint.paths.ev_events import EvEvents
 from mrc.endpoint.paths.online import OnlineProfiles
 from mrc.endpoint.peer_node import PeerKey, PeerNode, peer_key
@@ -32,21 +30,19 @@ from mrc.endpoint.receive_budget import ReceiveBudget
 from mrc.endpoint.scheduler import Scheduler
 from mrc.endpoint.tracing import EndpointTrace, Tracer
 from mrc.errors import CallerError
-from mrc.wire.arrays import distinct
-from mrc.wire.batch import ReceivedBatch, TransmitBatch
+from mrc.wire import octets
 from mrc.wire.profile import WireProfile
 from mrc.wire.psn import PSN_MODULUS
-from mrc.wire.rows import COMMON, EXTENSION_AT, PSN_BITS_MASK
-
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.rows import PSN_BITS_MASK
+from mrc.wire.transmit_batch import TransmitBatch
 
 FIRST_QPN, QPN_LIMIT = 0x10, 1 << 24
 _KEPT_EVENTS = 1024
 _NODE_SEED = 0x6E6F6465  # sets a peer node's randomness apart from everything else drawn from the same seed
 
 
-_TARGET = struct.Struct(">48xB3xI")  # opcode, dqp_word
+_OPCODE_AT, _DQP_AT = 48, 52
 
 
 def _check_supported(wire: WireProfile) -> None:
@@ -327,85 +323,38 @@ class Endpoint:
     # ------------------------------------------------------------------ packets in
 
     def receive(self, batch: ReceivedBatch, now: int) -> None:
-        """Take a batch of packets. Whatever they hold, nothing is raised: what is wrong is dropped and counted."""
+        """Take packets one by one, in order of arrival. Whatever they hold, nothing is raised: what is wrong is dropped
+        and counted."""
         self._now = now
-        if not batch.count:
-            return
-        if batch.count <= self.config.one_by_one and batch.ipv4 is None and self._receive_few(batch, now):
-            return
-        rows, trimmed = self._checks.sound_rows(batch)
-        if trimmed is not None:
-            self._receive_trimmed(batch, trimmed)
-        if not len(rows):
-            return
-        fields = batch.fields(COMMON)
-        dqps = fields["dqp_word"][rows] & PSN_BITS_MASK
-        opcodes = fields["opcode"][rows]
-        first = int(dqps[0])
-        if (dqps == first).all():
-            self._dispatch(first, batch, rows, opcodes, now)
-            return
-        unknown = len(rows)
-        for qpn in distinct(dqps).tolist():
-            if qpn == ENDPOINT_QPN or qpn in self.qps:
-                mine = dqps == qpn
-                unknown -= int(np.count_nonzero(mine))
-                self._dispatch(qpn, batch, rows[mine], opcodes[mine], now)
-        self.counters.unknown_qp += unknown
-
-    def _receive_few(self, batch: ReceivedBatch, now: int) -> bool:
-        """The same in plain numbers. False, and nothing has happened, unless all are well formed and for QPs."""
-        of_qp: dict[int, list[tuple[int, int]]] = {}
-        for row, length in enumerate(batch.length.tolist()):
-            if not self._checks.is_sound(batch, row, length):
-                return False
-            opcode, dqp_word = _TARGET.unpack_from(batch.view(row, 0, EXTENSION_AT))
-            of_qp.setdefault(dqp_word & PSN_BITS_MASK, []).append((row, opcode))
-        if not of_qp.keys() <= self.qps.keys():
-            return False
-        for qpn, packets in of_qp.items():
-            qp = self.qps[qpn]
-            if qp.arrivals.receive_few(batch, packets, now):
-                self._after_event(qp)
-                if qp.peer_node is not None and qp.peer_node.doubted:
-                    self._reconsider_planes(qp, batch, [row for row, _ in packets])
-            else:
-                rows, opcodes = zip(*packets, strict=True)
-                self._dispatch(qpn, batch, np.array(rows, np.int64), np.array(opcodes, np.uint8), now)
-        return True
-
-    def _dispatch(self, qpn: int, batch: ReceivedBatch, rows: I64, opcodes: npt.NDArray[np.uint8], now: int) -> None:
-        qp = self.qps.get(qpn)
-        if qpn == ENDPOINT_QPN:
-            self._operations.receive(batch, rows, opcodes, now)
-            return
-        if qp is None:
-            self.counters.unknown_qp += len(rows)
-            return
-        qp.arrivals.receive(batch, rows, opcodes, now)
-        self._after_event(qp)
-        self._reconsider_planes(qp, batch, rows)
-
-    def _reconsider_planes(self, qp: QueuePair, batch: ReceivedBatch, rows: I64 | list[int]) -> None:
-        node = qp.peer_node
-        if node is not None and node.doubted:
-            self._operations.peer_ports.heard_of(node, batch, np.asarray(rows, np.int64), self._now)
+        touched: dict[int, QueuePair] = {}
+        for row in range(batch.count):
+            verdict = self._checks.look(batch, row)
+            if verdict == DROPPED:
+                continue
+            base = batch.row(row)
+            qpn = octets.u32(batch.flat, base + _DQP_AT) & PSN_BITS_MASK
+            opcode = batch.flat[base + _OPCODE_AT]
+            if qpn == ENDPOINT_QPN and verdict == SOUND:
+                self._operations.receive(batch, row, opcode, now)
+                continue
+            qp = self.qps.get(qpn)
+            if qp is None:
+                self.counters.unknown_qp += 1
+                continue
+            touched[qpn] = qp
+            if verdict != SOUND:
+                qp.arrivals.receive_trimmed(batch, row, verdict == TRIMMED_LASTHOP, now)
+                continue
+            qp.arrivals.receive(batch, row, opcode, now)
+            node = qp.peer_node
+            if node is not None and node.doubted:
+                self._operations.peer_ports.heard_of(node, batch, row, now)
+        for qp in touched.values():
+            self._after_event(qp)
 
     def _after_event(self, qp: QueuePair) -> None:
         self._scheduler.on_event(qp)
         self._schedule(qp)
-
-    def _receive_trimmed(self, batch: ReceivedBatch, trimmed: Trimmed) -> None:
-        """Hand trimmed packets to their QPs."""
-        dqps = batch.fields(COMMON)["dqp_word"][trimmed.rows] & PSN_BITS_MASK
-        for qpn in distinct(dqps).tolist():
-            mine = dqps == qpn
-            qp = self.qps.get(qpn)
-            if qp is None:
-                self.counters.unknown_qp += int(mine.sum())
-                continue
-            qp.arrivals.receive_trimmed(batch, trimmed.rows[mine], trimmed.lasthop[mine], self._now)
-            self._after_event(qp)
 
     # ------------------------------------------------------------------ packets out
 

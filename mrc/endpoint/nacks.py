@@ -14,10 +14,10 @@ from mrc.endpoint.nacked import NackReason
 from mrc.endpoint.paths import PathSet
 from mrc.endpoint.tracing import QpTrace
 from mrc.endpoint.traffic_class import TrafficClasses
-from mrc.wire.batch import TransmitBatch
 from mrc.wire.opcodes import Op
 from mrc.wire.profile import WireProfile
 from mrc.wire.rows import P_KEY, PSN_BITS_MASK, RTX
+from mrc.wire.transmit_batch import TransmitBatch
 
 I64 = npt.NDArray[np.int64]
 

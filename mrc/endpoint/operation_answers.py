@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.peer_node import PeerNode
-from mrc.wire.batch import TransmitBatch
 from mrc.wire.opcodes import HEADER_LENGTHS, Op
 from mrc.wire.profile import WireProfile
 from mrc.wire.rows import COMMON, ENDPOINT_RESPONSE, EXTENSION_AT, TIMESTAMP_FTYPE, TIMESTAMP_UNIT_NS, TSR_BIT, Fields
+from mrc.wire.transmit_batch import TransmitBatch
 
 ENDPOINT_QPN = 2
 _MAX_RESPONSES = 1024

@@ -22,10 +22,11 @@ from mrc.endpoint.operation_rates import OperationRates
 from mrc.endpoint.peer_node import PeerKey, PeerNode
 from mrc.endpoint.peer_ports import PeerPorts
 from mrc.errors import CallerError
-from mrc.wire.batch import ReceivedBatch, TransmitBatch
 from mrc.wire.opcodes import HEADER_LENGTHS, Op
 from mrc.wire.profile import WireProfile
+from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import COMMON, ENDPOINT_REQUEST, ENDPOINT_RESPONSE, TIMESTAMP_FTYPE, TIMESTAMP_UNIT_NS, Fields
+from mrc.wire.transmit_batch import TransmitBatch
 
 I64 = npt.NDArray[np.int64]
 
@@ -226,23 +227,22 @@ class EndpointOperations:
 
     # ------------------------------------------------------------------ packets in
 
-    def receive(self, batch: ReceivedBatch, rows: I64, opcodes: npt.NDArray[np.uint8], now: int) -> None:
-        """Packets for DQP 2 that passed the endpoint's checks; `opcodes` are those of `rows`."""
-        chosen, kinds = self._rates.welcome(batch, rows, opcodes, now)
-        common, ports = batch.fields(COMMON), batch.port
-        for row, opcode in zip(chosen, kinds, strict=True):
-            fields, port = common[row], int(ports[row])
-            source = int(fields["src_high"]) << 64 | int(fields["src_low"])
-            nodes = [node for node in self._nodes_at.get(source, ()) if node.sources.get(port) == source]
-            req_id = int(fields["psn_word"]) & (_REQUEST_IDS - 1)
-            if not nodes:
-                self._counters.unknown_peer += 1
-            elif opcode == Op.ENDPOINT_REQUEST:
-                self._on_request(nodes, req_id, batch.fields(ENDPOINT_REQUEST)[row], now)
-            elif opcode == Op.ENDPOINT_RESPONSE:
-                self._on_response(nodes, req_id, batch.fields(ENDPOINT_RESPONSE)[row], now)
-            else:
-                self._counters.misdirected += 1
+    def receive(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> None:
+        """A packet for DQP 2 that passed the endpoint's checks."""
+        if not self._rates.is_welcome(batch, row, opcode, now):
+            return
+        fields, port = batch.fields(COMMON)[row], batch.ports[row]
+        source = int(fields["src_high"]) << 64 | int(fields["src_low"])
+        nodes = [node for node in self._nodes_at.get(source, ()) if node.sources.get(port) == source]
+        req_id = int(fields["psn_word"]) & (_REQUEST_IDS - 1)
+        if not nodes:
+            self._counters.unknown_peer += 1
+        elif opcode == Op.ENDPOINT_REQUEST:
+            self._on_request(nodes, req_id, batch.fields(ENDPOINT_REQUEST)[row], now)
+        elif opcode == Op.ENDPOINT_RESPONSE:
+            self._on_response(nodes, req_id, batch.fields(ENDPOINT_RESPONSE)[row], now)
+        else:
+            self._counters.misdirected += 1
 
     def _on_request(self, nodes: list[PeerNode], req_id: int, fields: Fields, now: int) -> None:
         operation = int(fields["erth_word"]) & 3

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-import numpy.typing as npt
-
 from mrc.endpoint.config import PeerNodeConfig
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.peer_node import PeerNode
-from mrc.wire.batch import ReceivedBatch
+from mrc.wire import octets
 from mrc.wire.profile import WireProfile
-from mrc.wire.rows import COMMON
+from mrc.wire.received_batch import ReceivedBatch
 
-I64 = npt.NDArray[np.int64]
-
-_LOW_HALF = (1 << 64) - 1
+_SOURCE_AT = 8
 
 
 class PeerPorts:
@@ -49,17 +44,17 @@ class PeerPorts:
         else:
             node.doubted.clear()
 
-    def heard_of(self, node: PeerNode, batch: ReceivedBatch, rows: I64, now: int) -> None:
-        """Packets for QPs, of which some may be from `node`, which has `doubted` planes. A status by which no port is
-        left cannot be true for longer than it takes to say the next: who forged it would stop all data for ever."""
-        fields = batch.fields(COMMON)
+    def heard_of(self, node: PeerNode, batch: ReceivedBatch, row: int, now: int) -> None:
+        """A packet for a QP, which may be from `node`, which has `doubted` planes. A status by which no port is left
+        cannot be true for longer than it takes to say the next: who forged it would stop all data for ever."""
+        source = octets.u64(batch.flat, batch.row(row) + _SOURCE_AT) << 64 | octets.u64(
+            batch.flat, batch.row(row) + _SOURCE_AT + 8
+        )
         for plane, since in list(node.doubted.items()):
             port = node.port_of_plane[plane]
-            source = node.sources.get(port)
-            if source is None or now - since < self._config.port_update_interval_max_ns:
+            if now - since < self._config.port_update_interval_max_ns:
                 continue
-            heard = (batch.port[rows] == port) & (fields["src_high"][rows] == source >> 64)
-            if not (heard & (fields["src_low"][rows] == source & _LOW_HALF)).any():
+            if batch.ports[row] != port or node.sources.get(port) != source:
                 continue
             del node.doubted[plane]
             node.planes_down.discard(plane)

@@ -14,9 +14,9 @@ from mrc.endpoint.paths.states import EvState
 from mrc.endpoint.sent import SentPackets
 from mrc.endpoint.tracing import QpTrace
 from mrc.endpoint.traffic_class import TrafficClasses
-from mrc.wire.batch import TransmitBatch
 from mrc.wire.opcodes import Op
 from mrc.wire.rows import P_KEY, TIMESTAMP_FTYPE, TIMESTAMP_UNIT_NS
+from mrc.wire.transmit_batch import TransmitBatch
 
 # BTH and PETH as the fields of mrc.wire.rows.PROBE lie.
 _PACKED = struct.Struct(">BBHII HBBHHHHHH")

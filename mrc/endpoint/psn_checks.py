@@ -19,8 +19,8 @@ from mrc.endpoint.receives import Receives
 from mrc.endpoint.request_checks import NotTogether
 from mrc.endpoint.resource_limits import ResourceLimits
 from mrc.wire.arrays import first_occurrences
-from mrc.wire.batch import ReceivedBatch
 from mrc.wire.psn import PSN_HALF, psn_diff_array
+from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import PSN_BITS_MASK
 
 I64 = npt.NDArray[np.int64]

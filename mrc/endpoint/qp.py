@@ -29,8 +29,8 @@ from mrc.endpoint.tracing import QpTrace
 from mrc.endpoint.traffic_class import TrafficClasses
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError
-from mrc.wire.batch import TransmitBatch
 from mrc.wire.profile import WireProfile
+from mrc.wire.transmit_batch import TransmitBatch
 
 
 class QueuePair:

@@ -5,21 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
 from mrc.endpoint.config import NO_CAPABILITIES, Capability
 from mrc.endpoint.paths import Path
 from mrc.endpoint.paths.profiles import EvProfile
 from mrc.errors import CallerError
-from mrc.wire.batch import ReceivedBatch
-from mrc.wire.rows import COMMON
-
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from mrc.wire import octets
+from mrc.wire.received_batch import ReceivedBatch
 
 MAX_PORTS = 16
-_SOURCE = (8, 24)  # where in a packet the source address is
+_SOURCE_AT, _ADDRESS = 8, 16  # where in a packet the source address is, and its bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,29 +37,23 @@ class QpPeer:
 class PeerSources:
     """The peer's inner address (128 bit) by the local port its packets come in on."""
 
-    __slots__ = ("_addresses", "_high", "_known", "_low")
+    __slots__ = ("_addresses", "_known")
 
     def __init__(self) -> None:
-        self._high = np.zeros(MAX_PORTS, np.uint64)
-        self._low = np.zeros(MAX_PORTS, np.uint64)
-        self._known = np.zeros(MAX_PORTS, np.bool_)
-        self._addresses: dict[int, bytes] = {}
+        self._addresses = memoryview(bytearray(MAX_PORTS * _ADDRESS))
+        self._known = memoryview(bytearray(MAX_PORTS))
 
     def add(self, port: int, address: int) -> None:
         """Raises CallerError for a port that cannot be."""
         if not 0 <= port < MAX_PORTS:
             raise CallerError(f"ports are numbered 0..{MAX_PORTS - 1}, got {port}")
-        self._high[port], self._low[port] = address >> 64, address & (1 << 64) - 1
-        self._known[port] = True
-        self._addresses[port] = address.to_bytes(16, "big")
+        octets.put64(self._addresses, port * _ADDRESS, address >> 64)
+        octets.put64(self._addresses, port * _ADDRESS + 8, address & (1 << 64) - 1)
+        self._known[port] = 1
 
-    def has_sent(self, batch: ReceivedBatch, rows: I64) -> Bools:
-        """Which of these packets have the peer's address on the port they came in on as their source."""
-        fields = batch.fields(COMMON)
-        ports = batch.port[rows]
-        trusted = self._known[ports] & (fields["src_high"][rows] == self._high[ports])
-        return np.asarray(trusted & (fields["src_low"][rows] == self._low[ports]))
-
-    def has_sent_one(self, batch: ReceivedBatch, row: int) -> bool:
-        """`has_sent` for one packet."""
-        return bytes(batch.view(row, *_SOURCE)) == self._addresses.get(int(batch.port[row]))
+    def has_sent(self, batch: ReceivedBatch, row: int) -> bool:
+        """Whether a packet has the peer's address on the port it came in on as its source."""
+        port = batch.ports[row]
+        return self._known[port] != 0 and octets.equal(
+            batch.flat, batch.row(row) + _SOURCE_AT, self._addresses, port * _ADDRESS, _ADDRESS
+        )

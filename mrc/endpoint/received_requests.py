@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from mrc.wire.batch import ReceivedBatch
 from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH, IMMEDIATE_OPCODES, OPCODES
+from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import EXTENSION_AT, EXTENSION_LENGTH, HAS_TSETH, PAD_SHIFT, REQUEST, REQUEST_TS, TS, UDP_AT, Fields
 
 I64 = npt.NDArray[np.int64]

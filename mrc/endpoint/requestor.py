@@ -21,15 +21,16 @@ from mrc.endpoint.request_headers import Piece
 from mrc.endpoint.requests import RequestMaker, full_packet_bytes
 from mrc.endpoint.retries import RetryBudget
 from mrc.endpoint.rtt import RttEstimator
-from mrc.endpoint.sack_reading import Sack, read_sacks
+from mrc.endpoint.sack_reading import SACK_BYTES, Sack, read_sacks
 from mrc.endpoint.send_queue import SendQueue
 from mrc.endpoint.sent import PsnState, SentPackets
 from mrc.endpoint.tracing import HOLE, LOCAL_ACK_TIMEOUT, PATH_TIMER, QpTrace
 from mrc.endpoint.traffic_class import TrafficClasses
 from mrc.endpoint.work import WriteRequest
-from mrc.wire.batch import TransmitBatch
 from mrc.wire.psn import unwrap
-from mrc.wire.rows import ACKREQ, PSN_FLAGS_AT, U8, Fields
+from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.rows import ACKREQ, NACK, PSN_FLAGS_AT, U8, Fields
+from mrc.wire.transmit_batch import TransmitBatch
 
 I64 = npt.NDArray[np.int64]
 
@@ -293,6 +294,12 @@ class Requestor:
         return psn >= self.sent.una and bool(self.sent.state[psn & self.sent.mask] == _LOST)
 
     # ------------------------------------------------------------------ acknowledgements in
+
+    def on_sack(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        self.on_sacks(batch.data[row : row + 1, SACK_BYTES], now)
+
+    def on_nack(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        self.on_nacks(batch.fields(NACK)[row : row + 1], now)
 
     def on_sacks(self, rows: U8, now: int) -> None:
         """Reliability SACKs in order of arrival, each a row of SACK_BYTES. One about what was never sent is dropped."""

@@ -14,7 +14,6 @@ from mrc.endpoint.request_headers import LONGEST_REQUEST, Piece, RequestHeaders
 from mrc.endpoint.sent import SentPackets, Slots
 from mrc.endpoint.traffic_class import TrafficClasses
 from mrc.endpoint.work import Message
-from mrc.wire.batch import TransmitBatch
 from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH
 from mrc.wire.rows import (
     BTH_AT,
@@ -27,6 +26,7 @@ from mrc.wire.rows import (
     TIMESTAMP_UNIT_NS,
     UDP_AT,
 )
+from mrc.wire.transmit_batch import TransmitBatch
 
 I64 = npt.NDArray[np.int64]
 

@@ -38,10 +38,10 @@ from mrc.endpoint.request_checks import (
 from mrc.endpoint.sacks import SackMaker, Trigger
 from mrc.endpoint.tracing import QpTrace
 from mrc.endpoint.traffic_class import CE, ECN_MASK, TrafficClasses
-from mrc.wire.batch import ReceivedBatch, TransmitBatch
 from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH, Op
 from mrc.wire.profile import WireProfile
 from mrc.wire.psn import PSN_HALF, psn_diff_array
+from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import (
     ACKREQ,
     EXTENSION_AT,
@@ -56,6 +56,7 @@ from mrc.wire.rows import (
     TS,
     Fields,
 )
+from mrc.wire.transmit_batch import TransmitBatch
 
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -178,6 +179,15 @@ class Responder:
         self._messages.make_room(self.window.largest_span)
 
     # ------------------------------------------------------------------ requests in
+
+    def on_request(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        self.on_requests(batch, np.array([row], np.int64), now)
+
+    def on_probe(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        self.on_probes(batch, [row], now)
+
+    def on_request_in_error(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        self.on_requests_in_error(batch, np.array([row], np.int64), now)
 
     def on_requests(self, batch: ReceivedBatch, rows: I64, now: int) -> None:
         """Write requests of this QP, whose length, ICRC and source have been checked.
@@ -346,7 +356,8 @@ class Responder:
 
     # ------------------------------------------------------------------ other packets in
 
-    def on_trimmed(self, batch: ReceivedBatch, rows: I64, lasthop: Bools, now: int) -> None:
+    def on_trimmed(self, batch: ReceivedBatch, row: int, whether: bool, now: int) -> None:
+        rows, lasthop = np.array([row], np.int64), np.array([whether])
         """Requests that a switch cut short, on the last hop or before it. Nothing but BTH and METH is trusted."""
         if Capability.TRIM_NACK not in self._agreed:
             return

@@ -16,10 +16,10 @@ from mrc.endpoint.receive_window import ReceiveWindow
 from mrc.endpoint.received import ReceivedPsns
 from mrc.endpoint.traffic_class import TrafficClasses
 from mrc.errors import CallerError
-from mrc.wire.batch import TransmitBatch
 from mrc.wire.opcodes import Op
 from mrc.wire.psn import PSN_MASK
 from mrc.wire.rows import P_KEY, RTX, SETH_M_SHIFT, SETH_PR
+from mrc.wire.transmit_batch import TransmitBatch
 
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

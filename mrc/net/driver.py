@@ -24,7 +24,7 @@ from mrc.net.link_events import LinkWatch
 from mrc.net.mmsg import BatchReceiver, BatchSender
 from mrc.net.port_room import PortRoom
 from mrc.net.ports import PACKET_BUFFER_BYTES, Port, waiting_in
-from mrc.wire.batch import TransmitBatch
+from mrc.wire.transmit_batch import TransmitBatch
 
 T = TypeVar("T")
 

@@ -21,9 +21,10 @@ import numpy.typing as npt
 from mrc.errors import SystemRefused
 from mrc.net.outer import OuterHeaders
 from mrc.net.ports import UDP_IPV4, UDP_IPV6, Port
-from mrc.wire.batch import ReceivedBatch, TransmitBatch
 from mrc.wire.ipv4 import IPV4_AT, IPV4_HEADER, shape_rows
+from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import COMMON, HEADER_ROOM, UDP_AT
+from mrc.wire.transmit_batch import TransmitBatch
 
 U8 = npt.NDArray[np.uint8]
 I64 = npt.NDArray[np.int64]

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mrc.net.ports import Port
-from mrc.wire.batch import TransmitBatch
 from mrc.wire.srh import IPV6_IN_IPV6, ROUTING, SRH_LENGTH, new_headers, split_rows
+from mrc.wire.transmit_batch import TransmitBatch
 
 U8 = npt.NDArray[np.uint8]
 

@@ -16,11 +16,12 @@ import numpy as np
 from mrc.endpoint.paths import Path
 from mrc.errors import CallerError
 from mrc.sim.fabric import SimFabric
-from mrc.wire.batch import ReceivedBatch, TransmitBatch
 from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE
 from mrc.wire.psn import unwrap
+from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import ACK, COMMON, EXTENSION_AT, PSN_BITS_MASK
+from mrc.wire.transmit_batch import TransmitBatch
 
 WRITE_MIDDLE, ACKNOWLEDGE = 0x07, 0x11
 ACK_SYNDROME, NAK_SEQUENCE_ERROR = 0x1F, 0x60
@@ -87,7 +88,7 @@ class GoBackNEnd:
     # ------------------------------------------------------------------ packets in
 
     def receive(self, batch: ReceivedBatch, now: int) -> None:
-        rows = np.flatnonzero(batch.icrc_ok(np.arange(batch.count))).tolist()
+        rows = [row for row in range(batch.count) if batch.icrc_right(row)]
         common, acks = batch.fields(COMMON), batch.fields(ACK)
         for row in rows:
             psn = int(common["psn_word"][row]) & PSN_BITS_MASK

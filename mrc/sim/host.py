@@ -9,8 +9,9 @@ import numpy as np
 
 from mrc.sim.clock import Clock
 from mrc.sim.link import OUTER_BYTES, Egress, SimPacket
-from mrc.wire.batch import ReceivedBatch, TransmitBatch
+from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import HEADER_ROOM
+from mrc.wire.transmit_batch import TransmitBatch
 
 # The NIC pulls while its emptiest port has fewer than the first of these packets waiting, and none has the second: the
 # endpoint chooses EV and port when a packet is pulled and takes that for its time of departure, so few may wait.

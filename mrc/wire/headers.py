@@ -2,7 +2,7 @@
 
 Each layout reads like the tables it comes from: `name:bits` in wire order, `s` marking a signed field. Names are
 those of wire.md section 13; reserved fields are `reserved`, `reserved2`, ... The one-packet codec below is for
-captures, crafting and tests; the endpoint uses `mrc.wire.batch`.
+captures, crafting and tests; the endpoint uses `mrc.wire.received_batch` and `mrc.wire.transmit_batch`.
 """
 
 from __future__ import annotations

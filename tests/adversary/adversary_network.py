@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from mrc.wire.batch import ReceivedBatch
+from mrc.wire.received_batch import ReceivedBatch
 
 NODES = (0, 1)
 DSCP_TRIMMABLE = frozenset({4, 8})  # first transmissions and probes, retransmissions (wire.md section 12)

@@ -24,8 +24,8 @@ from mrc.endpoint.paths.addressing import PlanePair
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.qp_states import MAY_RECEIVE, QpState
-from mrc.wire.batch import TransmitBatch
 from mrc.wire.packet import decode_transport
+from mrc.wire.transmit_batch import TransmitBatch
 from mrc.wire.usid import UsidTemplate
 
 MICROSECOND, MILLISECOND, SECOND = 1_000, 1_000_000, 1_000_000_000

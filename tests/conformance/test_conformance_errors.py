@@ -31,8 +31,8 @@ from mrc.conformance.virtual import VirtualSession
 from mrc.endpoint.config import EndpointConfig
 from mrc.endpoint.endpoint import Endpoint
 from mrc.errors import CallerError
-from mrc.wire.batch import ReceivedBatch
 from mrc.wire.profile import WireProfile
+from mrc.wire.received_batch import ReceivedBatch
 
 HERE = Path(__file__).parent
 DYNAMIC = Setup(agreed=frozenset({DYNAMIC_MPR}))

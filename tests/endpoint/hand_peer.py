@@ -23,8 +23,9 @@ from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.tracing import Tracer
 from mrc.endpoint.work import WriteRequest
-from mrc.wire.batch import ReceivedBatch, TransmitBatch
 from mrc.wire.packet import decode_transport, encode_transport
+from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.transmit_batch import TransmitBatch
 from mrc.wire.usid import UsidTemplate
 
 PEER_QPN = 0x2B0222

@@ -22,8 +22,8 @@ from hand_peer import (
 
 from mrc.endpoint.config import Capability, EndpointConfig, QpConfig
 from mrc.endpoint.qp_states import QpState
-from mrc.wire.batch import ReceivedBatch
 from mrc.wire.profile import WireProfile
+from mrc.wire.received_batch import ReceivedBatch
 
 CONFIG = QpConfig(path_mtu=256, mpr_dest=1)
 TRIMMED_CLASS = 12 << 2 | ECT0

@@ -7,8 +7,8 @@ from hand_peer import ACK, FIRST, NACK, PSN_MASK, SACK, HandPeer, data, of
 from several import Several
 
 from mrc.endpoint.config import EndpointConfig, QpConfig
-from mrc.wire.batch import TransmitBatch
 from mrc.wire.packet import decode_transport
+from mrc.wire.transmit_batch import TransmitBatch
 
 WINDOW = 128  # mpr 1
 CONFIG = QpConfig(path_mtu=256, mpr_dest=1)

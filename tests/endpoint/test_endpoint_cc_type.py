@@ -10,7 +10,7 @@ from told_window import ToldWindows
 from mrc.endpoint.config import Capability
 from mrc.endpoint.congestion import PENALTY_UNKNOWN
 from mrc.endpoint.sack_reading import SACK_BYTES, read_sacks
-from mrc.wire.batch import ReceivedBatch
+from mrc.wire.received_batch import ReceivedBatch
 
 
 @pytest.mark.parametrize("cc_type", [1, 2, 15])

@@ -14,9 +14,9 @@ from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.qp_states import QpState
 from mrc.errors import CallerError
-from mrc.wire.batch import ReceivedBatch
 from mrc.wire.packet import encode_transport
 from mrc.wire.profile import WireProfile
+from mrc.wire.received_batch import ReceivedBatch
 
 Change = Callable[[HandPeer, bytes], bytes]
 CONFIG = QpConfig(path_mtu=256)

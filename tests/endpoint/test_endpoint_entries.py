@@ -28,7 +28,7 @@ from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError
-from mrc.wire.batch import TransmitBatch
+from mrc.wire.transmit_batch import TransmitBatch
 
 
 def _number(hand: HandPeer, ev: int) -> int:

@@ -10,8 +10,8 @@ from mrc.endpoint.config import Capability, EndpointConfig, PeerNodeConfig, QpCo
 from mrc.endpoint.operations import EvProbeResult
 from mrc.endpoint.peer_node import PeerNode
 from mrc.errors import CallerError
-from mrc.wire.batch import TransmitBatch
 from mrc.wire.profile import WireProfile
+from mrc.wire.transmit_batch import TransmitBatch
 
 CONTROL = 46 << 2
 SERVICE_TIME = Capability.SVC_TIME

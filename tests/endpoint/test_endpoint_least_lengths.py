@@ -11,7 +11,7 @@ from types import ModuleType
 
 from hand_peer import in_ipv6
 
-from mrc.wire.batch import ReceivedBatch
+from mrc.wire.received_batch import ReceivedBatch
 
 HEAD = 40 + 8 + 12  # IPv6, UDP, BTH
 ICRC = 4

@@ -7,7 +7,7 @@ from hand_operations import EV_PROBE, PORT_STATUS_UPDATE, RESPONSE, request, req
 from hand_peer import MILLISECOND, HandPeer, of
 
 from mrc.errors import CallerError
-from mrc.wire.batch import TransmitBatch
+from mrc.wire.transmit_batch import TransmitBatch
 
 MOST_REQUESTS, MOST_RESPONSES = 4096, 1024
 

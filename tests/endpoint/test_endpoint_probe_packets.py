@@ -7,8 +7,8 @@ from nacking import state_of
 
 from mrc.endpoint.config import PathConfig, QpConfig
 from mrc.endpoint.paths import EvState
-from mrc.wire.batch import TransmitBatch
 from mrc.wire.packet import decode_transport
+from mrc.wire.transmit_batch import TransmitBatch
 
 CONFIG = QpConfig(path_mtu=256, timeout=24, exponential_retries=25, paths=PathConfig(ev_min_active=1))
 

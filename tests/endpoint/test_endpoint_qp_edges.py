@@ -27,7 +27,8 @@ from mrc.endpoint.paths import EvState
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.qp_states import QpState
 from mrc.errors import CallerError
-from mrc.wire.batch import ReceivedBatch, TransmitBatch
+from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.transmit_batch import TransmitBatch
 
 CONFIG = QpConfig(path_mtu=256, timeout=20)
 ALL_MAY_GO = QpConfig(path_mtu=256, timeout=20, paths=PathConfig(ev_min_active=1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hand_operations import PORT_STATUS_UPDATE, answered, requests
 from hand_peer import MILLISECOND, HandPeer
 
-from mrc.wire.batch import TransmitBatch
+from mrc.wire.transmit_batch import TransmitBatch
 
 ROUND = 4096
 

@@ -27,7 +27,7 @@ from mrc.endpoint.memory import MemoryRegion
 from mrc.endpoint.qp_states import QpState
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError
-from mrc.wire.batch import TransmitBatch
+from mrc.wire.transmit_batch import TransmitBatch
 
 RTT = 100 * MICROSECOND
 CONFIG = QpConfig(path_mtu=256, timeout=20)

@@ -22,7 +22,8 @@ from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.qp_states import QpState
 from mrc.endpoint.work import WriteRequest
-from mrc.wire.batch import ReceivedBatch, TransmitBatch
+from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.transmit_batch import TransmitBatch
 from mrc.wire.usid import UsidTemplate
 
 ALL = Capability.TRIM_NACK | Capability.SVC_TIME | Capability.DYNAMIC_MPR

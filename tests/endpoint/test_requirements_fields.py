@@ -28,8 +28,8 @@ from hand_peer import (
 from mrc.endpoint.config import NO_CAPABILITIES, Capability, EndpointConfig, QpConfig
 from mrc.endpoint.paths import srv6_paths
 from mrc.endpoint.paths.addressing import PlanePair
-from mrc.wire.batch import ReceivedBatch
 from mrc.wire.profile import WireProfile
+from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.usid import UsidTemplate
 
 CONFIG = QpConfig(path_mtu=256, timeout=20)  # a local ACK timeout of 1.07 s, out of the way of other timers

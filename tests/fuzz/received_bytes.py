@@ -25,7 +25,8 @@ from mrc.endpoint.paths.addressing import PlanePair
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.work import WriteRequest
-from mrc.wire.batch import ReceivedBatch, TransmitBatch
+from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.transmit_batch import TransmitBatch
 from mrc.wire.usid import UsidTemplate
 
 PEER_QPN, PEER_FIRST_PSN = 0x2B0222, 0xFFFFF0  # the peer's PSNs wrap early

@@ -24,8 +24,8 @@ from mrc.net.mmsg import BatchReceiver, BatchSender
 from mrc.net.mtu import FullPackets
 from mrc.net.sockets import Srv6Port
 from mrc.topology import Clos, Fabric
-from mrc.wire.batch import TransmitBatch
 from mrc.wire.rows import ACK, HEADER_ROOM
+from mrc.wire.transmit_batch import TransmitBatch
 from mrc.wire.usid import UsidTemplate
 
 pytestmark = pytest.mark.root

@@ -11,7 +11,7 @@ import pytest
 
 from mrc.net.outer import OuterHeaders
 from mrc.net.ports import SRV6, Framing
-from mrc.wire.batch import TransmitBatch
+from mrc.wire.transmit_batch import TransmitBatch
 
 PORTS = ("fd4d:5243::1", "fd4d:5243:1::1")
 WAYS = ("5f00:0:1000:2001:1001:4001::", "5f00:0:1100:2103:1101:4101::")

@@ -17,7 +17,8 @@ from mrc.endpoint.memory import MemoryRegion
 from mrc.endpoint.paths.addressing import PlanePair, udp_paths
 from mrc.endpoint.rc import RcConfig, RcEndpoint, RcPeer
 from mrc.endpoint.work import WriteRequest
-from mrc.wire.batch import ReceivedBatch, TransmitBatch
+from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.transmit_batch import TransmitBatch
 
 FIRST, MIDDLE, LAST, LAST_IMMEDIATE, ONLY, ONLY_IMMEDIATE, ACKNOWLEDGE = 6, 7, 8, 9, 10, 11, 0x11
 ACK, SEQUENCE_ERROR, INVALID_REQUEST, REMOTE_ACCESS, REMOTE_OPERATION = 0x1F, 0x60, 0x61, 0x62, 0x63

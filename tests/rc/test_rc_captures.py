@@ -16,7 +16,8 @@ from mrc.endpoint.memory import MemoryRegion
 from mrc.endpoint.paths.addressing import PlanePair, udp_paths
 from mrc.endpoint.rc import RcConfig, RcEndpoint, RcPeer, RcQueuePair
 from mrc.endpoint.work import WriteRequest
-from mrc.wire.batch import ReceivedBatch, TransmitBatch
+from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.transmit_batch import TransmitBatch
 
 PATH_MTU = 1024  # pcaps/README.md
 WRITES = range(6, 12)

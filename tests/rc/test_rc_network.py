@@ -17,8 +17,9 @@ from mrc.endpoint.paths.addressing import PlanePair, udp_paths
 from mrc.endpoint.qp_states import QpState
 from mrc.endpoint.rc import RcConfig, RcEndpoint, RcEndpointConfig, RcPeer, RcQueuePair
 from mrc.endpoint.work import WriteRequest
-from mrc.wire.batch import ReceivedBatch, TransmitBatch
 from mrc.wire.ipv4 import address_number
+from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.transmit_batch import TransmitBatch
 
 DELAY_NS = 5_000
 PACKET_NS = 100

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from vector_forms import Vector, ipv6_packet
 from vectors import VECTORS
 
-from mrc.wire.batch import ReceivedBatch, TransmitBatch
 from mrc.wire.opcodes import HEADER_LENGTHS
+from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import (
     ACK,
     COMMON,
@@ -28,6 +28,7 @@ from mrc.wire.rows import (
     SACK,
 )
 from mrc.wire.templates import packet_template
+from mrc.wire.transmit_batch import TransmitBatch
 
 SOURCE, DESTINATION = int(ipaddress.IPv6Address("fc00::1")), int(ipaddress.IPv6Address("fc00::2"))
 TRAFFIC_CLASS = 0x12  # what ipv6_packet() sends: DSCP 4, ECT(0)

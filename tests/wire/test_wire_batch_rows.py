@@ -6,10 +6,11 @@ import numpy as np
 from vector_forms import icrc_by_hand, ipv6_packet, octets
 from vectors import VECTORS
 
-from mrc.wire.batch import ReceivedBatch, TransmitBatch
 from mrc.wire.profile import WireProfile
+from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import ACK, COMMON, EXTENSION_AT
 from mrc.wire.templates import fixed_words, packet_template
+from mrc.wire.transmit_batch import TransmitBatch
 
 TEMPLATE = packet_template(0xFC << 120 | 1, 0xFC << 120 | 2, 3, 0x100)
 DATA = (b"abcde", b"wxyz")

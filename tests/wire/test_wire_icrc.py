@@ -12,8 +12,8 @@ from packet_vectors import PACKETS
 from vector_forms import Vector, crc32_bit_by_bit, icrc_by_hand, ipv6_packet
 from vectors import STANDARD_VECTORS, VECTORS
 
-from mrc.wire.batch import ReceivedBatch
 from mrc.wire.icrc import icrc_bytes, icrc_ipv4, icrc_ipv6
+from mrc.wire.received_batch import ReceivedBatch
 
 CAPTURE = Path(__file__).resolve().parents[2] / "pcaps" / "softroce-rc-ipv4-ipv6.pcap"
 

@@ -10,10 +10,11 @@ from packet_vectors import PACKETS
 from test_wire_icrc import _flipped, _ip_packets, _masked_bits
 from vector_forms import icrc_by_hand, octets
 
-from mrc.wire.batch import ReceivedBatch, TransmitBatch
 from mrc.wire.ipv4 import address_number, is_mapped, mapped_rows
+from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import ACK, COMMON
 from mrc.wire.templates import packet_template
+from mrc.wire.transmit_batch import TransmitBatch
 
 # wire.md sections 1, 3, 5 and 9: IPv4 20, UDP 8, BTH 12, AETH 4, ICRC 4 = 48 bytes; UDP 28 = 1c hex.
 ACK_HEADERS = octets(

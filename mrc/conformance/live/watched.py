@@ -5,7 +5,8 @@ from __future__ import annotations
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.local_ports import PortLimit
 from mrc.net.driven import BatchSize, UnsentCounter
-from mrc.wire.batch import ReceivedBatch, TransmitBatch
+from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.transmit_batch import TransmitBatch
 
 
 class Watched:

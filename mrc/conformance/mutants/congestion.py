@@ -16,8 +16,8 @@ from mrc.endpoint.request_headers import Piece
 from mrc.endpoint.requestor import Requestor
 from mrc.endpoint.requests import RequestMaker
 from mrc.endpoint.work import Message
-from mrc.wire.batch import TransmitBatch
 from mrc.wire.rows import U8
+from mrc.wire.transmit_batch import TransmitBatch
 
 # ------------------------------------------------------------------ which controller
 

@@ -9,7 +9,7 @@ from mrc.endpoint.congestion import Nscc, NsccParameters
 from mrc.endpoint.nacked import NackHandler, NackReason
 from mrc.endpoint.requests import RequestMaker
 from mrc.endpoint.sent import I64, SentPackets
-from mrc.wire.batch import TransmitBatch
+from mrc.wire.transmit_batch import TransmitBatch
 
 # ------------------------------------------------------------------ quick adapt
 

@@ -11,10 +11,11 @@ from mrc.conformance.mutants.packets import _Repacked
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.packet_checks import Bools, PacketChecks
 from mrc.endpoint.paths.path_set import I64
-from mrc.wire.batch import ReceivedBatch, TransmitBatch
 from mrc.wire.opcodes import REQUEST_OPCODES, Op
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE
+from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import COMMON
+from mrc.wire.transmit_batch import TransmitBatch
 
 _ECN, _ECT0, _CE = 3, 2, 3
 _CLASS_SHIFT, _DSCP_SHIFT, _DSCP_MASK = 20, 22, 0x3F

@@ -14,10 +14,10 @@ from mrc.endpoint.answers import Reflected, Reflector
 from mrc.endpoint.paths import Path
 from mrc.endpoint.paths.formats import EvFormat
 from mrc.errors import CallerError
-from mrc.wire.batch import TransmitBatch
 from mrc.wire.entropy import EvField
 from mrc.wire.opcodes import REQUEST_OPCODES
 from mrc.wire.rows import COMMON
+from mrc.wire.transmit_batch import TransmitBatch
 from mrc.wire.usid import UsidTemplate
 
 _LABEL = np.uint32(0xFFFFF)

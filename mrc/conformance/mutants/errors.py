@@ -14,7 +14,7 @@ from mrc.endpoint.qp_states import QpState
 from mrc.endpoint.receives import Receives
 from mrc.endpoint.requestor import Requestor
 from mrc.endpoint.work import WriteRequest
-from mrc.wire.batch import ReceivedBatch
+from mrc.wire.received_batch import ReceivedBatch
 
 
 def _on_error(qp: QueuePair, told: Callable[[QueuePair, str], None]) -> None:

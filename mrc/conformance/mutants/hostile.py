@@ -21,8 +21,8 @@ from mrc.endpoint.request_checks import placements, shapes
 from mrc.endpoint.requestor import Requestor
 from mrc.endpoint.responder import Responder
 from mrc.endpoint.sacks import SackMaker, Trigger
-from mrc.wire.batch import ReceivedBatch
 from mrc.wire.opcodes import Op
+from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import COMMON, PSN_BITS_MASK, U8, Fields
 
 _BTH_END = 60

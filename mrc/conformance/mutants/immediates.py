@@ -15,7 +15,7 @@ from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.receives import Immediate, Receives
 from mrc.endpoint.request_checks import RefusedRequest
 from mrc.endpoint.requestor import Requestor
-from mrc.wire.batch import ReceivedBatch
+from mrc.wire.received_batch import ReceivedBatch
 
 _MANY = 1 << 10
 

@@ -14,8 +14,8 @@ from mrc.endpoint.received import I64
 from mrc.endpoint.requestor import Requestor
 from mrc.endpoint.requests import RequestMaker
 from mrc.endpoint.sent import PsnState
-from mrc.wire.batch import TransmitBatch
 from mrc.wire.rows import Fields
+from mrc.wire.transmit_batch import TransmitBatch
 
 
 @mutant("MRC-LOSS-01")

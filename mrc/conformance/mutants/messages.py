@@ -13,8 +13,8 @@ from mrc.endpoint.received import I64
 from mrc.endpoint.received_requests import IMMEDIATE, ReceivedRequests
 from mrc.endpoint.request_checks import RefusedRequest
 from mrc.endpoint.responder import Responder
-from mrc.wire.batch import ReceivedBatch
 from mrc.wire.opcodes import Op
+from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import REQUEST, REQUEST_TS, TS
 
 _NOBODY = -1 << 62

@@ -16,8 +16,9 @@ from mrc.endpoint.received import I64
 from mrc.endpoint.resource_limits import Bools, ResourceLimits
 from mrc.endpoint.responder import Responder
 from mrc.endpoint.sent import PsnState
-from mrc.wire.batch import ReceivedBatch, TransmitBatch
+from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import Fields
+from mrc.wire.transmit_batch import TransmitBatch
 
 _ALWAYS_SKIP = 2
 

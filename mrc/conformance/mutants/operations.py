@@ -13,9 +13,10 @@ from mrc.endpoint.operations import EndpointOperations, OnResult
 from mrc.endpoint.peer_node import PeerNode
 from mrc.endpoint.qp_states import MAY_RECEIVE
 from mrc.endpoint.received import I64
-from mrc.wire.batch import ReceivedBatch, TransmitBatch
 from mrc.wire.opcodes import Op
+from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import COMMON, ENDPOINT_REQUEST, ENDPOINT_RESPONSE
+from mrc.wire.transmit_batch import TransmitBatch
 
 
 @mutant("MRC-OP-07", "MRC-OP-04")

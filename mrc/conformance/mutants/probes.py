@@ -5,9 +5,9 @@ from __future__ import annotations
 from mrc.conformance.mutants.mutant import mutant
 from mrc.conformance.mutants.packets import _Repacked
 from mrc.endpoint.requestor import Requestor
-from mrc.wire.batch import TransmitBatch
 from mrc.wire.opcodes import Op
 from mrc.wire.rows import BTH_AT, COMMON, EXTENSION_AT
+from mrc.wire.transmit_batch import TransmitBatch
 
 
 @mutant("MRC-PROBE-01")

@@ -10,9 +10,9 @@ from mrc.endpoint.paths.probing import PathProbing
 from mrc.endpoint.peer_node import PeerNode
 from mrc.endpoint.peer_ports import PeerPorts
 from mrc.endpoint.sacks import SackMaker, Trigger
-from mrc.wire.batch import TransmitBatch
 from mrc.wire.opcodes import Op
 from mrc.wire.rows import COMMON, ENDPOINT_REQUEST, SACK, SETH_PR
+from mrc.wire.transmit_batch import TransmitBatch
 
 
 @mutant("MRC-PROBE-03")

@@ -15,7 +15,8 @@ from mrc.endpoint.qp_states import QpState
 from mrc.endpoint.receive_window import ReceiveWindow
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError
-from mrc.wire.batch import ReceivedBatch, TransmitBatch
+from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.transmit_batch import TransmitBatch
 
 
 @mutant("MRC-QP-01", at_creation=True)

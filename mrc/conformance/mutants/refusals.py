@@ -14,9 +14,10 @@ from mrc.endpoint.received import I64
 from mrc.endpoint.received_requests import ReceivedRequests
 from mrc.endpoint.request_checks import RefusedRequest
 from mrc.endpoint.responder import Responder
-from mrc.wire.batch import ReceivedBatch, TransmitBatch
 from mrc.wire.psn import PSN_HALF
+from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import ACKREQ, PSN_BITS_MASK, REQUEST, REQUEST_TS, TS
+from mrc.wire.transmit_batch import TransmitBatch
 
 _RNR_NAK = 0x2E
 

@@ -17,9 +17,10 @@ from mrc.endpoint.received import I64
 from mrc.endpoint.received_requests import ReceivedRequests
 from mrc.endpoint.requestor import Requestor
 from mrc.endpoint.work import WriteRequest
-from mrc.wire.batch import ReceivedBatch, TransmitBatch
 from mrc.wire.opcodes import REQUEST_OPCODES, Op
+from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import BTH_AT, COMMON, EXTENSION_AT, PSN_BITS_MASK, REQUEST, REQUEST_TS, RTX, Fields
+from mrc.wire.transmit_batch import TransmitBatch
 
 _ENDS = (Op.WRITE_ONLY, Op.WRITE_ONLY_WITH_IMMEDIATE, Op.WRITE_LAST, Op.WRITE_LAST_WITH_IMMEDIATE)
 

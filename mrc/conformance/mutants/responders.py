@@ -20,9 +20,10 @@ from mrc.endpoint.received import I64
 from mrc.endpoint.received_requests import ReceivedRequests
 from mrc.endpoint.request_checks import NAK_REMOTE_ACCESS, RefusedRequest
 from mrc.endpoint.responder import Responder
-from mrc.wire.batch import ReceivedBatch, TransmitBatch
 from mrc.wire.psn import unwrap
+from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import PSN_BITS_MASK
+from mrc.wire.transmit_batch import TransmitBatch
 
 
 class _EachRequest(Responder):

@@ -10,9 +10,9 @@ from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.paths.control_evs import ControlEvs
 from mrc.endpoint.received import I64, ReceivedPsns
 from mrc.endpoint.sacks import Bools, SackMaker, Trigger
-from mrc.wire.batch import TransmitBatch
 from mrc.wire.opcodes import Op
 from mrc.wire.rows import COMMON, RTX, SACK, SETH_M_SHIFT, Fields
+from mrc.wire.transmit_batch import TransmitBatch
 
 _BITMAP = 64
 

@@ -9,9 +9,9 @@ from mrc.endpoint.received import I64
 from mrc.endpoint.requestor import Requestor
 from mrc.endpoint.sent import PsnState
 from mrc.endpoint.work import WriteRequest
-from mrc.wire.batch import TransmitBatch
 from mrc.wire.psn import unwrap
 from mrc.wire.rows import ACKREQ, REQUEST
+from mrc.wire.transmit_batch import TransmitBatch
 
 
 @mutant("MRC-SEND-01")

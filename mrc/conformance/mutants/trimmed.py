@@ -10,8 +10,8 @@ from mrc.endpoint.packet_checks import PacketChecks, Trimmed
 from mrc.endpoint.received import I64
 from mrc.endpoint.resource_limits import Bools
 from mrc.endpoint.responder import Responder
-from mrc.wire.batch import ReceivedBatch
 from mrc.wire.psn import psn_diff_array
+from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import COMMON, PSN_BITS_MASK, REQUEST
 
 _BTH_AND_METH_END = 40 + 8 + 12 + 4

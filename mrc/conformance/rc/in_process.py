@@ -14,9 +14,10 @@ from mrc.endpoint.paths.addressing import PlanePair, udp_paths
 from mrc.endpoint.rc import RcConfig, RcEndpoint, RcEndpointConfig, RcPeer, RcQueuePair
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError
-from mrc.wire.batch import ReceivedBatch, TransmitBatch
 from mrc.wire.ipv4 import address_number
 from mrc.wire.profile import WireProfile
+from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.transmit_batch import TransmitBatch
 
 _REGION_VA = 0x7F00_0000_0000
 _REGION_LENGTH = 256 * 1024

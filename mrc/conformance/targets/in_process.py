@@ -32,9 +32,10 @@ from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError
-from mrc.wire.batch import ReceivedBatch, TransmitBatch
 from mrc.wire.ipv4 import address_number
 from mrc.wire.profile import WireProfile
+from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.transmit_batch import TransmitBatch
 
 DEFAULT_MTU = 1024
 REGION_VA = 0x7F00_0000_0000

@@ -7,9 +7,9 @@ import numpy.typing as npt
 
 from mrc.endpoint.rc.counters import RcCounters
 from mrc.endpoint.rc.opcodes import RC_OPCODES
-from mrc.wire.batch import ReceivedBatch
 from mrc.wire.opcodes import ICRC_LENGTH
 from mrc.wire.profile import WireProfile
+from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import (
     COMMON,
     EXTENSION_AT,
@@ -62,7 +62,7 @@ def sound_rows(batch: ReceivedBatch, wire: WireProfile, counters: RcCounters) ->
     spare = length[rows] - _LEAST_LENGTH[opcodes] - (fields["flags"][rows] >> PAD_SHIFT & 3)
     keep((spare == 0) | (HAS_PAYLOAD[opcodes] & (spare > 0)), "bad_length")
     if len(rows):
-        keep(batch.icrc_ok(rows), "bad_icrc")
+        keep(np.array([batch.icrc_right(row) for row in rows.tolist()], np.bool_), "bad_icrc")
     # Ours is a full member's: of the peer's only the lower 15 bits have to agree.
     keep(fields["pkey"][rows] & _PARTITION == P_KEY & _PARTITION, "bad_pkey")
     return rows

@@ -6,9 +6,9 @@ import struct
 
 from mrc.endpoint.paths import Path
 from mrc.endpoint.rc.opcodes import RcOp
-from mrc.wire.batch import TransmitBatch
 from mrc.wire.opcodes import BTH_LENGTH, HEADER_LENGTHS
 from mrc.wire.rows import BTH_AT, P_KEY
+from mrc.wire.transmit_batch import TransmitBatch
 
 _TARGET_AT = BTH_AT + 4  # behind opcode, flags and P_Key
 _TARGET = struct.Struct(">II")  # dqp_word, psn_word

@@ -18,7 +18,8 @@ from mrc.endpoint.rc.requestor import Requestor
 from mrc.endpoint.rc.responder import Responder
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError
-from mrc.wire.batch import ReceivedBatch, TransmitBatch
+from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.transmit_batch import TransmitBatch
 
 _SOURCE = (8, 24)  # where in a packet the source address is
 

@@ -13,10 +13,11 @@ from mrc.endpoint.rc.messages import Message, SendQueue
 from mrc.endpoint.rc.syndromes import RNR_DELAYS_NS, RNR_TIMER_MASK, Answer, answer_of
 from mrc.endpoint.request_checks import NAK_STATUS
 from mrc.endpoint.work import WriteRequest
-from mrc.wire.batch import ReceivedBatch, TransmitBatch
 from mrc.wire.opcodes import HEADER_LENGTHS
 from mrc.wire.psn import unwrap
+from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import ACKREQ, EXTENSION_AT, PSN_BITS_MASK
+from mrc.wire.transmit_batch import TransmitBatch
 
 # Of an answer: psn_word, aeth_word.
 _AETH = struct.Struct(">II")

@@ -20,10 +20,11 @@ from mrc.endpoint.request_checks import (
     NAK_STATUS,
     RefusedRequest,
 )
-from mrc.wire.batch import ReceivedBatch, TransmitBatch
 from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH, OPCODES
 from mrc.wire.psn import psn_diff
+from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import ACKREQ, EXTENSION_AT, PAD_SHIFT, PSN_BITS_MASK
+from mrc.wire.transmit_batch import TransmitBatch
 
 # Of a request: opcode, flags, psn_word, as they lie behind the UDP header.
 _BTH = struct.Struct(">BB6xI")

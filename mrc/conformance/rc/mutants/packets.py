@@ -11,8 +11,9 @@ from mrc.conformance.rc.mutants.mutant import rc_mutant
 from mrc.endpoint.rc import RcEndpoint, RcQueuePair
 from mrc.endpoint.rc.framing import Framing
 from mrc.endpoint.rc.opcodes import RcOp
-from mrc.wire.batch import ReceivedBatch, TransmitBatch
+from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import P_KEY, UDP_AT
+from mrc.wire.transmit_batch import TransmitBatch
 
 _LIMITED = 0x7FFF
 _ACKREQ, _RTX = 1 << 31, 1 << 29

@@ -12,9 +12,10 @@ from mrc.endpoint.rc import RcEndpoint, RcQueuePair
 from mrc.endpoint.rc.framing import Framing
 from mrc.endpoint.rc.messages import Message, SendQueue
 from mrc.endpoint.rc.requestor import Requestor
-from mrc.wire.batch import ReceivedBatch, TransmitBatch
 from mrc.wire.psn import unwrap
+from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import EXTENSION_AT, PSN_BITS_MASK
+from mrc.wire.transmit_batch import TransmitBatch
 
 _RTX = 1 << 29
 _SEQUENCE_ERROR = 0x60

@@ -11,9 +11,9 @@ from mrc.endpoint.rc.opcodes import EXTENSION_BYTES, WRITES, RcOp
 from mrc.endpoint.rc.responder import Responder
 from mrc.endpoint.rc.syndromes import NAK_SEQUENCE_ERROR
 from mrc.endpoint.request_checks import ACK_SYNDROME
-from mrc.wire.batch import ReceivedBatch
 from mrc.wire.opcodes import ICRC_LENGTH
 from mrc.wire.psn import psn_diff
+from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import EXTENSION_AT, PSN_BITS_MASK
 
 _ONLYS = (RcOp.WRITE_ONLY, RcOp.WRITE_ONLY_WITH_IMMEDIATE)

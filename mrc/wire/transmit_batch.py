@@ -1,8 +1,4 @@
-"""Many packets at once: the codec the endpoint runs on.
-
-A packet is a row of bytes (`mrc.wire.rows`), so that a field of `n` packets is one strided array:
-`batch.fields(REQUEST_TS)["psn_word"]`.
-"""
+"""Many packets to send at once, each a row of bytes (`mrc.wire.rows`): `batch.fields(REQUEST_TS, 0, 3)["psn_word"]`."""
 
 from __future__ import annotations
 
@@ -16,28 +12,9 @@ import numpy.typing as npt
 from isal.isal_zlib import crc32
 
 from mrc.wire.icrc import ICRC_MASK, ICRC_SEED
-from mrc.wire.ipv4 import (
-    IPV4_AT,
-    IPV4_HEADER,
-    IPV4_ICRC_MASK,
-    NO_OPTIONS,
-    headers_to_send,
-    mapped_rows,
-    shape_rows,
-    with_checksum,
-)
+from mrc.wire.ipv4 import IPV4_AT, IPV4_ICRC_MASK, headers_to_send, mapped_rows, with_checksum
 from mrc.wire.opcodes import ICRC_LENGTH
-from mrc.wire.rows import (
-    COMMON,
-    EXTENSION_AT,
-    HEADER_ROOM,
-    I64,
-    PAD_SHIFT,
-    U8,
-    UDP_AT,
-    Bools,
-    Fields,
-)
+from mrc.wire.rows import COMMON, EXTENSION_AT, HEADER_ROOM, I64, PAD_SHIFT, U8, UDP_AT, Fields
 
 _ICRC_HEAD = len(ICRC_MASK)  # the masked part ends with the BTH's reserved byte
 _ICRC_MASK_NUMBER = int.from_bytes(ICRC_MASK.tobytes(), "little")
@@ -48,100 +25,6 @@ _WORD, _IP_HEAD, _LENGTH, _ICRC = struct.Struct(">I"), struct.Struct(">IH"), str
 _SOURCE_AT, _UDP_LENGTH_AT, _FLAGS_AT = 8, 44, 49
 _MAPPED = bytes(8)  # how the source address of a packet over IPv4 begins
 _DESTINATION = 28  # bytes
-
-
-class ReceivedBatch:
-    """`count` received packets in rows of a buffer the caller owns until the endpoint returns.
-
-    `data` is C-contiguous uint8 [rows, room]; row `i` holds `length[i]` bytes from the IPv6 header to the ICRC.
-    `port[i]` is the local port number it came in on, `traffic_class[i]` the outer header's, or the inner one's
-    where there is no outer header. `ipv4`, where any came over IPv4, holds the 20-byte IPv4 header each row came with,
-    zeros for the others.
-    """
-
-    __slots__ = ("_flat", "count", "data", "ipv4", "length", "port", "room", "traffic_class")
-
-    def __init__(
-        self, data: U8, count: int, length: I64, port: I64, traffic_class: I64, ipv4: U8 | None = None
-    ) -> None:
-        self.data = data
-        self.count = count
-        self.length = length[:count]
-        self.port = port[:count]
-        self.traffic_class = traffic_class[:count]
-        self.ipv4 = ipv4
-        self.room = data.shape[1]
-        self._flat = data.reshape(-1).data
-
-    @classmethod
-    def from_packets(cls, packets: Sequence[bytes], port: int = 0, traffic_class: Sequence[int] = ()) -> ReceivedBatch:
-        """A batch copied from whole packets (IPv6 header, or IPv4 header without options, to ICRC), for tests and
-        simulated networks."""
-        ipv4 = np.zeros((len(packets), IPV4_HEADER), np.uint8)
-        rows = []
-        for header, packet in zip(ipv4, packets, strict=True):
-            if packet[:1] == bytes((NO_OPTIONS,)) and len(packet) >= IPV4_HEADER:
-                header[:] = np.frombuffer(packet, np.uint8, IPV4_HEADER)
-                packet = bytes(UDP_AT) + packet[IPV4_HEADER:]
-            rows.append(packet)
-        room = max(HEADER_ROOM, *map(len, rows)) if rows else HEADER_ROOM
-        data = np.zeros((len(rows), room), np.uint8)
-        for row, packet in zip(data, rows, strict=True):
-            row[: len(packet)] = np.frombuffer(packet, np.uint8)
-        over_ipv4 = np.flatnonzero(ipv4[:, 0])
-        if len(over_ipv4):
-            shaped = data[over_ipv4, :UDP_AT]
-            shape_rows(shaped, ipv4[over_ipv4])
-            data[over_ipv4, :UDP_AT] = shaped
-        lengths = np.array([len(packet) for packet in rows], np.int64)
-        inner = (data[:, 0].astype(np.int64) << 4 | data[:, 1] >> 4) & 0xFF
-        outer = np.array(traffic_class, np.int64) if len(traffic_class) else inner
-        ports = np.full(len(packets), port, np.int64)
-        return cls(data, len(packets), lengths, ports, outer, ipv4 if len(over_ipv4) else None)
-
-    def fields(self, layout: np.dtype[np.void]) -> Fields:
-        """All rows as one structured array of `layout`; nothing is copied."""
-        return np.ndarray((self.count,), layout, self.data, 0, (self.room,))
-
-    def view(self, row: int, start: int, stop: int) -> memoryview:
-        """Bytes `start` to `stop` of one row."""
-        base = row * self.room
-        return self._flat[base + start : base + stop]
-
-    def packet(self, row: int) -> bytes:
-        """The packet of one row as it came, from the (inner) IP header to the ICRC."""
-        if self.ipv4 is not None and self.ipv4[row, 0]:
-            return bytes(self.ipv4[row]) + bytes(self.view(row, UDP_AT, int(self.length[row])))
-        return bytes(self.view(row, 0, int(self.length[row])))
-
-    def icrc_ok(self, rows: I64) -> Bools:
-        """Whether the ICRC of each of these rows (at least a BTH and an ICRC long) is right."""
-        lengths = self.length[rows]
-        heads = self.data[rows, :_ICRC_HEAD] | ICRC_MASK
-        begins = np.arange(0, len(rows) * _ICRC_HEAD, _ICRC_HEAD)
-        ends = begins + _ICRC_HEAD
-        if self.ipv4 is not None:
-            begins += _put_ipv4(heads, self.ipv4[rows])
-        starts = rows * self.room
-        stops = starts + (lengths - ICRC_LENGTH)
-        flat_heads, flat = heads.reshape(-1).data, self._flat
-        crc, seed = crc32, ICRC_SEED
-        of_heads = map(
-            crc,
-            [flat_heads[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)],
-            repeat(seed),
-        )
-        rests = [flat[start:stop] for start, stop in zip((starts + _ICRC_HEAD).tolist(), stops.tolist(), strict=True)]
-        computed = np.array(list(map(crc, rests, of_heads)), np.uint32)
-        tail = self.data[rows[:, None], (lengths - ICRC_LENGTH)[:, None] + _ICRC_BYTES]
-        return np.asarray(computed == tail.view("<u4")[:, 0])
-
-    def icrc_right(self, row: int, length: int) -> bool:
-        """`icrc_ok` for one packet of `length` bytes that came over IPv6."""
-        flat, start = self._flat, row * self.room
-        rest, end = start + _ICRC_HEAD, start + length - ICRC_LENGTH
-        head = (int.from_bytes(flat[start:rest], "little") | _ICRC_MASK_NUMBER).to_bytes(_ICRC_HEAD, "little")
-        return crc32(flat[rest:end], crc32(head, ICRC_SEED)) == int.from_bytes(flat[end : end + ICRC_LENGTH], "little")
 
 
 class TransmitBatch:
@@ -351,6 +234,5 @@ def _put_ipv4(heads: U8, ipv4: U8) -> I64:
     return np.where(present, np.int64(IPV4_AT), np.int64(0))
 
 
-_ICRC_BYTES = np.arange(ICRC_LENGTH)
 _NOTHING = memoryview(b"")
 _ZEROS = bytes(4)

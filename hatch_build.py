@@ -1,0 +1,132 @@
+"""Compiles the datapath: the modules of mrc that have a `.pxd` beside them (docs/compiled.md).
+
+Run by `pip install` and by tools/build-core. Without a C compiler the package is installed all the same and runs
+interpreted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import sys
+import sysconfig
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+try:
+    from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+except ImportError:  # tools/build-core needs none
+    BuildHookInterface = object
+
+ROOT = Path(__file__).parent
+SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
+OPTIMISED = ["-O3", "-g0", "-fno-strict-aliasing"]
+DIRECTIVES = {
+    "language_level": 3,
+    "boundscheck": False,
+    "wraparound": False,
+    "cdivision": False,
+    "initializedcheck": False,
+    "annotation_typing": False,  # the types are those of the .pxd
+    "embedsignature": True,
+}
+CHECKED = {"boundscheck": True, "initializedcheck": True, "overflowcheck": True}
+
+
+def core() -> ModuleType:
+    """mrc/core.py of this checkout."""
+    os.environ["MRC_CORE"] = "python"
+    sys.path.insert(0, str(ROOT))
+    try:
+        from mrc import core
+    finally:
+        sys.path.remove(str(ROOT))
+    return core
+
+
+def compile_all(checked: bool = False) -> list[Path]:
+    """Compile in place and write the stamp. Returns the shared objects. Raises what the compiler raises."""
+    from Cython.Build import cythonize
+    from setuptools import Distribution, Extension
+
+    of = core()
+    of.STAMP.unlink(missing_ok=True)
+    extensions = [
+        Extension(
+            ".".join(source.relative_to(ROOT).with_suffix("").parts),
+            [str(source.relative_to(ROOT))],
+            include_dirs=[str(of.PACKAGE / "wire")],
+            extra_compile_args=OPTIMISED,
+            define_macros=[("MRC_CHECKED", "1")] if checked else [],
+        )
+        for source in of.modules()
+    ]
+    before = Path.cwd()
+    os.chdir(ROOT)
+    try:
+        made = cythonize(
+            extensions,
+            build_dir="build/core",
+            compiler_directives=DIRECTIVES | (CHECKED if checked else {}),
+            nthreads=os.cpu_count() or 1,
+            quiet=True,
+            force=checked,
+        )
+        distribution = Distribution({"name": "mrc-core", "ext_modules": made, "packages": []})
+        command = distribution.get_command_obj("build_ext")
+        command.inplace, command.parallel, command.force = True, os.cpu_count() or 1, checked
+        command.build_temp = "build/core"
+        command.ensure_finalized()
+        command.run()
+    finally:
+        os.chdir(before)
+    of.STAMP.write_text(
+        json.dumps({"digest": of.digest(), "for": sys.implementation.cache_tag, "checked": checked}) + "\n"
+    )
+    return [source.with_name(source.stem + SUFFIX) for source in of.modules()]
+
+
+class CustomBuildHook(BuildHookInterface):  # type: ignore[misc]
+    """What hatchling calls for a wheel, an editable one too."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        if self.target_name != "wheel":
+            return
+        try:
+            made = compile_all()
+        except (Exception, SystemExit) as error:
+            # Whatever is missing or breaks, there is the source to run.
+            self.app.display_warning(f"mrc is not compiled and will run interpreted: {error}")
+            return
+        build_data["pure_python"] = False
+        build_data["infer_tag"] = True
+        build_data["artifacts"] += [str(each.relative_to(ROOT)) for each in (*made, core().STAMP)]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="tools/build-core", description=__doc__.partition("\n")[0])
+    parser.add_argument("--checked", action="store_true", help="with checks of bounds and overflow, for tests")
+    parser.add_argument("--if-needed", action="store_true", help="only where the sources changed since the last time")
+    arguments = parser.parse_args()
+    if arguments.if_needed:
+        of = core()
+        try:
+            stamp = json.loads(of.STAMP.read_text())
+        except (OSError, ValueError):
+            stamp = {}
+        wanted = {"digest": of.digest(), "for": sys.implementation.cache_tag, "checked": arguments.checked}
+        if stamp == wanted and all(each.with_name(each.stem + SUFFIX).exists() for each in of.modules()):
+            return 0
+    if importlib.util.find_spec("Cython") is None:
+        print("tools/build-core: Cython is missing: pip install cython setuptools", file=sys.stderr)
+        return 1
+    made = compile_all(arguments.checked)
+    print(f"{len(made)} modules compiled", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,169 @@
+/* Bytes of packets read and written, for compiled modules: octets.py in C. A view is Cython's slice of a typed
+ * memoryview; only its data and, in a checked build, its length are looked at. */
+#ifndef MRC_OCTETS_H
+#define MRC_OCTETS_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "written for little-endian processors"
+#endif
+
+#ifdef MRC_CHECKED
+static inline const uint8_t *octets_at(const char *data, Py_ssize_t room, Py_ssize_t at, Py_ssize_t length)
+{
+    if (at < 0 || length < 0 || at > room - length) {
+        fprintf(stderr, "octets %zd to %zd of a view of %zd\n", at, at + length, room);
+        abort();
+    }
+    return (const uint8_t *)data + at;
+}
+#define OCTETS_AT(view, at, length) octets_at((view).data, (view).shape[0], (at), (length))
+#else
+#define OCTETS_AT(view, at, length) ((const uint8_t *)(view).data + (at))
+#endif
+#define OCTETS_TO(view, at, length) ((uint8_t *)OCTETS_AT(view, at, length))
+
+static inline uint16_t mrc_load16(const uint8_t *p) { uint16_t v; memcpy(&v, p, 2); return __builtin_bswap16(v); }
+static inline uint32_t mrc_load32(const uint8_t *p) { uint32_t v; memcpy(&v, p, 4); return __builtin_bswap32(v); }
+static inline uint64_t mrc_load64(const uint8_t *p) { uint64_t v; memcpy(&v, p, 8); return __builtin_bswap64(v); }
+static inline uint32_t mrc_load_le32(const uint8_t *p) { uint32_t v; memcpy(&v, p, 4); return v; }
+static inline void mrc_store16(uint8_t *p, uint64_t v) { uint16_t w = __builtin_bswap16((uint16_t)v); memcpy(p, &w, 2); }
+static inline void mrc_store32(uint8_t *p, uint64_t v) { uint32_t w = __builtin_bswap32((uint32_t)v); memcpy(p, &w, 4); }
+static inline void mrc_store64(uint8_t *p, uint64_t v) { v = __builtin_bswap64(v); memcpy(p, &v, 8); }
+static inline void mrc_store_le32(uint8_t *p, uint64_t v) { uint32_t w = (uint32_t)v; memcpy(p, &w, 4); }
+
+#define octets_u16(view, at) ((int)mrc_load16(OCTETS_AT(view, at, 2)))
+#define octets_u32(view, at) mrc_load32(OCTETS_AT(view, at, 4))
+#define octets_u64(view, at) mrc_load64(OCTETS_AT(view, at, 8))
+#define octets_le32(view, at) mrc_load_le32(OCTETS_AT(view, at, 4))
+#define octets_put16(view, at, value) mrc_store16(OCTETS_TO(view, at, 2), (uint64_t)(value))
+#define octets_put32(view, at, value) mrc_store32(OCTETS_TO(view, at, 4), (uint64_t)(value))
+#define octets_put64(view, at, value) mrc_store64(OCTETS_TO(view, at, 8), (uint64_t)(value))
+#define octets_put_le32(view, at, value) mrc_store_le32(OCTETS_TO(view, at, 4), (uint64_t)(value))
+#define octets_copy(view, at, source, source_at, length) \
+    ((void)memcpy(OCTETS_TO(view, at, length), OCTETS_AT(source, source_at, length), (size_t)(length)))
+#define octets_equal(view, at, other, other_at, length) \
+    (memcmp(OCTETS_AT(view, at, length), OCTETS_AT(other, other_at, length), (size_t)(length)) == 0)
+#define octets_crc(view, at, length, value) \
+    mrc_crc32((value), OCTETS_AT(view, at, length), (size_t)(length))
+#define octets_masked_crc(view, at, mask, value) \
+    mrc_masked_crc32((value), OCTETS_AT(view, at, (mask).shape[0]), (const uint8_t *)(mask).data, \
+                     (size_t)(mask).shape[0])
+
+/* CRC-32, reflected polynomial 0xEDB88320, with zlib's convention for the value that is carried on. */
+
+#define MRC_CRC_POLYNOMIAL 0xEDB88320u
+
+static uint32_t mrc_crc_tables[8][256];
+
+__attribute__((constructor)) static void mrc_crc_make_tables(void)
+{
+    for (uint32_t byte = 0; byte < 256; byte++) {
+        uint32_t value = byte;
+        for (int bit = 0; bit < 8; bit++)
+            value = value >> 1 ^ (value & 1 ? MRC_CRC_POLYNOMIAL : 0);
+        mrc_crc_tables[0][byte] = value;
+    }
+    for (uint32_t byte = 0; byte < 256; byte++)
+        for (int table = 1; table < 8; table++) {
+            uint32_t before = mrc_crc_tables[table - 1][byte];
+            mrc_crc_tables[table][byte] = before >> 8 ^ mrc_crc_tables[0][before & 0xFF];
+        }
+}
+
+/* Eight bytes a step. Takes and gives the value as it stands inside, that is inverted. */
+static inline uint32_t mrc_crc_by_table(uint32_t value, const uint8_t *p, size_t length)
+{
+    for (; length >= 8; p += 8, length -= 8) {
+        uint64_t word;
+        memcpy(&word, p, 8);
+        word ^= value;
+        value = 0;
+        for (int byte = 0; byte < 8; byte++)
+            value ^= mrc_crc_tables[7 - byte][word >> 8 * byte & 0xFF];
+    }
+    while (length--)
+        value = value >> 8 ^ mrc_crc_tables[0][(value ^ *p++) & 0xFF];
+    return value;
+}
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+/* Carry-less multiplication folds 64 bytes a step into four lanes, these into one, that into 32 bits. Each constant is a
+ * power of x modulo the polynomial, bit-reflected: x^(distance of the fold in bits +- 32). At least 64 bytes, a multiple
+ * of 16. */
+__attribute__((target("pclmul,sse4.1"))) static uint32_t mrc_crc_by_folding(uint32_t value, const uint8_t *p, size_t length)
+{
+    const __m128i by_512 = _mm_set_epi64x(0x1c6e41596, 0x154442bd4);
+    const __m128i by_128 = _mm_set_epi64x(0x0ccaa009e, 0x1751997d0);
+    const __m128i by_64 = _mm_set_epi64x(0, 0x163cd6124);
+    const __m128i barrett = _mm_set_epi64x(0x1f7011641, 0x1db710641);
+    const __m128i low_words = _mm_setr_epi32(-1, 0, -1, 0);
+    __m128i lane[4];
+
+    for (int i = 0; i < 4; i++)
+        lane[i] = _mm_loadu_si128((const __m128i *)p + i);
+    lane[0] = _mm_xor_si128(lane[0], _mm_cvtsi32_si128((int)value));
+    for (p += 64, length -= 64; length >= 64; p += 64, length -= 64)
+        for (int i = 0; i < 4; i++) {
+            __m128i low = _mm_clmulepi64_si128(lane[i], by_512, 0x00);
+            __m128i high = _mm_clmulepi64_si128(lane[i], by_512, 0x11);
+            lane[i] = _mm_xor_si128(_mm_xor_si128(low, high), _mm_loadu_si128((const __m128i *)p + i));
+        }
+    __m128i all = lane[0];
+    for (int i = 1; i < 4; i++) {
+        __m128i low = _mm_clmulepi64_si128(all, by_128, 0x00);
+        all = _mm_xor_si128(_mm_xor_si128(low, _mm_clmulepi64_si128(all, by_128, 0x11)), lane[i]);
+    }
+    for (; length >= 16; p += 16, length -= 16) {
+        __m128i low = _mm_clmulepi64_si128(all, by_128, 0x00);
+        all = _mm_xor_si128(_mm_xor_si128(low, _mm_clmulepi64_si128(all, by_128, 0x11)),
+                            _mm_loadu_si128((const __m128i *)p));
+    }
+    /* 128 bits to 64, then to 32. */
+    __m128i folded = _mm_clmulepi64_si128(all, by_128, 0x10);
+    all = _mm_xor_si128(_mm_srli_si128(all, 8), folded);
+    folded = _mm_srli_si128(all, 4);
+    all = _mm_xor_si128(_mm_clmulepi64_si128(_mm_and_si128(all, low_words), by_64, 0x00), folded);
+    folded = _mm_clmulepi64_si128(_mm_and_si128(all, low_words), barrett, 0x10);
+    folded = _mm_clmulepi64_si128(_mm_and_si128(folded, low_words), barrett, 0x00);
+    return (uint32_t)_mm_extract_epi32(_mm_xor_si128(all, folded), 1);
+}
+
+static int mrc_crc_folds;
+
+__attribute__((constructor)) static void mrc_crc_look(void)
+{
+    __builtin_cpu_init();
+    mrc_crc_folds = __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1");
+}
+#endif
+
+static inline uint32_t mrc_crc32(uint32_t value, const uint8_t *p, size_t length)
+{
+    value = ~value;
+#if defined(__x86_64__)
+    if (mrc_crc_folds && length >= 64) {
+        size_t whole = length & ~(size_t)15;
+        value = mrc_crc_by_folding(value, p, whole);
+        p += whole;
+        length -= whole;
+    }
+#endif
+    return ~mrc_crc_by_table(value, p, length);
+}
+
+static inline uint32_t mrc_masked_crc32(uint32_t value, const uint8_t *p, const uint8_t *mask, size_t length)
+{
+    uint8_t masked[64];
+    for (size_t i = 0; i < length && i < sizeof masked; i++)
+        masked[i] = p[i] | mask[i];
+    return mrc_crc32(value, masked, length);
+}
+
+#endif

@@ -1,0 +1,128 @@
+"""Many packets that have arrived, each a row of bytes (`mrc.wire.rows`). They are looked at one by one.
+
+`batch.flat` with `batch.row(i) + BTH_AT` is a byte of one packet; `batch.fields(SACK)["psn_word"]` is a field of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mrc.wire import octets
+from mrc.wire.icrc import ICRC_MASK, ICRC_SEED
+from mrc.wire.ipv4 import IPV4_HEADER, IPV4_ICRC_MASK, NO_OPTIONS, shape_rows
+from mrc.wire.opcodes import ICRC_LENGTH
+from mrc.wire.rows import HEADER_ROOM, I64, U8, UDP_AT, Fields
+
+_SEED, _ICRC_BYTES, _IPV4_BYTES = ICRC_SEED, ICRC_LENGTH, IPV4_HEADER
+# The part of a packet that is masked ends with the BTH's reserved byte; over IPv4 it begins with the IPv4 header.
+_HEAD = len(ICRC_MASK)
+_MASK = memoryview(ICRC_MASK.tobytes())
+_MASK_FROM_UDP = _MASK[UDP_AT:]
+_MASK_IPV4 = memoryview(IPV4_ICRC_MASK.tobytes())
+_FROM_UDP = UDP_AT
+
+
+class ReceivedBatch:
+    """`count` received packets in rows of a buffer the caller owns until the endpoint returns.
+
+    `data` is C-contiguous uint8 [rows, room]; row `i` holds `length[i]` bytes from the IPv6 header to the ICRC.
+    `port[i]` is the local port number it came in on, `traffic_class[i]` the outer header's, or the inner one's
+    where there is no outer header. `ipv4`, where any came over IPv4, holds the 20-byte IPv4 header each row came with,
+    zeros for the others. `flat` is `data` as one run of bytes; `lengths`, `ports`, `classes` are the arrays as views.
+    """
+
+    __slots__ = (
+        "_buffer",
+        "_ipv4",
+        "classes",
+        "count",
+        "data",
+        "flat",
+        "ipv4",
+        "length",
+        "lengths",
+        "over_ipv4",
+        "port",
+        "ports",
+        "room",
+        "traffic_class",
+    )
+
+    def __init__(
+        self, data: U8, count: int, length: I64, port: I64, traffic_class: I64, ipv4: U8 | None = None
+    ) -> None:
+        self.data = data
+        self.count = count
+        self.length = length[:count]
+        self.port = port[:count]
+        self.traffic_class = traffic_class[:count]
+        self.ipv4 = ipv4
+        self.room = data.shape[1]
+        self.flat = self._buffer = data.reshape(-1).data
+        self.lengths = self.length.data
+        self.ports = self.port.data
+        self.classes = self.traffic_class.data
+        self.over_ipv4 = ipv4 is not None
+        if ipv4 is not None:
+            self._ipv4 = ipv4.reshape(-1).data
+
+    @classmethod
+    def from_packets(cls, packets: Sequence[bytes], port: int = 0, traffic_class: Sequence[int] = ()) -> ReceivedBatch:
+        """A batch copied from whole packets (IPv6 header, or IPv4 header without options, to ICRC), for tests and
+        simulated networks."""
+        ipv4 = np.zeros((len(packets), IPV4_HEADER), np.uint8)
+        rows = []
+        for header, packet in zip(ipv4, packets, strict=True):
+            if packet[:1] == bytes((NO_OPTIONS,)) and len(packet) >= IPV4_HEADER:
+                header[:] = np.frombuffer(packet, np.uint8, IPV4_HEADER)
+                packet = bytes(UDP_AT) + packet[IPV4_HEADER:]
+            rows.append(packet)
+        room = max(HEADER_ROOM, *map(len, rows)) if rows else HEADER_ROOM
+        data = np.zeros((len(rows), room), np.uint8)
+        for row, packet in zip(data, rows, strict=True):
+            row[: len(packet)] = np.frombuffer(packet, np.uint8)
+        over_ipv4 = np.flatnonzero(ipv4[:, 0])
+        if len(over_ipv4):
+            shaped = data[over_ipv4, :UDP_AT]
+            shape_rows(shaped, ipv4[over_ipv4])
+            data[over_ipv4, :UDP_AT] = shaped
+        lengths = np.array([len(packet) for packet in rows], np.int64)
+        inner = (data[:, 0].astype(np.int64) << 4 | data[:, 1] >> 4) & 0xFF
+        outer = np.array(traffic_class, np.int64) if len(traffic_class) else inner
+        ports = np.full(len(packets), port, np.int64)
+        return cls(data, len(packets), lengths, ports, outer, ipv4 if len(over_ipv4) else None)
+
+    def fields(self, layout: np.dtype[np.void]) -> Fields:
+        """All rows as one structured array of `layout`; nothing is copied."""
+        return np.ndarray((self.count,), layout, self.data, 0, (self.room,))
+
+    def view(self, row: int, start: int, stop: int) -> memoryview:
+        """Bytes `start` to `stop` of one row."""
+        base = row * self.room
+        return self._buffer[base + start : base + stop]
+
+    def packet(self, row: int) -> bytes:
+        """The packet of one row as it came, from the (inner) IP header to the ICRC."""
+        if self.ipv4 is not None and self.ipv4[row, 0]:
+            return bytes(self.ipv4[row]) + bytes(self.view(row, UDP_AT, int(self.length[row])))
+        return bytes(self.view(row, 0, int(self.length[row])))
+
+    def row(self, row: int) -> int:
+        """Where in `flat` the packet of this row begins."""
+        return row * self.room
+
+    def came_over_ipv4(self, row: int) -> bool:
+        return self.over_ipv4 and self._ipv4[row * _IPV4_BYTES] != 0
+
+    def icrc_right(self, row: int) -> bool:
+        """Whether the ICRC of a packet that is at least a BTH and an ICRC long is right."""
+        base = row * self.room
+        end = base + self.lengths[row] - _ICRC_BYTES
+        if self.came_over_ipv4(row):
+            value = octets.masked_crc(self._ipv4, row * _IPV4_BYTES, _MASK_IPV4, _SEED)
+            value = octets.masked_crc(self.flat, base + _FROM_UDP, _MASK_FROM_UDP, value)
+        else:
+            value = octets.masked_crc(self.flat, base, _MASK, _SEED)
+        return octets.crc(self.flat, base + _HEAD, end - base - _HEAD, value) == octets.le32(self.flat, end)
