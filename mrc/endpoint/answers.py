@@ -1,45 +1,56 @@
-"""What SACKs and NACKs have in common: what caused them, the timestamp they reflect, how they wait and are framed.
-
-Answers are few beside the packets they answer, so they are made one by one in plain numbers.
-"""
+"""What SACKs and NACKs have in common: what caused them, the timestamp they reflect, how they wait and are framed."""
 
 from __future__ import annotations
 
-import struct
 from collections import deque
-from dataclasses import dataclass
-from typing import Generic, TypeVar
-
-import numpy as np
-import numpy.typing as npt
 
 from mrc.endpoint.paths import PathSet
-from mrc.wire.entropy import fields_to_ev
+from mrc.wire import octets
 from mrc.wire.profile import WireProfile
-from mrc.wire.rows import BTH_AT, RTX, TIMESTAMP_FTYPE, TS, U8
+from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.rows import BTH_AT, RTX, TIMESTAMP_FTYPE, TS, TSR_BIT
 from mrc.wire.transmit_batch import TransmitBatch
 
-I64 = npt.NDArray[np.int64]
-
-# Which bytes of a row an answer reflects: ip_word, UDP source port, psn_word, then the timestamp and the word beside it
-# as fields of mrc.wire.rows.REQUEST_TS and PROBE.
-_REQUEST = struct.Struct(">I36xH14xI4xHH")
-_PROBE = struct.Struct(">I36xH14xI12xHH")
-REQUEST_BYTES, PROBE_BYTES = _REQUEST.size, _PROBE.size
-_TSR_SHIFT = 15
+# Where in a packet: the low half of ip_word, the UDP source port, psn_word; the timestamp and the word beside it in a
+# request, and in a probe.
+_LABEL_AT, _SPORT_AT, _PSN_AT, _REQUEST_STAMP_AT, _PROBE_STAMP_AT = 2, 40, 56, 64, 72
+_TS, _RTX, _FTYPE, _TSR = TS, RTX, TIMESTAMP_FTYPE, TSR_BIT
 _MAX_PENDING = 1024
+NO_PROBE = -1
 
 
-@dataclass(slots=True)
-class Reflected:
-    """Of the packet that causes an answer: its EV, timestamp and rtx bit go back in it. `unit_ns` is the unit of the
-    timestamp, 0 where the time a packet is held is not added to it."""
+class Answer:
+    """A packet that is to be answered by a SACK or, where `reason` is not 0, refused by a NACK.
 
-    arrived_at: int
-    entropy: int
-    tx_timestamp: int
-    unit_ns: int
-    rtx: bool
+    `psn` is unbounded, `highest` the highest PSN received when it came; `probe_id` is -1 unless it is a probe. Its EV
+    (`entropy`), timestamp and rtx bit go back in the answer; `unit_ns` is the unit of the timestamp, 0 where the time
+    the packet is held is not added to it.
+    """
+
+    __slots__ = (
+        "arrived_at",
+        "entropy",
+        "highest",
+        "marked",
+        "probe_id",
+        "psn",
+        "reason",
+        "rtx",
+        "tx_timestamp",
+        "unit_ns",
+    )
+
+    def __init__(self, psn: int, highest: int, marked: bool, probe_id: int, reason: int, arrived_at: int) -> None:
+        self.psn = psn
+        self.highest = highest
+        self.marked = marked
+        self.probe_id = probe_id
+        self.reason = reason
+        self.arrived_at = arrived_at
+        self.entropy = 0
+        self.tx_timestamp = 0
+        self.unit_ns = 0
+        self.rtx = False
 
     def timestamp(self, now: int) -> int:
         """tx_timestamp plus the time held, each in the packet's own unit; 0 when there was no timestamp."""
@@ -51,43 +62,37 @@ class Reflected:
 class Reflector:
     """Reads what answers reflect. `units_ns` are the units of a timestamp by its tsr, 0 where they are of no use."""
 
-    __slots__ = ("_units_ns", "_wire")
+    __slots__ = ("_low_half_in_port", "_unit_0_ns", "_unit_1_ns")
 
     def __init__(self, wire: WireProfile, units_ns: tuple[int, int]) -> None:
-        self._wire = wire
-        self._units_ns = units_ns
+        self._low_half_in_port = wire.ev_low_half_in_source_port
+        self._unit_0_ns, self._unit_1_ns = units_ns
 
-    def of_requests(self, rows: U8, now: int, whole: list[bool] | None = None) -> list[Reflected]:
-        """`rows` are the first REQUEST_BYTES of requests; `whole` tells where the TSETH, if any, was not cut off."""
-        found = []
-        for row, (ip, port, psn_word, stamp, word) in enumerate(_REQUEST.iter_unpack(rows.tobytes())):
-            stamped = psn_word & TS and (whole is None or whole[row])
-            found.append(self._reflected(ip, port, psn_word, stamp, word if stamped else None, now))
-        return found
+    def of_request(self, answer: Answer, batch: ReceivedBatch, row: int, whole: bool) -> None:
+        """Fill in what a request's answer reflects; `whole` tells that the TSETH, if any, was not cut off."""
+        base = batch.row(row)
+        self._common(answer, batch, base)
+        if whole and octets.u32(batch.flat, base + _PSN_AT) & _TS:
+            self._stamp(answer, batch, base + _REQUEST_STAMP_AT)
 
-    def of_request(self, head: memoryview, now: int) -> Reflected:
-        """`head` is one request, from its (inner) IP header on."""
-        ip, port, psn_word, stamp, word = _REQUEST.unpack_from(head)
-        return self._reflected(ip, port, psn_word, stamp, word if psn_word & TS else None, now)
+    def of_probe(self, answer: Answer, batch: ReceivedBatch, row: int) -> None:
+        """The same for a reliability probe."""
+        base = batch.row(row)
+        self._common(answer, batch, base)
+        if octets.u16(batch.flat, base + _PROBE_STAMP_AT + 2) & 0xF == _FTYPE:
+            self._stamp(answer, batch, base + _PROBE_STAMP_AT)
 
-    def of_probe(self, head: memoryview, now: int) -> Reflected:
-        """`head` is the first PROBE_BYTES of a reliability probe."""
-        ip, port, psn_word, stamp, word = _PROBE.unpack(head)
-        return self._reflected(ip, port, psn_word, stamp, word if word & 0xF == TIMESTAMP_FTYPE else None, now)
+    def _common(self, answer: Answer, batch: ReceivedBatch, base: int) -> None:
+        port, label = octets.u16(batch.flat, base + _SPORT_AT), octets.u16(batch.flat, base + _LABEL_AT)
+        answer.entropy = label << 16 | port if self._low_half_in_port else port << 16 | label
+        answer.rtx = (octets.u32(batch.flat, base + _PSN_AT) & _RTX) != 0
 
-    def _reflected(self, ip: int, port: int, psn_word: int, stamp: int, word: int | None, now: int) -> Reflected:
-        """`word`, which holds the timestamp's tsr, is None where there is no timestamp."""
-        if word is None:
-            stamp = unit = 0
-        else:
-            unit = self._units_ns[word >> _TSR_SHIFT]
-        return Reflected(now, fields_to_ev(port, ip & 0xFFFF, self._wire), stamp, unit, bool(psn_word & RTX))
+    def _stamp(self, answer: Answer, batch: ReceivedBatch, at: int) -> None:
+        answer.tx_timestamp = octets.u16(batch.flat, at)
+        answer.unit_ns = self._unit_1_ns if octets.u16(batch.flat, at + 2) & _TSR else self._unit_0_ns
 
 
-Answer = TypeVar("Answer")
-
-
-class PendingAnswers(Generic[Answer]):
+class PendingAnswers:
     """Answers that wait to be sent, bounded: under a flood the oldest give way."""
 
     __slots__ = ("_waiting",)
@@ -105,8 +110,6 @@ class PendingAnswers(Generic[Answer]):
     def take(self, most: int) -> list[Answer]:
         """The oldest of them, up to `most`."""
         waiting = self._waiting
-        if not waiting:
-            return []
         return [waiting.popleft() for _ in range(min(most, len(waiting)))]
 
     def clear(self) -> None:

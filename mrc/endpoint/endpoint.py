@@ -15,11 +15,11 @@ from mrc.endpoint.completions import Completion, Event, EventKind
 from mrc.endpoint.config import Capability, EndpointConfig, QpConfig
 from mrc.endpoint.congestion import ControllerFactory, factory_of
 from mrc.endpoint.counters import Counters
+from mrc.endpoint.intake import Intake
 from mrc.endpoint.local_ports import LocalPorts, PortLimit
 from mrc.endpoint.memory import MemoryTable
-from mrc.endpoint.operation_answers import ENDPOINT_QPN
 from mrc.endpoint.operations import EndpointOperations, OnAnswered, OnResult
-from mrc.endpoint.packet_checks import DROPPED, SOUND, TRIMMED_LASTHOP, PacketChecks
+from mrc.endpoint.packet_checks import PacketChecks
 from mrc.endpoint.paths.ev_events import EvEvents
 from mrc.endpoint.paths.online import OnlineProfiles
 from mrc.endpoint.peer_node import PeerKey, PeerNode, peer_key
@@ -30,19 +30,14 @@ from mrc.endpoint.receive_budget import ReceiveBudget
 from mrc.endpoint.scheduler import Scheduler
 from mrc.endpoint.tracing import EndpointTrace, Tracer
 from mrc.errors import CallerError
-from mrc.wire import octets
 from mrc.wire.profile import WireProfile
 from mrc.wire.psn import PSN_MODULUS
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import PSN_BITS_MASK
 from mrc.wire.transmit_batch import TransmitBatch
 
 FIRST_QPN, QPN_LIMIT = 0x10, 1 << 24
 _KEPT_EVENTS = 1024
 _NODE_SEED = 0x6E6F6465  # sets a peer node's randomness apart from everything else drawn from the same seed
-
-
-_OPCODE_AT, _DQP_AT = 48, 52
 
 
 def _check_supported(wire: WireProfile) -> None:
@@ -101,7 +96,8 @@ class Endpoint:
         if tracer is not None:
             self._trace = EndpointTrace(tracer, self.config.trace, lambda: self._now)
             self.listeners.append(self._trace.on_event)
-        self._checks = PacketChecks(self.config.wire, self.counters)
+        checks = PacketChecks(self.config.wire, self.counters)
+        self._intake = Intake(checks, self.qps, self._operations, self.counters)
 
     # ------------------------------------------------------------------ resources
 
@@ -326,30 +322,7 @@ class Endpoint:
         """Take packets one by one, in order of arrival. Whatever they hold, nothing is raised: what is wrong is dropped
         and counted."""
         self._now = now
-        touched: dict[int, QueuePair] = {}
-        for row in range(batch.count):
-            verdict = self._checks.look(batch, row)
-            if verdict == DROPPED:
-                continue
-            base = batch.row(row)
-            qpn = octets.u32(batch.flat, base + _DQP_AT) & PSN_BITS_MASK
-            opcode = batch.flat[base + _OPCODE_AT]
-            if qpn == ENDPOINT_QPN and verdict == SOUND:
-                self._operations.receive(batch, row, opcode, now)
-                continue
-            qp = self.qps.get(qpn)
-            if qp is None:
-                self.counters.unknown_qp += 1
-                continue
-            touched[qpn] = qp
-            if verdict != SOUND:
-                qp.arrivals.receive_trimmed(batch, row, verdict == TRIMMED_LASTHOP, now)
-                continue
-            qp.arrivals.receive(batch, row, opcode, now)
-            node = qp.peer_node
-            if node is not None and node.doubted:
-                self._operations.peer_ports.heard_of(node, batch, row, now)
-        for qp in touched.values():
+        for qp in self._intake.take(batch, now):
             self._after_event(qp)
 
     def _after_event(self, qp: QueuePair) -> None:

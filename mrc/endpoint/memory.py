@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from mrc.errors import CallerError
 
-I64 = npt.NDArray[np.int64]
 U8 = npt.NDArray[np.uint8]
 
 VA_LIMIT = 1 << 62  # keeps every address computation inside a signed 64-bit integer
@@ -24,7 +23,7 @@ class MemoryRegion:
     buffer unless `remote_write` is off, which makes a region that is only read from.
     """
 
-    __slots__ = ("address", "array", "length", "remote_write", "rkey", "va", "view")
+    __slots__ = ("address", "array", "length", "octets", "remote_write", "rkey", "va", "view")
 
     def __init__(self, buffer: Any, rkey: int, va: int | None = None, *, remote_write: bool = True) -> None:
         view = memoryview(buffer)
@@ -35,6 +34,8 @@ class MemoryRegion:
         self.view = view.cast("B") if view.nbytes else memoryview(b"")
         self.length = view.nbytes
         self.array: U8 = np.frombuffer(self.view, np.uint8) if self.length else np.zeros(0, np.uint8)
+        # What remote writes go to; nothing where there are none.
+        self.octets = self.view if remote_write and self.length else memoryview(bytearray())
         self.address = self.array.__array_interface__["data"][0] if self.length else 0
         self.va = self.address if va is None else va
         if not 0 <= self.va < VA_LIMIT - self.length:
@@ -43,11 +44,6 @@ class MemoryRegion:
             raise CallerError(f"rkey must fit 32 bits, got {rkey:#x}")
         self.rkey = rkey
         self.remote_write = remote_write
-
-    def contains(self, va: I64, length: I64) -> npt.NDArray[np.bool_]:
-        """Which ranges [va, va + length) lie wholly inside the region."""
-        offset = va - self.va
-        return np.asarray((offset >= 0) & (offset + length <= self.length))
 
 
 class MemoryTable:
@@ -79,32 +75,3 @@ class MemoryTable:
 
     def __iter__(self) -> Iterator[MemoryRegion]:
         return iter(self._regions.values())
-
-
-def place(region: MemoryRegion, offsets: I64, lengths: I64, data: U8, rows: I64, start: int) -> None:
-    """Copy the payload of `rows` (bytes from `start` on in each row of `data`, rows rising) to `offsets` in the region.
-
-    Whole runs of equally long packets whose offsets agree modulo that length go in one indexed copy: the
-    region is seen as an array of such blocks. What is left goes packet by packet.
-    """
-    if not len(rows):
-        return
-    length = int(lengths[0])
-    phase = int(offsets[0]) % length if length else 0
-    if length >= _BLOCK_MIN and len(rows) > 1 and bool((lengths == length).all()):
-        blocks, rest = np.divmod(offsets - phase, length)
-        if not rest.any():
-            count = (region.length - phase) // length
-            grid = region.array[phase : phase + count * length].reshape(count, length)
-            first = int(rows[0])
-            if int(rows[-1]) - first == len(rows) - 1:
-                grid[blocks] = data[first : first + len(rows), start : start + length]
-            else:
-                grid[blocks] = data[rows, start : start + length]
-            return
-    array = region.array
-    for row, offset, size in zip(rows.tolist(), offsets.tolist(), lengths.tolist(), strict=True):
-        array[offset : offset + size] = data[row, start : start + size]
-
-
-_BLOCK_MIN = 64  # bytes; below it the grid's set-up costs more than it saves

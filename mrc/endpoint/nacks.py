@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from mrc.endpoint.answers import PendingAnswers, Reflected, append_control
+from mrc.endpoint.answers import PendingAnswers, append_control
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.nacked import NackReason
 from mrc.endpoint.paths import PathSet
@@ -23,15 +22,6 @@ I64 = npt.NDArray[np.int64]
 
 # BTH and NETH as the fields of mrc.wire.rows.NACK lie.
 _PACKED = struct.Struct(">BBHII HBBIHHIBBH")
-
-
-@dataclass(slots=True)
-class Refusal:
-    """A packet that is refused for `reason`; `psn` is unbounded."""
-
-    psn: int
-    reflected: Reflected
-    reason: int
 
 
 class NackMaker:
@@ -70,37 +60,37 @@ class NackMaker:
         self._classes = classes
         self._planes = len(set(paths.port.tolist()))
         self._last_port = -1
-        self.pending: PendingAnswers[Refusal] = PendingAnswers()
+        self.pending = PendingAnswers()
 
     def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:
         """Append up to `limit` NACKs. Returns how many."""
-        refusals = self.pending.take(limit)
-        if not refusals:
+        answers = self.pending.take(limit)
+        if not answers:
             return 0
-        count = len(refusals)
+        count = len(answers)
         indexes = self._alternating_paths(count, now)
-        for refusal, index in zip(refusals, indexes.tolist(), strict=True):
-            reflected, psn = refusal.reflected, refusal.psn & PSN_BITS_MASK
+        for answer, index in zip(answers, indexes.tolist(), strict=True):
+            psn = answer.psn & PSN_BITS_MASK
             headers = _PACKED.pack(
                 Op.NACK,
                 0,
                 P_KEY,
                 self._peer_qpn,
-                psn | (RTX if reflected.rtx else 0),
+                psn | (RTX if answer.rtx else 0),
                 0,
-                refusal.reason,
+                answer.reason,
                 0,
-                reflected.entropy,
+                answer.entropy,
                 self._qpn & 0xFFFF,
                 self._peer_qpn & 0xFFFF,
                 psn,
                 self._cc_type,
                 0,
-                reflected.timestamp(now),
+                answer.timestamp(now),
             )
             append_control(batch, self._paths, index, self._classes.control, headers)
             if self._trace is not None:
-                self._trace.nack_sent(psn, NackReason(refusal.reason).name, reflected.entropy, reflected.rtx)
+                self._trace.nack_sent(psn, NackReason(answer.reason).name, answer.entropy, answer.rtx)
         self._counters.nacks_sent += count
         return count
 

@@ -122,7 +122,6 @@ class QueuePair:
         self._classes = TrafficClasses.of(wire, peer_answers_trims=False)
         # What both ends can do, from RTR on.
         self.agreed = NO_CAPABILITIES
-        self.arrivals = Arrivals(self)
         # The node of the peer, from RTR on.
         self.peer_node: PeerNode | None = None
         self.paths: PathSet | None = None
@@ -130,6 +129,7 @@ class QueuePair:
         self._peer: QpPeer | None = None
         self._requestor: Requestor | None = None
         self._responder: Responder | None = None
+        self.arrivals = Arrivals(self)
 
     # ------------------------------------------------------------------ life
 
@@ -150,6 +150,7 @@ class QueuePair:
         if self._trace is not None:
             self._trace.state(self.state, state, why)
         self.state = state
+        self.arrivals.enter()
 
     def to_init(self) -> None:
         check_transition(self.state, QpState.INIT)

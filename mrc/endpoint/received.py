@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
-
 _BITS = 64
-_SCAN = 256  # PSNs looked at per step when the left edge moves
 _LEAST_RING = 256
 
 
@@ -25,8 +18,8 @@ class ReceivedPsns:
     def __init__(self, span: int, first_psn: int) -> None:
         size = ring_size(span)
         self._mask = size - 1
-        self._arrived: Bools = np.zeros(size, np.bool_)
-        self._ends: Bools = np.zeros(size, np.bool_)
+        self._arrived = memoryview(bytearray(size))
+        self._ends = memoryview(bytearray(size))
         self.epsn = first_psn
         self.highest = first_psn - 1
         self.held = 0
@@ -41,70 +34,56 @@ class ReceivedPsns:
         size = ring_size(span)
         if size <= self._mask + 1:
             return
-        kept = np.arange(self.epsn, self.highest + 1, dtype=np.int64)
-        arrived, ends = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
-        arrived[kept & size - 1] = self._arrived[kept & self._mask]
-        ends[kept & size - 1] = self._ends[kept & self._mask]
+        arrived, ends = memoryview(bytearray(size)), memoryview(bytearray(size))
+        for psn in range(self.epsn, self.highest + 1):
+            arrived[psn & size - 1] = self._arrived[psn & self._mask]
+            ends[psn & size - 1] = self._ends[psn & self._mask]
         self._arrived, self._ends, self._mask = arrived, ends, size - 1
 
-    def arrived(self, psns: I64) -> Bools:
-        """Which of these PSNs (epsn or above, inside the span) have arrived."""
-        return np.asarray(self._arrived[psns & self._mask])
-
     def has(self, psn: int) -> bool:
-        """`arrived` for one PSN."""
-        return bool(self._arrived[psn & self._mask])
+        """Whether a PSN (epsn or above, inside the span) has arrived."""
+        return self._arrived[psn & self._mask] != 0
 
-    def add_run(self, count: int, ended: int) -> None:
-        """Take the next `count` PSNs from epsn on as arrived, while nothing is held; `ended` end their message."""
-        self.epsn += count
-        self.highest = self.epsn - 1
-        self.completed += ended
+    def edge_after(self, psn: int) -> int:
+        """epsn as it will be once this new PSN has arrived."""
+        if psn != self.epsn:
+            return self.epsn
+        edge = psn + 1
+        while edge <= self.highest and self._arrived[edge & self._mask]:
+            edge += 1
+        return edge
 
-    def add(self, psns: I64, ends: Bools) -> bool:
-        """Take these new PSNs as arrived; `ends` marks the last of a message. True when the left edge moved."""
-        slots = psns & self._mask
-        self._arrived[slots] = True
-        self._ends[slots] = ends
-        self.highest = max(self.highest, int(psns.max()))
-        self.held += len(psns)
-        return self._advance()
-
-    def add_one(self, psn: int, ends: bool) -> bool:
-        """`add` for one PSN, in plain numbers."""
-        slot = psn & self._mask
-        self._arrived[slot] = True
-        self._ends[slot] = ends
-        self.highest = max(self.highest, psn)
-        self.held += 1
-        return psn == self.epsn and self._advance()
-
-    def _advance(self) -> bool:
-        before = self.epsn
-        while self.epsn <= self.highest and self.has(self.epsn):
-            span = np.arange(self.epsn, min(self.epsn + _SCAN, self.highest + 1), dtype=np.int64) & self._mask
-            here = self._arrived[span]
-            run = len(here) if here.all() else int(here.argmin())
-            done = span[:run]
-            self._arrived[done] = False
-            self.completed += int(np.count_nonzero(self._ends[done]))
-            self.epsn += run
-        moved = self.epsn - before
-        self.held -= moved
-        return moved > 0
+    def add(self, psn: int, ends: bool) -> bool:
+        """Take this new PSN as arrived; `ends` says it is the last of its message. True when the left edge moved."""
+        if psn > self.highest:
+            self.highest = psn
+        if psn != self.epsn:
+            self._arrived[psn & self._mask] = 1
+            self._ends[psn & self._mask] = ends
+            self.held += 1
+            return False
+        self.completed += ends
+        edge = psn + 1
+        while edge <= self.highest and self._arrived[edge & self._mask]:
+            self._arrived[edge & self._mask] = 0
+            self.completed += self._ends[edge & self._mask]
+            self.held -= 1
+            edge += 1
+        self.epsn = edge
+        return True
 
     def bitmap(self, base: int) -> int:
         """The 64-bit map of arrivals from `base` (epsn or above) on, least significant bit first."""
+        found = 0
         if not self.held:
-            return 0
-        count = min(_BITS, self.highest + 1 - base)
-        if count <= 0:
-            return 0
-        start = base & self._mask
-        bits = self._arrived[start : start + count]
-        if len(bits) < count:
-            bits = np.concatenate((bits, self._arrived[: count - len(bits)]))
-        return int.from_bytes(np.packbits(bits, bitorder="little").tobytes(), "little")
+            return found
+        count = self.highest + 1 - base
+        if count > _BITS:
+            count = _BITS
+        while count > 0:
+            count -= 1
+            found = found << 1 | self._arrived[base + count & self._mask]
+        return found
 
 
 def ring_size(span: int) -> int:

@@ -3,44 +3,34 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
-
-import numpy as np
-import numpy.typing as npt
+from collections.abc import Callable
 
 from mrc.endpoint.ack_delay import AckDelay
-from mrc.endpoint.answers import PROBE_BYTES, REQUEST_BYTES, Reflector, append_control
+from mrc.endpoint.answers import NO_PROBE, Answer, Reflector, append_control
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import NO_CAPABILITIES, Capability, QpConfig
 from mrc.endpoint.counters import Counters
-from mrc.endpoint.memory import MemoryTable
+from mrc.endpoint.memory import VA_LIMIT, MemoryTable
 from mrc.endpoint.message_checks import MessageChecks
 from mrc.endpoint.nacked import NackReason
-from mrc.endpoint.nacks import NackMaker, Refusal
+from mrc.endpoint.nacks import NackMaker
+from mrc.endpoint.opcode_terms import ENDS, IMMEDIATE
 from mrc.endpoint.paths import PathSet
-from mrc.endpoint.psn_checks import PsnChecks, SortedRequests
 from mrc.endpoint.rate_limit import RateLimit
 from mrc.endpoint.receive_budget import ReceiveBudget
 from mrc.endpoint.receive_window import ReceiveWindow
 from mrc.endpoint.received import ReceivedPsns
-from mrc.endpoint.received_requests import ENDS, IMMEDIATE, ReceivedRequests
-from mrc.endpoint.receives import Immediate, Receives
-from mrc.endpoint.request_checks import (
-    ACK_SYNDROME,
-    NAK_STATUS,
-    NotTogether,
-    Placement,
-    RefusedRequest,
-    placement,
-    placements,
-    shapes,
-)
-from mrc.endpoint.sacks import SackMaker, Trigger
+from mrc.endpoint.receives import Receives
+from mrc.endpoint.refusals import ACK_SYNDROME, NAK_STATUS, RefusedRequest
+from mrc.endpoint.request_checks import RequestChecks
+from mrc.endpoint.resource_limits import ResourceLimits
+from mrc.endpoint.sacks import SackMaker
 from mrc.endpoint.tracing import QpTrace
-from mrc.endpoint.traffic_class import CE, ECN_MASK, TrafficClasses
+from mrc.endpoint.traffic_class import CE, TrafficClasses
+from mrc.wire import octets
 from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH, Op
 from mrc.wire.profile import WireProfile
-from mrc.wire.psn import PSN_HALF, psn_diff_array
+from mrc.wire.psn import PSN_HALF
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import (
     ACKREQ,
@@ -48,28 +38,29 @@ from mrc.wire.rows import (
     P_KEY,
     PAD_SHIFT,
     PSN_BITS_MASK,
-    REQUEST_LENGTH,
-    REQUEST_TS,
-    REQUEST_TS_LENGTH,
     RTX,
     TIMESTAMP_UNIT_NS,
     TS,
-    Fields,
+    UDP_AT,
 )
 from mrc.wire.transmit_batch import TransmitBatch
 
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
-
 # BTH and AETH as the fields of mrc.wire.rows.ACK lie.
 _AETH = struct.Struct(">BBHIII")
-# Of a request: ip_word, opcode, flags, psn_word, msn.
-_REQUEST = struct.Struct(">I44xBB6xI2xH")
-_PROBE = struct.Struct(">I60xH")  # ip_word, probe_id
-_RETH = struct.Struct(">QII")
-_PAYLOAD_AT = EXTENSION_AT + REQUEST_LENGTH
-_PAYLOAD_AT_TS = EXTENSION_AT + REQUEST_TS_LENGTH
+# Where in a request: ip_plen, opcode, flags, psn_word, rqmsn, msn; the RETH, behind a TSETH if there is one; and the
+# probe_id of a probe.
+_PLEN_AT, _OPCODE_AT, _FLAGS_AT, _PSN_AT, _RQMSN_AT, _MSN_AT, _RETH_AT, _PROBE_ID_AT = 4, 48, 49, 56, 60, 62, 64, 64
+_TSETH_BYTES, _RETH_BYTES, _IMMDT_BYTES = (HEADER_LENGTHS[header] for header in ("tseth", "reth", "immdt"))
 _TSETH_END = EXTENSION_AT + HEADER_LENGTHS["meth"] + HEADER_LENGTHS["tseth"]
+_IP_HEADER, _ICRC_BYTES, _PAD_SHIFT, _TS, _TRAFFIC_CLASS_SHIFT, _CE = UDP_AT, ICRC_LENGTH, PAD_SHIFT, TS, 4, CE
+_ASKS_FOR_SACK = ACKREQ | RTX
+_PSN_MASK, _PSN_MODULUS = PSN_BITS_MASK, PSN_BITS_MASK + 1
+_PSN_HALF = PSN_HALF
+_VA_LIMIT = VA_LIMIT
+_ENDS, _IMMEDIATE = ENDS, IMMEDIATE
+_PSN_OOR_WINDOW, _UNEXP_EVENT = int(NackReason.PSN_OOR_WINDOW), int(NackReason.UNEXP_EVENT)
+_TRIMMED, _TRIMMED_LASTHOP = int(NackReason.TRIMMED), int(NackReason.TRIMMED_LASTHOP)
+_NEVER = -1
 
 
 class Responder:
@@ -79,18 +70,22 @@ class Responder:
         "_ack_delay",
         "_ack_due",
         "_again",
-        "_agreed",
+        "_answers_trims",
+        "_beyond",
         "_budget",
+        "_checks",
         "_classes",
-        "_config",
         "_counters",
         "_fail",
-        "_memory",
+        "_gave_notice",
+        "_limits",
         "_messages",
+        "_nacks_beyond",
         "_nak_due",
+        "_noted_at",
+        "_notice_is_old",
         "_paths",
         "_peer_qpn",
-        "_psn_checks",
         "_qpn",
         "_receives",
         "_reflector",
@@ -126,17 +121,16 @@ class Responder:
         self._peer_qpn = peer_qpn
         self._budget = budget
         self._trace = trace
-        self._config = config
-        self._memory = memory
         self._paths = paths
         self._counters = counters
         self._classes = classes
         self._receives = receives
         receives.max_in_flight = config.max_wimm_dest
         self._fail = fail
-        self._agreed = agreed
+        self._answers_trims = Capability.TRIM_NACK in agreed
         rate = config.responder.answers_burst, config.responder.answers_per_second
-        self._again, self.probes_rate, beyond, self._trimmed = (RateLimit(*rate) for _ in range(4))
+        self._again, self.probes_rate = RateLimit(*rate), RateLimit(*rate)
+        self._beyond, self._trimmed = RateLimit(*rate), RateLimit(*rate)
         # The time a packet is held goes into its reflected timestamp where that is agreed.
         units_ns = (TIMESTAMP_UNIT_NS, wire.tsr1_unit_ns) if Capability.SVC_TIME in agreed else (0, 0)
         self._reflector = Reflector(wire, units_ns)
@@ -157,15 +151,12 @@ class Responder:
         self.nacks = NackMaker(
             qpn=qpn, peer_qpn=peer_qpn, wire=wire, paths=paths, counters=counters, classes=classes, trace=trace
         )
-        self._psn_checks = PsnChecks(
-            config=config.responder,
-            received=self.received,
-            window=self.window,
-            receives=receives,
-            counters=counters,
-            beyond=beyond,
-            refuse=self._nack,
-        )
+        self._checks = RequestChecks(memory, config.path_mtu)
+        self._limits = ResourceLimits(config.responder)
+        self._nacks_beyond = config.responder.nack_out_of_window
+        self._noted_at = _NEVER
+        # Whether a request that came in ERROR waits for its answer, and whether it may have been acknowledged.
+        self._gave_notice = self._notice_is_old = False
         self._ack_due = False
         self._ack_delay = AckDelay(config.responder.ack_after_sack_ns)
         self._nak_due = False
@@ -181,139 +172,104 @@ class Responder:
     # ------------------------------------------------------------------ requests in
 
     def on_request(self, batch: ReceivedBatch, row: int, now: int) -> None:
-        self.on_requests(batch, np.array([row], np.int64), now)
-
-    def on_probe(self, batch: ReceivedBatch, row: int, now: int) -> None:
-        self.on_probes(batch, [row], now)
-
-    def on_request_in_error(self, batch: ReceivedBatch, row: int, now: int) -> None:
-        self.on_requests_in_error(batch, np.array([row], np.int64), now)
-
-    def on_requests(self, batch: ReceivedBatch, rows: I64, now: int) -> None:
-        """Write requests of this QP, whose length, ICRC and source have been checked.
-
-        Raises NotTogether, and nothing has happened, where several have to be taken in smaller groups.
-        """
-        requests = ReceivedRequests(batch, rows)
+        """A write request of this QP, whose length, ICRC and source have been checked: the steps of the page, in order.
+        Check PSN; opcode, length, R_Key and range; execute; acknowledge."""
+        self._note(now)
         counters, received = self._counters, self.received
-        self._budget.on_requests(self._qpn, now)
-        # The steps of the page, in order: check PSN; opcode, length, R_Key and range; execute; acknowledge.
-        found = self._psn_checks.sort(requests)
-        new, highest_before = found.new, received.highest
+        counters.requests_received += 1
+        word = octets.u32(batch.flat, batch.row(row) + _PSN_AT)
+        distance = (word - received.epsn) & _PSN_MASK
+        if distance >= _PSN_HALF:
+            distance -= _PSN_MODULUS
+        psn = received.epsn + distance
+        if distance == -_PSN_HALF:
+            counters.psn_out_of_range += 1
+        elif distance < 0:
+            counters.duplicates_old += 1
+            self._ack_due = True
+            self._answer_copy(batch, row, psn, now)
+        elif psn >= self.window.end(received.epsn):
+            counters.psn_out_of_window += 1
+            if self._nacks_beyond and self._beyond.take_counted(1, now, counters):
+                self._nack(batch, row, psn, _PSN_OOR_WINDOW, now)
+        elif received.has(psn):
+            counters.duplicates_above_epsn += 1
+            self._answer_copy(batch, row, psn, now)
+        else:
+            self._on_new_request(batch, row, psn, distance, now)
+
+    def _note(self, now: int) -> None:
+        """Requests arrive at `now`."""
+        if now != self._noted_at:
+            self._noted_at = now
+            self._budget.on_requests(self._qpn, now)
+
+    def _on_new_request(self, batch: ReceivedBatch, row: int, psn: int, distance: int, now: int) -> None:
+        opcode = batch.flat[batch.row(row) + _OPCODE_AT]
+        lacking = self._limits.lacking(
+            distance, self.received.held, self._receives.stashed if _IMMEDIATE[opcode] else -1
+        )
+        if lacking:
+            self._counters.no_room += 1
+            self._nack(batch, row, psn, lacking, now)
+            return
         try:
-            writes, immediates = self._judge(requests, found)
+            self._take(batch, row, psn, opcode)
         except RefusedRequest as refusal:
-            if len(rows) > 1:
-                raise NotTogether from None
-            counters.requests_received += 1
             self._refuse(refusal)
             return
-        counters.requests_received += len(rows)
-        self._psn_checks.report(requests, found, now)
-        moved = False
-        if len(new):
-            # The bitmap moves before the payload is committed.
-            ends = ENDS[requests.opcodes[new]]
-            if found.in_order:
-                received.add_run(len(new), int(np.count_nonzero(ends)))
-                moved = True
-            else:
-                moved = received.add(found.psns[new], ends)
-            for write in writes:
-                counters.bytes_placed += write.execute(batch.data)
-            # Those with immediate wait for all before them; those whose turn it is are delivered.
-            self._receives.take(immediates)
-            self._receives.deliver(received.epsn)
-            self.sacks.received_bytes += int(requests.sizes[new].sum())
-        if moved or found.old.any():
+        size = octets.u16(batch.flat, batch.row(row) + _PLEN_AT) + _IP_HEADER
+        self.sacks.received_bytes += size
+        marked = self._is_marked(batch, row)
+        self._counters.ecn_marked_received += marked
+        asked = (octets.u32(batch.flat, batch.row(row) + _PSN_AT) & _ASKS_FOR_SACK) != 0
+        if self.sacks.is_triggered(size, asked or marked):
+            self._sack(batch, row, psn, marked, now)
+
+    def _take(self, batch: ReceivedBatch, row: int, psn: int, opcode: int) -> None:
+        """Check a new request, count it as arrived and place its payload. Raises RefusedRequest, with nothing written,
+        for one that ends the QP."""
+        base, received = batch.row(row), self.received
+        reth = base + _RETH_AT
+        if octets.u32(batch.flat, base + _PSN_AT) & _TS:
+            reth += _TSETH_BYTES
+        payload = reth + _RETH_BYTES
+        if _IMMEDIATE[opcode]:
+            payload += _IMMDT_BYTES
+        pad = batch.flat[base + _FLAGS_AT] >> _PAD_SHIFT & 3
+        size = base + batch.lengths[row] - payload - pad - _ICRC_BYTES
+        va, dmalen = octets.u64(batch.flat, reth), octets.u32(batch.flat, reth + 12)
+        self._checks.check_length(psn, opcode, size, dmalen)
+        # What no region can have is refused below: it has only to be a number here.
+        address = va if va < _VA_LIMIT else _VA_LIMIT
+        self._messages.take(psn, octets.u16(batch.flat, base + _MSN_AT), dmalen, address, opcode)
+        region = None
+        if size:
+            region = self._checks.region(psn, opcode, va, octets.u32(batch.flat, reth + 8), dmalen)
+        immediates = _IMMEDIATE[opcode] != 0 or self._receives.stashed > 0
+        if immediates:
+            self._check_immediates(batch, row, psn, opcode, reth)
+        # The bitmap moves before the payload is committed.
+        if received.add(psn, _ENDS[opcode] != 0):
             self._ack_due = True
-        self._trigger_sacks(requests, found, highest_before, now)
+        if region is not None:
+            octets.copy(region.octets, address - region.va, batch.flat, payload, size)
+            self._counters.bytes_placed += size
+        if immediates:
+            # Those with immediate wait for all before them; those whose turn it is are delivered.
+            self._receives.deliver(received.epsn)
 
-    def _judge(self, requests: ReceivedRequests, found: SortedRequests) -> tuple[list[Placement], list[Immediate]]:
-        """What the new ones of these write where, and their immediates. Raises RefusedRequest where one may not be."""
-        new, path_mtu = found.new, self._config.path_mtu
-        if not len(new):
-            return [], []
-        lengths = shapes(requests, new, found.psns, path_mtu)
-        undo = self._messages.take(
-            found.psns[new],
-            requests.fields["msn"][new].astype(np.int64),
-            lengths.dmalen,
-            requests.extension("va", new).astype(np.uint64).view(np.int64),
-            requests.opcodes[new],
-            in_order=found.in_order,
-        )
-        try:
-            writes = placements(requests, lengths, found.psns, path_mtu, self._memory)
-            return writes, self._immediates(requests, found)
-        except RefusedRequest:
-            self._messages.undo(undo)
-            raise
-
-    def _immediates(self, requests: ReceivedRequests, found: SortedRequests) -> list[Immediate]:
-        """The immediates among the new requests. Raises RefusedRequest where one of them, or one that waited for these,
-        may not be delivered."""
-        receives, new = self._receives, found.new
-        chosen = new[IMMEDIATE[requests.opcodes[new]]]
-        if not len(chosen) and not receives.stashed:
-            return []
-        immediates = list(
-            zip(
-                found.psns[chosen].tolist(),
-                requests.fields["rqmsn"][chosen].tolist(),
-                requests.extension("immediate", chosen).tolist(),
-                requests.extension("dmalen", chosen).tolist(),
-                strict=True,
-            )
-        )
-        final = found.edges_after(np.array([len(requests.rows) - 1]))
-        receives.check(immediates, found.edges_after(chosen).tolist(), int(final[0]))
-        return immediates
-
-    def on_few_requests(self, batch: ReceivedBatch, rows: list[int], now: int) -> int:
-        """`on_requests` in plain numbers, as far as they are plain writes that are new. Returns how many it took, up to
-        the first that is not."""
-        self._budget.on_requests(self._qpn, now)
-        for position, row in enumerate(rows):
-            if not self._take_one(batch, row, now):
-                return position
-        return len(rows)
-
-    def _take_one(self, batch: ReceivedBatch, row: int, now: int) -> bool:
-        """Take a plain write request that is new and in the window. False, and nothing has happened, for any other."""
-        received = self.received
-        length = int(batch.length[row])
-        head = batch.view(row, 0, min(length, batch.room))
-        ip_word, opcode, flags, psn_word, msn = _REQUEST.unpack_from(head)
-        if self._receives.stashed or IMMEDIATE[opcode]:
-            return False
-        psn = received.epsn + ((psn_word - received.epsn) & PSN_BITS_MASK)
-        in_order = psn == received.epsn and not received.held
-        if not in_order and not self._psn_checks.has_room_for(psn):
-            return False
-        payload_at = _PAYLOAD_AT_TS if psn_word & TS else _PAYLOAD_AT
-        size = length - payload_at - (flags >> PAD_SHIFT & 3) - ICRC_LENGTH
-        va, rkey, dmalen = _RETH.unpack_from(head, payload_at - _RETH.size)
-        found = placement(opcode, size, va, rkey, dmalen, self._config.path_mtu, self._memory)
-        if found is None or not self._messages.take_one(psn, msn, dmalen, va, opcode):
-            return False
-        if in_order:
-            received.add_run(1, int(ENDS[opcode]))
-            moved = True
-        else:
-            moved = received.add_one(psn, bool(ENDS[opcode]))
-        region, offset = found
-        region.view[offset : offset + size] = head[payload_at : payload_at + size]
-        counters = self._counters
-        counters.requests_received += 1
-        counters.bytes_placed += size
-        self.sacks.received_bytes += length
-        self._ack_due |= moved
-        marked = CE in (ip_word >> 20 & ECN_MASK, int(batch.traffic_class[row]) & ECN_MASK)
-        counters.ecn_marked_received += marked
-        if self.sacks.triggered_by_one(length, bool(psn_word & (ACKREQ | RTX)) or marked):
-            self.sacks.pending.add(Trigger(psn, self._reflector.of_request(head, now), received.highest, marked))
-        return True
+    def _check_immediates(self, batch: ReceivedBatch, row: int, psn: int, opcode: int, reth: int) -> None:
+        """Keep the request's immediate, if it has one. Raises RefusedRequest where it, or one that waited for this
+        request, may not be delivered."""
+        edge = self.received.edge_after(psn)
+        if not _IMMEDIATE[opcode]:
+            self._receives.check(None, edge)
+            return
+        rqmsn = octets.u16(batch.flat, batch.row(row) + _RQMSN_AT)
+        immediate = (psn, rqmsn, octets.u32(batch.flat, reth + _RETH_BYTES), octets.u32(batch.flat, reth + 12))
+        self._receives.check(immediate, edge)
+        self._receives.take(immediate)
 
     def _refuse(self, refusal: RefusedRequest) -> None:
         """This request ends the QP. What came before it keeps its answers; they go before the NAK (MRC-RESP-20)."""
@@ -322,96 +278,72 @@ class Responder:
         self._nak_due = True
         self._fail(NAK_STATUS[refusal.syndrome], str(refusal))
 
-    def _trigger_sacks(self, requests: ReceivedRequests, found: SortedRequests, highest_before: int, now: int) -> None:
-        if found.in_order:
-            chosen = found.new
-        else:
-            chosen = np.flatnonzero(found.answered)
-            chosen = self._without_too_many_copies(chosen, found, now)
-            if not len(chosen):
-                return
-        marked = self._marked(requests.batch, requests.rows, requests.fields)[chosen]
-        forced = ((requests.words[chosen] & (ACKREQ | RTX)) != 0) | marked
-        self._counters.ecn_marked_received += int(np.count_nonzero(marked))
-        if not found.in_order:
-            forced |= (found.old | found.above)[chosen]
-        positions = self.sacks.triggered_by(requests.sizes[chosen], forced)
-        if not positions:
+    def _answer_copy(self, batch: ReceivedBatch, row: int, psn: int, now: int) -> None:
+        """What brings nothing new is due a SACK too, as far as the rate of such answers allows."""
+        if not self._again.take_counted(1, now, self._counters):
             return
-        which = chosen[positions]
-        highest = np.maximum.accumulate(np.where(found.answered, found.psns, highest_before))
-        highest = np.maximum(highest[which], highest_before)
-        reflected = self._reflector.of_requests(requests.batch.data[requests.rows[which], :REQUEST_BYTES], now)
-        for each in zip(
-            found.psns[which].tolist(), reflected, highest.tolist(), marked[positions].tolist(), strict=True
-        ):
-            self.sacks.pending.add(Trigger(*each))
+        marked = self._is_marked(batch, row)
+        self._counters.ecn_marked_received += marked
+        self.sacks.is_triggered(0, True)
+        self._sack(batch, row, psn, marked, now)
 
-    def _without_too_many_copies(self, chosen: I64, found: SortedRequests, now: int) -> I64:
-        """Those of `chosen` that are due a SACK: of duplicates no more than their rate allows."""
-        again = np.flatnonzero((found.old | found.above)[chosen])
-        if not len(again):
-            return chosen
-        return np.delete(chosen, again[self._again.take_counted(len(again), now, self._counters) :])
+    def _sack(self, batch: ReceivedBatch, row: int, psn: int, marked: bool, now: int) -> None:
+        answer = Answer(psn, self.received.highest, marked, NO_PROBE, 0, now)
+        self._reflector.of_request(answer, batch, row, True)
+        self.sacks.pending.add(answer)
 
     # ------------------------------------------------------------------ other packets in
 
-    def on_trimmed(self, batch: ReceivedBatch, row: int, whether: bool, now: int) -> None:
-        rows, lasthop = np.array([row], np.int64), np.array([whether])
-        """Requests that a switch cut short, on the last hop or before it. Nothing but BTH and METH is trusted."""
-        if Capability.TRIM_NACK not in self._agreed:
+    def on_trimmed(self, batch: ReceivedBatch, row: int, lasthop: bool, now: int) -> None:
+        """A request that a switch cut short, on the last hop or before it. Nothing but BTH and METH is trusted."""
+        if not self._answers_trims:
             return
-        fields = batch.fields(REQUEST_TS)[rows]
-        epsn = self.received.epsn
-        distance = psn_diff_array(fields["psn_word"].astype(np.int64) & PSN_BITS_MASK, epsn & PSN_BITS_MASK)
-        in_range = distance > -PSN_HALF
-        self._counters.psn_out_of_range += int(np.count_nonzero(~in_range))
-        answered = np.flatnonzero(in_range)
-        in_range[answered[self._trimmed.take_counted(len(answered), now, self._counters) :]] = False
-        reasons = np.where(lasthop, NackReason.TRIMMED_LASTHOP, NackReason.TRIMMED)
-        whole = batch.length[rows] >= _TSETH_END
-        self._nack(batch, rows[in_range], (epsn + distance)[in_range], reasons[in_range].tolist(), now, whole[in_range])
+        distance = (octets.u32(batch.flat, batch.row(row) + _PSN_AT) - self.received.epsn) & _PSN_MASK
+        if distance >= _PSN_HALF:
+            distance -= _PSN_MODULUS
+        if distance == -_PSN_HALF:
+            self._counters.psn_out_of_range += 1
+        elif self._trimmed.take_counted(1, now, self._counters):
+            self._nack(batch, row, self.received.epsn + distance, _TRIMMED_LASTHOP if lasthop else _TRIMMED, now)
 
-    def on_requests_in_error(self, batch: ReceivedBatch, rows: I64, now: int) -> None:
-        """Requests that come although the QP is over: what ended it may have been lost, so it is said once a batch."""
+    def on_request_in_error(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        """A request that comes although the QP is over: what ended it may have been lost, so it is said again, once for
+        all that came since."""
         if self._refused is not None:
             self._nak_due = True
             return
-        requests = ReceivedRequests(batch, rows)
-        epsn = self.received.epsn
-        distance = psn_diff_array(requests.words & PSN_BITS_MASK, epsn & PSN_BITS_MASK)
-        # One that is surely not acknowledged, if there is one.
-        position = int(np.flatnonzero(distance >= 0)[0]) if bool((distance >= 0).any()) else len(rows) - 1
+        distance = (octets.u32(batch.flat, batch.row(row) + _PSN_AT) - self.received.epsn) & _PSN_MASK
+        acknowledged = distance >= _PSN_HALF
+        if acknowledged:
+            distance -= _PSN_MODULUS
+        if self._gave_notice and (acknowledged or not self._notice_is_old):
+            return
+        # The first that is surely not acknowledged, if there is one.
+        self._gave_notice, self._notice_is_old = True, acknowledged
         self.nacks.pending.clear()
-        which = slice(position, position + 1)
-        self._nack(batch, rows[which], epsn + distance[which], [NackReason.UNEXP_EVENT], now)
+        self._nack(batch, row, self.received.epsn + distance, _UNEXP_EVENT, now)
 
-    def on_probes(self, batch: ReceivedBatch, rows: Iterable[int], now: int) -> None:
-        """Reliability probes: each is answered by a SACK with pr=1 and its probe_id."""
-        received, rows = self.received, list(rows)
-        for row in rows[: self.probes_rate.take_counted(len(rows), now, self._counters)]:
-            head = batch.view(row, 0, PROBE_BYTES)
-            ip_word, probe_id = _PROBE.unpack_from(head)
-            marked = CE in (ip_word >> 20 & ECN_MASK, int(batch.traffic_class[row]) & ECN_MASK)
-            reflected = self._reflector.of_probe(head, now)
-            self.sacks.on_probe(Trigger(received.cack_psn, reflected, received.highest, marked, probe_id))
-            self._counters.probes_answered += 1
+    def on_probe(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        """A reliability probe is answered by a SACK with pr=1 and its probe_id."""
+        if not self.probes_rate.take_counted(1, now, self._counters):
+            return
+        received = self.received
+        probe_id = octets.u16(batch.flat, batch.row(row) + _PROBE_ID_AT)
+        answer = Answer(received.epsn - 1, received.highest, self._is_marked(batch, row), probe_id, 0, now)
+        self._reflector.of_probe(answer, batch, row)
+        self.sacks.on_probe(answer)
+        self._counters.probes_answered += 1
 
-    def _nack(
-        self, batch: ReceivedBatch, rows: I64, psns: I64, reasons: Sequence[int], now: int, whole: Bools | None = None
-    ) -> None:
-        """Queue a NACK for each of these requests; `whole` tells where the TSETH, if any, was not cut off."""
-        reflected = self._reflector.of_requests(
-            batch.data[rows, :REQUEST_BYTES], now, None if whole is None else whole.tolist()
-        )
-        for each in zip(psns.tolist(), reflected, reasons, strict=True):
-            self.nacks.pending.add(Refusal(*each))
+    def _nack(self, batch: ReceivedBatch, row: int, psn: int, reason: int, now: int) -> None:
+        """Queue a NACK for a request; the TSETH of a trimmed one may have been cut off."""
+        answer = Answer(psn, 0, False, NO_PROBE, reason, now)
+        self._reflector.of_request(answer, batch, row, batch.lengths[row] >= _TSETH_END)
+        self.nacks.pending.add(answer)
 
-    def _marked(self, batch: ReceivedBatch, rows: I64, fields: Fields) -> Bools:
+    def _is_marked(self, batch: ReceivedBatch, row: int) -> bool:
         """CE counts if it is on either header (wire.md section 12)."""
-        inner = fields["ip_word"] >> 20 & ECN_MASK
-        outer = batch.traffic_class[rows] & ECN_MASK
-        return np.asarray((inner == CE) | (outer == CE))
+        inner = octets.u16(batch.flat, batch.row(row)) >> _TRAFFIC_CLASS_SHIFT
+        return inner & _CE == _CE or batch.classes[row] & _CE == _CE
 
     # ------------------------------------------------------------------ answers out
 
@@ -424,6 +356,7 @@ class Responder:
         """Append up to `limit` answers: NACKs, SACKs, one transport ACK a batch, a NAK. Returns how many."""
         start = batch.count
         limit = min(limit, batch.free)
+        self._gave_notice = False
         # NACKs go before SACKs: a requestor that sees the hole first blames the path.
         self.nacks.transmit(batch, limit - (batch.count - start), now)
         told = self.sacks.transmit(batch, limit - (batch.count - start), now)

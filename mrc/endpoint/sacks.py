@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
-from mrc.endpoint.answers import PendingAnswers, Reflected, append_control
+from mrc.endpoint.answers import Answer, PendingAnswers, append_control
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.paths import PathSet
 from mrc.endpoint.receive_budget import MAX_PENALTY, ReceiveBudget
@@ -21,10 +17,7 @@ from mrc.wire.psn import PSN_MASK
 from mrc.wire.rows import P_KEY, RTX, SETH_M_SHIFT, SETH_PR
 from mrc.wire.transmit_batch import TransmitBatch
 
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
-
-MIN_COUNTED_BYTES = 1024  # a packet counts at least this much towards the byte trigger
+_MIN_COUNTED_BYTES = 1024  # a packet counts at least this much towards the byte trigger
 _RESTORE_CWND = 1 << 31
 _PENALTY_SHIFT = 24
 _BITMAP = 64  # PSNs
@@ -32,18 +25,6 @@ _RCVD_UNIT = 256  # bytes; a unit that has begun counts (MRC-SACK-14)
 _MOST_COUNTED = 0x7FFF
 # BTH, SETH and CC_STATE as the fields of mrc.wire.rows.SACK lie.
 _PACKED = struct.Struct(">BBHII HHIHHIBBhQ HHI")
-
-
-@dataclass(slots=True)
-class Trigger:
-    """A packet that triggers a SACK. `psn` is unbounded, `highest` the highest PSN received when it came; `probe_id`
-    is -1 unless it is a probe."""
-
-    psn: int
-    reflected: Reflected
-    highest: int
-    marked: bool
-    probe_id: int = -1
 
 
 class SackMaker:
@@ -90,7 +71,7 @@ class SackMaker:
         self._classes = classes
         self._bytes_since = 0
         self._penalty = self._restore_word = 0
-        self.pending: PendingAnswers[Trigger] = PendingAnswers()
+        self.pending = PendingAnswers()
         # Running total of new untrimmed packets, UDP length + 40 each.
         self.received_bytes = 0
 
@@ -106,59 +87,25 @@ class SackMaker:
         """restore_cwnd and rcv_cwnd_pen: the owner's, or the node's where that is more."""
         return self._restore_word | max(self._penalty, self._budget.penalty) << _PENALTY_SHIFT
 
-    def triggered_by_one(self, size: int, forced: bool) -> bool:
-        """Whether one packet triggers a SACK, given its nominal size and whether it does so regardless."""
-        self._bytes_since += max(size, MIN_COUNTED_BYTES)
+    def is_triggered(self, size: int, forced: bool) -> bool:
+        """Whether a packet triggers a SACK, given its nominal size and whether it does so regardless."""
+        self._bytes_since += size if size > _MIN_COUNTED_BYTES else _MIN_COUNTED_BYTES
         if not forced and self._bytes_since < self._threshold:
             return False
         self._bytes_since = 0
         return True
 
-    def triggered_by(self, sizes: I64, forced: Bools) -> list[int]:
-        """Positions of the packets that trigger a SACK, given nominal sizes and who triggers one regardless."""
-        if not len(sizes):
-            return []
-        if (sizes == sizes[0]).all():
-            return self._triggered_by_equal(max(int(sizes[0]), MIN_COUNTED_BYTES), len(sizes), forced)
-        positions = []
-        since, threshold = self._bytes_since, self._threshold
-        for position, (size, at_once) in enumerate(zip(sizes.tolist(), forced.tolist(), strict=True)):
-            since += size if size > MIN_COUNTED_BYTES else MIN_COUNTED_BYTES
-            if at_once or since >= threshold:
-                positions.append(position)
-                since = 0
-        self._bytes_since = since
-        return positions
-
-    def _triggered_by_equal(self, size: int, count: int, forced: Bools) -> list[int]:
-        """The same for packets of one size: a step per SACK, not per packet."""
-        positions: list[int] = []
-        at_once = iter([*np.flatnonzero(forced).tolist(), count])
-        next_forced = next(at_once)
-        done = 0
-        while True:
-            by_bytes = done + max(-(-(self._threshold - self._bytes_since) // size), 1) - 1
-            position = min(by_bytes, next_forced)
-            if position >= count:
-                self._bytes_since += (count - done) * size
-                return positions
-            positions.append(position)
-            self._bytes_since = 0
-            done = position + 1
-            while next_forced < done:
-                next_forced = next(at_once)
-
-    def on_probe(self, trigger: Trigger) -> None:
+    def on_probe(self, probe: Answer) -> None:
         """A probe is answered with a SACK, and bytes count from the last one anew."""
-        self.pending.add(trigger)
+        self.pending.add(probe)
         self._bytes_since = 0
 
     def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:
         """Append up to `limit` SACKs, all telling the state as it is now. Returns how many."""
-        triggers = self.pending.take(limit)
-        if not triggers:
+        answers = self.pending.take(limit)
+        if not answers:
             return 0
-        count = len(triggers)
+        count = len(answers)
         received = self._received
         cack = received.cack_psn
         # Successive SACKs alternate planes, so that one broken reverse path cannot condemn forward ones.
@@ -167,22 +114,22 @@ class SackMaker:
         mpr = self._window.tell(received.epsn, self._budget.units)
         ooo_count = min(received.held, _MOST_COUNTED)
         rcvd_word = self._penalty_word | -(-self.received_bytes // _RCVD_UNIT) & 0xFFFFFF
-        for trigger, index in zip(triggers, indexes, strict=True):
-            reflected, probe_id = trigger.reflected, trigger.probe_id
+        for answer, index in zip(answers, indexes, strict=True):
+            probe_id = answer.probe_id
             base = cack + 1
-            if not reflected.rtx and probe_id < 0 and trigger.highest - base >= _BITMAP:
+            if not answer.rtx and probe_id < 0 and answer.highest - base >= _BITMAP:
                 # Not so for an rtx packet or a probe: old holes must not stay unseen.
-                base = trigger.highest - (_BITMAP - 1)
-            offset = trigger.psn - cack if -0x8000 <= trigger.psn - cack <= 0x7FFF else 0
+                base = answer.highest - (_BITMAP - 1)
+            offset = answer.psn - cack if -0x8000 <= answer.psn - cack <= 0x7FFF else 0
             headers = _PACKED.pack(
                 Op.SACK,
                 0,
                 P_KEY,
                 self._peer_qpn,
-                cack & PSN_MASK | (RTX if reflected.rtx else 0),
-                (1 << SETH_M_SHIFT if trigger.marked else 0) | (SETH_PR if probe_id >= 0 else 0),
+                cack & PSN_MASK | (RTX if answer.rtx else 0),
+                (1 << SETH_M_SHIFT if answer.marked else 0) | (SETH_PR if probe_id >= 0 else 0),
                 (offset if probe_id < 0 else probe_id) & 0xFFFF,
-                reflected.entropy,
+                answer.entropy,
                 self._qpn & 0xFFFF,
                 self._peer_qpn & 0xFFFF,
                 cack & PSN_MASK,
@@ -190,7 +137,7 @@ class SackMaker:
                 mpr,
                 base - cack,
                 received.bitmap(base),
-                reflected.timestamp(now),
+                answer.timestamp(now),
                 ooo_count,
                 rcvd_word,
             )

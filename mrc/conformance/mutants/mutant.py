@@ -32,8 +32,8 @@ from mrc.endpoint.paths.formats import EvFormat
 from mrc.endpoint.paths.probing import PathProbing
 from mrc.endpoint.paths.rotation import Rotation
 from mrc.endpoint.peer_ports import PeerPorts
+from mrc.endpoint.peer_sources import PeerSources
 from mrc.endpoint.qp import QueuePair
-from mrc.endpoint.qp_peer import PeerSources
 from mrc.endpoint.receive_window import ReceiveWindow
 from mrc.endpoint.received import ReceivedPsns
 from mrc.endpoint.receives import Receives

@@ -13,8 +13,8 @@ from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.memory import MemoryRegion, MemoryTable
 from mrc.endpoint.nacked import NackReason
 from mrc.endpoint.operation_answers import ENDPOINT_QPN
+from mrc.endpoint.peer_sources import PeerSources
 from mrc.endpoint.qp import QueuePair
-from mrc.endpoint.qp_peer import PeerSources
 from mrc.endpoint.receive_window import ReceiveWindow
 from mrc.endpoint.received import I64
 from mrc.endpoint.received_requests import ReceivedRequests

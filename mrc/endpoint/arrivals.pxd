@@ -1,0 +1,28 @@
+cimport cython
+from mrc.endpoint.counters cimport Counters
+from mrc.endpoint.peer_sources cimport PeerSources
+from mrc.endpoint.responder cimport Responder
+from mrc.wire cimport octets
+from mrc.wire.received_batch cimport ReceivedBatch
+
+cdef Py_ssize_t _OPCODE_AT, _PSN_AT, _AETH_AT
+cdef int _SYNDROME_SHIFT, _ACK_SYNDROME, _PROBE, _SACK, _ACK, _NACK
+cdef unsigned int _PSN_MASK
+cdef long long _NEVER
+cdef const unsigned char[::1] _IS_REQUEST, _IS_ENDPOINT_OPERATION
+
+
+@cython.final
+cdef class Arrivals:
+    cdef object _qp, _node
+    cdef Counters _counters
+    cdef Responder _responder
+    cdef bint _is_over, _may_receive, _may_send
+    cdef long long _noted_at
+    cdef readonly PeerSources sources
+
+    cpdef receive(self, ReceivedBatch batch, Py_ssize_t row, int opcode, long long now)
+    cdef _note(self, long long now)
+    cpdef receive_trimmed(self, ReceivedBatch batch, Py_ssize_t row, bint lasthop, long long now)
+    @cython.locals(base=Py_ssize_t, psn=cython.uint, syndrome=cython.int)
+    cdef _on_aeth(self, ReceivedBatch batch, Py_ssize_t row, long long now)

@@ -1,0 +1,35 @@
+"""Which packets are the peer's."""
+
+from __future__ import annotations
+
+from mrc.errors import CallerError
+from mrc.wire import octets
+from mrc.wire.received_batch import ReceivedBatch
+
+MAX_PORTS = 16
+_SOURCE_AT, _ADDRESS = 8, 16  # where in a packet the source address is, and its bytes
+
+
+class PeerSources:
+    """The peer's inner address (128 bit) by the local port its packets come in on."""
+
+    __slots__ = ("_addresses", "_known")
+
+    def __init__(self) -> None:
+        self._addresses = memoryview(bytearray(MAX_PORTS * _ADDRESS))
+        self._known = memoryview(bytearray(MAX_PORTS))
+
+    def add(self, port: int, address: int) -> None:
+        """Raises CallerError for a port that cannot be."""
+        if not 0 <= port < MAX_PORTS:
+            raise CallerError(f"ports are numbered 0..{MAX_PORTS - 1}, got {port}")
+        octets.put64(self._addresses, port * _ADDRESS, address >> 64)
+        octets.put64(self._addresses, port * _ADDRESS + 8, address & (1 << 64) - 1)
+        self._known[port] = 1
+
+    def has_sent(self, batch: ReceivedBatch, row: int) -> bool:
+        """Whether a packet has the peer's address on the port it came in on as its source."""
+        port = batch.ports[row]
+        return self._known[port] != 0 and octets.equal(
+            batch.flat, batch.row(row) + _SOURCE_AT, self._addresses, port * _ADDRESS, _ADDRESS
+        )
