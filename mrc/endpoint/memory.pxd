@@ -6,7 +6,7 @@ cdef class MemoryRegion:
     cdef readonly object array, view, address, rkey
     cdef readonly long long va
     cdef unsigned char[::1] octets
-    cdef readonly long long length
+    cdef public long long length
     cdef readonly bint remote_write
 
 

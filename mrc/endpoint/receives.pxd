@@ -5,6 +5,6 @@ cimport cython
 cdef class Receives:
     cdef object _complete, _qpn, _posted
     cdef list _stash
-    cdef readonly object delivered
+    cdef public object delivered
     cdef public object max_in_flight
     cdef readonly long long stashed

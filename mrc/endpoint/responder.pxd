@@ -26,13 +26,14 @@ cdef long long _NEVER
 
 @cython.final
 cdef class Responder:
-    cdef object _ack_delay, _budget, _classes, _fail, _paths, _peer_qpn, _qpn, _refused, _trace
+    cdef object _ack_delay, _budget, _classes, _fail, _paths, _peer_qpn, _qpn, _refused
+    cdef readonly object _trace
     cdef bint _ack_due, _answers_trims, _gave_notice, _nacks_beyond, _nak_due, _notice_is_old
     cdef RateLimit _again, _beyond, _trimmed
     cdef RequestChecks _checks
     cdef Counters _counters
     cdef ResourceLimits _limits
-    cdef MessageChecks _messages
+    cdef readonly MessageChecks _messages
     cdef long long _noted_at
     cdef Receives _receives
     cdef Reflector _reflector

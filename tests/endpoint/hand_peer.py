@@ -10,7 +10,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import NO_CAPABILITIES, Capability, EndpointConfig, QpConfig
@@ -122,7 +122,6 @@ class HandPeer:
     """A QP in RTS, `planes` x `spines` EVs, a region of `memory` bytes at REGION_VA, and a clock that stands still."""
 
     # Batches of up to so many packets are taken one by one (conftest.py).
-    one_by_one: ClassVar[int] = EndpointConfig().one_by_one
 
     def __init__(
         self,
@@ -142,7 +141,7 @@ class HandPeer:
     ) -> None:
         """`capabilities` are the peer's, `first_psn` is ours."""
         self.now = 1 * MILLISECOND
-        self.endpoint = Endpoint(endpoint or EndpointConfig(seed=seed, one_by_one=self.one_by_one), tracer=tracer)
+        self.endpoint = Endpoint(endpoint or EndpointConfig(seed=seed), tracer=tracer)
         self.config = config or QpConfig()
         self.profile = paths(planes, spines)
         self.buffer = bytearray(memory)

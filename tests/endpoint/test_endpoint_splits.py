@@ -9,7 +9,6 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import pytest
 from hand_peer import FIRST, LAST, LAST_IMMEDIATE, MIDDLE, ONLY, ONLY_IMMEDIATE, REGION_VA, HandPeer
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -96,9 +95,9 @@ def _ack(hand: HandPeer) -> bytes:
     return hand.ack(1)
 
 
-def _outcome(scenario: Scenario, parts: list[int], one_by_one: int) -> dict[str, object]:
+def _outcome(scenario: Scenario, parts: list[int]) -> dict[str, object]:
     """What there is to see after these packets came in parts of such sizes."""
-    hand = HandPeer(scenario.config, memory=1 << 15, endpoint=EndpointConfig(seed=1, one_by_one=one_by_one))
+    hand = HandPeer(scenario.config, memory=1 << 15, endpoint=EndpointConfig(seed=1))
     for wr_id in range(scenario.receives):
         hand.qp.post_receive(1000 + wr_id)
     hand.post(MTU * 3)
@@ -118,7 +117,10 @@ def _outcome(scenario: Scenario, parts: list[int], one_by_one: int) -> dict[str,
         "counters": hand.counters,
         "completions": list(hand.endpoint.completions),
         "events": [event.detail for event in hand.endpoint.events],
-        "messages": dict(hand.qp.responder._messages.open),
+        "messages": {
+            msn: (each.dmalen, each.va_of_psn_0, each.least_start, each.most_start, each.arrived)
+            for msn, each in hand.qp.responder._messages.open.items()
+        },
     }
 
 
@@ -133,12 +135,11 @@ def _parts(chance: random.Random, count: int) -> list[int]:
 @settings(max_examples=60)
 @given(st.integers(0, 1 << 32))
 @example(3)
-@pytest.mark.parametrize("ways", [(0, 0), (24, 24), (0, 24)], ids=["as arrays", "one by one", "both ways"])
-def test_batches_change_nothing(ways: tuple[int, int], seed: int) -> None:
+def test_batches_change_nothing(seed: int) -> None:
     scenario = _scenario(random.Random(seed))
     count = len(scenario.packets)
     if not count:
         return
-    singly = _outcome(scenario, [1] * count, ways[0])
+    singly = _outcome(scenario, [1] * count)
     for parts in ([count], _parts(random.Random(seed + 1), count), _parts(random.Random(seed + 2), count)):
-        assert _outcome(scenario, parts, ways[1]) == singly
+        assert _outcome(scenario, parts) == singly

@@ -83,7 +83,7 @@ def answering(wire: WireProfile | None = None) -> HandPeer:
     hand = HandPeer(
         CONFIG,
         capabilities=Capability.TRIM_NACK,
-        endpoint=EndpointConfig(seed=1, one_by_one=HandPeer.one_by_one, wire=wire or WireProfile()),
+        endpoint=EndpointConfig(seed=1, wire=wire or WireProfile()),
     )
     hand.qp.arrivals.sources.add(1, MAPPED | PEER_IPV4)
     return hand

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -60,19 +59,21 @@ def test_each_packet_finds_the_room_that_those_before_it_left(
     config = ResponderConfig(max_span=span, max_held_packets=held, max_stashed_immediates=stashed)
     known = dict(before)
     received = ReceivedPsns(64, FIRST)
-    if known:
-        received.add(FIRST + np.array(list(known), np.int64), np.zeros(len(known), np.bool_))
-    stash = sorted(FIRST + offset for offset, immediate in known.items() if immediate)
-    offsets = np.array([offset for offset, _ in packets], np.int64)
-    fresh = np.flatnonzero([offset not in known for offset in offsets.tolist()])
+    stash = {FIRST + offset for offset, immediate in known.items() if immediate}
+    for offset in known:
+        received.add(FIRST + offset, False)
     found = {}
-    if len(fresh):
-        immediate = np.array([with_immediate for _, with_immediate in packets], np.bool_)
-        found = ResourceLimits(config).refusals(FIRST + offsets, fresh, immediate, received, stash)
+    of = ResourceLimits(config)
+    for position, (offset, immediate) in enumerate(packets):
+        psn = FIRST + offset
+        if psn < received.epsn or received.has(psn):
+            continue
+        waiting = sum(other > received.epsn for other in stash)
+        lacking = of.lacking(psn - received.epsn, received.held, waiting if immediate else -1)
+        if lacking:
+            found[position] = NackReason(lacking)
+            continue
+        received.add(psn, False)
+        if immediate:
+            stash.add(psn)
     assert found == _by_definition(config, list(known.items()), packets)
-
-
-def test_without_any_limit_nobody_needs_to_ask() -> None:
-    assert ResourceLimits(ResponderConfig()).none
-    for limit in ("max_span", "max_held_packets", "max_stashed_immediates"):
-        assert not ResourceLimits(ResponderConfig(**{limit: 0})).none
