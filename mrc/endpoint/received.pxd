@@ -7,7 +7,8 @@ cdef Py_ssize_t _BITS
 cdef class ReceivedPsns:
     cdef unsigned char[::1] _arrived, _ends
     cdef long long _mask
-    cdef readonly long long epsn, highest, held, completed
+    cdef public long long epsn
+    cdef readonly long long highest, held, completed
 
     cpdef bint has(self, long long psn) noexcept nogil
     @cython.locals(edge=cython.longlong)
