@@ -186,6 +186,28 @@ def test_offloads_are_off_meanwhile_and_put_back(lab: Lab) -> None:
     assert [offloads(lab, *each) for each in interfaces] == before
 
 
+def arrived(lab: Lab) -> tuple[int, int]:
+    """(bytes, packets) at plane 0 of the receiver."""
+
+    def read() -> tuple[int, int]:
+        (line,) = (line for line in Path("/proc/thread-self/net/dev").read_text().splitlines() if "p0:" in line)
+        received, packets = line.partition(":")[2].split()[:2]
+        return int(received), int(packets)
+
+    return lab.inside(RECEIVER, read)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(("name", "whole"), [("tcp", True), ("tcp-no-offload", False)])
+def test_without_offload_no_packet_is_larger_than_the_mtu(lab: Lab, name: str, whole: bool) -> None:
+    need("iperf3", "ethtool")
+    before = arrived(lab)
+    make_baseline(name, Settings(seconds=1.0)).run(lab)
+    received, packets = (now - then for now, then in zip(arrived(lab), before, strict=True))
+    ethernet = 14
+    assert (received / packets > lab.topology.mtu + ethernet) is whole
+
+
 @pytest.mark.root
 @pytest.mark.parametrize(("name", "programs"), [("ngtcp2", ("gtlsserver", "gtlsclient")), ("ucx", ("ucx_perftest",))])
 def test_figures_agree_with_each_other(lab: Lab, name: str, programs: tuple[str, ...]) -> None:
