@@ -78,10 +78,10 @@ def document(plan: LabPlan, rounds: Rounds) -> dict[str, Any]:
                 "min": _rounded(spread.least),
                 "max": _rounded(spread.most),
             }
-    return found | {"ratio": ratio, "pair_ratio": pairs, "lab": _lab(plan), "machine": machine()}
+    return found | {"ratio": ratio, "pair_ratio": pairs, "lab": lab_document(plan), "machine": machine()}
 
 
-def _lab(plan: LabPlan) -> dict[str, Any]:
+def lab_document(plan: LabPlan) -> dict[str, Any]:
     settings, shape = plan.settings, plan.shape
     return {
         "planes": shape.planes,
