@@ -79,7 +79,6 @@ def test_the_source_does_what_the_shipped_object_does(kernel: Watched, with_sour
         ("|| skb->pkt_type != PACKET_HOST", ""),
         ("|| skb->vlan_present", ""),
         ("header->version != 6 ||", ""),
-        ("decision->index == index ||", ""),
         ("to->s6_addr16[7] = 0;", "to->s6_addr16[7] = from->s6_addr16[7];"),
         ("!source->s6_addr32[0] ||", ""),
         ("__builtin_memcpy(frame->h_source, decision->from, ETH_ALEN);", ""),

@@ -29,8 +29,8 @@ MOST_SHOWN = 12
 @shape_options
 @click.option(
     "--fast", is_flag=True,
-    help="Let eBPF programs at the switches' ports carry uSID packets, not the kernel's seg6local: same bytes, less time. "
-    "Modes srv6 and srv6-srh; needs root.",
+    help="Let eBPF programs at the switches' ports carry uSID packets, not the kernel's seg6local: same bytes, less "
+    "time. Modes srv6 and srv6-srh; needs root.",
 )  # fmt: skip
 @name_option
 @json_option
