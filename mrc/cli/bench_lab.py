@@ -14,6 +14,7 @@ from mrc.cli.common import DURATION, SHARE, SIZE, Size, interrupted, json_option
 if TYPE_CHECKING:
     from mrc.bench.lab_run import LabPlan
     from mrc.bench.rounds import Rounds
+    from mrc.topology import Clos
 
 _EVERY = "all"
 _MTUS = ("256", "512", "1024", "2048", "4096")
@@ -95,6 +96,7 @@ class _Comparison(click.ParamType[dict[str, Any]]):
     "--compare", "comparisons", type=_Comparison(), multiple=True, metavar="NAME=VALUE[,...]",
     help=f"Also measure MRC with this changed ({', '.join(_COMPARED)}); may be repeated.",
 )  # fmt: skip
+@click.option("--fast", is_flag=True, help="In a lab as of `mrc lab up --fast`; needs root.")
 @click.option("--latency", is_flag=True, help="Measure half round trips of small writes instead of goodput.")
 @click.option(
     "--suite", is_flag=True,
@@ -116,6 +118,7 @@ def lab(
     rounds: int,
     baselines: tuple[str, ...],
     comparisons: tuple[dict[str, Any], ...],
+    fast: bool,
     latency: bool,
     suite: bool,
     as_json: bool,
@@ -124,7 +127,7 @@ def lab(
 
     Every round runs each once, new processes each time, one right after another; every second round goes backwards.
     Shown are medians with their spread, ratios of medians, and the median of the ratios in each round: a machine
-    drifts, so trust ratios. Needs no root.
+    drifts, so trust ratios. Needs no root, except with --fast.
 
     \b
     Examples:
@@ -137,8 +140,10 @@ def lab(
       mrc bench lab --latency --baseline udp,ucx
       mrc bench lab --suite --baseline tcp,ngtcp2,ucx
       mrc bench lab --suite --baseline all --seconds 2s --json > suite.json
+      mrc bench lab --fast --baseline bare
     """
     from mrc.cli.isolation import is_isolated, private_run_directory, run_isolated
+    from mrc.topology import Clos
 
     if not seconds:
         raise click.UsageError("--seconds must be above 0")
@@ -161,7 +166,7 @@ def lab(
         "latency": latency,
     }
     try:
-        _measure(chosen, comparisons, planes, spines, baselines, rounds, suite, as_json)
+        _measure(chosen, comparisons, Clos(planes=planes, spines=spines), baselines, rounds, fast, suite, as_json)
     except KeyboardInterrupt:
         raise interrupted("interrupted; the lab is taken down") from None
 
@@ -169,20 +174,19 @@ def lab(
 def _measure(
     chosen: dict[str, Any],
     comparisons: tuple[dict[str, Any], ...],
-    planes: int,
-    spines: int,
+    shape: Clos,
     baselines: tuple[str, ...],
     rounds: int,
+    fast: bool,
     suite: bool,
     as_json: bool,
 ) -> None:
     from mrc.bench.lab_run import LabPlan, document, run_lab
     from mrc.bench.settings import Settings, Variant
-    from mrc.topology import Clos
 
     settings = Settings(**chosen)
     variants = tuple(Variant(each["label"], settings.changed(**each["changes"])) for each in comparisons)
-    plan = LabPlan(Clos(planes=planes, spines=spines), settings, variants, baselines, rounds)
+    plan = LabPlan(shape, settings, variants, baselines, rounds, fast)
     if suite:
         from mrc.cli.bench_suite import measure_suite
 
@@ -217,9 +221,10 @@ def _print(plan: LabPlan, rounds: Rounds) -> None:
             ("retransmitted", "retransmitted_packets"),
         )
     )
+    fabric = ", fast fabric" if plan.fast else ""
     click.echo(
-        f"{shape.planes} planes x {shape.spines} spines, writes of {settings.size} bytes in packets of {settings.mtu}, "
-        f"{plan.rounds} rounds of {settings.seconds:g} s; medians, (least..most)"
+        f"{shape.planes} planes x {shape.spines} spines{fabric}, writes of {settings.size} bytes in packets of "
+        f"{settings.mtu}, {plan.rounds} rounds of {settings.seconds:g} s; medians, (least..most)"
     )
     click.echo(machine_line())
     rows = [["", *(heading for heading, _ in headings)]]
