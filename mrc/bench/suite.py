@@ -102,7 +102,7 @@ def run_suite(plan: LabPlan, on_run: Callable[[int, str, Mapping[str, Any]], Non
     parts.sort(key=lambda part: MEASURES.index(part.measure))
     for part in parts:
         part.check()
-    with Lab.up(LAB_NAME, plan.shape) as lab:
+    with Lab.up(LAB_NAME, plan.shape, fast=plan.fast) as lab:
         return run_rounds(lab, parts, plan.rounds, on_run)
 
 
