@@ -3,6 +3,8 @@
     tools/bench                     run, and print what moved by more than 10 %
     tools/bench --record            the same, and make this run the recorded one
     tools/bench -k codec            anything else goes to pytest
+    tools/bench lab --suite --baseline all
+                                    something else: install what the baselines of `mrc bench lab` need, and run that
 
 Times are CPU time of the process, so that others on the machine count little: the median of many repetitions, and the
 median of five runs of that. The machine itself drifts, and machines differ, so what is compared is not microseconds but

@@ -44,6 +44,12 @@ class WriteResult:
         return None if received is None else self.sender_cpu_seconds + received
 
     @property
+    def cpu_seconds_per_gb(self) -> float | None:
+        """Of both processes for 10^9 bytes."""
+        used, written = self.cpu_seconds, self.iterations * self.size_bytes
+        return used / written * 1e9 if used is not None and written else None
+
+    @property
     def goodput_gbps(self) -> float:
         return self.iterations * self.size_bytes * 8 / self.seconds / 1e9 if self.seconds else 0.0
 
@@ -73,6 +79,7 @@ class WriteResult:
             "kpps": round(self.kpps, 4),
             "message_rate_mps": round(self.message_rate_mps, 2),
             "cpu_seconds": _rounded(self.cpu_seconds),
+            "cpu_seconds_per_gb": _rounded(self.cpu_seconds_per_gb),
             "sender_cpu_seconds": _rounded(self.sender_cpu_seconds),
             "receiver_cpu_seconds": _rounded(self.receiver_cpu_seconds),
             "retransmitted_packets": self.retransmitted_packets,

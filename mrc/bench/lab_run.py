@@ -21,13 +21,17 @@ OURS = "mrc"
 
 @dataclass(frozen=True, slots=True)
 class LabPlan:
-    """What to measure: MRC as `settings` say, each of `variants` of it, and each baseline, `rounds` times."""
+    """What to measure: MRC as `settings` say, each of `variants` of it, and each baseline, `rounds` times.
+
+    `fast`: in a lab with a fast fabric.
+    """
 
     shape: Clos
     settings: Settings
     variants: tuple[Variant, ...]
     baselines: tuple[str, ...]
     rounds: int
+    fast: bool = False
 
 
 def run_lab(plan: LabPlan, on_run: Callable[[int, str, Mapping[str, Any]], None]) -> Rounds:
@@ -37,7 +41,7 @@ def run_lab(plan: LabPlan, on_run: Callable[[int, str, Mapping[str, Any]], None]
     subjects += [make_baseline(name, plan.settings) for name in plan.baselines]
     for subject in subjects:
         subject.check()
-    with Lab.up(LAB_NAME, plan.shape) as lab:
+    with Lab.up(LAB_NAME, plan.shape, fast=plan.fast) as lab:
         return run_rounds(lab, subjects, plan.rounds, on_run)
 
 
@@ -78,14 +82,15 @@ def document(plan: LabPlan, rounds: Rounds) -> dict[str, Any]:
                 "min": _rounded(spread.least),
                 "max": _rounded(spread.most),
             }
-    return found | {"ratio": ratio, "pair_ratio": pairs, "lab": _lab(plan), "machine": machine()}
+    return found | {"ratio": ratio, "pair_ratio": pairs, "lab": lab_document(plan), "machine": machine()}
 
 
-def _lab(plan: LabPlan) -> dict[str, Any]:
+def lab_document(plan: LabPlan) -> dict[str, Any]:
     settings, shape = plan.settings, plan.shape
     return {
         "planes": shape.planes,
         "spines": shape.spines,
+        "fast": plan.fast,
         "mtu_bytes": shape.mtu,
         "path_mtu_bytes": settings.mtu,
         "size_bytes": settings.size,

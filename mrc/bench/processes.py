@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import resource
 import select
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-from mrc.errors import PeerError
+from mrc.errors import PeerError, SystemRefused
 from mrc.lab import Lab
 
 START_TIMEOUT_S = 30.0
 _END_TIMEOUT_S = 10.0
+_LOOK_S = 0.01
+_AWAITING = ("0A", "07")  # a TCP socket that listens, a UDP socket that is not connected
+# Where a user's PATH does not lead on Debian.
+SYSTEM_PROGRAMS = ("/usr/sbin", "/sbin")
 
 
 @contextmanager
@@ -73,3 +81,40 @@ def json_output(process: subprocess.Popen[str], what: str, timeout_s: float, cod
     if process.returncode != code or not isinstance(document, dict):
         raise PeerError(f"{what} failed: {err.strip() or f'exit status {process.returncode}'}")
     return document
+
+
+def find_program(name: str, who: str, *packages: str) -> str:
+    """Where a program is. Raises SystemRefused, with the packages to install, when it is missing."""
+    found = shutil.which(name) or next(
+        (path for folder in SYSTEM_PROGRAMS if (path := shutil.which(name, path=folder)) is not None), None
+    )
+    if found is None:
+        what = f"the package {packages[0]}" if len(packages) == 1 else f"the packages {' and '.join(packages)}"
+        raise SystemRefused(errno.ENOENT, f"{who} needs the program {name}: install {what}")
+    return found
+
+
+def wait_until_bound(process: subprocess.Popen[str], table: str, port: int, what: str) -> None:
+    """Wait until a socket of the process's host awaits peers at this port; `table` is one of /proc/net: `tcp6`, `udp6`.
+
+    Raises PeerError when the process ends, or no socket does within START_TIMEOUT_S.
+    """
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            lines = Path(f"/proc/{process.pid}/net/{table}").read_text().splitlines()
+        except OSError:  # it has just ended
+            continue
+        # Connections of the run before may still have the port.
+        if any(at.endswith(f":{port:04X}") and state in _AWAITING for _, at, _, state, *_ in map(str.split, lines)):
+            return
+        time.sleep(_LOOK_S)
+    process.terminate()
+    out, err = process.communicate(timeout=_END_TIMEOUT_S)
+    raise PeerError(f"{what} did not start: {(err or out or '').strip() or 'it said nothing'}")
+
+
+def children_cpu_seconds() -> float:
+    """What the processes that this one started, and that are over, used: all threads, kernel time included."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

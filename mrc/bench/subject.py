@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
 
 from mrc.bench.processes import START_TIMEOUT_S, first_line, json_output, running
@@ -12,10 +14,20 @@ from mrc.lab import Lab
 
 SENDER, RECEIVER = "h0", "h1"
 # What each throughput subject measures, and so what is compared.
-THROUGHPUT_KEYS = ("goodput_gbps", "kpps", "cpu_seconds", "retransmitted_packets", "message_rate_mps", "per_qp_spread")
+THROUGHPUT_KEYS = (
+    "goodput_gbps",
+    "kpps",
+    "cpu_seconds",
+    "retransmitted_packets",
+    "cpu_seconds_per_gb",
+    "message_rate_mps",
+    "per_qp_spread",
+)
 LATENCY_KEYS = ("t_min_us", "t_typical_us", "t_avg_us", "p99_us", "p999_us")
 # How long a program may take beyond what it was asked to, before it is given up.
 PATIENCE_S = 30.0
+# How long a stream lasts when nobody ends it.
+STREAM_S = 600
 
 
 class Subject(Protocol):
@@ -38,6 +50,19 @@ class Subject(Protocol):
         """Once a round. Raises PeerError when it fails."""
 
 
+class Streaming(Subject, Protocol):
+    """A subject that can also be watched while it moves bytes."""
+
+    def stream(self, lab: Lab) -> AbstractContextManager[None]:
+        """Move bytes without a pause for as long as the block lasts, `STREAM_S` at most."""
+
+
+def cpu_seconds_per_gb(cpu_seconds: float, goodput_gbps: float, seconds: float) -> float | None:
+    """CPU seconds for 10^9 bytes that arrived; None when none did."""
+    gigabytes = goodput_gbps * seconds / 8
+    return cpu_seconds / gigabytes if gigabytes else None
+
+
 class Mrc:
     """`mrc bench serve` on one host, `mrc bench write` or `latency` on the other, new processes each time."""
 
@@ -56,11 +81,23 @@ class Mrc:
         """Nothing: it runs on the fabric as it is."""
 
     def run(self, lab: Lab) -> Mapping[str, Any]:
-        command = [sys.executable, "-m", "mrc", "bench"]
         settings = self._settings
+        with self._started(lab, settings) as client:
+            patience_s = START_TIMEOUT_S + PATIENCE_S + settings.seconds + settings.idle_qps * 0.1
+            return json_output(client, f"mrc bench {settings.test}", patience_s)
+
+    @contextmanager
+    def stream(self, lab: Lab) -> Iterator[None]:
+        with self._started(lab, self._settings.changed(seconds=float(STREAM_S))):
+            yield
+
+    @staticmethod
+    @contextmanager
+    def _started(lab: Lab, settings: Settings) -> Iterator[subprocess.Popen[str]]:
+        """The client; the server is there as long."""
+        command = [sys.executable, "-m", "mrc", "bench"]
         with running(lab, RECEIVER, [*command, "serve"]) as server:
             ticket = first_line(server, "mrc bench serve")
             measuring = [*command, settings.test, ticket, *settings.arguments(), "--json"]
             with running(lab, SENDER, measuring) as client:
-                patience_s = START_TIMEOUT_S + PATIENCE_S + settings.seconds + settings.idle_qps * 0.1
-                return json_output(client, f"mrc bench {settings.test}", patience_s)
+                yield client

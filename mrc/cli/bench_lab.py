@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mrc.bench.baselines import BASELINES, LATENCY_BASELINES
 from mrc.cli.common import DURATION, SHARE, SIZE, Size, interrupted, json_option, note, print_json
 
 if TYPE_CHECKING:
     from mrc.bench.lab_run import LabPlan
     from mrc.bench.rounds import Rounds
+    from mrc.topology import Clos
 
-_BASELINES = ("bare", "udp", "tcp", "mptcp", "aioquic")
+_EVERY = "all"
 _MTUS = ("256", "512", "1024", "2048", "4096")
 # What --compare may change: name of the setting, and how its value is read.
 _COMPARED: dict[str, tuple[str, click.ParamType[Any]]] = {
@@ -29,7 +31,7 @@ _COMPARED: dict[str, tuple[str, click.ParamType[Any]]] = {
 
 
 class _Baselines(click.ParamType[tuple[str, ...]]):
-    """`udp,tcp`: names of baselines."""
+    """`udp,tcp`: names of baselines; `all` for every one."""
 
     name = "names"
 
@@ -37,9 +39,11 @@ class _Baselines(click.ParamType[tuple[str, ...]]):
         if isinstance(value, tuple):
             return value
         names = tuple(name.strip() for name in str(value).split(",") if name.strip())
+        if names == (_EVERY,):
+            return tuple(BASELINES)
         for name in names:
-            if name not in _BASELINES:
-                self.fail(f"{name!r} is none of {', '.join(_BASELINES)}", param, ctx)
+            if name not in BASELINES:
+                self.fail(f"{name!r} is none of {', '.join(BASELINES)}, and not {_EVERY} alone", param, ctx)
         return tuple(dict.fromkeys(names))
 
 
@@ -84,14 +88,21 @@ class _Comparison(click.ParamType[dict[str, Any]]):
 @click.option(
     "--baseline", "baselines", type=_Baselines(), default="", metavar="NAME,...",
     help="Also measure these in each round: bare (the same packets over the same paths from a C program, without a "
-    "transport), udp (iperf3 -u -b 0 -l MTU), tcp (iperf3), mptcp (iperf3 over the kernel's MPTCP, every plane), "
-    "aioquic (a stream over QUIC in Python). With --latency: udp, a ping-pong in C.",
+    "transport), udp (iperf3 -u -b 0 -l MTU), tcp (iperf3), tcp-no-offload (the same while the hosts cut and join no "
+    "segments), mptcp (iperf3 over the kernel's MPTCP, every plane), aioquic (a stream over QUIC in Python), ngtcp2 (a "
+    "download over QUIC in C), ucx (ucx_perftest over TCP); or all. With --latency: udp (a ping-pong in C), ucx.",
 )  # fmt: skip
 @click.option(
     "--compare", "comparisons", type=_Comparison(), multiple=True, metavar="NAME=VALUE[,...]",
     help=f"Also measure MRC with this changed ({', '.join(_COMPARED)}); may be repeated.",
 )  # fmt: skip
+@click.option("--fast", is_flag=True, help="In a lab as of `mrc lab up --fast`; needs root.")
 @click.option("--latency", is_flag=True, help="Measure half round trips of small writes instead of goodput.")
+@click.option(
+    "--suite", is_flag=True,
+    help="Measure all of these in each round: goodput and its CPU time, half a round trip of 2 bytes, 64-byte messages "
+    "a second, goodput at 1% loss, and how long no data arrives after a cable of plane 0 is cut.",
+)  # fmt: skip
 @json_option
 def lab(
     planes: int,
@@ -107,14 +118,16 @@ def lab(
     rounds: int,
     baselines: tuple[str, ...],
     comparisons: tuple[dict[str, Any], ...],
+    fast: bool,
     latency: bool,
+    suite: bool,
     as_json: bool,
 ) -> None:
     """Measure in a lab of its own, in srv6 mode, beside other transports and beside itself.
 
     Every round runs each once, new processes each time, one right after another; every second round goes backwards.
     Shown are medians with their spread, ratios of medians, and the median of the ratios in each round: a machine
-    drifts, so trust ratios. Needs no root.
+    drifts, so trust ratios. Needs no root, except with --fast.
 
     \b
     Examples:
@@ -124,14 +137,20 @@ def lab(
       mrc bench lab --compare qps=8 --compare idle-qps=1000 --compare loss=1%
       mrc bench lab --spines 8 --compare paths=1
       mrc bench lab --size 64 --depth 128
-      mrc bench lab --latency --baseline udp
+      mrc bench lab --latency --baseline udp,ucx
+      mrc bench lab --suite --baseline tcp,ngtcp2,ucx
+      mrc bench lab --suite --baseline all --seconds 2s --json > suite.json
+      mrc bench lab --fast --baseline bare
     """
     from mrc.cli.isolation import is_isolated, private_run_directory, run_isolated
+    from mrc.topology import Clos
 
     if not seconds:
         raise click.UsageError("--seconds must be above 0")
-    if latency and [name for name in baselines if name != "udp"]:
-        raise click.UsageError("--latency has one baseline: udp")
+    if suite and (latency or comparisons or loss or size is not None):
+        raise click.UsageError("--suite chooses sizes and loss itself: leave out --latency, --compare, --loss, --size")
+    if latency and set(baselines) - set(LATENCY_BASELINES):
+        raise click.UsageError(f"--latency has the baselines {', '.join(LATENCY_BASELINES)}")
     if not is_isolated():
         run_isolated(sys.argv[1:])
     private_run_directory()
@@ -147,7 +166,7 @@ def lab(
         "latency": latency,
     }
     try:
-        _measure(chosen, comparisons, planes, spines, baselines, rounds, as_json)
+        _measure(chosen, comparisons, Clos(planes=planes, spines=spines), baselines, rounds, fast, suite, as_json)
     except KeyboardInterrupt:
         raise interrupted("interrupted; the lab is taken down") from None
 
@@ -155,19 +174,24 @@ def lab(
 def _measure(
     chosen: dict[str, Any],
     comparisons: tuple[dict[str, Any], ...],
-    planes: int,
-    spines: int,
+    shape: Clos,
     baselines: tuple[str, ...],
     rounds: int,
+    fast: bool,
+    suite: bool,
     as_json: bool,
 ) -> None:
     from mrc.bench.lab_run import LabPlan, document, run_lab
     from mrc.bench.settings import Settings, Variant
-    from mrc.topology import Clos
 
     settings = Settings(**chosen)
     variants = tuple(Variant(each["label"], settings.changed(**each["changes"])) for each in comparisons)
-    plan = LabPlan(Clos(planes=planes, spines=spines), settings, variants, baselines, rounds)
+    plan = LabPlan(shape, settings, variants, baselines, rounds, fast)
+    if suite:
+        from mrc.cli.bench_suite import measure_suite
+
+        measure_suite(plan, as_json)
+        return
 
     def tell(number: int, name: str, figures: Mapping[str, Any]) -> None:
         if sys.stderr.isatty():
@@ -182,7 +206,7 @@ def _measure(
 
 
 def _print(plan: LabPlan, rounds: Rounds) -> None:
-    from mrc.bench.lab_run import compared_keys, comparisons, machine
+    from mrc.bench.lab_run import compared_keys, comparisons
 
     latency, shape, settings = plan.settings.latency, plan.shape, plan.settings
     headings = (
@@ -191,20 +215,21 @@ def _print(plan: LabPlan, rounds: Rounds) -> None:
         else (
             ("Gbit/s", "goodput_gbps"),
             ("kpps", "kpps"),
-            ("writes/s", "message_rate_mps"),
+            ("messages/s", "message_rate_mps"),
             ("CPU s", "cpu_seconds"),
+            ("CPU s/GB", "cpu_seconds_per_gb"),
             ("retransmitted", "retransmitted_packets"),
         )
     )
+    fabric = ", fast fabric" if plan.fast else ""
     click.echo(
-        f"{shape.planes} planes x {shape.spines} spines, writes of {settings.size} bytes in packets of {settings.mtu}, "
-        f"{plan.rounds} rounds of {settings.seconds:g} s; medians, (least..most)"
+        f"{shape.planes} planes x {shape.spines} spines{fabric}, writes of {settings.size} bytes in packets of "
+        f"{settings.mtu}, {plan.rounds} rounds of {settings.seconds:g} s; medians, (least..most)"
     )
-    known = machine()
-    click.echo(f"{known['cpu']}, {known['cpus']} CPUs, Linux {known['kernel']}, Python {known['python']}")
+    click.echo(machine_line())
     rows = [["", *(heading for heading, _ in headings)]]
     rows += [[name, *(_cell(rounds, name, key) for _, key in headings)] for name in rounds.documents]
-    _print_table(rows)
+    print_table(rows)
     for name in rounds.documents:
         spread = rounds.spread(name, "per_qp_spread")
         if spread is not None and len(rounds.documents[name][0]["per_qp_gbps"]) > 1:
@@ -220,7 +245,7 @@ def _print(plan: LabPlan, rounds: Rounds) -> None:
                 ratios.append([f"{above}/{below}{suffix}", f"{of_medians:.3f}", f"{pairs.median:.3f}", range_text])
     if len(ratios) > 1:
         click.echo()
-        _print_table(ratios)
+        print_table(ratios)
 
 
 def _cell(rounds: Rounds, name: str, key: str) -> str:
@@ -231,7 +256,15 @@ def _cell(rounds: Rounds, name: str, key: str) -> str:
     return f"{spread.median:.{digits}f} ({spread.least:.{digits}f}..{spread.most:.{digits}f})"
 
 
-def _print_table(rows: Sequence[Sequence[str]]) -> None:
+def machine_line() -> str:
+    from mrc.bench.lab_run import machine
+
+    known = machine()
+    return f"{known['cpu']}, {known['cpus']} CPUs, Linux {known['kernel']}, Python {known['python']}"
+
+
+def print_table(rows: Sequence[Sequence[str]]) -> None:
+    """Columns as wide as their widest cell."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

@@ -166,3 +166,10 @@ class LossDetector:
         waiting = deadlines[~expired]
         self._timer_at = int(waiting.min()) if len(waiting) else None
         return np.asarray(numbers[expired])
+
+    def unanswered(self, now: int) -> I64:
+        """Outstanding transmissions that the longest path timer has run out for, were the peer silent or not."""
+        sent = self._sent
+        numbers = sent.outstanding_until(sent.next_transmission)
+        since = np.maximum(sent.log_sent_at[numbers & sent.log_mask], self._resumed_at)
+        return np.asarray(numbers[since + self._longest_timer <= now])

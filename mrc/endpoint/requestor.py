@@ -464,3 +464,7 @@ class Requestor:
         slot = psn & self.sent.mask
         if self.sent.state[slot] == _OUTSTANDING:
             self._lose(np.array([self.sent.transmission[slot]], np.int64), LOCAL_ACK_TIMEOUT, now)
+        elif not self._controller.may_send and len(unanswered := self.loss.unanswered(now)):
+            # The oldest PSN was lost before and could not leave since: packets that nobody answers fill the window.
+            self._lose(unanswered, LOCAL_ACK_TIMEOUT, now)
+            self.sent.skip_settled()

@@ -67,12 +67,14 @@ def build(
     name: str,
     description: Description,
     *,
+    fast: bool = False,
     exist_ok: bool = False,
     before_up: Callable[[state.LabState], None] = lambda _: None,
 ) -> Outcome:
     """Build the lab `name`. A crashed, half-built one of that name is cleared first.
 
     `before_up` is called when all is there but the lab is not yet declared up; what it raises takes everything back.
+    `fast` is written down for it, and for all who open the lab later.
     With `exist_ok` a lab of that name that was built from the same description is left as it is.
     Raises CallerError when the name is in use, SystemRefused when the system does not allow it; nothing stays behind.
     """
@@ -81,7 +83,7 @@ def build(
     with state.builders_lock():
         found = state.load(name) if state.directory(name).is_dir() else None
         if found is not None and found.phase == state.UP:
-            _refuse_unless_same(found, description, exist_ok)
+            _refuse_unless_same(found, description, fast, exist_ok)
             return Outcome.FOUND
         crashed = state.directory(name).is_dir()
         if crashed:
@@ -91,18 +93,21 @@ def build(
                 raise CallerError(f"{_path(name, node)} exists already and is not this lab's: choose another --name")
         state.reserve(name)
         try:
-            _build(state.LabState(name, f"mrc lab {name} {uuid.uuid4()}", description), plans, before_up)
+            intention = state.LabState(name, f"mrc lab {name} {uuid.uuid4()}", description, fast=fast)
+            _build(intention, plans, before_up)
         except BaseException:
             _remove(name)
             raise
     return Outcome.REPLACED if crashed else Outcome.BUILT
 
 
-def _refuse_unless_same(found: state.LabState, wanted: Description, exist_ok: bool) -> None:
+def _refuse_unless_same(found: state.LabState, wanted: Description, fast: bool, exist_ok: bool) -> None:
     advice = f"`mrc lab down --name {found.name}` removes it"
     if not exist_ok:
         raise CallerError(f"a lab {found.name!r} exists already: {advice}")
     differences = list(found.description.differences(wanted))
+    if found.fast != fast:
+        differences.append(f"its fabric is {state.FABRICS[found.fast]}, not {state.FABRICS[fast]}")
     if differences:
         shown = "; ".join(differences[:_SHOWN]) + (
             f"; and {len(differences) - _SHOWN} more" if differences[_SHOWN:] else ""

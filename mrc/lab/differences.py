@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from mrc.errors import SystemRefused
-from mrc.lab import impairment, installed, messages
+from mrc.lab import fast, impairment, installed, messages
 from mrc.lab.netlink import NetlinkSocket
 from mrc.lab.plan import LOOPBACK_INDEX, USID_DEVICE_INDEX, NodePlan
 from mrc.topology import Clos, Description, Impairment, link_keys
@@ -123,6 +123,16 @@ def _compared(
 def _lacks(what: Sequence[str]) -> str:
     more = f" and {len(what) - 1} more" if what[1:] else ""
     return f"lacks {what[0].removeprefix('add the ')}{more}"
+
+
+def of_programs(plans: Mapping[str, NodePlan], route: Callable[[str], NetlinkSocket]) -> Iterator[Difference]:
+    """Which ports of a fast fabric have no program any more; `plans` has only nodes that are there."""
+    for planned in plans.values():
+        if planned.is_switch:
+            without = [end.name for end in planned.interfaces if not fast.is_installed(route(planned.name), end)]
+            if without:
+                what = f"has no program of a fast fabric at {', '.join(without)}"
+                yield Difference(planned.name, what, Remedy.REBUILD)
 
 
 def of_impairments(

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -57,8 +58,17 @@ class Lab:
         self.replaced_crashed = replaced_crashed
 
     @classmethod
-    def up(cls, name: str = "mrc", topology: Clos | Description | None = None, *, exist_ok: bool = False) -> Lab:
+    def up(
+        cls,
+        name: str = "mrc",
+        topology: Clos | Description | None = None,
+        *,
+        exist_ok: bool = False,
+        fast: bool = False,
+    ) -> Lab:
         """Build a lab (default: 2 planes of 2 leaves and 4 spines, 2 hosts) and open it.
+
+        `fast`: eBPF programs at the switches' ports carry uSID packets, not the kernel's seg6local (docs/lab.md).
 
         With `exist_ok` a lab of that name that was built from the same description is opened as it is: `created` is
         then False, a `with` block does not take it down, and `differences` says whether it still is as described.
@@ -68,7 +78,11 @@ class Lab:
         from mrc.lab import build
 
         wanted = topology if isinstance(topology, Description) else Description(topology or Clos())
-        outcome = build.build(name, wanted, exist_ok=exist_ok, before_up=_impair_as_described)
+        if fast:
+            from mrc.lab import fast as fast_fabric
+
+            fast_fabric.check(wanted.clos)
+        outcome = build.build(name, wanted, fast=fast, exist_ok=exist_ok, before_up=_finish)
         if outcome is build.Outcome.FOUND:
             return cls(_load_up(name), created=False)
         built = cls(_load_up(name), replaced_crashed=outcome is build.Outcome.REPLACED, ours=True)
@@ -117,6 +131,11 @@ class Lab:
     def description(self) -> Description:
         """What the lab was built from; `differences` says what is otherwise by now."""
         return self._state.description
+
+    @property
+    def fast(self) -> bool:
+        """Whether eBPF programs at the switches' ports carry uSID packets."""
+        return self._state.fast
 
     def close(self) -> None:
         """Let go of the sockets into the lab; the lab stays up."""
@@ -245,6 +264,8 @@ class Lab:
         links = self._links_of_all(targets)
         for node in dict.fromkeys(end for link in links for end in (link.lower, link.upper)):
             self._route(node)
+        if self.fast:
+            from mrc.lab import fast  # noqa: F401
         return links
 
     def cut(self, *targets: str) -> int:
@@ -256,7 +277,8 @@ class Lab:
         from mrc.lab import cables
 
         links = self._links_of_all(targets)
-        cut_at_ns, took_ns = cables.cut(links, self._plans, self._route)
+        with self._forgetting(links):
+            cut_at_ns, took_ns = cables.cut(links, self._plans, self._route)
         self.record("cut", " ".join(targets), links, cut_at_ns, took_ns=took_ns)
         return cut_at_ns
 
@@ -314,7 +336,7 @@ class Lab:
             raise CallerError(f"nothing to change on {link}: give {', '.join(changes)}")
         at_ns = time.monotonic_ns()
         directions = self._directions(link, toward)
-        with impairment.turn(state.directory(self.name)):
+        with impairment.turn(state.directory(self.name)), self._changing([self.topology.link(link)]):
             impairment.change(list(directions.values()), **given)
         self.record("impair", link, [self.topology.link(link)], at_ns, toward=list(directions), **given)
 
@@ -324,7 +346,7 @@ class Lab:
 
         at_ns = time.monotonic_ns()
         directions = self._directions(link, toward)
-        with impairment.turn(state.directory(self.name)):
+        with impairment.turn(state.directory(self.name)), self._changing([self.topology.link(link)]):
             for each in directions.values():
                 impairment.clear(each)
         self.record("clear", link, [self.topology.link(link)], at_ns, toward=list(directions))
@@ -339,7 +361,7 @@ class Lab:
         """Ask the kernel how the lab is. Raises SystemRefused."""
         from mrc.lab import status
 
-        return status.read(self.name, self.topology, self._route, self._filters)
+        return status.read(self.name, self.topology, self._route, self._filters, fast=self.fast)
 
     def differences(self) -> tuple[Difference, ...]:
         """Where the lab is no longer as it was built: what `mrc.lab.differences` compares. Raises SystemRefused."""
@@ -348,6 +370,8 @@ class Lab:
         found = list(differences.of_nodes(self.topology, self._plans, self._state.tag, self.open_namespace))
         lost = {each.where for each in found if each.remedy is differences.Remedy.REBUILD}
         there = {node: planned for node, planned in self._plans.items() if node not in lost}
+        if self.fast:
+            found += differences.of_programs(there, self._route)
         found += differences.of_impairments(self.description, there, self._route, self._filters)
         return tuple(found)
 
@@ -385,7 +409,8 @@ class Lab:
     def _shape(self) -> dict[str, object]:
         shape = self.topology
         sizes = {"planes": shape.planes, "leaves": shape.leaves, "spines": shape.spines}
-        return {**sizes, "hosts_per_leaf": shape.hosts_per_leaf, "mtu_bytes": shape.mtu, "mode": shape.mode}
+        modes = {"mode": shape.mode, "fast": self.fast}
+        return {**sizes, "hosts_per_leaf": shape.hosts_per_leaf, "mtu_bytes": shape.mtu, **modes}
 
     def _links_of_all(self, targets: Sequence[str]) -> tuple[Link, ...]:
         """Each link once, in the order of `targets`. Raises CallerError."""
@@ -423,6 +448,22 @@ class Lab:
                 )
         return directions
 
+    def _changing(self, links: Sequence[Link]) -> AbstractContextManager[None]:
+        """What changes of impairments are made within: in a fast fabric its programs are told of them."""
+        if not self.fast:
+            return nullcontext()
+        from mrc.lab import fast
+
+        return fast.changing(links, self._plans, self._route, self._filters)
+
+    def _forgetting(self, links: Sequence[Link]) -> AbstractContextManager[None]:
+        """What links are cut within: a fast fabric's programs then ask the kernel's routes anew."""
+        if not self.fast:
+            return nullcontext()
+        from mrc.lab import fast
+
+        return fast.forgetting(links, self._plans, self._route)
+
     def _route(self, node: str) -> NetlinkSocket:
         return self._netlink(node, socket.NETLINK_ROUTE)
 
@@ -448,15 +489,22 @@ def _load_up(name: str) -> state.LabState:
     return found
 
 
-def _impair_as_described(found: state.LabState) -> None:
+def _finish(found: state.LabState) -> None:
+    """What a new lab has beside nodes and cables: the programs of a fast one, the impairments of its description."""
     from mrc.lab import impairment
 
     lab = Lab(found)
     try:
+        if found.fast:
+            from mrc.lab import fast
+
+            fast.install(lab._plans, lab._route)
         alike: dict[Impairment, list[Direction]] = {}
         for (link, toward), wanted in found.description.impairments.items():
             alike.setdefault(wanted, []).extend(lab._directions(link, toward).values())
-        for wanted, directions in alike.items():
-            impairment.change(directions, **asdict(wanted))
+        links = dict.fromkeys(found.topology.link(link) for link, _ in found.description.impairments)
+        with lab._changing(list(links)):
+            for wanted, directions in alike.items():
+                impairment.change(directions, **asdict(wanted))
     finally:
         lab.close()

@@ -26,9 +26,11 @@ from mrc.topology import Clos, Description
 
 STATE_DIRECTORY = Path("/run/mrc")
 BUILDING, UP = "building", "up"
-_VERSION = 2
-# Version 1 knew no impairments; the rest reads the same.
-_READABLE_VERSIONS = (1, 2)
+# Who carries uSID packets, by whether the lab is a fast one.
+FABRICS = {False: "kernel", True: "fast"}
+_VERSION = 3
+# Version 1 knew no impairments, version 2 no fast fabrics; the rest reads the same.
+_READABLE_VERSIONS = (1, 2, 3)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}\Z")
 _LOCK_WAIT_S = 30.0
 _RELEASE_S = 2.0
@@ -53,7 +55,8 @@ def namespace_name(lab: str, node: str) -> str:
 class LabState:
     """`phase` is "building" or "up"; `tag` is on every namespace's `lo`; `namespaces` maps node to (device, inode).
 
-    `description` is what the lab was built from; what was impaired since then only the kernel knows.
+    `description` is what the lab was built from; what was impaired since then only the kernel knows. `fast`: with the
+    programs of `mrc.lab.fast` at the switches' ports.
     """
 
     name: str
@@ -61,6 +64,7 @@ class LabState:
     description: Description
     phase: str = BUILDING
     namespaces: dict[str, tuple[int, int]] = field(default_factory=dict)
+    fast: bool = False
 
     @property
     def topology(self) -> Clos:
@@ -74,6 +78,7 @@ class LabState:
             "name": self.name,
             "tag": self.tag,
             "phase": self.phase,
+            "fast": self.fast,
             **self.description.to_json(),
             "namespaces": self.namespaces,
         }
@@ -122,7 +127,8 @@ def load(name: str) -> LabState | None:
 def _from_document(document: Any) -> LabState:
     namespaces = {node: (int(device), int(inode)) for node, (device, inode) in document["namespaces"].items()}
     description = Description.from_json(document)
-    return LabState(document["name"], document["tag"], description, document["phase"], namespaces)
+    fast = bool(document.get("fast", False))
+    return LabState(document["name"], document["tag"], description, document["phase"], namespaces, fast)
 
 
 def reserve(name: str) -> None:

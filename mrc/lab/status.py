@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mrc.errors import SystemRefused
 from mrc.lab.netlink import NetlinkSocket
 from mrc.lab.plan import host_address, interface_name
+from mrc.lab.state import FABRICS
 from mrc.topology import Clos, Impairment
 
 if TYPE_CHECKING:
@@ -84,10 +85,14 @@ class LinkStatus:
 
 @dataclass(frozen=True, slots=True)
 class LabStatus:
-    """The whole lab, in the form `mrc lab status --json` prints (cli.md, "lab status"). `mode`: of FORWARDING_MODES."""
+    """The whole lab, in the form `mrc lab status --json` prints (cli.md, "lab status").
+
+    `mode`: of FORWARDING_MODES. `fabric`: who carries uSID packets, "kernel" or "fast" (`mrc.lab.fast`).
+    """
 
     name: str
     mode: str
+    fabric: str
     mtu_bytes: int
     hosts: tuple[HostStatus, ...]
     switches: tuple[str, ...]
@@ -110,7 +115,12 @@ class _Arriving:
 
 
 def read(
-    name: str, topology: Clos, route: Callable[[str], NetlinkSocket], filters: Callable[[str], NetlinkSocket]
+    name: str,
+    topology: Clos,
+    route: Callable[[str], NetlinkSocket],
+    filters: Callable[[str], NetlinkSocket],
+    *,
+    fast: bool = False,
 ) -> LabStatus:
     """Ask every node. `route` and `filters` give a node's route and netfilter netlink socket. Raises SystemRefused."""
     arriving = {node: _arriving(route(node), filters, node) for node in topology.nodes}
@@ -130,7 +140,7 @@ def read(
         for number, host in enumerate(topology.hosts)
     )
     switches = topology.leaf_switches + topology.spine_switches
-    return LabStatus(name, topology.mode, topology.mtu, hosts, switches, tuple(links))
+    return LabStatus(name, topology.mode, FABRICS[fast], topology.mtu, hosts, switches, tuple(links))
 
 
 def _arriving(route: NetlinkSocket, filters: Callable[[str], NetlinkSocket], node: str) -> dict[str, _Arriving]:

@@ -132,6 +132,44 @@ def test_latency_beside_udp() -> None:
     assert document["ratio"].keys() == {"mrc/udp", "mrc/udp p99"}
 
 
+def test_the_suite() -> None:
+    need("iperf3")
+    need("ucx_perftest")
+    options = ("--suite", "--seconds", "300ms", "--rounds", "1", "--planes", "2", "--spines", "2")
+    document = measured(*options, "--baseline", "tcp,ucx")
+    figures = {"goodput_gbps", "cpu_seconds_per_gb", "t_typical_us", "message_rate_mps", "lossy_goodput_gbps"}
+    for name in ("mrc", "ucx"):
+        assert all(document[name][figure] > 0 for figure in figures)
+    assert {figure for figure in figures if document["tcp"][figure] is None} == {"t_typical_us", "message_rate_mps"}
+    # MRC goes on in the other plane, TCP is pinned to what was cut.
+    assert [document[name]["resumed"] for name in ("mrc", "tcp", "ucx")] == [True, False, False]
+    assert document["mrc"]["stall_ms"] < document["tcp"]["stall_ms"]
+
+
+def test_the_table_of_the_suite() -> None:
+    code, out, err = ended(bench_lab("--suite", "--seconds", "200ms", "--rounds", "1", "--baseline", "bare"))
+    assert code == 0, err
+    heading, ours, theirs = out.splitlines()[2:]
+    assert [words.strip() for words in heading.split("  ") if words.strip()] == [
+        "Gbit/s",
+        "CPU s/GB",
+        "half round trip [us]",
+        "64-byte messages/s",
+        "Gbit/s at 1% loss",
+        "stall at a cut [ms]",
+    ]
+    assert ours.split()[0] == "mrc"
+    assert "-" not in ours.split()
+    # Nothing answers bare packets, and nothing would notice that they are gone.
+    assert (theirs.split()[0], theirs.split().count("-")) == ("bare", 3)
+
+
+def test_the_suite_chooses_sizes_itself() -> None:
+    code, out, err = ended(bench_lab("--suite", "--size", "64"))
+    assert (code, out) == (2, "")
+    assert "leave out" in err
+
+
 def test_loss_is_suffered_and_mended() -> None:
     document = measured("--seconds", "700ms", "--rounds", "2", "--compare", "loss=2%")
     assert all(each["retransmitted_packets"] > 0 for each in document["mrc(loss=2%)"]["rounds"])

@@ -22,6 +22,8 @@ IPPROTO_IPV6 = 41
 _ETH_P_ALL = 0x0003
 _SOL_PACKET, _PACKET_RX_RING = 263, 5
 _FRAMES, _FRAME_BYTES = 32, 8192
+# struct sockaddr_ll in a frame of the ring, and in it whether the frame came in or went out (packet(7)).
+_ADDRESS_AT, _PACKET_TYPE_AT, _OUTGOING = 32, 10, 4
 
 
 class Tap:
@@ -31,8 +33,8 @@ class Tap:
     input would show the address it leaves with. The same goes for one protocol only, which is served after the switch.
     """
 
-    def __init__(self, interface: str) -> None:
-        self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0)
+    def __init__(self, interface: str, kind: socket.SocketKind = socket.SOCK_DGRAM) -> None:
+        self._socket = socket.socket(socket.AF_PACKET, kind, 0)
         ring = struct.pack("=IIII", _FRAMES * _FRAME_BYTES, 1, _FRAME_BYTES, _FRAMES)
         self._socket.setsockopt(_SOL_PACKET, _PACKET_RX_RING, ring)
         self._ring = mmap.mmap(self._socket.fileno(), _FRAMES * _FRAME_BYTES)
@@ -51,6 +53,21 @@ class Tap:
         struct.pack_into("@L", self._ring, start, 0)
         self._next = (self._next + 1) % _FRAMES
         return data
+
+    def arrived(self) -> list[bytes]:
+        """All frames that have come in, Ethernet header and all; for a tap of kind SOCK_RAW."""
+        found = []
+        while self._ring[(start := self._next * _FRAME_BYTES)] & 1:
+            _, _, captured, frame, _ = struct.unpack_from("@LIIHH", self._ring, start)
+            if self._ring[start + _ADDRESS_AT + _PACKET_TYPE_AT] != _OUTGOING:
+                found.append(self._ring[start + frame : start + frame + captured])
+            struct.pack_into("@L", self._ring, start, 0)
+            self._next = (self._next + 1) % _FRAMES
+        return found
+
+    def send(self, frame: bytes) -> None:
+        """Let a frame leave by the interface; for a tap of kind SOCK_RAW."""
+        self._socket.send(frame)
 
     def waiting(self) -> list[bytes]:
         """All frames that are there already."""

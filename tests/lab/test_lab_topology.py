@@ -50,11 +50,13 @@ def descriptions(draw: st.DrawFn) -> Description:
     return Description(clos, draw(st.dictionaries(st.sampled_from(directions), impairments)))
 
 
-@given(descriptions())
-def test_a_state_reads_back_as_it_was_written(tmp_path_factory: pytest.TempPathFactory, described: Description) -> None:
+@given(descriptions(), st.booleans())
+def test_a_state_reads_back_as_it_was_written(
+    tmp_path_factory: pytest.TempPathFactory, described: Description, fast: bool
+) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(state, "STATE_DIRECTORY", tmp_path_factory.mktemp("labs"))
-        written = state.LabState("x", "tag", described, state.UP, {"h0": (4, 4026531840)})
+        written = state.LabState("x", "tag", described, state.UP, {"h0": (4, 4026531840)}, fast)
         state.reserve("x")
         written.save()
         assert state.load("x") == written
@@ -67,11 +69,20 @@ def test_descriptions_differ_where_they_say_so(one: Description, other: Descript
     assert (list(one.differences(other)) == []) == (one == other)
 
 
-def test_a_state_of_the_version_before_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_state_of_a_version_before_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int) -> None:
     monkeypatch.setattr(state, "STATE_DIRECTORY", tmp_path)
     state.reserve("old")
     shape = {"planes": 1, "leaves": 2, "spines": 4, "hosts_per_leaf": 1, "mtu": 4400}
-    document = {"version": 1, "name": "old", "tag": "t", "topology": shape, "phase": "up", "namespaces": {"h0": [4, 5]}}
+    namespaces = {"h0": [4, 5]}
+    document = {
+        "version": version,
+        "name": "old",
+        "tag": "t",
+        "topology": shape,
+        "phase": "up",
+        "namespaces": namespaces,
+    }
     (tmp_path / "old" / "lab.json").write_text(json.dumps(document))
     found = state.load("old")
     assert found == state.LabState("old", "t", Description(Clos(planes=1)), state.UP, {"h0": (4, 5)})
@@ -80,7 +91,7 @@ def test_a_state_of_the_version_before_is_read(tmp_path: Path, monkeypatch: pyte
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        ({"version": 3}, "another version"),
+        ({"version": 4}, "another version"),
         ({"topology": {"planes": 99}}, "damaged"),
         ({"impairments": [{"link": "p9l9-p9s9", "toward": "x"}]}, "damaged"),
         ({"namespaces": {"h0": 3}}, "damaged"),

@@ -16,7 +16,8 @@ from typing import Any
 from mrc.bench.compiler import check_compiler, compile_program
 from mrc.bench.prepared import harmless, through_the_fabric, write_packets
 from mrc.bench.processes import first_line, running
-from mrc.bench.subject import PATIENCE_S, RECEIVER, SENDER
+from mrc.bench.settings import Settings
+from mrc.bench.subject import PATIENCE_S, RECEIVER, SENDER, cpu_seconds_per_gb
 from mrc.endpoint.requests import full_packet_bytes
 from mrc.errors import PeerError
 from mrc.lab import Lab
@@ -73,13 +74,19 @@ class Bare:
             arrived, seconds, receiver_cpu = _said(receiver, 3, PATIENCE_S)
         if not seconds:
             raise PeerError(f"of {sent:.0f} bare packets {arrived:.0f} arrived")
+        goodput_gbps, cpu_seconds = arrived * self._mtu * 8 / seconds / 1e9, sender_cpu + receiver_cpu
         return {
-            "goodput_gbps": arrived * self._mtu * 8 / seconds / 1e9,
+            "goodput_gbps": goodput_gbps,
             "kpps": arrived / seconds / 1e3,
-            "cpu_seconds": sender_cpu + receiver_cpu,
+            "cpu_seconds": cpu_seconds,
+            "cpu_seconds_per_gb": cpu_seconds_per_gb(cpu_seconds, goodput_gbps, seconds),
             "retransmitted_packets": 0,
             "lost_packets": int(sent - arrived),
         }
+
+
+def make(name: str, settings: Settings) -> Bare:
+    return Bare(settings.seconds, settings.mtu, settings.loss)
 
 
 def _said(process: subprocess.Popen[str], numbers: int, timeout_s: float) -> list[float]:

@@ -2,37 +2,35 @@
 
 from __future__ import annotations
 
-import errno
 import math
-import shutil
-from collections.abc import Mapping
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
-from mrc.bench.processes import first_line, json_output, running
-from mrc.bench.subject import PATIENCE_S, RECEIVER, SENDER
-from mrc.errors import PeerError, SystemRefused
+from mrc.bench.processes import find_program, first_line, json_output, running
+from mrc.bench.settings import Settings
+from mrc.bench.subject import PATIENCE_S, RECEIVER, SENDER, STREAM_S, cpu_seconds_per_gb
+from mrc.errors import PeerError
 from mrc.lab import Lab
 
 
 class Iperf3:
     """One iperf3 server for each run (`-s -1`) and one client. What counts is what was received.
 
-    `name` is udp (`-u -b 0 -l MTU`: datagrams as large as MRC's payload, no limit, nothing sent twice), tcp,
-    or that of a subclass.
+    `name` is udp (`-u -b 0 -l LENGTH`: datagrams as large as the payload of MRC's packets, no limit, nothing sent
+    twice), tcp, or that of a subclass.
     """
 
-    def __init__(self, name: str, seconds: float, mtu: int, loss: float) -> None:
+    def __init__(self, name: str, seconds: float, length: int, loss: float) -> None:
         self.name = name
         self.loss = loss
         # Whole seconds are all iperf3 knows, and 0 means for ever.
         self._seconds = max(1, math.ceil(seconds))
-        self._mtu = mtu
+        self._length = length
 
     def check(self) -> None:
-        if shutil.which("iperf3") is None:
-            raise SystemRefused(
-                errno.ENOENT, f"the baseline {self.name} needs the program iperf3: install the package iperf3"
-            )
+        find_program("iperf3", f"the baseline {self.name}", "iperf3")
 
     def prepare(self, lab: Lab) -> None:
         """Nothing: the lab routes plain IPv6."""
@@ -42,30 +40,44 @@ class Iperf3:
         return None
 
     def run(self, lab: Lab) -> Mapping[str, Any]:
+        with self._started(lab, self._seconds) as client:
+            return self._figures(json_output(client, "iperf3", self._seconds + PATIENCE_S))
+
+    @contextmanager
+    def stream(self, lab: Lab) -> Iterator[None]:
+        with self._started(lab, STREAM_S):
+            yield
+
+    @contextmanager
+    def _started(self, lab: Lab, seconds: int) -> Iterator[subprocess.Popen[str]]:
+        """The client; the server is there as long."""
         address = lab.addresses(RECEIVER)[0]
         env = self.environment()
         with running(lab, RECEIVER, ["iperf3", "-s", "-1", "--forceflush"], env=env) as server:
             first_line(server, "iperf3 -s", "listening")
-            command = ["iperf3", "-c", address, "-t", str(self._seconds), "-J", *self._protocol_options()]
+            command = ["iperf3", "-c", address, "-t", str(seconds), "-J", *self._protocol_options()]
             with running(lab, SENDER, command, env=env) as client:
-                return self._figures(json_output(client, "iperf3", self._seconds + PATIENCE_S))
+                yield client
 
     def _protocol_options(self) -> list[str]:
-        return ["-u", "-b", "0", "-l", str(self._mtu)] if self.name == "udp" else []
+        return ["-u", "-b", "0", "-l", str(self._length)] if self.name == "udp" else []
 
     def _figures(self, document: dict[str, Any]) -> dict[str, Any]:
         try:
             end = document["end"]
             received, cpu = end["sum_received"], end["cpu_utilization_percent"]
             seconds = float(received["seconds"])
-            percent = float(cpu["host_total"]) + float(cpu["remote_total"])
+            cpu_seconds = (float(cpu["host_total"]) + float(cpu["remote_total"])) / 100 * seconds
+            goodput_gbps = float(received["bits_per_second"]) / 1e9
             figures: dict[str, Any] = {
-                "goodput_gbps": float(received["bits_per_second"]) / 1e9,
-                "cpu_seconds": percent / 100 * seconds,
+                "goodput_gbps": goodput_gbps,
+                "cpu_seconds": cpu_seconds,
+                "cpu_seconds_per_gb": cpu_seconds_per_gb(cpu_seconds, goodput_gbps, seconds),
             }
             if self.name == "udp":
                 # Datagrams that arrived; nothing is ever sent twice.
-                figures |= {"kpps": float(received["bytes"]) / self._mtu / seconds / 1e3, "retransmitted_packets": 0}
+                arrived = float(received["bytes"]) / self._length / seconds
+                figures |= {"kpps": arrived / 1e3, "message_rate_mps": arrived, "retransmitted_packets": 0}
                 figures["lost_packets"] = int(received["lost_packets"])
             else:
                 # Segments are the kernel's business; what it sent again it tells.
@@ -73,3 +85,7 @@ class Iperf3:
         except (KeyError, TypeError, ValueError, ZeroDivisionError):
             raise PeerError("iperf3 tells its results in a form this release does not know") from None
         return figures
+
+
+def make(name: str, settings: Settings) -> Iperf3:
+    return Iperf3(name, settings.seconds, min(settings.size, settings.mtu), settings.loss)

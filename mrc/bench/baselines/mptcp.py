@@ -11,6 +11,7 @@ from typing import Any
 
 from mrc.bench.baselines.iperf3 import Iperf3
 from mrc.bench.compiler import check_compiler, compile_program
+from mrc.bench.settings import Settings
 from mrc.bench.subject import RECEIVER, SENDER
 from mrc.errors import SystemRefused
 from mrc.lab import Lab
@@ -24,8 +25,8 @@ _SIGNAL = 1 << 0
 class Mptcp(Iperf3):
     """The server announces its address in every plane but the first; the client joins each from its own."""
 
-    def __init__(self, seconds: float, mtu: int, loss: float) -> None:
-        super().__init__("mptcp", seconds, mtu, loss)
+    def __init__(self, seconds: float, length: int, loss: float) -> None:
+        super().__init__("mptcp", seconds, length, loss)
         self._scratch = tempfile.TemporaryDirectory(prefix="mrc-bench-")
         self._library = Path(self._scratch.name, "mptcp-socket.so")
 
@@ -55,12 +56,17 @@ class Mptcp(Iperf3):
         return {**figures, "retransmitted_packets": None}
 
 
+def make(name: str, settings: Settings) -> Mptcp:
+    return Mptcp(settings.seconds, settings.mtu, settings.loss)
+
+
 def configure_path_manager(announced: tuple[str, ...], planes: int) -> None:
-    """Set this namespace's path manager: so many subflows, and these addresses told to whoever connects."""
+    """Set this namespace's path manager: so many subflows, and these addresses alone announced to a client."""
     from pyroute2 import MPTCP
 
     with MPTCP() as manager:
         manager.limits("set", subflows=planes)
         manager.limits("set", rcv_add_addrs=planes)
+        manager.endpoint("flush")
         for address in announced:
             manager.endpoint("add", addr6=address, flags=_SIGNAL)

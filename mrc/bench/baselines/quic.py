@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import errno
+import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from mrc.bench.processes import first_line, json_output, running
-from mrc.bench.subject import PATIENCE_S, RECEIVER, SENDER
+from mrc.bench.settings import Settings
+from mrc.bench.subject import PATIENCE_S, RECEIVER, SENDER, STREAM_S, cpu_seconds_per_gb
 from mrc.errors import PeerError, SystemRefused
 from mrc.lab import Lab
 
@@ -38,6 +41,32 @@ class Aioquic:
         """Nothing: the lab routes plain IPv6."""
 
     def run(self, lab: Lab) -> Mapping[str, Any]:
+        with self._started(lab, self._seconds) as client:
+            told = json_output(client, "the aioquic client", self._seconds + PATIENCE_S + 10)
+        try:
+            seconds = float(told["seconds"])
+            goodput_gbps = told["bytes"] * 8 / seconds / 1e9
+            cpu_seconds = told["cpu_seconds"] + told["sender_cpu_seconds"]
+            return {
+                "goodput_gbps": goodput_gbps,
+                "kpps": told["datagrams"] / seconds / 1e3,
+                "cpu_seconds": cpu_seconds,
+                "cpu_seconds_per_gb": cpu_seconds_per_gb(cpu_seconds, goodput_gbps, seconds),
+                # aioquic does not count them.
+                "retransmitted_packets": None,
+            }
+        except (KeyError, TypeError, ValueError, ZeroDivisionError):
+            raise PeerError("the aioquic client tells its results in another form") from None
+
+    @contextmanager
+    def stream(self, lab: Lab) -> Iterator[None]:
+        with self._started(lab, STREAM_S):
+            yield
+
+    @staticmethod
+    @contextmanager
+    def _started(lab: Lab, seconds: float) -> Iterator[subprocess.Popen[str]]:
+        """The client; the server is there as long."""
         address = lab.addresses(RECEIVER)[0]
         program = [sys.executable, "-m", _PROGRAM]
         datagram = lab.topology.mtu - _IPV6_AND_UDP
@@ -46,20 +75,13 @@ class Aioquic:
             certificate.write_bytes(_certificate())
             with running(lab, RECEIVER, [*program, "serve", address, str(certificate)]) as server:
                 port = first_line(server, "the aioquic server")
-                sending = [*program, "send", address, port, str(self._seconds), str(datagram)]
+                sending = [*program, "send", address, port, str(seconds), str(datagram)]
                 with running(lab, SENDER, sending) as client:
-                    told = json_output(client, "the aioquic client", self._seconds + PATIENCE_S + 10)
-        try:
-            seconds = float(told["seconds"])
-            return {
-                "goodput_gbps": told["bytes"] * 8 / seconds / 1e9,
-                "kpps": told["datagrams"] / seconds / 1e3,
-                "cpu_seconds": told["cpu_seconds"] + told["sender_cpu_seconds"],
-                # aioquic does not count them.
-                "retransmitted_packets": None,
-            }
-        except (KeyError, TypeError, ValueError, ZeroDivisionError):
-            raise PeerError("the aioquic client tells its results in another form") from None
+                    yield client
+
+
+def make(name: str, settings: Settings) -> Aioquic:
+    return Aioquic(settings.seconds, settings.loss)
 
 
 def _certificate() -> bytes:

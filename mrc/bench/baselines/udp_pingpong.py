@@ -11,6 +11,7 @@ from typing import Any
 from mrc.bench.compiler import check_compiler, compile_program
 from mrc.bench.figures import LatencyResult
 from mrc.bench.processes import first_line, running
+from mrc.bench.settings import Settings
 from mrc.bench.subject import PATIENCE_S, RECEIVER, SENDER
 from mrc.errors import PeerError
 from mrc.lab import Lab
@@ -50,3 +51,7 @@ class UdpPingpong:
         if client.returncode != 0 or not out:
             raise PeerError(f"udp-pingpong failed: {err.strip() or 'not one datagram came back'}")
         return LatencyResult.of(self._size, [int(line) / 1e3 for line in out.split()]).to_json()
+
+
+def make(name: str, settings: Settings) -> UdpPingpong:
+    return UdpPingpong(settings.size, settings.seconds, settings.loss)

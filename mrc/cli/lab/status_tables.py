@@ -63,7 +63,7 @@ _SENDING = (
 def hosts_table(found: LabStatus) -> Table:
     from rich.table import Table
 
-    title = f"lab {found.name}, {found.mode} mode, MTU {found.mtu_bytes} bytes"
+    title = f"lab {found.name}, {found.mode} mode, fabric: {found.fabric}, MTU {found.mtu_bytes} bytes"
     table = Table("host", "addresses, one a plane", title=title)
     for host in found.hosts:
         table.add_row(host.name, "\n".join(host.addresses))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -96,6 +96,8 @@ def _library() -> ctypes.CDLL:
         ("bpf_object__load", _int, (_pointer,)),
         ("bpf_object__close", None, (_pointer,)),
         ("bpf_object__next_program", _pointer, (_pointer, _pointer)),
+        ("bpf_object__find_map_by_name", _pointer, (_pointer, _text)),
+        ("bpf_map__set_max_entries", _int, (_pointer, _u32)),
         ("bpf_program__fd", _int, (_pointer,)),
         ("bpf_prog_get_fd_by_id", _int, (_u32,)),
         ("bpf_map_get_fd_by_id", _int, (_u32,)),
@@ -123,13 +125,19 @@ def _checked(what: str, result: int) -> int:
     return result
 
 
-def load(path: Path) -> int:
-    """Load the one program of an object file, with maps of its own; a descriptor of it, which keeps both alive."""
+def load(path: Path, entries: Mapping[str, int] | None = None) -> int:
+    """Load the one program of an object file, with maps of its own; a descriptor of it, which keeps both alive.
+
+    `entries`: how many entries the maps of these names have, where that is not what the object says.
+    """
     library = _library()
     handle = library.bpf_object__open_file(os.fsencode(path), None)
     if not handle:
         raise SystemRefused(f"cannot read the eBPF object {path}: {os.strerror(ctypes.get_errno())}")
     try:
+        for name, most in (entries or {}).items():
+            found = library.bpf_object__find_map_by_name(handle, name.encode())
+            _checked(f"size the eBPF map {name}", library.bpf_map__set_max_entries(found, most))
         _checked("load an eBPF program", library.bpf_object__load(handle))
         program = library.bpf_object__next_program(handle, None)
         return os.dup(_checked("load an eBPF program", library.bpf_program__fd(program)))
@@ -186,19 +194,19 @@ def _map_name(descriptor: int) -> str:
     return bytes(info.name).decode()
 
 
-def read_map(descriptor: int, size: int, *, locked: bool = False) -> bytes:
-    """The only value, of `size` bytes, of an array map; `locked` takes the lock inside it."""
+def read_map(descriptor: int, size: int, index: int = 0, *, locked: bool = False) -> bytes:
+    """The value of an array map at `index`, of `size` bytes; `locked` takes the lock inside it."""
     value = ctypes.create_string_buffer(size)
     result = _library().bpf_map_lookup_elem_flags(
-        descriptor, ctypes.byref(_u32(0)), value, _BPF_F_LOCK if locked else 0
+        descriptor, ctypes.byref(_u32(index)), value, _BPF_F_LOCK if locked else 0
     )
     _checked("read an eBPF map", result)
     return value.raw
 
 
-def write_map(descriptor: int, value: bytes) -> None:
-    """Replace the only value of an array map."""
-    result = _library().bpf_map_update_elem(descriptor, ctypes.byref(_u32(0)), value, 0)
+def write_map(descriptor: int, value: bytes, index: int = 0) -> None:
+    """Replace the value of an array map at `index`."""
+    result = _library().bpf_map_update_elem(descriptor, ctypes.byref(_u32(index)), value, 0)
     _checked("write an eBPF map", result)
 
 

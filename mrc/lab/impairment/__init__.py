@@ -1,7 +1,18 @@
 """What can be wrong with a link: rate and queue, marks, trims, loss, duplicates, corruption, in each direction."""
 
 from mrc.lab.bpf import EbpfRefused, LinkCounters
-from mrc.lab.impairment.direction import Direction, SendingFigures, change, clear, figures, read, sending_ends
+from mrc.lab.impairment.direction import (
+    Direction,
+    SendingFigures,
+    change,
+    clear,
+    figures,
+    found_losses,
+    leaves_freely,
+    program_of,
+    read,
+    sending_ends,
+)
 from mrc.lab.impairment.loss import Loss
 from mrc.lab.impairment.loss import installed as losses
 from mrc.lab.impairment.turns import turn
@@ -15,7 +26,10 @@ __all__ = [
     "change",
     "clear",
     "figures",
+    "found_losses",
+    "leaves_freely",
     "losses",
+    "program_of",
     "read",
     "sending_ends",
     "turn",

@@ -91,12 +91,16 @@ def sending_ends(route: NetlinkSocket, only: int | None = None) -> dict[int, Sen
     if only is not None:
         found = {only: found.get(only, Sending())}
     return {
-        index: replace(sending, program=_program_of(route, index)) if sending.has_hook else sending
+        index: replace(sending, program=program_of(route, index)) if sending.has_hook else sending
         for index, sending in found.items()
     }
 
 
-def _program_of(route: NetlinkSocket, index: int) -> int:
+def program_of(route: NetlinkSocket, index: int, *, egress: bool = True) -> int:
+    """The number of our eBPF program for what leaves by an interface, or for what arrives there; 0 for none.
+
+    Raises SystemRefused.
+    """
     ours = 0
 
     def take(_: int, data: bytes) -> None:
@@ -104,8 +108,14 @@ def _program_of(route: NetlinkSocket, index: int) -> int:
         is_ours, number = tc.parse_filter(data)
         ours = number if is_ours else ours
 
-    route.dump("read the filters of a node", tc.dump_filters(index, egress=True), take)
+    route.dump("read the filters of a node", tc.dump_filters(index, egress=egress), take)
     return ours
+
+
+def leaves_freely(route: NetlinkSocket, index: int) -> bool:
+    """Whether no queue and no filter, ours or another's, sees what leaves by an interface. Raises SystemRefused."""
+    sending = sending_ends(route, index)[index]
+    return not (sending.root or sending.foreign or _filters(route, index, egress=True))
 
 
 def figures(sending: Sending) -> SendingFigures:
@@ -139,10 +149,12 @@ def read(direction: Direction) -> Impairment:
 
 
 def _loss(direction: Direction) -> float:
-    return next((each.share for each in _losses(direction.filters()) if each.interface == direction.receiving), 0.0)
+    found = found_losses(direction.filters())
+    return next((each.share for each in found if each.interface == direction.receiving), 0.0)
 
 
-def _losses(filters: NetlinkSocket) -> list[loss.Loss]:
+def found_losses(filters: NetlinkSocket) -> list[loss.Loss]:
+    """Every loss installed at a node; none where the kernel has no nftables."""
     try:
         return loss.installed(filters)
     except SystemRefused:
@@ -278,9 +290,12 @@ def _remove(direction: Direction, sending: Sending) -> None:
 
 
 def _has_filters(direction: Direction) -> bool:
-    """Whether somebody else's filters hang where ours did."""
+    """Whether other filters, such as a fast fabric's, hang where ours did."""
+    return any(_filters(direction.route, direction.index, egress=egress) for egress in (True, False))
+
+
+def _filters(route: NetlinkSocket, index: int, *, egress: bool) -> list[bytes]:
     found: list[bytes] = []
-    for egress in (True, False):
-        dump = tc.dump_filters(direction.index, egress=egress)
-        direction.route.dump("read the filters of a node", dump, lambda _, data: found.append(data))
-    return bool(found)
+    dump = tc.dump_filters(index, egress=egress)
+    route.dump("read the filters of a node", dump, lambda _, data: found.append(data))
+    return found

@@ -161,12 +161,15 @@ def without_hook(index: int) -> Request:
     return Request("take an eBPF program off a link", data, frozenset({_ENOENT, _EINVAL}))
 
 
-def program_filter(index: int, program: int, name: str) -> Request:
-    """Run the eBPF program behind the descriptor `program` on all that leaves. EEXIST when there is one of ours."""
+def program_filter(index: int, program: int, name: str, *, egress: bool = True) -> Request:
+    """Run the eBPF program behind the descriptor `program` on all that leaves, or on all that arrives.
+
+    EEXIST when there is one of ours.
+    """
     options = _number(_BPF_DESCRIPTOR, program) + _text(_BPF_NAME, name) + _number(_BPF_FLAGS, _BPF_DIRECT_ACTION)
     attributes = _text(_KIND, "bpf") + _attribute(_OPTIONS | _NESTED, options)
     flags = _ACK | _CREATE | _EXCLUSIVE
-    data = _message(_NEWTFILTER, flags, index, _FILTER_HANDLE, _EGRESS, _FILTER_INFO, attributes)
+    data = _message(_NEWTFILTER, flags, index, _FILTER_HANDLE, _where(egress), _FILTER_INFO, attributes)
     return Request("put an eBPF program on a link", data)
 
 
@@ -181,7 +184,11 @@ def dump_disciplines() -> bytes:
 
 
 def dump_filters(index: int, *, egress: bool) -> bytes:
-    return _message(_GETTFILTER, _DUMP, index, 0, _EGRESS if egress else _INGRESS, 0)
+    return _message(_GETTFILTER, _DUMP, index, 0, _where(egress), 0)
+
+
+def _where(egress: bool) -> int:
+    return _EGRESS if egress else _INGRESS
 
 
 def parse_discipline(data: bytes) -> Discipline:
