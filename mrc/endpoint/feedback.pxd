@@ -45,8 +45,7 @@ cdef class Feedback:
     @cython.locals(transmission=cython.longlong)
     cdef _lose_holes(self, long long now)
     @cython.locals(
-        sent=SentPackets, size=cython.longlong, number=cython.longlong, slot=cython.longlong, entry=cython.longlong,
-        psn=cython.longlong, ev=cython.longlong, at=cython.longlong
+        sent=SentPackets, size=cython.longlong, number=cython.longlong, entry=cython.longlong, psn=cython.longlong
     )
     cdef _lose(self, list transmissions, str trigger, long long now)
     cpdef take_up_bad_evs(self, long long now)

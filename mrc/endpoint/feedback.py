@@ -205,19 +205,20 @@ class Feedback:
         """These outstanding transmissions are lost."""
         sent, size = self._sent, 0
         for number in transmissions:
+            entry = number & sent.log_mask
+            psn = sent.log_psn[entry]
             size += sent.lose(number)
-            slot = sent.log_psn[number & sent.log_mask] & sent.mask
-            sent.blamed[slot] = number
-            sent.by_timer[slot] = trigger != HOLE
+            sent.blamed[psn & sent.mask] = number
+            sent.by_timer[psn & sent.mask] = trigger != HOLE
+            if self._trace is not None:
+                self._trace.lost((psn,), (sent.log_ev[entry],), (sent.log_sent_at[entry],), trigger)
         self._controller.on_removed(size)
         self._controller.on_loss(now, size)
         for number in transmissions:
             entry = number & sent.log_mask
-            psn, ev, at = sent.log_psn[entry], sent.log_ev[entry], sent.log_sent_at[entry]
-            if self._trace is not None:
-                self._trace.lost((psn,), (ev,), (at,), trigger)
+            psn = sent.log_psn[entry]
             heapq.heappush(self._resend, psn)
-            self._paths.on_loss(ev, psn, at)
+            self._paths.on_loss(sent.log_ev[entry], psn, sent.log_sent_at[entry])
         self.take_up_bad_evs(now)
 
     def take_up_bad_evs(self, now: int) -> None:
