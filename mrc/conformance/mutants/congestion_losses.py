@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.congestion import Nscc
-from mrc.endpoint.feedback import Feedback
 from mrc.endpoint.nacked import NackHandler, NackReason
 from mrc.endpoint.requests import RequestMaker
 from mrc.endpoint.sent import I64, SentPackets
@@ -323,12 +322,15 @@ class WhatIsGoneComesOffAgain(SentPackets):
 
 
 @mutant("MRC-CC-21")
-class LossesStayInFlight(Feedback):
-    """A packet that was lost stays in flight, and never comes off."""
+class LossesStayInFlight(SentPackets):
+    """A packet that was lost or NACKed stays in flight, and never comes off."""
 
     __slots__ = ()
 
-    def _lose(self, transmissions: list[int], trigger: str, now: int) -> None:
-        super()._lose(transmissions, trigger, now)
-        sent = self._sent
-        self._controller.inflight += sum(sent.log_size[number & sent.log_mask] for number in transmissions)
+    def settle(self, transmission: int) -> int:
+        size, entry = super().settle(transmission), transmission & self.log_mask
+        return size if self.times_sent[self.log_psn[entry] & self.mask] == 1 else 0
+
+    def lose(self, transmission: int) -> int:
+        super().lose(transmission)
+        return 0
