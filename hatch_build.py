@@ -23,7 +23,7 @@ except ImportError:  # tools/build-core needs none
 
 ROOT = Path(__file__).parent
 SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
-OPTIMISED = ["-O3", "-g0", "-fno-strict-aliasing"]
+OPTIMISED = ["-O3", "-g0", "-fno-strict-aliasing", "-ffp-contract=off"]  # floats as in Python, on any processor
 DIRECTIVES = {
     "language_level": 3,
     "boundscheck": False,

@@ -8,7 +8,7 @@ from enum import IntEnum
 
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import QpConfig
-from mrc.endpoint.congestion import CongestionController
+from mrc.endpoint.congestion.base import CongestionController
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.loss import LossDetector
 from mrc.endpoint.paths import PathSet
@@ -17,12 +17,18 @@ from mrc.endpoint.rtt import RttEstimator
 from mrc.endpoint.sack_reading import OLDEST_PSNS
 from mrc.endpoint.sent import PsnState, SentPackets
 from mrc.endpoint.tracing import QpTrace
+from mrc.wire import octets
 from mrc.wire.psn import unwrap
-from mrc.wire.rows import PSN_BITS_MASK, RTX, Fields
+from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.rows import PSN_BITS_MASK, PSN_FLAGS_AT, RTX
 
 _ACKED, _OUTSTANDING = int(PsnState.ACKED), int(PsnState.OUTSTANDING)
 _MAX_DOUBLINGS = 32
 _ANY_WINDOW = 1 << 24
+_OLDEST_PSNS = OLDEST_PSNS
+# Where in a packet (mrc.wire.rows.NACK); flags of the BTH's last word in their byte.
+_FLAGS_AT, _RTX = PSN_FLAGS_AT, RTX >> 24
+_REASON_AT, _ENTROPY_AT, _NACK_PSN_AT = 62, 64, 72
 
 
 class NackReason(IntEnum):
@@ -62,12 +68,12 @@ class NackHandler:
     """Takes NACKs: their PSNs are lost, and sent again at once (`resend(psn)`), later, or never (`fail`)."""
 
     __slots__ = (
-        "_config",
         "_controller",
         "_counters",
         "_due_at",
         "_fail",
         "_loss",
+        "_most_wait",
         "_oldest",
         "_oldest_since",
         "_paths",
@@ -96,7 +102,7 @@ class NackHandler:
         fail: Callable[[WorkStatus, str, int], None],
         trace: QpTrace | None = None,
     ) -> None:
-        self._config = config
+        self._most_wait = config.local_ack_timeout_ns
         self._trace = trace
         self._sent = sent
         self._rtt = rtt
@@ -115,48 +121,40 @@ class NackHandler:
         # The peer's window as its refusals show it: so far above una lay the lowest PSN that did not fit.
         self._window = _ANY_WINDOW
 
-    def on_nacks(self, fields: Fields, now: int) -> None:
-        """NACKs in order of arrival. Those that name what was never sent are dropped."""
-        rtx = (fields["psn_word"] & RTX) != 0
-        for word, code, entropy, again in zip(
-            fields["nack_word"].tolist(),
-            fields["reason"].tolist(),
-            fields["entropy"].tolist(),
-            rtx.tolist(),
-            strict=True,
-        ):
-            psn = unwrap(word & PSN_BITS_MASK, self._sent.una)
-            if psn >= self._sent.next_psn:
-                self._counters.ack_for_unsent_psn += 1
-            elif psn < self._sent.una - OLDEST_PSNS:
-                self._counters.ack_too_old += 1
-            elif code not in RESPONSES:
-                self._counters.unknown_nack_reason += 1
-            elif not self._on_nack(psn, NackReason(code), entropy, again, now):
-                return
+    def on_nack(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        """A NACK. One that names what was never sent is dropped."""
+        at = batch.row(row)
+        psn = unwrap(octets.u32(batch.flat, at + _NACK_PSN_AT) & PSN_BITS_MASK, self._sent.una)
+        code = batch.flat[at + _REASON_AT]
+        if psn >= self._sent.next_psn:
+            self._counters.ack_for_unsent_psn += 1
+        elif psn < self._sent.una - _OLDEST_PSNS:
+            self._counters.ack_too_old += 1
+        elif code not in RESPONSES:
+            self._counters.unknown_nack_reason += 1
+        else:
+            rtx = (batch.flat[at + _FLAGS_AT] & _RTX) != 0
+            self._on_nack(psn, NackReason(code), octets.u32(batch.flat, at + _ENTROPY_AT), rtx, now)
 
-    def _on_nack(self, psn: int, reason: NackReason, entropy: int, rtx: bool, now: int) -> bool:
-        """False when the QP failed."""
+    def _on_nack(self, psn: int, reason: NackReason, entropy: int, rtx: bool, now: int) -> None:
         self._loss.on_heard(now)
         if self._trace is not None:
             self._trace.nack_received(psn, reason.name, entropy, rtx)
         if RESPONSES[reason] == NackResponse.FAIL:
-            if not self._awaited(psn):
-                # Half of all PSNs are old: whoever guesses one must not end the QP. A peer that means it says so of
-                # every packet it is sent.
-                return True
-            self._fail(WorkStatus.REMOTE_OPERATION_ERROR, f"the peer cannot go on with PSN {psn & PSN_BITS_MASK}", psn)
-            return False
+            # Half of all PSNs are old: whoever guesses one must not end the QP. A peer that means it says so of every
+            # packet it is sent.
+            if self._awaited(psn):
+                why = f"the peer cannot go on with PSN {psn & PSN_BITS_MASK}"
+                self._fail(WorkStatus.REMOTE_OPERATION_ERROR, why, psn)
+            return
         if reason in PATH_REASONS:
             self._trimmed_on(entropy)
         if not self._names_latest(psn, entropy, rtx):
-            return True
+            return
         self._counters.losses_by_nack += 1
         self._lose(psn, reason, now)
-        if self._retries.draw(psn):
-            return True
-        self._fail(WorkStatus.RETRY_EXCEEDED, self._retries.exceeded(psn, f"NACK {reason.name}"), psn)
-        return False
+        if not self._retries.draw(psn):
+            self._fail(WorkStatus.RETRY_EXCEEDED, self._retries.exceeded(psn, f"NACK {reason.name}"), psn)
 
     def _trimmed_on(self, entropy: int) -> None:
         index = self._paths.index(entropy)
@@ -178,28 +176,30 @@ class NackHandler:
             return False
         if sent.times_sent[slot] == 1:
             return True
-        latest = int(sent.log_ev[int(sent.transmission[slot]) & sent.log_mask])
+        latest = sent.log_ev[sent.transmission[slot] & sent.log_mask]
         return rtx and latest == self._paths.index(entropy)
 
     def _lose(self, psn: int, reason: NackReason, now: int) -> None:
         sent = self._sent
         slot = psn & sent.mask
-        _, size = sent.mark_lost(sent.transmission[slot : slot + 1])
+        transmission = sent.transmission[slot]
+        size = sent.lose(transmission)
         self._controller.on_removed(size)
         self._controller.on_nack(now, size, reason in TRIM_REASONS)
         if self._trace is not None:
-            entry = int(sent.transmission[slot]) & sent.log_mask
-            at, index = int(sent.log_sent_at[entry]), int(sent.log_ev[entry])
-            self._trace.lost((psn,), (index,), (at,), f"nack:{reason.name}")
-        if RESPONSES[reason] == NackResponse.RESEND or self._fits_by_now(psn, int(sent.transmission[slot])):
+            entry = transmission & sent.log_mask
+            self._trace.lost((psn,), (sent.log_ev[entry],), (sent.log_sent_at[entry],), f"nack:{reason.name}")
+        if RESPONSES[reason] == NackResponse.RESEND or self._fits_by_now(psn, transmission):
             self._resend(psn)
         elif RESPONSES[reason] == NackResponse.WAIT_FOR_WINDOW and psn > sent.una:
             self._window = min(self._window, psn - sent.una)
             heapq.heappush(self._waiting_for_window, psn)
         else:
-            wait = (self._rtt.srtt or self._loss.path_timer_ns) << min(int(sent.waits[slot]), _MAX_DOUBLINGS)
+            wait, doublings = self._rtt.srtt or self._loss.path_timer_ns, min(sent.waits[slot], _MAX_DOUBLINGS)
             sent.waits[slot] += 1
-            self._due_at[psn] = now + min(wait, self._config.local_ack_timeout_ns)
+            if wait > self._most_wait >> doublings:
+                wait, doublings = self._most_wait, 0
+            self._due_at[psn] = now + (wait << doublings)
             heapq.heappush(self._waiting, (self._due_at[psn], psn))
 
     def _fits_by_now(self, psn: int, transmission: int) -> bool:
@@ -214,8 +214,10 @@ class NackHandler:
         sent = self._sent
         if sent.una != self._oldest:
             self._oldest, self._oldest_since = sent.una, sent.next_transmission
-            if self._due_at.pop(sent.una, None) is not None:
+            if self._due_at and self._due_at.pop(sent.una, None) is not None:
                 self._resend(sent.una)
+        if not self._waiting_for_window:
+            return
         while self._waiting_for_window and self._waiting_for_window[0] - sent.una < self._window:
             self._resend(heapq.heappop(self._waiting_for_window))
         if not self._waiting_for_window:

@@ -289,7 +289,7 @@ class EndpointOperations:
         # Timestamps wrap after 8.4 ms: what is not shorter than the whole round trip is no service time.
         if node.service_time and reflected and held < max(rtt, 1):
             rtt, taken_off = rtt - held, True
-        node.rtt.sample(rtt, rtt, now)
+        node.rtt.sample(rtt, now)
         node.reverse.confirm(request.number, now)
         for controller in node.controllers.values():
             controller.on_rtt(now, rtt)

@@ -8,11 +8,12 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from mrc.endpoint.acknowledgements import NO_PSNS, Acknowledgements, RttSamples
+from mrc.endpoint.acknowledgements import Acknowledgements
 from mrc.endpoint.completions import Completion, WorkStatus
 from mrc.endpoint.config import MPR_UNIT, NO_CAPABILITIES, Capability, QpConfig
-from mrc.endpoint.congestion import PENALTY_UNKNOWN, CongestionController
+from mrc.endpoint.congestion import CongestionController
 from mrc.endpoint.counters import Counters
+from mrc.endpoint.feedback import Feedback
 from mrc.endpoint.loss import LossDetector
 from mrc.endpoint.nacked import NackHandler
 from mrc.endpoint.paths import PathSet
@@ -21,22 +22,19 @@ from mrc.endpoint.request_headers import Piece
 from mrc.endpoint.requests import RequestMaker, full_packet_bytes
 from mrc.endpoint.retries import RetryBudget
 from mrc.endpoint.rtt import RttEstimator
-from mrc.endpoint.sack_reading import SACK_BYTES, Sack, read_sacks
 from mrc.endpoint.send_queue import SendQueue
-from mrc.endpoint.sent import PsnState, SentPackets
-from mrc.endpoint.tracing import HOLE, LOCAL_ACK_TIMEOUT, PATH_TIMER, QpTrace
+from mrc.endpoint.sent import SentPackets
+from mrc.endpoint.tracing import QpTrace
 from mrc.endpoint.traffic_class import TrafficClasses
 from mrc.endpoint.work import WriteRequest
-from mrc.wire.psn import unwrap
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import ACKREQ, NACK, PSN_FLAGS_AT, U8, Fields
+from mrc.wire.rows import ACKREQ, PSN_FLAGS_AT
 from mrc.wire.transmit_batch import TransmitBatch
 
 I64 = npt.NDArray[np.int64]
 
 # So few packets cost less one by one than arrays of them do.
 _FEW = 6
-_LOST, _OUTSTANDING = int(PsnState.LOST), int(PsnState.OUTSTANDING)
 
 
 class Requestor:
@@ -46,13 +44,11 @@ class Requestor:
     """
 
     __slots__ = (
-        "_acknowledgements",
         "_complete",
         "_config",
         "_controller",
         "_counters",
         "_dynamic_mpr",
-        "_fail",
         "_most",
         "_nacks",
         "_paths",
@@ -61,8 +57,8 @@ class Requestor:
         "_requests",
         "_resend",
         "_retries",
-        "_right_edge",
         "_trace",
+        "feedback",
         "loss",
         "packet_bytes",
         "queue",
@@ -93,17 +89,15 @@ class Requestor:
         self._controller = controller
         self._counters = counters
         self._complete = complete
-        self._fail = fail
         self.packet_bytes = full_packet_bytes(config)
         self._dynamic_mpr = Capability.DYNAMIC_MPR in agreed
         self._most = max(config.mpr, config.max_mpr) * MPR_UNIT if self._dynamic_mpr else config.send_window
         # The rings get their size with the first work: many QPs never have any.
         self.sent = SentPackets(1, first_psn)
-        # The first PSN beyond what the peer ever granted.
-        self._right_edge = first_psn + config.send_window
+        self.sent.right_edge = first_psn + config.send_window
         self.rtt = RttEstimator()
         self.loss = LossDetector(self.sent, self.rtt, config.loss, config.local_ack_timeout_ns)
-        self._acknowledgements = Acknowledgements(
+        acknowledgements = Acknowledgements(
             sent=self.sent,
             rtt=self.rtt,
             loss=self.loss,
@@ -141,6 +135,28 @@ class Requestor:
             fail=fail,
             trace=trace,
         )
+        self.feedback = Feedback(
+            qpn=qpn,
+            config=config,
+            dynamic_mpr=self._dynamic_mpr,
+            sent=self.sent,
+            rtt=self.rtt,
+            loss=self.loss,
+            acknowledgements=acknowledgements,
+            nacks=self._nacks,
+            retries=self._retries,
+            probes=self._probes,
+            queue=self.queue,
+            resend=self._resend,
+            paths=paths,
+            controller=controller,
+            counters=counters,
+            may_send=self._may_send,
+            stalled=self._stalled,
+            complete=complete,
+            fail=fail,
+            trace=trace,
+        )
 
     # ------------------------------------------------------------------ work in
 
@@ -161,11 +177,11 @@ class Requestor:
 
     def abandon(self) -> None:
         """Forget all work and give the window back."""
-        self._controller.on_removed(self.sent.settle(self.sent.outstanding_until(self.sent.next_transmission)))
+        self._controller.on_removed(self.sent.settle_all())
         self.queue.clear()
         self._resend.clear()
         self._nacks.clear()
-        self._retries.watch(None, 0)
+        self._retries.rest()
 
     # ------------------------------------------------------------------ packets out
 
@@ -211,7 +227,7 @@ class Requestor:
 
     def _last_sendable(self) -> int:
         """The last PSN the peer granted, as far as our own records reach."""
-        return min(self._right_edge, self.sent.una + self._most) - 1
+        return min(self.sent.right_edge, self.sent.una + self._most) - 1
 
     def _stalled(self) -> bool:
         """Whether there is new data, nothing is outstanding that would bring news, and it cannot leave: the SACK that
@@ -237,11 +253,11 @@ class Requestor:
                 break
             if self._resend and (psns := self._take_lost(room)) is not None:
                 # Drawn at send time, and never the EV the last transmission was lost on.
-                evs = self._paths.select(len(psns), now, self.sent.lost_ev[psns & self.sent.mask])
+                evs = self._paths.select(len(psns), now, np.asarray(self.sent.lost_ev)[psns & self.sent.mask])
                 self._counters.retransmitted_packets += len(psns)
                 self._controller.on_sent(self._requests.transmit_again(batch, psns, evs, now))
                 if self._trace is not None:
-                    times = self.sent.times_sent[psns & self.sent.mask]
+                    times = np.asarray(self.sent.times_sent)[psns & self.sent.mask]
                     self._trace.sent_again(psns.tolist(), evs.tolist(), times.tolist())
             elif pieces := self._next_pieces(room):
                 wanted = pieces[0][2] if len(pieces) == 1 else sum(count for _, _, count in pieces)
@@ -260,22 +276,12 @@ class Requestor:
                 batch.headers[batch.count - 1, PSN_FLAGS_AT] |= ACKREQ >> 24
             self.loss.arm(now)
             self._probes.arm_tail(now, self._tail_timer())
-            self._watch_oldest(now)
+            self.feedback.watch_oldest(now)
         elif self._stalled():
             if not self._probes.tail_armed:
                 self._probes.arm_tail(now, self._tail_timer())
-            self._watch_oldest(now)
+            self.feedback.watch_oldest(now)
         return batch.count - start
-
-    def _watch_oldest(self, now: int) -> None:
-        """The local ACK timeout runs for the oldest PSN that waits for an acknowledgement, or to leave at all."""
-        sent = self.sent
-        if sent.una < sent.next_psn:
-            self._retries.watch(sent.una, now)
-        elif self._stalled():
-            self._retries.watch_unsent(sent.next_psn, now)
-        else:
-            self._retries.watch(None, now)
 
     def _congestion_room(self) -> int:
         """Packets that may leave: one more while inflight < cwnd."""
@@ -291,140 +297,32 @@ class Requestor:
 
     def _is_lost(self, psn: int) -> bool:
         """Whether a PSN that was lost is still waiting to be sent again."""
-        return psn >= self.sent.una and bool(self.sent.state[psn & self.sent.mask] == _LOST)
+        return self.sent.waits_to_leave(psn)
 
-    # ------------------------------------------------------------------ acknowledgements in
+    # ------------------------------------------------------------------ packets in
 
     def on_sack(self, batch: ReceivedBatch, row: int, now: int) -> None:
-        self.on_sacks(batch.data[row : row + 1, SACK_BYTES], now)
+        """A reliability SACK."""
+        self.feedback.on_sack(batch, row, now)
 
     def on_nack(self, batch: ReceivedBatch, row: int, now: int) -> None:
-        self.on_nacks(batch.fields(NACK)[row : row + 1], now)
-
-    def on_sacks(self, rows: U8, now: int) -> None:
-        """Reliability SACKs in order of arrival, each a row of SACK_BYTES. One about what was never sent is dropped."""
-        self._counters.sacks_received += len(rows)
-        sacks = read_sacks(rows, self.sent, self._counters)
-        if not sacks:
-            return
-        self.loss.on_heard(now)
-        # Feedback on paths comes first: it is about the network as these packets found it.
-        self._path_feedback(sacks, now)
-        # Before arrivals are judged by their time: a SACK that names the original's EV knows which loss was none.
-        rtt = self._acknowledgements.sample_rtt(sacks, now)
-        acked_bytes = self._acknowledgements.apply(sacks, now)
-        for sack in sacks:
-            if sack.probe_id >= 0:
-                self._probe_answered(sack.probe_id, sack.mark, now)
-        if self._dynamic_mpr:
-            self._follow_mpr(sacks)
-        self._steer(sacks, acked_bytes, rtt, now)
-        self._after_acknowledgement(now)
-
-    def _follow_mpr(self, sacks: list[Sack]) -> None:
-        """The right edge never retreats; an mpr of 0 means it is not in use."""
-        edges = [sack.cack + 1 + (sack.mpr or self._config.mpr) * MPR_UNIT for sack in sacks]
-        self._right_edge = max(self._right_edge, *edges)
-
-    def _steer(self, sacks: list[Sack], acked_bytes: int, rtt: RttSamples, now: int) -> None:
-        """Tell the congestion controller: the bytes of SACKs merged here are shared out between m=1 and the rest."""
-        marked = 0
-        for sack in sacks:
-            marked += sack.mark == 1
-        # Of the SACKs that have a CC_STATE the last one counts (MRC-SACK-28).
-        last = next((sack for sack in reversed(sacks) if sack.penalty != PENALTY_UNKNOWN), sacks[-1])
-        marked_bytes = acked_bytes * marked // len(sacks)
-        if marked < len(sacks):
-            self._controller.on_ack(now, acked_bytes - marked_bytes, False, rtt.unmarked, last.penalty, last.restore)
-        if marked:
-            self._controller.on_ack(now, marked_bytes, True, rtt.marked, last.penalty, last.restore)
+        """A reliability NACK."""
+        self.feedback.on_nack(batch, row, now)
 
     def on_ack(self, cack_psn: int, now: int) -> None:
         """A transport ACK with this cack_psn (24 bit)."""
-        self._counters.acks_received += 1
-        cack = unwrap(cack_psn, self.sent.una - 1)
-        if cack >= self.sent.next_psn:
-            self._counters.ack_for_unsent_psn += 1
-            return
-        self.loss.on_heard(now)
-        if cack >= self.sent.una:
-            self._controller.on_ack(now, self._acknowledgements.acknowledge(cack, NO_PSNS, now), False, None)
-            self._after_acknowledgement(now)
+        self.feedback.on_ack(cack_psn, now)
 
     def on_nak(self, psn: int, status: WorkStatus, detail: str) -> None:
         """The peer refused the request with this PSN (24 bit): the QP is over."""
-        self._counters.naks_received += 1
-        offending = unwrap(psn, self.sent.una)
-        if not self.sent.una <= offending < self.sent.next_psn:
-            self._counters.ack_for_unsent_psn += 1
-            return
-        self._fail(status, detail, offending)
-
-    def _path_feedback(self, sacks: list[Sack], now: int) -> None:
-        answered = []
-        for sack in sacks:
-            index = self._paths.index(sack.entropy)
-            if index >= 0:
-                answered.append(index)
-            if sack.mark not in (1, 2):
-                continue
-            if index < 0:
-                self._counters.unknown_ev += 1
-            else:
-                self._paths.on_mark(index, sack.mark)
-        self._paths.on_evs_answered(answered, now)
-
-    def _probe_answered(self, probe_id: int, m: int, now: int) -> None:
-        after = self._probes.on_answer(probe_id, m, now)
-        if after is not None:
-            self.loss.on_probe_answered(after)
-
-    def _after_acknowledgement(self, now: int) -> None:
-        lost = self.loss.holes()
-        if len(lost):
-            self._counters.losses_by_hole += len(lost)
-            self._lose(lost, HOLE, now)
-        self.take_up_bad_evs(now)
-        una = self.sent.una
-        self._nacks.on_cack_moved()
-        if not self._dynamic_mpr:
-            self._right_edge = una + self._config.send_window
-        for message in self.queue.finished(una):
-            self._complete(Completion(message.request.wr_id, self._qpn, WorkStatus.SUCCESS, message.request.length))
-        self._watch_oldest(now)
-        if self._trace is not None:
-            self._trace.on_feedback(self._counters, self.sent, self.rtt, self._controller, now)
+        self.feedback.on_nak(psn, status, detail)
 
     def _send_again(self, psn: int) -> None:
         heapq.heappush(self._resend, psn)
 
     def take_up_bad_evs(self, now: int) -> None:
         """Begin to probe the EVs that turned bad since this was last asked."""
-        if self._paths.newly_bad:
-            self._probes.take_up_bad_evs(now, self.loss.path_timer_ns)
-
-    # ------------------------------------------------------------------ NACKs in
-
-    def on_nacks(self, fields: Fields, now: int) -> None:
-        """Reliability NACKs, in order of arrival."""
-        self._counters.nacks_received += len(fields)
-        self._nacks.on_nacks(fields, now)
-
-    def _lose(self, transmissions: I64, trigger: str, now: int) -> None:
-        sent = self.sent
-        psns, size = sent.mark_lost(transmissions)
-        self._controller.on_removed(size)
-        self._controller.on_loss(now, size)
-        entries = transmissions & sent.log_mask
-        sent.blamed[psns & sent.mask] = transmissions
-        sent.by_timer[psns & sent.mask] = trigger != HOLE
-        evs, sent_at = sent.log_ev[entries].tolist(), sent.log_sent_at[entries].tolist()
-        if self._trace is not None:
-            self._trace.lost(psns.tolist(), evs, sent_at, trigger)
-        for psn, ev, at in zip(psns.tolist(), evs, sent_at, strict=True):
-            self._send_again(psn)
-            self._paths.on_loss(ev, psn, at)
-        self.take_up_bad_evs(now)
+        self.feedback.take_up_bad_evs(now)
 
     # ------------------------------------------------------------------ time
 
@@ -433,38 +331,8 @@ class Requestor:
 
     def next_deadline(self) -> int | None:
         """When `on_timer` wants to be called next, ns, or None."""
-        earliest = self.loss.next_deadline()
-        for deadline in (self._probes.next_deadline(), self._retries.next_deadline(), self._nacks.next_deadline()):
-            if deadline is not None and (earliest is None or deadline < earliest):
-                earliest = deadline
-        return earliest
+        return self.feedback.next_deadline()
 
     def on_timer(self, now: int) -> None:
         """Run every timer that is due."""
-        lost = self.loss.timed_out(now)
-        if len(lost):
-            self._counters.losses_by_path_timer += len(lost)
-            self._lose(lost, PATH_TIMER, now)
-            self.sent.skip_settled()
-        self._nacks.on_timer(now)
-        goes_on = self._probes.tail_is_due(now) and self._may_send()
-        self._probes.on_timer(now, self.sent, self.loss.path_timer_ns, asks=self._stalled(), goes_on=goes_on)
-        if self._retries.expired(now):
-            self._local_ack_timeout(now)
-
-    def _local_ack_timeout(self, now: int) -> None:
-        self._counters.local_ack_timeouts += 1
-        psn = self.sent.una
-        if self._trace is not None:
-            self._trace.local_ack_timeout(psn, self._retries.spent(psn))
-        if not self._retries.draw_for_timeout(psn):
-            self._fail(WorkStatus.RETRY_EXCEEDED, self._retries.exceeded(psn, "a local ACK timeout"), psn)
-            return
-        self._retries.wait_again(now)
-        slot = psn & self.sent.mask
-        if self.sent.state[slot] == _OUTSTANDING:
-            self._lose(np.array([self.sent.transmission[slot]], np.int64), LOCAL_ACK_TIMEOUT, now)
-        elif not self._controller.may_send and len(unanswered := self.loss.unanswered(now)):
-            # The oldest PSN was lost before and could not leave since: packets that nobody answers fill the window.
-            self._lose(unanswered, LOCAL_ACK_TIMEOUT, now)
-            self.sent.skip_settled()
+        self.feedback.on_timer(now)

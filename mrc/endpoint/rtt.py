@@ -20,23 +20,22 @@ class RttEstimator:
         self.minimum = 0
         self._next_step_at = 0
 
-    def sample(self, lowest_ns: int, latest_ns: int, now: int) -> None:
-        """Take the valid samples of one batch of SACKs, told by their lowest and latest.
-
-        Samples of 0 or less (two events at one instant) count as 1 ns.
-        """
-        if lowest_ns < 1 or latest_ns < 1:
-            lowest_ns, latest_ns = max(lowest_ns, 1), max(latest_ns, 1)
+    def sample(self, rtt_ns: int, now: int) -> None:
+        """Take a valid sample. One of 0 or less (two events at one instant) counts as 1 ns."""
+        if rtt_ns < 1:
+            rtt_ns = 1
         if not self.srtt:
-            self.srtt, self.rttvar, self.minimum = latest_ns, latest_ns // 2, lowest_ns
-            self._next_step_at = now + latest_ns
+            self.srtt = self.minimum = rtt_ns
+            self.rttvar = rtt_ns >> 1
+            self._next_step_at = now + rtt_ns
             return
-        if lowest_ns < self.minimum:
-            self.minimum = lowest_ns
+        if rtt_ns < self.minimum:
+            self.minimum = rtt_ns
         if now < self._next_step_at:
             return
-        self.rttvar += (abs(self.srtt - latest_ns) - self.rttvar) // 4
-        self.srtt += (latest_ns - self.srtt) // 8
+        # Shifts round down, whatever the sign.
+        self.rttvar += (abs(self.srtt - rtt_ns) - self.rttvar) >> 2
+        self.srtt += (rtt_ns - self.srtt) >> 3
         self._next_step_at = now + self.srtt
 
     def late(self, took_ns: int, now: int) -> None:
@@ -45,7 +44,7 @@ class RttEstimator:
         It counts at once, whatever was counted a moment ago.
         """
         self._next_step_at = now
-        self.sample(took_ns, took_ns, now)
+        self.sample(took_ns, now)
 
     @property
     def path_timer(self) -> int:
@@ -57,7 +56,8 @@ class RttEstimator:
 
         A shorter one would run out on a peer that waits for a processor. The tail probe asks first.
         """
-        if self.path_timer <= local_ack_timeout_ns:
+        timer = self.srtt + 4 * self.rttvar
+        if timer <= local_ack_timeout_ns:
             return local_ack_timeout_ns
         # Bounded: a process that was stopped once for seconds must not make retries wait for minutes.
-        return min(2 * self.path_timer, _MOST_TIMEOUTS * local_ack_timeout_ns)
+        return min(2 * timer, _MOST_TIMEOUTS * local_ack_timeout_ns)

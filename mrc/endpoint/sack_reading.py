@@ -1,33 +1,31 @@
-"""SACKs as a requestor reads them: a handful a batch, so one after the other in plain numbers.
-
-Arrays would cost more than they save: a batch of 128 data packets is answered by a few SACKs.
-"""
+"""A SACK as a requestor reads it."""
 
 from __future__ import annotations
 
-import struct
-from dataclasses import dataclass
-
-from mrc.endpoint.congestion import PENALTY_UNKNOWN
+from mrc.endpoint.congestion.base import PENALTY_UNKNOWN
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.sent import PsnState, SentPackets
-from mrc.wire.psn import unwrap
-from mrc.wire.rows import PSN_BITS_MASK, RTX, SACK, SETH_M_SHIFT, SETH_PR, U8
+from mrc.wire import octets
+from mrc.wire.psn import PSN_HALF, PSN_MASK
+from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.rows import PSN_FLAGS_AT, RTX, SETH_M_SHIFT, SETH_PR
 
 _ACKED = int(PsnState.ACKED)
-_BEGIN = SACK.fields["psn_word"][1] if SACK.fields else 0
-# psn_word, SETH, CC_STATE; what a requestor does not look at is left out.
-_LAYOUT = struct.Struct(">IHhI4xIBBhQH2xI")
-# The part of a row that is looked at.
-SACK_BYTES = slice(_BEGIN, _BEGIN + _LAYOUT.size)
+_PSN_HALF, _PSN_MASK = PSN_HALF, PSN_MASK
+# Where in a packet (mrc.wire.rows.SACK); flags of the BTH's last word in their byte, signed numbers of 16 bits.
+_FLAGS_AT, _RTX, _SIGN = PSN_FLAGS_AT, RTX >> 24, 1 << 15
+_SETH_AT, _OFFSET_AT, _ENTROPY_AT, _CACK_AT, _CC_TYPE_AT, _MPR_AT = 60, 62, 64, 72, 76, 77
+_SACK_OFFSET_AT, _BITMAP_AT, _TIMESTAMP_AT, _CC_AT = 78, 80, 88, 92
+_M_SHIFT, _PR, _CC_TYPE_SHIFT = SETH_M_SHIFT, SETH_PR, 4
+_PENALTY_UNKNOWN, _PENALTY_MASK, _RESTORE_SHIFT = PENALTY_UNKNOWN, 0x7F, 7
+_WORD = 64
 # A cack_psn so far behind what is acknowledged comes from no path, however slow: as far as ack_psn_offset reaches. Half
 # of all PSNs are old, and whoever guesses one must not get to say which paths are bad.
 OLDEST_PSNS = 1 << 16
-_PENALTY_SHIFT, _PENALTY_MASK, _RESTORE = 24, 0x7F, 1 << 31
-_CC_TYPE_SHIFT = 4
+_OLDEST_PSNS = OLDEST_PSNS
+_NONE = -1
 
 
-@dataclass(slots=True)
 class Sack:
     """One SACK that is about what was really sent; PSNs are unbounded.
 
@@ -36,67 +34,71 @@ class Sack:
     of CC_STATE mean nothing here: `tx_timestamp` is 0, `penalty` PENALTY_UNKNOWN (MRC-SACK-28).
     """
 
-    cack: int
-    base: int
-    bitmap: int
-    trigger: int
-    mark: int
-    probe_id: int
-    rtx: bool
-    news: bool
-    entropy: int
-    tx_timestamp: int
-    mpr: int
-    penalty: int
-    restore: bool
+    __slots__ = (
+        "base",
+        "bitmap",
+        "cack",
+        "entropy",
+        "mark",
+        "mpr",
+        "news",
+        "penalty",
+        "probe_id",
+        "restore",
+        "rtx",
+        "trigger",
+        "tx_timestamp",
+    )
 
+    def __init__(self) -> None:
+        """Nothing read yet."""
+        self.cack = self.base = self.bitmap = self.trigger = self.mark = self.entropy = 0
+        self.tx_timestamp = self.mpr = self.penalty = 0
+        self.probe_id = _NONE
+        self.rtx = self.news = self.restore = False
 
-def read_sacks(rows: U8, sent: SentPackets, counters: Counters) -> list[Sack]:
-    """SACKs in order of arrival, each a row of SACK_BYTES. Those about what was never sent, or
-    acknowledged long ago, are dropped and counted."""
-    una, next_psn, state, mask = sent.una, sent.next_psn, sent.state, sent.mask
-    near = una - 1
-    sacks = []
-    for (
-        psn_word,
-        seth,
-        offset,
-        entropy,
-        cack_word,
-        kind,
-        mpr,
-        sack_offset,
-        bitmap,
-        stamp,
-        cc_word,
-    ) in _LAYOUT.iter_unpack(rows.tobytes()):
-        cack = unwrap(cack_word & PSN_BITS_MASK, near)
-        base = cack + sack_offset
-        probe = seth & SETH_PR
-        trigger = cack if probe else cack + offset
-        if cack >= next_psn or trigger >= next_psn or base + bitmap.bit_length() > next_psn:
+    def read(self, batch: ReceivedBatch, row: int, sent: SentPackets, counters: Counters) -> bool:
+        """Become the SACK in this row. False for one about what was never sent, or acknowledged long ago: it is counted
+        and to be dropped."""
+        at = batch.row(row)
+        self.cack = _unwrapped(octets.u32(batch.flat, at + _CACK_AT) & _PSN_MASK, sent.una - 1)
+        self.base = self.cack + _signed(octets.u16(batch.flat, at + _SACK_OFFSET_AT))
+        self.bitmap = octets.u64(batch.flat, at + _BITMAP_AT)
+        seth = octets.u16(batch.flat, at + _SETH_AT)
+        offset = octets.u16(batch.flat, at + _OFFSET_AT)
+        probe = seth & _PR
+        self.trigger = self.cack if probe else self.cack + _signed(offset)
+        if self.cack >= sent.next_psn or self.trigger >= sent.next_psn or self._beyond(sent.next_psn):
             counters.ack_for_unsent_psn += 1
-            continue
-        if cack < una - OLDEST_PSNS:
+            return False
+        if self.cack < sent.una - _OLDEST_PSNS:
             counters.ack_too_old += 1
-            continue
-        has_cc_state = not kind >> _CC_TYPE_SHIFT
-        news = not probe and trigger >= una and state[trigger & mask] != _ACKED
-        sacks.append(
-            Sack(
-                cack,
-                base,
-                bitmap,
-                trigger,
-                seth >> SETH_M_SHIFT & 3,
-                offset & 0xFFFF if probe else -1,
-                bool(psn_word & RTX),
-                bool(news),
-                entropy,
-                stamp if has_cc_state else 0,
-                mpr,
-                cc_word >> _PENALTY_SHIFT & _PENALTY_MASK if has_cc_state else PENALTY_UNKNOWN,
-                has_cc_state and bool(cc_word & _RESTORE),
-            )
-        )
-    return sacks
+            return False
+        self.mark = seth >> _M_SHIFT & 3
+        self.probe_id = offset if probe else _NONE
+        self.rtx = (batch.flat[at + _FLAGS_AT] & _RTX) != 0
+        self.news = not probe and self.trigger >= sent.una and sent.state[self.trigger & sent.mask] != _ACKED
+        self.entropy = octets.u32(batch.flat, at + _ENTROPY_AT)
+        self.mpr = batch.flat[at + _MPR_AT]
+        if batch.flat[at + _CC_TYPE_AT] >> _CC_TYPE_SHIFT:
+            self.tx_timestamp, self.penalty, self.restore = 0, _PENALTY_UNKNOWN, False
+        else:
+            self.tx_timestamp = octets.u16(batch.flat, at + _TIMESTAMP_AT)
+            self.penalty = batch.flat[at + _CC_AT] & _PENALTY_MASK
+            self.restore = batch.flat[at + _CC_AT] >> _RESTORE_SHIFT != 0
+        return True
+
+    def _beyond(self, next_psn: int) -> bool:
+        """Whether it reports PSNs from `next_psn` on, or where its bitmap is empty begins beyond it."""
+        room = next_psn - self.base
+        return room < 0 or (room < _WORD and self.bitmap >> room != 0)
+
+
+def _signed(value: int) -> int:
+    """16 bits as a signed number."""
+    return (value ^ _SIGN) - _SIGN
+
+
+def _unwrapped(psn: int, near: int) -> int:
+    """`mrc.wire.psn.unwrap`, for compiled code."""
+    return near + (((psn - near + _PSN_HALF) & _PSN_MASK) - _PSN_HALF)

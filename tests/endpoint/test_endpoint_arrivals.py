@@ -45,7 +45,7 @@ def test_the_triggering_packet_has_arrived_whatever_the_bitmap_holds(trigger: in
     assert hand.qp.outstanding == 99
 
 
-def test_sacks_of_one_batch_name_their_packets_each() -> None:
+def test_sacks_that_arrive_together_name_their_packets_each() -> None:
     """Each SACK has one of its own; the same one twice has arrived once."""
     hand = trained()
     send(hand, 100)
@@ -117,7 +117,7 @@ def test_the_ev_that_proved_good_is_the_one_that_is_restored() -> None:
 
 
 def test_each_of_several_originals_restores_its_own_ev() -> None:
-    """The same, for two packets by two SACKs of one batch."""
+    """The same, for two packets by two SACKs that arrive together."""
     hand = trained()
     sent = _spaced(hand, 40)
     arrived = [number for number in range(1, 41) if number not in (1, 2)]
@@ -182,7 +182,7 @@ def test_the_time_held_is_less_than_the_round_trip_it_is_part_of(sent_at: int, r
     assert hand.qp.requestor.rtt.srtt == (1000 - taken) * UNIT
 
 
-def test_the_held_times_of_one_batch_are_each_packets_own() -> None:
+def test_held_times_told_together_are_each_packets_own() -> None:
     """Two packets a microsecond apart, held 100 and 300 units."""
     windows = ToldWindows(1 << 30)
     config = QpConfig(path_mtu=256, timeout=20, capabilities=SVC)
@@ -199,8 +199,8 @@ def test_the_held_times_of_one_batch_are_each_packets_own() -> None:
     assert [(told.marked, told.rtt_ns) for told in windows.only.of("ack")] == [(False, 900 * UNIT), (True, 690 * UNIT)]
 
 
-def test_the_latest_sample_of_each_kind_is_told() -> None:
-    """Several SACKs of a kind in one batch: what the last of them measured."""
+def test_each_sample_is_told_with_its_own_mark() -> None:
+    """nscc.md: "Inputs per SACK", however many arrive together."""
     windows = ToldWindows(1 << 30)
     hand = trained(controller=windows)
     windows.only.told.clear()
@@ -212,7 +212,7 @@ def test_the_latest_sample_of_each_kind_is_told() -> None:
     marks = (0, 1, 1, 0)
     hand.receive(*(hand.sack(at + 1, ev=sent[at].ev, m=marks[at]) for at in range(4)))
     told = [(each.marked, each.rtt_ns) for each in windows.only.of("ack")]
-    assert told == [(False, 70 * MICROSECOND), (True, 80 * MICROSECOND)]
+    assert told == [(bool(mark), (100 - 10 * at) * MICROSECOND) for at, mark in enumerate(marks)]
 
 
 def test_a_trim_is_no_loss_to_take_back() -> None:
@@ -240,7 +240,7 @@ def test_every_ev_of_the_profile_may_be_marked() -> None:
     assert {state_of(hand, path.ev) for path in (first, last)} == {EvState.ASSUMED_BAD}
 
 
-def test_marks_of_one_batch_are_each_sacks_own() -> None:
+def test_marks_told_together_are_each_sacks_own() -> None:
     """wire.md section 6: m is the verdict on the EV this SACK names, whatever those before and after it say."""
     hand = trained(CONFIG)
     evs = [path.ev for path in hand.profile[:5]]

@@ -9,7 +9,7 @@ from told_window import ToldWindows
 
 from mrc.endpoint.config import Capability
 from mrc.endpoint.congestion import PENALTY_UNKNOWN
-from mrc.endpoint.sack_reading import SACK_BYTES, read_sacks
+from mrc.endpoint.sack_reading import Sack
 from mrc.wire.received_batch import ReceivedBatch
 
 
@@ -26,13 +26,13 @@ def test_the_controller_is_told_of_no_penalty(cc_type: int) -> None:
     assert hand.qp.requestor.sent.una - hand.qp.first_psn == 5
 
 
-def test_in_a_batch_the_last_sack_that_has_a_cc_state_counts() -> None:
-    """MRC-SACK-28."""
+def test_each_sack_that_arrives_together_with_others_has_its_own_cc_state() -> None:
+    """And one that has none leaves the penalty of the one before. MRC-SACK-28."""
     windows = ToldWindows(100 * NOMINAL)
     hand = HandPeer(CONFIG, controller=windows)
     send(hand, 6)
     hand.receive(hand.sack(1, penalty=9), hand.sack(2, penalty=5), hand.sack(4, penalty=127, cc_type=3))
-    assert [told.penalty for told in windows.only.told] == [5]
+    assert [told.penalty for told in windows.only.told] == [9, 5, PENALTY_UNKNOWN]
 
 
 def test_its_timestamp_is_no_service_time() -> None:
@@ -63,7 +63,8 @@ def test_cc_flags_are_not_looked_at() -> None:
     send(hand, 2)
     batch = ReceivedBatch.from_packets([hand.sack(1, penalty=7)])
     batch.data[0, 76] = 0x0F
-    (sack,) = read_sacks(batch.data[:1, SACK_BYTES], hand.qp.requestor.sent, hand.qp.counters)
+    sack = Sack()
+    assert sack.read(batch, 0, hand.qp.requestor.sent, hand.qp.counters)
     assert sack.penalty == 7
 
 

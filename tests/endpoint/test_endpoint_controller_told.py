@@ -153,11 +153,8 @@ def test_what_the_local_ack_timeout_gives_up_is_told_then() -> None:
     assert controller.calls == [When(started + (1024 << 10), "loss", NOMINAL, (), NOMINAL)]
 
 
-def test_the_bytes_of_sacks_of_one_batch_are_shared_out_between_marked_and_not() -> None:
-    """nscc.md: each SACK's bytes go with its own mark. Of three for a packet each, one is marked: a third of the bytes.
-
-    Penalty and restore are those of the last one.
-    """
+def test_each_sack_is_told_with_its_own_bytes_mark_and_penalty() -> None:
+    """nscc.md: "Inputs per SACK". Three that arrive together, for a packet each, the second marked."""
     hand, controller = _watched()
     sent = send(hand, 3)
     hand.now += RTT
@@ -167,29 +164,30 @@ def test_the_bytes_of_sacks_of_one_batch_are_shared_out_between_marked_and_not()
         hand.sack(3, ev=sent[3].ev, penalty=127, restore=1),
     )
     assert controller.calls == [
-        When(hand.now, "ack", 2 * NOMINAL, (False, RTT, 127, True), 0),
-        When(hand.now, "ack", NOMINAL, (True, RTT, 127, True), 0),
+        When(hand.now, "ack", NOMINAL, (False, RTT, 9, False), 2 * NOMINAL),
+        When(hand.now, "ack", NOMINAL, (True, RTT, 8, False), NOMINAL),
+        When(hand.now, "ack", NOMINAL, (False, RTT, 127, True), 0),
     ]
 
 
-def test_shares_are_whole_bytes_and_none_is_lost() -> None:
-    """Two packets, three SACKs, one of them marked: a third of 688 bytes is 229, and 459 remain."""
+def test_bytes_are_told_once_by_the_sack_that_brought_the_news() -> None:
+    """nscc.md: "newly acknowledged bytes". The second SACK covers both packets, the third neither; m is each one's."""
+    hand, controller = _watched()
+    sent = send(hand, 3)
+    hand.now += RTT
+    hand.receive(hand.sack(1, ev=sent[1].ev), hand.sack(3, ev=sent[3].ev, m=1), hand.sack(2, ev=sent[2].ev, rtx=1, m=1))
+    told = [(call.said[0], call.size) for call in controller.calls]
+    assert told == [(False, NOMINAL), (True, 2 * NOMINAL), (True, 0)]
+    assert [type(size) for _, size in told] == [int, int, int]
+
+
+def test_a_sack_without_news_has_no_sample() -> None:
+    """nscc.md: an acknowledgement without a valid sample; the packet it names is known to have arrived."""
     hand, controller = _watched()
     sent = send(hand, 2)
     hand.now += RTT
-    hand.receive(hand.sack(1, ev=sent[1].ev), hand.sack(2, ev=sent[2].ev, m=1), hand.sack(2, ev=sent[2].ev, rtx=1))
-    assert 2 * NOMINAL == 688
-    sizes = [(call.said[0], call.size) for call in controller.calls]
-    assert sizes == [(False, 459), (True, 229)]
-    assert [type(size) for _, size in sizes] == [int, int]
-
-
-def test_sacks_that_are_all_marked_are_told_as_one() -> None:
-    hand, controller = _watched()
-    sent = send(hand, 2)
-    hand.now += RTT
-    hand.receive(hand.sack(1, ev=sent[1].ev, m=1), hand.sack(2, ev=sent[2].ev, m=1, restore=1))
-    assert controller.calls == [When(hand.now, "ack", 2 * NOMINAL, (True, RTT, 0, True), 0)]
+    hand.receive(hand.sack(2, ev=sent[2].ev), hand.sack(2, trigger=1, ev=sent[1].ev))
+    assert [(call.said[1], call.size) for call in controller.calls] == [(RTT, 2 * NOMINAL), (None, 0)]
 
 
 def test_always_skip_is_no_congestion() -> None:

@@ -55,7 +55,7 @@ def test_the_answer_to_the_first_probe_of_all_is_not_about_an_original() -> None
 
 
 def test_what_stands_beside_a_probes_answer_is_still_a_sample() -> None:
-    """Each SACK of a batch for itself: a probe's answer, one for a packet long gone, one that measures 70 us."""
+    """Each SACK for itself: a probe's answer, one for a packet long gone, one that measures 70 us, and an old one."""
     windows = ToldWindows(1 << 30)
     hand = trained(controller=windows)
     send(hand, 1)
@@ -69,13 +69,13 @@ def test_what_stands_beside_a_probes_answer_is_still_a_sample() -> None:
     hand.receive(
         hand.sack(300, probe_id=probe["peth"]["probe_id"]), hand.sack(300, trigger=5), hand.sack(301), hand.sack(300)
     )
-    assert [told.rtt_ns for told in windows.only.of("ack")] == [70 * MICROSECOND]
+    assert [told.rtt_ns for told in windows.only.of("ack")] == [None, None, 70 * MICROSECOND, None]
     assert hand.counters["rtt_samples"] == 2
 
 
 @pytest.mark.parametrize("order", [(1, 2, 3), (2, 1, 3), (3, 2, 1)])
-def test_the_shortest_round_trip_of_a_batch_counts_wherever_it_stands(order: tuple[int, ...]) -> None:
-    """Packets 30 us apart acknowledged together: 120, 90 and 60 us. What arrives 44 us after it was sent again is the
+def test_the_shortest_round_trip_counts_whichever_is_told_first(order: tuple[int, ...]) -> None:
+    """SACKs of packets 30 us apart come together: 120, 90 and 60 us. What arrives 44 us after it was sent again is the
     original then, for 45 are three quarters of 60; and after 45 us it is not."""
     for after, spurious in ((44, 1), (45, 0)):
         hand = trained(SHORT)
@@ -83,7 +83,7 @@ def test_the_shortest_round_trip_of_a_batch_counts_wherever_it_stands(order: tup
             send(hand, 1)
             hand.now += 30 * MICROSECOND
         hand.now += 30 * MICROSECOND
-        hand.receive(*(hand.sack(0, above=[1, 2, 3], trigger=number) for number in order))
+        hand.receive(*(hand.sack(0, above=[number], trigger=number) for number in order))
         hand.receive(hand.ack(3))
         _sent_again_by_timeout(hand)
         hand.now += after * MICROSECOND

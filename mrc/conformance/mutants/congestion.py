@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from functools import partial
 
-import numpy as np
-
 from mrc.conformance.mutants.congestion_parameters import with_config
 from mrc.conformance.mutants.mutant import mutant
-from mrc.endpoint.acknowledgements import I64, Acknowledgements
-from mrc.endpoint.congestion import EwmaDelay, FixedWindow, Nscc, NsccConfig, NsccParameters
+from mrc.endpoint.acknowledgements import Acknowledgements
+from mrc.endpoint.congestion import EwmaDelay, FixedWindow, Nscc, NsccConfig
 from mrc.endpoint.endpoint import Endpoint
+from mrc.endpoint.feedback import Feedback
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.request_headers import Piece
-from mrc.endpoint.requestor import Requestor
 from mrc.endpoint.requests import RequestMaker
+from mrc.endpoint.sent import I64
 from mrc.endpoint.work import Message
-from mrc.wire.rows import U8
+from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.rows import SACK
 from mrc.wire.transmit_batch import TransmitBatch
 
 # ------------------------------------------------------------------ which controller
@@ -47,9 +47,9 @@ class HeadersDoNotCount(RequestMaker):
 
     def _without_headers(self, first: int, size: int) -> int:
         sent = self._sent
-        entries = np.arange(first, sent.next_transmission) & sent.log_mask
-        sent.log_size[entries] -= 80
-        return size - 80 * len(entries)
+        for number in range(first, sent.next_transmission):
+            sent.log_size[number & sent.log_mask] -= 80
+        return size - 80 * (sent.next_transmission - first)
 
     def transmit_new(self, batch: TransmitBatch, pieces: list[Piece], evs: I64, now: int) -> int:  # type: ignore[override]
         first = self._sent.next_transmission
@@ -64,20 +64,17 @@ class HeadersDoNotCount(RequestMaker):
         return self._without_headers(first, super().transmit_again(batch, psns, evs, now))
 
 
-_CC_WORD = slice(36, 40)
-
-
 @mutant("MRC-CC-03")
-class RcvdBytesIsBelieved(Requestor):
+class RcvdBytesIsBelieved(Feedback):
     """What rcvd_bytes says has arrived counts as acknowledged, in place of what was sent."""
 
     __slots__ = ()
 
-    def on_sacks(self, rows: U8, now: int) -> None:
-        super().on_sacks(rows, now)
-        told = int.from_bytes(rows[-1, _CC_WORD].tobytes()[1:], "big") * 256
+    def on_sack(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        super().on_sack(batch, row, now)
+        told = (int(batch.fields(SACK)["rcvd_word"][row]) & 0xFFFFFF) * 256
         if told:
-            self._controller.on_ack(now, told, False, self.rtt.srtt)
+            self._controller.on_ack(now, told, False, self._rtt.srtt)
 
 
 @mutant("MRC-CC-03")
@@ -86,10 +83,8 @@ class WhatIsReportedAgainCountsAgain(Acknowledgements):
 
     __slots__ = ()
 
-    def _not_known(self, reported: int, first: int) -> I64:
-        if not reported:
-            return np.zeros(0, np.int64)
-        return np.array([first + bit for bit in range(reported.bit_length()) if reported >> bit & 1], np.int64)
+    def _is_news(self, psn: int) -> bool:
+        return True
 
 
 # ------------------------------------------------------------------ the four ways
@@ -147,9 +142,9 @@ class EveryDecreaseHalves(Nscc):
 
     __slots__ = ()
 
-    def _multiplicative_decrease(self, now: int, target: int) -> None:
+    def _multiplicative_decrease(self, now: int) -> None:
         before, latest = self._cwnd, self._last_decrease
-        super()._multiplicative_decrease(now, target)
+        super()._multiplicative_decrease(now)
         if self._last_decrease != latest:
             self._cwnd = max(before // 2, self._mtu)
 
@@ -160,9 +155,9 @@ class EveryMarkDecreases(Nscc):
 
     __slots__ = ()
 
-    def _multiplicative_decrease(self, now: int, target: int) -> None:
+    def _multiplicative_decrease(self, now: int) -> None:
         self._last_decrease = 0
-        super()._multiplicative_decrease(now, target)
+        super()._multiplicative_decrease(now)
 
 
 @mutant("MRC-CC-07")
@@ -171,9 +166,9 @@ class DecreasesAreFarApart(Nscc):
 
     __slots__ = ()
 
-    def _multiplicative_decrease(self, now: int, target: int) -> None:
+    def _multiplicative_decrease(self, now: int) -> None:
         latest = self._last_decrease
-        super()._multiplicative_decrease(now, target)
+        super()._multiplicative_decrease(now)
         if self._last_decrease != latest:
             self._last_decrease += 9 * (self.base_rtt or 0)
 
@@ -184,9 +179,9 @@ class DecreasesHaveNoEnd(Nscc):
 
     __slots__ = ()
 
-    def _multiplicative_decrease(self, now: int, target: int) -> None:
+    def _multiplicative_decrease(self, now: int) -> None:
         mtu, self._mtu = self._mtu, 1
-        super()._multiplicative_decrease(now, target)
+        super()._multiplicative_decrease(now)
         self._mtu = mtu
 
 
@@ -260,9 +255,9 @@ class IncreasesTakeEffectAgain(Nscc):
 
     __slots__ = ()
 
-    def _fulfil(self, now: int, parameters: NsccParameters) -> None:
+    def _fulfil(self, now: int) -> None:
         inc = self._inc
-        super()._fulfil(now, parameters)
+        super()._fulfil(now)
         self._inc = inc
 
 
@@ -272,9 +267,9 @@ class ReceivedGoesOn(Nscc):
 
     __slots__ = ()
 
-    def _fulfil(self, now: int, parameters: NsccParameters) -> None:
+    def _fulfil(self, now: int) -> None:
         received = self._received
-        super()._fulfil(now, parameters)
+        super()._fulfil(now)
         self._received = received
 
 
@@ -284,11 +279,11 @@ class EtaWithEveryFulfil(Nscc):
 
     __slots__ = ()
 
-    def _fulfil(self, now: int, parameters: NsccParameters) -> None:
-        by_period = now - self._last_adjust >= parameters.adjust_period
-        super()._fulfil(now, parameters)
+    def _fulfil(self, now: int) -> None:
+        by_period = now - self._last_adjust >= self._adjust_period
+        super()._fulfil(now)
         if not self._received and not by_period:
-            self._cwnd = min(int(self._cwnd + parameters.eta), self._max_cwnd)
+            self._cwnd = min(int(self._cwnd + self._eta), self._max_cwnd)
 
 
 @mutant("MRC-CC-11")
@@ -297,8 +292,8 @@ class BytesMoveLastAdjust(Nscc):
 
     __slots__ = ()
 
-    def _fulfil(self, now: int, parameters: NsccParameters) -> None:
-        super()._fulfil(now, parameters)
+    def _fulfil(self, now: int) -> None:
+        super()._fulfil(now)
         if not self._received:
             self._last_adjust = now
 
@@ -309,9 +304,9 @@ class TheFirstAcknowledgementBeginsAPeriod(Nscc):
 
     __slots__ = ()
 
-    def _fulfil(self, now: int, parameters: NsccParameters) -> None:
+    def _fulfil(self, now: int) -> None:
         self._last_adjust = self._last_adjust or now
-        super()._fulfil(now, parameters)
+        super()._fulfil(now)
 
 
 @mutant("MRC-CC-12")
@@ -320,9 +315,9 @@ class IncreasesHaveNoMost(Nscc):
 
     __slots__ = ()
 
-    def _fulfil(self, now: int, parameters: NsccParameters) -> None:
+    def _fulfil(self, now: int) -> None:
         most, self._max_cwnd = self._max_cwnd, 1 << 60
-        super()._fulfil(now, parameters)
+        super()._fulfil(now)
         self._max_cwnd = most
 
 
@@ -332,9 +327,9 @@ class FastIncreasesHaveNoMost(Nscc):
 
     __slots__ = ()
 
-    def _fast_increase(self, acked_bytes: int, delay: int, parameters: NsccParameters) -> None:
+    def _fast_increase(self, acked_bytes: int, delay: int) -> None:
         most, self._max_cwnd = self._max_cwnd, 1 << 60
-        super()._fast_increase(acked_bytes, delay, parameters)
+        super()._fast_increase(acked_bytes, delay)
         self._max_cwnd = most
 
 
@@ -344,7 +339,7 @@ class NoFastIncrease(Nscc):
 
     __slots__ = ()
 
-    def _fast_increase(self, acked_bytes: int, delay: int, parameters: NsccParameters) -> None:
+    def _fast_increase(self, acked_bytes: int, delay: int) -> None:
         return
 
 
@@ -354,9 +349,9 @@ class FastFromTheFirstOn(Nscc):
 
     __slots__ = ()
 
-    def _fast_increase(self, acked_bytes: int, delay: int, parameters: NsccParameters) -> None:
+    def _fast_increase(self, acked_bytes: int, delay: int) -> None:
         self._increasing = True
-        super()._fast_increase(acked_bytes, delay, parameters)
+        super()._fast_increase(acked_bytes, delay)
 
 
 @mutant("MRC-CC-13")
@@ -365,5 +360,5 @@ class FastForEver(Nscc):
 
     __slots__ = ()
 
-    def _fast_increase(self, acked_bytes: int, delay: int, parameters: NsccParameters) -> None:
-        super()._fast_increase(acked_bytes, 0 if self._increasing else delay, parameters)
+    def _fast_increase(self, acked_bytes: int, delay: int) -> None:
+        super()._fast_increase(acked_bytes, 0 if self._increasing else delay)

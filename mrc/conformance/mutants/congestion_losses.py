@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from mrc.conformance.mutants.mutant import mutant
-from mrc.endpoint.congestion import Nscc, NsccParameters
+from mrc.endpoint.congestion import Nscc
 from mrc.endpoint.nacked import NackHandler, NackReason
 from mrc.endpoint.requests import RequestMaker
 from mrc.endpoint.sent import I64, SentPackets
@@ -20,9 +18,9 @@ class JudgedAllTheTime(Nscc):
 
     __slots__ = ()
 
-    def _quick_adapt(self, now: int, *, loss: bool, marked: bool, delay: int) -> bool:
+    def _quick_adapt(self, now: int, loss: bool, marked: bool, delay: int) -> bool:
         self._qa_end = min(self._qa_end, now)
-        return super()._quick_adapt(now, loss=loss, marked=marked, delay=delay)
+        return super()._quick_adapt(now, loss, marked, delay)
 
 
 @mutant("MRC-CC-14")
@@ -31,8 +29,8 @@ class LittleIsReasonEnough(Nscc):
 
     __slots__ = ()
 
-    def _too_little_got_through(self, parameters: NsccParameters, loss: bool, delay: int) -> bool:
-        return super()._too_little_got_through(parameters, True, delay)
+    def _too_little_got_through(self, loss: bool, delay: int) -> bool:
+        return super()._too_little_got_through(True, delay)
 
 
 @mutant("MRC-CC-14")
@@ -41,9 +39,9 @@ class WhatWasAchievedStays(Nscc):
 
     __slots__ = ()
 
-    def _quick_adapt(self, now: int, *, loss: bool, marked: bool, delay: int) -> bool:
+    def _quick_adapt(self, now: int, loss: bool, marked: bool, delay: int) -> bool:
         achieved = self._achieved
-        handled = super()._quick_adapt(now, loss=loss, marked=marked, delay=delay)
+        handled = super()._quick_adapt(now, loss, marked, delay)
         self._achieved = achieved
         return handled
 
@@ -54,9 +52,9 @@ class QuickAdaptHalves(Nscc):
 
     __slots__ = ()
 
-    def _quick_adapt(self, now: int, *, loss: bool, marked: bool, delay: int) -> bool:
+    def _quick_adapt(self, now: int, loss: bool, marked: bool, delay: int) -> bool:
         before, ignored = self._cwnd, self._ignored
-        handled = super()._quick_adapt(now, loss=loss, marked=marked, delay=delay)
+        handled = super()._quick_adapt(now, loss, marked, delay)
         if handled and ignored and not self._ignored:
             self._cwnd = max(before // 2, self._mtu)
         return handled
@@ -68,9 +66,9 @@ class QuickAdaptHasNoLeast(Nscc):
 
     __slots__ = ()
 
-    def _quick_adapt(self, now: int, *, loss: bool, marked: bool, delay: int) -> bool:
+    def _quick_adapt(self, now: int, loss: bool, marked: bool, delay: int) -> bool:
         mtu, self._mtu = self._mtu, 1
-        handled = super()._quick_adapt(now, loss=loss, marked=marked, delay=delay)
+        handled = super()._quick_adapt(now, loss, marked, delay)
         self._mtu = mtu
         return handled
 
@@ -81,8 +79,8 @@ class MarksCountAfterACut(Nscc):
 
     __slots__ = ()
 
-    def _quick_adapt(self, now: int, *, loss: bool, marked: bool, delay: int) -> bool:
-        handled = super()._quick_adapt(now, loss=loss, marked=marked, delay=delay)
+    def _quick_adapt(self, now: int, loss: bool, marked: bool, delay: int) -> bool:
+        handled = super()._quick_adapt(now, loss, marked, delay)
         self._to_ignore = 0
         return handled
 
@@ -93,8 +91,8 @@ class MarksNeverCountAgain(Nscc):
 
     __slots__ = ()
 
-    def _quick_adapt(self, now: int, *, loss: bool, marked: bool, delay: int) -> bool:
-        handled = super()._quick_adapt(now, loss=loss, marked=marked, delay=delay)
+    def _quick_adapt(self, now: int, loss: bool, marked: bool, delay: int) -> bool:
+        handled = super()._quick_adapt(now, loss, marked, delay)
         if self._to_ignore:
             self._to_ignore = 1 << 60
         return handled
@@ -200,8 +198,8 @@ class NacksAreNotJudged(Nscc):
 
     __slots__ = ()
 
-    def _quick_adapt(self, now: int, *, loss: bool, marked: bool, delay: int) -> bool:
-        return super()._quick_adapt(now, loss=False, marked=marked, delay=delay)
+    def _quick_adapt(self, now: int, loss: bool, marked: bool, delay: int) -> bool:
+        return super()._quick_adapt(now, False, marked, delay)
 
 
 @mutant("MRC-CC-18")
@@ -274,7 +272,7 @@ class EachPenaltySavesTheWindow(Nscc):
 
     def _apply_receiver_penalty(self, acked_bytes: int, penalty: int, restore: bool) -> bool:
         if penalty and restore:
-            self._saved_cwnd = None
+            self._saved_cwnd = -1
         return super()._apply_receiver_penalty(acked_bytes, penalty, restore)
 
 
@@ -285,7 +283,7 @@ class NothingIsRestored(Nscc):
     __slots__ = ()
 
     def _restore_cwnd(self) -> None:
-        self._saved_cwnd = None
+        self._saved_cwnd = -1
 
 
 @mutant("MRC-CC-20")
@@ -318,9 +316,9 @@ class WhatIsGoneComesOffAgain(SentPackets):
 
     __slots__ = ()
 
-    def settle(self, transmissions: I64) -> int:
-        super().settle(transmissions)
-        return int(self.log_size[transmissions & self.log_mask].sum())
+    def settle(self, transmission: int) -> int:
+        super().settle(transmission)
+        return self.log_size[transmission & self.log_mask]
 
 
 @mutant("MRC-CC-21")
@@ -329,7 +327,10 @@ class LossesStayInFlight(SentPackets):
 
     __slots__ = ()
 
-    def settle(self, transmissions: I64) -> int:
-        size = super().settle(transmissions)
-        lost = self.state[self.log_psn[transmissions & self.log_mask] & self.mask]
-        return size if not len(lost) or np.all(lost != 1) else 0
+    def settle(self, transmission: int) -> int:
+        size, entry = super().settle(transmission), transmission & self.log_mask
+        return size if self.times_sent[self.log_psn[entry] & self.mask] == 1 else 0
+
+    def lose(self, transmission: int) -> int:
+        super().lose(transmission)
+        return 0

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from mrc.conformance.mutants.mutant import mutant
-from mrc.endpoint.congestion import EwmaDelay, Nscc, NsccConfig, NsccFactory, NsccParameters
+from mrc.endpoint.congestion import EwmaDelay, Nscc, NsccConfig, NsccFactory
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.qp import QueuePair
 
@@ -39,7 +39,7 @@ def _scaled(qp: QueuePair, **factors: float) -> None:
     if isinstance(controller, Nscc) and controller.parameters is not None:
         parameters = controller.parameters
         changes: Any = {name: getattr(parameters, name) * factor for name, factor in factors.items()}
-        controller.parameters = replace(parameters, **changes)
+        controller.use(replace(parameters, **changes))
 
 
 # ------------------------------------------------------------------ decreases
@@ -282,11 +282,10 @@ class MaxCwndStays(Nscc):
 
     __slots__ = ()
 
-    def _move_base_rtt(self, base_rtt: int) -> NsccParameters:
+    def _move_base_rtt(self, base_rtt: int) -> None:
         if self.parameters is None:
-            return super()._move_base_rtt(base_rtt)
-        self.base_rtt = base_rtt
-        return self.parameters
+            super()._move_base_rtt(base_rtt)
+        self._base_rtt = base_rtt
 
 
 @mutant("MRC-CC-22")
@@ -295,9 +294,9 @@ class EverythingFollowsBaseRtt(Nscc):
 
     __slots__ = ()
 
-    def _move_base_rtt(self, base_rtt: int) -> NsccParameters:
+    def _move_base_rtt(self, base_rtt: int) -> None:
         self._samples_to_derive_from = 2
-        return super()._move_base_rtt(base_rtt)
+        super()._move_base_rtt(base_rtt)
 
 
 @mutant("MRC-CC-23", at_creation=True)

@@ -15,6 +15,7 @@ from mrc.endpoint.receives import Receives
 from mrc.endpoint.requestor import Requestor
 from mrc.endpoint.work import WriteRequest
 from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.rows import EXTENSION_AT
 
 
 def _on_error(qp: QueuePair, told: Callable[[QueuePair, str], None]) -> None:
@@ -39,7 +40,7 @@ def all_qps_fail_together(endpoint: Endpoint, qp: QueuePair) -> None:
 def all_qps_of_the_node_fail_together(endpoint: Endpoint, qp: QueuePair) -> None:
     """A NAK or UNEXP_EVENT takes with it all QPs towards the node that sent it."""
     changed: Any = qp.requestor
-    own = changed._fail
+    own = changed.feedback._fail
 
     def fail(status: WorkStatus, why: str, psn: int) -> None:
         own(status, why, psn)
@@ -47,7 +48,7 @@ def all_qps_of_the_node_fail_together(endpoint: Endpoint, qp: QueuePair) -> None
             if each.peer_node is qp.peer_node:
                 each.to_error("the peer's node is at fault")
 
-    changed._fail = changed._nacks._fail = fail
+    changed.feedback._fail = changed._nacks._fail = fail
 
 
 @mutant("MRC-ERR-03")
@@ -56,8 +57,9 @@ class NaksAreOverlooked(Arrivals):
 
     __slots__ = ()
 
-    def _on_aeth(self, words: Any, now: int) -> None:
-        super()._on_aeth([(psn, word) for psn, word in words if word >> 24 < 0x60], now)
+    def _on_aeth(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        if batch.data[row, EXTENSION_AT] < 0x60:
+            super()._on_aeth(batch, row, now)
 
 
 @mutant("MRC-ERR-03")

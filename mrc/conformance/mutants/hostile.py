@@ -11,6 +11,7 @@ from mrc.endpoint.arrivals import Arrivals
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.endpoint import Endpoint
+from mrc.endpoint.feedback import Feedback
 from mrc.endpoint.nacked import RESPONSES, NackHandler, NackReason
 from mrc.endpoint.operations import EndpointOperations
 from mrc.endpoint.packet_checks import PacketChecks
@@ -18,12 +19,11 @@ from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.received import I64
 from mrc.endpoint.received_requests import ReceivedRequests
 from mrc.endpoint.request_checks import placements, shapes
-from mrc.endpoint.requestor import Requestor
 from mrc.endpoint.responder import Responder
 from mrc.endpoint.sacks import SackMaker, Trigger
 from mrc.wire.opcodes import Op
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import COMMON, PSN_BITS_MASK, U8, Fields
+from mrc.wire.rows import COMMON, NACK, PSN_BITS_MASK, U8
 
 _BTH_END = 60
 
@@ -111,15 +111,14 @@ class AddressesAreSigned(_Requests):
 
 
 @mutant("MRC-ERR-01")
-class EveryReasonHasAName(Requestor):
+class EveryReasonHasAName(Feedback):
     """A NACK with a reason that is not in the table raises."""
 
     __slots__ = ()
 
-    def on_nacks(self, fields: Fields, now: int) -> None:
-        for reason in fields["reason"].tolist():
-            NackReason(reason)
-        super().on_nacks(fields, now)
+    def on_nack(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        NackReason(int(batch.fields(NACK)["reason"][row]))
+        super().on_nack(batch, row, now)
 
 
 @mutant("MRC-ERR-01")
@@ -213,13 +212,13 @@ class UdpLengthsAreNotMinded(_TakenAnyway):
 
 
 @mutant("MRC-ERR-02")
-class AnyNakIsBelieved(Requestor):
+class AnyNakIsBelieved(Feedback):
     """A NAK ends the QP whatever PSN it names."""
 
     __slots__ = ()
 
     def on_nak(self, psn: int, status: WorkStatus, detail: str) -> None:
-        self._fail(status, detail, self.sent.una)
+        self._fail(status, detail, self._sent.una)
 
 
 @mutant("MRC-ERR-02")
@@ -228,11 +227,11 @@ class AnyUnexpectedEventIsBelieved(NackHandler):
 
     __slots__ = ()
 
-    def on_nacks(self, fields: Fields, now: int) -> None:
-        if NackReason.UNEXP_EVENT in fields["reason"].tolist():
+    def on_nack(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        if batch.fields(NACK)["reason"][row] == NackReason.UNEXP_EVENT:
             self._fail(WorkStatus.REMOTE_OPERATION_ERROR, "the peer cannot go on", self._sent.una)
             return
-        super().on_nacks(fields, now)
+        super().on_nack(batch, row, now)
 
 
 @mutant("MRC-ERR-02")
@@ -241,10 +240,11 @@ class UnknownReasonsLose(NackHandler):
 
     __slots__ = ()
 
-    def on_nacks(self, fields: Fields, now: int) -> None:
-        known = np.isin(fields["reason"], [int(reason) for reason in RESPONSES])
-        fields["reason"][~known] = NackReason.TRIMMED_LASTHOP
-        super().on_nacks(fields, now)
+    def on_nack(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        reasons = batch.fields(NACK)["reason"]
+        if int(reasons[row]) not in RESPONSES:
+            reasons[row] = NackReason.TRIMMED_LASTHOP
+        super().on_nack(batch, row, now)
 
 
 @mutant("MRC-ERR-02")
@@ -253,20 +253,21 @@ class UnknownSyndromesAcknowledge(Arrivals):
 
     __slots__ = ()
 
-    def _on_aeth(self, words: Any, now: int) -> None:
-        known = (0x61, 0x62, 0x63)
-        super()._on_aeth([(psn, word if word >> 24 in known else 0x1F << 24) for psn, word in words], now)
+    def _on_aeth(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        if int(batch.data[row, _BTH_END]) not in (0x61, 0x62, 0x63):
+            batch.data[row, _BTH_END] = 0x1F
+        super()._on_aeth(batch, row, now)
 
 
 @mutant("MRC-SEND-09")
-class BitsBeyondAreOverlooked(Requestor):
+class BitsBeyondAreOverlooked(Feedback):
     """Of a SACK that reports PSNs never sent what is left is taken."""
 
     __slots__ = ()
 
-    def on_sacks(self, rows: U8, now: int) -> None:
+    def on_sack(self, batch: ReceivedBatch, row: int, now: int) -> None:
         unsent = self._counters.ack_for_unsent_psn
-        super().on_sacks(rows, now)
+        super().on_sack(batch, row, now)
         self._counters.ack_for_unsent_psn = unsent
 
 
@@ -288,17 +289,18 @@ class OldRequestsAreWrittenAgain(_Requests):
 
 
 @mutant("MRC-ERR-02")
-class OldAnswersLose(Requestor):
+class OldAnswersLose(Feedback):
     """A SACK that brings no news has the oldest packet that is out sent again."""
 
     __slots__ = ()
 
-    def on_sacks(self, rows: U8, now: int) -> None:
-        una = self.sent.una
-        super().on_sacks(rows, now)
-        sent = self.sent
+    def on_sack(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        sent = self._sent
+        una = sent.una
+        super().on_sack(batch, row, now)
         if sent.una == una < sent.next_psn and sent.outstanding:
-            self._lose(sent.outstanding_until(sent.next_transmission)[:1], "hole", now)
+            sent.skip_settled()
+            self._lose([sent.head], "hole", now)
 
 
 @mutant("MRC-PORT-03")

@@ -11,10 +11,10 @@ from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.arrivals import Arrivals
 from mrc.endpoint.completions import Completion, WorkKind, WorkStatus
 from mrc.endpoint.endpoint import Endpoint
+from mrc.endpoint.feedback import Feedback
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.receives import Immediate, Receives
 from mrc.endpoint.request_checks import RefusedRequest
-from mrc.endpoint.requestor import Requestor
 from mrc.wire.received_batch import ReceivedBatch
 
 _MANY = 1 << 10
@@ -28,15 +28,15 @@ def immediates_leave_as_they_like(endpoint: Endpoint, qp: QueuePair) -> None:
 
 
 @mutant("MRC-IMM-01")
-class ImmediatesAreNeverGivenBack(Requestor):
+class ImmediatesAreNeverGivenBack(Feedback):
     """A write with immediate counts against the grant for ever, acknowledged or not."""
 
     __slots__ = ()
 
     def _after_acknowledgement(self, now: int) -> None:
-        out = self.queue.immediates_out
+        out = self._queue.immediates_out
         super()._after_acknowledgement(now)
-        self.queue.immediates_out = out
+        self._queue.immediates_out = out
 
 
 @mutant("MRC-IMM-02")

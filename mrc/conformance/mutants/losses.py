@@ -2,68 +2,65 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
 import numpy as np
 
 from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.endpoint import Endpoint
+from mrc.endpoint.feedback import Feedback
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.received import I64
 from mrc.endpoint.requestor import Requestor
 from mrc.endpoint.requests import RequestMaker
 from mrc.endpoint.sent import PsnState
-from mrc.wire.rows import Fields
+from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.transmit_batch import TransmitBatch
 
 
 @mutant("MRC-LOSS-01")
-class NacksAreIgnored(Requestor):
+class NacksAreIgnored(Feedback):
     """A NACK loses nothing."""
 
     __slots__ = ()
 
-    def on_nacks(self, fields: Fields, now: int) -> None:
+    def on_nack(self, batch: ReceivedBatch, row: int, now: int) -> None:
         return
 
 
-def _with_guard(qp: QueuePair, **changes: int) -> None:
-    loss: Any = qp.requestor.loss
-    loss._config = replace(loss._config, **changes)
+def _with_guard(qp: QueuePair, name: str, value: int) -> None:
+    setattr(qp.requestor.loss, f"_guard_{name}", value)
 
 
 @mutant("MRC-LOSS-02", "MRC-LOSS-05")
 def holes_are_no_losses(endpoint: Endpoint, qp: QueuePair) -> None:
     """A hole loses nothing: only NACKs and timers do."""
-    _with_guard(qp, reorder_guard_packets=1 << 20)
+    _with_guard(qp, "packets", 1 << 20)
 
 
 @mutant("MRC-LOSS-05")
 def guard_of_two_packets(endpoint: Endpoint, qp: QueuePair) -> None:
     """A packet is lost when one that left two packets later has arrived."""
-    _with_guard(qp, reorder_guard_packets=2)
+    _with_guard(qp, "packets", 2)
 
 
 @mutant("MRC-LOSS-05")
 def no_guard_in_time(endpoint: Endpoint, qp: QueuePair) -> None:
     """The reorder guard is three packets, however short the time in which they left."""
-    _with_guard(qp, reorder_guard_divisor=1 << 20)
+    _with_guard(qp, "divisor", 1 << 20)
 
 
 @mutant("MRC-LOSS-03")
-class EveryHoleIsLostAgain(Requestor):
+class EveryHoleIsLostAgain(Feedback):
     """The oldest hole is lost with each SACK, sent again meanwhile or not."""
 
     __slots__ = ()
 
     def _after_acknowledgement(self, now: int) -> None:
         super()._after_acknowledgement(now)
-        sent = self.sent
+        sent = self._sent
         slot = sent.una & sent.mask
         outstanding = sent.una < sent.next_psn and sent.state[slot] == PsnState.OUTSTANDING
         if outstanding and sent.times_sent[slot] > 1:
-            self._lose(np.array([sent.transmission[slot]], np.int64), "hole", now)
+            self._lose([sent.transmission[slot]], "hole", now)
 
 
 @mutant("MRC-LOSS-09")
@@ -101,5 +98,5 @@ class TheSameEvAgain(RequestMaker):
     __slots__ = ()
 
     def transmit_again(self, batch: TransmitBatch, psns: I64, evs: I64, now: int) -> int:
-        lost = self._sent.lost_ev[psns & self._sent.mask]
+        lost = np.asarray(self._sent.lost_ev)[psns & self._sent.mask]
         return super().transmit_again(batch, psns, np.where(lost >= 0, lost, evs), now)

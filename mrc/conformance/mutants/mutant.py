@@ -19,6 +19,7 @@ from mrc.endpoint.answers import Reflector
 from mrc.endpoint.arrivals import Arrivals
 from mrc.endpoint.congestion import Nscc
 from mrc.endpoint.endpoint import Endpoint
+from mrc.endpoint.feedback import Feedback
 from mrc.endpoint.loss import LossDetector
 from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.message_checks import MessageChecks
@@ -75,7 +76,8 @@ PARTS: dict[type, Callable[[Any, Any], Any]] = {
     Requestor: lambda endpoint, qp: qp.requestor,
     RetryBudget: lambda endpoint, qp: qp.requestor._retries,
     RequestMaker: lambda endpoint, qp: qp.requestor._requests,
-    Acknowledgements: lambda endpoint, qp: qp.requestor._acknowledgements,
+    Acknowledgements: lambda endpoint, qp: qp.requestor.feedback._acknowledgements,
+    Feedback: lambda endpoint, qp: qp.requestor.feedback,
     SentPackets: lambda endpoint, qp: qp.requestor.sent,
     Nscc: lambda endpoint, qp: qp.controller,
 }

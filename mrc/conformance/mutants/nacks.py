@@ -17,7 +17,7 @@ from mrc.endpoint.resource_limits import Bools, ResourceLimits
 from mrc.endpoint.responder import Responder
 from mrc.endpoint.sent import PsnState
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import Fields
+from mrc.wire.rows import NACK
 from mrc.wire.transmit_batch import TransmitBatch
 
 _ALWAYS_SKIP = 2
@@ -99,10 +99,10 @@ class EveryNackSkipsItsEv(NackHandler):
 
     __slots__ = ()
 
-    def _on_nack(self, psn: int, reason: NackReason, entropy: int, rtx: bool, now: int) -> bool:
+    def _on_nack(self, psn: int, reason: NackReason, entropy: int, rtx: bool, now: int) -> None:
         if reason not in PATH_REASONS:
             self._trimmed_on(entropy)
-        return super()._on_nack(psn, reason, entropy, rtx, now)
+        super()._on_nack(psn, reason, entropy, rtx, now)
 
 
 @mutant("MRC-NACK-11")
@@ -111,10 +111,10 @@ class UnexpEventIsRetried(NackHandler):
 
     __slots__ = ()
 
-    def _on_nack(self, psn: int, reason: NackReason, entropy: int, rtx: bool, now: int) -> bool:
+    def _on_nack(self, psn: int, reason: NackReason, entropy: int, rtx: bool, now: int) -> None:
         if RESPONSES[reason] == NackResponse.FAIL:
             reason = NackReason.NO_RESOURCE
-        return super()._on_nack(psn, reason, entropy, rtx, now)
+        super()._on_nack(psn, reason, entropy, rtx, now)
 
 
 @mutant("MRC-NACK-12")
@@ -172,10 +172,9 @@ class LateNacksSayNothing(NackHandler):
 
     __slots__ = ()
 
-    def _on_nack(self, psn: int, reason: NackReason, entropy: int, rtx: bool, now: int) -> bool:
-        if not self._names_latest(psn, entropy, rtx):
-            return True
-        return super()._on_nack(psn, reason, entropy, rtx, now)
+    def _on_nack(self, psn: int, reason: NackReason, entropy: int, rtx: bool, now: int) -> None:
+        if self._names_latest(psn, entropy, rtx):
+            super()._on_nack(psn, reason, entropy, rtx, now)
 
 
 class _SentAgainAtOnce(NackHandler):
@@ -259,5 +258,6 @@ class OneCcTypeIsTaken(NackHandler):
 
     __slots__ = ()
 
-    def on_nacks(self, fields: Fields, now: int) -> None:
-        super().on_nacks(fields[fields["cc_type"] >> 4 == 2], now)
+    def on_nack(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        if int(batch.fields(NACK)["cc_type"][row]) >> 4 == 2:
+            super().on_nack(batch, row, now)

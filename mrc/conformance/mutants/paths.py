@@ -385,7 +385,7 @@ class WithoutAPathNothingRunsOut(RetryBudget):
     __slots__ = ()
 
     def watch_unsent(self, psn: int, now: int) -> None:
-        self.watch(None, now)
+        self.rest()
 
 
 @mutant("MRC-PATH-16")
@@ -396,4 +396,4 @@ class WithoutAPathOneTimeoutIsEnough(RetryBudget):
 
     def watch_unsent(self, psn: int, now: int) -> None:
         super().watch_unsent(psn, now)
-        self._sent.retries[psn & self._sent.mask] = self._config.linear_retries + self._config.exponential_retries
+        self._sent.retries[psn & self._sent.mask] = self._linear + self._exponential

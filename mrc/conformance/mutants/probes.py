@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mrc.conformance.mutants.mutant import mutant
 from mrc.conformance.mutants.packets import _Repacked
-from mrc.endpoint.requestor import Requestor
+from mrc.endpoint.feedback import Feedback
 from mrc.wire.opcodes import Op
 from mrc.wire.rows import BTH_AT, COMMON, EXTENSION_AT
 from mrc.wire.transmit_batch import TransmitBatch
@@ -35,7 +35,7 @@ class ProbesWithoutFtype(_Repacked):
 
 
 @mutant("MRC-PROBE-05", "MRC-PROBE-06")
-class ProbeAnswersFindNoLoss(Requestor):
+class ProbeAnswersFindNoLoss(Feedback):
     """The answer to a probe acknowledges what it reports, but what it does not report is not taken for lost."""
 
     __slots__ = ()

@@ -138,7 +138,8 @@ def ones_own_grants_are_the_peers(endpoint: Endpoint, qp: QueuePair) -> None:
     config = requestor._config = requestor.queue._config = replace(
         qp.config, mpr=qp.config.mpr_dest, max_wimm=qp.config.max_wimm_dest
     )
-    requestor._right_edge = qp.first_psn + config.send_window
+    requestor.sent.right_edge = qp.first_psn + config.send_window
+    requestor.feedback._mpr, requestor.feedback._send_window = config.mpr, config.send_window
 
 
 @mutant("MRC-QP-04")

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.arrivals import Arrivals
+from mrc.endpoint.feedback import Feedback
 from mrc.endpoint.paths import PathSet
-from mrc.endpoint.requestor import Requestor
 from mrc.endpoint.sack_reading import Sack
-from mrc.wire.rows import U8
+from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.rows import EXTENSION_AT
 
-Words = Iterable[tuple[int, int]]
-_SYNDROME_SHIFT = 24
-_MSN_MASK = 0xFFFFFF
+# Syndromes: the last of an ACK, the first of a NAK.
+_ACK, _NAK, _INVALID_REQUEST = 0x1F, 0x60, 0x61
 
 
 @mutant("MRC-WIRE-12", "MRC-ACK-02")
@@ -22,8 +20,9 @@ class AcksAreIgnored(Arrivals):
 
     __slots__ = ()
 
-    def _on_aeth(self, words: Words, now: int) -> None:
-        super()._on_aeth([each for each in words if each[1] >> _SYNDROME_SHIFT > 0x1F], now)
+    def _on_aeth(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        if batch.data[row, EXTENSION_AT] > _ACK:
+            super()._on_aeth(batch, row, now)
 
 
 @mutant("MRC-ACK-02")
@@ -32,8 +31,9 @@ class OnlyAllOnesAreAnAck(Arrivals):
 
     __slots__ = ()
 
-    def _on_aeth(self, words: Words, now: int) -> None:
-        super()._on_aeth([each for each in words if each[1] >> _SYNDROME_SHIFT >= 0x1F], now)
+    def _on_aeth(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        if batch.data[row, EXTENSION_AT] >= _ACK:
+            super()._on_aeth(batch, row, now)
 
 
 @mutant("MRC-ACK-03")
@@ -42,22 +42,19 @@ class EveryNakIsAnInvalidRequest(Arrivals):
 
     __slots__ = ()
 
-    def _on_aeth(self, words: Words, now: int) -> None:
-        taken = []
-        for psn_word, aeth_word in words:
-            syndrome = aeth_word >> _SYNDROME_SHIFT
-            syndrome = 0x61 if syndrome > 0x60 else syndrome
-            taken.append((psn_word, syndrome << _SYNDROME_SHIFT | aeth_word & _MSN_MASK))
-        super()._on_aeth(taken, now)
+    def _on_aeth(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        if batch.data[row, EXTENSION_AT] > _NAK:
+            batch.data[row, EXTENSION_AT] = _INVALID_REQUEST
+        super()._on_aeth(batch, row, now)
 
 
 @mutant("MRC-WIRE-14")
-class SacksAreIgnored(Requestor):
+class SacksAreIgnored(Feedback):
     """A SACK acknowledges nothing; only transport ACKs do."""
 
     __slots__ = ()
 
-    def on_sacks(self, rows: U8, now: int) -> None:
+    def on_sack(self, batch: ReceivedBatch, row: int, now: int) -> None:
         return
 
 
@@ -82,34 +79,33 @@ class NoMarkCondemns(PathSet):
 
 
 @mutant("MRC-SACK-10")
-class TheReservedMarkCondemns(Requestor):
+class TheReservedMarkCondemns(Feedback):
     """m is looked at bit by bit: 3 is taken for 2."""
 
     __slots__ = ()
 
-    def _path_feedback(self, sacks: list[Sack], now: int) -> None:
-        for sack in sacks:
-            if sack.mark & 2:
-                sack.mark = 2
-        super()._path_feedback(sacks, now)
+    def _path_feedback(self, sack: Sack, now: int) -> None:
+        if sack.mark & 2:
+            sack.mark = 2
+        super()._path_feedback(sack, now)
 
 
 @mutant("MRC-SACK-24")
-class ZerosAboveTheHighestOneAreNews(Requestor):
+class ZerosAboveTheHighestOneAreNews(Feedback):
     """A 0 bit anywhere in the bitmap of a SACK is taken for a packet that is missing."""
 
     __slots__ = ()
 
-    def on_sacks(self, rows: U8, now: int) -> None:
-        super().on_sacks(rows, now)
-        sent = self.sent
+    def on_sack(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        super().on_sack(batch, row, now)
+        sent, loss = self._sent, self._loss
         latest = sent.next_transmission - 1
-        if self.loss.latest_acked >= 0 and sent.outstanding and latest > self.loss.latest_acked:
-            self.loss.latest_acked = latest
+        if loss.latest_acked >= 0 and sent.outstanding and latest > loss.latest_acked:
+            loss.latest_acked = latest
             self._after_acknowledgement(now)
 
 
-class _Steered(Requestor):
+class _Steered(Feedback):
     """What the controller is told of a SACK, changed."""
 
     __slots__ = ()
@@ -117,10 +113,9 @@ class _Steered(Requestor):
     def change(self, sack: Sack) -> None:
         raise NotImplementedError
 
-    def _path_feedback(self, sacks: list[Sack], now: int) -> None:
-        for sack in sacks:
-            self.change(sack)
-        super()._path_feedback(sacks, now)
+    def _path_feedback(self, sack: Sack, now: int) -> None:
+        self.change(sack)
+        super()._path_feedback(sack, now)
 
 
 @mutant("MRC-SACK-27")

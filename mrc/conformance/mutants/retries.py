@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.completions import WorkStatus
+from mrc.endpoint.feedback import Feedback
 from mrc.endpoint.nacked import NackHandler, NackReason
-from mrc.endpoint.received import I64
-from mrc.endpoint.requestor import Requestor
 from mrc.endpoint.retries import RetryBudget
 from mrc.endpoint.tracing import HOLE, PATH_TIMER
 
-_DEFAULT_T = 14
+_DEFAULT_T = 1024 << 14
 
 
 @mutant("MRC-RETRY-01")
@@ -20,8 +19,9 @@ class OneBudgetForAll(RetryBudget):
     __slots__ = ()
 
     def draw(self, psn: int) -> bool:
-        self._sent.retries += 1
-        self._sent.retries[psn & self._sent.mask] -= 1
+        retries = self._sent.retries
+        for slot in range(len(retries)):
+            retries[slot] += slot != psn & self._sent.mask
         return super().draw(psn)
 
 
@@ -37,13 +37,13 @@ class TimeoutsHaveABudgetOfTheirOwn(NackHandler):
 
 
 @mutant("MRC-RETRY-02", "MRC-RETRY-09")
-class TimeoutsDrawNothing(Requestor):
+class TimeoutsDrawNothing(Feedback):
     """A local ACK timeout sends again, and draws on no budget."""
 
     __slots__ = ()
 
     def _local_ack_timeout(self, now: int) -> None:
-        self.sent.retries[self.sent.una & self.sent.mask] -= 1
+        self._sent.retries[self._sent.una & self._sent.mask] -= 1
         super()._local_ack_timeout(now)
 
 
@@ -58,15 +58,15 @@ class NacksDrawTwice(NackHandler):
         self._sent.retries[psn & self._sent.mask] += 1
 
 
-class _LossesDraw(Requestor):
+class _LossesDraw(Feedback):
     """Losses that some trigger found draw on the budget."""
 
     __slots__ = ()
     trigger = ""
 
-    def _lose(self, transmissions: I64, trigger: str, now: int) -> None:
+    def _lose(self, transmissions: list[int], trigger: str, now: int) -> None:
         super()._lose(transmissions, trigger, now)
-        psn = self.sent.una
+        psn = self._sent.una
         if trigger == self.trigger and not self._retries.draw(psn):
             self._fail(WorkStatus.RETRY_EXCEEDED, self._retries.exceeded(psn, trigger), psn)
 
@@ -104,7 +104,7 @@ class TheDefaultIsTwiceAsLong(RetryBudget):
     __slots__ = ()
 
     def _interval(self) -> int:
-        return super()._interval() << (self._config.timeout == _DEFAULT_T)
+        return super()._interval() << (self._timeout_ns == _DEFAULT_T)
 
 
 @mutant("MRC-RETRY-07")
@@ -114,7 +114,7 @@ class LinearRetriesDouble(RetryBudget):
     __slots__ = ()
 
     def _interval(self) -> int:
-        return self._config.local_ack_timeout_ns << self.spent(self._psn)
+        return self._timeout_ns << self.spent(self._psn)
 
 
 @mutant("MRC-RETRY-07")
@@ -124,7 +124,7 @@ class ExponentialRetriesAreLinear(RetryBudget):
     __slots__ = ()
 
     def _interval(self) -> int:
-        return self._config.local_ack_timeout_ns
+        return self._timeout_ns
 
 
 @mutant("MRC-RETRY-08")
@@ -134,7 +134,7 @@ class ForEverIsCounted(RetryBudget):
     __slots__ = ()
 
     def draw(self, psn: int) -> bool:
-        return super().draw(psn) and self.spent(psn) <= self._config.linear_retries + self._config.exponential_retries
+        return super().draw(psn) and self.spent(psn) <= self._linear + self._exponential
 
 
 @mutant("MRC-RETRY-03", "MRC-RETRY-09")
@@ -144,6 +144,4 @@ class OneRetryTooMany(RetryBudget):
     __slots__ = ()
 
     def draw(self, psn: int) -> bool:
-        return super().draw(psn) or self.spent(psn) <= (
-            self._config.linear_retries + self._config.exponential_retries + 1
-        )
+        return super().draw(psn) or self.spent(psn) <= (self._linear + self._exponential + 1)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from mrc.conformance.mutants.mutant import mutant
-from mrc.endpoint.acknowledgements import Acknowledgements, RttSamples
+from mrc.endpoint.acknowledgements import Acknowledgements
 from mrc.endpoint.sack_reading import Sack
+
+_NO_SAMPLE = -1
 
 
 @mutant("MRC-RTT-01")
@@ -15,8 +15,8 @@ class OnlyRetransmissionsMeasure(Acknowledgements):
 
     __slots__ = ()
 
-    def sample_rtt(self, sacks: list[Sack], now: int) -> RttSamples:
-        return super().sample_rtt([sack for sack in sacks if sack.rtx], now)
+    def sample_rtt(self, sack: Sack, now: int) -> int:
+        return super().sample_rtt(sack, now) if sack.rtx else _NO_SAMPLE
 
 
 @mutant("MRC-RTT-01")
@@ -25,8 +25,11 @@ class TheLatestPsnMeasures(Acknowledgements):
 
     __slots__ = ()
 
-    def sample_rtt(self, sacks: list[Sack], now: int) -> RttSamples:
-        return super().sample_rtt([replace(sack, trigger=max(sack.cack, sack.trigger)) for sack in sacks], now)
+    def sample_rtt(self, sack: Sack, now: int) -> int:
+        trigger, sack.trigger = sack.trigger, max(sack.cack, sack.trigger)
+        sample = super().sample_rtt(sack, now)
+        sack.trigger = trigger
+        return sample
 
 
 @mutant("MRC-RTT-02")
@@ -35,8 +38,8 @@ class RetransmissionsNeverMeasure(Acknowledgements):
 
     __slots__ = ()
 
-    def sample_rtt(self, sacks: list[Sack], now: int) -> RttSamples:
-        return super().sample_rtt([sack for sack in sacks if not sack.rtx], now)
+    def sample_rtt(self, sack: Sack, now: int) -> int:
+        return _NO_SAMPLE if sack.rtx else super().sample_rtt(sack, now)
 
 
 @mutant("MRC-RTT-02")
@@ -45,12 +48,9 @@ class RetransmissionsMeasureWithoutRtx(Acknowledgements):
 
     __slots__ = ()
 
-    def sample_rtt(self, sacks: list[Sack], now: int) -> RttSamples:
-        sent = self._sent
-        again = [int(sent.times_sent[sack.trigger & sent.mask]) == 2 for sack in sacks]
-        return super().sample_rtt(
-            [replace(sack, rtx=sack.rtx or twice) for sack, twice in zip(sacks, again, strict=True)], now
-        )
+    def sample_rtt(self, sack: Sack, now: int) -> int:
+        sack.rtx = sack.rtx or self._sent.times_sent[sack.trigger & self._sent.mask] == 2
+        return super().sample_rtt(sack, now)
 
 
 @mutant("MRC-RTT-03")
@@ -59,15 +59,12 @@ class EveryRetransmissionMeasures(Acknowledgements):
 
     __slots__ = ()
 
-    def sample_rtt(self, sacks: list[Sack], now: int) -> RttSamples:
-        sent = self._sent
-        times = sent.times_sent.copy()
-        for sack in sacks:
-            slot = sack.trigger & sent.mask
-            sent.times_sent[slot] = min(int(times[slot]), 2)
-        found = super().sample_rtt(sacks, now)
-        sent.times_sent[:] = times
-        return found
+    def sample_rtt(self, sack: Sack, now: int) -> int:
+        times, slot = self._sent.times_sent, sack.trigger & self._sent.mask
+        before, times[slot] = times[slot], min(times[slot], 2)
+        sample = super().sample_rtt(sack, now)
+        times[slot] = before
+        return sample
 
 
 @mutant("MRC-RTT-04")
@@ -76,11 +73,11 @@ class TheTimestampIsBelieved(Acknowledgements):
 
     __slots__ = ()
 
-    def sample_rtt(self, sacks: list[Sack], now: int) -> RttSamples:
+    def sample_rtt(self, sack: Sack, now: int) -> int:
         agreed, self._service_time = self._service_time, True
-        found = super().sample_rtt(sacks, now)
+        sample = super().sample_rtt(sack, now)
         self._service_time = agreed
-        return found
+        return sample
 
 
 @mutant("MRC-RTT-04")
@@ -89,5 +86,5 @@ class WithoutATimestampNothingMeasures(Acknowledgements):
 
     __slots__ = ()
 
-    def sample_rtt(self, sacks: list[Sack], now: int) -> RttSamples:
-        return super().sample_rtt([sack for sack in sacks if sack.tx_timestamp], now)
+    def sample_rtt(self, sack: Sack, now: int) -> int:
+        return super().sample_rtt(sack, now) if sack.tx_timestamp else _NO_SAMPLE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.completions import Completion, WorkStatus
+from mrc.endpoint.feedback import Feedback
 from mrc.endpoint.paths import PathSet
 from mrc.endpoint.received import I64
 from mrc.endpoint.requestor import Requestor
@@ -68,13 +69,13 @@ class TheLatestWriteGoesFirst(Requestor):
 
 
 @mutant("MRC-SEND-05")
-class TheFirstPsnCompletes(Requestor):
+class TheFirstPsnCompletes(Feedback):
     """A write completes once cack_psn covers its first PSN."""
 
     __slots__ = ()
 
     def _after_acknowledgement(self, now: int) -> None:
-        for message in self.queue.unfinished:
+        for message in self._queue.unfinished:
             if message.last_psn >= 0:
                 message.last_psn = message.first_psn
         super()._after_acknowledgement(now)
@@ -154,7 +155,7 @@ class OldAcksPullTheWindowBack(Requestor):
 
     def on_ack(self, cack_psn: int, now: int) -> None:
         super().on_ack(cack_psn, now)
-        self._right_edge = unwrap(cack_psn, self.sent.una - 1) + 1 + self._config.send_window
+        self.sent.right_edge = unwrap(cack_psn, self.sent.una - 1) + 1 + self._config.send_window
 
 
 @mutant("MRC-SEND-09")
@@ -169,18 +170,18 @@ class AcksBeyondWhatWasSentCoverAll(Requestor):
 
 
 @mutant("MRC-SEND-05")
-class WhatASackReportsCompletes(Requestor):
+class WhatASackReportsCompletes(Feedback):
     """A write completes once all its packets have arrived, whatever is missing of those posted before."""
 
     __slots__ = ()
 
     def _after_acknowledgement(self, now: int) -> None:
         super()._after_acknowledgement(now)
-        state, mask = self.sent.state, self.sent.mask
-        for message in list(self.queue.unfinished):
+        state, mask = self._sent.state, self._sent.mask
+        for message in list(self._queue.unfinished):
             psns = range(message.first_psn, message.last_psn + 1)
-            if psns and all(psn < self.sent.una or state[psn & mask] == PsnState.ACKED for psn in psns):
-                self.queue.unfinished.remove(message)
-                del self.queue.messages[message.msn]
+            if psns and all(psn < self._sent.una or state[psn & mask] == PsnState.ACKED for psn in psns):
+                self._queue.unfinished.remove(message)
+                del self._queue.messages[message.msn]
                 request = message.request
                 self._complete(Completion(request.wr_id, self._qpn, WorkStatus.SUCCESS, request.length))

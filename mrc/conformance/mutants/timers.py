@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.loss import LossDetector
 from mrc.endpoint.qp import QueuePair
-from mrc.endpoint.received import I64
 from mrc.endpoint.requestor import Requestor
-
-_NONE: I64 = np.zeros(0, np.int64)
 
 
 @mutant("MRC-LOSS-04")
@@ -26,8 +20,8 @@ class PathTimersLoseNothing(LossDetector):
     def next_deadline(self) -> int | None:
         return None
 
-    def timed_out(self, now: int) -> I64:
-        return _NONE
+    def timed_out(self, now: int) -> list[int]:
+        return []
 
 
 @mutant("MRC-LOSS-04")
@@ -36,23 +30,25 @@ class OneTimerForAll(LossDetector):
 
     __slots__ = ()
 
-    def timed_out(self, now: int) -> I64:
-        lost = super().timed_out(now)
-        return self._sent.outstanding_until(self._sent.next_transmission) if len(lost) else lost
+    def timed_out(self, now: int) -> list[int]:
+        sent = self._sent
+        if not super().timed_out(now):
+            return []
+        return [n for n in range(sent.head, sent.next_transmission) if sent.log_outstanding[n & sent.log_mask]]
 
 
 @mutant("MRC-LOSS-07")
 def path_timers_of_half_a_millisecond(endpoint: Endpoint, qp: QueuePair) -> None:
     """The least path timer is 0.5 ms."""
     loss: Any = qp.requestor.loss
-    loss._config = replace(loss._config, path_timer_min_ns=500_000)
+    loss._least_timer = 500_000
 
 
 @mutant("MRC-LOSS-07")
 def path_timers_of_a_millisecond_at_first(endpoint: Endpoint, qp: QueuePair) -> None:
     """Before the first sample of a round trip the path timer is 1 ms."""
     loss: Any = qp.requestor.loss
-    loss._config = replace(loss._config, path_timer_initial_ns=1_000_000)
+    loss._timer_at_first = 1_000_000
 
 
 @mutant("MRC-LOSS-07")
@@ -61,47 +57,28 @@ class PathTimersAreAlwaysAMillisecond(LossDetector):
 
     __slots__ = ()
 
-    @property
-    def path_timer_ns(self) -> int:
-        return self._config.path_timer_min_ns if self._rtt.srtt else super().path_timer_ns
-
-
-class _Repeats(LossDetector):
-    """Counts something else than how often a PSN was sent while its timers are looked at."""
-
-    __slots__ = ()
-
-    def counted(self, times: I64) -> I64:
-        raise NotImplementedError
-
-    def timed_out(self, now: int) -> I64:
-        times = self._sent.times_sent
-        before = times.copy()
-        times[:] = self.counted(before)
-        try:
-            return super().timed_out(now)
-        finally:
-            times[:] = before
+    def _path_timer(self) -> int:
+        return self._least_timer if self._rtt.srtt else super()._path_timer()
 
 
 @mutant("MRC-LOSS-08")
-class PathTimersDoNotDouble(_Repeats):
+class PathTimersDoNotDouble(LossDetector):
     """The path timer is the same for a packet that was sent often."""
 
     __slots__ = ()
 
-    def counted(self, times: I64) -> I64:
-        return np.minimum(times, 1)
+    def _times_sent(self, psn: int) -> int:
+        return min(super()._times_sent(psn), 1)
 
 
 @mutant("MRC-LOSS-08")
-class PathTimersDoubleTwice(_Repeats):
+class PathTimersDoubleTwice(LossDetector):
     """The path timer of a packet sent again is four times as long, and not twice."""
 
     __slots__ = ()
 
-    def counted(self, times: I64) -> I64:
-        return 2 * times - 1
+    def _times_sent(self, psn: int) -> int:
+        return 2 * super()._times_sent(psn) - 1
 
 
 @mutant("MRC-LOSS-08")
@@ -110,7 +87,7 @@ class PathTimersDoubleForEver(LossDetector):
 
     __slots__ = ()
 
-    def timed_out(self, now: int) -> I64:
+    def timed_out(self, now: int) -> list[int]:
         most, self._local_ack_timeout = self._local_ack_timeout, 1 << 60
         try:
             return super().timed_out(now)
@@ -146,9 +123,9 @@ class EveryLossMakesTheGuardGrow(LossDetector):
 
     __slots__ = ()
 
-    def holes(self) -> I64:
-        lost = super().holes()
-        if len(lost):
+    def next_hole(self) -> int:
+        lost = super().next_hole()
+        if lost >= 0:
             self._guard_scale *= 2
         return lost
 

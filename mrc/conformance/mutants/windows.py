@@ -7,20 +7,20 @@ from typing import Any
 from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.config import MPR_UNIT
 from mrc.endpoint.endpoint import Endpoint
+from mrc.endpoint.feedback import Feedback
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.receive_window import MAX_MPR, ReceiveWindow
-from mrc.endpoint.requestor import Requestor
 from mrc.endpoint.sack_reading import Sack
 
 
 @mutant("MRC-MPR-01")
-class TheEdgeRetreats(Requestor):
+class TheEdgeRetreats(Feedback):
     """The last SACK says where the edge is, be it nearer than it was."""
 
     __slots__ = ()
 
-    def _follow_mpr(self, sacks: list[Sack]) -> None:
-        self._right_edge = sacks[-1].cack + 1 + (sacks[-1].mpr or self._config.mpr) * MPR_UNIT
+    def _follow_mpr(self, sack: Sack) -> None:
+        self._sent.right_edge = sack.cack + 1 + (sack.mpr or self._mpr) * MPR_UNIT
 
 
 @mutant("MRC-MPR-02")
@@ -40,25 +40,24 @@ class EdgesAreTakenBack(ReceiveWindow):
 
 
 @mutant("MRC-MPR-03")
-class ZeroIsClosed(Requestor):
+class ZeroIsClosed(Feedback):
     """An mpr of 0 is a window of no PSNs."""
 
     __slots__ = ()
 
-    def _follow_mpr(self, sacks: list[Sack]) -> None:
-        self._right_edge = max(self._right_edge, *(sack.cack + 1 + sack.mpr * MPR_UNIT for sack in sacks), 0)
+    def _follow_mpr(self, sack: Sack) -> None:
+        self._sent.right_edge = max(self._sent.right_edge, sack.cack + 1 + sack.mpr * MPR_UNIT)
 
 
 @mutant("MRC-MPR-04")
-class GrantsAreNotFollowed(Requestor):
+class GrantsAreNotFollowed(Feedback):
     """The window is what was agreed on beforehand, whatever SACKs say."""
 
     __slots__ = ()
 
-    def _follow_mpr(self, sacks: list[Sack]) -> None:
-        for sack in sacks:
-            sack.mpr = 0
-        super()._follow_mpr(sacks)
+    def _follow_mpr(self, sack: Sack) -> None:
+        sack.mpr = 0
+        super()._follow_mpr(sack)
 
 
 @mutant("MRC-MPR-04")
@@ -75,5 +74,5 @@ class NewGrantsAreNotTold(ReceiveWindow):
 def mpr_is_followed_without_agreement(endpoint: Endpoint, qp: QueuePair) -> None:
     """The mpr of a SACK moves the edge although dynamic MPR was not agreed."""
     requestor: Any = qp.requestor
-    requestor._dynamic_mpr = True
+    requestor._dynamic_mpr = requestor.feedback._dynamic_mpr = True
     requestor._most = 64 * MPR_UNIT

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -20,10 +19,11 @@ class PacketSizes:
     mss: int
 
 
-class CongestionController(ABC):
+class CongestionController:
     """Sender-side, window-based. Sizes are nominal packet sizes in bytes (UDP length + 40), times integer ns.
 
-    A controller belongs to a destination and may govern several QPs; `inflight` is kept here for all of them.
+    A controller belongs to a destination and may govern several QPs; `inflight` is kept here for all of them. One is a
+    subclass, in Python or compiled, that has `cwnd`, `on_ack`, `on_loss`, `on_nack` and `on_rtt`.
     """
 
     __slots__ = ("inflight",)
@@ -32,9 +32,9 @@ class CongestionController(ABC):
         self.inflight = 0
 
     @property
-    @abstractmethod
     def cwnd(self) -> int:
         """The window in bytes. A packet may leave while inflight < cwnd."""
+        raise NotImplementedError
 
     @property
     def may_send(self) -> bool:
@@ -45,7 +45,6 @@ class CongestionController(ABC):
         """Whether a round trip measured now, before there is data, would help: then EV probes are sent at QP start."""
         return False
 
-    @abstractmethod
     def on_ack(
         self, now: int, acked_bytes: int, marked: bool, rtt_ns: int | None, penalty: int = 0, restore: bool = False
     ) -> None:
@@ -54,18 +53,19 @@ class CongestionController(ABC):
         `penalty` (0..127) and `restore` are its rcv_cwnd_pen and restore_cwnd; PENALTY_UNKNOWN neither begins a penalty
         nor ends one. `on_removed` was called before.
         """
+        raise NotImplementedError
 
-    @abstractmethod
     def on_loss(self, now: int, lost_bytes: int) -> None:
         """Packets were lost untrimmed. `on_removed` was called before."""
+        raise NotImplementedError
 
-    @abstractmethod
     def on_nack(self, now: int, nacked_bytes: int, trimmed: bool) -> None:
         """A NACK named these packets; `trimmed` when its reason was TRIMMED or TRIMMED_LASTHOP."""
+        raise NotImplementedError
 
-    @abstractmethod
     def on_rtt(self, now: int, rtt_ns: int) -> None:
         """A round trip to this destination was measured without data, by an EV probe say: news of base RTT only."""
+        raise NotImplementedError
 
     def on_sent(self, sent_bytes: int) -> None:
         self.inflight += sent_bytes

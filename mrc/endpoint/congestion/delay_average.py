@@ -2,39 +2,40 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-
 from mrc.errors import CallerError
 
 DEFAULT_WEIGHT = 1 / 8
 
 
-class DelayAverage(ABC):
-    """`value` is the average queueing delay, in the unit of the controller's time (ns). It starts at 0."""
+class DelayAverage:
+    """`value` is the average queueing delay, in the unit of the controller's time (ns). It starts at 0.
+
+    One is a subclass, in Python or compiled, that has `on_delay`, `on_trimmed` and `without_sample`.
+    """
 
     __slots__ = ("value",)
 
     def __init__(self) -> None:
         self.value = 0
 
-    @abstractmethod
     def on_delay(self, delay: int, *, marked: bool, target: int, base_rtt: int) -> None:
         """An acknowledgement brought a valid sample: rtt - base_rtt. `marked` is its ECN verdict."""
+        raise NotImplementedError
 
-    @abstractmethod
     def on_trimmed(self) -> None:
         """A NACK told of a trimmed packet, which has no delay of its own."""
+        raise NotImplementedError
 
-    @abstractmethod
     def without_sample(self) -> int | None:
         """The delay an acknowledgement without a valid sample counts with; None: it tells nothing of the delay."""
+        raise NotImplementedError
 
 
 class EwmaDelay(DelayAverage):
     """An exponentially weighted moving average of the samples and of nothing else, truncated to whole units.
 
-    `weight` is what a sample counts, above 0 and at most 1. An eighth forgets within eight acknowledgements, a round
-    trip or two here where an acknowledgement is a whole batch of SACKs. Raises CallerError.
+    `weight` is what a sample counts, above 0 and at most 1. An eighth forgets within eight acknowledgements. Raises
+    CallerError.
     """
 
     __slots__ = ("_weight",)
@@ -46,6 +47,10 @@ class EwmaDelay(DelayAverage):
         self._weight = weight
 
     def on_delay(self, delay: int, *, marked: bool, target: int, base_rtt: int) -> None:
+        self.take(delay)
+
+    def take(self, delay: int) -> None:
+        """A valid sample, of which nothing else counts."""
         self.value = int(self._weight * delay + (1 - self._weight) * self.value)
 
     def on_trimmed(self) -> None:

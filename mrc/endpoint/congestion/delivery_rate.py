@@ -7,6 +7,7 @@ from mrc.endpoint.congestion.windowed_minimum import WindowedMinimum
 _BITS = 8
 # A longer pause between acknowledgements is the application's, and belongs to no interval.
 _LONGEST_INTERVALS = 10
+_NEVER = -1
 
 
 class DeliveryRate:
@@ -23,13 +24,13 @@ class DeliveryRate:
         self._ticks_per_second = ticks_per_second
         # The highest rate is the lowest negative one.
         self._lowest = WindowedMinimum(window)
-        self._since: int | None = None
+        self._since = _NEVER
         self._acked = 0
         self.bps = 0
 
     def on_ack(self, now: int, acked_bytes: int) -> bool:
         """So many bytes were newly acknowledged. Returns whether an interval ended, which `bps` takes into account."""
-        if self._since is None or now - self._since > _LONGEST_INTERVALS * self._interval:
+        if self._since == _NEVER or now - self._since > _LONGEST_INTERVALS * self._interval:
             # What is acknowledged first was delivered before the interval.
             self._since, self._acked = now, 0
             return False
@@ -37,6 +38,7 @@ class DeliveryRate:
         elapsed = now - self._since
         if elapsed < self._interval:
             return False
-        self.bps = -self._lowest.update(now, -(self._acked * _BITS * self._ticks_per_second // elapsed))
+        acked = self._acked  # a product with it may take more than 64 bits
+        self.bps = -self._lowest.update(now, -(acked * _BITS * self._ticks_per_second // elapsed))
         self._since, self._acked = now, 0
         return True

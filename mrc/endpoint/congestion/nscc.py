@@ -9,13 +9,28 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mrc.endpoint.congestion.base import PENALTY_UNKNOWN, CongestionController, PacketSizes, register
+from mrc.endpoint.congestion.delay_average import EwmaDelay
 from mrc.endpoint.congestion.delivery_rate import DeliveryRate
 from mrc.endpoint.congestion.nscc_config import NsccConfig, NsccParameters
 from mrc.endpoint.congestion.window_limit import WindowLimit
 from mrc.endpoint.congestion.windowed_minimum import WindowedMinimum
 
 PENALTY_SHIFT = 7
+_PENALTY_SHIFT, _PENALTY_UNKNOWN = PENALTY_SHIFT, PENALTY_UNKNOWN
 _LEAST_LINE_RATE = 1_000_000  # bits a second; below it a window is its least anyway
+_NONE = -1
+# What is counted ends here: sums of two still fit 64 bits.
+_MOST = 1 << 61
+
+
+def _whole(value: float) -> int:
+    """A number of 0 or more, rounded down to whole units, at most _MOST."""
+    return _MOST if value >= _MOST else int(value)
+
+
+def _bounded(value: int | None) -> int:
+    """A configured number as far as it can be counted; _NONE where there is none."""
+    return _NONE if value is None else min(value, _MOST)
 
 
 class Nscc(CongestionController):
@@ -27,12 +42,23 @@ class Nscc(CongestionController):
 
     __slots__ = (
         "_achieved",
+        "_adjust_bytes",
+        "_adjust_period",
         "_adjusting",
+        "_alpha",
         "_average",
+        "_base_rtt",
+        "_clamps_restored",
         "_config",
         "_cwnd",
         "_delivery",
+        "_eta",
+        "_ewma",
+        "_fi",
         "_fi_count",
+        "_fi_scale",
+        "_fulfils_after",
+        "_gamma",
         "_ignored",
         "_inc",
         "_increasing",
@@ -42,18 +68,26 @@ class Nscc(CongestionController):
         "_limit",
         "_line_rate",
         "_max_cwnd",
+        "_max_md_jump",
         "_mtu",
         "_penalised",
+        "_penalises_when_limited_only",
+        "_penalty_before_sample",
         "_qa_end",
+        "_qa_gate",
+        "_qa_threshold",
+        "_qa_when_limited_only",
+        "_quick_adapt_on",
         "_received",
+        "_restores_on_request",
         "_samples_to_derive_from",
         "_saved_cwnd",
         "_sending",
         "_sizes",
+        "_target",
         "_to_ignore",
         "_trigger_qa",
         "_zero_delay",
-        "base_rtt",
         "parameters",
     )
 
@@ -63,19 +97,25 @@ class Nscc(CongestionController):
         self._sizes = sizes
         self._mtu = sizes.mtu
         self._average = config.delay_average()
+        # The same where it is the usual one, which takes samples without further words.
+        self._ewma = self._average if type(self._average) is EwmaDelay else None
         self._limit = WindowLimit()
+        self._take_switches(config)
 
         self._least_rtt = WindowedMinimum(config.base_rtt_window, config.base_rtt)
-        self.base_rtt: int | None = None
+        self._base_rtt = _NONE
         self.parameters: NsccParameters | None = None
+        self._target = self._qa_threshold = _NONE
+        self._adjust_bytes = self._adjust_period = 0
+        self._alpha = self._fi = self._fi_scale = self._eta = 0.0
         self._zero_delay = 0
         self._samples_to_derive_from = config.base_rtt_samples
         self._sending = False
         second = config.ticks_per_second
         self._line_rate = config.line_rate_bps
         self._delivery = DeliveryRate(second // 100, 10 * second, second) if config.measure_line_rate else None
-        self._cwnd = config.initial_cwnd_for(sizes)
-        self._max_cwnd = config.max_cwnd_for(sizes, None)
+        self._cwnd = _bounded(config.initial_cwnd_for(sizes))
+        self._max_cwnd = _bounded(config.max_cwnd_for(sizes, None))
         if config.base_rtt is not None:
             self._move_base_rtt(config.base_rtt)
             self._samples_to_derive_from = 0
@@ -87,7 +127,7 @@ class Nscc(CongestionController):
         self._last_decrease = 0
         self._increasing = False
         self._fi_count = 0
-        self._saved_cwnd: int | None = None
+        self._saved_cwnd = _NONE
         self._penalised = False
 
         self._achieved = 0
@@ -95,6 +135,18 @@ class Nscc(CongestionController):
         self._to_ignore = 0
         self._qa_end = 0
         self._trigger_qa = False
+
+    def _take_switches(self, config: NsccConfig) -> None:
+        """What each acknowledgement asks of the configuration."""
+        self._gamma, self._max_md_jump = float(config.gamma), float(config.max_md_jump)
+        self._quick_adapt_on, self._qa_gate = config.quick_adapt, config.qa_gate
+        self._qa_when_limited_only = config.quick_adapt_when_limited_only
+        self._penalises_when_limited_only = config.penalty_when_limited_only
+        self._penalty_before_sample = config.penalty_without_sample
+        self._restores_on_request = config.restore_on_request_only
+        self._clamps_restored = config.clamp_restored_cwnd
+        # A fulfil comes when more than so much of a period has passed.
+        self._fulfils_after = 0 if config.fulfil_at_period else 1
 
     @property
     def cwnd(self) -> int:
@@ -115,16 +167,21 @@ class Nscc(CongestionController):
         """The averaged queueing delay."""
         return self._average.value
 
+    @property
+    def base_rtt(self) -> int | None:
+        """The RTT without queues; None as long as none was measured or configured."""
+        return None if self._base_rtt == _NONE else self._base_rtt
+
     # ------------------------------------------------------------------ events
 
     def on_sent(self, sent_bytes: int) -> None:
         self._sending = True
         self._limit.on_sending(self.inflight)
-        super().on_sent(sent_bytes)
+        self.inflight += sent_bytes
 
     def on_removed(self, removed_bytes: int) -> None:
         self._limit.on_removing(self.inflight, self._cwnd)
-        super().on_removed(removed_bytes)
+        self.inflight -= removed_bytes
 
     def on_ack(
         self, now: int, acked_bytes: int, marked: bool, rtt_ns: int | None, penalty: int = 0, restore: bool = False
@@ -135,30 +192,33 @@ class Nscc(CongestionController):
         self._achieved += acked_bytes
         if self._delivery is not None and self._delivery.on_ack(now, acked_bytes):
             self._follow_delivery(self._delivery.bps)
+        rtt = 0 if rtt_ns is None else rtt_ns
         if not self._adjusting:
-            self._last_adjust, self._adjusting = now - (rtt_ns or 0), True
-        before_sample = self._config.penalty_without_sample
-        held_by_receiver = before_sample and self._apply_receiver_penalty(acked_bytes, penalty, restore)
-        delay = self._queueing_delay(now, marked, rtt_ns)
-        parameters = self.parameters
-        if delay is None or parameters is None:
+            self._last_adjust, self._adjusting = now - rtt, True
+        held_by_receiver = self._penalty_before_sample and self._apply_receiver_penalty(acked_bytes, penalty, restore)
+        delay = self._queueing_delay(now, marked, rtt)
+        if delay == _NONE or self._target == _NONE:
             return
-        if not before_sample:
+        if not self._penalty_before_sample:
             held_by_receiver = self._apply_receiver_penalty(acked_bytes, penalty, restore)
-        if self._quick_adapt(now, loss=False, marked=marked, delay=delay):
+        if self._quick_adapt(now, False, marked, delay):
             return
-        congested = delay >= parameters.target
+        congested = delay >= self._target
         if marked:
             if congested:
-                self._multiplicative_decrease(now, parameters.target)
+                self._multiplicative_decrease(now)
         elif not held_by_receiver:
             if congested:
-                self._inc += int(parameters.fi * acked_bytes)
+                self._increase(self._fi * acked_bytes)
             else:
-                self._fast_increase(acked_bytes, delay, parameters)
+                self._fast_increase(acked_bytes, delay)
                 if not self._increasing:
-                    self._inc += int(parameters.alpha * acked_bytes * (parameters.target - delay))
-        self._fulfil(now, parameters)
+                    self._increase(self._alpha * acked_bytes * (self._target - delay))
+        self._fulfil(now)
+
+    def _increase(self, by: float) -> None:
+        """This much waits to be fulfilled, bytes squared."""
+        self._inc = min(self._inc + _whole(by), _MOST)
 
     def on_loss(self, now: int, lost_bytes: int) -> None:
         self._limit.on_timer_removed()
@@ -173,12 +233,12 @@ class Nscc(CongestionController):
             self._average_trim()
         elif self._config.resource_nack_keeps_cwnd:
             return
-        if not self._quick_adapt(now, loss=True, marked=True, delay=0):
+        if not self._quick_adapt(now, True, True, 0):
             self._cwnd = max(self._cwnd - nacked_bytes, self._mtu)
 
     @property
     def wants_base_rtt(self) -> bool:
-        return self.base_rtt is None
+        return self._base_rtt == _NONE
 
     def on_rtt(self, now: int, rtt_ns: int) -> None:
         if rtt_ns > 0:
@@ -191,52 +251,65 @@ class Nscc(CongestionController):
 
     # ------------------------------------------------------------------ round trips
 
-    def _queueing_delay(self, now: int, marked: bool, rtt: int | None) -> int | None:
-        if rtt is None or rtt <= 0:
-            return self._average.without_sample()
-        base_rtt, parameters = self._take_rtt(now, rtt)
-        delay = rtt - base_rtt
-        self._average.on_delay(delay, marked=marked, target=parameters.target, base_rtt=base_rtt)
+    def _queueing_delay(self, now: int, marked: bool, rtt: int) -> int:
+        """What this sample (0 or less: there is none) says of the delay, or _NONE."""
+        if rtt <= 0:
+            without = None if self._ewma is not None else self._average.without_sample()
+            return _NONE if without is None else max(without, 0)
+        self._take_rtt(now, rtt)
+        delay = rtt - self._base_rtt
+        if self._ewma is not None:
+            self._ewma.take(delay)
+        else:
+            self._average.on_delay(delay, marked=marked, target=self._target, base_rtt=self._base_rtt)
         return delay
 
     def _average_trim(self) -> None:
-        base_rtt, parameters = self._config.base_rtt or self.base_rtt, self.parameters
-        if self._config.trim_feeds_base_rtt and base_rtt is not None and parameters is not None:
-            self._average.on_delay(base_rtt, marked=True, target=parameters.target, base_rtt=base_rtt)
+        base_rtt = self._config.base_rtt or self.base_rtt
+        if self._config.trim_feeds_base_rtt and base_rtt is not None and self._target != _NONE:
+            self._average.on_delay(base_rtt, marked=True, target=self._target, base_rtt=base_rtt)
         else:
             self._average.on_trimmed()
 
-    def _take_rtt(self, now: int, rtt: int) -> tuple[int, NsccParameters]:
-        base_rtt, parameters = self._least_rtt.update(now, rtt), self.parameters
-        if base_rtt != self.base_rtt or parameters is None:
-            parameters = self._move_base_rtt(base_rtt)
+    def _take_rtt(self, now: int, rtt: int) -> None:
+        base_rtt = self._least_rtt.update(now, rtt)
+        if base_rtt != self._base_rtt or self._target == _NONE:
+            self._move_base_rtt(base_rtt)
         if self._samples_to_derive_from:
             self._samples_to_derive_from -= 1
-        return base_rtt, parameters
 
-    def _move_base_rtt(self, base_rtt: int) -> NsccParameters:
+    def _move_base_rtt(self, base_rtt: int) -> None:
         """Only max_cwnd follows base_rtt for ever; everything else keeps the value it had after the start."""
-        self.base_rtt = base_rtt
-        self._max_cwnd = self._config.max_cwnd_for(self._sizes, base_rtt, self._line_rate)
+        self._base_rtt = _bounded(base_rtt)
+        self._max_cwnd = _bounded(self._config.max_cwnd_for(self._sizes, base_rtt, self._line_rate))
         self._cwnd = min(self._cwnd, self._max_cwnd)
-        self._zero_delay = self._config.zero_delay_at(base_rtt)
+        self._zero_delay = _bounded(self._config.zero_delay_at(base_rtt))
         if self.parameters is None or self._samples_to_derive_from:
-            self.parameters = self._config.parameters_for(self._sizes, base_rtt, self._line_rate)
-        return self.parameters
+            self.use(self._config.parameters_for(self._sizes, base_rtt, self._line_rate))
+
+    def use(self, parameters: NsccParameters) -> None:
+        """Work with these from now on."""
+        self.parameters = parameters
+        self._target = _bounded(parameters.target)
+        self._alpha, self._fi = float(parameters.alpha), float(parameters.fi)
+        self._fi_scale, self._eta = float(parameters.fi_scale), float(parameters.eta)
+        self._qa_threshold = _bounded(parameters.qa_threshold)
+        self._adjust_bytes = _bounded(parameters.adjust_bytes)
+        self._adjust_period = _bounded(parameters.adjust_period)
 
     def _follow_delivery(self, bps: int) -> None:
         """The network was seen to deliver so many bits a second: that, twice, is the line rate."""
         rate = min(self._config.line_rate_bps, max(2 * bps, _LEAST_LINE_RATE))
-        if self.base_rtt is None or abs(rate - self._line_rate) * 8 <= self._line_rate:
+        if self._base_rtt == _NONE or abs(rate - self._line_rate) * 8 <= self._line_rate:
             return
         self._line_rate = rate
-        self.parameters = self._config.parameters_for(self._sizes, self.base_rtt, rate)
-        self._max_cwnd = self._config.max_cwnd_for(self._sizes, self.base_rtt, rate)
+        self.use(self._config.parameters_for(self._sizes, self._base_rtt, rate))
+        self._max_cwnd = _bounded(self._config.max_cwnd_for(self._sizes, self._base_rtt, rate))
         self._cwnd = min(self._cwnd, self._max_cwnd)
 
     # ------------------------------------------------------------------ the window
 
-    def _fast_increase(self, acked_bytes: int, delay: int, parameters: NsccParameters) -> None:
+    def _fast_increase(self, acked_bytes: int, delay: int) -> None:
         """The path is idle: take what there is."""
         if delay >= self._zero_delay:
             self._fi_count = 0
@@ -244,85 +317,85 @@ class Nscc(CongestionController):
             return
         self._fi_count += acked_bytes
         if self._fi_count > self._cwnd or self._increasing:
-            self._cwnd = min(int(self._cwnd + acked_bytes * parameters.fi_scale), self._max_cwnd)
+            self._cwnd = min(_whole(self._cwnd + acked_bytes * self._fi_scale), self._max_cwnd)
             self._increasing = True
 
-    def _multiplicative_decrease(self, now: int, target: int) -> None:
+    def _multiplicative_decrease(self, now: int) -> None:
         self._increasing = False
         self._fi_count = 0
         average = self._average.value
-        if average > target and self.base_rtt is not None and now - self._last_decrease > self.base_rtt:
-            factor = max(1 - self._config.gamma * (average - target) / average, self._config.max_md_jump)
-            self._cwnd = max(int(self._cwnd * factor), self._mtu)
+        if average > self._target and now - self._last_decrease > self._base_rtt:
+            factor = max(1 - self._gamma * (average - self._target) / average, self._max_md_jump)
+            self._cwnd = max(_whole(self._cwnd * factor), self._mtu)
             self._last_decrease = now
 
-    def _fulfil(self, now: int, parameters: NsccParameters) -> None:
+    def _fulfil(self, now: int) -> None:
         """Let the increases that have gathered take effect."""
         elapsed = now - self._last_adjust
-        least = parameters.adjust_period + (0 if self._config.fulfil_at_period else 1)
-        if elapsed < least and self._received <= parameters.adjust_bytes:
+        if elapsed < self._adjust_period + self._fulfils_after and self._received <= self._adjust_bytes:
             return
         self._cwnd += self._inc // self._cwnd
-        if elapsed >= parameters.adjust_period:
-            self._cwnd = int(self._cwnd + parameters.eta)
+        if elapsed >= self._adjust_period:
+            self._cwnd = _whole(self._cwnd + self._eta)
             self._last_adjust = now
         self._cwnd = min(self._cwnd, self._max_cwnd)
         self._inc = self._received = 0
 
-    def _quick_adapt(self, now: int, *, loss: bool, marked: bool, delay: int) -> bool:
+    def _quick_adapt(self, now: int, loss: bool, marked: bool, delay: int) -> bool:
         """Once per base_rtt + target: if far too little got through, jump down to what did. True: that was all."""
-        parameters = self.parameters
-        if not self._config.quick_adapt or parameters is None or self.base_rtt is None:
+        if not self._quick_adapt_on or self._target == _NONE:
             return False
         handled = False
         if self._ignored < self._to_ignore and marked:
             handled = True
         elif now >= self._qa_end:
-            if self._qa_end and self._too_little_got_through(parameters, loss, delay):
+            if self._qa_end and self._too_little_got_through(loss, delay):
                 self._cwnd = max(self._achieved, self._mtu)
                 self._to_ignore = self.inflight
                 self._ignored = 0
                 self._trigger_qa = False
                 handled = True
             self._achieved = 0
-            self._qa_end = now + self.base_rtt + parameters.target
+            self._qa_end = now + self._base_rtt + self._target
             self._limit.begin_interval()
         if handled:
             self._inc = self._received = 0
         return handled
 
-    def _too_little_got_through(self, parameters: NsccParameters, loss: bool, delay: int) -> bool:
-        if self._config.quick_adapt_when_limited_only and not self._limit.interval_limited:
+    def _too_little_got_through(self, loss: bool, delay: int) -> bool:
+        if self._qa_when_limited_only and not self._limit.interval_limited:
             return False
-        too_long = parameters.qa_threshold is not None and delay > parameters.qa_threshold
-        return (self._trigger_qa or loss or too_long) and self._achieved < self._max_cwnd >> self._config.qa_gate
+        too_long = self._qa_threshold != _NONE and delay > self._qa_threshold
+        return (self._trigger_qa or loss or too_long) and self._achieved < self._max_cwnd >> self._qa_gate
 
     def _apply_receiver_penalty(self, acked_bytes: int, penalty: int, restore: bool) -> bool:
         """True while the receiver asks for less: then nothing is added to the window."""
-        if penalty == PENALTY_UNKNOWN:
+        if penalty == _PENALTY_UNKNOWN:
             return False
-        on_request = self._config.restore_on_request_only
         if not penalty:
             self._penalised = False
-            if restore or not on_request:
+            if restore or not self._restores_on_request:
                 self._restore_cwnd()
             return False
-        if self._limit.turn_limited or not self._config.penalty_when_limited_only:
-            saves = not self._penalised if on_request else restore and self._saved_cwnd is None
-            if saves:
+        if self._limit.turn_limited or not self._penalises_when_limited_only:
+            if self._saves_cwnd(restore):
                 self._saved_cwnd = self._cwnd
             self._penalised = True
-            reduced = min(self._cwnd, self.inflight) - (penalty * acked_bytes >> PENALTY_SHIFT)
+            reduced = min(self._cwnd, self.inflight) - (penalty * acked_bytes >> _PENALTY_SHIFT)
             self._cwnd = max(self._mtu, reduced)
         return True
 
+    def _saves_cwnd(self, restore: bool) -> bool:
+        """Whether the window is to be as it is now after the penalty that takes effect."""
+        return not self._penalised if self._restores_on_request else restore and self._saved_cwnd == _NONE
+
     def _restore_cwnd(self) -> None:
-        if self._saved_cwnd is None:
+        if self._saved_cwnd == _NONE:
             return
         self._cwnd = self._saved_cwnd
-        if self._config.clamp_restored_cwnd:
+        if self._clamps_restored:
             self._cwnd = min(self._cwnd, self._max_cwnd)
-        self._saved_cwnd = None
+        self._saved_cwnd = _NONE
 
 
 @dataclass(frozen=True, slots=True)

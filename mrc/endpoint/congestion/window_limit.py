@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+_UNKNOWN = -1
+
 
 class WindowLimit:
     """Looks at each turn of the sender: after it could send, was the window full when the next answer came?
@@ -13,8 +15,9 @@ class WindowLimit:
     __slots__ = ("_full_before", "_turn", "interval_limited", "turn_limited")
 
     def __init__(self) -> None:
-        self._full_before: bool | None = None
-        self._turn: int | None = None
+        # 0 or 1; _UNKNOWN before anything was taken off.
+        self._full_before = _UNKNOWN
+        self._turn = _UNKNOWN
         self.turn_limited = False
         self.interval_limited = False
 
@@ -25,19 +28,19 @@ class WindowLimit:
 
     def on_removing(self, inflight: int, cwnd: int) -> None:
         """A transmission is about to be taken off `inflight` bytes."""
-        self._full_before = inflight >= cwnd
+        self._full_before = int(inflight >= cwnd)
 
     def on_answer(self, now: int, inflight: int, cwnd: int) -> None:
         """An acknowledgement or a NACK came; what it removed has been taken off."""
         if now != self._turn:
             self._turn = now
-            self.turn_limited = inflight >= cwnd if self._full_before is None else self._full_before
+            self.turn_limited = inflight >= cwnd if self._full_before == _UNKNOWN else self._full_before != 0
             self.interval_limited = self.interval_limited and self.turn_limited
-        self._full_before = None
+        self._full_before = _UNKNOWN
 
     def on_timer_removed(self) -> None:
         """What was taken off last was no answer from the network and says nothing."""
-        self._full_before = None
+        self._full_before = _UNKNOWN
 
     def begin_interval(self) -> None:
         self.interval_limited = self.turn_limited

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
-
 _PARTS = 8
+# Room for the least value of each part that counts, and one more.
+_ROOM, _SLOTS = 16, 15
+_BYTES = 8
 
 
 class WindowedMinimum:
@@ -15,25 +16,30 @@ class WindowedMinimum:
     with the first one.
     """
 
-    __slots__ = ("_initial", "_least", "_part_length")
+    __slots__ = ("_begin", "_end", "_has_initial", "_initial", "_part_length", "_parts", "_values")
 
     def __init__(self, window: int | None, initial: int | None = None) -> None:
-        self._part_length = None if window is None else max(window // _PARTS, 1)
-        self._initial = initial
-        # (part of time, least value in it), oldest first. A value that a later one undercuts is left out, so the
-        # values rise and the first is the minimum.
-        self._least: deque[tuple[int, int]] = deque()
+        # 0: there is one part.
+        self._part_length = 0 if window is None else max(window // _PARTS, 1)
+        self._has_initial = initial is not None
+        self._initial = initial or 0
+        # Rings of parts of time and the least value in each, from _begin to _end, oldest first. A value that a later
+        # one undercuts is left out, so the values rise and the first is the minimum.
+        self._parts = memoryview(bytearray(_ROOM * _BYTES)).cast("q")
+        self._values = memoryview(bytearray(_ROOM * _BYTES)).cast("q")
+        self._begin = self._end = 0
 
     def update(self, now: int, value: int) -> int:
         """Take a value in. Returns the minimum."""
-        if self._initial is not None:
-            value, self._initial = min(value, self._initial), None
-        least = self._least
-        part = 0 if self._part_length is None else now // self._part_length
-        while least and least[0][0] < part - _PARTS:
-            least.popleft()
-        while least and least[-1][1] >= value:
-            least.pop()
-        if not least or least[-1][0] != part:
-            least.append((part, value))
-        return least[0][1]
+        if self._has_initial:
+            value, self._has_initial = min(value, self._initial), False
+        part = now // self._part_length if self._part_length else 0
+        while self._begin < self._end and self._parts[self._begin & _SLOTS] < part - _PARTS:
+            self._begin += 1
+        while self._begin < self._end and self._values[(self._end - 1) & _SLOTS] >= value:
+            self._end -= 1
+        if self._begin == self._end or self._parts[(self._end - 1) & _SLOTS] != part:
+            self._parts[self._end & _SLOTS] = part
+            self._values[self._end & _SLOTS] = value
+            self._end += 1
+        return self._values[self._begin & _SLOTS]

@@ -1,0 +1,8 @@
+cdef class DelayAverage:
+    cdef public long long value
+
+
+cdef class EwmaDelay(DelayAverage):
+    cdef double _weight
+
+    cpdef void take(self, long long delay) noexcept

@@ -1,0 +1,14 @@
+cimport cython
+from mrc.endpoint.congestion.windowed_minimum cimport WindowedMinimum
+
+cdef long long _BITS, _LONGEST_INTERVALS, _NEVER
+
+
+@cython.final
+cdef class DeliveryRate:
+    cdef readonly long long bps
+    cdef long long _interval, _ticks_per_second, _since, _acked
+    cdef WindowedMinimum _lowest
+
+    @cython.locals(elapsed=cython.longlong, acked=object)
+    cpdef bint on_ack(self, long long now, long long acked_bytes) except -1

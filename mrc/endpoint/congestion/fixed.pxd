@@ -1,0 +1,5 @@
+from mrc.endpoint.congestion.base cimport CongestionController
+
+
+cdef class FixedWindow(CongestionController):
+    cdef long long _cwnd
