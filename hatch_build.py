@@ -58,7 +58,7 @@ def compile_all(checked: bool = False) -> list[Path]:
         Extension(
             ".".join(source.relative_to(ROOT).with_suffix("").parts),
             [str(source.relative_to(ROOT))],
-            include_dirs=[str(of.PACKAGE / "wire")],
+            include_dirs=[str(of.PACKAGE / "wire"), str(of.PACKAGE / "net")],  # octets.h, system.h
             extra_compile_args=OPTIMISED,
             define_macros=[("MRC_CHECKED", "1")] if checked else [],
         )
