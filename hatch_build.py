@@ -11,7 +11,6 @@ import importlib.util
 import json
 import os
 import sys
-import sysconfig
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,7 +21,6 @@ except ImportError:  # tools/build-core needs none
     BuildHookInterface = object
 
 ROOT = Path(__file__).parent
-SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
 OPTIMISED = ["-O3", "-g0", "-fno-strict-aliasing"]
 DIRECTIVES = {
     "language_level": 3,
@@ -86,7 +84,7 @@ def compile_all(checked: bool = False) -> list[Path]:
     of.STAMP.write_text(
         json.dumps({"digest": of.digest(), "for": sys.implementation.cache_tag, "checked": checked}) + "\n"
     )
-    return [source.with_name(source.stem + SUFFIX) for source in of.modules()]
+    return [of.shared_object(source) for source in of.modules()]
 
 
 class CustomBuildHook(BuildHookInterface):  # type: ignore[misc]
@@ -118,7 +116,7 @@ def main() -> int:
         except (OSError, ValueError):
             stamp = {}
         wanted = {"digest": of.digest(), "for": sys.implementation.cache_tag, "checked": arguments.checked}
-        if stamp == wanted and all(each.with_name(each.stem + SUFFIX).exists() for each in of.modules()):
+        if stamp == wanted and all(of.shared_object(each).exists() for each in of.modules()):
             return 0
     if importlib.util.find_spec("Cython") is None:
         print("tools/build-core: Cython is missing: pip install cython setuptools", file=sys.stderr)
