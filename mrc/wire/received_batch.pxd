@@ -12,8 +12,9 @@ cdef class ReceivedBatch:
     cdef object _all_lengths, _all_ports, _all_classes, _buffer
     cdef readonly Py_ssize_t count, room
     cdef readonly bint over_ipv4
-    cdef const unsigned char[::1] flat, _ipv4
-    cdef const long long[::1] lengths, ports, classes
+    cdef readonly const unsigned char[::1] flat
+    cdef const unsigned char[::1] _ipv4
+    cdef readonly const long long[::1] lengths, ports, classes
 
     cpdef Py_ssize_t row(self, Py_ssize_t row) noexcept nogil
     cpdef bint came_over_ipv4(self, Py_ssize_t row) noexcept nogil
