@@ -23,16 +23,15 @@ static inline int system_send(int fd, long long messages, unsigned int count)
     int sent, error;
 
     do {
+        /* A signal that came while some of the messages were sent is not to wait for the rest. */
+        if (PyErr_CheckSignals() < 0)
+            return SYSTEM_RAISED;
         Py_BEGIN_ALLOW_THREADS
         sent = sendmmsg(fd, (struct mmsghdr *)(uintptr_t)messages, count, 0);
         error = errno;
         Py_END_ALLOW_THREADS
-        if (sent >= 0)
-            return sent;
-        if (error == EINTR && PyErr_CheckSignals() < 0)
-            return SYSTEM_RAISED;
-    } while (error == EINTR);
-    return -error;
+    } while (sent < 0 && error == EINTR);
+    return sent >= 0 ? sent : -error;
 }
 
 static inline int system_receive(int fd, long long messages, unsigned int count)
