@@ -127,7 +127,7 @@ batches = 0
 
 def profile(frame, event, argument):
     global batches
-    if event == "return" and argument and frame.f_code.co_qualname == "Driver._transmit":
+    if event == "return" and frame.f_code.co_qualname == "Driver._transmit" and argument:
         batches += 1
     library = event == "call" and frame.f_code.co_filename.endswith("/numpy/_core/_internal.py")
     if batches > 100 or (batches > 2 and library):
