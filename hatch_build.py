@@ -11,7 +11,6 @@ import importlib.util
 import json
 import os
 import sys
-import sysconfig
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,7 +21,6 @@ except ImportError:  # tools/build-core needs none
     BuildHookInterface = object
 
 ROOT = Path(__file__).parent
-SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
 OPTIMISED = ["-O3", "-g0", "-fno-strict-aliasing", "-ffp-contract=off"]  # floats as in Python, on any processor
 DIRECTIVES = {
     "language_level": 3,
@@ -47,20 +45,31 @@ def core() -> ModuleType:
     return core
 
 
+def _stamp(of: ModuleType) -> dict[str, Any]:
+    try:
+        return dict(json.loads(of.STAMP.read_text()))
+    except (OSError, ValueError):
+        return {}
+
+
 def compile_all(checked: bool = False) -> list[Path]:
     """Compile in place and write the stamp. Returns the shared objects. Raises what the compiler raises."""
     from Cython.Build import cythonize
     from setuptools import Distribution, Extension
 
     of = core()
-    of.STAMP.unlink(missing_ok=True)
+    built = {"for": sys.implementation.cache_tag, "checked": checked}
+    again = _stamp(of).get("checked", checked) != checked
+    # Until all is done there is nothing of these sources.
+    of.STAMP.write_text(json.dumps(built) + "\n")
     extensions = [
         Extension(
             ".".join(source.relative_to(ROOT).with_suffix("").parts),
             [str(source.relative_to(ROOT))],
-            include_dirs=[str(of.PACKAGE / "wire")],
+            include_dirs=[str(of.PACKAGE / "wire"), str(of.PACKAGE / "net")],  # octets.h, system.h
             extra_compile_args=OPTIMISED,
             define_macros=[("MRC_CHECKED", "1")] if checked else [],
+            depends=[str(header) for header in of.PACKAGE.rglob("*.h")],
         )
         for source in of.modules()
     ]
@@ -73,20 +82,18 @@ def compile_all(checked: bool = False) -> list[Path]:
             compiler_directives=DIRECTIVES | (CHECKED if checked else {}),
             nthreads=os.cpu_count() or 1,
             quiet=True,
-            force=checked,
+            force=again,
         )
         distribution = Distribution({"name": "mrc-core", "ext_modules": made, "packages": []})
         command = distribution.get_command_obj("build_ext")
-        command.inplace, command.parallel, command.force = True, os.cpu_count() or 1, checked
+        command.inplace, command.parallel, command.force = True, os.cpu_count() or 1, again
         command.build_temp = "build/core"
         command.ensure_finalized()
         command.run()
     finally:
         os.chdir(before)
-    of.STAMP.write_text(
-        json.dumps({"digest": of.digest(), "for": sys.implementation.cache_tag, "checked": checked}) + "\n"
-    )
-    return [source.with_name(source.stem + SUFFIX) for source in of.modules()]
+    of.STAMP.write_text(json.dumps({"digest": of.digest(), **built}) + "\n")
+    return [of.shared_object(source) for source in of.modules()]
 
 
 class CustomBuildHook(BuildHookInterface):  # type: ignore[misc]
@@ -113,12 +120,8 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.if_needed:
         of = core()
-        try:
-            stamp = json.loads(of.STAMP.read_text())
-        except (OSError, ValueError):
-            stamp = {}
         wanted = {"digest": of.digest(), "for": sys.implementation.cache_tag, "checked": arguments.checked}
-        if stamp == wanted and all(each.with_name(each.stem + SUFFIX).exists() for each in of.modules()):
+        if _stamp(of) == wanted and all(of.shared_object(each).exists() for each in of.modules()):
             return 0
     if importlib.util.find_spec("Cython") is None:
         print("tools/build-core: Cython is missing: pip install cython setuptools", file=sys.stderr)

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
+from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
 from importlib.util import spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -28,15 +28,17 @@ PACKAGE: Final = Path(__file__).parent
 STAMP: Final = PACKAGE / "compiled.json"
 # What lies in a folder of the package: only these hold modules that are compiled.
 _ROOMS = ("wire", "endpoint", "net")
-_SUFFIXES = frozenset({".py", ".pxd", ".h"})
+_ADVICE = "`pip install .` again where a C compiler is (gcc, libc6-dev), or in a checkout tools/build-core"
 
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """`kind` is "compiled" or "python"; `why` says what keeps it from being compiled, "" where nothing does."""
+    """`kind` is "compiled" or "python". `why` says what keeps it from being compiled and `advice` what to do about it,
+    both "" where nothing does."""
 
     kind: str
     why: str = ""
+    advice: str = ""
 
     def __str__(self) -> str:
         return f"{self.kind} ({self.why})" if self.why else self.kind
@@ -45,6 +47,11 @@ class Core:
 def modules(package: Path = PACKAGE) -> list[Path]:
     """The sources that are compiled: those with a `.pxd` beside them that declares more than a C header."""
     return [source for source in _typed(package) if "cdef extern from" not in source.with_suffix(".pxd").read_text()]
+
+
+def shared_object(source: Path) -> Path:
+    """What this interpreter would load in place of a source."""
+    return source.with_name(source.stem + EXTENSION_SUFFIXES[0])
 
 
 def _typed(package: Path) -> Iterator[Path]:
@@ -69,11 +76,13 @@ def _found() -> Core:
     try:
         stamp = json.loads(STAMP.read_text())
     except (OSError, ValueError):
-        return Core(INTERPRETED, "not compiled here: `pip install .` where a C compiler is, or tools/build-core")
+        return Core(INTERPRETED, "not compiled here", _ADVICE)
     if stamp.get("for") != sys.implementation.cache_tag:
-        return Core(INTERPRETED, f"compiled for {stamp.get('for')}, this is {sys.implementation.cache_tag}")
+        return Core(INTERPRETED, f"compiled for {stamp.get('for')}, this is {sys.implementation.cache_tag}", _ADVICE)
+    if not all(shared_object(source).exists() for source in modules()):
+        return Core(INTERPRETED, "not compiled here", _ADVICE)
     if stamp.get("digest") != digest():
-        return Core(INTERPRETED, "compiled from other sources than lie here: tools/build-core")
+        return Core(INTERPRETED, "compiled from other sources than lie here", _ADVICE)
     return Core(COMPILED)
 
 
@@ -85,9 +94,10 @@ def choose() -> Core:
     wanted = os.environ.get(VARIABLE, "")
     if wanted not in ("", COMPILED, INTERPRETED):
         raise CallerError(f"{VARIABLE} is {COMPILED!r} or {INTERPRETED!r}, got {wanted!r}")
-    core = Core(INTERPRETED, f"{VARIABLE}={INTERPRETED}") if wanted == INTERPRETED else _found()
+    set_so = Core(INTERPRETED, f"{VARIABLE}={INTERPRETED}", f"unset {VARIABLE}")
+    core = set_so if wanted == INTERPRETED else _found()
     if wanted == COMPILED and core.kind != COMPILED:
-        raise SystemRefused(f"{VARIABLE}={COMPILED}, but the datapath is {core.why}")
+        raise SystemRefused(f"{VARIABLE}={COMPILED}, but the datapath is {core.why}: {core.advice}")
     if core.kind == INTERPRETED:
         sys.meta_path.insert(0, _Interpreted())
     return core

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from mrc import __version__
+from mrc import CORE, __version__
 from mrc.cli.commands import ErrorGroup, buffer_output, discard_output, flush_output
 from mrc.cli.common import ignore_signals, interrupt_on_signals
 
@@ -66,7 +66,7 @@ class _Commands(ErrorGroup):
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="mrc")
+@click.version_option(__version__, prog_name="mrc", message=f"%(prog)s, version %(version)s, core: {CORE}")
 def main() -> None:
     """MRC, Multipath Reliable Connection: a user-space endpoint, its lab and its tools.
 

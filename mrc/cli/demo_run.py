@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mrc import CORE
+from mrc.core import COMPILED
 from mrc.errors import PeerError, SystemRefused
 from mrc.lab import Lab
 from mrc.lab.scratch import scratch_directory
@@ -111,6 +113,8 @@ def run_demo(plan: DemoPlan, say: Callable[[str], None]) -> DemoResult:
             f"a fabric of {len(shape.nodes)} namespaces: {plan.planes} planes x {plan.spines} spines, "
             f"{plan.loss:.1%} loss on each of {len(list(shape.fabric_links()))} leaf-spine links"
         )
+        if CORE.kind != COMPILED:
+            say(f"the datapath runs interpreted and is slow ({CORE.why}): {CORE.advice}")
         if plan.loss:
             for link in shape.fabric_links():
                 lab.impair(link.name, loss=plan.loss)

@@ -14,7 +14,9 @@ from pathlib import Path
 
 import click
 
+from mrc import CORE
 from mrc.cli.common import human_bytes, json_option, print_json
+from mrc.core import COMPILED
 from mrc.net.ports import grow
 
 _NEEDED_RECEIVE_BUFFER = 4 * 1024 * 1024
@@ -60,7 +62,7 @@ def doctor(as_json: bool) -> None:
     inside = _inside()
     runs = all(check.ok for check in here + inside if "demo" in check.needed_for)
     usable = _usable(here, inside, runs)
-    checks = [*here, *inside, _buffers(), _tshark()]
+    checks = [*here, *inside, _core(), _buffers(), _tshark()]
     if as_json:
         documents = {"checks": [asdict(check) for check in checks], "usable": [asdict(each) for each in usable]}
         print_json({"demo_can_run": runs, **documents})
@@ -166,6 +168,10 @@ def _inside() -> list[Check]:
     except ValueError:
         said = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
         return [*checks, Check("fabric", False, said[0], "demo, lab", "see the message")]
+
+
+def _core() -> Check:
+    return Check("compiled datapath", CORE.kind == COMPILED, str(CORE), "full speed", CORE.advice)
 
 
 def _buffers() -> Check:

@@ -1,62 +1,51 @@
-"""sendmmsg and recvmmsg on whole batches: one system call for many packets.
-
-The kernel's structures are numpy arrays laid out as on 64-bit Linux, filled by column:
-
-    struct mmsghdr  64 bytes: name, namelen, iov, iovlen, control, controllen, flags, len
-    struct iovec    16 bytes: base, len
-"""
+"""Whole batches sent and received: one system call for many packets (`mrc.net.system` has the kernel's structures)."""
 
 from __future__ import annotations
 
-import ctypes
 import errno
-import itertools
 import os
-import struct
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mrc.errors import SystemRefused
-from mrc.net.outer import OuterHeaders
+from mrc.net import system
+from mrc.net.outer import OuterHeaders, numbers
 from mrc.net.ports import UDP_IPV4, UDP_IPV6, Port
-from mrc.wire.ipv4 import IPV4_AT, IPV4_HEADER, shape_rows
+from mrc.wire import octets
+from mrc.wire.ipv4 import IPV4_AT, IPV4_HEADER
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import COMMON, HEADER_ROOM, UDP_AT
+from mrc.wire.rows import HEADER_ROOM, UDP_AT
 from mrc.wire.transmit_batch import TransmitBatch
 
 U8 = npt.NDArray[np.uint8]
-I64 = npt.NDArray[np.int64]
 
-_MMSGHDR = np.dtype(
-    {
-        "names": ["name", "namelen", "iov", "iovlen", "control", "controllen", "flags", "len"],
-        "formats": ["u8", "u4", "u8", "u8", "u8", "u8", "i4", "u4"],
-        "offsets": [0, 8, 16, 24, 32, 40, 48, 56],
-        "itemsize": 64,
-    }
-)
-_IOVEC = np.dtype([("base", "u8"), ("len", "u8")])
-_IOVECS = 3  # header, payload in the application's memory, trailer
-_THREE_IOVECS = struct.Struct("=6Q")
-# So few packets cost less one by one than arrays of them do.
-_FEW = 4
+# 64-bit words of the kernel's structures, and which of them are what.
+_WORD = 8
+_MESSAGE = 8
+_NAME, _NAME_LENGTH, _PARTS, _PART_COUNT, _CONTROL, _CONTROL_LENGTH, _LENGTH = 0, 1, 2, 3, 4, 5, 7
+_PART = 2  # base, length
+_PARTS_OF_A_ROW = 3  # header, payload in the application's memory, trailer
+# A control message of one 32-bit number: its length; level and type; the number.
+_CLASS = 3
+_CLASS_KIND, _CLASS_NUMBER = 1, 2
+_CLASS_LENGTH = 20
+_TYPE_SHIFT = 32
+# Bytes: room for control messages that come with a packet, and where the number of the only one is.
 _CONTROL_ROOM = 64
-_MAX_PORTS = 16
-_STRETCH = 32  # packets
+_NUMBER_AT = 16
 _SOCKADDR = 28  # sockaddr_in6; a sockaddr_in is padded to it
-_CMSG = 24  # a control message of one 32-bit number: length(8) level(4) type(4) number(4) padding(4)
-_CMSG_NUMBER = struct.Struct("=Qii8x")
-_NUMBER = struct.Struct("=I")
-_CMSG_KIND, _CMSG_DATA = 8, 16  # both multiples of 4
-_MSG_DONTWAIT = 0x40
+_ADDRESS_AT, _ADDRESS = 8, 16  # of a sockaddr_in6
+_TRAILER_ROOM = 8  # bytes; a trailer ends there
+_STRETCH = 32  # packets
+# How packets come: whole, or their IP header kept by the kernel, or an IPv4 one in front of them.
+_WHOLE, _WITHOUT_IPV6, _WITH_IPV4 = 0, 1, 2
+_VERSION_WORD = 6 << 28
 _IP_PROTOCOL_UDP = 17
-
-_libc = ctypes.CDLL(None, use_errno=True)
-_sendmmsg, _recvmmsg = _libc.sendmmsg, _libc.recvmmsg
-_sendmmsg.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_uint, ctypes.c_int]
-_recvmmsg.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_uint, ctypes.c_int, ctypes.c_void_p]
+_MAPPED = 0xFFFF
+_UDP, _IPV4, _IPV4_BYTES, _HEADER_ROOM = UDP_AT, IPV4_AT, IPV4_HEADER, HEADER_ROOM
 
 # The port or the way beyond it is down, or a queue overflowed: to the transport such a packet is lost.
 _LOST_ON_THE_WAY = frozenset(
@@ -78,91 +67,102 @@ _LOST_ON_THE_WAY = frozenset(
         errno.EMSGSIZE,  # the port's MTU fell: `BatchSender.too_long`
     }
 )
+_NOTHING_ARRIVED = _LOST_ON_THE_WAY | {errno.EINTR}
 
 
-def _address(array: npt.NDArray[np.generic]) -> int:
-    return int(array.__array_interface__["data"][0])
+def _words(count: int) -> memoryview:
+    return memoryview(bytearray(count * _WORD)).cast("q")
+
+
+def _address(buffer: Any) -> int:
+    return int(np.asarray(buffer).__array_interface__["data"][0])
 
 
 class BatchSender:
-    """Sends the packets of a TransmitBatch, each out of its port's socket.
-
-    A message per row of the batch: where its parts lie never changes, only how long they are and where payload is.
-    """
+    """Sends the packets of a TransmitBatch, each out of its port's socket."""
 
     __slots__ = (
         "_batch",
-        "_class_numbers",
         "_classes",
-        "_few_headers",
-        "_few_trailer_ends",
-        "_flat_iovecs",
-        "_iovecs",
-        "_iovecs_at",
-        "_iovecs_step",
-        "_kind_of_port",
+        "_classes_at",
+        "_destinations_at",
+        "_fds",
+        "_header_lengths",
         "_kinds",
-        "_message_base",
         "_messages",
-        "_mixed",
-        "_ordered",
-        "_ordered_base",
+        "_messages_at",
         "_outer",
+        "_parts",
+        "_parts_at",
+        "_payload_addresses",
+        "_payload_lengths",
+        "_port_numbers",
+        "_ports",
+        "_row_words",
         "_send_from",
-        "_sockets",
-        "_stretches",
-        "_trailer_ends",
+        "_skipped",
+        "_traffic_classes",
+        "_trailer_lengths",
+        "_trailers_at",
         "too_long",
     )
 
     def __init__(self, ports: Sequence[Port], batch: TransmitBatch) -> None:
         """`batch` is the one that is sent, filled anew each time."""
         self._batch = batch
-        capacity = batch.capacity
-        rows = np.arange(capacity, dtype=np.uint64)
-        self._sockets = {port.port: port.sender.fileno() for port in ports}
         # The ports that refused a packet for its length; the owner empties it.
         self.too_long: set[int] = set()
+        # By port number.
+        self._port_numbers = max(port.port for port in ports) + 1
+        self._fds, self._kinds = _words(self._port_numbers), _words(self._port_numbers)
+        for number in range(self._port_numbers):
+            self._fds[number] = -1
+        for port in ports:
+            self._fds[port.port] = port.sender.fileno()
+            self._kinds[port.port] = port.framing.class_level | port.framing.class_type << _TYPE_SHIFT
         # Where in its row what is handed to the kernel begins, and what goes before: the same for all ports of a node.
         framing = ports[0].framing
         self._send_from = framing.send_from
         self._outer = OuterHeaders(ports, batch, srh=framing.srh) if framing.outer else None
-        kinds = {port.port: (port.framing.class_level, port.framing.class_type) for port in ports}
-        self._mixed = len(set(kinds.values())) > 1
-        self._kind_of_port = np.zeros((_MAX_PORTS, 2), np.int32)
-        for number, kind in kinds.items():
-            self._kind_of_port[number] = kind
-        first = int(framing.outer)  # the part before the others
-        parts = np.zeros((capacity, first + _IOVECS), _IOVEC)
-        self._iovecs = parts[:, first:]
-        self._flat_iovecs = parts.view(np.uint8).reshape(-1).data
-        self._iovecs_at, self._iovecs_step = first * _IOVEC.itemsize, parts.shape[1] * _IOVEC.itemsize
-        self._iovecs["base"][:, 0] = _address(batch.headers) + self._send_from + rows * HEADER_ROOM
-        self._trailer_ends = _address(batch.trailers) + (rows + 1) * np.uint64(batch.trailers.itemsize * 8)
-        self._few_headers: list[int] = self._iovecs["base"][:_FEW, 0].tolist()
-        self._few_trailer_ends: list[int] = self._trailer_ends[:_FEW].tolist()
-        self._classes: U8 = np.zeros((capacity, _CONTROL_ROOM), np.uint8)
-        message = _CMSG_NUMBER.pack(_CMSG_DATA + 4, *kinds[ports[0].port])
-        self._classes[:, :_CMSG] = np.frombuffer(message, np.uint8)
-        self._class_numbers = self._classes.view(np.int32)[:, _CMSG_DATA // 4]
-        self._kinds = self._classes.view(np.int32)[:, _CMSG_KIND // 4 : _CMSG_DATA // 4]
-        self._messages = np.zeros(capacity, _MMSGHDR)
-        destinations = batch.destination
-        if self._outer is not None:
-            destinations, outer = self._outer.destinations, self._outer.rows
-            parts["base"][:, 0] = _address(outer) + rows * np.uint64(outer.shape[1])
-            parts["len"][:, 0] = outer.shape[1]
-        else:
-            self._messages["control"] = _address(self._classes) + rows * _CONTROL_ROOM
-            self._messages["controllen"] = _CMSG
-        self._messages["name"] = _address(destinations) + rows * _SOCKADDR
-        self._messages["namelen"] = _SOCKADDR
-        self._messages["iov"] = _address(parts) + rows * self._iovecs_step
-        self._messages["iovlen"] = parts.shape[1]
-        self._message_base = _address(self._messages)
-        self._ordered = np.zeros(capacity, _MMSGHDR)
-        self._ordered_base = _address(self._ordered)
-        self._stretches = np.arange(capacity) // _STRETCH * _MAX_PORTS
+        self._header_lengths = numbers(batch.header_length)
+        self._payload_addresses = numbers(batch.payload_address)
+        self._payload_lengths = numbers(batch.payload_length)
+        self._trailer_lengths = numbers(batch.trailer_length)
+        self._ports = numbers(batch.port)
+        self._traffic_classes = numbers(batch.traffic_class)
+        self._destinations_at = _address(batch.destination if self._outer is None else self._outer.destinations)
+        self._trailers_at = _address(batch.trailers)
+        self._make_parts(batch)
+        self._make_messages(batch.capacity)
+
+    def _make_parts(self, batch: TransmitBatch) -> None:
+        """Where the parts of a row lie never changes, but for its payload and where its trailer begins."""
+        outer = self._outer
+        self._skipped = 0 if outer is None else _PART
+        self._row_words = self._skipped + _PARTS_OF_A_ROW * _PART
+        self._parts = _words(batch.capacity * self._row_words)
+        self._parts_at = _address(self._parts)
+        headers = _address(batch.headers) + self._send_from
+        for row in range(batch.capacity):
+            at = row * self._row_words
+            if outer is not None:
+                length = outer.rows.shape[1]
+                self._parts[at], self._parts[at + 1] = _address(outer.rows) + row * length, length
+            self._parts[at + self._skipped] = headers + row * _HEADER_ROOM
+        self._classes = _words(batch.capacity * _CLASS)
+        self._classes_at = _address(self._classes)
+        for row in range(batch.capacity):
+            self._classes[row * _CLASS] = _CLASS_LENGTH
+
+    def _make_messages(self, capacity: int) -> None:
+        """A place for each message in the order of sending, whatever row will be in it."""
+        self._messages = _words(capacity * _MESSAGE)
+        self._messages_at = _address(self._messages)
+        for at in range(0, capacity * _MESSAGE, _MESSAGE):
+            self._messages[at + _NAME_LENGTH] = _SOCKADDR
+            self._messages[at + _PART_COUNT] = self._row_words // _PART
+            if self._outer is None:
+                self._messages[at + _CONTROL_LENGTH] = _CLASS * _WORD
 
     def send(self) -> int:
         """Send every packet of the batch through the socket of its port, in the batch's order on each port.
@@ -171,228 +171,224 @@ class BatchSender:
         lost.
         Raises SystemRefused when the system refuses for a reason that will not pass.
         """
-        batch, count = self._batch, self._batch.count
-        if not count:
-            return 0
-        if count <= _FEW and not self._mixed:
-            return sum(self._send_one(row) for row in range(count))
-        iovecs, trailer = self._iovecs[:count], batch.trailer_length[:count]
-        bases, lengths = iovecs["base"], iovecs["len"]
-        lengths[:, 0] = batch.header_length[:count] - self._send_from
-        bases[:, 1] = batch.payload_address[:count]
-        lengths[:, 1] = batch.payload_length[:count]
-        bases[:, 2] = self._trailer_ends[:count] - trailer.view(np.uint64)
-        lengths[:, 2] = trailer
-        if self._outer is not None:
-            self._outer.fill(count)
-        else:
-            self._class_numbers[:count] = batch.traffic_class[:count]
-        ports = batch.port[:count]
-        if self._mixed:
-            self._kinds[:count] = self._kind_of_port[ports]
-        first = int(ports[0])
-        if count == 1 or bool((ports == first).all()):
-            return self._send_run(first, self._message_base, count)
         # One port after the other, but only a stretch at a time: a port that always came last would look slow, and
         # what it carries lost, to a peer that counts in the order of transmission.
-        runs = self._stretches[:count] + ports
-        order = np.argsort(runs, kind="stable")
-        ordered = self._ordered
-        ordered[:count] = self._messages[order]
-        base = self._ordered_base
-        refused = 0
-        runs = runs[order]
-        starts = [0, *(np.flatnonzero(runs[1:] != runs[:-1]) + 1).tolist(), count]
-        for start, stop in itertools.pairwise(starts):
-            port = int(runs[start]) % _MAX_PORTS
-            refused += self._send_run(port, base + start * _MMSGHDR.itemsize, stop - start)
-        return refused
+        count = self._batch.count
+        refused = place = begun = start = 0
+        running = -1
+        while start < count:
+            stop = min(start + _STRETCH, count)
+            for port in range(self._port_numbers):
+                for row in range(start, stop):
+                    if self._ports[row] != port:
+                        continue
+                    if port != running:
+                        refused += self._send_run(running, begun, place)
+                        running, begun = port, place
+                    self._put(place, row)
+                    place += 1
+            start = stop
+        return refused + self._send_run(running, begun, place)
 
-    def _send_one(self, row: int) -> int:
-        """Send one packet, its message filled in plain numbers."""
-        batch = self._batch
-        trailer, headers, ends = int(batch.trailer_length[row]), self._few_headers[row], self._few_trailer_ends[row]
-        _THREE_IOVECS.pack_into(
-            self._flat_iovecs,
-            row * self._iovecs_step + self._iovecs_at,
-            headers,
-            int(batch.header_length[row]) - self._send_from,
-            int(batch.payload_address[row]),
-            int(batch.payload_length[row]),
-            ends - trailer,
-            trailer,
-        )
+    def _put(self, place: int, row: int) -> None:
+        """Make the message in this place that of this row."""
+        at, trailer = row * self._row_words + self._skipped, self._trailer_lengths[row]
+        self._parts[at + 1] = self._header_lengths[row] - self._send_from
+        self._parts[at + 2] = self._payload_addresses[row]
+        self._parts[at + 3] = self._payload_lengths[row]
+        self._parts[at + 4] = self._trailers_at + (row + 1) * _TRAILER_ROOM - trailer
+        self._parts[at + 5] = trailer
+        message = place * _MESSAGE
         if self._outer is not None:
-            self._outer.fill_one(row)
+            self._outer.write(row)
         else:
-            self._class_numbers[row] = batch.traffic_class[row]
-        return self._send_run(int(batch.port[row]), self._message_base + row * _MMSGHDR.itemsize, 1)
+            self._classes[row * _CLASS + _CLASS_KIND] = self._kinds[self._ports[row]]
+            self._classes[row * _CLASS + _CLASS_NUMBER] = self._traffic_classes[row]
+            self._messages[message + _CONTROL] = self._classes_at + row * _CLASS * _WORD
+        self._messages[message + _NAME] = self._destinations_at + row * _SOCKADDR
+        self._messages[message + _PARTS] = self._parts_at + row * self._row_words * _WORD
 
-    def _send_run(self, port: int, first: int, count: int) -> int:
-        fd = self._sockets[port]
-        refused = done = 0
-        while done < count:
-            sent = _sendmmsg(fd, first + done * _MMSGHDR.itemsize, count - done, 0)
-            if sent > 0:
-                done += sent
-                continue
-            error = ctypes.get_errno()
-            if error == errno.EINTR:
-                continue
-            if error == errno.EMSGSIZE:
-                self.too_long.add(port)
-            if error not in _LOST_ON_THE_WAY:
-                raise SystemRefused(error, f"sending failed: {os.strerror(error)}")
-            refused += 1
-            done += 1
+    def _send_run(self, port: int, place: int, stop: int) -> int:
+        """Send the messages in these places out of one port. Returns how many the system did not take."""
+        refused = 0
+        while place < stop:
+            sent = system.send(self._fds[port], self._messages_at + place * _MESSAGE * _WORD, stop - place)
+            if sent < 0:
+                self._lose(port, -sent)
+                refused += 1
+                sent = 1
+            place += sent
         return refused
+
+    def _lose(self, port: int, error: int) -> None:
+        """Note why the system did not take a packet. Raises SystemRefused where the reason will not pass."""
+        if error == errno.EMSGSIZE:
+            self.too_long.add(port)
+        if error not in _LOST_ON_THE_WAY:
+            raise SystemRefused(error, f"sending failed: {os.strerror(error)}")
 
 
 class BatchReceiver:
     """Receives from several ports into one batch: up to `rows` packets of up to `room` bytes, in its own memory."""
 
     __slots__ = (
-        "_base",
-        "_bases",
+        "_addresses",
+        "_batch",
+        "_bytes",
         "_control",
-        "_control_lengths",
-        "_data",
-        "_fields",
-        "_flat_control",
-        "_iovecs",
+        "_data_at",
+        "_fds",
+        "_forms",
         "_ipv4",
-        "_last",
-        "_length",
         "_lengths",
         "_messages",
+        "_messages_at",
         "_mixed",
-        "_name_lengths",
-        "_named",
+        "_name_room",
         "_names",
-        "_number",
-        "_port",
+        "_numbers",
+        "_over_ipv4",
+        "_parts",
+        "_port_count",
         "_ports",
+        "_receive_at",
         "_room",
         "_rows",
-        "_traffic_class",
+        "_traffic_classes",
         "more",
     )
 
     def __init__(self, ports: Sequence[Port], rows: int, room: int) -> None:
-        self._ports = [(port, port.receiver.fileno()) for port in ports]
         self._rows = rows
         self._room = room
+        self._port_count = len(ports)
+        self._fds, self._numbers, self._receive_at, self._forms = (_words(len(ports)) for _ in range(4))
+        self._addresses = memoryview(b"".join(port.local_address for port in ports))
+        for index, port in enumerate(ports):
+            self._fds[index] = port.receiver.fileno()
+            self._numbers[index] = port.port
+            self._receive_at[index] = port.framing.receive_at
+            self._forms[index] = {UDP_IPV6: _WITHOUT_IPV6, UDP_IPV4: _WITH_IPV4}.get(port.framing, _WHOLE)
+        framings = {port.framing for port in ports}
+        self._mixed = len(framings) > 1
         # What comes before a row ends up in the last bytes of the one before it, which no packet is long enough for.
         before = max(0, *(-port.framing.receive_at for port in ports))
-        self._data: U8 = np.zeros(before + rows * room, np.uint8)[before:].reshape(rows, room)
-        self._fields = np.ndarray((rows,), COMMON, self._data, 0, (room,))
-        self._port = np.zeros(rows, np.int64)
-        self._length = np.zeros(rows, np.int64)
-        self._traffic_class = np.zeros(rows, np.int64)
-        self._messages = np.zeros(rows, _MMSGHDR)
-        self._iovecs = np.zeros(rows, _IOVEC)
-        self._control: U8 = np.zeros((rows, _CONTROL_ROOM), np.uint8)
-        self._flat_control = self._control.reshape(-1).data
-        self._names: U8 = np.zeros((rows, _SOCKADDR), np.uint8)
-        framings = {port.framing for port in ports}
-        self._ipv4: U8 | None = np.zeros((rows, IPV4_HEADER), np.uint8) if UDP_IPV4 in framings else None
+        data: U8 = np.zeros(before + rows * room, np.uint8)[before:].reshape(rows, room)
+        self._data_at = _address(data)
+        self._bytes = data.reshape(-1).data
+        self._over_ipv4 = UDP_IPV4 in framings
+        ipv4: U8 = np.zeros((rows if self._over_ipv4 else 0, _IPV4_BYTES), np.uint8)
+        self._ipv4 = ipv4.reshape(-1).data
+        port_of, length, traffic_class = (np.zeros(rows, np.int64) for _ in range(3))
+        self._ports, self._lengths, self._traffic_classes = port_of.data, length.data, traffic_class.data
+        # The same for every call: only how many packets are in it changes.
+        self._batch = ReceivedBatch(data, rows, length, port_of, traffic_class, ipv4 if self._over_ipv4 else None)
         # Over IPv6 the sender's address comes beside the packet, otherwise inside it.
-        self._named = UDP_IPV6 in framings
-        self._mixed = len(framings) > 1
-        self._bases = _address(self._data) + np.arange(rows) * room
-        self._aim(0, rows, ports[0].framing.receive_at)
-        self._messages["iov"] = _address(self._iovecs) + np.arange(rows) * _IOVEC.itemsize
-        self._messages["iovlen"] = 1
-        self._messages["control"] = _address(self._control) + np.arange(rows) * _CONTROL_ROOM
-        if self._named:
-            self._messages["name"] = _address(self._names) + np.arange(rows) * _SOCKADDR
-        self._lengths, self._control_lengths = self._messages["len"], self._messages["controllen"]
-        self._name_lengths = self._messages["namelen"]
-        self._last = rows  # packets in the last batch, whose lengths have to be set again
-        self._base = _address(self._messages)
-        self._number = self._control[:, _CMSG_DATA : _CMSG_DATA + 4]
+        self._name_room = _SOCKADDR if UDP_IPV6 in framings else 0
+        self._make_messages()
         # Whether the last call may have left packets behind: a port filled its share of the rows.
         self.more = False
+
+    def _make_messages(self) -> None:
+        rows = self._rows
+        self._messages, self._parts = _words(rows * _MESSAGE), _words(rows * _PART)
+        self._messages_at = _address(self._messages)
+        self._control = memoryview(bytearray(rows * _CONTROL_ROOM))
+        self._names = memoryview(bytearray(rows * _SOCKADDR))
+        parts, control, names = _address(self._parts), _address(self._control), _address(self._names)
+        for row in range(rows):
+            at = row * _MESSAGE
+            self._messages[at + _NAME] = names + row * _SOCKADDR if self._name_room else 0
+            self._messages[at + _NAME_LENGTH] = self._name_room
+            self._messages[at + _PARTS] = parts + row * _PART * _WORD
+            self._messages[at + _PART_COUNT] = 1
+            self._messages[at + _CONTROL] = control + row * _CONTROL_ROOM
+            self._messages[at + _CONTROL_LENGTH] = _CONTROL_ROOM
+            self._aim(row, self._receive_at[0])
 
     def receive(self) -> ReceivedBatch | None:
         """What has arrived, or None. The batch is valid until the next call.
 
         Raises SystemRefused when a socket is broken.
         """
-        # The kernel has written over those of the last batch only.
-        self._control_lengths[: self._last] = _CONTROL_ROOM
-        if self._named:
-            self._name_lengths[: self._last] = _SOCKADDR
-        start, left = 0, len(self._ports)
+        start = 0
         self.more = False
-        for port, fd in self._ports:
+        for index in range(self._port_count):
             # A busy port leaves the others their share of the rows.
-            most = (self._rows - start) // left
+            most = (self._rows - start) // (self._port_count - index)
             if self._mixed:
-                self._aim(start, start + most, port.framing.receive_at)
-            count = self._receive_from(fd, start, most)
-            if count:
-                self.more |= count == most
-                self._take(port, start, start + count)
-            start += count
-            left -= 1
-        self._last = start
-        if not start:
+                for row in range(start, start + most):
+                    self._aim(row, self._receive_at[index])
+            count = system.receive(self._fds[index], self._messages_at + start * _MESSAGE * _WORD, most)
+            if count < 0:
+                self._fail(-count)
+            elif count > 0:
+                if count == most:
+                    self.more = True
+                for row in range(start, start + count):
+                    self._take(index, row)
+                start += count
+        if start == 0:
             return None
-        return ReceivedBatch(self._data, start, self._length, self._port, self._traffic_class, self._ipv4)
+        self._batch.count = start
+        return self._batch
 
-    def _aim(self, start: int, stop: int, offset: int) -> None:
-        """Let packets begin at this byte of rows `start` to `stop`."""
-        self._iovecs["base"][start:stop] = self._bases[start:stop] + offset
-        self._iovecs["len"][start:stop] = self._room - max(0, offset)
+    def _fail(self, error: int) -> None:
+        if error not in _NOTHING_ARRIVED:
+            raise SystemRefused(error, f"receiving failed: {os.strerror(error)}")
 
-    def _take(self, port: Port, start: int, stop: int) -> None:
-        """Note what came with the packets in these rows, and complete their IP headers where the kernel kept them."""
-        framing = port.framing
-        if stop - start == 1 and framing not in (UDP_IPV4, UDP_IPV6) and self._ipv4 is None:
-            # In plain numbers: a third of what arrays of one take.
-            self._port[start] = port.port
-            self._length[start] = int(self._lengths[start]) + framing.receive_at
-            (self._traffic_class[start],) = _NUMBER.unpack_from(self._flat_control, start * _CONTROL_ROOM + _CMSG_DATA)
-            return
-        self._port[start:stop] = port.port
-        self._length[start:stop] = self._lengths[start:stop]
-        self._length[start:stop] += framing.receive_at
-        if framing is UDP_IPV6:
-            self._complete_ipv6(port.local_address, start, stop)
-        elif framing is UDP_IPV4:
-            self._complete_ipv4(start, stop)
+    def _aim(self, row: int, offset: int) -> None:
+        """Let a packet begin at this byte of its row."""
+        self._parts[row * _PART] = self._data_at + row * self._room + offset
+        self._parts[row * _PART + 1] = self._room - max(0, offset)
+
+    def _take(self, index: int, row: int) -> None:
+        """Note what came with a packet from this port, and complete its IP header where the kernel kept it."""
+        message, form = row * _MESSAGE, self._forms[index]
+        self._ports[row] = self._numbers[index]
+        self._lengths[row] = self._messages[message + _LENGTH] + self._receive_at[index]
+        if form == _WITH_IPV4:
+            self._complete_ipv4(row)
         else:
-            self._traffic_class[start:stop] = self._number[start:stop].view(np.uint32)[:, 0]
-            if self._ipv4 is not None:
-                self._ipv4[start:stop] = 0
+            if form == _WITHOUT_IPV6:
+                self._complete_ipv6(index, row)
+            else:
+                self._traffic_classes[row] = octets.le32(self._control, row * _CONTROL_ROOM + _NUMBER_AT)
+            if self._over_ipv4:
+                octets.put64(self._ipv4, row * _IPV4_BYTES, 0)
+                octets.put64(self._ipv4, row * _IPV4_BYTES + 8, 0)
+                octets.put32(self._ipv4, row * _IPV4_BYTES + 16, 0)
+        # The kernel has written over these.
+        self._messages[message + _NAME_LENGTH] = self._name_room
+        self._messages[message + _CONTROL_LENGTH] = _CONTROL_ROOM
 
-    def _complete_ipv6(self, local_address: bytes, start: int, stop: int) -> None:
+    def _complete_ipv6(self, index: int, row: int) -> None:
         # Traffic class and flow label come as the header's first word; nothing comes when both are 0.
-        told = self._control_lengths[start:stop] != 0
-        words = self._number[start:stop].view(">u4")[:, 0] * told
-        fields = self._fields[start:stop]
-        fields["ip_word"] = words | np.uint32(6 << 28)
-        fields["ip_plen"] = self._length[start:stop] - UDP_AT
-        fields["ip_nh"] = _IP_PROTOCOL_UDP
-        self._data[start:stop, 8:24] = self._names[start:stop, 8:24]
-        self._data[start:stop, 24:40] = np.frombuffer(local_address, np.uint8)
-        self._traffic_class[start:stop] = words >> 20 & 0xFF
-        if self._ipv4 is not None:
-            self._ipv4[start:stop] = 0
+        told = self._messages[row * _MESSAGE + _CONTROL_LENGTH] != 0
+        word = octets.u32(self._control, row * _CONTROL_ROOM + _NUMBER_AT) if told else 0
+        at = row * self._room
+        octets.put32(self._bytes, at, _VERSION_WORD | word)
+        octets.put16(self._bytes, at + 4, self._lengths[row] - _UDP)
+        self._bytes[at + 6] = _IP_PROTOCOL_UDP
+        octets.copy(self._bytes, at + 8, self._names, row * _SOCKADDR + _ADDRESS_AT, _ADDRESS)
+        octets.copy(self._bytes, at + 24, self._addresses, index * _ADDRESS, _ADDRESS)
+        self._traffic_classes[row] = word >> 20 & 0xFF
 
-    def _complete_ipv4(self, start: int, stop: int) -> None:
-        headers = self._data[start:stop, IPV4_AT:UDP_AT].copy()
-        shape_rows(self._data[start:stop], headers)
-        self._traffic_class[start:stop] = headers[:, 1]
-        if self._ipv4 is not None:
-            self._ipv4[start:stop] = headers
+    def _complete_ipv4(self, row: int) -> None:
+        """As `mrc.wire.ipv4.shape_rows`."""
+        at, header = row * self._room, row * _IPV4_BYTES
+        octets.copy(self._ipv4, header, self._bytes, at + _IPV4, _IPV4_BYTES)
+        tos = self._ipv4[header + 1]
+        octets.put32(self._bytes, at, _VERSION_WORD | tos << 20)
+        octets.put16(self._bytes, at + 4, octets.u16(self._ipv4, header + 2) - _IPV4_BYTES)
+        self._bytes[at + 6] = self._ipv4[header + 9]
+        self._bytes[at + 7] = self._ipv4[header + 8]
+        self._map(at + 8, header + 12)
+        self._map(at + 24, header + 16)
+        self._traffic_classes[row] = tos
 
-    def _receive_from(self, fd: int, start: int, most: int) -> int:
-        count = _recvmmsg(fd, self._base + start * _MMSGHDR.itemsize, most, _MSG_DONTWAIT, None)
-        if count > 0:
-            return int(count)
-        error = ctypes.get_errno()
-        if count == 0 or error == errno.EINTR or error in _LOST_ON_THE_WAY:
-            return 0
-        raise SystemRefused(error, f"receiving failed: {os.strerror(error)}")
+    def _map(self, address: int, plain: int) -> None:
+        """Write the IPv4-mapped address of a plain one in the headers received."""
+        octets.put64(self._bytes, address, 0)
+        octets.put32(self._bytes, address + 8, _MAPPED)
+        octets.copy(self._bytes, address + 12, self._ipv4, plain, 4)

@@ -6,15 +6,16 @@ parts and whose traffic class comes beside it. It still looks up the way to the 
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from mrc.net.ports import Port
-from mrc.wire.srh import IPV6_IN_IPV6, ROUTING, SRH_LENGTH, new_headers, split_rows
+from mrc.wire import octets
+from mrc.wire.srh import IPV6_IN_IPV6, ROUTING, SRH_LENGTH, new_headers
 from mrc.wire.transmit_batch import TransmitBatch
+from mrc.wire.usid import BLOCK_BITS
 
 U8 = npt.NDArray[np.uint8]
 
@@ -22,10 +23,11 @@ IPV6_HEADER = 40
 _HOP_LIMIT = 64
 _VERSION = 6 << 28
 _TRAFFIC_CLASS_SHIFT = 20
-_HEAD = struct.Struct(">IH")
-_FIELDS = np.dtype({"names": ["word", "plen", "nh", "hlim"], "formats": [">u4", ">u2", "u1", "u1"]})
-_SOURCE, _DESTINATION = slice(8, 24), slice(24, 40)
-_SOCKADDR, _ADDRESS = 28, slice(8, 24)  # of a sockaddr_in6
+_PLEN_AT, _NH_AT, _HLIM_AT, _SOURCE_AT, _DESTINATION_AT, _ROUTING_AT = 4, 6, 7, 8, 24, IPV6_HEADER
+_ADDRESS = 16
+_SOCKADDR, _ADDRESS_AT = 28, 8  # of a sockaddr_in6
+_BLOCK, _USID = BLOCK_BITS // 8, 2
+_SEGMENT_AT = _ROUTING_AT + SRH_LENGTH - _ADDRESS
 
 
 class OuterHeaders:
@@ -36,61 +38,68 @@ class OuterHeaders:
     """
 
     __slots__ = (
-        "_batch",
         "_behind",
-        "_fields",
+        "_destinations",
         "_flat",
-        "_flat_destinations",
-        "_routing",
+        "_header_lengths",
+        "_length",
+        "_payload_lengths",
+        "_ports",
         "_sources",
-        "_sources_by_port",
+        "_to",
+        "_traffic_classes",
+        "_trailer_lengths",
         "destinations",
         "rows",
     )
 
     def __init__(self, ports: Sequence[Port], batch: TransmitBatch, *, srh: bool) -> None:
         """`ports` are all that the batch can name, `batch` is the one that is sent, filled anew each time."""
-        self._batch = batch
         self._behind = SRH_LENGTH if srh else 0
-        length = IPV6_HEADER + self._behind
-        self.rows: U8 = np.zeros((batch.capacity, length), np.uint8)
-        self._flat = self.rows.reshape(-1).data
-        self._fields = np.ndarray((batch.capacity,), _FIELDS, self.rows, 0, (length,))
-        self._fields["nh"] = ROUTING if srh else IPV6_IN_IPV6
-        self._fields["hlim"] = _HOP_LIMIT
-        self._sources = {port.port: port.local_address for port in ports}
-        self._sources_by_port: U8 = np.zeros((max(self._sources) + 1, 16), np.uint8)
-        for number, address in self._sources.items():
-            self._sources_by_port[number] = np.frombuffer(address, np.uint8)
-        self.destinations = batch.destination
-        self._flat_destinations = batch.destination.reshape(-1).data
-        self._routing: U8 | None = None
+        self._length = IPV6_HEADER + self._behind
+        self.rows: U8 = np.zeros((batch.capacity, self._length), np.uint8)
+        self.rows[:, _NH_AT] = ROUTING if srh else IPV6_IN_IPV6
+        self.rows[:, _HLIM_AT] = _HOP_LIMIT
+        sources = {port.port: port.local_address for port in ports}
+        self._sources = memoryview(b"".join(sources.get(number, bytes(_ADDRESS)) for number in range(max(sources) + 1)))
+        self._header_lengths = numbers(batch.header_length)
+        self._payload_lengths = numbers(batch.payload_length)
+        self._trailer_lengths = numbers(batch.trailer_length)
+        self._traffic_classes = numbers(batch.traffic_class)
+        self._ports = numbers(batch.port)
+        # Where the packets are to go, and where the kernel is told to send them.
+        self._destinations = np.asarray(batch.destination).reshape(-1).data
+        self.destinations: U8 = np.asarray(batch.destination)
         if srh:
-            self.destinations = np.zeros_like(batch.destination)
-            self._routing = self.rows[:, IPV6_HEADER:]
-            self._routing[:] = new_headers(batch.capacity)
+            self.destinations = np.zeros_like(self.destinations)
+            self.rows[:, _ROUTING_AT:] = new_headers(batch.capacity)
+        self._to = self.destinations.reshape(-1).data
+        self._flat = self.rows.reshape(-1).data
 
-    def fill(self, count: int) -> None:
-        """Write the first `count`, for what is in the batch."""
-        batch, rows, fields = self._batch, self.rows[:count], self._fields[:count]
-        if self._routing is not None:
-            self.destinations[:count] = batch.destination[:count]
-            split_rows(self.destinations[:count, _ADDRESS], self._routing[:count])
-        fields["word"] = _VERSION | batch.traffic_class[:count] << _TRAFFIC_CLASS_SHIFT
-        fields["plen"] = (
-            batch.header_length[:count] + batch.payload_length[:count] + batch.trailer_length[:count] + self._behind
-        )
-        rows[:, _SOURCE] = self._sources_by_port[batch.port[:count]]
-        rows[:, _DESTINATION] = self.destinations[:count, _ADDRESS]
+    def write(self, row: int) -> None:
+        """Write the one of this row, for the packet that is in the batch."""
+        at = row * self._length
+        length = self._header_lengths[row] + self._payload_lengths[row] + self._trailer_lengths[row] + self._behind
+        octets.put32(self._flat, at, _VERSION | self._traffic_classes[row] << _TRAFFIC_CLASS_SHIFT)
+        octets.put16(self._flat, at + _PLEN_AT, length)
+        octets.copy(self._flat, at + _SOURCE_AT, self._sources, self._ports[row] * _ADDRESS, _ADDRESS)
+        if self._behind:
+            self._split(row)
+        octets.copy(self._flat, at + _DESTINATION_AT, self._to, row * _SOCKADDR + _ADDRESS_AT, _ADDRESS)
 
-    def fill_one(self, row: int) -> None:
-        """`fill` for one row, in plain numbers."""
-        if self._routing is not None:
-            self.fill(row + 1)
-            return
-        batch, flat, at = self._batch, self._flat, row * IPV6_HEADER
-        length = int(batch.header_length[row]) + int(batch.payload_length[row]) + int(batch.trailer_length[row])
-        _HEAD.pack_into(flat, at, _VERSION | int(batch.traffic_class[row]) << _TRAFFIC_CLASS_SHIFT, length)
-        flat[at + 8 : at + 24] = self._sources[int(batch.port[row])]
-        address = row * _SOCKADDR + _ADDRESS.start
-        flat[at + 24 : at + 40] = self._flat_destinations[address : address + 16]
+    def _split(self, row: int) -> None:
+        """Make two containers of one: its last uSID moves into the routing header (`mrc.wire.srh.two_containers`)."""
+        start = row * _SOCKADDR
+        octets.copy(self._to, start, self._destinations, start, _SOCKADDR)
+        address, segment = start + _ADDRESS_AT, row * self._length + _SEGMENT_AT
+        last = address + _ADDRESS - _USID
+        while last > address + _BLOCK and octets.u16(self._to, last) == 0:
+            last -= _USID
+        octets.copy(self._flat, segment, self._to, address, _BLOCK)
+        octets.copy(self._flat, segment + _BLOCK, self._to, last, _USID)
+        octets.put16(self._to, last, 0)
+
+
+def numbers(array: npt.ArrayLike) -> memoryview:
+    """64-bit numbers as a view whose items are plain, signed integers."""
+    return np.asarray(array).view(np.int64).data

@@ -31,9 +31,13 @@ class ReceivedBatch:
     `port[i]` is the local port number it came in on, `traffic_class[i]` the outer header's, or the inner one's
     where there is no outer header. `ipv4`, where any came over IPv4, holds the 20-byte IPv4 header each row came with,
     zeros for the others. `flat` is `data` as one run of bytes; `lengths`, `ports`, `classes` are the arrays as views.
+    A receiver makes one batch and sets its `count` each time.
     """
 
     __slots__ = (
+        "_all_classes",
+        "_all_lengths",
+        "_all_ports",
         "_buffer",
         "_ipv4",
         "classes",
@@ -41,13 +45,10 @@ class ReceivedBatch:
         "data",
         "flat",
         "ipv4",
-        "length",
         "lengths",
         "over_ipv4",
-        "port",
         "ports",
         "room",
-        "traffic_class",
     )
 
     def __init__(
@@ -55,18 +56,28 @@ class ReceivedBatch:
     ) -> None:
         self.data = data
         self.count = count
-        self.length = length[:count]
-        self.port = port[:count]
-        self.traffic_class = traffic_class[:count]
+        self._all_lengths, self._all_ports, self._all_classes = length, port, traffic_class
         self.ipv4 = ipv4
-        self.room = data.shape[1]
+        self.room: int = data.shape[1]
         self.flat = self._buffer = data.reshape(-1).data
-        self.lengths = self.length.data
-        self.ports = self.port.data
-        self.classes = self.traffic_class.data
+        self.lengths = length.data
+        self.ports = port.data
+        self.classes = traffic_class.data
         self.over_ipv4 = ipv4 is not None
         if ipv4 is not None:
             self._ipv4 = ipv4.reshape(-1).data
+
+    @property
+    def length(self) -> I64:
+        return self._all_lengths[: self.count]
+
+    @property
+    def port(self) -> I64:
+        return self._all_ports[: self.count]
+
+    @property
+    def traffic_class(self) -> I64:
+        return self._all_classes[: self.count]
 
     @classmethod
     def from_packets(cls, packets: Sequence[bytes], port: int = 0, traffic_class: Sequence[int] = ()) -> ReceivedBatch:
@@ -106,8 +117,8 @@ class ReceivedBatch:
     def packet(self, row: int) -> bytes:
         """The packet of one row as it came, from the (inner) IP header to the ICRC."""
         if self.ipv4 is not None and self.ipv4[row, 0]:
-            return bytes(self.ipv4[row]) + bytes(self.view(row, UDP_AT, int(self.length[row])))
-        return bytes(self.view(row, 0, int(self.length[row])))
+            return bytes(self.ipv4[row]) + bytes(self.view(row, UDP_AT, self.lengths[row]))
+        return bytes(self.view(row, 0, self.lengths[row]))
 
     def row(self, row: int) -> int:
         """Where in `flat` the packet of this row begins."""

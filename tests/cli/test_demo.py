@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 from patience import PATIENCE_S, carries_data, eventually
 
+from mrc import CORE, core
+
 pytestmark = [
     pytest.mark.root,
     pytest.mark.skipif(
@@ -208,6 +210,15 @@ def test_a_file_that_cannot_be_written_is_told_before_anything_is_built(option: 
     assert (process.returncode, out) == (1, "")
     # No line about a fabric before it.
     assert err == f"Error: {tmp_path / 'missing' / file}: cannot be written: No such file or directory\n"
+
+
+@pytest.mark.parametrize("kind", sorted({core.INTERPRETED, CORE.kind}))
+def test_it_says_that_the_datapath_runs_interpreted(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(core.VARIABLE, kind)
+    _, err = ended(demo("--size", "1", "--loss", "0%"))
+    says = "the datapath runs interpreted and is slow (MRC_CORE=python): unset MRC_CORE"
+    assert (says in err.splitlines()) is (kind == core.INTERPRETED)
+    assert ("interpreted" in err) is (kind == core.INTERPRETED)
 
 
 def test_a_transfer_that_is_over_before_the_cut_fails_and_says_what_to_do(tmp_path: Path) -> None:

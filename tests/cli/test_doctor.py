@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 import pytest
 from ordinary_user import environment, ordinary, python
 from patience import PATIENCE_S
+
+from mrc import CORE, core
 
 BOUND = ("--mode", "udp", "--bind", "127.0.0.1")
 
@@ -80,6 +83,18 @@ def test_root_can_run_everything() -> None:
     assert said["send"]["here"] is True
     assert [each["here"] for each in said.values()] == [True] * len(said), said
     assert all(not each["advice"] for each in said.values())
+
+
+@pytest.mark.parametrize("kind", sorted({core.INTERPRETED, CORE.kind}))
+def test_it_says_how_the_datapath_runs(kind: str) -> None:
+    """Interpreted the demo runs too."""
+    argv = [sys.executable, "-m", "mrc", "doctor", "--json"]
+    done = subprocess.run(argv, env=os.environ | {core.VARIABLE: kind}, capture_output=True, text=True, check=False)
+    (check,) = (each for each in json.loads(done.stdout)["checks"] if each["name"] == "compiled datapath")
+    assert check["ok"] is (kind == core.COMPILED)
+    assert check["found"].startswith(kind)
+    assert check["advice"] == ("" if kind == core.COMPILED else "unset MRC_CORE")
+    assert "demo" not in check["needed_for"]
 
 
 def test_inside_a_lab_shell_it_speaks_of_that_place(interpreter: str) -> None:

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+import mrc
+from mrc import core
+
 SCRIPT = str(Path(sys.executable).with_name("mrc"))
 
 
@@ -31,3 +34,15 @@ def test_an_interruption_while_modules_are_imported_shows_none_of_them(argv: lis
         process.send_signal(signal.SIGINT)
         out, err = process.communicate()
     assert (process.returncode, out, err) == (-signal.SIGINT, "", "")
+
+
+def version(variable: str) -> str:
+    argv = [sys.executable, "-m", "mrc", "--version"]
+    return subprocess.run(
+        argv, env=os.environ | {core.VARIABLE: variable}, capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_the_version_says_how_the_datapath_runs() -> None:
+    assert version(core.INTERPRETED) == f"mrc, version {mrc.__version__}, core: python (MRC_CORE=python)\n"
+    assert version(mrc.CORE.kind).startswith(f"mrc, version {mrc.__version__}, core: {mrc.CORE.kind}")

@@ -118,7 +118,7 @@ def test_an_interrupt_that_comes_inside_a_library_is_not_lost(transfers: Transfe
 
 
 # Sends itself SIGINT in a function numpy calls while packets are sent, whose errors it drops; if there is none within
-# a hundred batches, where the next batch is sent.
+# a hundred batches, after them.
 SIGNALS_ITSELF = """
 import os, signal, sys
 from mrc.cli import main
@@ -127,11 +127,9 @@ batches = 0
 
 def profile(frame, event, argument):
     global batches
-    if event != "call":
-        return
-    if frame.f_code.co_qualname == "BatchSender.send":
+    if event == "return" and frame.f_code.co_qualname == "Driver._transmit" and argument:
         batches += 1
-    library = frame.f_code.co_filename.endswith("/numpy/_core/_internal.py")
+    library = event == "call" and frame.f_code.co_filename.endswith("/numpy/_core/_internal.py")
     if batches > 100 or (batches > 2 and library):
         sys.setprofile(None)
         os.kill(os.getpid(), signal.SIGINT)

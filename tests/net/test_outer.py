@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pytest
 
 from mrc.net.outer import OuterHeaders
 from mrc.net.ports import SRV6, Framing
@@ -40,20 +39,16 @@ def batch_of(packets: Sequence[tuple[int, int, int, int, int]]) -> TransmitBatch
     return batch
 
 
-def filled(*, srh: bool, one_by_one: bool) -> OuterHeaders:
+def written(*, srh: bool) -> OuterHeaders:
     outer = OuterHeaders(opened(), batch_of(PACKETS), srh=srh)  # type: ignore[arg-type]
-    if one_by_one:
-        for row in range(len(PACKETS)):
-            outer.fill_one(row)
-    else:
-        outer.fill(len(PACKETS))
+    for row in range(len(PACKETS)):
+        outer.write(row)
     return outer
 
 
-@pytest.mark.parametrize("one_by_one", [False, True], ids=["columns", "one by one"])
-def test_headers_of_one_container(one_by_one: bool) -> None:
+def test_headers_of_one_container() -> None:
     """MRC-SRV6-01: version 6, traffic class, flow label 0; length; next header 41; hop limit 64; port; container."""
-    outer = filled(srh=False, one_by_one=one_by_one)
+    outer = written(srh=False)
     assert [bytes(row).hex(" ", 8) for row in outer.rows[:3]] == [
         "6120000010642940 fd4d524300000000 0000000000000001 5f00000010002001 1001400100000000",
         "6220000000a42940 fd4d524300010000 0000000000000001 5f00000011002103 1101410100000000",
@@ -65,11 +60,10 @@ def test_headers_of_one_container(one_by_one: bool) -> None:
     ]
 
 
-@pytest.mark.parametrize("one_by_one", [False, True], ids=["columns", "one by one"])
-def test_headers_of_two_containers(one_by_one: bool) -> None:
+def test_headers_of_two_containers() -> None:
     """MRC-SRV6-11, MRC-SRV6-12: next header 43 and 24 bytes more; the host port moves into the routing header: next
     header 41, length 2, type 4, segments left 1, last entry 0, flags and tag 0, one segment."""
-    outer = filled(srh=True, one_by_one=one_by_one)
+    outer = written(srh=True)
     assert [bytes(row).hex(" ", 8) for row in outer.rows[:2]] == [
         "61200000107c2b40 fd4d524300000000 0000000000000001 5f00000010002001 1001000000000000 "
         "2902040100000000 5f00000040010000 0000000000000000",
@@ -82,9 +76,10 @@ def test_headers_of_two_containers(one_by_one: bool) -> None:
 def test_what_the_last_batch_had_is_gone() -> None:
     batch = batch_of(PACKETS)
     outer = OuterHeaders(opened(), batch, srh=True)  # type: ignore[arg-type]
-    outer.fill(3)
+    for row in range(3):
+        outer.write(row)
     batch.port[0], batch.traffic_class[0], batch.payload_length[0] = 1, 0, 0
     batch.destination[0, 8:24] = batch.destination[1, 8:24]
-    outer.fill(1)
+    outer.write(0)
     assert bytes(outer.rows[0]).hex(" ", 8).startswith("60000000007c2b40 fd4d524300010000")
     assert bytes(outer.rows[0, 24:]).hex() == bytes(outer.rows[1, 24:]).hex()

@@ -1,0 +1,160 @@
+"""Which way the datapath runs, chosen on a small package in place of mrc: one module with types, one C header."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+import pytest
+
+import mrc
+from mrc import core
+
+PACKAGE = Path(mrc.__file__).parent
+MINE = sys.implementation.cache_tag
+SAYS = "import mrc; print(mrc.CORE)"
+# Which file a typed module comes from. The shared object there is empty: where it is taken, loading it fails.
+TAKES = """
+try:
+    import mrc.wire.thing
+    print("source")
+except ImportError as error:
+    print("shared object" if error.path.endswith(".so") else error)
+"""
+
+
+@dataclass
+class Tree:
+    root: Path
+
+    @property
+    def package(self) -> Path:
+        return self.root / "mrc"
+
+    @property
+    def shared_object(self) -> Path:
+        return self.package / "wire" / f"thing{EXTENSION_SUFFIXES[0]}"
+
+    def run(self, script: str, variable: str | None = None) -> subprocess.CompletedProcess[str]:
+        environment = {name: value for name, value in os.environ.items() if name != core.VARIABLE}
+        if variable is not None:
+            environment[core.VARIABLE] = variable
+        environment |= {"PYTHONPATH": str(self.root), "PYTHONDONTWRITEBYTECODE": "1"}
+        return subprocess.run(
+            [sys.executable, "-c", script], cwd=self.root, env=environment, capture_output=True, text=True, check=False
+        )
+
+    def says(self, variable: str | None = None) -> str:
+        done = self.run(SAYS, variable)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def takes(self, variable: str | None = None) -> str:
+        return self.run(TAKES, variable).stdout.strip()
+
+    def stamp(self, **other: object) -> None:
+        digest = int(self.run("from mrc import core; print(core.digest())", core.INTERPRETED).stdout)
+        (self.package / "compiled.json").write_text(json.dumps({"digest": digest, "for": MINE, **other}))
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    """A package that was compiled."""
+    made = Tree(tmp_path)
+    wire = made.package / "wire"
+    wire.mkdir(parents=True)
+    for name in ("__init__.py", "core.py", "errors.py"):
+        shutil.copy(PACKAGE / name, made.package)
+    (wire / "__init__.py").touch()
+    (wire / "thing.py").write_text("from mrc.wire import bytes_of\n")
+    (wire / "thing.pxd").write_text("cdef int size\n")
+    (wire / "bytes_of.py").touch()
+    (wire / "bytes_of.pxd").write_text('cdef extern from "bytes_of.h":\n    int first(char *)\n')
+    (wire / "bytes_of.h").touch()
+    made.shared_object.touch()
+    made.stamp()
+    return made
+
+
+@pytest.mark.parametrize("variable", [None, "", core.COMPILED])
+def test_what_was_compiled_is_taken(tree: Tree, variable: str | None) -> None:
+    assert tree.says(variable) == "compiled"
+    assert tree.takes(variable) == "shared object"
+
+
+def test_whoever_asks_for_python_gets_the_sources(tree: Tree) -> None:
+    assert tree.says(core.INTERPRETED) == "python (MRC_CORE=python)"
+    assert tree.takes(core.INTERPRETED) == "source"
+
+
+@pytest.mark.parametrize("changed", ["thing.py", "thing.pxd", "bytes_of.py", "bytes_of.pxd", "bytes_of.h"])
+def test_what_was_compiled_from_other_sources_is_not_taken(tree: Tree, changed: str) -> None:
+    with (tree.package / "wire" / changed).open("a") as file:
+        file.write("\n")
+    assert tree.says() == "python (compiled from other sources than lie here)"
+    assert tree.takes() == "source"
+
+
+def test_sources_that_are_not_compiled_may_change(tree: Tree) -> None:
+    with (tree.package / "wire" / "__init__.py").open("a") as file:
+        file.write("\n")
+    assert tree.says() == "compiled"
+
+
+@pytest.mark.parametrize("missing", ["stamp", "whole stamp", "shared object"])
+def test_without_all_of_its_parts_it_is_not_compiled(tree: Tree, missing: str) -> None:
+    stamp = tree.package / "compiled.json"
+    if missing == "stamp":
+        stamp.unlink()
+    elif missing == "whole stamp":
+        stamp.write_text(stamp.read_text()[:-5])
+    else:
+        tree.shared_object.unlink()
+    assert tree.says() == "python (not compiled here)"
+    assert tree.takes() == "source"
+
+
+def test_what_was_compiled_for_another_python_is_not_taken(tree: Tree) -> None:
+    tree.stamp(**{"for": "cpython-39"})
+    assert tree.says() == f"python (compiled for cpython-39, this is {MINE})"
+    assert tree.takes() == "source"
+
+
+def refused(done: subprocess.CompletedProcess[str]) -> str:
+    assert (done.returncode, done.stdout) == (1, "")
+    return done.stderr.strip().splitlines()[-1]
+
+
+def test_an_unknown_value_is_refused(tree: Tree) -> None:
+    says = "mrc.errors.CallerError: MRC_CORE is 'compiled' or 'python', got 'fast'"
+    assert refused(tree.run(SAYS, "fast")) == says
+
+
+def test_compiled_is_refused_where_it_is_not_and_says_what_to_do(tree: Tree) -> None:
+    (tree.package / "wire" / "thing.pxd").write_text("cdef int length\n")
+    says = refused(tree.run(SAYS, core.COMPILED))
+    assert says.startswith(
+        "mrc.errors.SystemRefused: MRC_CORE=compiled, but the datapath is compiled from other sources than lie here: "
+    )
+    assert "pip install" in says
+    (tree.package / "compiled.json").unlink()
+    says = refused(tree.run(SAYS, core.COMPILED))
+    assert says.startswith("mrc.errors.SystemRefused: MRC_CORE=compiled, but the datapath is not compiled here: ")
+    assert "tools/build-core" in says
+
+
+def test_this_process_runs_all_of_it_one_way() -> None:
+    suffix = EXTENSION_SUFFIXES[0] if mrc.CORE.kind == core.COMPILED else ".py"
+    sources = core.modules()
+    assert PACKAGE / "net" / "mmsg.py" in sources
+    assert PACKAGE / "net" / "system.py" not in sources
+    for source in sources:
+        name = ".".join(source.relative_to(PACKAGE.parent).with_suffix("").parts)
+        assert str(import_module(name).__file__).endswith(source.stem + suffix)
