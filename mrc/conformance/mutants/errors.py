@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from mrc.conformance.mutants.bursts import part_of
 from mrc.conformance.mutants.mutant import mutant
-from mrc.endpoint.arrivals import Arrivals
+from mrc.conformance.mutants.requestors import _Syndromes
 from mrc.endpoint.completions import Completion, Event, EventKind, WorkKind, WorkStatus
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.qp import QueuePair
@@ -51,13 +52,13 @@ def all_qps_of_the_node_fail_together(endpoint: Endpoint, qp: QueuePair) -> None
 
 
 @mutant("MRC-ERR-03")
-class NaksAreOverlooked(Arrivals):
+class NaksAreOverlooked(_Syndromes):
     """A NAK of the peer's changes nothing."""
 
     __slots__ = ()
 
-    def _on_aeth(self, words: Any, now: int) -> None:
-        super()._on_aeth([(psn, word) for psn, word in words if word >> 24 < 0x60], now)
+    def read(self, syndrome: int) -> int | None:
+        return syndrome if syndrome < 0x60 else None
 
 
 @mutant("MRC-ERR-03")
@@ -104,6 +105,7 @@ class ReceivesAreNotFlushed(Receives):
 
     def flush(self) -> None:
         self._stash.clear()
+        self.stashed = 0
 
 
 @mutant("MRC-ERR-04")
@@ -200,15 +202,11 @@ class ABurstEndsWithAViolation(Endpoint):
     """A violation has the rest of its burst dropped, whichever QPs that is for."""
 
     def receive(self, batch: ReceivedBatch, now: int) -> None:
-        self._violated = False
-        super().receive(batch, now)
+        for row in range(batch.count):
+            failed = self._failed()
+            super().receive(part_of(batch, [row]), now)
+            if self._failed() > failed:
+                return
 
-    def _receive_few(self, batch: ReceivedBatch, now: int) -> bool:
-        return False
-
-    def _dispatch(self, qpn: int, *others: Any) -> None:
-        if self._violated:
-            return
-        super()._dispatch(qpn, *others)
-        qp = self.qps.get(qpn)
-        self._violated = qp is not None and qp.state == QpState.ERROR
+    def _failed(self) -> int:
+        return sum(qp.state == QpState.ERROR for qp in self.qps.values())

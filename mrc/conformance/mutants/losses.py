@@ -10,11 +10,10 @@ import numpy as np
 from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.qp import QueuePair
-from mrc.endpoint.received import I64
 from mrc.endpoint.requestor import Requestor
 from mrc.endpoint.requests import RequestMaker
 from mrc.endpoint.sent import PsnState
-from mrc.wire.rows import Fields
+from mrc.wire.rows import I64, Fields
 from mrc.wire.transmit_batch import TransmitBatch
 
 

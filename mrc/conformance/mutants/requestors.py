@@ -2,53 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.arrivals import Arrivals
 from mrc.endpoint.paths import PathSet
 from mrc.endpoint.requestor import Requestor
 from mrc.endpoint.sack_reading import Sack
-from mrc.wire.rows import U8
+from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.rows import EXTENSION_AT, U8
 
-Words = Iterable[tuple[int, int]]
-_SYNDROME_SHIFT = 24
-_MSN_MASK = 0xFFFFFF
+
+class _Syndromes(Arrivals):
+    """Takes syndromes for others: `read` says for which, None where the packet is not looked at."""
+
+    __slots__ = ()
+
+    def read(self, syndrome: int) -> int | None:
+        raise NotImplementedError
+
+    def _on_aeth(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        found = self.read(int(batch.data[row, EXTENSION_AT]))
+        if found is not None:
+            batch.data[row, EXTENSION_AT] = found
+            super()._on_aeth(batch, row, now)
 
 
 @mutant("MRC-WIRE-12", "MRC-ACK-02")
-class AcksAreIgnored(Arrivals):
+class AcksAreIgnored(_Syndromes):
     """A transport ACK acknowledges nothing; only SACKs do."""
 
     __slots__ = ()
 
-    def _on_aeth(self, words: Words, now: int) -> None:
-        super()._on_aeth([each for each in words if each[1] >> _SYNDROME_SHIFT > 0x1F], now)
+    def read(self, syndrome: int) -> int | None:
+        return syndrome if syndrome > 0x1F else None
 
 
 @mutant("MRC-ACK-02")
-class OnlyAllOnesAreAnAck(Arrivals):
+class OnlyAllOnesAreAnAck(_Syndromes):
     """An ACK with credits, a syndrome below 0x1f, is not taken for one."""
 
     __slots__ = ()
 
-    def _on_aeth(self, words: Words, now: int) -> None:
-        super()._on_aeth([each for each in words if each[1] >> _SYNDROME_SHIFT >= 0x1F], now)
+    def read(self, syndrome: int) -> int | None:
+        return syndrome if syndrome >= 0x1F else None
 
 
 @mutant("MRC-ACK-03")
-class EveryNakIsAnInvalidRequest(Arrivals):
+class EveryNakIsAnInvalidRequest(_Syndromes):
     """Whatever the syndrome of a NAK, the work it ends has the status of an invalid request."""
 
     __slots__ = ()
 
-    def _on_aeth(self, words: Words, now: int) -> None:
-        taken = []
-        for psn_word, aeth_word in words:
-            syndrome = aeth_word >> _SYNDROME_SHIFT
-            syndrome = 0x61 if syndrome > 0x60 else syndrome
-            taken.append((psn_word, syndrome << _SYNDROME_SHIFT | aeth_word & _MSN_MASK))
-        super()._on_aeth(taken, now)
+    def read(self, syndrome: int) -> int | None:
+        return min(syndrome, 0x61)
 
 
 @mutant("MRC-WIRE-14")

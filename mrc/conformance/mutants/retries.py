@@ -5,10 +5,10 @@ from __future__ import annotations
 from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.nacked import NackHandler, NackReason
-from mrc.endpoint.received import I64
 from mrc.endpoint.requestor import Requestor
 from mrc.endpoint.retries import RetryBudget
 from mrc.endpoint.tracing import HOLE, PATH_TIMER
+from mrc.wire.rows import I64
 
 _DEFAULT_T = 14
 

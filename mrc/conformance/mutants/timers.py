@@ -11,8 +11,8 @@ from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.loss import LossDetector
 from mrc.endpoint.qp import QueuePair
-from mrc.endpoint.received import I64
 from mrc.endpoint.requestor import Requestor
+from mrc.wire.rows import I64
 
 _NONE: I64 = np.zeros(0, np.int64)
 

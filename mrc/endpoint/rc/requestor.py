@@ -11,7 +11,7 @@ from mrc.endpoint.rc.counters import RcCounters
 from mrc.endpoint.rc.framing import Framing
 from mrc.endpoint.rc.messages import Message, SendQueue
 from mrc.endpoint.rc.syndromes import RNR_DELAYS_NS, RNR_TIMER_MASK, Answer, answer_of
-from mrc.endpoint.request_checks import NAK_STATUS
+from mrc.endpoint.refusals import NAK_STATUS
 from mrc.endpoint.work import WriteRequest
 from mrc.wire.opcodes import HEADER_LENGTHS
 from mrc.wire.psn import unwrap

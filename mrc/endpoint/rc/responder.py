@@ -13,7 +13,7 @@ from mrc.endpoint.rc.counters import RcCounters
 from mrc.endpoint.rc.framing import Framing
 from mrc.endpoint.rc.opcodes import EXTENSION_BYTES, WRITES, RcOp
 from mrc.endpoint.rc.syndromes import NAK_SEQUENCE_ERROR, RNR_NAK
-from mrc.endpoint.request_checks import (
+from mrc.endpoint.refusals import (
     ACK_SYNDROME,
     NAK_INVALID_REQUEST,
     NAK_REMOTE_ACCESS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from mrc.endpoint.request_checks import NAK_STATUS
+from mrc.endpoint.refusals import NAK_STATUS
 
 NAK_SEQUENCE_ERROR = 0x60
 # The five lower bits are the timer's code.
