@@ -220,6 +220,10 @@ def run(
       mrc conformance run --transport rc --strict
       mrc lab exec h0 -- mrc conformance run --target mrc1:AbC... --html report.html
     """
+    from mrc.conformance.interpreted import is_mutant, run_interpreted
+
+    if is_mutant(target_name):
+        run_interpreted()
     from mrc.cli.conformance_progress import progress
     from mrc.cli.conformance_report import print_run
     from mrc.conformance.runner import close

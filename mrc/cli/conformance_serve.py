@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     "--mutant",
     "mutant_name",
     metavar="NAME",
-    help="Serve an endpoint that is wrong on purpose instead; docs/conformance.md lists them.",
+    help="Serve an endpoint that is wrong on purpose instead, interpreted; docs/conformance.md lists them.",
 )
 @click.option(
     "--qp-file",
@@ -55,6 +55,10 @@ def serve(
       mrc lab exec h1 -- mrc conformance serve --mutant sack_echoes_another_ev
       mrc lab exec h1 -- mrc conformance serve --qp-file qps.yaml
     """
+    if mutant_name is not None:
+        from mrc.conformance.interpreted import run_interpreted
+
+        run_interpreted()
     from mrc.conformance.live.server import TargetServer, nothing_swapped
 
     on_created: OnConnected = nothing_swapped

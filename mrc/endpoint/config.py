@@ -259,8 +259,6 @@ class EndpointConfig:
     # EV state changes that wait to be read; later ones are dropped and counted.
     ev_event_limit: int = 1024
     transmit_batch: int = 256
-    # A batch of up to so many packets is taken one by one, in plain numbers: arrays cost more than they save.
-    one_by_one: int = 24
     # Packets one QP may put into a batch before the next QP has its turn.
     fair_share: int = 128
     seed: int = 0

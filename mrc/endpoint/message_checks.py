@@ -75,7 +75,7 @@ class MessageChecks:
         ):
             raise self._no_neighbour(psn)
         if not (starts and ends):
-            self._join(psn, msn, dmalen, va - psn * self._path_mtu, starts, ends)
+            self._join(psn, msn, dmalen, va - psn * self._path_mtu, starts != 0, ends != 0)
         self._tags[psn & self._mask] = psn << _PSN_SHIFT | msn << _MSN_SHIFT | starts << _STARTS_SHIFT | ends
 
     def _no_neighbour(self, psn: int) -> RefusedRequest:

@@ -38,10 +38,10 @@ _PLEN_AT, _NH_AT, _DPORT_AT, _UDP_LEN_AT = 4, 6, 42, 44
 _OPCODE_AT, _FLAGS_AT, _PKEY_AT, _PSN_FLAGS_AT = 48, 49, 50, 56
 _TS_SHIFT = 4
 # By opcode: bytes of a packet without payload, padding and TSETH, beyond any packet when unknown; bytes of a TSETH.
-_PLAIN_LENGTH = memoryview(np.where(IS_MRC == 1, EXTENSION_AT + EXTENSION_LENGTH + ICRC_LENGTH, 1 << 20))
-_TSETH_LENGTH = memoryview(HAS_TSETH * np.int64(HEADER_LENGTHS["tseth"]))
-_IS_MRC = memoryview(IS_MRC)
-_HAS_PAYLOAD = memoryview(HAS_PAYLOAD.astype(np.uint8))
+_PLAIN_LENGTH = np.where(IS_MRC == 1, EXTENSION_AT + EXTENSION_LENGTH + ICRC_LENGTH, 1 << 20).data
+_TSETH_LENGTH = (HAS_TSETH * np.int64(HEADER_LENGTHS["tseth"])).data
+_IS_MRC = IS_MRC.data
+_HAS_PAYLOAD = HAS_PAYLOAD.astype(np.uint8).data
 _DSCPS, _PORTS = 64, 1 << 16
 
 

@@ -105,7 +105,6 @@ class Nodes:
                     seed=setting.seed * 2 + node,
                     fair_share=setting.fair_share,
                     transmit_batch=setting.transmit_batch,
-                    one_by_one=EndpointConfig().one_by_one if setting.seed & 1 else 0,
                 )
             )
             for node in NODES

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 import time
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -19,36 +18,32 @@ from mrc.conformance.missing import REASONS
 from mrc.conformance.requirements import GROUPS, ids_in, requirements
 from mrc.conformance.results import Run
 from mrc.conformance.runner import run
-from mrc.conformance.target import OPTIONS, Target
-from mrc.conformance.targets.in_process import in_batches
-from mrc.conformance.targets.in_process import target as one_by_one
+from mrc.conformance.target import OPTIONS
+from mrc.conformance.targets.in_process import target
 
 ROOT = Path(__file__).resolve().parents[2]
 # The requirements of these groups have a case each, or a reason why not.
 _GROUPS = "WIRE ICRC EV SRV6 ECN TRIM NAME ACK SACK RESP NACK REQ SEND LOSS RETRY PATH PORT PROBE OP IMM MPR QP ERR"
 _GROUPS += " CC RTT"
 COMPLETE = tuple(f"MRC-{group}-" for group in _GROUPS.split())
-WAYS = (one_by_one, in_batches)
 
 
 @cache
-def whole_run(way: Callable[[], Target]) -> Run:
-    return run(catalogue(), way(), strict=True)
+def whole_run() -> Run:
+    return run(catalogue(), target(), strict=True)
 
 
-@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("each", catalogue(), ids=lambda each: each.id)
-def test_our_endpoint_passes(each: Case, way: Callable[[], Target]) -> None:
-    result = next(result for result in whole_run(way).results if result.case is each)
+def test_our_endpoint_passes(each: Case) -> None:
+    result = next(result for result in whole_run().results if result.case is each)
     assert result.verdict == "passed", f"expected {result.expected}; {result.actual}\n" + "\n".join(
         result.log.story(30)
     )
     assert not result.unchecked
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_the_run_is_not_void(way: Callable[[], Target]) -> None:
-    assert whole_run(way).void == ""
+def test_the_run_is_not_void() -> None:
+    assert whole_run().void == ""
 
 
 def test_a_run_is_the_same_every_time() -> None:
@@ -58,12 +53,12 @@ def test_a_run_is_the_same_every_time() -> None:
     def packets(found: Run) -> list[list[tuple[int, bytes]]]:
         return [[(passed.at, passed.frame) for passed in result.log] for result in found.results]
 
-    assert packets(run(cases, one_by_one())) == packets(run(cases, one_by_one()))
+    assert packets(run(cases, target())) == packets(run(cases, target()))
 
 
 def test_a_run_ends_in_seconds() -> None:
     began = time.process_time()
-    run(catalogue(), one_by_one())
+    run(catalogue(), target())
     assert time.process_time() - began < 60
 
 

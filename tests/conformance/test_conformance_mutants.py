@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 import mrc.conformance.mutants
@@ -12,16 +10,13 @@ from mrc.conformance.mutants import mutants
 from mrc.conformance.mutants.mutant import Mutant
 from mrc.conformance.requirements import requirements
 from mrc.conformance.runner import run_case
-from mrc.conformance.target import Target
 
 AT_LEAST = 40
-WAYS: tuple[Callable[[Mutant], Target], ...] = (Mutant.target, Mutant.in_batches)
 
 
-@pytest.mark.parametrize("way", WAYS, ids=["one by one", "in batches"])
 @pytest.mark.parametrize("mutant", mutants().values(), ids=lambda mutant: mutant.name)
-def test_the_suite_fails_it(mutant: Mutant, way: Callable[[Mutant], Target]) -> None:
-    target = way(mutant)
+def test_the_suite_fails_it(mutant: Mutant) -> None:
+    target = mutant.target()
     for requirement in mutant.caught_by:
         results = [run_case(each, target) for each in catalogue() if each.requirement.id == requirement]
         assert "failed" in {result.verdict for result in results}, f"{requirement}: {mutant.what}"

@@ -254,7 +254,7 @@ def test_a_mutant_fails_and_the_status_is_1() -> None:
 
 
 def test_an_endpoint_of_mrc_makes_the_run_void() -> None:
-    name = "mrc.conformance.targets.in_process:in_batches"
+    name = "mrc.conformance.targets.in_process:target"
     done = mrc_conformance("run", "--transport", "rc", "--id", "RC-WIRE-13", "--target", name)
     assert done.returncode == 1
     assert "this run is void" in done.stdout

@@ -45,7 +45,6 @@ class Setup(IntFlag):
     DYNAMIC_MPR = 4
     SCARCE = 8  # the responder's resources are limited
     READY_TO_RECEIVE = 16  # RTR only
-    AS_ARRAYS = 32  # what is received is taken as arrays, not packet by packet
 
 
 class Record(IntEnum):
@@ -102,9 +101,7 @@ class Fuzzed:
 
     def __init__(self, setup: Setup) -> None:
         self.now = 1_000_000
-        self.endpoint = Endpoint(
-            EndpointConfig(seed=7, transmit_batch=64, one_by_one=0 if Setup.AS_ARRAYS in setup else 24)
-        )
+        self.endpoint = Endpoint(EndpointConfig(seed=7, transmit_batch=64))
         self.memory = bytearray(REGION_BYTES)
         self.region = self.endpoint.memory.register(self.memory, va=REGION_VA)
         self.batch = TransmitBatch(64)

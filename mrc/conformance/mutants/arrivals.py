@@ -6,12 +6,11 @@ import zlib
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from mrc.conformance.codec.icrc import covered, icrc, icrc_bytes
 from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.packet_checks import I64, PacketChecks, Trimmed
+from mrc.endpoint.packet_checks import DROPPED, PacketChecks
 from mrc.endpoint.qp import QueuePair
 from mrc.wire.opcodes import Op
 from mrc.wire.received_batch import ReceivedBatch
@@ -58,6 +57,7 @@ class UdpChecksumIsVerified(_Refound):
 
 
 _STANDARD_WRITE_ONLY = 0x0A
+_PORTS = 1 << 16
 
 
 @mutant("MRC-WIRE-02")
@@ -66,11 +66,8 @@ class LengthsAreNotChecked(PacketChecks):
 
     __slots__ = ()
 
-    def _well_formed(self, batch: ReceivedBatch, row: int, length: int) -> bool:
-        return length >= MIN_PACKET
-
-    def _all_well_formed(self, batch: ReceivedBatch) -> bool:
-        return int(batch.length.min()) >= MIN_PACKET
+    def _fits(self, opcode: int, spare: int) -> bool:
+        return spare >= 0
 
 
 @mutant("MRC-ICRC-12")
@@ -79,8 +76,8 @@ class TrimmedPacketsAreNotKnown(PacketChecks):
 
     __slots__ = ()
 
-    def _trimmed(self, batch: ReceivedBatch, rows: I64) -> npt.NDArray[np.bool_]:
-        return np.zeros(len(rows), np.bool_)
+    def _is_whole(self, batch: ReceivedBatch, row: int, least: int, said: int) -> bool:
+        return True
 
 
 class _Resealed(Endpoint):
@@ -174,28 +171,28 @@ class IcrcIsNotChecked(_Resealed):
 
 
 @mutant("MRC-WIRE-08")
-def any_tver_is_taken(endpoint: Endpoint, qp: QueuePair) -> None:
+class AnyTverIsTaken(_Refound):
     """A packet is taken whatever its TVer is."""
-    checks: Any = endpoint._checks
-    mask = checks._fixed_mask.view(np.uint8).copy()
-    mask[49] &= ~TVER_MASK & 0xFF
-    checks._fixed_mask = mask.view(np.uint64)
-    checks._fixed_mask_number = int.from_bytes(mask.tobytes(), "little")
+
+    def refind(self, fields: Fields) -> bool | None:
+        if not fields["flags"][0] & TVER_MASK:
+            return None
+        fields["flags"] &= np.uint8(~TVER_MASK & 0xFF)
+        return True
 
 
 @mutant("MRC-WIRE-06")
 def any_udp_port_is_taken(endpoint: Endpoint, qp: QueuePair) -> None:
     """A packet is taken whatever UDP port it came to."""
-    checks: Any = endpoint._checks
-    checks._ports = np.ones(1 << 16, np.bool_)
+    checks: Any = endpoint._intake._checks
+    checks._is_ours = memoryview(b"\1" * _PORTS)
 
 
 @mutant("MRC-WIRE-06")
 def one_udp_port_is_taken(endpoint: Endpoint, qp: QueuePair) -> None:
     """Packets to UDP port 4971 are dropped."""
-    checks: Any = endpoint._checks
-    checks._ports = np.zeros(1 << 16, np.bool_)
-    checks._ports[4791] = True
+    checks: Any = endpoint._intake._checks
+    checks._is_ours = memoryview(bytes(port == 4791 for port in range(_PORTS)))
 
 
 @mutant("MRC-ICRC-01")
@@ -233,10 +230,8 @@ class Ipv4IsNotTaken(PacketChecks):
 
     __slots__ = ()
 
-    def sound_rows(self, batch: ReceivedBatch) -> tuple[I64, Trimmed | None]:
-        rows, trimmed = super().sound_rows(batch)
-        if batch.ipv4 is None:
-            return rows, trimmed
-        of_ipv4 = batch.ipv4[rows, 0] != 0
-        self._counters.not_ipv6_udp += int(of_ipv4.sum())
-        return rows[~of_ipv4], trimmed
+    def look(self, batch: ReceivedBatch, row: int) -> int:
+        if batch.came_over_ipv4(row):
+            self._counters.not_ipv6_udp += 1
+            return DROPPED
+        return super().look(batch, row)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,10 @@ import numpy as np
 from mrc.conformance.mutants.mutant import mutant
 from mrc.conformance.mutants.packets import _Repacked
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.packet_checks import Bools, PacketChecks
-from mrc.endpoint.paths.path_set import I64
+from mrc.endpoint.packet_checks import PacketChecks
+from mrc.endpoint.qp import QueuePair
 from mrc.wire.opcodes import REQUEST_OPCODES, Op
-from mrc.wire.profile import DEFAULT_WIRE_PROFILE
+from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import COMMON
 from mrc.wire.transmit_batch import TransmitBatch
@@ -60,38 +61,22 @@ class ControlIsAlways46(_OfThePage):
     switch = "dscp_control"
 
 
-class _KnowsTrimmed(PacketChecks):
-    """A packet is a trimmed one by its codepoint, which is one of these."""
-
-    __slots__ = ()
-
-    def codepoints(self) -> tuple[int, ...]:
-        raise NotImplementedError
-
-    def _trimmed(self, batch: ReceivedBatch, rows: I64) -> Bools:
-        inner = batch.fields(COMMON)["ip_word"][rows] >> _DSCP_SHIFT & _DSCP_MASK
-        named = np.isin(batch.traffic_class[rows] >> 2, self.codepoints()) | np.isin(inner, self.codepoints())
-        return np.asarray(super()._trimmed(batch, rows) & named)
+def _check_by(endpoint: Endpoint, wire: WireProfile) -> None:
+    """Have packets checked by these switches."""
+    intake: Any = endpoint._intake
+    intake._checks = PacketChecks(wire, endpoint.counters)
 
 
 @mutant("MRC-ECN-11")
-class TrimmedIsAlways12(_KnowsTrimmed):
+def trimmed_is_always12(endpoint: Endpoint, qp: QueuePair) -> None:
     """A packet trimmed inside the fabric is known by DSCP 12 in every network."""
-
-    __slots__ = ()
-
-    def codepoints(self) -> tuple[int, ...]:
-        return DEFAULT_WIRE_PROFILE.dscp_trimmed, self._wire.dscp_trimmed_lasthop
+    _check_by(endpoint, replace(endpoint.config.wire, dscp_trimmed=DEFAULT_WIRE_PROFILE.dscp_trimmed))
 
 
 @mutant("MRC-ECN-11")
-class TrimmedOnTheLastHopIsAlways16(_KnowsTrimmed):
+def trimmed_on_the_last_hop_is_always16(endpoint: Endpoint, qp: QueuePair) -> None:
     """A packet trimmed on the last hop is known by DSCP 16 in every network."""
-
-    __slots__ = ()
-
-    def codepoints(self) -> tuple[int, ...]:
-        return self._wire.dscp_trimmed, DEFAULT_WIRE_PROFILE.dscp_trimmed_lasthop
+    _check_by(endpoint, replace(endpoint.config.wire, dscp_trimmed_lasthop=DEFAULT_WIRE_PROFILE.dscp_trimmed_lasthop))
 
 
 @mutant("MRC-ECN-03")

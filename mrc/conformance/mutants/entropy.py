@@ -10,18 +10,21 @@ from mrc.conformance.mutants.mutant import mutant
 from mrc.conformance.mutants.packets import _Repacked
 from mrc.conformance.setup import Setup
 from mrc.conformance.targets.in_process_paths import InProcessPaths
-from mrc.endpoint.answers import Reflected, Reflector
+from mrc.endpoint.answers import Answer, Reflector
 from mrc.endpoint.paths import Path
 from mrc.endpoint.paths.formats import EvFormat
 from mrc.errors import CallerError
+from mrc.wire import octets
 from mrc.wire.entropy import EvField
 from mrc.wire.opcodes import REQUEST_OPCODES
+from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import COMMON
 from mrc.wire.transmit_batch import TransmitBatch
 from mrc.wire.usid import UsidTemplate
 
 _LABEL = np.uint32(0xFFFFF)
 _HALF = np.uint32(0xFFFF)
+_SPORT_AT = 40
 
 
 class _Misread(Reflector):
@@ -32,10 +35,10 @@ class _Misread(Reflector):
     def entropy(self, port: int, label: int) -> int:
         raise NotImplementedError
 
-    def _reflected(self, ip: int, port: int, psn_word: int, stamp: int, word: int | None, now: int) -> Reflected:
-        found = super()._reflected(ip, port, psn_word, stamp, word, now)
-        found.entropy = self.entropy(port, ip & 0xFFFFF)
-        return found
+    def _common(self, answer: Answer, batch: ReceivedBatch, base: int) -> None:
+        super()._common(answer, batch, base)
+        label = octets.u32(batch.flat, base) & 0xFFFFF
+        answer.entropy = self.entropy(octets.u16(batch.flat, base + _SPORT_AT), label)
 
 
 @mutant("MRC-EV-01")

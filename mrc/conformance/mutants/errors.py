@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from mrc.conformance.mutants.bursts import part_of
 from mrc.conformance.mutants.mutant import mutant
-from mrc.endpoint.arrivals import Arrivals
+from mrc.conformance.mutants.requestors import _Syndromes
 from mrc.endpoint.completions import Completion, Event, EventKind, WorkKind, WorkStatus
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.qp import QueuePair
@@ -15,7 +16,6 @@ from mrc.endpoint.receives import Receives
 from mrc.endpoint.requestor import Requestor
 from mrc.endpoint.work import WriteRequest
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import EXTENSION_AT
 
 
 def _on_error(qp: QueuePair, told: Callable[[QueuePair, str], None]) -> None:
@@ -52,14 +52,13 @@ def all_qps_of_the_node_fail_together(endpoint: Endpoint, qp: QueuePair) -> None
 
 
 @mutant("MRC-ERR-03")
-class NaksAreOverlooked(Arrivals):
+class NaksAreOverlooked(_Syndromes):
     """A NAK of the peer's changes nothing."""
 
     __slots__ = ()
 
-    def _on_aeth(self, batch: ReceivedBatch, row: int, now: int) -> None:
-        if batch.data[row, EXTENSION_AT] < 0x60:
-            super()._on_aeth(batch, row, now)
+    def read(self, syndrome: int) -> int | None:
+        return syndrome if syndrome < 0x60 else None
 
 
 @mutant("MRC-ERR-03")
@@ -106,6 +105,7 @@ class ReceivesAreNotFlushed(Receives):
 
     def flush(self) -> None:
         self._stash.clear()
+        self.stashed = 0
 
 
 @mutant("MRC-ERR-04")
@@ -202,15 +202,11 @@ class ABurstEndsWithAViolation(Endpoint):
     """A violation has the rest of its burst dropped, whichever QPs that is for."""
 
     def receive(self, batch: ReceivedBatch, now: int) -> None:
-        self._violated = False
-        super().receive(batch, now)
+        for row in range(batch.count):
+            failed = self._failed()
+            super().receive(part_of(batch, [row]), now)
+            if self._failed() > failed:
+                return
 
-    def _receive_few(self, batch: ReceivedBatch, now: int) -> bool:
-        return False
-
-    def _dispatch(self, qpn: int, *others: Any) -> None:
-        if self._violated:
-            return
-        super()._dispatch(qpn, *others)
-        qp = self.qps.get(qpn)
-        self._violated = qp is not None and qp.state == QpState.ERROR
+    def _failed(self) -> int:
+        return sum(qp.state == QpState.ERROR for qp in self.qps.values())

@@ -4,28 +4,35 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from mrc.conformance.mutants.mutant import mutant
-from mrc.endpoint.arrivals import Arrivals
+from mrc.conformance.mutants.requestors import _Syndromes
+from mrc.conformance.mutants.responders import _EachRequest, request_fields
+from mrc.endpoint.answers import Answer
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.feedback import Feedback
+from mrc.endpoint.intake import Intake
 from mrc.endpoint.nacked import RESPONSES, NackHandler, NackReason
 from mrc.endpoint.operations import EndpointOperations
-from mrc.endpoint.packet_checks import PacketChecks
+from mrc.endpoint.packet_checks import DROPPED, SOUND, PacketChecks
 from mrc.endpoint.qp import QueuePair
-from mrc.endpoint.received import I64
-from mrc.endpoint.received_requests import ReceivedRequests
-from mrc.endpoint.request_checks import placements, shapes
-from mrc.endpoint.responder import Responder
-from mrc.endpoint.sacks import SackMaker, Trigger
+from mrc.endpoint.sacks import SackMaker
 from mrc.wire.opcodes import Op
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import COMMON, NACK, PSN_BITS_MASK, U8
+from mrc.wire.rows import COMMON, NACK, PSN_BITS_MASK
 
 _BTH_END = 60
+_MALFORMED = (
+    "too_short",
+    "bad_length",
+    "not_ipv6_udp",
+    "bad_udp_port",
+    "bad_tver",
+    "unknown_opcode",
+    "bad_icrc",
+    "bad_pkey",
+)
 
 
 class _LookedAt(Endpoint):
@@ -62,30 +69,22 @@ class ABadPacketTakesItsBurstWithIt(Endpoint):
     """When one packet of a burst has a wrong ICRC or length the whole burst is dropped."""
 
     def receive(self, batch: ReceivedBatch, now: int) -> None:
-        rows, trimmed = self._checks.sound_rows(batch)
-        if len(rows) == batch.count or trimmed is not None:
+        checks = PacketChecks(self.config.wire, Counters())
+        if all(checks.look(batch, row) != DROPPED for row in range(batch.count)):
             super().receive(batch, now)
 
 
-class _Requests(Responder):
-    """Looks at each request of its QP before it is checked."""
+class _Requests(_EachRequest):
+    """Looks at the fields of each request of its QP before it is checked."""
 
     __slots__ = ()
 
-    def on_requests(self, batch: ReceivedBatch, rows: I64, now: int) -> None:
-        self.look_at(batch, rows)
-        super().on_requests(batch, rows, now)
+    def on_request(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        self.look_at(request_fields(batch, row)[0])
+        super().on_request(batch, row, now)
 
-    def on_few_requests(self, batch: ReceivedBatch, rows: list[int], now: int) -> int:
-        return 0
-
-    def look_at(self, batch: ReceivedBatch, rows: I64) -> None:
+    def look_at(self, fields: Any) -> None:
         raise NotImplementedError
-
-    @staticmethod
-    def extension(batch: ReceivedBatch, rows: I64, name: str) -> list[int]:
-        numbers: list[int] = ReceivedRequests(batch, rows).extension(name, np.arange(len(rows))).tolist()
-        return numbers
 
 
 @mutant("MRC-ERR-01")
@@ -94,9 +93,8 @@ class LengthsAreSigned(_Requests):
 
     __slots__ = ()
 
-    def look_at(self, batch: ReceivedBatch, rows: I64) -> None:
-        for dmalen in self.extension(batch, rows, "dmalen"):
-            dmalen.to_bytes(4, "big", signed=True)
+    def look_at(self, fields: Any) -> None:
+        int(fields["dmalen"]).to_bytes(4, "big", signed=True)
 
 
 @mutant("MRC-ERR-01")
@@ -105,9 +103,8 @@ class AddressesAreSigned(_Requests):
 
     __slots__ = ()
 
-    def look_at(self, batch: ReceivedBatch, rows: I64) -> None:
-        for va in self.extension(batch, rows, "va"):
-            va.to_bytes(8, "big", signed=True)
+    def look_at(self, fields: Any) -> None:
+        int(fields["va"]).to_bytes(8, "big", signed=True)
 
 
 @mutant("MRC-ERR-01")
@@ -127,88 +124,65 @@ class AHundredAnswersAreTheMost(SackMaker):
 
     __slots__ = ()
 
-    def on_probe(self, trigger: Trigger) -> None:
+    def on_probe(self, probe: Answer) -> None:
         if self.pending.count >= 100:
             raise OverflowError("too many answers are due")
-        super().on_probe(trigger)
+        super().on_probe(probe)
 
 
 @mutant("MRC-ERR-02")
 def what_is_malformed_is_not_counted(endpoint: Endpoint, qp: QueuePair) -> None:
     """Packets that are malformed are dropped and not counted."""
-    checks: Any = endpoint._checks
+    checks: Any = endpoint._intake._checks
     checks._counters = Counters()
 
 
 @mutant("MRC-ERR-02")
-class ABurstIsCountedOnce(PacketChecks):
+class ABurstIsCountedOnce(Intake):
     """Of several malformed packets that come at once one is counted."""
 
     __slots__ = ()
 
-    def _sorted_out(self, batch: ReceivedBatch) -> Any:
-        counters, kept = self._counters, self._counters.as_dict(zeros=True)
-        found = super()._sorted_out(batch)
-        for name, before in kept.items():
-            setattr(counters, name, min(getattr(counters, name), before + 1))
-        return found
-
-
-class _TakenAnyway(PacketChecks):
-    """Takes, of what is not as it should be, what it is not careful about: `taken` says of a row whether it is."""
-
-    __slots__ = ()
-
-    def taken(self, batch: ReceivedBatch, row: int) -> bool:
-        raise NotImplementedError
-
-    def _all_well_formed(self, batch: ReceivedBatch) -> bool:
-        return super()._all_well_formed(batch) or all(self.taken(batch, row) for row in range(batch.count))
-
-    def _well_formed(self, batch: ReceivedBatch, row: int, length: int) -> bool:
-        return super()._well_formed(batch, row, length) or self.taken(batch, row)
+    def take(self, batch: ReceivedBatch, now: int) -> list[QueuePair]:
+        before = {name: getattr(self._counters, name) for name in _MALFORMED}
+        touched = super().take(batch, now)
+        for name, count in before.items():
+            setattr(self._counters, name, min(getattr(self._counters, name), count + 1))
+        return touched
 
 
 @mutant("MRC-ERR-02")
-class ControlPacketsMayHaveATail(_TakenAnyway):
+class ControlPacketsMayHaveATail(PacketChecks):
     """What follows the header of an ACK is not minded."""
 
     __slots__ = ()
 
-    def taken(self, batch: ReceivedBatch, row: int) -> bool:
-        fields = batch.fields(COMMON)[row]
-        length = int(batch.length[row])
-        whole = int(fields["ip_plen"]) == int(fields["udp_len"]) == length - 40
-        right = int(fields["udp_dport"]) == 4791 and int(fields["flags"]) == 0
-        return bool(whole and right and int(fields["opcode"]) == Op.ACKNOWLEDGE and length > 68)
+    def _fits(self, opcode: int, spare: int) -> bool:
+        return super()._fits(opcode, spare) or (opcode == Op.ACKNOWLEDGE and spare > 0)
 
 
 @mutant("MRC-ERR-02")
-class PaddingIsNotMinded(_TakenAnyway):
+class PaddingIsNotMinded(PacketChecks):
     """The pad count of an ACK is not minded."""
 
     __slots__ = ()
 
-    def taken(self, batch: ReceivedBatch, row: int) -> bool:
-        fields = batch.fields(COMMON)[row]
-        whole = int(fields["ip_plen"]) == int(fields["udp_len"]) == 28 and int(batch.length[row]) == 68
-        right = int(fields["udp_dport"]) == 4791 and int(fields["flags"]) & 15 == 0
-        return bool(whole and right and int(fields["opcode"]) == Op.ACKNOWLEDGE)
+    def _fits(self, opcode: int, spare: int) -> bool:
+        return super()._fits(opcode, spare) or (opcode == Op.ACKNOWLEDGE and -3 <= spare < 0)
 
 
 @mutant("MRC-ERR-02")
-class UdpLengthsAreNotMinded(_TakenAnyway):
+class UdpLengthsAreNotMinded(PacketChecks):
     """The UDP length of an RDMA WRITE Only is not looked at."""
 
     __slots__ = ()
 
-    def taken(self, batch: ReceivedBatch, row: int) -> bool:
-        fields = batch.fields(COMMON)[row]
-        length = int(batch.length[row])
+    def look(self, batch: ReceivedBatch, row: int) -> int:
+        fields, length = batch.fields(COMMON)[row], batch.lengths[row]
         right = int(fields["ip_plen"]) == length - 40 and int(fields["udp_dport"]) == 4791
-        return bool(
-            right and int(fields["opcode"]) == Op.WRITE_ONLY and length > 100 and int(fields["flags"]) & 15 == 0
-        )
+        if right and int(fields["opcode"]) == Op.WRITE_ONLY and length > 100 and int(fields["flags"]) & 15 == 0:
+            return SOUND if batch.icrc_right(row) else super().look(batch, row)
+        return super().look(batch, row)
 
 
 @mutant("MRC-ERR-02")
@@ -248,15 +222,13 @@ class UnknownReasonsLose(NackHandler):
 
 
 @mutant("MRC-ERR-02")
-class UnknownSyndromesAcknowledge(Arrivals):
+class UnknownSyndromesAcknowledge(_Syndromes):
     """An AETH whose syndrome is not in the table is taken for an ACK."""
 
     __slots__ = ()
 
-    def _on_aeth(self, batch: ReceivedBatch, row: int, now: int) -> None:
-        if int(batch.data[row, _BTH_END]) not in (0x61, 0x62, 0x63):
-            batch.data[row, _BTH_END] = 0x1F
-        super()._on_aeth(batch, row, now)
+    def read(self, syndrome: int) -> int | None:
+        return syndrome if syndrome in (0x61, 0x62, 0x63) else 0x1F
 
 
 @mutant("MRC-SEND-09")
@@ -272,20 +244,17 @@ class BitsBeyondAreOverlooked(Feedback):
 
 
 @mutant("MRC-ERR-02")
-class OldRequestsAreWrittenAgain(_Requests):
+class OldRequestsAreWrittenAgain(_EachRequest):
     """A request that has been taken before is written once more when it comes again."""
 
     __slots__ = ()
 
-    def look_at(self, batch: ReceivedBatch, rows: I64) -> None:
-        requests = ReceivedRequests(batch, rows)
-        behind = self.received.epsn - requests.words & PSN_BITS_MASK
-        old = np.flatnonzero((behind > 0) & (behind < 1 << 10) & (requests.opcodes == Op.WRITE_ONLY))
-        if len(old):
-            path_mtu = self._config.path_mtu
-            found = shapes(requests, old, behind, path_mtu)
-            for write in placements(requests, found, behind, path_mtu, self._memory):
-                write.execute(batch.data)
+    def on_request(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        fields = request_fields(batch, row)[0]
+        behind = self.received.epsn - int(fields["psn_word"]) & PSN_BITS_MASK
+        if 0 < behind < 1 << 10 and fields["opcode"] == Op.WRITE_ONLY:
+            self._write(batch, row)
+        super().on_request(batch, row, now)
 
 
 @mutant("MRC-ERR-02")
@@ -309,13 +278,12 @@ class StrangersAreBelieved(EndpointOperations):
 
     __slots__ = ()
 
-    def receive(self, batch: ReceivedBatch, rows: I64, opcodes: U8, now: int) -> None:
+    def receive(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> None:
         fields = batch.fields(COMMON)
-        for row in rows.tolist():
-            for nodes in self._nodes_at.values():
-                source = nodes[0].sources.get(int(batch.port[row]), 0)
-                fields["src_high"][row], fields["src_low"][row] = source >> 64, source & (1 << 64) - 1
-        super().receive(batch, rows, opcodes, now)
+        for nodes in self._nodes_at.values():
+            source = nodes[0].sources.get(batch.ports[row], 0)
+            fields["src_high"][row], fields["src_low"][row] = source >> 64, source & (1 << 64) - 1
+        super().receive(batch, row, opcode, now)
 
 
 @mutant("MRC-ERR-02")
@@ -324,7 +292,7 @@ class AnyResponseWillDo(EndpointOperations):
 
     __slots__ = ()
 
-    def receive(self, batch: ReceivedBatch, rows: I64, opcodes: U8, now: int) -> None:
+    def receive(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> None:
         if self._requests:
-            batch.fields(COMMON)["psn_word"][rows] = next(iter(self._requests))
-        super().receive(batch, rows, opcodes, now)
+            batch.fields(COMMON)["psn_word"][row] = next(iter(self._requests))
+        super().receive(batch, row, opcode, now)

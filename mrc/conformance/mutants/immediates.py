@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +13,8 @@ from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.feedback import Feedback
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.receives import Immediate, Receives
-from mrc.endpoint.request_checks import RefusedRequest
+from mrc.endpoint.refusals import RefusedRequest
+from mrc.wire.opcodes import IMMEDIATE_OPCODES, REQUEST_OPCODES
 from mrc.wire.received_batch import ReceivedBatch
 
 _MANY = 1 << 10
@@ -81,9 +81,9 @@ class ImmediatesNeedNoReceive(Receives):
 
     __slots__ = ()
 
-    def check(self, immediates: Sequence[Immediate], edges: Sequence[int], epsn: int) -> None:
+    def check(self, immediate: Immediate | None, edge: int) -> None:
         if self._posted:
-            super().check(immediates, edges, epsn)
+            super().check(immediate, edge)
 
     def deliver(self, epsn: int) -> None:
         if self._posted:
@@ -91,6 +91,7 @@ class ImmediatesNeedNoReceive(Receives):
             return
         while self._stash and self._stash[0][0] < epsn:
             heapq.heappop(self._stash)
+            self.stashed -= 1
             self.delivered += 1
 
 
@@ -100,11 +101,11 @@ class ReceivesAreLookedForAtOnce(Receives):
 
     __slots__ = ()
 
-    def check(self, immediates: Sequence[Immediate], edges: Sequence[int], epsn: int) -> None:
-        if len(self._stash) + len(immediates) > len(self._posted):
-            psn = min(each[0] for each in (*self._stash, *immediates))
-            raise RefusedRequest(psn, 0x61, "is a write with immediate, and no receive is posted")
-        super().check(immediates, edges, epsn)
+    def check(self, immediate: Immediate | None, edge: int) -> None:
+        waiting = [*self._stash, *filter(None, (immediate,))]
+        if len(waiting) > len(self._posted):
+            raise RefusedRequest(min(waiting)[0], 0x61, "is a write with immediate, and no receive is posted")
+        super().check(immediate, edge)
 
 
 @mutant("MRC-IMM-06")
@@ -113,16 +114,9 @@ class PlainWritesConsumeReceives(Arrivals):
 
     __slots__ = ()
 
-    def receive_few(self, batch: ReceivedBatch, packets: list[tuple[int, int]], now: int) -> bool:
-        self._consume()
-        return super().receive_few(batch, packets, now)
-
-    def receive(self, *args: Any, **kwargs: Any) -> Any:
-        self._consume()
-        return super().receive(*args, **kwargs)
-
-    def _consume(self) -> None:
+    def receive(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> None:
         receives = self._qp._receives
-        if receives.posted:
+        if opcode in REQUEST_OPCODES and opcode not in IMMEDIATE_OPCODES and receives.posted:
             wr_id = receives._posted.popleft()
             receives._complete(Completion(wr_id, self._qp.qpn, WorkStatus.SUCCESS, 0, WorkKind.RECV_RDMA_WITH_IMM))
+        super().receive(batch, row, opcode, now)

@@ -8,11 +8,11 @@ from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.feedback import Feedback
 from mrc.endpoint.qp import QueuePair
-from mrc.endpoint.received import I64
 from mrc.endpoint.requestor import Requestor
 from mrc.endpoint.requests import RequestMaker
 from mrc.endpoint.sent import PsnState
 from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.rows import I64
 from mrc.wire.transmit_batch import TransmitBatch
 
 

@@ -20,6 +20,7 @@ from mrc.endpoint.arrivals import Arrivals
 from mrc.endpoint.congestion import Nscc
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.feedback import Feedback
+from mrc.endpoint.intake import Intake
 from mrc.endpoint.loss import LossDetector
 from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.message_checks import MessageChecks
@@ -55,7 +56,8 @@ PARTS: dict[type, Callable[[Any, Any], Any]] = {
     PeerPorts: lambda endpoint, qp: endpoint._operations.peer_ports,
     LossDetector: lambda endpoint, qp: qp.requestor.loss,
     MemoryTable: lambda endpoint, qp: endpoint.memory,
-    PacketChecks: lambda endpoint, qp: endpoint._checks,
+    Intake: lambda endpoint, qp: endpoint._intake,
+    PacketChecks: lambda endpoint, qp: endpoint._intake._checks,
     QueuePair: lambda endpoint, qp: qp,
     Arrivals: lambda endpoint, qp: qp.arrivals,
     PeerSources: lambda endpoint, qp: qp.arrivals.sources,
@@ -66,7 +68,7 @@ PARTS: dict[type, Callable[[Any, Any], Any]] = {
     Receives: lambda endpoint, qp: qp._receives,
     Responder: lambda endpoint, qp: qp.responder,
     MessageChecks: lambda endpoint, qp: qp.responder._messages,
-    ResourceLimits: lambda endpoint, qp: qp.responder._psn_checks.limits,
+    ResourceLimits: lambda endpoint, qp: qp.responder._limits,
     ReceivedPsns: lambda endpoint, qp: qp.responder.received,
     ReceiveWindow: lambda endpoint, qp: qp.responder.window,
     Reflector: lambda endpoint, qp: qp.responder._reflector,
@@ -105,14 +107,10 @@ class Mutant:
     def target(self) -> Target:
         return _MutantTarget(self)
 
-    def in_batches(self) -> Target:
-        """The same on the way that large batches take."""
-        return _MutantTarget(self, one_by_one=0)
-
 
 class _MutantTarget(InProcess):
-    def __init__(self, mutant: Mutant, *, one_by_one: int | None = None) -> None:
-        super().__init__(mutant.name, one_by_one=one_by_one)
+    def __init__(self, mutant: Mutant) -> None:
+        super().__init__(mutant.name)
         self._mutant = mutant
         self.paths = mutant.paths
 

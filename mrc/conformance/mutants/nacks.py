@@ -6,14 +6,13 @@ import heapq
 from collections.abc import Callable
 
 from mrc.conformance.mutants.mutant import mutant
-from mrc.endpoint.config import Capability
+from mrc.endpoint.answers import Answer
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.nacked import PATH_REASONS, RESPONSES, NackHandler, NackReason, NackResponse
-from mrc.endpoint.nacks import NackMaker, Refusal
+from mrc.endpoint.nacks import NackMaker
 from mrc.endpoint.paths import PathSet
 from mrc.endpoint.qp import QueuePair
-from mrc.endpoint.received import I64
-from mrc.endpoint.resource_limits import Bools, ResourceLimits
+from mrc.endpoint.resource_limits import ResourceLimits
 from mrc.endpoint.responder import Responder
 from mrc.endpoint.sent import PsnState
 from mrc.wire.received_batch import ReceivedBatch
@@ -23,12 +22,12 @@ from mrc.wire.transmit_batch import TransmitBatch
 _ALWAYS_SKIP = 2
 
 
-def _change_waiting(maker: NackMaker, change: Callable[[list[Refusal]], None]) -> None:
-    """Change the refusals that wait to be told."""
-    waiting = list(maker.pending.take(maker.pending.count))
+def _change_waiting(maker: NackMaker, change: Callable[[list[Answer]], None]) -> None:
+    """Change the NACKs that wait to be sent."""
+    waiting = maker.pending.take(maker.pending.count)
     change(waiting)
-    for refusal in waiting:
-        maker.pending.add(refusal)
+    for answer in waiting:
+        maker.pending.add(answer)
 
 
 @mutant("MRC-NACK-01")
@@ -50,9 +49,9 @@ class NacksOfABurstNameItsFirst(NackMaker):
     __slots__ = ()
 
     def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:
-        def name_the_first(waiting: list[Refusal]) -> None:
-            for refusal in waiting:
-                refusal.psn = waiting[0].psn
+        def name_the_first(waiting: list[Answer]) -> None:
+            for answer in waiting:
+                answer.psn = waiting[0].psn
 
         _change_waiting(self, name_the_first)
         return super().transmit(batch, limit, now)
@@ -65,9 +64,10 @@ class NacksOfABurstReflectItsFirst(NackMaker):
     __slots__ = ()
 
     def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:
-        def reflect_the_first(waiting: list[Refusal]) -> None:
-            for refusal in waiting:
-                refusal.reflected = waiting[0].reflected
+        def reflect_the_first(waiting: list[Answer]) -> None:
+            for answer in waiting:
+                for name in ("entropy", "tx_timestamp", "unit_ns", "arrived_at", "rtx"):
+                    setattr(answer, name, getattr(waiting[0], name))
 
         _change_waiting(self, reflect_the_first)
         return super().transmit(batch, limit, now)
@@ -123,14 +123,14 @@ class TheLastHopIsLikeAnyOther(Responder):
 
     __slots__ = ()
 
-    def on_trimmed(self, batch: ReceivedBatch, rows: I64, lasthop: Bools, now: int) -> None:
-        super().on_trimmed(batch, rows, lasthop & False, now)
+    def on_trimmed(self, batch: ReceivedBatch, row: int, lasthop: bool, now: int) -> None:
+        super().on_trimmed(batch, row, False, now)
 
 
 @mutant("MRC-NACK-13")
 def trims_are_answered_without_agreement(endpoint: Endpoint, qp: QueuePair) -> None:
     """A trimmed packet is NACKed whether that was agreed or not."""
-    qp.responder._agreed |= Capability.TRIM_NACK
+    qp.responder._answers_trims = True
 
 
 @mutant("MRC-NACK-14", "MRC-NACK-15", "MRC-NACK-16")
@@ -139,10 +139,10 @@ class WantsAreMistaken(ResourceLimits):
 
     __slots__ = ()
 
-    def _lacking(self, span: int, held: int, stashed: int) -> NackReason | None:
-        reason = super()._lacking(span, held, stashed)
+    def lacking(self, distance: int, held: int, stashed: int) -> int:
+        reason = super().lacking(distance, held, stashed)
         wants = (NackReason.NO_BITMAP, NackReason.NO_PKT_BUFFER, NackReason.NO_RESOURCE)
-        return None if reason is None else wants[wants.index(reason) - 1]
+        return wants[wants.index(NackReason(reason)) - 1] if reason else reason
 
 
 @mutant("MRC-NACK-17")
@@ -151,7 +151,7 @@ class ErrorsAreSilent(Responder):
 
     __slots__ = ()
 
-    def on_requests_in_error(self, batch: ReceivedBatch, rows: I64, now: int) -> None:
+    def on_request_in_error(self, batch: ReceivedBatch, row: int, now: int) -> None:
         return
 
 

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-
 from mrc.conformance.mutants.mutant import mutant
 from mrc.conformance.mutants.packets import _Repacked
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.operation_answers import ENDPOINT_QPN
 from mrc.endpoint.operations import EndpointOperations, OnResult
 from mrc.endpoint.peer_node import PeerNode
 from mrc.endpoint.qp_states import MAY_RECEIVE
-from mrc.endpoint.received import I64
 from mrc.wire.opcodes import Op
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import COMMON, ENDPOINT_REQUEST, ENDPOINT_RESPONSE
@@ -98,9 +93,16 @@ class _WithQps(Endpoint):
 class AnswersNeedAQp(_WithQps):
     """An EV probe is answered only while a QP is up."""
 
-    def _dispatch(self, qpn: int, batch: ReceivedBatch, rows: I64, opcodes: npt.NDArray[np.uint8], now: int) -> None:
-        if qpn != ENDPOINT_QPN or self.one_is_up():
-            super()._dispatch(qpn, batch, rows, opcodes, now)
+    def receive(self, batch: ReceivedBatch, now: int) -> None:
+        self._operations.__class__ = EndpointOperations if self.one_is_up() else _Deaf
+        super().receive(batch, now)
+
+
+class _Deaf(EndpointOperations):
+    __slots__ = ()
+
+    def receive(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> None:
+        return
 
 
 @mutant("MRC-OP-09")

@@ -9,7 +9,7 @@ from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.paths import PathSet
 from mrc.endpoint.paths.rotation import Rotation
 from mrc.endpoint.qp import QueuePair
-from mrc.endpoint.received import I64
+from mrc.wire.rows import I64
 
 _AHEAD = 256
 

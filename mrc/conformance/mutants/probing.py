@@ -6,10 +6,11 @@ import numpy as np
 
 from mrc.conformance.mutants.mutant import mutant
 from mrc.conformance.mutants.packets import _Repacked
+from mrc.endpoint.answers import Answer
 from mrc.endpoint.paths.probing import PathProbing
 from mrc.endpoint.peer_node import PeerNode
 from mrc.endpoint.peer_ports import PeerPorts
-from mrc.endpoint.sacks import SackMaker, Trigger
+from mrc.endpoint.sacks import SackMaker
 from mrc.wire.opcodes import Op
 from mrc.wire.rows import COMMON, ENDPOINT_REQUEST, SACK, SETH_PR
 from mrc.wire.transmit_batch import TransmitBatch
@@ -31,9 +32,9 @@ class ProbeIdsLoseABit(SackMaker):
 
     __slots__ = ()
 
-    def on_probe(self, trigger: Trigger) -> None:
-        probe_id = trigger.probe_id & 0x7FFF
-        super().on_probe(Trigger(trigger.psn, trigger.reflected, trigger.highest, trigger.marked, probe_id))
+    def on_probe(self, probe: Answer) -> None:
+        probe.probe_id &= 0x7FFF
+        super().on_probe(probe)
 
 
 @mutant("MRC-PROBE-03")
@@ -42,12 +43,11 @@ class TheLastProbeIsAnswered(SackMaker):
 
     __slots__ = ()
 
-    def on_probe(self, trigger: Trigger) -> None:
-        waiting = self.pending.take(self.pending.count)
-        for each in waiting:
+    def on_probe(self, probe: Answer) -> None:
+        for each in self.pending.take(self.pending.count):
             if each.probe_id < 0:
                 self.pending.add(each)
-        super().on_probe(trigger)
+        super().on_probe(probe)
 
 
 @mutant("MRC-PROBE-04")

@@ -7,7 +7,7 @@ from typing import Any
 
 from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.arrivals import Arrivals
-from mrc.endpoint.config import Capability, QpConfig
+from mrc.endpoint.config import QpConfig
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_peer import QpPeer
@@ -145,7 +145,7 @@ def ones_own_grants_are_the_peers(endpoint: Endpoint, qp: QueuePair) -> None:
 @mutant("MRC-QP-04")
 def ones_own_capabilities_are_the_peers(endpoint: Endpoint, qp: QueuePair) -> None:
     """A trimmed packet is answered whether or not the peer said that it understands the answer."""
-    qp.responder._agreed |= Capability.TRIM_NACK
+    qp.responder._answers_trims = True
 
 
 @mutant("MRC-QP-05")
@@ -200,16 +200,8 @@ class RequestsAcknowledgeRequests(Arrivals):
 
     __slots__ = ()
 
-    def receive_few(self, batch: ReceivedBatch, packets: list[tuple[int, int]], now: int) -> bool:
-        taken = super().receive_few(batch, packets, now)
-        self._acknowledge(now)
-        return taken
-
-    def receive(self, *args: Any) -> None:
-        super().receive(*args)
-        self._acknowledge(args[-1])
-
-    def _acknowledge(self, now: int) -> None:
+    def receive(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> None:
+        super().receive(batch, row, opcode, now)
         requestor = self._qp.requestor
         if self._qp.responder.received.completed and requestor.sent.next_psn > requestor.sent.una:
             requestor.on_ack(requestor.sent.una & 0xFFFFFF, now)

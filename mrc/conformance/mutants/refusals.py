@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from mrc.conformance.mutants.mutant import mutant
-from mrc.conformance.mutants.responders import _EachRequest
+from mrc.conformance.mutants.responders import _EachRequest, payload_of, request_fields
 from mrc.endpoint.memory import MemoryRegion, MemoryTable
 from mrc.endpoint.nacked import NackReason
-from mrc.endpoint.received import I64
-from mrc.endpoint.received_requests import ReceivedRequests
-from mrc.endpoint.request_checks import RefusedRequest
+from mrc.endpoint.refusals import RefusedRequest
 from mrc.endpoint.responder import Responder
 from mrc.wire.psn import PSN_HALF
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import ACKREQ, PSN_BITS_MASK, REQUEST, REQUEST_TS, TS
+from mrc.wire.rows import ACKREQ, COMMON, PSN_BITS_MASK
 from mrc.wire.transmit_batch import TransmitBatch
 
 _RNR_NAK = 0x2E
@@ -37,15 +33,15 @@ class NoReceiveIsAnRnrNak(Responder):
 
 
 @mutant("MRC-RESP-05")
-class AcksHaveToBeAskedFor(_EachRequest):
+class AcksHaveToBeAskedFor(Responder):
     """A transport ACK is sent only when a request has AckReq, as in RoCEv2 RC."""
 
     __slots__ = ()
 
-    def on_requests(self, batch: ReceivedBatch, rows: I64, now: int) -> None:
+    def on_request(self, batch: ReceivedBatch, row: int, now: int) -> None:
         due = self._ack_due
-        super().on_requests(batch, rows, now)
-        if not (ReceivedRequests(batch, rows).words & ACKREQ).any():
+        super().on_request(batch, row, now)
+        if not int(batch.fields(COMMON)["psn_word"][row]) & ACKREQ:
             self._ack_due = due
 
 
@@ -61,21 +57,19 @@ class SacksStandForAcks(Responder):
         return super().transmit(batch, limit, now)
 
 
-class _HalfTheCircleAway(_EachRequest):
+class _HalfTheCircleAway(Responder):
     """What comes of a request half the circle away from epsn is up to `take_oldest`; only the others are checked."""
 
     __slots__ = ()
 
-    def take_oldest(self, batch: ReceivedBatch, rows: I64, now: int) -> None:
+    def take_oldest(self, batch: ReceivedBatch, row: int, now: int) -> None:
         raise NotImplementedError
 
-    def on_requests(self, batch: ReceivedBatch, rows: I64, now: int) -> None:
-        distance = ReceivedRequests(batch, rows).words - self.received.epsn & PSN_BITS_MASK
-        oldest = distance == PSN_HALF
-        if oldest.any():
-            self.take_oldest(batch, rows[oldest], now)
-        if not oldest.all():
-            super().on_requests(batch, rows[~oldest], now)
+    def on_request(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        if int(batch.fields(COMMON)["psn_word"][row]) - self.received.epsn & PSN_BITS_MASK == PSN_HALF:
+            self.take_oldest(batch, row, now)
+        else:
+            super().on_request(batch, row, now)
 
 
 @mutant("MRC-RESP-10")
@@ -84,10 +78,10 @@ class TheOldestPsnIsADuplicate(_HalfTheCircleAway):
 
     __slots__ = ()
 
-    def take_oldest(self, batch: ReceivedBatch, rows: I64, now: int) -> None:
-        words = batch.fields(REQUEST)["psn_word"]
-        words[rows] = words[rows] & ~np.uint32(PSN_BITS_MASK) | self.received.cack_psn & PSN_BITS_MASK
-        Responder.on_requests(self, batch, rows, now)
+    def take_oldest(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        words = batch.fields(COMMON)["psn_word"]
+        words[row] = int(words[row]) & ~PSN_BITS_MASK | self.received.cack_psn & PSN_BITS_MASK
+        Responder.on_request(self, batch, row, now)
 
 
 @mutant("MRC-RESP-10")
@@ -96,9 +90,8 @@ class TheOldestPsnIsBeyondTheWindow(_HalfTheCircleAway):
 
     __slots__ = ()
 
-    def take_oldest(self, batch: ReceivedBatch, rows: I64, now: int) -> None:
-        psns = np.full(len(rows), self.received.epsn + PSN_HALF)
-        self._nack(batch, rows, psns, [NackReason.PSN_OOR_WINDOW] * len(rows), now)
+    def take_oldest(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        self._nack(batch, row, self.received.epsn + PSN_HALF, NackReason.PSN_OOR_WINDOW, now)
 
 
 @mutant("MRC-RESP-10")
@@ -107,7 +100,7 @@ class TheOldestPsnIsNotCounted(_HalfTheCircleAway):
 
     __slots__ = ()
 
-    def take_oldest(self, batch: ReceivedBatch, rows: I64, now: int) -> None:
+    def take_oldest(self, batch: ReceivedBatch, row: int, now: int) -> None:
         return
 
 
@@ -143,15 +136,11 @@ class RangesMayWrap(_EachRequest):
 
     __slots__ = ()
 
-    def on_requests(self, batch: ReceivedBatch, rows: I64, now: int) -> None:
-        requests = ReceivedRequests(batch, rows)
-        chosen = np.arange(len(rows))
-        sizes = requests.payload_lengths(chosen, requests.payload_at(chosen))
-        for row, va, size in zip(rows.tolist(), requests.extension("va", chosen).tolist(), sizes.tolist(), strict=True):
-            if va + size >= 1 << 64:
-                layout = REQUEST_TS if int(batch.fields(REQUEST)["psn_word"][row]) & TS else REQUEST
-                batch.fields(layout)["va"][row] = next(iter(self._memory)).va
-        super().on_requests(batch, rows, now)
+    def on_request(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        fields, (start, end) = request_fields(batch, row), payload_of(batch, row)
+        if int(fields["va"][0]) + end - start >= 1 << 64:
+            fields["va"] = next(iter(self._memory)).va
+        super().on_request(batch, row, now)
 
 
 @mutant("MRC-WIRE-23")
@@ -160,15 +149,10 @@ class PaddingIsWritten(_EachRequest):
 
     __slots__ = ()
 
-    def on_requests(self, batch: ReceivedBatch, rows: I64, now: int) -> None:
-        super().on_requests(batch, rows, now)
-        requests = ReceivedRequests(batch, rows)
-        chosen = np.arange(len(rows))
-        starts = requests.payload_at(chosen)
-        ends = starts + requests.payload_lengths(chosen, starts)
-        vas, rkeys = requests.extension("va", chosen).tolist(), requests.extension("rkey", chosen).tolist()
-        for row, start, end, va, rkey in zip(rows.tolist(), starts.tolist(), ends.tolist(), vas, rkeys, strict=True):
-            region, padding = self._memory.find(rkey), bytes(batch.view(row, end, int(batch.length[row]) - 4))
-            at = va + end - start
-            if region is not None and end > start and region.va <= at <= region.va + region.length - len(padding):
-                region.view[at - region.va : at - region.va + len(padding)] = padding
+    def on_request(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        super().on_request(batch, row, now)
+        fields, (start, end) = request_fields(batch, row)[0], payload_of(batch, row)
+        region, padding = self._memory.find(int(fields["rkey"])), batch.view(row, end, batch.lengths[row] - 4)
+        at = int(fields["va"]) + end - start
+        if region is not None and end > start and region.va <= at <= region.va + region.length - len(padding):
+            region.view[at - region.va : at - region.va + len(padding)] = padding

@@ -13,8 +13,6 @@ from mrc.conformance.mutants.packets import _Repacked
 from mrc.conformance.mutants.responders import _EachRequest
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.qp import QueuePair
-from mrc.endpoint.received import I64
-from mrc.endpoint.received_requests import ReceivedRequests
 from mrc.endpoint.requestor import Requestor
 from mrc.endpoint.work import WriteRequest
 from mrc.wire.opcodes import REQUEST_OPCODES, Op
@@ -183,22 +181,18 @@ class PlacedBehindTheOneBefore(_EachRequest):
 
     __slots__ = ()
 
-    def on_requests(self, batch: ReceivedBatch, rows: I64, now: int) -> None:
-        for row in rows:
-            one = np.array([row])
-            (psn,) = self._psns(ReceivedRequests(batch, one))
-            opcode = int(batch.fields(COMMON)[int(row)]["opcode"])
-            starts = opcode in (Op.WRITE_FIRST, Op.WRITE_ONLY, Op.WRITE_ONLY_WITH_IMMEDIATE)
-            if starts or psn <= self.received.epsn or self.received.has(psn - 1):
-                super().on_requests(batch, one, now)
+    def on_request(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        psn, opcode = self._psn(batch, row), int(batch.fields(COMMON)["opcode"][row])
+        starts = opcode in (Op.WRITE_FIRST, Op.WRITE_ONLY, Op.WRITE_ONLY_WITH_IMMEDIATE)
+        if starts or psn <= self.received.epsn or self.received.has(psn - 1):
+            super().on_request(batch, row, now)
 
 
 @mutant("MRC-REQ-07")
 def tsr1_counts1024_ns(endpoint: Endpoint, qp: QueuePair) -> None:
     """The unit of a timestamp with tsr 1 is taken for 1024 ns."""
     reflector: Any = qp.responder._reflector
-    units = reflector._units_ns
-    reflector._units_ns = (units[0], units[1] and 1024)
+    reflector._unit_1_ns = reflector._unit_1_ns and 1024
 
 
 @mutant("MRC-REQ-12")

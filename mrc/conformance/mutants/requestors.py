@@ -10,42 +10,50 @@ from mrc.endpoint.sack_reading import Sack
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import EXTENSION_AT
 
-# Syndromes: the last of an ACK, the first of a NAK.
-_ACK, _NAK, _INVALID_REQUEST = 0x1F, 0x60, 0x61
+
+class _Syndromes(Arrivals):
+    """Takes syndromes for others: `read` says for which, None where the packet is not looked at."""
+
+    __slots__ = ()
+
+    def read(self, syndrome: int) -> int | None:
+        raise NotImplementedError
+
+    def _on_aeth(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        found = self.read(int(batch.data[row, EXTENSION_AT]))
+        if found is not None:
+            batch.data[row, EXTENSION_AT] = found
+            super()._on_aeth(batch, row, now)
 
 
 @mutant("MRC-WIRE-12", "MRC-ACK-02")
-class AcksAreIgnored(Arrivals):
+class AcksAreIgnored(_Syndromes):
     """A transport ACK acknowledges nothing; only SACKs do."""
 
     __slots__ = ()
 
-    def _on_aeth(self, batch: ReceivedBatch, row: int, now: int) -> None:
-        if batch.data[row, EXTENSION_AT] > _ACK:
-            super()._on_aeth(batch, row, now)
+    def read(self, syndrome: int) -> int | None:
+        return syndrome if syndrome > 0x1F else None
 
 
 @mutant("MRC-ACK-02")
-class OnlyAllOnesAreAnAck(Arrivals):
+class OnlyAllOnesAreAnAck(_Syndromes):
     """An ACK with credits, a syndrome below 0x1f, is not taken for one."""
 
     __slots__ = ()
 
-    def _on_aeth(self, batch: ReceivedBatch, row: int, now: int) -> None:
-        if batch.data[row, EXTENSION_AT] >= _ACK:
-            super()._on_aeth(batch, row, now)
+    def read(self, syndrome: int) -> int | None:
+        return syndrome if syndrome >= 0x1F else None
 
 
 @mutant("MRC-ACK-03")
-class EveryNakIsAnInvalidRequest(Arrivals):
+class EveryNakIsAnInvalidRequest(_Syndromes):
     """Whatever the syndrome of a NAK, the work it ends has the status of an invalid request."""
 
     __slots__ = ()
 
-    def _on_aeth(self, batch: ReceivedBatch, row: int, now: int) -> None:
-        if batch.data[row, EXTENSION_AT] > _NAK:
-            batch.data[row, EXTENSION_AT] = _INVALID_REQUEST
-        super()._on_aeth(batch, row, now)
+    def read(self, syndrome: int) -> int | None:
+        return min(syndrome, 0x61)
 
 
 @mutant("MRC-WIRE-14")

@@ -2,52 +2,70 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.memory import MemoryRegion, MemoryTable
 from mrc.endpoint.nacked import NackReason
-from mrc.endpoint.operation_answers import ENDPOINT_QPN
 from mrc.endpoint.peer_sources import PeerSources
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.receive_window import ReceiveWindow
-from mrc.endpoint.received import I64
-from mrc.endpoint.received_requests import ReceivedRequests
-from mrc.endpoint.request_checks import NAK_REMOTE_ACCESS, RefusedRequest
+from mrc.endpoint.refusals import NAK_REMOTE_ACCESS, RefusedRequest
 from mrc.endpoint.responder import Responder
+from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH
 from mrc.wire.psn import unwrap
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import PSN_BITS_MASK
+from mrc.wire.rows import (
+    COMMON,
+    EXTENSION_AT,
+    EXTENSION_LENGTH,
+    PAD_SHIFT,
+    PSN_BITS_MASK,
+    REQUEST,
+    REQUEST_TS,
+    TS,
+    UDP_AT,
+    Fields,
+)
 from mrc.wire.transmit_batch import TransmitBatch
+
+_SOURCE = slice(8, 24)
+
+
+def request_fields(batch: ReceivedBatch, row: int) -> Fields:
+    """The fields of a request, to be read or changed; its packet is at least a BTH long."""
+    timed = int(batch.fields(COMMON)["psn_word"][row]) & TS
+    return batch.fields(REQUEST_TS if timed else REQUEST)[row : row + 1]
+
+
+def payload_of(batch: ReceivedBatch, row: int) -> tuple[int, int]:
+    """Where in a request its payload begins and ends, before the padding."""
+    fields = batch.fields(COMMON)[row]
+    start = EXTENSION_AT + int(EXTENSION_LENGTH[fields["opcode"]])
+    start += HEADER_LENGTHS["tseth"] if int(fields["psn_word"]) & TS else 0
+    return start, batch.lengths[row] - ICRC_LENGTH - (int(fields["flags"]) >> PAD_SHIFT & 3)
 
 
 class _EachRequest(Responder):
-    """Looks at each request before or after it is taken; every packet takes the long way."""
+    """Looks at each request before or after it is taken."""
 
     __slots__ = ()
 
-    def on_few_requests(self, batch: ReceivedBatch, rows: list[int], now: int) -> int:
-        return 0
+    @property
+    def _memory(self) -> MemoryTable:
+        return self._checks._memory
 
-    def _write(self, requests: ReceivedRequests, position: int) -> None:
+    def _psn(self, batch: ReceivedBatch, row: int) -> int:
+        return unwrap(int(batch.fields(COMMON)["psn_word"][row]) & PSN_BITS_MASK, self.received.epsn)
+
+    def _write(self, batch: ReceivedBatch, row: int) -> None:
         """Write the payload of a request whatever its PSN says."""
-        chosen = np.array([position])
-        payload_at = requests.payload_at(chosen)
-        size, start = int(requests.payload_lengths(chosen, payload_at)[0]), int(payload_at[0])
-        region = self._memory.find(int(requests.extension("rkey", chosen)[0]))
-        if region is not None and size > 0:
-            offset = int(requests.extension("va", chosen)[0]) - region.va
-            row = int(requests.rows[position])
-            region.view[offset : offset + size] = requests.batch.data[row, start : start + size].tobytes()
-
-    def _psns(self, requests: ReceivedRequests) -> list[int]:
-        epsn = self.received.epsn
-        return [unwrap(word & PSN_BITS_MASK, epsn) for word in requests.words.tolist()]
+        fields, (start, end) = request_fields(batch, row)[0], payload_of(batch, row)
+        region = self._memory.find(int(fields["rkey"]))
+        if region is not None and end > start:
+            offset = int(fields["va"]) - region.va
+            region.view[offset : offset + end - start] = batch.view(row, start, end)
 
 
 @mutant("MRC-RESP-06")
@@ -56,12 +74,10 @@ class OldDuplicatesAreWritten(_EachRequest):
 
     __slots__ = ()
 
-    def on_requests(self, batch: ReceivedBatch, rows: I64, now: int) -> None:
-        requests = ReceivedRequests(batch, rows)
-        for position, psn in enumerate(self._psns(requests)):
-            if psn < self.received.epsn:
-                self._write(requests, position)
-        super().on_requests(batch, rows, now)
+    def on_request(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        if self._psn(batch, row) < self.received.epsn:
+            self._write(batch, row)
+        super().on_request(batch, row, now)
 
 
 @mutant("MRC-RESP-07")
@@ -70,12 +86,11 @@ class DuplicatesAboveAHoleAreWritten(_EachRequest):
 
     __slots__ = ()
 
-    def on_requests(self, batch: ReceivedBatch, rows: I64, now: int) -> None:
-        requests = ReceivedRequests(batch, rows)
-        for position, psn in enumerate(self._psns(requests)):
-            if self.received.epsn <= psn <= self.received.highest and self.received.has(psn):
-                self._write(requests, position)
-        super().on_requests(batch, rows, now)
+    def on_request(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        psn = self._psn(batch, row)
+        if self.received.epsn <= psn <= self.received.highest and self.received.has(psn):
+            self._write(batch, row)
+        super().on_request(batch, row, now)
 
 
 @mutant("MRC-RESP-06")
@@ -84,11 +99,9 @@ class OldDuplicatesAreIgnored(_EachRequest):
 
     __slots__ = ()
 
-    def on_requests(self, batch: ReceivedBatch, rows: I64, now: int) -> None:
-        psns = np.array(self._psns(ReceivedRequests(batch, rows)))
-        rows = rows[psns >= self.received.epsn]
-        if len(rows):
-            super().on_requests(batch, rows, now)
+    def on_request(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        if self._psn(batch, row) >= self.received.epsn:
+            super().on_request(batch, row, now)
 
 
 @mutant("MRC-RESP-04")
@@ -97,11 +110,9 @@ class OnlyWhatIsInOrderIsTaken(_EachRequest):
 
     __slots__ = ()
 
-    def on_requests(self, batch: ReceivedBatch, rows: I64, now: int) -> None:
-        for row in rows:
-            one = np.array([row])
-            if self._psns(ReceivedRequests(batch, one))[0] <= self.received.epsn:
-                super().on_requests(batch, one, now)
+    def on_request(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        if self._psn(batch, row) <= self.received.epsn:
+            super().on_request(batch, row, now)
 
 
 @mutant("MRC-SACK-14")
@@ -110,9 +121,9 @@ class RcvdBytesCountsDuplicates(_EachRequest):
 
     __slots__ = ()
 
-    def on_requests(self, batch: ReceivedBatch, rows: I64, now: int) -> None:
-        counted = self.sacks.received_bytes + int(ReceivedRequests(batch, rows).sizes.sum())
-        super().on_requests(batch, rows, now)
+    def on_request(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        counted = self.sacks.received_bytes + int(batch.fields(COMMON)["ip_plen"][row]) + UDP_AT
+        super().on_request(batch, row, now)
         self.sacks.received_bytes = counted
 
 
@@ -122,8 +133,8 @@ class EveryRequestIsAcked(_EachRequest):
 
     __slots__ = ()
 
-    def on_requests(self, batch: ReceivedBatch, rows: I64, now: int) -> None:
-        super().on_requests(batch, rows, now)
+    def on_request(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        super().on_request(batch, row, now)
         self._ack_due = self._refused is None
 
 
@@ -133,21 +144,16 @@ class AnAckAPacket(Responder):
 
     __slots__ = ()
 
-    def on_requests(self, batch: ReceivedBatch, rows: I64, now: int) -> None:
-        super().on_requests(batch, rows, now)
-        self._counters.acks_sent += max(len(rows) - 1, 0) << 32
-
-    def on_few_requests(self, batch: ReceivedBatch, rows: list[int], now: int) -> int:
-        taken = super().on_few_requests(batch, rows, now)
-        self._counters.acks_sent += max(taken - 1, 0) << 32
-        return taken
+    def on_request(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        super().on_request(batch, row, now)
+        self._counters.acks_sent += 1 << 32
 
     def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:
-        more, self._counters.acks_sent = divmod(self._counters.acks_sent, 1 << 32)
+        requests, self._counters.acks_sent = divmod(self._counters.acks_sent, 1 << 32)
         due = self._ack_due
         sent = super().transmit(batch, limit, now)
         if due:
-            for _ in range(min(more, batch.free)):
+            for _ in range(min(requests - 1, batch.free)):
                 self._ack_due = True
                 sent += super().transmit(batch, limit, now)
         return sent
@@ -224,8 +230,8 @@ class GapsAreNakked(_EachRequest):
 
     __slots__ = ()
 
-    def on_requests(self, batch: ReceivedBatch, rows: I64, now: int) -> None:
-        super().on_requests(batch, rows, now)
+    def on_request(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        super().on_request(batch, row, now)
         if self.received.held and self._refused is None:
             self._refused = (self.received.epsn & PSN_BITS_MASK, 0x60)
             self._nak_due = True
@@ -255,7 +261,7 @@ class WindowOneTooSmall(ReceiveWindow):
 def silent_beyond_the_window(endpoint: Endpoint, qp: QueuePair) -> None:
     """A PSN beyond the window is dropped without a NACK."""
     responder: Any = qp.responder
-    responder._psn_checks._config = replace(qp.config.responder, nack_out_of_window=False)
+    responder._nacks_beyond = False
 
 
 @mutant("MRC-WIRE-27")
@@ -265,10 +271,9 @@ class NacksWithoutRtx(Responder):
     __slots__ = ()
 
     def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:
-        waiting = self.nacks.pending.take(self.nacks.pending.count)
-        for refusal in waiting:
-            refusal.reflected.rtx = False
-            self.nacks.pending.add(refusal)
+        for answer in self.nacks.pending.take(self.nacks.pending.count):
+            answer.rtx = False
+            self.nacks.pending.add(answer)
         return super().transmit(batch, limit, now)
 
 
@@ -279,11 +284,10 @@ class NacksNameEpsn(Responder):
     __slots__ = ()
 
     def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:
-        waiting = self.nacks.pending.take(self.nacks.pending.count)
-        for refusal in waiting:
-            if refusal.reason == NackReason.PSN_OOR_WINDOW:
-                refusal.psn = self.received.epsn
-            self.nacks.pending.add(refusal)
+        for answer in self.nacks.pending.take(self.nacks.pending.count):
+            if answer.reason == NackReason.PSN_OOR_WINDOW:
+                answer.psn = self.received.epsn
+            self.nacks.pending.add(answer)
         return super().transmit(batch, limit, now)
 
 
@@ -303,14 +307,10 @@ class EmptyWritesNeedAnRkey(_EachRequest):
 
     __slots__ = ()
 
-    def on_requests(self, batch: ReceivedBatch, rows: I64, now: int) -> None:
-        requests = ReceivedRequests(batch, rows)
-        keys = requests.extension("rkey", np.arange(len(rows))).tolist()
-        for psn, rkey in zip(self._psns(requests), keys, strict=True):
-            if self._memory.find(rkey) is None:
-                self._refuse(RefusedRequest(psn, NAK_REMOTE_ACCESS, "names no region"))
-                return
-        super().on_requests(batch, rows, now)
+    def _take(self, batch: ReceivedBatch, row: int, psn: int, opcode: int) -> None:
+        if self._memory.find(int(request_fields(batch, row)["rkey"][0])) is None:
+            raise RefusedRequest(psn, NAK_REMOTE_ACCESS, "names no region")
+        super()._take(batch, row, psn, opcode)
 
 
 @mutant("MRC-RESP-15")
@@ -330,11 +330,8 @@ class AnySourceIsTrusted(PeerSources):
 
     __slots__ = ()
 
-    def has_sent_one(self, batch: ReceivedBatch, row: int) -> bool:
+    def has_sent(self, batch: ReceivedBatch, row: int) -> bool:
         return True
-
-    def has_sent(self, batch: ReceivedBatch, rows: I64) -> npt.NDArray[np.bool_]:
-        return np.ones(len(rows), np.bool_)
 
 
 @mutant("MRC-RESP-02")
@@ -343,11 +340,12 @@ class SourcesOfAllPlanesInOneSet(PeerSources):
 
     __slots__ = ()
 
-    def has_sent_one(self, batch: ReceivedBatch, row: int) -> bool:
-        return bytes(batch.view(row, 8, 24)) in self._addresses.values()
-
-    def has_sent(self, batch: ReceivedBatch, rows: I64) -> npt.NDArray[np.bool_]:
-        return np.array([self.has_sent_one(batch, row) for row in rows.tolist()], np.bool_)
+    def has_sent(self, batch: ReceivedBatch, row: int) -> bool:
+        source, size = batch.view(row, _SOURCE.start, _SOURCE.stop), _SOURCE.stop - _SOURCE.start
+        return any(
+            known and source == self._addresses[port * size : port * size + size]
+            for port, known in enumerate(self._known)
+        )
 
 
 @mutant("MRC-RESP-03")
@@ -358,11 +356,13 @@ def epsn_starts_one_too_high(endpoint: Endpoint, qp: QueuePair) -> None:
     received.highest += 1
 
 
-@mutant("MRC-RESP-01")
-class AnyQpnWillDo(Endpoint):
-    """A packet for a QP that does not exist goes to one that does."""
+class _AnyQpn(dict[int, QueuePair]):
+    def get(self, key: int, default: Any = None) -> Any:
+        return super().get(key) or next(iter(self.values()), default)
 
-    def _dispatch(self, qpn: int, batch: ReceivedBatch, rows: I64, opcodes: npt.NDArray[np.uint8], now: int) -> None:
-        if qpn != ENDPOINT_QPN and qpn not in self.qps:
-            qpn = next(iter(self.qps))
-        super()._dispatch(qpn, batch, rows, opcodes, now)
+
+@mutant("MRC-RESP-01")
+def any_qpn_will_do(endpoint: Endpoint, qp: QueuePair) -> None:
+    """A packet for a QP that does not exist goes to one that does."""
+    intake: Any = endpoint._intake
+    intake._qps = _AnyQpn(endpoint.qps)

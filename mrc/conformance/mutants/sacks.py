@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from mrc.conformance.mutants.mutant import mutant
-from mrc.endpoint.answers import Reflected, Reflector
+from mrc.endpoint.answers import Answer, Reflector
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.paths.control_evs import ControlEvs
-from mrc.endpoint.received import I64, ReceivedPsns
-from mrc.endpoint.sacks import Bools, SackMaker, Trigger
+from mrc.endpoint.qp import QueuePair
+from mrc.endpoint.received import ReceivedPsns
+from mrc.endpoint.sacks import SackMaker
 from mrc.wire.opcodes import Op
+from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import COMMON, RTX, SACK, SETH_M_SHIFT, Fields
 from mrc.wire.transmit_batch import TransmitBatch
+
+I64 = npt.NDArray[np.int64]
 
 _BITMAP = 64
 
@@ -61,9 +68,9 @@ class SackEchoesAnotherEv(SackMaker):
 
     def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:
         waiting = self.pending.take(self.pending.count)
-        for trigger in waiting:
-            trigger.reflected.entropy = waiting[-1].reflected.entropy
-            self.pending.add(trigger)
+        for answer in waiting:
+            answer.entropy = waiting[-1].entropy
+            self.pending.add(answer)
         return super().transmit(batch, limit, now)
 
 
@@ -85,9 +92,9 @@ class AckPsnOffsetTruncated(SackMaker):
 
     def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:
         offsets = []
-        for trigger in (waiting := self.pending.take(min(limit, self.pending.count))):
-            offsets.append(trigger.psn - self._received.cack_psn if trigger.probe_id < 0 else None)
-            self.pending.add(trigger)
+        for answer in (waiting := self.pending.take(min(limit, self.pending.count))):
+            offsets.append(answer.psn - self._received.cack_psn if answer.probe_id < 0 else None)
+            self.pending.add(answer)
         start = batch.count
         sent = super().transmit(batch, limit, now)
         fields = batch.fields(SACK, start, start + sent)
@@ -209,13 +216,9 @@ class RcvdBytesWithoutHeaders(SackMaker):
 
     __slots__ = ()
 
-    def triggered_by_one(self, size: int, forced: bool) -> bool:
-        self.received_bytes -= 40
-        return super().triggered_by_one(size, forced)
-
-    def triggered_by(self, sizes: I64, forced: Bools) -> list[int]:
-        self.received_bytes -= 40 * len(sizes)
-        return super().triggered_by(sizes, forced)
+    def is_triggered(self, size: int, forced: bool) -> bool:
+        self.received_bytes -= 40 if size else 0
+        return super().is_triggered(size, forced)
 
 
 @mutant("MRC-SACK-17", "MRC-SACK-18", "MRC-SACK-19")
@@ -224,11 +227,8 @@ class OnlyBytesTriggerSacks(SackMaker):
 
     __slots__ = ()
 
-    def triggered_by_one(self, size: int, forced: bool) -> bool:
-        return super().triggered_by_one(size, False)
-
-    def triggered_by(self, sizes: I64, forced: Bools) -> list[int]:
-        return super().triggered_by(sizes, np.zeros_like(forced))
+    def is_triggered(self, size: int, forced: bool) -> bool:
+        return super().is_triggered(size, False)
 
 
 @mutant("MRC-SACK-15", "MRC-SACK-16")
@@ -237,16 +237,12 @@ class SmallPacketsCountAsTheyAre(SackMaker):
 
     __slots__ = ()
 
-    def triggered_by_one(self, size: int, forced: bool) -> bool:
+    def is_triggered(self, size: int, forced: bool) -> bool:
         self._bytes_since += size
         if not forced and self._bytes_since < self._threshold:
             return False
         self._bytes_since = 0
         return True
-
-    def triggered_by(self, sizes: I64, forced: Bools) -> list[int]:
-        pairs = zip(sizes.tolist(), forced.tolist(), strict=True)
-        return [position for position, pair in enumerate(pairs) if self.triggered_by_one(*pair)]
 
 
 @mutant("MRC-SACK-15")
@@ -255,16 +251,12 @@ class AckreqDoesNotRestartTheCount(SackMaker):
 
     __slots__ = ()
 
-    def triggered_by_one(self, size: int, forced: bool) -> bool:
+    def is_triggered(self, size: int, forced: bool) -> bool:
         counted = self._bytes_since + max(size, 1024)
-        triggered = super().triggered_by_one(size, forced)
+        triggered = super().is_triggered(size, forced)
         if triggered and counted < self._threshold:
             self._bytes_since = counted
         return triggered
-
-    def triggered_by(self, sizes: I64, forced: Bools) -> list[int]:
-        pairs = zip(sizes.tolist(), forced.tolist(), strict=True)
-        return [position for position, pair in enumerate(pairs) if self.triggered_by_one(*pair)]
 
 
 @mutant("MRC-SACK-22")
@@ -274,10 +266,9 @@ class BitmapAlwaysFromEpsn(SackMaker):
     __slots__ = ()
 
     def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:
-        for trigger in (waiting := self.pending.take(self.pending.count)):
-            trigger.highest = min(trigger.highest, self._received.cack_psn + _BITMAP)
-        for trigger in waiting:
-            self.pending.add(trigger)
+        for answer in self.pending.take(self.pending.count):
+            answer.highest = min(answer.highest, self._received.cack_psn + _BITMAP)
+            self.pending.add(answer)
         return super().transmit(batch, limit, now)
 
 
@@ -288,8 +279,9 @@ class TheTriggerEndsTheBitmap(SackMaker):
     __slots__ = ()
 
     def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:
-        for trigger in self.pending.take(self.pending.count):
-            self.pending.add(Trigger(trigger.psn, trigger.reflected, trigger.psn, trigger.marked, trigger.probe_id))
+        for answer in self.pending.take(self.pending.count):
+            answer.highest = answer.psn
+            self.pending.add(answer)
         return super().transmit(batch, limit, now)
 
 
@@ -321,18 +313,17 @@ class SacksOnOnePlane(ControlEvs):
 
 
 @mutant("MRC-SACK-26")
-def service_time_without_agreement(endpoint: object, qp: object) -> None:
+def service_time_without_agreement(endpoint: Endpoint, qp: QueuePair) -> None:
     """The time a packet was held is added to its timestamp although nobody agreed on that."""
-    reflector = qp.responder._reflector  # type: ignore[attr-defined]
-    reflector._units_ns = (128, reflector._wire.tsr1_unit_ns)
+    reflector: Any = qp.responder._reflector
+    reflector._unit_0_ns, reflector._unit_1_ns = 128, endpoint.config.wire.tsr1_unit_ns
 
 
 @mutant("MRC-SACK-26")
-def service_time_in_one_unit(endpoint: object, qp: object) -> None:
+def service_time_in_one_unit(endpoint: Endpoint, qp: QueuePair) -> None:
     """The time held is counted in units of 128 ns, whatever the packet's tsr says."""
-    reflector = qp.responder._reflector  # type: ignore[attr-defined]
-    if reflector._units_ns[1]:
-        reflector._units_ns = (128, 128)
+    reflector: Any = qp.responder._reflector
+    reflector._unit_1_ns = reflector._unit_0_ns
 
 
 @mutant("MRC-SACK-26")
@@ -341,10 +332,9 @@ class TimeHeldWithoutATimestamp(Reflector):
 
     __slots__ = ()
 
-    def _reflected(self, ip: int, port: int, psn_word: int, stamp: int, word: int | None, now: int) -> Reflected:
-        found = super()._reflected(ip, port, psn_word, stamp, word, now)
-        found.unit_ns = found.unit_ns or self._units_ns[0]
-        return found
+    def _common(self, answer: Answer, batch: ReceivedBatch, base: int) -> None:
+        super()._common(answer, batch, base)
+        answer.unit_ns = self._unit_0_ns
 
 
 @mutant("MRC-SACK-11")
@@ -364,11 +354,8 @@ class EveryPacketCounts1024Bytes(SackMaker):
 
     __slots__ = ()
 
-    def triggered_by_one(self, size: int, forced: bool) -> bool:
-        return super().triggered_by_one(1024, forced)
-
-    def triggered_by(self, sizes: I64, forced: Bools) -> list[int]:
-        return super().triggered_by(np.full_like(sizes, 1024), forced)
+    def is_triggered(self, size: int, forced: bool) -> bool:
+        return super().is_triggered(1024, forced)
 
 
 @mutant("MRC-SACK-21", "MRC-RESP-03")
@@ -377,9 +364,9 @@ class IdleQpsAnswerNoProbe(SackMaker):
 
     __slots__ = ()
 
-    def on_probe(self, trigger: Trigger) -> None:
+    def on_probe(self, probe: Answer) -> None:
         if self.received_bytes:
-            super().on_probe(trigger)
+            super().on_probe(probe)
 
 
 @mutant("MRC-SACK-21")

@@ -6,12 +6,11 @@ from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.completions import Completion, WorkStatus
 from mrc.endpoint.feedback import Feedback
 from mrc.endpoint.paths import PathSet
-from mrc.endpoint.received import I64
 from mrc.endpoint.requestor import Requestor
 from mrc.endpoint.sent import PsnState
 from mrc.endpoint.work import WriteRequest
 from mrc.wire.psn import unwrap
-from mrc.wire.rows import ACKREQ, REQUEST
+from mrc.wire.rows import ACKREQ, I64, REQUEST
 from mrc.wire.transmit_batch import TransmitBatch
 
 

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from mrc.conformance.mutants.mutant import mutant
+from mrc.conformance.mutants.responders import _EachRequest
 from mrc.endpoint.nacked import NackReason
-from mrc.endpoint.packet_checks import PacketChecks, Trimmed
-from mrc.endpoint.received import I64
-from mrc.endpoint.resource_limits import Bools
+from mrc.endpoint.packet_checks import DROPPED, SOUND, PacketChecks
 from mrc.endpoint.responder import Responder
-from mrc.wire.psn import psn_diff_array
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import COMMON, PSN_BITS_MASK, REQUEST
+from mrc.wire.rows import COMMON
 
-_BTH_AND_METH_END = 40 + 8 + 12 + 4
 _KEPT_END = 40 + 8 + 12 + 8
 _IPV6 = 40
-_PLAIN_WRITE = _BTH_AND_METH_END + 16 + 4  # RETH and ICRC
+_PLAIN_WRITE = 40 + 8 + 12 + 4 + 16 + 4  # up to BTH, METH, RETH and ICRC
 
 
 @mutant("MRC-TRIM-04")
@@ -26,9 +21,9 @@ class OldLengthsAreWrong(PacketChecks):
 
     __slots__ = ()
 
-    def _trimmed(self, batch: ReceivedBatch, rows: I64) -> Bools:
-        there = batch.length[rows] - _IPV6
-        return np.asarray(super()._trimmed(batch, rows) & (batch.fields(COMMON)["udp_len"][rows] == there))
+    def _is_whole(self, batch: ReceivedBatch, row: int, least: int, said: int) -> bool:
+        there = batch.lengths[row] - _IPV6
+        return super()._is_whole(batch, row, least, said) or int(batch.fields(COMMON)["udp_len"][row]) != there
 
 
 @mutant("MRC-TRIM-05")
@@ -37,8 +32,8 @@ class TrimmedToTwentyBytesOrNotAtAll(PacketChecks):
 
     __slots__ = ()
 
-    def _trimmed(self, batch: ReceivedBatch, rows: I64) -> Bools:
-        return np.asarray(super()._trimmed(batch, rows) & (batch.length[rows] == _KEPT_END))
+    def _is_whole(self, batch: ReceivedBatch, row: int, least: int, said: int) -> bool:
+        return super()._is_whole(batch, row, least, said) or batch.lengths[row] != _KEPT_END
 
 
 @mutant("MRC-TRIM-06")
@@ -47,30 +42,23 @@ class TheCodepointAloneTrims(PacketChecks):
 
     __slots__ = ()
 
-    def _trimmed(self, batch: ReceivedBatch, rows: I64) -> Bools:
-        codepoints = self._wire.trimmed_dscps
-        marked = np.isin(batch.traffic_class[rows] >> 2, codepoints)
-        return np.asarray(marked & (batch.length[rows] >= _BTH_AND_METH_END))
-
-    def sound_rows(self, batch: ReceivedBatch) -> tuple[I64, Trimmed | None]:
-        return self._sorted_out(batch)
-
-    def is_sound(self, batch: ReceivedBatch, row: int, length: int) -> bool:
-        return not self._marked(batch, np.array([row]))[0] and super().is_sound(batch, row, length)
+    def _is_whole(self, batch: ReceivedBatch, row: int, least: int, said: int) -> bool:
+        return False
 
 
 class _KnowsFewer(PacketChecks):
-    """Drops some trimmed packets as broken: all but the rows that `known` names."""
+    """Drops some trimmed packets as broken: all but those that are `known`."""
 
     __slots__ = ()
 
-    def known(self, batch: ReceivedBatch, rows: I64) -> Bools:
+    def known(self, batch: ReceivedBatch, row: int) -> bool:
         raise NotImplementedError
 
-    def _cut(self, batch: ReceivedBatch, rows: I64) -> Trimmed | None:
-        known = self.known(batch, rows)
-        self._counters.bad_length += int(np.count_nonzero(~known))
-        return super()._cut(batch, rows[known])
+    def _cut(self, batch: ReceivedBatch, row: int, inner: int) -> int:
+        if self.known(batch, row):
+            return super()._cut(batch, row, inner)
+        self._counters.bad_length += 1
+        return DROPPED
 
 
 @mutant("MRC-TRIM-10")
@@ -79,8 +67,8 @@ class OnlyWhatIsTooShortIsTrimmed(_KnowsFewer):
 
     __slots__ = ()
 
-    def known(self, batch: ReceivedBatch, rows: I64) -> Bools:
-        return np.asarray(batch.length[rows] < _PLAIN_WRITE)
+    def known(self, batch: ReceivedBatch, row: int) -> bool:
+        return batch.lengths[row] < _PLAIN_WRITE
 
 
 @mutant("MRC-TRIM-10")
@@ -89,8 +77,8 @@ class TrimsOfALargerSizeAreUnknown(_KnowsFewer):
 
     __slots__ = ()
 
-    def known(self, batch: ReceivedBatch, rows: I64) -> Bools:
-        return np.asarray(batch.length[rows] <= 256 - _IPV6)
+    def known(self, batch: ReceivedBatch, row: int) -> bool:
+        return batch.lengths[row] <= 256 - _IPV6
 
 
 @mutant("MRC-TRIM-05")
@@ -99,9 +87,9 @@ class ShortByTheIpLengthOnly(_KnowsFewer):
 
     __slots__ = ()
 
-    def known(self, batch: ReceivedBatch, rows: I64) -> Bools:
-        there = batch.length[rows]
-        return np.asarray((there < _PLAIN_WRITE) | (batch.fields(COMMON)["ip_plen"][rows] + _IPV6 > there))
+    def known(self, batch: ReceivedBatch, row: int) -> bool:
+        there = batch.lengths[row]
+        return there < _PLAIN_WRITE or int(batch.fields(COMMON)["ip_plen"][row]) + _IPV6 > there
 
 
 @mutant("MRC-TRIM-05")
@@ -110,26 +98,22 @@ class AWrongIcrcIsDamageUnderAnyCodepoint(_KnowsFewer):
 
     __slots__ = ()
 
-    def known(self, batch: ReceivedBatch, rows: I64) -> Bools:
-        fields, there = batch.fields(COMMON)[rows], batch.length[rows]
-        said = np.maximum(fields["ip_plen"], fields["udp_len"]) + np.int64(_IPV6)
-        return np.asarray((there < _PLAIN_WRITE) | (said > there))
+    def known(self, batch: ReceivedBatch, row: int) -> bool:
+        fields, there = batch.fields(COMMON)[row], batch.lengths[row]
+        return there < _PLAIN_WRITE or max(int(fields["ip_plen"]), int(fields["udp_len"])) + _IPV6 > there
 
 
 @mutant("MRC-TRIM-07")
-class TrimmedPacketsArrive(Responder):
+class TrimmedPacketsArrive(_EachRequest):
     """The PSN of a trimmed packet counts as arrived."""
 
     __slots__ = ()
 
-    def on_trimmed(self, batch: ReceivedBatch, rows: I64, lasthop: Bools, now: int) -> None:
-        super().on_trimmed(batch, rows, lasthop, now)
-        epsn = self.received.epsn
-        words = batch.fields(REQUEST)["psn_word"][rows].astype(np.int64) & PSN_BITS_MASK
-        psns = epsn + psn_diff_array(words, epsn & PSN_BITS_MASK)
-        psns = psns[(psns >= epsn) & (psns < self.window.end(epsn))]
-        if len(psns):
-            self.received.add(psns, np.ones(len(psns), np.bool_))
+    def on_trimmed(self, batch: ReceivedBatch, row: int, lasthop: bool, now: int) -> None:
+        super().on_trimmed(batch, row, lasthop, now)
+        epsn, psn = self.received.epsn, self._psn(batch, row)
+        if epsn <= psn < self.window.end(epsn) and not self.received.has(psn):
+            self.received.add(psn, True)
 
 
 @mutant("MRC-SACK-14")
@@ -138,9 +122,9 @@ class RcvdBytesCountsTrimmed(Responder):
 
     __slots__ = ()
 
-    def on_trimmed(self, batch: ReceivedBatch, rows: I64, lasthop: Bools, now: int) -> None:
-        super().on_trimmed(batch, rows, lasthop, now)
-        self.sacks.received_bytes += int(batch.length[rows].sum())
+    def on_trimmed(self, batch: ReceivedBatch, row: int, lasthop: bool, now: int) -> None:
+        super().on_trimmed(batch, row, lasthop, now)
+        self.sacks.received_bytes += batch.lengths[row]
 
 
 @mutant("MRC-TRIM-06")
@@ -149,16 +133,12 @@ class ACodepointOfSwitchesIsEnoughToDrop(PacketChecks):
 
     __slots__ = ()
 
-    def sound_rows(self, batch: ReceivedBatch) -> tuple[I64, Trimmed | None]:
-        rows, trimmed = super().sound_rows(batch)
-        marked = np.isin(batch.traffic_class[rows] >> 2, self._wire.trimmed_dscps)
-        self._counters.bad_length += int(marked.sum())
-        return rows[~marked], trimmed
-
-    def is_sound(self, batch: ReceivedBatch, row: int, length: int) -> bool:
-        return int(batch.traffic_class[row]) >> 2 not in self._wire.trimmed_dscps and super().is_sound(
-            batch, row, length
-        )
+    def look(self, batch: ReceivedBatch, row: int) -> int:
+        found = super().look(batch, row)
+        if found != SOUND or not self._is_trimmed[batch.classes[row] >> 2]:
+            return found
+        self._counters.bad_length += 1
+        return DROPPED
 
 
 @mutant("MRC-NACK-03")
@@ -167,9 +147,9 @@ class NacksOfTrimmedPacketsNameNoEv(Responder):
 
     __slots__ = ()
 
-    def on_trimmed(self, batch: ReceivedBatch, rows: I64, lasthop: Bools, now: int) -> None:
-        super().on_trimmed(batch, rows, lasthop, now)
-        for refusal in self.nacks.pending.take(self.nacks.pending.count):
-            if refusal.reason in (NackReason.TRIMMED, NackReason.TRIMMED_LASTHOP):
-                refusal.reflected.entropy = 0
-            self.nacks.pending.add(refusal)
+    def on_trimmed(self, batch: ReceivedBatch, row: int, lasthop: bool, now: int) -> None:
+        super().on_trimmed(batch, row, lasthop, now)
+        for answer in self.nacks.pending.take(self.nacks.pending.count):
+            if answer.reason in (NackReason.TRIMMED, NackReason.TRIMMED_LASTHOP):
+                answer.entropy = 0
+            self.nacks.pending.add(answer)

@@ -55,18 +55,15 @@ _PATH_OPTIONS = ("active_count", "ev_min_active")
 
 
 class InProcess(Target):
-    """`mrc conformance run --target self`. With `one_by_one` 0 every packet takes the way that large batches take."""
+    """`mrc conformance run --target self`."""
 
     paths: type[InProcessPaths] = InProcessPaths
 
-    def __init__(self, name: str = "self", *, one_by_one: int | None = None) -> None:
+    def __init__(self, name: str = "self") -> None:
         self.name = name
-        self._one_by_one = one_by_one
 
     def open(self, setup: Setup, wire: WireProfile, seed: int) -> Session:
         config = EndpointConfig(wire=wire, seed=seed)
-        if self._one_by_one is not None:
-            config = replace(config, one_by_one=self._one_by_one)
         try:
             paths = self.paths(setup, wire, seed)
         except CallerError as error:
@@ -314,13 +311,8 @@ class InProcessQp(TargetQp):
 
 
 def target() -> Target:
-    """This project's endpoint, each packet by itself as in a quiet network."""
+    """This project's endpoint."""
     return InProcess()
-
-
-def in_batches() -> Target:
-    """The same, every packet on the way that large batches take."""
-    return InProcess("self, in batches", one_by_one=0)
 
 
 def _capabilities(names: frozenset[str]) -> Capability:

@@ -10,12 +10,15 @@ import importlib
 import pkgutil
 from collections.abc import Callable
 
+from mrc.conformance.interpreted import check_interpreted
 from mrc.conformance.rc.mutants.mutant import REGISTRY, RcMutant
 from mrc.conformance.target import Target
 
 
 def rc_mutants() -> dict[str, RcMutant]:
-    """All of them by name, in order of the modules and of the places in them."""
+    """All of them by name, in order of the modules and of the places in them. Raises CallerError where the datapath is
+    compiled: a mutant is a subclass of its parts."""
+    check_interpreted()
     for module in sorted(pkgutil.iter_modules(__path__), key=lambda each: each.name):
         importlib.import_module(f"{__name__}.{module.name}")
     return dict(REGISTRY)

@@ -10,7 +10,7 @@ from mrc.endpoint.rc import RcEndpoint, RcQueuePair
 from mrc.endpoint.rc.opcodes import EXTENSION_BYTES, WRITES, RcOp
 from mrc.endpoint.rc.responder import Responder
 from mrc.endpoint.rc.syndromes import NAK_SEQUENCE_ERROR
-from mrc.endpoint.request_checks import ACK_SYNDROME
+from mrc.endpoint.refusals import ACK_SYNDROME
 from mrc.wire.opcodes import ICRC_LENGTH
 from mrc.wire.psn import psn_diff
 from mrc.wire.received_batch import ReceivedBatch

@@ -1,0 +1,38 @@
+"""Endpoints that are wrong on purpose are subclasses of its parts, which compiled ones cannot have.
+
+They run interpreted (docs/compiled.md).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from mrc import CORE
+from mrc.core import COMPILED, INTERPRETED, VARIABLE
+from mrc.errors import CallerError
+
+_MUTANTS = ("mrc.conformance.mutants", "mrc.conformance.rc.mutants")
+
+
+def check_interpreted() -> None:
+    """Raises CallerError where the datapath of this process is compiled."""
+    if CORE.kind == COMPILED:
+        raise CallerError(
+            f"the datapath is compiled, and endpoints that are wrong on purpose run interpreted: "
+            f"set {VARIABLE}={INTERPRETED} in the environment"
+        )
+
+
+def is_mutant(target: str) -> bool:
+    """Whether what --target says names one of them."""
+    return target.partition(":")[0] in _MUTANTS
+
+
+def run_interpreted() -> None:
+    """Unless its datapath is interpreted, replace this process, which is an `mrc` command, by one whose is."""
+    if CORE.kind == COMPILED:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        command = [sys.executable, "-m", "mrc", *sys.argv[1:]]
+        os.execve(command[0], command, {**os.environ, VARIABLE: INTERPRETED})

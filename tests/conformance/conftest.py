@@ -1,0 +1,13 @@
+"""Parts of the endpoint are swapped for wrong ones here, which only interpreted ones can be."""
+
+from __future__ import annotations
+
+import pytest
+
+from mrc.conformance.interpreted import check_interpreted
+from mrc.errors import CallerError
+
+try:
+    check_interpreted()
+except CallerError as error:
+    raise pytest.UsageError(f"tests/conformance: {error}") from None
