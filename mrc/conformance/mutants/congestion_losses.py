@@ -307,8 +307,8 @@ class RetransmissionsAreNotInFlight(RequestMaker):
 
     __slots__ = ()
 
-    def transmit_again(self, batch: TransmitBatch, psns: I64, evs: I64, now: int) -> int:
-        super().transmit_again(batch, psns, evs, now)
+    def transmit_again(self, batch: TransmitBatch, psn: int, ev: int, now: int) -> int:
+        super().transmit_again(batch, psn, ev, now)
         return 0
 
 

@@ -18,6 +18,7 @@ from mrc.endpoint.acknowledgements import Acknowledgements
 from mrc.endpoint.answers import Reflector
 from mrc.endpoint.arrivals import Arrivals
 from mrc.endpoint.congestion import Nscc
+from mrc.endpoint.data_sender import DataSender
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.loss import LossDetector
 from mrc.endpoint.memory import MemoryTable
@@ -73,6 +74,7 @@ PARTS: dict[type, Callable[[Any, Any], Any]] = {
     NackHandler: lambda endpoint, qp: qp.requestor._nacks,
     NackMaker: lambda endpoint, qp: qp.responder.nacks,
     Requestor: lambda endpoint, qp: qp.requestor,
+    DataSender: lambda endpoint, qp: qp.requestor._sender,
     RetryBudget: lambda endpoint, qp: qp.requestor._retries,
     RequestMaker: lambda endpoint, qp: qp.requestor._requests,
     Acknowledgements: lambda endpoint, qp: qp.requestor._acknowledgements,

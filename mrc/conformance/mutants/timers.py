@@ -160,4 +160,5 @@ class RetransmissionsNeedNoRoom(Requestor):
     __slots__ = ()
 
     def _congestion_room(self) -> int:
-        return max(super()._congestion_room(), sum(map(self._is_lost, self._resend)))
+        lost = sum(map(self._sender._is_lost, self._sender.resend))
+        return max(super()._congestion_room(), lost * self.packet_bytes)
