@@ -21,7 +21,7 @@ except ImportError:  # tools/build-core needs none
     BuildHookInterface = object
 
 ROOT = Path(__file__).parent
-OPTIMISED = ["-O3", "-g0", "-fno-strict-aliasing", "-ffp-contract=off"]  # floats as in Python, on any processor
+OPTIMISED = ["-O2", "-g0", "-fno-strict-aliasing", "-ffp-contract=off"]  # floats as in Python, on any processor
 DIRECTIVES = {
     "language_level": 3,
     "boundscheck": False,

@@ -4,6 +4,7 @@ from mrc.endpoint.congestion.base cimport CongestionController
 from mrc.endpoint.counters cimport Counters
 from mrc.endpoint.loss cimport LossDetector
 from mrc.endpoint.nacked cimport NackHandler
+from mrc.endpoint.paths.path_set cimport PathSet
 from mrc.endpoint.retries cimport RetryBudget
 from mrc.endpoint.rtt cimport RttEstimator
 from mrc.endpoint.sack_reading cimport Sack
@@ -24,7 +25,8 @@ cdef class Feedback:
     cdef CongestionController _controller
     cdef Counters _counters
     cdef Sack _sack
-    cdef object _probes, _queue, _paths, _trace, _may_send, _stalled, _complete
+    cdef PathSet _paths
+    cdef object _probes, _queue, _trace, _may_send, _stalled, _complete
     cdef public object _fail
     cdef list _resend
     cdef long long _qpn, _mpr, _send_window

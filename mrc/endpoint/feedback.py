@@ -12,7 +12,7 @@ from mrc.endpoint.congestion.base import CongestionController
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.loss import LossDetector
 from mrc.endpoint.nacked import NackHandler
-from mrc.endpoint.paths import PathSet
+from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.probes import Probes
 from mrc.endpoint.retries import RetryBudget
 from mrc.endpoint.rtt import RttEstimator

@@ -1,10 +1,12 @@
 cimport cython
+from mrc.wire.payload cimport Payload
 
 
 @cython.final
 cdef class MemoryRegion:
     cdef readonly object array, view, address, rkey
     cdef readonly long long va
+    cdef readonly Payload payload
     cdef unsigned char[::1] octets
     cdef public long long length
     cdef readonly bint remote_write

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mrc.errors import CallerError
+from mrc.wire.payload import Payload
 
 U8 = npt.NDArray[np.uint8]
 
@@ -19,11 +20,12 @@ class MemoryRegion:
     """A registered buffer: `length` bytes at virtual address `va`, opened by `rkey`.
 
     `buffer` is anything writable that speaks the buffer protocol (bytearray, mmap, numpy array); the region keeps
-    it alive. `address` is where its first byte really lies. Raises CallerError for a read-only or non-contiguous
-    buffer unless `remote_write` is off, which makes a region that is only read from.
+    it alive. `address` is where its first byte really lies; `payload` is what packets sent out of it name. Raises
+    CallerError for a read-only or non-contiguous buffer unless `remote_write` is off, which makes a region that is only
+    read from.
     """
 
-    __slots__ = ("address", "array", "length", "octets", "remote_write", "rkey", "va", "view")
+    __slots__ = ("address", "array", "length", "octets", "payload", "remote_write", "rkey", "va", "view")
 
     def __init__(self, buffer: Any, rkey: int, va: int | None = None, *, remote_write: bool = True) -> None:
         view = memoryview(buffer)
@@ -36,7 +38,8 @@ class MemoryRegion:
         self.array: U8 = np.frombuffer(self.view, np.uint8) if self.length else np.zeros(0, np.uint8)
         # What remote writes go to; nothing where there are none.
         self.octets = self.view if remote_write and self.length else memoryview(bytearray())
-        self.address = self.array.__array_interface__["data"][0] if self.length else 0
+        self.payload = Payload(self.view)
+        self.address = self.payload.address
         self.va = self.address if va is None else va
         if not 0 <= self.va < VA_LIMIT - self.length:
             raise CallerError(f"va must be 0..{VA_LIMIT - self.length}, got {self.va}")

@@ -13,10 +13,10 @@ from mrc.endpoint.paths.addressing import Path
 from mrc.endpoint.paths.profiles import EvProfile
 from mrc.endpoint.paths.reverse import ReverseEvs
 from mrc.endpoint.rtt import RttEstimator
+from mrc.wire.frames import Frames
 from mrc.wire.ipv4 import address_text
 
 I64 = npt.NDArray[np.int64]
-U8 = npt.NDArray[np.uint8]
 
 PeerKey = frozenset[int]
 _NOTHING: I64 = np.zeros(0, np.int64)
@@ -44,8 +44,8 @@ class PeerNode:
         "_random",
         "_turn",
         "controllers",
-        "destinations",
         "doubted",
+        "frames",
         "key",
         "name",
         "next_learning_at",
@@ -59,7 +59,6 @@ class PeerNode:
         "rtt",
         "service_time",
         "sources",
-        "templates",
     )
 
     def __init__(
@@ -85,8 +84,8 @@ class PeerNode:
         self.paths: list[Path] = []
         self.port_of_plane: dict[int, int] = {}
         self.port: I64 = np.zeros(0, np.int64)
-        self.templates: U8 = np.zeros((0, 0), np.uint8)
-        self.destinations: U8 = np.zeros((0, 0), np.uint8)
+        # All EVs, as ways by their numbers.
+        self.frames = Frames()
         # When the next EV probe may be sent to learn reverse EVs, ns; None until the first request.
         self.next_learning_at: int | None = None
         self._number_of_ev: dict[int, int] = {}
@@ -104,14 +103,13 @@ class PeerNode:
             if path.ev not in self._number_of_ev:
                 self._number_of_ev[path.ev] = len(self.paths)
                 self.paths.append(path)
+                self.frames.add(path.template, path.port, path.destination)
                 self.port_of_plane[path.plane] = path.port
         if len(self.paths) > known:
             self.port = np.array([path.port for path in self.paths], np.int64)
             self._members = [
                 (plane, port, np.flatnonzero(self.port == port)) for plane, port in sorted(self.port_of_plane.items())
             ]
-            self.templates = np.stack([path.template for path in self.paths])
-            self.destinations = np.stack([path.destination for path in self.paths])
             self.reverse.grow(len(self.paths) - known)
         return np.array([self._number_of_ev[path.ev] for path in paths], np.int64)
 

@@ -138,7 +138,7 @@ class Probes:
         ]
         count = min(limit, len(self._queue))
         for target, probe_id in self._queue[:count]:
-            index = int(self._paths.control.take(1, now)[0]) if target == _TAIL else target
+            index = self._paths.control.take_one(now) if target == _TAIL else target
             headers = _PACKED.pack(
                 Op.PROBE,
                 0,

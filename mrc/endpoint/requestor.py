@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable
-
-import numpy as np
-import numpy.typing as npt
 
 from mrc.endpoint.acknowledgements import Acknowledgements
 from mrc.endpoint.completions import Completion, WorkStatus
 from mrc.endpoint.config import MPR_UNIT, NO_CAPABILITIES, Capability, QpConfig
 from mrc.endpoint.congestion import CongestionController
 from mrc.endpoint.counters import Counters
+from mrc.endpoint.data_sender import DataSender
 from mrc.endpoint.feedback import Feedback
 from mrc.endpoint.loss import LossDetector
 from mrc.endpoint.nacked import NackHandler
 from mrc.endpoint.paths import PathSet
 from mrc.endpoint.probes import Probes
-from mrc.endpoint.request_headers import Piece
 from mrc.endpoint.requests import RequestMaker, full_packet_bytes
 from mrc.endpoint.retries import RetryBudget
 from mrc.endpoint.rtt import RttEstimator
@@ -30,11 +26,6 @@ from mrc.endpoint.work import WriteRequest
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import ACKREQ, PSN_FLAGS_AT
 from mrc.wire.transmit_batch import TransmitBatch
-
-I64 = npt.NDArray[np.int64]
-
-# So few packets cost less one by one than arrays of them do.
-_FEW = 6
 
 
 class Requestor:
@@ -55,8 +46,8 @@ class Requestor:
         "_probes",
         "_qpn",
         "_requests",
-        "_resend",
         "_retries",
+        "_sender",
         "_trace",
         "feedback",
         "loss",
@@ -121,7 +112,14 @@ class Requestor:
             counters=counters,
             classes=classes,
         )
-        self._resend: list[int] = []  # a heap of PSNs, oldest first; one acknowledged meanwhile is passed over
+        self._sender = DataSender(
+            sent=self.sent,
+            queue=self.queue,
+            requests=self._requests,
+            paths=paths,
+            counters=counters,
+            trace=trace,
+        )
         self._nacks = NackHandler(
             config=config,
             sent=self.sent,
@@ -131,7 +129,7 @@ class Requestor:
             controller=controller,
             retries=self._retries,
             counters=counters,
-            resend=self._send_again,
+            resend=self._sender.send_again,
             fail=fail,
             trace=trace,
         )
@@ -147,7 +145,7 @@ class Requestor:
             retries=self._retries,
             probes=self._probes,
             queue=self.queue,
-            resend=self._resend,
+            resend=self._sender.resend,
             paths=paths,
             controller=controller,
             counters=counters,
@@ -179,7 +177,7 @@ class Requestor:
         """Forget all work and give the window back."""
         self._controller.on_removed(self.sent.settle_all())
         self.queue.clear()
-        self._resend.clear()
+        self._sender.resend.clear()
         self._nacks.clear()
         self._retries.rest()
 
@@ -194,40 +192,29 @@ class Requestor:
 
     def has_work(self) -> bool:
         """Whether there is something to send, now or once a window opens."""
-        return self._probes.waiting or bool(self.queue.unsent) or self._has_lost() or self._nacks.keeps_waiting
+        return self._probes.waiting or bool(self.queue.unsent) or self._sender.has_lost() or self._nacks.keeps_waiting
 
     @property
     def one_packet_waits(self) -> bool:
         """Whether a single packet of new data is all there is to send, as far as its message tells."""
-        return self.queue.one_packet_waits and not self._resend
+        return self.queue.one_packet_waits and not self._sender.resend
 
     def _may_send(self) -> bool:
-        if not self.queue.unsent and not self._resend:
+        if not self.queue.unsent and not self._sender.resend:
             return False
         if not self._controller.may_send or not self._paths.usable():
             return False
         if self.sent.make_log_room(1) <= 0:
             return False
-        return self._has_lost() or self._new_data_may_go()
-
-    def _has_lost(self) -> bool:
-        while self._resend and not self._is_lost(self._resend[0]):
-            heapq.heappop(self._resend)
-        return bool(self._resend)
-
-    def _new_data_may_go(self) -> bool:
-        """Whether the window, the peer's buffers and its grant of immediates let a new packet out."""
-        return self.sent.next_psn <= self._last_sendable() and self.queue.may_go_on() and not self._nacks.waits_for_room
-
-    def _next_pieces(self, most: int) -> list[Piece]:
-        """The next new packets, at most `most`, that may go."""
-        if self._nacks.waits_for_room:
-            return []
-        return self.queue.pieces(min(most, self._last_sendable() + 1 - self.sent.next_psn))
+        return self._sender.has_lost() or self._sender.new_data_may_go(self._last_new())
 
     def _last_sendable(self) -> int:
         """The last PSN the peer granted, as far as our own records reach."""
         return min(self.sent.right_edge, self.sent.una + self._most) - 1
+
+    def _last_new(self) -> int:
+        """The last PSN that may leave for the first time: no further one while the peer has no room."""
+        return self.sent.next_psn - 1 if self._nacks.waits_for_room else self._last_sendable()
 
     def _stalled(self) -> bool:
         """Whether there is new data, nothing is outstanding that would bring news, and it cannot leave: the SACK that
@@ -241,39 +228,18 @@ class Requestor:
 
         `others_wait`: other QPs have their turn next, and may leave no window to go on with.
         """
-        queue, start = self.queue, batch.count
+        start = batch.count
         limit = min(limit, batch.free)
         self._probes.transmit(batch, limit, now)
         data_from = batch.count
-        while (queue.unsent or self._resend) and (
-            room := min(limit - (batch.count - start), self._congestion_room())
-        ) > 0:
-            room = min(room, self.sent.make_log_room(room))
-            if room <= 0 or not self._paths.usable():
-                break
-            if self._resend and (psns := self._take_lost(room)) is not None:
-                # Drawn at send time, and never the EV the last transmission was lost on.
-                evs = self._paths.select(len(psns), now, np.asarray(self.sent.lost_ev)[psns & self.sent.mask])
-                self._counters.retransmitted_packets += len(psns)
-                self._controller.on_sent(self._requests.transmit_again(batch, psns, evs, now))
-                if self._trace is not None:
-                    times = np.asarray(self.sent.times_sent)[psns & self.sent.mask]
-                    self._trace.sent_again(psns.tolist(), evs.tolist(), times.tolist())
-            elif pieces := self._next_pieces(room):
-                wanted = pieces[0][2] if len(pieces) == 1 else sum(count for _, _, count in pieces)
-                if wanted == len(pieces) <= _FEW and (ev := self._paths.select_one(now)) >= 0:
-                    (message, position, _), *_ = pieces
-                    queue.begin(pieces[:1], self.sent.next_psn)
-                    self._controller.on_sent(self._requests.transmit_one(batch, message, position, ev, now))
-                    continue
-                evs = self._paths.select(wanted, now)
-                queue.begin(pieces, self.sent.next_psn)
-                self._controller.on_sent(self._requests.transmit_new(batch, pieces, evs, now))
-            else:
-                break
+        room = self._room(limit - (data_from - start))
+        if room > 0:
+            sent_bytes = self._sender.transmit(batch, room, self._congestion_room(), self._last_new(), now)
+            if sent_bytes:
+                self._controller.on_sent(sent_bytes)
         if batch.count > data_from:
             if others_wait or not self._may_send():
-                batch.headers[batch.count - 1, PSN_FLAGS_AT] |= ACKREQ >> 24
+                batch.set_bits(batch.count - 1, PSN_FLAGS_AT, ACKREQ >> 24)
             self.loss.arm(now)
             self._probes.arm_tail(now, self._tail_timer())
             self.feedback.watch_oldest(now)
@@ -283,21 +249,15 @@ class Requestor:
             self.feedback.watch_oldest(now)
         return batch.count - start
 
+    def _room(self, most: int) -> int:
+        """Packets of data, at most `most`, that our own records have room for; 0 where there is nothing to send."""
+        if most <= 0 or not (self.queue.unsent or self._sender.resend):
+            return 0
+        return min(most, self.sent.make_log_room(most))
+
     def _congestion_room(self) -> int:
-        """Packets that may leave: one more while inflight < cwnd."""
-        return -(-(self._controller.cwnd - self._controller.inflight) // self.packet_bytes)
-
-    def _take_lost(self, most: int) -> I64 | None:
-        psns: list[int] = []
-        while self._resend and len(psns) < most:
-            psn = heapq.heappop(self._resend)
-            if self._is_lost(psn):
-                psns.append(psn)
-        return np.array(psns, np.int64) if psns else None
-
-    def _is_lost(self, psn: int) -> bool:
-        """Whether a PSN that was lost is still waiting to be sent again."""
-        return self.sent.waits_to_leave(psn)
+        """Bytes of the congestion window that are free: one more packet may leave while there are any."""
+        return self._controller.cwnd - self._controller.inflight
 
     # ------------------------------------------------------------------ packets in
 
@@ -316,9 +276,6 @@ class Requestor:
     def on_nak(self, psn: int, status: WorkStatus, detail: str) -> None:
         """The peer refused the request with this PSN (24 bit): the QP is over."""
         self.feedback.on_nak(psn, status, detail)
-
-    def _send_again(self, psn: int) -> None:
-        heapq.heappush(self._resend, psn)
 
     def take_up_bad_evs(self, now: int) -> None:
         """Begin to probe the EVs that turned bad since this was last asked."""

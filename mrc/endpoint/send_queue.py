@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Iterator
 
 from mrc.endpoint.config import QpConfig
-from mrc.endpoint.request_headers import Piece
-from mrc.endpoint.work import Message, WriteRequest
+from mrc.endpoint.message import Message
+from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError
 
 
@@ -17,10 +17,20 @@ class SendQueue:
     At most `max_wimm` writes with immediate are on their way at once (behaviour.md, Write-with-immediate).
     """
 
-    __slots__ = ("_config", "immediates_out", "messages", "next_msn", "next_rqmsn", "unfinished", "unsent")
+    __slots__ = (
+        "_max_wimm",
+        "_path_mtu",
+        "immediates_out",
+        "messages",
+        "next_msn",
+        "next_rqmsn",
+        "unfinished",
+        "unsent",
+    )
 
     def __init__(self, config: QpConfig) -> None:
-        self._config = config
+        self._max_wimm = config.max_wimm
+        self._path_mtu = config.path_mtu
         self.next_msn = 0
         self.next_rqmsn = 0
         self.immediates_out = 0  # writes with immediate begun and not acknowledged
@@ -32,11 +42,11 @@ class SendQueue:
         """Raises CallerError for an immediate the peer never grants."""
         rqmsn = 0
         if request.immediate is not None:
-            if not self._config.max_wimm:
+            if not self._max_wimm:
                 raise CallerError("a write with immediate needs max_wimm of at least 1")
             rqmsn = self.next_rqmsn
             self.next_rqmsn += 1
-        message = Message(request, self.next_msn, self._config.path_mtu, rqmsn)
+        message = Message(request, self.next_msn, self._path_mtu, rqmsn)
         self.next_msn += 1
         self.messages[message.msn] = message
         self.unsent.append(message)
@@ -48,48 +58,29 @@ class SendQueue:
         unsent = self.unsent
         return len(unsent) == 1 and unsent[0].packets - unsent[0].sent_packets == 1
 
-    def may_go_on(self) -> bool:
-        """Whether `pieces` would give any."""
+    def next(self) -> Message | None:
+        """The message whose packet is the next to leave, if there is one and the peer's grant of immediates lets it."""
         if not self.unsent:
-            return False
-        first = self.unsent[0]
-        return first.request.immediate is None or first.sent_packets > 0 or self.immediates_out < self._config.max_wimm
+            return None
+        message = self.unsent[0]
+        if message.immediate >= 0 and message.sent_packets == 0 and self.immediates_out >= self._max_wimm:
+            return None
+        return message
 
-    def pieces(self, most: int) -> list[Piece]:
-        """The next packets, at most `most`, that the peer's grant of immediates lets out."""
-        left = most
-        immediates = self.immediates_out
-        pieces: list[Piece] = []
-        for message in self.unsent:
-            if left <= 0:
-                break
-            position = message.sent_packets
-            if message.request.immediate is not None and not position:
-                if immediates >= self._config.max_wimm:
-                    break
-                immediates += 1
-            count = min(message.packets - position, left)
-            pieces.append((message, position, count))
-            left -= count
-        return pieces
-
-    def begin(self, pieces: list[Piece], psn: int) -> None:
-        """These packets leave now, under the PSNs from `psn` on."""
-        for message, position, count in pieces:
-            if message.request.immediate is not None and not position:
-                self.immediates_out += 1
-            message.took(count, psn)
-            psn += count
-            if message.sent_packets == message.packets:
-                self.unsent.popleft()
+    def begin(self, message: Message, psn: int) -> None:
+        """The next packet of `message`, which `next` gave, leaves under this PSN."""
+        if message.immediate >= 0 and message.sent_packets == 0:
+            self.immediates_out += 1
+        message.took(psn)
+        if message.sent_packets == message.packets:
+            self.unsent.popleft()
 
     def finished(self, una: int) -> Iterator[Message]:
         """Take out, oldest first, the messages of which every PSN is below `una`."""
-        unfinished = self.unfinished
-        while unfinished and 0 <= unfinished[0].last_psn < una:
-            message = unfinished.popleft()
+        while self.unfinished and 0 <= self.unfinished[0].last_psn < una:
+            message = self.unfinished.popleft()
             del self.messages[message.msn]
-            if message.request.immediate is not None:
+            if message.immediate >= 0:
                 self.immediates_out -= 1
             yield message
 

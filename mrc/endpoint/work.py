@@ -1,4 +1,4 @@
-"""Posted work: RDMA writes, and how far each has got on its way."""
+"""Posted work: RDMA writes."""
 
 from __future__ import annotations
 
@@ -37,34 +37,3 @@ class WriteRequest:
             raise CallerError("remote_va must fit 62 bits and rkey 32")
         if self.immediate is not None and not 0 <= self.immediate < 1 << 32:
             raise CallerError(f"an immediate is a 32-bit number, got {self.immediate}")
-
-
-class Message:
-    """A posted write on its way: message number `msn`, cut into `packets` of up to one path MTU.
-
-    `rqmsn` numbers the writes with immediate; it is 0 in a plain write.
-    """
-
-    __slots__ = ("first_psn", "last_psn", "msn", "packets", "request", "rqmsn", "sent_packets")
-
-    def __init__(self, request: WriteRequest, msn: int, path_mtu: int, rqmsn: int = 0) -> None:
-        self.request = request
-        self.msn = msn
-        self.rqmsn = rqmsn
-        self.packets = max(1, -(-request.length // path_mtu))
-        self.sent_packets = 0
-        # Unbounded sequence numbers, known once the first and last packet are sent.
-        self.first_psn = -1
-        self.last_psn = -1
-
-    def took(self, count: int, psn: int) -> None:
-        """Its next `count` packets got the PSNs from `psn` on."""
-        if not self.sent_packets:
-            self.first_psn = psn
-        self.sent_packets += count
-        if self.sent_packets == self.packets:
-            self.last_psn = psn + count - 1
-
-    def sent(self, psn: int) -> bool:
-        """Whether one of its packets went out as `psn`."""
-        return self.sent_packets > 0 and self.first_psn <= psn < self.first_psn + self.sent_packets

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-import numpy as np
-
 from mrc.endpoint.paths import Path
 from mrc.errors import CallerError
 from mrc.sim.fabric import SimFabric
+from mrc.wire.frames import Frames
 from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH
+from mrc.wire.payload import Payload
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE
 from mrc.wire.psn import unwrap
 from mrc.wire.received_batch import ReceivedBatch
@@ -49,8 +49,8 @@ class GoBackNEnd:
     __slots__ = (
         "_answers",
         "_config",
+        "_frames",
         "_gap_reported",
-        "_path",
         "_payload",
         "_timer_at",
         "_unacked_bytes",
@@ -67,8 +67,8 @@ class GoBackNEnd:
     def __init__(self, config: GoBackNConfig, *, sending: bool) -> None:
         self._config = config
         self.sending = sending
-        self._path: Path | None = None
-        self._payload = memoryview(bytes(config.path_mtu))
+        self._frames: Frames | None = None
+        self._payload = Payload(memoryview(bytes(config.path_mtu)))
         # Sender: the oldest unacknowledged PSN, the next to send, one past the highest ever sent.
         self.una = self.next_psn = self.highest = 0
         self.packets_sent = 0
@@ -83,7 +83,8 @@ class GoBackNEnd:
 
     def use(self, path: Path) -> None:
         """Send on this path."""
-        self._path = path
+        self._frames = Frames()
+        self._frames.add(path.template, path.port, path.destination)
 
     # ------------------------------------------------------------------ packets in
 
@@ -142,35 +143,22 @@ class GoBackNEnd:
         return batch.count - start
 
     def _append_request(self, batch: TransmitBatch, psn: int) -> None:
-        self._append(batch, WRITE_MIDDLE, psn, DEFAULT_WIRE_PROFILE.dscp_no_trim, 0, self._payload)
+        dscp, length = DEFAULT_WIRE_PROFILE.dscp_no_trim, self._config.path_mtu
+        self._append(batch, WRITE_MIDDLE, psn, dscp, 0, length)
 
     def _append_answer(self, batch: TransmitBatch, psn: int, syndrome: int) -> None:
-        nothing = self._payload[:0]
-        control = DEFAULT_WIRE_PROFILE.dscp_control
-        row = self._append(batch, ACKNOWLEDGE, psn, control, HEADER_LENGTHS["aeth"], nothing)
+        row = self._append(batch, ACKNOWLEDGE, psn, DEFAULT_WIRE_PROFILE.dscp_control, HEADER_LENGTHS["aeth"], 0)
         batch.fields(ACK, row, row + 1)["aeth_word"] = syndrome << 24
 
-    def _append(
-        self, batch: TransmitBatch, opcode: int, psn: int, dscp: int, extension: int, payload: memoryview
-    ) -> int:
-        path = self._path
-        if path is None:
+    def _append(self, batch: TransmitBatch, opcode: int, psn: int, dscp: int, extension: int, length: int) -> int:
+        if self._frames is None:
             raise CallerError("this end has no path to send on")
-        start, stop = batch.extend(
-            path.template[None, :],
-            np.array([path.port]),
-            path.destination[None, :],
-            dscp << 2,
-            extension,
-            [payload],
-            np.zeros(1, np.uint64),
-            np.array([len(payload)], np.int64),
-        )
-        fields = batch.fields(COMMON, start, stop)
+        row = batch.append(self._frames, 0, dscp << 2, EXTENSION_AT + extension, self._payload, 0, length)
+        fields = batch.fields(COMMON, row, row + 1)
         fields["opcode"] = opcode
         fields["dqp_word"] = _QPN
         fields["psn_word"] = psn & PSN_BITS_MASK
-        return start
+        return row
 
     # ------------------------------------------------------------------ time
 

@@ -21,7 +21,7 @@ IPV4_HEADER = 20
 IPV4_AT = 20  # where a row would hold the real header
 NO_OPTIONS = 0x45  # version 4, header of five words
 _MAPPED = 0xFFFF << 32
-_DONT_FRAGMENT = 0x4000
+DONT_FRAGMENT = 0x4000
 _UDP = 17
 
 
@@ -65,7 +65,7 @@ def headers_to_send(rows: U8) -> U8:
     words = headers.view(">u2")
     headers[:, 0] = NO_OPTIONS
     words[:, 1] = (rows[:, 4].astype(np.uint16) << 8 | rows[:, 5]) + IPV4_HEADER
-    words[:, 3] = _DONT_FRAGMENT
+    words[:, 3] = DONT_FRAGMENT
     headers[:, 9] = _UDP
     headers[:, 12:16] = rows[:, 20:24]
     headers[:, 16:20] = rows[:, 36:40]

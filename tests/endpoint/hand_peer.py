@@ -17,7 +17,7 @@ from mrc.endpoint.config import NO_CAPABILITIES, Capability, EndpointConfig, QpC
 from mrc.endpoint.congestion import ControllerFactory
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.memory import MemoryRegion
-from mrc.endpoint.paths import Path, srv6_paths
+from mrc.endpoint.paths import Path, PathSet, srv6_paths
 from mrc.endpoint.paths.addressing import PlanePair
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_peer import QpPeer
@@ -354,6 +354,12 @@ class HandPeer:
         done = [(completion.wr_id, completion.status) for completion in self.endpoint.completions]
         self.endpoint.completions.clear()
         return done
+
+
+def chosen_evs(paths: PathSet, count: int, now: int = 0) -> list[int]:
+    """The EVs of the next packets, by index; fewer where none is usable."""
+    picks = [paths.select(now) for _ in range(count)]
+    return [index for index in picks if index >= 0]
 
 
 def data(sent: Iterable[Sent]) -> list[Sent]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hand_peer import HandPeer, data, paths
+from hand_peer import HandPeer, chosen_evs, data, paths
 
 from mrc.endpoint.config import PathConfig, QpConfig
 from mrc.endpoint.paths import EvState, PathSet
@@ -20,7 +20,7 @@ def path_set(planes: int = 2, spines: int = 4, config: PathConfig = FREE) -> Pat
 
 
 def _select(chosen: PathSet, count: int) -> list[int]:
-    return [int(index) for index in chosen.select(count, 0)]
+    return chosen_evs(chosen, count)
 
 
 def test_a_denied_ev_is_used_for_nothing_until_it_is_allowed() -> None:
@@ -81,7 +81,7 @@ def test_what_was_in_flight_when_an_ev_went_down_is_one_event() -> None:
     """Restored meanwhile, it is not condemned again by packets sent before; by one sent after it is. MRC-PATH-17."""
     chosen = path_set()
     for now in range(1000, 1020):
-        chosen.select(8, now)
+        chosen_evs(chosen, 8, now)
     chosen.on_loss(3, 1, 1005)
     assert chosen.state[3] == B
     chosen.on_probed(3, marked=False)
@@ -89,7 +89,7 @@ def test_what_was_in_flight_when_an_ev_went_down_is_one_event() -> None:
         chosen.on_loss(3, psn, sent_at)
         assert chosen.state[3] == G
     assert chosen.lost[3] == 4
-    chosen.select(64, 2000)
+    chosen_evs(chosen, 64, 2000)
     chosen.on_loss(3, 5, 2000)
     assert chosen.state[3] == B
 
@@ -97,7 +97,7 @@ def test_what_was_in_flight_when_an_ev_went_down_is_one_event() -> None:
 def test_one_event_spares_an_ev_kept_by_ev_min_active_too() -> None:
     """In SKIP instead of bad: the rest of what was in flight does not condemn it once others are back."""
     chosen = path_set(1, 4, PathConfig(ev_min_active=3))
-    chosen.select(64, 1000)
+    chosen_evs(chosen, 64, 1000)
     chosen.on_loss(0, 1, 1000)
     chosen.on_loss(1, 2, 1000)
     assert [chosen.state[0], chosen.state[1]] == [B, S]
@@ -109,7 +109,7 @@ def test_one_event_spares_an_ev_kept_by_ev_min_active_too() -> None:
 def test_a_spurious_loss_ends_the_event() -> None:
     """It was none: a loss that is real condemns, whenever the packet was sent."""
     chosen = path_set()
-    chosen.select(64, 1000)
+    chosen_evs(chosen, 64, 1000)
     chosen.on_loss(3, 1, 1000)
     chosen.on_spurious(3, 1)
     assert chosen.state[3] == G

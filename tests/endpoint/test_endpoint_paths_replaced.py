@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hand_peer import paths
+from hand_peer import chosen_evs, paths
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -72,7 +72,7 @@ class Walk:
         open_ones = {
             number for number in self.profile if states[number] in CARRIES and UNIVERSE[number].port not in self.down
         }
-        data = self.numbers(self.set.select(40, self.now).tolist())
+        data = self.numbers(chosen_evs(self.set, 40, self.now))
         assert data <= open_ones
         assert bool(data) == self.set.usable() == bool(open_ones)
         control = self.numbers(self.set.control.take(16, self.now).tolist())

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 from hand_operations import PORT_STATUS_UPDATE, RESPONSE, answered, request, requests
-from hand_peer import MICROSECOND, MILLISECOND, HandPeer, Sent, data, of
+from hand_peer import MICROSECOND, MILLISECOND, HandPeer, Sent, chosen_evs, data, of
 
 from mrc.endpoint.config import EndpointConfig, PeerNodeConfig, QpConfig
 from mrc.endpoint.paths import EvState
@@ -247,7 +247,7 @@ def test_other_peers_are_not_concerned() -> None:
     other = hand.connect(SMALL, qpn=100, sources={0: 0xF0, 1: 0xF1})
     hand.exchange(_status(0b10, plane=1), port=1)
     assert other.paths is not None
-    assert {int(other.paths.port[index]) for index in other.paths.select(64, 0)} == {0, 1}
+    assert {int(other.paths.port[index]) for index in chosen_evs(other.paths, 64)} == {0, 1}
 
 
 def test_down_at_either_end_is_down() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hand_peer import chosen_evs
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -152,7 +153,7 @@ def test_auto_keeps_about_a_hundred_active() -> None:
     config = profile.path_config(PathConfig())
     assert config.active_count == 100
     chosen = PathSet(made(profile, planes(2)), config, np.random.default_rng(1))
-    used = Counter(int(index) for index in chosen.select(1000, 0))
+    used = Counter(chosen_evs(chosen, 1000))
     assert len(used) == 100
     assert set(Counter(int(chosen.port[index]) for index in used).values()) == {50}
     assert profile.path_config(PathConfig(active_count=7)).active_count == 7

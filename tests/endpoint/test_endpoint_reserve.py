@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hand_peer import paths
+from hand_peer import chosen_evs, paths
 
 from mrc.endpoint.config import PathConfig
 from mrc.endpoint.paths import EvState, PathSet
 
 
 def _select(chosen: PathSet, count: int) -> set[int]:
-    return {int(index) for index in chosen.select(count, 0)}
+    return set(chosen_evs(chosen, count))
 
 
 def test_a_reserve_ev_in_skip_is_a_reserve_ev() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hand_peer import paths
+from hand_peer import chosen_evs, paths
 
 from mrc.endpoint.config import PathConfig
 from mrc.endpoint.paths import EvState, PathSet
@@ -17,7 +17,7 @@ def _path_set(least: int = 1) -> PathSet:
 
 
 def _select(chosen: PathSet, count: int) -> set[int]:
-    return {int(index) for index in chosen.select(count, 0)}
+    return set(chosen_evs(chosen, count))
 
 
 @pytest.mark.parametrize("marked", [False, True])

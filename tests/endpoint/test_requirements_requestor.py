@@ -14,6 +14,7 @@ from hand_peer import (
     SECOND,
     HandPeer,
     Sent,
+    chosen_evs,
     data,
     numbers,
     of,
@@ -348,7 +349,7 @@ def test_the_active_set_is_a_random_subset_equal_for_each_plane(planes: int, spi
     for seed in (1, 2):
         config = PathConfig(active_count=active, ev_min_active=1)
         rotation = PathSet(paths(planes, spines), config, np.random.default_rng(seed))
-        used = {int(index) for index in rotation.select(20 * active, 0)}
+        used = set(chosen_evs(rotation, 20 * active))
         assert Counter(index // spines for index in used) == dict.fromkeys(range(planes), active // planes)
         chosen.append(used)
     assert chosen[0] != chosen[1]

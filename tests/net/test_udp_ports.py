@@ -12,7 +12,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
-import numpy as np
 import pytest
 from patience import PATIENCE_S, Fence, until_in_use
 
@@ -28,7 +27,9 @@ from mrc.net.mtu import FullPackets
 from mrc.net.ports import Port
 from mrc.net.udp_port import UdpPort, full_packets
 from mrc.topology.fabric import FabricPort
+from mrc.wire.frames import Frames
 from mrc.wire.icrc import icrc_bytes, icrc_ipv4
+from mrc.wire.payload import Payload
 from mrc.wire.profile import WireProfile
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import ACK
@@ -68,15 +69,18 @@ def opened(address: str, number: int = 0, path_mtu: int = 1024) -> UdpPort:
     return UdpPort(number, FabricPort(number, "lo", address, 0, 0), FullPackets(path_mtu, 100), PORTS)
 
 
-def acknowledges(pairs: list[tuple[str, str]], ev: int, ports: int = 16) -> TransmitBatch:
-    """An Acknowledge from each first to each second address, from so many ports in turn; PSN = its row."""
+def acknowledges(
+    pairs: list[tuple[str, str]], ev: int, ports: int = 16, *, long: int | None = None, behind: int = 0
+) -> TransmitBatch:
+    """An Acknowledge from each first to each second address, from so many ports in turn; PSN = its row. That of row
+    `long` has so many bytes `behind` it."""
     batch = TransmitBatch(len(pairs))
     for row, (source, destination) in enumerate(pairs):
         (path,) = stev_paths(PlanePair(row % ports, row % ports, source, destination, 0), [(ev, 0)])
-        start, stop = batch.extend(
-            path.template[None, :], np.array([path.port]), path.destination[None, :], 0xB8 if row % 2 else 0, 4
-        )
-        fields = batch.fields(ACK, start, stop)
+        frames, length = Frames(), behind if row == long else 0
+        frames.add(path.template, path.port, path.destination)
+        batch.append(frames, 0, 0xB8 if row % 2 else 0, 64, Payload(memoryview(bytes(length))), 0, length)
+        fields = batch.fields(ACK, row, row + 1)
         fields["opcode"], fields["dqp_word"], fields["psn_word"] = 0xD1, 99, row
     batch.seal()
     return batch
@@ -160,12 +164,8 @@ def test_what_is_too_long_is_refused_and_its_port_named(inside: Inside[None]) ->
         subprocess.run(["ip", "link", "set", "lo", "mtu", "1500"], check=True)
         try:
             for pairs in (1, 4):
-                batch = acknowledges([("10.9.0.1", "10.9.0.2"), ("fd09::1", "fd09::2")] * pairs, 5, 2)
-                long, content = 1, memoryview(bytes(2000))
-                batch.payloads[long] = content
-                batch.payload_address[long] = np.frombuffer(content, np.uint8).ctypes.data
-                batch.payload_length[long] = len(content)
-                batch.seal()
+                ends = [("10.9.0.1", "10.9.0.2"), ("fd09::1", "fd09::2")] * pairs
+                batch = acknowledges(ends, 5, 2, long=1, behind=2000)
                 sender = BatchSender(ports, batch)
                 assert sender.send() == 1
                 assert sender.too_long == {1}

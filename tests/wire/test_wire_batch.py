@@ -13,7 +13,9 @@ from icrcs import icrcs_right
 from vector_forms import Vector, ipv6_packet
 from vectors import VECTORS
 
+from mrc.wire.frames import Frames
 from mrc.wire.opcodes import HEADER_LENGTHS
+from mrc.wire.payload import Payload
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import (
     ACK,
@@ -118,25 +120,16 @@ def _words(vector: Vector) -> dict[str, int]:
 
 def _write(batch: TransmitBatch, vector: Vector) -> int:
     """Append the vector's packet through its layout. Returns its row."""
-    template = packet_template(SOURCE, DESTINATION, 3, 0x100)
-    extension = len(vector.headers) - 12
-    payload = np.frombuffer(vector.payload, np.uint8)
-    start, stop = batch.extend(
-        template[None, :],
-        np.array([1]),
-        np.zeros((1, 28), np.uint8),
-        TRAFFIC_CLASS,
-        extension,
-        [memoryview(vector.payload)],
-        np.array([payload.__array_interface__["data"][0] if len(payload) else 0], np.uint64),
-        np.array([len(payload)], np.int64),
-    )
-    fields = batch.fields(_layout(vector), start, stop)
+    frames = Frames()
+    frames.add(packet_template(SOURCE, DESTINATION, 3, 0x100), 1, np.zeros(28, np.uint8))
+    payload = Payload(memoryview(vector.payload))
+    row = batch.append(frames, 0, TRAFFIC_CLASS, 48 + len(vector.headers), payload, 0, len(vector.payload))
+    fields = batch.fields(_layout(vector), row, row + 1)
     for name, value in _words(vector).items():
         if name == "flags":
             assert fields["flags"][0] == value & 0x30  # the pad count is the batch's business
         fields[name] = value
-    return start
+    return row
 
 
 @every_vector

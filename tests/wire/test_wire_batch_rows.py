@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import numpy as np
 from vector_forms import icrc_by_hand, ipv6_packet, octets
 from vectors import VECTORS
 
+from mrc.wire.frames import Frames
+from mrc.wire.payload import Payload
 from mrc.wire.profile import WireProfile
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import ACK, COMMON, EXTENSION_AT
@@ -17,22 +21,25 @@ DATA = (b"abcde", b"wxyz")
 
 
 def _acknowledge(batch: TransmitBatch, *ports: int) -> tuple[int, int]:
-    templates, where = np.stack([TEMPLATE] * len(ports)), np.zeros((len(ports), 28), np.uint8)
-    where[:, 0] = ports
-    span = batch.extend(templates, np.array(ports), where, np.array(ports) << 2, 4)
+    frames, start = Frames(), batch.count
+    for way, port in enumerate(ports):
+        frames.add(TEMPLATE, port, np.array([port] + [0] * 27, np.uint8))
+        batch.append(frames, way, port << 2, 64)
+    span = start, batch.count
     fields = batch.fields(ACK, *span)
     fields["opcode"], fields["aeth_word"] = 0xD1, 0x1F000000 | np.array(ports)
     return span
 
 
 def _send(batch: TransmitBatch, templates: np.ndarray, payloads: tuple[bytes, ...] = DATA) -> tuple[int, int]:
-    count = len(payloads)
-    lengths = np.array([len(payload) for payload in payloads], np.int64)
-    addresses = np.arange(1, count + 1, dtype=np.uint64) << np.uint64(63)
-    views = [memoryview(payload) for payload in payloads]
-    return batch.extend(
-        templates[:count], np.zeros(count, np.int64), np.zeros((count, 28), np.uint8), 0, 20, views, addresses, lengths
-    )
+    """All of them lie in one piece of memory, a byte apart."""
+    frames, start, offset = Frames(), batch.count, 1
+    memory = Payload(memoryview(b"".join(b"-" + payload for payload in payloads)))
+    for way, payload in enumerate(payloads):
+        frames.add(templates[way], 0, np.zeros(28, np.uint8))
+        batch.append(frames, way, 0, 80, memory, offset, len(payload))
+        offset += len(payload) + 1
+    return start, batch.count
 
 
 def test_several_rows_are_filled_each_with_its_own_and_no_others() -> None:
@@ -67,7 +74,10 @@ def test_data_after_control_packets_keeps_its_own_payload() -> None:
     _acknowledge(batch, 3)
     batch.seal()
     assert len(batch.payloads) == batch.count == 5
-    assert batch.payload_address[start:stop].tolist() == [1 << 63, 0]  # 2 << 63 has no 65th bit
+    assert [bytes(payload) for payload in batch.payloads] == [b"", b"", *DATA, b""]
+    first, second = batch.payload_address[start:stop].tolist()
+    assert second - first == len(DATA[0]) + 1
+    assert ctypes.string_at(first, len(DATA[0])) == DATA[0]
     packets = [batch.packet(row) for row in range(5)]
     assert packets[2][80:-4] == b"abcde" + bytes(3)  # padded to a multiple of four
     assert packets[3][80:-4] == b"wxyz"

@@ -11,6 +11,7 @@ from packet_vectors import PACKETS
 from test_wire_icrc import _flipped, _ip_packets, _masked_bits
 from vector_forms import icrc_by_hand, octets
 
+from mrc.wire.frames import Frames
 from mrc.wire.ipv4 import address_number, is_mapped, mapped_rows
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import ACK, COMMON
@@ -36,9 +37,10 @@ def _checksummed(packet: bytes) -> bytes:
 
 def _acknowledge(batch: TransmitBatch, source: str, destination: str) -> None:
     template = packet_template(address_number(source), address_number(destination), 0xC123, 0)
-    where = np.zeros((1, 28), np.uint8)
-    start, stop = batch.extend(template[None, :], np.array([0]), where, 0xB8, 4)
-    fields = batch.fields(ACK, start, stop)
+    frames = Frames()
+    frames.add(template, 0, np.zeros(28, np.uint8))
+    row = batch.append(frames, 0, 0xB8, 64)
+    fields = batch.fields(ACK, row, row + 1)
     fields["opcode"], fields["dqp_word"], fields["psn_word"], fields["aeth_word"] = 0xD1, 0xABCDEF, 7, 0x1F000003
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from mrc.conformance.mutants.congestion_parameters import with_config
 from mrc.conformance.mutants.mutant import mutant
@@ -10,11 +11,9 @@ from mrc.endpoint.acknowledgements import Acknowledgements
 from mrc.endpoint.congestion import EwmaDelay, FixedWindow, Nscc, NsccConfig
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.feedback import Feedback
+from mrc.endpoint.message import Message
 from mrc.endpoint.qp import QueuePair
-from mrc.endpoint.request_headers import Piece
 from mrc.endpoint.requests import RequestMaker
-from mrc.endpoint.sent import I64
-from mrc.endpoint.work import Message
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import SACK
 from mrc.wire.transmit_batch import TransmitBatch
@@ -45,23 +44,8 @@ class HeadersDoNotCount(RequestMaker):
 
     __slots__ = ()
 
-    def _without_headers(self, first: int, size: int) -> int:
-        sent = self._sent
-        for number in range(first, sent.next_transmission):
-            sent.log_size[number & sent.log_mask] -= 80
-        return size - 80 * (sent.next_transmission - first)
-
-    def transmit_new(self, batch: TransmitBatch, pieces: list[Piece], evs: I64, now: int) -> int:  # type: ignore[override]
-        first = self._sent.next_transmission
-        return self._without_headers(first, super().transmit_new(batch, pieces, evs, now))
-
-    def transmit_one(self, batch: TransmitBatch, message: Message, position: int, ev: int, now: int) -> int:
-        first = self._sent.next_transmission
-        return self._without_headers(first, super().transmit_one(batch, message, position, ev, now))
-
-    def transmit_again(self, batch: TransmitBatch, psns: I64, evs: I64, now: int) -> int:
-        first = self._sent.next_transmission
-        return self._without_headers(first, super().transmit_again(batch, psns, evs, now))
+    def _append(self, batch: TransmitBatch, message: Message, *others: Any) -> int:
+        return super()._append(batch, message, *others) - 80
 
 
 @mutant("MRC-CC-03")

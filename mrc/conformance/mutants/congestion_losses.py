@@ -6,7 +6,7 @@ from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.congestion import Nscc
 from mrc.endpoint.nacked import NackHandler, NackReason
 from mrc.endpoint.requests import RequestMaker
-from mrc.endpoint.sent import I64, SentPackets
+from mrc.endpoint.sent import SentPackets
 from mrc.wire.transmit_batch import TransmitBatch
 
 # ------------------------------------------------------------------ quick adapt
@@ -305,8 +305,8 @@ class RetransmissionsAreNotInFlight(RequestMaker):
 
     __slots__ = ()
 
-    def transmit_again(self, batch: TransmitBatch, psns: I64, evs: I64, now: int) -> int:
-        super().transmit_again(batch, psns, evs, now)
+    def transmit_again(self, batch: TransmitBatch, psn: int, ev: int, now: int) -> int:
+        super().transmit_again(batch, psn, ev, now)
         return 0
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-from dataclasses import replace
 from typing import Any
 
 from mrc.conformance.mutants.mutant import mutant
@@ -24,7 +23,7 @@ _MANY = 1 << 10
 def immediates_leave_as_they_like(endpoint: Endpoint, qp: QueuePair) -> None:
     """The peer's grant of writes with immediate is not looked at."""
     requestor: Any = qp.requestor
-    requestor.queue._config = replace(qp.config, max_wimm=_MANY)
+    requestor.queue._max_wimm = _MANY
 
 
 @mutant("MRC-IMM-01")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.feedback import Feedback
@@ -12,7 +10,6 @@ from mrc.endpoint.requestor import Requestor
 from mrc.endpoint.requests import RequestMaker
 from mrc.endpoint.sent import PsnState
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import I64
 from mrc.wire.transmit_batch import TransmitBatch
 
 
@@ -79,15 +76,14 @@ class WhatArrivedIsSentAgain(RequestMaker):
 
     __slots__ = ()
 
-    def transmit_again(self, batch: TransmitBatch, psns: I64, evs: I64, now: int) -> int:
+    def transmit_again(self, batch: TransmitBatch, psn: int, ev: int, now: int) -> int:
         sent = self._sent
-        total = super().transmit_again(batch, psns, evs, now)
-        behind = psns[psns + 1 < sent.next_psn] + 1
-        for psn, ev in zip(behind.tolist(), evs.tolist(), strict=False):
-            slot = psn & sent.mask
-            message = self._messages.get(int(self._headers.message[slot]))
+        total = super().transmit_again(batch, psn, ev, now)
+        behind = psn + 1
+        if behind < sent.next_psn and batch.free:
+            message = self._messages.get(self._msns[behind & sent.mask])
             if message is not None:
-                self._append_one(batch, slot, message, ev, self._classes.retransmission, now)
+                self._append(batch, message, behind - message.first_psn, behind, ev, self._again_class, now)
         return total
 
 
@@ -97,6 +93,6 @@ class TheSameEvAgain(RequestMaker):
 
     __slots__ = ()
 
-    def transmit_again(self, batch: TransmitBatch, psns: I64, evs: I64, now: int) -> int:
-        lost = np.asarray(self._sent.lost_ev)[psns & self._sent.mask]
-        return super().transmit_again(batch, psns, np.where(lost >= 0, lost, evs), now)
+    def transmit_again(self, batch: TransmitBatch, psn: int, ev: int, now: int) -> int:
+        lost = int(self._sent.lost_ev[psn & self._sent.mask])
+        return super().transmit_again(batch, psn, lost if lost >= 0 else ev, now)

@@ -18,6 +18,7 @@ from mrc.endpoint.acknowledgements import Acknowledgements
 from mrc.endpoint.answers import Reflector
 from mrc.endpoint.arrivals import Arrivals
 from mrc.endpoint.congestion import Nscc
+from mrc.endpoint.data_sender import DataSender
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.feedback import Feedback
 from mrc.endpoint.intake import Intake
@@ -76,6 +77,7 @@ PARTS: dict[type, Callable[[Any, Any], Any]] = {
     NackHandler: lambda endpoint, qp: qp.requestor._nacks,
     NackMaker: lambda endpoint, qp: qp.responder.nacks,
     Requestor: lambda endpoint, qp: qp.requestor,
+    DataSender: lambda endpoint, qp: qp.requestor._sender,
     RetryBudget: lambda endpoint, qp: qp.requestor._retries,
     RequestMaker: lambda endpoint, qp: qp.requestor._requests,
     Acknowledgements: lambda endpoint, qp: qp.requestor.feedback._acknowledgements,

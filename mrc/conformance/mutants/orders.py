@@ -7,6 +7,7 @@ import numpy as np
 from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.paths import PathSet
+from mrc.endpoint.paths.path_set import NEVER
 from mrc.endpoint.paths.rotation import Rotation
 from mrc.endpoint.qp import QueuePair
 from mrc.wire.rows import I64
@@ -20,14 +21,12 @@ class OrdersAreShuffledOnce(Rotation):
 
     __slots__ = ()
 
-    def _shuffle(self) -> None:
-        kept = self._order
-        super()._shuffle()
-        first = kept if len(kept) else self._order
-        evs = len(np.unique(self._order))
+    def _drawn(self, columns: list[list[int]]) -> I64:
+        kept, order = self._order, super()._drawn(columns)
+        first = kept if len(kept) else order
+        evs = len(np.unique(order))
         whole = first[:evs]
-        if len(np.unique(whole)) == evs:
-            self._order = np.resize(whole, len(self._order)).astype(np.int64)
+        return np.resize(whole, len(order)).astype(np.int64) if len(np.unique(whole)) == evs else order
 
 
 @mutant("MRC-PATH-27")
@@ -47,15 +46,10 @@ def evs_are_drawn_ahead(endpoint: Endpoint, qp: QueuePair) -> None:
     class Ahead(PathSet):
         __slots__ = ()
 
-        def select(self, count: int, now: int, avoid: I64 | None = None) -> I64:
-            if len(drawn) < count + _AHEAD:
-                drawn.extend(super().select(count + _AHEAD, now, None).tolist())
-            chosen = drawn[:count]
-            del drawn[:count]
-            return np.array(chosen, np.int64)
-
-        def select_one(self, now: int) -> int:
-            return -1
+        def select(self, now: int, avoid: int = NEVER) -> int:
+            while len(drawn) <= _AHEAD and (index := super().select(now)) != NEVER:
+                drawn.append(index)
+            return drawn.pop(0) if drawn else NEVER
 
     if qp.paths is not None:
         qp.paths.__class__ = Ahead

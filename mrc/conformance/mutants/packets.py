@@ -105,9 +105,9 @@ class NoRtxBit(RequestMaker):
 
     __slots__ = ()
 
-    def transmit_again(self, batch: TransmitBatch, psns: Any, evs: Any, now: int) -> int:
+    def transmit_again(self, batch: TransmitBatch, psn: int, ev: int, now: int) -> int:
         start = batch.count
-        sent = super().transmit_again(batch, psns, evs, now)
+        sent = super().transmit_again(batch, psn, ev, now)
         batch.fields(COMMON, start, batch.count)["psn_word"] &= np.uint32(~RTX & 0xFFFFFFFF)
         return sent
 

@@ -7,9 +7,9 @@ import numpy as np
 from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.paths import EvInput, EvState, PathSet
-from mrc.endpoint.paths.path_set import I64
+from mrc.endpoint.paths.path_set import I64, NEVER
 from mrc.endpoint.paths.probing import PathProbing
-from mrc.endpoint.paths.rotation import U8, Rotation
+from mrc.endpoint.paths.rotation import Rotation
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.retries import RetryBudget
 
@@ -51,7 +51,7 @@ class _Deaf(PathSet):
     __slots__ = ()
     ignored: EvInput
 
-    def _feed(self, index: int, happened: EvInput) -> EvState:
+    def _feed(self, index: int, happened: int) -> int:
         if self.state[index] == EvState.SKIP and happened == self.ignored:
             return EvState.SKIP
         return super()._feed(index, happened)
@@ -79,7 +79,7 @@ class OneLossIsNotEnough(PathSet):
 
     __slots__ = ()
 
-    def on_loss(self, index: int, psn: int, sent_at: int | None = None) -> None:
+    def on_loss(self, index: int, psn: int, sent_at: int = NEVER) -> None:
         if self.lost[index]:
             super().on_loss(index, psn, sent_at)
         self.lost[index] = 1
@@ -91,7 +91,7 @@ class MarksInSkipCondemn(PathSet):
 
     __slots__ = ()
 
-    def _feed(self, index: int, happened: EvInput) -> EvState:
+    def _feed(self, index: int, happened: int) -> int:
         if self.state[index] == EvState.SKIP and happened == EvInput.MARKED:
             happened = EvInput.ALWAYS_SKIP
         return super()._feed(index, happened)
@@ -103,17 +103,14 @@ class SkippedEvsAreTaken(Rotation):
 
     __slots__ = ()
 
-    def _walk(self, state: U8, count: int) -> list[int]:
-        chosen = []
-        for _ in range(count):
-            if self._position >= len(self._order):
-                self._shuffle()
-            index = int(self._order[self._position])
-            self._position += 1
-            if state[index] == EvState.SKIP:
-                state[index] = EvState.GOOD
-            chosen.append(index)
-        return chosen
+    def take(self, state: memoryview) -> int:
+        if self._position >= self._end and not self._shuffle():
+            return -1
+        index: int = self._turns[self._position]
+        self._position += 1
+        if state[index] == EvState.SKIP:
+            state[index] = EvState.GOOD
+        return index
 
 
 @mutant("MRC-PATH-09", "MRC-PATH-15")
@@ -122,10 +119,10 @@ class OnePacketResetsThemAll(Rotation):
 
     __slots__ = ()
 
-    def _walk(self, state: U8, count: int) -> list[int]:
-        chosen = super()._walk(state, count)
-        state[state == EvState.SKIP] = EvState.GOOD
-        return chosen
+    def _pass(self, state: memoryview, index: int) -> None:
+        for other, found in enumerate(state):
+            if found == EvState.SKIP:
+                super()._pass(state, other)
 
 
 @mutant("MRC-PATH-13")
@@ -218,8 +215,8 @@ class EveryLossIsAnEventOfItsOwn(PathSet):
 
     __slots__ = ()
 
-    def on_loss(self, index: int, psn: int, sent_at: int | None = None) -> None:
-        super().on_loss(index, psn, None)
+    def on_loss(self, index: int, psn: int, sent_at: int = NEVER) -> None:
+        super().on_loss(index, psn)
 
 
 @mutant("MRC-PATH-20")
@@ -291,11 +288,10 @@ class EvsAreEquallyLoaded(Rotation):
 
     __slots__ = ()
 
-    def _shuffle(self) -> None:
-        every = [index for port, active in self.active.items() if port not in self.closed for index in active]
-        self._position = 0
-        self._two_passes = 2 * len(every)
-        self._order = self._random.choice(np.array(every, np.int64), 512 if every else 0)
+    def _drawn(self, columns: list[list[int]]) -> I64:
+        every = [index for active in columns for index in active]
+        order: I64 = self._random.choice(np.array(every, np.int64), 512)
+        return order
 
     def leave(self, port: int, index: int, usable: I64) -> None:
         super().leave(port, index, usable)
@@ -329,9 +325,9 @@ class OneOrderForAll(Rotation):
 
     __slots__ = ()
 
-    def _shuffle(self) -> None:
-        super()._shuffle()
-        self._order = np.resize(np.unique(self._order), len(self._order)).astype(np.int64)
+    def _drawn(self, columns: list[list[int]]) -> I64:
+        order = super()._drawn(columns)
+        return np.resize(np.unique(order), len(order)).astype(np.int64)
 
 
 @mutant("MRC-PATH-28")
@@ -340,10 +336,10 @@ class RoomIsNotLookedAt(PathSet):
 
     __slots__ = ()
 
-    def select(self, count: int, now: int, avoid: I64 | None = None) -> I64:
+    def select(self, now: int, avoid: int = NEVER) -> int:
         full, self._full_ports = self._full_ports, frozenset()
         try:
-            return super().select(count, now, avoid)
+            return super().select(now, avoid)
         finally:
             self._full_ports = full
 

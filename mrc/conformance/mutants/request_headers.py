@@ -211,8 +211,8 @@ class ImmdtBeforeTheReth(_Repacked):
 def no_path_mtu_above512(endpoint: Endpoint, qp: QueuePair) -> None:
     """Writes are cut by 512 bytes at most, whatever path MTU was agreed on."""
     requestor: Any = qp.requestor
-    config = replace(qp.config, path_mtu=min(qp.config.path_mtu, 512))
-    requestor._config = requestor._requests._config = requestor.queue._config = config
+    requestor._config = replace(qp.config, path_mtu=min(qp.config.path_mtu, 512))
+    requestor.queue._path_mtu = requestor._config.path_mtu
 
 
 @mutant("MRC-REQ-15")

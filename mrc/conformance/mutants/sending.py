@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.completions import Completion, WorkStatus
+from mrc.endpoint.data_sender import DataSender
 from mrc.endpoint.feedback import Feedback
 from mrc.endpoint.paths import PathSet
 from mrc.endpoint.requestor import Requestor
 from mrc.endpoint.sent import PsnState
 from mrc.endpoint.work import WriteRequest
 from mrc.wire.psn import unwrap
-from mrc.wire.rows import ACKREQ, I64, REQUEST
+from mrc.wire.rows import ACKREQ, REQUEST
 from mrc.wire.transmit_batch import TransmitBatch
 
 
@@ -21,7 +22,7 @@ class CwndIsIgnored(Requestor):
     __slots__ = ()
 
     def _congestion_room(self) -> int:
-        return self._most
+        return self._most * self.packet_bytes
 
 
 @mutant("MRC-SEND-02")
@@ -81,24 +82,28 @@ class TheFirstPsnCompletes(Feedback):
 
 
 @mutant("MRC-SEND-06")
-class NewDataFirst(Requestor):
+class NewDataFirst(DataSender):
     """A retransmission waits until there is no new data to send."""
 
     __slots__ = ()
 
-    def _take_lost(self, most: int) -> I64 | None:
-        return None if self._new_data_may_go() else super()._take_lost(most)
+    def _next(self, batch: TransmitBatch, last_psn: int, now: int) -> int:
+        return (
+            self._new(batch, last_psn, now) if self.new_data_may_go(last_psn) else super()._next(batch, last_psn, now)
+        )
 
 
 @mutant("MRC-SEND-06")
-class TheNewestLossGoesFirst(Requestor):
+class TheNewestLossGoesFirst(DataSender):
     """Retransmissions leave newest first."""
 
     __slots__ = ()
 
-    def _take_lost(self, most: int) -> I64 | None:
-        psns = super()._take_lost(most)
-        return None if psns is None else psns[::-1]
+    def _again(self, batch: TransmitBatch, now: int) -> int:
+        lost, self.resend = self.resend, [max(self.resend)]
+        size = super()._again(batch, now)
+        self.resend = sorted({*lost} - ({max(lost)} if size > 0 else set()))
+        return size
 
 
 class _WithoutAckReq(Requestor):

@@ -137,4 +137,5 @@ class RetransmissionsNeedNoRoom(Requestor):
     __slots__ = ()
 
     def _congestion_room(self) -> int:
-        return max(super()._congestion_room(), sum(map(self._is_lost, self._resend)))
+        lost = sum(map(self.sent.waits_to_leave, self._sender.resend))
+        return max(super()._congestion_room(), lost * self.packet_bytes)

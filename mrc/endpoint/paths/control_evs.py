@@ -21,13 +21,24 @@ class ControlEvs:
     `columns` gives the EVs that may be taken, an array of indexes for each plane; none at all when nothing may leave.
     """
 
-    __slots__ = ("_columns", "_losses", "_members", "_order", "_position", "_random", "_reverse", "_until")
+    __slots__ = (
+        "_columns",
+        "_end",
+        "_losses",
+        "_members",
+        "_order",
+        "_position",
+        "_random",
+        "_reverse",
+        "_turns",
+        "_until",
+    )
 
     def __init__(self, reverse: ReverseEvs, random: np.random.Generator, columns: Callable[[], list[I64]]) -> None:
         self._reverse = reverse
         self._random = random
         self._columns = columns
-        self._order: I64 = np.zeros(0, np.int64)
+        self._use(np.zeros(0, np.int64))
         # The EVs that `_order` was made of, by plane.
         self._members: list[list[int]] = []
         self._position = 0
@@ -36,46 +47,52 @@ class ControlEvs:
 
     def take(self, count: int, now: int) -> I64:
         """Indexes of the EVs for the next `count` packets; empty when there are none."""
-        chosen = self._next(count, now)
+        self._renew(count, now)
+        chosen: I64 = self._order[self._position : self._position + count]
         self._position += count
         return chosen
 
     def take_one(self, now: int) -> int:
-        """`take` for one packet."""
-        index = int(self._next(1, now)[0])
+        """The index of the EV for the next packet; there is one unless nothing may leave."""
+        index = self.one_aside(now)
         self._position += 1
         return index
 
     def one_aside(self, now: int) -> int:
         """The index for a packet that does not count for the alternation of planes."""
-        return int(self._next(1, now)[0])
+        self._renew(1, now)
+        return self._turns[self._position]
 
     def changed(self) -> None:
         """Which EVs may be taken has changed."""
         self._until = _NEVER
 
-    def _next(self, count: int, now: int) -> I64:
-        position = self._position
-        if now >= self._until or position + count > len(self._order) or self._losses != self._reverse.losses:
+    def _renew(self, count: int, now: int) -> None:
+        """Choose anew if what was chosen holds no longer or is not enough."""
+        enough = self._position + count <= self._end
+        if now >= self._until or not enough or self._losses != self._reverse.losses:
             self._choose(count, now)
-            position = self._position
-        return self._order[position : position + count]
 
     def _choose(self, count: int, now: int) -> None:
         columns = self._columns()
         if not columns:
-            self._order = np.zeros(0, np.int64)
+            self._use(np.zeros(0, np.int64))
             return
         # Go on with the plane whose turn it is.
         self._position %= len(columns)
         self._until = now + self._reverse.refresh_ns
         self._losses = self._reverse.losses
         members = [column.tolist() for column in columns]
-        if members == self._members and self._position + count <= len(self._order):
+        if members == self._members and self._position + count <= self._end:
             return
         self._members = members
         rows = max(_LENGTH, count) // len(columns) + 2
         table = np.empty((rows, len(columns)), np.int64)
         for number, column in enumerate(columns):
             table[:, number] = np.resize(self._random.permutation(column), rows)
-        self._order = table.reshape(-1)
+        self._use(table.reshape(-1))
+
+    def _use(self, order: I64) -> None:
+        self._order = order
+        self._turns = order.data
+        self._end = len(order)

@@ -20,12 +20,19 @@ from mrc.endpoint.paths.rotation import Rotation
 from mrc.endpoint.paths.states import EvInput, EvState, next_state
 from mrc.endpoint.tracing import QpTrace
 from mrc.errors import CallerError
+from mrc.wire.frames import Frames
 
 I64 = npt.NDArray[np.int64]
 U8 = npt.NDArray[np.uint8]
 
 _SKIP, _BAD, _DENIED = int(EvState.SKIP), int(EvState.ASSUMED_BAD), int(EvState.DENIED)
+_MARKED, _ALWAYS_SKIP, _LOST = int(EvInput.MARKED), int(EvInput.ALWAYS_SKIP), int(EvInput.LOST)
+_INPUTS = len(EvInput)
+# [state * _INPUTS + what happened] to the state after it.
+_NEXT = memoryview(bytes(next_state(state, happened) for state in EvState for happened in EvInput))
 NEVER = -1
+_NEVER = NEVER
+_NO_PORTS: Set[int] = frozenset()
 
 
 class PathSet:
@@ -33,18 +40,24 @@ class PathSet:
 
     `reverse` is what is known of the peer node's EVs and `numbers` what these EVs are called there; without it the
     QP keeps that knowledge for itself. Changes go to `events` under the names `qpn` and `profile_id`. An EV keeps its
-    index for good: one that a profile no longer has is *retired*.
+    index for good: one that a profile no longer has is *retired*. `frames` has them all as ways.
     """
 
     __slots__ = (
         "_condemned_by",
         "_condemned_through",
+        "_first_sent_at",
         "_full_ports",
         "_index_of_ev",
+        "_last_sent_at",
+        "_lost",
+        "_marked",
         "_members",
         "_min_active",
         "_numbers",
+        "_packets",
         "_peer_ports_down",
+        "_port_of",
         "_ports_down",
         "_qpn",
         "_random",
@@ -52,13 +65,13 @@ class PathSet:
         "_retired",
         "_reverse",
         "_rotation",
+        "_state",
         "_trace",
         "_usable_evs",
         "control",
-        "destinations",
         "events",
         "first_sent_at",
-        "framing",
+        "frames",
         "last_sent_at",
         "lost",
         "marked",
@@ -69,7 +82,6 @@ class PathSet:
         "profile_id",
         "silent",
         "state",
-        "templates",
     )
 
     def __init__(
@@ -101,10 +113,9 @@ class PathSet:
         self._full_ports = full_ports
         self.events = events
         self.port: I64 = np.array([path.port for path in self.paths], np.int64)
-        self.templates: U8 = np.stack([path.template for path in self.paths])
-        self.destinations: U8 = np.stack([path.destination for path in self.paths])
-        # The same for one packet at a time: (template, port, destination) of each EV.
-        self.framing = [(path.template.tobytes(), path.port, path.destination.tobytes()) for path in self.paths]
+        self.frames = Frames()
+        for path in self.paths:
+            self.frames.add(path.template, path.port, path.destination)
         self.state: U8 = np.zeros(count, np.uint8)
         self.packets: I64 = np.zeros(count, np.int64)
         self.lost: I64 = np.zeros(count, np.int64)
@@ -131,35 +142,42 @@ class PathSet:
         self._numbers: I64 = np.arange(count) if numbers is None else numbers
         self._reverse.users[self._numbers] += 1
         self.control = ControlEvs(self._reverse, random, self._control_columns)
+        self._look()
 
     # ------------------------------------------------------------------ choosing
 
-    def select(self, count: int, now: int, avoid: I64 | None = None) -> I64:
-        """Indexes of the EVs the next `count` packets get, fewer (or none) when no EV is usable.
+    def _look(self) -> None:
+        """The arrays are others: have views of them."""
+        self._state = self.state.data
+        self._port_of = self.port.data
+        self._packets = self.packets.data
+        self._lost = self.lost.data
+        self._marked = self.marked.data
+        self._first_sent_at = self.first_sent_at.data
+        self._last_sent_at = self.last_sent_at.data
 
-        `avoid` names for each packet an EV it should not get, or -1; it gets it only when there is no other.
-        """
-        chosen = self._rotation.take(self.state, count)
-        if avoid is not None or self._full_ports:
-            chosen = self._rotation.redrawn(chosen, self.state, self.port, self._full_ports, avoid)
-        if len(chosen):
-            self.packets += np.bincount(chosen, minlength=len(self.packets))
-            self.last_sent_at[chosen] = now
-            fresh = chosen[self.first_sent_at[chosen] == NEVER]
-            self.first_sent_at[fresh] = now
-        return chosen
-
-    def select_one(self, now: int) -> int:
-        """`select` for one packet, in plain numbers, or -1 where there is more to it than taking the next EV."""
+    def select(self, now: int, avoid: int = _NEVER) -> int:
+        """The index of the EV the next packet gets, -1 when no EV is usable. It gets `avoid` only when there is no
+        other."""
         if self._full_ports:
-            return NEVER
-        index = self._rotation.take_good(self.state)
-        if index != NEVER:
-            self.packets[index] += 1
-            self.last_sent_at[index] = now
-            if self.first_sent_at[index] == NEVER:
-                self.first_sent_at[index] = now
+            index = self._select_beside(avoid)
+        else:
+            index = self._rotation.take(self._state)
+            if index == avoid != _NEVER:
+                index = self._rotation.take_other(self._state, self._port_of, _NO_PORTS, avoid)
+        if index == _NEVER:
+            return _NEVER
+        self._packets[index] += 1
+        self._last_sent_at[index] = now
+        if self._first_sent_at[index] == _NEVER:
+            self._first_sent_at[index] = now
         return index
+
+    def _select_beside(self, avoid: int) -> int:
+        """An EV whose port has room."""
+        if not self._rotation.usable_beside(self._full_ports):
+            return _NEVER
+        return self._rotation.take_other(self._state, self._port_of, self._full_ports, avoid)
 
     def usable(self) -> bool:
         """Whether any EV may carry data now."""
@@ -183,36 +201,36 @@ class PathSet:
 
     def on_evs_answered(self, indexes: list[int], now: int) -> None:
         """What was sent on these EVs (repeats allowed) was acknowledged: control packets may take them."""
-        # Of one, a plain number costs a quarter of an array.
-        self._reverse.confirm_by_data(self._numbers[indexes[0] if len(indexes) == 1 else indexes], now)
+        for index in indexes:
+            self._reverse.confirm_by_data(self._numbers[index], now)
 
     def on_mark(self, index: int, m: int) -> None:
         """A SACK said m (1 or 2) for this EV."""
-        self.marked[index] += 1
-        self._feed(index, EvInput.MARKED if m == 1 else EvInput.ALWAYS_SKIP)
+        self._marked[index] += 1
+        self._feed(index, _MARKED if m == 1 else _ALWAYS_SKIP)
 
     def on_trimmed(self, index: int) -> None:
         """A NACK TRIMMED named this EV."""
-        self.marked[index] += 1
-        self._feed(index, EvInput.MARKED)
+        self._marked[index] += 1
+        self._feed(index, _MARKED)
 
-    def on_loss(self, index: int, psn: int, sent_at: int | None = None) -> None:
-        """The transmission of `psn` on this EV at `sent_at` was lost untrimmed.
+    def on_loss(self, index: int, psn: int, sent_at: int = _NEVER) -> None:
+        """The transmission of `psn` on this EV at `sent_at`, -1 where that is not known, was lost untrimmed.
 
         What was in flight when the EV or its port went down is part of that event and condemns nothing again.
         """
-        self.lost[index] += 1
+        self._lost[index] += 1
         self._reverse.lose(int(self._numbers[index]))
-        if sent_at is not None and sent_at <= self._condemned_through[index]:
+        if _NEVER < sent_at <= self._condemned_through[index]:
             return
-        was_bad = self.state[index] == _BAD
-        self._condemned_through[index] = self.last_sent_at[index]
-        if self._feed(index, EvInput.LOST) == EvState.ASSUMED_BAD and not was_bad:
+        was_bad = self._state[index] == _BAD
+        self._condemned_through[index] = self._last_sent_at[index]
+        if self._feed(index, _LOST) == _BAD and not was_bad:
             self._condemned_by[index] = psn
 
     def on_spurious(self, index: int, psn: int) -> None:
         """The loss of `psn` on this EV was none: undone if that loss condemned it."""
-        self.lost[index] -= 1
+        self._lost[index] -= 1
         if self._condemned_by.get(index) == psn:
             self._condemned_through[index] = NEVER
             self._feed(index, EvInput.SPURIOUS)
@@ -285,16 +303,19 @@ class PathSet:
         for path, _ in fresh:
             self._index_of_ev[path.ev] = len(self.paths)
             self.paths = (*self.paths, path)
-            self.framing.append((path.template.tobytes(), path.port, path.destination.tobytes()))
+            self.frames.add(path.template, path.port, path.destination)
         self.port = np.concatenate((self.port, [path.port for path, _ in fresh]))
-        self.templates = np.concatenate((self.templates, [path.template for path, _ in fresh]))
-        self.destinations = np.concatenate((self.destinations, [path.destination for path, _ in fresh]))
         self._numbers = np.concatenate((self._numbers, [number for _, number in fresh]))
         self.state = np.concatenate((self.state, np.full(len(fresh), _DENIED, np.uint8)))
-        for counts in ("packets", "lost", "marked"):
-            setattr(self, counts, np.concatenate((getattr(self, counts), np.zeros(len(fresh), np.int64))))
-        for times in ("first_sent_at", "last_sent_at", "_condemned_through"):
-            setattr(self, times, np.concatenate((getattr(self, times), np.full(len(fresh), NEVER, np.int64))))
+        none: I64 = np.zeros(len(fresh), np.int64)
+        self.packets = np.concatenate((self.packets, none))
+        self.lost = np.concatenate((self.lost, none))
+        self.marked = np.concatenate((self.marked, none))
+        never: I64 = np.full(len(fresh), NEVER, np.int64)
+        self.first_sent_at = np.concatenate((self.first_sent_at, never))
+        self.last_sent_at = np.concatenate((self.last_sent_at, never))
+        self._condemned_through = np.concatenate((self._condemned_through, never))
+        self._look()
         if self._trace is not None:
             self._trace.evs_added([path.ev for path, _ in fresh])
 
@@ -355,20 +376,23 @@ class PathSet:
 
     # ------------------------------------------------------------------ states
 
-    def _feed(self, index: int, happened: EvInput) -> EvState:
-        old = EvState(int(self.state[index]))
-        new = next_state(old, happened)
-        if new == old:
-            return new
-        port = int(self.port[index])
-        if new == EvState.ASSUMED_BAD and not self._can_spare(port):
-            new = EvState.SKIP
-            if new == old:
-                return new
-        self.state[index] = new
+    def _feed(self, index: int, happened: int) -> int:
+        """`happened` (EvInput) to an EV. Returns its state after it."""
+        old = self._state[index]
+        new = _NEXT[old * _INPUTS + happened]
+        if new == _BAD and old != _BAD and not self._can_spare(self._port_of[index]):
+            new = _SKIP
+        if new != old:
+            self._state[index] = new
+            self._moved(index, old, new, happened)
+        return new
+
+    def _moved(self, index: int, old: int, new: int, happened: int) -> None:
+        """An EV is in another state."""
+        port = self._port_of[index]
         if self._trace is not None:
-            self._trace.ev_state(index, old, new, happened)
-        if new == EvState.ASSUMED_BAD:
+            self._trace.ev_state(index, EvState(old), EvState(new), EvInput(happened))
+        if new == _BAD:
             self.newly_bad.append(index)
         if _DENIED in (old, new):
             self._reverse.denied[self._numbers[index]] += 1 if new == _DENIED else -1
@@ -381,13 +405,12 @@ class PathSet:
             self._condemned_by.pop(index, None)
             self._rejoin(index, port)
         if self.events is not None and self.events.wanted_by_any:
-            self.events.changed(self._qpn, self.profile_id, self.paths[index].ev, port, old, new)
-        return new
+            self.events.changed(self._qpn, self.profile_id, self.paths[index].ev, port, EvState(old), EvState(new))
 
     def _passed(self, index: int) -> None:
         """The rotation took an EV out of SKIP."""
         if self.events is not None and _SKIP in self.events.wanted_by_any:
-            ev, port = self.paths[index].ev, int(self.port[index])
+            ev, port = self.paths[index].ev, self._port_of[index]
             self.events.changed(self._qpn, self.profile_id, ev, port, EvState.SKIP, EvState.GOOD)
 
     def _can_spare(self, port: int) -> bool:
@@ -395,7 +418,10 @@ class PathSet:
         closed = self._rotation.closed
         if port in closed:
             return True
-        usable = sum(count for up, count in self._usable_evs.items() if up not in closed)
+        usable = 0
+        for up, count in self._usable_evs.items():
+            if up not in closed:
+                usable += count
         return usable > self._min_active
 
     def _leave(self, index: int, port: int) -> None:

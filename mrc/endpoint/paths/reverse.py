@@ -15,6 +15,7 @@ I64 = npt.NDArray[np.int64]
 
 UNKNOWN = -1  # nothing sent on it was answered yet
 LOST = -2  # the last that is known of it is a loss
+_LOST = LOST
 
 
 class ReverseEvs:
@@ -24,12 +25,13 @@ class ReverseEvs:
     `users` counts the profiles of QPs that have an EV, `denied` those of them in which it is DENIED.
     """
 
-    __slots__ = ("_most", "confirmed_at", "denied", "losses", "refresh_ns", "taught_at", "users")
+    __slots__ = ("_confirmed", "_most", "confirmed_at", "denied", "losses", "refresh_ns", "taught_at", "users")
 
     def __init__(self, config: PeerNodeConfig, count: int = 0) -> None:
         self._most = config.reverse_evs_per_plane
         self.refresh_ns = config.reverse_refresh_ns
         self.confirmed_at: I64 = np.full(count, UNKNOWN, np.int64)
+        self._confirmed = self.confirmed_at.data
         self.users: I64 = np.zeros(count, np.int64)
         self.denied: I64 = np.zeros(count, np.int64)
         self.losses = 0
@@ -39,6 +41,7 @@ class ReverseEvs:
     def grow(self, count: int) -> None:
         """Make room for `count` more EVs, of which nothing is known."""
         self.confirmed_at = np.concatenate((self.confirmed_at, np.full(count, UNKNOWN, np.int64)))
+        self._confirmed = self.confirmed_at.data
         self.users = np.concatenate((self.users, np.zeros(count, np.int64)))
         self.denied = np.concatenate((self.denied, np.zeros(count, np.int64)))
 
@@ -51,15 +54,15 @@ class ReverseEvs:
         """What was sent on these EVs (repeats allowed) was answered."""
         self.confirmed_at[numbers] = now
 
-    def confirm_by_data(self, numbers: I64 | int, now: int) -> None:
-        """Data sent on these EVs (repeats allowed) was acknowledged."""
-        self.confirmed_at[numbers] = now
+    def confirm_by_data(self, number: int, now: int) -> None:
+        """Data sent on this EV was acknowledged."""
+        self._confirmed[number] = now
         self.taught_at = now
 
     def lose(self, number: int) -> None:
         """Something sent on this EV was lost."""
-        if self.confirmed_at[number] != LOST:
-            self.confirmed_at[number] = LOST
+        if self._confirmed[number] != _LOST:
+            self._confirmed[number] = _LOST
             self.losses += 1
 
     def choose(self, numbers: I64) -> I64:

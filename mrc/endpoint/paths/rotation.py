@@ -18,17 +18,20 @@ _AFTER_SKIP = int(next_state(EvState.SKIP, EvInput.PASSED))
 _LENGTH = 512  # an order is several whole passes long, so that one shuffle serves many packets
 _NONE = -1
 _DRAWS = 8
+_NOWHERE: Set[int] = frozenset()
 
 
 class Rotation:
     """`active` holds the indexes that carry data, by port (one per plane). Ports in `closed` have no turn."""
 
     __slots__ = (
+        "_end",
         "_on_passed",
         "_order",
         "_position",
         "_random",
         "_trace",
+        "_turns",
         "_two_passes",
         "_usable",
         "active",
@@ -54,10 +57,12 @@ class Rotation:
         self.size = _shares(members, active_count)
         self.active = {port: random.permutation(mine)[: self.size[port]].tolist() for port, mine in members.items()}
         self.closed: set[int] = set()
-        self._order: I64 = np.zeros(0, np.int64)
-        self._position = 0
-        self._two_passes = 0
         self._usable = True
+        self._two_passes = 0
+        # The order, how far it has been used, and its length.
+        self._order: I64 = np.zeros(0, np.int64)
+        self._turns = self._order.data
+        self._position = self._end = 0
 
     def renew(self, members: dict[int, I64], active_count: int | None, state: U8) -> None:
         """Other EVs: of each port's as many usable ones as are to be active, those that are active already first."""
@@ -82,7 +87,7 @@ class Rotation:
 
     def changed(self) -> None:
         """`active` or `closed` is another: the next packet begins a new order."""
-        self._position = len(self._order)
+        self._position = self._end
         self._usable = any(active and port not in self.closed for port, active in self.active.items())
 
     def leave(self, port: int, index: int, usable: I64) -> None:
@@ -127,104 +132,80 @@ class Rotation:
         ahead[turns[int(self._random.integers(count)) :: count]] = index
         return True
 
-    def take(self, state: U8, count: int) -> I64:
-        """The EVs of the next `count` packets, none when no EV is usable. EVs that are passed leave SKIP in `state`."""
-        chosen = np.empty(count, np.int64)
-        filled = 0
-        while filled < count:
-            if self._position >= len(self._order):
+    def take(self, state: memoryview) -> int:
+        """The EV of the next packet, -1 when no EV is usable.
+
+        The first EV in SKIP on the way leaves that state in `state`, but has no turn yet; all others stay in it.
+        """
+        reset = _NONE
+        if self._position >= self._end and not self._shuffle():
+            return _NONE
+        for _ in range(self._two_passes):  # two, since passes begin anywhere: every EV is met once at least
+            if self._position >= self._end:
                 self._shuffle()
-                if not len(self._order):
-                    break
-            ahead = self._order[self._position : self._position + count - filled]
-            if state[ahead].any():  # not all GOOD, which is 0
-                chosen[filled:] = self._walk(state, count - filled)
-                return chosen
-            chosen[filled : filled + len(ahead)] = ahead
-            filled += len(ahead)
-            self._position += len(ahead)
-        return chosen[:filled]
+            index = self._turns[self._position]
+            self._position += 1
+            if state[index] == _SKIP:
+                if reset == _NONE:
+                    self._pass(state, index)
+                    reset = index
+            elif index != reset:
+                return index
+        return self._other_good(state, reset)
 
-    def take_good(self, state: U8) -> int:
-        """The next EV if it is GOOD and this order not at its end, else -1 and nothing is taken."""
-        if self._position >= len(self._order):
-            return _NONE
-        index = int(self._order[self._position])
-        if state[index] != _GOOD:
-            return _NONE
-        self._position += 1
-        return index
+    def _pass(self, state: memoryview, index: int) -> None:
+        """The turn of an EV in SKIP has passed."""
+        state[index] = _AFTER_SKIP
+        if self._trace is not None:
+            self._trace.ev_state(index, EvState.SKIP, EvState(_AFTER_SKIP), EvInput.PASSED)
+        self._on_passed(index)
 
-    def redrawn(self, chosen: I64, state: U8, ports: I64, full: Set[int], avoid: I64 | None) -> I64:
-        """The same with other EVs for the packets whose port (`ports` are those of all EVs) is `full`, or that got the
-        EV that `avoid` names for them. The first packet that finds no port with room ends them; one that finds no other
-        EV takes what there is."""
-        shunned = None if avoid is None else avoid[: len(chosen)]
-        closed = list(full)
-        without_room = np.zeros(len(chosen), np.bool_)
+    def take_other(self, state: memoryview, ports: memoryview, full: Set[int], avoid: int) -> int:
+        """`take`, but an EV whose port (`ports` are those of all EVs) is not `full`, and another than `avoid`: -1 where
+        no port has room; `avoid` where there is no other."""
+        index = _NONE
         for _ in range(_DRAWS + 2 * len(ports)):
-            if full:
-                without_room = np.isin(ports[chosen], closed)
-            wrong = without_room if shunned is None else without_room | (chosen == shunned)
-            again = np.flatnonzero(wrong)
-            if not len(again):
-                return chosen
-            chosen[again] = self.take(state, len(again))
-        if full and (without_room := np.isin(ports[chosen], closed)).any():
-            rest = [each for port, active in self.active.items() if port not in self.closed | full for each in active]
-            if not rest:
-                return chosen[: int(without_room.argmax())]
-            chosen[without_room] = self._random.choice(rest, int(without_room.sum()))
-        return chosen
+            index = self.take(state)
+            if index == _NONE or (index != avoid and ports[index] not in full):
+                return index
+        with_room = self._open(full)
+        others = [each for each in with_room if each != avoid] or with_room
+        return int(self._random.choice(others)) if others else _NONE
 
-    def _walk(self, state: U8, count: int) -> list[int]:
-        """The same with EVs in SKIP on the way, packet by packet: each packet resets at most one."""
-        states, order, position = state.tolist(), self._order.tolist(), self._position
-        chosen = []
-        for _ in range(count):
-            reset = _NONE
-            for _ in range(self._two_passes):  # two, since passes begin anywhere: every EV is met once at least
-                if position >= len(order):
-                    self._shuffle()
-                    order, position = self._order.tolist(), 0
-                index = order[position]
-                position += 1
-                if states[index] == _SKIP:
-                    if reset == _NONE:
-                        state[index] = states[index] = _AFTER_SKIP
-                        reset = index
-                        if self._trace is not None:
-                            self._trace.ev_state(index, EvState.SKIP, EvState(_AFTER_SKIP), EvInput.PASSED)
-                        self._on_passed(index)
-                elif index != reset:
-                    break
-            else:
-                index = self._other_good(states, reset)
-            chosen.append(index)
-        self._position = position
-        return chosen
+    def _open(self, full: Set[int]) -> list[int]:
+        """The EVs that have turns, but for those of ports that are `full`."""
+        return [each for port, active in self.active.items() if port not in self.closed | full for each in active]
 
-    def _other_good(self, states: list[int], reset: int) -> int:
+    def _other_good(self, state: memoryview, reset: int) -> int:
         """A GOOD EV other than the one just reset; that one where a whole rotation has no other."""
-        usable = [index for port, active in self.active.items() if port not in self.closed for index in active]
-        return next((index for index in usable if states[index] == _GOOD and index != reset), reset)
+        for index in self._open(_NOWHERE):
+            if state[index] == _GOOD and index != reset:
+                return index
+        return reset
 
-    def _shuffle(self) -> None:
-        """A new order: planes in equal shares, whole passes over the EVs of each."""
+    def _shuffle(self) -> bool:
+        """Begin a new order. False when it has no turns."""
         columns = [active for port, active in self.active.items() if active and port not in self.closed]
+        self._two_passes = 2 * len(columns) * max(map(len, columns), default=0)
+        self._begin(self._drawn(columns) if columns else np.zeros(0, np.int64))
+        return self._end > 0
+
+    def _begin(self, order: I64) -> None:
+        self._order = order
+        self._turns = order.data
         self._position = 0
-        if not columns:
-            self._order = np.zeros(0, np.int64)
-            return
+        self._end = len(order)
+
+    def _drawn(self, columns: list[list[int]]) -> I64:
+        """An order of the EVs of each plane: planes in equal shares, whole passes over the EVs of each."""
         longest = max(len(active) for active in columns)
-        one_pass = longest * len(columns)
-        self._two_passes = 2 * one_pass
-        rows = longest * max(1, _LENGTH // one_pass)
+        rows = longest * max(1, _LENGTH // (longest * len(columns)))
         table = np.empty((rows, len(columns)), np.int64)
         for column, active in enumerate(columns):
             passes = np.tile(np.array(active, np.int64), (-(-rows // len(active)), 1))
             table[:, column] = self._random.permuted(passes, axis=1, out=passes).reshape(-1)[:rows]
-        self._order = self._random.permuted(table, axis=1, out=table).reshape(-1)
+        order: I64 = self._random.permuted(table, axis=1, out=table).reshape(-1)
+        return order
 
 
 def _shares(members: dict[int, I64], active_count: int | None) -> dict[int, int]:

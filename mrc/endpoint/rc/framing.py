@@ -6,7 +6,9 @@ import struct
 
 from mrc.endpoint.paths import Path
 from mrc.endpoint.rc.opcodes import RcOp
+from mrc.wire.frames import Frames
 from mrc.wire.opcodes import BTH_LENGTH, HEADER_LENGTHS
+from mrc.wire.payload import Payload
 from mrc.wire.rows import BTH_AT, P_KEY
 from mrc.wire.transmit_batch import TransmitBatch
 
@@ -18,39 +20,33 @@ _ACKNOWLEDGE = struct.Struct(">BBHIII")  # BTH and AETH
 class Framing:
     """Puts packets towards one peer into a batch."""
 
-    __slots__ = ("_destination", "_peer_qpn", "_port", "_template", "_traffic_class")
+    __slots__ = ("_frames", "_peer_qpn", "_traffic_class")
 
     def __init__(self, path: Path, peer_qpn: int, traffic_class: int) -> None:
-        self._template = path.template.tobytes()
-        self._destination = path.destination.tobytes()
-        self._port = path.port
+        self._frames = Frames()
+        self._frames.add(path.template, path.port, path.destination)
         self._peer_qpn = peer_qpn
         self._traffic_class = traffic_class
 
     def request(
-        self, batch: TransmitBatch, opcode: RcOp, psn_word: int, extension: bytes, payload: memoryview, address: int
+        self,
+        batch: TransmitBatch,
+        opcode: RcOp,
+        psn_word: int,
+        extension: bytes,
+        payload: Payload,
+        offset: int,
+        length: int,
     ) -> None:
-        """One packet of a message: `extension` are its headers behind the BTH, `address` is where `payload` lies."""
-        row = batch.append(
-            self._template,
-            self._port,
-            self._destination,
-            self._traffic_class,
-            BTH_AT + BTH_LENGTH + len(extension),
-            payload,
-            address,
-        )
+        """One packet of a message: `extension` are its headers behind the BTH, what follows `length` bytes of `payload`
+        from `offset` on."""
+        header_length = BTH_AT + BTH_LENGTH + len(extension)
+        row = batch.append(self._frames, 0, self._traffic_class, header_length, payload, offset, length)
         batch.write_headers(row, BTH_AT, bytes((opcode,)))
         batch.write_headers(row, _TARGET_AT, _TARGET.pack(self._peer_qpn, psn_word) + extension)
 
     def acknowledge(self, batch: TransmitBatch, psn: int, syndrome: int, msn: int) -> None:
         """An ACK or NAK for `psn`, all in 24 bits but the syndrome of 8."""
         headers = _ACKNOWLEDGE.pack(RcOp.ACKNOWLEDGE, 0, P_KEY, self._peer_qpn, psn, syndrome << 24 | msn)
-        row = batch.append(
-            self._template,
-            self._port,
-            self._destination,
-            self._traffic_class,
-            BTH_AT + BTH_LENGTH + HEADER_LENGTHS["aeth"],
-        )
+        row = batch.append(self._frames, 0, self._traffic_class, BTH_AT + BTH_LENGTH + HEADER_LENGTHS["aeth"])
         batch.write_headers(row, BTH_AT, headers)

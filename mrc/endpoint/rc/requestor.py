@@ -175,8 +175,7 @@ class Requestor:
             psn_word |= ACKREQ
             self._since_ackreq = 0
         region, offset = message.request.source, message.request.offset
-        payload = region.view[offset + start : offset + stop]
-        framing.request(batch, opcode, psn_word, extension, payload, region.address + offset + start)
+        framing.request(batch, opcode, psn_word, extension, region.payload, offset + start, stop - start)
         counters.data_packets_sent += 1
         counters.data_bytes_sent += stop - start
         if queue.sent():

@@ -9,6 +9,7 @@ from mrc.conformance.rc.mutants.mutant import rc_mutant
 from mrc.endpoint.rc import RcEndpoint, RcQueuePair
 from mrc.endpoint.rc.framing import Framing
 from mrc.endpoint.rc.opcodes import RcOp
+from mrc.wire.payload import Payload
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import P_KEY, UDP_AT
 from mrc.wire.transmit_batch import TransmitBatch
@@ -165,10 +166,17 @@ class _Requests(Framing):
     __slots__ = ()
 
     def request(
-        self, batch: TransmitBatch, opcode: RcOp, psn_word: int, extension: bytes, payload: memoryview, address: int
+        self,
+        batch: TransmitBatch,
+        opcode: RcOp,
+        psn_word: int,
+        extension: bytes,
+        payload: Payload,
+        offset: int,
+        length: int,
     ) -> None:
-        opcode, psn_word, extension = self.changed(opcode, psn_word, extension, len(payload))
-        super().request(batch, opcode, psn_word, extension, payload, address)
+        opcode, psn_word, extension = self.changed(opcode, psn_word, extension, length)
+        super().request(batch, opcode, psn_word, extension, payload, offset, length)
 
     def changed(self, opcode: RcOp, psn_word: int, extension: bytes, size: int) -> tuple[RcOp, int, bytes]:
         return opcode, psn_word, extension
@@ -242,9 +250,7 @@ class NobodyIsAsked(_Requests):
 def limited_member(endpoint: RcEndpoint, qp: RcQueuePair) -> None:
     """Requests carry the P_Key of a limited member."""
     assert qp._framing is not None
-    template = bytearray(qp._framing._template)
-    template[_P_KEY_AT : _P_KEY_AT + 2] = _LIMITED.to_bytes(2, "big")
-    qp._framing._template = bytes(template)
+    qp._framing._frames.templates[_P_KEY_AT : _P_KEY_AT + 2] = _LIMITED.to_bytes(2, "big")
 
 
 @rc_mutant("RC-WIRE-11")
@@ -254,9 +260,9 @@ class PacketsAreSprayed(Framing):
     __slots__ = ()
 
     def request(self, batch: TransmitBatch, *others: Any) -> None:
-        (port,) = struct.unpack_from(">H", self._template, _SPORT_AT)
-        head, rest = self._template[:_SPORT_AT], self._template[_SPORT_AT + 2 :]
-        self._template = head + struct.pack(">H", 0xC000 | port + 1 & 0x3FFF) + rest
+        template = self._frames.templates
+        (port,) = struct.unpack_from(">H", template, _SPORT_AT)
+        struct.pack_into(">H", template, _SPORT_AT, 0xC000 | port + 1 & 0x3FFF)
         super().request(batch, *others)
 
 

@@ -1,0 +1,97 @@
+"""Which packet of data leaves next, and on which EV: what was lost, oldest first, then new data in post order."""
+
+from __future__ import annotations
+
+import heapq
+
+from mrc.endpoint.counters import Counters
+from mrc.endpoint.paths.path_set import PathSet
+from mrc.endpoint.requests import RequestMaker
+from mrc.endpoint.send_queue import SendQueue
+from mrc.endpoint.sent import SentPackets
+from mrc.endpoint.tracing import QpTrace
+from mrc.wire.transmit_batch import TransmitBatch
+
+_NONE = -1
+
+
+class DataSender:
+    """One QP's. `resend` is a heap of PSNs that were lost; one acknowledged meanwhile is passed over."""
+
+    __slots__ = ("_counters", "_paths", "_queue", "_requests", "_sent", "_trace", "resend")
+
+    def __init__(
+        self,
+        *,
+        sent: SentPackets,
+        queue: SendQueue,
+        requests: RequestMaker,
+        paths: PathSet,
+        counters: Counters,
+        trace: QpTrace | None,
+    ) -> None:
+        self._sent = sent
+        self._queue = queue
+        self._requests = requests
+        self._paths = paths
+        self._counters = counters
+        self._trace = trace
+        self.resend: list[int] = []
+
+    def send_again(self, psn: int) -> None:
+        """A PSN was lost."""
+        heapq.heappush(self.resend, psn)
+
+    def has_lost(self) -> bool:
+        """Whether anything lost waits to be sent again."""
+        while self.resend:
+            if self._sent.waits_to_leave(self.resend[0]):
+                return True
+            heapq.heappop(self.resend)
+        return False
+
+    def new_data_may_go(self, last_psn: int) -> bool:
+        """Whether `last_psn`, the last that may be in use, and the peer's grant of immediates let a new packet out."""
+        return self._sent.next_psn <= last_psn and self._queue.next() is not None
+
+    def transmit(self, batch: TransmitBatch, limit: int, window: int, last_psn: int, now: int) -> int:
+        """Append up to `limit` packets, one more as long as they have less than `window` bytes, new ones up to
+        `last_psn`. Returns their nominal bytes."""
+        total = 0
+        while limit > 0 and total < window:
+            size = self._next(batch, last_psn, now)
+            if size == _NONE:
+                break
+            total += size
+            limit -= 1
+        return total
+
+    def _next(self, batch: TransmitBatch, last_psn: int, now: int) -> int:
+        """Append the packet that is next and return its nominal bytes, or -1 where none may leave."""
+        return self._again(batch, now) if self.has_lost() else self._new(batch, last_psn, now)
+
+    def _again(self, batch: TransmitBatch, now: int) -> int:
+        psn = self.resend[0]
+        slot = psn & self._sent.mask
+        # Drawn at send time, and never the EV the last transmission was lost on.
+        ev = self._paths.select(now, self._sent.lost_ev[slot])
+        if ev == _NONE:
+            return _NONE
+        heapq.heappop(self.resend)
+        self._counters.retransmitted_packets += 1
+        size = self._requests.transmit_again(batch, psn, ev, now)
+        if self._trace is not None:
+            self._trace.sent_again([psn], [ev], [int(self._sent.times_sent[slot])])
+        return size
+
+    def _new(self, batch: TransmitBatch, last_psn: int, now: int) -> int:
+        psn = self._sent.next_psn
+        message = self._queue.next() if psn <= last_psn else None
+        if message is None:
+            return _NONE
+        ev = self._paths.select(now)
+        if ev == _NONE:
+            return _NONE
+        size = self._requests.transmit_new(batch, message, ev, now)
+        self._queue.begin(message, psn)
+        return size

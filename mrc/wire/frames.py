@@ -1,0 +1,31 @@
+"""What packets that go one way have alike, for several ways: template, local port, destination."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from mrc.wire.rows import EXTENSION_AT, U8
+
+TEMPLATE: Final = EXTENSION_AT  # bytes
+DESTINATION: Final = 28
+
+
+class Frames:
+    """Ways are numbered as they are added. `templates`, `destinations` and `ports` are theirs one behind the other."""
+
+    __slots__ = ("destinations", "ports", "templates")
+
+    def __init__(self) -> None:
+        self.templates = memoryview(bytearray())
+        self.destinations = memoryview(bytearray())
+        self.ports = memoryview(bytearray()).cast("q")
+
+    def add(self, template: U8, port: int, destination: U8) -> None:
+        """One more way. `template` is the first 60 bytes of a packet (`mrc.wire.templates`); `destination` 28 bytes, a
+        sockaddr_in6 or a padded sockaddr_in."""
+        self.templates = memoryview(bytearray(self.templates) + template.tobytes())
+        self.destinations = memoryview(bytearray(self.destinations) + destination.tobytes())
+        ports = bytearray(self.ports) + np.int64(port).tobytes()
+        self.ports = memoryview(ports).cast("q")

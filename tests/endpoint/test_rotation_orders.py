@@ -1,0 +1,25 @@
+"""Orders are drawn anew now and then: what holds for an EV holds across the end of one too."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hand_peer import chosen_evs, paths
+
+from mrc.endpoint.config import PathConfig
+from mrc.endpoint.paths import EvState, PathSet
+
+
+@pytest.mark.parametrize("marked", range(4))
+@pytest.mark.parametrize("before", [*range(506, 516), *range(1018, 1028)])
+def test_a_mark_near_the_end_of_an_order_is_passed_over_once_too(before: int, marked: int) -> None:
+    """An order has 512 turns here, and each EV one in every four of them. MRC-PATH-08."""
+    chosen = PathSet(paths(1, 4), PathConfig(), np.random.default_rng(3))
+    chosen_evs(chosen, before)
+    chosen.on_mark(marked, 1)
+    with_one_skipped: list[int] = []
+    while chosen.state[marked] == EvState.SKIP:
+        with_one_skipped.append(chosen.select(0))
+    assert marked not in with_one_skipped
+    assert len(with_one_skipped) <= 7  # last of one pass, first of the next
+    assert marked in chosen_evs(chosen, 7)
