@@ -12,7 +12,8 @@ cdef long long _NONE
 
 @cython.final
 cdef class DataSender:
-    cdef object _sent, _trace
+    cdef object _sent
+    cdef readonly object _trace
     cdef SendQueue _queue
     cdef RequestMaker _requests
     cdef PathSet _paths
