@@ -101,6 +101,6 @@ def _batches(packets: Sequence[bytes], ports: Sequence[int]) -> list[ReceivedBat
     batches = []
     for start in range(0, len(packets), BATCH):
         batch = ReceivedBatch.from_packets(packets[start : start + BATCH])
-        batch.port = np.array(ports[start : start + BATCH], np.int64)
+        batch.port[:] = ports[start : start + BATCH]
         batches.append(batch)
     return batches

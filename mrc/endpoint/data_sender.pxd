@@ -13,7 +13,7 @@ cdef long long _NONE
 @cython.final
 cdef class DataSender:
     cdef SentPackets _sent
-    cdef object _trace
+    cdef readonly object _trace
     cdef SendQueue _queue
     cdef RequestMaker _requests
     cdef PathSet _paths

@@ -21,9 +21,9 @@ cdef class RequestMaker:
     cdef long long[::1] _msns
 
     cpdef make_ring(self)
-    @cython.locals(psn=cython.longlong, size=cython.longlong)
+    @cython.locals(psn=cython.longlong, slot=Py_ssize_t, size=cython.longlong)
     cpdef Py_ssize_t transmit_new(self, TransmitBatch batch, Message message, long long ev, long long now) except -1
-    @cython.locals(message=Message, size=cython.longlong)
+    @cython.locals(message=Message, slot=Py_ssize_t, size=cython.longlong)
     cpdef Py_ssize_t transmit_again(self, TransmitBatch batch, long long psn, long long ev, long long now) except -1
     @cython.locals(moved=cython.longlong, length=cython.longlong, header_length=Py_ssize_t, row=Py_ssize_t)
     cdef Py_ssize_t _append(

@@ -56,14 +56,16 @@ class RequestMaker:
     def transmit_new(self, batch: TransmitBatch, message: Message, ev: int, now: int) -> int:
         """Append the next packet of `message`, under the next PSN. Returns its nominal bytes."""
         psn = self._sent.next_psn
-        self._msns[psn & self._sent.mask] = message.msn
+        slot = psn & self._sent.mask
+        self._msns[slot] = message.msn
         size = self._append(batch, message, message.sent_packets, psn, ev, self._first_class, now)
         self._sent.transmit_one(size, ev, now)
         return size
 
     def transmit_again(self, batch: TransmitBatch, psn: int, ev: int, now: int) -> int:
         """Append this PSN, which went out before, with rtx. Returns its nominal bytes."""
-        message = self._messages[self._msns[psn & self._sent.mask]]
+        slot = psn & self._sent.mask
+        message = self._messages[self._msns[slot]]
         size = self._append(batch, message, psn - message.first_psn, psn, ev, self._again_class, now)
         batch.set_bits(batch.count - 1, _PSN_FLAGS_AT, _RTX_BIT)
         self._sent.transmit_again_one(psn, size, ev, now)

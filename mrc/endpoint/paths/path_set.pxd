@@ -20,12 +20,13 @@ cdef class PathSet:
     cdef readonly Frames frames
     cdef public long long profile_id
     cdef long long _qpn, _min_active
-    cdef object _condemned_through, _full_ports, _numbers, _random, _trace
+    cdef object _condemned_through, _full_ports, _numbers, _random
+    cdef readonly object _trace
     cdef set _peer_ports_down, _ports_down, _retired
     cdef dict _condemned_by, _index_of_ev, _members, _usable_evs
     cdef bint _released
     cdef ReverseEvs _reverse
-    cdef Rotation _rotation
+    cdef readonly Rotation _rotation
     cdef unsigned char[::1] _state
     cdef long long[::1] _first_sent_at, _last_sent_at, _lost, _marked, _packets, _port_of
 

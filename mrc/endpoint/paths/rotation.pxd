@@ -6,7 +6,8 @@ cdef long long _NONE
 
 @cython.final
 cdef class Rotation:
-    cdef object _on_passed, _order, _random, _trace
+    cdef object _on_passed, _order, _random
+    cdef readonly object _trace
     cdef long long[::1] _turns
     cdef long long _end, _position, _two_passes
     cdef bint _usable
