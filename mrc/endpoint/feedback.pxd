@@ -24,7 +24,8 @@ cdef class Feedback:
     cdef CongestionController _controller
     cdef Counters _counters
     cdef Sack _sack
-    cdef object _probes, _queue, _paths, _trace, _may_send, _stalled, _complete
+    cdef readonly object _trace
+    cdef object _probes, _queue, _paths, _may_send, _stalled, _complete
     cdef public object _fail
     cdef list _resend
     cdef long long _qpn, _mpr, _send_window
