@@ -53,6 +53,8 @@ def compile_all(checked: bool = False) -> list[Path]:
     from setuptools import Distribution, Extension
 
     of = core()
+    # What lies here may have been compiled the other way, or half.
+    anew = checked or not _was_unchecked(of)
     of.STAMP.unlink(missing_ok=True)
     extensions = [
         Extension(
@@ -73,11 +75,11 @@ def compile_all(checked: bool = False) -> list[Path]:
             compiler_directives=DIRECTIVES | (CHECKED if checked else {}),
             nthreads=os.cpu_count() or 1,
             quiet=True,
-            force=checked,
+            force=anew,
         )
         distribution = Distribution({"name": "mrc-core", "ext_modules": made, "packages": []})
         command = distribution.get_command_obj("build_ext")
-        command.inplace, command.parallel, command.force = True, os.cpu_count() or 1, checked
+        command.inplace, command.parallel, command.force = True, os.cpu_count() or 1, anew
         command.build_temp = "build/core"
         command.ensure_finalized()
         command.run()
@@ -87,6 +89,14 @@ def compile_all(checked: bool = False) -> list[Path]:
         json.dumps({"digest": of.digest(), "for": sys.implementation.cache_tag, "checked": checked}) + "\n"
     )
     return [source.with_name(source.stem + SUFFIX) for source in of.modules()]
+
+
+def _was_unchecked(of: ModuleType) -> bool:
+    """Whether the last build was a whole one without checks."""
+    try:
+        return json.loads(of.STAMP.read_text()).get("checked") is False
+    except (OSError, ValueError):
+        return False
 
 
 class CustomBuildHook(BuildHookInterface):  # type: ignore[misc]
