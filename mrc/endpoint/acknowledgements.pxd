@@ -18,7 +18,8 @@ cdef class Acknowledgements:
     cdef LossDetector _loss
     cdef Counters _counters
     cdef CongestionController _controller
-    cdef object _paths, _trace
+    cdef object _paths
+    cdef readonly object _trace
     cdef bint _service_time
     cdef long long _arrived, _removed
 

@@ -26,7 +26,8 @@ cdef class Feedback:
     cdef Counters _counters
     cdef Sack _sack
     cdef PathSet _paths
-    cdef object _probes, _queue, _trace, _may_send, _stalled, _complete
+    cdef object _probes, _queue, _may_send, _stalled, _complete
+    cdef readonly object _trace
     cdef public object _fail
     cdef list _resend
     cdef long long _qpn, _mpr, _send_window

@@ -20,7 +20,8 @@ cdef class NackHandler:
     cdef RetryBudget _retries
     cdef Counters _counters
     cdef CongestionController _controller
-    cdef object _paths, _trace, _resend
+    cdef object _paths, _resend
+    cdef readonly object _trace
     cdef public object _fail
     cdef list _waiting, _waiting_for_window
     cdef dict _due_at

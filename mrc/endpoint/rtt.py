@@ -34,7 +34,7 @@ class RttEstimator:
         if now < self._next_step_at:
             return
         # Shifts round down, whatever the sign.
-        self.rttvar += (abs(self.srtt - rtt_ns) - self.rttvar) >> 2
+        self.rttvar += (max(self.srtt - rtt_ns, rtt_ns - self.srtt) - self.rttvar) >> 2
         self.srtt += (rtt_ns - self.srtt) >> 3
         self._next_step_at = now + self.srtt
 
