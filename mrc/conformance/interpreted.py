@@ -1,7 +1,4 @@
-"""Endpoints that are wrong on purpose are subclasses of its parts, which compiled ones cannot have.
-
-They run interpreted (docs/compiled.md).
-"""
+"""Endpoints that are wrong on purpose run interpreted (docs/compiled.md): compiled parts have no subclasses."""
 
 from __future__ import annotations
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.answers import Answer, Reflector
@@ -16,10 +15,8 @@ from mrc.endpoint.received import ReceivedPsns
 from mrc.endpoint.sacks import SackMaker
 from mrc.wire.opcodes import Op
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import COMMON, RTX, SACK, SETH_M_SHIFT, Fields
+from mrc.wire.rows import COMMON, I64, RTX, SACK, SETH_M_SHIFT, Fields
 from mrc.wire.transmit_batch import TransmitBatch
-
-I64 = npt.NDArray[np.int64]
 
 _BITMAP = 64
 
