@@ -150,6 +150,16 @@ def test_compiled_is_refused_where_it_is_not_and_says_what_to_do(tree: Tree) -> 
     assert "tools/build-core" in says
 
 
+@pytest.mark.parametrize("command", [["-m", "mrc"], [str(Path(sys.executable).with_name("mrc"))]], ids=["-m", "script"])
+def test_the_command_says_so_in_a_line(command: list[str]) -> None:
+    environment = {**os.environ, core.VARIABLE: "cobol"}
+    ended = subprocess.run(
+        [sys.executable, *command, "--version"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 1
+    assert ended.stderr == "Error: MRC_CORE is 'compiled' or 'python', got 'cobol'\n"
+
+
 def test_this_process_runs_all_of_it_one_way() -> None:
     suffix = EXTENSION_SUFFIXES[0] if mrc.CORE.kind == core.COMPILED else ".py"
     sources = core.modules()
