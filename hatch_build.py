@@ -92,7 +92,7 @@ def compile_all(checked: bool = False) -> list[Path]:
         command.run()
     finally:
         os.chdir(before)
-    of.STAMP.write_text(json.dumps({"digest": of.digest(), **built}) + "\n")
+    of.STAMP.write_text(json.dumps({"digest": of.digest(), "seen": of.seen(), **built}) + "\n")
     return [of.shared_object(source) for source in of.modules()]
 
 
@@ -121,7 +121,10 @@ def main() -> int:
     if arguments.if_needed:
         of = core()
         wanted = {"digest": of.digest(), "for": sys.implementation.cache_tag, "checked": arguments.checked}
-        if _stamp(of) == wanted and all(of.shared_object(each).exists() for each in of.modules()):
+        stamp = _stamp(of)
+        if all(stamp.get(each) == value for each, value in wanted.items()) and all(
+            of.shared_object(each).exists() for each in of.modules()
+        ):
             return 0
     if importlib.util.find_spec("Cython") is None:
         print("tools/build-core: Cython is missing: pip install cython setuptools", file=sys.stderr)

@@ -12,7 +12,6 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib.abc import MetaPathFinder
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
 from importlib.util import spec_from_file_location
 from pathlib import Path
@@ -27,6 +26,9 @@ COMPILED, INTERPRETED = "compiled", "python"
 PACKAGE: Final = Path(__file__).parent
 STAMP: Final = PACKAGE / "compiled.json"
 # What lies in a folder of the package: only these hold modules that are compiled.
+_WATCHED = (".py", ".pxd", ".h", ".so")
+# It compiles, and lies beside the package in a checkout only: elsewhere sources do not change.
+_MAKER: Final = PACKAGE.parent / "hatch_build.py"
 _ROOMS = ("wire", "endpoint", "net")
 _ADVICE = "`pip install .` again where a C compiler is (gcc, libc6-dev), or in a checkout tools/build-core"
 
@@ -71,6 +73,21 @@ def digest(package: Path = PACKAGE) -> int:
     return value
 
 
+def seen(package: Path = PACKAGE) -> dict[str, list[int]]:
+    """Size and time of all of these and of the shared objects, by path: while none changes, nothing has to be read."""
+    found: dict[str, list[int]] = {}
+    waiting = [str(package / room) for room in _ROOMS if (package / room).is_dir()]
+    while waiting:
+        for entry in os.scandir(waiting.pop()):
+            if entry.is_dir():
+                if entry.name != "__pycache__":
+                    waiting.append(entry.path)
+            elif entry.name.endswith(_WATCHED):
+                looked = entry.stat()
+                found[entry.path] = [looked.st_size, looked.st_mtime_ns]
+    return found
+
+
 def _found() -> Core:
     """What lies here."""
     try:
@@ -79,6 +96,8 @@ def _found() -> Core:
         return Core(INTERPRETED, "not compiled here", _ADVICE)
     if stamp.get("for") != sys.implementation.cache_tag:
         return Core(INTERPRETED, f"compiled for {stamp.get('for')}, this is {sys.implementation.cache_tag}", _ADVICE)
+    if not _MAKER.exists() or stamp.get("seen") == seen():
+        return Core(COMPILED)
     if not all(shared_object(source).exists() for source in modules()):
         return Core(INTERPRETED, "not compiled here", _ADVICE)
     if stamp.get("digest") != digest():
@@ -103,8 +122,8 @@ def choose() -> Core:
     return core
 
 
-class _Interpreted(MetaPathFinder):
-    """Finds the source of a module whose shared object is not to be used."""
+class _Interpreted:
+    """Finds the source of a module whose shared object is not to be used: an importlib.abc.MetaPathFinder."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

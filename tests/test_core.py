@@ -78,6 +78,7 @@ def tree(tmp_path: Path) -> Tree:
     (wire / "bytes_of.py").touch()
     (wire / "bytes_of.pxd").write_text('cdef extern from "bytes_of.h":\n    int first(char *)\n')
     (wire / "bytes_of.h").touch()
+    (tmp_path / "hatch_build.py").touch()
     made.shared_object.touch()
     made.stamp()
     return made
@@ -130,6 +131,22 @@ def test_what_was_compiled_for_another_python_is_not_taken(tree: Tree) -> None:
 def refused(done: subprocess.CompletedProcess[str]) -> str:
     assert (done.returncode, done.stdout) == (1, "")
     return done.stderr.strip().splitlines()[-1]
+
+
+def test_what_is_as_it_was_seen_is_not_read_again(tree: Tree) -> None:
+    """A digest that would not match is not worked out; a file that is written anew is."""
+    seen = json.loads(tree.run("import json; from mrc import core; print(json.dumps(core.seen()))", "python").stdout)
+    assert {Path(each).name for each in seen} >= {"thing.py", "thing.pxd", "bytes_of.h", tree.shared_object.name}
+    (tree.package / "compiled.json").write_text(json.dumps({"digest": -1, "for": MINE, "seen": seen}))
+    assert tree.says() == "compiled"
+    (tree.package / "wire" / "thing.py").write_text("# other\n")
+    assert "other sources" in tree.says()
+
+
+def test_beside_no_checkout_what_was_compiled_is_trusted(tree: Tree) -> None:
+    (tree.root / "hatch_build.py").unlink()
+    (tree.package / "wire" / "thing.pxd").write_text("cdef long size\n")
+    assert tree.says() == "compiled"
 
 
 def test_an_unknown_value_is_refused(tree: Tree) -> None:
