@@ -314,7 +314,7 @@ class Nodes:
                     continue
                 if end.qp.state == QpState.RTS:
                     sent = end.qp.requestor.sent
-                    bytes_out = int(sent.log_size[sent.log_outstanding].sum())
+                    bytes_out = sum(size for size, out in zip(sent.log_size, sent.log_outstanding, strict=True) if out)
                     inflight[end.qp.controller] = inflight.get(end.qp.controller, 0) + bytes_out
                     busy |= end.qp.outstanding > 0
                 elif end.qp.state == QpState.ERROR:
