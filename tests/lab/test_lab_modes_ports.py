@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import ipaddress
 import random
 import socket
@@ -11,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
-import numpy as np
 import pytest
 from lab_modes import ROUTING
 from lab_wire import IPPROTO_IPV6, Wire, inner_packet
@@ -24,6 +22,8 @@ from mrc.net.mmsg import BatchReceiver, BatchSender
 from mrc.net.mtu import FullPackets
 from mrc.net.sockets import Srv6Port
 from mrc.topology import Clos, Fabric
+from mrc.wire.frames import Frames
+from mrc.wire.payload import Payload
 from mrc.wire.rows import ACK, HEADER_ROOM
 from mrc.wire.transmit_batch import TransmitBatch
 from mrc.wire.usid import UsidTemplate
@@ -68,25 +68,13 @@ def acknowledges(lab: Lab, sizes: list[int]) -> TransmitBatch:
     every = [srv6_path(pair, UsidTemplate(0, 1, 1), uplink) for pair in pairs for uplink in range(4)]
     for row, content in enumerate(map(draw.randbytes, sizes)):
         path = every[row % len(every)]
-        start, stop = batch.extend(
-            path.template[None, :],
-            np.array([path.port]),
-            path.destination[None, :],
-            0xB8 if row % 3 else 0x12,
-            4,
-            [memoryview(content)],
-            np.array([address_of(content)], np.uint64),
-            np.array([len(content)]),
-        )
-        fields = batch.fields(ACK, start, stop)
+        frames = Frames()
+        frames.add(path.template, path.port, path.destination)
+        at = batch.append(frames, 0, 0xB8 if row % 3 else 0x12, 64, Payload(memoryview(content)), 0, len(content))
+        fields = batch.fields(ACK, at, at + 1)
         fields["opcode"], fields["dqp_word"], fields["psn_word"] = 0xD1, 99, row
     batch.seal()
     return batch
-
-
-def address_of(content: bytes) -> int:
-    """Where a bytes object keeps what is in it."""
-    return ctypes.cast(ctypes.c_char_p(content), ctypes.c_void_p).value or 0
 
 
 def received(receiver: BatchReceiver, count: int) -> dict[bytes, int]:
