@@ -57,7 +57,7 @@ _BATCH = 256
 _MPR = 16
 # Two full windows: what waits longer than its reading takes is delay and nothing else.
 _MOST_ON_THE_WAY = 2 * _MPR * MPR_UNIT
-_SACK_THRESHOLD_BYTES = 64 * 1024
+_SACK_THRESHOLD_BYTES = 16 * 1024
 # Congestion control between processes: nobody says what the links carry, and what a turn of a loop takes is part of
 # every round trip.
 USER_SPACE_NSCC = NsccConfig(
@@ -251,8 +251,8 @@ def transfer_config(*, path_mtu: int) -> QpConfig:
     shut it. While a window is shut single packets are on their way, whose round trip is a fraction of the others', and
     the congestion window follows the shortest.
     Path timers of at least 20 ms: what a machine with other work to do keeps waiting for some milliseconds is not lost;
-    holes tell of real losses sooner, and a lost tail has its probe, after 2 ms at least. A SACK per 64 KiB: packets
-    come in batches, and each SACK costs both ends as much as several packets do. A transport ACK waits up to 4 ms for a
+    holes tell of real losses sooner, and a lost tail has its probe, after 2 ms at least. A SACK per 16 KiB, so
+    that what one lets go is a short burst. A transport ACK waits up to 4 ms for a
     later one when a SACK says as much. Bad EVs are probed at once: a round trip here is mostly batching, a path timer
     several of those, and a fabric of few paths wants them back.
     """

@@ -47,20 +47,20 @@ def test_a_pause_of_the_application_is_part_of_no_interval() -> None:
     assert rate.bps == 10_000_000
 
 
-def test_twice_the_measured_rate_is_the_line_rate() -> None:
-    """12,500 bytes a millisecond are 100 Mbit/s, twice that and 2 ms a BDP of 50,000 bytes: at most 75,000."""
+def test_the_measured_rate_is_the_line_rate() -> None:
+    """12,500 bytes a millisecond are 100 Mbit/s, that and 2 ms a BDP of 25,000 bytes: at most 37,500."""
     controller = Nscc(SIZES, MEASURED)
     _acknowledged(controller, 12_500, 0, 12)
-    assert controller.max_cwnd == 75_000
-    assert controller.cwnd <= 75_000
-    assert controller.parameters == MEASURED.parameters_for(SIZES, RTT, 200_000_000)
+    assert controller.max_cwnd == 37_500
+    assert controller.cwnd <= 37_500
+    assert controller.parameters == MEASURED.parameters_for(SIZES, RTT, 100_000_000)
 
 
 def test_the_window_follows_a_network_that_carries_more() -> None:
     controller = Nscc(SIZES, MEASURED)
     _acknowledged(controller, 12_500, 0, 12)
     _acknowledged(controller, 25_000, 12, 34)
-    assert 140_000 <= controller.max_cwnd <= 150_000
+    assert 70_000 <= controller.max_cwnd <= 75_000
 
 
 def test_never_more_than_the_configured_rate() -> None:
@@ -73,7 +73,7 @@ def test_a_small_change_of_the_rate_moves_nothing() -> None:
     controller = Nscc(SIZES, MEASURED)
     _acknowledged(controller, 12_500, 0, 12)
     _acknowledged(controller, 14_000, 12, 24)
-    assert controller.max_cwnd == 75_000
+    assert controller.max_cwnd == 37_500
 
 
 def test_a_probed_round_trip_does_not_open_a_window_for_a_guessed_rate() -> None:
@@ -84,7 +84,7 @@ def test_a_probed_round_trip_does_not_open_a_window_for_a_guessed_rate() -> None
 
 
 def test_a_short_round_trip_counts_as_three_milliseconds_and_the_gap_of_sacks_comes_on_top() -> None:
-    """Configured 100 Mbit/s: 1.5 x 37,500 bytes for 3 ms, and 64 KiB that no SACK has covered yet."""
+    """Configured 100 Mbit/s: 1.5 x 37,500 bytes for 3 ms, and 16 KiB that no SACK has covered yet."""
     config = dataclasses.replace(USER_SPACE_NSCC, line_rate_bps=100_000_000, measure_line_rate=False)
-    assert config.max_cwnd_for(SIZES, 100_000) == 56_250 + 65_536
-    assert config.max_cwnd_for(SIZES, 4 * MILLISECOND) == 75_000 + 65_536
+    assert config.max_cwnd_for(SIZES, 100_000) == 56_250 + 16_384
+    assert config.max_cwnd_for(SIZES, 4 * MILLISECOND) == 75_000 + 16_384

@@ -298,8 +298,8 @@ class Nscc(CongestionController):
         self._adjust_period = _bounded(parameters.adjust_period)
 
     def _follow_delivery(self, bps: int) -> None:
-        """The network was seen to deliver so many bits a second: that, twice, is the line rate."""
-        rate = min(self._config.line_rate_bps, max(2 * bps, _LEAST_LINE_RATE))
+        """The network was seen to deliver so many bits a second. A window of 1.5 BDP lets that grow."""
+        rate = min(self._config.line_rate_bps, max(bps, _LEAST_LINE_RATE))
         if self._base_rtt == _NONE or abs(rate - self._line_rate) * 8 <= self._line_rate:
             return
         self._line_rate = rate

@@ -44,8 +44,8 @@ class NsccConfig:
     What the network is:
       line_rate_bps: bits per second. The default is a little more than a path of veth pairs carries on two cores (4.4
         to 9 Gbit/s), so that no window derived from it is too small; too high costs a longer queue.
-      measure_line_rate: once data was acknowledged for 10 ms, take twice the highest rate of delivery of the last 10 s
-        instead, at most line_rate_bps. Twice, so that the window can grow to what the network carries.
+      measure_line_rate: once data was acknowledged for 10 ms, take the highest rate of delivery of the last 10 s
+        instead, at most line_rate_bps. The window is 1.5 BDP of it, so that it can grow to what the network carries.
       base_rtt: the RTT without queues; it counts as a sample that comes with the first one. None: measured; what
         follows from it keeps the value it has after `base_rtt_samples` valid samples, all but max_cwnd.
       trimming: whether switches trim and the peer answers with trim NACKs.
