@@ -4,7 +4,7 @@ from mrc.net.outer cimport OuterHeaders
 from mrc.wire cimport octets
 from mrc.wire.received_batch cimport ReceivedBatch
 
-cdef Py_ssize_t _WORD, _MESSAGE, _PART, _CLASS, _CONTROL_ROOM, _SOCKADDR, _ADDRESS, _TRAILER_ROOM, _STRETCH
+cdef Py_ssize_t _WORD, _MESSAGE, _PART, _CLASS, _CONTROL_ROOM, _SOCKADDR, _ADDRESS, _TRAILER_ROOM, _STRETCH, _IN_ORDER
 cdef Py_ssize_t _NAME, _NAME_LENGTH, _PARTS, _CONTROL, _CONTROL_LENGTH, _LENGTH
 cdef Py_ssize_t _CLASS_KIND, _CLASS_NUMBER, _NUMBER_AT, _ADDRESS_AT
 cdef Py_ssize_t _UDP, _IPV4, _IPV4_BYTES
@@ -25,7 +25,7 @@ cdef class BatchSender:
 
     @cython.locals(
         count=Py_ssize_t, refused=Py_ssize_t, place=Py_ssize_t, begun=Py_ssize_t, start=Py_ssize_t, stop=Py_ssize_t,
-        port=Py_ssize_t, row=Py_ssize_t, running=Py_ssize_t
+        stretch=Py_ssize_t, port=Py_ssize_t, row=Py_ssize_t, running=Py_ssize_t
     )
     cpdef Py_ssize_t send(self) except -1
     @cython.locals(at=Py_ssize_t, trailer=cython.longlong, message=Py_ssize_t)
