@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from mrc.endpoint.deadlines import FOREVER
+
 
 class AckDelay:
     """An ACK may be left to a later one for `delay_ns`, counted from the first that was; 0: it never waits."""
@@ -10,20 +12,20 @@ class AckDelay:
 
     def __init__(self, delay_ns: int) -> None:
         self._delay_ns = delay_ns
-        # When the ACK that waits has to go, ns; None while none does.
-        self.due_at: int | None = None
+        # When the ACK that waits has to go, ns; FOREVER while none does.
+        self.due_at = FOREVER
 
     def may_wait(self, now: int) -> bool:
         """Whether an ACK that is due now can be left to a later one; then one has to go at `due_at`."""
         if not self._delay_ns:
             return False
-        if self.due_at is None:
+        if self.due_at == FOREVER:
             self.due_at = now + self._delay_ns
         return now < self.due_at
 
     def has_to_go(self, now: int) -> bool:
-        return self.due_at is not None and now >= self.due_at
+        return now >= self.due_at
 
     def end(self) -> None:
         """An ACK went, or none will: nothing waits any more."""
-        self.due_at = None
+        self.due_at = FOREVER

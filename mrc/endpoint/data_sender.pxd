@@ -1,5 +1,6 @@
 cimport cython
 from mrc.endpoint.counters cimport Counters
+from mrc.endpoint.heaps cimport Heap
 from mrc.endpoint.message cimport Message
 from mrc.endpoint.paths.path_set cimport PathSet
 from mrc.endpoint.requests cimport RequestMaker
@@ -18,9 +19,8 @@ cdef class DataSender:
     cdef RequestMaker _requests
     cdef PathSet _paths
     cdef Counters _counters
-    cdef readonly list resend
+    cdef readonly Heap resend
 
-    cpdef send_again(self, long long psn)
     cpdef bint has_lost(self) except -1
     cpdef bint new_data_may_go(self, long long last_psn) except -1
     @cython.locals(total=cython.longlong, size=cython.longlong)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import heapq
-
 from mrc.endpoint.counters import Counters
+from mrc.endpoint.heaps import Heap
 from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.requests import RequestMaker
 from mrc.endpoint.send_queue import SendQueue
@@ -36,18 +35,14 @@ class DataSender:
         self._paths = paths
         self._counters = counters
         self._trace = trace
-        self.resend: list[int] = []
-
-    def send_again(self, psn: int) -> None:
-        """A PSN was lost."""
-        heapq.heappush(self.resend, psn)
+        self.resend = Heap()
 
     def has_lost(self) -> bool:
         """Whether anything lost waits to be sent again."""
-        while self.resend:
-            if self._sent.waits_to_leave(self.resend[0]):
+        while self.resend.count:
+            if self._sent.waits_to_leave(self.resend.first()):
                 return True
-            heapq.heappop(self.resend)
+            self.resend.pop()
         return False
 
     def new_data_may_go(self, last_psn: int) -> bool:
@@ -71,13 +66,13 @@ class DataSender:
         return self._again(batch, now) if self.has_lost() else self._new(batch, last_psn, now)
 
     def _again(self, batch: TransmitBatch, now: int) -> int:
-        psn = self.resend[0]
+        psn = self.resend.first()
         slot = psn & self._sent.mask
         # Drawn at send time, and never the EV the last transmission was lost on.
         ev = self._paths.select(now, self._sent.lost_ev[slot])
         if ev == _NONE:
             return _NONE
-        heapq.heappop(self.resend)
+        self.resend.pop()
         self._counters.retransmitted_packets += 1
         size = self._requests.transmit_again(batch, psn, ev, now)
         if self._trace is not None:

@@ -15,6 +15,7 @@ from mrc.endpoint.completions import Completion, Event, EventKind
 from mrc.endpoint.config import Capability, EndpointConfig, QpConfig
 from mrc.endpoint.congestion import ControllerFactory, factory_of
 from mrc.endpoint.counters import Counters
+from mrc.endpoint.deadlines import FOREVER
 from mrc.endpoint.intake import Intake
 from mrc.endpoint.local_ports import LocalPorts, PortLimit
 from mrc.endpoint.memory import MemoryTable
@@ -379,7 +380,7 @@ class Endpoint:
             qp = self.qps[qpn]
             qp.timer_at = None
             due = qp.next_deadline()
-            if due is not None and due > now:
+            if due > now:
                 # What it was set for has moved on since, as it does with every packet.
                 self._schedule(qp)
                 continue
@@ -388,6 +389,6 @@ class Endpoint:
 
     def _schedule(self, qp: QueuePair) -> None:
         deadline = qp.next_deadline()
-        if deadline is not None and (qp.timer_at is None or deadline < qp.timer_at):
+        if deadline != FOREVER and (qp.timer_at is None or deadline < qp.timer_at):
             qp.timer_at = deadline
             heapq.heappush(self._timers, (deadline, qp.qpn))

@@ -2,12 +2,15 @@ cimport cython
 from mrc.endpoint.acknowledgements cimport Acknowledgements
 from mrc.endpoint.congestion.base cimport CongestionController
 from mrc.endpoint.counters cimport Counters
+from mrc.endpoint.heaps cimport Heap
 from mrc.endpoint.loss cimport LossDetector
 from mrc.endpoint.nacked cimport NackHandler
 from mrc.endpoint.paths.path_set cimport PathSet
+from mrc.endpoint.probes cimport Probes
 from mrc.endpoint.retries cimport RetryBudget
 from mrc.endpoint.rtt cimport RttEstimator
 from mrc.endpoint.sack_reading cimport Sack
+from mrc.endpoint.send_room cimport SendRoom
 from mrc.endpoint.sent cimport SentPackets
 from mrc.wire.received_batch cimport ReceivedBatch
 
@@ -26,10 +29,12 @@ cdef class Feedback:
     cdef Counters _counters
     cdef Sack _sack
     cdef PathSet _paths
-    cdef object _probes, _queue, _may_send, _stalled, _complete
+    cdef Probes _probes
+    cdef SendRoom _room
+    cdef Heap _resend
+    cdef object _queue, _complete
     cdef readonly object _trace
     cdef public object _fail
-    cdef list _resend
     cdef long long _qpn, _mpr, _send_window
     cdef bint _dynamic_mpr
 
@@ -53,6 +58,7 @@ cdef class Feedback:
     cdef _lose(self, list transmissions, str trigger, long long now)
     cpdef take_up_bad_evs(self, long long now)
     @cython.locals(sent=SentPackets)
+    cpdef long long next_deadline(self) noexcept with gil
     cpdef watch_oldest(self, long long now)
     @cython.locals(sent=SentPackets, psn=cython.longlong, unanswered=list)
     cdef _local_ack_timeout(self, long long now)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable
 
 from mrc.endpoint.acknowledgements import Acknowledgements
@@ -10,6 +9,7 @@ from mrc.endpoint.completions import Completion, WorkStatus
 from mrc.endpoint.config import MPR_UNIT, QpConfig
 from mrc.endpoint.congestion.base import CongestionController
 from mrc.endpoint.counters import Counters
+from mrc.endpoint.heaps import Heap
 from mrc.endpoint.loss import LossDetector
 from mrc.endpoint.nacked import NackHandler
 from mrc.endpoint.paths.path_set import PathSet
@@ -18,6 +18,7 @@ from mrc.endpoint.retries import RetryBudget
 from mrc.endpoint.rtt import RttEstimator
 from mrc.endpoint.sack_reading import Sack
 from mrc.endpoint.send_queue import SendQueue
+from mrc.endpoint.send_room import SendRoom
 from mrc.endpoint.sent import PsnState, SentPackets
 from mrc.endpoint.tracing import HOLE, LOCAL_ACK_TIMEOUT, PATH_TIMER, QpTrace
 from mrc.wire.psn import unwrap
@@ -32,9 +33,8 @@ _MARKED, _ALWAYS_SKIP = 1, 2
 class Feedback:
     """Acknowledgements, one after another, and timers of one requestor: what they change in its parts.
 
-    `resend` is the requestor's heap of PSNs to be sent again, `may_send` and `stalled` its answers to whether something
-    may leave now, and whether there is new data that nothing which is out would let go. `complete` and `fail` are the
-    QP's.
+    `resend` is the requestor's heap of PSNs to be sent again, `room` tells whether something may leave now. `complete`
+    and `fail` are the QP's.
     """
 
     __slots__ = (
@@ -45,7 +45,6 @@ class Feedback:
         "_dynamic_mpr",
         "_fail",
         "_loss",
-        "_may_send",
         "_mpr",
         "_nacks",
         "_paths",
@@ -54,11 +53,11 @@ class Feedback:
         "_queue",
         "_resend",
         "_retries",
+        "_room",
         "_rtt",
         "_sack",
         "_send_window",
         "_sent",
-        "_stalled",
         "_trace",
     )
 
@@ -76,12 +75,11 @@ class Feedback:
         retries: RetryBudget,
         probes: Probes,
         queue: SendQueue,
-        resend: list[int],
+        resend: Heap,
         paths: PathSet,
         controller: CongestionController,
         counters: Counters,
-        may_send: Callable[[], bool],
-        stalled: Callable[[], bool],
+        room: SendRoom,
         complete: Callable[[Completion], None],
         fail: Callable[[WorkStatus, str, int], None],
         trace: QpTrace | None = None,
@@ -101,8 +99,7 @@ class Feedback:
         self._paths = paths
         self._controller = controller
         self._counters = counters
-        self._may_send = may_send
-        self._stalled = stalled
+        self._room = room
         self._complete = complete
         self._fail = fail
         self._trace = trace
@@ -163,12 +160,13 @@ class Feedback:
                 self._counters.unknown_ev += 1
             else:
                 self._paths.on_mark(index, sack.mark)
-        self._paths.on_evs_answered([] if index == _NONE else [index], now)
+        if index != _NONE:
+            self._paths.on_ev_answered(index, now)
 
     def _probe_answered(self, probe_id: int, m: int, now: int) -> None:
-        after = self._probes.on_answer(probe_id, m, now)
-        if after is not None:
-            self._loss.on_probe_answered(after)
+        before = self._probes.on_answer(probe_id, m, now)
+        if before != _NONE:
+            self._loss.on_probe_answered(before, self._probes.asked_at)
 
     def _follow_mpr(self, sack: Sack) -> None:
         """The right edge never retreats; an mpr of 0 means it is not in use."""
@@ -217,13 +215,13 @@ class Feedback:
         for number in transmissions:
             entry = number & sent.log_mask
             psn = sent.log_psn[entry]
-            heapq.heappush(self._resend, psn)
+            self._resend.push(psn, 0)
             self._paths.on_loss(sent.log_ev[entry], psn, sent.log_sent_at[entry])
         self.take_up_bad_evs(now)
 
     def take_up_bad_evs(self, now: int) -> None:
         """Begin to probe the EVs that turned bad since this was last asked."""
-        if self._paths.newly_bad:
+        if self._paths.has_newly_bad():
             self._probes.take_up_bad_evs(now, self._loss.path_timer_ns)
 
     # ------------------------------------------------------------------ time
@@ -233,18 +231,15 @@ class Feedback:
         sent = self._sent
         if sent.una < sent.next_psn:
             self._retries.watch(sent.una, now)
-        elif self._stalled():
+        elif self._room.stalled():
             self._retries.watch_unsent(sent.next_psn, now)
         else:
             self._retries.rest()
 
-    def next_deadline(self) -> int | None:
-        """When `on_timer` wants to be called next, ns, or None."""
-        earliest = self._loss.next_deadline()
-        for deadline in (self._probes.next_deadline(), self._retries.next_deadline(), self._nacks.next_deadline()):
-            if deadline is not None and (earliest is None or deadline < earliest):
-                earliest = deadline
-        return earliest
+    def next_deadline(self) -> int:
+        """When `on_timer` wants to be called next, ns, or FOREVER."""
+        of_losses = min(self._loss.next_deadline(), self._retries.next_deadline())
+        return min(of_losses, self._probes.next_deadline(), self._nacks.next_deadline())
 
     def on_timer(self, now: int) -> None:
         """Run every timer that is due."""
@@ -254,8 +249,8 @@ class Feedback:
             self._lose(lost, PATH_TIMER, now)
             self._sent.skip_settled()
         self._nacks.on_timer(now)
-        goes_on = self._probes.tail_is_due(now) and self._may_send()
-        self._probes.on_timer(now, self._sent, self._loss.path_timer_ns, asks=self._stalled(), goes_on=goes_on)
+        goes_on = self._probes.tail_is_due(now) and self._room.may_send()
+        self._probes.on_timer(now, self._sent, self._loss.path_timer_ns, self._room.stalled(), goes_on)
         if self._retries.expired(now):
             self._local_ack_timeout(now)
 

@@ -2,7 +2,7 @@ cimport cython
 from mrc.endpoint.rtt cimport RttEstimator
 from mrc.endpoint.sent cimport SentPackets
 
-cdef long long _NEVER, _MAX_DOUBLINGS, _MOST
+cdef long long _NEVER, _FOREVER, _MAX_DOUBLINGS, _MOST
 
 
 @cython.final
@@ -30,7 +30,9 @@ cdef class LossDetector:
     @cython.locals(sent=SentPackets, guard=cython.longlong, at=cython.longlong, counted=cython.bint)
     cdef bint _old_enough(self, long long number) noexcept
     @cython.locals(deadline=cython.longlong)
+    cpdef void on_probe_answered(self, long long stop, long long asked_at) noexcept nogil
     cpdef void arm(self, long long now) noexcept nogil
+    cpdef long long next_deadline(self) noexcept nogil
     @cython.locals(sent=SentPackets, number=cython.longlong, deadline=cython.longlong)
     cpdef list timed_out(self, long long now)
     @cython.locals(sent=SentPackets, number=cython.longlong, since=cython.longlong)

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from mrc.endpoint.config import LossConfig
+from mrc.endpoint.deadlines import FOREVER
 from mrc.endpoint.rtt import RttEstimator
 from mrc.endpoint.sent import SentPackets
 
-_NEVER = -1
+_NEVER, _FOREVER = -1, FOREVER
 _MAX_DOUBLINGS = 16
 # Factors of times are kept to what 64 bits have room for.
 _MOST = 1 << 20
-
-
-class AfterAll(NamedTuple):
-    """Behind all transmissions below `stop`, at `at` ns: where a tail probe was sent."""
-
-    stop: int
-    at: int
 
 
 class LossDetector:
@@ -110,9 +102,11 @@ class LossDetector:
         most = self._guard_max_rtts * self._guard_divisor
         self._guard_scale = min(max(scale, self._guard_scale), most)
 
-    def on_probe_answered(self, probe: AfterAll) -> None:
-        """A tail probe arrived: what was sent a reorder guard in time before it has arrived too, or is lost."""
-        self._probed_stop, self._probed_at = max((self._probed_stop, self._probed_at), probe)
+    def on_probe_answered(self, stop: int, asked_at: int) -> None:
+        """A tail probe arrived that was asked for at `asked_at`, before transmission `stop`: what was sent a reorder
+        guard in time before it has arrived too, or is lost."""
+        if stop > self._probed_stop or (stop == self._probed_stop and asked_at > self._probed_at):
+            self._probed_stop, self._probed_at = stop, asked_at
 
     # ------------------------------------------------------------------ holes
 
@@ -152,8 +146,9 @@ class LossDetector:
         if self._timer_at == _NEVER or deadline < self._timer_at:
             self._timer_at = deadline
 
-    def next_deadline(self) -> int | None:
-        return self._timer_at if self._sent.outstanding and self._timer_at != _NEVER else None
+    def next_deadline(self) -> int:
+        """When `on_timer` wants to be called next, ns, or FOREVER."""
+        return self._timer_at if self._sent.outstanding and self._timer_at != _NEVER else _FOREVER
 
     def timed_out(self, now: int) -> list[int]:
         """Outstanding transmissions whose path timer ran out; the timer doubles with each repeat of a PSN.

@@ -2,6 +2,7 @@ cimport cython
 from mrc.wire cimport octets
 from mrc.endpoint.congestion.base cimport CongestionController
 from mrc.endpoint.counters cimport Counters
+from mrc.endpoint.heaps cimport Heap
 from mrc.endpoint.loss cimport LossDetector
 from mrc.endpoint.retries cimport RetryBudget
 from mrc.endpoint.rtt cimport RttEstimator
@@ -20,7 +21,8 @@ cdef class NackHandler:
     cdef RetryBudget _retries
     cdef Counters _counters
     cdef CongestionController _controller
-    cdef object _paths, _resend
+    cdef object _paths
+    cdef Heap _resend
     cdef readonly object _trace
     cdef public object _fail
     cdef list _waiting, _waiting_for_window
@@ -40,3 +42,6 @@ cdef class NackHandler:
     cdef bint _fits_by_now(self, long long psn, long long transmission) noexcept nogil
     @cython.locals(sent=SentPackets)
     cpdef on_cack_moved(self)
+    cpdef long long next_deadline(self) noexcept with gil
+    cpdef bint waits_for_room(self) noexcept with gil
+    cpdef bint keeps_waiting(self) noexcept with gil

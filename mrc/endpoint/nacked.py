@@ -10,6 +10,8 @@ from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import QpConfig
 from mrc.endpoint.congestion.base import CongestionController
 from mrc.endpoint.counters import Counters
+from mrc.endpoint.deadlines import FOREVER
+from mrc.endpoint.heaps import Heap
 from mrc.endpoint.loss import LossDetector
 from mrc.endpoint.paths import PathSet
 from mrc.endpoint.retries import RetryBudget
@@ -65,7 +67,7 @@ PATH_REASONS = frozenset({NackReason.TRIMMED})
 
 
 class NackHandler:
-    """Takes NACKs: their PSNs are lost, and sent again at once (`resend(psn)`), later, or never (`fail`)."""
+    """Takes NACKs: their PSNs are lost, and sent again at once (`resend` takes them), later, or never (`fail`)."""
 
     __slots__ = (
         "_controller",
@@ -98,7 +100,7 @@ class NackHandler:
         controller: CongestionController,
         retries: RetryBudget,
         counters: Counters,
-        resend: Callable[[int], None],
+        resend: Heap,
         fail: Callable[[WorkStatus, str, int], None],
         trace: QpTrace | None = None,
     ) -> None:
@@ -190,7 +192,7 @@ class NackHandler:
             entry = transmission & sent.log_mask
             self._trace.lost((psn,), (sent.log_ev[entry],), (sent.log_sent_at[entry],), f"nack:{reason.name}")
         if RESPONSES[reason] == NackResponse.RESEND or self._fits_by_now(psn, transmission):
-            self._resend(psn)
+            self._resend.push(psn, 0)
         elif RESPONSES[reason] == NackResponse.WAIT_FOR_WINDOW and psn > sent.una:
             self._window = min(self._window, psn - sent.una)
             heapq.heappush(self._waiting_for_window, psn)
@@ -215,25 +217,25 @@ class NackHandler:
         if sent.una != self._oldest:
             self._oldest, self._oldest_since = sent.una, sent.next_transmission
             if self._due_at and self._due_at.pop(sent.una, None) is not None:
-                self._resend(sent.una)
+                self._resend.push(sent.una, 0)
         if not self._waiting_for_window:
             return
         while self._waiting_for_window and self._waiting_for_window[0] - sent.una < self._window:
-            self._resend(heapq.heappop(self._waiting_for_window))
+            self._resend.push(heapq.heappop(self._waiting_for_window), 0)
         if not self._waiting_for_window:
             self._window = _ANY_WINDOW
 
-    def next_deadline(self) -> int | None:
-        return self._waiting[0][0] if self.waits_for_room else None
+    def next_deadline(self) -> int:
+        """When `on_timer` wants to be called next, ns, or FOREVER."""
+        return self._waiting[0][0] if self.waits_for_room() else FOREVER
 
     def on_timer(self, now: int) -> None:
         """Send again what has waited long enough."""
-        while self.waits_for_room and self._waiting[0][0] <= now:
+        while self.waits_for_room() and self._waiting[0][0] <= now:
             _, psn = heapq.heappop(self._waiting)
             del self._due_at[psn]
-            self._resend(psn)
+            self._resend.push(psn, 0)
 
-    @property
     def waits_for_room(self) -> bool:
         """Whether any PSN that is still missing waits after a resource NACK.
 
@@ -252,10 +254,9 @@ class NackHandler:
         del self._due_at[psn]
         return False
 
-    @property
     def keeps_waiting(self) -> bool:
         """Whether any PSN waits for its time or the window."""
-        return self.waits_for_room or bool(self._waiting_for_window)
+        return self.waits_for_room() or bool(self._waiting_for_window)
 
     def clear(self) -> None:
         self._waiting.clear()

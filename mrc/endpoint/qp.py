@@ -12,6 +12,7 @@ from mrc.endpoint.completions import Completion, WorkStatus
 from mrc.endpoint.config import NO_CAPABILITIES, Capability, PathConfig, QpConfig
 from mrc.endpoint.congestion import CongestionController, ControllerFactory, PacketSizes
 from mrc.endpoint.counters import Counters
+from mrc.endpoint.deadlines import FOREVER
 from mrc.endpoint.local_ports import LocalPorts
 from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.paths import Path, PathSet
@@ -430,13 +431,11 @@ class QueuePair:
 
     # ------------------------------------------------------------------ time
 
-    def next_deadline(self) -> int | None:
-        of_responder = None if self._responder is None else self._responder.next_deadline()
+    def next_deadline(self) -> int:
+        """When `on_timer` wants to be called next, ns, or FOREVER."""
+        of_responder = FOREVER if self._responder is None else self._responder.next_deadline()
         requestor = self._requestor if self.state in MAY_SEND else None
-        of_requestor = None if requestor is None else requestor.next_deadline()
-        if of_requestor is None or of_responder is None:
-            return of_responder if of_requestor is None else of_requestor
-        return min(of_requestor, of_responder)
+        return of_responder if requestor is None else min(of_responder, requestor.next_deadline())
 
     def on_timer(self, now: int) -> None:
         if self._responder is not None:

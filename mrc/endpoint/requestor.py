@@ -19,6 +19,7 @@ from mrc.endpoint.requests import RequestMaker, full_packet_bytes
 from mrc.endpoint.retries import RetryBudget
 from mrc.endpoint.rtt import RttEstimator
 from mrc.endpoint.send_queue import SendQueue
+from mrc.endpoint.send_room import SendRoom
 from mrc.endpoint.sent import SentPackets
 from mrc.endpoint.tracing import QpTrace
 from mrc.endpoint.traffic_class import TrafficClasses
@@ -47,6 +48,7 @@ class Requestor:
         "_qpn",
         "_requests",
         "_retries",
+        "_room",
         "_sender",
         "_trace",
         "feedback",
@@ -129,9 +131,18 @@ class Requestor:
             controller=controller,
             retries=self._retries,
             counters=counters,
-            resend=self._sender.send_again,
+            resend=self._sender.resend,
             fail=fail,
             trace=trace,
+        )
+        self._room = SendRoom(
+            sent=self.sent,
+            queue=self.queue,
+            sender=self._sender,
+            nacks=self._nacks,
+            paths=paths,
+            controller=controller,
+            most=self._most,
         )
         self.feedback = Feedback(
             qpn=qpn,
@@ -149,8 +160,7 @@ class Requestor:
             paths=paths,
             controller=controller,
             counters=counters,
-            may_send=self._may_send,
-            stalled=self._stalled,
+            room=self._room,
             complete=complete,
             fail=fail,
             trace=trace,
@@ -185,43 +195,19 @@ class Requestor:
 
     def ready(self) -> bool:
         """Whether `transmit` would send something now."""
-        return self._probes.waiting or self._may_send()
+        return self._probes.waiting or self._room.may_send()
 
     def has_probes(self) -> bool:
         return self._probes.waiting
 
     def has_work(self) -> bool:
         """Whether there is something to send, now or once a window opens."""
-        return self._probes.waiting or bool(self.queue.unsent) or self._sender.has_lost() or self._nacks.keeps_waiting
+        return self._probes.waiting or self.queue.has_unsent() or self._sender.has_lost() or self._nacks.keeps_waiting()
 
     @property
     def one_packet_waits(self) -> bool:
         """Whether a single packet of new data is all there is to send, as far as its message tells."""
-        return self.queue.one_packet_waits and not self._sender.resend
-
-    def _may_send(self) -> bool:
-        if not self.queue.unsent and not self._sender.resend:
-            return False
-        if not self._controller.may_send or not self._paths.usable():
-            return False
-        if self.sent.make_log_room(1) <= 0:
-            return False
-        return self._sender.has_lost() or self._sender.new_data_may_go(self._last_new())
-
-    def _last_sendable(self) -> int:
-        """The last PSN the peer granted, as far as our own records reach."""
-        return min(self.sent.right_edge, self.sent.una + self._most) - 1
-
-    def _last_new(self) -> int:
-        """The last PSN that may leave for the first time: no further one while the peer has no room."""
-        return self.sent.next_psn - 1 if self._nacks.waits_for_room else self._last_sendable()
-
-    def _stalled(self) -> bool:
-        """Whether there is new data, nothing is outstanding that would bring news, and it cannot leave: the SACK that
-        opened the window was lost, or no path is usable."""
-        if not self.queue.unsent or self.sent.outstanding:
-            return False
-        return self.sent.next_psn > self._last_sendable() or not self._paths.usable()
+        return self.queue.one_packet_waits() and not self._sender.resend.count
 
     def transmit(self, batch: TransmitBatch, limit: int, now: int, others_wait: bool = False) -> int:
         """Append up to `limit` packets: probes, then retransmissions oldest first, then new data. Returns how many.
@@ -232,32 +218,22 @@ class Requestor:
         limit = min(limit, batch.free)
         self._probes.transmit(batch, limit, now)
         data_from = batch.count
-        room = self._room(limit - (data_from - start))
+        room = self._room.of_records(limit - (data_from - start))
         if room > 0:
-            sent_bytes = self._sender.transmit(batch, room, self._congestion_room(), self._last_new(), now)
+            sent_bytes = self._sender.transmit(batch, room, self._room.of_window(), self._room.last_new(), now)
             if sent_bytes:
                 self._controller.on_sent(sent_bytes)
         if batch.count > data_from:
-            if others_wait or not self._may_send():
+            if others_wait or not self._room.may_send():
                 batch.set_bits(batch.count - 1, PSN_FLAGS_AT, ACKREQ >> 24)
             self.loss.arm(now)
             self._probes.arm_tail(now, self._tail_timer())
             self.feedback.watch_oldest(now)
-        elif self._stalled():
+        elif self._room.stalled():
             if not self._probes.tail_armed:
                 self._probes.arm_tail(now, self._tail_timer())
             self.feedback.watch_oldest(now)
         return batch.count - start
-
-    def _room(self, most: int) -> int:
-        """Packets of data, at most `most`, that our own records have room for; 0 where there is nothing to send."""
-        if most <= 0 or not (self.queue.unsent or self._sender.resend):
-            return 0
-        return min(most, self.sent.make_log_room(most))
-
-    def _congestion_room(self) -> int:
-        """Bytes of the congestion window that are free: one more packet may leave while there are any."""
-        return self._controller.cwnd - self._controller.inflight
 
     # ------------------------------------------------------------------ packets in
 
@@ -286,8 +262,8 @@ class Requestor:
     def _tail_timer(self) -> int:
         return max(self.rtt.path_timer or self.loss.path_timer_ns, self._config.loss.tail_probe_min_ns)
 
-    def next_deadline(self) -> int | None:
-        """When `on_timer` wants to be called next, ns, or None."""
+    def next_deadline(self) -> int:
+        """When `on_timer` wants to be called next, ns, or FOREVER."""
         return self.feedback.next_deadline()
 
     def on_timer(self, now: int) -> None:

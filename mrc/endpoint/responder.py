@@ -10,6 +10,7 @@ from mrc.endpoint.answers import NO_PROBE, Answer, Reflector, append_control
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import NO_CAPABILITIES, Capability, QpConfig
 from mrc.endpoint.counters import Counters
+from mrc.endpoint.deadlines import FOREVER
 from mrc.endpoint.memory import VA_LIMIT, MemoryTable
 from mrc.endpoint.message_checks import MessageChecks
 from mrc.endpoint.nacked import NackReason
@@ -377,9 +378,9 @@ class Responder:
             self._trace.on_answers(self._counters, self.received, now)
         return batch.count - start
 
-    def next_deadline(self) -> int | None:
-        """When `on_timer` wants to be called next, ns, or None."""
-        return None if self._ack_due else self._ack_delay.due_at
+    def next_deadline(self) -> int:
+        """When `on_timer` wants to be called next, ns, or FOREVER."""
+        return FOREVER if self._ack_due else self._ack_delay.due_at
 
     def on_timer(self, now: int) -> None:
         """An ACK has waited long enough."""

@@ -2,7 +2,7 @@ cimport cython
 from mrc.endpoint.rtt cimport RttEstimator
 from mrc.endpoint.sent cimport SentPackets
 
-cdef long long _FOREVER, _NONE, _LONGEST
+cdef long long _NO_DEADLINE, _FOREVER, _NONE, _LONGEST
 
 
 @cython.final
@@ -14,6 +14,7 @@ cdef class RetryBudget:
 
     cpdef void watch(self, long long oldest_psn, long long now) noexcept nogil
     cpdef void watch_unsent(self, long long psn, long long now) noexcept nogil
+    cpdef long long next_deadline(self) noexcept nogil
     cpdef void rest(self) noexcept nogil
     cpdef bint expired(self, long long now) noexcept nogil
     cdef long long _interval(self) noexcept nogil

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from mrc.endpoint.config import EXPONENTIAL_RETRIES_FOREVER, QpConfig
+from mrc.endpoint.deadlines import FOREVER
 from mrc.endpoint.rtt import RttEstimator
 from mrc.endpoint.sent import SentPackets
 from mrc.wire.rows import PSN_BITS_MASK
 
-_FOREVER = int(EXPONENTIAL_RETRIES_FOREVER)
+_NO_DEADLINE, _FOREVER = FOREVER, int(EXPONENTIAL_RETRIES_FOREVER)
 _NONE = -1
 _LONGEST = 1 << 61  # ns
 
@@ -64,8 +65,9 @@ class RetryBudget:
         """All is acknowledged: follow nothing."""
         self._psn = self._deadline = _NONE
 
-    def next_deadline(self) -> int | None:
-        return None if self._deadline == _NONE else self._deadline
+    def next_deadline(self) -> int:
+        """When `on_timer` wants to be called next, ns, or FOREVER."""
+        return _NO_DEADLINE if self._deadline == _NONE else self._deadline
 
     def expired(self, now: int) -> bool:
         """Whether the interval has passed, as long as it is by what is known of the round trip now."""

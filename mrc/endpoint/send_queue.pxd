@@ -11,6 +11,8 @@ cdef class SendQueue:
 
     @cython.locals(message=Message, rqmsn=cython.longlong)
     cpdef post(self, request)
+    cpdef bint has_unsent(self) noexcept with gil
+    cpdef bint one_packet_waits(self) noexcept with gil
     @cython.locals(message=Message)
     cpdef Message next(self)
     cpdef begin(self, Message message, long long psn)

@@ -52,7 +52,10 @@ class SendQueue:
         self.unsent.append(message)
         self.unfinished.append(message)
 
-    @property
+    def has_unsent(self) -> bool:
+        """Whether there is anything that has never left."""
+        return len(self.unsent) > 0
+
     def one_packet_waits(self) -> bool:
         """Whether a single packet is all that has never left, as far as its message tells."""
         unsent = self.unsent

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mrc.endpoint.config import LossConfig
-from mrc.endpoint.loss import AfterAll, LossDetector
+from mrc.endpoint.loss import LossDetector
 from mrc.endpoint.rtt import RttEstimator
 from mrc.endpoint.sent import SentPackets
 
@@ -26,7 +26,7 @@ def test_a_probe_finds_a_lost_packet_even_when_no_more_transmissions_can_be_reme
         sent.lose(sent.transmission[1])
         sent.transmit_again_one(1, SIZE, EV, now)
     assert not loss.holes()
-    loss.on_probe_answered(AfterAll(sent.next_transmission, now + MILLISECOND))
+    loss.on_probe_answered(sent.next_transmission, now + MILLISECOND)
     lost = [loss.next_hole() for _ in range(3)]
     assert lost == [0, 127, -1], "and that the last one of PSN 1 is too, which left before the probe"
     sent.lose(0)

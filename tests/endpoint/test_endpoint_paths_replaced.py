@@ -58,7 +58,7 @@ class Walk:
             elif what == 2:
                 self.set.on_probed(index, marked=False)
             else:
-                self.set.on_evs_answered([index], self.now)
+                self.set.on_ev_answered(index, self.now)
 
     def numbers(self, indexes: list[int]) -> set[int]:
         return {NUMBER[self.set.paths[index].ev] for index in indexes}

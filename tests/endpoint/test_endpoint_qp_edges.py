@@ -21,6 +21,7 @@ from nacking import state_of
 
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import Capability, PathConfig, QpConfig
+from mrc.endpoint.deadlines import FOREVER
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.operations import EvProbeResult
 from mrc.endpoint.paths import EvState
@@ -91,7 +92,7 @@ def test_what_was_never_brought_up_has_neither_half() -> None:
     qp.to_init()
     qp.post_receive(1)
     assert [qp.pending(), qp.has_work(), qp.has_control()] == [False] * 3
-    assert qp.next_deadline() is None
+    assert qp.next_deadline() == FOREVER
 
 
 def test_a_destroyed_qp_gives_its_number_its_window_and_its_peer_back() -> None:

@@ -121,7 +121,8 @@ def test_an_ev_lost_by_one_qp_is_left_by_the_others_at_once() -> None:
     one, other = (
         PathSet(paths(), PathConfig(), np.random.default_rng(seed), reverse=reverse, numbers=numbers) for seed in (1, 2)
     )
-    one.on_evs_answered([0, 1, 4, 5], 0)
+    for index in [0, 1, 4, 5]:
+        one.on_ev_answered(index, 0)
     assert set(other.control.take(16, 1).tolist()) == {0, 1, 4, 5}
     one.on_loss(1, 7)
     assert set(other.control.take(16, 1).tolist()) == {0, 4, 5}
@@ -156,14 +157,16 @@ def test_a_plane_on_which_everything_was_lost_has_no_turn() -> None:
     for index in range(4, 8):
         chosen.on_loss(index, index)
     assert {int(index) // 4 for index in chosen.control.take(40, 0)} == {0, 1}
-    chosen.on_evs_answered([2, 2], 1)
+    for index in [2, 2]:
+        chosen.on_ev_answered(index, 1)
     assert {int(index) for index in chosen.control.take(40, 10 * MILLISECOND)} == {2}
 
 
 def test_a_denied_ev_carries_no_control() -> None:
     """DENIED is for everything; only when nothing else is left it cannot be helped."""
     chosen = PathSet(paths(), PathConfig(ev_min_active=1), np.random.default_rng(1))
-    chosen.on_evs_answered([1, 5], 0)
+    for index in [1, 5]:
+        chosen.on_ev_answered(index, 0)
     chosen.deny(chosen.paths[1].ev)
     picks = {int(index) for index in chosen.control.take(40, 0)}
     assert 5 in picks
@@ -179,7 +182,8 @@ def test_profiles_that_differ_meet_in_what_they_share() -> None:
     other = PathSet(
         profile[:1:-1], PathConfig(), np.random.default_rng(2), reverse=reverse, numbers=np.arange(7, 1, -1)
     )
-    one.on_evs_answered([one.index(profile[place].ev) for place in (3, 0, 5)], 1)
+    for index in [one.index(profile[place].ev) for place in (3, 0, 5)]:
+        one.on_ev_answered(index, 1)
     evs = {other.paths[int(index)].ev for index in other.control.take(40, 1)}
     assert evs == {profile[3].ev, profile[5].ev}
 

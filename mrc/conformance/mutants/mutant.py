@@ -46,6 +46,7 @@ from mrc.endpoint.resource_limits import ResourceLimits
 from mrc.endpoint.responder import Responder
 from mrc.endpoint.retries import RetryBudget
 from mrc.endpoint.sacks import SackMaker
+from mrc.endpoint.send_room import SendRoom
 from mrc.endpoint.sent import SentPackets
 from mrc.wire.entropy import EvField
 from mrc.wire.usid import UsidTemplate
@@ -77,6 +78,7 @@ PARTS: dict[type, Callable[[Any, Any], Any]] = {
     NackHandler: lambda endpoint, qp: qp.requestor._nacks,
     NackMaker: lambda endpoint, qp: qp.responder.nacks,
     Requestor: lambda endpoint, qp: qp.requestor,
+    SendRoom: lambda endpoint, qp: qp.requestor._room,
     DataSender: lambda endpoint, qp: qp.requestor._sender,
     RetryBudget: lambda endpoint, qp: qp.requestor._retries,
     RequestMaker: lambda endpoint, qp: qp.requestor._requests,

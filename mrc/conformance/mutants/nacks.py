@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.answers import Answer
+from mrc.endpoint.deadlines import FOREVER
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.nacked import PATH_REASONS, RESPONSES, NackHandler, NackReason, NackResponse
 from mrc.endpoint.nacks import NackMaker
@@ -240,16 +241,15 @@ class NewPsnsTakeTheRoom(NackHandler):
 
     __slots__ = ()
 
-    @property
     def waits_for_room(self) -> bool:
         return False
 
-    def next_deadline(self) -> int | None:
-        return self._waiting[0][0] if self._waiting else None
+    def next_deadline(self) -> int:
+        return self._waiting[0][0] if self._waiting else FOREVER
 
     def on_timer(self, now: int) -> None:
         while self._waiting and self._waiting[0][0] <= now:
-            self._resend(heapq.heappop(self._waiting)[1])
+            self._resend.push(heapq.heappop(self._waiting)[1], 0)
 
 
 @mutant("MRC-NACK-04")

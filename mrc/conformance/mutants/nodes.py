@@ -17,7 +17,7 @@ class DataTeachesNothing(PathSet):
 
     __slots__ = ()
 
-    def on_evs_answered(self, indexes: list[int], now: int) -> None:
+    def on_ev_answered(self, index: int, now: int) -> None:
         return
 
 

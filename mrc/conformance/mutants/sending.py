@@ -8,6 +8,7 @@ from mrc.endpoint.data_sender import DataSender
 from mrc.endpoint.feedback import Feedback
 from mrc.endpoint.paths import PathSet
 from mrc.endpoint.requestor import Requestor
+from mrc.endpoint.send_room import SendRoom
 from mrc.endpoint.sent import PsnState
 from mrc.endpoint.work import WriteRequest
 from mrc.wire.psn import unwrap
@@ -16,17 +17,17 @@ from mrc.wire.transmit_batch import TransmitBatch
 
 
 @mutant("MRC-SEND-01")
-class CwndIsIgnored(Requestor):
+class CwndIsIgnored(SendRoom):
     """Packets leave whatever cwnd is, as long as the peer's window lets them."""
 
     __slots__ = ()
 
-    def _congestion_room(self) -> int:
-        return self._most * self.packet_bytes
+    def of_window(self) -> int:
+        return 1 << 40
 
 
 @mutant("MRC-SEND-02")
-class OnePsnBeyondTheWindow(Requestor):
+class OnePsnBeyondTheWindow(SendRoom):
     """The window reaches one PSN too far."""
 
     __slots__ = ()
@@ -36,13 +37,13 @@ class OnePsnBeyondTheWindow(Requestor):
 
 
 @mutant("MRC-SEND-02")
-class TheWindowFollowsTheHighestArrived(Requestor):
+class TheWindowFollowsTheHighestArrived(SendRoom):
     """The window counts from the highest PSN acknowledged, holes or not."""
 
     __slots__ = ()
 
     def _last_sendable(self) -> int:
-        return super()._last_sendable() + max(0, self.loss.latest_acked - 1)
+        return super()._last_sendable() + max(0, self._nacks._loss.latest_acked - 1)
 
 
 @mutant("MRC-SEND-03")
@@ -100,9 +101,12 @@ class TheNewestLossGoesFirst(DataSender):
     __slots__ = ()
 
     def _again(self, batch: TransmitBatch, now: int) -> int:
-        lost, self.resend = self.resend, [max(self.resend)]
+        lost = self.resend.keys()
+        self.resend.clear()
+        self.resend.push(lost[-1], 0)
         size = super()._again(batch, now)
-        self.resend = sorted({*lost} - ({max(lost)} if size > 0 else set()))
+        for psn in lost[:-1]:
+            self.resend.push(psn, 0)
         return size
 
 
@@ -138,7 +142,7 @@ class NoAckReqAtTheWindow(_WithoutAckReq):
     __slots__ = ()
 
     def forgets(self) -> bool:
-        return bool(self.queue.unsent) and self.sent.next_psn > self._last_sendable()
+        return bool(self.queue.unsent) and self.sent.next_psn > self._room._last_sendable()
 
 
 @mutant("MRC-SEND-07")

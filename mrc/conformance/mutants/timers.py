@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from mrc.conformance.mutants.mutant import mutant
+from mrc.endpoint.deadlines import FOREVER
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.loss import LossDetector
 from mrc.endpoint.qp import QueuePair
-from mrc.endpoint.requestor import Requestor
+from mrc.endpoint.send_room import SendRoom
 
 
 @mutant("MRC-LOSS-04")
@@ -17,8 +18,8 @@ class PathTimersLoseNothing(LossDetector):
 
     __slots__ = ()
 
-    def next_deadline(self) -> int | None:
-        return None
+    def next_deadline(self) -> int:
+        return FOREVER
 
     def timed_out(self, now: int) -> list[int]:
         return []
@@ -131,11 +132,11 @@ class EveryLossMakesTheGuardGrow(LossDetector):
 
 
 @mutant("MRC-LOSS-12")
-class RetransmissionsNeedNoRoom(Requestor):
+class RetransmissionsNeedNoRoom(SendRoom):
     """What was lost is sent again whatever cwnd is."""
 
     __slots__ = ()
 
-    def _congestion_room(self) -> int:
-        lost = sum(map(self.sent.waits_to_leave, self._sender.resend))
-        return max(super()._congestion_room(), lost * self.packet_bytes)
+    def of_window(self) -> int:
+        lost = sum(map(self._sent.waits_to_leave, self._sender.resend.keys()))
+        return max(super().of_window(), lost << 16)

@@ -1,6 +1,7 @@
 cdef class CongestionController:
     cdef public long long inflight
 
+    cpdef long long room(self)
     cpdef on_ack(
         self, long long now, long long acked_bytes, bint marked, object rtt_ns, long long penalty=*, bint restore=*
     )

@@ -40,6 +40,10 @@ class CongestionController:
     def may_send(self) -> bool:
         return self.inflight < self.cwnd
 
+    def room(self) -> int:
+        """Bytes of the window that are free: one more packet may leave while there are any."""
+        return self.cwnd - self.inflight
+
     @property
     def wants_base_rtt(self) -> bool:
         """Whether a round trip measured now, before there is data, would help: then EV probes are sent at QP start."""

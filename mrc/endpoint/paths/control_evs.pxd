@@ -14,8 +14,8 @@ cdef class ControlEvs:
 
     cpdef take(self, long long count, long long now)
     @cython.locals(index=cython.longlong)
-    cpdef Py_ssize_t take_one(self, long long now) except? -1
-    cpdef Py_ssize_t one_aside(self, long long now) except? -1
+    cpdef Py_ssize_t take_one(self, long long now) noexcept with gil
+    cpdef Py_ssize_t one_aside(self, long long now) noexcept with gil
     cpdef void changed(self) noexcept nogil
     @cython.locals(enough=cython.bint)
     cdef int _renew(self, long long count, long long now) except -1

@@ -32,16 +32,17 @@ cdef class PathSet:
 
     cdef _look(self)
     @cython.locals(index=cython.longlong)
-    cpdef Py_ssize_t select(self, long long now, long long avoid=*) except? -1
+    cpdef Py_ssize_t select(self, long long now, long long avoid=*) noexcept with gil
     cdef Py_ssize_t _select_beside(self, long long avoid) except? -1
-    cpdef Py_ssize_t index(self, ev) except? -1
-    @cython.locals(index=cython.longlong)
-    cpdef on_evs_answered(self, list indexes, long long now)
-    cpdef on_mark(self, long long index, int m)
-    cpdef on_trimmed(self, long long index)
+    cpdef bint usable(self) noexcept with gil
+    cpdef bint has_newly_bad(self) noexcept with gil
+    cpdef Py_ssize_t index(self, long long ev) noexcept with gil
+    cpdef void on_ev_answered(self, long long index, long long now) noexcept with gil
+    cpdef void on_mark(self, long long index, int m) noexcept with gil
+    cpdef void on_trimmed(self, long long index) noexcept with gil
     @cython.locals(was_bad=cython.bint)
-    cpdef on_loss(self, long long index, long long psn, long long sent_at=*)
-    cpdef on_spurious(self, long long index, long long psn)
+    cpdef void on_loss(self, long long index, long long psn, long long sent_at=*) noexcept with gil
+    cpdef void on_spurious(self, long long index, long long psn) noexcept with gil
     @cython.locals(old=cython.int, new=cython.int)
     cdef int _feed(self, long long index, int happened) except -1
     @cython.locals(port=cython.longlong)

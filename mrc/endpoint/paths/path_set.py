@@ -183,6 +183,10 @@ class PathSet:
         """Whether any EV may carry data now."""
         return self._rotation.usable_beside(self._full_ports) if self._full_ports else self._rotation.usable
 
+    def has_newly_bad(self) -> bool:
+        """Whether an EV turned bad whose probing has not been taken up."""
+        return bool(self.newly_bad)
+
     def _control_columns(self) -> list[I64]:
         """By plane the EVs that control packets may take: known good ones where there are any. None while `silent`."""
         allowed = {port: mine[self.state[mine] != _DENIED] for port, mine in self._members.items()}
@@ -199,10 +203,9 @@ class PathSet:
         """The index of an EV of this profile, or -1."""
         return self._index_of_ev.get(ev, NEVER)
 
-    def on_evs_answered(self, indexes: list[int], now: int) -> None:
-        """What was sent on these EVs (repeats allowed) was acknowledged: control packets may take them."""
-        for index in indexes:
-            self._reverse.confirm_by_data(self._numbers[index], now)
+    def on_ev_answered(self, index: int, now: int) -> None:
+        """What was sent on this EV was acknowledged: control packets may take it."""
+        self._reverse.confirm_by_data(self._numbers[index], now)
 
     def on_mark(self, index: int, m: int) -> None:
         """A SACK said m (1 or 2) for this EV."""

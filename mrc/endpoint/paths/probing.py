@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mrc.endpoint.config import PathConfig
+from mrc.endpoint.deadlines import FOREVER
 from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.paths.states import EvState
 from mrc.endpoint.tracing import QpTrace
@@ -35,7 +36,7 @@ class PathProbing:
         self._config = config
         self._trace = trace
         self._by_index: dict[int, _Probing] = {}
-        self._next_due: int | None = None
+        self._next_due = FOREVER
         self.failed = 0
 
     def take_up(self, now: int, path_timer: int) -> None:
@@ -46,11 +47,12 @@ class PathProbing:
         self._paths.newly_bad.clear()
         self._changed()
 
-    def next_deadline(self) -> int | None:
+    def next_deadline(self) -> int:
+        """When a probe is due, ns, or FOREVER."""
         return self._next_due
 
     def _changed(self) -> None:
-        self._next_due = min((probing.due_at for probing in self._by_index.values()), default=None)
+        self._next_due = min((probing.due_at for probing in self._by_index.values()), default=FOREVER)
 
     def due(self, now: int, path_timer: int) -> list[int]:
         """Indexes to probe now. A probe still unanswered when the next is due has failed.
@@ -58,7 +60,7 @@ class PathProbing:
         The next is never due before a path timer is over: where a round trip takes longer than the interval, every
         probe would have failed before its answer could come.
         """
-        if self._next_due is None or self._next_due > now:
+        if self._next_due > now:
             return []
         indexes = []
         for index, probing in list(self._by_index.items()):

@@ -1,0 +1,25 @@
+cimport cython
+from mrc.endpoint.congestion.base cimport CongestionController
+from mrc.endpoint.data_sender cimport DataSender
+from mrc.endpoint.nacked cimport NackHandler
+from mrc.endpoint.paths.path_set cimport PathSet
+from mrc.endpoint.send_queue cimport SendQueue
+from mrc.endpoint.sent cimport SentPackets
+
+
+@cython.final
+cdef class SendRoom:
+    cdef SentPackets _sent
+    cdef SendQueue _queue
+    cdef DataSender _sender
+    cdef NackHandler _nacks
+    cdef PathSet _paths
+    cdef CongestionController _controller
+    cdef long long _most
+
+    cpdef bint may_send(self) noexcept with gil
+    cpdef bint stalled(self) noexcept with gil
+    cdef long long _last_sendable(self) noexcept nogil
+    cpdef long long last_new(self) noexcept with gil
+    cpdef long long of_records(self, long long most) noexcept with gil
+    cpdef long long of_window(self) noexcept with gil
