@@ -118,5 +118,5 @@ class PendingAnswers:
 
 def append_control(batch: TransmitBatch, paths: PathSet, index: int, traffic_class: int, headers: bytes) -> None:
     """Append a control packet on this EV: `headers` from the BTH on, which are all it has."""
-    row = batch.append(paths.frames, index, traffic_class, BTH_AT + len(headers))
+    row = batch.open_row(paths.frames, index, traffic_class, BTH_AT + len(headers))
     batch.write_headers(row, BTH_AT, headers)

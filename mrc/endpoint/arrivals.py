@@ -81,11 +81,11 @@ class Arrivals:
         elif not self._may_send:
             self._counters.wrong_qp_state += 1
         elif opcode == _SACK:
-            self._qp.requestor.on_sack(batch, row, now)
+            self._qp.requestor.feedback.on_sack(batch, row, now)
         elif opcode == _ACK:
             self._on_aeth(batch, row, now)
         elif opcode == _NACK:
-            self._qp.requestor.on_nack(batch, row, now)
+            self._qp.requestor.feedback.on_nack(batch, row, now)
 
     def _note(self, now: int) -> None:
         """Requests or probes arrive at `now`."""
@@ -109,9 +109,9 @@ class Arrivals:
         psn = octets.u32(batch.flat, base + _PSN_AT) & _PSN_MASK
         syndrome = octets.u32(batch.flat, base + _AETH_AT) >> _SYNDROME_SHIFT
         if syndrome <= _ACK_SYNDROME:
-            self._qp.requestor.on_ack(psn, now)
+            self._qp.requestor.feedback.on_ack(psn, now)
         elif syndrome in NAK_STATUS:
             status = NAK_STATUS[syndrome]
-            self._qp.requestor.on_nak(psn, status, f"the peer refused PSN {psn}: {status.name.lower()}")
+            self._qp.requestor.feedback.on_nak(psn, status, f"the peer refused PSN {psn}: {status.name.lower()}")
         else:
             self._counters.invalid_request += 1

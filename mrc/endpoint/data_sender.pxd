@@ -1,7 +1,6 @@
 cimport cython
 from mrc.endpoint.counters cimport Counters
 from mrc.endpoint.heaps cimport Heap
-from mrc.endpoint.message cimport Message
 from mrc.endpoint.paths.path_set cimport PathSet
 from mrc.endpoint.requests cimport RequestMaker
 from mrc.endpoint.send_queue cimport SendQueue
@@ -21,14 +20,15 @@ cdef class DataSender:
     cdef Counters _counters
     cdef readonly Heap resend
 
-    cpdef bint has_lost(self) except -1
-    cpdef bint new_data_may_go(self, long long last_psn) except -1
+    cpdef bint has_lost(self) noexcept nogil
+    cpdef bint new_data_may_go(self, long long last_psn) noexcept nogil
     @cython.locals(total=cython.longlong, size=cython.longlong)
-    cpdef Py_ssize_t transmit(
+    cpdef long long transmit(
         self, TransmitBatch batch, long long limit, long long window, long long last_psn, long long now
-    ) except? -1
-    cdef Py_ssize_t _next(self, TransmitBatch batch, long long last_psn, long long now) except? -1
-    @cython.locals(psn=cython.longlong, slot=cython.longlong, ev=cython.longlong, size=cython.longlong)
-    cdef Py_ssize_t _again(self, TransmitBatch batch, long long now) except? -1
-    @cython.locals(psn=cython.longlong, message=Message, ev=cython.longlong, size=cython.longlong)
-    cdef Py_ssize_t _new(self, TransmitBatch batch, long long last_psn, long long now) except? -1
+    ) noexcept nogil
+    cdef long long _next(self, TransmitBatch batch, long long last_psn, long long now) noexcept nogil
+    @cython.locals(psn=cython.longlong, ev=cython.longlong, size=cython.longlong)
+    cdef long long _again(self, TransmitBatch batch, long long now) noexcept nogil
+    cdef void _tell(self, long long psn, long long ev) noexcept with gil
+    @cython.locals(psn=cython.longlong, msn=cython.longlong, ev=cython.longlong, size=cython.longlong)
+    cdef long long _new(self, TransmitBatch batch, long long last_psn, long long now) noexcept nogil

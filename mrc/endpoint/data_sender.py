@@ -47,7 +47,7 @@ class DataSender:
 
     def new_data_may_go(self, last_psn: int) -> bool:
         """Whether `last_psn`, the last that may be in use, and the peer's grant of immediates let a new packet out."""
-        return self._sent.next_psn <= last_psn and self._queue.next() is not None
+        return self._sent.next_psn <= last_psn and self._queue.next() != _NONE
 
     def transmit(self, batch: TransmitBatch, limit: int, window: int, last_psn: int, now: int) -> int:
         """Append up to `limit` packets, one more as long as they have less than `window` bytes, new ones up to
@@ -67,26 +67,29 @@ class DataSender:
 
     def _again(self, batch: TransmitBatch, now: int) -> int:
         psn = self.resend.first()
-        slot = psn & self._sent.mask
         # Drawn at send time, and never the EV the last transmission was lost on.
-        ev = self._paths.select(now, self._sent.lost_ev[slot])
+        ev = self._paths.select(now, self._sent.lost_ev[psn & self._sent.mask])
         if ev == _NONE:
             return _NONE
         self.resend.pop()
         self._counters.retransmitted_packets += 1
         size = self._requests.transmit_again(batch, psn, ev, now)
         if self._trace is not None:
-            self._trace.sent_again([psn], [ev], [int(self._sent.times_sent[slot])])
+            self._tell(psn, ev)
         return size
+
+    def _tell(self, psn: int, ev: int) -> None:
+        if self._trace is not None:
+            self._trace.sent_again([psn], [ev], [int(self._sent.times_sent[psn & self._sent.mask])])
 
     def _new(self, batch: TransmitBatch, last_psn: int, now: int) -> int:
         psn = self._sent.next_psn
-        message = self._queue.next() if psn <= last_psn else None
-        if message is None:
+        msn = self._queue.next() if psn <= last_psn else _NONE
+        if msn == _NONE:
             return _NONE
-        ev = self._paths.select(now)
+        ev = self._paths.select(now, _NONE)
         if ev == _NONE:
             return _NONE
-        size = self._requests.transmit_new(batch, message, ev, now)
-        self._queue.begin(message, psn)
+        size = self._requests.transmit_new(batch, msn, ev, now)
+        self._queue.begin(psn)
         return size

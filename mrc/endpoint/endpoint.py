@@ -5,7 +5,6 @@ It does no I/O and owns no clock: every entry takes `now`, an int of nanoseconds
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
 from collections.abc import Callable
 
@@ -15,8 +14,8 @@ from mrc.endpoint.completions import Completion, Event, EventKind
 from mrc.endpoint.config import Capability, EndpointConfig, QpConfig
 from mrc.endpoint.congestion import ControllerFactory, factory_of
 from mrc.endpoint.counters import Counters
+from mrc.endpoint.datapath import Datapath
 from mrc.endpoint.deadlines import FOREVER
-from mrc.endpoint.intake import Intake
 from mrc.endpoint.local_ports import LocalPorts, PortLimit
 from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.operations import EndpointOperations, OnAnswered, OnResult
@@ -28,7 +27,6 @@ from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.qp_states import QpState
 from mrc.endpoint.receive_budget import ReceiveBudget
-from mrc.endpoint.scheduler import Scheduler
 from mrc.endpoint.tracing import EndpointTrace, Tracer
 from mrc.errors import CallerError
 from mrc.wire.profile import WireProfile
@@ -76,7 +74,7 @@ class Endpoint:
         self.qps: dict[int, QueuePair] = {}
         # Moves whenever there is another QP or peer node, or one less.
         self.members = 0
-        self.ev_events = EvEvents(self.config.ev_event_limit, lambda: self._now)
+        self.ev_events = EvEvents(self.config.ev_event_limit, lambda: self.datapath.now)
         # The profiles QPs may name, and the EVs that are denied in them.
         self.online = OnlineProfiles()
         # Nodes that QPs of ours are connected to, by the set of their inner addresses.
@@ -87,18 +85,14 @@ class Endpoint:
             counters=self.counters,
             ports_down=self._ports.down,
             on_peer_port=self._peer_port,
+            on_doubt=self._doubts,
         )
-        self._scheduler = Scheduler()
-        # How often a single packet of data was sent ahead of answers that were due: writes are answered by writes.
-        self.went_ahead = 0
-        self._timers: list[tuple[int, int]] = []
-        self._now = 0
+        checks = PacketChecks(self.config.wire, self.counters)
+        self.datapath = Datapath(checks, self._operations, self.counters, self.config.fair_share)
         self._trace: EndpointTrace | None = None
         if tracer is not None:
-            self._trace = EndpointTrace(tracer, self.config.trace, lambda: self._now)
+            self._trace = EndpointTrace(tracer, self.config.trace, lambda: self.datapath.now)
             self.listeners.append(self._trace.on_event)
-        checks = PacketChecks(self.config.wire, self.counters)
-        self._intake = Intake(checks, self.qps, self._operations, self.counters)
 
     # ------------------------------------------------------------------ resources
 
@@ -147,6 +141,7 @@ class Endpoint:
             trace=self._trace.of_qp(qpn) if self._trace is not None else None,
         )
         self.qps[qpn] = qp
+        self.datapath.add(qp.datapath)
         self.members += 1
         return qp
 
@@ -156,9 +151,11 @@ class Endpoint:
             raise CallerError(f"QP {qp.qpn:#08x} is not one of this endpoint's")
         del self.qps[qp.qpn]
         self.members += 1
-        self._scheduler.forget(qp)
+        slot = qp.datapath.slot
+        self.datapath.scheduler.rest(slot)
         qp.abandon()
-        self._scheduler.window_moved(qp.controller)
+        self.datapath.scheduler.window_moved(slot)
+        self.datapath.remove(qp.datapath)
         self._part(qp)
         self._review_ports()
         self.counters.add(qp.counters)
@@ -172,7 +169,7 @@ class Endpoint:
             self.peer_nodes[key] = node
             self._operations.add(node)
         self.members += 1
-        self.receive_budget.on_requests(qp.qpn, self._now)
+        self.receive_budget.on_requests(qp.qpn, self.datapath.now)
         node.qpns.add(qp.qpn)
         node.add_paths(peer.paths)
         node.name = peer.name or node.name
@@ -183,8 +180,10 @@ class Endpoint:
         return node
 
     def _ready_to_send(self, qp: QueuePair) -> None:
-        if qp.controller is not None and qp.peer_node is not None and qp.controller.wants_base_rtt:
-            self._operations.measure_base_rtt(qp.peer_node)
+        if qp.controller is not None and qp.peer_node is not None:
+            self.datapath.scheduler.govern(qp.datapath.slot, qp.controller)
+            if qp.controller.wants_base_rtt:
+                self._operations.measure_base_rtt(qp.peer_node)
 
     def _part(self, qp: QueuePair) -> None:
         """A QP is gone; its peer node too if it was the last one towards it."""
@@ -219,7 +218,7 @@ class Endpoint:
 
     def wake(self, qp: QueuePair) -> None:
         """Work was posted on `qp`: give it its turn at the next `transmit`."""
-        self._scheduler.wake(qp)
+        self.datapath.scheduler.wake(qp.datapath.slot)
 
     def total_counters(self) -> Counters:
         """The endpoint's counters and those of all its QPs, added up."""
@@ -237,7 +236,7 @@ class Endpoint:
             self._ports.full.discard(port)
             for qp in self.qps.values():
                 if qp.has_work():
-                    self._scheduler.on_event(qp)
+                    self.datapath.scheduler.on_event(qp.datapath.slot)
         elif not has_room:
             self._ports.full.add(port)
 
@@ -246,7 +245,7 @@ class Endpoint:
 
         Nothing changes as long as the port is out of use for another reason.
         """
-        self._now = now
+        self.datapath.now = now
         (self._ports.without_link.discard if up else self._ports.without_link.add)(port)
         self._review_ports()
 
@@ -255,7 +254,7 @@ class Endpoint:
 
         What still arrives on it is taken.
         """
-        self._now = now
+        self.datapath.now = now
         (self._ports.disabled.discard if enabled else self._ports.disabled.add)(port)
         self._review_ports()
 
@@ -265,7 +264,7 @@ class Endpoint:
         It is out of use while a QP has a larger path MTU, as if it had lost its link: the short packets that still pass
         there are no sign that data would.
         """
-        self._now = now
+        self.datapath.now = now
         self._ports.limit(port, limit)
         self._review_ports()
 
@@ -288,15 +287,15 @@ class Endpoint:
 
     def _port_is(self, port: int, up: bool) -> None:
         for qp in self.qps.values():
-            qp.on_port(port, up, self._now)
+            qp.on_port(port, up, self.datapath.now)
             self.wake(qp)
-            self._schedule(qp)
+            self.datapath.schedule(qp.datapath.slot)
         for node in self.peer_nodes.values():
             if port in node.port_of_plane.values():
                 self._operations.update_port_status(node)
         kind = EventKind.PORT_UP if up else EventKind.PORT_DOWN
         detail = f"port {port} is {'up' if up else 'down'}{self._ports.why_down(port)}"
-        self._tell(Event(kind, self._now, port, detail))
+        self._tell(Event(kind, self.datapath.now, port, detail))
 
     def _peer_port(self, node: PeerNode, plane: int, up: bool, now: int) -> None:
         """A peer said that its port on `plane` went down or came back: QPs towards it leave that plane or return."""
@@ -304,13 +303,17 @@ class Endpoint:
             qp = self.qps[qpn]
             qp.on_peer_port(plane, up, now)
             self.wake(qp)
-            self._schedule(qp)
+            self.datapath.schedule(qp.datapath.slot)
         kind = EventKind.PEER_PORT_UP if up else EventKind.PEER_PORT_DOWN
         self._tell(Event(kind, now, plane, f"the peer's port on plane {plane} is {'up' if up else 'down'}"))
 
     def _qp_error(self, qp: QueuePair, why: str) -> None:
-        self._scheduler.window_moved(qp.controller)
-        self._tell(Event(EventKind.QP_ERROR, self._now, qp.qpn, why))
+        self.datapath.scheduler.window_moved(qp.datapath.slot)
+        self._tell(Event(EventKind.QP_ERROR, self.datapath.now, qp.qpn, why))
+
+    def _doubts(self, node: PeerNode) -> None:
+        for qpn in node.qpns:
+            self.qps[qpn].datapath.peer_is_doubted = bool(node.doubted)
 
     def _tell(self, event: Event) -> None:
         self.events.append(event)
@@ -322,73 +325,38 @@ class Endpoint:
     def receive(self, batch: ReceivedBatch, now: int) -> None:
         """Take packets one by one, in order of arrival. Whatever they hold, nothing is raised: what is wrong is dropped
         and counted."""
-        self._now = now
-        for qp in self._intake.take(batch, now):
-            self._after_event(qp)
+        self.datapath.receive(batch, now)
+        self._complete()
 
-    def _after_event(self, qp: QueuePair) -> None:
-        self._scheduler.on_event(qp)
-        self._schedule(qp)
+    def _complete(self) -> None:
+        """Hand over the work that has ended."""
+        while (slot := self.datapath.take_done()) >= 0:
+            qp = self.datapath.qps.qp(slot)
+            if qp is not None:
+                qp.completions.drain()
 
     # ------------------------------------------------------------------ packets out
 
+    @property
+    def went_ahead(self) -> int:
+        """How often a single packet of data was sent ahead of answers that were due."""
+        return self.datapath.went_ahead
+
     def transmit(self, batch: TransmitBatch, now: int) -> int:
         """Fill `batch` with what may leave now, QP by QP in turn, and seal it. Returns the number of packets."""
-        self._now = now
-        start = batch.count
-        share = self.config.fair_share
-        scheduler = self._scheduler
-        if self._operations.pending:
-            self._operations.transmit(batch, now)
-        while batch.free and (qp := scheduler.next()) is not None:
-            others_wait = scheduler.others_ready
-            turn = min(share, batch.free) if others_wait else batch.free
-            data_before = qp.counters.data_packets_sent
-            sent = qp.transmit(batch, turn, now, others_wait)
-            scheduler.after_turn(qp, sent, qp.counters.data_packets_sent > data_before)
-            self._schedule(qp)
-            if qp.answers_wait:
-                self.went_ahead += 1
-                break
-        batch.seal(start)
-        return batch.count - start
+        return self.datapath.transmit(batch, now)
 
     # ------------------------------------------------------------------ time
 
     def next_deadline(self) -> int | None:
         """When `on_timer` should be called next, ns, or None. It may come early: a call too soon does nothing."""
-        of_qps, of_nodes = self._next_qp_deadline(), self._operations.next_deadline()
-        if of_qps is None or of_nodes is None:
-            return of_nodes if of_qps is None else of_qps
-        return min(of_qps, of_nodes)
-
-    def _next_qp_deadline(self) -> int | None:
-        while self._timers:
-            at, qpn = self._timers[0]
-            qp = self.qps.get(qpn)
-            if qp is not None and qp.timer_at == at:
-                return at
-            heapq.heappop(self._timers)
-        return None
+        of_qps, of_nodes = self.datapath.next_deadline(), self._operations.next_deadline()
+        earliest = of_qps if of_nodes is None else min(of_qps, of_nodes)
+        return None if earliest == FOREVER else earliest
 
     def on_timer(self, now: int) -> None:
         """Run the timers that are due."""
-        self._now = now
+        self.datapath.now = now
         self._operations.on_timer(now)
-        while (at := self._next_qp_deadline()) is not None and at <= now:
-            _, qpn = heapq.heappop(self._timers)
-            qp = self.qps[qpn]
-            qp.timer_at = None
-            due = qp.next_deadline()
-            if due > now:
-                # What it was set for has moved on since, as it does with every packet.
-                self._schedule(qp)
-                continue
-            qp.on_timer(now)
-            self._after_event(qp)
-
-    def _schedule(self, qp: QueuePair) -> None:
-        deadline = qp.next_deadline()
-        if deadline != FOREVER and (qp.timer_at is None or deadline < qp.timer_at):
-            qp.timer_at = deadline
-            heapq.heappush(self._timers, (deadline, qp.qpn))
+        self.datapath.on_timer(now)
+        self._complete()

@@ -10,6 +10,7 @@ from mrc.endpoint.probes cimport Probes
 from mrc.endpoint.retries cimport RetryBudget
 from mrc.endpoint.rtt cimport RttEstimator
 from mrc.endpoint.sack_reading cimport Sack
+from mrc.endpoint.send_queue cimport SendQueue
 from mrc.endpoint.send_room cimport SendRoom
 from mrc.endpoint.sent cimport SentPackets
 from mrc.wire.received_batch cimport ReceivedBatch
@@ -32,7 +33,7 @@ cdef class Feedback:
     cdef Probes _probes
     cdef SendRoom _room
     cdef Heap _resend
-    cdef object _queue, _complete
+    cdef SendQueue _queue
     cdef readonly object _trace
     cdef public object _fail
     cdef long long _qpn, _mpr, _send_window
@@ -49,16 +50,16 @@ cdef class Feedback:
     cdef void _follow_mpr(self, Sack sack) noexcept
     @cython.locals(una=cython.longlong)
     cdef _after_acknowledgement(self, long long now)
-    cdef _complete_until(self, long long una)
     @cython.locals(transmission=cython.longlong)
     cdef _lose_holes(self, long long now)
     @cython.locals(
         sent=SentPackets, size=cython.longlong, number=cython.longlong, entry=cython.longlong, psn=cython.longlong
     )
     cdef _lose(self, list transmissions, str trigger, long long now)
-    cpdef take_up_bad_evs(self, long long now)
+    cpdef void take_up_bad_evs(self, long long now) noexcept with gil
     @cython.locals(sent=SentPackets)
     cpdef long long next_deadline(self) noexcept with gil
-    cpdef watch_oldest(self, long long now)
+    cpdef void watch_oldest(self, long long now) noexcept with gil
     @cython.locals(sent=SentPackets, psn=cython.longlong, unanswered=list)
+    cpdef void on_timer(self, long long now) noexcept with gil
     cdef _local_ack_timeout(self, long long now)

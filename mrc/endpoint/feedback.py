@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mrc.endpoint.acknowledgements import Acknowledgements
-from mrc.endpoint.completions import Completion, WorkStatus
+from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import MPR_UNIT, QpConfig
 from mrc.endpoint.congestion.base import CongestionController
 from mrc.endpoint.counters import Counters
@@ -33,13 +33,12 @@ _MARKED, _ALWAYS_SKIP = 1, 2
 class Feedback:
     """Acknowledgements, one after another, and timers of one requestor: what they change in its parts.
 
-    `resend` is the requestor's heap of PSNs to be sent again, `room` tells whether something may leave now. `complete`
-    and `fail` are the QP's.
+    `resend` is the requestor's heap of PSNs to be sent again, `room` tells whether something may leave now. `fail` is
+    the QP's.
     """
 
     __slots__ = (
         "_acknowledgements",
-        "_complete",
         "_controller",
         "_counters",
         "_dynamic_mpr",
@@ -80,7 +79,6 @@ class Feedback:
         controller: CongestionController,
         counters: Counters,
         room: SendRoom,
-        complete: Callable[[Completion], None],
         fail: Callable[[WorkStatus, str, int], None],
         trace: QpTrace | None = None,
     ) -> None:
@@ -100,7 +98,6 @@ class Feedback:
         self._controller = controller
         self._counters = counters
         self._room = room
-        self._complete = complete
         self._fail = fail
         self._trace = trace
         self._sack = Sack()
@@ -180,15 +177,10 @@ class Feedback:
         una = self._sent.una
         if not self._dynamic_mpr:
             self._sent.right_edge = una + self._send_window
-        if self._queue.unfinished and 0 <= self._queue.unfinished[0].last_psn < una:
-            self._complete_until(una)
+        self._queue.finish(una)
         self.watch_oldest(now)
         if self._trace is not None:
             self._trace.on_feedback(self._counters, self._sent, self._rtt, self._controller, now)
-
-    def _complete_until(self, una: int) -> None:
-        for message in self._queue.finished(una):
-            self._complete(Completion(message.request.wr_id, self._qpn, WorkStatus.SUCCESS, message.request.length))
 
     # ------------------------------------------------------------------ losses
 
@@ -222,7 +214,7 @@ class Feedback:
     def take_up_bad_evs(self, now: int) -> None:
         """Begin to probe the EVs that turned bad since this was last asked."""
         if self._paths.has_newly_bad():
-            self._probes.take_up_bad_evs(now, self._loss.path_timer_ns)
+            self._probes.take_up_bad_evs(now, self._loss.path_timer())
 
     # ------------------------------------------------------------------ time
 
@@ -250,7 +242,7 @@ class Feedback:
             self._sent.skip_settled()
         self._nacks.on_timer(now)
         goes_on = self._probes.tail_is_due(now) and self._room.may_send()
-        self._probes.on_timer(now, self._sent, self._loss.path_timer_ns, self._room.stalled(), goes_on)
+        self._probes.on_timer(now, self._sent, self._loss.path_timer(), self._room.stalled(), goes_on)
         if self._retries.expired(now):
             self._local_ack_timeout(now)
 

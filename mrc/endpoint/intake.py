@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from mrc.endpoint import by_handle
 from mrc.endpoint.counters import Counters
+from mrc.endpoint.numbers import column
 from mrc.endpoint.operation_answers import ENDPOINT_QPN
 from mrc.endpoint.operations import EndpointOperations
 from mrc.endpoint.packet_checks import DROPPED, SOUND, TRIMMED_LASTHOP, PacketChecks
-from mrc.endpoint.qp import QueuePair
+from mrc.endpoint.qp_table import QpTable
 from mrc.wire import octets
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import PSN_BITS_MASK
@@ -14,50 +16,72 @@ from mrc.wire.rows import PSN_BITS_MASK
 _OPCODE_AT, _DQP_AT, _QPN_MASK = 48, 52, PSN_BITS_MASK
 _DROPPED, _SOUND, _TRIMMED_LASTHOP = DROPPED, SOUND, TRIMMED_LASTHOP
 _ENDPOINT_QPN = ENDPOINT_QPN
+_NONE = -1
 
 
 class Intake:
-    """Takes packets one by one, in order of arrival: how many come at a time changes nothing. `qps` is the endpoint's
-    own table."""
+    """Takes packets one by one, in order of arrival: how many come at a time changes nothing.
 
-    __slots__ = ("_checks", "_counters", "_operations", "_qps")
+    The QPs for which something came in a batch are `touched` afterwards: so many slots, from `slot(0)` on, in that
+    order, each once.
+    """
 
-    def __init__(
-        self, checks: PacketChecks, qps: dict[int, QueuePair], operations: EndpointOperations, counters: Counters
-    ) -> None:
+    __slots__ = ("_batches", "_checks", "_counters", "_operations", "_qps", "_slots", "_touched_in", "touched")
+
+    def __init__(self, checks: PacketChecks, qps: QpTable, operations: EndpointOperations, counters: Counters) -> None:
         self._checks = checks
         self._qps = qps
         self._operations = operations
         self._counters = counters
+        self.touched = 0
+        # By slot the batch in which it was touched last, by a number that counts them.
+        self._batches = 0
+        self._slots = self._touched_in = column(0)
 
-    def take(self, batch: ReceivedBatch, now: int) -> list[QueuePair]:
-        """Take all of a batch. Returns the QPs for which something came, in that order, each once."""
-        touched: list[QueuePair] = []
-        last: QueuePair | None = None
+    def make_room(self, slots: int) -> None:
+        """There are so many slots."""
+        self._slots, self._touched_in = column(slots), column(slots)
+
+    def slot(self, place: int) -> int:
+        """One of those touched."""
+        return self._slots[place]
+
+    def take(self, batch: ReceivedBatch, now: int) -> None:
+        """Take all of a batch."""
+        self._batches += 1
+        self.touched = 0
         for row in range(batch.count):
-            verdict = self._checks.look(batch, row)
-            if verdict == _DROPPED:
-                continue
-            base = batch.row(row)
-            qpn = octets.u32(batch.flat, base + _DQP_AT) & _QPN_MASK
-            opcode = batch.flat[base + _OPCODE_AT]
-            if qpn == _ENDPOINT_QPN and verdict == _SOUND:
-                self._operations.receive(batch, row, opcode, now)
-                continue
-            qp = self._qps.get(qpn)
-            if qp is None:
-                self._counters.unknown_qp += 1
-                continue
-            if qp is not last:
-                last = qp
-                if qp not in touched:
-                    touched.append(qp)
-            arrivals = qp.arrivals
-            if verdict != _SOUND:
-                arrivals.receive_trimmed(batch, row, verdict == _TRIMMED_LASTHOP, now)
-                continue
-            arrivals.receive(batch, row, opcode, now)
-            node = qp.peer_node
-            if node is not None and node.doubted:
-                self._operations.peer_ports.heard_of(node, batch, row, now)
-        return touched
+            self._take(batch, row, now)
+
+    def _take(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        verdict = self._checks.look(batch, row)
+        if verdict == _DROPPED:
+            return
+        base = batch.row(row)
+        qpn = octets.u32(batch.flat, base + _DQP_AT) & _QPN_MASK
+        opcode = batch.flat[base + _OPCODE_AT]
+        if qpn == _ENDPOINT_QPN and verdict == _SOUND:
+            self._operate(batch, row, opcode, now)
+            return
+        slot = self._qps.find(qpn)
+        if slot == _NONE:
+            self._counters.unknown_qp += 1
+            return
+        if self._touched_in[slot] != self._batches:
+            self._touched_in[slot] = self._batches
+            self._slots[self.touched] = slot
+            self.touched += 1
+        if verdict != _SOUND:
+            by_handle.receive_trimmed(self._qps.handle(slot), batch, row, verdict == _TRIMMED_LASTHOP, now)
+            return
+        by_handle.receive(self._qps.handle(slot), batch, row, opcode, now)
+        if by_handle.peer_is_doubted(self._qps.handle(slot)):
+            self._hear(slot, batch, row, now)
+
+    def _operate(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> None:
+        self._operations.receive(batch, row, opcode, now)
+
+    def _hear(self, slot: int, batch: ReceivedBatch, row: int, now: int) -> None:
+        qp = self._qps.qp(slot)
+        if qp is not None and qp.peer_node is not None:
+            self._operations.peer_ports.heard_of(qp.peer_node, batch, row, now)

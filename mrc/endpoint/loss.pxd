@@ -19,6 +19,7 @@ cdef class LossDetector:
     @cython.locals(most=cython.longlong)
     cdef long long _guard(self) noexcept nogil
     @cython.locals(timer=cython.longlong)
+    cpdef long long path_timer(self) noexcept nogil
     cdef long long _path_timer(self) noexcept nogil
     cdef long long _longest_timer(self) noexcept nogil
     @cython.locals(scale=cython.longlong, most=cython.longlong)

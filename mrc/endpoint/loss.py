@@ -73,8 +73,7 @@ class LossDetector:
         most = self._rtt.srtt * self._guard_max_rtts
         return min(self._rtt.srtt * self._guard_scale // self._guard_divisor, most)
 
-    @property
-    def path_timer_ns(self) -> int:
+    def path_timer(self) -> int:
         """The path timer of a first transmission."""
         return self._path_timer()
 

@@ -197,7 +197,7 @@ class NackHandler:
             self._window = min(self._window, psn - sent.una)
             heapq.heappush(self._waiting_for_window, psn)
         else:
-            wait, doublings = self._rtt.srtt or self._loss.path_timer_ns, min(sent.waits[slot], _MAX_DOUBLINGS)
+            wait, doublings = self._rtt.srtt or self._loss.path_timer(), min(sent.waits[slot], _MAX_DOUBLINGS)
             sent.waits[slot] += 1
             if wait > self._most_wait >> doublings:
                 wait, doublings = self._most_wait, 0

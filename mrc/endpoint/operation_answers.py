@@ -77,7 +77,7 @@ class OperationAnswers:
 
 def append_operation(batch: TransmitBatch, node: PeerNode, number: int, traffic_class: int, length: int) -> int:
     """A packet to DQP 2 of `node` with an extension header of zeros. Returns its row."""
-    at = batch.append(node.frames, number, traffic_class, EXTENSION_AT + length)
+    at = batch.open_row(node.frames, number, traffic_class, EXTENSION_AT + length)
     batch.headers[at, EXTENSION_AT : EXTENSION_AT + length] = 0
     batch.fields(COMMON, at, at + 1)["dqp_word"] = ENDPOINT_QPN
     return at

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from mrc.endpoint.config import PeerNodeConfig
 from mrc.endpoint.counters import Counters
+from mrc.endpoint.flags import Flag
 from mrc.endpoint.operation_answers import OperationAnswers, append_operation
 from mrc.endpoint.operation_rates import OperationRates
 from mrc.endpoint.peer_node import PeerKey, PeerNode
@@ -81,7 +82,7 @@ class EndpointOperations:
     """All endpoint operations of one endpoint.
 
     `ports_down` are its local ports that are down; `on_peer_port(node, plane, up, now)` is called when a peer says
-    that a port of its went down or came back.
+    that a port of its went down or came back, `on_doubt(node)` when a node has other `doubted` planes.
     """
 
     __slots__ = (
@@ -98,6 +99,7 @@ class EndpointOperations:
         "_updates",
         "_wire",
         "peer_ports",
+        "pending",
     )
 
     def __init__(
@@ -108,6 +110,7 @@ class EndpointOperations:
         counters: Counters,
         ports_down: Set[int],
         on_peer_port: Callable[[PeerNode, int, bool, int], None],
+        on_doubt: Callable[[PeerNode], None],
     ) -> None:
         self._config = config
         self._wire = wire
@@ -121,8 +124,10 @@ class EndpointOperations:
         # The port status update that each node has still to answer, by its request id.
         self._updates: dict[PeerKey, int] = {}
         self._to_send: deque[int] = deque()
+        # Up while `transmit` has something to do.
+        self.pending = Flag()
         self._answers = OperationAnswers(wire, counters, ports_down)
-        self.peer_ports = PeerPorts(config, wire, counters, on_peer_port)
+        self.peer_ports = PeerPorts(config, wire, counters, on_peer_port, on_doubt)
         self._deadlines: list[tuple[int, int]] = []  # a heap of (when, ns; request id)
 
     # ------------------------------------------------------------------ peer nodes
@@ -147,6 +152,7 @@ class EndpointOperations:
         self._rates.changed()
         self._updates.pop(node.key, None)
         self._answers.forget(node)
+        self._note_pending()
         for req_id in [req_id for req_id, request in self._requests.items() if request.node is node]:
             self._fail(req_id)
 
@@ -223,6 +229,7 @@ class EndpointOperations:
         self._next_id = (req_id + 1) % _REQUEST_IDS
         self._requests[req_id] = request
         self._to_send.append(req_id)
+        self.pending.up = True
         return req_id
 
     # ------------------------------------------------------------------ packets in
@@ -255,6 +262,7 @@ class EndpointOperations:
         else:
             self._counters.unknown_endpoint_operation += 1
             return
+        self.pending.up = True
         self._answers.add(nodes[0], req_id, operation, fields, now)
 
     def _on_response(self, nodes: list[PeerNode], req_id: int, fields: Fields, now: int) -> None:
@@ -299,11 +307,6 @@ class EndpointOperations:
 
     # ------------------------------------------------------------------ packets out
 
-    @property
-    def pending(self) -> bool:
-        """Whether `transmit` has something to do now."""
-        return bool(self._answers.waiting or self._to_send)
-
     def transmit(self, batch: TransmitBatch, now: int) -> None:
         """Append what waits, answers first."""
         self._answers.transmit(batch, now)
@@ -316,6 +319,10 @@ class EndpointOperations:
                 self._fail(req_id)
             else:
                 self._send_request(batch, req_id, request, now)
+        self._note_pending()
+
+    def _note_pending(self) -> None:
+        self.pending.up = bool(self._answers.waiting or self._to_send)
 
     @staticmethod
     def _is_denied(request: _Request) -> bool:
@@ -377,6 +384,7 @@ class EndpointOperations:
                 self._fail(req_id)
             elif request.operation == Operation.PORT_STATUS_UPDATE:
                 self._to_send.append(req_id)
+                self.pending.up = True
             else:
                 self._counters.ev_probes_failed += 1
                 request.node.reverse.lose(request.number)

@@ -15,9 +15,10 @@ _SOURCE_AT = 8
 
 
 class PeerPorts:
-    """`on_peer_port(node, plane, up, now)` is called when a peer's port went down or came back."""
+    """`on_peer_port(node, plane, up, now)` is called when a peer's port went down or came back, `on_doubt(node)` when a
+    node has other `doubted` planes."""
 
-    __slots__ = ("_config", "_counters", "_on_peer_port", "_wire")
+    __slots__ = ("_config", "_counters", "_on_doubt", "_on_peer_port", "_wire")
 
     def __init__(
         self,
@@ -25,11 +26,13 @@ class PeerPorts:
         wire: WireProfile,
         counters: Counters,
         on_peer_port: Callable[[PeerNode, int, bool, int], None],
+        on_doubt: Callable[[PeerNode], None],
     ) -> None:
         self._config = config
         self._wire = wire
         self._counters = counters
         self._on_peer_port = on_peer_port
+        self._on_doubt = on_doubt
 
     def take(self, node: PeerNode, mask: int, now: int) -> None:
         """The peer's port on plane p is number p + 1."""
@@ -43,6 +46,7 @@ class PeerPorts:
                 node.doubted.setdefault(plane, now)
         else:
             node.doubted.clear()
+        self._on_doubt(node)
 
     def heard_of(self, node: PeerNode, batch: ReceivedBatch, row: int, now: int) -> None:
         """A packet for a QP, which may be from `node`, which has `doubted` planes. A status by which no port is left
@@ -60,3 +64,4 @@ class PeerPorts:
             node.planes_down.discard(plane)
             self._counters.port_status_overruled += 1
             self._on_peer_port(node, plane, True, now)
+            self._on_doubt(node)

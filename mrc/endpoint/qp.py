@@ -8,17 +8,18 @@ from dataclasses import replace
 import numpy as np
 
 from mrc.endpoint.arrivals import Arrivals
+from mrc.endpoint.completion_ring import CompletionRing
 from mrc.endpoint.completions import Completion, WorkStatus
 from mrc.endpoint.config import NO_CAPABILITIES, Capability, PathConfig, QpConfig
 from mrc.endpoint.congestion import CongestionController, ControllerFactory, PacketSizes
 from mrc.endpoint.counters import Counters
-from mrc.endpoint.deadlines import FOREVER
 from mrc.endpoint.local_ports import LocalPorts
 from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.paths import Path, PathSet
 from mrc.endpoint.paths.ev_events import EvEvents
 from mrc.endpoint.paths.online import DEFAULT_PROFILE
 from mrc.endpoint.peer_node import PeerNode
+from mrc.endpoint.qp_datapath import QpDatapath
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.qp_states import MAY_SEND, QpState, check_transition
 from mrc.endpoint.receive_budget import ReceiveBudget
@@ -57,12 +58,12 @@ class QueuePair:
         "_trace",
         "_wire",
         "agreed",
-        "answers_wait",
         "arrivals",
         "cc_profile_id",
         "config",
         "controller",
         "counters",
+        "datapath",
         "error",
         "ev_profile_id",
         "first_psn",
@@ -70,7 +71,6 @@ class QueuePair:
         "peer_node",
         "qpn",
         "state",
-        "timer_at",
     )
 
     def __init__(
@@ -99,10 +99,6 @@ class QueuePair:
         self.counters = Counters()
         self.state = QpState.RESET
         self.error: str | None = None
-        # When the endpoint has this QP's timers scheduled, ns, or None.
-        self.timer_at: int | None = None
-        # Whether the last packet sent went ahead of answers that are due: it is to leave before they are made.
-        self.answers_wait = False
         self._wire = wire
         self._memory = memory
         self._budget = budget
@@ -112,6 +108,7 @@ class QueuePair:
         self._random = random
         self._trace = trace
         self._complete = complete = complete if trace is None else trace.completing(complete)
+        completions = CompletionRing(qpn, complete)
         self._on_error = on_error
         self._ports = ports
         self._join = join
@@ -131,6 +128,7 @@ class QueuePair:
         self._requestor: Requestor | None = None
         self._responder: Responder | None = None
         self.arrivals = Arrivals(self)
+        self.datapath = QpDatapath(qpn, self.counters, self.arrivals, completions)
 
     # ------------------------------------------------------------------ life
 
@@ -151,6 +149,7 @@ class QueuePair:
         if self._trace is not None:
             self._trace.state(self.state, state, why)
         self.state = state
+        self.datapath.may_send = state in MAY_SEND
         self.arrivals.enter()
 
     def to_init(self) -> None:
@@ -162,7 +161,8 @@ class QueuePair:
         check_transition(self.state, QpState.RTR)
         for port, address in peer.sources.items():
             self.arrivals.sources.add(port, address)
-        node = self.peer_node = self._join(self, peer)
+        node = self.peer_node = self.datapath.peer_node = self._join(self, peer)
+        self.datapath.peer_is_doubted = bool(node.doubted)
         self.paths = PathSet(
             peer.paths,
             self.config.paths,
@@ -175,6 +175,7 @@ class QueuePair:
             full_ports=self._ports.full,
             trace=self._trace,
         )
+        self.datapath.paths = self.paths
         self._close_ports(self.paths, node)
         for ev in self._denied(self.ev_profile_id, node):
             if self.paths.holds(ev):
@@ -199,7 +200,8 @@ class QueuePair:
             agreed=self.agreed,
             trace=self._trace,
         )
-        self.controller = self._controller_of(self.peer_node)
+        self.datapath.responder = self._responder
+        self.controller = self.datapath.controller = self._controller_of(self.peer_node)
         self._peer = peer
         self._enter(QpState.RTR)
 
@@ -247,11 +249,12 @@ class QueuePair:
             controller=self.controller,
             counters=self.counters,
             classes=self._classes,
-            complete=self._complete,
+            completions=self.datapath.completions,
             fail=self._failed,
             agreed=self.agreed,
             trace=self._trace,
         )
+        self.datapath.requestor = self._requestor
         self._enter(QpState.RTS)
         if self._trace is not None:
             self._trace.requestor_started(self.first_psn, self.config)
@@ -263,7 +266,7 @@ class QueuePair:
             return
         self.paths.set_port(port, up)
         if self.state in MAY_SEND:
-            self.requestor.take_up_bad_evs(now)
+            self.requestor.feedback.take_up_bad_evs(now)
 
     def on_peer_port(self, plane: int, up: bool, now: int) -> None:
         """The peer said that its port on this plane is down or back."""
@@ -271,7 +274,7 @@ class QueuePair:
             return
         self.paths.set_peer_port(plane, up)
         if self.state in MAY_SEND:
-            self.requestor.take_up_bad_evs(now)
+            self.requestor.feedback.take_up_bad_evs(now)
 
     def to_error(self, why: str) -> None:
         """Give up: everything posted completes with errors."""
@@ -295,6 +298,7 @@ class QueuePair:
         if self._requestor is not None:
             self._requestor.flush(status, psn)
         self._receives.flush()
+        self.datapath.completions.drain()
         self._on_error(self, why)
 
     # ------------------------------------------------------------------ work
@@ -362,31 +366,28 @@ class QueuePair:
         """
         self.responder.sacks.set_penalty(penalty, restore)
 
-    # ------------------------------------------------------------------ packets out
+    # ------------------------------------------------------------------ packets
 
     def pending(self) -> bool:
         """Whether `transmit` would send something now."""
-        if self._responder is None or self.paths is None or self.paths.silent:
-            return False
-        requestor = self._requestor
-        return self._responder.pending or (requestor is not None and self.state in MAY_SEND and requestor.ready())
+        return self.datapath.pending()
 
     def has_work(self) -> bool:
         """Whether there is something to send, now or once a window opens."""
-        if self._responder is None:
-            return False
-        return self._responder.pending or (self.state in MAY_SEND and self.requestor.has_work())
+        return self.datapath.has_work()
 
     def has_control(self) -> bool:
         """Whether there is something to send that no congestion window holds back: answers or probes."""
-        if self._responder is None:
-            return False
-        return self._responder.pending or (self.state in MAY_SEND and self.requestor.has_probes())
+        return self.datapath.has_control()
 
     @property
     def outstanding(self) -> int:
         """Packets of ours in the network."""
-        return 0 if self._requestor is None else self._requestor.sent.outstanding
+        return self.datapath.outstanding()
+
+    def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:
+        """Append up to `limit` packets, answers first. Returns how many."""
+        return self.datapath.transmit(batch, limit, now, False)
 
     def abandon(self) -> None:
         """The QP is being destroyed: give its share of the window back."""
@@ -404,41 +405,3 @@ class QueuePair:
         if self._responder is not None:
             trace.flush_answers(self.counters, self._responder.received)
         trace.destroyed(self.counters, self.paths)
-
-    def transmit(self, batch: TransmitBatch, limit: int, now: int, others_wait: bool = False) -> int:
-        """Append up to `limit` packets, answers first. Returns how many. `others_wait` as in the requestor.
-
-        A single packet of data goes ahead of the answers, once: whoever answers a write with a write of his own is
-        waited for, his acknowledgement is not. It goes alone: see `answers_wait`.
-        """
-        responder = self._responder
-        if responder is None or self.paths is None:
-            return 0
-        requestor = self._requestor if self.state in MAY_SEND else None
-        if self.paths.silent:
-            # Only timers go on.
-            return 0 if requestor is None else requestor.transmit(batch, 0, now, others_wait)
-        if requestor is not None and not self.answers_wait and responder.pending and requestor.one_packet_waits:
-            sent = requestor.transmit(batch, min(limit, 1), now, others_wait)
-            if sent:
-                self.answers_wait = True
-                return sent
-        self.answers_wait = False
-        sent = responder.transmit(batch, limit, now)
-        if requestor is not None and requestor.has_work():
-            sent += requestor.transmit(batch, limit - sent, now, others_wait)
-        return sent
-
-    # ------------------------------------------------------------------ time
-
-    def next_deadline(self) -> int:
-        """When `on_timer` wants to be called next, ns, or FOREVER."""
-        of_responder = FOREVER if self._responder is None else self._responder.next_deadline()
-        requestor = self._requestor if self.state in MAY_SEND else None
-        return of_responder if requestor is None else min(of_responder, requestor.next_deadline())
-
-    def on_timer(self, now: int) -> None:
-        if self._responder is not None:
-            self._responder.on_timer(now)
-        if self.state in MAY_SEND:
-            self.requestor.on_timer(now)

@@ -1,5 +1,5 @@
 cimport cython
-from mrc.endpoint.message cimport Message
+from mrc.endpoint.send_queue cimport SendQueue
 from mrc.wire cimport octets
 from mrc.wire.transmit_batch cimport TransmitBatch
 
@@ -11,13 +11,15 @@ cdef const unsigned char[::1] _OPCODES
 
 @cython.final
 cdef class RequestHeaders:
-    cdef long long _peer_qpn
+    cdef SendQueue _queue
+    cdef long long _path_mtu, _peer_qpn
     cdef bint _ts
     cdef Py_ssize_t _least
 
     @cython.locals(carries=cython.bint)
-    cpdef Py_ssize_t length(self, Message message, long long position) noexcept nogil
-    @cython.locals(base=Py_ssize_t, at=Py_ssize_t, kind=cython.int)
+    cpdef Py_ssize_t length(self, long long place, long long position) noexcept nogil
+    @cython.locals(base=Py_ssize_t, at=Py_ssize_t, kind=cython.int, immediate=cython.longlong)
     cpdef void write(
-        self, TransmitBatch batch, Py_ssize_t row, Message message, long long position, long long psn, long long now
+        self, TransmitBatch batch, Py_ssize_t row, long long place, long long msn, long long position, long long psn,
+        long long now
     ) noexcept nogil

@@ -5,7 +5,7 @@ Posted writes are cut into packets here. Nothing of a packet is kept: to be sent
 
 from __future__ import annotations
 
-from mrc.endpoint.message import Message
+from mrc.endpoint.send_queue import SendQueue
 from mrc.wire import octets
 from mrc.wire.opcodes import HEADER_LENGTHS, Op
 from mrc.wire.rows import (
@@ -41,38 +41,40 @@ _OPCODES = _opcodes()
 
 
 class RequestHeaders:
-    """Of one QP. A packet is named by its message and its position among the packets of that."""
+    """Of one QP. A packet is named by the place of its message in `queue` and its position among its packets."""
 
-    __slots__ = ("_least", "_peer_qpn", "_ts")
+    __slots__ = ("_least", "_path_mtu", "_peer_qpn", "_queue", "_ts")
 
-    def __init__(self, *, peer_qpn: int, timestamps: bool) -> None:
+    def __init__(self, queue: SendQueue, *, peer_qpn: int, path_mtu: int, timestamps: bool) -> None:
+        self._queue = queue
+        self._path_mtu = path_mtu
         self._peer_qpn = peer_qpn
         self._ts = timestamps
         self._least = EXTENSION_AT + (REQUEST_TS_LENGTH if timestamps else REQUEST_LENGTH)
 
-    def length(self, message: Message, position: int) -> int:
+    def length(self, place: int, position: int) -> int:
         """Bytes of a packet before its payload."""
-        carries = message.immediate >= 0 and position == message.packets - 1
+        carries = self._queue.immediate[place] >= 0 and position == self._queue.packets[place] - 1
         return self._least + _IMMDT if carries else self._least
 
-    def write(self, batch: TransmitBatch, row: int, message: Message, position: int, psn: int, now: int) -> None:
+    def write(self, batch: TransmitBatch, row: int, place: int, msn: int, position: int, psn: int, now: int) -> None:
         """Write those of a packet, but for what `batch` has filled in."""
-        base = row * _ROOM
-        kind = _ENDS if position == message.packets - 1 else 0
+        base, immediate = row * _ROOM, self._queue.immediate[place]
+        kind = _ENDS if position == self._queue.packets[place] - 1 else 0
         if position == 0:
             kind |= _STARTS
-        if message.immediate >= 0:
+        if immediate >= 0:
             kind |= _IMMEDIATE
         batch.flat[base + _BTH_AT] = _OPCODES[kind]
         octets.put32(batch.flat, base + _DQP_AT, self._peer_qpn)
         octets.put32(batch.flat, base + _PSN_AT, psn & _PSN_BITS | (_TS if self._ts else 0))
-        octets.put32(batch.flat, base + _METH_AT, (message.rqmsn & 0xFFFF) << 16 | message.msn & 0xFFFF)
+        octets.put32(batch.flat, base + _METH_AT, (self._queue.rqmsn[place] & 0xFFFF) << 16 | msn & 0xFFFF)
         at = base + _BEHIND_METH
         if self._ts:
             octets.put32(batch.flat, at, (now // _UNIT_NS & 0xFFFF) << 16 | _FTYPE)
             at += 4
-        octets.put64(batch.flat, at, message.remote_va + position * message.path_mtu)
-        octets.put32(batch.flat, at + 8, message.rkey)
-        octets.put32(batch.flat, at + 12, message.length)
-        if message.immediate >= 0 and kind & _ENDS:
-            octets.put32(batch.flat, at + 16, message.immediate)
+        octets.put64(batch.flat, at, self._queue.remote_va[place] + position * self._path_mtu)
+        octets.put32(batch.flat, at + 8, self._queue.rkey[place])
+        octets.put32(batch.flat, at + 12, self._queue.length[place])
+        if immediate >= 0 and kind & _ENDS:
+            octets.put32(batch.flat, at + 16, immediate)

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mrc.endpoint.acknowledgements import Acknowledgements
-from mrc.endpoint.completions import Completion, WorkStatus
+from mrc.endpoint.completion_ring import CompletionRing
+from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import MPR_UNIT, NO_CAPABILITIES, Capability, QpConfig
-from mrc.endpoint.congestion import CongestionController
+from mrc.endpoint.congestion.base import CongestionController
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.data_sender import DataSender
 from mrc.endpoint.feedback import Feedback
 from mrc.endpoint.loss import LossDetector
 from mrc.endpoint.nacked import NackHandler
-from mrc.endpoint.paths import PathSet
+from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.probes import Probes
 from mrc.endpoint.requests import RequestMaker, full_packet_bytes
 from mrc.endpoint.retries import RetryBudget
@@ -24,33 +25,31 @@ from mrc.endpoint.sent import SentPackets
 from mrc.endpoint.tracing import QpTrace
 from mrc.endpoint.traffic_class import TrafficClasses
 from mrc.endpoint.work import WriteRequest
-from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import ACKREQ, PSN_FLAGS_AT
 from mrc.wire.transmit_batch import TransmitBatch
 
+_PSN_FLAGS_AT, _ACKREQ_BIT = PSN_FLAGS_AT, ACKREQ >> 24
+
 
 class Requestor:
-    """One QP's sending half. The owner supplies `complete` and `fail`, called as work ends or the QP does.
+    """One QP's sending half. Work that ends goes to `completions`; the owner supplies `fail`, called as the QP
+    ends.
 
     `agreed` is what both ends can do.
     """
 
     __slots__ = (
-        "_complete",
-        "_config",
+        "_completions",
         "_controller",
-        "_counters",
         "_dynamic_mpr",
         "_most",
         "_nacks",
-        "_paths",
         "_probes",
-        "_qpn",
         "_requests",
         "_retries",
         "_room",
         "_sender",
-        "_trace",
+        "_tail_least_ns",
         "feedback",
         "loss",
         "packet_bytes",
@@ -70,18 +69,14 @@ class Requestor:
         controller: CongestionController,
         counters: Counters,
         classes: TrafficClasses,
-        complete: Callable[[Completion], None],
+        completions: CompletionRing,
         fail: Callable[[WorkStatus, str, int], None],
         agreed: Capability = NO_CAPABILITIES,
         trace: QpTrace | None = None,
     ) -> None:
-        self._qpn = qpn
-        self._trace = trace
-        self._config = config
-        self._paths = paths
         self._controller = controller
-        self._counters = counters
-        self._complete = complete
+        self._completions = completions
+        self._tail_least_ns = config.loss.tail_probe_min_ns
         self.packet_bytes = full_packet_bytes(config)
         self._dynamic_mpr = Capability.DYNAMIC_MPR in agreed
         self._most = max(config.mpr, config.max_mpr) * MPR_UNIT if self._dynamic_mpr else config.send_window
@@ -104,12 +99,12 @@ class Requestor:
         self._probes = Probes(
             qpn=qpn, peer_qpn=peer_qpn, config=config, paths=paths, counters=counters, classes=classes, trace=trace
         )
-        self.queue = SendQueue(config)
+        self.queue = SendQueue(config, completions)
         self._requests = RequestMaker(
             peer_qpn=peer_qpn,
             config=config,
             sent=self.sent,
-            messages=self.queue.messages,
+            queue=self.queue,
             paths=paths,
             counters=counters,
             classes=classes,
@@ -161,7 +156,6 @@ class Requestor:
             controller=controller,
             counters=counters,
             room=self._room,
-            complete=complete,
             fail=fail,
             trace=trace,
         )
@@ -177,10 +171,7 @@ class Requestor:
 
     def flush(self, status: WorkStatus, failed_psn: int | None = None) -> None:
         """Complete everything with errors: the message of `failed_psn`, or else the oldest, with `status`."""
-        failed = self.queue.holding(failed_psn)
-        for message in self.queue.unfinished:
-            outcome = status if message is failed else WorkStatus.FLUSHED
-            self._complete(Completion(message.request.wr_id, self._qpn, outcome, 0))
+        self.queue.flush(self.queue.holding(failed_psn), status)
         self.abandon()
 
     def abandon(self) -> None:
@@ -204,18 +195,17 @@ class Requestor:
         """Whether there is something to send, now or once a window opens."""
         return self._probes.waiting or self.queue.has_unsent() or self._sender.has_lost() or self._nacks.keeps_waiting()
 
-    @property
     def one_packet_waits(self) -> bool:
         """Whether a single packet of new data is all there is to send, as far as its message tells."""
         return self.queue.one_packet_waits() and not self._sender.resend.count
 
-    def transmit(self, batch: TransmitBatch, limit: int, now: int, others_wait: bool = False) -> int:
+    def transmit(self, batch: TransmitBatch, limit: int, now: int, others_wait: bool) -> int:
         """Append up to `limit` packets: probes, then retransmissions oldest first, then new data. Returns how many.
 
         `others_wait`: other QPs have their turn next, and may leave no window to go on with.
         """
         start = batch.count
-        limit = min(limit, batch.free)
+        limit = min(limit, batch.capacity - start)
         self._probes.transmit(batch, limit, now)
         data_from = batch.count
         room = self._room.of_records(limit - (data_from - start))
@@ -225,7 +215,7 @@ class Requestor:
                 self._controller.on_sent(sent_bytes)
         if batch.count > data_from:
             if others_wait or not self._room.may_send():
-                batch.set_bits(batch.count - 1, PSN_FLAGS_AT, ACKREQ >> 24)
+                batch.set_bits(batch.count - 1, _PSN_FLAGS_AT, _ACKREQ_BIT)
             self.loss.arm(now)
             self._probes.arm_tail(now, self._tail_timer())
             self.feedback.watch_oldest(now)
@@ -235,32 +225,10 @@ class Requestor:
             self.feedback.watch_oldest(now)
         return batch.count - start
 
-    # ------------------------------------------------------------------ packets in
-
-    def on_sack(self, batch: ReceivedBatch, row: int, now: int) -> None:
-        """A reliability SACK."""
-        self.feedback.on_sack(batch, row, now)
-
-    def on_nack(self, batch: ReceivedBatch, row: int, now: int) -> None:
-        """A reliability NACK."""
-        self.feedback.on_nack(batch, row, now)
-
-    def on_ack(self, cack_psn: int, now: int) -> None:
-        """A transport ACK with this cack_psn (24 bit)."""
-        self.feedback.on_ack(cack_psn, now)
-
-    def on_nak(self, psn: int, status: WorkStatus, detail: str) -> None:
-        """The peer refused the request with this PSN (24 bit): the QP is over."""
-        self.feedback.on_nak(psn, status, detail)
-
-    def take_up_bad_evs(self, now: int) -> None:
-        """Begin to probe the EVs that turned bad since this was last asked."""
-        self.feedback.take_up_bad_evs(now)
-
     # ------------------------------------------------------------------ time
 
     def _tail_timer(self) -> int:
-        return max(self.rtt.path_timer or self.loss.path_timer_ns, self._config.loss.tail_probe_min_ns)
+        return max(self.rtt.path_timer() or self.loss.path_timer(), self._tail_least_ns)
 
     def next_deadline(self) -> int:
         """When `on_timer` wants to be called next, ns, or FOREVER."""

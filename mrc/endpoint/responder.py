@@ -348,7 +348,6 @@ class Responder:
 
     # ------------------------------------------------------------------ answers out
 
-    @property
     def pending(self) -> bool:
         """Whether `transmit` would send something."""
         return self._ack_due or self._nak_due or self.sacks.pending.count > 0 or self.nacks.pending.count > 0

@@ -46,7 +46,6 @@ class RttEstimator:
         self._next_step_at = now
         self.sample(took_ns, now)
 
-    @property
     def path_timer(self) -> int:
         """srtt + 4 rttvar, before any bounds."""
         return self.srtt + 4 * self.rttvar

@@ -1,12 +1,19 @@
-"""Whose turn it is to send: fair turns among the QPs that have something to send, no cost for those that have not."""
+"""Whose turn it is to send: fair turns among the QPs that have something to send, no cost for those that have not.
+
+QPs are named by their slots in the endpoint's table, controllers by numbers given here.
+"""
 
 from __future__ import annotations
 
-from collections import deque
 from enum import IntEnum
 
-from mrc.endpoint.congestion import CongestionController
-from mrc.endpoint.qp import QueuePair
+from mrc.endpoint import by_handle
+from mrc.endpoint.congestion.base import CongestionController
+from mrc.endpoint.numbers import column, longer
+from mrc.endpoint.qp_datapath import QpDatapath
+from mrc.endpoint.qp_table import QpTable
+
+_NONE = -1
 
 
 class SendState(IntEnum):
@@ -29,8 +36,8 @@ SEND_STATES: dict[tuple[bool, bool, bool], SendState] = {
 }
 
 
-def send_state(qp: QueuePair) -> SendState:
-    return SEND_STATES[qp.has_work(), qp.pending(), qp.outstanding > 0]
+def send_state(qp: QpDatapath) -> SendState:
+    return SEND_STATES[qp.has_work(), qp.pending(), qp.outstanding() > 0]
 
 
 class Scheduler:
@@ -40,83 +47,171 @@ class Scheduler:
     that is neither ready nor waiting costs nothing until an event of its own wakes it.
     """
 
-    __slots__ = ("_queued", "_ready", "_waiting")
+    __slots__ = (
+        "_after",
+        "_before",
+        "_controllers",
+        "_first",
+        "_governed",
+        "_governor",
+        "_last",
+        "_position",
+        "_qps",
+        "_queued",
+        "_ready",
+        "_room",
+        "_waiting",
+        "ready",
+    )
 
-    def __init__(self) -> None:
-        self._ready: deque[QueuePair] = deque()
-        self._queued: set[int] = set()
-        # By controller the QPs it keeps waiting, in order of their next turn.
-        self._waiting: dict[CongestionController, dict[int, QueuePair]] = {}
+    def __init__(self, qps: QpTable) -> None:
+        self._qps = qps
+        self._room = 0
+        # A ring of the slots that are ready: `ready` of them from `_position` on.
+        self._ready = column(0)
+        self._position = self.ready = 0
+        # By slot: whether it is in that ring, the number of its controller or -1, whether it waits for that, and its
+        # neighbours among those that wait.
+        self._queued, self._governor, self._waiting = column(0), column(0), column(0)
+        self._before, self._after = column(0), column(0)
+        # By number of a controller: the slots that have waited for it longest and least, or -1.
+        self._first, self._last = column(0), column(0)
+        self._controllers: list[CongestionController | None] = []
+        self._governed: list[int] = []  # how many QPs each of them has
 
-    def wake(self, qp: QueuePair) -> None:
-        """Something happened to `qp`: it has its turn when those before it have had theirs."""
-        if qp.qpn not in self._queued:
-            self._queued.add(qp.qpn)
-            self._ready.append(qp)
+    # ------------------------------------------------------------------ who takes part
 
-    def on_event(self, qp: QueuePair) -> None:
-        """Packets arrived for `qp` or a timer ran: who can go on now has a turn, first who waited longest."""
-        self.window_moved(qp.controller)
-        if not qp.pending():
-            self._wait_if_shut(qp)
-        elif qp.has_control() or not self._waits(qp):
-            self.wake(qp)
+    def join(self, slot: int) -> None:
+        """There is a QP in this slot."""
+        if slot >= self._room:
+            ready = [self._ready[(self._position + place) % self._room] for place in range(self.ready)]
+            self._room = self._qps.room
+            self._ready = column(self._room)
+            for place, waiting in enumerate(ready):
+                self._ready[place] = waiting
+            self._position = 0
+            self._queued, self._waiting = longer(self._queued, self._room), longer(self._waiting, self._room)
+            self._before, self._after = longer(self._before, self._room), longer(self._after, self._room)
+            self._governor = longer(self._governor, self._room)
+        self._queued[slot] = self._waiting[slot] = 0
+        self._governor[slot] = _NONE
 
-    def forget(self, qp: QueuePair) -> None:
-        """`qp` is gone."""
-        self._stop_waiting(qp)
-        if qp.qpn in self._queued:
-            self._queued.discard(qp.qpn)
-            self._ready.remove(qp)
+    def govern(self, slot: int, controller: CongestionController) -> None:
+        """This QP sends under `controller` from now on."""
+        self._release(slot)
+        same = (at for at, each in enumerate(self._controllers) if each is controller)
+        unused = (at for at, each in enumerate(self._controllers) if each is None)
+        number = next(same, next(unused, len(self._controllers)))
+        if number == len(self._controllers):
+            self._controllers.append(None)
+            self._governed.append(0)
+            self._first, self._last = longer(self._first, number + 1), longer(self._last, number + 1)
+            self._first[number] = self._last[number] = _NONE
+        self._controllers[number] = controller
+        self._governed[number] += 1
+        self._governor[slot] = number
 
-    def next(self) -> QueuePair | None:
-        """Take the QP whose turn it is, or None. Give it back with `after_turn`."""
-        if not self._ready:
-            return None
-        qp = self._ready.popleft()
-        self._queued.discard(qp.qpn)
-        return qp
+    def _release(self, slot: int) -> None:
+        number = self._governor[slot]
+        if number != _NONE:
+            self._governor[slot] = _NONE
+            self._governed[number] -= 1
+            if not self._governed[number]:
+                self._controllers[number] = None
 
-    @property
-    def others_ready(self) -> bool:
-        """Whether any other QP waits for its turn."""
-        return bool(self._ready)
+    def leave(self, slot: int) -> None:
+        """The QP in this slot is gone."""
+        self.rest(slot)
+        self._release(slot)
 
-    def after_turn(self, qp: QueuePair, sent: int, sent_data: bool) -> None:
-        """`qp` had its turn and sent this many packets, data among them or not."""
+    def rest(self, slot: int) -> None:
+        """This QP has no turn until it is woken."""
+        self._stop_waiting(slot)
+        kept = [self._ready[(self._position + place) % self._room] for place in range(self.ready)]
+        self._position = self.ready = 0
+        for each in kept:
+            if each != slot:
+                self._ready[self.ready] = each
+                self.ready += 1
+        self._queued[slot] = 0
+
+    # ------------------------------------------------------------------ turns
+
+    def wake(self, slot: int) -> None:
+        """Something happened to this QP: it has its turn when those before it have had theirs."""
+        if not self._queued[slot]:
+            self._queued[slot] = 1
+            self._ready[(self._position + self.ready) % self._room] = slot
+            self.ready += 1
+
+    def on_event(self, slot: int) -> None:
+        """Packets arrived for this QP or a timer ran: who can go on now has a turn, first who waited longest."""
+        self.window_moved(slot)
+        if not by_handle.pending(self._qps.handle(slot)):
+            self._wait_if_shut(slot)
+        elif by_handle.has_control(self._qps.handle(slot)) or not self._waiting[slot]:
+            self.wake(slot)
+
+    def next(self) -> int:
+        """Take the QP whose turn it is, or -1. Give it back with `after_turn`. Others are `ready` after it."""
+        if not self.ready:
+            return _NONE
+        slot = self._ready[self._position]
+        self._position = (self._position + 1) % self._room
+        self.ready -= 1
+        self._queued[slot] = 0
+        return slot
+
+    def after_turn(self, slot: int, sent: int, sent_data: bool) -> None:
+        """This QP had its turn and sent so many packets, data among them or not."""
         if sent_data:
             # Its next turn at the shared window comes after everybody else's.
-            self._stop_waiting(qp)
-        self.window_moved(qp.controller)
-        if sent and qp.pending():
-            self.wake(qp)
+            self._stop_waiting(slot)
+        self.window_moved(slot)
+        if sent and by_handle.pending(self._qps.handle(slot)):
+            self.wake(slot)
         else:
-            self._wait_if_shut(qp)
+            self._wait_if_shut(slot)
 
-    def window_moved(self, controller: CongestionController | None) -> None:
-        """Bytes left the network or the window changed: if it is open, whoever waited longest is ready.
+    def window_moved(self, slot: int) -> None:
+        """Bytes of this QP's left the network or its window changed: if that is open, whoever waited longest is ready.
 
         After that QP's turn comes the next, as long as the window stays open.
         """
-        if controller in self._waiting and controller.may_send:
-            waiting = self._waiting[controller]
-            qp = waiting.pop(next(iter(waiting)))
-            if not waiting:
-                del self._waiting[controller]
-            self.wake(qp)
+        number = self._governor[slot]
+        if number == _NONE or self._first[number] == _NONE:
+            return
+        if by_handle.window_is_open(self._qps.handle(slot)):
+            first = self._first[number]
+            self._stop_waiting(first)
+            self.wake(first)
 
-    def _wait_if_shut(self, qp: QueuePair) -> None:
+    # ------------------------------------------------------------------ waiting for a window
+
+    def _wait_if_shut(self, slot: int) -> None:
         """A QP with something to send whose window is shut waits; one that waits already keeps its place."""
-        controller = qp.controller
-        if controller is not None and not controller.may_send and qp.has_work():
-            self._waiting.setdefault(controller, {}).setdefault(qp.qpn, qp)
+        number = self._governor[slot]
+        if number == _NONE or self._waiting[slot] or by_handle.window_is_open(self._qps.handle(slot)):
+            return
+        if by_handle.has_work(self._qps.handle(slot)):
+            self._waiting[slot] = 1
+            self._before[slot], self._after[slot] = self._last[number], _NONE
+            if self._last[number] == _NONE:
+                self._first[number] = slot
+            else:
+                self._after[self._last[number]] = slot
+            self._last[number] = slot
 
-    def _waits(self, qp: QueuePair) -> bool:
-        return qp.controller is not None and qp.qpn in self._waiting.get(qp.controller, ())
-
-    def _stop_waiting(self, qp: QueuePair) -> None:
-        if qp.controller is not None and qp.controller in self._waiting:
-            waiting = self._waiting[qp.controller]
-            waiting.pop(qp.qpn, None)
-            if not waiting:
-                del self._waiting[qp.controller]
+    def _stop_waiting(self, slot: int) -> None:
+        if not self._waiting[slot]:
+            return
+        self._waiting[slot] = 0
+        number, before, after = self._governor[slot], self._before[slot], self._after[slot]
+        if before == _NONE:
+            self._first[number] = after
+        else:
+            self._after[before] = after
+        if after == _NONE:
+            self._last[number] = before
+        else:
+            self._before[after] = before

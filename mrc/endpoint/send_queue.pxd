@@ -1,18 +1,26 @@
 cimport cython
-from mrc.endpoint.message cimport Message
+from mrc.endpoint.completion_ring cimport CompletionRing
+
+cdef long long _NONE, _NO_IMMEDIATE
+cdef int _SUCCESS, _WRITE
 
 
 @cython.final
 cdef class SendQueue:
-    cdef readonly object unsent, unfinished
-    cdef readonly dict messages
-    cdef long long _max_wimm, _path_mtu
-    cdef readonly long long immediates_out, next_msn, next_rqmsn
+    cdef CompletionRing _completions
+    cdef list _requests
+    cdef long long _kept, _mask, _max_wimm, _path_mtu
+    cdef readonly long long immediates_out, next_msn, next_rqmsn, oldest, unsent
+    cdef public long long[::1] wr_ids, address, first_psn, immediate, last_psn, length, packets, remote_va, rkey, rqmsn
+    cdef public long long[::1] sent_packets
 
-    @cython.locals(message=Message, rqmsn=cython.longlong)
-    cpdef post(self, request)
-    cpdef bint has_unsent(self) noexcept with gil
-    cpdef bint one_packet_waits(self) noexcept with gil
-    @cython.locals(message=Message)
-    cpdef Message next(self)
-    cpdef begin(self, Message message, long long psn)
+    cdef long long place(self, long long msn) noexcept nogil
+    cpdef bint has_unsent(self) noexcept nogil
+    @cython.locals(place=cython.longlong)
+    cpdef bint one_packet_waits(self) noexcept nogil
+    @cython.locals(place=cython.longlong)
+    cpdef long long next(self) noexcept nogil
+    @cython.locals(place=cython.longlong)
+    cpdef void begin(self, long long psn) noexcept nogil
+    @cython.locals(place=cython.longlong)
+    cpdef void finish(self, long long una) noexcept nogil

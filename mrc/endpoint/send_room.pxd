@@ -17,9 +17,9 @@ cdef class SendRoom:
     cdef CongestionController _controller
     cdef long long _most
 
-    cpdef bint may_send(self) noexcept with gil
-    cpdef bint stalled(self) noexcept with gil
+    cpdef bint may_send(self) noexcept nogil
+    cpdef bint stalled(self) noexcept nogil
     cdef long long _last_sendable(self) noexcept nogil
-    cpdef long long last_new(self) noexcept with gil
-    cpdef long long of_records(self, long long most) noexcept with gil
-    cpdef long long of_window(self) noexcept with gil
+    cpdef long long last_new(self) noexcept nogil
+    cpdef long long of_records(self, long long most) noexcept nogil
+    cpdef long long of_window(self) noexcept nogil

@@ -153,7 +153,7 @@ class GoBackNEnd:
     def _append(self, batch: TransmitBatch, opcode: int, psn: int, dscp: int, extension: int, length: int) -> int:
         if self._frames is None:
             raise CallerError("this end has no path to send on")
-        row = batch.append(self._frames, 0, dscp << 2, EXTENSION_AT + extension, self._payload, 0, length)
+        row = batch.append(self._frames, 0, dscp << 2, EXTENSION_AT + extension, self._payload.address, length)
         fields = batch.fields(COMMON, row, row + 1)
         fields["opcode"] = opcode
         fields["dqp_word"] = _QPN

@@ -50,6 +50,8 @@ static inline void mrc_store_le32(uint8_t *p, uint64_t v) { uint32_t w = (uint32
     (memcmp(OCTETS_AT(view, at, length), OCTETS_AT(other, other_at, length), (size_t)(length)) == 0)
 #define octets_crc(view, at, length, value) \
     mrc_crc32((value), OCTETS_AT(view, at, length), (size_t)(length))
+#define octets_crc_at(address, length, value) \
+    mrc_crc32((value), (const uint8_t *)(uintptr_t)(address), (size_t)(length))
 #define octets_masked_crc(view, at, mask, value) \
     mrc_masked_crc32((value), OCTETS_AT(view, at, (mask).shape[0]), (const uint8_t *)(mask).data, \
                      (size_t)(mask).shape[0])

@@ -16,6 +16,7 @@ cdef extern from "octets.h" nogil:
         Py_ssize_t length
     )
     unsigned int crc "octets_crc"(const unsigned char[::1] view, Py_ssize_t at, Py_ssize_t length, unsigned int value)
+    unsigned int crc_at "octets_crc_at"(unsigned long long address, Py_ssize_t length, unsigned int value)
     unsigned int masked_crc "octets_masked_crc"(
         const unsigned char[::1] view, Py_ssize_t at, const unsigned char[::1] mask, unsigned int value
     )

@@ -7,6 +7,7 @@ Numbers are big-endian as on the wire, but for those named `le`.
 
 from __future__ import annotations
 
+import ctypes
 import struct
 
 from isal.isal_zlib import crc32
@@ -60,6 +61,11 @@ def equal(view: memoryview, at: int, other: memoryview, other_at: int, length: i
 def crc(view: memoryview, at: int, length: int, value: int) -> int:
     """CRC-32 as zlib's, going on from `value`."""
     return crc32(view[at : at + length], value)
+
+
+def crc_at(address: int, length: int, value: int) -> int:
+    """The same over memory that somebody else keeps alive, from `address` on."""
+    return crc32(ctypes.string_at(address, length), value)
 
 
 def masked_crc(view: memoryview, at: int, mask: memoryview, value: int) -> int:

@@ -6,6 +6,8 @@ a field of several.
 
 from __future__ import annotations
 
+import ctypes
+
 import numpy as np
 import numpy.typing as npt
 
@@ -22,7 +24,6 @@ from mrc.wire.ipv4 import (
     with_checksum,
 )
 from mrc.wire.opcodes import ICRC_LENGTH
-from mrc.wire.payload import Payload
 from mrc.wire.rows import HEADER_ROOM, I64, PAD_SHIFT, U8, UDP_AT, Fields
 
 _ROOM, _TEMPLATE, _DESTINATION, _ICRC, _UDP_AT = HEADER_ROOM, TEMPLATE, DESTINATION, ICRC_LENGTH, UDP_AT
@@ -37,7 +38,6 @@ _MASK_IPV4 = memoryview(IPV4_ICRC_MASK.tobytes())
 _MAPPED = 0xFFFF  # the third word of an IPv4-mapped address; the two before it are 0
 _IPV4_START = NO_OPTIONS << 8
 _IPV4_BYTES, _IPV4_FRAGMENT, _IPV4_UDP = IPV4_HEADER, DONT_FRAGMENT, 17
-_NOTHING = Payload(memoryview(b""))
 _ZEROS = memoryview(bytes(4))
 
 
@@ -57,9 +57,7 @@ class TransmitBatch:
         "_destinations",
         "_header_lengths",
         "_ipv4",
-        "_offsets",
         "_payload_lengths",
-        "_payloads",
         "_ports",
         "_trailer_lengths",
         "_trailers",
@@ -100,14 +98,12 @@ class TransmitBatch:
         self._ports = self.port.data
         self._destinations = self.destination.reshape(-1).data
         self._classes = self.traffic_class.data
-        # What each payload is a part of, and where in it it begins.
-        self._payloads: list[Payload] = []
-        self._offsets = np.zeros(capacity, np.int64).data
         # The IPv4 header that a row stands for.
         self._ipv4 = memoryview(bytearray(IPV4_HEADER))
 
     @property
     def free(self) -> int:
+        """How many more packets it has room for."""
         return self.capacity - self.count
 
     @property
@@ -116,12 +112,11 @@ class TransmitBatch:
         return [self._payload(row) for row in range(self.count)]
 
     def _payload(self, row: int) -> memoryview:
-        offset = self._offsets[row]
-        return self._payloads[row].view[offset : offset + self._payload_lengths[row]]
+        length = self._payload_lengths[row]
+        return memoryview((ctypes.c_ubyte * length).from_address(self._addresses[row])) if length else memoryview(b"")
 
     def clear(self) -> None:
         self.count = 0
-        self._payloads.clear()
 
     def fields(self, layout: np.dtype[np.void], start: int, stop: int) -> Fields:
         """Rows `start` to `stop` as one structured array to assign fields through."""
@@ -133,12 +128,11 @@ class TransmitBatch:
         way: int,
         traffic_class: int,
         header_length: int,
-        payload: Payload = _NOTHING,
-        offset: int = 0,
-        length: int = 0,
+        address: int,
+        length: int,
     ) -> int:
-        """Append a packet that goes one way of `frames`, with `length` bytes of `payload` from `offset` on. Returns its
-        row.
+        """Append a packet that goes one way of `frames`, with `length` bytes of payload that lie at `address` and that
+        the caller keeps alive. Returns its row.
 
         Lengths in the IP and UDP headers, the pad count and the traffic class are filled in here; the caller then
         writes opcode, QP, PSN and the extension headers: `header_length` counts all headers from the (inner) IP header
@@ -157,12 +151,14 @@ class TransmitBatch:
         self._ports[row] = frames.ports[way]
         self._classes[row] = traffic_class
         self._header_lengths[row] = header_length
-        self._payloads.append(payload)
-        self._offsets[row] = offset
-        self._addresses[row] = payload.address + offset if length else 0
+        self._addresses[row] = address if length else 0
         self._payload_lengths[row] = length
         self._trailer_lengths[row] = pad + _ICRC
         return row
+
+    def open_row(self, frames: Frames, way: int, traffic_class: int, header_length: int) -> int:
+        """`append` for a packet without payload."""
+        return self.append(frames, way, traffic_class, header_length, 0, 0)
 
     def write_headers(self, row: int, at: int, content: bytes | memoryview) -> None:
         """Overwrite the headers of a row from byte `at` on."""
@@ -173,13 +169,13 @@ class TransmitBatch:
         """Set these bits in byte `at` of the headers of a row."""
         self.flat[row * _ROOM + at] |= bits
 
-    def seal(self, start: int = 0) -> None:
+    def seal(self, start: int) -> None:
         """Write the ICRC of every packet from row `start` on. Call once the headers are final."""
         for row in range(start, self.count):
             self._seal(row)
 
     def _seal(self, row: int) -> None:
-        at, payload = row * _ROOM, self._payloads[row]
+        at = row * _ROOM
         rest, pad = at + _HEAD, self._trailer_lengths[row] - _ICRC
         if octets.u64(self.flat, at + _SOURCE_AT) == 0 and octets.u32(self.flat, at + _SOURCE_AT + 8) == _MAPPED:
             self._put_ipv4(at)
@@ -188,7 +184,8 @@ class TransmitBatch:
         else:
             value = octets.masked_crc(self.flat, at, _MASK, _SEED)
         value = octets.crc(self.flat, rest, at + self._header_lengths[row] - rest, value)
-        value = octets.crc(payload.data, self._offsets[row], self._payload_lengths[row], value)
+        if self._payload_lengths[row]:
+            value = octets.crc_at(self._addresses[row], self._payload_lengths[row], value)
         if pad:
             value = octets.crc(_ZEROS, 0, pad, value)
         octets.put_le32(self._trailers, (row + 1) * _TRAILER - _ICRC, value)

@@ -20,9 +20,8 @@ from told_window import ToldWindows
 
 from mrc import CORE
 from mrc.core import COMPILED
-from mrc.endpoint.arrivals import Arrivals
 from mrc.endpoint.config import QpConfig
-from mrc.endpoint.qp import QueuePair
+from mrc.endpoint.qp_datapath import QpDatapath
 from mrc.endpoint.scheduler import SEND_STATES, SendState, send_state
 
 RTT = 100 * MICROSECOND
@@ -57,15 +56,15 @@ def test_every_state_follows_from_work_leave_and_what_is_out(
 def test_a_qp_is_idle_then_ready_then_active_then_idle() -> None:
     """behaviour.md, Requestor: nothing posted, posted, all sent, all acknowledged."""
     hand = HandPeer(CONFIG)
-    assert send_state(hand.qp) == SendState.IDLE
+    assert send_state(hand.qp.datapath) == SendState.IDLE
     hand.post(256 * 3)
-    assert send_state(hand.qp) == SendState.READY
+    assert send_state(hand.qp.datapath) == SendState.READY
     hand.transmitted()
-    assert send_state(hand.qp) == SendState.ACTIVE
+    assert send_state(hand.qp.datapath) == SendState.ACTIVE
     hand.receive(hand.ack(1))
-    assert send_state(hand.qp) == SendState.ACTIVE
+    assert send_state(hand.qp.datapath) == SendState.ACTIVE
     hand.receive(hand.ack(2))
-    assert send_state(hand.qp) == SendState.IDLE
+    assert send_state(hand.qp.datapath) == SendState.IDLE
 
 
 @pytest.mark.parametrize("shut", ["inflight < cwnd", "PSN <= cack_psn + window", "a path is available"])
@@ -83,12 +82,12 @@ def test_a_qp_with_something_to_send_that_may_not_is_pending(shut: str) -> None:
         hand.endpoint.set_port(0, up=False, now=hand.now)
     sent = numbers(hand, hand.transmitted())
     assert len(sent) == {"inflight < cwnd": 10, "PSN <= cack_psn + window": 128, "a path is available": 0}[shut]
-    assert send_state(hand.qp) == SendState.PENDING
+    assert send_state(hand.qp.datapath) == SendState.PENDING
     windows.only.become(1 << 40)
     hand.endpoint.set_port(0, up=True, now=hand.now)
     if sent:
         hand.receive(hand.ack(max(sent)))
-    assert send_state(hand.qp) == SendState.READY
+    assert send_state(hand.qp.datapath) == SendState.READY
     assert min(numbers(hand, hand.transmitted())) == len(sent)
 
 
@@ -99,7 +98,7 @@ def test_a_qp_whose_only_packet_waits_after_a_nack_is_not_idle() -> None:
     (packet,) = data(hand.transmitted())
     hand.now += RTT
     hand.receive(hand.nack(0, NO_BITMAP, ev=packet.ev))
-    assert send_state(hand.qp) in (SendState.ACTIVE, SendState.PENDING)
+    assert send_state(hand.qp.datapath) in (SendState.ACTIVE, SendState.PENDING)
 
 
 # ------------------------------------------------------------------ fairness
@@ -177,6 +176,7 @@ def test_a_qp_with_little_to_send_does_not_wait_for_those_with_much() -> None:
 # ------------------------------------------------------------------ no cost for the idle
 
 
+@pytest.mark.skipif(CORE.kind == COMPILED, reason="seen from within: compiled code calls nothing that can be watched")
 def test_a_thousand_idle_qps_are_not_touched(monkeypatch: pytest.MonkeyPatch) -> None:
     """architecture.md, State that scales: O(what happens). Posting, sending, SACKs and timers of one QP of 1,001."""
     hand = HandPeer(SMALL)
@@ -187,16 +187,14 @@ def test_a_thousand_idle_qps_are_not_touched(monkeypatch: pytest.MonkeyPatch) ->
     touched: set[int] = set()
 
     def noticed(real: Callable[..., Any]) -> Callable[..., Any]:
-        def called(part: QueuePair | Arrivals, *arguments: Any, **named: Any) -> Any:
-            touched.add(part.qpn if isinstance(part, QueuePair) else part._qp.qpn)
-            return real(part, *arguments, **named)
+        def called(part: QpDatapath, *arguments: Any) -> Any:
+            touched.add(part.qpn)
+            return real(part, *arguments)
 
         return called
 
-    for name in ("transmit", "pending", "has_work", "on_timer", "next_deadline"):
-        monkeypatch.setattr(QueuePair, name, noticed(getattr(QueuePair, name)))
-    if CORE.kind != COMPILED:
-        monkeypatch.setattr(Arrivals, "receive", noticed(Arrivals.receive))
+    for name in ("receive", "transmit", "pending", "has_work", "on_timer", "next_deadline"):
+        monkeypatch.setattr(QpDatapath, name, noticed(getattr(QpDatapath, name)))
     hand.post(256 * 400, fill=7)
     sent = numbers(hand, hand.transmitted())
     hand.now += RTT

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from hand_peer import FIRST, LAST, LAST_IMMEDIATE, MIDDLE, ONLY, ONLY_IMMEDIATE, paths
 
+from mrc.endpoint.completion_ring import CompletionRing
+from mrc.endpoint.config import QpConfig
 from mrc.endpoint.memory import MemoryRegion
-from mrc.endpoint.message import Message
 from mrc.endpoint.request_headers import RequestHeaders
+from mrc.endpoint.send_queue import SendQueue
 from mrc.endpoint.work import WriteRequest
 from mrc.wire.frames import Frames
 from mrc.wire.transmit_batch import TransmitBatch
@@ -17,20 +19,25 @@ SOURCE = MemoryRegion(bytes(4 * 256), 0, 0, remote_write=False)
 BTH_AT = 48
 
 
-def _message(packets: int, immediate: int | None) -> Message:
-    return Message(WriteRequest(0, SOURCE, 0, 256 * packets, 0, 0, immediate), 0, 256)
+def _message(packets: int, immediate: int | None) -> WriteRequest:
+    return WriteRequest(0, SOURCE, 0, 256 * packets, 0, 0, immediate)
 
 
-def _written(message: Message, position: int, psn: int = 0, *, timestamps: bool = True) -> bytes:
+def _written(
+    request: WriteRequest, position: int, psn: int = 0, *, timestamps: bool = True, msn: int = 0, rqmsn: int = 0
+) -> bytes:
     """What a packet has from the BTH to its payload, without the pad count and lengths."""
     (path,) = paths(1, 1)
+    queue = SendQueue(QpConfig(path_mtu=256), CompletionRing(0, [].append))
+    queue.post(request)
+    queue.rqmsn[0] = rqmsn
     frames, batch = Frames(), TransmitBatch(2)
     frames.add(path.template, path.port, path.destination)
-    headers = RequestHeaders(peer_qpn=0x123456, timestamps=timestamps)
-    length = headers.length(message, position)
-    batch.append(frames, 0, 0, length)
-    row = batch.append(frames, 0, 0, length)
-    headers.write(batch, row, message, position, psn, 0x1234 * 128)
+    headers = RequestHeaders(queue, peer_qpn=0x123456, path_mtu=256, timestamps=timestamps)
+    length = headers.length(0, position)
+    batch.open_row(frames, 0, 0, length)
+    row = batch.open_row(frames, 0, 0, length)
+    headers.write(batch, row, 0, msn, position, psn, 0x1234 * 128)
     assert not batch.headers[row, length:].any()
     return bytes(batch.headers[row, BTH_AT:length])
 
@@ -71,14 +78,13 @@ def test_the_bytes_of_small_messages(number: int, immediate: int | None, psn: in
     """wire.md sections 3 and 4, by hand: BTH, METH, TSETH, RETH, ImmDt. MSN, RQMSN and PSN pass their widths."""
     va, rkey = 0x7F0000000000 + number, 0xABCD0000 + number
     request = WriteRequest(number, SOURCE, number, number, va, rkey, immediate)
-    message = Message(request, 0xFFFE + number, 256, 0xFFFF + number)
-    assert _written(message, 0, psn).hex(" ", 4) == expected
+    msn, rqmsn = 0xFFFE + number, 0xFFFF + number
+    assert _written(request, 0, psn, msn=msn, rqmsn=rqmsn).hex(" ", 4) == expected
 
 
 @pytest.mark.parametrize("position", range(3))
 def test_each_packet_of_a_message_has_its_own_va_and_the_messages_length(position: int) -> None:
     """wire.md section 4. The last address a region can have is below 2^62."""
     va = (1 << 62) - 1024
-    message = Message(WriteRequest(0, SOURCE, 0, 600, va, 7), 5, 256)
-    reth = _written(message, position)[20:]
+    reth = _written(WriteRequest(0, SOURCE, 0, 600, va, 7), position, msn=5)[20:]
     assert reth == np.array([va + 256 * position], ">u8").tobytes() + bytes((0, 0, 0, 7, 0, 0, 2, 88))

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
+import numpy as np
 import pytest
 from lab_modes import ROUTING
 from lab_wire import IPPROTO_IPV6, Wire, inner_packet
@@ -23,7 +24,6 @@ from mrc.net.mtu import FullPackets
 from mrc.net.sockets import Srv6Port
 from mrc.topology import Clos, Fabric
 from mrc.wire.frames import Frames
-from mrc.wire.payload import Payload
 from mrc.wire.rows import ACK, HEADER_ROOM
 from mrc.wire.transmit_batch import TransmitBatch
 from mrc.wire.usid import UsidTemplate
@@ -60,6 +60,10 @@ def opened(lab: Lab) -> Iterator[Opened]:
         port.close()
 
 
+# Memory that packets name by its address.
+KEPT: list[np.ndarray] = []
+
+
 def acknowledges(lab: Lab, sizes: list[int]) -> TransmitBatch:
     """Packets of these payload lengths, on one path after the other, PSN = row."""
     draw = random.Random(len(sizes))
@@ -70,10 +74,11 @@ def acknowledges(lab: Lab, sizes: list[int]) -> TransmitBatch:
         path = every[row % len(every)]
         frames = Frames()
         frames.add(path.template, path.port, path.destination)
-        at = batch.append(frames, 0, 0xB8 if row % 3 else 0x12, 64, Payload(memoryview(content)), 0, len(content))
+        KEPT.append(np.frombuffer(content, np.uint8))
+        at = batch.append(frames, 0, 0xB8 if row % 3 else 0x12, 64, KEPT[-1].ctypes.data, len(content))
         fields = batch.fields(ACK, at, at + 1)
         fields["opcode"], fields["dqp_word"], fields["psn_word"] = 0xD1, 99, row
-    batch.seal()
+    batch.seal(0)
     return batch
 
 

@@ -9,7 +9,6 @@ from vector_forms import icrc_by_hand, ipv6_packet, octets
 from vectors import VECTORS
 
 from mrc.wire.frames import Frames
-from mrc.wire.payload import Payload
 from mrc.wire.profile import WireProfile
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import ACK, COMMON, EXTENSION_AT
@@ -19,12 +18,15 @@ from mrc.wire.transmit_batch import TransmitBatch
 TEMPLATE = packet_template(0xFC << 120 | 1, 0xFC << 120 | 2, 3, 0x100)
 DATA = (b"abcde", b"wxyz")
 
+# Memory that rows name by its address.
+KEPT: list[np.ndarray] = []
+
 
 def _acknowledge(batch: TransmitBatch, *ports: int) -> tuple[int, int]:
     frames, start = Frames(), batch.count
     for way, port in enumerate(ports):
         frames.add(TEMPLATE, port, np.array([port] + [0] * 27, np.uint8))
-        batch.append(frames, way, port << 2, 64)
+        batch.open_row(frames, way, port << 2, 64)
     span = start, batch.count
     fields = batch.fields(ACK, *span)
     fields["opcode"], fields["aeth_word"] = 0xD1, 0x1F000000 | np.array(ports)
@@ -34,10 +36,11 @@ def _acknowledge(batch: TransmitBatch, *ports: int) -> tuple[int, int]:
 def _send(batch: TransmitBatch, templates: np.ndarray, payloads: tuple[bytes, ...] = DATA) -> tuple[int, int]:
     """All of them lie in one piece of memory, a byte apart."""
     frames, start, offset = Frames(), batch.count, 1
-    memory = Payload(memoryview(b"".join(b"-" + payload for payload in payloads)))
+    memory = np.frombuffer(b"".join(b"-" + payload for payload in payloads), np.uint8)
+    KEPT.append(memory)
     for way, payload in enumerate(payloads):
         frames.add(templates[way], 0, np.zeros(28, np.uint8))
-        batch.append(frames, way, 0, 80, memory, offset, len(payload))
+        batch.append(frames, way, 0, 80, memory.ctypes.data + offset, len(payload))
         offset += len(payload) + 1
     return start, batch.count
 
@@ -62,7 +65,7 @@ def test_a_row_of_data_used_again_for_an_acknowledgement_has_no_payload_left() -
     batch.clear()
     _acknowledge(batch, 1, 2)
     assert batch.payload_length.tolist() == batch.payload_address.tolist() == [0, 0]
-    batch.seal()
+    batch.seal(0)
     assert [len(batch.packet(row)) for row in (0, 1)] == [68, 68]
 
 
@@ -72,7 +75,7 @@ def test_data_after_control_packets_keeps_its_own_payload() -> None:
     _acknowledge(batch, 2)
     start, stop = _send(batch, np.stack([TEMPLATE] * 2))
     _acknowledge(batch, 3)
-    batch.seal()
+    batch.seal(0)
     assert len(batch.payloads) == batch.count == 5
     assert [bytes(payload) for payload in batch.payloads] == [b"", b"", *DATA, b""]
     first, second = batch.payload_address[start:stop].tolist()

@@ -39,7 +39,7 @@ def _acknowledge(batch: TransmitBatch, source: str, destination: str) -> None:
     template = packet_template(address_number(source), address_number(destination), 0xC123, 0)
     frames = Frames()
     frames.add(template, 0, np.zeros(28, np.uint8))
-    row = batch.append(frames, 0, 0xB8, 64)
+    row = batch.open_row(frames, 0, 0xB8, 64)
     fields = batch.fields(ACK, row, row + 1)
     fields["opcode"], fields["dqp_word"], fields["psn_word"], fields["aeth_word"] = 0xD1, 0xABCDEF, 7, 0x1F000003
 
@@ -48,7 +48,7 @@ def test_an_acknowledge_over_ipv4_has_every_byte_written_out_by_hand() -> None:
     """MRC-WIRE-04, MRC-ICRC-04, MRC-ICRC-09."""
     batch = TransmitBatch(1)
     _acknowledge(batch, "10.0.0.1", "10.1.0.2")
-    batch.seal()
+    batch.seal(0)
     whole = _checksummed(ACK_HEADERS)
     assert batch.packet(0) == whole + icrc_by_hand(whole)
 
@@ -59,13 +59,13 @@ def test_ipv4_and_ipv6_in_one_batch() -> None:
     for pair in ends:
         single = TransmitBatch(1)
         _acknowledge(single, *pair)
-        single.seal()
+        single.seal(0)
         alone[pair] = single.packet(0)
     batch = TransmitBatch(7)
     order = [0, 1, 2, 0, 0, 1, 2]
     for index in order:
         _acknowledge(batch, *ends[index])
-    batch.seal()
+    batch.seal(0)
     packets = [batch.packet(row) for row in range(7)]
     assert packets == [alone[ends[index]] for index in order]
     assert [packet[0] >> 4 for packet in packets] == [4, 6, 6, 4, 4, 6, 6]

@@ -184,14 +184,14 @@ class AnyTverIsTaken(_Refound):
 @mutant("MRC-WIRE-06")
 def any_udp_port_is_taken(endpoint: Endpoint, qp: QueuePair) -> None:
     """A packet is taken whatever UDP port it came to."""
-    checks: Any = endpoint._intake._checks
+    checks: Any = endpoint.datapath.intake._checks
     checks._is_ours = memoryview(b"\1" * _PORTS)
 
 
 @mutant("MRC-WIRE-06")
 def one_udp_port_is_taken(endpoint: Endpoint, qp: QueuePair) -> None:
     """Packets to UDP port 4971 are dropped."""
-    checks: Any = endpoint._intake._checks
+    checks: Any = endpoint.datapath.intake._checks
     checks._is_ours = memoryview(bytes(port == 4791 for port in range(_PORTS)))
 
 

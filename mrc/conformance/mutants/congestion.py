@@ -11,7 +11,6 @@ from mrc.endpoint.acknowledgements import Acknowledgements
 from mrc.endpoint.congestion import EwmaDelay, FixedWindow, Nscc, NsccConfig
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.feedback import Feedback
-from mrc.endpoint.message import Message
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.requests import RequestMaker
 from mrc.wire.received_batch import ReceivedBatch
@@ -44,8 +43,8 @@ class HeadersDoNotCount(RequestMaker):
 
     __slots__ = ()
 
-    def _append(self, batch: TransmitBatch, message: Message, *others: Any) -> int:
-        return super()._append(batch, message, *others) - 80
+    def _append(self, batch: TransmitBatch, msn: int, *others: Any) -> int:
+        return super()._append(batch, msn, *others) - 80
 
 
 @mutant("MRC-CC-03")

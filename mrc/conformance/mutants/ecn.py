@@ -63,7 +63,7 @@ class ControlIsAlways46(_OfThePage):
 
 def _check_by(endpoint: Endpoint, wire: WireProfile) -> None:
     """Have packets checked by these switches."""
-    intake: Any = endpoint._intake
+    intake: Any = endpoint.datapath.intake
     intake._checks = PacketChecks(wire, endpoint.counters)
 
 

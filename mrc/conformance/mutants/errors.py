@@ -8,6 +8,7 @@ from typing import Any
 from mrc.conformance.mutants.bursts import part_of
 from mrc.conformance.mutants.mutant import mutant
 from mrc.conformance.mutants.requestors import _Syndromes
+from mrc.endpoint.completion_ring import NO_IMMEDIATE
 from mrc.endpoint.completions import Completion, Event, EventKind, WorkKind, WorkStatus
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.qp import QueuePair
@@ -92,8 +93,8 @@ class OnlyTheOldestWriteIsFlushed(Requestor):
     __slots__ = ()
 
     def flush(self, status: WorkStatus, failed_psn: int | None = None) -> None:
-        while len(self.queue.unfinished) > 1:
-            self.queue.unfinished.pop()
+        if self.queue.next_msn > self.queue.oldest:
+            self.queue.next_msn = self.queue.oldest + 1
         super().flush(status, failed_psn)
 
 
@@ -130,8 +131,7 @@ class WhatIsFlushedSucceeds(Requestor):
     __slots__ = ()
 
     def flush(self, status: WorkStatus, failed_psn: int | None = None) -> None:
-        for message in self.queue.unfinished:
-            self._complete(Completion(message.request.wr_id, self._qpn, WorkStatus.SUCCESS, message.request.length))
+        self.queue.flush(-1, WorkStatus.SUCCESS)
         self.abandon()
 
 
@@ -142,8 +142,10 @@ class EveryWriteIsBlamed(Requestor):
     __slots__ = ()
 
     def flush(self, status: WorkStatus, failed_psn: int | None = None) -> None:
-        for message in self.queue.unfinished:
-            self._complete(Completion(message.request.wr_id, self._qpn, status, 0))
+        for msn in self.queue.unfinished():
+            request = self.queue.request(msn)
+            if request is not None:
+                self._completions.add(request.wr_id, status, 0, WorkKind.RDMA_WRITE, NO_IMMEDIATE)
         self.abandon()
 
 
@@ -161,7 +163,7 @@ class WorkForAQpInErrorIsForgotten(QueuePair):
 @mutant("MRC-ERR-05")
 def nobody_is_told(endpoint: Endpoint, qp: QueuePair) -> None:
     """A QP goes to ERROR without an event."""
-    _on_error(qp, lambda failed, why: endpoint._scheduler.window_moved(failed.controller))
+    _on_error(qp, lambda failed, why: endpoint.datapath.scheduler.window_moved(failed.datapath.slot))
 
 
 @mutant("MRC-ERR-05")
@@ -169,7 +171,7 @@ def the_event_names_the_peers_qp(endpoint: Endpoint, qp: QueuePair) -> None:
     """The event of a QP in ERROR has the QPN of the peer's."""
 
     def told(failed: QueuePair, why: str) -> None:
-        endpoint._tell(Event(EventKind.QP_ERROR, endpoint._now, failed._peer.qpn if failed._peer else 0, why))
+        endpoint._tell(Event(EventKind.QP_ERROR, endpoint.datapath.now, failed._peer.qpn if failed._peer else 0, why))
 
     _on_error(qp, told)
 

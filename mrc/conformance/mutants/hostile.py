@@ -138,7 +138,7 @@ class AHundredAnswersAreTheMost(SackMaker):
 @mutant("MRC-ERR-02")
 def what_is_malformed_is_not_counted(endpoint: Endpoint, qp: QueuePair) -> None:
     """Packets that are malformed are dropped and not counted."""
-    checks: Any = endpoint._intake._checks
+    checks: Any = endpoint.datapath.intake._checks
     checks._counters = Counters()
 
 
@@ -148,12 +148,11 @@ class ABurstIsCountedOnce(Intake):
 
     __slots__ = ()
 
-    def take(self, batch: ReceivedBatch, now: int) -> list[QueuePair]:
+    def take(self, batch: ReceivedBatch, now: int) -> None:
         before = {name: getattr(self._counters, name) for name in _MALFORMED}
-        touched = super().take(batch, now)
+        super().take(batch, now)
         for name, count in before.items():
             setattr(self._counters, name, min(getattr(self._counters, name), count + 1))
-        return touched
 
 
 @mutant("MRC-ERR-02")

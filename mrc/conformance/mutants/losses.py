@@ -67,7 +67,7 @@ class NoTailProbe(Requestor):
     __slots__ = ()
 
     def _tail_timer(self) -> int:
-        return self._config.local_ack_timeout_ns
+        return self._retries._timeout_ns
 
 
 @mutant("MRC-LOSS-10")
@@ -81,9 +81,10 @@ class WhatArrivedIsSentAgain(RequestMaker):
         total = super().transmit_again(batch, psn, ev, now)
         behind = psn + 1
         if behind < sent.next_psn and batch.free:
-            message = self._messages.get(self._msns[behind & sent.mask])
-            if message is not None:
-                self._append(batch, message, behind - message.first_psn, behind, ev, self._again_class, now)
+            msn = self._msns[behind & sent.mask]
+            if self._queue.request(msn) is not None:
+                position = behind - self._queue.first_psn[self._queue.place(msn)]
+                self._append(batch, msn, position, behind, ev, self._again_class, now)
         return total
 
 

@@ -37,6 +37,7 @@ from mrc.endpoint.paths.rotation import Rotation
 from mrc.endpoint.peer_ports import PeerPorts
 from mrc.endpoint.peer_sources import PeerSources
 from mrc.endpoint.qp import QueuePair
+from mrc.endpoint.qp_datapath import QpDatapath
 from mrc.endpoint.receive_window import ReceiveWindow
 from mrc.endpoint.received import ReceivedPsns
 from mrc.endpoint.receives import Receives
@@ -58,9 +59,10 @@ PARTS: dict[type, Callable[[Any, Any], Any]] = {
     PeerPorts: lambda endpoint, qp: endpoint._operations.peer_ports,
     LossDetector: lambda endpoint, qp: qp.requestor.loss,
     MemoryTable: lambda endpoint, qp: endpoint.memory,
-    Intake: lambda endpoint, qp: endpoint._intake,
-    PacketChecks: lambda endpoint, qp: endpoint._intake._checks,
+    Intake: lambda endpoint, qp: endpoint.datapath.intake,
+    PacketChecks: lambda endpoint, qp: endpoint.datapath.intake._checks,
     QueuePair: lambda endpoint, qp: qp,
+    QpDatapath: lambda endpoint, qp: qp.datapath,
     Arrivals: lambda endpoint, qp: qp.arrivals,
     PeerSources: lambda endpoint, qp: qp.arrivals.sources,
     PathSet: lambda endpoint, qp: qp.paths,

@@ -164,7 +164,7 @@ class KeepsAlive(Endpoint):
     """An idle QP sends a probe every second."""
 
     def next_deadline(self) -> int | None:
-        due, own = super().next_deadline(), (self._now // 1_000_000_000 + 1) * 1_000_000_000
+        due, own = super().next_deadline(), (self.datapath.now // 1_000_000_000 + 1) * 1_000_000_000
         return own if due is None else min(due, own)
 
     def on_timer(self, now: int) -> None:

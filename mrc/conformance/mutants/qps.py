@@ -10,6 +10,7 @@ from mrc.endpoint.arrivals import Arrivals
 from mrc.endpoint.config import QpConfig
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.qp import QueuePair
+from mrc.endpoint.qp_datapath import QpDatapath
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.qp_states import QpState
 from mrc.endpoint.receive_window import ReceiveWindow
@@ -167,28 +168,28 @@ def sixteen_immediates_are_taken(endpoint: Endpoint, qp: QueuePair) -> None:
 
 
 @mutant("MRC-QP-06")
-class AnswersWaitForTheRequestor(QueuePair):
+class AnswersWaitForTheRequestor(QpDatapath):
     """While packets of its own are out a QP answers nothing."""
 
     __slots__ = ()
 
-    def transmit(self, batch: TransmitBatch, limit: int, now: int, others_wait: bool = False) -> int:
-        if self.state == QpState.RTS and self.outstanding > 100:
+    def transmit(self, batch: TransmitBatch, limit: int, now: int, others_wait: bool) -> int:
+        if self.may_send and self.outstanding() > 100:
             return 0
         return super().transmit(batch, limit, now, others_wait)
 
     def pending(self) -> bool:
-        return super().pending() and not (self.state == QpState.RTS and self.outstanding > 100)
+        return super().pending() and not (self.may_send and self.outstanding() > 100)
 
 
 @mutant("MRC-QP-06")
-class RequestsWaitForTheResponder(QueuePair):
+class RequestsWaitForTheResponder(QpDatapath):
     """While its responder has a hole a QP sends no requests."""
 
     __slots__ = ()
 
-    def transmit(self, batch: TransmitBatch, limit: int, now: int, others_wait: bool = False) -> int:
-        if self.responder.received.held:
+    def transmit(self, batch: TransmitBatch, limit: int, now: int, others_wait: bool) -> int:
+        if self.responder is not None and self.responder.received.held:
             return self.responder.transmit(batch, limit, now)
         return super().transmit(batch, limit, now, others_wait)
 
@@ -203,4 +204,4 @@ class RequestsAcknowledgeRequests(Arrivals):
         super().receive(batch, row, opcode, now)
         requestor = self._qp.requestor
         if self._qp.responder.received.completed and requestor.sent.next_psn > requestor.sent.una:
-            requestor.on_ack(requestor.sent.una & 0xFFFFFF, now)
+            requestor.feedback.on_ack(requestor.sent.una & 0xFFFFFF, now)

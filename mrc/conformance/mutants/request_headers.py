@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -99,7 +98,7 @@ class PlainWritesRepeatTheRqmsn(Requestor):
     def post(self, request: WriteRequest) -> None:
         super().post(request)
         if request.immediate is None and self.queue.next_rqmsn:
-            self.queue.unfinished[-1].rqmsn = self.queue.next_rqmsn - 1
+            self.queue.rqmsn[self.queue.place(self.queue.next_msn - 1)] = self.queue.next_rqmsn - 1
 
 
 @mutant("MRC-REQ-05")
@@ -149,8 +148,9 @@ class VaOfTheMessageInEachPacket(_Reheaded):
 
     def rehead(self, fields: Fields, path_mtu: int) -> None:
         (qp, *_) = self.qps.values()
-        for message in qp.requestor.queue.messages.values():
-            fields["va"][fields["msn"] == message.msn] = message.request.remote_va
+        queue = qp.requestor.queue
+        for msn in queue.unfinished():
+            fields["va"][fields["msn"] == msn] = queue.remote_va[queue.place(msn)]
 
 
 @mutant("MRC-REQ-09")
@@ -159,8 +159,9 @@ class VaOfRetransmissionsIsTheMessages(_Reheaded):
 
     def rehead(self, fields: Fields, path_mtu: int) -> None:
         (qp, *_) = self.qps.values()
-        for message in qp.requestor.queue.messages.values():
-            fields["va"][self.again(fields) & (fields["msn"] == message.msn)] = message.request.remote_va
+        queue = qp.requestor.queue
+        for msn in queue.unfinished():
+            fields["va"][self.again(fields) & (fields["msn"] == msn)] = queue.remote_va[queue.place(msn)]
 
 
 @mutant("MRC-REQ-10")
@@ -169,10 +170,11 @@ class DmalenIsWhatIsLeft(_Reheaded):
 
     def rehead(self, fields: Fields, path_mtu: int) -> None:
         (qp, *_) = self.qps.values()
-        for message in qp.requestor.queue.messages.values():
-            mine = fields["msn"] == message.msn
-            gone = fields["va"][mine].astype(np.int64) - message.request.remote_va
-            fields["dmalen"][mine] = message.request.length - gone
+        queue = qp.requestor.queue
+        for msn in queue.unfinished():
+            mine, place = fields["msn"] == msn, queue.place(msn)
+            gone = fields["va"][mine].astype(np.int64) - queue.remote_va[place]
+            fields["dmalen"][mine] = queue.length[place] - gone
 
 
 @mutant("MRC-REQ-11")
@@ -211,8 +213,9 @@ class ImmdtBeforeTheReth(_Repacked):
 def no_path_mtu_above512(endpoint: Endpoint, qp: QueuePair) -> None:
     """Writes are cut by 512 bytes at most, whatever path MTU was agreed on."""
     requestor: Any = qp.requestor
-    requestor._config = replace(qp.config, path_mtu=min(qp.config.path_mtu, 512))
-    requestor.queue._path_mtu = requestor._config.path_mtu
+    path_mtu = min(qp.config.path_mtu, 512)
+    for part in (requestor.queue, requestor._requests, requestor._requests._headers):
+        part._path_mtu = path_mtu
 
 
 @mutant("MRC-REQ-15")
@@ -223,8 +226,8 @@ class WholePathMtusEndInAnEmptyLast(Requestor):
 
     def post(self, request: WriteRequest) -> None:
         super().post(request)
-        if request.length and request.length % self._config.path_mtu == 0:
-            self.queue.unfinished[-1].packets += 1
+        if request.length and request.length % self.queue._path_mtu == 0:
+            self.queue.packets[self.queue.place(self.queue.next_msn - 1)] += 1
 
 
 @mutant("MRC-REQ-08")

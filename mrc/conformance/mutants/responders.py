@@ -364,5 +364,5 @@ class _AnyQpn(dict[int, QueuePair]):
 @mutant("MRC-RESP-01")
 def any_qpn_will_do(endpoint: Endpoint, qp: QueuePair) -> None:
     """A packet for a QP that does not exist goes to one that does."""
-    intake: Any = endpoint._intake
+    intake: Any = endpoint.datapath.intake
     intake._qps = _AnyQpn(endpoint.qps)

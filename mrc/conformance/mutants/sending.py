@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from mrc.conformance.mutants.mutant import mutant
-from mrc.endpoint.completions import Completion, WorkStatus
+from mrc.endpoint.completion_ring import NO_IMMEDIATE
+from mrc.endpoint.completions import WorkKind, WorkStatus
 from mrc.endpoint.data_sender import DataSender
 from mrc.endpoint.feedback import Feedback
 from mrc.endpoint.paths import PathSet
 from mrc.endpoint.requestor import Requestor
+from mrc.endpoint.send_queue import COLUMNS
 from mrc.endpoint.send_room import SendRoom
 from mrc.endpoint.sent import PsnState
 from mrc.endpoint.work import WriteRequest
@@ -64,9 +66,16 @@ class TheLatestWriteGoesFirst(Requestor):
 
     def post(self, request: WriteRequest) -> None:
         super().post(request)
-        latest = self.queue.unsent.pop()
-        begun = bool(self.queue.unsent) and self.queue.unsent[0].sent_packets > 0
-        self.queue.unsent.insert(int(begun), latest)
+        queue = self.queue
+        last = queue.next_msn - 1
+        first = queue.unsent + int(queue.sent_packets[queue.place(queue.unsent)] > 0)
+        for column in (*COLUMNS, "_requests"):
+            kept = getattr(queue, column)
+            latest = kept[queue.place(last)]
+            for msn in range(last, first, -1):
+                kept[queue.place(msn)] = kept[queue.place(msn - 1)]
+            if first <= last:
+                kept[queue.place(first)] = latest
 
 
 @mutant("MRC-SEND-05")
@@ -76,9 +85,11 @@ class TheFirstPsnCompletes(Feedback):
     __slots__ = ()
 
     def _after_acknowledgement(self, now: int) -> None:
-        for message in self._queue.unfinished:
-            if message.last_psn >= 0:
-                message.last_psn = message.first_psn
+        queue = self._queue
+        for msn in queue.unfinished():
+            place = queue.place(msn)
+            if queue.last_psn[place] >= 0:
+                queue.last_psn[place] = queue.first_psn[place]
         super()._after_acknowledgement(now)
 
 
@@ -132,7 +143,7 @@ class NoAckReqAtTheEnd(_WithoutAckReq):
     __slots__ = ()
 
     def forgets(self) -> bool:
-        return not self.queue.unsent
+        return not self.queue.has_unsent()
 
 
 @mutant("MRC-SEND-07")
@@ -142,7 +153,7 @@ class NoAckReqAtTheWindow(_WithoutAckReq):
     __slots__ = ()
 
     def forgets(self) -> bool:
-        return bool(self.queue.unsent) and self.sent.next_psn > self._room._last_sendable()
+        return self.queue.has_unsent() and self.sent.next_psn > self._room._last_sendable()
 
 
 @mutant("MRC-SEND-07")
@@ -152,29 +163,29 @@ class NoAckReqAtCwnd(_WithoutAckReq):
     __slots__ = ()
 
     def forgets(self) -> bool:
-        return bool(self.queue.unsent) and not self._controller.may_send
+        return self.queue.has_unsent() and not self._controller.may_send
 
 
 @mutant("MRC-SEND-08")
-class OldAcksPullTheWindowBack(Requestor):
+class OldAcksPullTheWindowBack(Feedback):
     """The window follows the PSN of the last ACK, older or not."""
 
     __slots__ = ()
 
     def on_ack(self, cack_psn: int, now: int) -> None:
         super().on_ack(cack_psn, now)
-        self.sent.right_edge = unwrap(cack_psn, self.sent.una - 1) + 1 + self._config.send_window
+        self._sent.right_edge = unwrap(cack_psn, self._sent.una - 1) + 1 + self._send_window
 
 
 @mutant("MRC-SEND-09")
-class AcksBeyondWhatWasSentCoverAll(Requestor):
+class AcksBeyondWhatWasSentCoverAll(Feedback):
     """An ACK for a PSN that was never sent acknowledges all that was."""
 
     __slots__ = ()
 
     def on_ack(self, cack_psn: int, now: int) -> None:
-        beyond = unwrap(cack_psn, self.sent.una - 1) >= self.sent.next_psn
-        super().on_ack(self.sent.next_psn - 1 & 0xFFFFFF if beyond else cack_psn, now)
+        beyond = unwrap(cack_psn, self._sent.una - 1) >= self._sent.next_psn
+        super().on_ack(self._sent.next_psn - 1 & 0xFFFFFF if beyond else cack_psn, now)
 
 
 @mutant("MRC-SEND-05")
@@ -184,12 +195,20 @@ class WhatASackReportsCompletes(Feedback):
     __slots__ = ()
 
     def _after_acknowledgement(self, now: int) -> None:
+        queue, state, mask = self._queue, self._sent.state, self._sent.mask
+        while queue.oldest < queue.unsent and (last := queue.last_psn[queue.place(queue.oldest)]) < self._sent.una:
+            if queue.request(queue.oldest) is None:
+                queue.oldest += 1
+            else:
+                queue.finish(last + 1)
         super()._after_acknowledgement(now)
-        state, mask = self._sent.state, self._sent.mask
-        for message in list(self._queue.unfinished):
-            psns = range(message.first_psn, message.last_psn + 1)
+        for msn in queue.unfinished():
+            place = queue.place(msn)
+            psns = range(queue.first_psn[place], queue.last_psn[place] + 1)
             if psns and all(psn < self._sent.una or state[psn & mask] == PsnState.ACKED for psn in psns):
-                self._queue.unfinished.remove(message)
-                del self._queue.messages[message.msn]
-                request = message.request
-                self._complete(Completion(request.wr_id, self._qpn, WorkStatus.SUCCESS, request.length))
+                request = queue.request(msn)
+                if request is not None:
+                    queue._requests[place] = None
+                    queue._completions.add(
+                        request.wr_id, WorkStatus.SUCCESS, request.length, WorkKind.RDMA_WRITE, NO_IMMEDIATE
+                    )

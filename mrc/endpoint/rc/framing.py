@@ -41,12 +41,12 @@ class Framing:
         """One packet of a message: `extension` are its headers behind the BTH, what follows `length` bytes of `payload`
         from `offset` on."""
         header_length = BTH_AT + BTH_LENGTH + len(extension)
-        row = batch.append(self._frames, 0, self._traffic_class, header_length, payload, offset, length)
+        row = batch.append(self._frames, 0, self._traffic_class, header_length, payload.address + offset, length)
         batch.write_headers(row, BTH_AT, bytes((opcode,)))
         batch.write_headers(row, _TARGET_AT, _TARGET.pack(self._peer_qpn, psn_word) + extension)
 
     def acknowledge(self, batch: TransmitBatch, psn: int, syndrome: int, msn: int) -> None:
         """An ACK or NAK for `psn`, all in 24 bits but the syndrome of 8."""
         headers = _ACKNOWLEDGE.pack(RcOp.ACKNOWLEDGE, 0, P_KEY, self._peer_qpn, psn, syndrome << 24 | msn)
-        row = batch.append(self._frames, 0, self._traffic_class, BTH_AT + BTH_LENGTH + HEADER_LENGTHS["aeth"])
+        row = batch.open_row(self._frames, 0, self._traffic_class, BTH_AT + BTH_LENGTH + HEADER_LENGTHS["aeth"])
         batch.write_headers(row, BTH_AT, headers)

@@ -1,0 +1,88 @@
+"""QPs by number, for code that has no interpreter: a handle is what it can keep of one.
+
+Interpreted these functions run; compiled modules call those of by_handle.pxd by the same names, where a handle is the
+address. Whoever keeps a handle keeps the QP alive.
+"""
+
+from __future__ import annotations
+
+from mrc.endpoint.qp_datapath import QpDatapath
+from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.transmit_batch import TransmitBatch
+
+_qps: dict[int, QpDatapath] = {}
+
+
+def of(qp: QpDatapath) -> int:
+    """The handle of a QP, until `end`."""
+    _qps[id(qp)] = qp
+    return id(qp)
+
+
+def end(handle: int) -> None:
+    """Nobody uses this handle any more."""
+    _qps.pop(handle, None)
+
+
+def receive(handle: int, batch: ReceivedBatch, row: int, opcode: int, now: int) -> None:
+    _qps[handle].receive(batch, row, opcode, now)
+
+
+def receive_trimmed(handle: int, batch: ReceivedBatch, row: int, lasthop: bool, now: int) -> None:
+    _qps[handle].receive_trimmed(batch, row, lasthop, now)
+
+
+def peer_is_doubted(handle: int) -> bool:
+    return _qps[handle].peer_is_doubted
+
+
+def has_completions(handle: int) -> bool:
+    return _qps[handle].completions.count > 0
+
+
+def pending(handle: int) -> bool:
+    return _qps[handle].pending()
+
+
+def has_work(handle: int) -> bool:
+    return _qps[handle].has_work()
+
+
+def has_control(handle: int) -> bool:
+    return _qps[handle].has_control()
+
+
+def window_is_open(handle: int) -> bool:
+    return _qps[handle].window_is_open()
+
+
+def answers_wait(handle: int) -> bool:
+    return _qps[handle].answers_wait
+
+
+def data_packets_sent(handle: int) -> int:
+    return _qps[handle].counters.data_packets_sent
+
+
+def transmit(handle: int, batch: TransmitBatch, limit: int, now: int, others_wait: bool) -> int:
+    return _qps[handle].transmit(batch, limit, now, others_wait)
+
+
+def qpn(handle: int) -> int:
+    return _qps[handle].qpn
+
+
+def timer_at(handle: int) -> int:
+    return _qps[handle].timer_at
+
+
+def set_timer_at(handle: int, at: int) -> None:
+    _qps[handle].timer_at = at
+
+
+def next_deadline(handle: int) -> int:
+    return _qps[handle].next_deadline()
+
+
+def on_timer(handle: int, now: int) -> None:
+    _qps[handle].on_timer(now)

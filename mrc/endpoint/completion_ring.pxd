@@ -1,0 +1,13 @@
+cimport cython
+
+
+@cython.final
+cdef class CompletionRing:
+    cdef object _complete, _qpn
+    cdef readonly Py_ssize_t count
+    cdef Py_ssize_t _room
+    cdef long long[::1] _wr_ids, _statuses, _byte_lens, _kinds, _immediates
+
+    @cython.locals(place=Py_ssize_t)
+    cpdef void add(self, long long wr_id, int status, long long byte_len, int kind, long long immediate) noexcept nogil
+    cdef void _grow(self) noexcept with gil

@@ -1,0 +1,6 @@
+cimport cython
+
+
+@cython.final
+cdef class Flag:
+    cdef public bint up

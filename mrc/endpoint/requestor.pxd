@@ -1,0 +1,48 @@
+cimport cython
+from mrc.endpoint.completion_ring cimport CompletionRing
+from mrc.endpoint.congestion.base cimport CongestionController
+from mrc.endpoint.data_sender cimport DataSender
+from mrc.endpoint.feedback cimport Feedback
+from mrc.endpoint.loss cimport LossDetector
+from mrc.endpoint.nacked cimport NackHandler
+from mrc.endpoint.probes cimport Probes
+from mrc.endpoint.requests cimport RequestMaker
+from mrc.endpoint.retries cimport RetryBudget
+from mrc.endpoint.rtt cimport RttEstimator
+from mrc.endpoint.send_queue cimport SendQueue
+from mrc.endpoint.send_room cimport SendRoom
+from mrc.endpoint.sent cimport SentPackets
+from mrc.wire.transmit_batch cimport TransmitBatch
+
+cdef Py_ssize_t _PSN_FLAGS_AT
+cdef int _ACKREQ_BIT
+
+
+@cython.final
+cdef class Requestor:
+    cdef CompletionRing _completions
+    cdef CongestionController _controller
+    cdef readonly NackHandler _nacks
+    cdef readonly Probes _probes
+    cdef readonly RequestMaker _requests
+    cdef readonly RetryBudget _retries
+    cdef readonly SendRoom _room
+    cdef readonly DataSender _sender
+    cdef readonly Feedback feedback
+    cdef readonly LossDetector loss
+    cdef readonly SendQueue queue
+    cdef readonly RttEstimator rtt
+    cdef readonly SentPackets sent
+    cdef bint _dynamic_mpr
+    cdef long long _most, _tail_least_ns
+    cdef readonly long long packet_bytes
+
+    cpdef bint ready(self) noexcept nogil
+    cpdef bint has_probes(self) noexcept nogil
+    cpdef bint has_work(self) noexcept nogil
+    cpdef bint one_packet_waits(self) noexcept nogil
+    @cython.locals(start=Py_ssize_t, data_from=Py_ssize_t, room=cython.longlong, sent_bytes=cython.longlong)
+    cpdef Py_ssize_t transmit(self, TransmitBatch batch, Py_ssize_t limit, long long now, bint others_wait) noexcept nogil
+    cdef long long _tail_timer(self) noexcept nogil
+    cpdef long long next_deadline(self) noexcept nogil
+    cpdef void on_timer(self, long long now) noexcept with gil
