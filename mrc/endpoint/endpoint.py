@@ -328,6 +328,15 @@ class Endpoint:
         self.datapath.receive(batch, now)
         self._complete()
 
+    def look_after(self, now: int) -> None:
+        """What wants Python where the datapath runs by itself: work that has ended, operations of this node."""
+        self._operations.on_timer(now)
+        self._complete()
+
+    def looks_at(self) -> int | None:
+        """When `look_after` wants to be called at the latest, ns, or None."""
+        return self._operations.next_deadline()
+
     def _complete(self) -> None:
         """Hand over the work that has ended."""
         while (slot := self.datapath.take_done()) >= 0:

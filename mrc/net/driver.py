@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import threading
 import time
 from collections import deque
@@ -16,34 +15,31 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol, TypeVar
 
+from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.receive_budget import ReceiveBudget
 from mrc.errors import MrcError
 from mrc.net.driven import Driven
 from mrc.net.flood_filter import FloodFilter
 from mrc.net.link_events import LinkWatch
 from mrc.net.mmsg import BatchReceiver, BatchSender
+from mrc.net.plain_turn import PlainTurn
 from mrc.net.port_room import PortRoom
-from mrc.net.ports import PACKET_BUFFER_BYTES, Port, waiting_in
+from mrc.net.ports import Port
+from mrc.net.turn import Turn
 from mrc.wire.transmit_batch import TransmitBatch
 
 T = TypeVar("T")
 
 RECEIVE_ROWS = 128  # for each port
-# In a stream of batches this short a pause lets the next one grow: a wake-up for two packets costs as much as for
-# twenty. Fewer than so many in a row are no stream but questions and answers, which want no pause.
-SHORT_BATCH = 16
-STREAM = 16
-SHORT_BATCH_PAUSE_S = 50e-6
-# A busy loop looks for link events this often; one that sleeps is woken by them.
-LINK_INTERVAL_NS = 500_000
-# Timers wait until all that has arrived is read, for so many turns at the most: what a late process finds waiting for
-# it is not lost.
-MOST_TURNS_BEFORE_TIMERS = 64
+# However busy the loop is, Python looks after things that often: timers of its own, the attendant.
+LOOK_INTERVAL_NS = 10_000_000
 _LONGEST_SLEEP_S = 0.25
-# Who answers a write with a write is about to be answered again: to stay awake for so long saves the time of waking.
-AWAKE_NS = 200_000
-_NS = 1e-9
-_SELECT_LIMIT = 1024  # FD_SETSIZE
+LONGEST_SLEEP_NS = 250_000_000
+_S = 1_000_000_000
+
+
+# Descriptors of Python's in the order in which the loop watches them.
+_LINKS, _CALLS, _ATTENDANT = 1, 2, 4
 
 
 def _never() -> bool:
@@ -69,34 +65,54 @@ class Attendant(Protocol):
 class Driver:
     """Runs one endpoint over its ports. Use as a context manager; `close` gives the sockets back."""
 
-    def __init__(self, endpoint: Driven, ports: Sequence[Port], mtu: int) -> None:
-        """`ports` are one node's, at least one; `mtu` is the longest packet in bytes that is to be received whole."""
-        self.endpoint = endpoint
+    def __init__(
+        self, endpoint: Driven, ports: Sequence[Port], mtu: int, receive_budget: ReceiveBudget | None = None
+    ) -> None:
+        """`ports` are one node's, at least one; `mtu` is the longest packet in bytes that is to be received whole.
+
+        `receive_budget` is kept informed of what waits unread.
+        """
         self.ports = ports
         room = (mtu + 63) & ~63
         self._receiver = BatchReceiver(ports, RECEIVE_ROWS * len(ports), room)
         self._batch = TransmitBatch(endpoint.config.transmit_batch)
         self._sender = BatchSender(ports, self._batch)
-        self._room = PortRoom(endpoint, ports)
+        self._budget = receive_budget
         self._links = LinkWatch({port.port: port.interface for port in ports})
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._calls: deque[tuple[Callable[[], Any], Future[Any] | None]] = deque()
-        self._sources = [*(port.receiver.fileno() for port in ports), self._links.fileno(), self._wake]
         # The thread that runs the loop. While there is none, whoever holds the lock may touch the endpoint.
         self._owner: int | None = None
         self._lock = threading.RLock()
         self._closed = False
         self._interrupted = False
-        self._links_due = 0
         self.attendant: Attendant | None = None
         # Keeps a flood of what the endpoint would refuse away from it.
         self.flood_filter: FloodFilter | None = None
-        # Is kept informed of what waits unread.
-        self.receive_budget: ReceiveBudget | None = None
         self._attendant_due = 0
-        self._turns_before_timers = 0
-        self._short_batches = 0  # in a row
-        self._went_ahead = 0
+        self._watched: list[int] = []
+        self.use(endpoint)
+
+    def use(self, endpoint: Driven) -> None:
+        """Run this endpoint: before the loop runs, another than it was made with, over the same ports."""
+        self.endpoint = endpoint
+        self._room = PortRoom(endpoint, self.ports)
+        self._turn: Turn | PlainTurn
+        # One that is changed somewhere is asked in all that it does.
+        self._native = endpoint if type(endpoint) is Endpoint else None
+        if type(endpoint) is Endpoint and self._budget is not None:
+            self._turn = Turn(
+                endpoint.datapath, self._receiver, self._sender, self._batch, self._budget, endpoint.counters
+            )
+        else:
+            self._turn = PlainTurn(endpoint, self._receiver, self._sender, self._batch, self.ports, self._budget)
+        self._watch()
+
+    def _watch(self) -> None:
+        """The loop's sleep ends for what arrives, for links, for calls, and for the attendant."""
+        self._watched = [] if self.attendant is None else list(self.attendant.sources)
+        ports = [port.receiver.fileno() for port in self.ports]
+        self._turn.watch(ports, [self._links.fileno(), self._wake, *self._watched])
 
     # ------------------------------------------------------------------ reaching in
 
@@ -118,6 +134,7 @@ class Driver:
                 self._run_calls()
                 return action()
             self._calls.append((action, future))
+            self._turn.wanted.up = True
             os.eventfd_write(self._wake, 1)
         try:
             return future.result(timeout_s)
@@ -139,6 +156,7 @@ class Driver:
             if self._closed:
                 raise MrcError("the endpoint is shut down")
             self._calls.append((action, None))
+            self._turn.wanted.up = True
             if self._owner is not None:
                 os.eventfd_write(self._wake, 1)
 
@@ -150,6 +168,7 @@ class Driver:
     def wake(self) -> None:
         """End the loop's sleep, from any thread or a signal handler."""
         if not self._closed:
+            self._turn.wanted.up = True
             with contextlib.suppress(OSError):
                 os.eventfd_write(self._wake, 1)
 
@@ -174,6 +193,9 @@ class Driver:
             while before_sending or not until():
                 if self.turn(poll_s, asked):
                     break
+            if before_sending:
+                # What was posted last goes out.
+                self._turn.run(0, False)
         finally:
             with self._lock:
                 self._run_calls()
@@ -184,123 +206,72 @@ class Driver:
         with self._lock:
             self._owner = threading.get_ident()
         try:
-            self.turn(0.0, _never)
+            self.turn(0.0)
         finally:
             with self._lock:
                 self._run_calls()
                 self._owner = None
 
-    def turn(self, longest_sleep_s: float = _LONGEST_SLEEP_S, until: Callable[[], bool] = _never) -> bool:
-        """One turn: receive, timers, `until`, send; then sleep if there was nothing to do. What `until` says."""
+    def turn(self, longest_s: float = _LONGEST_SLEEP_S, until: Callable[[], bool] = _never) -> bool:
+        """Turns until Python is wanted, or for `longest_s`; 0: one turn without sleep. Then what Python has to look
+        after. Returns what `until` says, which is asked before anything is sent that answers what has arrived."""
         if self._interrupted:
             raise KeyboardInterrupt
-        endpoint, clock = self.endpoint, time.monotonic_ns
-        received = 0
-        arrived = self._receiver.receive()
-        # Before what has arrived is looked at: a receive posted before the peer sent must be there when it arrives.
-        if self._calls:
-            self._run_calls()
-        if arrived is not None:
-            received = arrived.count
-            self._look_at_backlog()
-            endpoint.receive(arrived, clock())
-        now = clock()
-        if now >= self._links_due:
-            self._links_due = now + LINK_INTERVAL_NS
-            if self.flood_filter is not None:
-                self.flood_filter.look(now)
-            for change in self._links.changes():
-                if change.up is not None:
-                    endpoint.set_port(change.port, change.up, now)
-                if change.mtu is not None:
-                    self._room.on_mtu(change.port, change.mtu, now)
-            self._room.look(now)
-        deadline = endpoint.next_deadline()
-        if deadline is not None and deadline <= now and self._timers_may_run():
-            endpoint.on_timer(now)
-        if self.attendant is not None and now >= self._attendant_due:
-            self._attendant_due = now + self.attendant.attend()
+        end = time.monotonic_ns() + int(longest_s * _S) if longest_s > 0 else 0
+        self._turn.run(end, until is not _never)
+        self._look_after(time.monotonic_ns())
         over = until()
         if self._calls:
             self._run_calls()
-        sent = self._transmit(clock())
-        if over or sent == self._batch.capacity:
-            return over
-        if not received:
-            self._short_batches = 0
-            if not sent and longest_sleep_s > 0:
-                self._sleep(longest_sleep_s)
-        elif received < SHORT_BATCH:
-            self._short_batches += 1
-            # Who sends more than it was sent has data of its own and no time to lose.
-            if self._short_batches >= STREAM and sent <= received + 1:
-                time.sleep(SHORT_BATCH_PAUSE_S)
-        return False
+        return over
 
-    def _look_at_backlog(self) -> None:
-        budget = self.receive_budget
-        if budget is not None:
-            waiting = sum(waiting_in(port.receiver) for port in self.ports) if self._receiver.more else 0
-            budget.on_backlog(waiting // PACKET_BUFFER_BYTES)
-
-    def _timers_may_run(self) -> bool:
-        """Whether what has arrived is read, or has been read for long enough."""
-        self._turns_before_timers = self._turns_before_timers + 1 if self._receiver.more else 0
-        if self._turns_before_timers > MOST_TURNS_BEFORE_TIMERS:
-            self._turns_before_timers = 0
-        return self._turns_before_timers == 0
-
-    def _transmit(self, now: int) -> int:
-        batch = self._batch
-        count = self.endpoint.transmit(batch, now)
-        if count:
-            self.endpoint.counters.not_sent_by_system += self._sender.send()
-            if self._sender.too_long:
-                self._room.on_refused(self._sender.too_long, now)
-                self._sender.too_long.clear()
-            batch.clear()
-        return count
-
-    def _sleep(self, longest_s: float) -> None:
+    def _look_after(self, now: int) -> None:
+        """What wants Python, between turns."""
+        turn = self._turn
+        turn.wanted.up = False
+        readable = turn.readable
         if self._calls:
-            return
-        deadline = self.endpoint.next_deadline()
-        timeout = longest_s
-        if deadline is not None:
-            timeout = min(timeout, max(0.0, (deadline - time.monotonic_ns()) * _NS))
-        if self.attendant is not None and (patience := self.attendant.patience_s()) is not None:
-            self._attendant_due = 0
-            timeout = min(timeout, patience)
-        readable: Sequence[int] = ()
-        if self.endpoint.went_ahead != self._went_ahead:
-            self._went_ahead = self.endpoint.went_ahead
-            readable = self._stay_awake(min(timeout, AWAKE_NS * _NS))
-        readable = readable or self._readable(timeout)
-        if self._links.fileno() in readable:
-            self._links_due = 0
-        if self.attendant is not None and not set(readable).isdisjoint(self.attendant.sources):
-            self._attendant_due = 0
-        if self._wake in readable:
+            self._run_calls()
+        self._receiver.check()
+        self._sender.check()
+        if self._native is not None:
+            self._native.look_after(now)
+        if self._sender.refused_length:
+            self._sender.refused_length = False
+            self._room.on_refused(self._sender.too_long, now)
+            self._sender.too_long.clear()
+        if readable & _LINKS or now >= turn.look_at:
+            for change in self._links.changes():
+                if change.up is not None:
+                    self.endpoint.set_port(change.port, change.up, now)
+                if change.mtu is not None:
+                    self._room.on_mtu(change.port, change.mtu, now)
+        if readable & _CALLS:
             with contextlib.suppress(BlockingIOError):
                 os.eventfd_read(self._wake)
-            self._run_calls()
+        if self.flood_filter is not None:
+            self.flood_filter.look(now)
+        self._room.look(now)
+        self._attend(now, readable >= _ATTENDANT)
+        turn.look_at = now + LOOK_INTERVAL_NS
+        turn.sleep_until = self._next_look(now)
 
-    def _stay_awake(self, longest_s: float) -> Sequence[int]:
-        until = time.monotonic() + longest_s
-        while not (readable := self._readable(0.0)) and time.monotonic() < until:
-            # The peer may want this very processor.
-            os.sched_yield()
-        return readable
+    def _attend(self, now: int, at_once: bool) -> None:
+        attendant = self.attendant
+        if attendant is not None and (at_once or now >= self._attendant_due):
+            self._attendant_due = now + attendant.attend()
+            if attendant.sources != self._watched:
+                self._watch()
 
-    def _readable(self, timeout_s: float) -> Sequence[int]:
-        # select tells microseconds apart but knows no descriptors beyond its set; poll the other way round.
-        sources = self._sources if self.attendant is None else [*self._sources, *self.attendant.sources]
-        if max(sources) < _SELECT_LIMIT:
-            return select.select(sources, (), (), timeout_s)[0]
-        poll = select.poll()
-        for source in sources:
-            poll.register(source, select.POLLIN)
-        return [source for source, _ in poll.poll(timeout_s * 1000)]
+    def _next_look(self, now: int) -> int:
+        """When Python wants to be asked next if nothing happens, ns."""
+        due = now + LONGEST_SLEEP_NS
+        patience = None if self.attendant is None else self.attendant.patience_s()
+        if patience is not None:
+            self._attendant_due = min(self._attendant_due, now + int(patience * _S))
+            due = min(due, self._attendant_due)
+        operation = None if self._native is None else self._native.looks_at()
+        return due if operation is None else min(due, operation)
 
     def _run_calls(self) -> None:
         while self._calls:

@@ -70,6 +70,7 @@ _LOST_ON_THE_WAY = frozenset(
     }
 )
 _NOTHING_ARRIVED = _LOST_ON_THE_WAY | {errno.EINTR}
+_AGAIN = errno.EAGAIN
 
 
 def _words(count: int) -> memoryview:
@@ -106,6 +107,8 @@ class BatchSender:
         "_traffic_classes",
         "_trailer_lengths",
         "_trailers_at",
+        "error",
+        "refused_length",
         "too_long",
     )
 
@@ -114,6 +117,8 @@ class BatchSender:
         self._batch = batch
         # The ports that refused a packet for its length; the owner empties it.
         self.too_long: set[int] = set()
+        self.refused_length = False  # whether there are any
+        self.error = 0
         # By port number.
         self._port_numbers = max(port.port for port in ports) + 1
         self._fds, self._kinds = _words(self._port_numbers), _words(self._port_numbers)
@@ -170,8 +175,7 @@ class BatchSender:
         """Send every packet of the batch through the socket of its port, in the batch's order on each port.
 
         Returns how many the system did not take: the port is down, or its MTU too small. To the transport those are
-        lost.
-        Raises SystemRefused when the system refuses for a reason that will not pass.
+        lost. When the system refuses for a reason that will not pass, `error` says it and nothing more is sent.
         """
         # One port after the other, but only a stretch at a time: a port that always came last would look slow, and
         # what it carries lost, to a peer that counts in the order of transmission.
@@ -179,7 +183,7 @@ class BatchSender:
         stretch = 1 if count <= _IN_ORDER else _STRETCH
         refused = place = begun = start = 0
         running = -1
-        while start < count:
+        while start < count and not self.error:
             stop = min(start + stretch, count)
             for port in range(self._port_numbers):
                 for row in range(start, stop):
@@ -214,7 +218,7 @@ class BatchSender:
     def _send_run(self, port: int, place: int, stop: int) -> int:
         """Send the messages in these places out of one port. Returns how many the system did not take."""
         refused = 0
-        while place < stop:
+        while place < stop and not self.error:
             sent = system.send(self._fds[port], self._messages_at + place * _MESSAGE * _WORD, stop - place)
             if sent < 0:
                 self._lose(port, -sent)
@@ -224,10 +228,19 @@ class BatchSender:
         return refused
 
     def _lose(self, port: int, error: int) -> None:
-        """Note why the system did not take a packet. Raises SystemRefused where the reason will not pass."""
+        """Note why the system did not take a packet."""
         if error == errno.EMSGSIZE:
             self.too_long.add(port)
+            self.refused_length = True
         if error not in _LOST_ON_THE_WAY:
+            self.error = error
+
+    def check(self) -> None:
+        """Raises SystemRefused when the system refused for a reason that will not pass, or what the handler of a signal
+        raised meanwhile."""
+        if self.error:
+            error, self.error = self.error, 0
+            system.raise_signal()
             raise SystemRefused(error, f"sending failed: {os.strerror(error)}")
 
 
@@ -236,7 +249,6 @@ class BatchReceiver:
 
     __slots__ = (
         "_addresses",
-        "_batch",
         "_bytes",
         "_control",
         "_data_at",
@@ -258,6 +270,8 @@ class BatchReceiver:
         "_room",
         "_rows",
         "_traffic_classes",
+        "batch",
+        "error",
         "more",
     )
 
@@ -285,12 +299,13 @@ class BatchReceiver:
         port_of, length, traffic_class = (np.zeros(rows, np.int64) for _ in range(3))
         self._ports, self._lengths, self._traffic_classes = port_of.data, length.data, traffic_class.data
         # The same for every call: only how many packets are in it changes.
-        self._batch = ReceivedBatch(data, rows, length, port_of, traffic_class, ipv4 if self._over_ipv4 else None)
+        self.batch = ReceivedBatch(data, rows, length, port_of, traffic_class, ipv4 if self._over_ipv4 else None)
         # Over IPv6 the sender's address comes beside the packet, otherwise inside it.
         self._name_room = _SOCKADDR if UDP_IPV6 in framings else 0
         self._make_messages()
         # Whether the last call may have left packets behind: a port filled its share of the rows.
         self.more = False
+        self.error = 0
 
     def _make_messages(self) -> None:
         rows = self._rows
@@ -309,10 +324,10 @@ class BatchReceiver:
             self._messages[at + _CONTROL_LENGTH] = _CONTROL_ROOM
             self._aim(row, self._receive_at[0])
 
-    def receive(self) -> ReceivedBatch | None:
-        """What has arrived, or None. The batch is valid until the next call.
+    def receive(self) -> int:
+        """Take what has arrived into `batch`, where it is until the next call. Returns how many packets.
 
-        Raises SystemRefused when a socket is broken.
+        When a socket is broken `error` says why.
         """
         start = 0
         self.more = False
@@ -324,20 +339,29 @@ class BatchReceiver:
                     self._aim(row, self._receive_at[index])
             count = system.receive(self._fds[index], self._messages_at + start * _MESSAGE * _WORD, most)
             if count < 0:
-                self._fail(-count)
+                self._note(-count)
             elif count > 0:
                 if count == most:
                     self.more = True
                 for row in range(start, start + count):
                     self._take(index, row)
                 start += count
-        if start == 0:
-            return None
-        self._batch.count = start
-        return self._batch
+        self.batch.count = start
+        return start
+
+    def _note(self, error: int) -> None:
+        """Nothing came, or the socket is broken."""
+        if error != _AGAIN:
+            self._fail(error)
 
     def _fail(self, error: int) -> None:
         if error not in _NOTHING_ARRIVED:
+            self.error = error
+
+    def check(self) -> None:
+        """Raises SystemRefused when a socket is broken."""
+        if self.error:
+            error, self.error = self.error, 0
             raise SystemRefused(error, f"receiving failed: {os.strerror(error)}")
 
     def _aim(self, row: int, offset: int) -> None:

@@ -104,11 +104,10 @@ class Node:
         ports: list[Port] = []
         try:
             ports.extend(_open_port(fabric, number, self.path_mtu, wire) for number in range(len(fabric.ports)))
-            self.driver = Driver(self.endpoint, ports, _longest_received(fabric))
             # Each port's buffer must hold everything: the other planes may be gone.
             budget = self.endpoint.receive_budget
+            self.driver = Driver(self.endpoint, ports, _longest_received(fabric), budget)
             budget.set_capacity(min(port.receive_buffer for port in ports) // PACKET_BUFFER_BYTES)
-            self.driver.receive_budget = budget
             self.driver.flood_filter = FloodFilter(self.endpoint, ports, wire.accepted_udp_ports)
         except BaseException:
             for opened in ports:

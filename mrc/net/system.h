@@ -1,13 +1,18 @@
-/* The two system calls that carry packets, for compiled modules: system.py in C. */
+/* What the loop asks of the system, for compiled modules: system.py in C. All but `raise_signal` run without the
+ * interpreter's lock. */
 #ifndef MRC_SYSTEM_H
 #define MRC_SYSTEM_H
 
 #include <Python.h>
 
 #include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
+#include <time.h>
 
 /* As the words that mmsg.py fills. */
 _Static_assert(sizeof(struct mmsghdr) == 64 && sizeof(struct iovec) == 16, "written for 64-bit Linux");
@@ -16,33 +21,100 @@ _Static_assert(offsetof(struct msghdr, msg_namelen) == 8 && offsetof(struct msgh
                offsetof(struct msghdr, msg_controllen) == 40 && offsetof(struct mmsghdr, msg_len) == 56,
                "written for 64-bit Linux");
 
-#define SYSTEM_RAISED (-100000) /* beyond every errno: a signal's handler raised */
+#define SYSTEM_NS 1000000000LL
+#define SYSTEM_MOST_FDS 64 /* as many as a mask has bits */
+#define SYSTEM_RAISED 100000 /* beyond every errno */
+#define SYSTEM_MEMINFO 55  /* SO_MEMINFO; its first number is what waits */
+
+/* Run the handlers of signals that came. What one of them raises is kept for `raise_signal`. */
+static PyObject *system_raised[3];
+
+static void system_run_handlers(void)
+{
+    PyGILState_STATE state = PyGILState_Ensure();
+
+    if (PyErr_CheckSignals() < 0) {
+        for (int each = 0; each < 3; each++)
+            Py_CLEAR(system_raised[each]);
+        PyErr_Fetch(&system_raised[0], &system_raised[1], &system_raised[2]);
+    }
+    PyGILState_Release(state);
+}
+
+static inline int system_raise_signal(void)
+{
+    if (system_raised[0] == NULL)
+        return 0;
+    PyErr_Restore(system_raised[0], system_raised[1], system_raised[2]);
+    system_raised[0] = system_raised[1] = system_raised[2] = NULL;
+    return -1;
+}
 
 static inline int system_send(int fd, long long messages, unsigned int count)
 {
-    int sent, error;
+    int sent;
 
-    do {
-        /* A signal that came while some of the messages were sent is not to wait for the rest. */
-        if (PyErr_CheckSignals() < 0)
-            return SYSTEM_RAISED;
-        Py_BEGIN_ALLOW_THREADS
-        sent = sendmmsg(fd, (struct mmsghdr *)(uintptr_t)messages, count, 0);
-        error = errno;
-        Py_END_ALLOW_THREADS
-    } while (sent < 0 && error == EINTR);
-    return sent >= 0 ? sent : -error;
+    while ((sent = sendmmsg(fd, (struct mmsghdr *)(uintptr_t)messages, count, 0)) < 0 && errno == EINTR) {
+        system_run_handlers();
+        if (system_raised[0] != NULL)
+            return -SYSTEM_RAISED;
+    }
+    return sent >= 0 ? sent : -errno;
 }
 
 static inline int system_receive(int fd, long long messages, unsigned int count)
 {
-    int received, error;
+    int received = recvmmsg(fd, (struct mmsghdr *)(uintptr_t)messages, count, MSG_DONTWAIT, NULL);
 
-    Py_BEGIN_ALLOW_THREADS
-    received = recvmmsg(fd, (struct mmsghdr *)(uintptr_t)messages, count, MSG_DONTWAIT, NULL);
-    error = errno;
-    Py_END_ALLOW_THREADS
-    return received >= 0 ? received : -error;
+    return received >= 0 ? received : -errno;
 }
+
+static inline long long system_clock(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * SYSTEM_NS + now.tv_nsec;
+}
+
+static inline void system_sleep(long long ns)
+{
+    struct timespec time = {ns / SYSTEM_NS, ns % SYSTEM_NS};
+
+    nanosleep(&time, NULL);
+}
+
+static inline void system_yield(void) { sched_yield(); }
+
+static inline long long system_wait(const long long *fds, int count, long long ns)
+{
+    struct pollfd polled[SYSTEM_MOST_FDS];
+    struct timespec time = {ns / SYSTEM_NS, ns % SYSTEM_NS};
+    long long readable = 0;
+    int found;
+
+    for (int each = 0; each < count; each++)
+        polled[each] = (struct pollfd){(int)fds[each], POLLIN, 0};
+    found = ppoll(polled, (nfds_t)count, &time, NULL);
+    if (found < 0)
+        return -1;
+    for (int each = 0; found > 0 && each < count; each++)
+        if (polled[each].revents)
+            readable |= 1LL << each;
+    return readable;
+}
+#define system_wait_view(view, count, ns) system_wait((const long long *)(view).data, (count), (ns))
+
+static inline long long system_waiting(int fd)
+{
+    uint32_t figures[9];
+    socklen_t length = sizeof figures;
+
+    return getsockopt(fd, SOL_SOCKET, SYSTEM_MEMINFO, figures, &length) == 0 ? figures[0] : 0;
+}
+
+/* The interpreter's lock, given up and taken back around what needs none. */
+static inline long long system_let_go(void) { return (long long)(uintptr_t)PyEval_SaveThread(); }
+static inline void system_take_back(long long state) { PyEval_RestoreThread((PyThreadState *)(uintptr_t)state); }
 
 #endif

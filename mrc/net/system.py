@@ -1,7 +1,7 @@
-"""The two system calls that carry packets, many at a time: what interpreted and compiled code do differently here.
+"""What the loop asks of the system: the clock, sleep, and the two calls that carry packets, many at a time.
 
-Interpreted these functions call the C library through ctypes; compiled modules call those of system.h by the same
-names. Both wait for the kernel without the interpreter's lock.
+Interpreted these functions run; compiled modules call those of system.h by the same names. There they run without the
+interpreter's lock, and `let_go` and `take_back` stand around what needs none.
 
 `messages` is the address of the kernel's structures, each of eight 64-bit words as on 64-bit Linux:
 
@@ -13,11 +13,17 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import os
+import select
+import socket
+import time
 
 _MSG_DONTWAIT = 0x40
+_MEMINFO = 55  # SO_MEMINFO; its first number is what waits
+_NS = 1_000_000
 
 _libc = ctypes.CDLL(None, use_errno=True)
-_sendmmsg, _recvmmsg = _libc.sendmmsg, _libc.recvmmsg
+_sendmmsg, _recvmmsg, _getsockopt = _libc.sendmmsg, _libc.recvmmsg, _libc.getsockopt
 _sendmmsg.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_uint, ctypes.c_int]
 _recvmmsg.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_uint, ctypes.c_int, ctypes.c_void_p]
 
@@ -25,7 +31,8 @@ _recvmmsg.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_uint, ctypes.c_int
 def send(fd: int, messages: int, count: int) -> int:
     """Send up to `count` messages. Returns how many the system took, or the error of the first, negated.
 
-    A signal interrupts nothing: its handlers run, and sending goes on. Raises what they raise.
+    A signal interrupts nothing: its handlers run, and sending goes on. What they raise is raised here, or by the next
+    `raise_signal`.
     """
     while True:
         sent = int(_sendmmsg(fd, messages, count, 0))
@@ -40,3 +47,56 @@ def receive(fd: int, messages: int, count: int) -> int:
     """Receive up to `count` packets that wait in the socket. Returns how many, or the error, negated."""
     received = int(_recvmmsg(fd, messages, count, _MSG_DONTWAIT, None))
     return received if received >= 0 else -ctypes.get_errno()
+
+
+def clock() -> int:
+    """CLOCK_MONOTONIC, ns."""
+    return time.monotonic_ns()
+
+
+def sleep(ns: int) -> None:
+    time.sleep(ns / 1e9)
+
+
+def yield_processor() -> None:
+    """Let another process run that wants this very processor."""
+    os.sched_yield()
+
+
+def wait(fds: memoryview, count: int, ns: int) -> int:
+    """Sleep until one of the first `count` descriptors (at most 64) is readable, for at most `ns`.
+
+    Returns which are, a bit for each; 0 when none is, -1 when a signal came.
+    """
+    poll = select.poll()
+    for each in fds[:count]:
+        poll.register(each, select.POLLIN)
+    # In whole milliseconds: the last of them is slept away.
+    whole = ns // _NS
+    readable = {fd for fd, _ in poll.poll(whole)}
+    if not readable and ns > whole * _NS:
+        time.sleep((ns - whole * _NS) / 1e9)
+        readable = {fd for fd, _ in poll.poll(0)}
+    return sum(1 << place for place in range(count) if fds[place] in readable)
+
+
+def waiting(fd: int) -> int:
+    """Bytes of a socket's receive buffer that packets take which wait to be read."""
+    figures = (ctypes.c_uint32 * 9)()
+    length = ctypes.c_uint32(ctypes.sizeof(figures))
+    found = _getsockopt(fd, socket.SOL_SOCKET, _MEMINFO, figures, ctypes.byref(length))
+    return figures[0] if found == 0 else 0
+
+
+def raise_signal() -> int:
+    """Raise what the handler of a signal raised while nothing could."""
+    return 0
+
+
+def let_go() -> int:
+    """Give up the interpreter's lock, which the calling thread has. Returns what `take_back` wants."""
+    return 0
+
+
+def take_back(state: int) -> None:
+    """Take the interpreter's lock again."""

@@ -40,7 +40,7 @@ def test_a_pending_qp_has_its_turn_when_anothers_answer_opens_the_window(how: st
     assert [several.which(packet) for packet in sent] == [(0, number) for number in range(8)]
     several.of(1).post(256 * 20)
     assert several.sent() == []
-    assert send_state(several.qps[1]) == SendState.PENDING
+    assert send_state(several.qps[1].datapath) == SendState.PENDING
     several.hand.now += RTT
     if how == "SACK":
         several.hand.receive(several.of(0).sack(-1, above=[0, 1, 2]))
@@ -288,7 +288,7 @@ def test_no_qp_that_may_send_is_ever_left_behind(window: int, actions: list[tupl
                 hand.receive(hand.nack(number, reason, ev=packet.ev, rtx=packet["bth"]["rtx"]))
         for packet in data(hand.transmitted()):
             latest[several.which(packet)] = packet
-        assert [send_state(one) for one in several.qps if send_state(one) == SendState.READY] == []
+        assert [send_state(one.datapath) for one in several.qps if send_state(one.datapath) == SendState.READY] == []
         assert several.window.inflight < window + NOMINAL
         assert (several.window.inflight == 0) == (sum(one.outstanding for one in several.qps) == 0)
     for one in several.qps:

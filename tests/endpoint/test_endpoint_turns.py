@@ -165,7 +165,7 @@ def test_a_packet_that_stays_out_for_long_stops_the_sender_and_not_for_ever() ->
     sent_again = 0
     for _ in range(5000):
         fresh = data(hand.exchange(hand.nack(2, TRIMMED, ev=latest.ev, rtx=latest["bth"]["rtx"])))
-        assert send_state(hand.qp) != SendState.READY
+        assert send_state(hand.qp.datapath) != SendState.READY
         if not fresh:
             break
         (latest,) = fresh

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -13,17 +13,18 @@ from typing import Any
 import pytest
 from patience import PATIENCE_S, Fence, until_out_of_use
 
+from mrc.conformance.live.watched import Watched
 from mrc.endpoint.completions import EventKind, WorkStatus
+from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.qp import QueuePair
-from mrc.endpoint.receive_budget import ReceiveBudget
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError, MrcError, PeerError, SystemRefused
 from mrc.lab import Lab
-from mrc.net.driver import MOST_TURNS_BEFORE_TIMERS
 from mrc.net.mtu import FullPackets
 from mrc.net.node import Node, describe_qp, transfer_config
 from mrc.net.ports import waiting_in
 from mrc.net.sockets import Srv6Port
+from mrc.net.turn import MOST_TURNS_BEFORE_TIMERS
 from mrc.topology import Fabric
 
 pytestmark = [
@@ -306,7 +307,7 @@ def test_descriptors_beyond_those_select_knows(lab: Lab) -> None:
     many = [os.dup(0) for _ in range(1100)]
     try:
         with open_node(lab, "h0") as node:
-            assert min(node.driver._sources) > 1024
+            assert min(port.receiver.fileno() for port in node.driver.ports) > 1024
             node.driver.turn(0.02)
             began = time.monotonic()
             node.driver.wake()
@@ -366,10 +367,8 @@ def test_timers_wait_until_what_has_arrived_is_read(node: Node, peer: Node, monk
     def received() -> int:
         return sum(each.counters.requests_received for each in peer.endpoint.qps.values())
 
-    monkeypatch.setattr(peer.endpoint, "next_deadline", lambda: 0)
-    monkeypatch.setattr(peer.endpoint, "on_timer", lambda now: timers_at.append(received()))
-    budget = peer.endpoint.receive_budget
-    monkeypatch.setattr(peer.driver, "receive_budget", Recorded(backlog, budget))
+    monkeypatch.setattr(peer.driver, "_budget", Recorded(backlog))
+    peer.driver.use(AlwaysDue(peer.endpoint, lambda now: timers_at.append(received())))
     for _ in range(5):
         peer.driver.turn(0.0)
         read.append(received())
@@ -380,11 +379,24 @@ def test_timers_wait_until_what_has_arrived_is_read(node: Node, peer: Node, monk
     assert backlog[-1] == 0
 
 
+class AlwaysDue(Watched):
+    """An endpoint whose timers are always due; `run` gets the time whenever they run."""
+
+    def __init__(self, endpoint: Endpoint, run: Callable[[int], None]) -> None:
+        super().__init__(endpoint)
+        self.run = run
+
+    def next_deadline(self) -> int | None:
+        return 0
+
+    def on_timer(self, now: int) -> None:
+        self.run(now)
+
+
 class Recorded:
     """A receive budget whose backlog is written down."""
 
-    def __init__(self, backlog: list[int], budget: ReceiveBudget) -> None:
-        self.on_requests = budget.on_requests
+    def __init__(self, backlog: list[int]) -> None:
         self._backlog = backlog
 
     def on_backlog(self, packets: int) -> None:
@@ -394,9 +406,8 @@ class Recorded:
 def test_timers_do_not_wait_for_ever(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """Under a flood there is always more to read."""
     ran: list[int] = []
-    monkeypatch.setattr(node.endpoint, "next_deadline", lambda: 0)
-    monkeypatch.setattr(node.endpoint, "on_timer", ran.append)
     monkeypatch.setattr(node.driver, "_receiver", Flooded())
+    node.driver.use(AlwaysDue(node.endpoint, ran.append))
     for _ in range(2 * (MOST_TURNS_BEFORE_TIMERS + 1)):
         node.driver.turn(0.0)
     assert len(ran) == 2
@@ -407,5 +418,8 @@ class Flooded:
 
     more = True
 
-    def receive(self) -> None:
-        return None
+    def receive(self) -> int:
+        return 0
+
+    def check(self) -> None:
+        return

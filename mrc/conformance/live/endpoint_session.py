@@ -62,7 +62,7 @@ class EndpointSession(InProcessSession):
         self.node = Node(paths.fabric, wire=wire)
         super().__init__(self.node.endpoint, paths, setup, on_created, on_connected)
         self._watched = Watched(self.node.endpoint)
-        self.node.driver.endpoint = self._watched
+        self.node.driver.use(self._watched)
         self._ports = {pair.plane: pair.port for pair in paths.pairs}
         self._qps: list[TargetQp] = []
         self._over = False
