@@ -127,7 +127,7 @@ def test_with_others_next_the_last_packet_of_a_turn_asks() -> None:
     hand = HandPeer(CONFIG, first_psn=7)
     hand.post(256 * 5)
     batch = TransmitBatch(16)
-    assert hand.qp.transmit(batch, 3, hand.now, True) == 3
+    assert hand.qp.datapath.transmit(batch, 3, hand.now, True) == 3
     batch.seal(0)
     assert _rows(batch) == [(7, 0), (8, 0), (9, 1)]
 
