@@ -185,7 +185,7 @@ class Requestor:
 
     def abandon(self) -> None:
         """Forget all work and give the window back."""
-        self._controller.on_removed(self.sent.settle_all())
+        self._controller.removed(self.sent.settle_all())
         self.queue.clear()
         self._sender.resend.clear()
         self._nacks.clear()
@@ -222,7 +222,7 @@ class Requestor:
         if room > 0:
             sent_bytes = self._sender.transmit(batch, room, self._room.of_window(), self._room.last_new(), now)
             if sent_bytes:
-                self._controller.on_sent(sent_bytes)
+                self._controller.sent(sent_bytes)
         if batch.count > data_from:
             if others_wait or not self._room.may_send():
                 batch.set_bits(batch.count - 1, PSN_FLAGS_AT, ACKREQ >> 24)
@@ -249,9 +249,9 @@ class Requestor:
         """A transport ACK with this cack_psn (24 bit)."""
         self.feedback.on_ack(cack_psn, now)
 
-    def on_nak(self, psn: int, status: WorkStatus, detail: str) -> None:
+    def on_nak(self, psn: int, syndrome: int, now: int) -> None:
         """The peer refused the request with this PSN (24 bit): the QP is over."""
-        self.feedback.on_nak(psn, status, detail)
+        self.feedback.on_nak(psn, syndrome, now)
 
     def take_up_bad_evs(self, now: int) -> None:
         """Begin to probe the EVs that turned bad since this was last asked."""
@@ -260,7 +260,7 @@ class Requestor:
     # ------------------------------------------------------------------ time
 
     def _tail_timer(self) -> int:
-        return max(self.rtt.path_timer or self.loss.path_timer_ns, self._config.loss.tail_probe_min_ns)
+        return max(self.rtt.path_timer() or self.loss.path_timer(), self._config.loss.tail_probe_min_ns)
 
     def next_deadline(self) -> int:
         """When `on_timer` wants to be called next, ns, or FOREVER."""

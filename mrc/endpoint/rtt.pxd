@@ -10,5 +10,6 @@ cdef class RttEstimator:
 
     cpdef void sample(self, long long rtt_ns, long long now) noexcept nogil
     cpdef void late(self, long long took_ns, long long now) noexcept nogil
+    cpdef long long path_timer(self) noexcept nogil
     @cython.locals(timer=cython.longlong)
     cpdef long long coarse_timer(self, long long local_ack_timeout_ns) noexcept nogil

@@ -24,7 +24,7 @@ def _values(estimator: RttEstimator) -> tuple[int, int, int]:
 def test_before_any_sample_nothing_is_known() -> None:
     estimator = RttEstimator()
     assert _values(estimator) == (0, 0, 0)
-    assert estimator.path_timer == 0
+    assert estimator.path_timer() == 0
 
 
 @pytest.mark.parametrize(("rtt", "half"), [(1, 0), (2, 1), (3, 1), (80_000, 40_000), (80_001, 40_000)])
@@ -32,7 +32,7 @@ def test_the_first_sample(rtt: int, half: int) -> None:
     """SRTT <- R, RTTVAR <- R/2; whole nanoseconds."""
     estimator = _after_first(rtt)
     assert _values(estimator) == (rtt, half, rtt)
-    assert estimator.path_timer == rtt + 4 * half
+    assert estimator.path_timer() == rtt + 4 * half
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_a_later_sample(second: int, srtt: int, rttvar: int) -> None:
     estimator = _after_first(8000)
     estimator.sample(second, 8000)
     assert _values(estimator) == (srtt, rttvar, min(8000, second))
-    assert estimator.path_timer == srtt + 4 * rttvar
+    assert estimator.path_timer() == srtt + 4 * rttvar
 
 
 @pytest.mark.parametrize(("at", "taken"), [(7999, False), (8000, True), (8001, True)])
