@@ -5,7 +5,7 @@ from __future__ import annotations
 from mrc.endpoint.congestion.base import CongestionController
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.loss import LossDetector
-from mrc.endpoint.paths import PathSet
+from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.rtt import RttEstimator
 from mrc.endpoint.sack_reading import Sack
 from mrc.endpoint.sent import PsnState, SentPackets
@@ -91,12 +91,12 @@ class Acknowledgements:
             self._controller.on_removed(self._removed)
 
     def _up_to(self, cack: int, now: int) -> int:
-        sent, acked, psn = self._sent, 0, self._sent.una
+        acked, psn = 0, self._sent.una
         while psn <= cack:
-            if sent.state[psn & sent.mask] != _ACKED:
+            if self._sent.state[psn & self._sent.mask] != _ACKED:
                 acked += self._take(psn, now)
             psn += 1
-        sent.una = psn
+        self._sent.una = psn
         return acked
 
     def _is_news(self, psn: int) -> bool:
@@ -105,30 +105,29 @@ class Acknowledgements:
 
     def _take(self, psn: int, now: int) -> int:
         """This PSN arrived, perhaps after it was taken for lost. Returns its bytes."""
-        sent = self._sent
-        slot = psn & sent.mask
-        transmission = sent.transmission[slot]
+        slot = psn & self._sent.mask
+        transmission = self._sent.transmission[slot]
         self._arrived += 1
-        self._removed += sent.settle(transmission)
-        was_lost = sent.state[slot] == _LOST
-        sent.state[slot] = _ACKED
+        self._removed += self._sent.settle(transmission)
+        was_lost = self._sent.state[slot] == _LOST
+        self._sent.state[slot] = _ACKED
         # Which of its transmissions arrived is certain only for a PSN sent once.
-        if sent.times_sent[slot] == 1:
+        if self._sent.times_sent[slot] == 1:
             self._loss.latest_acked = max(self._loss.latest_acked, transmission)
-        if was_lost or sent.times_sent[slot] > 1:
+        if was_lost or self._sent.times_sent[slot] > 1:
             self._false_alarm(psn, was_lost, now)
-        return sent.log_size[transmission & sent.log_mask]
+        return self._sent.log_size[transmission & self._sent.log_mask]
 
     # ------------------------------------------------------------------ losses that were none
 
     def _false_alarm(self, psn: int, was_lost: bool, now: int) -> None:
         """Acknowledged although taken for lost: before it was sent again, or perhaps so soon after that only an earlier
         transmission can have arrived."""
-        sent = self._sent
         if was_lost:
             self._undo_loss(psn, now, _NONE)
             return
-        sent_at = sent.log_sent_at[sent.transmission[psn & sent.mask] & sent.log_mask]
+        transmission = self._sent.transmission[psn & self._sent.mask]
+        sent_at = self._sent.log_sent_at[transmission & self._sent.log_mask]
         # With a margin: the shortest round trip may not have been seen yet.
         if now - sent_at < self._rtt.minimum * 3 // 4 and self._undo_loss(psn, now, _NONE):
             self._counters.spurious_retransmissions += 1
@@ -136,47 +135,49 @@ class Acknowledgements:
     def _undo_loss(self, psn: int, now: int, ev_index: int) -> bool:
         """This PSN arrived after all, on that EV if it is known (else -1). False when nothing was blamed for losing it,
         or not any more."""
-        sent = self._sent
-        slot = psn & sent.mask
-        blamed = sent.blamed[slot]
+        slot = psn & self._sent.mask
+        blamed = self._sent.blamed[slot]
         if blamed == _NONE:
             return False
-        sent.blamed[slot] = _NONE
-        entry = blamed & sent.log_mask
-        if sent.log_psn[entry] == psn:
-            took = now - sent.log_sent_at[entry]
+        self._sent.blamed[slot] = _NONE
+        entry = blamed & self._sent.log_mask
+        if self._sent.log_psn[entry] == psn:
+            took = now - self._sent.log_sent_at[entry]
             if ev_index == _NONE:
-                ev_index = sent.log_ev[entry]
-            elif sent.by_timer[slot]:
+                ev_index = self._sent.log_ev[entry]
+            elif self._sent.by_timer[slot]:
                 # The SACK names the original, so its round trip is known: the timers are too short.
                 self._rtt.late(took, now)
             self._loss.on_spurious(now, took)
         if self._trace is not None:
-            self._trace.spurious_loss(psn, ev_index, sent_again=sent.transmission[slot] != blamed)
+            self._trace_spurious(psn, ev_index, self._sent.transmission[slot] != blamed)
         if ev_index != _NONE:
             self._paths.on_spurious(ev_index, psn)
         return True
+
+    def _trace_spurious(self, psn: int, ev_index: int, sent_again: bool) -> None:
+        assert self._trace is not None
+        self._trace.spurious_loss(psn, ev_index, sent_again)
 
     # ------------------------------------------------------------------ round trips
 
     def sample_rtt(self, sack: Sack, now: int) -> int:
         """The RTT by the send-time record of the triggering packet, where it is unambiguous and the news fresh (a SACK
         that the network held or doubled tells its own age), else -1."""
-        sent = self._sent
-        slot = sack.trigger & sent.mask
-        if sack.probe_id != _NONE or sent.psn[slot] != sack.trigger:
+        slot = sack.trigger & self._sent.mask
+        if sack.probe_id != _NONE or self._sent.psn[slot] != sack.trigger:
             return _NONE
         sample = _NONE
-        if sack.news and sent.times_sent[slot] == 1 + sack.rtx:
-            transmission = sent.transmission[slot]
-            sent_at = sent.log_sent_at[transmission & sent.log_mask]
+        if sack.news and self._sent.times_sent[slot] == 1 + sack.rtx:
+            transmission = self._sent.transmission[slot]
+            sent_at = self._sent.log_sent_at[transmission & self._sent.log_mask]
             sample = now - sent_at
             if self._service_time:
                 sample -= _held(sack.tx_timestamp, sent_at, sample)
             self._loss.latest_acked = max(self._loss.latest_acked, transmission)
             self._rtt.sample(sample, now)
             self._counters.rtt_samples += 1
-        if not sack.rtx and sent.times_sent[slot] > 1:
+        if not sack.rtx and self._sent.times_sent[slot] > 1:
             self._original_arrived(sack, now)
         return sample
 

@@ -111,7 +111,6 @@ class Arrivals:
         if syndrome <= _ACK_SYNDROME:
             self._qp.requestor.feedback.on_ack(psn, now)
         elif syndrome in NAK_STATUS:
-            status = NAK_STATUS[syndrome]
-            self._qp.requestor.feedback.on_nak(psn, status, f"the peer refused PSN {psn}: {status.name.lower()}")
+            self._qp.requestor.feedback.on_nak(psn, syndrome, now)
         else:
             self._counters.invalid_request += 1

@@ -19,11 +19,12 @@ cdef class Datapath:
     cdef object _operations
     cdef Flag _operations_wait
     cdef Heap _timers
-    cdef long long _fair_share
+    cdef long long _fair_share, _first_done
     cdef long long[::1] _done, _is_done
     cdef readonly long long done, went_ahead
     cdef public long long now
 
+    @cython.locals(slot=cython.longlong)
     cpdef long long take_done(self) noexcept nogil
     cpdef void after_event(self, long long slot) noexcept nogil
     cdef void _note_done(self, long long slot) noexcept nogil

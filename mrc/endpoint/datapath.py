@@ -30,6 +30,7 @@ class Datapath:
     __slots__ = (
         "_done",
         "_fair_share",
+        "_first_done",
         "_is_done",
         "_operations",
         "_operations_wait",
@@ -55,34 +56,44 @@ class Datapath:
         self._timers = Heap()  # deadlines and QPNs
         self.went_ahead = 0
         self.now = 0
-        # The slots of QPs that have work which has ended: `done` of them.
-        self.done = 0
+        # A ring of the slots of QPs that have work which has ended: `done` of them from `_first_done` on.
+        self.done = self._first_done = 0
         self._done, self._is_done = column(0), column(0)
 
     # ------------------------------------------------------------------ QPs
 
     def add(self, qp: QpDatapath) -> None:
         """There is another QP."""
+        waiting = self._all_done()
         self.qps.add(qp)
         self.scheduler.join(qp.slot)
         self.intake.make_room(self.qps.room)
-        self._done, self._is_done = longer(self._done, self.qps.room), longer(self._is_done, self.qps.room)
+        self._done = column(self.qps.room)
+        self._is_done = longer(self._is_done, self.qps.room)
+        self._keep_done(waiting)
 
     def remove(self, qp: QpDatapath) -> None:
         """A QP is gone."""
         self.scheduler.leave(qp.slot)
-        kept = [self._done[place] for place in range(self.done) if self._done[place] != qp.slot]
-        for place, slot in enumerate(kept):
-            self._done[place] = slot
-        self.done, self._is_done[qp.slot] = len(kept), 0
+        self._keep_done([slot for slot in self._all_done() if slot != qp.slot])
+        self._is_done[qp.slot] = 0
         self.qps.remove(qp)
 
+    def _all_done(self) -> list[int]:
+        return [self._done[(self._first_done + place) % self.qps.room] for place in range(self.done)]
+
+    def _keep_done(self, slots: list[int]) -> None:
+        self._first_done, self.done = 0, len(slots)
+        for place, slot in enumerate(slots):
+            self._done[place] = slot
+
     def take_done(self) -> int:
-        """The slot of a QP that has work which has ended, each once; -1 when there is none."""
+        """The slot of a QP that has work which has ended, each once, first who had some first; -1 when there is none."""
         if not self.done:
             return _NONE
+        slot = self._done[self._first_done]
+        self._first_done = (self._first_done + 1) % self.qps.room
         self.done -= 1
-        slot = self._done[self.done]
         self._is_done[slot] = 0
         return slot
 
@@ -95,7 +106,7 @@ class Datapath:
     def _note_done(self, slot: int) -> None:
         if not self._is_done[slot] and by_handle.has_completions(self.qps.handle(slot)):
             self._is_done[slot] = 1
-            self._done[self.done] = slot
+            self._done[(self._first_done + self.done) % self.qps.room] = slot
             self.done += 1
 
     # ------------------------------------------------------------------ packets

@@ -7,7 +7,8 @@ from mrc.endpoint.deadlines import FOREVER
 from mrc.endpoint.rtt import RttEstimator
 from mrc.endpoint.sent import SentPackets
 
-_NEVER, _FOREVER = -1, FOREVER
+_NEVER = _NONE = -1
+_FOREVER = FOREVER
 _MAX_DOUBLINGS = 16
 # Factors of times are kept to what 64 bits have room for.
 _MOST = 1 << 20
@@ -32,6 +33,7 @@ class LossDetector:
         "_sent",
         "_timer_at",
         "_timer_at_first",
+        "_walk",
         "latest_acked",
     )
 
@@ -50,6 +52,8 @@ class LossDetector:
         # The latest of the tail probes known to have arrived. A probe is no packet that others are counted by.
         self._probed_stop = self._probed_at = 0
         self._timer_at = _NEVER
+        # Where a walk over the transmissions goes on.
+        self._walk = 0
         # When the peer was last heard, and when it was heard again after a silence.
         self._heard_at = 0
         self._resumed_at = 0
@@ -62,26 +66,18 @@ class LossDetector:
         self._heard_at = now
 
     def _silent(self, now: int) -> bool:
-        return now - self._heard_at > (self._rtt.srtt or self._path_timer())
+        return now - self._heard_at > (self._rtt.srtt or self.path_timer())
 
-    @property
-    def guard_ns(self) -> int:
-        """The reorder guard in time."""
-        return self._guard()
-
-    def _guard(self) -> int:
+    def guard(self) -> int:
+        """The reorder guard in time, ns."""
         most = self._rtt.srtt * self._guard_max_rtts
         return min(self._rtt.srtt * self._guard_scale // self._guard_divisor, most)
 
     def path_timer(self) -> int:
-        """The path timer of a first transmission."""
-        return self._path_timer()
-
-    def _path_timer(self) -> int:
+        """The path timer of a first transmission, ns."""
         if not self._rtt.srtt:
             return min(self._timer_at_first, self._local_ack_timeout)
-        timer = self._rtt.srtt + 4 * self._rtt.rttvar
-        return min(max(timer, self._least_timer), self._longest_timer())
+        return min(max(self._rtt.path_timer(), self._least_timer), self._longest_timer())
 
     def _longest_timer(self) -> int:
         return self._rtt.coarse_timer(self._local_ack_timeout)
@@ -111,10 +107,10 @@ class LossDetector:
 
     def holes(self) -> bool:
         """Whether any transmission is lost by a hole: `next_hole` gives them one by one."""
-        sent, last = self._sent, self._last_counted()
-        while sent.head < last and not sent.log_outstanding[sent.head & sent.log_mask]:
-            sent.head += 1
-        return sent.head < last and self._old_enough(sent.head)
+        last = self._last_counted()
+        while self._sent.head < last and not self._sent.log_outstanding[self._sent.head & self._sent.log_mask]:
+            self._sent.head += 1
+        return self._sent.head < last and self._old_enough(self._sent.head)
 
     def next_hole(self) -> int:
         """The oldest outstanding transmission that is at least one reorder guard older than the latest one
@@ -130,18 +126,17 @@ class LossDetector:
     def _old_enough(self, number: int) -> bool:
         """Whether a transmission left a reorder guard in packets and in time before the latest acknowledged one, or
         one in time before a probe that arrived. Sending times rise with the transmission number."""
-        sent, guard = self._sent, self._guard()
-        at = sent.log_sent_at[number & sent.log_mask]
+        guard, at = self.guard(), self._sent.log_sent_at[number & self._sent.log_mask]
         if number < self._probed_stop and at <= self._probed_at - guard:
             return True
         counted = number <= self.latest_acked - self._guard_packets
-        return counted and at <= sent.log_sent_at[self.latest_acked & sent.log_mask] - guard
+        return counted and at <= self._sent.log_sent_at[self.latest_acked & self._sent.log_mask] - guard
 
     # ------------------------------------------------------------------ path timers
 
     def arm(self, now: int) -> None:
         """Something was sent: its path timer runs, unless an earlier one does."""
-        deadline = now + self._path_timer()
+        deadline = now + self.path_timer()
         if self._timer_at == _NEVER or deadline < self._timer_at:
             self._timer_at = deadline
 
@@ -149,46 +144,59 @@ class LossDetector:
         """When `on_timer` wants to be called next, ns, or FOREVER."""
         return self._timer_at if self._sent.outstanding and self._timer_at != _NEVER else _FOREVER
 
-    def timed_out(self, now: int) -> list[int]:
-        """Outstanding transmissions whose path timer ran out; the timer doubles with each repeat of a PSN.
+    def look_for_timeouts(self, now: int) -> None:
+        """Begin a walk over the transmissions whose path timer ran out: `next_timed_out` gives them one by one.
 
         A path timer tells one path from the others. While none of them brings anything it can tell nothing: then it
         waits, probes ask, and the local ACK timeout decides.
         """
-        expired: list[int] = []
+        self._walk = self._sent.next_transmission
         if self._timer_at == _NEVER or now < self._timer_at:
-            return expired
+            return
         if self._silent(now):
-            self._timer_at = now + self._path_timer()
-            return expired
-        sent = self._sent
+            self._timer_at = now + self.path_timer()
+            return
         self._timer_at = _NEVER
-        for number in range(sent.head, sent.next_transmission):
-            if not sent.log_outstanding[number & sent.log_mask]:
-                continue
-            deadline = max(sent.log_sent_at[number & sent.log_mask], self._resumed_at) + self._timer_of(number)
-            if deadline <= now:
-                expired.append(number)
-            elif self._timer_at == _NEVER or deadline < self._timer_at:
-                self._timer_at = deadline
-        return expired
+        self._walk = self._sent.head
 
-    def unanswered(self, now: int) -> list[int]:
-        """Outstanding transmissions that the longest path timer has run out for, were the peer silent or not."""
-        found: list[int] = []
-        sent = self._sent
-        for number in range(sent.head, sent.next_transmission):
-            if sent.log_outstanding[number & sent.log_mask]:
-                since = max(sent.log_sent_at[number & sent.log_mask], self._resumed_at)
-                if since + self._longest_timer() <= now:
-                    found.append(number)
-        return found
+    def next_timed_out(self, now: int) -> int:
+        """The next outstanding transmission whose path timer ran out, or -1; the timer doubles with each repeat of a
+        PSN."""
+        while self._walk < self._sent.next_transmission:
+            number = self._walk
+            self._walk = number + 1
+            if self._sent.log_outstanding[number & self._sent.log_mask]:
+                deadline = self._since(number) + self._timer_of(number)
+                if deadline <= now:
+                    return number
+                if self._timer_at == _NEVER or deadline < self._timer_at:
+                    self._timer_at = deadline
+        return _NONE
+
+    def look_at_all(self) -> None:
+        """Begin a walk with the oldest transmission, for `next_unanswered`."""
+        self._walk = self._sent.head
+
+    def next_unanswered(self, now: int) -> int:
+        """The next outstanding transmission that the longest path timer has run out for, were the peer silent or not,
+        or -1."""
+        while self._walk < self._sent.next_transmission:
+            number = self._walk
+            self._walk = number + 1
+            if self._sent.log_outstanding[number & self._sent.log_mask]:
+                deadline = self._since(number) + self._longest_timer()
+                if deadline <= now:
+                    return number
+        return _NONE
+
+    def _since(self, number: int) -> int:
+        """When the timer of a transmission began to run."""
+        return max(self._sent.log_sent_at[number & self._sent.log_mask], self._resumed_at)
 
     def _timer_of(self, number: int) -> int:
         """The path timer of a transmission."""
-        sent = self._sent
-        repeats = self._times_sent(sent.log_psn[number & sent.log_mask]) - 1
-        return min(self._path_timer() << min(repeats, _MAX_DOUBLINGS), self._longest_timer())
+        repeats = self._times_sent(self._sent.log_psn[number & self._sent.log_mask]) - 1
+        return min(self.path_timer() << min(repeats, _MAX_DOUBLINGS), self._longest_timer())
 
     def _times_sent(self, psn: int) -> int:
         return self._sent.times_sent[psn & self._sent.mask]

@@ -45,4 +45,4 @@ cdef class Requestor:
     cpdef Py_ssize_t transmit(self, TransmitBatch batch, Py_ssize_t limit, long long now, bint others_wait) noexcept nogil
     cdef long long _tail_timer(self) noexcept nogil
     cpdef long long next_deadline(self) noexcept nogil
-    cpdef void on_timer(self, long long now) noexcept with gil
+    cpdef void on_timer(self, long long now) noexcept nogil

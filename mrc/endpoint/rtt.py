@@ -55,7 +55,7 @@ class RttEstimator:
 
         A shorter one would run out on a peer that waits for a processor. The tail probe asks first.
         """
-        timer = self.srtt + 4 * self.rttvar
+        timer = self.path_timer()
         if timer <= local_ack_timeout_ns:
             return local_ack_timeout_ns
         # Bounded: a process that was stopped once for seconds must not make retries wait for minutes.

@@ -6,12 +6,12 @@ from mrc.endpoint.congestion.base import PENALTY_UNKNOWN
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.sent import PsnState, SentPackets
 from mrc.wire import octets
-from mrc.wire.psn import PSN_HALF, PSN_MASK
+from mrc.wire.psn import PSN_MASK, unwrap
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import PSN_FLAGS_AT, RTX, SETH_M_SHIFT, SETH_PR
 
 _ACKED = int(PsnState.ACKED)
-_PSN_HALF, _PSN_MASK = PSN_HALF, PSN_MASK
+_PSN_MASK = PSN_MASK
 # Where in a packet (mrc.wire.rows.SACK); flags of the BTH's last word in their byte, signed numbers of 16 bits.
 _FLAGS_AT, _RTX, _SIGN = PSN_FLAGS_AT, RTX >> 24, 1 << 15
 _SETH_AT, _OFFSET_AT, _ENTROPY_AT, _CACK_AT, _CC_TYPE_AT, _MPR_AT = 60, 62, 64, 72, 76, 77
@@ -61,7 +61,7 @@ class Sack:
         """Become the SACK in this row. False for one about what was never sent, or acknowledged long ago: it is counted
         and to be dropped."""
         at = batch.row(row)
-        self.cack = _unwrapped(octets.u32(batch.flat, at + _CACK_AT) & _PSN_MASK, sent.una - 1)
+        self.cack = unwrap(octets.u32(batch.flat, at + _CACK_AT) & _PSN_MASK, sent.una - 1)
         self.base = self.cack + _signed(octets.u16(batch.flat, at + _SACK_OFFSET_AT))
         self.bitmap = octets.u64(batch.flat, at + _BITMAP_AT)
         seth = octets.u16(batch.flat, at + _SETH_AT)
@@ -97,8 +97,3 @@ class Sack:
 def _signed(value: int) -> int:
     """16 bits as a signed number."""
     return (value ^ _SIGN) - _SIGN
-
-
-def _unwrapped(psn: int, near: int) -> int:
-    """`mrc.wire.psn.unwrap`, for compiled code."""
-    return near + (((psn - near + _PSN_HALF) & _PSN_MASK) - _PSN_HALF)

@@ -8,7 +8,7 @@ cdef class SentPackets:
     cdef public long long una, next_psn, right_edge, head, next_transmission, outstanding
     cdef readonly long long mask, log_mask
     cdef readonly unsigned char[::1] state, by_timer, log_outstanding
-    cdef readonly long long[::1] psn, times_sent, transmission, retries, waits, lost_ev, blamed
+    cdef readonly long long[::1] psn, times_sent, transmission, retries, waits, due_at, lost_ev, blamed
     cdef readonly long long[::1] log_psn, log_sent_at, log_size, log_ev
 
     cpdef long long make_log_room(self, long long wanted) noexcept nogil

@@ -49,6 +49,7 @@ class SentPackets:
     __slots__ = (
         "blamed",
         "by_timer",
+        "due_at",
         "head",
         "log_ev",
         "log_mask",
@@ -91,6 +92,8 @@ class SentPackets:
         self.waits = _ring(size)
         self.lost_ev = _ring(size)
         self.blamed = _ring(size, -1)
+        # When one that was told to wait is due, ns (-1: none waits for its time).
+        self.due_at = _ring(size, -1)
         # Whether a timer found that loss.
         self.by_timer = memoryview(bytearray(size))
         # Each PSN may go out several times before the oldest transmission is settled.
@@ -140,6 +143,7 @@ class SentPackets:
         self.times_sent[slot] = 0
         self.retries[slot] = 0
         self.waits[slot] = 0
+        self.due_at[slot] = -1
         self.blamed[slot] = -1
         return psn
 

@@ -13,6 +13,7 @@ PSN_BITS = 24
 PSN_MODULUS = 1 << PSN_BITS
 PSN_MASK = PSN_MODULUS - 1
 PSN_HALF = 1 << (PSN_BITS - 1)
+_MASK, _HALF = PSN_MASK, PSN_HALF
 
 
 def psn_add(psn: int, count: int) -> int:
@@ -32,7 +33,7 @@ def psn_diff_array(psns: npt.NDArray[np.int64], base: int) -> npt.NDArray[np.int
 
 def unwrap(psn: int, near: int) -> int:
     """The unbounded sequence number closest to `near` whose low 24 bits are `psn`."""
-    return near + ((psn - near + PSN_HALF & PSN_MASK) - PSN_HALF)
+    return near + ((psn - near + _HALF & _MASK) - _HALF)
 
 
 def serial16(value: int, near: int) -> int:

@@ -42,20 +42,20 @@ class Window:
     def fill(self) -> None:
         """Send whole packets while inflight < cwnd."""
         while self.controller.may_send:
-            self.controller.on_sent(MTU)
+            self.controller.sent(MTU)
 
     def ack(
         self, now: int, size: int, *, delay: int | None, marked: bool = False, penalty: int = 0, restore: bool = False
     ) -> None:
         """An acknowledgement whose sample is BASE_RTT + delay; None: without a valid sample."""
         rtt = None if delay is None else BASE_RTT + delay
-        self.controller.on_removed(min(size, self.controller.inflight))
+        self.controller.removed(min(size, self.controller.inflight))
         self.controller.on_ack(now, size, marked, rtt, penalty, restore)
 
     def nack(self, now: int, size: int, *, trimmed: bool = True) -> None:
-        self.controller.on_removed(min(size, self.controller.inflight))
+        self.controller.removed(min(size, self.controller.inflight))
         self.controller.on_nack(now, size, trimmed)
 
     def lose(self, now: int, size: int) -> None:
-        self.controller.on_removed(min(size, self.controller.inflight))
+        self.controller.removed(min(size, self.controller.inflight))
         self.controller.on_loss(now, size)

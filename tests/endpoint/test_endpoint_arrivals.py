@@ -25,7 +25,7 @@ def _spaced(hand: HandPeer, count: int) -> list[Sent]:
 
 
 def _guard(hand: HandPeer) -> int:
-    return hand.qp.requestor.loss.guard_ns
+    return hand.qp.requestor.loss.guard()
 
 
 # ------------------------------------------------------------------ what has arrived

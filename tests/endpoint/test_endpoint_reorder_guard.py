@@ -17,7 +17,7 @@ STEP = RTT // 4
 
 
 def _guard(hand: HandPeer) -> int:
-    return hand.qp.requestor.loss.guard_ns
+    return hand.qp.requestor.loss.guard()
 
 
 def _lost(hand: HandPeer) -> tuple[Sent, int]:

@@ -96,7 +96,7 @@ def test_the_guard_stays_where_it_is_when_a_retransmission_was_needed() -> None:
         (again,) = data(hand.exchange(hand.sack(base - 1, above=range(base + 1, base + 10), trigger=base + 9)))
         hand.now += RTT
         hand.receive(hand.sack(base + 9, trigger=base, ev=again.ev, rtx=1))
-        assert hand.qp.requestor.loss.guard_ns == RTT // 4
+        assert hand.qp.requestor.loss.guard() == RTT // 4
     assert hand.counters.get("spurious_retransmissions", 0) == 0
 
 
@@ -153,7 +153,7 @@ def test_a_trimmed_packet_that_arrives_after_all_takes_no_loss_back() -> None:
     assert _ev_lost(hand, packet.ev) == 0
     hand.receive(hand.ack(1))
     assert _ev_lost(hand, packet.ev) == 0
-    assert hand.qp.requestor.loss.guard_ns == RTT // 4
+    assert hand.qp.requestor.loss.guard() == RTT // 4
 
 
 def test_the_ev_whose_loss_proved_spurious_is_restored_though_the_retransmission_was_trimmed() -> None:

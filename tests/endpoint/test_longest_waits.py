@@ -31,8 +31,8 @@ def test_a_window_that_is_configured_beyond_all_bounds_is_one_that_can_be_counte
     controller = Nscc(PacketSizes(mtu=4200, mss=4096), config)
     assert controller.cwnd == controller.max_cwnd == MOST
     for step in range(4):
-        controller.on_sent(4200)
-        controller.on_removed(4200)
+        controller.sent(4200)
+        controller.removed(4200)
         controller.on_ack(step * MOST // 4, 4200, False, MOST - 1)
     assert 4200 <= controller.cwnd <= MOST
     assert 0 <= controller.inc <= MOST

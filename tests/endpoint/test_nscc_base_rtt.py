@@ -188,7 +188,7 @@ def test_a_base_rtt_probed_before_the_first_packet_gives_the_first_window() -> N
     for rtt in (200_000, 120_000):
         controller.on_rtt(1_000, rtt)
     assert (controller.cwnd, controller.max_cwnd) == (2_250_000, 2_250_000)
-    controller.on_sent(MTU)
+    controller.sent(MTU)
     controller.on_loss(2_000, MTU)
     controller.on_rtt(3_000, 130_000)
     assert controller.cwnd == 2_250_000 - MTU

@@ -77,11 +77,11 @@ def test_a_fixed_window_is_384_packets_unless_told_otherwise() -> None:
     """decisions.md; a packet may leave while inflight < cwnd, the last of them past the edge."""
     window = FixedWindow(PacketSizes(mtu=1_000, mss=900))
     assert (window.cwnd, window.inflight, window.may_send) == (384_000, 0, True)
-    window.on_sent(383_999)
+    window.sent(383_999)
     assert window.may_send
-    window.on_sent(1)
+    window.sent(1)
     assert not window.may_send
-    window.on_removed(384_000)
+    window.removed(384_000)
     assert (window.inflight, window.may_send) == (0, True)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
 from nscc_network import MTU, SIZES
 
 from mrc.endpoint.congestion import Nscc, NsccConfig
@@ -45,6 +46,17 @@ def test_a_pause_of_the_application_is_part_of_no_interval() -> None:
     for at in range(102, 112):
         rate.on_ack(at * MILLISECOND, 1_250)
     assert rate.bps == 10_000_000
+
+
+@pytest.mark.parametrize("acked", [1, 1_234_567, 3_000_000_019, 400_000_000_007])
+@pytest.mark.parametrize("ticks_per_second", [1_000_000, SECOND, 1_000_000_000_000])
+def test_a_rate_is_rounded_down_however_large_its_factors(acked: int, ticks_per_second: int) -> None:
+    """Bits times ticks a second may take more than 64 bits; the rate does not."""
+    elapsed = ticks_per_second // 100 + 12_347
+    rate = DeliveryRate(ticks_per_second // 100, 10 * ticks_per_second, ticks_per_second)
+    rate.on_ack(0, 1)
+    assert rate.on_ack(elapsed, acked)
+    assert rate.bps == acked * 8 * ticks_per_second // elapsed
 
 
 def test_the_measured_rate_is_the_line_rate() -> None:

@@ -57,7 +57,7 @@ def test_the_window_keeps_its_bounds_and_inflight_is_the_sum_of_all_qps(
     def remove(qp: int, most: int) -> int:
         size = min(outstanding[qp], most * MTU)
         outstanding[qp] -= size
-        controller.on_removed(size)
+        controller.removed(size)
         return size
 
     for pause, step in story:
@@ -67,7 +67,7 @@ def test_the_window_keeps_its_bounds_and_inflight_is_the_sum_of_all_qps(
                 for _ in range(MOST_AT_ONCE):
                     if controller.may_send:
                         outstanding[qp] += MTU
-                        controller.on_sent(MTU)
+                        controller.sent(MTU)
             case ("ack", int(qp), int(count), bool(marked), rtt, int(penalty), bool(restore)):
                 assert rtt is None or isinstance(rtt, int)
                 controller.on_ack(now, remove(qp, count), marked, rtt, penalty, restore)

@@ -172,7 +172,7 @@ def test_a_full_window_answered_at_once_and_then_a_pause_is_not_cut_down(only: b
 def test_an_interval_that_began_with_room_is_not_judged() -> None:
     """MRC-CC-25."""
     window = Window(**NO_FULFIL)
-    window.controller.on_sent(50_000)
+    window.controller.sent(50_000)
     window.ack(OPENED, 5_000, delay=TARGET)
     window.fill()
     window.nack(20_000, 5_000)

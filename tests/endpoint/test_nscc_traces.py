@@ -86,7 +86,7 @@ def events(name: str) -> Iterator[Event]:
 
 
 def apply(controller: Nscc, event: Event) -> None:
-    controller.on_sent(0)
+    controller.sent(0)
     controller.inflight = event.inflight
     if event.kind == "A":
         controller.on_ack(event.now, event.size, bool(event.flag), event.rtt or None)

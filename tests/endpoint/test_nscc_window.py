@@ -284,7 +284,7 @@ def test_a_restored_window_is_at_most_max_cwnd(clamp: bool, cwnd: int) -> None:
 def test_a_penalty_spares_a_window_that_was_not_full(only: bool, cwnd: int) -> None:
     """MRC-CC-26."""
     window = Window(penalty_when_limited_only=only)
-    window.controller.on_sent(10_000)
+    window.controller.sent(10_000)
     window.ack(EARLY, 5_000, delay=0, penalty=50)
     assert (window.cwnd, window.inc) == (cwnd, 0)
 
@@ -307,7 +307,7 @@ def test_a_penalty_finds_the_window_full_when_an_answer_took_nothing_off() -> No
 
 def test_what_earlier_answers_found_does_not_count_for_an_answer_that_took_nothing_off() -> None:
     window = Window()
-    window.controller.on_sent(50_000)
+    window.controller.sent(50_000)
     window.ack(EARLY, 5_000, delay=TARGET)
     window.fill()
     window.controller.on_ack(2 * EARLY, 12_800, False, BASE_RTT, 50)

@@ -8,7 +8,7 @@ from typing import Any
 from mrc.conformance.mutants.congestion_parameters import with_config
 from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.acknowledgements import Acknowledgements
-from mrc.endpoint.congestion import EwmaDelay, FixedWindow, Nscc, NsccConfig
+from mrc.endpoint.congestion import NO_SAMPLE, EwmaDelay, FixedWindow, Nscc, NsccConfig
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.feedback import Feedback
 from mrc.endpoint.qp import QueuePair
@@ -57,7 +57,7 @@ class RcvdBytesIsBelieved(Feedback):
         super().on_sack(batch, row, now)
         told = (int(batch.fields(SACK)["rcvd_word"][row]) & 0xFFFFFF) * 256
         if told:
-            self._controller.on_ack(now, told, False, self._rtt.srtt)
+            self._controller.acknowledged(now, told, False, self._rtt.srtt, 0, False)
 
 
 @mutant("MRC-CC-03")
@@ -79,14 +79,12 @@ class WhatIsMissingDoesNotMatter(Nscc):
 
     __slots__ = ()
 
-    def on_ack(
-        self, now: int, acked_bytes: int, marked: bool, rtt_ns: int | None, penalty: int = 0, restore: bool = False
-    ) -> None:
+    def acknowledged(self, now: int, acked_bytes: int, marked: bool, rtt_ns: int, penalty: int, restore: bool) -> None:
         base, parameters = self.base_rtt, self.parameters
-        if rtt_ns is not None and base is not None and parameters is not None and not marked:
+        if rtt_ns != NO_SAMPLE and base is not None and parameters is not None and not marked:
             shortest = base + self._zero_delay
             rtt_ns = shortest if shortest < rtt_ns < base + parameters.target else rtt_ns
-        super().on_ack(now, acked_bytes, marked, rtt_ns, penalty, restore)
+        super().acknowledged(now, acked_bytes, marked, rtt_ns, penalty, restore)
 
 
 @mutant("MRC-CC-05")
@@ -95,13 +93,11 @@ class NoIncreaseAboveTarget(Nscc):
 
     __slots__ = ()
 
-    def on_ack(
-        self, now: int, acked_bytes: int, marked: bool, rtt_ns: int | None, penalty: int = 0, restore: bool = False
-    ) -> None:
+    def acknowledged(self, now: int, acked_bytes: int, marked: bool, rtt_ns: int, penalty: int, restore: bool) -> None:
         base, parameters = self.base_rtt, self.parameters
-        if rtt_ns is not None and base is not None and parameters is not None and not marked:
+        if rtt_ns != NO_SAMPLE and base is not None and parameters is not None and not marked:
             rtt_ns = min(rtt_ns, base + parameters.target - 1)
-        super().on_ack(now, acked_bytes, marked, rtt_ns, penalty, restore)
+        super().acknowledged(now, acked_bytes, marked, rtt_ns, penalty, restore)
 
 
 @mutant("MRC-CC-05")
@@ -110,13 +106,11 @@ class FairOnlyAboveTarget(Nscc):
 
     __slots__ = ()
 
-    def on_ack(
-        self, now: int, acked_bytes: int, marked: bool, rtt_ns: int | None, penalty: int = 0, restore: bool = False
-    ) -> None:
+    def acknowledged(self, now: int, acked_bytes: int, marked: bool, rtt_ns: int, penalty: int, restore: bool) -> None:
         base, parameters = self.base_rtt, self.parameters
-        if rtt_ns is not None and base is not None and parameters is not None and rtt_ns == base + parameters.target:
+        if rtt_ns != NO_SAMPLE and base is not None and parameters is not None and rtt_ns == base + parameters.target:
             rtt_ns -= 1
-        super().on_ack(now, acked_bytes, marked, rtt_ns, penalty, restore)
+        super().acknowledged(now, acked_bytes, marked, rtt_ns, penalty, restore)
 
 
 @mutant("MRC-CC-06")
@@ -174,13 +168,11 @@ class MarksBelowTargetAreNotSeen(Nscc):
 
     __slots__ = ()
 
-    def on_ack(
-        self, now: int, acked_bytes: int, marked: bool, rtt_ns: int | None, penalty: int = 0, restore: bool = False
-    ) -> None:
+    def acknowledged(self, now: int, acked_bytes: int, marked: bool, rtt_ns: int, penalty: int, restore: bool) -> None:
         base, parameters = self.base_rtt, self.parameters
-        if rtt_ns is not None and base is not None and parameters is not None:
+        if rtt_ns != NO_SAMPLE and base is not None and parameters is not None:
             marked = marked and rtt_ns >= base + parameters.target
-        super().on_ack(now, acked_bytes, marked, rtt_ns, penalty, restore)
+        super().acknowledged(now, acked_bytes, marked, rtt_ns, penalty, restore)
 
 
 @mutant("MRC-CC-08")
@@ -189,12 +181,10 @@ class AnyMarkDecreases(Nscc):
 
     __slots__ = ()
 
-    def on_ack(
-        self, now: int, acked_bytes: int, marked: bool, rtt_ns: int | None, penalty: int = 0, restore: bool = False
-    ) -> None:
-        super().on_ack(now, acked_bytes, marked, rtt_ns, penalty, restore)
+    def acknowledged(self, now: int, acked_bytes: int, marked: bool, rtt_ns: int, penalty: int, restore: bool) -> None:
+        super().acknowledged(now, acked_bytes, marked, rtt_ns, penalty, restore)
         base, parameters = self.base_rtt, self.parameters
-        if not marked or rtt_ns is None or base is None or parameters is None:
+        if not marked or rtt_ns == NO_SAMPLE or base is None or parameters is None:
             return
         if rtt_ns < base + parameters.target and now - self._last_decrease > base:
             self._cwnd = max(self._cwnd * 4 // 5, self._mtu)
@@ -222,11 +212,9 @@ class BytesWithoutASampleDoNotCount(Nscc):
 
     __slots__ = ()
 
-    def on_ack(
-        self, now: int, acked_bytes: int, marked: bool, rtt_ns: int | None, penalty: int = 0, restore: bool = False
-    ) -> None:
-        if rtt_ns is not None:
-            super().on_ack(now, acked_bytes, marked, rtt_ns, penalty, restore)
+    def acknowledged(self, now: int, acked_bytes: int, marked: bool, rtt_ns: int, penalty: int, restore: bool) -> None:
+        if rtt_ns != NO_SAMPLE:
+            super().acknowledged(now, acked_bytes, marked, rtt_ns, penalty, restore)
 
 
 # ------------------------------------------------------------------ how increases take effect

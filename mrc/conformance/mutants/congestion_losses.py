@@ -107,9 +107,9 @@ class LossesCostNothing(Nscc):
 
     __slots__ = ()
 
-    def on_loss(self, now: int, lost_bytes: int) -> None:
+    def lost(self, now: int, lost_bytes: int) -> None:
         cwnd = self._cwnd
-        super().on_loss(now, lost_bytes)
+        super().lost(now, lost_bytes)
         self._cwnd = cwnd
 
 
@@ -119,9 +119,9 @@ class LossesHalve(Nscc):
 
     __slots__ = ()
 
-    def on_loss(self, now: int, lost_bytes: int) -> None:
+    def lost(self, now: int, lost_bytes: int) -> None:
         cwnd = self._cwnd
-        super().on_loss(now, lost_bytes)
+        super().lost(now, lost_bytes)
         self._cwnd = max(cwnd // 2, self._mtu)
 
 
@@ -131,9 +131,9 @@ class LossesHaveNoLeast(Nscc):
 
     __slots__ = ()
 
-    def on_loss(self, now: int, lost_bytes: int) -> None:
+    def lost(self, now: int, lost_bytes: int) -> None:
         mtu, self._mtu = self._mtu, 0
-        super().on_loss(now, lost_bytes)
+        super().lost(now, lost_bytes)
         self._mtu = mtu
 
 
@@ -143,8 +143,8 @@ class TrimsAreNoReason(Nscc):
 
     __slots__ = ()
 
-    def on_nack(self, now: int, nacked_bytes: int, trimmed: bool) -> None:
-        super().on_nack(now, nacked_bytes, trimmed)
+    def nacked(self, now: int, nacked_bytes: int, trimmed: bool) -> None:
+        super().nacked(now, nacked_bytes, trimmed)
         self._trigger_qa = False
 
 
@@ -154,7 +154,7 @@ class TrimsAtTheLastHopAreOthers(NackHandler):
 
     __slots__ = ()
 
-    def _lose(self, psn: int, reason: NackReason, now: int) -> None:
+    def _lose(self, psn: int, reason: int, now: int) -> None:
         super()._lose(psn, reason, now)
         if reason == NackReason.TRIMMED_LASTHOP and isinstance(self._controller, Nscc):
             self._controller._trigger_qa = False
@@ -166,8 +166,8 @@ class EveryNackIsAReason(Nscc):
 
     __slots__ = ()
 
-    def on_nack(self, now: int, nacked_bytes: int, trimmed: bool) -> None:
-        super().on_nack(now, nacked_bytes, True)
+    def nacked(self, now: int, nacked_bytes: int, trimmed: bool) -> None:
+        super().nacked(now, nacked_bytes, True)
 
 
 @mutant("MRC-CC-17")
@@ -176,8 +176,8 @@ class TrimmedBytesAreNotAccountedFor(Nscc):
 
     __slots__ = ()
 
-    def on_nack(self, now: int, nacked_bytes: int, trimmed: bool) -> None:
-        super().on_nack(now, nacked_bytes, trimmed)
+    def nacked(self, now: int, nacked_bytes: int, trimmed: bool) -> None:
+        super().nacked(now, nacked_bytes, trimmed)
         if trimmed:
             self._ignored -= nacked_bytes
 
@@ -188,8 +188,8 @@ class NacksCostNothing(Nscc):
 
     __slots__ = ()
 
-    def on_nack(self, now: int, nacked_bytes: int, trimmed: bool) -> None:
-        super().on_nack(now, 0, trimmed)
+    def nacked(self, now: int, nacked_bytes: int, trimmed: bool) -> None:
+        super().nacked(now, 0, trimmed)
 
 
 @mutant("MRC-CC-18")
@@ -208,9 +208,9 @@ class NacksHaveNoLeast(Nscc):
 
     __slots__ = ()
 
-    def on_nack(self, now: int, nacked_bytes: int, trimmed: bool) -> None:
+    def nacked(self, now: int, nacked_bytes: int, trimmed: bool) -> None:
         mtu, self._mtu = self._mtu, 0
-        super().on_nack(now, nacked_bytes, trimmed)
+        super().nacked(now, nacked_bytes, trimmed)
         self._mtu = mtu
 
 

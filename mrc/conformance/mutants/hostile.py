@@ -15,7 +15,7 @@ from mrc.endpoint.answers import Answer
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.feedback import Feedback
+from mrc.endpoint.feedback import BY_HOLE, Feedback
 from mrc.endpoint.intake import Intake
 from mrc.endpoint.nacked import RESPONSES, NackHandler, NackReason
 from mrc.endpoint.operations import EndpointOperations
@@ -196,8 +196,8 @@ class AnyNakIsBelieved(Feedback):
 
     __slots__ = ()
 
-    def on_nak(self, psn: int, status: WorkStatus, detail: str) -> None:
-        self._fail(status, detail, self._sent.una)
+    def on_nak(self, psn: int, syndrome: int, now: int) -> None:
+        self._refused(self._sent.una, syndrome)
 
 
 @mutant("MRC-ERR-02")
@@ -274,7 +274,8 @@ class OldAnswersLose(Feedback):
         super().on_sack(batch, row, now)
         if sent.una == una < sent.next_psn and sent.outstanding:
             sent.skip_settled()
-            self._lose([sent.head], "hole", now)
+            self._lose(sent.head, BY_HOLE)
+            self._after_losses(now)
 
 
 @mutant("MRC-PORT-03")

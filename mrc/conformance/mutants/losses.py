@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.feedback import Feedback
+from mrc.endpoint.feedback import BY_HOLE, Feedback
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.requestor import Requestor
 from mrc.endpoint.requests import RequestMaker
@@ -57,7 +57,8 @@ class EveryHoleIsLostAgain(Feedback):
         slot = sent.una & sent.mask
         outstanding = sent.una < sent.next_psn and sent.state[slot] == PsnState.OUTSTANDING
         if outstanding and sent.times_sent[slot] > 1:
-            self._lose([sent.transmission[slot]], "hole", now)
+            self._lose(sent.transmission[slot], BY_HOLE)
+            self._after_losses(now)
 
 
 @mutant("MRC-LOSS-09")

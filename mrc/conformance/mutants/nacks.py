@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable
 
 from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.answers import Answer
-from mrc.endpoint.deadlines import FOREVER
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.nacked import PATH_REASONS, RESPONSES, NackHandler, NackReason, NackResponse
 from mrc.endpoint.nacks import NackMaker
@@ -100,7 +98,7 @@ class EveryNackSkipsItsEv(NackHandler):
 
     __slots__ = ()
 
-    def _on_nack(self, psn: int, reason: NackReason, entropy: int, rtx: bool, now: int) -> None:
+    def _on_nack(self, psn: int, reason: int, entropy: int, rtx: bool, now: int) -> None:
         if reason not in PATH_REASONS:
             self._trimmed_on(entropy)
         super()._on_nack(psn, reason, entropy, rtx, now)
@@ -112,7 +110,7 @@ class UnexpEventIsRetried(NackHandler):
 
     __slots__ = ()
 
-    def _on_nack(self, psn: int, reason: NackReason, entropy: int, rtx: bool, now: int) -> None:
+    def _on_nack(self, psn: int, reason: int, entropy: int, rtx: bool, now: int) -> None:
         if RESPONSES[reason] == NackResponse.FAIL:
             reason = NackReason.NO_RESOURCE
         super()._on_nack(psn, reason, entropy, rtx, now)
@@ -173,7 +171,7 @@ class LateNacksSayNothing(NackHandler):
 
     __slots__ = ()
 
-    def _on_nack(self, psn: int, reason: NackReason, entropy: int, rtx: bool, now: int) -> None:
+    def _on_nack(self, psn: int, reason: int, entropy: int, rtx: bool, now: int) -> None:
         if self._names_latest(psn, entropy, rtx):
             super()._on_nack(psn, reason, entropy, rtx, now)
 
@@ -184,7 +182,7 @@ class _SentAgainAtOnce(NackHandler):
     __slots__ = ()
     kind = NackResponse.WAIT
 
-    def _lose(self, psn: int, reason: NackReason, now: int) -> None:
+    def _lose(self, psn: int, reason: int, now: int) -> None:
         super()._lose(psn, NackReason.TRIMMED_LASTHOP if RESPONSES[reason] == self.kind else reason, now)
 
 
@@ -209,7 +207,7 @@ class WaitsDoNotDouble(NackHandler):
 
     __slots__ = ()
 
-    def _lose(self, psn: int, reason: NackReason, now: int) -> None:
+    def _lose(self, psn: int, reason: int, now: int) -> None:
         self._sent.waits[psn & self._sent.mask] = 0
         super()._lose(psn, reason, now)
 
@@ -243,13 +241,6 @@ class NewPsnsTakeTheRoom(NackHandler):
 
     def waits_for_room(self) -> bool:
         return False
-
-    def next_deadline(self) -> int:
-        return self._waiting[0][0] if self._waiting else FOREVER
-
-    def on_timer(self, now: int) -> None:
-        while self._waiting and self._waiting[0][0] <= now:
-            self._resend.push(heapq.heappop(self._waiting)[1], 0)
 
 
 @mutant("MRC-NACK-04")

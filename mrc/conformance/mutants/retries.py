@@ -5,9 +5,8 @@ from __future__ import annotations
 from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.feedback import Feedback
-from mrc.endpoint.nacked import NackHandler, NackReason
+from mrc.endpoint.nacked import NackHandler
 from mrc.endpoint.retries import RetryBudget
-from mrc.endpoint.tracing import HOLE, PATH_TIMER
 
 _DEFAULT_T = 1024 << 14
 
@@ -31,7 +30,7 @@ class TimeoutsHaveABudgetOfTheirOwn(NackHandler):
 
     __slots__ = ()
 
-    def _lose(self, psn: int, reason: NackReason, now: int) -> None:
+    def _lose(self, psn: int, reason: int, now: int) -> None:
         super()._lose(psn, reason, now)
         self._sent.retries[psn & self._sent.mask] -= 1
 
@@ -53,22 +52,20 @@ class NacksDrawTwice(NackHandler):
 
     __slots__ = ()
 
-    def _lose(self, psn: int, reason: NackReason, now: int) -> None:
+    def _lose(self, psn: int, reason: int, now: int) -> None:
         super()._lose(psn, reason, now)
         self._sent.retries[psn & self._sent.mask] += 1
 
 
 class _LossesDraw(Feedback):
-    """Losses that some trigger found draw on the budget."""
+    """Losses draw on the budget: `_draw`."""
 
     __slots__ = ()
-    trigger = ""
 
-    def _lose(self, transmissions: list[int], trigger: str, now: int) -> None:
-        super()._lose(transmissions, trigger, now)
+    def _draw(self) -> None:
         psn = self._sent.una
-        if trigger == self.trigger and not self._retries.draw(psn):
-            self._fail(WorkStatus.RETRY_EXCEEDED, self._retries.exceeded(psn, trigger), psn)
+        if not self._retries.draw(psn):
+            self._fail(WorkStatus.RETRY_EXCEEDED, self._retries.exceeded(psn, "a loss"), psn)
 
 
 @mutant("MRC-RETRY-04")
@@ -76,7 +73,10 @@ class HolesDraw(_LossesDraw):
     """A packet that is found missing by a hole costs a retry."""
 
     __slots__ = ()
-    trigger = HOLE
+
+    def _lose_holes(self, now: int) -> None:
+        super()._lose_holes(now)
+        self._draw()
 
 
 @mutant("MRC-RETRY-04")
@@ -84,7 +84,12 @@ class PathTimersDraw(_LossesDraw):
     """A path timer that runs out costs a retry."""
 
     __slots__ = ()
-    trigger = PATH_TIMER
+
+    def _lose_timed_out(self, now: int) -> None:
+        before = self._counters.losses_by_path_timer
+        super()._lose_timed_out(now)
+        if self._counters.losses_by_path_timer != before:
+            self._draw()
 
 
 @mutant("MRC-RETRY-05")

@@ -11,6 +11,10 @@ from mrc.endpoint.loss import LossDetector
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.send_room import SendRoom
 
+_NONE = -1
+# Where a walk goes on that takes whatever is out.
+_ALL = -2
+
 
 @mutant("MRC-LOSS-04")
 class PathTimersLoseNothing(LossDetector):
@@ -21,8 +25,8 @@ class PathTimersLoseNothing(LossDetector):
     def next_deadline(self) -> int:
         return FOREVER
 
-    def timed_out(self, now: int) -> list[int]:
-        return []
+    def next_timed_out(self, now: int) -> int:
+        return _NONE
 
 
 @mutant("MRC-LOSS-04")
@@ -31,11 +35,13 @@ class OneTimerForAll(LossDetector):
 
     __slots__ = ()
 
-    def timed_out(self, now: int) -> list[int]:
+    def next_timed_out(self, now: int) -> int:
         sent = self._sent
-        if not super().timed_out(now):
-            return []
-        return [n for n in range(sent.head, sent.next_transmission) if sent.log_outstanding[n & sent.log_mask]]
+        if self._walk != _ALL and super().next_timed_out(now) == _NONE:
+            return _NONE
+        self._walk = _ALL
+        sent.skip_settled()
+        return sent.head if sent.head < sent.next_transmission else _NONE
 
 
 @mutant("MRC-LOSS-07")
@@ -58,8 +64,8 @@ class PathTimersAreAlwaysAMillisecond(LossDetector):
 
     __slots__ = ()
 
-    def _path_timer(self) -> int:
-        return self._least_timer if self._rtt.srtt else super()._path_timer()
+    def path_timer(self) -> int:
+        return self._least_timer if self._rtt.srtt else super().path_timer()
 
 
 @mutant("MRC-LOSS-08")
@@ -88,12 +94,11 @@ class PathTimersDoubleForEver(LossDetector):
 
     __slots__ = ()
 
-    def timed_out(self, now: int) -> list[int]:
+    def _timer_of(self, number: int) -> int:
         most, self._local_ack_timeout = self._local_ack_timeout, 1 << 60
-        try:
-            return super().timed_out(now)
-        finally:
-            self._local_ack_timeout = most
+        timer = super()._timer_of(number)
+        self._local_ack_timeout = most
+        return timer
 
 
 @mutant("MRC-LOSS-06")

@@ -1,6 +1,7 @@
 """Congestion control, pluggable: controllers by name, one for each destination."""
 
 from mrc.endpoint.congestion.base import (
+    NO_SAMPLE,
     PENALTY_UNKNOWN,
     CongestionController,
     ControllerFactory,
@@ -15,6 +16,7 @@ from mrc.endpoint.congestion.nscc import Nscc, NsccFactory
 from mrc.endpoint.congestion.nscc_config import NsccConfig, NsccParameters
 
 __all__ = [
+    "NO_SAMPLE",
     "PENALTY_UNKNOWN",
     "CongestionController",
     "ControllerFactory",

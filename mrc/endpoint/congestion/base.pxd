@@ -1,12 +1,15 @@
+cdef long long _NO_SAMPLE
+
+
 cdef class CongestionController:
     cdef public long long inflight
 
-    cpdef long long room(self) noexcept with gil
-    cpdef on_ack(
-        self, long long now, long long acked_bytes, bint marked, object rtt_ns, long long penalty=*, bint restore=*
-    )
-    cpdef on_loss(self, long long now, long long lost_bytes)
-    cpdef on_nack(self, long long now, long long nacked_bytes, bint trimmed)
-    cpdef on_rtt(self, long long now, long long rtt_ns)
-    cpdef void on_sent(self, long long sent_bytes) noexcept with gil
-    cpdef on_removed(self, long long removed_bytes)
+    # What the datapath calls. Those with the GIL ask a controller written in Python.
+    cdef long long room(self) noexcept with gil
+    cdef void acknowledged(
+        self, long long now, long long acked_bytes, bint marked, long long rtt_ns, long long penalty, bint restore
+    ) noexcept with gil
+    cdef void lost(self, long long now, long long lost_bytes) noexcept with gil
+    cdef void nacked(self, long long now, long long nacked_bytes, bint trimmed) noexcept with gil
+    cdef void on_sent(self, long long sent_bytes) noexcept nogil
+    cdef void on_removed(self, long long removed_bytes) noexcept nogil

@@ -9,6 +9,9 @@ from mrc.errors import CallerError
 
 # rcv_cwnd_pen of a SACK that says nothing of one: its cc_type is not 0 (MRC-SACK-28).
 PENALTY_UNKNOWN = -1
+# The round trip of an acknowledgement that measured none.
+NO_SAMPLE = -1
+_NO_SAMPLE = NO_SAMPLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +25,10 @@ class PacketSizes:
 class CongestionController:
     """Sender-side, window-based. Sizes are nominal packet sizes in bytes (UDP length + 40), times integer ns.
 
-    A controller belongs to a destination and may govern several QPs; `inflight` is kept here for all of them. One is a
-    subclass, in Python or compiled, that has `cwnd`, `on_ack`, `on_loss`, `on_nack` and `on_rtt`.
+    A controller belongs to a destination and may govern several QPs; `inflight` is kept here for all of them. One
+    written in Python is a subclass that has `cwnd`, `on_ack`, `on_loss`, `on_nack` and `on_rtt`. A compiled one has
+    `room`, `acknowledged`, `lost` and `nacked` in place of the first four: the datapath calls those and waits for no
+    interpreter.
     """
 
     __slots__ = ("inflight",)
@@ -39,10 +44,6 @@ class CongestionController:
     @property
     def may_send(self) -> bool:
         return self.inflight < self.cwnd
-
-    def room(self) -> int:
-        """Bytes of the window that are free: one more packet may leave while there are any."""
-        return self.cwnd - self.inflight
 
     @property
     def wants_base_rtt(self) -> bool:
@@ -71,7 +72,34 @@ class CongestionController:
         """A round trip to this destination was measured without data, by an EV probe say: news of base RTT only."""
         raise NotImplementedError
 
+    def sent(self, sent_bytes: int) -> None:
+        """A transmission left: `on_sent` for callers in Python."""
+        self.on_sent(sent_bytes)
+
+    def removed(self, removed_bytes: int) -> None:
+        """A transmission left the network: `on_removed` for callers in Python."""
+        self.on_removed(removed_bytes)
+
+    # ------------------------------------------------------------------ what the datapath calls
+
+    def room(self) -> int:
+        """Bytes of the window that are free: one more packet may leave while there are any."""
+        return self.cwnd - self.inflight
+
+    def acknowledged(self, now: int, acked_bytes: int, marked: bool, rtt_ns: int, penalty: int, restore: bool) -> None:
+        """`on_ack`; `rtt_ns` is NO_SAMPLE where there is no valid sample."""
+        self.on_ack(now, acked_bytes, marked, None if rtt_ns == _NO_SAMPLE else rtt_ns, penalty, restore)
+
+    def lost(self, now: int, lost_bytes: int) -> None:
+        """`on_loss`."""
+        self.on_loss(now, lost_bytes)
+
+    def nacked(self, now: int, nacked_bytes: int, trimmed: bool) -> None:
+        """`on_nack`."""
+        self.on_nack(now, nacked_bytes, trimmed)
+
     def on_sent(self, sent_bytes: int) -> None:
+        """A transmission left."""
         self.inflight += sent_bytes
 
     def on_removed(self, removed_bytes: int) -> None:

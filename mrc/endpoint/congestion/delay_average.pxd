@@ -5,4 +5,4 @@ cdef class DelayAverage:
 cdef class EwmaDelay(DelayAverage):
     cdef double _weight
 
-    cpdef void take(self, long long delay) noexcept
+    cdef void take(self, long long delay) noexcept nogil

@@ -3,6 +3,9 @@ from mrc.endpoint.congestion.windowed_minimum cimport WindowedMinimum
 
 cdef long long _BITS, _LONGEST_INTERVALS, _NEVER
 
+@cython.locals(whole=cython.longlong, part=cython.longlong, rest=cython.longlong, bit=cython.longlong)
+cdef long long _scaled(long long value, long long by, long long over) noexcept nogil
+
 
 @cython.final
 cdef class DeliveryRate:
@@ -10,5 +13,5 @@ cdef class DeliveryRate:
     cdef long long _interval, _ticks_per_second, _since, _acked
     cdef WindowedMinimum _lowest
 
-    @cython.locals(elapsed=cython.longlong, acked=object)
-    cpdef bint on_ack(self, long long now, long long acked_bytes) except -1
+    @cython.locals(elapsed=cython.longlong)
+    cpdef bint on_ack(self, long long now, long long acked_bytes) noexcept nogil

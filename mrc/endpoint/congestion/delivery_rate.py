@@ -38,7 +38,23 @@ class DeliveryRate:
         elapsed = now - self._since
         if elapsed < self._interval:
             return False
-        acked = self._acked  # a product with it may take more than 64 bits
-        self.bps = -self._lowest.update(now, -(acked * _BITS * self._ticks_per_second // elapsed))
+        self.bps = -self._lowest.update(now, -_scaled(self._acked * _BITS, self._ticks_per_second, elapsed))
         self._since, self._acked = now, 0
         return True
+
+
+def _scaled(value: int, by: int, over: int) -> int:
+    """value * by // over, of which the product may take more than 64 bits: bit by bit of `by`, from the highest on."""
+    whole, rest, bit = value // over * by, 0, 1
+    part, value = 0, value % over
+    while bit <= by >> 1:
+        bit <<= 1
+    while bit:
+        rest <<= 1
+        part <<= 1
+        if by & bit:
+            rest += value
+        part += rest // over
+        rest %= over
+        bit >>= 1
+    return whole + part

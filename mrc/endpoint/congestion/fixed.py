@@ -20,15 +20,16 @@ class FixedWindow(CongestionController):
     def cwnd(self) -> int:
         return self._cwnd
 
-    def on_ack(
-        self, now: int, acked_bytes: int, marked: bool, rtt_ns: int | None, penalty: int = 0, restore: bool = False
-    ) -> None:
+    def room(self) -> int:
+        return self._cwnd - self.inflight
+
+    def acknowledged(self, now: int, acked_bytes: int, marked: bool, rtt_ns: int, penalty: int, restore: bool) -> None:
         """Nothing to learn."""
 
-    def on_loss(self, now: int, lost_bytes: int) -> None:
+    def lost(self, now: int, lost_bytes: int) -> None:
         """Random loss on a sprayed fabric says something about a path, nothing about the window."""
 
-    def on_nack(self, now: int, nacked_bytes: int, trimmed: bool) -> None:
+    def nacked(self, now: int, nacked_bytes: int, trimmed: bool) -> None:
         """The same holds for a trimmed packet."""
 
     def on_rtt(self, now: int, rtt_ns: int) -> None:

@@ -23,30 +23,42 @@ cdef class Nscc(CongestionController):
     cdef long long _target, _qa_threshold, _adjust_bytes, _adjust_period
     cdef bint _quick_adapt_on, _qa_when_limited_only, _penalises_when_limited_only, _penalty_before_sample
     cdef bint _restores_on_request, _clamps_restored
+    cdef bint _resource_nack_keeps_cwnd, _trim_feeds_base_rtt
     cdef long long _qa_gate, _fulfils_after
-    cdef long long _mtu, _base_rtt, _zero_delay, _samples_to_derive_from, _line_rate
+    cdef long long _mtu, _base_rtt, _zero_delay, _samples_to_derive_from, _line_rate, _configured_rate, _configured_base_rtt
     cdef long long _cwnd, _max_cwnd, _inc, _received, _last_adjust, _last_decrease, _fi_count, _saved_cwnd
     cdef bint _sending, _adjusting, _increasing, _penalised, _trigger_qa
     cdef long long _achieved, _ignored, _to_ignore, _qa_end
 
+    cdef long long room(self) noexcept nogil
+    cdef void on_sent(self, long long sent_bytes) noexcept nogil
+    cdef void on_removed(self, long long removed_bytes) noexcept nogil
     @cython.locals(
         rtt=cython.longlong, delay=cython.longlong, held_by_receiver=cython.bint, congested=cython.bint
     )
-    cpdef on_ack(
-        self, long long now, long long acked_bytes, bint marked, object rtt_ns, long long penalty=*, bint restore=*
-    )
+    cdef void acknowledged(
+        self, long long now, long long acked_bytes, bint marked, long long rtt_ns, long long penalty, bint restore
+    ) noexcept nogil
+    cdef void lost(self, long long now, long long lost_bytes) noexcept nogil
+    cdef void nacked(self, long long now, long long nacked_bytes, bint trimmed) noexcept nogil
     cdef void _increase(self, double by) noexcept nogil
-    cdef Py_ssize_t _queueing_delay(self, long long now, bint marked, long long rtt) except? -2
-    cdef _average_trim(self)
+    cdef long long _queueing_delay(self, long long now, bint marked, long long rtt) noexcept nogil
+    cdef long long _delay_without_sample(self) noexcept with gil
+    cdef void _average_otherwise(self, long long delay, bint marked) noexcept with gil
+    @cython.locals(base_rtt=cython.longlong, feeds=cython.bint)
+    cdef void _average_trim(self) noexcept nogil
+    cdef void _average_trim_otherwise(self, long long base_rtt, bint feeds) noexcept with gil
     @cython.locals(base_rtt=cython.longlong)
-    cdef _take_rtt(self, long long now, long long rtt)
-    cdef _move_base_rtt(self, long long base_rtt)
-    cdef _follow_delivery(self, long long bps)
+    cdef void _take_rtt(self, long long now, long long rtt) noexcept nogil
+    cdef void _move_base_rtt(self, long long base_rtt) noexcept with gil
+    @cython.locals(rate=cython.longlong)
+    cdef void _follow_delivery(self, long long bps) noexcept nogil
+    cdef void _move_line_rate(self, long long rate) noexcept with gil
     cdef void _fast_increase(self, long long acked_bytes, long long delay) noexcept nogil
     @cython.locals(average=cython.longlong, factor=cython.double)
-    cdef void _multiplicative_decrease(self, long long now) noexcept
+    cdef void _multiplicative_decrease(self, long long now) noexcept nogil
     @cython.locals(elapsed=cython.longlong)
-    cdef void _fulfil(self, long long now) noexcept
+    cdef void _fulfil(self, long long now) noexcept nogil
     @cython.locals(handled=cython.bint)
     cdef bint _quick_adapt(self, long long now, bint loss, bint marked, long long delay) noexcept nogil
     @cython.locals(too_long=cython.bint)

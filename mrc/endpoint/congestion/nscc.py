@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mrc.endpoint.congestion.base import PENALTY_UNKNOWN, CongestionController, PacketSizes, register
+from mrc.endpoint.congestion.base import NO_SAMPLE, PENALTY_UNKNOWN, CongestionController, PacketSizes, register
 from mrc.endpoint.congestion.delay_average import EwmaDelay
 from mrc.endpoint.congestion.delivery_rate import DeliveryRate
 from mrc.endpoint.congestion.nscc_config import NsccConfig, NsccParameters
@@ -50,6 +50,8 @@ class Nscc(CongestionController):
         "_base_rtt",
         "_clamps_restored",
         "_config",
+        "_configured_base_rtt",
+        "_configured_rate",
         "_cwnd",
         "_delivery",
         "_eta",
@@ -79,6 +81,7 @@ class Nscc(CongestionController):
         "_qa_when_limited_only",
         "_quick_adapt_on",
         "_received",
+        "_resource_nack_keeps_cwnd",
         "_restores_on_request",
         "_samples_to_derive_from",
         "_saved_cwnd",
@@ -87,6 +90,7 @@ class Nscc(CongestionController):
         "_target",
         "_to_ignore",
         "_trigger_qa",
+        "_trim_feeds_base_rtt",
         "_zero_delay",
         "parameters",
     )
@@ -103,6 +107,7 @@ class Nscc(CongestionController):
         self._take_switches(config)
 
         self._least_rtt = WindowedMinimum(config.base_rtt_window, config.base_rtt)
+        self._configured_base_rtt = _bounded(config.base_rtt)
         self._base_rtt = _NONE
         self.parameters: NsccParameters | None = None
         self._target = self._qa_threshold = _NONE
@@ -112,7 +117,7 @@ class Nscc(CongestionController):
         self._samples_to_derive_from = config.base_rtt_samples
         self._sending = False
         second = config.ticks_per_second
-        self._line_rate = config.line_rate_bps
+        self._line_rate = self._configured_rate = config.line_rate_bps
         self._delivery = DeliveryRate(second // 100, 10 * second, second) if config.measure_line_rate else None
         self._cwnd = _bounded(config.initial_cwnd_for(sizes))
         self._max_cwnd = _bounded(config.max_cwnd_for(sizes, None))
@@ -145,6 +150,8 @@ class Nscc(CongestionController):
         self._penalty_before_sample = config.penalty_without_sample
         self._restores_on_request = config.restore_on_request_only
         self._clamps_restored = config.clamp_restored_cwnd
+        self._resource_nack_keeps_cwnd = config.resource_nack_keeps_cwnd
+        self._trim_feeds_base_rtt = config.trim_feeds_base_rtt
         # A fulfil comes when more than so much of a period has passed.
         self._fulfils_after = 0 if config.fulfil_at_period else 1
 
@@ -172,7 +179,36 @@ class Nscc(CongestionController):
         """The RTT without queues; None as long as none was measured or configured."""
         return None if self._base_rtt == _NONE else self._base_rtt
 
+    @property
+    def wants_base_rtt(self) -> bool:
+        return self._base_rtt == _NONE
+
+    # ------------------------------------------------------------------ events, for callers in Python
+
+    def on_ack(
+        self, now: int, acked_bytes: int, marked: bool, rtt_ns: int | None, penalty: int = 0, restore: bool = False
+    ) -> None:
+        self.acknowledged(now, acked_bytes, marked, NO_SAMPLE if rtt_ns is None else rtt_ns, penalty, restore)
+
+    def on_loss(self, now: int, lost_bytes: int) -> None:
+        self.lost(now, lost_bytes)
+
+    def on_nack(self, now: int, nacked_bytes: int, trimmed: bool) -> None:
+        self.nacked(now, nacked_bytes, trimmed)
+
+    def on_rtt(self, now: int, rtt_ns: int) -> None:
+        if rtt_ns > 0:
+            self._take_rtt(now, rtt_ns)
+            if not self._sending and self._config.initial_cwnd is None:
+                # Probes measured it before the first packet: the window begins as with one that was configured. Where
+                # the line rate is a guess and a busy peer answers probes late, it begins no larger than without them.
+                most = self._config.unmeasured_cwnd_packets * self._mtu if self._delivery else self._max_cwnd
+                self._cwnd = min(self._max_cwnd, most)
+
     # ------------------------------------------------------------------ events
+
+    def room(self) -> int:
+        return self._cwnd - self.inflight
 
     def on_sent(self, sent_bytes: int) -> None:
         self._sending = True
@@ -183,16 +219,14 @@ class Nscc(CongestionController):
         self._limit.on_removing(self.inflight, self._cwnd)
         self.inflight -= removed_bytes
 
-    def on_ack(
-        self, now: int, acked_bytes: int, marked: bool, rtt_ns: int | None, penalty: int = 0, restore: bool = False
-    ) -> None:
+    def acknowledged(self, now: int, acked_bytes: int, marked: bool, rtt_ns: int, penalty: int, restore: bool) -> None:
         self._limit.on_answer(now, self.inflight, self._cwnd)
         self._ignored += acked_bytes
         self._received += acked_bytes
         self._achieved += acked_bytes
         if self._delivery is not None and self._delivery.on_ack(now, acked_bytes):
             self._follow_delivery(self._delivery.bps)
-        rtt = 0 if rtt_ns is None else rtt_ns
+        rtt = max(rtt_ns, 0)
         if not self._adjusting:
             self._last_adjust, self._adjusting = now - rtt, True
         held_by_receiver = self._penalty_before_sample and self._apply_receiver_penalty(acked_bytes, penalty, restore)
@@ -220,53 +254,53 @@ class Nscc(CongestionController):
         """This much waits to be fulfilled, bytes squared."""
         self._inc = min(self._inc + _whole(by), _MOST)
 
-    def on_loss(self, now: int, lost_bytes: int) -> None:
+    def lost(self, now: int, lost_bytes: int) -> None:
         self._limit.on_timer_removed()
         self._cwnd = max(self._cwnd - lost_bytes, self._mtu)
         self._ignored += lost_bytes
 
-    def on_nack(self, now: int, nacked_bytes: int, trimmed: bool) -> None:
+    def nacked(self, now: int, nacked_bytes: int, trimmed: bool) -> None:
         self._limit.on_answer(now, self.inflight, self._cwnd)
         if trimmed:
             self._ignored += nacked_bytes
             self._trigger_qa = True
             self._average_trim()
-        elif self._config.resource_nack_keeps_cwnd:
+        elif self._resource_nack_keeps_cwnd:
             return
         if not self._quick_adapt(now, True, True, 0):
             self._cwnd = max(self._cwnd - nacked_bytes, self._mtu)
-
-    @property
-    def wants_base_rtt(self) -> bool:
-        return self._base_rtt == _NONE
-
-    def on_rtt(self, now: int, rtt_ns: int) -> None:
-        if rtt_ns > 0:
-            self._take_rtt(now, rtt_ns)
-            if not self._sending and self._config.initial_cwnd is None:
-                # Probes measured it before the first packet: the window begins as with one that was configured. Where
-                # the line rate is a guess and a busy peer answers probes late, it begins no larger than without them.
-                most = self._config.unmeasured_cwnd_packets * self._mtu if self._delivery else self._max_cwnd
-                self._cwnd = min(self._max_cwnd, most)
 
     # ------------------------------------------------------------------ round trips
 
     def _queueing_delay(self, now: int, marked: bool, rtt: int) -> int:
         """What this sample (0 or less: there is none) says of the delay, or _NONE."""
         if rtt <= 0:
-            without = None if self._ewma is not None else self._average.without_sample()
-            return _NONE if without is None else max(without, 0)
+            return _NONE if self._ewma is not None else self._delay_without_sample()
         self._take_rtt(now, rtt)
-        delay = rtt - self._base_rtt
         if self._ewma is not None:
-            self._ewma.take(delay)
+            self._ewma.take(rtt - self._base_rtt)
         else:
-            self._average.on_delay(delay, marked=marked, target=self._target, base_rtt=self._base_rtt)
-        return delay
+            self._average_otherwise(rtt - self._base_rtt, marked)
+        return rtt - self._base_rtt
+
+    def _delay_without_sample(self) -> int:
+        delay = self._average.without_sample()
+        return _NONE if delay is None else max(delay, 0)
+
+    def _average_otherwise(self, delay: int, marked: bool) -> None:
+        """With a part that is not the usual one."""
+        self._average.on_delay(delay, marked=marked, target=self._target, base_rtt=self._base_rtt)
 
     def _average_trim(self) -> None:
-        base_rtt = self._config.base_rtt or self.base_rtt
-        if self._config.trim_feeds_base_rtt and base_rtt is not None and self._target != _NONE:
+        base_rtt = self._base_rtt if self._configured_base_rtt == _NONE else self._configured_base_rtt
+        feeds = self._trim_feeds_base_rtt and base_rtt != _NONE and self._target != _NONE
+        if self._ewma is None:
+            self._average_trim_otherwise(base_rtt, feeds)
+        elif feeds:
+            self._ewma.take(base_rtt)
+
+    def _average_trim_otherwise(self, base_rtt: int, feeds: bool) -> None:
+        if feeds:
             self._average.on_delay(base_rtt, marked=True, target=self._target, base_rtt=base_rtt)
         else:
             self._average.on_trimmed()
@@ -299,9 +333,11 @@ class Nscc(CongestionController):
 
     def _follow_delivery(self, bps: int) -> None:
         """The network was seen to deliver so many bits a second. A window of 1.5 BDP lets that grow."""
-        rate = min(self._config.line_rate_bps, max(bps, _LEAST_LINE_RATE))
-        if self._base_rtt == _NONE or abs(rate - self._line_rate) * 8 <= self._line_rate:
-            return
+        rate = min(self._configured_rate, max(bps, _LEAST_LINE_RATE))
+        if self._base_rtt != _NONE and max(rate - self._line_rate, self._line_rate - rate) * 8 > self._line_rate:
+            self._move_line_rate(rate)
+
+    def _move_line_rate(self, rate: int) -> None:
         self._line_rate = rate
         self.use(self._config.parameters_for(self._sizes, self._base_rtt, rate))
         self._max_cwnd = _bounded(self._config.max_cwnd_for(self._sizes, self._base_rtt, rate))

@@ -10,4 +10,4 @@ cdef class WindowedMinimum:
     cdef long long[::1] _parts, _values
 
     @cython.locals(part=cython.longlong)
-    cpdef long long update(self, long long now, long long value) noexcept
+    cpdef long long update(self, long long now, long long value) noexcept nogil

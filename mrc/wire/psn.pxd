@@ -1,0 +1,3 @@
+cdef long long _HALF, _MASK
+
+cpdef long long unwrap(long long psn, long long near) noexcept nogil
