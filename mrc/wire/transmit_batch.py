@@ -164,6 +164,10 @@ class TransmitBatch:
         self._trailer_lengths[row] = pad + _ICRC
         return row
 
+    def open_row(self, frames: Frames, way: int, traffic_class: int, header_length: int) -> int:
+        """`append` for a packet without payload."""
+        return self.append(frames, way, traffic_class, header_length)
+
     def write_headers(self, row: int, at: int, content: bytes | memoryview) -> None:
         """Overwrite the headers of a row from byte `at` on."""
         start = row * _ROOM + at
