@@ -88,7 +88,7 @@ class Datapath:
             self._done[place] = slot
 
     def take_done(self) -> int:
-        """The slot of a QP that has work which has ended, each once, first who had some first; -1 when there is none."""
+        """The slot of a QP that has work which has ended, each once, in the order they had some; -1 without any."""
         if not self.done:
             return _NONE
         slot = self._done[self._first_done]

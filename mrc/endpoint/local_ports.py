@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from mrc.endpoint.config import PATH_MTUS
+from mrc.endpoint.full_ports import FullPorts
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class LocalPorts:
 
     def __init__(self) -> None:
         self.down: set[int] = set()
-        self.full: set[int] = set()
+        self.full = FullPorts()
         self.disabled: set[int] = set()
         self.without_link: set[int] = set()
         self._limits: dict[int, PortLimit] = {}

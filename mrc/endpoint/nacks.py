@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import struct
 
-import numpy as np
-import numpy.typing as npt
-
 from mrc.endpoint.answers import PendingAnswers, append_control
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.nacked import NackReason
@@ -17,8 +14,6 @@ from mrc.wire.opcodes import Op
 from mrc.wire.profile import WireProfile
 from mrc.wire.rows import P_KEY, PSN_BITS_MASK, RTX
 from mrc.wire.transmit_batch import TransmitBatch
-
-I64 = npt.NDArray[np.int64]
 
 # BTH and NETH as the fields of mrc.wire.rows.NACK lie.
 _PACKED = struct.Struct(">BBHII HBBIHHIBBH")
@@ -69,7 +64,7 @@ class NackMaker:
             return 0
         count = len(answers)
         indexes = self._alternating_paths(count, now)
-        for answer, index in zip(answers, indexes.tolist(), strict=True):
+        for answer, index in zip(answers, indexes, strict=True):
             psn = answer.psn & PSN_BITS_MASK
             headers = _PACKED.pack(
                 Op.NACK,
@@ -94,10 +89,10 @@ class NackMaker:
         self._counters.nacks_sent += count
         return count
 
-    def _alternating_paths(self, count: int, now: int) -> I64:
+    def _alternating_paths(self, count: int, now: int) -> list[int]:
         """Successive NACKs alternate planes, and whole turns are drawn so that SACKs still do with NACKs in between."""
         turns = -(-(count + 1) // self._planes)
-        drawn = self._paths.control.take(turns * self._planes, now)
+        drawn = [self._paths.control.take_one(now) for _ in range(turns * self._planes)]
         first = int(self._paths.port[drawn[0]] == self._last_port)
         chosen = drawn[first : first + count]
         self._last_port = int(self._paths.port[chosen[-1]])

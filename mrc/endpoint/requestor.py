@@ -176,7 +176,7 @@ class Requestor:
 
     def abandon(self) -> None:
         """Forget all work and give the window back."""
-        self._controller.removed(self.sent.settle_all())
+        self._controller.on_removed(self.sent.settle_all())
         self.queue.clear()
         self._sender.resend.clear()
         self._nacks.clear()
@@ -212,7 +212,7 @@ class Requestor:
         if room > 0:
             sent_bytes = self._sender.transmit(batch, room, self._room.of_window(), self._room.last_new(), now)
             if sent_bytes:
-                self._controller.sent(sent_bytes)
+                self._controller.on_sent(sent_bytes)
         if batch.count > data_from:
             if others_wait or not self._room.may_send():
                 batch.set_bits(batch.count - 1, _PSN_FLAGS_AT, _ACKREQ_BIT)

@@ -109,8 +109,7 @@ class SackMaker:
         received = self._received
         cack = received.cack_psn
         # Successive SACKs alternate planes, so that one broken reverse path cannot condemn forward ones.
-        paths = self._paths
-        indexes = paths.control.take(count, now).tolist() if count > 1 else [paths.control.take_one(now)]
+        indexes = [self._paths.control.take_one(now) for _ in answers]
         mpr = self._window.tell(received.epsn, self._budget.units)
         ooo_count = min(received.held, _MOST_COUNTED)
         rcvd_word = self._penalty_word | -(-self.received_bytes // _RCVD_UNIT) & 0xFFFFFF

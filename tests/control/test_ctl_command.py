@@ -303,7 +303,7 @@ def test_events(served: Served) -> None:
 def _deny_once(served: Served) -> None:
     """As soon as somebody listens."""
     paths = served.left.endpoint_qp.paths
-    if paths is not None and served.pair.left.endpoint.ev_events.wanted_by_any and paths.state[1] == GOOD:
+    if paths is not None and any(served.pair.left.endpoint.ev_events.wanted_flags) and paths.state[1] == GOOD:
         paths.deny(spine_ev(0, 1))
 
 

@@ -362,6 +362,12 @@ def chosen_evs(paths: PathSet, count: int, now: int = 0) -> list[int]:
     return [index for index in picks if index >= 0]
 
 
+def control_evs(paths: PathSet, count: int, now: int) -> list[int]:
+    """The EVs of the next control packets, by index; none where nothing may leave."""
+    picks = [paths.control.take_one(now) for _ in range(count)]
+    return [index for index in picks if index >= 0]
+
+
 def data(sent: Iterable[Sent]) -> list[Sent]:
     return [packet for packet in sent if packet.is_data]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hand_operations import PORT_STATUS_UPDATE, request
-from hand_peer import MILLISECOND, SACK, HandPeer, of, paths
+from hand_peer import MILLISECOND, SACK, HandPeer, control_evs, of, paths
 
 from mrc.endpoint.config import PathConfig, PeerNodeConfig
 from mrc.endpoint.paths import PathSet
@@ -33,7 +33,7 @@ def test_with_no_port_up_here_control_packets_still_have_an_ev() -> None:
     chosen = PathSet(paths(), PathConfig(), np.random.default_rng(1))
     for port in (0, 1):
         chosen.set_port(port, False)
-    assert {int(index) // 4 for index in chosen.control.take(16, 0)} == {0, 1}
+    assert {index // 4 for index in control_evs(chosen, 16, 0)} == {0, 1}
 
 
 @pytest.mark.parametrize("first", [0, 7 * MILLISECOND])
@@ -42,14 +42,14 @@ def test_a_choice_of_reverse_evs_holds_for_five_milliseconds(first: int) -> None
     reverse = ReverseEvs(PeerNodeConfig(), 8)
     chosen = PathSet(paths(), PathConfig(), np.random.default_rng(1), reverse=reverse, numbers=np.arange(8))
     reverse.confirm(np.array([0, 4]), first)
-    assert set(chosen.control.take(2, first).tolist()) == {0, 4}
+    assert set(control_evs(chosen, 2, first)) == {0, 4}
     reverse.confirm(np.array([1, 2, 5, 6]), first + 1)
-    assert set(chosen.control.take(2, first + 5 * MILLISECOND - 1).tolist()) == {0, 4}
-    assert set(chosen.control.take(8, first + 5 * MILLISECOND).tolist()) == {1, 2, 5, 6}
+    assert set(control_evs(chosen, 2, first + 5 * MILLISECOND - 1)) == {0, 4}
+    assert set(control_evs(chosen, 8, first + 5 * MILLISECOND)) == {1, 2, 5, 6}
 
 
 def test_planes_take_turns_over_many_choices() -> None:
     """More control packets than one choice holds, one by one and many at once."""
     chosen = PathSet(paths(3, 2), PathConfig(), np.random.default_rng(1))
-    ports = [int(chosen.port[index]) for count in (1, 100, 63, 1, 1, 200, 7) for index in chosen.control.take(count, 0)]
+    ports = [int(chosen.port[index]) for count in (1, 100, 63, 1, 1, 200, 7) for index in control_evs(chosen, count, 0)]
     assert ports == [at % 3 for at in range(len(ports))]

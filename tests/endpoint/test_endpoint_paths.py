@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hand_peer import HandPeer, chosen_evs, data, paths
+from hand_peer import HandPeer, chosen_evs, control_evs, data, paths
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -265,7 +265,7 @@ def test_a_port_down_takes_its_evs_out_at_once_and_up_brings_them_back() -> None
     _select(chosen, 5)  # in the middle of a rotation
     chosen.set_port(0, False)
     assert {_plane(index) for index in _select(chosen, 200)} == {1}
-    assert {_plane(int(index)) for index in chosen.control.take(50, 0)} == {1}
+    assert {_plane(index) for index in control_evs(chosen, 50, 0)} == {1}
     chosen.set_port(0, True)
     assert {_plane(index) for index in _select(chosen, 200)} == {0, 1}
 
@@ -275,7 +275,7 @@ def test_a_peers_port_down_is_as_good_as_ours() -> None:
     chosen = path_set()
     chosen.set_peer_port(0, False)
     assert {_plane(index) for index in _select(chosen, 200)} == {1}
-    assert {_plane(int(index)) for index in chosen.control.take(50, 0)} == {1}
+    assert {_plane(index) for index in control_evs(chosen, 50, 0)} == {1}
     assert not chosen.port_up(0)
     chosen.set_peer_port(0, True)
     assert {_plane(index) for index in _select(chosen, 200)} == {0, 1}
@@ -381,7 +381,7 @@ def test_whatever_happens_only_usable_evs_are_chosen(steps: list[tuple[str, int]
         picks = _select(chosen, 3)
         assert all(chosen.state[pick] == G and _plane(pick) in up for pick in picks)
         assert {at for at in range(8) if chosen.state[at] == D} == denied
-        control = {_plane(int(at)) for at in chosen.control.take(6, 0)}
+        control = {_plane(at) for at in control_evs(chosen, 6, 0)}
         assert control <= (up or ours or {0, 1})
         usable = [at for at in range(8) if chosen.state[at] <= S and _plane(at) in up]
         assert len(picks) == (3 if usable else 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hand_peer import chosen_evs, paths
+from hand_peer import chosen_evs, control_evs, paths
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -75,7 +75,7 @@ class Walk:
         data = self.numbers(chosen_evs(self.set, 40, self.now))
         assert data <= open_ones
         assert bool(data) == self.set.usable() == bool(open_ones)
-        control = self.numbers(self.set.control.take(16, self.now).tolist())
+        control = self.numbers(control_evs(self.set, 16, self.now))
         assert control <= self.profile - self.denied
         assert bool(control) == (not self.set.silent)
         users = [number in self.profile for number in range(len(UNIVERSE))]

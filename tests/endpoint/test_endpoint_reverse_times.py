@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from hand_operations import EV_PROBE, answered, requests
-from hand_peer import MICROSECOND, MILLISECOND, HandPeer, Sent, data, paths
+from hand_peer import MICROSECOND, MILLISECOND, HandPeer, Sent, control_evs, data, paths
 
 from mrc.endpoint.config import PathConfig, PeerNodeConfig, QpConfig
 from mrc.endpoint.paths import PathSet
@@ -63,7 +63,7 @@ def test_each_loss_is_heeded_at_once_by_every_qp_of_a_node() -> None:
     reverse.confirm(numbers, 0)
     good = set(range(8))
     for lost in (1, 6, 3, 4):
-        assert set(other.control.take(32, 1).tolist()) == good
+        assert set(control_evs(other, 32, 1)) == good
         one.on_loss(lost, lost)
         good.discard(lost)
-    assert set(other.control.take(32, 1).tolist()) == good
+    assert set(control_evs(other, 32, 1)) == good

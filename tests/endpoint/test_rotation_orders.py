@@ -1,4 +1,4 @@
-"""Orders are drawn anew now and then: what holds for an EV holds across the end of one too."""
+"""Each pass over the EVs has an order of its own: what holds for an EV holds from one pass to the next too."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from mrc.endpoint.paths import EvState, PathSet
 
 @pytest.mark.parametrize("marked", range(4))
 @pytest.mark.parametrize("before", [*range(506, 516), *range(1018, 1028)])
-def test_a_mark_near_the_end_of_an_order_is_passed_over_once_too(before: int, marked: int) -> None:
-    """An order has 512 turns here, and each EV one in every four of them. MRC-PATH-08."""
+def test_a_mark_near_the_end_of_a_pass_is_passed_over_once_too(before: int, marked: int) -> None:
+    """A pass has four turns here, one for each EV. MRC-PATH-08."""
     chosen = PathSet(paths(1, 4), PathConfig(), np.random.default_rng(3))
     chosen_evs(chosen, before)
     chosen.on_mark(marked, 1)

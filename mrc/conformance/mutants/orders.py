@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from mrc.conformance.mutants.mutant import mutant
+from mrc.endpoint.draws import Draws
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.paths import PathSet
 from mrc.endpoint.paths.path_set import NEVER
 from mrc.endpoint.paths.rotation import Rotation
 from mrc.endpoint.qp import QueuePair
-from mrc.wire.rows import I64
 
 _AHEAD = 256
 
@@ -21,12 +19,13 @@ class OrdersAreShuffledOnce(Rotation):
 
     __slots__ = ()
 
-    def _drawn(self, columns: list[list[int]]) -> I64:
-        kept, order = self._order, super()._drawn(columns)
-        first = kept if len(kept) else order
-        evs = len(np.unique(order))
-        whole = first[:evs]
-        return np.resize(whole, len(order)).astype(np.int64) if len(np.unique(whole)) == evs else order
+    def _next(self) -> int:
+        if self._round >= self._open_count:
+            self._round = 0
+        return super()._next()
+
+    def _shuffle(self, plane: int) -> None:
+        self._taken[plane] = 0
 
 
 @mutant("MRC-PATH-27")
@@ -34,8 +33,9 @@ def qps_march_in_step(endpoint: Endpoint, qp: QueuePair) -> None:
     """The order is reshuffled, but every QP begins with the same seed."""
     if qp.paths is not None:
         rotation = qp.paths._rotation
-        rotation._random = np.random.default_rng(0)
-        rotation.active = {port: sorted(active) for port, active in rotation.active.items()}
+        rotation._draws = Draws(0)
+        for plane in range(qp.paths._evs.planes):
+            rotation.use(plane, sorted(rotation.active_of(plane)))
 
 
 @mutant("MRC-PATH-28")

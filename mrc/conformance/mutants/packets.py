@@ -172,7 +172,7 @@ class KeepsAlive(Endpoint):
         if now % 1_000_000_000 == 0:
             for qp in self.qps.values():
                 probes: Any = qp.requestor._probes
-                probes._enqueue(-1, 0)
+                probes._enqueue(-1, 0, 0)
                 self.wake(qp)
 
 

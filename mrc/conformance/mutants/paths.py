@@ -6,8 +6,9 @@ import numpy as np
 
 from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.endpoint import Endpoint
+from mrc.endpoint.full_ports import FullPorts
 from mrc.endpoint.paths import EvInput, EvState, PathSet
-from mrc.endpoint.paths.path_set import I64, NEVER
+from mrc.endpoint.paths.path_set import NEVER
 from mrc.endpoint.paths.probing import PathProbing
 from mrc.endpoint.paths.rotation import Rotation
 from mrc.endpoint.qp import QueuePair
@@ -103,13 +104,12 @@ class SkippedEvsAreTaken(Rotation):
 
     __slots__ = ()
 
-    def take(self, state: memoryview) -> int:
-        if self._position >= self._end and not self._shuffle():
+    def take(self) -> int:
+        if not self.usable():
             return -1
-        index: int = self._turns[self._position]
-        self._position += 1
-        if state[index] == EvState.SKIP:
-            state[index] = EvState.GOOD
+        index = self._next()
+        if self._evs.state[index] == EvState.SKIP:
+            self._evs.state[index] = EvState.GOOD
         return index
 
 
@@ -119,10 +119,10 @@ class OnePacketResetsThemAll(Rotation):
 
     __slots__ = ()
 
-    def _pass(self, state: memoryview, index: int) -> None:
-        for other, found in enumerate(state):
+    def _pass(self, index: int) -> None:
+        for other, found in enumerate(self._evs.state):
             if found == EvState.SKIP:
-                super()._pass(state, other)
+                super()._pass(other)
 
 
 @mutant("MRC-PATH-13")
@@ -154,12 +154,11 @@ class AnswersNeedNotBeConsecutive(PathProbing):
 
     __slots__ = ()
 
-    def due(self, now: int, path_timer: int) -> list[int]:
-        before = {index: probing.answered for index, probing in self._by_index.items()}
-        found = super().due(now, path_timer)
-        for index, probing in self._by_index.items():
-            probing.answered = before[index]
-        return found
+    def due(self, now: int, path_timer: int) -> None:
+        before = self._answered.tolist()
+        super().due(now, path_timer)
+        for index, answered in enumerate(before):
+            self._answered[index] = answered
 
 
 @mutant("MRC-PATH-12")
@@ -188,10 +187,10 @@ class ProbesKeepTheirInterval(PathProbing):
 
     __slots__ = ()
 
-    def due(self, now: int, path_timer: int) -> list[int]:
-        for probing in self._by_index.values():
-            probing.interval = self._config.probe_interval_ns // 2
-        return super().due(now, path_timer)
+    def due(self, now: int, path_timer: int) -> None:
+        for index in range(self._room):
+            self._interval[index] = self._shortest_interval // 2
+        super().due(now, path_timer)
 
 
 @mutant("MRC-PATH-19")
@@ -201,12 +200,10 @@ class AnAnswerChangesNoInterval(PathProbing):
     __slots__ = ()
 
     def on_answer(self, index: int, probe_id: int, m: int, now: int) -> None:
-        probing = self._by_index.get(index)
-        due_at = None if probing is None else probing.due_at
+        due_at = self._due_at[index]
         super().on_answer(index, probe_id, m, now)
-        if probing is not None and due_at is not None and index in self._by_index:
-            probing.due_at = due_at
-            self._changed()
+        self._due_at[index] = due_at
+        self._changed()
 
 
 @mutant("MRC-PATH-17")
@@ -225,10 +222,10 @@ class RestoredEvsAlwaysRejoin(PathSet):
 
     __slots__ = ()
 
-    def _rejoin(self, index: int, port: int) -> None:
-        active = self._rotation.active[port]
-        if index not in active:
-            active.append(index)
+    def _rejoin(self, index: int, plane: int) -> None:
+        self._rotation.size[plane] = len(self._evs.members_of(plane))
+        self._rotation._widest = max(self._rotation.size)
+        if self._rotation.rejoin(plane, index):
             self._changed()
 
 
@@ -238,7 +235,7 @@ class RestoredEvsStayReserve(PathSet):
 
     __slots__ = ()
 
-    def _rejoin(self, index: int, port: int) -> None:
+    def _rejoin(self, index: int, plane: int) -> None:
         return
 
 
@@ -248,7 +245,7 @@ class AnyEvCanBeSpared(PathSet):
 
     __slots__ = ()
 
-    def _can_spare(self, port: int) -> bool:
+    def _can_spare(self, plane: int) -> bool:
         return True
 
 
@@ -265,8 +262,8 @@ class EvsOfAClosedPortCount(PathSet):
 
     __slots__ = ()
 
-    def _can_spare(self, port: int) -> bool:
-        return sum(self._usable_evs.values()) > self._min_active
+    def _can_spare(self, plane: int) -> bool:
+        return sum(self._evs.usable) > self._min_active
 
 
 @mutant("MRC-PATH-23")
@@ -275,10 +272,9 @@ class BadEvsAreNotReplaced(PathSet):
 
     __slots__ = ()
 
-    def _leave(self, index: int, port: int) -> None:
-        active = self._rotation.active[port]
-        if index in active:
-            active.remove(index)
+    def _leave(self, index: int, plane: int) -> None:
+        if index in self._rotation.active_of(plane):
+            self._rotation.remove(plane, index)
         self._changed()
 
 
@@ -288,20 +284,9 @@ class EvsAreEquallyLoaded(Rotation):
 
     __slots__ = ()
 
-    def _drawn(self, columns: list[list[int]]) -> I64:
-        every = [index for active in columns for index in active]
-        order: I64 = self._random.choice(np.array(every, np.int64), 512)
-        return order
-
-    def leave(self, port: int, index: int, usable: I64) -> None:
-        super().leave(port, index, usable)
-        self.changed()
-
-    def rejoin(self, port: int, index: int, ports: I64) -> bool:
-        joined = super().rejoin(port, index, ports)
-        if joined:
-            self.changed()
-        return joined
+    def _next(self) -> int:
+        every = [index for place in range(self._open_count) for index in self.active_of(self._open[place])]
+        return every[self._draws.below(len(every))]
 
 
 @mutant("MRC-PATH-25")
@@ -314,9 +299,9 @@ def dead_planes_keep_their_share(endpoint: Endpoint, qp: QueuePair) -> None:
 class _LastOfItsPlane(PathSet):
     __slots__ = ()
 
-    def _leave(self, index: int, port: int) -> None:
-        if len(self._rotation.active[port]) > 1:
-            super()._leave(index, port)
+    def _leave(self, index: int, plane: int) -> None:
+        if self._rotation.count[plane] > 1:
+            super()._leave(index, plane)
 
 
 @mutant("MRC-PATH-27")
@@ -325,9 +310,11 @@ class OneOrderForAll(Rotation):
 
     __slots__ = ()
 
-    def _drawn(self, columns: list[list[int]]) -> I64:
-        order = super()._drawn(columns)
-        return np.resize(np.unique(order), len(order)).astype(np.int64)
+    def _next(self) -> int:
+        every = sorted(index for place in range(self._open_count) for index in self.active_of(self._open[place]))
+        # The index of the last turn, in place of the turns of a round.
+        self._round = next((index for index in every if index > self._round), every[0])
+        return self._round
 
 
 @mutant("MRC-PATH-28")
@@ -337,7 +324,7 @@ class RoomIsNotLookedAt(PathSet):
     __slots__ = ()
 
     def select(self, now: int, avoid: int = NEVER) -> int:
-        full, self._full_ports = self._full_ports, frozenset()
+        full, self._full_ports = self._full_ports, FullPorts()
         try:
             return super().select(now, avoid)
         finally:
@@ -349,8 +336,8 @@ def the_first_evs_are_active(endpoint: Endpoint, qp: QueuePair) -> None:
     """The active set is the first EVs of each plane, in every QP."""
     if qp.paths is not None:
         rotation = qp.paths._rotation
-        for port, members in qp.paths._members.items():
-            rotation.active[port] = members[: rotation.size[port]].tolist()
+        for plane in range(qp.paths._evs.planes):
+            rotation.use(plane, qp.paths._evs.members_of(plane)[: rotation.size[plane]])
         rotation.changed()
 
 
@@ -358,8 +345,8 @@ def the_first_evs_are_active(endpoint: Endpoint, qp: QueuePair) -> None:
 def the_last_ev_is_kept_back(endpoint: Endpoint, qp: QueuePair) -> None:
     """The last EV of each plane is reserve although nothing says so."""
     if qp.paths is not None:
-        for port, members in qp.paths._members.items():
-            qp.paths._rotation.active[port] = members[:-1].tolist()
+        for plane in range(qp.paths._evs.planes):
+            qp.paths._rotation.use(plane, qp.paths._evs.members_of(plane)[:-1])
         qp.paths._rotation.changed()
 
 
@@ -369,9 +356,10 @@ class ProbesStopWithoutAPath(PathProbing):
 
     __slots__ = ()
 
-    def due(self, now: int, path_timer: int) -> list[int]:
-        found = super().due(now, path_timer)
-        return found if self._paths.usable() else []
+    def due(self, now: int, path_timer: int) -> None:
+        super().due(now, path_timer)
+        if not self._paths.usable():
+            self.found_count = 0
 
 
 @mutant("MRC-PATH-16")

@@ -56,8 +56,10 @@ class ProbesGoByTheEvBehind(PathProbing):
 
     __slots__ = ()
 
-    def due(self, now: int, path_timer: int) -> list[int]:
-        return [(index + 1) % len(self._paths.paths) for index in super().due(now, path_timer)]
+    def due(self, now: int, path_timer: int) -> None:
+        super().due(now, path_timer)
+        for place in range(self.found_count):
+            self.found[place] = (self.found[place] + 1) % len(self._paths.paths)
 
     def sent(self, index: int, probe_id: int) -> None:
         super().sent((index - 1) % len(self._paths.paths), probe_id)

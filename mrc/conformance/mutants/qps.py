@@ -128,7 +128,7 @@ class TheRangeOfRetriesEndsEarly(QueuePair):
 def the_peer_is_asked_in_band(endpoint: Endpoint, qp: QueuePair) -> None:
     """A QP that has come up asks its peer with a probe what it has received."""
     probes: Any = qp.requestor._probes
-    probes._enqueue(-1, 0)
+    probes._enqueue(-1, 0, 0)
     endpoint.wake(qp)
 
 

@@ -15,7 +15,7 @@ from mrc.endpoint.received import ReceivedPsns
 from mrc.endpoint.sacks import SackMaker
 from mrc.wire.opcodes import Op
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import COMMON, I64, RTX, SACK, SETH_M_SHIFT, Fields
+from mrc.wire.rows import COMMON, RTX, SACK, SETH_M_SHIFT, Fields
 from mrc.wire.transmit_batch import TransmitBatch
 
 _BITMAP = 64
@@ -301,9 +301,6 @@ class SacksOnOnePlane(ControlEvs):
     """All control packets leave by the first EV of the profile."""
 
     __slots__ = ()
-
-    def take(self, count: int, now: int) -> I64:
-        return np.zeros(count, np.int64)
 
     def take_one(self, now: int) -> int:
         return 0

@@ -2,97 +2,121 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import numpy as np
-import numpy.typing as npt
-
+from mrc.endpoint.draws import Draws
+from mrc.endpoint.numbers import column
+from mrc.endpoint.paths.ev_table import EvTable
 from mrc.endpoint.paths.reverse import ReverseEvs
+from mrc.endpoint.paths.states import EvState
 
-I64 = npt.NDArray[np.int64]
-
-_LENGTH = 64  # an order is so long at least: one choice serves many packets
-_NEVER = -1
+_LENGTH = 64  # packets that one choice serves at least, while it holds
+_NEVER = _NONE = -1
+_DENIED = int(EvState.DENIED)
+# Which planes may be taken, the better first: those that are up, those that are up at our end, any. When the peer said
+# that every plane is down, one that is up here may be back there unannounced.
+_UP, _UP_HERE, _ANY = 0, 1, 2
 
 
 class ControlEvs:
-    """An order of EVs, by index, made anew when it is used up, too old, or what it was made of has changed.
-
-    `columns` gives the EVs that may be taken, an array of indexes for each plane; none at all when nothing may leave.
-    """
+    """An order of EVs, by index, made anew when it is used up, too old, or what it was made of has changed."""
 
     __slots__ = (
-        "_columns",
+        "_allowed",
+        "_chosen",
+        "_draws",
         "_end",
+        "_evs",
+        "_first",
         "_losses",
-        "_members",
-        "_order",
+        "_numbers",
+        "_planes",
         "_position",
-        "_random",
         "_reverse",
-        "_turns",
         "_until",
     )
 
-    def __init__(self, reverse: ReverseEvs, random: np.random.Generator, columns: Callable[[], list[I64]]) -> None:
+    def __init__(self, evs: EvTable, reverse: ReverseEvs, draws: Draws) -> None:
+        self._evs = evs
         self._reverse = reverse
-        self._random = random
-        self._columns = columns
-        self._use(np.zeros(0, np.int64))
-        # The EVs that `_order` was made of, by plane.
-        self._members: list[list[int]] = []
-        self._position = 0
+        self._draws = draws
+        # The EVs chosen of each plane that has any: from _first[n] to _first[n + 1].
+        self._planes = 0
+        self._position = self._end = 0
         self._until = _NEVER
         self._losses = 0
+        self.renew()
 
-    def take(self, count: int, now: int) -> I64:
-        """Indexes of the EVs for the next `count` packets; empty when there are none."""
-        self._renew(count, now)
-        chosen: I64 = self._order[self._position : self._position + count]
-        self._position += count
-        return chosen
+    def renew(self) -> None:
+        """The profile has other EVs."""
+        self._chosen, self._first = column(self._evs.count), column(self._evs.planes + 1)
+        # The EVs of one plane that may be taken, and their numbers.
+        self._allowed, self._numbers = column(self._evs.count), column(self._evs.count)
+        self.changed()
 
     def take_one(self, now: int) -> int:
-        """The index of the EV for the next packet; there is one unless nothing may leave."""
+        """The index of the EV for the next packet; -1 when nothing may leave."""
         index = self.one_aside(now)
         self._position += 1
         return index
 
     def one_aside(self, now: int) -> int:
-        """The index for a packet that does not count for the alternation of planes."""
-        self._renew(1, now)
-        return self._turns[self._position]
+        """The index for a packet that does not count for the alternation of planes; -1 when nothing may leave."""
+        if now >= self._until or self._position >= self._end or self._losses != self._reverse.losses:
+            self._choose(now)
+            if not self._planes:
+                return _NONE
+        turn, plane = self._position // self._planes, self._position % self._planes
+        first = self._first[plane]
+        return self._chosen[first + turn % (self._first[plane + 1] - first)]
 
     def changed(self) -> None:
         """Which EVs may be taken has changed."""
         self._until = _NEVER
 
-    def _renew(self, count: int, now: int) -> None:
-        """Choose anew if what was chosen holds no longer or is not enough."""
-        enough = self._position + count <= self._end
-        if now >= self._until or not enough or self._losses != self._reverse.losses:
-            self._choose(count, now)
-
-    def _choose(self, count: int, now: int) -> None:
-        columns = self._columns()
-        if not columns:
-            self._use(np.zeros(0, np.int64))
-            return
-        # Go on with the plane whose turn it is.
-        self._position %= len(columns)
+    def _choose(self, now: int) -> None:
+        """Choose anew, and go on with the plane whose turn it is."""
         self._until = now + self._reverse.refresh_ns
         self._losses = self._reverse.losses
-        members = [column.tolist() for column in columns]
-        if members == self._members and self._position + count <= self._end:
+        if not (self._find(_UP) or self._find(_UP_HERE) or self._find(_ANY)):
+            self._position = self._end = 0
             return
-        self._members = members
-        rows = max(_LENGTH, count) // len(columns) + 2
-        table = np.empty((rows, len(columns)), np.int64)
-        for number, column in enumerate(columns):
-            table[:, number] = np.resize(self._random.permutation(column), rows)
-        self._use(table.reshape(-1))
+        for plane in range(self._planes):
+            self._draws.shuffle(self._chosen, self._first[plane], self._first[plane + 1] - self._first[plane])
+        self._position %= self._planes
+        self._end = self._planes * (_LENGTH // self._planes + 2)
 
-    def _use(self, order: I64) -> None:
-        self._order = order
-        self._turns = order.data
-        self._end = len(order)
+    def _find(self, level: int) -> bool:
+        """Choose of such planes: known good EVs where there are any. False when all that may be taken are none."""
+        self._planes = 0
+        for plane in range(self._evs.planes):
+            self._add_plane(plane, level, True)
+        if not self._planes:
+            # All of them have lost something.
+            for plane in range(self._evs.planes):
+                self._add_plane(plane, level, False)
+        return self._planes > 0
+
+    def _add_plane(self, plane: int, level: int, known_good: bool) -> None:
+        """Have a plane that is such, if it has EVs to take."""
+        if (level == _UP and self._evs.closed[plane]) or (level == _UP_HERE and self._evs.shut_here[plane]):
+            return
+        at, count = self._first[self._planes], self._allow(plane)
+        if known_good:
+            count = self._reverse.pick(self._numbers, count, self._chosen, at)
+            for place in range(at, at + count):
+                self._chosen[place] = self._allowed[self._chosen[place]]
+        else:
+            for place in range(count):
+                self._chosen[at + place] = self._allowed[place]
+        if count:
+            self._planes += 1
+            self._first[self._planes] = at + count
+
+    def _allow(self, plane: int) -> int:
+        """Note the EVs of a plane that are not DENIED. Returns how many."""
+        count = 0
+        for place in range(self._evs.first[plane], self._evs.first[plane + 1]):
+            if self._evs.state[self._evs.members[place]] != _DENIED:
+                self._allowed[count] = self._evs.members[place]
+                self._numbers[count] = self._evs.number[self._evs.members[place]]
+                count += 1
+        return count

@@ -11,6 +11,8 @@ from mrc.endpoint.paths.states import EvState
 
 _NOTHING: frozenset[EvState] = frozenset()
 _GOOD, _SKIP = EvState.GOOD, EvState.SKIP
+# Behind the states in `wanted_flags`: whether any is wanted.
+ANY_STATE = len(EvState)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,18 +31,18 @@ class EvEvents:
     """At most `limit` events wait in `queue`; later ones are `dropped`. Only changes to a state `wanted` are kept.
 
     To whoever does not want SKIP it is no state of its own: such an EV is in use, as one in GOOD. Other queues can be
-    attached: each keeps what it wants, and drops what it has no room for.
+    attached: each keeps what it wants, and drops what it has no room for. `wanted_flags` say for each state whether
+    this queue or one attached to it wants it; compiled code holds on to them.
     """
 
-    __slots__ = ("_clock", "_limit", "_others", "_own", "dropped", "queue", "wanted_by_any")
+    __slots__ = ("_clock", "_limit", "_others", "_own", "dropped", "queue", "wanted_flags")
 
     def __init__(self, limit: int, clock: Callable[[], int] = lambda: 0) -> None:
         self._limit = limit
         self._clock = clock
         self._own = _NOTHING
         self._others: tuple[EvEvents, ...] = ()
-        # What this queue or one attached to it wants.
-        self.wanted_by_any = _NOTHING
+        self.wanted_flags = memoryview(bytearray(len(EvState) + 1))
         self.queue: deque[Any] = deque()
         self.dropped = 0
 
@@ -64,7 +66,10 @@ class EvEvents:
         self._sum_up()
 
     def _sum_up(self) -> None:
-        self.wanted_by_any = self._own.union(*(other.wanted for other in self._others))
+        wanted = self._own.union(*(other.wanted for other in self._others))
+        for state in EvState:
+            self.wanted_flags[state] = state in wanted
+        self.wanted_flags[ANY_STATE] = bool(wanted)
 
     def changed(self, qpn: int, profile_id: int, ev: int, port: int, old: EvState, new: EvState) -> None:
         """An EV went from one state to another. Its SKIP may be GOOD to some of those who hear of it."""

@@ -6,15 +6,19 @@ in the rotation; the rest of the usable ones are the reserve.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence, Set
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from mrc.endpoint.config import PathConfig, PeerNodeConfig
+from mrc.endpoint.draws import Draws
+from mrc.endpoint.full_ports import FullPorts
+from mrc.endpoint.numbers import column
 from mrc.endpoint.paths.addressing import Path
 from mrc.endpoint.paths.control_evs import ControlEvs
-from mrc.endpoint.paths.ev_events import EvEvents
+from mrc.endpoint.paths.ev_events import ANY_STATE, EvEvents
+from mrc.endpoint.paths.ev_table import EvTable
 from mrc.endpoint.paths.reverse import ReverseEvs
 from mrc.endpoint.paths.rotation import Rotation
 from mrc.endpoint.paths.states import EvInput, EvState, next_state
@@ -27,12 +31,14 @@ U8 = npt.NDArray[np.uint8]
 
 _SKIP, _BAD, _DENIED = int(EvState.SKIP), int(EvState.ASSUMED_BAD), int(EvState.DENIED)
 _MARKED, _ALWAYS_SKIP, _LOST = int(EvInput.MARKED), int(EvInput.ALWAYS_SKIP), int(EvInput.LOST)
+_SPURIOUS = int(EvInput.SPURIOUS)
+_PROBED_CLEAR, _PROBED_MARKED = int(EvInput.PROBED_CLEAR), int(EvInput.PROBED_MARKED)
 _INPUTS = len(EvInput)
 # [state * _INPUTS + what happened] to the state after it.
 _NEXT = memoryview(bytes(next_state(state, happened) for state in EvState for happened in EvInput))
 NEVER = -1
-_NEVER = NEVER
-_NO_PORTS: Set[int] = frozenset()
+_NEVER = _NONE = NEVER
+_ANY_STATE = ANY_STATE
 
 
 class PathSet:
@@ -41,47 +47,32 @@ class PathSet:
     `reverse` is what is known of the peer node's EVs and `numbers` what these EVs are called there; without it the
     QP keeps that knowledge for itself. Changes go to `events` under the names `qpn` and `profile_id`. An EV keeps its
     index for good: one that a profile no longer has is *retired*. `frames` has them all as ways.
+
+    `newly_bad` are the EVs that became ASSUMED_BAD and whose probing has not been taken up yet, `newly_bad_count` of
+    them. `silent`: every EV is DENIED, so nothing at all may leave.
     """
 
     __slots__ = (
-        "_condemned_by",
-        "_condemned_through",
-        "_first_sent_at",
+        "_evs",
         "_full_ports",
-        "_index_of_ev",
-        "_last_sent_at",
-        "_lost",
-        "_marked",
-        "_members",
+        "_is_newly_bad",
         "_min_active",
-        "_numbers",
-        "_packets",
         "_peer_ports_down",
-        "_port_of",
         "_ports_down",
         "_qpn",
-        "_random",
         "_released",
-        "_retired",
         "_reverse",
         "_rotation",
-        "_state",
         "_trace",
-        "_usable_evs",
+        "_wanted",
         "control",
         "events",
-        "first_sent_at",
         "frames",
-        "last_sent_at",
-        "lost",
-        "marked",
         "newly_bad",
-        "packets",
+        "newly_bad_count",
         "paths",
-        "port",
         "profile_id",
         "silent",
-        "state",
     )
 
     def __init__(
@@ -95,126 +86,124 @@ class PathSet:
         events: EvEvents | None = None,
         qpn: int = 0,
         profile_id: int = 0,
-        full_ports: Set[int] = frozenset(),
+        full_ports: FullPorts | None = None,
         trace: QpTrace | None = None,
     ) -> None:
         """`full_ports` are the local ports without room for a packet just now, kept by the owner."""
         if not paths:
             raise CallerError("a QP needs at least one EV")
-        self.paths = tuple(paths)
-        count = len(self.paths)
-        self._index_of_ev = {path.ev: index for index, path in enumerate(self.paths)}
-        if len(self._index_of_ev) != count:
+        if len({path.ev for path in paths}) != len(paths):
             raise CallerError("the EVs of a profile must differ")
-        self._random = random
         self._qpn = qpn
         self.profile_id = profile_id
         self._trace = trace
-        self._full_ports = full_ports
+        self._full_ports = FullPorts() if full_ports is None else full_ports
         self.events = events
-        self.port: I64 = np.array([path.port for path in self.paths], np.int64)
+        self._wanted = memoryview(bytearray(ANY_STATE + 1)) if events is None else events.wanted_flags
+        self.paths: tuple[Path, ...] = ()
         self.frames = Frames()
-        for path in self.paths:
-            self.frames.add(path.template, path.port, path.destination)
-        self.state: U8 = np.zeros(count, np.uint8)
-        self.packets: I64 = np.zeros(count, np.int64)
-        self.lost: I64 = np.zeros(count, np.int64)
-        self.marked: I64 = np.zeros(count, np.int64)
-        self.first_sent_at: I64 = np.full(count, NEVER, np.int64)
-        self.last_sent_at: I64 = np.full(count, NEVER, np.int64)
-        # EVs that became ASSUMED_BAD and whose probing has not been taken up yet.
-        self.newly_bad: list[int] = []
-        self._members = {port: np.flatnonzero(self.port == port) for port in sorted(set(self.port.tolist()))}
-        self._rotation = Rotation(self._members, config.active_count, random, trace, self._passed)
+        self.newly_bad_count = 0
+        self.newly_bad = column(0)
+        self._evs = EvTable()
+        count = len(paths)
+        self._enter(list(zip(paths, range(count) if numbers is None else numbers.tolist(), strict=True)))
+        self._reverse = reverse or ReverseEvs(PeerNodeConfig(), count)
+        for index in range(count):
+            self._bring_in(index)
+        self._evs.arrange(range(count))
         self._ports_down: set[int] = set()
         self._peer_ports_down: set[int] = set()
-        # By port the EVs in GOOD or SKIP.
-        self._usable_evs = {port: len(members) for port, members in self._members.items()}
         self._min_active = _least_active(count, config)
-        # Whether every EV is DENIED: then nothing at all may leave.
         self.silent = False
-        self._retired: set[int] = set()
         self._released = False
-        # The PSN whose loss condemned an EV, and when the last packet was sent on it that went down with it.
-        self._condemned_by: dict[int, int] = {}
-        self._condemned_through: I64 = np.full(count, NEVER, np.int64)
-        self._reverse = reverse or ReverseEvs(PeerNodeConfig(), count)
-        self._numbers: I64 = np.arange(count) if numbers is None else numbers
-        self._reverse.users[self._numbers] += 1
-        self.control = ControlEvs(self._reverse, random, self._control_columns)
-        self._look()
+        draws = Draws(int(random.integers(1 << 63)))
+        self._rotation = Rotation(self._evs, config.active_count, draws, trace, self._wanted, self._tell_passed)
+        self.control = ControlEvs(self._evs, self._reverse, draws)
+
+    @property
+    def state(self) -> U8:
+        """EvState by index, in place; so are the arrays below."""
+        return np.asarray(self._evs.state)
+
+    @property
+    def port(self) -> I64:
+        """Local ports."""
+        return np.asarray(self._evs.port)
+
+    @property
+    def packets(self) -> I64:
+        """Packets sent."""
+        return np.asarray(self._evs.packets)
+
+    @property
+    def lost(self) -> I64:
+        """Packets lost untrimmed."""
+        return np.asarray(self._evs.lost)
+
+    @property
+    def marked(self) -> I64:
+        """Marks and trimmed packets."""
+        return np.asarray(self._evs.marked)
+
+    @property
+    def first_sent_at(self) -> I64:
+        """When the first packet was sent, or NEVER."""
+        return np.asarray(self._evs.first_sent_at)
+
+    @property
+    def last_sent_at(self) -> I64:
+        """When the last packet was sent, or NEVER."""
+        return np.asarray(self._evs.last_sent_at)
 
     # ------------------------------------------------------------------ choosing
-
-    def _look(self) -> None:
-        """The arrays are others: have views of them."""
-        self._state = self.state.data
-        self._port_of = self.port.data
-        self._packets = self.packets.data
-        self._lost = self.lost.data
-        self._marked = self.marked.data
-        self._first_sent_at = self.first_sent_at.data
-        self._last_sent_at = self.last_sent_at.data
 
     def select(self, now: int, avoid: int = _NEVER) -> int:
         """The index of the EV the next packet gets, -1 when no EV is usable. It gets `avoid` only when there is no
         other."""
-        if self._full_ports:
+        if self._full_ports.count:
             index = self._select_beside(avoid)
         else:
-            index = self._rotation.take(self._state)
-            if index == avoid != _NEVER:
-                index = self._rotation.take_other(self._state, self._port_of, _NO_PORTS, avoid)
-        if index == _NEVER:
-            return _NEVER
-        self._packets[index] += 1
-        self._last_sent_at[index] = now
-        if self._first_sent_at[index] == _NEVER:
-            self._first_sent_at[index] = now
+            index = self._rotation.take()
+            if index == avoid and index != _NONE:
+                index = self._rotation.take_other(self._full_ports, avoid)
+        if index == _NONE:
+            return _NONE
+        self._evs.packets[index] += 1
+        self._evs.last_sent_at[index] = now
+        if self._evs.first_sent_at[index] == _NEVER:
+            self._evs.first_sent_at[index] = now
         return index
 
     def _select_beside(self, avoid: int) -> int:
         """An EV whose port has room."""
         if not self._rotation.usable_beside(self._full_ports):
-            return _NEVER
-        return self._rotation.take_other(self._state, self._port_of, self._full_ports, avoid)
+            return _NONE
+        return self._rotation.take_other(self._full_ports, avoid)
 
     def usable(self) -> bool:
         """Whether any EV may carry data now."""
-        return self._rotation.usable_beside(self._full_ports) if self._full_ports else self._rotation.usable
-
-    def has_newly_bad(self) -> bool:
-        """Whether an EV turned bad whose probing has not been taken up."""
-        return bool(self.newly_bad)
-
-    def _control_columns(self) -> list[I64]:
-        """By plane the EVs that control packets may take: known good ones where there are any. None while `silent`."""
-        allowed = {port: mine[self.state[mine] != _DENIED] for port, mine in self._members.items()}
-        planes: list[I64] = []
-        # When the peer said that every plane is down, one that is up here may be back there unannounced.
-        for closed in (self._rotation.closed, self._ports_down, frozenset[int]()):
-            planes = planes or [mine for port, mine in allowed.items() if port not in closed and len(mine)]
-        chosen = [mine[self._reverse.choose(self._numbers[mine])] for mine in planes]
-        return [mine for mine in chosen if len(mine)] or planes
+        if self._full_ports.count:
+            return self._rotation.usable_beside(self._full_ports)
+        return self._rotation.usable()
 
     # ------------------------------------------------------------------ feedback
 
     def index(self, ev: int) -> int:
         """The index of an EV of this profile, or -1."""
-        return self._index_of_ev.get(ev, NEVER)
+        return self._evs.index_of(ev)
 
     def on_ev_answered(self, index: int, now: int) -> None:
         """What was sent on this EV was acknowledged: control packets may take it."""
-        self._reverse.confirm_by_data(self._numbers[index], now)
+        self._reverse.confirm_by_data(self._evs.number[index], now)
 
     def on_mark(self, index: int, m: int) -> None:
         """A SACK said m (1 or 2) for this EV."""
-        self._marked[index] += 1
+        self._evs.marked[index] += 1
         self._feed(index, _MARKED if m == 1 else _ALWAYS_SKIP)
 
     def on_trimmed(self, index: int) -> None:
         """A NACK TRIMMED named this EV."""
-        self._marked[index] += 1
+        self._evs.marked[index] += 1
         self._feed(index, _MARKED)
 
     def on_loss(self, index: int, psn: int, sent_at: int = _NEVER) -> None:
@@ -222,40 +211,58 @@ class PathSet:
 
         What was in flight when the EV or its port went down is part of that event and condemns nothing again.
         """
-        self._lost[index] += 1
-        self._reverse.lose(int(self._numbers[index]))
-        if _NEVER < sent_at <= self._condemned_through[index]:
+        self._evs.lost[index] += 1
+        self._reverse.lose(self._evs.number[index])
+        if _NEVER < sent_at <= self._evs.condemned_through[index]:
             return
-        was_bad = self._state[index] == _BAD
-        self._condemned_through[index] = self._last_sent_at[index]
+        was_bad = self._evs.state[index] == _BAD
+        self._evs.condemned_through[index] = self._evs.last_sent_at[index]
         if self._feed(index, _LOST) == _BAD and not was_bad:
-            self._condemned_by[index] = psn
+            self._evs.condemned_by[index] = psn
 
     def on_spurious(self, index: int, psn: int) -> None:
         """The loss of `psn` on this EV was none: undone if that loss condemned it."""
-        self._lost[index] -= 1
-        if self._condemned_by.get(index) == psn:
-            self._condemned_through[index] = NEVER
-            self._feed(index, EvInput.SPURIOUS)
+        self._evs.lost[index] -= 1
+        if self._evs.condemned_by[index] == psn:
+            self._evs.condemned_through[index] = _NEVER
+            self._feed(index, _SPURIOUS)
 
     def on_probed(self, index: int, marked: bool) -> None:
         """Enough consecutive probes on this EV were answered."""
-        self._feed(index, EvInput.PROBED_MARKED if marked else EvInput.PROBED_CLEAR)
+        self._feed(index, _PROBED_MARKED if marked else _PROBED_CLEAR)
 
     def on_probe_failed(self, index: int) -> None:
         """A probe on this EV was not answered."""
-        self._reverse.lose(int(self._numbers[index]))
+        self._reverse.lose(self._evs.number[index])
+
+    def has_newly_bad(self) -> bool:
+        """Whether an EV turned bad whose probing has not been taken up."""
+        return self.newly_bad_count > 0
+
+    def forget_newly_bad(self) -> None:
+        """Their probing has been taken up."""
+        for place in range(self.newly_bad_count):
+            self._is_newly_bad[self.newly_bad[place]] = 0
+        self.newly_bad_count = 0
+
+    def is_bad(self, index: int) -> bool:
+        """Whether an EV is ASSUMED_BAD and its port up, at both ends."""
+        return self._evs.state[index] == _BAD and not self._evs.closed[self._evs.plane_of[index]]
+
+    def is_denied(self, index: int) -> bool:
+        """Whether an EV may carry nothing, not even a probe."""
+        return self._evs.state[index] == _DENIED
 
     # ------------------------------------------------------------------ controller
 
     def holds(self, ev: int) -> bool:
         """Whether the profile has this EV."""
         index = self.index(ev)
-        return index >= 0 and index not in self._retired
+        return index >= 0 and self._evs.plane_of[index] >= 0
 
     def current(self) -> list[int]:
         """Indexes of the EVs the profile has, in its order."""
-        return [index for index in range(len(self.paths)) if index not in self._retired]
+        return self._evs.current()
 
     def deny(self, ev: int) -> None:
         """Send nothing on this EV until it is allowed again. Raises CallerError for an EV of another profile."""
@@ -280,57 +287,49 @@ class PathSet:
         if not paths or len({path.ev for path in paths}) != len(paths):
             raise CallerError("a profile has at least one EV, and each once")
         before = set(self.current())
-        self._add([(path, int(number)) for path, number in zip(paths, numbers, strict=True)])
-        after = {self._index_of_ev[path.ev] for path in paths}
+        fresh = [each for each in zip(paths, numbers.tolist(), strict=True) if self.index(each[0].ev) < 0]
+        if fresh:
+            self._enter(fresh)
+            if self._trace is not None:
+                self._trace.evs_added([path.ev for path, _ in fresh])
+        after = {self.index(path.ev) for path in paths}
         for index in before - after:
             self._retire(index)
-        for index in after & self._retired:
-            self.state[index] = EvState.GOOD
-            self._reverse.users[self._numbers[index]] += 1
-        self._retired = set(range(len(self.paths))) - after
-        current = np.array(sorted(after), np.int64)
-        port = self.port[current]
-        self._members = {each: current[port == each] for each in sorted(set(port.tolist()))}
-        self._usable_evs = {each: int((self.state[mine] <= _SKIP).sum()) for each, mine in self._members.items()}
-        self._min_active = _least_active(len(current), config)
-        self._rotation.renew(self._members, config.active_count, self.state)
+        for index in after - before:
+            self._bring_in(index)
+        self._evs.arrange(sorted(after))
+        for plane, port in enumerate(self._evs.ports()):
+            self._close(plane, port)
+        self._min_active = _least_active(len(after), config)
+        self._rotation.renew(config.active_count)
+        self.control.renew()
         self._changed()
 
-    def _add(self, paths: Sequence[tuple[Path, int]]) -> None:
-        """Give those of these EVs that were never in the profile an index, retired as yet."""
-        fresh = [(path, number) for path, number in paths if path.ev not in self._index_of_ev]
-        if not fresh:
-            return
-        first = len(self.paths)
-        self._retired |= set(range(first, first + len(fresh)))
-        for path, _ in fresh:
-            self._index_of_ev[path.ev] = len(self.paths)
-            self.paths = (*self.paths, path)
+    def _enter(self, paths: Sequence[tuple[Path, int]]) -> None:
+        """Give EVs that were never in the profile an index each; they are in none yet."""
+        self._evs.add([path for path, _ in paths], [number for _, number in paths])
+        self.paths = (*self.paths, *(path for path, _ in paths))
+        for path, _ in paths:
             self.frames.add(path.template, path.port, path.destination)
-        self.port = np.concatenate((self.port, [path.port for path, _ in fresh]))
-        self._numbers = np.concatenate((self._numbers, [number for _, number in fresh]))
-        self.state = np.concatenate((self.state, np.full(len(fresh), _DENIED, np.uint8)))
-        none: I64 = np.zeros(len(fresh), np.int64)
-        self.packets = np.concatenate((self.packets, none))
-        self.lost = np.concatenate((self.lost, none))
-        self.marked = np.concatenate((self.marked, none))
-        never: I64 = np.full(len(fresh), NEVER, np.int64)
-        self.first_sent_at = np.concatenate((self.first_sent_at, never))
-        self.last_sent_at = np.concatenate((self.last_sent_at, never))
-        self._condemned_through = np.concatenate((self._condemned_through, never))
-        self._look()
-        if self._trace is not None:
-            self._trace.evs_added([path.ev for path, _ in fresh])
+        bad = [self.newly_bad[place] for place in range(self.newly_bad_count)]
+        self.newly_bad, self._is_newly_bad = column(self._evs.count), memoryview(bytearray(self._evs.count))
+        self.newly_bad_count = 0
+        for index in bad:
+            self._note_bad(index)
+
+    def _bring_in(self, index: int) -> None:
+        """The profile has this EV from now on."""
+        self._evs.state[index] = EvState.GOOD
+        self._reverse.use(self._evs.number[index], 1)
 
     def _retire(self, index: int) -> None:
         """The profile no longer has this EV."""
-        number = self._numbers[index]
-        self._reverse.users[number] -= 1
-        if self.state[index] == _DENIED:
-            self._reverse.denied[number] -= 1
-        self._condemned_by.pop(index, None)
+        self._reverse.use(self._evs.number[index], -1)
+        if self._evs.state[index] == _DENIED:
+            self._reverse.deny(self._evs.number[index], -1)
+        self._evs.condemned_by[index] = NEVER
         # No feedback leads out of it.
-        self.state[index] = _DENIED
+        self._evs.state[index] = _DENIED
 
     def release(self) -> None:
         """The QP is gone: what it said of EVs to its peer node holds no longer."""
@@ -353,96 +352,113 @@ class PathSet:
     @property
     def ports(self) -> Collection[int]:
         """The local ports of the profile's EVs."""
-        return self._members.keys()
+        return self._evs.ports()
 
     def port_up(self, port: int) -> bool:
         """Whether a port of this QP's is up, at both ends."""
-        return port in self._members and port not in self._rotation.closed
+        plane = self._evs.plane_with(port)
+        return plane >= 0 and not self._evs.closed[plane]
 
     def _set(self, down: set[int], port: int, up: bool) -> None:
-        if port not in self._members:
+        plane = self._evs.plane_with(port)
+        if plane < 0:
             return
         (down.discard if up else down.add)(port)
-        closed = port in self._ports_down or port in self._peer_ports_down
-        if closed == (port in self._rotation.closed):
+        was_closed = self._evs.closed[plane]
+        self._close(plane, port)
+        if self._evs.closed[plane] == was_closed:
             # With every plane closed, control packets still go by what is up here.
             self.control.changed()
             return
-        members = self._members[port]
-        if closed:
-            self._rotation.closed.add(port)
-            self._condemned_through[members] = self.last_sent_at[members]
-        else:
-            self._rotation.closed.discard(port)
-            self.newly_bad += members[self.state[members] == _BAD].tolist()
+        for index in self._evs.members_of(plane):
+            if not was_closed:
+                self._evs.condemned_through[index] = self._evs.last_sent_at[index]
+            elif self._evs.state[index] == _BAD:
+                self._note_bad(index)
         self._changed()
+
+    def _close(self, plane: int, port: int) -> None:
+        """Note at which ends the port of a plane is down."""
+        self._evs.shut_here[plane] = port in self._ports_down
+        self._evs.closed[plane] = port in self._ports_down or port in self._peer_ports_down
 
     # ------------------------------------------------------------------ states
 
     def _feed(self, index: int, happened: int) -> int:
         """`happened` (EvInput) to an EV. Returns its state after it."""
-        old = self._state[index]
+        old = self._evs.state[index]
         new = _NEXT[old * _INPUTS + happened]
-        if new == _BAD and old != _BAD and not self._can_spare(self._port_of[index]):
+        if new == _BAD and old != _BAD and not self._can_spare(self._evs.plane_of[index]):
             new = _SKIP
         if new != old:
-            self._state[index] = new
+            self._evs.state[index] = new
             self._moved(index, old, new, happened)
         return new
 
     def _moved(self, index: int, old: int, new: int, happened: int) -> None:
         """An EV is in another state."""
-        port = self._port_of[index]
-        if self._trace is not None:
-            self._trace.ev_state(index, EvState(old), EvState(new), EvInput(happened))
+        plane = self._evs.plane_of[index]
+        if self._trace is not None or self._wanted[_ANY_STATE]:
+            self._tell(index, old, new, happened)
         if new == _BAD:
-            self.newly_bad.append(index)
-        if _DENIED in (old, new):
-            self._reverse.denied[self._numbers[index]] += 1 if new == _DENIED else -1
+            self._note_bad(index)
+        if old == _DENIED or new == _DENIED:
+            self._reverse.deny(self._evs.number[index], 1 if new == _DENIED else -1)
             self._changed()
         if new > _SKIP >= old:
-            self._usable_evs[port] -= 1
-            self._leave(index, port)
+            self._evs.usable[plane] -= 1
+            self._leave(index, plane)
         elif old > _SKIP >= new:
-            self._usable_evs[port] += 1
-            self._condemned_by.pop(index, None)
-            self._rejoin(index, port)
-        if self.events is not None and self.events.wanted_by_any:
-            self.events.changed(self._qpn, self.profile_id, self.paths[index].ev, port, EvState(old), EvState(new))
+            self._evs.usable[plane] += 1
+            self._evs.condemned_by[index] = _NEVER
+            self._rejoin(index, plane)
 
-    def _passed(self, index: int) -> None:
+    def _tell(self, index: int, old: int, new: int, happened: int) -> None:
+        """Let the trace and the owner know."""
+        if self._trace is not None:
+            self._trace.ev_state(index, EvState(old), EvState(new), EvInput(happened))
+        if self.events is not None and self._wanted[_ANY_STATE]:
+            path = self.paths[index]
+            self.events.changed(self._qpn, self.profile_id, path.ev, path.port, EvState(old), EvState(new))
+
+    def _tell_passed(self, index: int) -> None:
         """The rotation took an EV out of SKIP."""
-        if self.events is not None and _SKIP in self.events.wanted_by_any:
-            ev, port = self.paths[index].ev, self._port_of[index]
-            self.events.changed(self._qpn, self.profile_id, ev, port, EvState.SKIP, EvState.GOOD)
+        if self.events is not None:
+            path = self.paths[index]
+            self.events.changed(self._qpn, self.profile_id, path.ev, path.port, EvState.SKIP, EvState.GOOD)
 
-    def _can_spare(self, port: int) -> bool:
+    def _note_bad(self, index: int) -> None:
+        """An EV is to be probed."""
+        if not self._is_newly_bad[index]:
+            self._is_newly_bad[index] = 1
+            self.newly_bad[self.newly_bad_count] = index
+            self.newly_bad_count += 1
+
+    def _can_spare(self, plane: int) -> bool:
         """Whether an EV may go bad. Those of a port that is down do not count."""
-        closed = self._rotation.closed
-        if port in closed:
+        if self._evs.closed[plane]:
             return True
         usable = 0
-        for up, count in self._usable_evs.items():
-            if up not in closed:
-                usable += count
+        for each in range(self._evs.planes):
+            if not self._evs.closed[each]:
+                usable += self._evs.usable[each]
         return usable > self._min_active
 
-    def _leave(self, index: int, port: int) -> None:
+    def _leave(self, index: int, plane: int) -> None:
         """An EV that can no longer be used is replaced by a reserve EV of the same plane, if there is one."""
-        members = self._members[port]
-        self._rotation.leave(port, index, members[self.state[members] <= _SKIP])
+        self._rotation.leave(plane, index)
         self.control.changed()
 
-    def _rejoin(self, index: int, port: int) -> None:
+    def _rejoin(self, index: int, plane: int) -> None:
         """A restored EV rejoins the active set if its plane is short there, else it is reserve."""
-        if self._rotation.rejoin(port, index, self.port):
+        if self._rotation.rejoin(plane, index):
             self.control.changed()
 
     def _changed(self) -> None:
         """Which EVs may be used has changed."""
         self._rotation.changed()
         self.control.changed()
-        self.silent = all(bool((self.state[mine] == _DENIED).all()) for mine in self._members.values())
+        self.silent = self._evs.all_denied()
 
 
 def _least_active(count: int, config: PathConfig) -> int:

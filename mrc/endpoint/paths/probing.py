@@ -6,45 +6,88 @@ The first probe goes out one path timer after the EV went bad; while they fail t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mrc.endpoint.config import PathConfig
 from mrc.endpoint.deadlines import FOREVER
+from mrc.endpoint.numbers import column
 from mrc.endpoint.paths.path_set import PathSet
-from mrc.endpoint.paths.states import EvState
 from mrc.endpoint.tracing import QpTrace
 
-# A plain number: an array compares with a member of an enum forty times as slowly.
-_BAD = int(EvState.ASSUMED_BAD)
-
-
-@dataclass(slots=True)
-class _Probing:
-    due_at: int
-    interval: int
-    answered: int = 0
-    probe_id: int | None = None  # of the probe that is out
+_FOREVER = FOREVER
+_NONE = -1
+_MILLION = 1_000_000
 
 
 class PathProbing:
-    """Which EVs are to be probed when, and what the answers do to them."""
+    """Which EVs are to be probed when, and what the answers do to them.
 
-    __slots__ = ("_by_index", "_config", "_next_due", "_paths", "_trace", "failed")
+    `due` leaves the indexes to probe now in `found`, `found_count` of them.
+    """
+
+    __slots__ = (
+        "_answered",
+        "_due_at",
+        "_first_millionths",
+        "_interval",
+        "_is_probed",
+        "_longest_interval",
+        "_needed",
+        "_next_due",
+        "_paths",
+        "_probe_id",
+        "_probed",
+        "_probed_count",
+        "_room",
+        "_shortest_interval",
+        "_trace",
+        "failed",
+        "found",
+        "found_count",
+    )
 
     def __init__(self, paths: PathSet, config: PathConfig, trace: QpTrace | None = None) -> None:
         self._paths = paths
-        self._config = config
+        self._first_millionths = round(config.first_probe_path_timers * _MILLION)
+        self._shortest_interval = config.probe_interval_ns
+        self._longest_interval = config.probe_interval_max_ns
+        self._needed = config.probes_to_restore
         self._trace = trace
-        self._by_index: dict[int, _Probing] = {}
+        # The EVs that are probed, in the order in which they were taken up.
+        self._probed_count = 0
+        self._room = 0
         self._next_due = FOREVER
         self.failed = 0
+        self.found_count = 0
+        # By EV: when the next probe is due and how long the one after it waits; probes answered one after the other;
+        # the id of the probe that is out, or -1.
+        self._is_probed = memoryview(bytearray())
+        nothing = column(0)
+        self._due_at = self._interval = self._answered = self._probe_id = self._probed = self.found = nothing
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Have a place for every EV there is."""
+        kept, room = self._room, len(self._paths.paths)
+        self._due_at, self._interval = _longer(self._due_at, kept, room), _longer(self._interval, kept, room)
+        self._answered, self._probe_id = _longer(self._answered, kept, room), _longer(self._probe_id, kept, room)
+        self._probed, self.found = _longer(self._probed, kept, room), column(room)
+        self._is_probed = memoryview(bytearray(self._is_probed) + bytes(room - kept))
+        self._room = room
 
     def take_up(self, now: int, path_timer: int) -> None:
         """Schedule the first probe of every EV that went bad since the last call."""
-        for index in self._paths.newly_bad:
-            first = now + int(path_timer * self._config.first_probe_path_timers)
-            self._by_index[index] = _Probing(first, self._config.probe_interval_ns)
-        self._paths.newly_bad.clear()
+        for place in range(self._paths.newly_bad_count):
+            index = self._paths.newly_bad[place]
+            if index >= self._room:
+                self._make_room()
+            if not self._is_probed[index]:
+                self._is_probed[index] = 1
+                self._probed[self._probed_count] = index
+                self._probed_count += 1
+            self._due_at[index] = now + path_timer * self._first_millionths // _MILLION
+            self._interval[index] = self._shortest_interval
+            self._answered[index] = 0
+            self._probe_id[index] = _NONE
+        self._paths.forget_newly_bad()
         self._changed()
 
     def next_deadline(self) -> int:
@@ -52,54 +95,86 @@ class PathProbing:
         return self._next_due
 
     def _changed(self) -> None:
-        self._next_due = min((probing.due_at for probing in self._by_index.values()), default=FOREVER)
+        """Find out when the next probe is due."""
+        self._next_due = _FOREVER
+        for place in range(self._probed_count):
+            if self._due_at[self._probed[place]] < self._next_due:
+                self._next_due = self._due_at[self._probed[place]]
 
-    def due(self, now: int, path_timer: int) -> list[int]:
-        """Indexes to probe now. A probe still unanswered when the next is due has failed.
+    def due(self, now: int, path_timer: int) -> None:
+        """Find the EVs to probe now. A probe still unanswered when the next is due has failed.
 
         The next is never due before a path timer is over: where a round trip takes longer than the interval, every
         probe would have failed before its answer could come.
         """
+        self.found_count = 0
         if self._next_due > now:
-            return []
-        indexes = []
-        for index, probing in list(self._by_index.items()):
-            if self._paths.state[index] != _BAD:
-                del self._by_index[index]  # restored some other way: its loss proved spurious, or it was denied
+            return
+        kept = 0
+        for place in range(self._probed_count):
+            index = self._probed[place]
+            if not self._paths.is_bad(index):
+                # Restored some other way: its loss proved spurious, or it was denied. Or its port is down: the EV is
+                # newly bad once more when the port is back.
+                self._is_probed[index] = 0
                 continue
-            if not self._paths.port_up(int(self._paths.port[index])):
-                del self._by_index[index]  # newly bad once more when the port is back
-                continue
-            if probing.due_at > now:
-                continue
-            if probing.probe_id is not None:
-                self.failed += 1
-                if self._trace is not None:
-                    self._trace.probe_failed(probing.probe_id, index)
-                self._paths.on_probe_failed(index)
-                probing.answered = 0
-                probing.interval = min(probing.interval * 2, self._config.probe_interval_max_ns)
-            probing.probe_id = None
-            probing.due_at = now + max(probing.interval, path_timer)
-            indexes.append(index)
+            self._probed[kept] = index
+            kept += 1
+            if self._due_at[index] <= now:
+                self._find(index, now, path_timer)
+        self._probed_count = kept
         self._changed()
-        return indexes
+
+    def _find(self, index: int, now: int, path_timer: int) -> None:
+        """A probe is due on this EV."""
+        if self._probe_id[index] != _NONE:
+            self.failed += 1
+            if self._trace is not None:
+                self._tell_failed(self._probe_id[index], index)
+            self._paths.on_probe_failed(index)
+            self._answered[index] = 0
+            self._interval[index] = min(self._interval[index] * 2, self._longest_interval)
+        self._probe_id[index] = _NONE
+        self._due_at[index] = now + max(self._interval[index], path_timer)
+        self.found[self.found_count] = index
+        self.found_count += 1
+
+    def _tell_failed(self, probe_id: int, index: int) -> None:
+        if self._trace is not None:
+            self._trace.probe_failed(probe_id, index)
 
     def sent(self, index: int, probe_id: int) -> None:
         """A probe due on this EV goes out under this id."""
-        self._by_index[index].probe_id = probe_id
+        self._probe_id[index] = probe_id
 
     def on_answer(self, index: int, probe_id: int, m: int, now: int) -> None:
         """A probe on this EV was answered; `m` is the answer's ECN verdict. One given up before changes nothing."""
-        probing = self._by_index.get(index)
-        if probing is None or probing.probe_id != probe_id or m > 1:
+        if not self._is_probed[index] or self._probe_id[index] != probe_id or m > 1:
             return
-        probing.probe_id = None
-        probing.answered += 1
-        if probing.answered < self._config.probes_to_restore:
-            probing.interval = self._config.probe_interval_ns
-            probing.due_at = now
+        self._probe_id[index] = _NONE
+        self._answered[index] += 1
+        if self._answered[index] < self._needed:
+            self._interval[index] = self._shortest_interval
+            self._due_at[index] = now
         else:
-            del self._by_index[index]
+            self._drop(index)
             self._paths.on_probed(index, m == 1)
         self._changed()
+
+    def _drop(self, index: int) -> None:
+        """An EV needs no probes any more."""
+        self._is_probed[index] = 0
+        kept = 0
+        for place in range(self._probed_count):
+            if self._probed[place] != index:
+                self._probed[kept] = self._probed[place]
+                kept += 1
+        self._probed_count = kept
+
+
+def _longer(numbers: memoryview, kept: int, length: int) -> memoryview:
+    """A column of so many that begins with the first `kept` of these."""
+    made = column(length)
+    for place in range(kept):
+        made[place] = numbers[place]
+    return made

@@ -15,7 +15,7 @@ I64 = npt.NDArray[np.int64]
 
 UNKNOWN = -1  # nothing sent on it was answered yet
 LOST = -2  # the last that is known of it is a loss
-_LOST = LOST
+_UNKNOWN, _LOST = UNKNOWN, LOST
 
 
 class ReverseEvs:
@@ -25,25 +25,48 @@ class ReverseEvs:
     `users` counts the profiles of QPs that have an EV, `denied` those of them in which it is DENIED.
     """
 
-    __slots__ = ("_confirmed", "_most", "confirmed_at", "denied", "losses", "refresh_ns", "taught_at", "users")
+    __slots__ = (
+        "_confirmed",
+        "_denials",
+        "_most",
+        "_users",
+        "confirmed_at",
+        "denied",
+        "losses",
+        "refresh_ns",
+        "taught_at",
+        "users",
+    )
 
     def __init__(self, config: PeerNodeConfig, count: int = 0) -> None:
         self._most = config.reverse_evs_per_plane
         self.refresh_ns = config.reverse_refresh_ns
         self.confirmed_at: I64 = np.full(count, UNKNOWN, np.int64)
-        self._confirmed = self.confirmed_at.data
         self.users: I64 = np.zeros(count, np.int64)
         self.denied: I64 = np.zeros(count, np.int64)
+        self._look()
         self.losses = 0
         # When an acknowledgement of our own data last taught us something.
         self.taught_at = UNKNOWN
 
+    def _look(self) -> None:
+        """The arrays are others: have views of them."""
+        self._confirmed, self._users, self._denials = self.confirmed_at.data, self.users.data, self.denied.data
+
     def grow(self, count: int) -> None:
         """Make room for `count` more EVs, of which nothing is known."""
         self.confirmed_at = np.concatenate((self.confirmed_at, np.full(count, UNKNOWN, np.int64)))
-        self._confirmed = self.confirmed_at.data
         self.users = np.concatenate((self.users, np.zeros(count, np.int64)))
         self.denied = np.concatenate((self.denied, np.zeros(count, np.int64)))
+        self._look()
+
+    def use(self, number: int, more: int) -> None:
+        """So many more profiles have this EV."""
+        self._users[number] += more
+
+    def deny(self, number: int, more: int) -> None:
+        """In so many more profiles this EV is DENIED."""
+        self._denials[number] += more
 
     def may_carry(self, numbers: I64) -> I64:
         """Those of these EVs that may carry what belongs to no QP: some QP uses them and none has them DENIED."""
@@ -66,12 +89,37 @@ class ReverseEvs:
             self.losses += 1
 
     def choose(self, numbers: I64) -> I64:
-        """Positions in `numbers` (the EVs of one plane) to use: a few known good, confirmed last.
+        """Positions in `numbers` (the EVs of one plane) to use: a few known good, those confirmed last first.
 
         Where none is known good, those that nothing is known of; none when all of them have lost something.
         """
-        times = self.confirmed_at[numbers]
-        good, most = np.flatnonzero(times >= 0), self._most
-        if len(good) > most:
-            good = good[np.argpartition(times[good], len(good) - most)[len(good) - most :]]
-        return good if len(good) else np.flatnonzero(times == UNKNOWN)
+        chosen: I64 = np.zeros(len(numbers), np.int64)
+        count = self.pick(np.ascontiguousarray(numbers).data, len(numbers), chosen.data, 0)
+        return chosen[:count]
+
+    def pick(self, numbers: memoryview, count: int, chosen: memoryview, at: int) -> int:
+        """`choose` from the first `count` of `numbers`: write positions to `chosen` from `at` on. Returns how many."""
+        kept = 0
+        for place in range(count):
+            if self._confirmed[numbers[place]] >= 0:
+                kept = self._insert(numbers, place, chosen, at, kept)
+        if kept:
+            return kept
+        for place in range(count):
+            if self._confirmed[numbers[place]] == _UNKNOWN:
+                chosen[at + kept] = place
+                kept += 1
+        return kept
+
+    def _insert(self, numbers: memoryview, place: int, chosen: memoryview, at: int, kept: int) -> int:
+        """Put a known good EV behind the `kept` ones that were confirmed as late; too many push out the last."""
+        if kept == self._most:
+            if self._confirmed[numbers[chosen[at + kept - 1]]] >= self._confirmed[numbers[place]]:
+                return kept
+            kept -= 1
+        into = at + kept
+        while into > at and self._confirmed[numbers[chosen[into - 1]]] < self._confirmed[numbers[place]]:
+            chosen[into] = chosen[into - 1]
+            into -= 1
+        chosen[into] = place
+        return kept + 1

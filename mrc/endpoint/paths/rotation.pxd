@@ -1,4 +1,7 @@
 cimport cython
+from mrc.endpoint.draws cimport Draws
+from mrc.endpoint.full_ports cimport FullPorts
+from mrc.endpoint.paths.ev_table cimport EvTable
 
 cdef int _GOOD, _SKIP, _AFTER_SKIP, _DRAWS
 cdef long long _NONE
@@ -6,23 +9,40 @@ cdef long long _NONE
 
 @cython.final
 cdef class Rotation:
-    cdef object _on_passed, _order, _random
+    cdef EvTable _evs
+    cdef Draws _draws
+    cdef object _on_passed
     cdef readonly object _trace
-    cdef long long[::1] _turns
-    cdef long long _end, _position, _two_passes
-    cdef bint _usable
-    cdef readonly dict active, size
-    cdef readonly set closed
+    cdef unsigned char[::1] _is_active, _wanted
+    cdef readonly long long[::1] active, count, size
+    cdef long long[::1] _open, _taken
+    cdef Py_ssize_t _open_count, _round, _widest
 
-    @cython.locals(reset=cython.longlong, index=cython.longlong, turn=cython.longlong)
-    cpdef Py_ssize_t take(self, unsigned char[::1] state) except? -1
-    cdef _pass(self, unsigned char[::1] state, long long index)
-    @cython.locals(index=cython.longlong)
-    cpdef Py_ssize_t take_other(
-        self, unsigned char[::1] state, const long long[::1] ports, full, long long avoid
-    ) except? -1
-    cdef list _open(self, full)
-    @cython.locals(index=cython.longlong)
-    cdef Py_ssize_t _other_good(self, unsigned char[::1] state, long long reset) except? -1
-    cdef bint _shuffle(self) except -1
-    cdef _begin(self, order)
+    @cython.locals(plane=Py_ssize_t)
+    cpdef void changed(self) noexcept nogil
+    @cython.locals(heir=Py_ssize_t)
+    cpdef void leave(self, Py_ssize_t plane, Py_ssize_t index) noexcept nogil
+    @cython.locals(count=Py_ssize_t, heir=Py_ssize_t, place=Py_ssize_t, index=Py_ssize_t)
+    cdef Py_ssize_t _heir(self, Py_ssize_t plane) noexcept nogil
+    @cython.locals(place=Py_ssize_t)
+    cdef Py_ssize_t _place(self, Py_ssize_t plane, Py_ssize_t index) noexcept nogil
+    @cython.locals(place=Py_ssize_t, first=Py_ssize_t)
+    cdef void remove(self, Py_ssize_t plane, Py_ssize_t index) noexcept nogil
+    @cython.locals(ahead=Py_ssize_t, place=Py_ssize_t, last=Py_ssize_t)
+    cpdef bint rejoin(self, Py_ssize_t plane, Py_ssize_t index) noexcept nogil
+    cpdef bint usable(self) noexcept nogil
+    @cython.locals(with_room=Py_ssize_t, place=Py_ssize_t)
+    cdef bint usable_beside(self, FullPorts full) noexcept nogil
+    @cython.locals(reset=Py_ssize_t, index=Py_ssize_t)
+    cpdef Py_ssize_t take(self) noexcept nogil
+    @cython.locals(plane=Py_ssize_t, index=Py_ssize_t)
+    cdef Py_ssize_t _next(self) noexcept nogil
+    cdef void _shuffle(self, Py_ssize_t plane) noexcept nogil
+    cdef void _pass(self, Py_ssize_t index) noexcept nogil
+    cdef void _tell_passed(self, Py_ssize_t index) noexcept with gil
+    @cython.locals(index=Py_ssize_t, other=Py_ssize_t)
+    cdef Py_ssize_t take_other(self, FullPorts full, Py_ssize_t avoid) noexcept nogil
+    @cython.locals(count=Py_ssize_t, chosen=Py_ssize_t, place=Py_ssize_t, plane=Py_ssize_t, at=Py_ssize_t)
+    cdef Py_ssize_t _any_beside(self, FullPorts full, Py_ssize_t avoid) noexcept nogil
+    @cython.locals(place=Py_ssize_t, first=Py_ssize_t, at=Py_ssize_t)
+    cdef Py_ssize_t _other_good(self, Py_ssize_t reset) noexcept nogil

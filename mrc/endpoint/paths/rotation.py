@@ -2,213 +2,273 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence
 
-import numpy as np
-import numpy.typing as npt
-
+from mrc.endpoint.draws import Draws
+from mrc.endpoint.full_ports import FullPorts
+from mrc.endpoint.numbers import column
+from mrc.endpoint.paths.ev_table import EvTable
 from mrc.endpoint.paths.states import EvInput, EvState, next_state
 from mrc.endpoint.tracing import QpTrace
 
-I64 = npt.NDArray[np.int64]
-U8 = npt.NDArray[np.uint8]
-
 _GOOD, _SKIP = int(EvState.GOOD), int(EvState.SKIP)
 _AFTER_SKIP = int(next_state(EvState.SKIP, EvInput.PASSED))
-_LENGTH = 512  # an order is several whole passes long, so that one shuffle serves many packets
 _NONE = -1
 _DRAWS = 8
-_NOWHERE: Set[int] = frozenset()
 
 
 class Rotation:
-    """`active` holds the indexes that carry data, by port (one per plane). Ports in `closed` have no turn."""
+    """The planes that are open take turns in rounds, each round in another order; so do the active EVs of a plane.
+
+    Of plane p the active EVs are `count[p]`, at most `size[p]`, in `active` from the plane's first place on. The first
+    `_taken[p]` of them had their turn in this pass; those behind have it in the order in which they stand.
+    """
 
     __slots__ = (
-        "_end",
+        "_draws",
+        "_evs",
+        "_is_active",
         "_on_passed",
-        "_order",
-        "_position",
-        "_random",
+        "_open",
+        "_open_count",
+        "_round",
+        "_taken",
         "_trace",
-        "_turns",
-        "_two_passes",
-        "_usable",
+        "_wanted",
+        "_widest",
         "active",
-        "closed",
+        "count",
         "size",
     )
 
     def __init__(
         self,
-        members: dict[int, I64],
+        evs: EvTable,
         active_count: int | None,
-        random: np.random.Generator,
-        trace: QpTrace | None = None,
-        on_passed: Callable[[int], None] = lambda index: None,
+        draws: Draws,
+        trace: QpTrace | None,
+        wanted: memoryview,
+        on_passed: Callable[[int], None],
     ) -> None:
-        """`members` are the indexes of each port; an equal number of each, drawn at random, becomes active.
+        """An equal number of each plane's EVs, drawn at random, becomes active: `active_count` in all, or every EV.
 
-        `on_passed` is called for each EV that leaves SKIP because its turn has passed.
+        `on_passed` is called for each EV that leaves SKIP because its turn has passed, where `wanted` (by state) says
+        that somebody wants to hear of SKIP.
         """
-        self._random = random
+        self._evs = evs
+        self._draws = draws
         self._trace = trace
+        self._wanted = wanted
         self._on_passed = on_passed
-        self.size = _shares(members, active_count)
-        self.active = {port: random.permutation(mine)[: self.size[port]].tolist() for port, mine in members.items()}
-        self.closed: set[int] = set()
-        self._usable = True
-        self._two_passes = 0
-        # The order, how far it has been used, and its length.
-        self._order: I64 = np.zeros(0, np.int64)
-        self._turns = self._order.data
-        self._position = self._end = 0
+        self._is_active = memoryview(bytearray(evs.count))
+        self.renew(active_count)
 
-    def renew(self, members: dict[int, I64], active_count: int | None, state: U8) -> None:
-        """Other EVs: of each port's as many usable ones as are to be active, those that are active already first."""
-        self.size = _shares(members, active_count)
-        active = {}
-        for port, mine in members.items():
-            usable = self._random.permutation(mine[state[mine] <= _SKIP]).tolist()
-            usable.sort(key=lambda index: index not in self.active.get(port, ()))
-            active[port] = usable[: self.size[port]]
-        self.active = active
-        self.closed &= members.keys()
+    def renew(self, active_count: int | None) -> None:
+        """Other EVs: of each plane's as many usable ones as are to be active, those that are active already first."""
+        planes = self._evs.planes
+        self.active, self.count, self.size = column(self._evs.count), column(planes), column(planes)
+        self._taken, self._open = column(planes), column(planes)
+        before = bytes(self._is_active) + bytes(self._evs.count - len(self._is_active))
+        self._is_active = memoryview(bytearray(self._evs.count))
+        share = self._evs.count if active_count is None else max(1, active_count // planes)
+        for plane in range(planes):
+            members = self._evs.members_of(plane)
+            self.size[plane] = min(share, len(members))
+            drawn = self._drawn([index for index in members if self._evs.state[index] <= _SKIP])
+            drawn = [index for index in drawn if before[index]] + [index for index in drawn if not before[index]]
+            self.use(plane, drawn[: self.size[plane]])
+        self._widest = max(self.size[plane] for plane in range(planes))
         self.changed()
 
-    @property
-    def usable(self) -> bool:
-        """Whether any EV has a turn."""
-        return self._usable
+    def _drawn(self, indexes: Sequence[int]) -> list[int]:
+        """These indexes in a random order."""
+        order = column(len(indexes))
+        for place, index in enumerate(indexes):
+            order[place] = index
+        self._draws.shuffle(order, 0, len(indexes))
+        return [order[place] for place in range(len(indexes))]
 
-    def usable_beside(self, full: Set[int]) -> bool:
-        """Whether any EV has a turn whose port is not `full`."""
-        return any(active and port not in self.closed and port not in full for port, active in self.active.items())
+    def use(self, plane: int, indexes: Sequence[int]) -> None:
+        """These EVs are the active ones of a plane. `changed` follows."""
+        for index in self.active_of(plane):
+            self._is_active[index] = 0
+        for place, index in enumerate(indexes, self._evs.first[plane]):
+            self.active[place] = index
+            self._is_active[index] = 1
+        self.count[plane] = self._taken[plane] = len(indexes)
+
+    def active_of(self, plane: int) -> list[int]:
+        """The active EVs of a plane."""
+        first = self._evs.first[plane]
+        return [self.active[place] for place in range(first, first + self.count[plane])]
 
     def changed(self) -> None:
-        """`active` or `closed` is another: the next packet begins a new order."""
-        self._position = self._end
-        self._usable = any(active and port not in self.closed for port, active in self.active.items())
+        """Which planes are open is to be looked at anew: a new round begins."""
+        self._open_count = 0
+        for plane in range(self._evs.planes):
+            if self.count[plane] and not self._evs.closed[plane]:
+                self._open[self._open_count] = plane
+                self._open_count += 1
+        self._round = self._open_count
 
-    def leave(self, port: int, index: int, usable: I64) -> None:
-        """`index` is active on `port` no longer: one of the `usable` ones that were not takes its place, if any.
+    # ------------------------------------------------------------------ leaving and coming back
 
-        What is left of this order goes on with that one in its turns, or without one with the port's others by chance.
-        A whole new order would cost more.
+    def leave(self, plane: int, index: int) -> None:
+        """An EV can no longer be used: a usable one of its plane that was not active takes its place and its turns.
+
+        Where there is none the plane's others carry its share.
         """
-        active = self.active[port]
-        if index not in active:
+        if not self._is_active[index]:
             return
-        active.remove(index)
-        reserve = [other for other in usable.tolist() if other not in active]
-        heir = reserve[int(self._random.integers(len(reserve)))] if reserve else None
-        if heir is not None:
-            active.append(heir)
-        ahead = self._order[self._position :]
-        if not active or port in self.closed or not len(ahead):
+        heir = self._heir(plane)
+        if heir == _NONE:
+            self.remove(plane, index)
+            return
+        self._is_active[index] = 0
+        self._is_active[heir] = 1
+        self.active[self._place(plane, index)] = heir
+
+    def _heir(self, plane: int) -> int:
+        """One of a plane's usable EVs that are not active, drawn at random; -1 where there is none."""
+        count, heir = 0, _NONE
+        for place in range(self._evs.first[plane], self._evs.first[plane + 1]):
+            index = self._evs.members[place]
+            if self._evs.state[index] <= _SKIP and not self._is_active[index]:
+                count += 1
+                if self._draws.below(count) == 0:
+                    heir = index
+        return heir
+
+    def _place(self, plane: int, index: int) -> int:
+        """Where an active EV stands."""
+        place = self._evs.first[plane]
+        while self.active[place] != index:
+            place += 1
+        return place
+
+    def remove(self, plane: int, index: int) -> None:
+        """An active EV is so no longer."""
+        place, first = self._place(plane, index), self._evs.first[plane]
+        if place < first + self._taken[plane]:
+            # Keep those that had their turn together.
+            self._taken[plane] -= 1
+            self.active[place] = self.active[first + self._taken[plane]]
+            place = first + self._taken[plane]
+        self.count[plane] -= 1
+        self.active[place] = self.active[first + self.count[plane]]
+        self._is_active[index] = 0
+        if not self.count[plane]:
             self.changed()
-            return
-        turns = np.flatnonzero(ahead == index)
-        if heir is None:
-            ahead[turns] = np.array(active)[self._random.integers(len(active), size=len(turns))]
-        else:
-            ahead[turns] = heir
 
-    def rejoin(self, port: int, index: int, ports: I64) -> bool:
-        """`index` is usable again: whether its port had too few active ones, and it is one of them now.
+    def rejoin(self, plane: int, index: int) -> bool:
+        """An EV is usable again: whether its plane had too few active ones, and it is one of them now.
 
-        It gets its share of the port's turns in what is left of this order (`ports` are those of all EVs).
+        It gets its turn at random among those that have theirs still before them.
         """
-        active = self.active[port]
-        if index in active or len(active) >= self.size[port]:
+        if self._is_active[index] or self.count[plane] >= self.size[plane]:
             return False
-        active.append(index)
-        ahead = self._order[self._position :]
-        count = len(active)
-        if count == 1 or port in self.closed or not len(ahead):
+        ahead = self.count[plane] - self._taken[plane]
+        place = self._evs.first[plane] + self._taken[plane] + self._draws.below(ahead + 1)
+        last = self._evs.first[plane] + self.count[plane]
+        self.active[last] = self.active[place]
+        self.active[place] = index
+        self._is_active[index] = 1
+        self.count[plane] += 1
+        if self.count[plane] == 1:
             self.changed()
-            return True
-        turns = np.flatnonzero(ports[ahead] == port)
-        ahead[turns[int(self._random.integers(count)) :: count]] = index
         return True
 
-    def take(self, state: memoryview) -> int:
+    # ------------------------------------------------------------------ turns
+
+    def usable(self) -> bool:
+        """Whether any EV has turns."""
+        return self._open_count > 0
+
+    def usable_beside(self, full: FullPorts) -> bool:
+        """Whether any EV has turns whose port is not full."""
+        with_room = 0
+        for place in range(self._open_count):
+            with_room += not full.holds(self._evs.port_of_plane[self._open[place]])
+        return with_room > 0
+
+    def take(self) -> int:
         """The EV of the next packet, -1 when no EV is usable.
 
-        The first EV in SKIP on the way leaves that state in `state`, but has no turn yet; all others stay in it.
+        The first EV in SKIP on the way leaves that state, but has no turn yet; all others stay in it.
         """
         reset = _NONE
-        if self._position >= self._end and not self._shuffle():
-            return _NONE
-        for _ in range(self._two_passes):  # two, since passes begin anywhere: every EV is met once at least
-            if self._position >= self._end:
-                self._shuffle()
-            index = self._turns[self._position]
-            self._position += 1
-            if state[index] == _SKIP:
+        # Two passes, since they begin anywhere: every EV is met once at least.
+        for _ in range(2 * self._widest * self._open_count):
+            index = self._next()
+            if self._evs.state[index] == _SKIP:
                 if reset == _NONE:
-                    self._pass(state, index)
+                    self._pass(index)
                     reset = index
             elif index != reset:
                 return index
-        return self._other_good(state, reset)
+        return self._other_good(reset)
 
-    def _pass(self, state: memoryview, index: int) -> None:
+    def _next(self) -> int:
+        """The EV whose turn it is; there is one."""
+        if self._round >= self._open_count:
+            self._draws.shuffle(self._open, 0, self._open_count)
+            self._round = 0
+        plane = self._open[self._round]
+        self._round += 1
+        if self._taken[plane] >= self.count[plane]:
+            self._shuffle(plane)
+        index = self.active[self._evs.first[plane] + self._taken[plane]]
+        self._taken[plane] += 1
+        return index
+
+    def _shuffle(self, plane: int) -> None:
+        """A new pass over a plane's active EVs begins, in another order."""
+        self._draws.shuffle(self.active, self._evs.first[plane], self.count[plane])
+        self._taken[plane] = 0
+
+    def _pass(self, index: int) -> None:
         """The turn of an EV in SKIP has passed."""
-        state[index] = _AFTER_SKIP
+        self._evs.state[index] = _AFTER_SKIP
+        if self._trace is not None or self._wanted[_SKIP]:
+            self._tell_passed(index)
+
+    def _tell_passed(self, index: int) -> None:
+        """Let the trace and the owner know."""
         if self._trace is not None:
             self._trace.ev_state(index, EvState.SKIP, EvState(_AFTER_SKIP), EvInput.PASSED)
-        self._on_passed(index)
+        if self._wanted[_SKIP]:
+            self._on_passed(index)
 
-    def take_other(self, state: memoryview, ports: memoryview, full: Set[int], avoid: int) -> int:
-        """`take`, but an EV whose port (`ports` are those of all EVs) is not `full`, and another than `avoid`: -1 where
-        no port has room; `avoid` where there is no other."""
-        index = _NONE
-        for _ in range(_DRAWS + 2 * len(ports)):
-            index = self.take(state)
-            if index == _NONE or (index != avoid and ports[index] not in full):
+    def take_other(self, full: FullPorts, avoid: int) -> int:
+        """`take`, but an EV whose port is not `full`, and another than `avoid`: -1 where no port has room; `avoid`
+        where there is no other."""
+        for _ in range(_DRAWS + 2 * self._evs.count):
+            index = self.take()
+            if index == _NONE or (index != avoid and not full.holds(self._evs.port[index])):
                 return index
-        with_room = self._open(full)
-        others = [each for each in with_room if each != avoid] or with_room
-        return int(self._random.choice(others)) if others else _NONE
+        other = self._any_beside(full, avoid)
+        return self._any_beside(full, _NONE) if other == _NONE else other
 
-    def _open(self, full: Set[int]) -> list[int]:
-        """The EVs that have turns, but for those of ports that are `full`."""
-        return [each for port, active in self.active.items() if port not in self.closed | full for each in active]
+    def _any_beside(self, full: FullPorts, avoid: int) -> int:
+        """One of the EVs that have turns, drawn at random, whose port is not full and that is another than `avoid`; or
+        -1."""
+        count, chosen = 0, _NONE
+        for place in range(self._open_count):
+            plane = self._open[place]
+            if full.holds(self._evs.port_of_plane[plane]):
+                continue
+            for at in range(self._evs.first[plane], self._evs.first[plane] + self.count[plane]):
+                if self.active[at] != avoid:
+                    count += 1
+                    if self._draws.below(count) == 0:
+                        chosen = self.active[at]
+        return chosen
 
-    def _other_good(self, state: memoryview, reset: int) -> int:
+    def _other_good(self, reset: int) -> int:
         """A GOOD EV other than the one just reset; that one where a whole rotation has no other."""
-        for index in self._open(_NOWHERE):
-            if state[index] == _GOOD and index != reset:
-                return index
+        for place in range(self._open_count):
+            first = self._evs.first[self._open[place]]
+            for at in range(first, first + self.count[self._open[place]]):
+                if self._evs.state[self.active[at]] == _GOOD and self.active[at] != reset:
+                    return self.active[at]
         return reset
-
-    def _shuffle(self) -> bool:
-        """Begin a new order. False when it has no turns."""
-        columns = [active for port, active in self.active.items() if active and port not in self.closed]
-        self._two_passes = 2 * len(columns) * max(map(len, columns), default=0)
-        self._begin(self._drawn(columns) if columns else np.zeros(0, np.int64))
-        return self._end > 0
-
-    def _begin(self, order: I64) -> None:
-        self._order = order
-        self._turns = order.data
-        self._position = 0
-        self._end = len(order)
-
-    def _drawn(self, columns: list[list[int]]) -> I64:
-        """An order of the EVs of each plane: planes in equal shares, whole passes over the EVs of each."""
-        longest = max(len(active) for active in columns)
-        rows = longest * max(1, _LENGTH // (longest * len(columns)))
-        table = np.empty((rows, len(columns)), np.int64)
-        for column, active in enumerate(columns):
-            passes = np.tile(np.array(active, np.int64), (-(-rows // len(active)), 1))
-            table[:, column] = self._random.permuted(passes, axis=1, out=passes).reshape(-1)[:rows]
-        order: I64 = self._random.permuted(table, axis=1, out=table).reshape(-1)
-        return order
-
-
-def _shares(members: dict[int, I64], active_count: int | None) -> dict[int, int]:
-    """How many EVs of each port are to be active."""
-    share = None if active_count is None else max(1, active_count // len(members))
-    return {port: len(mine) if share is None else min(share, len(mine)) for port, mine in members.items()}

@@ -1,0 +1,21 @@
+cimport cython
+
+cdef int _SKIP, _DENIED
+cdef long long _NONE, _NEVER
+
+
+@cython.final
+cdef class EvTable:
+    cdef readonly Py_ssize_t count, planes
+    cdef readonly unsigned char[::1] state, closed, shut_here
+    cdef readonly long long[::1] ev, port, number, plane_of
+    cdef readonly long long[::1] packets, lost, marked, first_sent_at, last_sent_at, condemned_by, condemned_through
+    cdef readonly long long[::1] port_of_plane, first, members, usable
+    cdef Py_ssize_t _room
+    cdef long long[::1] _slots
+
+    @cython.locals(allowed=Py_ssize_t, place=Py_ssize_t)
+    cpdef bint all_denied(self) noexcept nogil
+    cdef Py_ssize_t _slot(self, long long ev) noexcept nogil
+    @cython.locals(slot=Py_ssize_t)
+    cpdef Py_ssize_t index_of(self, long long ev) noexcept nogil

@@ -1,0 +1,56 @@
+"""EVs by index, by value and by plane (mrc.endpoint.paths.ev_table)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hand_peer import paths
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mrc.endpoint.paths import EvState
+from mrc.endpoint.paths.ev_table import EvTable
+
+PATH = paths(1, 1)[0]
+evs = st.integers(0, (1 << 32) - 1)
+
+
+@given(st.lists(evs, unique=True, max_size=300), st.lists(evs, unique=True, max_size=50), st.lists(evs, max_size=50))
+def test_each_ev_has_its_index_and_no_other_has_one(first: list[int], then: list[int], others: list[int]) -> None:
+    table = EvTable()
+    known: list[int] = []
+    for some in (first, [ev for ev in then if ev not in first]):
+        if some:
+            table.add([replace(PATH, ev=ev) for ev in some], range(len(some)))
+            known += some
+    if not known:
+        return
+    assert [table.index_of(ev) for ev in known] == list(range(len(known)))
+    assert all(table.index_of(ev) == -1 for ev in others if ev not in known)
+
+
+def test_evs_whose_search_begins_at_one_place_are_all_found() -> None:
+    table = EvTable()
+    alike = [(number ^ number >> 7 ^ number >> 16) << 20 for number in range(64)]
+    table.add([replace(PATH, ev=ev) for ev in alike], range(64))
+    assert [table.index_of(ev) for ev in alike] == list(range(64))
+    assert table.index_of(1 << 19) == -1
+
+
+def test_planes_are_the_evs_of_a_port_by_rising_port() -> None:
+    table = EvTable()
+    table.add([replace(PATH, ev=ev, port=port) for ev, port in ((10, 7), (11, 3), (12, 7), (13, 5))], (4, 5, 6, 7))
+    assert table.current() == []
+    table.state[0] = EvState.GOOD
+    table.state[1] = EvState.SKIP
+    table.arrange([0, 1, 2])
+    assert table.current() == [0, 1, 2]
+    assert table.ports() == [3, 7]
+    assert [table.plane_with(port) for port in (3, 5, 7)] == [0, -1, 1]
+    assert [table.members_of(plane) for plane in (0, 1)] == [[1], [0, 2]]
+    assert [table.plane_of[index] for index in range(4)] == [1, 0, 1, -1]
+    assert [table.usable[plane] for plane in (0, 1)] == [1, 1]
+    assert [table.number[index] for index in range(4)] == [4, 5, 6, 7]
+    assert not table.all_denied()
+    table.arrange([2, 3])
+    assert table.all_denied()
