@@ -369,19 +369,19 @@ class QueuePair:
         if self._responder is None or self.paths is None or self.paths.silent:
             return False
         requestor = self._requestor
-        return self._responder.pending or (requestor is not None and self.state in MAY_SEND and requestor.ready())
+        return self._responder.pending() or (requestor is not None and self.state in MAY_SEND and requestor.ready())
 
     def has_work(self) -> bool:
         """Whether there is something to send, now or once a window opens."""
         if self._responder is None:
             return False
-        return self._responder.pending or (self.state in MAY_SEND and self.requestor.has_work())
+        return self._responder.pending() or (self.state in MAY_SEND and self.requestor.has_work())
 
     def has_control(self) -> bool:
         """Whether there is something to send that no congestion window holds back: answers or probes."""
         if self._responder is None:
             return False
-        return self._responder.pending or (self.state in MAY_SEND and self.requestor.has_probes())
+        return self._responder.pending() or (self.state in MAY_SEND and self.requestor.has_probes())
 
     @property
     def outstanding(self) -> int:
@@ -418,7 +418,7 @@ class QueuePair:
         if self.paths.silent:
             # Only timers go on.
             return 0 if requestor is None else requestor.transmit(batch, 0, now, others_wait)
-        if requestor is not None and not self.answers_wait and responder.pending and requestor.one_packet_waits:
+        if requestor is not None and not self.answers_wait and responder.pending() and requestor.one_packet_waits:
             sent = requestor.transmit(batch, min(limit, 1), now, others_wait)
             if sent:
                 self.answers_wait = True

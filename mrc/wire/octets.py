@@ -7,6 +7,7 @@ Numbers are big-endian as on the wire, but for those named `le`.
 
 from __future__ import annotations
 
+import ctypes
 import struct
 
 from isal.isal_zlib import crc32
@@ -51,6 +52,11 @@ def put_le32(view: memoryview, at: int, value: int) -> None:
 def copy(view: memoryview, at: int, source: memoryview, source_at: int, length: int) -> None:
     """`length` bytes from `source` to `view`; they do not overlap."""
     view[at : at + length] = source[source_at : source_at + length]
+
+
+def place(address: int, source: memoryview, source_at: int, length: int) -> None:
+    """`length` bytes from `source` to where memory has this address: whoever calls knows that it is there."""
+    ctypes.memmove(address, bytes(source[source_at : source_at + length]), length)
 
 
 def equal(view: memoryview, at: int, other: memoryview, other_at: int, length: int) -> bool:

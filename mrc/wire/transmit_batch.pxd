@@ -28,6 +28,10 @@ cdef class TransmitBatch:
         self, Frames frames, Py_ssize_t way, int traffic_class, Py_ssize_t header_length, Payload payload=*,
         Py_ssize_t offset=*, Py_ssize_t length=*
     ) except -1
+    @cython.locals(row=Py_ssize_t, at=Py_ssize_t, inside=Py_ssize_t)
+    cpdef Py_ssize_t open_row(
+        self, Frames frames, Py_ssize_t way, int traffic_class, Py_ssize_t header_length
+    ) noexcept nogil
     @cython.locals(offset=Py_ssize_t)
     cdef object _payload(self, Py_ssize_t row)
     cpdef void set_bits(self, Py_ssize_t row, Py_ssize_t at, int bits) noexcept nogil

@@ -101,7 +101,7 @@ class TransmitBatch:
         self._destinations = self.destination.reshape(-1).data
         self._classes = self.traffic_class.data
         # What each payload is a part of, and where in it it begins.
-        self._payloads: list[Payload] = []
+        self._payloads = [_NOTHING] * capacity
         self._offsets = np.zeros(capacity, np.int64).data
         # The IPv4 header that a row stands for.
         self._ipv4 = memoryview(bytearray(IPV4_HEADER))
@@ -120,8 +120,9 @@ class TransmitBatch:
         return self._payloads[row].view[offset : offset + self._payload_lengths[row]]
 
     def clear(self) -> None:
+        for row in range(self.count):
+            self._payloads[row] = _NOTHING
         self.count = 0
-        self._payloads.clear()
 
     def fields(self, layout: np.dtype[np.void], start: int, stop: int) -> Fields:
         """Rows `start` to `stop` as one structured array to assign fields through."""
@@ -157,11 +158,31 @@ class TransmitBatch:
         self._ports[row] = frames.ports[way]
         self._classes[row] = traffic_class
         self._header_lengths[row] = header_length
-        self._payloads.append(payload)
+        self._payloads[row] = payload
         self._offsets[row] = offset
         self._addresses[row] = payload.address + offset if length else 0
         self._payload_lengths[row] = length
         self._trailer_lengths[row] = pad + _ICRC
+        return row
+
+    def open_row(self, frames: Frames, way: int, traffic_class: int, header_length: int) -> int:
+        """Append a packet without payload that goes one way of `frames`. Returns its row.
+
+        Lengths and traffic class are filled in as by `append`.
+        """
+        row = self.count
+        self.count = row + 1
+        at, inside = row * _ROOM, header_length + _ICRC - _UDP_AT
+        octets.copy(self.flat, at, frames.templates, way * _TEMPLATE, _TEMPLATE)
+        octets.put32(self.flat, at, octets.u32(self.flat, at) + (traffic_class << _CLASS_SHIFT))
+        octets.put16(self.flat, at + _PLEN_AT, inside)
+        octets.put16(self.flat, at + _UDP_LENGTH_AT, inside)
+        octets.copy(self._destinations, row * _DESTINATION, frames.destinations, way * _DESTINATION, _DESTINATION)
+        self._ports[row] = frames.ports[way]
+        self._classes[row] = traffic_class
+        self._header_lengths[row] = header_length
+        self._offsets[row] = self._addresses[row] = self._payload_lengths[row] = 0
+        self._trailer_lengths[row] = _ICRC
         return row
 
     def write_headers(self, row: int, at: int, content: bytes | memoryview) -> None:

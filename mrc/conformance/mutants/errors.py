@@ -8,7 +8,7 @@ from typing import Any
 from mrc.conformance.mutants.bursts import part_of
 from mrc.conformance.mutants.mutant import mutant
 from mrc.conformance.mutants.requestors import _Syndromes
-from mrc.endpoint.completions import Completion, Event, EventKind, WorkKind, WorkStatus
+from mrc.endpoint.completions import Completion, Event, EventKind, WorkStatus
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_states import QpState
@@ -104,8 +104,7 @@ class ReceivesAreNotFlushed(Receives):
     __slots__ = ()
 
     def flush(self) -> None:
-        self._stash.clear()
-        self.stashed = 0
+        self.forget()
 
 
 @mutant("MRC-ERR-04")
@@ -115,11 +114,8 @@ class EarlyImmediatesAreDeliveredAtLast(Receives):
     __slots__ = ()
 
     def flush(self) -> None:
-        while self._stash and self._posted:
-            _, _, immediate, length = self._stash.pop()
-            kind = WorkKind.RECV_RDMA_WITH_IMM
-            wr_id = self._posted.popleft()
-            self._complete(Completion(wr_id, self._qpn, WorkStatus.SUCCESS, length, kind, immediate))
+        for _, _, immediate, length in reversed(self._stash.rows()[: self.posted]):
+            self._consume(immediate, length)
         super().flush()
 
 
