@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from mrc.endpoint.deadlines import FOREVER
 
+_FOREVER = FOREVER
+
 
 class AckDelay:
     """An ACK may be left to a later one for `delay_ns`, counted from the first that was; 0: it never waits."""
@@ -13,13 +15,13 @@ class AckDelay:
     def __init__(self, delay_ns: int) -> None:
         self._delay_ns = delay_ns
         # When the ACK that waits has to go, ns; FOREVER while none does.
-        self.due_at = FOREVER
+        self.due_at = _FOREVER
 
     def may_wait(self, now: int) -> bool:
         """Whether an ACK that is due now can be left to a later one; then one has to go at `due_at`."""
         if not self._delay_ns:
             return False
-        if self.due_at == FOREVER:
+        if self.due_at == _FOREVER:
             self.due_at = now + self._delay_ns
         return now < self.due_at
 
@@ -28,4 +30,4 @@ class AckDelay:
 
     def end(self) -> None:
         """An ACK went, or none will: nothing waits any more."""
-        self.due_at = FOREVER
+        self.due_at = _FOREVER

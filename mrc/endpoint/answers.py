@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections import deque
-
-from mrc.endpoint.paths import PathSet
+from mrc.endpoint.paths.path_set import PathSet
 from mrc.wire import octets
 from mrc.wire.profile import WireProfile
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import BTH_AT, RTX, TIMESTAMP_FTYPE, TS, TSR_BIT
+from mrc.wire.rows import BTH_AT, EXTENSION_AT, HEADER_ROOM, P_KEY, RTX, TIMESTAMP_FTYPE, TS, TSR_BIT
 from mrc.wire.transmit_batch import TransmitBatch
 
 # Where in a packet: the low half of ip_word, the UDP source port, psn_word; the timestamp and the word beside it in a
 # request, and in a probe.
 _LABEL_AT, _SPORT_AT, _PSN_AT, _REQUEST_STAMP_AT, _PROBE_STAMP_AT = 2, 40, 56, 64, 72
 _TS, _RTX, _FTYPE, _TSR = TS, RTX, TIMESTAMP_FTYPE, TSR_BIT
-_MAX_PENDING = 1024
 NO_PROBE = -1
+# Where in a packet: opcode and flags, pkey, dqp_word, psn_word.
+_OPCODE_AT, _PKEY_AT, _DQP_AT = 48, 50, 52
+_ROOM, _HEADERS, _P_KEY = HEADER_ROOM, EXTENSION_AT, P_KEY
+_LEAST_PENDING, _MAX_PENDING = 8, 1024
+_WORD, _COLUMNS = 8, 10
 
 
 class Answer:
@@ -24,7 +26,7 @@ class Answer:
 
     `psn` is unbounded, `highest` the highest PSN received when it came; `probe_id` is -1 unless it is a probe. Its EV
     (`entropy`), timestamp and rtx bit go back in the answer; `unit_ns` is the unit of the timestamp, 0 where the time
-    the packet is held is not added to it.
+    the packet is held is not added to it. There are few of these: what waits is kept as numbers.
     """
 
     __slots__ = (
@@ -40,16 +42,25 @@ class Answer:
         "unit_ns",
     )
 
-    def __init__(self, psn: int, highest: int, marked: bool, probe_id: int, reason: int, arrived_at: int) -> None:
+    def __init__(self) -> None:
+        self.psn = self.highest = 0
+        self.marked = self.rtx = False
+        self.probe_id = NO_PROBE
+        self.reason = 0
+        self.arrived_at = 0
+        self.entropy = 0
+        self.tx_timestamp = 0
+        self.unit_ns = 0
+
+    def begin(self, psn: int, highest: int, marked: bool, probe_id: int, reason: int, arrived_at: int) -> None:
+        """Be about another packet, of which nothing is reflected yet."""
         self.psn = psn
         self.highest = highest
         self.marked = marked
         self.probe_id = probe_id
         self.reason = reason
         self.arrived_at = arrived_at
-        self.entropy = 0
-        self.tx_timestamp = 0
-        self.unit_ns = 0
+        self.entropy = self.tx_timestamp = self.unit_ns = 0
         self.rtx = False
 
     def timestamp(self, now: int) -> int:
@@ -93,27 +104,86 @@ class Reflector:
 
 
 class PendingAnswers:
-    """Answers that wait to be sent, bounded: under a flood the oldest give way."""
+    """Answers that wait to be sent, `count` of them, bounded: under a flood the oldest give way."""
 
-    __slots__ = ("_waiting",)
+    __slots__ = ("_cells", "_first", "_room", "count")
 
     def __init__(self) -> None:
-        self._waiting: deque[Answer] = deque(maxlen=_MAX_PENDING)
+        self.count = self._first = 0
+        self._room = _LEAST_PENDING
+        self._cells = memoryview(bytearray(_WORD * _COLUMNS * self._room)).cast("q")
 
-    @property
-    def count(self) -> int:
-        return len(self._waiting)
+    def _grow(self) -> None:
+        cells = memoryview(bytearray(2 * _WORD * _COLUMNS * self._room)).cast("q")
+        for number in range(self.count):
+            for column in range(_COLUMNS):
+                cells[number * _COLUMNS + column] = self._cells[self._place(number) + column]
+        self._cells, self._room, self._first = cells, 2 * self._room, 0
+
+    def _place(self, number: int) -> int:
+        """Where in the ring the answer lies that so many others come before."""
+        return (self._first + number & self._room - 1) * _COLUMNS
 
     def add(self, answer: Answer) -> None:
-        self._waiting.append(answer)
+        """Let a copy of this one wait."""
+        if self.count == _MAX_PENDING:
+            self._first = self._first + 1 & self._room - 1
+            self.count -= 1
+        elif self.count == self._room:
+            self._grow()
+        at = self._place(self.count)
+        self.count += 1
+        self._cells[at] = answer.psn
+        self._cells[at + 1] = answer.highest
+        self._cells[at + 2] = answer.marked
+        self._cells[at + 3] = answer.probe_id
+        self._cells[at + 4] = answer.reason
+        self._cells[at + 5] = answer.arrived_at
+        self._cells[at + 6] = answer.entropy
+        self._cells[at + 7] = answer.tx_timestamp
+        self._cells[at + 8] = answer.unit_ns
+        self._cells[at + 9] = answer.rtx
 
-    def take(self, most: int) -> list[Answer]:
-        """The oldest of them, up to `most`."""
-        waiting = self._waiting
-        return [waiting.popleft() for _ in range(min(most, len(waiting)))]
+    def take(self, answer: Answer) -> None:
+        """Take the oldest of them, which there is, into `answer`."""
+        at = self._place(0)
+        self._first = self._first + 1 & self._room - 1
+        self.count -= 1
+        answer.psn = self._cells[at]
+        answer.highest = self._cells[at + 1]
+        answer.marked = self._cells[at + 2] != 0
+        answer.probe_id = self._cells[at + 3]
+        answer.reason = self._cells[at + 4]
+        answer.arrived_at = self._cells[at + 5]
+        answer.entropy = self._cells[at + 6]
+        answer.tx_timestamp = self._cells[at + 7]
+        answer.unit_ns = self._cells[at + 8]
+        answer.rtx = self._cells[at + 9] != 0
 
     def clear(self) -> None:
-        self._waiting.clear()
+        self.count = 0
+
+
+class ControlPackets:
+    """Begins the packets that answer those of one peer: `paths` are the ways they go, `traffic_class` their class."""
+
+    __slots__ = ("_paths", "_peer_qpn", "_traffic_class")
+
+    def __init__(self, paths: PathSet, peer_qpn: int, traffic_class: int) -> None:
+        self._paths = paths
+        self._peer_qpn = peer_qpn
+        self._traffic_class = traffic_class
+
+    def open(self, batch: TransmitBatch, index: int, opcode: int, psn_word: int, length: int) -> int:
+        """Append a packet on this EV with `length` bytes of headers behind the BTH, which are all it has. Returns where
+        in `batch.flat` it begins."""
+        row = batch.open_row(self._paths.frames, index, self._traffic_class, _HEADERS + length)
+        at = row * _ROOM
+        octets.put16(batch.flat, at + _OPCODE_AT, opcode << 8)
+        octets.put16(batch.flat, at + _PKEY_AT, _P_KEY)
+        octets.put32(batch.flat, at + _DQP_AT, self._peer_qpn)
+        octets.put32(batch.flat, at + _PSN_AT, psn_word)
+        return at
 
 
 def append_control(batch: TransmitBatch, paths: PathSet, index: int, traffic_class: int, headers: bytes) -> None:

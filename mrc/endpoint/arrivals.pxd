@@ -1,5 +1,6 @@
 cimport cython
 from mrc.endpoint.counters cimport Counters
+from mrc.endpoint.feedback cimport Feedback
 from mrc.endpoint.peer_sources cimport PeerSources
 from mrc.endpoint.responder cimport Responder
 from mrc.wire cimport octets
@@ -9,20 +10,23 @@ cdef Py_ssize_t _OPCODE_AT, _PSN_AT, _AETH_AT
 cdef int _SYNDROME_SHIFT, _ACK_SYNDROME, _PROBE, _SACK, _ACK, _NACK
 cdef unsigned int _PSN_MASK
 cdef long long _NEVER
-cdef const unsigned char[::1] _IS_REQUEST, _IS_ENDPOINT_OPERATION
+cdef const unsigned char[::1] _IS_REQUEST, _IS_ENDPOINT_OPERATION, _IS_NAK
 
 
 @cython.final
 cdef class Arrivals:
     cdef object _qp, _node
     cdef Counters _counters
+    cdef Feedback _feedback
     cdef Responder _responder
     cdef bint _is_over, _may_receive, _may_send
-    cdef long long _noted_at
+    cdef long long _noted_at, _learns_at
     cdef readonly PeerSources sources
 
-    cpdef receive(self, ReceivedBatch batch, Py_ssize_t row, int opcode, long long now)
-    cdef _note(self, long long now)
-    cpdef receive_trimmed(self, ReceivedBatch batch, Py_ssize_t row, bint lasthop, long long now)
+    @cython.locals(answered=cython.bint)
+    cpdef void receive(self, ReceivedBatch batch, Py_ssize_t row, int opcode, long long now) noexcept nogil
+    cdef void _note(self, long long now) noexcept nogil
+    cdef void _tell_node(self, long long now) noexcept with gil
+    cpdef void receive_trimmed(self, ReceivedBatch batch, Py_ssize_t row, bint lasthop, long long now) noexcept nogil
     @cython.locals(base=Py_ssize_t, psn=cython.uint, syndrome=cython.int)
-    cdef _on_aeth(self, ReceivedBatch batch, Py_ssize_t row, long long now)
+    cdef void _on_aeth(self, ReceivedBatch batch, Py_ssize_t row, long long now) noexcept nogil

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mrc.endpoint.feedback import Feedback
 from mrc.endpoint.peer_sources import PeerSources
 from mrc.endpoint.qp_states import MAY_RECEIVE, MAY_SEND, QpState
 from mrc.endpoint.refusals import ACK_SYNDROME, NAK_STATUS
@@ -22,6 +23,7 @@ _PSN_MASK, _ACK_SYNDROME = PSN_BITS_MASK, ACK_SYNDROME
 _NEVER = -1
 _PROBE, _SACK, _ACK, _NACK = int(Op.PROBE), int(Op.SACK), int(Op.ACKNOWLEDGE), int(Op.NACK)
 _IS_REQUEST = memoryview(bytes(value in REQUEST_OPCODES for value in range(256)))
+_IS_NAK = memoryview(bytes(value in NAK_STATUS for value in range(256)))
 _IS_ENDPOINT_OPERATION = memoryview(bytes(value in (Op.ENDPOINT_REQUEST, Op.ENDPOINT_RESPONSE) for value in range(256)))
 
 
@@ -30,7 +32,9 @@ class Arrivals:
 
     __slots__ = (
         "_counters",
+        "_feedback",
         "_is_over",
+        "_learns_at",
         "_may_receive",
         "_may_send",
         "_node",
@@ -44,8 +48,10 @@ class Arrivals:
         self._qp = qp
         self._counters = qp.counters
         self.sources = PeerSources()
-        self._noted_at = _NEVER
+        # When requests arrived last, and when the peer node wants to hear of them again.
+        self._noted_at = self._learns_at = _NEVER
         self._responder: Responder | None = None
+        self._feedback: Feedback | None = None
         self.enter()
 
     def enter(self) -> None:
@@ -57,6 +63,8 @@ class Arrivals:
         self._node = qp.peer_node
         if qp.knows_peer:
             self._responder = qp.responder
+        if self._may_send:
+            self._feedback = qp.requestor.feedback
 
     def receive(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> None:
         """A packet for this QP that passed the endpoint's checks."""
@@ -78,21 +86,27 @@ class Arrivals:
                 self._responder.on_probe(batch, row, now)
         elif _IS_ENDPOINT_OPERATION[opcode]:
             self._counters.misdirected += 1
-        elif not self._may_send:
+        elif not self._may_send or self._feedback is None:
             self._counters.wrong_qp_state += 1
         elif opcode == _SACK:
-            self._qp.requestor.feedback.on_sack(batch, row, now)
+            self._feedback.on_sack(batch, row, now)
         elif opcode == _ACK:
             self._on_aeth(batch, row, now)
         elif opcode == _NACK:
-            self._qp.requestor.feedback.on_nack(batch, row, now)
+            self._feedback.on_nack(batch, row, now)
 
     def _note(self, now: int) -> None:
         """Requests or probes arrive at `now`."""
         if now != self._noted_at:
             self._noted_at = now
-            if self._node is not None:
-                self._node.on_requests(now)
+            if now >= self._learns_at:
+                self._tell_node(now)
+
+    def _tell_node(self, now: int) -> None:
+        if self._node is not None:
+            self._node.on_requests(now)
+            learns_at = self._node.next_learning_at
+            self._learns_at = _NEVER if learns_at is None else learns_at
 
     def receive_trimmed(self, batch: ReceivedBatch, row: int, lasthop: bool, now: int) -> None:
         """A packet for this QP that a switch cut short, on the last hop or before it. It has no ICRC."""
@@ -108,9 +122,11 @@ class Arrivals:
         base = batch.row(row)
         psn = octets.u32(batch.flat, base + _PSN_AT) & _PSN_MASK
         syndrome = octets.u32(batch.flat, base + _AETH_AT) >> _SYNDROME_SHIFT
+        if self._feedback is None:
+            return
         if syndrome <= _ACK_SYNDROME:
-            self._qp.requestor.feedback.on_ack(psn, now)
-        elif syndrome in NAK_STATUS:
-            self._qp.requestor.feedback.on_nak(psn, syndrome, now)
+            self._feedback.on_ack(psn, now)
+        elif _IS_NAK[syndrome]:
+            self._feedback.on_nak(psn, syndrome, now)
         else:
             self._counters.invalid_request += 1

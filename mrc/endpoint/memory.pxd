@@ -1,4 +1,5 @@
 cimport cython
+from mrc.endpoint.tables cimport Table
 from mrc.wire.payload cimport Payload
 
 
@@ -7,7 +8,6 @@ cdef class MemoryRegion:
     cdef readonly object array, view, address, rkey
     cdef readonly long long va
     cdef readonly Payload payload
-    cdef unsigned char[::1] octets
     cdef public long long length
     cdef readonly bint remote_write
 
@@ -16,5 +16,6 @@ cdef class MemoryRegion:
 cdef class MemoryTable:
     cdef object _draw_rkey
     cdef dict _regions
+    cdef readonly Table open
 
-    cpdef MemoryRegion find(self, object rkey)
+    cpdef Py_ssize_t row(self, long long rkey) noexcept nogil

@@ -8,12 +8,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mrc.endpoint.tables import Table
 from mrc.errors import CallerError
 from mrc.wire.payload import Payload
 
 U8 = npt.NDArray[np.uint8]
 
 VA_LIMIT = 1 << 62  # keeps every address computation inside a signed 64-bit integer
+# What follows the R_Key in a row of `MemoryTable.open`.
+VA, LENGTH, ADDRESS = 1, 2, 3
+_COLUMNS = 4
 
 
 class MemoryRegion:
@@ -25,7 +29,7 @@ class MemoryRegion:
     read from.
     """
 
-    __slots__ = ("address", "array", "length", "octets", "payload", "remote_write", "rkey", "va", "view")
+    __slots__ = ("address", "array", "length", "payload", "remote_write", "rkey", "va", "view")
 
     def __init__(self, buffer: Any, rkey: int, va: int | None = None, *, remote_write: bool = True) -> None:
         view = memoryview(buffer)
@@ -36,8 +40,6 @@ class MemoryRegion:
         self.view = view.cast("B") if view.nbytes else memoryview(b"")
         self.length = view.nbytes
         self.array: U8 = np.frombuffer(self.view, np.uint8) if self.length else np.zeros(0, np.uint8)
-        # What remote writes go to; nothing where there are none.
-        self.octets = self.view if remote_write and self.length else memoryview(bytearray())
         self.payload = Payload(self.view)
         self.address = self.payload.address
         self.va = self.address if va is None else va
@@ -50,13 +52,18 @@ class MemoryRegion:
 
 
 class MemoryTable:
-    """The regions of one endpoint by R_Key. `draw_rkey` gives the 32-bit numbers they get; 0 is not used."""
+    """The regions of one endpoint by R_Key. `draw_rkey` gives the 32-bit numbers they get; 0 is not used.
 
-    __slots__ = ("_draw_rkey", "_regions")
+    `open` has those that a peer may write to. The regions themselves are kept beside it: while one is registered its
+    buffer stays where it is.
+    """
+
+    __slots__ = ("_draw_rkey", "_regions", "open")
 
     def __init__(self, draw_rkey: Callable[[], int]) -> None:
         self._draw_rkey = draw_rkey
         self._regions: dict[int, MemoryRegion] = {}
+        self.open = Table(_COLUMNS)
 
     def register(self, buffer: Any, *, va: int | None = None, remote_write: bool = True) -> MemoryRegion:
         """Open a buffer. Raises CallerError as MemoryRegion does."""
@@ -65,16 +72,26 @@ class MemoryTable:
             rkey = self._draw_rkey()
         region = MemoryRegion(buffer, rkey, va, remote_write=remote_write)
         self._regions[rkey] = region
+        if remote_write:
+            row = self.open.put(rkey)
+            cells = self.open.cells
+            cells[row + VA], cells[row + LENGTH], cells[row + ADDRESS] = region.va, region.length, region.address
         return region
 
     def deregister(self, region: MemoryRegion) -> None:
         """Close a region. Packets that still name it are answered with a remote access error."""
         if self._regions.get(region.rkey) is not region:
             raise CallerError(f"no region with R_Key {region.rkey:#010x} is registered here")
+        if region.remote_write:
+            self.open.remove(self.open.find(region.rkey))
         del self._regions[region.rkey]
 
     def find(self, rkey: int) -> MemoryRegion | None:
         return self._regions.get(rkey)
+
+    def row(self, rkey: int) -> int:
+        """Where in `open` the region of this R_Key is that a peer may write to, -1 where there is none."""
+        return self.open.find(rkey)
 
     def __iter__(self) -> Iterator[MemoryRegion]:
         return iter(self._regions.values())

@@ -18,10 +18,10 @@ cdef class PacketChecks:
     cdef int _dscp_trimmed
 
     @cython.locals(
-        counters=Counters, base=Py_ssize_t, length=cython.longlong, least=cython.longlong, said=cython.longlong,
+        base=Py_ssize_t, length=cython.longlong, least=cython.longlong, said=cython.longlong,
         opcode=cython.int, plen=cython.int, udp_length=cython.int, inner=cython.int, marked=cython.bint
     )
-    cpdef int look(self, ReceivedBatch batch, Py_ssize_t row) noexcept
+    cpdef int look(self, ReceivedBatch batch, Py_ssize_t row) noexcept nogil
     cdef bint _fits(self, int opcode, long long spare) noexcept nogil
     @cython.locals(length=cython.longlong)
     cdef bint _is_whole(self, ReceivedBatch batch, Py_ssize_t row, long long least, long long said) noexcept nogil

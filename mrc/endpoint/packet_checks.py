@@ -64,12 +64,12 @@ class PacketChecks:
     def look(self, batch: ReceivedBatch, row: int) -> int:
         """SOUND for a whole MRC packet with a right ICRC; TRIMMED or TRIMMED_LASTHOP for one a switch cut short, on the
         last hop or before it; DROPPED for any other."""
-        counters, base, length = self._counters, batch.row(row), batch.lengths[row]
+        base, length = batch.row(row), batch.lengths[row]
         if length < _MIN_PACKET:
-            counters.too_short += 1
+            self._counters.too_short += 1
             return _DROPPED
         if batch.flat[base] >> 4 != 6 or batch.flat[base + _NH_AT] != _IPV6_UDP:
-            counters.not_ipv6_udp += 1
+            self._counters.not_ipv6_udp += 1
             return _DROPPED
         opcode = batch.flat[base + _OPCODE_AT]
         least = _PLAIN_LENGTH[opcode]
@@ -83,19 +83,19 @@ class PacketChecks:
         if marked and _IS_MRC[opcode] and not self._is_whole(batch, row, least, said):
             return self._cut(batch, row, inner)
         if plen != udp_length or said != length:
-            counters.bad_length += 1
+            self._counters.bad_length += 1
         elif not self._is_ours[octets.u16(batch.flat, base + _DPORT_AT)]:
-            counters.bad_udp_port += 1
+            self._counters.bad_udp_port += 1
         elif batch.flat[base + _FLAGS_AT] & _TVER_MASK:
-            counters.bad_tver += 1
+            self._counters.bad_tver += 1
         elif not _IS_MRC[opcode]:
-            counters.unknown_opcode += 1
+            self._counters.unknown_opcode += 1
         elif not self._fits(opcode, length - least - (batch.flat[base + _FLAGS_AT] >> _PAD_SHIFT & 3)):
-            counters.bad_length += 1
+            self._counters.bad_length += 1
         elif not batch.icrc_right(row):
-            counters.bad_icrc += 1
+            self._counters.bad_icrc += 1
         elif octets.u16(batch.flat, base + _PKEY_AT) != _P_KEY:
-            counters.bad_pkey += 1
+            self._counters.bad_pkey += 1
         else:
             return _SOUND
         return _DROPPED

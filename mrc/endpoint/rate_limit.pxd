@@ -8,6 +8,6 @@ cdef class RateLimit:
     cdef readonly long long refused
 
     @cython.locals(paid_until=cython.longlong, granted=cython.longlong)
-    cpdef long long take(self, long long wanted, long long now)
+    cpdef long long take(self, long long wanted, long long now) noexcept nogil
     @cython.locals(granted=cython.longlong)
-    cpdef long long take_counted(self, long long wanted, long long now, Counters counters)
+    cpdef long long take_counted(self, long long wanted, long long now, Counters counters) noexcept nogil

@@ -9,8 +9,14 @@ from __future__ import annotations
 
 from mrc.endpoint.config import MPR_UNIT, ReceivingConfig
 from mrc.endpoint.receive_window import MAX_MPR
+from mrc.endpoint.tables import Table
 
 MAX_PENALTY = 127
+_MAX_MPR, _MAX_PENALTY = MAX_MPR, MAX_PENALTY
+_UNBOUNDED = -1
+# What follows the QPN in a row of those that receive: when the last request came, ns.
+_LAST = 1
+_COLUMNS = 2
 
 
 class ReceiveBudget:
@@ -19,52 +25,68 @@ class ReceiveBudget:
     `penalty`: the rcv_cwnd_pen of every SACK sent now, 0..127.
     """
 
-    __slots__ = ("_capacity", "_config", "_look_at", "_receiving", "penalty", "units")
+    __slots__ = ("_active_ns", "_backlog", "_capacity", "_look_at", "_most", "_receiving", "penalty", "units")
 
     def __init__(self, config: ReceivingConfig) -> None:
-        self._config = config
-        self._capacity = config.most_packets
-        # QPs that receive, and when the last request came, ns.
-        self._receiving: dict[int, int] = {}
+        self._most = _UNBOUNDED if config.most_packets is None else config.most_packets
+        self._active_ns = config.active_ns
+        self._backlog = config.backlog_packets
+        self._capacity = self._most
+        # QPs that receive.
+        self._receiving = Table(_COLUMNS)
         self._look_at = 0
-        self.units = MAX_MPR
+        self.units = _MAX_MPR
         self.penalty = 0
         self._share()
 
     def set_capacity(self, packets: int) -> None:
         """The receive buffers hold so many full packets, whichever port they come through."""
-        most = self._config.most_packets
-        self._capacity = packets if most is None else min(packets, most)
+        self._capacity = packets if self._most == _UNBOUNDED else min(packets, self._most)
         self._share()
 
     def units_for(self, newcomers: int) -> int:
         """What each of so many QPs may be granted that are about to be connected, in units of 128 PSNs."""
-        return self._units(len(self._receiving) + newcomers)
+        return self._units(self._receiving.count + newcomers)
 
     def on_requests(self, qpn: int, now: int) -> None:
         """This QP was connected, or requests of its peer arrived."""
-        known = qpn in self._receiving
-        self._receiving[qpn] = now
+        row = self._receiving.find(qpn)
+        known = row >= 0
+        if not known:
+            row = self._receiving.put(qpn)
+        self._receiving.cells[row + _LAST] = now
         if known and now < self._look_at:
             return
-        self._look_at = now + self._config.active_ns // 8
-        self._receiving = {each: last for each, last in self._receiving.items() if now - last <= self._config.active_ns}
+        self._look_at = now + self._active_ns // 8
+        self._forget_idle(now)
         self._share()
+
+    def _forget_idle(self, now: int) -> None:
+        """QPs that have received nothing for a while have no share."""
+        row = 0
+        while row < self._receiving.size:
+            if self._receiving.cells[row] >= 0 and now - self._receiving.cells[row + _LAST] > self._active_ns:
+                # Another row may take its place.
+                self._receiving.remove(row)
+            else:
+                row += _COLUMNS
 
     def forget(self, qpn: int) -> None:
         """This QP is gone."""
-        if self._receiving.pop(qpn, None) is not None:
+        row = self._receiving.find(qpn)
+        if row >= 0:
+            self._receiving.remove(row)
             self._share()
 
     def on_backlog(self, packets: int) -> None:
         """So many packets wait in the receive buffers while a batch is being taken."""
-        target = self._config.backlog_packets
-        self.penalty = 0 if packets <= target else min(MAX_PENALTY, (packets - target) * MAX_PENALTY // target + 1)
+        over = packets - self._backlog
+        self.penalty = 0 if over <= 0 else min(_MAX_PENALTY, over * _MAX_PENALTY // self._backlog + 1)
 
     def _share(self) -> None:
-        self.units = self._units(len(self._receiving))
+        self.units = self._units(self._receiving.count)
 
     def _units(self, qps: int) -> int:
-        if self._capacity is None:
-            return MAX_MPR
-        return min(MAX_MPR, max(1, self._capacity // (MPR_UNIT * max(1, qps))))
+        if self._capacity == _UNBOUNDED:
+            return _MAX_MPR
+        return min(_MAX_MPR, max(1, self._capacity // (MPR_UNIT * max(1, qps))))

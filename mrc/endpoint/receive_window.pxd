@@ -12,4 +12,4 @@ cdef class ReceiveWindow:
     @cython.locals(edge=cython.longlong)
     cpdef long long end(self, long long epsn) noexcept nogil
     @cython.locals(granted=cython.longlong, intended=cython.longlong, units=cython.longlong)
-    cpdef long long tell(self, long long epsn, long long most=*)
+    cpdef long long tell(self, long long epsn, long long most) noexcept nogil

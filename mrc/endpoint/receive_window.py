@@ -40,7 +40,7 @@ class ReceiveWindow:
         """The first PSN that is out of the window."""
         return max(epsn + self.units * MPR_UNIT, self._honoured if self.dynamic else 0)
 
-    def tell(self, epsn: int, most: int = MAX_MPR) -> int:
+    def tell(self, epsn: int, most: int) -> int:
         """The mpr field of a SACK sent now: 0 when MPR is not dynamic, else at least 1. `most` units are granted, or
         what was granted before."""
         if not self.dynamic:

@@ -2,93 +2,141 @@
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
 from collections.abc import Callable
 
 from mrc.endpoint.completions import Completion, WorkKind, WorkStatus
-from mrc.endpoint.refusals import NAK_INVALID_REQUEST, RefusedRequest
+from mrc.endpoint.heaps import Heap
+from mrc.endpoint.refusals import Refusal, Verdict
+from mrc.endpoint.tables import Table
 
-# (PSN, unbounded; RQMSN, 16 bit; immediate; bytes of the message)
-Immediate = tuple[int, int, int, int]
+# The RQMSN of a request without immediate.
+NO_IMMEDIATE = -1
+_NO_IMMEDIATE = NO_IMMEDIATE
+_RQMSN_MASK = 0xFFFF
+_RIGHT, _OTHER_RQMSN, _NO_IMMEDIATES = int(Verdict.RIGHT), int(Verdict.OTHER_RQMSN), int(Verdict.NO_IMMEDIATES)
+_NO_RECEIVE, _TOO_MANY = int(Verdict.NO_RECEIVE), int(Verdict.TOO_MANY_IMMEDIATES)
+# What follows the PSN in a row of the immediates that wait: RQMSN, immediate, bytes of the message.
+_RQMSN, _VALUE, _LENGTH = 1, 2, 3
+_COLUMNS = 4
 
 
 class Receives:
-    """One QP's posted receives. An early immediate waits here until every earlier request has arrived."""
+    """One QP's posted receives, `posted` of them. An early immediate waits here until every earlier request has
+    arrived; `stashed` of them do. `refusal` is told of a request that is refused."""
 
-    __slots__ = ("_complete", "_posted", "_qpn", "_stash", "delivered", "max_in_flight", "stashed")
+    __slots__ = (
+        "_complete",
+        "_posted",
+        "_qpn",
+        "_stash",
+        "_waiting",
+        "delivered",
+        "max_in_flight",
+        "posted",
+        "refusal",
+        "stashed",
+    )
 
     def __init__(self, qpn: int, complete: Callable[[Completion], None]) -> None:
         self._qpn = qpn
         self._complete = complete
         self._posted: deque[int] = deque()
-        self._stash: list[Immediate] = []  # a heap by PSN
-        self.stashed = 0  # how many of them
+        self.posted = 0
+        # What waits, by PSN, and these PSNs in order.
+        self._stash = Table(_COLUMNS)
+        self._waiting = Heap()
+        self.stashed = 0
         # Immediates delivered so far: the RQMSN of the next one.
         self.delivered = 0
         # The most the peer may have in flight; known once the QP is ready to receive.
         self.max_in_flight = 0
-
-    @property
-    def posted(self) -> int:
-        """Receives that wait for an immediate."""
-        return len(self._posted)
+        self.refusal = Refusal()
 
     def post(self, wr_id: int) -> None:
         self._posted.append(wr_id)
+        self.posted += 1
 
-    def check(self, immediate: Immediate | None, edge: int) -> None:
-        """See that what is below `edge`, the epsn that a request leaves, may be delivered then; `immediate` is that
-        request's own, if it has one, and it may be one of those in flight.
+    def check(self, psn: int, rqmsn: int, edge: int) -> int:
+        """See that what is below `edge`, the epsn that a request leaves, may be delivered then; `rqmsn` is that of the
+        request at `psn`, NO_IMMEDIATE where it has no immediate, and it may be one of those in flight.
 
-        Raises RefusedRequest where one would come out of order, find no receive, or be one too many in flight.
+        Returns a verdict: one that would come out of order, find no receive, or be one too many in flight is refused.
         """
-        due = sorted(each for each in (*self._stash, *filter(None, (immediate,))) if each[0] < edge)
-        for at, (psn, rqmsn, _, _) in enumerate(due):
-            expected = self.delivered + at & 0xFFFF
-            if rqmsn != expected:
-                raise RefusedRequest(psn, NAK_INVALID_REQUEST, f"has RQMSN {rqmsn} where {expected} is next")
-            if not self.max_in_flight:
-                raise RefusedRequest(psn, NAK_INVALID_REQUEST, "is a write with immediate, and none are agreed")
-            if at >= len(self._posted):
-                raise RefusedRequest(psn, NAK_INVALID_REQUEST, "is a write with immediate, and no receive is posted")
-        if immediate is None:
-            return
-        psn, rqmsn, _, _ = immediate
-        if psn >= edge and (rqmsn - self.delivered - len(due) & 0xFFFF) >= self.max_in_flight:
-            raise RefusedRequest(
-                psn,
-                NAK_INVALID_REQUEST,
-                f"has RQMSN {rqmsn}: more writes with immediate are in flight than the {self.max_in_flight} agreed",
-            )
+        due, each = 0, self._waiting.first()
+        if rqmsn != _NO_IMMEDIATE and psn < each:
+            each = psn
+        while each < edge:
+            found = rqmsn if each == psn else self._rqmsn_of(each)
+            if found != _NO_IMMEDIATE:
+                verdict = self._check_turn(each, found, due)
+                if verdict != _RIGHT:
+                    return verdict
+                due += 1
+            each += 1
+        if rqmsn == _NO_IMMEDIATE or psn < edge or (rqmsn - self.delivered - due & _RQMSN_MASK) < self.max_in_flight:
+            return _RIGHT
+        return self.refusal.of(_TOO_MANY, psn, rqmsn, self.max_in_flight)
 
-    def take(self, immediate: Immediate) -> None:
+    def _rqmsn_of(self, psn: int) -> int:
+        """The RQMSN of the immediate that waits at this PSN, NO_IMMEDIATE where none does."""
+        row = self._stash.find(psn)
+        return _NO_IMMEDIATE if row < 0 else self._stash.cells[row + _RQMSN]
+
+    def _check_turn(self, psn: int, rqmsn: int, before: int) -> int:
+        """Whether an immediate may be delivered after so many others. Returns a verdict."""
+        expected = self.delivered + before & _RQMSN_MASK
+        if rqmsn != expected:
+            return self.refusal.of(_OTHER_RQMSN, psn, rqmsn, expected)
+        if not self.max_in_flight:
+            return self.refusal.of(_NO_IMMEDIATES, psn, 0, 0)
+        if before >= self.posted:
+            return self.refusal.of(_NO_RECEIVE, psn, 0, 0)
+        return _RIGHT
+
+    def take(self, psn: int, rqmsn: int, immediate: int, length: int) -> None:
         """It has arrived, in any order, and has been checked."""
-        heapq.heappush(self._stash, immediate)
+        row = self._stash.put(psn)
+        self._stash.cells[row + _RQMSN] = rqmsn
+        self._stash.cells[row + _VALUE] = immediate
+        self._stash.cells[row + _LENGTH] = length
+        self._waiting.push(psn, 0)
         self.stashed += 1
 
     def deliver(self, epsn: int) -> None:
         """Complete a receive for each immediate below `epsn`."""
-        stash = self._stash
-        while stash and stash[0][0] < epsn:
-            _, _, immediate, length = heapq.heappop(stash)
+        while self._waiting.first() < epsn:
+            row = self._stash.find(self._waiting.pop())
+            immediate, length = self._stash.cells[row + _VALUE], self._stash.cells[row + _LENGTH]
+            self._stash.remove(row)
             self.stashed -= 1
             self.delivered += 1
-            self._complete(
-                Completion(
-                    self._posted.popleft(),
-                    self._qpn,
-                    WorkStatus.SUCCESS,
-                    length,
-                    WorkKind.RECV_RDMA_WITH_IMM,
-                    immediate,
-                )
+            self._consume(immediate, length)
+
+    def _consume(self, immediate: int, length: int) -> None:
+        """The oldest receive completes with this immediate."""
+        self.posted -= 1
+        self._complete(
+            Completion(
+                self._posted.popleft(),
+                self._qpn,
+                WorkStatus.SUCCESS,
+                length,
+                WorkKind.RECV_RDMA_WITH_IMM,
+                immediate,
             )
+        )
+
+    def forget(self) -> None:
+        """Nothing waits any more."""
+        self._waiting.clear()
+        self._stash.clear()
+        self.stashed = 0
 
     def flush(self) -> None:
         """The QP is over: complete every posted receive with an error, and forget what waits."""
-        self._stash.clear()
-        self.stashed = 0
+        self.forget()
+        self.posted = 0
         while self._posted:
             self._complete(
                 Completion(self._posted.popleft(), self._qpn, WorkStatus.FLUSHED, 0, WorkKind.RECV_RDMA_WITH_IMM)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
+from typing import NamedTuple
+
 from mrc.endpoint.completions import WorkStatus
 from mrc.wire.rows import PSN_BITS_MASK
 
@@ -14,11 +17,85 @@ NAK_STATUS = {
 }
 
 
-class RefusedRequest(Exception):
-    """A request that ends its QP: the offending (unbounded) PSN, the NAK's syndrome and the counter it counts under."""
+class Verdict(IntEnum):
+    """What the checks say of a request. All but the first refuse it."""
 
-    def __init__(self, psn: int, syndrome: int, what: str, counter: str = "invalid_request") -> None:
-        super().__init__(f"the peer's request with PSN {psn & PSN_BITS_MASK} {what}")
+    RIGHT = 0
+    WRONG_LENGTH = 1
+    WRONG_NEIGHBOUR = 2
+    OTHER_DMALEN = 3
+    OTHER_VA = 4
+    OTHER_PSN = 5
+    NO_ADDRESS = 6
+    NO_REGION = 7
+    OUTSIDE_REGION = 8
+    OTHER_RQMSN = 9
+    NO_IMMEDIATES = 10
+    NO_RECEIVE = 11
+    TOO_MANY_IMMEDIATES = 12
+
+
+class Reason(NamedTuple):
+    """The NAK's syndrome, the counter, and the words, in which two numbers may stand."""
+
+    syndrome: int
+    counter: str
+    words: str
+
+
+REASONS: dict[Verdict, Reason] = {
+    Verdict.WRONG_LENGTH: Reason(
+        NAK_INVALID_REQUEST, "bad_request_length", "carries {0} bytes of {1}, which contradicts its opcode"
+    ),
+    Verdict.WRONG_NEIGHBOUR: Reason(
+        NAK_INVALID_REQUEST, "invalid_request", "does not follow the packet before it or lead to the next"
+    ),
+    Verdict.OTHER_DMALEN: Reason(NAK_INVALID_REQUEST, "bad_request_length", "has DMALen {0} where its message had {1}"),
+    Verdict.OTHER_VA: Reason(NAK_INVALID_REQUEST, "invalid_request", "has a VA at which its message does not continue"),
+    Verdict.OTHER_PSN: Reason(NAK_INVALID_REQUEST, "invalid_request", "has a PSN its message does not have"),
+    Verdict.NO_ADDRESS: Reason(NAK_REMOTE_ACCESS, "bad_address", "names an address no region can have"),
+    Verdict.NO_REGION: Reason(NAK_REMOTE_ACCESS, "bad_rkey", "names R_Key {0:#010x}, which opens no region"),
+    Verdict.OUTSIDE_REGION: Reason(
+        NAK_REMOTE_ACCESS, "bad_address", "belongs to a message that does not lie in the region"
+    ),
+    Verdict.OTHER_RQMSN: Reason(NAK_INVALID_REQUEST, "invalid_request", "has RQMSN {0} where {1} is next"),
+    Verdict.NO_IMMEDIATES: Reason(
+        NAK_INVALID_REQUEST, "invalid_request", "is a write with immediate, and none are agreed"
+    ),
+    Verdict.NO_RECEIVE: Reason(
+        NAK_INVALID_REQUEST, "invalid_request", "is a write with immediate, and no receive is posted"
+    ),
+    Verdict.TOO_MANY_IMMEDIATES: Reason(
+        NAK_INVALID_REQUEST,
+        "invalid_request",
+        "has RQMSN {0}: more writes with immediate are in flight than the {1} agreed",
+    ),
+}
+
+
+class Refusal:
+    """The request that is refused, if one is: its (unbounded) PSN, why, and the numbers that belong to that."""
+
+    __slots__ = ("_first", "_second", "psn", "verdict")
+
+    def __init__(self) -> None:
+        self.verdict = int(Verdict.RIGHT)
+        self.psn = self._first = self._second = 0
+
+    def of(self, verdict: int, psn: int, first: int, second: int) -> int:
+        """This request is refused. `first` and `second` are the numbers in the words, if there are any. Returns
+        `verdict`."""
+        self.verdict = verdict
         self.psn = psn
-        self.syndrome = syndrome
-        self.counter = counter
+        self._first, self._second = first, second
+        return verdict
+
+    @property
+    def reason(self) -> Reason:
+        return REASONS[Verdict(self.verdict)]
+
+    @property
+    def words(self) -> str:
+        """Which request is refused, and why."""
+        what = self.reason.words.format(self._first, self._second)
+        return f"the peer's request with PSN {self.psn & PSN_BITS_MASK} {what}"

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from mrc.endpoint.memory import VA_LIMIT, MemoryRegion, MemoryTable
+from mrc.endpoint.memory import ADDRESS, LENGTH, VA, VA_LIMIT, MemoryTable
 from mrc.endpoint.opcode_terms import ENDS, STARTS
-from mrc.endpoint.refusals import NAK_INVALID_REQUEST, NAK_REMOTE_ACCESS, RefusedRequest
+from mrc.endpoint.refusals import Refusal, Verdict
 
 _STARTS, _ENDS = STARTS, ENDS
 _VA_LIMIT = VA_LIMIT
+_VA, _LENGTH, _ADDRESS = VA, LENGTH, ADDRESS
+_RIGHT, _WRONG_LENGTH = int(Verdict.RIGHT), int(Verdict.WRONG_LENGTH)
+_NO_ADDRESS, _NO_REGION = int(Verdict.NO_ADDRESS), int(Verdict.NO_REGION)
+_OUTSIDE_REGION = int(Verdict.OUTSIDE_REGION)
 
 
 class RequestChecks:
-    """What a peer may write on one QP."""
+    """What a peer may write on one QP. The checks give back verdicts; `refusal` is told of the request that one
+    refuses. `address` is where the payload goes of the request that `check_range` found right last."""
 
-    __slots__ = ("_memory", "_path_mtu")
+    __slots__ = ("_memory", "_path_mtu", "_refusal", "address")
 
-    def __init__(self, memory: MemoryTable, path_mtu: int) -> None:
+    def __init__(self, memory: MemoryTable, path_mtu: int, refusal: Refusal) -> None:
         self._memory = memory
         self._path_mtu = path_mtu
+        self._refusal = refusal
+        self.address = 0
 
-    def check_length(self, psn: int, opcode: int, size: int, dmalen: int) -> None:
+    def check_length(self, psn: int, opcode: int, size: int, dmalen: int) -> int:
         """`size` bytes of payload of a message of `dmalen`: a First or Middle is one path MTU, a Last what is left of
-        DMALen after whole ones, an Only all of it. Raises RefusedRequest where one contradicts its opcode."""
+        DMALen after whole ones, an Only all of it."""
         mtu = self._path_mtu
         starts, ends = _STARTS[opcode], _ENDS[opcode]
         if starts and ends:
@@ -30,27 +37,20 @@ class RequestChecks:
             right = dmalen > mtu and size == (dmalen - 1) % mtu + 1
         else:
             right = dmalen > (mtu if starts else 2 * mtu) and size == mtu
-        if not right:
-            raise RefusedRequest(
-                psn,
-                NAK_INVALID_REQUEST,
-                f"carries {size} bytes of {dmalen}, which contradicts its opcode",
-                "bad_request_length",
-            )
+        return _RIGHT if right else self._refusal.of(_WRONG_LENGTH, psn, size, dmalen)
 
-    def region(self, psn: int, opcode: int, va: int, rkey: int, dmalen: int) -> MemoryRegion:
-        """Where a request with payload writes, at `va` less the region's. The whole of its message has to lie in there.
-        Raises RefusedRequest for one that may not be written."""
+    def check_range(self, psn: int, opcode: int, va: int, rkey: int, dmalen: int) -> int:
+        """Whether a request with payload may be written at `va`. The whole of its message has to lie in the region."""
         if va >= _VA_LIMIT:
-            raise RefusedRequest(psn, NAK_REMOTE_ACCESS, "names an address no region can have", "bad_address")
-        region = self._memory.find(rkey)
-        if region is None or not region.remote_write:
-            raise RefusedRequest(psn, NAK_REMOTE_ACCESS, f"names R_Key {rkey:#010x}, which opens no region", "bad_rkey")
-        if self._is_outside(region.length, va - region.va, dmalen, opcode):
-            raise RefusedRequest(
-                psn, NAK_REMOTE_ACCESS, "belongs to a message that does not lie in the region", "bad_address"
-            )
-        return region
+            return self._refusal.of(_NO_ADDRESS, psn, 0, 0)
+        row = self._memory.row(rkey)
+        if row < 0:
+            return self._refusal.of(_NO_REGION, psn, rkey, 0)
+        offset = va - self._memory.open.cells[row + _VA]
+        if self._is_outside(self._memory.open.cells[row + _LENGTH], offset, dmalen, opcode):
+            return self._refusal.of(_OUTSIDE_REGION, psn, 0, 0)
+        self.address = self._memory.open.cells[row + _ADDRESS] + offset
+        return _RIGHT
 
     def _is_outside(self, length: int, offset: int, dmalen: int, opcode: int) -> bool:
         """Whether a packet's message cannot lie in a region of `length` bytes, given the packet's offset in it.

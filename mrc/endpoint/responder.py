@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 
 from mrc.endpoint.ack_delay import AckDelay
-from mrc.endpoint.answers import NO_PROBE, Answer, Reflector, append_control
+from mrc.endpoint.answers import NO_PROBE, Answer, ControlPackets, Reflector
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import NO_CAPABILITIES, Capability, QpConfig
 from mrc.endpoint.counters import Counters
@@ -16,13 +15,13 @@ from mrc.endpoint.message_checks import MessageChecks
 from mrc.endpoint.nacked import NackReason
 from mrc.endpoint.nacks import NackMaker
 from mrc.endpoint.opcode_terms import ENDS, IMMEDIATE
-from mrc.endpoint.paths import PathSet
+from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.rate_limit import RateLimit
 from mrc.endpoint.receive_budget import ReceiveBudget
 from mrc.endpoint.receive_window import ReceiveWindow
 from mrc.endpoint.received import ReceivedPsns
-from mrc.endpoint.receives import Receives
-from mrc.endpoint.refusals import ACK_SYNDROME, NAK_STATUS, RefusedRequest
+from mrc.endpoint.receives import NO_IMMEDIATE, Receives
+from mrc.endpoint.refusals import ACK_SYNDROME, NAK_STATUS, Verdict
 from mrc.endpoint.request_checks import RequestChecks
 from mrc.endpoint.resource_limits import ResourceLimits
 from mrc.endpoint.sacks import SackMaker
@@ -36,7 +35,6 @@ from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import (
     ACKREQ,
     EXTENSION_AT,
-    P_KEY,
     PAD_SHIFT,
     PSN_BITS_MASK,
     RTX,
@@ -46,8 +44,9 @@ from mrc.wire.rows import (
 )
 from mrc.wire.transmit_batch import TransmitBatch
 
-# BTH and AETH as the fields of mrc.wire.rows.ACK lie.
-_AETH = struct.Struct(">BBHIII")
+# Of an ACK or NAK: the opcode, its bytes behind the BTH, where in it the aeth_word is, and what that holds.
+_ACKNOWLEDGE, _AETH_BYTES, _AETH_AT = int(Op.ACKNOWLEDGE), HEADER_LENGTHS["aeth"], EXTENSION_AT
+_SYNDROME_SHIFT, _MSN_MASK, _ACK_SYNDROME = 24, 0xFFFFFF, ACK_SYNDROME
 # Where in a request: ip_plen, opcode, flags, psn_word, rqmsn, msn; the RETH, behind a TSETH if there is one; and the
 # probe_id of a probe.
 _PLEN_AT, _OPCODE_AT, _FLAGS_AT, _PSN_AT, _RQMSN_AT, _MSN_AT, _RETH_AT, _PROBE_ID_AT = 4, 48, 49, 56, 60, 62, 64, 64
@@ -61,7 +60,9 @@ _VA_LIMIT = VA_LIMIT
 _ENDS, _IMMEDIATE = ENDS, IMMEDIATE
 _PSN_OOR_WINDOW, _UNEXP_EVENT = int(NackReason.PSN_OOR_WINDOW), int(NackReason.UNEXP_EVENT)
 _TRIMMED, _TRIMMED_LASTHOP = int(NackReason.TRIMMED), int(NackReason.TRIMMED_LASTHOP)
-_NEVER = -1
+_NO_PROBE, _NO_IMMEDIATE, _RIGHT = NO_PROBE, NO_IMMEDIATE, int(Verdict.RIGHT)
+_FOREVER, _NEVER = FOREVER, -1
+_NOT_REFUSED = -1
 
 
 class Responder:
@@ -71,11 +72,11 @@ class Responder:
         "_ack_delay",
         "_ack_due",
         "_again",
+        "_answer",
         "_answers_trims",
         "_beyond",
         "_budget",
         "_checks",
-        "_classes",
         "_counters",
         "_fail",
         "_gave_notice",
@@ -85,12 +86,13 @@ class Responder:
         "_nak_due",
         "_noted_at",
         "_notice_is_old",
+        "_packets",
         "_paths",
-        "_peer_qpn",
         "_qpn",
         "_receives",
         "_reflector",
-        "_refused",
+        "_refused_psn",
+        "_refused_syndrome",
         "_trace",
         "_trimmed",
         "nacks",
@@ -119,12 +121,11 @@ class Responder:
         trace: QpTrace | None = None,
     ) -> None:
         self._qpn = qpn
-        self._peer_qpn = peer_qpn
         self._budget = budget
         self._trace = trace
         self._paths = paths
         self._counters = counters
-        self._classes = classes
+        self._packets = ControlPackets(paths, peer_qpn, classes.control)
         self._receives = receives
         receives.max_in_flight = config.max_wimm_dest
         self._fail = fail
@@ -137,7 +138,7 @@ class Responder:
         self._reflector = Reflector(wire, units_ns)
         self.window = ReceiveWindow(config.mpr_dest, first_psn, dynamic=Capability.DYNAMIC_MPR in agreed)
         self.received = ReceivedPsns(self.window.largest_span, first_psn)
-        self._messages = MessageChecks(self.window.largest_span, first_psn, config.path_mtu)
+        self._messages = MessageChecks(self.window.largest_span, first_psn, config.path_mtu, receives.refusal)
         self.sacks = SackMaker(
             qpn=qpn,
             peer_qpn=peer_qpn,
@@ -147,12 +148,20 @@ class Responder:
             budget=budget,
             paths=paths,
             counters=counters,
-            classes=classes,
+            packets=self._packets,
         )
         self.nacks = NackMaker(
-            qpn=qpn, peer_qpn=peer_qpn, wire=wire, paths=paths, counters=counters, classes=classes, trace=trace
+            qpn=qpn,
+            peer_qpn=peer_qpn,
+            wire=wire,
+            paths=paths,
+            counters=counters,
+            packets=self._packets,
+            trace=trace,
         )
-        self._checks = RequestChecks(memory, config.path_mtu)
+        # The one that is being made.
+        self._answer = Answer()
+        self._checks = RequestChecks(memory, config.path_mtu, receives.refusal)
         self._limits = ResourceLimits(config.responder)
         self._nacks_beyond = config.responder.nack_out_of_window
         self._noted_at = _NEVER
@@ -161,8 +170,8 @@ class Responder:
         self._ack_due = False
         self._ack_delay = AckDelay(config.responder.ack_after_sack_ns)
         self._nak_due = False
-        # The (PSN, syndrome) that ended the QP, if a request did.
-        self._refused: tuple[int, int] | None = None
+        # PSN (24 bit) and syndrome of the NAK to the request that ended the QP, if one did.
+        self._refused_psn, self._refused_syndrome = _NOT_REFUSED, 0
 
     def set_mpr(self, units: int) -> None:
         """Grant the peer `units` x 128 PSNs from now on. Raises CallerError as ReceiveWindow.resize."""
@@ -176,28 +185,30 @@ class Responder:
         """A write request of this QP, whose length, ICRC and source have been checked: the steps of the page, in order.
         Check PSN; opcode, length, R_Key and range; execute; acknowledge."""
         self._note(now)
-        counters, received = self._counters, self.received
-        counters.requests_received += 1
-        word = octets.u32(batch.flat, batch.row(row) + _PSN_AT)
-        distance = (word - received.epsn) & _PSN_MASK
-        if distance >= _PSN_HALF:
-            distance -= _PSN_MODULUS
-        psn = received.epsn + distance
+        self._counters.requests_received += 1
+        epsn = self.received.epsn
+        distance = self._distance(batch, row)
+        psn = epsn + distance
         if distance == -_PSN_HALF:
-            counters.psn_out_of_range += 1
+            self._counters.psn_out_of_range += 1
         elif distance < 0:
-            counters.duplicates_old += 1
+            self._counters.duplicates_old += 1
             self._ack_due = True
             self._answer_copy(batch, row, psn, now)
-        elif psn >= self.window.end(received.epsn):
-            counters.psn_out_of_window += 1
-            if self._nacks_beyond and self._beyond.take_counted(1, now, counters):
+        elif psn >= self.window.end(epsn):
+            self._counters.psn_out_of_window += 1
+            if self._nacks_beyond and self._beyond.take_counted(1, now, self._counters):
                 self._nack(batch, row, psn, _PSN_OOR_WINDOW, now)
-        elif received.has(psn):
-            counters.duplicates_above_epsn += 1
+        elif self.received.has(psn):
+            self._counters.duplicates_above_epsn += 1
             self._answer_copy(batch, row, psn, now)
         else:
             self._on_new_request(batch, row, psn, distance, now)
+
+    def _distance(self, batch: ReceivedBatch, row: int) -> int:
+        """How far the PSN of a packet is above epsn: -2^23 .. 2^23 - 1."""
+        distance = (octets.u32(batch.flat, batch.row(row) + _PSN_AT) - self.received.epsn) & _PSN_MASK
+        return distance - _PSN_MODULUS if distance >= _PSN_HALF else distance
 
     def _note(self, now: int) -> None:
         """Requests arrive at `now`."""
@@ -214,10 +225,8 @@ class Responder:
             self._counters.no_room += 1
             self._nack(batch, row, psn, lacking, now)
             return
-        try:
-            self._take(batch, row, psn, opcode)
-        except RefusedRequest as refusal:
-            self._refuse(refusal)
+        if self._take(batch, row, psn, opcode) != _RIGHT:
+            self._refuse()
             return
         size = octets.u16(batch.flat, batch.row(row) + _PLEN_AT) + _IP_HEADER
         self.sacks.received_bytes += size
@@ -227,10 +236,10 @@ class Responder:
         if self.sacks.is_triggered(size, asked or marked):
             self._sack(batch, row, psn, marked, now)
 
-    def _take(self, batch: ReceivedBatch, row: int, psn: int, opcode: int) -> None:
-        """Check a new request, count it as arrived and place its payload. Raises RefusedRequest, with nothing written,
+    def _take(self, batch: ReceivedBatch, row: int, psn: int, opcode: int) -> int:
+        """Check a new request, count it as arrived and place its payload. Returns a verdict: nothing has been written
         for one that ends the QP."""
-        base, received = batch.row(row), self.received
+        base = batch.row(row)
         reth = base + _RETH_AT
         if octets.u32(batch.flat, base + _PSN_AT) & _TS:
             reth += _TSETH_BYTES
@@ -240,44 +249,41 @@ class Responder:
         pad = batch.flat[base + _FLAGS_AT] >> _PAD_SHIFT & 3
         size = base + batch.lengths[row] - payload - pad - _ICRC_BYTES
         va, dmalen = octets.u64(batch.flat, reth), octets.u32(batch.flat, reth + 12)
-        self._checks.check_length(psn, opcode, size, dmalen)
         # What no region can have is refused below: it has only to be a number here.
-        address = va if va < _VA_LIMIT else _VA_LIMIT
-        self._messages.take(psn, octets.u16(batch.flat, base + _MSN_AT), dmalen, address, opcode)
-        region = None
-        if size:
-            region = self._checks.region(psn, opcode, va, octets.u32(batch.flat, reth + 8), dmalen)
-        immediates = _IMMEDIATE[opcode] != 0 or self._receives.stashed > 0
-        if immediates:
-            self._check_immediates(batch, row, psn, opcode, reth)
+        start = va if va < _VA_LIMIT else _VA_LIMIT
+        rqmsn = octets.u16(batch.flat, base + _RQMSN_AT) if _IMMEDIATE[opcode] else _NO_IMMEDIATE
+        immediates = rqmsn != _NO_IMMEDIATE or self._receives.stashed > 0
+        verdict = self._checks.check_length(psn, opcode, size, dmalen)
+        if verdict == _RIGHT:
+            verdict = self._messages.take(psn, octets.u16(batch.flat, base + _MSN_AT), dmalen, start, opcode)
+        if verdict == _RIGHT and size:
+            verdict = self._checks.check_range(psn, opcode, va, octets.u32(batch.flat, reth + 8), dmalen)
+        if verdict == _RIGHT and immediates:
+            verdict = self._receives.check(psn, rqmsn, self.received.edge_after(psn))
+        if verdict != _RIGHT:
+            return verdict
         # The bitmap moves before the payload is committed.
-        if received.add(psn, _ENDS[opcode] != 0):
+        if self.received.add(psn, _ENDS[opcode] != 0):
             self._ack_due = True
-        if region is not None:
-            octets.copy(region.octets, address - region.va, batch.flat, payload, size)
+        if size:
+            octets.place(self._checks.address, batch.flat, payload, size)
             self._counters.bytes_placed += size
+        if rqmsn != _NO_IMMEDIATE:
+            self._receives.take(psn, rqmsn, octets.u32(batch.flat, reth + _RETH_BYTES), dmalen)
         if immediates:
             # Those with immediate wait for all before them; those whose turn it is are delivered.
-            self._receives.deliver(received.epsn)
+            self._receives.deliver(self.received.epsn)
+        return _RIGHT
 
-    def _check_immediates(self, batch: ReceivedBatch, row: int, psn: int, opcode: int, reth: int) -> None:
-        """Keep the request's immediate, if it has one. Raises RefusedRequest where it, or one that waited for this
-        request, may not be delivered."""
-        edge = self.received.edge_after(psn)
-        if not _IMMEDIATE[opcode]:
-            self._receives.check(None, edge)
-            return
-        rqmsn = octets.u16(batch.flat, batch.row(row) + _RQMSN_AT)
-        immediate = (psn, rqmsn, octets.u32(batch.flat, reth + _RETH_BYTES), octets.u32(batch.flat, reth + 12))
-        self._receives.check(immediate, edge)
-        self._receives.take(immediate)
-
-    def _refuse(self, refusal: RefusedRequest) -> None:
-        """This request ends the QP. What came before it keeps its answers; they go before the NAK (MRC-RESP-20)."""
-        setattr(self._counters, refusal.counter, getattr(self._counters, refusal.counter) + 1)
-        self._refused = (refusal.psn & PSN_BITS_MASK, refusal.syndrome)
+    def _refuse(self) -> None:
+        """The request just looked at ends the QP. What came before it keeps its answers; they go before the NAK
+        (MRC-RESP-20)."""
+        refusal = self._receives.refusal
+        reason = refusal.reason
+        setattr(self._counters, reason.counter, getattr(self._counters, reason.counter) + 1)
+        self._refused_psn, self._refused_syndrome = refusal.psn & PSN_BITS_MASK, reason.syndrome
         self._nak_due = True
-        self._fail(NAK_STATUS[refusal.syndrome], str(refusal))
+        self._fail(NAK_STATUS[reason.syndrome], refusal.words)
 
     def _answer_copy(self, batch: ReceivedBatch, row: int, psn: int, now: int) -> None:
         """What brings nothing new is due a SACK too, as far as the rate of such answers allows."""
@@ -289,9 +295,9 @@ class Responder:
         self._sack(batch, row, psn, marked, now)
 
     def _sack(self, batch: ReceivedBatch, row: int, psn: int, marked: bool, now: int) -> None:
-        answer = Answer(psn, self.received.highest, marked, NO_PROBE, 0, now)
-        self._reflector.of_request(answer, batch, row, True)
-        self.sacks.pending.add(answer)
+        self._answer.begin(psn, self.received.highest, marked, _NO_PROBE, 0, now)
+        self._reflector.of_request(self._answer, batch, row, True)
+        self.sacks.pending.add(self._answer)
 
     # ------------------------------------------------------------------ other packets in
 
@@ -299,9 +305,7 @@ class Responder:
         """A request that a switch cut short, on the last hop or before it. Nothing but BTH and METH is trusted."""
         if not self._answers_trims:
             return
-        distance = (octets.u32(batch.flat, batch.row(row) + _PSN_AT) - self.received.epsn) & _PSN_MASK
-        if distance >= _PSN_HALF:
-            distance -= _PSN_MODULUS
+        distance = self._distance(batch, row)
         if distance == -_PSN_HALF:
             self._counters.psn_out_of_range += 1
         elif self._trimmed.take_counted(1, now, self._counters):
@@ -310,13 +314,11 @@ class Responder:
     def on_request_in_error(self, batch: ReceivedBatch, row: int, now: int) -> None:
         """A request that comes although the QP is over: what ended it may have been lost, so it is said again, once for
         all that came since."""
-        if self._refused is not None:
+        if self._refused_psn != _NOT_REFUSED:
             self._nak_due = True
             return
-        distance = (octets.u32(batch.flat, batch.row(row) + _PSN_AT) - self.received.epsn) & _PSN_MASK
-        acknowledged = distance >= _PSN_HALF
-        if acknowledged:
-            distance -= _PSN_MODULUS
+        distance = self._distance(batch, row)
+        acknowledged = distance < 0
         if self._gave_notice and (acknowledged or not self._notice_is_old):
             return
         # The first that is surely not acknowledged, if there is one.
@@ -328,18 +330,17 @@ class Responder:
         """A reliability probe is answered by a SACK with pr=1 and its probe_id."""
         if not self.probes_rate.take_counted(1, now, self._counters):
             return
-        received = self.received
-        probe_id = octets.u16(batch.flat, batch.row(row) + _PROBE_ID_AT)
-        answer = Answer(received.epsn - 1, received.highest, self._is_marked(batch, row), probe_id, 0, now)
-        self._reflector.of_probe(answer, batch, row)
-        self.sacks.on_probe(answer)
+        probe_id, marked = octets.u16(batch.flat, batch.row(row) + _PROBE_ID_AT), self._is_marked(batch, row)
+        self._answer.begin(self.received.epsn - 1, self.received.highest, marked, probe_id, 0, now)
+        self._reflector.of_probe(self._answer, batch, row)
+        self.sacks.on_probe(self._answer)
         self._counters.probes_answered += 1
 
     def _nack(self, batch: ReceivedBatch, row: int, psn: int, reason: int, now: int) -> None:
         """Queue a NACK for a request; the TSETH of a trimmed one may have been cut off."""
-        answer = Answer(psn, 0, False, NO_PROBE, reason, now)
-        self._reflector.of_request(answer, batch, row, batch.lengths[row] >= _TSETH_END)
-        self.nacks.pending.add(answer)
+        self._answer.begin(psn, 0, False, _NO_PROBE, reason, now)
+        self._reflector.of_request(self._answer, batch, row, batch.lengths[row] >= _TSETH_END)
+        self.nacks.pending.add(self._answer)
 
     def _is_marked(self, batch: ReceivedBatch, row: int) -> bool:
         """CE counts if it is on either header (wire.md section 12)."""
@@ -355,31 +356,37 @@ class Responder:
     def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:
         """Append up to `limit` answers: NACKs, SACKs, one transport ACK a batch, a NAK. Returns how many."""
         start = batch.count
-        limit = min(limit, batch.free)
+        most = batch.capacity - start
+        if limit < most:
+            most = limit
         self._gave_notice = False
         # NACKs go before SACKs: a requestor that sees the hole first blames the path.
-        self.nacks.transmit(batch, limit - (batch.count - start), now)
-        told = self.sacks.transmit(batch, limit - (batch.count - start), now)
+        self.nacks.transmit(batch, most, now)
+        told = self.sacks.transmit(batch, most - (batch.count - start), now)
         if self._ack_due and told and self._ack_delay.may_wait(now):
             self._ack_due = False
-        if self._ack_due and batch.count - start < limit:
+        if self._ack_due and batch.count - start < most:
             self._ack_due = False
             self._ack_delay.end()
-            self._transmit_aeth(batch, self.received.cack_psn & PSN_BITS_MASK, ACK_SYNDROME, now)
+            self._transmit_aeth(batch, self.received.epsn - 1 & _PSN_MASK, _ACK_SYNDROME, now)
             self._counters.acks_sent += 1
-        if self._nak_due and self._refused is not None and batch.count - start < limit:
+        if self._nak_due and self._refused_psn != _NOT_REFUSED and batch.count - start < most:
             # Last: the requestor takes nothing more after it.
             self._nak_due = False
             self._ack_delay.end()
-            self._transmit_aeth(batch, *self._refused, now)
+            self._transmit_aeth(batch, self._refused_psn, self._refused_syndrome, now)
             self._counters.naks_sent += 1
         if self._trace is not None:
-            self._trace.on_answers(self._counters, self.received, now)
+            self._tell(now)
         return batch.count - start
+
+    def _tell(self, now: int) -> None:
+        if self._trace is not None:
+            self._trace.on_answers(self._counters, self.received, now)
 
     def next_deadline(self) -> int:
         """When `on_timer` wants to be called next, ns, or FOREVER."""
-        return FOREVER if self._ack_due else self._ack_delay.due_at
+        return _FOREVER if self._ack_due else self._ack_delay.due_at
 
     def on_timer(self, now: int) -> None:
         """An ACK has waited long enough."""
@@ -388,6 +395,6 @@ class Responder:
 
     def _transmit_aeth(self, batch: TransmitBatch, psn: int, syndrome: int, now: int) -> None:
         index = self._paths.control.one_aside(now)
-        completed = self.received.completed & 0xFFFFFF
-        headers = _AETH.pack(Op.ACKNOWLEDGE, 0, P_KEY, self._peer_qpn, psn, syndrome << 24 | completed)
-        append_control(batch, self._paths, index, self._classes.control, headers)
+        at = self._packets.open(batch, index, _ACKNOWLEDGE, psn, _AETH_BYTES)
+        completed = self.received.completed & _MSN_MASK
+        octets.put32(batch.flat, at + _AETH_AT, syndrome << _SYNDROME_SHIFT | completed)

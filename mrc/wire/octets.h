@@ -46,6 +46,8 @@ static inline void mrc_store_le32(uint8_t *p, uint64_t v) { uint32_t w = (uint32
 #define octets_put_le32(view, at, value) mrc_store_le32(OCTETS_TO(view, at, 4), (uint64_t)(value))
 #define octets_copy(view, at, source, source_at, length) \
     ((void)memcpy(OCTETS_TO(view, at, length), OCTETS_AT(source, source_at, length), (size_t)(length)))
+#define octets_place(address, source, source_at, length) \
+    ((void)memcpy((void *)(uintptr_t)(address), OCTETS_AT(source, source_at, length), (size_t)(length)))
 #define octets_equal(view, at, other, other_at, length) \
     (memcmp(OCTETS_AT(view, at, length), OCTETS_AT(other, other_at, length), (size_t)(length)) == 0)
 #define octets_crc(view, at, length, value) \

@@ -11,6 +11,9 @@ cdef extern from "octets.h" nogil:
     void copy "octets_copy"(
         unsigned char[::1] view, Py_ssize_t at, const unsigned char[::1] source, Py_ssize_t source_at, Py_ssize_t length
     )
+    void place "octets_place"(
+        unsigned long long address, const unsigned char[::1] source, Py_ssize_t source_at, Py_ssize_t length
+    )
     bint equal "octets_equal"(
         const unsigned char[::1] view, Py_ssize_t at, const unsigned char[::1] other, Py_ssize_t other_at,
         Py_ssize_t length

@@ -54,6 +54,11 @@ def copy(view: memoryview, at: int, source: memoryview, source_at: int, length: 
     view[at : at + length] = source[source_at : source_at + length]
 
 
+def place(address: int, source: memoryview, source_at: int, length: int) -> None:
+    """`length` bytes from `source` to where memory has this address: whoever calls knows that it is there."""
+    ctypes.memmove(address, bytes(source[source_at : source_at + length]), length)
+
+
 def equal(view: memoryview, at: int, other: memoryview, other_at: int, length: int) -> bool:
     return view[at : at + length] == other[other_at : other_at + length]
 

@@ -180,7 +180,7 @@ def test_an_msn_comes_round() -> None:
     for number in range(0, 90, 3):
         hand.receive(*reversed(_message(hand, number, 513 + number, 1024 + number, 0)))
     assert hand.qp.state == QpState.RTS
-    assert not hand.qp.responder._messages.open
+    assert hand.qp.responder._messages.open.count == 0
 
 
 def test_what_is_kept_is_bounded_by_the_window() -> None:
@@ -188,9 +188,9 @@ def test_what_is_kept_is_bounded_by_the_window() -> None:
     hand = _hand(QpConfig(path_mtu=MTU, mpr_dest=1))
     hand.receive(*(_message(hand, number, 300, 0, number)[0] for number in range(0, 128, 2)))
     assert hand.qp.state == QpState.RTS
-    assert len(hand.qp.responder._messages.open) == 64
+    assert hand.qp.responder._messages.open.count == 64
     hand.receive(*(_message(hand, number, 300, 0, number)[1] for number in range(0, 128, 2)))
-    assert not hand.qp.responder._messages.open
+    assert hand.qp.responder._messages.open.count == 0
 
 
 def test_the_window_grows_in_the_midst_of_messages() -> None:

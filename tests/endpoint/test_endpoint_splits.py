@@ -117,10 +117,7 @@ def _outcome(scenario: Scenario, parts: list[int]) -> dict[str, object]:
         "counters": hand.counters,
         "completions": list(hand.endpoint.completions),
         "events": [event.detail for event in hand.endpoint.events],
-        "messages": {
-            msn: (each.dmalen, each.va_of_psn_0, each.least_start, each.most_start, each.arrived)
-            for msn, each in hand.qp.responder._messages.open.items()
-        },
+        "messages": hand.qp.responder._messages.open.rows(),
     }
 
 

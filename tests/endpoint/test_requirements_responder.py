@@ -40,13 +40,13 @@ def test_the_bitmap_moves_before_the_payload_is_committed(monkeypatch: pytest.Mo
     """Where cack_psn stands when the copying begins. MRC-RESP-12."""
     hand = HandPeer(CONFIG)
     stood_at: list[int] = []
-    copy = octets.copy
+    place = octets.place
 
-    def observed(view: memoryview, at: int, source: memoryview, source_at: int, length: int) -> None:
+    def observed(address: int, source: memoryview, source_at: int, length: int) -> None:
         stood_at.append(hand.qp.responder.received.cack_psn - hand.peer_first_psn)
-        copy(view, at, source, source_at, length)
+        place(address, source, source_at, length)
 
-    monkeypatch.setattr(octets, "copy", observed)
+    monkeypatch.setattr(octets, "place", observed)
     hand.receive(*(hand.request(at, b"data", va=REGION_VA + 4 * at) for at in range(8)))
     assert hand.buffer[:32] == b"data" * 8
     assert stood_at == list(range(8))

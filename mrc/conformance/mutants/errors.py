@@ -105,8 +105,7 @@ class ReceivesAreNotFlushed(Receives):
     __slots__ = ()
 
     def flush(self) -> None:
-        self._stash.clear()
-        self.stashed = 0
+        self.forget()
 
 
 @mutant("MRC-ERR-04")
@@ -116,11 +115,8 @@ class EarlyImmediatesAreDeliveredAtLast(Receives):
     __slots__ = ()
 
     def flush(self) -> None:
-        while self._stash and self._posted:
-            _, _, immediate, length = self._stash.pop()
-            kind = WorkKind.RECV_RDMA_WITH_IMM
-            wr_id = self._posted.popleft()
-            self._complete(Completion(wr_id, self._qpn, WorkStatus.SUCCESS, length, kind, immediate))
+        for _, _, immediate, length in reversed(self._stash.rows()[: self.posted]):
+            self._consume(immediate, length)
         super().flush()
 
 

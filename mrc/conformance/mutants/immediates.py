@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from typing import Any
 
 from mrc.conformance.mutants.mutant import mutant
@@ -11,8 +10,8 @@ from mrc.endpoint.completions import Completion, WorkKind, WorkStatus
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.feedback import Feedback
 from mrc.endpoint.qp import QueuePair
-from mrc.endpoint.receives import Immediate, Receives
-from mrc.endpoint.refusals import RefusedRequest
+from mrc.endpoint.receives import NO_IMMEDIATE, Receives
+from mrc.endpoint.refusals import Verdict
 from mrc.wire.opcodes import IMMEDIATE_OPCODES, REQUEST_OPCODES
 from mrc.wire.received_batch import ReceivedBatch
 
@@ -45,7 +44,7 @@ class EarlyImmediatesDoNotWait(Receives):
     __slots__ = ()
 
     def deliver(self, epsn: int) -> None:
-        super().deliver(max([epsn, *(psn + 1 for psn, _, _, _ in self._stash)]))
+        super().deliver(max([epsn, *(row[0] + 1 for row in self._stash.rows())]))
 
 
 @mutant("MRC-IMM-03")
@@ -80,18 +79,12 @@ class ImmediatesNeedNoReceive(Receives):
 
     __slots__ = ()
 
-    def check(self, immediate: Immediate | None, edge: int) -> None:
-        if self._posted:
-            super().check(immediate, edge)
+    def check(self, psn: int, rqmsn: int, edge: int) -> int:
+        return super().check(psn, rqmsn, edge) if self.posted else Verdict.RIGHT
 
-    def deliver(self, epsn: int) -> None:
-        if self._posted:
-            super().deliver(epsn)
-            return
-        while self._stash and self._stash[0][0] < epsn:
-            heapq.heappop(self._stash)
-            self.stashed -= 1
-            self.delivered += 1
+    def _consume(self, immediate: int, length: int) -> None:
+        if self.posted:
+            super()._consume(immediate, length)
 
 
 @mutant("MRC-IMM-05")
@@ -100,11 +93,11 @@ class ReceivesAreLookedForAtOnce(Receives):
 
     __slots__ = ()
 
-    def check(self, immediate: Immediate | None, edge: int) -> None:
-        waiting = [*self._stash, *filter(None, (immediate,))]
-        if len(waiting) > len(self._posted):
-            raise RefusedRequest(min(waiting)[0], 0x61, "is a write with immediate, and no receive is posted")
-        super().check(immediate, edge)
+    def check(self, psn: int, rqmsn: int, edge: int) -> int:
+        waiting = [row[0] for row in self._stash.rows()] + [psn] * (rqmsn != NO_IMMEDIATE)
+        if len(waiting) > self.posted:
+            return self.refusal.of(Verdict.NO_RECEIVE, min(waiting), 0, 0)
+        return super().check(psn, rqmsn, edge)
 
 
 @mutant("MRC-IMM-06")
@@ -117,5 +110,6 @@ class PlainWritesConsumeReceives(Arrivals):
         receives = self._qp._receives
         if opcode in REQUEST_OPCODES and opcode not in IMMEDIATE_OPCODES and receives.posted:
             wr_id = receives._posted.popleft()
+            receives.posted -= 1
             receives._complete(Completion(wr_id, self._qp.qpn, WorkStatus.SUCCESS, 0, WorkKind.RECV_RDMA_WITH_IMM))
         super().receive(batch, row, opcode, now)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from mrc.conformance.mutants.mutant import mutant
 from mrc.conformance.mutants.responders import _EachRequest, payload_of, request_fields
-from mrc.endpoint.message_checks import MessageChecks
+from mrc.endpoint.message_checks import DMALEN, VA_OF_PSN_0, MessageChecks
 from mrc.endpoint.opcode_terms import IMMEDIATE
-from mrc.endpoint.refusals import RefusedRequest
 from mrc.endpoint.responder import Responder
 from mrc.wire.opcodes import Op
 from mrc.wire.received_batch import ReceivedBatch
@@ -20,11 +19,11 @@ class DmalensMayDiffer(MessageChecks):
 
     __slots__ = ()
 
-    def _join(self, psn: int, msn: int, dmalen: int, va_of_psn_0: int, starts: bool, ends: bool) -> None:
-        known = self.open.get(msn)
-        if known is not None:
-            known.dmalen = dmalen
-        super()._join(psn, msn, dmalen, va_of_psn_0, starts, ends)
+    def _join(self, psn: int, msn: int, dmalen: int, va_of_psn_0: int, starts: bool, ends: bool) -> int:
+        known = self.open.find(msn)
+        if known >= 0:
+            self.open.cells[known + DMALEN] = dmalen
+        return super()._join(psn, msn, dmalen, va_of_psn_0, starts, ends)
 
 
 @mutant("MRC-RESP-18")
@@ -33,11 +32,11 @@ class MessagesMayJump(MessageChecks):
 
     __slots__ = ()
 
-    def _join(self, psn: int, msn: int, dmalen: int, va_of_psn_0: int, starts: bool, ends: bool) -> None:
-        known = self.open.get(msn)
-        if known is not None:
-            known.va_of_psn_0 = va_of_psn_0
-        super()._join(psn, msn, dmalen, va_of_psn_0, starts, ends)
+    def _join(self, psn: int, msn: int, dmalen: int, va_of_psn_0: int, starts: bool, ends: bool) -> int:
+        known = self.open.find(msn)
+        if known >= 0:
+            self.open.cells[known + VA_OF_PSN_0] = va_of_psn_0
+        return super()._join(psn, msn, dmalen, va_of_psn_0, starts, ends)
 
 
 @mutant("MRC-RESP-18")
@@ -46,10 +45,10 @@ class NeighboursAreStrangers(MessageChecks):
 
     __slots__ = ()
 
-    def take(self, psn: int, msn: int, dmalen: int, va: int, opcode: int) -> None:
+    def take(self, psn: int, msn: int, dmalen: int, va: int, opcode: int) -> int:
         for neighbour in (psn - 1, psn + 1):
             self._tags[neighbour & self._mask] = _NOBODY
-        super().take(psn, msn, dmalen, va, opcode)
+        return super().take(psn, msn, dmalen, va, opcode)
 
 
 @mutant("MRC-RESP-14", "MRC-RESP-17", "MRC-RESP-18", "MRC-RESP-19")
@@ -71,7 +70,7 @@ class ARefusalSilencesWhatCameBefore(Responder):
 
     __slots__ = ()
 
-    def _refuse(self, refusal: RefusedRequest) -> None:
-        super()._refuse(refusal)
+    def _refuse(self) -> None:
+        super()._refuse()
         self._ack_due = False
         self.sacks.pending.clear()

@@ -15,7 +15,7 @@ from mrc.conformance.target import Target
 from mrc.conformance.targets.in_process import InProcess
 from mrc.conformance.targets.in_process_paths import InProcessPaths
 from mrc.endpoint.acknowledgements import Acknowledgements
-from mrc.endpoint.answers import Reflector
+from mrc.endpoint.answers import Answer, PendingAnswers, Reflector
 from mrc.endpoint.arrivals import Arrivals
 from mrc.endpoint.congestion import Nscc
 from mrc.endpoint.data_sender import DataSender
@@ -155,6 +155,14 @@ def words_of(part: Any) -> tuple[str, str]:
     """Of a mutant's class or function: its name as a mutant, and what its docstring says."""
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", part.__name__).lower()
     return name, " ".join((part.__doc__ or "").split())
+
+
+def taken(waiting: PendingAnswers, most: int = 1 << 10) -> list[Answer]:
+    """The oldest answers that wait, up to `most`, taken out."""
+    answers = [Answer() for _ in range(min(most, waiting.count))]
+    for answer in answers:
+        waiting.take(answer)
+    return answers
 
 
 def _swap_nothing(endpoint: Endpoint, qp: QueuePair) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mrc.conformance.mutants.mutant import mutant
+from mrc.conformance.mutants.mutant import mutant, taken
 from mrc.endpoint.answers import Answer
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.nacked import PATH_REASONS, RESPONSES, NackHandler, NackReason, NackResponse
@@ -23,7 +23,7 @@ _ALWAYS_SKIP = 2
 
 def _change_waiting(maker: NackMaker, change: Callable[[list[Answer]], None]) -> None:
     """Change the NACKs that wait to be sent."""
-    waiting = maker.pending.take(maker.pending.count)
+    waiting = taken(maker.pending)
     change(waiting)
     for answer in waiting:
         maker.pending.add(answer)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mrc.conformance.mutants.mutant import mutant
+from mrc.conformance.mutants.mutant import mutant, taken
 from mrc.conformance.mutants.packets import _Repacked
 from mrc.endpoint.answers import Answer
 from mrc.endpoint.paths.probing import PathProbing
@@ -44,7 +44,7 @@ class TheLastProbeIsAnswered(SackMaker):
     __slots__ = ()
 
     def on_probe(self, probe: Answer) -> None:
-        for each in self.pending.take(self.pending.count):
+        for each in taken(self.pending):
             if each.probe_id < 0:
                 self.pending.add(each)
         super().on_probe(probe)

@@ -6,9 +6,9 @@ from typing import Any
 
 from mrc.conformance.mutants.mutant import mutant
 from mrc.conformance.mutants.responders import _EachRequest, payload_of, request_fields
-from mrc.endpoint.memory import MemoryRegion, MemoryTable
+from mrc.endpoint.memory import LENGTH, MemoryRegion, MemoryTable
 from mrc.endpoint.nacked import NackReason
-from mrc.endpoint.refusals import RefusedRequest
+from mrc.endpoint.refusals import Verdict
 from mrc.endpoint.responder import Responder
 from mrc.wire.psn import PSN_HALF
 from mrc.wire.received_batch import ReceivedBatch
@@ -24,11 +24,12 @@ class NoReceiveIsAnRnrNak(Responder):
 
     __slots__ = ()
 
-    def _refuse(self, refusal: RefusedRequest) -> None:
-        if "no receive is posted" not in str(refusal):
-            super()._refuse(refusal)
+    def _refuse(self) -> None:
+        refusal = self._receives.refusal
+        if refusal.verdict != Verdict.NO_RECEIVE:
+            super()._refuse()
             return
-        self._refused = (refusal.psn & PSN_BITS_MASK, _RNR_NAK)
+        self._refused_psn, self._refused_syndrome = refusal.psn & PSN_BITS_MASK, _RNR_NAK
         self._nak_due = True
 
 
@@ -112,11 +113,10 @@ class OneByteBehindTheRegionIsOpen(MemoryTable):
 
     def register(self, buffer: Any, *, va: int | None = None, remote_write: bool = True) -> MemoryRegion:
         roomy = bytearray(len(buffer) + 1)
-        return super().register(memoryview(roomy)[:-1], va=va, remote_write=remote_write)
-
-    def find(self, rkey: int) -> MemoryRegion | None:
-        region = super().find(rkey)
-        return region and MemoryRegion(region.view.obj, region.rkey, region.va)
+        region = super().register(memoryview(roomy)[:-1], va=va, remote_write=remote_write)
+        if remote_write:
+            self.open.cells[self.row(region.rkey) + LENGTH] += 1
+        return region
 
 
 @mutant("MRC-RESP-13", at_creation=True)
@@ -125,9 +125,11 @@ class TheLastByteOfARegionIsClosed(MemoryTable):
 
     __slots__ = ()
 
-    def find(self, rkey: int) -> MemoryRegion | None:
-        region = super().find(rkey)
-        return region and MemoryRegion(region.view[:-1], region.rkey, region.va)
+    def register(self, buffer: Any, *, va: int | None = None, remote_write: bool = True) -> MemoryRegion:
+        region = super().register(buffer, va=va, remote_write=remote_write)
+        if remote_write:
+            self.open.cells[self.row(region.rkey) + LENGTH] -= 1
+        return region
 
 
 @mutant("MRC-RESP-13")

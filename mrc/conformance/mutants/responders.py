@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from mrc.conformance.mutants.mutant import mutant
+from mrc.conformance.mutants.mutant import mutant, taken
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.memory import MemoryRegion, MemoryTable
+from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.nacked import NackReason
 from mrc.endpoint.peer_sources import PeerSources
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.receive_window import ReceiveWindow
-from mrc.endpoint.refusals import NAK_REMOTE_ACCESS, RefusedRequest
+from mrc.endpoint.refusals import Verdict
 from mrc.endpoint.responder import Responder
 from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH
 from mrc.wire.psn import unwrap
@@ -135,7 +135,7 @@ class EveryRequestIsAcked(_EachRequest):
 
     def on_request(self, batch: ReceivedBatch, row: int, now: int) -> None:
         super().on_request(batch, row, now)
-        self._ack_due = self._refused is None
+        self._ack_due = self._refused_psn < 0
 
 
 @mutant("MRC-ACK-09")
@@ -232,8 +232,8 @@ class GapsAreNakked(_EachRequest):
 
     def on_request(self, batch: ReceivedBatch, row: int, now: int) -> None:
         super().on_request(batch, row, now)
-        if self.received.held and self._refused is None:
-            self._refused = (self.received.epsn & PSN_BITS_MASK, 0x60)
+        if self.received.held and self._refused_psn < 0:
+            self._refused_psn, self._refused_syndrome = self.received.epsn & PSN_BITS_MASK, 0x60
             self._nak_due = True
 
 
@@ -271,7 +271,7 @@ class NacksWithoutRtx(Responder):
     __slots__ = ()
 
     def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:
-        for answer in self.nacks.pending.take(self.nacks.pending.count):
+        for answer in taken(self.nacks.pending):
             answer.rtx = False
             self.nacks.pending.add(answer)
         return super().transmit(batch, limit, now)
@@ -284,7 +284,7 @@ class NacksNameEpsn(Responder):
     __slots__ = ()
 
     def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:
-        for answer in self.nacks.pending.take(self.nacks.pending.count):
+        for answer in taken(self.nacks.pending):
             if answer.reason == NackReason.PSN_OOR_WINDOW:
                 answer.psn = self.received.epsn
             self.nacks.pending.add(answer)
@@ -297,8 +297,10 @@ class AnyRkeyOpens(MemoryTable):
 
     __slots__ = ()
 
-    def find(self, rkey: int) -> MemoryRegion | None:
-        return super().find(rkey) or next(iter(self), None)
+    def row(self, rkey: int) -> int:
+        found = super().row(rkey)
+        first = next((region.rkey for region in self), None)
+        return super().row(first) if found < 0 and first is not None else found
 
 
 @mutant("MRC-RESP-16")
@@ -307,10 +309,11 @@ class EmptyWritesNeedAnRkey(_EachRequest):
 
     __slots__ = ()
 
-    def _take(self, batch: ReceivedBatch, row: int, psn: int, opcode: int) -> None:
-        if self._memory.find(int(request_fields(batch, row)["rkey"][0])) is None:
-            raise RefusedRequest(psn, NAK_REMOTE_ACCESS, "names no region")
-        super()._take(batch, row, psn, opcode)
+    def _take(self, batch: ReceivedBatch, row: int, psn: int, opcode: int) -> int:
+        rkey = int(request_fields(batch, row)["rkey"][0])
+        if self._memory.find(rkey) is None:
+            return self._receives.refusal.of(Verdict.NO_REGION, psn, rkey, 0)
+        return super()._take(batch, row, psn, opcode)
 
 
 @mutant("MRC-RESP-15")
@@ -319,8 +322,9 @@ class RefusalsDoNotEndTheQp(Responder):
 
     __slots__ = ()
 
-    def _refuse(self, refusal: RefusedRequest) -> None:
-        self._refused = (refusal.psn & PSN_BITS_MASK, refusal.syndrome)
+    def _refuse(self) -> None:
+        refusal = self._receives.refusal
+        self._refused_psn, self._refused_syndrome = refusal.psn & PSN_BITS_MASK, refusal.reason.syndrome
         self._nak_due = True
 
 

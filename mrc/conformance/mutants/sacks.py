@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mrc.conformance.mutants.mutant import mutant
+from mrc.conformance.mutants.mutant import mutant, taken
 from mrc.endpoint.answers import Answer, Reflector
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.paths.control_evs import ControlEvs
@@ -64,7 +64,7 @@ class SackEchoesAnotherEv(SackMaker):
     __slots__ = ()
 
     def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:
-        waiting = self.pending.take(self.pending.count)
+        waiting = taken(self.pending)
         for answer in waiting:
             answer.entropy = waiting[-1].entropy
             self.pending.add(answer)
@@ -89,7 +89,7 @@ class AckPsnOffsetTruncated(SackMaker):
 
     def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:
         offsets = []
-        for answer in (waiting := self.pending.take(min(limit, self.pending.count))):
+        for answer in (waiting := taken(self.pending, limit)):
             offsets.append(answer.psn - self._received.cack_psn if answer.probe_id < 0 else None)
             self.pending.add(answer)
         start = batch.count
@@ -204,7 +204,7 @@ class RcvdBytesRoundedDown(_Rewritten):
     __slots__ = ()
 
     def rewrite(self, fields: Fields) -> None:
-        fields["rcvd_word"] = self._penalty_word | self.received_bytes // 256 & 0xFFFFFF
+        fields["rcvd_word"] = self._penalty_word() | self.received_bytes // 256 & 0xFFFFFF
 
 
 @mutant("MRC-SACK-14")
@@ -263,7 +263,7 @@ class BitmapAlwaysFromEpsn(SackMaker):
     __slots__ = ()
 
     def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:
-        for answer in self.pending.take(self.pending.count):
+        for answer in taken(self.pending):
             answer.highest = min(answer.highest, self._received.cack_psn + _BITMAP)
             self.pending.add(answer)
         return super().transmit(batch, limit, now)
@@ -276,7 +276,7 @@ class TheTriggerEndsTheBitmap(SackMaker):
     __slots__ = ()
 
     def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:
-        for answer in self.pending.take(self.pending.count):
+        for answer in taken(self.pending):
             answer.highest = answer.psn
             self.pending.add(answer)
         return super().transmit(batch, limit, now)
@@ -338,7 +338,7 @@ class PenaltyBeforeRestore(_Rewritten):
     __slots__ = ()
 
     def rewrite(self, fields: Fields) -> None:
-        restore, penalty = self._penalty_word >> 31, self._penalty_word >> 24 & 0x7F
+        restore, penalty = self._penalty_word() >> 31, self._penalty_word() >> 24 & 0x7F
         fields["rcvd_word"] = (penalty << 1 | restore) << 24 | fields["rcvd_word"] & np.uint32(0xFFFFFF)
 
 

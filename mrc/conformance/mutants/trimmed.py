@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mrc.conformance.mutants.mutant import mutant
+from mrc.conformance.mutants.mutant import mutant, taken
 from mrc.conformance.mutants.responders import _EachRequest
 from mrc.endpoint.nacked import NackReason
 from mrc.endpoint.packet_checks import DROPPED, SOUND, PacketChecks
@@ -149,7 +149,7 @@ class NacksOfTrimmedPacketsNameNoEv(Responder):
 
     def on_trimmed(self, batch: ReceivedBatch, row: int, lasthop: bool, now: int) -> None:
         super().on_trimmed(batch, row, lasthop, now)
-        for answer in self.nacks.pending.take(self.nacks.pending.count):
+        for answer in taken(self.nacks.pending):
             if answer.reason in (NackReason.TRIMMED, NackReason.TRIMMED_LASTHOP):
                 answer.entropy = 0
             self.nacks.pending.add(answer)

@@ -9,7 +9,7 @@ from mrc.endpoint.config import MPR_UNIT
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.feedback import Feedback
 from mrc.endpoint.qp import QueuePair
-from mrc.endpoint.receive_window import MAX_MPR, ReceiveWindow
+from mrc.endpoint.receive_window import ReceiveWindow
 from mrc.endpoint.sack_reading import Sack
 
 
@@ -35,7 +35,7 @@ class EdgesAreTakenBack(ReceiveWindow):
     def end(self, epsn: int) -> int:
         return epsn + self.units * MPR_UNIT
 
-    def tell(self, epsn: int, most: int = MAX_MPR) -> int:
+    def tell(self, epsn: int, most: int) -> int:
         return self.units
 
 

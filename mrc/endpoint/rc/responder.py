@@ -13,13 +13,7 @@ from mrc.endpoint.rc.counters import RcCounters
 from mrc.endpoint.rc.framing import Framing
 from mrc.endpoint.rc.opcodes import EXTENSION_BYTES, WRITES, RcOp
 from mrc.endpoint.rc.syndromes import NAK_SEQUENCE_ERROR, RNR_NAK
-from mrc.endpoint.refusals import (
-    ACK_SYNDROME,
-    NAK_INVALID_REQUEST,
-    NAK_REMOTE_ACCESS,
-    NAK_STATUS,
-    RefusedRequest,
-)
+from mrc.endpoint.refusals import ACK_SYNDROME, NAK_INVALID_REQUEST, NAK_REMOTE_ACCESS, NAK_STATUS
 from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH, OPCODES
 from mrc.wire.psn import psn_diff
 from mrc.wire.received_batch import ReceivedBatch
@@ -35,6 +29,15 @@ _IMMEDIATE = struct.Struct(">I")
 
 class _NotReady(Exception):
     """A write with immediate found no receive."""
+
+
+class RefusedRequest(Exception):
+    """A request that ends its QP: its PSN and the NAK's syndrome."""
+
+    def __init__(self, psn: int, syndrome: int, what: str) -> None:
+        super().__init__(f"the peer's request with PSN {psn} {what}")
+        self.psn = psn
+        self.syndrome = syndrome
 
 
 class Responder:

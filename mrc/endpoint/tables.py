@@ -1,0 +1,97 @@
+"""A table of numbers: rows that are found by their first one."""
+
+from __future__ import annotations
+
+import os
+
+_WORD = 8
+_LEAST_ROWS = 16
+_HASH_BITS, _HASH_MASK = 32, 0xFFFFFFFF
+_NONE = -1
+# Drawn for each process: a peer that chooses keys cannot choose them so that they get in each other's way.
+_SALT = int.from_bytes(os.urandom(4), "big") | 1
+
+
+class Table:
+    """`count` rows of `width` signed 64-bit numbers. The first of a row is its key: not negative, and no other row's.
+
+    A row begins at some place of `cells`, which has `size` of them; it moves when others come or go. A place where no
+    row is holds -1.
+    """
+
+    __slots__ = ("_shift", "_width", "cells", "count", "size")
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+        self._make(_LEAST_ROWS)
+
+    def _make(self, rows: int) -> None:
+        self.count = 0
+        self.size = rows * self._width
+        self._shift = _HASH_BITS + 1 - rows.bit_length()
+        self.cells = memoryview(bytearray(_WORD * self.size)).cast("q")
+        for at in range(0, self.size, self._width):
+            self.cells[at] = _NONE
+
+    def find(self, key: int) -> int:
+        """Where the row of this key begins, -1 where there is none."""
+        at = self._home(key)
+        while self.cells[at] != key:
+            if self.cells[at] == _NONE:
+                return _NONE
+            at = self._next(at)
+        return at
+
+    def put(self, key: int) -> int:
+        """Add a row for a key that has none. Returns where it begins; what it holds besides its key is up to the
+        caller."""
+        if 2 * (self.count + 1) * self._width > self.size:
+            self._grow()
+        at = self._home(key)
+        while self.cells[at] != _NONE:
+            at = self._next(at)
+        self.cells[at] = key
+        self.count += 1
+        return at
+
+    def remove(self, at: int) -> None:
+        """Take out the row that begins here. Rows behind it close up."""
+        gap, each = at, self._next(at)
+        while self.cells[each] != _NONE:
+            if self._distance(self._home(self.cells[each]), each) >= self._distance(gap, each):
+                for column in range(self._width):
+                    self.cells[gap + column] = self.cells[each + column]
+                gap = each
+            each = self._next(each)
+        self.cells[gap] = _NONE
+        self.count -= 1
+
+    def clear(self) -> None:
+        """Take out all rows."""
+        for at in range(0, self.size, self._width):
+            self.cells[at] = _NONE
+        self.count = 0
+
+    def rows(self) -> list[tuple[int, ...]]:
+        """All rows, by their keys."""
+        starts = range(0, self.size, self._width)
+        return sorted(tuple(self.cells[at : at + self._width].tolist()) for at in starts if self.cells[at] != _NONE)
+
+    def _grow(self) -> None:
+        rows = self.rows()
+        self._make(2 * self.size // self._width)
+        for row in rows:
+            at = self.put(row[0])
+            for column, value in enumerate(row):
+                self.cells[at + column] = value
+
+    def _home(self, key: int) -> int:
+        """Where a row of this key belongs."""
+        return ((key * _SALT & _HASH_MASK) >> self._shift) * self._width
+
+    def _next(self, at: int) -> int:
+        return at + self._width if at + self._width < self.size else 0
+
+    def _distance(self, start: int, at: int) -> int:
+        """How far it is from one place to another, going on at the beginning behind the end."""
+        return at - start if at >= start else at - start + self.size
