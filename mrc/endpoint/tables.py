@@ -74,8 +74,8 @@ class Table:
 
     def rows(self) -> list[tuple[int, ...]]:
         """All rows, by their keys."""
-        starts = range(0, self.size, self._width)
-        return sorted(tuple(self.cells[at : at + self._width].tolist()) for at in starts if self.cells[at] != _NONE)
+        starts = [at for at in range(0, self.size, self._width) if self.cells[at] != _NONE]
+        return sorted(tuple([self.cells[at + column] for column in range(self._width)]) for at in starts)
 
     def _grow(self) -> None:
         rows = self.rows()
