@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from zlib import crc32
 
 try:
     from hatchling.builders.hooks.plugin.interface import BuildHookInterface
@@ -30,7 +31,10 @@ DIRECTIVES = {
     "initializedcheck": False,
     "annotation_typing": False,  # the types are those of the .pxd
     "embedsignature": True,
+    "auto_pickle": False,
 }
+# What all modules need of Cython's own code is compiled once.
+SHARED = "mrc._shared"
 CHECKED = {"boundscheck": True, "initializedcheck": True, "overflowcheck": True}
 
 
@@ -52,14 +56,23 @@ def _stamp(of: ModuleType) -> dict[str, Any]:
         return {}
 
 
+def _way(checked: bool) -> dict[str, Any]:
+    """How it is compiled: where that changes, all is compiled again."""
+    return {
+        "for": sys.implementation.cache_tag,
+        "checked": checked,
+        "by": crc32(Path(__file__).read_bytes()),
+    }
+
+
 def compile_all(checked: bool = False) -> list[Path]:
     """Compile in place and write the stamp. Returns the shared objects. Raises what the compiler raises."""
     from Cython.Build import cythonize
     from setuptools import Distribution, Extension
 
     of = core()
-    built = {"for": sys.implementation.cache_tag, "checked": checked}
-    again = _stamp(of).get("checked", checked) != checked
+    built = _way(checked)
+    again = any(_stamp(of).get(each) != value for each, value in built.items())
     # Until all is done there is nothing of these sources.
     of.STAMP.write_text(json.dumps(built) + "\n")
     extensions = [
@@ -73,6 +86,7 @@ def compile_all(checked: bool = False) -> list[Path]:
         )
         for source in of.modules()
     ]
+    extensions.append(Extension(SHARED, ["build/core/_shared.c"], extra_compile_args=OPTIMISED))
     before = Path.cwd()
     os.chdir(ROOT)
     try:
@@ -83,6 +97,7 @@ def compile_all(checked: bool = False) -> list[Path]:
             nthreads=os.cpu_count() or 1,
             quiet=True,
             force=again,
+            shared_utility_qualified_name=SHARED,
         )
         distribution = Distribution({"name": "mrc-core", "ext_modules": made, "packages": []})
         command = distribution.get_command_obj("build_ext")
@@ -120,7 +135,7 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.if_needed:
         of = core()
-        wanted = {"digest": of.digest(), "for": sys.implementation.cache_tag, "checked": arguments.checked}
+        wanted = {"digest": of.digest(), **_way(arguments.checked)}
         stamp = _stamp(of)
         if all(stamp.get(each) == value for each, value in wanted.items()) and all(
             of.shared_object(each).exists() for each in of.modules()

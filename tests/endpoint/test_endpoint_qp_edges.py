@@ -92,7 +92,7 @@ def test_what_was_never_brought_up_has_neither_half() -> None:
     qp.to_init()
     qp.post_receive(1)
     assert [qp.pending(), qp.has_work(), qp.has_control()] == [False] * 3
-    assert qp.next_deadline() == FOREVER
+    assert qp.datapath.next_deadline() == FOREVER
 
 
 def test_a_destroyed_qp_gives_its_number_its_window_and_its_peer_back() -> None:

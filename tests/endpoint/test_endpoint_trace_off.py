@@ -37,7 +37,7 @@ def _holders(hand: HandPeer) -> dict[str, object]:
 def test_without_a_tracer_every_part_holds_none() -> None:
     hand = HandPeer(CONFIG)
     holders = _holders(hand)
-    assert holders.keys() >= {"Endpoint", "QueuePair", "Requestor", "Responder", "PathSet", "Acknowledgements"}
+    assert holders.keys() >= {"Endpoint", "QueuePair", "Feedback", "Responder", "PathSet", "Acknowledgements"}
     assert set(holders.values()) == {None}
     assert hand.endpoint.listeners == []
     # A completion goes straight to whoever wants it.

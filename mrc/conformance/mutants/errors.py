@@ -9,7 +9,7 @@ from mrc.conformance.mutants.bursts import part_of
 from mrc.conformance.mutants.mutant import mutant
 from mrc.conformance.mutants.requestors import _Syndromes
 from mrc.endpoint.completion_ring import NO_IMMEDIATE
-from mrc.endpoint.completions import Completion, Event, EventKind, WorkKind, WorkStatus
+from mrc.endpoint.completions import Event, EventKind, WorkKind, WorkStatus
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_states import QpState
