@@ -141,8 +141,8 @@ class NackHandler:
         if self._trace is not None:
             self._trace.nack_received(psn, reason.name, entropy, rtx)
         if RESPONSES[reason] == NackResponse.FAIL:
-            # Half of all PSNs are old: whoever guesses one must not end the QP. A peer that means it says so of every
-            # packet it is sent.
+            # An old PSN does not end the QP: half of all PSNs are old, and a forger soon guesses one. A peer that means
+            # it refuses every packet, the latest too.
             if self._awaited(psn):
                 why = f"the peer cannot go on with PSN {psn & PSN_BITS_MASK}"
                 self._fail(WorkStatus.REMOTE_OPERATION_ERROR, why, psn)
