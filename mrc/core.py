@@ -94,6 +94,8 @@ def _found() -> Core:
         stamp = json.loads(STAMP.read_text())
     except (OSError, ValueError):
         return Core(INTERPRETED, "not compiled here", _ADVICE)
+    if "digest" not in stamp:  # of a build that failed
+        return Core(INTERPRETED, "not compiled here", _ADVICE)
     if stamp.get("for") != sys.implementation.cache_tag:
         return Core(INTERPRETED, f"compiled for {stamp.get('for')}, this is {sys.implementation.cache_tag}", _ADVICE)
     if not _MAKER.exists() or stamp.get("seen") == seen():

@@ -149,6 +149,14 @@ def test_beside_no_checkout_what_was_compiled_is_trusted(tree: Tree) -> None:
     assert tree.says() == "compiled"
 
 
+def test_the_stamp_of_a_build_that_failed_is_not_trusted(tree: Tree) -> None:
+    """No digest: it was written before the compiler ran, and not again after it."""
+    (tree.root / "hatch_build.py").unlink()
+    (tree.package / "compiled.json").write_text(json.dumps({"for": MINE, "checked": False}))
+    assert tree.says() == "python (not compiled here)"
+    assert tree.takes() == "source"
+
+
 def test_an_unknown_value_is_refused(tree: Tree) -> None:
     says = "mrc.errors.CallerError: MRC_CORE is 'compiled' or 'python', got 'fast'"
     assert refused(tree.run(SAYS, "fast")) == says

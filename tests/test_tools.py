@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -38,3 +39,15 @@ def test_every_tool_tells_what_it_does_and_changes_nothing(name: str, tmp_path: 
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.split()) > 5
     assert not list(tmp_path.iterdir())
+
+
+def test_mutate_knows_every_module_of_the_endpoint_and_none_that_is_gone() -> None:
+    groups: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = runpy.run_path(str(TOOLS / "mutate"))["GROUPS"]
+    known = set()
+    for modules, tests in groups.values():
+        for pattern in (*(f"mrc/{name}.py" for name in modules), *tests):
+            found = set(TOOLS.parent.glob(pattern))
+            assert found, f"{pattern} leads nowhere"
+            known |= found
+    endpoint = (TOOLS.parent / "mrc" / "endpoint").rglob("*.py")
+    assert {path for path in endpoint if path.name != "__init__.py"} <= known

@@ -54,7 +54,7 @@ class TargetSide:
             raise Failed("the target to do as it is told", f"it refused: {reason}") from None
 
     def ask_if_it_can(self, what: str, question: Callable[[], T]) -> T | None:
-        """The same for a check that a target need not support: None, and noted as not checked, where it does not."""
+        """Have the target do or tell what it need not support. None, and `what` noted as unchecked, where not."""
         try:
             return self.ask(question)
         except Unsupported:
@@ -84,7 +84,7 @@ class TargetSide:
 
     @property
     def stamp_slack(self) -> int:
-        """The same for what a timestamp tells, whose 16 bits come round after some milliseconds."""
+        """How far a timestamp may be off on this network. Its 16 bits come round after some milliseconds."""
         return min(self.slack, _STAMP_SLACK)
 
     def needs_virtual_time(self, what: str) -> None:

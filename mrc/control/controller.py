@@ -119,7 +119,10 @@ class Controller:
         return EvFormatAttr(state=slot.state, **slot.attributes)
 
     def modify_ev_profile(self, profile_id: int, attr: EvProfileAttr) -> None:
-        """The same for an EV profile. One that is ONLINE may be changed: its QPs go on with the new EVs at once."""
+        """Take an EV profile to `attr.state` with these attributes, as `modify_ev_format` does a format.
+
+        One that is ONLINE may be changed: its QPs go on with the new EVs at once.
+        """
         self._call(lambda: self.profiles.modify_ev(profile_id, attr))
 
     def query_ev_profile(self, profile_id: int) -> EvProfileAttr:

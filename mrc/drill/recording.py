@@ -78,7 +78,7 @@ class PathSamples:
         return each / (each.sum() or 1.0)
 
     def share(self, ev: int, from_ns: int, until_ns: int) -> float:
-        """The same for one EV."""
+        """Of the packets sent in an interval the share that was put on one EV; 0 when none were sent."""
         return float(self.shares(from_ns, until_ns)[self.column(ev)])
 
 

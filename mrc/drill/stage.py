@@ -93,7 +93,7 @@ class Stage:
             self.lab.impair(link.name, **impairment)
 
     def limit_fabric(self, **impairment: Any) -> None:
-        """The same for every leaf-spine link."""
+        """Give both directions of every leaf-spine link these, as `limit_hosts` does."""
         for link in self.lab.topology.fabric_links():
             self.lab.impair(link.name, **impairment)
 

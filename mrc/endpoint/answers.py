@@ -87,7 +87,7 @@ class Reflector:
             self._stamp(answer, batch, base + _REQUEST_STAMP_AT)
 
     def of_probe(self, answer: Answer, batch: ReceivedBatch, row: int) -> None:
-        """The same for a reliability probe."""
+        """Fill in what the answer to a reliability probe reflects."""
         base = batch.row(row)
         self._common(answer, batch, base)
         if octets.u16(batch.flat, base + _PROBE_STAMP_AT + 2) & 0xF == _FTYPE:

@@ -148,8 +148,8 @@ class NackHandler:
         if self._trace is not None:
             self._trace_nack(psn, reason, entropy, rtx)
         if _RESPONSE_TO[reason] == _FAIL:
-            # Half of all PSNs are old: whoever guesses one must not end the QP. A peer that means it says so of every
-            # packet it is sent.
+            # An old PSN does not end the QP: half of all PSNs are old, and a forger soon guesses one. A peer that means
+            # it refuses every packet, the latest too.
             if self._awaited(psn):
                 self._fail_at(psn)
             return

@@ -10,13 +10,6 @@ from __future__ import annotations
 from array import array
 from enum import IntEnum
 
-import numpy as np
-import numpy.typing as npt
-
-I64 = npt.NDArray[np.int64]
-# Places in a ring: a slice where they follow each other, which costs a fraction of the indexes it stands for.
-Slots = I64 | slice
-
 
 class PsnState(IntEnum):
     """A PSN's place in its life. FREE is also what an acknowledged one left behind the window is."""
@@ -150,24 +143,6 @@ class SentPackets:
     def waits_to_leave(self, psn: int) -> bool:
         """Whether a PSN that was lost has still to be sent again."""
         return psn >= self.una and self.state[psn & self.mask] == _LOST
-
-    # ------------------------------------------------------------------ many at a time
-
-    def slots_of(self, first_psn: int, count: int) -> Slots:
-        """The slots of `count` PSNs from `first_psn` on: a slice unless they run past the ring's end."""
-        start = first_psn & self.mask
-        if start + count <= self.mask + 1:
-            return slice(start, start + count)
-        return np.arange(first_psn, first_psn + count, dtype=np.int64) & self.mask
-
-    def add_new(self, count: int) -> I64:
-        """Take the next `count` PSNs into use. They still have to be `transmit`ted."""
-        return np.array([self._take_next() for _ in range(count)], np.int64)
-
-    def transmit(self, psns: I64, slots: Slots, sizes: I64, evs: I64, now: int) -> None:
-        """`transmit_again_one` for each of these PSNs, in this order."""
-        for psn, size, ev in zip(psns.tolist(), sizes.tolist(), evs.tolist(), strict=True):
-            self.transmit_again_one(psn, size, ev, now)
 
     # ------------------------------------------------------------------ what becomes of it
 

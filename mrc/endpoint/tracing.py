@@ -72,7 +72,7 @@ class EndpointTrace:
 
 
 class QpTrace:
-    """The same for one QP. EVs are named by their index in its profile, PSNs are unbounded."""
+    """What one QP tells the tracer. EVs are named by their index in its profile, PSNs are unbounded."""
 
     __slots__ = (
         "_all",

@@ -1,8 +1,8 @@
 """A fast fabric: at each switch port an eBPF program (bpf/usid.c) does what seg6local does, with less on its way.
 
-The program asks the kernel's routes for the next hop, so links that are down need nothing here. What it cannot see for
-itself is told to it here, as impairments change: where the kernel has to have the packets, because nftables loses some
-where they arrive, or because `bpf_redirect_peer` would go around what is at the egress of the port they leave by.
+The program asks the kernel's routes for the next hop, so links that are down need nothing here. It does not see
+impairments. When those change, this module tells the program which packets to leave to the kernel: packets that arrive
+at a port where nftables drops some, and packets that leave by a port whose egress `bpf_redirect_peer` would bypass.
 """
 
 from __future__ import annotations

@@ -91,7 +91,10 @@ class NetlinkSocket:
                 self._exchange(datagram, waiting)
 
     def transact_batch(self, begin: bytes, requests: Sequence[Request], end: bytes) -> None:
-        """The same for netfilter, all or nothing: `begin` and `end` are the batch markers, unacknowledged."""
+        """Send `requests` to netfilter, which does all or none of them, and wait for every acknowledgement.
+
+        `begin` and `end` are the markers of the batch; they are not acknowledged. Raises SystemRefused.
+        """
         with self._lock:
             datagram, waiting = self._numbered(requests)
             self._exchange(begin + datagram + end, waiting)

@@ -48,7 +48,7 @@ def in_srv6(
     block: int = 0x5F000000,
     srh: bool = False,
 ) -> Packet:
-    """The same in SRV6 mode: an outer IPv6 header whose destination spells the path of the EV, then that of `in_udp`.
+    """Headers of SRV6 mode: an outer IPv6 header whose destination spells the path of the EV, then those of `in_udp`.
 
         in_srv6(0x01000003, src="fd00::1", dst="fd00::2") / BTH(dqp=0x12) / PETH(probe_id=1)
 

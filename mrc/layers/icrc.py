@@ -107,7 +107,7 @@ def _came_with(bottom: Packet, udp: Packet, transport: bytes) -> bytes:
 
 
 def _icrc_over_stack(packet: bytes, covered: list[Packet], udp: Packet, transport_length: int) -> int:
-    """The same CRC where other headers stand between the first IP header and UDP."""
+    """The ICRC where other headers stand between the first IP header and UDP."""
     masked = bytearray(packet)
     udp_at = len(packet) - transport_length - len(udp.self_build())
     at = len(packet) - transport_length

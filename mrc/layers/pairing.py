@@ -31,7 +31,7 @@ _RC_REQUESTS = frozenset(value for value in OPCODES if value < 0x20 and value no
 
 
 def pairing_key(bth: Packet) -> bytes:
-    """The same for a request and whatever may answer it; Scapy's `hashret`."""
+    """Bytes that a request and its possible answers have in common; Scapy's `hashret`."""
     if bth.opcode in (Op.ENDPOINT_REQUEST, Op.ENDPOINT_RESPONSE):
         return b"endpoint" + (bth.psn & _REQUEST_ID).to_bytes(2, "big")
     probe_id = _probe_id(bth)

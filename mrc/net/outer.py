@@ -77,7 +77,7 @@ class OuterHeaders:
         self._flat = self.rows.reshape(-1).data
 
     def write(self, row: int) -> None:
-        """Write the one of this row, for the packet that is in the batch."""
+        """Write the outer header of the packet in this row of the batch."""
         at = row * self._length
         length = self._header_lengths[row] + self._payload_lengths[row] + self._trailer_lengths[row] + self._behind
         octets.put32(self._flat, at, _VERSION | self._traffic_classes[row] << _TRAFFIC_CLASS_SHIFT)

@@ -70,7 +70,7 @@ class TopologyFile:
 
     @classmethod
     def parsed(cls, text: str, name: str = "topology") -> TopologyFile:
-        """The same for text at hand; `name` stands for the file in errors."""
+        """Read a topology from text at hand; `name` stands for the file in errors."""
         try:
             tree = parse(text)
         except YamlError as error:

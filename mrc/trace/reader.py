@@ -120,7 +120,7 @@ def is_trace(beginning: bytes) -> bool:
 
 
 def is_trace_file(path: str | os.PathLike[str]) -> bool:
-    """The same for a file; what cannot be read is none."""
+    """Whether a file is a trace; one that cannot be read is none."""
     try:
         with open(path, "rb") as file:
             return is_trace(file.read(len(BEGINNING)))

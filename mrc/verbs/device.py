@@ -64,7 +64,7 @@ class Device(Protocol):
         """Run `action` where the endpoint runs, between two of its turns, and return what it returns."""
 
     def submit(self, action: Callable[[], None]) -> None:
-        """The same without waiting; at once when called from there. `action` raises nothing."""
+        """Run `action` where the endpoint runs and do not wait; at once when called there. `action` raises nothing."""
 
     def wake(self, qp: QueuePair) -> None:
         """Work was posted on `qp`. Called where the endpoint runs."""

@@ -1,8 +1,8 @@
-"""Bytes of packets read and written: the one thing that interpreted and compiled code do differently.
+"""Read and write bytes of packets. Interpreted code runs these functions, compiled code those of octets.h.
 
-A view is a memoryview of bytes ("B"), C-contiguous; `at` counts bytes from its start. Interpreted these functions run;
-compiled modules call those of octets.h by the same names, without any check: whoever calls has looked at lengths.
-Numbers are big-endian as on the wire, but for those named `le`.
+A view is a memoryview of bytes ("B"), C-contiguous; `at` counts bytes from its start. The functions of octets.h have
+the same names and check nothing: the caller has checked lengths. Numbers are big-endian as on the wire, those named
+`le` little-endian.
 """
 
 from __future__ import annotations
@@ -16,41 +16,47 @@ _U16, _U32, _U64, _LE32 = struct.Struct(">H"), struct.Struct(">I"), struct.Struc
 
 
 def u16(view: memoryview, at: int) -> int:
+    """Read 16 bits."""
     return int(_U16.unpack_from(view, at)[0])
 
 
 def u32(view: memoryview, at: int) -> int:
+    """Read 32 bits."""
     return int(_U32.unpack_from(view, at)[0])
 
 
 def u64(view: memoryview, at: int) -> int:
-    """0..2**64 - 1."""
+    """Read 64 bits, as a number without sign."""
     return int(_U64.unpack_from(view, at)[0])
 
 
 def le32(view: memoryview, at: int) -> int:
+    """Read 32 bits, least significant byte first."""
     return int(_LE32.unpack_from(view, at)[0])
 
 
 def put16(view: memoryview, at: int, value: int) -> None:
-    """The low 16 bits of `value`; the same for the others."""
+    """Write the low 16 bits of `value`."""
     _U16.pack_into(view, at, value & 0xFFFF)
 
 
 def put32(view: memoryview, at: int, value: int) -> None:
+    """Write the low 32 bits of `value`."""
     _U32.pack_into(view, at, value & 0xFFFFFFFF)
 
 
 def put64(view: memoryview, at: int, value: int) -> None:
+    """Write the low 64 bits of `value`."""
     _U64.pack_into(view, at, value & 0xFFFFFFFFFFFFFFFF)
 
 
 def put_le32(view: memoryview, at: int, value: int) -> None:
+    """Write the low 32 bits of `value`, least significant byte first."""
     _LE32.pack_into(view, at, value & 0xFFFFFFFF)
 
 
 def copy(view: memoryview, at: int, source: memoryview, source_at: int, length: int) -> None:
-    """`length` bytes from `source` to `view`; they do not overlap."""
+    """Copy `length` bytes from `source` to `view`. The two must not overlap."""
     view[at : at + length] = source[source_at : source_at + length]
 
 
@@ -60,11 +66,12 @@ def place(address: int, source: memoryview, source_at: int, length: int) -> None
 
 
 def equal(view: memoryview, at: int, other: memoryview, other_at: int, length: int) -> bool:
+    """Tell whether `length` bytes of two views are equal."""
     return view[at : at + length] == other[other_at : other_at + length]
 
 
 def crc(view: memoryview, at: int, length: int, value: int) -> int:
-    """CRC-32 as zlib's, going on from `value`."""
+    """Work out the CRC-32 (zlib's) of `length` bytes, going on from `value`."""
     return crc32(view[at : at + length], value)
 
 
@@ -74,7 +81,7 @@ def crc_at(address: int, length: int, value: int) -> int:
 
 
 def masked_crc(view: memoryview, at: int, mask: memoryview, value: int) -> int:
-    """The same over as many bytes as `mask` has, at most 64, with its bits set."""
+    """Work out the CRC-32 of as many bytes as `mask` has, at most 64, with the bits of `mask` set in them."""
     length = len(mask)
     word = int.from_bytes(view[at : at + length], "little") | int.from_bytes(mask, "little")
     return crc32(word.to_bytes(length, "little"), value)

@@ -34,8 +34,3 @@ def psn_diff_array(psns: npt.NDArray[np.int64], base: int) -> npt.NDArray[np.int
 def unwrap(psn: int, near: int) -> int:
     """The unbounded sequence number closest to `near` whose low 24 bits are `psn`."""
     return near + ((psn - near + _HALF & _MASK) - _HALF)
-
-
-def serial16(value: int, near: int) -> int:
-    """The unbounded number closest to `near` whose low 16 bits are `value` (MSN and RQMSN in the METH)."""
-    return near + ((value - near + 0x8000 & 0xFFFF) - 0x8000)

@@ -1,14 +1,11 @@
-"""What many packets have alike: a template for those that go one way, and the words every MRC packet has."""
+"""What many packets have alike: a template for those that go one way."""
 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
-from mrc.wire.rows import COMMON, EXTENSION_AT, HEADER_ROOM, P_KEY, TVER_MASK, U8
-
-_FIXED_WORDS = 7
+from mrc.wire.rows import COMMON, EXTENSION_AT, HEADER_ROOM, P_KEY, U8
 
 
 def packet_template(
@@ -31,22 +28,3 @@ def packet_template(
     fields["udp_dport"] = profile.udp_port
     fields["pkey"] = P_KEY
     return template[:EXTENSION_AT]
-
-
-def fixed_words(
-    profile: WireProfile = DEFAULT_WIRE_PROFILE,
-) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-    """(value, mask) of the first 56 bytes as 7 words: the fields every MRC packet has alike.
-
-    Those are the IP version, next header UDP, the UDP destination port, TVer 0 and P_Key 0xFFFF.
-    """
-    values, masks = np.zeros(HEADER_ROOM, np.uint8).view(COMMON), np.zeros(HEADER_ROOM, np.uint8).view(COMMON)
-    for name, value, mask in (
-        ("ip_word", 6 << 28, 0xF << 28),
-        ("ip_nh", 17, 0xFF),
-        ("udp_dport", profile.udp_port, 0xFFFF),
-        ("flags", 0, TVER_MASK),
-        ("pkey", P_KEY, 0xFFFF),
-    ):
-        values[name], masks[name] = value, mask
-    return values.view(np.uint64)[:_FIXED_WORDS].copy(), masks.view(np.uint64)[:_FIXED_WORDS].copy()

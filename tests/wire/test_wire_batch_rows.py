@@ -12,7 +12,7 @@ from mrc.wire.frames import Frames
 from mrc.wire.profile import WireProfile
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import ACK, COMMON, EXTENSION_AT
-from mrc.wire.templates import fixed_words, packet_template
+from mrc.wire.templates import packet_template
 from mrc.wire.transmit_batch import TransmitBatch
 
 TEMPLATE = packet_template(0xFC << 120 | 1, 0xFC << 120 | 2, 3, 0x100)
@@ -155,17 +155,3 @@ def test_the_arrays_have_the_widths_the_kernel_reads_them_by() -> None:
         array = getattr(batch, name)
         assert (array.dtype, array.shape) == (np.uint8, (3, width)), name
         assert not array.any()
-
-
-def test_what_every_mrc_packet_has_alike() -> None:
-    """Sections 1 and 3: version 6, next header UDP 17, destination port 4791 = 12b7, TVer 0, P_Key ffff."""
-    value, mask = fixed_words()
-    expected_mask, expected = bytearray(56), bytearray(56)
-    for at, bits, content in ((0, 0xF0, 0x60), (6, 0xFF, 17), (42, 0xFF, 0x12), (43, 0xFF, 0xB7), (49, 0x0F, 0)):
-        expected_mask[at], expected[at] = bits, content
-    expected_mask[50:52] = expected[50:52] = b"\xff\xff"
-    assert mask.tobytes() == bytes(expected_mask)
-    assert value.tobytes() == bytes(expected)
-    assert value.dtype == mask.dtype == np.uint64
-    other, _ = fixed_words(WireProfile(udp_port=4971))
-    assert other.tobytes()[42:44] == octets("136b")

@@ -1,4 +1,4 @@
-"""24-bit PSN arithmetic (behaviour.md, Responder) and 16-bit message numbers, against definitions by counting."""
+"""24-bit PSN arithmetic (behaviour.md, Responder), against definitions by counting."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mrc.wire.psn import psn_add, psn_diff, psn_diff_array, serial16, unwrap
+from mrc.wire.psn import psn_add, psn_diff, psn_diff_array, unwrap
 
 MODULUS, HALF = 1 << 24, 1 << 23
 psns = st.integers(0, MODULUS - 1) | st.sampled_from([0, 1, HALF - 1, HALF, HALF + 1, MODULUS - 2, MODULUS - 1])
@@ -57,16 +57,6 @@ def test_unwrapping_finds_the_nearest_number_with_those_bits(psn: int, near: int
     number = unwrap(psn, near)
     assert number % MODULUS == psn
     assert -HALF <= number - near < HALF
-
-
-@given(st.integers(0, 0xFFFF), st.integers(-(1 << 20), 1 << 40))
-@example(0, 0xFFFF)
-@example(0xFFFF, 0x10000)
-@example(0x8000, 0)
-def test_serial16_finds_the_nearest_number_with_those_bits(value: int, near: int) -> None:
-    number = serial16(value, near)
-    assert number % 0x10000 == value
-    assert -0x8000 <= number - near < 0x8000
 
 
 def test_every_psn_near_the_edges_by_counting() -> None:

@@ -46,7 +46,7 @@ def document(
 def traces_document(
     name: str, traces: list[Trace], found: list[Finding], events: FabricEvents | None = None
 ) -> dict[str, Any]:
-    """The same of traces without a capture."""
+    """The document of traces that come without a capture."""
     return {
         "file": name,
         "findings": [_finding(each) for each in found],

@@ -119,7 +119,7 @@ class EndpointSession(InProcessSession):
         return self._watched.received
 
     def settle(self, sent: int = 0) -> int:
-        """The same, and then wait until all that may leave at once has left."""
+        """Wait until so many packets have come and all that may leave at once has left. Returns how many have come."""
         came = self.wait_for(sent)
         by = time.monotonic_ns() + _ARRIVES_WITHIN_NS
         quiet, before = 0, -1

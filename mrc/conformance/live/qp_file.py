@@ -173,7 +173,7 @@ def write_qp_file(file: QpFile, path: Path, notes: Sequence[str] = ()) -> None:
 
 
 def qp_file_text(file: QpFile, notes: Sequence[str] = ()) -> str:
-    """The same as text."""
+    """The text that `write_qp_file` writes."""
     lines = [f"version: {VERSION}", f"mode: {file.mode}", f"path_mtu: {file.path_mtu}"]
     if file.mode == "srv6":
         lines.append(f"tester_host: {file.tester_host}")

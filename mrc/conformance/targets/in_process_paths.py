@@ -62,7 +62,7 @@ class InProcessPaths:
 
     @property
     def planes(self) -> tuple[Plane, ...]:
-        """The same as the tester sees them, which uses the target's EVs."""
+        """The planes as the tester sees them, which uses the target's EVs."""
         found = []
         for pair, paths in zip(self.pairs, self.paths, strict=True):
             evs = tuple(path.ev for path in paths)

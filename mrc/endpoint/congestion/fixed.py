@@ -30,7 +30,7 @@ class FixedWindow(CongestionController):
         """Random loss on a sprayed fabric says something about a path, nothing about the window."""
 
     def nacked(self, now: int, nacked_bytes: int, trimmed: bool) -> None:
-        """The same holds for a trimmed packet."""
+        """A trimmed packet says nothing about the window either."""
 
     def on_rtt(self, now: int, rtt_ns: int) -> None:
         """Nothing to learn."""

@@ -103,7 +103,8 @@ def _load(context: ssl.SSLContext, pem: bytes) -> None:
 
 
 def _load_from_disk(context: ssl.SSLContext, pem: bytes) -> None:
-    """The same by way of a file only this user can read, gone before this returns: where /proc is missing."""
+    """Give `context` its key and certificate where /proc is missing: by a file that only this user can read, removed
+    before this returns."""
     try:
         # mkstemp creates with mode 0600.
         descriptor, path = tempfile.mkstemp(prefix="mrc-exchange-")
