@@ -6,7 +6,6 @@ import hashlib
 import hmac
 import os
 import ssl
-import tempfile
 from dataclasses import dataclass, field
 
 from mrc.errors import PeerError, SystemRefused
@@ -104,6 +103,8 @@ def _load(context: ssl.SSLContext, pem: bytes) -> None:
 
 def _load_from_disk(context: ssl.SSLContext, pem: bytes) -> None:
     """The same by way of a file only this user can read, gone before this returns: where /proc is missing."""
+    import tempfile
+
     try:
         # mkstemp creates with mode 0600.
         descriptor, path = tempfile.mkstemp(prefix="mrc-exchange-")
