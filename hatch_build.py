@@ -140,6 +140,8 @@ def main() -> int:
         if all(stamp.get(each) == value for each, value in wanted.items()) and all(
             of.shared_object(each).exists() for each in of.modules()
         ):
+            # Files that were written anew and hold the same need not be read again at each start.
+            of.STAMP.write_text(json.dumps(stamp | {"seen": of.seen()}) + "\n")
             return 0
     if importlib.util.find_spec("Cython") is None:
         print("tools/build-core: Cython is missing: pip install cython setuptools", file=sys.stderr)

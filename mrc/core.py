@@ -25,7 +25,7 @@ VARIABLE: Final = "MRC_CORE"
 COMPILED, INTERPRETED = "compiled", "python"
 PACKAGE: Final = Path(__file__).parent
 STAMP: Final = PACKAGE / "compiled.json"
-# What lies in a folder of the package: only these hold modules that are compiled.
+# Of a module that is compiled: sources and shared object.
 _WATCHED = (".py", ".pxd", ".h", ".so")
 # It compiles, and lies beside the package in a checkout only: elsewhere sources do not change.
 _MAKER: Final = PACKAGE.parent / "hatch_build.py"
@@ -78,13 +78,15 @@ def seen(package: Path = PACKAGE) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     waiting = [str(package / room) for room in _ROOMS if (package / room).is_dir()]
     while waiting:
-        for entry in os.scandir(waiting.pop()):
-            if entry.is_dir():
-                if entry.name != "__pycache__":
-                    waiting.append(entry.path)
-            elif entry.name.endswith(_WATCHED):
-                looked = entry.stat()
-                found[entry.path] = [looked.st_size, looked.st_mtime_ns]
+        entries = list(os.scandir(waiting.pop()))
+        typed = {entry.name.removesuffix(".pxd") for entry in entries if entry.name.endswith(".pxd")}
+        for entry in entries:
+            if entry.name.partition(".")[0] in typed:
+                if entry.name.endswith(_WATCHED):
+                    looked = entry.stat()
+                    found[entry.path] = [looked.st_size, looked.st_mtime_ns]
+            elif entry.name != "__pycache__" and entry.is_dir():
+                waiting.append(entry.path)
     return found
 
 

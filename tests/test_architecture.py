@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -110,6 +112,57 @@ def test_the_command_line_starts_without_scapy(command: list[str]) -> None:
     assert "Usage:" in done.stdout
 
 
-def test_the_ways_of_send_and_recv_never_load_scapy() -> None:
-    script = "import sys, mrc.net.node, mrc.net.transfer, mrc.cli.send, mrc.cli.recv\nsys.exit('scapy' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+# Of mrc, beside the endpoint it runs. Where many senders start together each of them pays for each module.
+OF_A_SENDER = {
+    *("mrc", "mrc.core", "mrc.errors", "mrc.lazy", "mrc.untrusted", "mrc.whole_files"),
+    *("mrc.topology", "mrc.topology.fabric", "mrc.topology.units", "mrc.trace", "mrc.trace.vocabulary"),
+    *("mrc.cli", "mrc.cli.commands", "mrc.cli.common", "mrc.cli.endpoint_options", "mrc.cli.send", "mrc.cli.starting"),
+    *("mrc.cli.tickets", "mrc.cli.transfer_output"),
+    *("mrc.net", "mrc.net.control", "mrc.net.control.places", "mrc.net.control.server"),
+    *("mrc.net.exchange", "mrc.net.exchange.channel", "mrc.net.exchange.client", "mrc.net.exchange.config"),
+    *("mrc.net.exchange.dial", "mrc.net.exchange.messages", "mrc.net.exchange.tls"),
+    *("mrc.net.transfer", "mrc.net.transfer.connecting", "mrc.net.transfer.files", "mrc.net.transfer.paging"),
+    *("mrc.net.transfer.report", "mrc.net.transfer.sender", "mrc.net.transfer.sources"),
+}
+_OF_THE_ENDPOINT = re.compile(r"mrc\.((endpoint|wire|verbs)(\..+)?|net\.\w+)")
+NEVER_IN_A_TRANSFER = {
+    *("scapy", "pyroute2", "cryptography", "rich", "yaml", "jsonschema", "prometheus_client"),
+    *("importlib.metadata", "asyncio", "multiprocessing", "subprocess", "tempfile", "email", "http"),
+}
+
+
+def modules_after(script: str) -> set[str]:
+    script += "\nimport sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+SENDING = "import mrc.cli.send, mrc.cli.transfer_output, mrc.net.node, mrc.net.transfer.sender"
+RECEIVING = "import mrc.cli.recv, mrc.cli.transfer_output, mrc.net.node, mrc.net.transfer.receiver"
+
+
+@pytest.mark.parametrize("script", [SENDING, RECEIVING], ids=["send", "recv"])
+def test_a_transfer_imports_nothing_it_does_not_use(script: str) -> None:
+    assert modules_after(script) & NEVER_IN_A_TRANSFER == set()
+
+
+def test_a_sender_imports_this_and_no_more() -> None:
+    ours = {name for name in modules_after(SENDING) if name.partition(".")[0] == "mrc"}
+    assert {name for name in ours if not _OF_THE_ENDPOINT.fullmatch(name) or name in OF_A_SENDER} == OF_A_SENDER
+
+
+LAZY = ["mrc.control", "mrc.net.control", "mrc.net.exchange", "mrc.net.transfer", "mrc.topology", "mrc.trace"]
+
+
+@pytest.mark.parametrize("package", LAZY)
+def test_a_lazy_package_offers_what_it_says(package: str) -> None:
+    """The names in its `__all__`, those that a type checker sees, and nothing else."""
+    module = importlib.import_module(package)
+    told = next(node for node in ast.parse(Path(str(module.__file__)).read_text()).body if isinstance(node, ast.If))
+    imported = [node for node in told.body if isinstance(node, ast.ImportFrom)]
+    places = {alias.name: str(node.module) for node in imported for alias in node.names}
+    assert set(places) == set(module.__all__)
+    for name, place in places.items():
+        assert getattr(module, name) is getattr(importlib.import_module(place), name)
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        module.nothing  # noqa: B018 - asking is the point

@@ -139,6 +139,8 @@ def test_what_is_as_it_was_seen_is_not_read_again(tree: Tree) -> None:
     assert {Path(each).name for each in seen} >= {"thing.py", "thing.pxd", "bytes_of.h", tree.shared_object.name}
     (tree.package / "compiled.json").write_text(json.dumps({"digest": -1, "for": MINE, "seen": seen}))
     assert tree.says() == "compiled"
+    (tree.package / "wire" / "plain.py").write_text("# nothing that is compiled\n")
+    assert tree.says() == "compiled"
     (tree.package / "wire" / "thing.py").write_text("# other\n")
     assert "other sources" in tree.says()
 

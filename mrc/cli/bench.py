@@ -99,6 +99,7 @@ def serve(
 
     fabric, wire = fabric_for(fabric_file, mode, binds), WireProfile.from_option(wire_options)
     with Node(fabric, wire=wire, program="mrc bench serve") as node:
+        node.prepare_control()
         use_profiles(node, profiles)
         for interface in node.small_buffers:
             note(f"the receive buffer of {interface} is small (no privilege to raise it): expect losses")

@@ -25,6 +25,7 @@ from mrc.cli.endpoint_options import (
     tracing,
     use_profiles,
 )
+from mrc.cli.starting import importing
 
 if TYPE_CHECKING:
     from mrc.net.transfer.receiver import SessionOutcome
@@ -83,11 +84,12 @@ def recv(
       sudo mrc recv --dir /tmp
       sudo mrc recv --mode udp --bind 10.0.0.2 --bind 10.1.0.2
     """
-    from mrc.cli.transfer_output import print_report
-    from mrc.net.node import Node
-    from mrc.net.transfer.files import Directory
-    from mrc.net.transfer.receiver import Receiver, outcome_error
-    from mrc.wire.profile import WireProfile
+    with importing():
+        from mrc.cli.transfer_output import print_report
+        from mrc.net.node import Node
+        from mrc.net.transfer.files import Directory
+        from mrc.net.transfer.receiver import Receiver, outcome_error
+        from mrc.wire.profile import WireProfile
 
     def tell(outcome: SessionOutcome) -> None:
         error = outcome_error(outcome)

@@ -29,6 +29,7 @@ from mrc.cli.endpoint_options import (
     use_line_rate,
     use_profiles,
 )
+from mrc.cli.starting import importing
 from mrc.cli.tickets import FilesAndTicket
 
 if TYPE_CHECKING:
@@ -94,10 +95,11 @@ def send(
       sudo mrc send big.iso mrc1:AbC... --line-rate 1gbit
       sudo mrc send big.iso mrc1:AbC... --mode udp --bind 10.0.0.1 --bind 10.1.0.1
     """
-    from mrc.cli.transfer_output import print_paths, print_report
-    from mrc.net.node import Node
-    from mrc.net.transfer.sender import SendOptions, send_files
-    from mrc.wire.profile import WireProfile
+    with importing():
+        from mrc.cli.transfer_output import print_paths, print_report
+        from mrc.net.node import Node
+        from mrc.net.transfer.sender import SendOptions, send_files
+        from mrc.wire.profile import WireProfile
 
     files, ticket = files_and_ticket
     fabric = fabric_for(fabric_file, mode, binds, ticket.addresses)

@@ -4,22 +4,29 @@ A Controller stands on a device, as the verbs' Context does; what one does, ever
 docs/control.md is the tutorial.
 """
 
-from mrc.control.attributes import (
-    CcProfileAttr,
-    ControlCap,
-    ControlDeviceAttr,
-    EvEventMask,
-    EvFormatAttr,
-    EvProfileAttr,
-    PortAdmin,
-    PortControlAttr,
-)
-from mrc.control.controller import Controller
-from mrc.control.errors import ControlError
-from mrc.control.ev_operations import EvEntry, EvOp, EvOpKind, EvOpResult
-from mrc.control.events import EvEventQueue, EvStateChange, PortChange, QpFailed
-from mrc.control.operations import EvProbe, OperationResult, PortStatusUpdate
-from mrc.control.states import ProfileState
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mrc.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from mrc.control.attributes import (
+        CcProfileAttr,
+        ControlCap,
+        ControlDeviceAttr,
+        EvEventMask,
+        EvFormatAttr,
+        EvProfileAttr,
+        PortAdmin,
+        PortControlAttr,
+    )
+    from mrc.control.controller import Controller
+    from mrc.control.errors import ControlError
+    from mrc.control.ev_operations import EvEntry, EvOp, EvOpKind, EvOpResult
+    from mrc.control.events import EvEventQueue, EvStateChange, PortChange, QpFailed
+    from mrc.control.operations import EvProbe, OperationResult, PortStatusUpdate
+    from mrc.control.states import ProfileState
 
 __all__ = [
     "CcProfileAttr",
@@ -45,3 +52,25 @@ __all__ = [
     "ProfileState",
     "QpFailed",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "attributes": (
+            "CcProfileAttr",
+            "ControlCap",
+            "ControlDeviceAttr",
+            "EvEventMask",
+            "EvFormatAttr",
+            "EvProfileAttr",
+            "PortAdmin",
+            "PortControlAttr",
+        ),
+        "controller": ("Controller",),
+        "errors": ("ControlError",),
+        "ev_operations": ("EvEntry", "EvOp", "EvOpKind", "EvOpResult"),
+        "events": ("EvEventQueue", "EvStateChange", "PortChange", "QpFailed"),
+        "operations": ("EvProbe", "OperationResult", "PortStatusUpdate"),
+        "states": ("ProfileState",),
+    },
+)

@@ -68,6 +68,8 @@ class Endpoint:
         self.receive_budget = ReceiveBudget(self.config.receiving)
         # Called with each event as it happens.
         self.listeners: list[Callable[[Event], None]] = []
+        # Called when there is another QP, before its peer can know of it.
+        self.new_qp_listeners: list[Callable[[], None]] = []
         self._draw_rkey = draw_rkey or (lambda: int(self._random.integers(1 << 32)))
         self.memory = self.create_memory()
         self._ports = LocalPorts()
@@ -143,6 +145,8 @@ class Endpoint:
         self.qps[qpn] = qp
         self.datapath.add(qp.datapath)
         self.members += 1
+        for listener in self.new_qp_listeners:
+            listener()
         return qp
 
     def destroy_qp(self, qp: QueuePair) -> None:

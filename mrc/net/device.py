@@ -134,6 +134,7 @@ def open_device(
 ) -> Iterator[NodeDevice]:
     """A node of `fabric` whose loop runs in a thread until the block ends. Raises SystemRefused as Node does."""
     with Node(fabric, wire=wire, path_mtu=path_mtu) as node:
+        node.prepare_control()
         over = threading.Event()
         thread = threading.Thread(target=node.driver.run, args=(over.is_set,), name=f"mrc {fabric.name}", daemon=True)
         thread.start()

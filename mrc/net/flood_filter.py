@@ -16,8 +16,9 @@ from operator import attrgetter
 
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.operation_answers import ENDPOINT_QPN
-from mrc.net.filters import Instruction, accept_ports, attach_filter, detach_filter
+from mrc.net.filters import Instruction, attach_filter
 from mrc.net.flood_program import BEHIND, Lists, flood_program
+from mrc.net.neighbours import NeighbourFilter
 from mrc.net.ports import LOOPBACK, SRV6, UDP_IPV4, UDP_IPV6, Port, dropped_by
 
 _MILLISECOND = 1_000_000
@@ -53,6 +54,7 @@ class FloodFilter:
         self._endpoint = endpoint
         self._ports = [port for port in ports if port.framing in (SRV6, UDP_IPV4, UDP_IPV6)]
         self._udp_ports = tuple(udp_ports)
+        self._neighbours = NeighbourFilter(endpoint, ports, udp_ports)
         self._counting: list[socket.socket] = []
         self._counted = 0
         self._members = -1
@@ -65,6 +67,7 @@ class FloodFilter:
         self._operations_too = False
         self._few_probes = False
         self._too_many = 0
+        endpoint.new_qp_listeners.append(self._on_new_qp)
 
     @property
     def active(self) -> bool:
@@ -73,8 +76,10 @@ class FloodFilter:
     def look(self, now: int) -> None:
         """Begin or end to filter, by what was refused since the last look. `now` in ns."""
         if self._counting and (now >= self._until or self._endpoint.members != self._members):
-            # A QP that is new must be heard at once: should the flood go on, it is filtered again.
+            # The lists are others now: should the flood go on, it is filtered again.
             self.end()
+        if not self._counting:
+            self._neighbours.look(now)
         if now < self._next_look:
             return
         self._next_look = now + LOOK_NS
@@ -94,17 +99,17 @@ class FloodFilter:
         if self._too_many >= FLOOD:
             self._begin(now)
 
+    def _on_new_qp(self) -> None:
+        self.end()
+        self._neighbours.on_new_qp()
+
     def end(self) -> None:
         """Filter no more than a port always does."""
         if not self._counting:
             return
         self._count()
         for port in self._ports:
-            base = _base(port, self._udp_ports)
-            if base is None:
-                detach_filter(port.receiver)
-            else:
-                attach_filter(port.receiver, base)
+            self._neighbours.attach(port)
         for sock in self._counting:
             sock.close()
         self._counting, self._counted, self._too_many = [], 0, 0
@@ -172,11 +177,6 @@ class FloodFilter:
         counted = sum(dropped_by(sock) for sock in self._counting)
         self._endpoint.counters.refused_by_kernel += counted - self._counted
         self._counted = counted
-
-
-def _base(port: Port, udp_ports: Sequence[int]) -> list[Instruction] | None:
-    """The filter a port has without a flood."""
-    return None if port.framing is SRV6 else accept_ports(udp_ports, ipv4=port.framing is UDP_IPV4)
 
 
 def _counting_socket(port: Port, program: Sequence[Instruction]) -> socket.socket:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mrc.net.filters import Instruction
+from mrc.net.filters import Instruction, row_begin
 from mrc.net.ports import SRV6, UDP_IPV4, Framing
-from mrc.wire.ipv4 import IPV4_HEADER, NO_OPTIONS
+from mrc.wire.ipv4 import NO_OPTIONS
 from mrc.wire.opcodes import Op
 from mrc.wire.rows import BTH_AT, MIN_PACKET, P_KEY, TVER_MASK, UDP_AT
 
@@ -47,8 +47,7 @@ class Lists:
 
 def flood_program(framing: Framing, lists: Lists, *, refused: bool = False) -> list[Instruction]:
     """Lets through, whole, what may be for a QP; with `refused` everything else instead."""
-    # Where the socket's view of a packet has the (inner) IPv6 header that a row of a batch begins with.
-    begin = {SRV6: 0, UDP_IPV4: IPV4_HEADER - UDP_AT}.get(framing, -UDP_AT)
+    begin = row_begin(framing)
     accept, refuse = _WHOLE, 0
     if refused:
         accept, refuse = refuse, accept

@@ -14,10 +14,8 @@ from dataclasses import dataclass
 from mrc.errors import CallerError, SystemRefused
 from mrc.net.mtu import interface_mtu
 from mrc.net.ports import LOOPBACK
-from mrc.topology.fabric import Fabric, FabricPort
+from mrc.topology.fabric import HOST_FABRIC, Fabric, FabricPort
 from mrc.wire.usid import MAX_PLANES
-
-HOST_FABRIC = "host"  # the name of the fabric that is made up for it
 
 _RTM_NEWADDR, _RTM_GETADDR = 20, 22
 _NLM_F_REQUEST, _NLM_F_DUMP = 0x1, 0x300

@@ -10,11 +10,10 @@ import socket
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mrc.control.controller import Controller
-from mrc.control.service import Service
 from mrc.endpoint.config import (
     EXPONENTIAL_RETRIES_FOREVER,
     MILLISECOND,
@@ -41,16 +40,19 @@ from mrc.net.control.places import SWITCH_VARIABLE
 from mrc.net.control.server import ControlServer
 from mrc.net.driver import Driver
 from mrc.net.flood_filter import FloodFilter
-from mrc.net.hosts import HOST_FABRIC
 from mrc.net.mtu import FullPackets, interface_mtu
 from mrc.net.negotiation import NodeDescription, QpDescription, default_ev_profile, peer_of
 from mrc.net.ports import NEEDED_BUFFER, PACKET_BUFFER_BYTES, Port
 from mrc.net.sockets import Srv6Port
 from mrc.net.udp_port import IPV6_HEADER, UdpPort, full_packets
-from mrc.topology.fabric import Fabric
+from mrc.topology.fabric import HOST_FABRIC, Fabric
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 from mrc.wire.rows import HEADER_ROOM
 from mrc.wire.srh import SRH_LENGTH
+
+if TYPE_CHECKING:
+    from mrc.control.controller import Controller
+    from mrc.control.service import Service
 
 # A QP's turn is a whole batch: each QP in one costs both ends as much as some twenty packets.
 _BATCH = 256
@@ -122,6 +124,8 @@ class Node:
             return None
 
         def service() -> Service:
+            # The modules of the controller take as long to import as all of the endpoint: few processes need them.
+            from mrc.control.service import Service
             from mrc.net.device import NodeDevice  # which stands on this module
 
             return Service(NodeDevice(self), {"pid": os.getpid(), "program": program, "mode": self.fabric.mode})
@@ -134,9 +138,18 @@ class Node:
         self.driver.attendant = control
         return control
 
+    def prepare_control(self) -> None:
+        """Make ready for clients of the control socket: without it the first one holds the loop up for some 40 ms.
+
+        A sender can stand still for as long. What waits that long to be received the other end sends again.
+        """
+        if self.control is not None:
+            self.control.prepare()
+
     @property
     def controller(self) -> Controller:
         """The controller of this node, for its own process."""
+        from mrc.control.controller import Controller
         from mrc.net.device import NodeDevice  # which stands on this module
 
         return Controller(NodeDevice(self))

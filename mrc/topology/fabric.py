@@ -20,6 +20,7 @@ FABRIC_VERSION = 1
 # EV, or a hash over the UDP source port (ECMP).
 MODES = ("srv6", "srv6-srh", "stev", "udp")
 USID_MODES = ("srv6", "srv6-srh")
+HOST_FABRIC = "host"  # the name of the fabric of a host on its ordinary addresses (mrc.net.hosts)
 
 
 @dataclass(frozen=True, slots=True)

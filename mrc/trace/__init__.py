@@ -5,8 +5,15 @@ with open(path, "rb") as stream:
     lost = [event for event in events if event.kind is PACKET_LOST]
 """
 
-from mrc.trace.reader import Event, Events, Header, is_trace, is_trace_file, read_trace
-from mrc.trace.vocabulary import EVENTS, EventType, Field, Kind
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mrc.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from mrc.trace.reader import Event, Events, Header, is_trace, is_trace_file, read_trace
+    from mrc.trace.vocabulary import EVENTS, EventType, Field, Kind
 
 __all__ = [
     "EVENTS",
@@ -20,3 +27,11 @@ __all__ = [
     "is_trace_file",
     "read_trace",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "reader": ("Event", "Events", "Header", "is_trace", "is_trace_file", "read_trace"),
+        "vocabulary": ("EVENTS", "EventType", "Field", "Kind"),
+    },
+)

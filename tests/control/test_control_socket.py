@@ -18,7 +18,8 @@ from control_served import Served, serving
 from mrc.control.errors import ControlError
 from mrc.errors import SystemRefused
 from mrc.net.control.client import ControlClient, Search, endpoints
-from mrc.net.control.server import HIGH_WATER, MAX_CLIENTS, MAX_REQUEST, ControlServer
+from mrc.net.control.connection import HIGH_WATER, MAX_REQUEST
+from mrc.net.control.server import MAX_CLIENTS, ControlServer
 
 
 def test_requests_are_answered_under_their_number(served: Served) -> None:

@@ -13,119 +13,20 @@ import socket
 import struct
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from mrc.control.errors import ControlError
-from mrc.control.service import Service, Session, refusal_line, to_line
 from mrc.errors import SystemRefused
 from mrc.net.control.places import SUFFIX, prepared_directory, sockets
 
+if TYPE_CHECKING:
+    from mrc.control.service import Service
+    from mrc.net.control.connection import Connection
+
 MAX_CLIENTS = 16
-MAX_REQUEST = 1 << 20
-_READ = 1 << 16
-# A client that has so many bytes to read is asked nothing more, and told no more events, until it has read them.
-HIGH_WATER = 1 << 18
-_MOST_EVENTS = 256  # at a time
 _UCRED = struct.Struct("3i")
 # How often a loop that never sleeps looks here: with nobody connected, and with somebody.
 IDLE_INTERVAL_NS, BUSY_INTERVAL_NS = 10_000_000, 1_000_000
 _WAIT_FOR_READER_S = 0.02
-
-
-class _Client:
-    """One connection."""
-
-    def __init__(self, connection: socket.socket, service: Service) -> None:
-        self.connection = connection
-        self.session = Session(service)
-        self.open = True
-        self._in = bytearray()
-        self._out = bytearray()
-        self._searched = 0
-        self._told_dropped = 0
-        self._ended = False
-
-    @property
-    def pending(self) -> bool:
-        """Whether there is something to do that no file descriptor tells of."""
-        return not self._out and (b"\n" in self._in or self._has_events())
-
-    @property
-    def blocked(self) -> bool:
-        return bool(self._out)
-
-    def _has_events(self) -> bool:
-        events = self.session.events
-        return events is not None and (events.waiting > 0 or events.dropped != self._told_dropped)
-
-    def turn(self) -> None:
-        """Everything that can be done without waiting."""
-        try:
-            self._flush()
-            if len(self._out) < HIGH_WATER:
-                self._read()
-                self._take_request()
-                self._tell_events()
-                self._flush()
-        except OSError:
-            self.close()
-        if self._ended and not self._out and b"\n" not in self._in:
-            self.close()
-
-    def _read(self) -> None:
-        if self._ended or b"\n" in self._in:
-            return
-        try:
-            data = self.connection.recv(_READ)
-        except BlockingIOError:
-            return
-        if not data:
-            self._ended = True
-        self._in += data
-        if len(self._in) > MAX_REQUEST and b"\n" not in self._in:
-            self.tell(refusal_line(ControlError(errno.E2BIG, "a request is one line", MAX_REQUEST)))
-            self._in.clear()
-            self._ended = True
-
-    def _take_request(self) -> None:
-        at = self._in.find(b"\n")
-        if at < 0:
-            return
-        line = bytes(self._in[:at])
-        del self._in[: at + 1]
-        if not line.strip():
-            return
-        if self.session.events is None:
-            self._told_dropped = 0
-        self.session.handle(line, self.tell)
-
-    def tell(self, line: bytes) -> None:
-        """Append a line. What was asked for before it was closed is told nobody."""
-        if self.open:
-            self._out += line
-
-    def _tell_events(self) -> None:
-        if self._out or not self._has_events():
-            return
-        for event in self.session.take_events(_MOST_EVENTS):
-            self.tell(to_line(event))
-        events = self.session.events
-        if events is not None and events.dropped != self._told_dropped and not events.waiting:
-            self._told_dropped = events.dropped
-            self.tell(to_line({"event": "dropped", "dropped": events.dropped}))
-
-    def _flush(self) -> None:
-        while self._out:
-            try:
-                sent = self.connection.send(self._out[:_READ])
-            except BlockingIOError:
-                return
-            del self._out[:sent]
-
-    def close(self) -> None:
-        if self.open:
-            self.open = False
-            self.session.close()
-            self.connection.close()
 
 
 class ControlServer:
@@ -138,7 +39,7 @@ class ControlServer:
         """`make_service` is called with the first client, where the endpoint runs."""
         self._make_service = make_service
         self._service: Service | None = None
-        self._clients: list[_Client] = []
+        self._clients: list[Connection] = []
         # Whoever sleeps is to be woken by these.
         self.sources: list[int] = []
         directory = prepared_directory()
@@ -172,7 +73,16 @@ class ControlServer:
             return 0.0
         return _WAIT_FOR_READER_S if any(client.blocked for client in self._clients) else None
 
+    @staticmethod
+    def prepare() -> None:
+        """Import what the first client needs, which takes some 40 ms: later the loop would stand still for it."""
+        import mrc.net.control.connection  # noqa: F401
+
     def _accepted(self, connection: socket.socket) -> None:
+        # Most endpoints end before somebody looks at them.
+        from mrc.control.errors import ControlError
+        from mrc.net.control.connection import Connection, refuse
+
         connection.setblocking(False)
         _, uid, _ = _UCRED.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
         refusal = None
@@ -181,13 +91,11 @@ class ControlServer:
         elif len(self._clients) >= MAX_CLIENTS:
             refusal = ControlError(errno.EBUSY, f"{MAX_CLIENTS} clients are connected already")
         if refusal is not None:
-            with contextlib.suppress(OSError):
-                connection.send(refusal_line(refusal))
-            connection.close()
+            refuse(connection, refusal)
             return
         if self._service is None:
             self._service = self._make_service()
-        self._clients.append(_Client(connection, self._service))
+        self._clients.append(Connection(connection, self._service))
         self._sources_changed()
 
     def _sources_changed(self) -> None:

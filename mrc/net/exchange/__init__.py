@@ -4,10 +4,17 @@ MRC has no in-band handshake (wire.md section 2): what two endpoints must know o
 R_Keys among it, passes here, between the `ExchangeServer` of a receiver and the `ExchangeClient` of a sender.
 """
 
-from mrc.net.exchange.client import ExchangeClient, SessionRefused
-from mrc.net.exchange.config import DEFAULT_EXCHANGE_CONFIG, ExchangeConfig
-from mrc.net.exchange.server import ExchangeServer
-from mrc.net.exchange.session import SessionInfo
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mrc.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from mrc.net.exchange.client import ExchangeClient, SessionRefused
+    from mrc.net.exchange.config import DEFAULT_EXCHANGE_CONFIG, ExchangeConfig
+    from mrc.net.exchange.server import ExchangeServer
+    from mrc.net.exchange.session import SessionInfo
 
 __all__ = [
     "DEFAULT_EXCHANGE_CONFIG",
@@ -17,3 +24,13 @@ __all__ = [
     "SessionInfo",
     "SessionRefused",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "client": ("ExchangeClient", "SessionRefused"),
+        "config": ("DEFAULT_EXCHANGE_CONFIG", "ExchangeConfig"),
+        "server": ("ExchangeServer",),
+        "session": ("SessionInfo",),
+    },
+)

@@ -6,7 +6,6 @@ import hashlib
 import hmac
 import os
 import ssl
-import tempfile
 from dataclasses import dataclass, field
 
 from mrc.errors import PeerError, SystemRefused
@@ -105,6 +104,8 @@ def _load(context: ssl.SSLContext, pem: bytes) -> None:
 def _load_from_disk(context: ssl.SSLContext, pem: bytes) -> None:
     """Give `context` its key and certificate where /proc is missing: by a file that only this user can read, removed
     before this returns."""
+    import tempfile
+
     try:
         # mkstemp creates with mode 0600.
         descriptor, path = tempfile.mkstemp(prefix="mrc-exchange-")

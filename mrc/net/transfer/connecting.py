@@ -10,6 +10,7 @@ from mrc.net.negotiation import QpDescription, integer, objects, path_mtu_of
 from mrc.net.node import transfer_config
 from mrc.verbs import CQ, PD, QP, ConnectionParameters, Context, DeviceCap, QPCap, connect, describe
 
+TRANSFER_FEATURE = "files/2"  # files/1 knew no parts
 MAX_QPS_PER_SENDER = 64
 POSTED_PER_QP = 32  # writes posted ahead, on average; the rest of the file follows as they complete
 _KNOWN_CAPS = DeviceCap.TRIM_NACK | DeviceCap.SVC_TIME | DeviceCap.DYNAMIC_MPR

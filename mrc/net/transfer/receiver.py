@@ -12,18 +12,26 @@ from mrc.endpoint.counters import Counters
 from mrc.endpoint.qp import QueuePair
 from mrc.errors import CallerError, MrcError, PeerError
 from mrc.net.device import NodeDevice
-from mrc.net.exchange import ExchangeServer, SessionInfo
+from mrc.net.exchange.server import ExchangeServer
+from mrc.net.exchange.session import SessionInfo
 from mrc.net.node import Node
 from mrc.net.ticket import Ticket
 from mrc.net.transfer.arrivals import Arrivals
 from mrc.net.transfer.bounds import DEFAULT_BOUNDS, FilePlaces, SenderBounds
-from mrc.net.transfer.connecting import TUNING, connect_qps, describe_qps, from_message, make_qps, to_message
+from mrc.net.transfer.connecting import (
+    TRANSFER_FEATURE,
+    TUNING,
+    connect_qps,
+    describe_qps,
+    from_message,
+    make_qps,
+    to_message,
+)
 from mrc.net.transfer.files import Directory
 from mrc.net.transfer.report import SENDER_COUNTERS, TransferReport, counters_of, duplicates_received
 from mrc.untrusted import quoted
 from mrc.verbs import PD, QP, Context, QPState
 
-TRANSFER_FEATURE = "files/2"  # files/1 knew no parts
 MINIMUM_MPR = 8  # behaviour.md, QP life: minimum capability
 _CLOSE_WAIT_S = 5.0
 _POLL_S = 0.1
@@ -91,6 +99,7 @@ class Receiver:
         # What the node's counters have that sessions before brought: their QPs, and what was in their reports.
         self._departed = Counters()
         self._reported: dict[str, int] = {}
+        node.prepare_control()
         addresses = [port.address for port in node.fabric.ports]
         self._exchange = ExchangeServer(
             [],

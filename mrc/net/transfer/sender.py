@@ -14,13 +14,14 @@ from typing import Any
 from mrc.endpoint.work import MAX_MESSAGE
 from mrc.errors import CallerError, MrcError, PeerError, SystemRefused
 from mrc.net.device import NodeDevice
-from mrc.net.exchange import ExchangeClient
+from mrc.net.exchange.client import ExchangeClient
 from mrc.net.negotiation import integer
 from mrc.net.node import Node
 from mrc.net.ticket import Ticket
 from mrc.net.transfer.connecting import (
     MAX_QPS_PER_SENDER,
     POSTED_PER_QP,
+    TRANSFER_FEATURE,
     TUNING,
     connect_qps,
     describe_qps,
@@ -29,7 +30,6 @@ from mrc.net.transfer.connecting import (
     to_message,
 )
 from mrc.net.transfer.files import OutgoingFile, outgoing_size
-from mrc.net.transfer.receiver import TRANSFER_FEATURE
 from mrc.net.transfer.report import (
     FileReport,
     TransferReport,
