@@ -34,7 +34,7 @@ DIRECTIVES = {
     "auto_pickle": False,
 }
 # What all modules need of Cython's own code is compiled once.
-SHARED = "mrc._shared"
+SHARED = "mrc.wire._shared"
 CHECKED = {"boundscheck": True, "initializedcheck": True, "overflowcheck": True}
 
 

@@ -87,9 +87,9 @@ def received(receiver: BatchReceiver, count: int) -> dict[bytes, int]:
     found: dict[bytes, int] = {}
     by = time.monotonic() + PATIENCE_S
     while len(found) < count and time.monotonic() < by:
-        batch = receiver.receive()
-        if batch is None:
+        if not receiver.receive():
             continue
+        batch = receiver.batch
         rows = range(batch.count)
         assert all(batch.icrc_right(row) for row in rows)
         found |= {batch.packet(row): int(batch.traffic_class[row]) for row in rows}
@@ -138,7 +138,7 @@ def test_other_routing_headers_are_not_let_in(lab: Lab, opened: Opened, make_wir
     assert BatchSender(ours, sent).send() == 0
     assert list(received(receiver, 1)) == [sent.packet(0)]
     wire.fence.wait()
-    assert receiver.receive() is None
+    assert receiver.receive() == 0
     # Not for want of having come that far.
     assert [packet[6] for packet in at_host.waiting()].count(ROUTING) == 5
 

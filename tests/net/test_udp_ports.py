@@ -94,10 +94,9 @@ def received_by(receiver: BatchReceiver, count: int) -> ReceivedBatch:
         fence.wait()
     by = time.monotonic() + PATIENCE_S
     while time.monotonic() < by:
-        batch = receiver.receive()
-        if batch is not None:
-            assert batch.count == count
-            return batch
+        if receiver.receive():
+            assert receiver.batch.count == count
+            return receiver.batch
     raise AssertionError("nothing arrived")
 
 
