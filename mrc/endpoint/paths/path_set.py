@@ -320,11 +320,11 @@ class PathSet:
     def _bring_in(self, index: int) -> None:
         """The profile has this EV from now on."""
         self._evs.state[index] = EvState.GOOD
-        self._reverse.use(self._evs.number[index], 1)
+        self._reverse.users[self._evs.number[index]] += 1
 
     def _retire(self, index: int) -> None:
         """The profile no longer has this EV."""
-        self._reverse.use(self._evs.number[index], -1)
+        self._reverse.users[self._evs.number[index]] -= 1
         if self._evs.state[index] == _DENIED:
             self._reverse.deny(self._evs.number[index], -1)
         self._evs.condemned_by[index] = NEVER

@@ -29,7 +29,6 @@ class ReverseEvs:
         "_confirmed",
         "_denials",
         "_most",
-        "_users",
         "confirmed_at",
         "denied",
         "losses",
@@ -51,7 +50,7 @@ class ReverseEvs:
 
     def _look(self) -> None:
         """The arrays are others: have views of them."""
-        self._confirmed, self._users, self._denials = self.confirmed_at.data, self.users.data, self.denied.data
+        self._confirmed, self._denials = self.confirmed_at.data, self.denied.data
 
     def grow(self, count: int) -> None:
         """Make room for `count` more EVs, of which nothing is known."""
@@ -59,10 +58,6 @@ class ReverseEvs:
         self.users = np.concatenate((self.users, np.zeros(count, np.int64)))
         self.denied = np.concatenate((self.denied, np.zeros(count, np.int64)))
         self._look()
-
-    def use(self, number: int, more: int) -> None:
-        """So many more profiles have this EV."""
-        self._users[number] += more
 
     def deny(self, number: int, more: int) -> None:
         """In so many more profiles this EV is DENIED."""

@@ -28,7 +28,7 @@ cdef class Rotation:
     cdef Py_ssize_t _place(self, Py_ssize_t plane, Py_ssize_t index) noexcept nogil
     @cython.locals(place=Py_ssize_t, first=Py_ssize_t)
     cdef void remove(self, Py_ssize_t plane, Py_ssize_t index) noexcept nogil
-    @cython.locals(ahead=Py_ssize_t, place=Py_ssize_t, last=Py_ssize_t)
+    @cython.locals(first=Py_ssize_t, ahead=Py_ssize_t, place=Py_ssize_t, last=Py_ssize_t)
     cpdef bint rejoin(self, Py_ssize_t plane, Py_ssize_t index) noexcept nogil
     cpdef bint usable(self) noexcept nogil
     @cython.locals(with_room=Py_ssize_t, place=Py_ssize_t)

@@ -163,14 +163,20 @@ class Rotation:
     def rejoin(self, plane: int, index: int) -> bool:
         """An EV is usable again: whether its plane had too few active ones, and it is one of them now.
 
-        It gets its turn at random among those that have theirs still before them.
+        It has its turn in this pass or, where it might as well have had it already, in the next.
         """
         if self._is_active[index] or self.count[plane] >= self.size[plane]:
             return False
-        ahead = self.count[plane] - self._taken[plane]
-        place = self._evs.first[plane] + self._taken[plane] + self._draws.below(ahead + 1)
-        last = self._evs.first[plane] + self.count[plane]
-        self.active[last] = self.active[place]
+        first = self._evs.first[plane]
+        ahead, last = first + self._taken[plane], first + self.count[plane]
+        place = first + self._draws.below(self.count[plane] + 1)
+        if place < ahead:
+            # The first of those ahead makes room.
+            self.active[last] = self.active[ahead]
+            self.active[ahead] = self.active[place]
+            self._taken[plane] += 1
+        else:
+            self.active[last] = self.active[place]
         self.active[place] = index
         self._is_active[index] = 1
         self.count[plane] += 1
