@@ -51,3 +51,16 @@ def test_mutate_knows_every_module_of_the_endpoint_and_none_that_is_gone() -> No
             known |= found
     endpoint = (TOOLS.parent / "mrc" / "endpoint").rglob("*.py")
     assert {path for path in endpoint if path.name != "__init__.py"} <= known
+
+
+def test_the_benchmarks_import_what_there_is() -> None:
+    """They are run by hand: what they measure must not go without them."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "benchmarks"],
+        cwd=TOOLS.parent,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
