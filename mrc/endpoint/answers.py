@@ -6,7 +6,7 @@ from mrc.endpoint.paths.path_set import PathSet
 from mrc.wire import octets
 from mrc.wire.profile import WireProfile
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import BTH_AT, EXTENSION_AT, HEADER_ROOM, P_KEY, RTX, TIMESTAMP_FTYPE, TS, TSR_BIT
+from mrc.wire.rows import EXTENSION_AT, HEADER_ROOM, P_KEY, RTX, TIMESTAMP_FTYPE, TS, TSR_BIT
 from mrc.wire.transmit_batch import TransmitBatch
 
 # Where in a packet: the low half of ip_word, the UDP source port, psn_word; the timestamp and the word beside it in a
@@ -184,9 +184,3 @@ class ControlPackets:
         octets.put32(batch.flat, at + _DQP_AT, self._peer_qpn)
         octets.put32(batch.flat, at + _PSN_AT, psn_word)
         return at
-
-
-def append_control(batch: TransmitBatch, paths: PathSet, index: int, traffic_class: int, headers: bytes) -> None:
-    """Append a control packet on this EV: `headers` from the BTH on, which are all it has."""
-    row = batch.open_row(paths.frames, index, traffic_class, BTH_AT + len(headers))
-    batch.write_headers(row, BTH_AT, headers)

@@ -1,13 +1,11 @@
 cimport cython
 from mrc.endpoint.tables cimport Table
-from mrc.wire.payload cimport Payload
 
 
 @cython.final
 cdef class MemoryRegion:
     cdef readonly object array, view, address, rkey
     cdef readonly long long va
-    cdef readonly Payload payload
     cdef public long long length
     cdef readonly bint remote_write
 

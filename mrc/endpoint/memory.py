@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from mrc.endpoint.tables import Table
 from mrc.errors import CallerError
-from mrc.wire.payload import Payload
+from mrc.wire.memory import address_of
 
 U8 = npt.NDArray[np.uint8]
 
@@ -24,12 +24,12 @@ class MemoryRegion:
     """A registered buffer: `length` bytes at virtual address `va`, opened by `rkey`.
 
     `buffer` is anything writable that speaks the buffer protocol (bytearray, mmap, numpy array); the region keeps
-    it alive. `address` is where its first byte really lies; `payload` is what packets sent out of it name. Raises
+    it alive. `address` is where its first byte really lies. Raises
     CallerError for a read-only or non-contiguous buffer unless `remote_write` is off, which makes a region that is only
     read from.
     """
 
-    __slots__ = ("address", "array", "length", "payload", "remote_write", "rkey", "va", "view")
+    __slots__ = ("address", "array", "length", "remote_write", "rkey", "va", "view")
 
     def __init__(self, buffer: Any, rkey: int, va: int | None = None, *, remote_write: bool = True) -> None:
         view = memoryview(buffer)
@@ -40,8 +40,7 @@ class MemoryRegion:
         self.view = view.cast("B") if view.nbytes else memoryview(b"")
         self.length = view.nbytes
         self.array: U8 = np.frombuffer(self.view, np.uint8) if self.length else np.zeros(0, np.uint8)
-        self.payload = Payload(self.view)
-        self.address = self.payload.address
+        self.address = address_of(self.view)
         self.va = self.address if va is None else va
         if not 0 <= self.va < VA_LIMIT - self.length:
             raise CallerError(f"va must be 0..{VA_LIMIT - self.length}, got {self.va}")

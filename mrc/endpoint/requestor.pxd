@@ -33,7 +33,6 @@ cdef class Requestor:
     cdef readonly SendQueue queue
     cdef readonly RttEstimator rtt
     cdef readonly SentPackets sent
-    cdef bint _dynamic_mpr
     cdef long long _most, _tail_least_ns
     cdef readonly long long packet_bytes
 

@@ -41,7 +41,6 @@ class Requestor:
     __slots__ = (
         "_completions",
         "_controller",
-        "_dynamic_mpr",
         "_most",
         "_nacks",
         "_probes",
@@ -78,8 +77,8 @@ class Requestor:
         self._completions = completions
         self._tail_least_ns = config.loss.tail_probe_min_ns
         self.packet_bytes = full_packet_bytes(config)
-        self._dynamic_mpr = Capability.DYNAMIC_MPR in agreed
-        self._most = max(config.mpr, config.max_mpr) * MPR_UNIT if self._dynamic_mpr else config.send_window
+        dynamic_mpr = Capability.DYNAMIC_MPR in agreed
+        self._most = max(config.mpr, config.max_mpr) * MPR_UNIT if dynamic_mpr else config.send_window
         # The rings get their size with the first work: many QPs never have any.
         self.sent = SentPackets(1, first_psn)
         self.sent.right_edge = first_psn + config.send_window
@@ -142,7 +141,7 @@ class Requestor:
         self.feedback = Feedback(
             qpn=qpn,
             config=config,
-            dynamic_mpr=self._dynamic_mpr,
+            dynamic_mpr=dynamic_mpr,
             sent=self.sent,
             rtt=self.rtt,
             loss=self.loss,

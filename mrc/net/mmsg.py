@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +15,7 @@ from mrc.net.outer import OuterHeaders, numbers
 from mrc.net.ports import UDP_IPV4, UDP_IPV6, Port
 from mrc.wire import octets
 from mrc.wire.ipv4 import IPV4_AT, IPV4_HEADER
+from mrc.wire.memory import address_of
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import HEADER_ROOM, UDP_AT
 from mrc.wire.transmit_batch import TransmitBatch
@@ -77,10 +77,6 @@ def _words(count: int) -> memoryview:
     return memoryview(bytearray(count * _WORD)).cast("q")
 
 
-def _address(buffer: Any) -> int:
-    return int(np.asarray(buffer).__array_interface__["data"][0])
-
-
 class BatchSender:
     """Sends the packets of a TransmitBatch, each out of its port's socket."""
 
@@ -137,8 +133,8 @@ class BatchSender:
         self._trailer_lengths = numbers(batch.trailer_length)
         self._ports = numbers(batch.port)
         self._traffic_classes = numbers(batch.traffic_class)
-        self._destinations_at = _address(batch.destination if self._outer is None else self._outer.destinations)
-        self._trailers_at = _address(batch.trailers)
+        self._destinations_at = address_of(batch.destination if self._outer is None else self._outer.destinations)
+        self._trailers_at = address_of(batch.trailers)
         self._make_parts(batch)
         self._make_messages(batch.capacity)
 
@@ -148,23 +144,23 @@ class BatchSender:
         self._skipped = 0 if outer is None else _PART
         self._row_words = self._skipped + _PARTS_OF_A_ROW * _PART
         self._parts = _words(batch.capacity * self._row_words)
-        self._parts_at = _address(self._parts)
-        headers = _address(batch.headers) + self._send_from
+        self._parts_at = address_of(self._parts)
+        headers = address_of(batch.headers) + self._send_from
         for row in range(batch.capacity):
             at = row * self._row_words
             if outer is not None:
                 length = outer.rows.shape[1]
-                self._parts[at], self._parts[at + 1] = _address(outer.rows) + row * length, length
+                self._parts[at], self._parts[at + 1] = address_of(outer.rows) + row * length, length
             self._parts[at + self._skipped] = headers + row * _HEADER_ROOM
         self._classes = _words(batch.capacity * _CLASS)
-        self._classes_at = _address(self._classes)
+        self._classes_at = address_of(self._classes)
         for row in range(batch.capacity):
             self._classes[row * _CLASS] = _CLASS_LENGTH
 
     def _make_messages(self, capacity: int) -> None:
         """A place for each message in the order of sending, whatever row will be in it."""
         self._messages = _words(capacity * _MESSAGE)
-        self._messages_at = _address(self._messages)
+        self._messages_at = address_of(self._messages)
         for at in range(0, capacity * _MESSAGE, _MESSAGE):
             self._messages[at + _NAME_LENGTH] = _SOCKADDR
             self._messages[at + _PART_COUNT] = self._row_words // _PART
@@ -291,7 +287,7 @@ class BatchReceiver:
         # What comes before a row ends up in the last bytes of the one before it, which no packet is long enough for.
         before = max(0, *(-port.framing.receive_at for port in ports))
         data: U8 = np.zeros(before + rows * room, np.uint8)[before:].reshape(rows, room)
-        self._data_at = _address(data)
+        self._data_at = address_of(data)
         self._bytes = data.reshape(-1).data
         self._over_ipv4 = UDP_IPV4 in framings
         ipv4: U8 = np.zeros((rows if self._over_ipv4 else 0, _IPV4_BYTES), np.uint8)
@@ -310,10 +306,10 @@ class BatchReceiver:
     def _make_messages(self) -> None:
         rows = self._rows
         self._messages, self._parts = _words(rows * _MESSAGE), _words(rows * _PART)
-        self._messages_at = _address(self._messages)
+        self._messages_at = address_of(self._messages)
         self._control = memoryview(bytearray(rows * _CONTROL_ROOM))
         self._names = memoryview(bytearray(rows * _SOCKADDR))
-        parts, control, names = _address(self._parts), _address(self._control), _address(self._names)
+        parts, control, names = address_of(self._parts), address_of(self._control), address_of(self._names)
         for row in range(rows):
             at = row * _MESSAGE
             self._messages[at + _NAME] = names + row * _SOCKADDR if self._name_room else 0

@@ -15,8 +15,8 @@ from mrc.endpoint.paths import Path
 from mrc.errors import CallerError
 from mrc.sim.fabric import SimFabric
 from mrc.wire.frames import Frames
+from mrc.wire.memory import address_of
 from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH
-from mrc.wire.payload import Payload
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE
 from mrc.wire.psn import unwrap
 from mrc.wire.received_batch import ReceivedBatch
@@ -68,7 +68,7 @@ class GoBackNEnd:
         self._config = config
         self.sending = sending
         self._frames: Frames | None = None
-        self._payload = Payload(memoryview(bytes(config.path_mtu)))
+        self._payload = bytes(config.path_mtu)
         # Sender: the oldest unacknowledged PSN, the next to send, one past the highest ever sent.
         self.una = self.next_psn = self.highest = 0
         self.packets_sent = 0
@@ -153,7 +153,7 @@ class GoBackNEnd:
     def _append(self, batch: TransmitBatch, opcode: int, psn: int, dscp: int, extension: int, length: int) -> int:
         if self._frames is None:
             raise CallerError("this end has no path to send on")
-        row = batch.append(self._frames, 0, dscp << 2, EXTENSION_AT + extension, self._payload.address, length)
+        row = batch.append(self._frames, 0, dscp << 2, EXTENSION_AT + extension, address_of(self._payload), length)
         fields = batch.fields(COMMON, row, row + 1)
         fields["opcode"] = opcode
         fields["dqp_word"] = _QPN

@@ -74,5 +74,5 @@ class NewGrantsAreNotTold(ReceiveWindow):
 def mpr_is_followed_without_agreement(endpoint: Endpoint, qp: QueuePair) -> None:
     """The mpr of a SACK moves the edge although dynamic MPR was not agreed."""
     requestor: Any = qp.requestor
-    requestor._dynamic_mpr = requestor.feedback._dynamic_mpr = True
+    requestor.feedback._dynamic_mpr = True
     requestor._room._most = 64 * MPR_UNIT

@@ -8,7 +8,6 @@ from mrc.endpoint.paths import Path
 from mrc.endpoint.rc.opcodes import RcOp
 from mrc.wire.frames import Frames
 from mrc.wire.opcodes import BTH_LENGTH, HEADER_LENGTHS
-from mrc.wire.payload import Payload
 from mrc.wire.rows import BTH_AT, P_KEY
 from mrc.wire.transmit_batch import TransmitBatch
 
@@ -34,14 +33,13 @@ class Framing:
         opcode: RcOp,
         psn_word: int,
         extension: bytes,
-        payload: Payload,
-        offset: int,
+        address: int,
         length: int,
     ) -> None:
-        """One packet of a message: `extension` are its headers behind the BTH, what follows `length` bytes of `payload`
-        from `offset` on."""
+        """One packet of a message: `extension` are its headers behind the BTH, what follows the `length` bytes at
+        `address`, which the caller keeps alive."""
         header_length = BTH_AT + BTH_LENGTH + len(extension)
-        row = batch.append(self._frames, 0, self._traffic_class, header_length, payload.address + offset, length)
+        row = batch.append(self._frames, 0, self._traffic_class, header_length, address, length)
         batch.write_headers(row, BTH_AT, bytes((opcode,)))
         batch.write_headers(row, _TARGET_AT, _TARGET.pack(self._peer_qpn, psn_word) + extension)
 

@@ -175,7 +175,7 @@ class Requestor:
             psn_word |= ACKREQ
             self._since_ackreq = 0
         region, offset = message.request.source, message.request.offset
-        framing.request(batch, opcode, psn_word, extension, region.payload, offset + start, stop - start)
+        framing.request(batch, opcode, psn_word, extension, region.address + offset + start, stop - start)
         counters.data_packets_sent += 1
         counters.data_bytes_sent += stop - start
         if queue.sent():

@@ -9,7 +9,6 @@ from mrc.conformance.rc.mutants.mutant import rc_mutant
 from mrc.endpoint.rc import RcEndpoint, RcQueuePair
 from mrc.endpoint.rc.framing import Framing
 from mrc.endpoint.rc.opcodes import RcOp
-from mrc.wire.payload import Payload
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import P_KEY, UDP_AT
 from mrc.wire.transmit_batch import TransmitBatch
@@ -171,12 +170,11 @@ class _Requests(Framing):
         opcode: RcOp,
         psn_word: int,
         extension: bytes,
-        payload: Payload,
-        offset: int,
+        address: int,
         length: int,
     ) -> None:
         opcode, psn_word, extension = self.changed(opcode, psn_word, extension, length)
-        super().request(batch, opcode, psn_word, extension, payload, offset, length)
+        super().request(batch, opcode, psn_word, extension, address, length)
 
     def changed(self, opcode: RcOp, psn_word: int, extension: bytes, size: int) -> tuple[RcOp, int, bytes]:
         return opcode, psn_word, extension
