@@ -19,6 +19,7 @@ import numpy as np
 from mrc.endpoint.config import Capability, EndpointConfig, QpConfig, ResponderConfig
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.endpoint import Endpoint
+from mrc.endpoint.intake import Intake
 from mrc.endpoint.memory import MemoryRegion
 from mrc.endpoint.paths import Path, srv6_paths
 from mrc.endpoint.paths.addressing import PlanePair
@@ -275,7 +276,10 @@ def _leaves(thing: Any, seen: set[int]) -> Iterator[Any]:
         yield repr(thing.bit_generator.state)
     elif isinstance(thing, np.ndarray | np.generic):
         yield np.asarray(thing)
-    elif id(thing) in seen or isinstance(thing, Counters | memoryview | MemoryRegion) or callable(thing):
+    elif isinstance(thing, memoryview):
+        yield bytes(thing)
+    elif id(thing) in seen or isinstance(thing, Counters | MemoryRegion | Intake) or callable(thing):
+        # An intake remembers the batch it has taken last.
         return
     elif isinstance(thing, dict):
         seen.add(id(thing))
@@ -291,7 +295,7 @@ def _leaves(thing: Any, seen: set[int]) -> Iterator[Any]:
     elif type(thing).__module__.startswith("mrc."):
         seen.add(id(thing))
         for name in sorted(_attributes(thing)):
-            if name != "_now":
+            if name not in ("_now", "now"):
                 yield from _leaves(getattr(thing, name, None), seen)
 
 

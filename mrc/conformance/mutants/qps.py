@@ -136,7 +136,7 @@ def the_peer_is_asked_in_band(endpoint: Endpoint, qp: QueuePair) -> None:
 def ones_own_grants_are_the_peers(endpoint: Endpoint, qp: QueuePair) -> None:
     """A requestor goes by what its own responder grants, not by what the peer told it."""
     requestor: Any = qp.requestor
-    config = requestor._config = replace(qp.config, mpr=qp.config.mpr_dest, max_wimm=qp.config.max_wimm_dest)
+    config = replace(qp.config, mpr=qp.config.mpr_dest, max_wimm=qp.config.max_wimm_dest)
     requestor.queue._max_wimm = config.max_wimm
     requestor.sent.right_edge = qp.first_psn + config.send_window
     requestor.feedback._mpr, requestor.feedback._send_window = config.mpr, config.send_window

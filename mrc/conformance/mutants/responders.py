@@ -10,6 +10,7 @@ from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.nacked import NackReason
 from mrc.endpoint.peer_sources import PeerSources
 from mrc.endpoint.qp import QueuePair
+from mrc.endpoint.qp_table import QpTable
 from mrc.endpoint.receive_window import ReceiveWindow
 from mrc.endpoint.refusals import Verdict
 from mrc.endpoint.responder import Responder
@@ -360,13 +361,16 @@ def epsn_starts_one_too_high(endpoint: Endpoint, qp: QueuePair) -> None:
     received.highest += 1
 
 
-class _AnyQpn(dict[int, QueuePair]):
-    def get(self, key: int, default: Any = None) -> Any:
-        return super().get(key) or next(iter(self.values()), default)
+class _AnyQpn(QpTable):
+    __slots__ = ()
+
+    def find(self, qpn: int) -> int:
+        found = super().find(qpn)
+        return found if found >= 0 else next((qp.slot for qp in self._qps if qp is not None), found)
 
 
 @mutant("MRC-RESP-01")
 def any_qpn_will_do(endpoint: Endpoint, qp: QueuePair) -> None:
     """A packet for a QP that does not exist goes to one that does."""
-    intake: Any = endpoint.datapath.intake
-    intake._qps = _AnyQpn(endpoint.qps)
+    qps: Any = endpoint.datapath.qps
+    qps.__class__ = _AnyQpn

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.completion_ring import NO_IMMEDIATE
 from mrc.endpoint.completions import WorkKind, WorkStatus
 from mrc.endpoint.data_sender import DataSender
+from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.feedback import Feedback
 from mrc.endpoint.paths import PathSet
+from mrc.endpoint.qp import QueuePair
+from mrc.endpoint.request_headers import RequestHeaders
 from mrc.endpoint.requestor import Requestor
 from mrc.endpoint.send_queue import COLUMNS
 from mrc.endpoint.send_room import SendRoom
@@ -59,8 +64,15 @@ class DeniedEvsAreUsed(PathSet):
 
 
 @mutant("MRC-SEND-04")
-class TheLatestWriteGoesFirst(Requestor):
+def the_latest_write_goes_first(endpoint: Endpoint, qp: QueuePair) -> None:
     """Of writes that wait the one posted last is sent first, under the PSNs that it would have had behind them."""
+    qp.requestor.__class__ = _LatestFirst
+    headers: Any = qp.requestor._requests._headers
+    headers.__class__ = _MsnsAsPosted
+
+
+class _LatestFirst(Requestor):
+    """The write posted last takes the place of the first that waits; each of those has the place behind its own."""
 
     __slots__ = ()
 
@@ -76,6 +88,17 @@ class TheLatestWriteGoesFirst(Requestor):
                 kept[queue.place(msn)] = kept[queue.place(msn - 1)]
             if first <= last:
                 kept[queue.place(first)] = latest
+
+
+class _MsnsAsPosted(RequestHeaders):
+    """A write has the MSN of its turn to be posted, whatever its place is now."""
+
+    __slots__ = ()
+
+    def write(self, batch: TransmitBatch, row: int, place: int, msn: int, position: int, psn: int, now: int) -> None:
+        posted = sorted(self._queue.wr_ids[self._queue.place(each)] for each in self._queue.unfinished())
+        msn = self._queue.oldest + posted.index(self._queue.wr_ids[place])
+        super().write(batch, row, place, msn, position, psn, now)
 
 
 @mutant("MRC-SEND-05")
