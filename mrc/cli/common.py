@@ -177,16 +177,17 @@ def options_named() -> Iterator[None]:
         raise CallerError(text) from error
 
 
-def interrupt_on_signals(also: Callable[[], None] = lambda: None) -> None:
+def interrupt_on_signals(also: Callable[[], bool] = lambda: False) -> None:
     """From now on SIGTERM ends the command as Ctrl-C does, so that what it opened is closed.
 
-    `also` is called first, from the signal handler: an exception raised there can vanish inside a library.
+    `also` is called first, from the signal handler. It returns whether it sees to the KeyboardInterrupt: an exception
+    raised in a handler vanishes inside a library, and inside compiled code that the signal interrupted.
     """
 
     def interrupt(signum: int, frame: object) -> None:
         _Ending.number = signum
-        also()
-        raise KeyboardInterrupt
+        if not also():
+            raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, interrupt)
     signal.signal(signal.SIGINT, interrupt)

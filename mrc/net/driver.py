@@ -86,6 +86,7 @@ class Driver:
         self._lock = threading.RLock()
         self._closed = False
         self._interrupted = False
+        self._turning = False  # whether a turn is under way
         self.attendant: Attendant | None = None
         # Keeps a flood of what the endpoint would refuse away from it.
         self.flood_filter: FloodFilter | None = None
@@ -172,11 +173,15 @@ class Driver:
             with contextlib.suppress(OSError):
                 os.eventfd_write(self._wake, 1)
 
-    def interrupt(self) -> None:
-        """End the loop with KeyboardInterrupt at its next turn. For signal handlers: an exception raised in one can
-        vanish inside a library that the signal happened to interrupt."""
+    def interrupt(self) -> bool:
+        """End the loop with KeyboardInterrupt at its next turn. Returns whether it is in a turn now.
+
+        For signal handlers: an exception that one raises vanishes in the compiled code of a turn, and may vanish in a
+        library.
+        """
         self._interrupted = True
         self.wake()
+        return self._turning
 
     # ------------------------------------------------------------------ the loop
 
@@ -218,7 +223,13 @@ class Driver:
         if self._interrupted:
             raise KeyboardInterrupt
         end = time.monotonic_ns() + int(longest_s * _S) if longest_s > 0 else 0
-        self._turn.run(end, until is not _never)
+        self._turning = True
+        try:
+            self._turn.run(end, until is not _never)
+        finally:
+            self._turning = False
+        if self._interrupted:
+            raise KeyboardInterrupt
         self._look_after(time.monotonic_ns())
         over = until()
         if self._calls:

@@ -87,12 +87,12 @@ class TargetServer:
                         self._session = self._owner = None
                         self._changed.notify_all()
 
-    def interrupt(self) -> None:
-        """End `run` soon. For signal handlers, which must wait for no lock."""
+    def interrupt(self) -> bool:
+        """End `run` soon. Returns whether the loop of a session sees to it. For signal handlers, which must wait for no
+        lock."""
         self._over = True
         session = self._session
-        if session is not None:
-            session.node.driver.interrupt()
+        return session is not None and session.node.driver.interrupt()
 
     def close(self) -> None:
         self._over = True
