@@ -186,9 +186,9 @@ class Driver:
     # ------------------------------------------------------------------ the loop
 
     def run(self, until: Callable[[], bool], poll_s: float = _LONGEST_SLEEP_S, *, before_sending: bool = False) -> None:
-        """Turn until `until()` holds; it is asked between turns and at least every `poll_s` seconds.
+        """Turn until `until()` holds; it is asked when work has ended, and at least every `poll_s` seconds.
 
-        With `before_sending` it is asked in every turn between what arrives and what leaves: writes posted there go
+        With `before_sending` it is asked whenever packets have arrived, before anything leaves: writes posted there go
         ahead of the answers. It must not destroy a QP then, whose last answer would never leave.
         """
         asked = until if before_sending else _never

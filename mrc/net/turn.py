@@ -96,8 +96,11 @@ class Turn:
         self._fd_count, self._ports = len(fds), len(ports)
 
     def run(self, until: int, ask_first: bool) -> None:
-        """Turn until Python is wanted, or until the clock says `until`, ns; with 0 once. `ask_first`: work that has
-        ended is handed over before anything is sent, so that what is posted then goes ahead of the answers."""
+        """Turn until Python is wanted, or until the clock says `until`, ns; with 0 once.
+
+        `ask_first`: Python is asked whenever packets have arrived, before anything is sent: what is posted then goes
+        ahead of the answers.
+        """
         state = system.let_go()
         self._run(until, ask_first)
         system.take_back(state)
@@ -113,7 +116,7 @@ class Turn:
                     # A receive posted before the peer sent must be there when it arrives.
                     return
                 received = self._take_in()
-                if ask_first and self._datapath.done:
+                if ask_first and (received or self._datapath.done):
                     self._sends_first = True
                     return
             self._sends_first = False
