@@ -1,7 +1,7 @@
 """QPs by number, for code that has no interpreter: a handle is what it can keep of one.
 
 Interpreted these functions run; compiled modules call those of by_handle.pxd by the same names, where a handle is the
-address. Whoever keeps a handle keeps the QP alive.
+address. A handle does not keep its QP alive: `QpTable` does.
 """
 
 from __future__ import annotations

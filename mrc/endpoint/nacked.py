@@ -224,7 +224,7 @@ class NackHandler:
         self._trace.lost((sent.log_psn[entry],), (sent.log_ev[entry],), (sent.log_sent_at[entry],), trigger)
 
     def _wait(self, psn: int, now: int) -> None:
-        """Send this PSN again after one RTT, doubled as often as it was told to wait before."""
+        """Send this PSN again after one RTT, doubled for each time it has waited before."""
         slot = psn & self._sent.mask
         wait = self._rtt.srtt or self._loss.path_timer()
         doublings = min(self._sent.waits[slot], _MAX_DOUBLINGS)

@@ -102,8 +102,8 @@ class QpDatapath:
     def transmit(self, batch: TransmitBatch, limit: int, now: int, others_wait: bool) -> int:
         """Append up to `limit` packets, answers first. Returns how many. `others_wait` as in the requestor.
 
-        A single packet of data goes ahead of the answers, once: whoever answers a write with a write of his own is
-        waited for, his acknowledgement is not. It goes alone: see `answers_wait`.
+        Send a lone data packet before pending answers, once: in a ping-pong the peer waits for data. It goes alone: see
+        `answers_wait`.
         """
         if self.responder is None or self.paths is None:
             return 0
