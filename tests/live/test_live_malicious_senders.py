@@ -357,7 +357,8 @@ def test_a_write_that_is_not_allowed_ends_its_qp_and_nothing_else(transfers: Tra
     ended = receiver.stop().no_traceback()
     # The one that was attacked is told, by QP and reason; the other session came out whole.
     assert ["the peer's request" in line for line in ended.document["errors"]] == [True], ended.document["errors"]
-    assert ended.document["counters"]["naks_sent"] == 1
+    # A NAK for the request that is refused, and again for those of the six packets that come after it.
+    assert 1 <= ended.document["counters"]["naks_sent"] <= 6
     assert transfers.received() == {"parallel": sha256(file)}
 
 
