@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import struct
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, suppress
+from itertools import chain
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from patience import Fence, until_in_use
+from loopback import Inside, needs_root, own_loopback, skipped_without_root
+from patience import Fence
 
 from mrc.endpoint.endpoint import Endpoint
-from mrc.lab.namespace import in_namespace, in_thread, unshare_network
 from mrc.net.filters import accept_ports, accept_srh, attach_filter, only_qpns
 from mrc.net.flood_filter import FloodFilter
 from mrc.net.mtu import FullPackets
@@ -119,31 +118,12 @@ def test_what_the_port_never_takes_does_not_pass(pair: Pair, mode: str) -> None:
 # ---------------------------------------------------------------------- over real sockets
 
 ADDRESSES = {"IPv4": ("10.9.2.1", "10.9.2.2"), "IPv6": ("fd09:2::1", "fd09:2::2")}
-Inside = Callable[[Callable[[], None]], None]
-real = [
-    pytest.mark.root,
-    pytest.mark.skipif(
-        os.geteuid() != 0 and os.environ.get("CI") != "true", reason="needs root for raw sockets and a namespace"
-    ),
-]
 
 
 @pytest.fixture(scope="module")
 def inside() -> Iterator[Inside]:
-    """Runs a function in a namespace of our own, whose loopback has ADDRESSES."""
-
-    def make() -> int:
-        descriptor = unshare_network()
-        subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-        for address in (each for addresses in ADDRESSES.values() for each in addresses):
-            bits = 128 if ":" in address else 32
-            subprocess.run(["ip", "addr", "add", f"{address}/{bits}", "dev", "lo", "nodad"], check=True)
-        until_in_use({"lo"})
-        return descriptor
-
-    descriptor = in_thread(make)
-    yield lambda function: in_namespace(descriptor, function)
-    os.close(descriptor)
+    with own_loopback(chain.from_iterable(ADDRESSES.values())) as run:
+        yield run
 
 
 class Process:
@@ -180,7 +160,7 @@ class Process:
 
 @pytest.mark.parametrize("version", ADDRESSES)
 class TestRealSockets:
-    pytestmark = real
+    pytestmark = needs_root
 
     def test_processes_that_share_a_port_are_given_what_is_for_their_own_qps(
         self, inside: Inside, version: str
@@ -225,7 +205,7 @@ class TestRealSockets:
 
 
 @pytest.mark.root
-@pytest.mark.skipif(os.geteuid() != 0 and os.environ.get("CI") != "true", reason="needs root for raw sockets")
+@skipped_without_root
 def test_in_srv6_mode_who_sends_from_the_same_address_shares_a_port(inside: Inside) -> None:
     """A port receives by a socket of its own that has no address, as any other program's raw socket may have none."""
 

@@ -2,55 +2,36 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import struct
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, suppress
+from itertools import chain
 
 import pytest
 from attacks import trimmed
 from hand_operations import EV_PROBE, request
 from hand_peer import MILLISECOND, ONLY, PROBE, HandPeer
-from patience import Fence, until_in_use
+from loopback import Inside, needs_root, own_loopback
+from patience import Fence
 
 from mrc.endpoint.config import QpConfig
-from mrc.lab.namespace import in_namespace, in_thread, unshare_network
 from mrc.net.flood_filter import HELD_NS, LOOK_NS, FloodFilter
 from mrc.net.mtu import FullPackets
 from mrc.net.udp_port import UdpPort
 from mrc.topology.fabric import FabricPort
 from mrc.wire.ipv4 import address_number
 
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.skipif(
-        os.geteuid() != 0 and os.environ.get("CI") != "true", reason="needs root for raw sockets and a namespace"
-    ),
-]
+pytestmark = needs_root
 OURS, PEERS, STRANGERS = 0, 1, 2
 ADDRESSES = {"IPv4": ("10.9.1.1", "10.9.1.2", "10.9.1.3"), "IPv6": ("fd09:1::1", "fd09:1::2", "fd09:1::3")}
 UDP_PORT = 4791
-Inside = Callable[[Callable[[], None]], None]
 
 
 @pytest.fixture(scope="module")
 def inside() -> Iterator[Inside]:
-    """Runs a function in a namespace of our own, whose loopback has ADDRESSES."""
-
-    def make() -> int:
-        descriptor = unshare_network()
-        subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-        for address in (each for addresses in ADDRESSES.values() for each in addresses):
-            bits = 128 if ":" in address else 32
-            subprocess.run(["ip", "addr", "add", f"{address}/{bits}", "dev", "lo", "nodad"], check=True)
-        until_in_use({"lo"})
-        return descriptor
-
-    descriptor = in_thread(make)
-    yield lambda function: in_namespace(descriptor, function)
-    os.close(descriptor)
+    with own_loopback(chain.from_iterable(ADDRESSES.values())) as run:
+        yield run
 
 
 class Flooded:
