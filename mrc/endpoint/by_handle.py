@@ -1,7 +1,7 @@
 """QPs by number, for code that has no interpreter: a handle is what it can keep of one.
 
 Interpreted these functions run; compiled modules call those of by_handle.pxd by the same names, where a handle is the
-address. A handle does not keep its QP alive: `QpTable` does.
+address. A handle does not keep its QP alive: `QpTable` does, for as long as its handle may be in use.
 """
 
 from __future__ import annotations

@@ -28,10 +28,12 @@ cdef class Datapath:
     cpdef long long take_done(self) noexcept nogil
     cpdef void after_event(self, long long slot) noexcept nogil
     cdef void _note_done(self, long long slot) noexcept nogil
-    @cython.locals(place=cython.longlong)
     cpdef void receive(self, ReceivedBatch batch, long long now) noexcept nogil
-    @cython.locals(start=Py_ssize_t)
+    @cython.locals(place=cython.longlong)
+    cdef void _receive(self, ReceivedBatch batch, long long now) noexcept nogil
     cpdef Py_ssize_t transmit(self, TransmitBatch batch, long long now) noexcept nogil
+    @cython.locals(start=Py_ssize_t)
+    cdef Py_ssize_t _transmit(self, TransmitBatch batch, long long now) noexcept nogil
     @cython.locals(
         slot=cython.longlong, handle=cython.longlong, free=Py_ssize_t, others_wait=cython.bint, most=Py_ssize_t,
         data_before=cython.longlong, sent=Py_ssize_t
@@ -40,7 +42,8 @@ cdef class Datapath:
     cdef void _operate(self, TransmitBatch batch, long long now) noexcept with gil
     @cython.locals(slot=cython.longlong)
     cpdef long long next_deadline(self) noexcept nogil
-    @cython.locals(slot=cython.longlong)
     cpdef void on_timer(self, long long now) noexcept nogil
+    @cython.locals(slot=cython.longlong)
+    cdef void _run_timers(self, long long now) noexcept nogil
     @cython.locals(handle=cython.longlong, deadline=cython.longlong)
     cpdef void schedule(self, long long slot) noexcept nogil

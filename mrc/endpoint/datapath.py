@@ -98,7 +98,9 @@ class Datapath:
         return slot
 
     def after_event(self, slot: int) -> None:
-        """Something happened to this QP that may let it send, or has ended work of its own."""
+        """Something happened to this QP that may let it send, or has ended work of its own, or was its end."""
+        if not self.qps.holds(slot):
+            return
         self.scheduler.on_event(slot)
         self.schedule(slot)
         self._note_done(slot)
@@ -113,6 +115,13 @@ class Datapath:
 
     def receive(self, batch: ReceivedBatch, now: int) -> None:
         """Take packets one by one, in order of arrival. What is wrong is dropped and counted."""
+        self.qps.begin()
+        try:
+            self._receive(batch, now)
+        finally:
+            self.qps.end()
+
+    def _receive(self, batch: ReceivedBatch, now: int) -> None:
         self.now = now
         self.intake.take(batch, now)
         for place in range(self.intake.touched):
@@ -120,6 +129,13 @@ class Datapath:
 
     def transmit(self, batch: TransmitBatch, now: int) -> int:
         """Fill `batch` with what may leave now, QP by QP in turn, and seal it. Returns the number of packets."""
+        self.qps.begin()
+        try:
+            return self._transmit(batch, now)
+        finally:
+            self.qps.end()
+
+    def _transmit(self, batch: TransmitBatch, now: int) -> int:
         self.now = now
         start = batch.count
         if self._operations_wait.up:
@@ -139,8 +155,9 @@ class Datapath:
         most = min(self._fair_share, free) if others_wait else free
         data_before = by_handle.data_packets_sent(handle)
         sent = by_handle.transmit(handle, batch, most, now, others_wait)
-        self.scheduler.after_turn(slot, sent, by_handle.data_packets_sent(handle) > data_before)
-        self.schedule(slot)
+        if self.qps.holds(slot):
+            self.scheduler.after_turn(slot, sent, by_handle.data_packets_sent(handle) > data_before)
+            self.schedule(slot)
         if by_handle.answers_wait(handle):
             self.went_ahead += 1
             return False
@@ -162,6 +179,13 @@ class Datapath:
 
     def on_timer(self, now: int) -> None:
         """Run the timers of QPs that are due."""
+        self.qps.begin()
+        try:
+            self._run_timers(now)
+        finally:
+            self.qps.end()
+
+    def _run_timers(self, now: int) -> None:
         self.now = now
         while self.next_deadline() <= now:
             slot = self.qps.find(self._timers.value())

@@ -150,9 +150,12 @@ class Endpoint:
         return qp
 
     def destroy_qp(self, qp: QueuePair) -> None:
-        """Forget a QP; packets for it are dropped and counted. Raises CallerError if it is not one of ours."""
-        if self.qps.get(qp.qpn) is not qp:
-            raise CallerError(f"QP {qp.qpn:#08x} is not one of this endpoint's")
+        """Forget a QP; packets for it are dropped and counted. Raises CallerError if it is not one of ours.
+
+        It may be called inside a completion callback or an event listener. Completions that have been collected for
+        this QP by then are still handed over.
+        """
+        self._check_own(qp)
         del self.qps[qp.qpn]
         self.members += 1
         slot = qp.datapath.slot
@@ -164,8 +167,14 @@ class Endpoint:
         self._review_ports()
         self.counters.add(qp.counters)
 
+    def _check_own(self, qp: QueuePair) -> None:
+        """Raises CallerError for a QP that was destroyed, or is another endpoint's."""
+        if self.qps.get(qp.qpn) is not qp:
+            raise CallerError(f"QP {qp.qpn:#08x} is not one of this endpoint's")
+
     def _join(self, qp: QueuePair, peer: QpPeer) -> PeerNode:
         """The node a QP is about to be connected to."""
+        self._check_own(qp)
         node = self.peer_nodes.get(key := peer_key(peer.sources))
         if node is None:
             random = np.random.default_rng((self.config.seed, _NODE_SEED, *sorted(key)))
@@ -184,6 +193,7 @@ class Endpoint:
         return node
 
     def _ready_to_send(self, qp: QueuePair) -> None:
+        self._check_own(qp)
         if qp.controller is not None and qp.peer_node is not None:
             self.datapath.scheduler.govern(qp.datapath.slot, qp.controller)
             if qp.controller.wants_base_rtt:
@@ -221,8 +231,9 @@ class Endpoint:
         self._operations.tell_port_status(node, mask, ends_at, on_answered)
 
     def wake(self, qp: QueuePair) -> None:
-        """Work was posted on `qp`: give it its turn at the next `transmit`."""
-        self.datapath.scheduler.wake(qp.datapath.slot)
+        """Work was posted on `qp`: give it its turn at the next `transmit`. One that was destroyed has none."""
+        if self.qps.get(qp.qpn) is qp:
+            self.datapath.scheduler.wake(qp.datapath.slot)
 
     def total_counters(self) -> Counters:
         """The endpoint's counters and those of all its QPs, added up."""
@@ -312,7 +323,8 @@ class Endpoint:
         self._tell(Event(kind, now, plane, f"the peer's port on plane {plane} is {'up' if up else 'down'}"))
 
     def _qp_error(self, qp: QueuePair, why: str) -> None:
-        self.datapath.scheduler.window_moved(qp.datapath.slot)
+        if self.qps.get(qp.qpn) is qp:  # and was not destroyed as its work was completed
+            self.datapath.scheduler.window_moved(qp.datapath.slot)
         self._tell(Event(EventKind.QP_ERROR, self.datapath.now, qp.qpn, why))
 
     def _doubts(self, node: PeerNode) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mrc.endpoint import by_handle
 from mrc.endpoint.counters import Counters
-from mrc.endpoint.numbers import column
+from mrc.endpoint.numbers import column, longer
 from mrc.endpoint.operation_answers import ENDPOINT_QPN
 from mrc.endpoint.operations import EndpointOperations
 from mrc.endpoint.packet_checks import DROPPED, SOUND, TRIMMED_LASTHOP, PacketChecks
@@ -23,7 +23,7 @@ class Intake:
     """Takes packets one by one, in order of arrival: how many come at a time changes nothing.
 
     The QPs for which something came in a batch are `touched` afterwards: so many slots, from `slot(0)` on, in that
-    order, each once.
+    order, each once. A QP that was destroyed meanwhile is no longer in its slot.
     """
 
     __slots__ = ("_batches", "_checks", "_counters", "_operations", "_qps", "_slots", "_touched_in", "touched")
@@ -39,8 +39,8 @@ class Intake:
         self._slots = self._touched_in = column(0)
 
     def make_room(self, slots: int) -> None:
-        """There are so many slots."""
-        self._slots, self._touched_in = column(slots), column(slots)
+        """There are so many slots, in the middle of a batch too."""
+        self._slots, self._touched_in = longer(self._slots, slots), longer(self._touched_in, slots)
 
     def slot(self, place: int) -> int:
         """One of those touched."""
@@ -75,7 +75,7 @@ class Intake:
             by_handle.receive_trimmed(self._qps.handle(slot), batch, row, verdict == _TRIMMED_LASTHOP, now)
             return
         by_handle.receive(self._qps.handle(slot), batch, row, opcode, now)
-        if by_handle.peer_is_doubted(self._qps.handle(slot)):
+        if self._qps.holds(slot) and by_handle.peer_is_doubted(self._qps.handle(slot)):
             self._hear(slot, batch, row, now)
 
     def _operate(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> None:

@@ -390,7 +390,8 @@ class QueuePair:
         return self.datapath.transmit(batch, limit, now, False)
 
     def abandon(self) -> None:
-        """The QP is being destroyed: give its share of the window back."""
+        """The QP is being destroyed: give its share of the window back, and consume no more receives."""
+        self._receives.forget()
         if self._trace is not None:
             self._tell_totals(self._trace)
         if self._requestor is not None:

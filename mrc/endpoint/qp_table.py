@@ -8,20 +8,41 @@ from mrc.endpoint.qp_datapath import QpDatapath
 
 _LEAST_ROOM = 16
 _NONE = -1
+_NO_HANDLE = 0
 # Spreads QPNs over the places of the table: Knuth's multiplicative hashing.
 _SPREAD, _SPREAD_BITS = 2654435761, 0xFFFFFFFF
 
 
 class QpTable:
-    """Each QP has a slot, 0 .. `room` - 1, for as long as it is in here."""
+    """Each QP has a slot, 0 .. `room` - 1, for as long as it is in here.
 
-    __slots__ = ("_free", "_handles", "_mask", "_places", "_qpns", "_qps", "room")
+    From `begin` to `end` packets are taken in, timers run or packets are made: code without the interpreter has handles
+    then, and a QP may be removed by the application's code. Such a QP stays in memory and its slot unused until the
+    next `begin`: packets made until `end` are sent before that. `holds` says that there is nothing in its slot.
+    """
+
+    __slots__ = (
+        "_free",
+        "_handles",
+        "_mask",
+        "_places",
+        "_qpns",
+        "_qps",
+        "_removed",
+        "_some_removed",
+        "_under_way",
+        "room",
+    )
 
     def __init__(self) -> None:
         self._qps: list[QpDatapath | None] = []
         self._free: list[int] = []
         self.room = 0
         self._handles = column(0)
+        # QPs that are no longer in here and may still be in use, each with its handle and its slot.
+        self._removed: list[tuple[QpDatapath, int, int]] = []
+        self._some_removed = False
+        self._under_way = 0
         self._find_anew()
 
     def add(self, qp: QpDatapath) -> None:
@@ -39,11 +60,32 @@ class QpTable:
 
     def remove(self, qp: QpDatapath) -> None:
         """Take a QP out that is in here."""
-        by_handle.end(self._handles[qp.slot])
+        self._removed.append((qp, self._handles[qp.slot], qp.slot))
+        self._some_removed = True
+        self._handles[qp.slot] = _NO_HANDLE
         self._qps[qp.slot] = None
-        self._free.append(qp.slot)
         qp.slot = _NONE
         self._find_anew()
+        if not self._under_way:
+            self._let_go()
+
+    def begin(self) -> None:
+        """Handles are in use until `end`. Calls may be nested."""
+        if self._some_removed and not self._under_way:
+            self._let_go()
+        self._under_way += 1
+
+    def end(self) -> None:
+        """The handles of the latest `begin` are no longer in use."""
+        self._under_way -= 1
+
+    def _let_go(self) -> None:
+        """Forget the QPs that were removed."""
+        removed, self._removed = self._removed, []
+        self._some_removed = False
+        for _, handle, slot in removed:
+            by_handle.end(handle)
+            self._free.append(slot)
 
     def _find_anew(self) -> None:
         """Make the table of QPNs: half of it is empty at least. A place without a QP has slot -1."""
@@ -70,6 +112,10 @@ class QpTable:
                 return self._places[place]
             place = place + 1 & self._mask
         return _NONE
+
+    def holds(self, slot: int) -> bool:
+        """Whether there is a QP in this slot."""
+        return self._handles[slot] != _NO_HANDLE
 
     def handle(self, slot: int) -> int:
         """The handle (`mrc.endpoint.by_handle`) of the QP in this slot."""
