@@ -168,9 +168,10 @@ def test_a_transfer_in_udp_mode_goes_on(
             return bool(lines) and lines[-1]["bytes_acked"] > 0
 
         eventually(under_way)
+        # Before the first error: a sender that believes it has nothing more to be overheard.
+        on_paths = [at("a", partial(overheard, f"e{plane}", version, UDP)) for plane in range(2)]
         with closing(at("b", Forger)) as forger:
-            for plane in range(2):
-                on_path = at("a", partial(overheard, f"e{plane}", version, UDP))
+            for plane, on_path in enumerate(on_paths):
                 local, remote = addresses["a"][plane], addresses["b"][plane]
                 attack(forger, local, [remote], on_path, remote, sender)
                 assert at("a", partial(remembered, remote))
