@@ -10,6 +10,8 @@ import argparse
 import importlib.util
 import json
 import os
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -21,8 +23,12 @@ try:
 except ImportError:  # tools/build-core needs none
     BuildHookInterface = object
 
-ROOT = Path(__file__).parent
+ROOT = Path(__file__).resolve().parent
 OPTIMISED = ["-O2", "-g0", "-fno-strict-aliasing", "-ffp-contract=off"]  # floats as in Python, on any processor
+# Of a build by clang. Its coverage is what libFuzzer looks at.
+SANITIZERS = ["-O1", "-g1", *OPTIMISED[2:], "-fno-omit-frame-pointer", "-fno-sanitize-recover=undefined"]
+SANITIZERS += ["-fsanitize=address,undefined,fuzzer-no-link"]
+SANITIZED = ROOT / "build" / "sanitized"
 DIRECTIVES = {
     "language_level": 3,
     "boundscheck": False,
@@ -56,22 +62,24 @@ def _stamp(of: ModuleType) -> dict[str, Any]:
         return {}
 
 
-def _way(checked: bool) -> dict[str, Any]:
+def _way(checked: bool, sanitized: bool = False) -> dict[str, Any]:
     """How it is compiled: where that changes, all is compiled again."""
     return {
         "for": sys.implementation.cache_tag,
         "checked": checked,
+        "sanitized": sanitized,
         "by": crc32(Path(__file__).read_bytes()),
     }
 
 
-def compile_all(checked: bool = False) -> list[Path]:
+def compile_all(checked: bool = False, sanitized: bool = False) -> list[Path]:
     """Compile in place and write the stamp. Returns the shared objects. Raises what the compiler raises."""
     from Cython.Build import cythonize
     from setuptools import Distribution, Extension
 
     of = core()
-    built = _way(checked)
+    built = _way(checked, sanitized)
+    flags = SANITIZERS if sanitized else OPTIMISED
     again = any(_stamp(of).get(each) != value for each, value in built.items())
     # Until all is done there is nothing of these sources.
     of.STAMP.write_text(json.dumps(built) + "\n")
@@ -80,13 +88,13 @@ def compile_all(checked: bool = False) -> list[Path]:
             ".".join(source.relative_to(ROOT).with_suffix("").parts),
             [str(source.relative_to(ROOT))],
             include_dirs=[str(of.PACKAGE / "wire"), str(of.PACKAGE / "net")],  # octets.h, system.h
-            extra_compile_args=OPTIMISED,
+            extra_compile_args=flags,
             define_macros=[("MRC_CHECKED", "1")] if checked else [],
             depends=[str(header) for header in of.PACKAGE.rglob("*.h")],
         )
         for source in of.modules()
     ]
-    extensions.append(Extension(SHARED, ["build/core/_shared.c"], extra_compile_args=OPTIMISED))
+    extensions.append(Extension(SHARED, ["build/core/_shared.c"], extra_compile_args=flags))
     before = Path.cwd()
     os.chdir(ROOT)
     try:
@@ -111,6 +119,28 @@ def compile_all(checked: bool = False) -> list[Path]:
     return [of.shared_object(source) for source in of.modules()]
 
 
+def compile_sanitized() -> int:
+    """Compile a copy in build/sanitized with checks and sanitizers, where it changed. Returns the exit status."""
+    package = core().PACKAGE
+    left_out = shutil.ignore_patterns("*.so", "compiled.json", "__pycache__")
+    shutil.copytree(package, SANITIZED / "mrc", ignore=left_out, dirs_exist_ok=True)
+    for copied in (SANITIZED / "mrc").rglob("*.p*"):
+        if copied.suffix in (".py", ".pxd") and not (package / copied.relative_to(SANITIZED / "mrc")).exists():
+            copied.unlink()
+    shutil.copy2(__file__, SANITIZED)
+    command = [
+        sys.executable,
+        str(SANITIZED / Path(__file__).name),
+        "--checked",
+        "--sanitized",
+        "--if-needed",
+        "--here",
+    ]
+    return subprocess.run(
+        command, env=os.environ | {"CC": "clang", "LDSHARED": "clang -shared"}, check=False
+    ).returncode
+
+
 class CustomBuildHook(BuildHookInterface):  # type: ignore[misc]
     """What hatchling calls for a wheel, an editable one too."""
 
@@ -131,11 +161,17 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[misc]
 def main() -> int:
     parser = argparse.ArgumentParser(prog="tools/build-core", description=__doc__.partition("\n")[0])
     parser.add_argument("--checked", action="store_true", help="with checks of bounds and overflow, for tests")
+    parser.add_argument(
+        "--sanitized", action="store_true", help="in build/sanitized, with checks, ASan and UBSan, by clang"
+    )
+    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--if-needed", action="store_true", help="only where the sources changed since the last time")
     arguments = parser.parse_args()
+    if arguments.sanitized and not arguments.here:
+        return compile_sanitized()
     if arguments.if_needed:
         of = core()
-        wanted = {"digest": of.digest(), **_way(arguments.checked)}
+        wanted = {"digest": of.digest(), **_way(arguments.checked, arguments.sanitized)}
         stamp = _stamp(of)
         if all(stamp.get(each) == value for each, value in wanted.items()) and all(
             of.shared_object(each).exists() for each in of.modules()
@@ -146,7 +182,7 @@ def main() -> int:
     if importlib.util.find_spec("Cython") is None:
         print("tools/build-core: Cython is missing: pip install cython setuptools", file=sys.stderr)
         return 1
-    made = compile_all(arguments.checked)
+    made = compile_all(arguments.checked, arguments.sanitized)
     print(f"{len(made)} modules compiled", file=sys.stderr)
     return 0
 

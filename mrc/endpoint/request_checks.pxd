@@ -17,7 +17,7 @@ cdef class RequestChecks:
 
     @cython.locals(mtu=cython.longlong, starts=cython.bint, ends=cython.bint, right=cython.bint)
     cpdef int check_length(self, long long psn, int opcode, long long size, long long dmalen) noexcept nogil
-    @cython.locals(row=Py_ssize_t, offset=cython.longlong)
+    @cython.locals(row=Py_ssize_t, start=cython.longlong, offset=cython.longlong)
     cpdef int check_range(
         self, long long psn, int opcode, unsigned long long va, long long rkey, long long dmalen
     ) noexcept nogil

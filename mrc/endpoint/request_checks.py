@@ -46,7 +46,8 @@ class RequestChecks:
         row = self._memory.row(rkey)
         if row < 0:
             return self._refusal.of(_NO_REGION, psn, rkey, 0)
-        offset = va - self._memory.open.cells[row + _VA]
+        start = va  # as a signed number: it may lie below the region
+        offset = start - self._memory.open.cells[row + _VA]
         if self._is_outside(self._memory.open.cells[row + _LENGTH], offset, dmalen, opcode):
             return self._refusal.of(_OUTSIDE_REGION, psn, 0, 0)
         self.address = self._memory.open.cells[row + _ADDRESS] + offset
