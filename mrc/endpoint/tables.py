@@ -87,7 +87,7 @@ class Table:
 
     def _home(self, key: int) -> int:
         """Where a row of this key belongs."""
-        return ((key * _SALT & _HASH_MASK) >> self._shift) * self._width
+        return (((key & _HASH_MASK) * _SALT & _HASH_MASK) >> self._shift) * self._width
 
     def _next(self, at: int) -> int:
         return at + self._width if at + self._width < self.size else 0
