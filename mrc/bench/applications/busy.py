@@ -108,6 +108,7 @@ def figures(saw: Sequence[dict[str, Any]], case: Case, times: Times) -> dict[str
         found["held_mib"] = round(placed.during(held) / _MIB, 1)
         found["held_share"] = round(placed.during(held) / (times.first * SIZE), 4) if case.posts else None
         found["back_ms"] = None if back_ms is None else round(back_ms, 1)
+        found["lost_after_s"] = round((sender["ended"] - held[0]) / 1e9, 2) if sender["lost"] else None
     return found | resent(saw) | {"lost": lost(saw)}
 
 

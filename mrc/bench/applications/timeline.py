@@ -36,16 +36,21 @@ class Timeline:
         return self.placed(span[1]) - self.placed(span[0])
 
     def gbps(self, span: Span, without: Span | None = None) -> float:
-        """Goodput in a span of time, without another one that lies within it."""
+        """Goodput in a span of time, leaving out what of it lies in another one."""
         taken, placed = span[1] - span[0], self.during(span)
         if without is not None:
-            taken, placed = taken - (without[1] - without[0]), placed - self.during(without)
+            left_out = (max(span[0], without[0]), min(span[1], without[1]))
+            if left_out[0] < left_out[1]:
+                taken, placed = taken - (left_out[1] - left_out[0]), placed - self.during(left_out)
         return placed * 8 / taken if taken > 0 else 0.0
 
     def back_after_ms(self, when: int) -> float | None:
-        """Milliseconds from `when` to the first sample that shows more placed; None when no sample does."""
-        had = self.placed(when)
-        for place in range(bisect_left(self._times, when), len(self._times)):
-            if self._placed[place] > had:
+        """Milliseconds from `when` until a sample shows more placed than the first one from then on; None: none does.
+
+        So it is as exact as samples are frequent.
+        """
+        first = bisect_left(self._times, when)
+        for place in range(first + 1, len(self._times)):
+            if self._placed[place] > self._placed[first]:
                 return (self._times[place] - when) / 1e6
         return None
