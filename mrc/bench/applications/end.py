@@ -105,6 +105,7 @@ class End:
         self._remote: RemoteMemory | None = None
         self._sides: dict[str, ConnectionParameters] = {}
         self._over = threading.Event()
+        self._holder = threading.Thread(target=self._hold_later, daemon=True)
         self._arrived = 0
 
     def _qp(self, pd: PD) -> QP:
@@ -141,7 +142,7 @@ class End:
         if plan.computes:
             threading.Thread(target=self._compute, daemon=True).start()
         if plan.hold_s and not plan.first:
-            threading.Thread(target=self._hold_later, daemon=True).start()
+            self._holder.start()
         self._note_placed()
         self.noted.began = time.monotonic_ns()
         try:
@@ -255,8 +256,11 @@ class End:
         self._note_placed()
 
     def finish(self) -> dict[str, Any]:
-        """What it saw, and counters of both QPs. Its thread that computes ends."""
+        """What it saw, and counters of both QPs. Its threads end."""
         self._over.set()
+        if self._holder.ident is not None:
+            # A peer that has lost its QP does not wait for the hold to end.
+            self._holder.join()
         qps = [qp for qp in (self._out, self._in) if qp is not None]
         broken = next((qp.error for qp in qps if qp.state == QPState.ERROR), None)
         counters = [qp.endpoint_qp.counters for qp in qps]
