@@ -6,9 +6,8 @@ import ipaddress
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from random import Random
 from typing import Any
-
-import numpy as np
 
 from mrc.endpoint.config import PATH_MTUS
 from mrc.endpoint.paths.addressing import PlanePair
@@ -164,7 +163,7 @@ def peer_of(
     qp: QpDescription,
     wire: WireProfile,
     ev_profile: EvProfile | None = None,
-    random: np.random.Generator | None = None,
+    random: Random | None = None,
 ) -> QpPeer:
     """How to reach one QP of `node` from `fabric`: the EVs of a profile, over the planes both have.
 
@@ -189,7 +188,7 @@ def peer_of(
         )
     profile = ev_profile or default_ev_profile(fabric)
     try:
-        paths = profile.paths(pairs, random or np.random.default_rng(0), wire)
+        paths = profile.paths(pairs, random or Random(0), wire)
     except CallerError as error:
         raise PeerError(f"no paths to the peer: {error}") from None
     sources = {pair.port: address_number(pair.peer_address) for pair in pairs}
