@@ -92,7 +92,9 @@ def test_imports_point_one_way(path: Path) -> None:
         if package == "endpoint":
             assert name != "mrc.trace.writer", "what an endpoint tells is written by somebody else"
         if package in ("endpoint", "wire"):
-            assert name == SEEDED or parts[0] not in NEVER_IN_THE_CORE, f"mrc.{package} owns no clock and does no I/O: {name}"
+            assert name == SEEDED or parts[0] not in NEVER_IN_THE_CORE, (
+                f"mrc.{package} owns no clock and does no I/O: {name}"
+            )
 
 
 def test_every_package_is_in_the_table() -> None:
