@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Set
-from dataclasses import dataclass
 
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.peer_node import PeerNode
+from mrc.records import record
 from mrc.wire import octets
 from mrc.wire.opcodes import HEADER_LENGTHS, Op
 from mrc.wire.profile import WireProfile
@@ -21,7 +21,7 @@ _MAX_RESPONSES = 1024
 _DQP_AT, _REQUEST_STAMP_AT, _RESPONSE_STAMP_AT = 52, 72, 88
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class _Response:
     """An answer that waits to be sent. `tx_timestamp` is the request's, in `unit_ns`; None when it had none."""
 

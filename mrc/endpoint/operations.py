@@ -9,7 +9,6 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Set
-from dataclasses import dataclass
 from enum import IntEnum
 
 from mrc.endpoint.config import PeerNodeConfig
@@ -20,6 +19,7 @@ from mrc.endpoint.operation_rates import OperationRates
 from mrc.endpoint.peer_node import PeerKey, PeerNode
 from mrc.endpoint.peer_ports import PeerPorts
 from mrc.errors import CallerError
+from mrc.records import record
 from mrc.wire import octets
 from mrc.wire.opcodes import HEADER_LENGTHS, Op
 from mrc.wire.profile import WireProfile
@@ -41,7 +41,7 @@ class Operation(IntEnum):
     EV_PROBE = 1
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class EvProbeResult:
     """How an EV probe ended. `rtt_ns` is None when no answer came; `service_time_taken_off` tells whether the time
     the peer held the probe is still in it."""
@@ -57,7 +57,7 @@ OnResult = Callable[[EvProbeResult], None]
 OnAnswered = Callable[[bool], None]
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class _Request:
     """A request of ours that waits to be sent or answered. `number` is its EV's at the node; a port status update
     draws one each time it is sent. One with `on_answered` is a controller's: it tells `mask` and ends at `ends_at`."""

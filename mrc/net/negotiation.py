@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from random import Random
 from typing import Any
 
@@ -15,6 +15,7 @@ from mrc.endpoint.paths.formats import EvFormat
 from mrc.endpoint.paths.profiles import EvProfile, EvProfileMode
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.errors import CallerError, PeerError
+from mrc.records import record
 from mrc.topology.fabric import MODES, USID_MODES, Fabric
 from mrc.untrusted import quoted
 from mrc.wire.entropy import EvMode
@@ -51,7 +52,7 @@ def objects(document: Mapping[str, Any], key: str, most: int) -> list[dict[str, 
     return value
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class PortDescription:
     """One port of a node: its plane, (inner) address, and the number of the leaf it hangs on."""
 
@@ -60,7 +61,7 @@ class PortDescription:
     leaf: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class NodeDescription:
     """The half of every path that only the node itself knows.
 
@@ -135,7 +136,7 @@ def _address(port: Mapping[str, Any], mode: str) -> str:
     return address
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class QpDescription:
     """One end of a QP: its number and the first PSN it will send."""
 

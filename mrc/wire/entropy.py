@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 
 from mrc.errors import CallerError
+from mrc.records import record
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 
 
@@ -38,7 +38,7 @@ def fields_to_ev(source_port: int, flow_label: int, profile: WireProfile = DEFAU
     return high << 16 | low
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class EvField:
     """One field of a generated EV: `width` bits that start as `init_val`; the bits set in `mask` are generated.
 

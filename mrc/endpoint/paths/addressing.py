@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from mrc.errors import CallerError
+from mrc.records import record
 from mrc.wire.entropy import EvMode, ev_to_fields, fields_to_ev
 from mrc.wire.ipv4 import address_number, is_mapped
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
@@ -18,7 +18,7 @@ NO_SPINE = -1  # the network chooses, or it cannot be told
 SOURCE_PORT_BITS, EV_BITS = 16, 32
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(frozen=True, slots=True, eq=False)
 class Path:
     """One EV towards one peer.
 
@@ -35,7 +35,7 @@ class Path:
     template: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class PlanePair:
     """One plane as two peers see it: the local port, both (inner) addresses, how many uplinks our leaf has.
 

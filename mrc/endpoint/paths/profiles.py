@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import IntEnum
 from random import Random
 
@@ -20,6 +20,7 @@ from mrc.endpoint.paths.addressing import (
 )
 from mrc.endpoint.paths.formats import EvFormat
 from mrc.errors import CallerError
+from mrc.records import record
 from mrc.wire.entropy import EvField, EvMode, generated_count, generated_ev
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 from mrc.wire.usid import path_of_ev
@@ -40,7 +41,7 @@ class EvProfileMode(IntEnum):
     GENERATED = 2
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class EvProfile:
     """A profile of `count` EVs over all planes.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, field, fields
 from itertools import zip_longest
 from typing import Any
 
@@ -13,6 +13,7 @@ from mrc.endpoint.paths.path_set import NEVER
 from mrc.endpoint.qp import QueuePair
 from mrc.errors import PeerError
 from mrc.net.negotiation import integer
+from mrc.records import record
 
 # What only the sending half of a QP counts.
 SENDER_COUNTERS = (
@@ -32,7 +33,7 @@ _MAX_COUNT = 1 << 63
 _MAX_PATHS = 4096
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class PathReport:
     """One path over all QPs of a transfer. Times are CLOCK_MONOTONIC ns of data packets; None: never used."""
 
@@ -60,7 +61,7 @@ class PathReport:
         return cls(**document)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class FileReport:
     name: str
     bytes: int
@@ -68,7 +69,7 @@ class FileReport:
     sha256_match: bool
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class TransferReport:
     """Figures of a transfer. `seconds` runs from the first packet to the last acknowledgement, all files together.
 
