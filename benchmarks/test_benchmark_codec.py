@@ -11,10 +11,10 @@ from mrc.endpoint.memory import MemoryRegion
 from mrc.endpoint.request_headers import RequestHeaders
 from mrc.endpoint.send_queue import SendQueue
 from mrc.endpoint.work import WriteRequest
+from mrc.wire.fields import REQUEST
 from mrc.wire.frames import Frames
 from mrc.wire.packet import decode_transport
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import REQUEST
 from mrc.wire.transmit_batch import TransmitBatch
 
 BTH_AT = 48  # bytes of IPv6 and UDP

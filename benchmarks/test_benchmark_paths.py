@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+from random import Random
+
 import pytest
 from endpoints import paths_of
 
@@ -13,7 +14,7 @@ PACKETS = 128
 
 
 def path_set(planes: int, spines: int) -> PathSet:
-    return PathSet(paths_of(0, planes, spines), PathConfig(), np.random.default_rng(1))
+    return PathSet(paths_of(0, planes, spines), PathConfig(), Random(1))
 
 
 def often(paths, avoid=-1):

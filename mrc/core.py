@@ -11,7 +11,6 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
 from importlib.util import spec_from_file_location
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Final
 from zlib import crc32
 
 from mrc.errors import CallerError, SystemRefused
+from mrc.records import record
 
 VARIABLE: Final = "MRC_CORE"
 COMPILED, INTERPRETED = "compiled", "python"
@@ -33,7 +33,7 @@ _ROOMS = ("wire", "endpoint", "net")
 _ADVICE = "`pip install .` again where a C compiler is (gcc, libc6-dev), or in a checkout tools/build-core"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Core:
     """`kind` is "compiled" or "python". `why` says what keeps it from being compiled and `advice` what to do about it,
     both "" where nothing does."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,7 +34,7 @@ class WholeFile:
         self.part = part
         if self._target.exists():
             with contextlib.suppress(OSError):
-                shutil.copymode(self._target, part)
+                part.chmod(stat.S_IMODE(self._target.stat().st_mode))
 
     def commit(self) -> None:
         """Give it the name. Raises SystemRefused."""

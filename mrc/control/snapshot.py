@@ -5,9 +5,6 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-
 from mrc.control import texts
 from mrc.control.peers import addresses
 from mrc.control.profiles import Profiles
@@ -21,7 +18,6 @@ from mrc.endpoint.qp_states import MAY_SEND
 if TYPE_CHECKING:
     from mrc.control.controller import Controller
 
-I64 = npt.NDArray[np.int64]
 _US = 1e3
 
 
@@ -111,8 +107,8 @@ def _add(rows: dict[tuple[str, int], dict[str, Any]], peer: str, paths: PathSet,
             "marked": 0,
         },
     )
-    row["state"] = max(row["state"], int(paths.state[index]))
+    row["state"] = max(row["state"], paths.table.state[index])
     row["qps"] += 1
-    row["packets"] += int(paths.packets[index])
-    row["lost"] += int(paths.lost[index])
-    row["marked"] += int(paths.marked[index])
+    row["packets"] += paths.table.packets[index]
+    row["lost"] += paths.table.lost[index]
+    row["marked"] += paths.table.marked[index]

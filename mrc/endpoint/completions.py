@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
+
+from mrc.records import record
 
 
 class WorkStatus(IntEnum):
@@ -25,7 +26,7 @@ class WorkKind(IntEnum):
     RECV_RDMA_WITH_IMM = 129
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class Completion:
     """One finished piece of work: `byte_len` bytes of the work request `wr_id` on QP `qpn`.
 
@@ -49,7 +50,7 @@ class EventKind(IntEnum):
     PEER_PORT_UP = 4
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Event:
     """Something the owner should know: `subject` is a QPN, a port number, or the plane of a peer's port; `detail` a
     sentence."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntFlag
 
 from mrc.errors import CallerError
+from mrc.records import record
 from mrc.wire.profile import WireProfile
 
 MICROSECOND = 1_000
@@ -29,7 +30,7 @@ class Capability(IntFlag):
 NO_CAPABILITIES = Capability(0)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class LossConfig:
     """How losses are told from reordering, and when timers fire (behaviour.md, Requestor)."""
 
@@ -52,7 +53,7 @@ class LossConfig:
             raise CallerError(f"tail_probe_min_ns must be 0..{SECOND}, got {self.tail_probe_min_ns}")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class PathConfig:
     """How path health is kept (behaviour.md, Paths)."""
 
@@ -80,7 +81,7 @@ class PathConfig:
             raise CallerError("probe_interval_ns must be positive and at most probe_interval_max_ns")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ResponderConfig:
     """What the responder keeps for packets above a hole, and when it has no more (behaviour.md, Responder; all C).
 
@@ -115,7 +116,7 @@ class ResponderConfig:
             raise CallerError(f"ack_after_sack_ns must be 0..{SECOND}, got {self.ack_after_sack_ns}")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class QpConfig:
     """One QP's parameters, local side. Names and ranges as in api.md.
 
@@ -179,7 +180,7 @@ class QpConfig:
         return 1024 << self.timeout
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class PeerNodeConfig:
     """What is kept and done per peer node (behaviour.md, Paths; all C)."""
 
@@ -212,7 +213,7 @@ class PeerNodeConfig:
             raise CallerError("port_update_interval_max_ns must be at least port_update_interval_ns")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class TraceConfig:
     """How much a tracer is told, where there is one (mrc.endpoint.tracing)."""
 
@@ -228,7 +229,7 @@ class TraceConfig:
             raise CallerError(f"work_per_second cannot be negative, got {self.work_per_second}")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ReceivingConfig:
     """How much a node lets its peers have on their way to it, all together (behaviour.md, Responder; all C)."""
 
@@ -248,7 +249,7 @@ class ReceivingConfig:
                 raise CallerError(f"{name} must be at least 1, got {getattr(self, name)}")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class EndpointConfig:
     """What all QPs of one endpoint share."""
 

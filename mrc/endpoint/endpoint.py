@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-
-import numpy as np
+from random import Random
 
 from mrc.endpoint.completions import Completion, Event, EventKind
 from mrc.endpoint.config import Capability, EndpointConfig, QpConfig
@@ -63,14 +62,14 @@ class Endpoint:
         self.counters = Counters()
         self.completions: deque[Completion] = deque()
         self.events: deque[Event] = deque(maxlen=_KEPT_EVENTS)
-        self._random = np.random.default_rng(self.config.seed)
+        self._random = Random(self.config.seed)
         # What all peers together may have on their way to this node.
         self.receive_budget = ReceiveBudget(self.config.receiving)
         # Called with each event as it happens.
         self.listeners: list[Callable[[Event], None]] = []
         # Called when there is another QP, before its peer can know of it.
         self.new_qp_listeners: list[Callable[[], None]] = []
-        self._draw_rkey = draw_rkey or (lambda: int(self._random.integers(1 << 32)))
+        self._draw_rkey = draw_rkey or (lambda: self._random.getrandbits(32))
         self.memory = self.create_memory()
         self._ports = LocalPorts()
         self.qps: dict[int, QueuePair] = {}
@@ -119,20 +118,20 @@ class Endpoint:
         """
         config = config or QpConfig()
         if qpn is None:
-            qpn = int(self._random.integers(FIRST_QPN, QPN_LIMIT))
+            qpn = self._random.randrange(FIRST_QPN, QPN_LIMIT)
             while qpn in self.qps:
-                qpn = int(self._random.integers(FIRST_QPN, QPN_LIMIT))
+                qpn = self._random.randrange(FIRST_QPN, QPN_LIMIT)
         elif not FIRST_QPN <= qpn < QPN_LIMIT or qpn in self.qps:
             raise CallerError(f"QPN {qpn:#x} is taken, or not one of {FIRST_QPN:#x}..{QPN_LIMIT - 1:#x}")
         qp = QueuePair(
             qpn=qpn,
-            first_psn=int(self._random.integers(PSN_MODULUS)),
+            first_psn=self._random.randrange(PSN_MODULUS),
             config=config,
             wire=self.config.wire,
             memory=memory or self.memory,
             budget=self.receive_budget,
             controller_factory=factory_of(controller),
-            random=np.random.default_rng(self._random.integers(1 << 63)),
+            random=Random(self._random.getrandbits(63)),
             complete=complete or self.completions.append,
             on_error=self._qp_error,
             ports=self._ports,
@@ -177,7 +176,7 @@ class Endpoint:
         self._check_own(qp)
         node = self.peer_nodes.get(key := peer_key(peer.sources))
         if node is None:
-            random = np.random.default_rng((self.config.seed, _NODE_SEED, *sorted(key)))
+            random = Random(repr((self.config.seed, _NODE_SEED, *sorted(key))))
             node = PeerNode(peer.sources, self.config.peer_nodes, random, self._operations.learn)
             self.peer_nodes[key] = node
             self._operations.add(node)

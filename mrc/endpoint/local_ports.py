@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from mrc.endpoint.config import PATH_MTUS
 from mrc.endpoint.full_ports import FullPorts
+from mrc.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class PortLimit:
     """A port carries up to `payload_bytes` of payload a packet. `says` is why: "interface p0 has MTU 1500"."""
 

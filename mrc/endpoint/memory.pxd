@@ -4,7 +4,7 @@ from mrc.endpoint.tables cimport Table
 
 @cython.final
 cdef class MemoryRegion:
-    cdef readonly object array, view, address, rkey
+    cdef readonly object view, address, rkey
     cdef readonly long long va
     cdef public long long length
     cdef readonly bint remote_write

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any
 
 from mrc.endpoint.tables import Table
 from mrc.errors import CallerError
+from mrc.wire.columns import array_of
 from mrc.wire.memory import address_of
 
-U8 = npt.NDArray[np.uint8]
+if TYPE_CHECKING:
+    from mrc.wire.fields import U8
 
 VA_LIMIT = 1 << 62  # keeps every address computation inside a signed 64-bit integer
 # What follows the R_Key in a row of `MemoryTable.open`.
@@ -29,7 +28,7 @@ class MemoryRegion:
     read from.
     """
 
-    __slots__ = ("address", "array", "length", "remote_write", "rkey", "va", "view")
+    __slots__ = ("address", "length", "remote_write", "rkey", "va", "view")
 
     def __init__(self, buffer: Any, rkey: int, va: int | None = None, *, remote_write: bool = True) -> None:
         view = memoryview(buffer)
@@ -39,7 +38,6 @@ class MemoryRegion:
             raise CallerError("a region open to remote writes needs a writable buffer: bytearray, mmap, numpy")
         self.view = view.cast("B") if view.nbytes else memoryview(b"")
         self.length = view.nbytes
-        self.array: U8 = np.frombuffer(self.view, np.uint8) if self.length else np.zeros(0, np.uint8)
         self.address = address_of(self.view)
         self.va = self.address if va is None else va
         if not 0 <= self.va < VA_LIMIT - self.length:
@@ -48,6 +46,11 @@ class MemoryRegion:
             raise CallerError(f"rkey must fit 32 bits, got {rkey:#x}")
         self.rkey = rkey
         self.remote_write = remote_write
+
+    @property
+    def array(self) -> U8:
+        """The buffer as one of numpy's arrays."""
+        return array_of(self.view)
 
 
 class MemoryTable:

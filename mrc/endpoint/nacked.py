@@ -27,7 +27,7 @@ _MAX_DOUBLINGS = 32
 _ANY_WINDOW = 1 << 24
 _OLDEST_PSNS, _PSN_MASK = OLDEST_PSNS, PSN_BITS_MASK
 _NONE = -1
-# Where in a packet (mrc.wire.rows.NACK); flags of the BTH's last word in their byte.
+# Where in a packet (mrc.wire.fields.NACK); flags of the BTH's last word in their byte.
 _FLAGS_AT, _RTX = PSN_FLAGS_AT, RTX >> 24
 _REASON_AT, _ENTROPY_AT, _NACK_PSN_AT = 62, 64, 72
 

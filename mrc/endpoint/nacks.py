@@ -15,8 +15,8 @@ from mrc.wire.transmit_batch import TransmitBatch
 
 _NACK, _BYTES = int(Op.NACK), HEADER_LENGTHS["neth"]
 _PSN_MASK, _RTX = PSN_BITS_MASK, RTX
-# Where in a NACK: the fields of mrc.wire.rows.NACK; reason and vendor_info are one word, and so are the two bytes from
-# cc_type on.
+# Where in a NACK: the fields of mrc.wire.fields.NACK; reason and vendor_info are one word, and so are the two bytes
+# from cc_type on.
 _NETH_AT, _REASON_AT, _ENTROPY_AT, _SPDCID_AT, _DPDCID_AT = 60, 62, 64, 68, 70
 _NACK_WORD_AT, _CC_TYPE_AT, _STAMP_AT = 72, 76, 78
 _CC_TYPE_SHIFT = 4
@@ -58,7 +58,7 @@ class NackMaker:
         self._paths = paths
         self._counters = counters
         self._packets = packets
-        self._planes = len(set(paths.port.tolist()))
+        self._planes = len(set(memoryview(paths.table.port)))
         self._last_port = _NO_PORT
         self.pending = PendingAnswers()
         # The one that is being told.

@@ -12,4 +12,4 @@ def _by_opcode(what: str) -> memoryview:
 
 STARTS, ENDS = _by_opcode("starts"), _by_opcode("ends")
 IMMEDIATE = memoryview(bytes(value in IMMEDIATE_OPCODES for value in range(256)))
-STAMPED = memoryview(HAS_TSETH.tobytes())
+STAMPED = memoryview(HAS_TSETH)

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Set
-from dataclasses import dataclass
 
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.peer_node import PeerNode
+from mrc.records import record
+from mrc.wire import octets
 from mrc.wire.opcodes import HEADER_LENGTHS, Op
 from mrc.wire.profile import WireProfile
-from mrc.wire.rows import COMMON, ENDPOINT_RESPONSE, EXTENSION_AT, TIMESTAMP_FTYPE, TIMESTAMP_UNIT_NS, TSR_BIT, Fields
+from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.rows import BTH_AT, EXTENSION_AT, HEADER_ROOM, PSN_FLAGS_AT, TIMESTAMP_FTYPE, TIMESTAMP_UNIT_NS, TSR_BIT
 from mrc.wire.transmit_batch import TransmitBatch
 
 ENDPOINT_QPN = 2
 _MAX_RESPONSES = 1024
+# Where in a packet (mrc.wire.fields.ENDPOINT_REQUEST, ENDPOINT_RESPONSE).
+_DQP_AT, _REQUEST_STAMP_AT, _RESPONSE_STAMP_AT = 52, 72, 88
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class _Response:
     """An answer that waits to be sent. `tx_timestamp` is the request's, in `unit_ns`; None when it had none."""
 
@@ -40,13 +44,14 @@ class OperationAnswers:
         self._ports_down = ports_down
         self.waiting: deque[_Response] = deque()
 
-    def add(self, node: PeerNode, req_id: int, operation: int, fields: Fields, now: int) -> None:
-        """Answer this request (an ENDPOINT_REQUEST row), unless too many answers wait already."""
+    def add(self, node: PeerNode, req_id: int, operation: int, batch: ReceivedBatch, row: int, now: int) -> None:
+        """Answer this request, unless too many answers wait already."""
         if len(self.waiting) >= _MAX_RESPONSES:
             self._counters.endpoint_responses_dropped += 1
             return
-        word = int(fields["tseth_word"])
-        timestamp = int(fields["tx_timestamp"]) if word & 0xF == TIMESTAMP_FTYPE else None
+        at = batch.row(row) + _REQUEST_STAMP_AT
+        word = octets.u16(batch.flat, at + 2)
+        timestamp = octets.u16(batch.flat, at) if word & 0xF == TIMESTAMP_FTYPE else None
         unit_ns = self._wire.tsr1_unit_ns if word & TSR_BIT else TIMESTAMP_UNIT_NS
         self.waiting.append(_Response(node, req_id, operation, timestamp, unit_ns, now))
 
@@ -66,18 +71,18 @@ class OperationAnswers:
             self._counters.endpoint_responses_dropped += 1
             return
         at = append_operation(batch, node, number, self._wire.dscp_control << 2, HEADER_LENGTHS["eeth"])
-        fields = batch.fields(ENDPOINT_RESPONSE, at, at + 1)
-        fields["opcode"] = Op.ENDPOINT_RESPONSE
-        fields["psn_word"] = response.req_id
-        fields["eeth_word"] = response.operation << self._wire.eeth_op_shift
+        batch.flat[at + BTH_AT] = Op.ENDPOINT_RESPONSE
+        octets.put32(batch.flat, at + PSN_FLAGS_AT, response.req_id)
+        octets.put16(batch.flat, at + EXTENSION_AT, response.operation << self._wire.eeth_op_shift)
         if response.tx_timestamp is not None:
             held = (now - response.received_at) // response.unit_ns if node.service_time else 0
-            fields["tx_timestamp"] = (response.tx_timestamp + held) & 0xFFFF
+            octets.put16(batch.flat, at + _RESPONSE_STAMP_AT, response.tx_timestamp + held)
 
 
 def append_operation(batch: TransmitBatch, node: PeerNode, number: int, traffic_class: int, length: int) -> int:
-    """A packet to DQP 2 of `node` with an extension header of zeros. Returns its row."""
-    at = batch.open_row(node.frames, number, traffic_class, EXTENSION_AT + length)
-    batch.headers[at, EXTENSION_AT : EXTENSION_AT + length] = 0
-    batch.fields(COMMON, at, at + 1)["dqp_word"] = ENDPOINT_QPN
+    """A packet to DQP 2 of `node` with an extension header of zeros. Returns where in `flat` its row begins."""
+    row = batch.open_row(node.frames, number, traffic_class, EXTENSION_AT + length)
+    batch.write_headers(row, EXTENSION_AT, bytes(length))
+    at = row * HEADER_ROOM
+    octets.put32(batch.flat, at + _DQP_AT, ENDPOINT_QPN)
     return at

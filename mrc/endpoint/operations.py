@@ -9,11 +9,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Set
-from dataclasses import dataclass
 from enum import IntEnum
-
-import numpy as np
-import numpy.typing as npt
 
 from mrc.endpoint.config import PeerNodeConfig
 from mrc.endpoint.counters import Counters
@@ -23,17 +19,19 @@ from mrc.endpoint.operation_rates import OperationRates
 from mrc.endpoint.peer_node import PeerKey, PeerNode
 from mrc.endpoint.peer_ports import PeerPorts
 from mrc.errors import CallerError
+from mrc.records import record
+from mrc.wire import octets
 from mrc.wire.opcodes import HEADER_LENGTHS, Op
 from mrc.wire.profile import WireProfile
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import COMMON, ENDPOINT_REQUEST, ENDPOINT_RESPONSE, TIMESTAMP_FTYPE, TIMESTAMP_UNIT_NS, Fields
+from mrc.wire.rows import BTH_AT, EXTENSION_AT, PSN_FLAGS_AT, TIMESTAMP_FTYPE, TIMESTAMP_UNIT_NS
 from mrc.wire.transmit_batch import TransmitBatch
-
-I64 = npt.NDArray[np.int64]
 
 NEVER = -1
 _REQUEST_IDS = 1 << 16
 _MAX_OUTSTANDING = 4096
+# Where in a packet (mrc.wire.fields.ENDPOINT_REQUEST, ENDPOINT_RESPONSE); the extension header begins with its word.
+_SOURCE_AT, _PORT_STATUS_AT, _REQUEST_STAMP_AT, _RESPONSE_STAMP_AT = 8, 64, 72, 88
 
 
 class Operation(IntEnum):
@@ -43,7 +41,7 @@ class Operation(IntEnum):
     EV_PROBE = 1
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class EvProbeResult:
     """How an EV probe ended. `rtt_ns` is None when no answer came; `service_time_taken_off` tells whether the time
     the peer held the probe is still in it."""
@@ -59,7 +57,7 @@ OnResult = Callable[[EvProbeResult], None]
 OnAnswered = Callable[[bool], None]
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class _Request:
     """A request of ours that waits to be sent or answered. `number` is its EV's at the node; a port status update
     draws one each time it is sent. One with `on_answered` is a controller's: it tells `mask` and ends at `ends_at`."""
@@ -140,7 +138,7 @@ class EndpointOperations:
 
     def on_qp_connected(self, node: PeerNode) -> None:
         """There are EVs towards this node: it must know of a port that is down already."""
-        if node.key not in self._updates and self._ports_down & set(node.port.tolist()):
+        if node.key not in self._updates and self._ports_down & set(node.port):
             self.update_port_status(node)
 
     def forget(self, node: PeerNode) -> None:
@@ -238,35 +236,37 @@ class EndpointOperations:
         """A packet for DQP 2 that passed the endpoint's checks."""
         if not self._rates.is_welcome(batch, row, opcode, now):
             return
-        fields, port = batch.fields(COMMON)[row], batch.ports[row]
-        source = int(fields["src_high"]) << 64 | int(fields["src_low"])
+        base, port = batch.row(row), batch.ports[row]
+        source = octets.u64(batch.flat, base + _SOURCE_AT) << 64 | octets.u64(batch.flat, base + _SOURCE_AT + 8)
         nodes = [node for node in self._nodes_at.get(source, ()) if node.sources.get(port) == source]
-        req_id = int(fields["psn_word"]) & (_REQUEST_IDS - 1)
+        req_id = octets.u32(batch.flat, base + PSN_FLAGS_AT) & (_REQUEST_IDS - 1)
         if not nodes:
             self._counters.unknown_peer += 1
         elif opcode == Op.ENDPOINT_REQUEST:
-            self._on_request(nodes, req_id, batch.fields(ENDPOINT_REQUEST)[row], now)
+            self._on_request(nodes, req_id, batch, row, now)
         elif opcode == Op.ENDPOINT_RESPONSE:
-            self._on_response(nodes, req_id, batch.fields(ENDPOINT_RESPONSE)[row], now)
+            self._on_response(nodes, req_id, batch, row, now)
         else:
             self._counters.misdirected += 1
 
-    def _on_request(self, nodes: list[PeerNode], req_id: int, fields: Fields, now: int) -> None:
-        operation = int(fields["erth_word"]) & 3
+    def _on_request(self, nodes: list[PeerNode], req_id: int, batch: ReceivedBatch, row: int, now: int) -> None:
+        base = batch.row(row)
+        operation = octets.u16(batch.flat, base + EXTENSION_AT) & 3
         if operation == Operation.PORT_STATUS_UPDATE:
             self._counters.port_updates_received += 1
             for node in nodes:
-                self.peer_ports.take(node, int(fields["port_status_mask"]), now)
+                self.peer_ports.take(node, octets.u32(batch.flat, base + _PORT_STATUS_AT), now)
         elif operation == Operation.EV_PROBE:
             self._counters.ev_probes_answered += 1
         else:
             self._counters.unknown_endpoint_operation += 1
             return
         self.pending.up = True
-        self._answers.add(nodes[0], req_id, operation, fields, now)
+        self._answers.add(nodes[0], req_id, operation, batch, row, now)
 
-    def _on_response(self, nodes: list[PeerNode], req_id: int, fields: Fields, now: int) -> None:
-        operation = int(fields["eeth_word"]) >> self._wire.eeth_op_shift & 3
+    def _on_response(self, nodes: list[PeerNode], req_id: int, batch: ReceivedBatch, row: int, now: int) -> None:
+        base = batch.row(row)
+        operation = octets.u16(batch.flat, base + EXTENSION_AT) >> self._wire.eeth_op_shift & 3
         request = self._requests.get(req_id)
         if (
             request is None
@@ -281,7 +281,7 @@ class EndpointOperations:
             return
         del self._requests[req_id]
         if operation == Operation.EV_PROBE:
-            self._probe_answered(req_id, request, int(fields["tx_timestamp"]), now)
+            self._probe_answered(req_id, request, octets.u16(batch.flat, base + _RESPONSE_STAMP_AT), now)
         elif request.on_answered is not None:
             request.on_answered(True)
         elif self._updates.get(request.node.key) == req_id:
@@ -349,13 +349,12 @@ class EndpointOperations:
             self._counters.ev_probes_sent += 1
         request.sent_at = now
         at = append_operation(batch, node, number, request.traffic_class, HEADER_LENGTHS["erth"])
-        fields = batch.fields(ENDPOINT_REQUEST, at, at + 1)
-        fields["opcode"] = Op.ENDPOINT_REQUEST
-        fields["psn_word"] = req_id
-        fields["erth_word"] = request.operation
-        fields["port_status_mask"] = mask
-        fields["tx_timestamp"] = now // TIMESTAMP_UNIT_NS & 0xFFFF
-        fields["tseth_word"] = TIMESTAMP_FTYPE
+        batch.flat[at + BTH_AT] = Op.ENDPOINT_REQUEST
+        octets.put32(batch.flat, at + PSN_FLAGS_AT, req_id)
+        octets.put16(batch.flat, at + EXTENSION_AT, request.operation)
+        octets.put32(batch.flat, at + _PORT_STATUS_AT, mask)
+        octets.put16(batch.flat, at + _REQUEST_STAMP_AT, now // TIMESTAMP_UNIT_NS)
+        octets.put16(batch.flat, at + _REQUEST_STAMP_AT + 2, TIMESTAMP_FTYPE)
 
     # ------------------------------------------------------------------ time
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
-import numpy as np
-
 from mrc.endpoint.counters import Counters
+from mrc.endpoint.numbers import column
 from mrc.wire import octets
 from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH
 from mrc.wire.profile import WireProfile
@@ -37,11 +37,25 @@ _MIN_PACKET, _UDP_AT, _PAD_SHIFT, _TVER_MASK, _P_KEY = MIN_PACKET, UDP_AT, PAD_S
 _PLEN_AT, _NH_AT, _DPORT_AT, _UDP_LEN_AT = 4, 6, 42, 44
 _OPCODE_AT, _FLAGS_AT, _PKEY_AT, _PSN_FLAGS_AT = 48, 49, 50, 56
 _TS_SHIFT = 4
+_UNKNOWN_LENGTH = 1 << 20
+
+
+def _by_opcode(numbers: Iterable[int]) -> memoryview:
+    made = column(256)
+    for opcode, number in enumerate(numbers):
+        made[opcode] = number
+    return made
+
+
 # By opcode: bytes of a packet without payload, padding and TSETH, beyond any packet when unknown; bytes of a TSETH.
-_PLAIN_LENGTH = np.where(IS_MRC == 1, EXTENSION_AT + EXTENSION_LENGTH + ICRC_LENGTH, 1 << 20).data
-_TSETH_LENGTH = (HAS_TSETH * np.int64(HEADER_LENGTHS["tseth"])).data
-_IS_MRC = IS_MRC.data
-_HAS_PAYLOAD = HAS_PAYLOAD.astype(np.uint8).data
+_PLAIN_LENGTH = _by_opcode(
+    [
+        EXTENSION_AT + length + ICRC_LENGTH if is_mrc else _UNKNOWN_LENGTH
+        for is_mrc, length in zip(IS_MRC, EXTENSION_LENGTH, strict=True)
+    ]
+)
+_TSETH_LENGTH = _by_opcode([HEADER_LENGTHS["tseth"] if has else 0 for has in HAS_TSETH])
+_IS_MRC, _HAS_PAYLOAD = memoryview(IS_MRC), memoryview(HAS_PAYLOAD)
 _DSCPS, _PORTS = 64, 1 << 16
 
 

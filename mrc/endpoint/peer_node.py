@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
-
-import numpy as np
-import numpy.typing as npt
+from random import Random
 
 from mrc.endpoint.config import PeerNodeConfig
 from mrc.endpoint.congestion import CongestionController
@@ -16,10 +14,7 @@ from mrc.endpoint.rtt import RttEstimator
 from mrc.wire.frames import Frames
 from mrc.wire.ipv4 import address_text
 
-I64 = npt.NDArray[np.int64]
-
 PeerKey = frozenset[int]
-_NOTHING: I64 = np.zeros(0, np.int64)
 
 
 def peer_key(sources: Mapping[int, int]) -> PeerKey:
@@ -65,7 +60,7 @@ class PeerNode:
         self,
         sources: Mapping[int, int],
         config: PeerNodeConfig,
-        random: np.random.Generator,
+        random: Random,
         learn: Callable[[PeerNode], None],
     ) -> None:
         """`learn` is called when an EV probe should be sent to find EVs that work."""
@@ -83,20 +78,20 @@ class PeerNode:
         self.rtt = RttEstimator()
         self.paths: list[Path] = []
         self.port_of_plane: dict[int, int] = {}
-        self.port: I64 = np.zeros(0, np.int64)
+        self.port: list[int] = []
         # All EVs, as ways by their numbers.
         self.frames = Frames()
         # When the next EV probe may be sent to learn reverse EVs, ns; None until the first request.
         self.next_learning_at: int | None = None
         self._number_of_ev: dict[int, int] = {}
         # Plane, port and the numbers of the EVs there.
-        self._members: list[tuple[int, int, I64]] = []
+        self._members: list[tuple[int, int, list[int]]] = []
         self._config = config
         self._random = random
         self._learn = learn
         self._turn = 0
 
-    def add_paths(self, paths: Sequence[Path]) -> I64:
+    def add_paths(self, paths: Sequence[Path]) -> list[int]:
         """The numbers of these EVs here; those not known yet get one."""
         known = len(self.paths)
         for path in paths:
@@ -106,12 +101,13 @@ class PeerNode:
                 self.frames.add(path.template, path.port, path.destination)
                 self.port_of_plane[path.plane] = path.port
         if len(self.paths) > known:
-            self.port = np.array([path.port for path in self.paths], np.int64)
+            self.port = [path.port for path in self.paths]
             self._members = [
-                (plane, port, np.flatnonzero(self.port == port)) for plane, port in sorted(self.port_of_plane.items())
+                (plane, port, [number for number, own in enumerate(self.port) if own == port])
+                for plane, port in sorted(self.port_of_plane.items())
             ]
             self.reverse.grow(len(self.paths) - known)
-        return np.array([self._number_of_ev[path.ev] for path in paths], np.int64)
+        return [self._number_of_ev[path.ev] for path in paths]
 
     @property
     def label(self) -> str:
@@ -142,8 +138,8 @@ class PeerNode:
 
     def ev_to_learn(self, ports_down: Set[int]) -> int | None:
         """A random EV that may be used and whose port is up at both ends, or None."""
-        members = np.concatenate((_NOTHING, *self._planes(ports_down, self.planes_down)))
-        return int(members[self._random.integers(len(members))]) if len(members) else None
+        members = [number for each in self._planes(ports_down, self.planes_down) for number in each]
+        return self._random.choice(members) if members else None
 
     def control_ev(self, ports_down: Set[int]) -> int | None:
         """The EV the next control packet to this node takes; successive ones alternate planes.
@@ -153,17 +149,15 @@ class PeerNode:
         planes = self._planes(ports_down, self.planes_down) or self._planes(ports_down, frozenset())
         if not planes:
             return None
-        chosen = [members[self.reverse.choose(members)] for members in planes]
-        columns = [members for members in chosen if len(members)] or planes
+        columns = [chosen for members in planes if (chosen := self.reverse.choose(members))] or planes
         self._turn += 1
-        members = columns[self._turn % len(columns)]
-        return int(members[self._random.integers(len(members))])
+        return self._random.choice(columns[self._turn % len(columns)])
 
-    def _planes(self, ports_down: Set[int], planes_down: Set[int]) -> list[I64]:
+    def _planes(self, ports_down: Set[int], planes_down: Set[int]) -> list[list[int]]:
         """The EVs that may be used of each plane but those down at either end; planes without any are left out."""
         planes = [
             self.reverse.may_carry(members)
             for plane, port, members in self._members
             if port not in ports_down and plane not in planes_down
         ]
-        return [members for members in planes if len(members)]
+        return [members for members in planes if members]

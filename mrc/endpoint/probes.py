@@ -155,7 +155,7 @@ class Probes:
     def _append(self, batch: TransmitBatch, probe_id: int, target: int, now: int) -> None:
         index = self._paths.control.take_one(now) if target == _TAIL else target
         at = batch.open_row(self._paths.frames, index, self._traffic_class, _HEADERS) * _ROOM + _BTH_AT
-        # BTH and PETH as the fields of mrc.wire.rows.PROBE lie.
+        # BTH and PETH as the fields of mrc.wire.fields.PROBE lie.
         octets.put16(batch.flat, at, _PROBE << 8)
         octets.put16(batch.flat, at + 2, _P_KEY)
         octets.put32(batch.flat, at + 4, self._peer_qpn)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-
-import numpy as np
+from random import Random
 
 from mrc.endpoint.arrivals import Arrivals
 from mrc.endpoint.completion_ring import CompletionRing
@@ -83,7 +82,7 @@ class QueuePair:
         memory: MemoryTable,
         budget: ReceiveBudget,
         controller_factory: ControllerFactory,
-        random: np.random.Generator,
+        random: Random,
         complete: Callable[[Completion], None],
         on_error: Callable[[QueuePair, str], None],
         ports: LocalPorts,

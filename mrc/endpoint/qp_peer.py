@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from mrc.endpoint.config import NO_CAPABILITIES, Capability
 from mrc.endpoint.paths import Path
 from mrc.endpoint.paths.profiles import EvProfile
+from mrc.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class QpPeer:
     """What a QP must know of its peer before it can receive (behaviour.md, QP life).
 

@@ -12,7 +12,7 @@ from mrc.wire.rows import PSN_FLAGS_AT, RTX, SETH_M_SHIFT, SETH_PR
 
 _ACKED = int(PsnState.ACKED)
 _PSN_MASK = PSN_MASK
-# Where in a packet (mrc.wire.rows.SACK); flags of the BTH's last word in their byte, signed numbers of 16 bits.
+# Where in a packet (mrc.wire.fields.SACK); flags of the BTH's last word in their byte, signed numbers of 16 bits.
 _FLAGS_AT, _RTX, _SIGN = PSN_FLAGS_AT, RTX >> 24, 1 << 15
 _SETH_AT, _OFFSET_AT, _ENTROPY_AT, _CACK_AT, _CC_TYPE_AT, _MPR_AT = 60, 62, 64, 72, 76, 77
 _SACK_OFFSET_AT, _BITMAP_AT, _TIMESTAMP_AT, _CC_AT = 78, 80, 88, 92

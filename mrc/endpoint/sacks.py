@@ -25,7 +25,7 @@ _MOST_COUNTED = 0x7FFF
 _MOST_BELOW, _MOST_ABOVE = -0x8000, 0x7FFF  # of ack_psn_offset
 _SACK, _BYTES = int(Op.SACK), HEADER_LENGTHS["seth"] + HEADER_LENGTHS["cc_state"]
 _PSN_MASK, _RTX, _M_SHIFT, _PR = PSN_MASK, RTX, SETH_M_SHIFT, SETH_PR
-# Where in a SACK: the fields of mrc.wire.rows.SACK; cc_type and mpr are one word.
+# Where in a SACK: the fields of mrc.wire.fields.SACK; cc_type and mpr are one word.
 _SETH_AT, _OFFSET_AT, _ENTROPY_AT, _SPDCID_AT, _DPDCID_AT, _CACK_AT = 60, 62, 64, 68, 70, 72
 _MPR_AT, _BASE_AT, _BITMAP_AT, _STAMP_AT, _OOO_AT, _RCVD_AT = 76, 78, 80, 88, 90, 92
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from mrc.records import record
 from mrc.wire.profile import WireProfile
 
 ECT0 = 0b10
@@ -11,7 +10,7 @@ CE = 0b11
 ECN_MASK = 0b11
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class TrafficClasses:
     """DSCP and ECN as one byte each. Data is sent ECT(0), control is not ECN-capable."""
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mrc.endpoint.memory import VA_LIMIT, MemoryRegion
 from mrc.errors import CallerError
+from mrc.records import record
 
 MAX_MESSAGE = (1 << 31) - 1
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class WriteRequest:
     """An RDMA write: `length` bytes from `offset` in the local region `source` to `remote_va` under `rkey`.
 

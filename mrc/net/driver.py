@@ -12,8 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.receive_budget import ReceiveBudget
@@ -27,6 +26,9 @@ from mrc.net.port_room import PortRoom
 from mrc.net.ports import Port
 from mrc.net.turn import Turn
 from mrc.wire.transmit_batch import TransmitBatch
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 T = TypeVar("T")
 
@@ -127,13 +129,16 @@ class Driver:
             # What was submitted before comes before it, with a loop or without one.
             self._run_calls()
             return action()
-        future: Future[T] = Future()
         with self._lock:
             if self._closed:
                 raise MrcError("the endpoint is shut down")
             if self._owner is None:
                 self._run_calls()
                 return action()
+            # Loaded by the first who waits for a running loop: logging comes with it.
+            from concurrent.futures import Future
+
+            future: Future[T] = Future()
             self._calls.append((action, future))
             self._turn.wanted.up = True
             os.eventfd_write(self._wake, 1)

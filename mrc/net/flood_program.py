@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from mrc.net.filters import Instruction, row_begin
 from mrc.net.ports import SRV6, UDP_IPV4, Framing
+from mrc.records import record
 from mrc.wire.ipv4 import NO_OPTIONS
 from mrc.wire.opcodes import Op
 from mrc.wire.rows import BTH_AT, MIN_PACKET, P_KEY, TVER_MASK, UDP_AT
@@ -31,7 +32,7 @@ BEHIND, AHEAD = 1 << 16, 1 << 17
 PROBES_SAMPLED = 32
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Lists:
     """What is let through: UDP ports, QPNs, source addresses (128 bit numbers, of which the last 32 are compared).
 

@@ -6,12 +6,9 @@ import errno
 import os
 from collections.abc import Sequence
 
-import numpy as np
-import numpy.typing as npt
-
 from mrc.errors import SystemRefused
 from mrc.net import system
-from mrc.net.outer import OuterHeaders, numbers
+from mrc.net.outer import OuterHeaders
 from mrc.net.ports import UDP_IPV4, UDP_IPV6, Port
 from mrc.wire import octets
 from mrc.wire.ipv4 import IPV4_AT, IPV4_HEADER
@@ -19,8 +16,6 @@ from mrc.wire.memory import address_of
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import HEADER_ROOM, UDP_AT
 from mrc.wire.transmit_batch import TransmitBatch
-
-U8 = npt.NDArray[np.uint8]
 
 # 64-bit words of the kernel's structures, and which of them are what.
 _WORD = 8
@@ -127,14 +122,16 @@ class BatchSender:
         framing = ports[0].framing
         self._send_from = framing.send_from
         self._outer = OuterHeaders(ports, batch, srh=framing.srh) if framing.outer else None
-        self._header_lengths = numbers(batch.header_length)
-        self._payload_addresses = numbers(batch.payload_address)
-        self._payload_lengths = numbers(batch.payload_length)
-        self._trailer_lengths = numbers(batch.trailer_length)
-        self._ports = numbers(batch.port)
-        self._traffic_classes = numbers(batch.traffic_class)
-        self._destinations_at = address_of(batch.destination if self._outer is None else self._outer.destinations)
-        self._trailers_at = address_of(batch.trailers)
+        self._header_lengths = batch.header_lengths
+        # Addresses are below 2**63.
+        self._payload_addresses = memoryview(batch.payload_addresses).cast("B").cast("q")
+        self._payload_lengths = batch.payload_lengths
+        self._trailer_lengths = batch.trailer_lengths
+        self._ports = batch.ports
+        self._traffic_classes = batch.classes
+        outer = self._outer
+        self._destinations_at = address_of(batch.flat_destinations if outer is None else outer.flat_destinations)
+        self._trailers_at = address_of(batch.flat_trailers)
         self._make_parts(batch)
         self._make_messages(batch.capacity)
 
@@ -145,12 +142,12 @@ class BatchSender:
         self._row_words = self._skipped + _PARTS_OF_A_ROW * _PART
         self._parts = _words(batch.capacity * self._row_words)
         self._parts_at = address_of(self._parts)
-        headers = address_of(batch.headers) + self._send_from
+        headers = address_of(batch.flat) + self._send_from
+        outer_at = 0 if outer is None else address_of(outer.flat)
         for row in range(batch.capacity):
             at = row * self._row_words
             if outer is not None:
-                length = outer.rows.shape[1]
-                self._parts[at], self._parts[at + 1] = address_of(outer.rows) + row * length, length
+                self._parts[at], self._parts[at + 1] = outer_at + row * outer.length, outer.length
             self._parts[at + self._skipped] = headers + row * _HEADER_ROOM
         self._classes = _words(batch.capacity * _CLASS)
         self._classes_at = address_of(self._classes)
@@ -286,16 +283,16 @@ class BatchReceiver:
         self._mixed = len(framings) > 1
         # What comes before a row ends up in the last bytes of the one before it, which no packet is long enough for.
         before = max(0, *(-port.framing.receive_at for port in ports))
-        data: U8 = np.zeros(before + rows * room, np.uint8)[before:].reshape(rows, room)
+        data = memoryview(bytearray(before + rows * room))[before:]
         self._data_at = address_of(data)
-        self._bytes = data.reshape(-1).data
+        self._bytes = data
         self._over_ipv4 = UDP_IPV4 in framings
-        ipv4: U8 = np.zeros((rows if self._over_ipv4 else 0, _IPV4_BYTES), np.uint8)
-        self._ipv4 = ipv4.reshape(-1).data
-        port_of, length, traffic_class = (np.zeros(rows, np.int64) for _ in range(3))
-        self._ports, self._lengths, self._traffic_classes = port_of.data, length.data, traffic_class.data
+        ipv4 = memoryview(bytearray(rows * _IPV4_BYTES if self._over_ipv4 else 0))
+        self._ipv4 = ipv4
+        ports_of, lengths, classes = _words(rows), _words(rows), _words(rows)
+        self._ports, self._lengths, self._traffic_classes = ports_of, lengths, classes
         # The same for every call: only how many packets are in it changes.
-        self.batch = ReceivedBatch(data, rows, length, port_of, traffic_class, ipv4 if self._over_ipv4 else None)
+        self.batch = ReceivedBatch(data, room, rows, lengths, ports_of, classes, ipv4 if self._over_ipv4 else None)
         # Over IPv6 the sender's address comes beside the packet, otherwise inside it.
         self._name_room = _SOCKADDR if UDP_IPV6 in framings else 0
         self._make_messages()
@@ -398,7 +395,7 @@ class BatchReceiver:
         self._traffic_classes[row] = word >> 20 & 0xFF
 
     def _complete_ipv4(self, row: int) -> None:
-        """As `mrc.wire.ipv4.shape_rows`."""
+        """As `mrc.wire.header_rows.shape_rows`."""
         at, header = row * self._room, row * _IPV4_BYTES
         octets.copy(self._ipv4, header, self._bytes, at + _IPV4, _IPV4_BYTES)
         tos = self._ipv4[header + 1]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import errno
 import socket
 import struct
-from dataclasses import dataclass
 from fcntl import ioctl
 
 from mrc.endpoint.local_ports import advice
 from mrc.errors import SystemRefused
+from mrc.records import record
 
 _SIOCGIFMTU = 0x8921
 # linux/in.h, linux/in6.h; the two values of PROBE are the same.
@@ -35,7 +35,7 @@ def interface_mtu(sock: socket.socket, interface: str) -> int:
     return int(mtu)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class FullPackets:
     """The longest packets a port is to carry: `path_mtu` bytes of payload, `headers` bytes of all that goes with it."""
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import ipaddress
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
+from random import Random
 from typing import Any
-
-import numpy as np
 
 from mrc.endpoint.config import PATH_MTUS
 from mrc.endpoint.paths.addressing import PlanePair
@@ -16,6 +15,7 @@ from mrc.endpoint.paths.formats import EvFormat
 from mrc.endpoint.paths.profiles import EvProfile, EvProfileMode
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.errors import CallerError, PeerError
+from mrc.records import record
 from mrc.topology.fabric import MODES, USID_MODES, Fabric
 from mrc.untrusted import quoted
 from mrc.wire.entropy import EvMode
@@ -52,7 +52,7 @@ def objects(document: Mapping[str, Any], key: str, most: int) -> list[dict[str, 
     return value
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class PortDescription:
     """One port of a node: its plane, (inner) address, and the number of the leaf it hangs on."""
 
@@ -61,7 +61,7 @@ class PortDescription:
     leaf: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class NodeDescription:
     """The half of every path that only the node itself knows.
 
@@ -136,7 +136,7 @@ def _address(port: Mapping[str, Any], mode: str) -> str:
     return address
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class QpDescription:
     """One end of a QP: its number and the first PSN it will send."""
 
@@ -164,7 +164,7 @@ def peer_of(
     qp: QpDescription,
     wire: WireProfile,
     ev_profile: EvProfile | None = None,
-    random: np.random.Generator | None = None,
+    random: Random | None = None,
 ) -> QpPeer:
     """How to reach one QP of `node` from `fabric`: the EVs of a profile, over the planes both have.
 
@@ -189,7 +189,7 @@ def peer_of(
         )
     profile = ev_profile or default_ev_profile(fabric)
     try:
-        paths = profile.paths(pairs, random or np.random.default_rng(0), wire)
+        paths = profile.paths(pairs, random or Random(0), wire)
     except CallerError as error:
         raise PeerError(f"no paths to the peer: {error}") from None
     sources = {pair.port: address_number(pair.peer_address) for pair in pairs}

@@ -10,9 +10,8 @@ import socket
 import sys
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from mrc.endpoint.config import (
     EXPONENTIAL_RETRIES_FOREVER,
@@ -187,7 +186,7 @@ class Node:
         wire, seed = self.endpoint.config.wire, self._ev_seed
 
         def towards(profile: EvProfile) -> QpPeer:
-            return peer_of(self.fabric, node, peer, wire, profile, np.random.default_rng(seed))
+            return peer_of(self.fabric, node, peer, wire, profile, Random(seed))
 
         # Outside a lab hosts have no names to be known by.
         name = "" if self.fabric.name == HOST_FABRIC else f"h{node.host}"

@@ -8,8 +8,9 @@ cdef Py_ssize_t _PLEN_AT, _SOURCE_AT, _DESTINATION_AT, _ADDRESS, _SOCKADDR, _ADD
 
 @cython.final
 cdef class OuterHeaders:
-    cdef readonly object rows, destinations
-    cdef Py_ssize_t _behind, _length
+    cdef readonly object flat, flat_destinations
+    cdef readonly Py_ssize_t length
+    cdef Py_ssize_t _behind
     cdef unsigned char[::1] _flat, _to
     cdef const unsigned char[::1] _sources, _destinations
     cdef const long long[::1] _header_lengths, _payload_lengths, _trailer_lengths, _traffic_classes, _ports

@@ -7,17 +7,17 @@ parts and whose traffic class comes beside it. It still looks up the way to the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING
 
 from mrc.net.ports import Port
 from mrc.wire import octets
-from mrc.wire.srh import IPV6_IN_IPV6, ROUTING, SRH_LENGTH, new_headers
+from mrc.wire.columns import rows_of
+from mrc.wire.srh import IPV6_IN_IPV6, ROUTING, SRH_HEAD, SRH_LENGTH
 from mrc.wire.transmit_batch import TransmitBatch
 from mrc.wire.usid import BLOCK_BITS
 
-U8 = npt.NDArray[np.uint8]
+if TYPE_CHECKING:
+    from mrc.wire.fields import U8
 
 IPV6_HEADER = 40
 _HOP_LIMIT = 64
@@ -31,10 +31,10 @@ _SEGMENT_AT = _ROUTING_AT + SRH_LENGTH - _ADDRESS
 
 
 class OuterHeaders:
-    """One for each row of a batch: `rows`, uint8 [capacity, 40], or [capacity, 64] with a routing header.
+    """One for each row of a batch: `flat` has rows of `length` bytes, 40, or 64 with a routing header.
 
-    `destinations`, rows of sockaddr_in6, are where the kernel is to send to. With `srh` that is only the first of two
-    containers; the routing header has the other.
+    `flat_destinations`, rows of sockaddr_in6, are where the kernel is to send to. With `srh` that is only the first of
+    two containers; the routing header has the other. `rows` and `destinations` are the same as numpy's arrays.
     """
 
     __slots__ = (
@@ -42,43 +42,50 @@ class OuterHeaders:
         "_destinations",
         "_flat",
         "_header_lengths",
-        "_length",
         "_payload_lengths",
         "_ports",
         "_sources",
         "_to",
         "_traffic_classes",
         "_trailer_lengths",
-        "destinations",
-        "rows",
+        "flat",
+        "flat_destinations",
+        "length",
     )
 
     def __init__(self, ports: Sequence[Port], batch: TransmitBatch, *, srh: bool) -> None:
         """`ports` are all that the batch can name, `batch` is the one that is sent, filled anew each time."""
         self._behind = SRH_LENGTH if srh else 0
-        self._length = IPV6_HEADER + self._behind
-        self.rows: U8 = np.zeros((batch.capacity, self._length), np.uint8)
-        self.rows[:, _NH_AT] = ROUTING if srh else IPV6_IN_IPV6
-        self.rows[:, _HLIM_AT] = _HOP_LIMIT
+        self.length = IPV6_HEADER + self._behind
+        row = bytearray(self.length)
+        row[_NH_AT], row[_HLIM_AT] = ROUTING if srh else IPV6_IN_IPV6, _HOP_LIMIT
+        if srh:
+            row[_ROUTING_AT : _ROUTING_AT + len(SRH_HEAD)] = SRH_HEAD
+        self.flat = self._flat = memoryview(row * batch.capacity)
         sources = {port.port: port.local_address for port in ports}
         self._sources = memoryview(b"".join(sources.get(number, bytes(_ADDRESS)) for number in range(max(sources) + 1)))
-        self._header_lengths = numbers(batch.header_length)
-        self._payload_lengths = numbers(batch.payload_length)
-        self._trailer_lengths = numbers(batch.trailer_length)
-        self._traffic_classes = numbers(batch.traffic_class)
-        self._ports = numbers(batch.port)
+        self._header_lengths = batch.header_lengths
+        self._payload_lengths = batch.payload_lengths
+        self._trailer_lengths = batch.trailer_lengths
+        self._traffic_classes = batch.classes
+        self._ports = batch.ports
         # Where the packets are to go, and where the kernel is told to send them.
-        self._destinations = np.asarray(batch.destination).reshape(-1).data
-        self.destinations: U8 = np.asarray(batch.destination)
-        if srh:
-            self.destinations = np.zeros_like(self.destinations)
-            self.rows[:, _ROUTING_AT:] = new_headers(batch.capacity)
-        self._to = self.destinations.reshape(-1).data
-        self._flat = self.rows.reshape(-1).data
+        self._destinations = batch.flat_destinations
+        self.flat_destinations = self._to = (
+            memoryview(bytearray(batch.capacity * _SOCKADDR)) if srh else memoryview(batch.flat_destinations)
+        )
+
+    @property
+    def rows(self) -> U8:
+        return rows_of(self.flat, self.length)
+
+    @property
+    def destinations(self) -> U8:
+        return rows_of(self.flat_destinations, _SOCKADDR)
 
     def write(self, row: int) -> None:
         """Write the outer header of the packet in this row of the batch."""
-        at = row * self._length
+        at = row * self.length
         length = self._header_lengths[row] + self._payload_lengths[row] + self._trailer_lengths[row] + self._behind
         octets.put32(self._flat, at, _VERSION | self._traffic_classes[row] << _TRAFFIC_CLASS_SHIFT)
         octets.put16(self._flat, at + _PLEN_AT, length)
@@ -91,15 +98,10 @@ class OuterHeaders:
         """Make two containers of one: its last uSID moves into the routing header (`mrc.wire.srh.two_containers`)."""
         start = row * _SOCKADDR
         octets.copy(self._to, start, self._destinations, start, _SOCKADDR)
-        address, segment = start + _ADDRESS_AT, row * self._length + _SEGMENT_AT
+        address, segment = start + _ADDRESS_AT, row * self.length + _SEGMENT_AT
         last = address + _ADDRESS - _USID
         while last > address + _BLOCK and octets.u16(self._to, last) == 0:
             last -= _USID
         octets.copy(self._flat, segment, self._to, address, _BLOCK)
         octets.copy(self._flat, segment + _BLOCK, self._to, last, _USID)
         octets.put16(self._to, last, 0)
-
-
-def numbers(array: npt.ArrayLike) -> memoryview:
-    """64-bit numbers as a view whose items are plain, signed integers."""
-    return np.asarray(array).view(np.int64).data

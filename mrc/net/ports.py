@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from dataclasses import dataclass
 from typing import Protocol
 
 from mrc.net.mtu import FullPackets
+from mrc.records import record
 from mrc.wire.ipv4 import IPV4_AT
 from mrc.wire.rows import UDP_AT
 from mrc.wire.srh import SRH_LENGTH
@@ -23,7 +23,7 @@ NEEDED_BUFFER = 8 * 1024 * 1024
 RAW_SOCKET_ADVICE = "raw sockets need root or CAP_NET_RAW: use sudo, or a lab inside `mrc lab shell`"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Framing:
     """Which part of a batch's row a socket is given and gives, and what of an IP header goes in front of it.
 

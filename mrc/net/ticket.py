@@ -11,9 +11,10 @@ import binascii
 import ipaddress
 import re
 import struct
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from mrc.errors import CallerError
+from mrc.records import record
 
 PREFIX = "mrc1:"
 FINGERPRINT_BYTES = 32
@@ -27,7 +28,7 @@ _ANY_VERSION = re.compile(r"mrc(\d+):")
 _BASE64URL = re.compile(r"[A-Za-z0-9_-]*")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Ticket:
     """Where a receiver is and how to be let in (architecture.md, "Out-of-band exchange").
 

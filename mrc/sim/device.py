@@ -10,9 +10,8 @@ and with `fabric.run`. One thread, and no other clock.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from random import Random
 from typing import Any, TypeVar
-
-import numpy as np
 
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.paths.addressing import Path, PlanePair
@@ -76,7 +75,7 @@ class SimDevice:
 
         def paths_of(profile: EvProfile) -> list[Path]:
             try:
-                return profile.paths(planes, np.random.default_rng(_EV_SEED), self.endpoint.config.wire)
+                return profile.paths(planes, Random(_EV_SEED), self.endpoint.config.wire)
             except CallerError as error:
                 raise PeerError(f"no paths to the peer: {error}") from None
 

@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from mrc.endpoint.paths import Path
 from mrc.errors import CallerError
 from mrc.sim.fabric import SimFabric
+from mrc.wire.fields import ACK, COMMON
 from mrc.wire.frames import Frames
 from mrc.wire.memory import address_of
 from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE
 from mrc.wire.psn import unwrap
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import ACK, COMMON, EXTENSION_AT, PSN_BITS_MASK
+from mrc.wire.rows import EXTENSION_AT, PSN_BITS_MASK
 from mrc.wire.transmit_batch import TransmitBatch
 
 WRITE_MIDDLE, ACKNOWLEDGE = 0x07, 0x11

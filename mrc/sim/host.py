@@ -168,4 +168,4 @@ def received_batch(arrivals: list[tuple[SimPacket, int]]) -> ReceivedBatch:
             row[: len(packet.data)] = np.frombuffer(packet.data, np.uint8)
     ports = np.array([port for _, port in arrivals], np.int64)
     classes = np.array([packet.traffic_class for packet, _ in arrivals], np.int64)
-    return ReceivedBatch(data, count, lengths, ports, classes)
+    return ReceivedBatch(data, data.shape[1], count, lengths, ports, classes)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import ipaddress
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from mrc.errors import CallerError
+from mrc.records import record
 from mrc.wire.usid import DEFAULT_BLOCK
 
 FABRIC_VERSION = 1
@@ -23,7 +24,7 @@ USID_MODES = ("srv6", "srv6-srh")
 HOST_FABRIC = "host"  # the name of the fabric of a host on its ordinary addresses (mrc.net.hosts)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class FabricPort:
     """One local port: the host's foot in one plane.
 
@@ -44,7 +45,7 @@ class FabricPort:
             raise CallerError(f"fabric port of plane {self.plane}: {error}") from None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Fabric:
     """A host's view of its fabric. `host` is its number, `block` the 32-bit uSID block, `mtu` in bytes.
 

@@ -6,8 +6,9 @@ that name a moment are on the same clock as `time_ns`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from mrc.records import record
 
 
 class Kind(Enum):
@@ -20,7 +21,7 @@ class Kind(Enum):
     TABLE = "object"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Field:
     """One field of an event's data; `optional` ones may be null."""
 
@@ -41,7 +42,7 @@ class Field:
 _TYPES: dict[Kind, type] = {Kind.TEXT: str, Kind.FLAG: bool, Kind.LIST: list, Kind.TABLE: dict}
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class EventType:
     """`name` is category:event. `fields` is the order in which a tracer is handed their values."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from errno import EINVAL
 from typing import Any
 
 from mrc.endpoint.config import EXPONENTIAL_RETRIES_FOREVER, MAX_IMMEDIATES, PATH_MTUS
+from mrc.records import record
 from mrc.verbs.enums import DeviceCap, PortState, ProtocolVersion, QPAttrMask, QPState
 from mrc.verbs.errors import VerbsError
 from mrc.verbs.tables import Tabular
@@ -18,7 +19,7 @@ MAX_INLINE = 4096
 MAX_MPR = 255
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class DeviceAttr(Tabular):
     """What a device can do. `max_mpr` is in units of `mpr_resolution` PSNs; sizes in bytes."""
 
@@ -38,7 +39,7 @@ class DeviceAttr(Tabular):
     phys_port_cnt: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class PortAttr(Tabular):
     """One port. `max_mtu` in bytes."""
 
@@ -49,7 +50,7 @@ class PortAttr(Tabular):
     max_mtu: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class QPCap(Tabular):
     """Sizes of a QP's queues: work requests outstanding, and bytes one with INLINE may carry. EINVAL out of range."""
 
@@ -68,7 +69,7 @@ class QPCap(Tabular):
                 raise VerbsError(EINVAL, f"{name} must be {low}..{high}, got {value!r}")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class QpHint(Tabular):
     """What an application expects of its traffic: how many QPs to each peer, how many peers it sends to, how many
     peers' writes with immediate it takes. 0: not known. Kept and told by `query`; it promises nothing."""
@@ -84,14 +85,14 @@ class QpHint(Tabular):
                 raise VerbsError(EINVAL, f"{each.name} must fit 32 bits, got {value!r}")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class AHAttr(Tabular):
     """Where a peer is: the `address` of its Context."""
 
     node: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class QPAttr(Tabular):
     """Attributes of a QP, for `modify` and from `query`; None: not given.
 

@@ -7,12 +7,12 @@ can write a region's rkey (`RemoteMemory`) can write the region: that wants a ch
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from errno import EINVAL
 from typing import Any
 
 from mrc.endpoint.config import MAX_IMMEDIATES, PATH_MTUS
 from mrc.errors import PeerError
+from mrc.records import record
 from mrc.verbs.attributes import MAX_MPR, AHAttr, QPAttr, QpHint
 from mrc.verbs.documents import integer, mapping
 from mrc.verbs.enums import DeviceCap, QPState
@@ -22,7 +22,7 @@ from mrc.verbs.tables import Tabular
 from mrc.wire.psn import PSN_MODULUS
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ConnectionParameters(Tabular):
     """One side of a connection, as it describes itself.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from errno import EBUSY, EINVAL, ENOENT
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from mrc.endpoint.paths.online import DEFAULT_PROFILE, OWN_PROFILE
 from mrc.endpoint.paths.profiles import EvProfile
 from mrc.endpoint.work import MAX_MESSAGE
 from mrc.errors import CallerError
+from mrc.records import record
 from mrc.verbs.attributes import MAX_INLINE, MAX_MPR, MAX_QP_WR, DeviceAttr, PortAttr
 from mrc.verbs.cq import CQ, MAX_CQE, CompChannel
 from mrc.verbs.device import Device
@@ -31,7 +31,7 @@ KEPT_EVENTS = 1024
 _PORT_EVENTS = {EventKind.PORT_UP: AsyncEventType.PORT_ACTIVE, EventKind.PORT_DOWN: AsyncEventType.PORT_ERR}
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class AsyncEvent:
     """`element` is the CQ, the QP or the port number (from 1 on) it is about; `detail` a sentence for people."""
 

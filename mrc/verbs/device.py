@@ -7,18 +7,18 @@ A device is real sockets with a loop of their own (mrc.net.device) or a host of 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.paths.profiles import EvProfile
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_peer import QpPeer
+from mrc.records import record
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class DevicePort:
     """One port: its plane, its inner address, the largest path MTU in bytes it carries, whether its link is up."""
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from mrc.endpoint.memory import VA_LIMIT
+from mrc.records import record
 from mrc.verbs.documents import integer, mapping
 from mrc.verbs.tables import Tabular
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class RemoteMemory(Tabular):
     """`length` bytes at `addr`, open to whoever names `rkey`: what `MR.remote` tells and a SendWR needs."""
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from errno import EINVAL
 
+from mrc.records import record
 from mrc.verbs.enums import QPState
 from mrc.verbs.errors import VerbsError
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Transition:
     """Attributes that must be given, and those that may be."""
 

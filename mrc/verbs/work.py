@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from mrc.records import record
 from mrc.verbs.enums import SendFlag, WCOpcode, WCStatus, WROpcode
 from mrc.verbs.tables import Tabular
 
@@ -11,7 +10,7 @@ MAX_SGE = 1
 NO_FLAGS = SendFlag(0)
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class SGE(Tabular):
     """A piece of registered memory: `length` bytes at `addr`, an address of the region `lkey` names."""
 
@@ -20,7 +19,7 @@ class SGE(Tabular):
     lkey: int
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class SendWR(Tabular):
     """An RDMA write, for `QP.post_send`.
 
@@ -38,14 +37,14 @@ class SendWR(Tabular):
     send_flags: SendFlag = NO_FLAGS
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class RecvWR(Tabular):
     """A receive, for `QP.post_recv`: a write with immediate of the peer's consumes one. It takes no data itself."""
 
     wr_id: int = 0
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class WC(Tabular):
     """A work completion. With a status other than SUCCESS only `wr_id`, `status` and `qp_num` mean anything."""
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 
-import numpy as np
-import numpy.typing as npt
-
 from mrc.errors import CallerError
+from mrc.records import record
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 
 
@@ -41,16 +38,7 @@ def fields_to_ev(source_port: int, flow_label: int, profile: WireProfile = DEFAU
     return high << 16 | low
 
 
-def fields_to_ev_array(
-    source_ports: npt.NDArray[np.uint32], flow_labels: npt.NDArray[np.uint32], profile: WireProfile
-) -> npt.NDArray[np.uint32]:
-    """`fields_to_ev` for many packets; both arrays hold 16-bit values."""
-    if profile.ev_low_half_in_source_port:
-        return flow_labels << np.uint32(16) | source_ports
-    return source_ports << np.uint32(16) | flow_labels
-
-
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class EvField:
     """One field of a generated EV: `width` bits that start as `init_val`; the bits set in `mask` are generated.
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Final
 
-import numpy as np
-
-from mrc.wire.rows import EXTENSION_AT, U8
+from mrc.wire.rows import EXTENSION_AT
 
 TEMPLATE: Final = EXTENSION_AT  # bytes
 DESTINATION: Final = 28
@@ -22,10 +21,10 @@ class Frames:
         self.destinations = memoryview(bytearray())
         self.ports = memoryview(bytearray()).cast("q")
 
-    def add(self, template: U8, port: int, destination: U8) -> None:
+    def add(self, template: bytes, port: int, destination: bytes) -> None:
         """One more way. `template` is the first 60 bytes of a packet (`mrc.wire.templates`); `destination` 28 bytes, a
         sockaddr_in6 or a padded sockaddr_in."""
-        self.templates = memoryview(bytearray(self.templates) + template.tobytes())
-        self.destinations = memoryview(bytearray(self.destinations) + destination.tobytes())
-        ports = bytearray(self.ports) + np.int64(port).tobytes()
+        self.templates = memoryview(bytearray(self.templates) + template)
+        self.destinations = memoryview(bytearray(self.destinations) + destination)
+        ports = bytearray(self.ports) + port.to_bytes(8, sys.byteorder)
         self.ports = memoryview(ports).cast("q")

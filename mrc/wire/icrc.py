@@ -6,8 +6,6 @@ change set to ones. The result goes out least significant byte first. Under SRv6
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
 from isal.isal_zlib import crc32
 
 IPV6_HEADER = 40
@@ -54,15 +52,15 @@ def icrc_bytes(value: int) -> bytes:
 ICRC_SEED: int = crc32(_ONES)
 
 
-def _ipv6_mask() -> npt.NDArray[np.uint8]:
-    mask = np.zeros(IPV6_HEADER + UDP_HEADER + _BTH_RESERVED + 1, np.uint8)
+def _ipv6_mask() -> bytes:
+    mask = bytearray(IPV6_HEADER + UDP_HEADER + _BTH_RESERVED + 1)
     mask[0] = 0x0F
-    mask[1:4] = 0xFF
+    mask[1:4] = b"\xff\xff\xff"
     mask[7] = 0xFF
-    mask[46:48] = 0xFF
+    mask[46:48] = b"\xff\xff"
     mask[52] = 0xFF
-    return mask
+    return bytes(mask)
 
 
 # What is set to ones in the first 53 bytes of an IPv6 packet, the BTH's reserved byte being the last.
-ICRC_MASK: npt.NDArray[np.uint8] = _ipv6_mask()
+ICRC_MASK: bytes = _ipv6_mask()

@@ -11,18 +11,11 @@ from __future__ import annotations
 import ipaddress
 import struct
 
-import numpy as np
-import numpy.typing as npt
-
-U8 = npt.NDArray[np.uint8]
-Bools = npt.NDArray[np.bool_]
-
 IPV4_HEADER = 20
 IPV4_AT = 20  # where a row would hold the real header
 NO_OPTIONS = 0x45  # version 4, header of five words
 _MAPPED = 0xFFFF << 32
 DONT_FRAGMENT = 0x4000
-_UDP = 17
 
 
 def address_number(address: str) -> int:
@@ -42,55 +35,13 @@ def is_mapped(number: int) -> bool:
     return number >> 32 == 0xFFFF
 
 
-def _mask() -> U8:
-    mask = np.zeros(IPV4_HEADER, np.uint8)
-    mask[1] = mask[8] = 0xFF  # ToS, TTL
-    mask[10:12] = 0xFF  # header checksum
-    return mask
+# What the ICRC sets to ones in an IPv4 header without options: ToS, TTL and header checksum.
+IPV4_ICRC_MASK = bytes(0xFF if at in (1, 8, 10, 11) else 0 for at in range(IPV4_HEADER))
 
 
-# What the ICRC sets to ones in an IPv4 header without options.
-IPV4_ICRC_MASK: U8 = _mask()
-
-
-def mapped_rows(headers: U8) -> Bools:
-    """Which of these rows (40 bytes and more each) have IPv4-mapped source addresses."""
-    return np.asarray(~headers[:, 8:18].any(axis=1) & (headers[:, 18] == 0xFF) & (headers[:, 19] == 0xFF))
-
-
-def headers_to_send(rows: U8) -> U8:
-    """The IPv4 headers that rows to be sent stand for, ToS, TTL and checksum left 0."""
-    count = len(rows)
-    headers = np.zeros((count, IPV4_HEADER), np.uint8)
-    words = headers.view(">u2")
-    headers[:, 0] = NO_OPTIONS
-    words[:, 1] = (rows[:, 4].astype(np.uint16) << 8 | rows[:, 5]) + IPV4_HEADER
-    words[:, 3] = DONT_FRAGMENT
-    headers[:, 9] = _UDP
-    headers[:, 12:16] = rows[:, 20:24]
-    headers[:, 16:20] = rows[:, 36:40]
-    return headers
-
-
-def shape_rows(rows: U8, headers: U8) -> None:
-    """Fill the first 40 bytes of `rows` from the IPv4 headers (without options) their packets came with."""
-    tos = headers[:, 1]
-    rows[:, 0] = 0x60 | tos >> 4
-    rows[:, 1] = tos << 4
-    rows[:, 2:4] = 0
-    words = headers.view(">u2")
-    rows[:, :6].view(">u2")[:, 2] = words[:, 1] - np.uint16(IPV4_HEADER)
-    rows[:, 6] = headers[:, 9]
-    rows[:, 7] = headers[:, 8]
-    rows[:, 8:18] = rows[:, 24:34] = 0
-    rows[:, 18:20] = rows[:, 34:36] = 0xFF
-    rows[:, 20:24] = headers[:, 12:16]
-    rows[:, 36:40] = headers[:, 16:20]
-
-
-def with_checksum(header: U8, tos: int, ttl: int = 64) -> bytes:
+def with_checksum(header: bytes, tos: int, ttl: int = 64) -> bytes:
     """One header as it goes out, its checksum worked out."""
-    data = bytearray(header.tobytes())
+    data = bytearray(header)
     data[1], data[8] = tos, ttl
     total = sum(struct.unpack("!10H", data))
     total = (total & 0xFFFF) + (total >> 16)

@@ -6,8 +6,9 @@ Scapy bindings, length checks) is driven from here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
+
+from mrc.records import record
 
 BTH_LENGTH = 12
 ICRC_LENGTH = 4
@@ -52,7 +53,7 @@ class Op(IntEnum):
 FIRST_MRC_OPCODE = 0xC0
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Opcode:
     """What one opcode implies.
 

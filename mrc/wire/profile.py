@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mrc.errors import CallerError
+from mrc.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class WireProfile:
     """The choices this project makes where wire.md grades a fact C. The defaults are wire.md's.
 

@@ -6,8 +6,10 @@ distance of exactly 2^23 counts as behind (behaviour.md: `<= epsn - 2^23` is out
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mrc.wire.fields import I64
 
 PSN_BITS = 24
 PSN_MODULUS = 1 << PSN_BITS
@@ -26,7 +28,7 @@ def psn_diff(a: int, b: int) -> int:
     return ((a - b + PSN_HALF) & PSN_MASK) - PSN_HALF
 
 
-def psn_diff_array(psns: npt.NDArray[np.int64], base: int) -> npt.NDArray[np.int64]:
+def psn_diff_array(psns: I64, base: int) -> I64:
     """`psn_diff(psn, base)` for each PSN of an int64 array."""
     return ((psns - (base - PSN_HALF)) & PSN_MASK) - PSN_HALF
 

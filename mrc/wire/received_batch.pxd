@@ -8,8 +8,7 @@ cdef const unsigned char[::1] _MASK, _MASK_FROM_UDP, _MASK_IPV4
 
 @cython.final
 cdef class ReceivedBatch:
-    cdef readonly object data, ipv4
-    cdef object _all_lengths, _all_ports, _all_classes, _buffer
+    cdef object _all_lengths, _all_ports, _all_classes, _buffer, _headers
     cdef readonly Py_ssize_t count, room
     cdef readonly bint over_ipv4
     cdef readonly const unsigned char[::1] flat

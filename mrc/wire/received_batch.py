@@ -6,31 +6,41 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from mrc.wire import octets
+from mrc.wire.columns import array_of, rows_of
 from mrc.wire.icrc import ICRC_MASK, ICRC_SEED
-from mrc.wire.ipv4 import IPV4_HEADER, IPV4_ICRC_MASK, NO_OPTIONS, shape_rows
+from mrc.wire.ipv4 import IPV4_HEADER, IPV4_ICRC_MASK, NO_OPTIONS
 from mrc.wire.opcodes import ICRC_LENGTH
-from mrc.wire.rows import HEADER_ROOM, I64, U8, UDP_AT, Fields
+from mrc.wire.rows import HEADER_ROOM, UDP_AT
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from mrc.wire.fields import I64, U8, Fields
 
 _SEED, _ICRC_BYTES, _IPV4_BYTES = ICRC_SEED, ICRC_LENGTH, IPV4_HEADER
 # The part of a packet that is masked ends with the BTH's reserved byte; over IPv4 it begins with the IPv4 header.
 _HEAD = len(ICRC_MASK)
-_MASK = memoryview(ICRC_MASK.tobytes())
+_MASK = memoryview(ICRC_MASK)
 _MASK_FROM_UDP = _MASK[UDP_AT:]
-_MASK_IPV4 = memoryview(IPV4_ICRC_MASK.tobytes())
+_MASK_IPV4 = memoryview(IPV4_ICRC_MASK)
 _FROM_UDP = UDP_AT
+
+
+def _bytes(buffer: Any) -> memoryview:
+    view = memoryview(buffer)
+    return view.cast("B") if view.nbytes else memoryview(b"")
 
 
 class ReceivedBatch:
     """`count` received packets in rows of a buffer the caller owns until the endpoint returns.
 
-    `data` is C-contiguous uint8 [rows, room]; row `i` holds `length[i]` bytes from the IPv6 header to the ICRC.
-    `port[i]` is the local port number it came in on, `traffic_class[i]` the outer header's, or the inner one's
-    where there is no outer header. `ipv4`, where any came over IPv4, holds the 20-byte IPv4 header each row came with,
-    zeros for the others. `flat` is `data` as one run of bytes; `lengths`, `ports`, `classes` are the arrays as views.
+    `flat` is rows of `room` bytes, one behind the other; row `i` holds `lengths[i]` bytes from the IPv6 header to the
+    ICRC. `ports[i]` is the local port number it came in on, `classes[i]` the outer header's traffic class, or the inner
+    one's where there is no outer header. `ipv4`, where any came over IPv4, holds the 20-byte IPv4 header each row came
+    with, zeros for the others. `data`, `length`, `port` and `traffic_class` are the same as numpy's arrays.
     A receiver makes one batch and sets its `count` each time.
     """
 
@@ -39,12 +49,11 @@ class ReceivedBatch:
         "_all_lengths",
         "_all_ports",
         "_buffer",
+        "_headers",
         "_ipv4",
         "classes",
         "count",
-        "data",
         "flat",
-        "ipv4",
         "lengths",
         "over_ipv4",
         "ports",
@@ -52,37 +61,46 @@ class ReceivedBatch:
     )
 
     def __init__(
-        self, data: U8, count: int, length: I64, port: I64, traffic_class: I64, ipv4: U8 | None = None
+        self, data: Any, room: int, count: int, lengths: Any, ports: Any, classes: Any, ipv4: Any = None
     ) -> None:
-        self.data = data
+        """Anything contiguous that speaks the buffer protocol; `lengths`, `ports`, `classes` are 64-bit numbers."""
         self.count = count
-        self._all_lengths, self._all_ports, self._all_classes = length, port, traffic_class
-        self.ipv4 = ipv4
-        self.room: int = data.shape[1]
-        self.flat = self._buffer = data.reshape(-1).data
-        self.lengths = length.data
-        self.ports = port.data
-        self.classes = traffic_class.data
+        self.room = room
+        self.flat = self._buffer = _bytes(data)
+        self.lengths = self._all_lengths = memoryview(lengths)
+        self.ports = self._all_ports = memoryview(ports)
+        self.classes = self._all_classes = memoryview(classes)
         self.over_ipv4 = ipv4 is not None
-        if ipv4 is not None:
-            self._ipv4 = ipv4.reshape(-1).data
+        self._ipv4 = self._headers = _bytes(b"" if ipv4 is None else ipv4)
+
+    @property
+    def data(self) -> U8:
+        return rows_of(self._buffer, self.room)
+
+    @property
+    def ipv4(self) -> U8 | None:
+        return rows_of(self._headers, IPV4_HEADER) if self.over_ipv4 else None
 
     @property
     def length(self) -> I64:
-        return self._all_lengths[: self.count]
+        return array_of(self._all_lengths)[: self.count]
 
     @property
     def port(self) -> I64:
-        return self._all_ports[: self.count]
+        return array_of(self._all_ports)[: self.count]
 
     @property
     def traffic_class(self) -> I64:
-        return self._all_classes[: self.count]
+        return array_of(self._all_classes)[: self.count]
 
     @classmethod
     def from_packets(cls, packets: Sequence[bytes], port: int = 0, traffic_class: Sequence[int] = ()) -> ReceivedBatch:
         """A batch copied from whole packets (IPv6 header, or IPv4 header without options, to ICRC), for tests and
         simulated networks."""
+        import numpy as np
+
+        from mrc.wire.header_rows import shape_rows
+
         ipv4 = np.zeros((len(packets), IPV4_HEADER), np.uint8)
         rows = []
         for header, packet in zip(ipv4, packets, strict=True):
@@ -103,10 +121,12 @@ class ReceivedBatch:
         inner = (data[:, 0].astype(np.int64) << 4 | data[:, 1] >> 4) & 0xFF
         outer = np.array(traffic_class, np.int64) if len(traffic_class) else inner
         ports = np.full(len(packets), port, np.int64)
-        return cls(data, len(packets), lengths, ports, outer, ipv4 if len(over_ipv4) else None)
+        return cls(data, room, len(packets), lengths, ports, outer, ipv4 if len(over_ipv4) else None)
 
     def fields(self, layout: np.dtype[np.void]) -> Fields:
         """All rows as one structured array of `layout`; nothing is copied."""
+        import numpy as np
+
         return np.ndarray((self.count,), layout, self.data, 0, (self.room,))
 
     def view(self, row: int, start: int, stop: int) -> memoryview:
@@ -116,8 +136,9 @@ class ReceivedBatch:
 
     def packet(self, row: int) -> bytes:
         """The packet of one row as it came, from the (inner) IP header to the ICRC."""
-        if self.ipv4 is not None and self.ipv4[row, 0]:
-            return bytes(self.ipv4[row]) + bytes(self.view(row, UDP_AT, self.lengths[row]))
+        if self.came_over_ipv4(row):
+            at = row * IPV4_HEADER
+            return bytes(self._headers[at : at + IPV4_HEADER]) + bytes(self.view(row, UDP_AT, self.lengths[row]))
         return bytes(self.view(row, 0, self.lengths[row]))
 
     def row(self, row: int) -> int:

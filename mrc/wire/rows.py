@@ -4,23 +4,13 @@ Whatever carried it, a row reads the same (byte offsets):
 
     0   inner IPv6 header      40   UDP header      48   BTH      60   extension headers, then payload
 
-where an IPv4 packet has an IPv6-shaped header with IPv4-mapped addresses (`mrc.wire.ipv4`). The layouts are structured
-dtypes over such rows, so that a field of `n` packets is one strided array. Multi-byte fields are big-endian in place;
-assigning to them encodes, reading them decodes. Words that pack several fields of the specification into one load are
-named `*_word`; their bits are given beside them.
+where an IPv4 packet has an IPv6-shaped header with IPv4-mapped addresses (`mrc.wire.ipv4`). `mrc.wire.fields` has the
+fields of many rows as arrays.
 """
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-
 from mrc.wire.opcodes import BTH_LENGTH, HEADER_LENGTHS, ICRC_LENGTH, OPCODES
-
-U8 = npt.NDArray[np.uint8]
-I64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
-Fields = npt.NDArray[np.void]
 
 UDP_AT, BTH_AT, EXTENSION_AT = 40, 48, 60
 HEADER_ROOM = 128  # bytes of a row kept for headers when sending
@@ -34,118 +24,19 @@ PAD_SHIFT, TVER_MASK = 4, 0x0F
 
 P_KEY = 0xFFFF
 
-_COMMON: dict[str, tuple[str, int]] = {
-    "ip_word": (">u4", 0),  # version(4) traffic class(8) flow label(20)
-    "ip_plen": (">u2", 4),
-    "ip_nh": ("u1", 6),
-    "ip_hlim": ("u1", 7),
-    "src_high": (">u8", 8),
-    "src_low": (">u8", 16),
-    "dst_high": (">u8", 24),
-    "dst_low": (">u8", 32),
-    "udp_sport": (">u2", 40),
-    "udp_dport": (">u2", 42),
-    "udp_len": (">u2", 44),
-    "udp_chksum": (">u2", 46),
-    "opcode": ("u1", 48),
-    "flags": ("u1", 49),
-    "pkey": (">u2", 50),
-    "dqp_word": (">u4", 52),  # reserved(8) dqp(24)
-    "psn_word": (">u4", 56),
-}
-
-
-def _row(**extension: tuple[str, int]) -> np.dtype[np.void]:
-    fields = {**_COMMON, **extension}
-    return np.dtype(
-        {
-            "names": list(fields),
-            "formats": [kind for kind, _ in fields.values()],
-            "offsets": [offset for _, offset in fields.values()],
-            "itemsize": HEADER_ROOM,
-        }
-    )
-
-
-def _request(reth: int) -> dict[str, tuple[str, int]]:
-    return {
-        "rqmsn": (">u2", 60),
-        "msn": (">u2", 62),
-        "va": (">u8", reth),
-        "rkey": (">u4", reth + 8),
-        "dmalen": (">u4", reth + 12),
-        "immediate": (">u4", reth + 16),
-    }
-
-
-COMMON = _row()
-REQUEST = _row(**_request(64))
-# tseth_word: tsr(1) reserved(11) ftype(4)
-REQUEST_TS = _row(tx_timestamp=(">u2", 64), tseth_word=(">u2", 66), **_request(68))
-ACK = _row(aeth_word=(">u4", 60))  # syndrome(8) msn(24)
-SACK = _row(
-    seth_word=(">u2", 60),  # type(4) next(5) m(2) reserved(3) pr(1) reserved(1)
-    ack_psn_offset=(">i2", 62),
-    entropy=(">u4", 64),
-    spdcid=(">u2", 68),
-    dpdcid=(">u2", 70),
-    cack_word=(">u4", 72),  # reserved(8) cack_psn(24)
-    cc_type=("u1", 76),
-    mpr=("u1", 77),
-    sack_offset=(">i2", 78),
-    bitmap=(">u8", 80),
-    tx_timestamp=(">u2", 88),
-    ooo_count=(">u2", 90),
-    rcvd_word=(">u4", 92),  # restore_cwnd(1) rcv_cwnd_pen(7) rcvd_bytes(24)
-)
-NACK = _row(
-    neth_word=(">u2", 60),
-    reason=("u1", 62),
-    vendor_info=("u1", 63),
-    entropy=(">u4", 64),
-    spdcid=(">u2", 68),
-    dpdcid=(">u2", 70),
-    nack_word=(">u4", 72),  # reserved(8) nack_psn(24)
-    cc_type=("u1", 76),
-    tx_timestamp=(">u2", 78),
-)
-PROBE = _row(
-    peth_word=(">u2", 60),
-    vendor_info=("u1", 63),
-    probe_id=(">u2", 64),
-    spdcid=(">u2", 68),
-    dpdcid=(">u2", 70),
-    tx_timestamp=(">u2", 72),
-    tseth_word=(">u2", 74),
-)
-ENDPOINT_REQUEST = _row(
-    erth_word=(">u2", 60),  # type(4) next(5) reserved(5) op(2)
-    vendor_info=("u1", 63),
-    port_status_mask=(">u4", 64),
-    tx_timestamp=(">u2", 72),
-    tseth_word=(">u2", 74),
-)
-ENDPOINT_RESPONSE = _row(eeth_word=(">u2", 60), tx_timestamp=(">u2", 88))
-
 SETH_M_SHIFT, SETH_PR = 5, 1 << 1
 TIMESTAMP_FTYPE = 1
 TIMESTAMP_UNIT_NS = 128  # of a tx_timestamp with tsr 0
 TSR_BIT = 1 << 15
 
 
-def _opcode_arrays() -> tuple[U8, I64]:
-    """For each opcode value: is it MRC (0 or 1), and its bytes after the BTH without TSETH (-1 when unknown)."""
-    mrc = np.zeros(256, np.uint8)
-    lengths = np.full(256, -1, np.int64)
-    for value, opcode in OPCODES.items():
-        mrc[value] = opcode.is_mrc
-        lengths[value] = opcode.header_length(ts=False)
-    return mrc, lengths
-
-
-IS_MRC, EXTENSION_LENGTH = _opcode_arrays()
-HAS_TSETH: U8 = np.array(["tseth" in OPCODES[v].headers if v in OPCODES else False for v in range(256)], np.uint8)
-HAS_PAYLOAD: Bools = np.array([OPCODES[v].has_payload if v in OPCODES else False for v in range(256)], np.bool_)
+# For each opcode value: is it MRC, does it have a TSETH, may it have a payload (0 or 1); its bytes after the BTH
+# without TSETH, -1 when unknown.
+_OPCODES = [OPCODES.get(value) for value in range(256)]
+IS_MRC = bytes(each is not None and each.is_mrc for each in _OPCODES)
+HAS_TSETH = bytes(each is not None and "tseth" in each.headers for each in _OPCODES)
+HAS_PAYLOAD = bytes(each is not None and each.has_payload for each in _OPCODES)
+EXTENSION_LENGTH = tuple(-1 if each is None else each.header_length(ts=False) for each in _OPCODES)
 
 REQUEST_LENGTH = HEADER_LENGTHS["meth"] + HEADER_LENGTHS["reth"]
 REQUEST_TS_LENGTH = REQUEST_LENGTH + HEADER_LENGTHS["tseth"]

@@ -7,20 +7,13 @@ The leaf at which the first container ends copies the second one into the destin
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-
 from mrc.wire.usid import BLOCK_BITS, USID_BITS
-
-U8 = npt.NDArray[np.uint8]
 
 SRH_LENGTH = 24
 IPV6_IN_IPV6, ROUTING = 41, 43
 ROUTING_TYPE = 4
 # Next header, length in 8 bytes beyond the first 8, routing type, segments left, last entry, flags, tag (2 bytes).
 SRH_HEAD = bytes((IPV6_IN_IPV6, SRH_LENGTH // 8 - 1, ROUTING_TYPE, 1, 0, 0, 0, 0))
-_BLOCK = BLOCK_BITS // 8
-_ADDRESS = 16
 
 
 def two_containers(address: int) -> tuple[int, int]:
@@ -31,24 +24,3 @@ def two_containers(address: int) -> tuple[int, int]:
     last = address >> shift & 0xFFFF
     block = address >> (128 - BLOCK_BITS)
     return address & ~(0xFFFF << shift), (block << USID_BITS | last) << (128 - BLOCK_BITS - USID_BITS)
-
-
-def split_rows(addresses: U8, headers: U8) -> None:
-    """`two_containers` for many packets, in place.
-
-    `addresses` is uint8 [n, 16]: each becomes the first container. `headers` is uint8 [n, SRH_LENGTH] from
-    `new_headers`: each gets the following one.
-    """
-    usids = addresses[:, _BLOCK:].view(">u2")
-    rows, last = np.arange(len(usids)), (usids != 0).sum(axis=1) - 1
-    segments = headers[:, SRH_LENGTH - _ADDRESS :]
-    segments[:, :_BLOCK] = addresses[:, :_BLOCK]
-    segments[:, _BLOCK:].view(">u2")[:, 0] = usids[rows, last]
-    usids[rows, last] = 0
-
-
-def new_headers(count: int) -> U8:
-    """Memory for `count` headers, uint8 [count, SRH_LENGTH], all but their segments written."""
-    headers = np.zeros((count, SRH_LENGTH), np.uint8)
-    headers[:, : len(SRH_HEAD)] = np.frombuffer(SRH_HEAD, np.uint8)
-    return headers

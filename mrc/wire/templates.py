@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-import numpy as np
+import struct
 
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
-from mrc.wire.rows import COMMON, EXTENSION_AT, HEADER_ROOM, P_KEY, U8
+from mrc.wire.rows import EXTENSION_AT, P_KEY
+
+# ip_word, two lengths' room, next header, hop limit; two addresses; UDP ports; length and checksum, opcode and flags;
+# P_Key.
+_START = struct.Struct(">IxxBB16s16sHH4x2xH")
+_UDP, _HOP_LIMIT = 17, 64
 
 
 def packet_template(
     source: int, destination: int, source_port: int, flow_label: int, profile: WireProfile = DEFAULT_WIRE_PROFILE
-) -> U8:
+) -> bytes:
     """The first 60 bytes every packet from `source` to `destination` on one EV shares.
 
     Both are 128-bit numbers, IPv4-mapped ones for IPv4 (then without a flow label). The traffic class is 0 and the
     lengths are left open; P_Key is the default one, all other BTH fields 0.
     """
-    template = np.zeros(HEADER_ROOM, np.uint8)
-    fields = template.view(COMMON)
-    low = (1 << 64) - 1
-    fields["ip_word"] = 6 << 28 | flow_label
-    fields["ip_nh"] = 17
-    fields["ip_hlim"] = 64
-    fields["src_high"], fields["src_low"] = source >> 64, source & low
-    fields["dst_high"], fields["dst_low"] = destination >> 64, destination & low
-    fields["udp_sport"] = source_port
-    fields["udp_dport"] = profile.udp_port
-    fields["pkey"] = P_KEY
-    return template[:EXTENSION_AT]
+    start = _START.pack(
+        6 << 28 | flow_label,
+        _UDP,
+        _HOP_LIMIT,
+        source.to_bytes(16, "big"),
+        destination.to_bytes(16, "big"),
+        source_port,
+        profile.udp_port,
+        P_KEY,
+    )
+    return start.ljust(EXTENSION_AT, b"\0")

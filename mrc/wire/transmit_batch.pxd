@@ -11,14 +11,13 @@ cdef const unsigned char[::1] _MASK, _MASK_FROM_UDP, _MASK_IPV4, _ZEROS
 
 @cython.final
 cdef class TransmitBatch:
-    cdef readonly object headers, header_length, payload_address, payload_length, trailers, trailer_length
-    cdef readonly object port, destination, traffic_class
     cdef object _writable
     cdef readonly Py_ssize_t capacity
     cdef public Py_ssize_t count
-    cdef unsigned char[::1] flat, _trailers, _destinations, _ipv4
-    cdef long long[::1] _header_lengths, _payload_lengths, _trailer_lengths, _ports, _classes
-    cdef unsigned long long[::1] _addresses
+    cdef readonly unsigned char[::1] flat, flat_trailers, flat_destinations
+    cdef unsigned char[::1] _ipv4
+    cdef readonly long long[::1] header_lengths, payload_lengths, trailer_lengths, ports, classes
+    cdef readonly unsigned long long[::1] payload_addresses
 
     @cython.locals(row=Py_ssize_t, at=Py_ssize_t, pad=Py_ssize_t, inside=Py_ssize_t)
     cpdef Py_ssize_t append(

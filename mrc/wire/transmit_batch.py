@@ -7,11 +7,10 @@ a field of several.
 from __future__ import annotations
 
 import ctypes
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING
 
 from mrc.wire import octets
+from mrc.wire.columns import array_of, rows_of
 from mrc.wire.frames import DESTINATION, TEMPLATE, Frames
 from mrc.wire.icrc import ICRC_MASK, ICRC_SEED
 from mrc.wire.ipv4 import (
@@ -19,26 +18,34 @@ from mrc.wire.ipv4 import (
     IPV4_HEADER,
     IPV4_ICRC_MASK,
     NO_OPTIONS,
-    headers_to_send,
-    mapped_rows,
     with_checksum,
 )
 from mrc.wire.opcodes import ICRC_LENGTH
-from mrc.wire.rows import HEADER_ROOM, I64, PAD_SHIFT, U8, UDP_AT, Fields
+from mrc.wire.rows import HEADER_ROOM, PAD_SHIFT, UDP_AT
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from mrc.wire.fields import I64, U8, Fields
 
 _ROOM, _TEMPLATE, _DESTINATION, _ICRC, _UDP_AT = HEADER_ROOM, TEMPLATE, DESTINATION, ICRC_LENGTH, UDP_AT
-_SEED, _PAD_SHIFT, _CLASS_SHIFT, _TRAILER = ICRC_SEED, PAD_SHIFT, 20, 8
+_SEED, _PAD_SHIFT, _CLASS_SHIFT, _TRAILER, _WORD = ICRC_SEED, PAD_SHIFT, 20, 8, 8
 # Where in a packet: ip_plen, source and destination address, udp_len, flags.
 _PLEN_AT, _SOURCE_AT, _DESTINATION_AT, _UDP_LENGTH_AT, _FLAGS_AT = 4, 8, 24, 44, 49
 # The part of a packet that is masked ends with the BTH's reserved byte; over IPv4 it begins with the IPv4 header.
 _HEAD = len(ICRC_MASK)
-_MASK = memoryview(ICRC_MASK.tobytes())
+_MASK = memoryview(ICRC_MASK)
 _MASK_FROM_UDP = _MASK[UDP_AT:]
-_MASK_IPV4 = memoryview(IPV4_ICRC_MASK.tobytes())
+_MASK_IPV4 = memoryview(IPV4_ICRC_MASK)
 _MAPPED = 0xFFFF  # the third word of an IPv4-mapped address; the two before it are 0
 _IPV4_START = NO_OPTIONS << 8
 _IPV4_BYTES, _IPV4_FRAGMENT, _IPV4_UDP = IPV4_HEADER, DONT_FRAGMENT, 17
 _ZEROS = memoryview(bytes(4))
+
+
+def _numbers(count: int) -> memoryview:
+    return memoryview(bytearray(count * _WORD)).cast("q")
 
 
 class TransmitBatch:
@@ -47,59 +54,77 @@ class TransmitBatch:
     Per packet: a row of `headers` from the (inner) IP header on, of which `header_length` bytes count; where in the
     application's own memory the payload lies (`payload_address`, `payload_length`); the trailer (padding and ICRC,
     `trailer_length` bytes that end each 8-byte row of `trailers`); the local `port`; `destination`, a row of the
-    sender's address table (28 bytes, a sockaddr_in6 or sockaddr_in); and the outer header's `traffic_class`. `flat` is
-    `headers` as one run of bytes.
+    sender's address table (28 bytes, a sockaddr_in6 or sockaddr_in); and the outer header's `traffic_class`. These are
+    numpy's arrays. The same memory as runs of bytes: `flat`, `flat_trailers`, `flat_destinations`; as columns of
+    numbers: `header_lengths`, `payload_addresses`, `payload_lengths`, `trailer_lengths`, `ports`, `classes`.
     """
 
     __slots__ = (
-        "_addresses",
-        "_classes",
-        "_destinations",
-        "_header_lengths",
         "_ipv4",
-        "_payload_lengths",
-        "_ports",
-        "_trailer_lengths",
-        "_trailers",
         "_writable",
         "capacity",
+        "classes",
         "count",
-        "destination",
         "flat",
-        "header_length",
-        "headers",
-        "payload_address",
-        "payload_length",
-        "port",
-        "traffic_class",
-        "trailer_length",
-        "trailers",
+        "flat_destinations",
+        "flat_trailers",
+        "header_lengths",
+        "payload_addresses",
+        "payload_lengths",
+        "ports",
+        "trailer_lengths",
     )
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self.count = 0
-        self.headers: U8 = np.zeros((capacity, HEADER_ROOM), np.uint8)
-        self.header_length: I64 = np.zeros(capacity, np.int64)
-        self.payload_address: npt.NDArray[np.uint64] = np.zeros(capacity, np.uint64)
-        self.payload_length: I64 = np.zeros(capacity, np.int64)
-        self.trailers: U8 = np.zeros((capacity, _TRAILER), np.uint8)
-        self.trailer_length: I64 = np.zeros(capacity, np.int64)
-        self.port: I64 = np.zeros(capacity, np.int64)
-        self.destination: U8 = np.zeros((capacity, DESTINATION), np.uint8)
-        self.traffic_class: I64 = np.zeros(capacity, np.int64)
-        # The same as views.
-        self.flat = self._writable = self.headers.reshape(-1).data
-        self._header_lengths = self.header_length.data
-        self._addresses = self.payload_address.data
-        self._payload_lengths = self.payload_length.data
-        self._trailers = self.trailers.reshape(-1).data
-        self._trailer_lengths = self.trailer_length.data
-        self._ports = self.port.data
-        self._destinations = self.destination.reshape(-1).data
-        self._classes = self.traffic_class.data
+        self.flat = self._writable = memoryview(bytearray(capacity * HEADER_ROOM))
+        self.header_lengths = _numbers(capacity)
+        self.payload_addresses = memoryview(bytearray(capacity * _WORD)).cast("Q")
+        self.payload_lengths = _numbers(capacity)
+        self.flat_trailers = memoryview(bytearray(capacity * _TRAILER))
+        self.trailer_lengths = _numbers(capacity)
+        self.ports = _numbers(capacity)
+        self.flat_destinations = memoryview(bytearray(capacity * DESTINATION))
+        self.classes = _numbers(capacity)
         # The IPv4 header that a row stands for.
         self._ipv4 = memoryview(bytearray(IPV4_HEADER))
+
+    @property
+    def headers(self) -> U8:
+        return rows_of(self.flat, HEADER_ROOM)
+
+    @property
+    def header_length(self) -> I64:
+        return array_of(self.header_lengths)
+
+    @property
+    def payload_address(self) -> npt.NDArray[np.uint64]:
+        return array_of(self.payload_addresses)
+
+    @property
+    def payload_length(self) -> I64:
+        return array_of(self.payload_lengths)
+
+    @property
+    def trailers(self) -> U8:
+        return rows_of(self.flat_trailers, _TRAILER)
+
+    @property
+    def trailer_length(self) -> I64:
+        return array_of(self.trailer_lengths)
+
+    @property
+    def port(self) -> I64:
+        return array_of(self.ports)
+
+    @property
+    def destination(self) -> U8:
+        return rows_of(self.flat_destinations, DESTINATION)
+
+    @property
+    def traffic_class(self) -> I64:
+        return array_of(self.classes)
 
     @property
     def free(self) -> int:
@@ -112,14 +137,20 @@ class TransmitBatch:
         return [self._payload(row) for row in range(self.count)]
 
     def _payload(self, row: int) -> memoryview:
-        length = self._payload_lengths[row]
-        return memoryview((ctypes.c_ubyte * length).from_address(self._addresses[row])) if length else memoryview(b"")
+        length = self.payload_lengths[row]
+        return (
+            memoryview((ctypes.c_ubyte * length).from_address(self.payload_addresses[row]))
+            if length
+            else memoryview(b"")
+        )
 
     def clear(self) -> None:
         self.count = 0
 
     def fields(self, layout: np.dtype[np.void], start: int, stop: int) -> Fields:
         """Rows `start` to `stop` as one structured array to assign fields through."""
+        import numpy as np
+
         return np.ndarray((stop - start,), layout, self.headers, start * HEADER_ROOM, (HEADER_ROOM,))
 
     def append(
@@ -147,13 +178,13 @@ class TransmitBatch:
         octets.put16(self.flat, at + _PLEN_AT, inside)
         octets.put16(self.flat, at + _UDP_LENGTH_AT, inside)
         self.flat[at + _FLAGS_AT] |= pad << _PAD_SHIFT
-        octets.copy(self._destinations, row * _DESTINATION, frames.destinations, way * _DESTINATION, _DESTINATION)
-        self._ports[row] = frames.ports[way]
-        self._classes[row] = traffic_class
-        self._header_lengths[row] = header_length
-        self._addresses[row] = address if length else 0
-        self._payload_lengths[row] = length
-        self._trailer_lengths[row] = pad + _ICRC
+        octets.copy(self.flat_destinations, row * _DESTINATION, frames.destinations, way * _DESTINATION, _DESTINATION)
+        self.ports[row] = frames.ports[way]
+        self.classes[row] = traffic_class
+        self.header_lengths[row] = header_length
+        self.payload_addresses[row] = address if length else 0
+        self.payload_lengths[row] = length
+        self.trailer_lengths[row] = pad + _ICRC
         return row
 
     def open_row(self, frames: Frames, way: int, traffic_class: int, header_length: int) -> int:
@@ -176,19 +207,19 @@ class TransmitBatch:
 
     def _seal(self, row: int) -> None:
         at = row * _ROOM
-        rest, pad = at + _HEAD, self._trailer_lengths[row] - _ICRC
+        rest, pad = at + _HEAD, self.trailer_lengths[row] - _ICRC
         if octets.u64(self.flat, at + _SOURCE_AT) == 0 and octets.u32(self.flat, at + _SOURCE_AT + 8) == _MAPPED:
             self._put_ipv4(at)
             value = octets.masked_crc(self._ipv4, 0, _MASK_IPV4, _SEED)
             value = octets.masked_crc(self.flat, at + _UDP_AT, _MASK_FROM_UDP, value)
         else:
             value = octets.masked_crc(self.flat, at, _MASK, _SEED)
-        value = octets.crc(self.flat, rest, at + self._header_lengths[row] - rest, value)
-        if self._payload_lengths[row]:
-            value = octets.crc_at(self._addresses[row], self._payload_lengths[row], value)
+        value = octets.crc(self.flat, rest, at + self.header_lengths[row] - rest, value)
+        if self.payload_lengths[row]:
+            value = octets.crc_at(self.payload_addresses[row], self.payload_lengths[row], value)
         if pad:
             value = octets.crc(_ZEROS, 0, pad, value)
-        octets.put_le32(self._trailers, (row + 1) * _TRAILER - _ICRC, value)
+        octets.put_le32(self.flat_trailers, (row + 1) * _TRAILER - _ICRC, value)
 
     def _put_ipv4(self, at: int) -> None:
         """Write down the IPv4 header that the row from this byte on stands for; what is masked is left 0."""
@@ -201,10 +232,12 @@ class TransmitBatch:
 
     def packet(self, row: int) -> bytes:
         """One sealed packet, from the (inner) IP header to the ICRC."""
+        from mrc.wire.header_rows import headers_to_send, mapped_rows
+
         at = row * HEADER_ROOM
-        header = bytes(self._writable[at : at + self._header_lengths[row]])
+        header = bytes(self._writable[at : at + self.header_lengths[row]])
         if mapped_rows(self.headers[row : row + 1])[0]:
             ipv4 = headers_to_send(self.headers[row : row + 1])[0]
-            header = with_checksum(ipv4, self._classes[row]) + header[UDP_AT:]
-        trailer = self.trailers[row, _TRAILER - self._trailer_lengths[row] :]
+            header = with_checksum(ipv4.tobytes(), self.classes[row]) + header[UDP_AT:]
+        trailer = self.trailers[row, _TRAILER - self.trailer_lengths[row] :]
         return header + bytes(self._payload(row)) + trailer.tobytes()

@@ -8,9 +8,9 @@ shifts the uSIDs left by 16 bits and looks the result up.
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
 
 from mrc.errors import CallerError
+from mrc.records import record
 
 BLOCK_BITS = 32
 USID_BITS = 16
@@ -65,7 +65,7 @@ def shifted(address: int) -> int:
     return address & ~usids | address << USID_BITS & usids
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class UsidTemplate:
     """Everything about one destination that does not depend on the EV: the plane and uplink go into it."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
 import pytest
 from hand_operations import PORT_STATUS_UPDATE, request
@@ -30,7 +32,7 @@ def test_a_peer_that_says_every_port_is_down_still_gets_its_sacks() -> None:
 
 def test_with_no_port_up_here_control_packets_still_have_an_ev() -> None:
     """Whoever sends drops them there; nothing else is known of these planes."""
-    chosen = PathSet(paths(), PathConfig(), np.random.default_rng(1))
+    chosen = PathSet(paths(), PathConfig(), Random(1))
     for port in (0, 1):
         chosen.set_port(port, False)
     assert {index // 4 for index in control_evs(chosen, 16, 0)} == {0, 1}
@@ -40,16 +42,18 @@ def test_with_no_port_up_here_control_packets_still_have_an_ev() -> None:
 def test_a_choice_of_reverse_evs_holds_for_five_milliseconds(first: int) -> None:
     """Then those confirmed since take their place (PeerNodeConfig.reverse_refresh_ns)."""
     reverse = ReverseEvs(PeerNodeConfig(), 8)
-    chosen = PathSet(paths(), PathConfig(), np.random.default_rng(1), reverse=reverse, numbers=np.arange(8))
-    reverse.confirm(np.array([0, 4]), first)
+    chosen = PathSet(paths(), PathConfig(), Random(1), reverse=reverse, numbers=np.arange(8))
+    for number in (0, 4):
+        reverse.confirm(number, first)
     assert set(control_evs(chosen, 2, first)) == {0, 4}
-    reverse.confirm(np.array([1, 2, 5, 6]), first + 1)
+    for number in (1, 2, 5, 6):
+        reverse.confirm(number, first + 1)
     assert set(control_evs(chosen, 2, first + 5 * MILLISECOND - 1)) == {0, 4}
     assert set(control_evs(chosen, 8, first + 5 * MILLISECOND)) == {1, 2, 5, 6}
 
 
 def test_planes_take_turns_over_many_choices() -> None:
     """More control packets than one choice holds, one by one and many at once."""
-    chosen = PathSet(paths(3, 2), PathConfig(), np.random.default_rng(1))
+    chosen = PathSet(paths(3, 2), PathConfig(), Random(1))
     ports = [int(chosen.port[index]) for count in (1, 100, 63, 1, 1, 200, 7) for index in control_evs(chosen, count, 0)]
     assert ports == [at % 3 for at in range(len(ports))]

@@ -151,7 +151,7 @@ def test_a_probe_goes_out_on_its_ev_and_measures_the_round_trip() -> None:
         sent = _probe(hand, number, results)
         path = _node(hand).paths[number]
         assert (sent.ev, sent.port) == (path.ev, path.port)
-        assert sent.destination == path.destination[8:24].tobytes()
+        assert sent.destination == path.destination[8:24]
         erth = {name: value for name, value in sent["erth"].items() if value}
         assert erth == {"op": EV_PROBE, "tx_timestamp": hand.now // 128 & 0xFFFF, "ftype": 1}
         hand.now += 321 * MICROSECOND

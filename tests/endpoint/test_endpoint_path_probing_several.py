@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+from random import Random
+
 import pytest
 from hand_peer import MICROSECOND, MILLISECOND, PROBE, HandPeer, Sent, data, of, paths
 
@@ -125,7 +126,7 @@ def test_an_answer_that_says_skip_for_good_does_not_bring_the_ev_back() -> None:
 
 
 def test_evs_of_a_port_that_is_back_are_probed_beside_those_that_just_went_bad() -> None:
-    chosen = PathSet(paths(), FREE, np.random.default_rng(1))
+    chosen = PathSet(paths(), FREE, Random(1))
     probing = PathProbing(chosen, FREE)
     chosen.on_loss(5, 1)
     probing.take_up(0, MILLISECOND)
@@ -139,7 +140,7 @@ def test_evs_of_a_port_that_is_back_are_probed_beside_those_that_just_went_bad()
 
 def test_a_probe_has_a_path_timer_to_be_answered() -> None:
     """behaviour.md, Probing: 10 ms apart "while they fail". One whose answer takes 40 ms has not failed by then."""
-    chosen = PathSet(paths(), FREE, np.random.default_rng(1))
+    chosen = PathSet(paths(), FREE, Random(1))
     probing = PathProbing(chosen, FREE)
     chosen.on_loss(5, 1)
     probing.take_up(0, 0)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from random import Random
 
-import numpy as np
 import pytest
 from hand_peer import HandPeer, chosen_evs, control_evs, data, paths
 from hypothesis import given
@@ -20,7 +20,7 @@ STEPS += ["down", "up", "peer_down", "peer_up"]
 
 
 def path_set(planes: int = 2, spines: int = 4, config: PathConfig = FREE, seed: int = 3) -> PathSet:
-    return PathSet(paths(planes, spines), config, np.random.default_rng(seed))
+    return PathSet(paths(planes, spines), config, Random(seed))
 
 
 def _select(chosen: PathSet, count: int) -> list[int]:

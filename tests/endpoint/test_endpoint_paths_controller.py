@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+from random import Random
+
 import pytest
 from hand_peer import HandPeer, chosen_evs, data, paths
 
@@ -16,7 +17,7 @@ FREE = PathConfig(ev_min_active=1)
 
 
 def path_set(planes: int = 2, spines: int = 4, config: PathConfig = FREE) -> PathSet:
-    return PathSet(paths(planes, spines), config, np.random.default_rng(3))
+    return PathSet(paths(planes, spines), config, Random(3))
 
 
 def _select(chosen: PathSet, count: int) -> list[int]:
@@ -121,7 +122,7 @@ def test_ev_events_are_kept_for_whoever_asked() -> None:
     """GOOD, ASSUMED_BAD and DENIED as asked for, none for SKIP, none at all until asked; a bounded queue with a
     count of what it dropped (api.md, EV events)."""
     events = EvEvents(3)
-    chosen = PathSet(paths(), FREE, np.random.default_rng(1), events=events, qpn=0x77)
+    chosen = PathSet(paths(), FREE, Random(1), events=events, qpn=0x77)
     chosen.on_loss(1, 1)
     chosen.on_probed(1, marked=False)
     assert not events.queue

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+from random import Random
+
 import pytest
 from hand_peer import HandPeer, chosen_evs, data, numbers, paths
 
@@ -30,7 +31,7 @@ def test_of_sixteen_ports_one_with_room_carries_everything(seed: int) -> None:
 def test_of_the_evs_with_room_any_may_be_chosen_but_none_of_a_port_that_is_down(seed: int) -> None:
     """Two ports have room, one of them is down; the other has four EVs. MRC-PATH-28, MRC-PORT-01."""
     full = FullPorts(set(range(MANY)) - {3, 9})
-    chosen = PathSet(paths(MANY, 4), PathConfig(ev_min_active=1), np.random.default_rng(seed), full_ports=full)
+    chosen = PathSet(paths(MANY, 4), PathConfig(ev_min_active=1), Random(seed), full_ports=full)
     chosen.set_port(3, False)
     assert chosen.usable()
     assert set(chosen_evs(chosen, 400)) == {9 * 4 + spine for spine in range(4)}
@@ -39,7 +40,7 @@ def test_of_the_evs_with_room_any_may_be_chosen_but_none_of_a_port_that_is_down(
 def test_where_no_port_has_room_nothing_is_chosen() -> None:
     """MRC-PATH-28."""
     full = FullPorts(range(MANY))
-    chosen = PathSet(paths(MANY, 1), PathConfig(), np.random.default_rng(1), full_ports=full)
+    chosen = PathSet(paths(MANY, 1), PathConfig(), Random(1), full_ports=full)
     assert not chosen.usable()
     assert chosen_evs(chosen, 10) == []
     assert not chosen.packets.any()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import socket
 import struct
 from collections import Counter
+from random import Random
 from typing import Any
 
-import numpy as np
 import pytest
 from hand_peer import chosen_evs
 from hypothesis import given
@@ -36,7 +36,7 @@ def planes(count: int = 2, *, ipv4: bool = False, uplinks: int = 0) -> list[Plan
 
 
 def made(profile: EvProfile, pairs: list[PlanePair], seed: int = 1, **more: Any) -> list[Path]:
-    return profile.paths(pairs, np.random.default_rng(seed), **more)
+    return profile.paths(pairs, Random(seed), **more)
 
 
 def source_port(path: Path) -> int:
@@ -152,7 +152,7 @@ def test_auto_keeps_about_a_hundred_active() -> None:
     profile = EvProfile.auto(EvMode.UDP)
     config = profile.path_config(PathConfig())
     assert config.active_count == 100
-    chosen = PathSet(made(profile, planes(2)), config, np.random.default_rng(1))
+    chosen = PathSet(made(profile, planes(2)), config, Random(1))
     used = Counter(chosen_evs(chosen, 1000))
     assert len(used) == 100
     assert set(Counter(int(chosen.port[index]) for index in used).values()) == {50}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+from random import Random
+
 import pytest
 from hand_peer import chosen_evs, paths
 
@@ -13,7 +14,7 @@ G, S, B = EvState.GOOD, EvState.SKIP, EvState.ASSUMED_BAD
 
 
 def _path_set(least: int = 1) -> PathSet:
-    return PathSet(paths(2, 4), PathConfig(ev_min_active=least), np.random.default_rng(3))
+    return PathSet(paths(2, 4), PathConfig(ev_min_active=least), Random(3))
 
 
 def _select(chosen: PathSet, count: int) -> set[int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
 from hand_operations import EV_PROBE, answered, requests
 from hand_peer import MICROSECOND, MILLISECOND, HandPeer, Sent, control_evs, data, paths
@@ -57,10 +59,10 @@ def test_each_loss_is_heeded_at_once_by_every_qp_of_a_node() -> None:
     reverse = ReverseEvs(PeerNodeConfig(reverse_evs_per_plane=4), 8)
     numbers = np.arange(8)
     one, other = (
-        PathSet(paths(), PathConfig(ev_min_active=1), np.random.default_rng(seed), reverse=reverse, numbers=numbers)
-        for seed in (1, 2)
+        PathSet(paths(), PathConfig(ev_min_active=1), Random(seed), reverse=reverse, numbers=numbers) for seed in (1, 2)
     )
-    reverse.confirm(numbers, 0)
+    for number in numbers:
+        reverse.confirm(number, 0)
     good = set(range(8))
     for lost in (1, 6, 3, 4):
         assert set(control_evs(other, 32, 1)) == good

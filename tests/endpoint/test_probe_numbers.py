@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
 from hand_peer import MILLISECOND, paths
 
@@ -13,8 +15,8 @@ from mrc.endpoint.paths.reverse import ReverseEvs
 from mrc.endpoint.probes import Probes
 from mrc.endpoint.sent import SentPackets
 from mrc.endpoint.traffic_class import TrafficClasses
+from mrc.wire.fields import PROBE
 from mrc.wire.profile import WireProfile
-from mrc.wire.rows import PROBE
 from mrc.wire.transmit_batch import TransmitBatch
 
 FREE = PathConfig(ev_min_active=1)
@@ -25,7 +27,7 @@ class Prober:
     """Probes of a QP that sent nothing and asks whenever its timer is due."""
 
     def __init__(self) -> None:
-        self.paths = PathSet(paths(), FREE, np.random.default_rng(1))
+        self.paths = PathSet(paths(), FREE, Random(1))
         self.counters = Counters()
         self.probes = Probes(
             qpn=5,
@@ -128,7 +130,7 @@ def test_where_only_probes_that_may_not_leave_are_left_none_waits() -> None:
 def test_an_ev_that_the_profile_gained_is_probed_as_well() -> None:
     universe = paths(2, 8)
     reverse = ReverseEvs(PeerNodeConfig(), 16)
-    chosen = PathSet(universe[:3], FREE, np.random.default_rng(1), reverse=reverse, numbers=np.arange(3))
+    chosen = PathSet(universe[:3], FREE, Random(1), reverse=reverse, numbers=np.arange(3))
     probing = PathProbing(chosen, FREE)
     chosen.on_mark(1, 2)
     probing.take_up(0, TIMER)

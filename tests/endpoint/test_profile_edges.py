@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+from random import Random
+
 import pytest
 from test_endpoint_profiles import (
     EXPLICIT,
@@ -29,7 +30,7 @@ from mrc.wire.profile import WireProfile
 
 def _left_usable(profile: EvProfile, config: PathConfig) -> int:
     """How many of a profile's EVs stay usable when one after the other loses a packet."""
-    chosen = PathSet(made(profile, planes(2)), profile.path_config(config), np.random.default_rng(1))
+    chosen = PathSet(made(profile, planes(2)), profile.path_config(config), Random(1))
     for index in range(len(chosen.paths)):
         chosen.on_loss(index, index)
     return int((chosen.state <= EvState.SKIP).sum())
@@ -84,7 +85,7 @@ def test_the_udp_port_and_the_halves_of_the_wire_profile_count_in_every_mode() -
     wire = WireProfile(udp_port=4971, ev_low_half_in_source_port=False)
     plane = planes(1, uplinks=8)[0]
     udp, stev, srv6 = (
-        EvProfile(EXPLICIT, form, evs=(ev,)).paths([plane], np.random.default_rng(1), wire)[0]
+        EvProfile(EXPLICIT, form, evs=(ev,)).paths([plane], Random(1), wire)[0]
         for form, ev in ((UDP, 0xC123), (STEV, 0x12345678), (SRV6, 7))
     )
     assert srv6.spine == 7

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import pairwise
+from random import Random
 
-import numpy as np
 import pytest
 from hand_peer import (
     MICROSECOND,
@@ -349,7 +349,7 @@ def test_the_active_set_is_a_random_subset_equal_for_each_plane(planes: int, spi
     chosen: list[set[int]] = []
     for seed in (1, 2):
         config = PathConfig(active_count=active, ev_min_active=1)
-        rotation = PathSet(paths(planes, spines), config, np.random.default_rng(seed))
+        rotation = PathSet(paths(planes, spines), config, Random(seed))
         used = set(chosen_evs(rotation, 20 * active))
         assert Counter(index // spines for index in used) == dict.fromkeys(range(planes), active // planes)
         chosen.append(used)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+from random import Random
+
 import pytest
 from hand_peer import chosen_evs, paths
 
@@ -14,7 +15,7 @@ from mrc.endpoint.paths import EvState, PathSet
 @pytest.mark.parametrize("before", [*range(506, 516), *range(1018, 1028)])
 def test_a_mark_near_the_end_of_a_pass_is_passed_over_once_too(before: int, marked: int) -> None:
     """A pass has four turns here, one for each EV. MRC-PATH-08."""
-    chosen = PathSet(paths(1, 4), PathConfig(), np.random.default_rng(3))
+    chosen = PathSet(paths(1, 4), PathConfig(), Random(3))
     chosen_evs(chosen, before)
     chosen.on_mark(marked, 1)
     with_one_skipped: list[int] = []

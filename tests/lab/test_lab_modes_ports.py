@@ -23,8 +23,9 @@ from mrc.net.mmsg import BatchReceiver, BatchSender
 from mrc.net.mtu import FullPackets
 from mrc.net.sockets import Srv6Port
 from mrc.topology import Clos, Fabric
+from mrc.wire.fields import ACK
 from mrc.wire.frames import Frames
-from mrc.wire.rows import ACK, HEADER_ROOM
+from mrc.wire.rows import HEADER_ROOM
 from mrc.wire.transmit_batch import TransmitBatch
 from mrc.wire.usid import UsidTemplate
 

@@ -192,3 +192,16 @@ def test_more_files_than_there_are_descriptors(transfers: Transfers) -> None:
     assert len(sent.document["files"]) == 1200
     receiver.end().succeeded()
     assert transfers.received() == {file.name: sha256(file) for file in files}
+
+
+def test_neither_end_loads_what_a_transfer_does_not_need(transfers: Transfers) -> None:
+    """Up to its end: what is imported late counts too. A receiver makes its certificate with cryptography."""
+    told = ("env", "PYTHONPROFILEIMPORTTIME=1")
+    receiver = transfers.recv(prefix=told)
+    sender = transfers.start("h0", [*told, *MRC, "send", transfers.file("one", MIB), receiver.ticket, "--json"])
+    heavy = {"numpy", "scapy", "pyroute2", "cryptography", "rich", "yaml", "jsonschema", "prometheus_client", "asyncio"}
+    for ended, allowed in ((sender.end().succeeded(), set()), (receiver.stop(), {"cryptography"})):
+        lines = [line for line in ended.err.splitlines() if line.startswith("import time:")]
+        loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in lines}
+        assert "mrc" in loaded
+        assert loaded & heavy == allowed

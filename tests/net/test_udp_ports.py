@@ -28,11 +28,11 @@ from mrc.net.mtu import FullPackets
 from mrc.net.ports import Port
 from mrc.net.udp_port import UdpPort, full_packets
 from mrc.topology.fabric import FabricPort
+from mrc.wire.fields import ACK
 from mrc.wire.frames import Frames
 from mrc.wire.icrc import icrc_bytes, icrc_ipv4
 from mrc.wire.profile import WireProfile
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import ACK
 from mrc.wire.transmit_batch import TransmitBatch
 
 T = TypeVar("T")

@@ -13,22 +13,11 @@ from icrcs import icrcs_right
 from vector_forms import Vector, ipv6_packet
 from vectors import VECTORS
 
+from mrc.wire.fields import ACK, COMMON, ENDPOINT_REQUEST, ENDPOINT_RESPONSE, NACK, PROBE, REQUEST, REQUEST_TS, SACK
 from mrc.wire.frames import Frames
 from mrc.wire.opcodes import HEADER_LENGTHS
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import (
-    ACK,
-    COMMON,
-    ENDPOINT_REQUEST,
-    ENDPOINT_RESPONSE,
-    EXTENSION_AT,
-    HEADER_ROOM,
-    NACK,
-    PROBE,
-    REQUEST,
-    REQUEST_TS,
-    SACK,
-)
+from mrc.wire.rows import EXTENSION_AT, HEADER_ROOM
 from mrc.wire.templates import packet_template
 from mrc.wire.transmit_batch import TransmitBatch
 
@@ -120,7 +109,7 @@ def _words(vector: Vector) -> dict[str, int]:
 def _write(batch: TransmitBatch, vector: Vector) -> int:
     """Append the vector's packet through its layout. Returns its row."""
     frames = Frames()
-    frames.add(packet_template(SOURCE, DESTINATION, 3, 0x100), 1, np.zeros(28, np.uint8))
+    frames.add(packet_template(SOURCE, DESTINATION, 3, 0x100), 1, bytes(28))
     # The vectors are kept: their memory stays where it is.
     address = np.frombuffer(vector.payload, np.uint8).ctypes.data if vector.payload else 0
     row = batch.append(frames, 0, TRAFFIC_CLASS, 48 + len(vector.headers), address, len(vector.payload))

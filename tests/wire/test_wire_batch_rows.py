@@ -8,10 +8,11 @@ import numpy as np
 from vector_forms import icrc_by_hand, ipv6_packet, octets
 from vectors import VECTORS
 
+from mrc.wire.fields import ACK, COMMON
 from mrc.wire.frames import Frames
 from mrc.wire.profile import WireProfile
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import ACK, COMMON, EXTENSION_AT
+from mrc.wire.rows import EXTENSION_AT
 from mrc.wire.templates import packet_template
 from mrc.wire.transmit_batch import TransmitBatch
 
@@ -25,7 +26,7 @@ KEPT: list[np.ndarray] = []
 def _acknowledge(batch: TransmitBatch, *ports: int) -> tuple[int, int]:
     frames, start = Frames(), batch.count
     for way, port in enumerate(ports):
-        frames.add(TEMPLATE, port, np.array([port] + [0] * 27, np.uint8))
+        frames.add(TEMPLATE, port, bytes([port] + [0] * 27))
         batch.open_row(frames, way, port << 2, 64)
     span = start, batch.count
     fields = batch.fields(ACK, *span)
@@ -39,7 +40,7 @@ def _send(batch: TransmitBatch, templates: np.ndarray, payloads: tuple[bytes, ..
     memory = np.frombuffer(b"".join(b"-" + payload for payload in payloads), np.uint8)
     KEPT.append(memory)
     for way, payload in enumerate(payloads):
-        frames.add(templates[way], 0, np.zeros(28, np.uint8))
+        frames.add(templates[way].tobytes(), 0, bytes(28))
         batch.append(frames, way, 0, 80, memory.ctypes.data + offset, len(payload))
         offset += len(payload) + 1
     return start, batch.count
@@ -60,7 +61,7 @@ def test_several_rows_are_filled_each_with_its_own_and_no_others() -> None:
 
 def test_a_row_of_data_used_again_for_an_acknowledgement_has_no_payload_left() -> None:
     batch = TransmitBatch(2)
-    _send(batch, np.stack([TEMPLATE] * 2))
+    _send(batch, np.stack([np.frombuffer(TEMPLATE, np.uint8)] * 2))
     assert batch.payload_length.tolist() == [5, 4]
     batch.clear()
     _acknowledge(batch, 1, 2)
@@ -73,7 +74,7 @@ def test_data_after_control_packets_keeps_its_own_payload() -> None:
     batch = TransmitBatch(6)
     _acknowledge(batch, 1)
     _acknowledge(batch, 2)
-    start, stop = _send(batch, np.stack([TEMPLATE] * 2))
+    start, stop = _send(batch, np.stack([np.frombuffer(TEMPLATE, np.uint8)] * 2))
     _acknowledge(batch, 3)
     batch.seal(0)
     assert len(batch.payloads) == batch.count == 5
@@ -90,7 +91,7 @@ def test_data_after_control_packets_keeps_its_own_payload() -> None:
 
 def test_the_pad_count_joins_the_flags_of_the_template() -> None:
     """Section 3: SE 80, M 40, pad in 30. Five bytes take three of padding, four none."""
-    templates = np.stack([TEMPLATE] * 2)
+    templates = np.stack([np.frombuffer(TEMPLATE, np.uint8)] * 2)
     templates[:, 49] = 0xC0
     batch = TransmitBatch(2)
     _send(batch, templates)

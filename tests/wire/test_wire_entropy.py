@@ -20,9 +20,9 @@ from mrc.wire.entropy import (
     ev_to_fields,
     expand,
     fields_to_ev,
-    fields_to_ev_array,
     generated_evs,
 )
+from mrc.wire.fields import fields_to_ev_array
 from mrc.wire.profile import WireProfile
 from mrc.wire.usid import (
     UsidTemplate,

@@ -11,10 +11,11 @@ from packet_vectors import PACKETS
 from test_wire_icrc import _flipped, _ip_packets, _masked_bits
 from vector_forms import icrc_by_hand, octets
 
+from mrc.wire.fields import ACK, COMMON
 from mrc.wire.frames import Frames
-from mrc.wire.ipv4 import address_number, is_mapped, mapped_rows
+from mrc.wire.header_rows import mapped_rows
+from mrc.wire.ipv4 import address_number, is_mapped
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import ACK, COMMON
 from mrc.wire.templates import packet_template
 from mrc.wire.transmit_batch import TransmitBatch
 
@@ -38,7 +39,7 @@ def _checksummed(packet: bytes) -> bytes:
 def _acknowledge(batch: TransmitBatch, source: str, destination: str) -> None:
     template = packet_template(address_number(source), address_number(destination), 0xC123, 0)
     frames = Frames()
-    frames.add(template, 0, np.zeros(28, np.uint8))
+    frames.add(template, 0, bytes(28))
     row = batch.open_row(frames, 0, 0xB8, 64)
     fields = batch.fields(ACK, row, row + 1)
     fields["opcode"], fields["dqp_word"], fields["psn_word"], fields["aeth_word"] = 0xD1, 0xABCDEF, 7, 0x1F000003
@@ -139,5 +140,5 @@ def test_addresses_as_numbers() -> None:
 
 def test_only_mapped_sources_are_rows_over_ipv4() -> None:
     sources = ("10.0.0.1", "::1", "::10.0.0.1", "fd00::ffff:10.0.0.1", "0.0.0.0")
-    rows = np.stack([packet_template(address_number(source), 1, 0, 0) for source in sources])
+    rows = np.array([list(packet_template(address_number(source), 1, 0, 0)) for source in sources], np.uint8)
     assert mapped_rows(rows).tolist() == [True, False, False, False, True]

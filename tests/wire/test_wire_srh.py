@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mrc.wire.srh import SRH_HEAD, new_headers, split_rows, two_containers
+from mrc.wire.header_rows import new_headers, split_rows
+from mrc.wire.srh import SRH_HEAD, two_containers
 from mrc.wire.usid import UsidTemplate, address_text
 
 addresses = st.builds(

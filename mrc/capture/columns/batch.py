@@ -15,7 +15,7 @@ from mrc.capture.frames import I64, U8, Bools, Frames, rows_at
 from mrc.capture.transport import icrc_ok
 from mrc.capture.walk import walk
 from mrc.capture.walked import Walked
-from mrc.wire.entropy import fields_to_ev_array
+from mrc.wire.fields import fields_to_ev_array
 from mrc.wire.headers import HEADERS
 from mrc.wire.opcodes import FIRST_MRC_OPCODE
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile

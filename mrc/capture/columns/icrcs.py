@@ -18,7 +18,8 @@ I8 = npt.NDArray[np.int8]
 RIGHT, WRONG, NOT_THERE = 1, 0, -1
 _IPV6_HEADER = 40
 # An IPv4 header and what follows it up to the BTH's reserved byte.
-_IPV4_MASK: U8 = np.concatenate([IPV4_ICRC_MASK, ICRC_MASK[_IPV6_HEADER:]])
+_IPV6_MASK: U8 = np.frombuffer(ICRC_MASK, np.uint8)
+_IPV4_MASK: U8 = np.frombuffer(IPV4_ICRC_MASK + ICRC_MASK[_IPV6_HEADER:], np.uint8)
 
 
 def mask_of(stack: Stack, profile: WireProfile) -> U8 | None:
@@ -27,7 +28,7 @@ def mask_of(stack: Stack, profile: WireProfile) -> U8 | None:
         return None
     innermost = [name for name, at in stack.layers if at == stack.ip[-1] and name in ("ipv4", "ipv6")]
     if innermost == ["ipv6"] and stack.udp_at == stack.ip[-1] + _IPV6_HEADER:
-        return ICRC_MASK
+        return _IPV6_MASK
     if innermost == ["ipv4"] and stack.udp_at == stack.ip[-1] + IPV4_HEADER:
         return _IPV4_MASK
     return None

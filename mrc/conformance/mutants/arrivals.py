@@ -12,9 +12,10 @@ from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.packet_checks import DROPPED, PacketChecks
 from mrc.endpoint.qp import QueuePair
+from mrc.wire.fields import COMMON, Fields
 from mrc.wire.opcodes import Op
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import COMMON, MIN_PACKET, PAD_SHIFT, TVER_MASK, Fields
+from mrc.wire.rows import MIN_PACKET, PAD_SHIFT, TVER_MASK
 from mrc.wire.transmit_batch import TransmitBatch
 
 

@@ -16,7 +16,7 @@ def part_of(batch: ReceivedBatch, rows: list[int]) -> ReceivedBatch:
     chosen = np.array(rows, np.int64)
     ipv4 = None if batch.ipv4 is None else batch.ipv4[chosen]
     length, port, traffic_class = batch.length[chosen], batch.port[chosen], batch.traffic_class[chosen]
-    return ReceivedBatch(batch.data[chosen], len(rows), length, port, traffic_class, ipv4)
+    return ReceivedBatch(batch.data[chosen], batch.room, len(rows), length, port, traffic_class, ipv4)
 
 
 @mutant("MRC-ACK-08")

@@ -13,8 +13,8 @@ from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.feedback import Feedback
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.requests import RequestMaker
+from mrc.wire.fields import SACK
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import SACK
 from mrc.wire.transmit_batch import TransmitBatch
 
 # ------------------------------------------------------------------ which controller

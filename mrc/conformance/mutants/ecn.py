@@ -12,10 +12,10 @@ from mrc.conformance.mutants.packets import _Repacked
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.packet_checks import PacketChecks
 from mrc.endpoint.qp import QueuePair
+from mrc.wire.fields import COMMON
 from mrc.wire.opcodes import REQUEST_OPCODES, Op
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import COMMON
 from mrc.wire.transmit_batch import TransmitBatch
 
 _ECN, _ECT0, _CE = 3, 2, 3

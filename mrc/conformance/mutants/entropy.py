@@ -16,9 +16,9 @@ from mrc.endpoint.paths.formats import EvFormat
 from mrc.errors import CallerError
 from mrc.wire import octets
 from mrc.wire.entropy import EvField
+from mrc.wire.fields import COMMON
 from mrc.wire.opcodes import REQUEST_OPCODES
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import COMMON
 from mrc.wire.transmit_batch import TransmitBatch
 from mrc.wire.usid import UsidTemplate
 

@@ -22,9 +22,10 @@ from mrc.endpoint.operations import EndpointOperations
 from mrc.endpoint.packet_checks import DROPPED, SOUND, PacketChecks
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.sacks import SackMaker
+from mrc.wire.fields import COMMON, NACK, Fields
 from mrc.wire.opcodes import Op
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import COMMON, NACK, PAD_SHIFT, PSN_BITS_MASK, Fields
+from mrc.wire.rows import PAD_SHIFT, PSN_BITS_MASK
 
 _BTH_END = 60
 _MALFORMED = (

@@ -11,9 +11,10 @@ from mrc.conformance.codec.icrc import icrc, icrc_bytes
 from mrc.conformance.mutants.mutant import mutant
 from mrc.conformance.mutants.packets import _Repacked
 from mrc.endpoint.endpoint import Endpoint
+from mrc.wire.fields import U8
 from mrc.wire.opcodes import REQUEST_OPCODES, Op
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import BTH_AT, EXTENSION_AT, MIN_PACKET, TS, U8
+from mrc.wire.rows import BTH_AT, EXTENSION_AT, MIN_PACKET, TS
 from mrc.wire.transmit_batch import TransmitBatch
 
 _METH, _RETH, _IMMDT, _TSETH = 4, 16, 4, 4

@@ -14,8 +14,8 @@ from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.resource_limits import ResourceLimits
 from mrc.endpoint.responder import Responder
 from mrc.endpoint.sent import PsnState
+from mrc.wire.fields import NACK
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import NACK
 from mrc.wire.transmit_batch import TransmitBatch
 
 _ALWAYS_SKIP = 2

@@ -8,9 +8,9 @@ from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.operations import EndpointOperations, OnResult
 from mrc.endpoint.peer_node import PeerNode
 from mrc.endpoint.qp_states import MAY_RECEIVE
+from mrc.wire.fields import COMMON, ENDPOINT_REQUEST, ENDPOINT_RESPONSE
 from mrc.wire.opcodes import Op
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import COMMON, ENDPOINT_REQUEST, ENDPOINT_RESPONSE
 from mrc.wire.transmit_batch import TransmitBatch
 
 

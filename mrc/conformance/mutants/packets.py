@@ -9,8 +9,9 @@ import numpy as np
 from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.requests import RequestMaker
+from mrc.wire.fields import COMMON
 from mrc.wire.opcodes import REQUEST_OPCODES, Op
-from mrc.wire.rows import COMMON, PAD_SHIFT, PSN_BITS_MASK, RTX, TS
+from mrc.wire.rows import PAD_SHIFT, PSN_BITS_MASK, RTX, TS
 from mrc.wire.transmit_batch import TransmitBatch
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from mrc.conformance.mutants.mutant import mutant
 from mrc.conformance.mutants.packets import _Repacked
 from mrc.endpoint.feedback import Feedback
+from mrc.wire.fields import COMMON
 from mrc.wire.opcodes import Op
-from mrc.wire.rows import BTH_AT, COMMON, EXTENSION_AT
+from mrc.wire.rows import BTH_AT, EXTENSION_AT
 from mrc.wire.transmit_batch import TransmitBatch
 
 

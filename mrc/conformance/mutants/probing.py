@@ -11,8 +11,9 @@ from mrc.endpoint.paths.probing import PathProbing
 from mrc.endpoint.peer_node import PeerNode
 from mrc.endpoint.peer_ports import PeerPorts
 from mrc.endpoint.sacks import SackMaker
+from mrc.wire.fields import COMMON, ENDPOINT_REQUEST, SACK
 from mrc.wire.opcodes import Op
-from mrc.wire.rows import COMMON, ENDPOINT_REQUEST, SACK, SETH_PR
+from mrc.wire.rows import SETH_PR
 from mrc.wire.transmit_batch import TransmitBatch
 
 

@@ -10,9 +10,10 @@ from mrc.endpoint.memory import LENGTH, MemoryRegion, MemoryTable
 from mrc.endpoint.nacked import NackReason
 from mrc.endpoint.refusals import Verdict
 from mrc.endpoint.responder import Responder
+from mrc.wire.fields import COMMON
 from mrc.wire.psn import PSN_HALF
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import ACKREQ, COMMON, PSN_BITS_MASK
+from mrc.wire.rows import ACKREQ, PSN_BITS_MASK
 from mrc.wire.transmit_batch import TransmitBatch
 
 _RNR_NAK = 0x2E

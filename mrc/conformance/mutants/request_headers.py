@@ -14,9 +14,10 @@ from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.requestor import Requestor
 from mrc.endpoint.work import WriteRequest
+from mrc.wire.fields import COMMON, REQUEST, REQUEST_TS, Fields
 from mrc.wire.opcodes import REQUEST_OPCODES, Op
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import BTH_AT, COMMON, EXTENSION_AT, PSN_BITS_MASK, REQUEST, REQUEST_TS, RTX, Fields
+from mrc.wire.rows import BTH_AT, EXTENSION_AT, PSN_BITS_MASK, RTX
 from mrc.wire.transmit_batch import TransmitBatch
 
 _ENDS = (Op.WRITE_ONLY, Op.WRITE_ONLY_WITH_IMMEDIATE, Op.WRITE_LAST, Op.WRITE_LAST_WITH_IMMEDIATE)

@@ -14,21 +14,11 @@ from mrc.endpoint.qp_table import QpTable
 from mrc.endpoint.receive_window import ReceiveWindow
 from mrc.endpoint.refusals import Verdict
 from mrc.endpoint.responder import Responder
+from mrc.wire.fields import COMMON, REQUEST, REQUEST_TS, Fields
 from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH
 from mrc.wire.psn import unwrap
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import (
-    COMMON,
-    EXTENSION_AT,
-    EXTENSION_LENGTH,
-    PAD_SHIFT,
-    PSN_BITS_MASK,
-    REQUEST,
-    REQUEST_TS,
-    TS,
-    UDP_AT,
-    Fields,
-)
+from mrc.wire.rows import EXTENSION_AT, EXTENSION_LENGTH, PAD_SHIFT, PSN_BITS_MASK, TS, UDP_AT
 from mrc.wire.transmit_batch import TransmitBatch
 
 _SOURCE = slice(8, 24)

@@ -6,7 +6,8 @@ import numpy as np
 
 from mrc.conformance.mutants.mutant import mutant
 from mrc.conformance.mutants.sacks import _Rewritten
-from mrc.wire.rows import PSN_BITS_MASK, SETH_PR, Fields
+from mrc.wire.fields import Fields
+from mrc.wire.rows import PSN_BITS_MASK, SETH_PR
 
 
 class _Shifted(_Rewritten):

@@ -13,9 +13,10 @@ from mrc.endpoint.paths.control_evs import ControlEvs
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.received import ReceivedPsns
 from mrc.endpoint.sacks import SackMaker
+from mrc.wire.fields import COMMON, SACK, Fields
 from mrc.wire.opcodes import Op
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import COMMON, RTX, SACK, SETH_M_SHIFT, Fields
+from mrc.wire.rows import RTX, SETH_M_SHIFT
 from mrc.wire.transmit_batch import TransmitBatch
 
 _BITMAP = 64

@@ -18,8 +18,9 @@ from mrc.endpoint.send_queue import COLUMNS
 from mrc.endpoint.send_room import SendRoom
 from mrc.endpoint.sent import PsnState
 from mrc.endpoint.work import WriteRequest
+from mrc.wire.fields import REQUEST
 from mrc.wire.psn import unwrap
-from mrc.wire.rows import ACKREQ, REQUEST
+from mrc.wire.rows import ACKREQ
 from mrc.wire.transmit_batch import TransmitBatch
 
 

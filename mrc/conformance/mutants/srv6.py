@@ -15,10 +15,10 @@ from mrc.conformance.setup import Setup
 from mrc.conformance.targets.in_process_paths import InProcessPaths
 from mrc.endpoint.paths import Path
 from mrc.wire.entropy import ev_to_fields
+from mrc.wire.fields import COMMON
 from mrc.wire.ipv4 import address_number
 from mrc.wire.opcodes import REQUEST_OPCODES, Op
 from mrc.wire.profile import WireProfile
-from mrc.wire.rows import COMMON
 from mrc.wire.templates import packet_template
 from mrc.wire.transmit_batch import TransmitBatch
 from mrc.wire.usid import UsidTemplate, container, shifted

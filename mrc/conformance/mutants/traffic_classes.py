@@ -9,8 +9,9 @@ import numpy as np
 from mrc.conformance.mutants.mutant import mutant
 from mrc.conformance.mutants.packets import _Repacked
 from mrc.endpoint.traffic_class import ECT0
+from mrc.wire.fields import COMMON
 from mrc.wire.opcodes import REQUEST_OPCODES, Op
-from mrc.wire.rows import COMMON, RTX
+from mrc.wire.rows import RTX
 from mrc.wire.transmit_batch import TransmitBatch
 
 _ECN = np.uint8(3)

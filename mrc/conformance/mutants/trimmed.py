@@ -7,8 +7,8 @@ from mrc.conformance.mutants.responders import _EachRequest
 from mrc.endpoint.nacked import NackReason
 from mrc.endpoint.packet_checks import DROPPED, SOUND, PacketChecks
 from mrc.endpoint.responder import Responder
+from mrc.wire.fields import COMMON
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import COMMON
 
 _KEPT_END = 40 + 8 + 12 + 8
 _IPV6 = 40

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from random import Random
 
 import numpy as np
 
@@ -15,9 +16,9 @@ from mrc.endpoint.paths.formats import EvFormat
 from mrc.endpoint.paths.profiles import EvProfile, EvProfileMode
 from mrc.errors import CallerError
 from mrc.wire.entropy import EvField, EvMode
+from mrc.wire.header_rows import new_headers, split_rows
 from mrc.wire.ipv4 import address_number
 from mrc.wire.profile import WireProfile
-from mrc.wire.srh import new_headers, split_rows
 from mrc.wire.usid import UsidTemplate
 
 PATH_OPTIONS = ("evs_per_plane", "ev_fields", "ev_widths", "srh", "target_leaf", "tester_leaf", "tester_host")
@@ -94,7 +95,7 @@ class InProcessPaths:
         )
         count = self._evs_per_plane * len(self.pairs)
         profile = EvProfile(EvProfileMode.GENERATED, ev_format, count=count, fields=fields)
-        found = profile.paths(self.pairs, np.random.default_rng(self._seed), self._wire)
+        found = profile.paths(self.pairs, Random(self._seed), self._wire)
         return [[path for path in found if path.plane == pair.plane] for pair in self.pairs]
 
     # ------------------------------------------------------------------ the outer header

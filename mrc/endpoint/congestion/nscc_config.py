@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from mrc.endpoint.congestion.base import PacketSizes
 from mrc.endpoint.congestion.delay_average import DelayAverage, EwmaDelay
 from mrc.errors import CallerError
+from mrc.records import record
 
 NANOSECONDS = 1_000_000_000
 # The network the specification's constants were chosen for: 100 Gbit/s and 12 us, so a BDP of 150,000 bytes.
@@ -17,7 +17,7 @@ BITS = 8
 _MOST = 1 << 62
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class NsccParameters:
     """What one controller works with, as long as it lives. Delays and the period in the unit of its time (ns).
 
@@ -34,7 +34,7 @@ class NsccParameters:
     adjust_period: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class NsccConfig:
     """Names of `mrc_ctl_cc_nscc_cfg` where there is one; None means the default of nscc.md's table.
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-
-import numpy as np
-import numpy.typing as npt
 
 from mrc.errors import CallerError
+from mrc.records import record
 from mrc.wire.entropy import EvMode, ev_to_fields, fields_to_ev
 from mrc.wire.ipv4 import address_number, is_mapped
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
@@ -21,7 +18,7 @@ NO_SPINE = -1  # the network chooses, or it cannot be told
 SOURCE_PORT_BITS, EV_BITS = 16, 32
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(frozen=True, slots=True, eq=False)
 class Path:
     """One EV towards one peer.
 
@@ -34,11 +31,11 @@ class Path:
     port: int
     plane: int
     spine: int
-    destination: npt.NDArray[np.uint8]
-    template: npt.NDArray[np.uint8]
+    destination: bytes
+    template: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class PlanePair:
     """One plane as two peers see it: the local port, both (inner) addresses, how many uplinks our leaf has.
 
@@ -63,17 +60,15 @@ class PlanePair:
         return ends.pop()
 
 
-def sockaddr_in6(address: int, flow_label: int = 0) -> npt.NDArray[np.uint8]:
+def sockaddr_in6(address: int, flow_label: int = 0) -> bytes:
     """struct sockaddr_in6 of a 128-bit address, port 0, no scope."""
     label = flow_label.to_bytes(4, "big")
-    packed = struct.pack("=HH4s16sI", _AF_INET6, 0, label, address.to_bytes(16, "big"), 0)
-    return np.frombuffer(packed, np.uint8)
+    return struct.pack("=HH4s16sI", _AF_INET6, 0, label, address.to_bytes(16, "big"), 0)
 
 
-def sockaddr_in(address: int) -> npt.NDArray[np.uint8]:
+def sockaddr_in(address: int) -> bytes:
     """struct sockaddr_in of an IPv4-mapped address, port 0, padded to the length of a sockaddr_in6."""
-    packed = struct.pack("=HH4s20x", _AF_INET, 0, (address & 0xFFFFFFFF).to_bytes(4, "big"))
-    return np.frombuffer(packed, np.uint8)
+    return struct.pack("=HH4s20x", _AF_INET, 0, (address & 0xFFFFFFFF).to_bytes(4, "big"))
 
 
 def srv6_path(plane: PlanePair, usids: UsidTemplate, uplink: int, profile: WireProfile = DEFAULT_WIRE_PROFILE) -> Path:

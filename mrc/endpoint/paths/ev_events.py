@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from mrc.endpoint.paths.states import EvState
+from mrc.records import record
 
 _NOTHING: frozenset[EvState] = frozenset()
 _GOOD, _SKIP = EvState.GOOD, EvState.SKIP
@@ -15,7 +16,7 @@ _GOOD, _SKIP = EvState.GOOD, EvState.SKIP
 ANY_STATE = len(EvState)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class EvEvent:
     """An EV of QP `qpn`, which has the EV profile `profile_id`, that leaves by `port` went to `state` at `at_ns`."""
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from mrc.errors import CallerError
+from mrc.records import record
 from mrc.wire.entropy import SRV6_WITH_SRH_WIDTH_LIMIT, WIDTH_LIMITS, EvField, EvMode
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class EvFormat:
     """A mode and the widths (bits, at least 1 each) of its fields, most significant first.
 

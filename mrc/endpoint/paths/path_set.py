@@ -7,9 +7,8 @@ in the rotation; the rest of the usable ones are the reserve.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-
-import numpy as np
-import numpy.typing as npt
+from random import Random
+from typing import TYPE_CHECKING
 
 from mrc.endpoint.config import PathConfig, PeerNodeConfig
 from mrc.endpoint.draws import Draws
@@ -24,10 +23,11 @@ from mrc.endpoint.paths.rotation import Rotation
 from mrc.endpoint.paths.states import EvInput, EvState, next_state
 from mrc.endpoint.tracing import QpTrace
 from mrc.errors import CallerError
+from mrc.wire.columns import array_of
 from mrc.wire.frames import Frames
 
-I64 = npt.NDArray[np.int64]
-U8 = npt.NDArray[np.uint8]
+if TYPE_CHECKING:
+    from mrc.wire.fields import I64, U8
 
 _SKIP, _BAD, _DENIED = int(EvState.SKIP), int(EvState.ASSUMED_BAD), int(EvState.DENIED)
 _MARKED, _ALWAYS_SKIP, _LOST = int(EvInput.MARKED), int(EvInput.ALWAYS_SKIP), int(EvInput.LOST)
@@ -79,10 +79,10 @@ class PathSet:
         self,
         paths: Sequence[Path],
         config: PathConfig,
-        random: np.random.Generator,
+        random: Random,
         *,
         reverse: ReverseEvs | None = None,
-        numbers: I64 | None = None,
+        numbers: Sequence[int] | None = None,
         events: EvEvents | None = None,
         qpn: int = 0,
         profile_id: int = 0,
@@ -106,7 +106,7 @@ class PathSet:
         self.newly_bad = column(0)
         self._evs = EvTable()
         count = len(paths)
-        self._enter(list(zip(paths, range(count) if numbers is None else numbers.tolist(), strict=True)))
+        self._enter(list(zip(paths, range(count) if numbers is None else numbers, strict=True)))
         self._reverse = reverse or ReverseEvs(PeerNodeConfig(), count)
         for index in range(count):
             self._bring_in(index)
@@ -116,44 +116,49 @@ class PathSet:
         self._min_active = _least_active(count, config)
         self.silent = False
         self._released = False
-        draws = Draws(int(random.integers(1 << 63)))
+        draws = Draws(random.getrandbits(63))
         self._rotation = Rotation(self._evs, config.active_count, draws, trace, self._wanted, self._tell_passed)
         self.control = ControlEvs(self._evs, self._reverse, draws)
 
     @property
+    def table(self) -> EvTable:
+        """What is known of each EV, as columns of numbers."""
+        return self._evs
+
+    @property
     def state(self) -> U8:
-        """EvState by index, in place; so are the arrays below."""
-        return np.asarray(self._evs.state)
+        """EvState by index, in place; so are the arrays of numpy's below."""
+        return array_of(self._evs.state)
 
     @property
     def port(self) -> I64:
         """Local ports."""
-        return np.asarray(self._evs.port)
+        return array_of(self._evs.port)
 
     @property
     def packets(self) -> I64:
         """Packets sent."""
-        return np.asarray(self._evs.packets)
+        return array_of(self._evs.packets)
 
     @property
     def lost(self) -> I64:
         """Packets lost untrimmed."""
-        return np.asarray(self._evs.lost)
+        return array_of(self._evs.lost)
 
     @property
     def marked(self) -> I64:
         """Marks and trimmed packets."""
-        return np.asarray(self._evs.marked)
+        return array_of(self._evs.marked)
 
     @property
     def first_sent_at(self) -> I64:
         """When the first packet was sent, or NEVER."""
-        return np.asarray(self._evs.first_sent_at)
+        return array_of(self._evs.first_sent_at)
 
     @property
     def last_sent_at(self) -> I64:
         """When the last packet was sent, or NEVER."""
-        return np.asarray(self._evs.last_sent_at)
+        return array_of(self._evs.last_sent_at)
 
     # ------------------------------------------------------------------ choosing
 
@@ -277,7 +282,7 @@ class PathSet:
             raise CallerError(f"EV {ev:#010x} is not one of this QP's profile")
         return self.index(ev)
 
-    def replace(self, paths: Sequence[Path], numbers: I64, config: PathConfig) -> None:
+    def replace(self, paths: Sequence[Path], numbers: Sequence[int], config: PathConfig) -> None:
         """Have exactly these EVs from now on; `numbers` are what the peer node calls them.
 
         Those that stay keep their state. Those that go carry nothing any more; what is in flight on them is still
@@ -287,7 +292,7 @@ class PathSet:
         if not paths or len({path.ev for path in paths}) != len(paths):
             raise CallerError("a profile has at least one EV, and each once")
         before = set(self.current())
-        fresh = [each for each in zip(paths, numbers.tolist(), strict=True) if self.index(each[0].ev) < 0]
+        fresh = [each for each in zip(paths, numbers, strict=True) if self.index(each[0].ev) < 0]
         if fresh:
             self._enter(fresh)
             if self._trace is not None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import IntEnum
-
-import numpy as np
-import numpy.typing as npt
+from random import Random
 
 from mrc.endpoint.config import PathConfig
 from mrc.endpoint.paths.addressing import (
@@ -22,11 +20,10 @@ from mrc.endpoint.paths.addressing import (
 )
 from mrc.endpoint.paths.formats import EvFormat
 from mrc.errors import CallerError
+from mrc.records import record
 from mrc.wire.entropy import EvField, EvMode, generated_count, generated_ev
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 from mrc.wire.usid import path_of_ev
-
-I64 = npt.NDArray[np.int64]
 
 AUTO_COUNT = 128
 AUTO_ACTIVE = 100
@@ -44,7 +41,7 @@ class EvProfileMode(IntEnum):
     GENERATED = 2
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class EvProfile:
     """A profile of `count` EVs over all planes.
 
@@ -117,13 +114,13 @@ class EvProfile:
     def paths(
         self,
         planes: Sequence[PlanePair],
-        random: np.random.Generator,
+        random: Random,
         profile: WireProfile = DEFAULT_WIRE_PROFILE,
     ) -> list[Path]:
         """The EVs towards one peer over these planes, those of a plane together.
 
-        The same generator state gives the same EVs. Raises CallerError when there are fewer than the profile asks for,
-        when an EV names no path, and when generated ones cannot be shared out equally.
+        The same state of `random` gives the same EVs. Raises CallerError when there are fewer than the profile asks
+        for, when an EV names no path, and when generated ones cannot be shared out equally.
         """
         if not planes:
             raise CallerError("a profile needs at least one plane")
@@ -141,7 +138,7 @@ class EvProfile:
 
     # ------------------------------------------------------------------ UDP and STEV
 
-    def _values(self, planes: Sequence[PlanePair], random: np.random.Generator) -> list[list[int]]:
+    def _values(self, planes: Sequence[PlanePair], random: Random) -> list[list[int]]:
         """What goes into the header fields, for each plane. No value comes twice: feedback names nothing but the EV."""
         if self.mode == EvProfileMode.EXPLICIT:
             return [list(self.evs[index :: len(planes)]) for index in range(len(planes))]
@@ -186,7 +183,7 @@ class EvProfile:
 
     # ------------------------------------------------------------------ SRV6
 
-    def _srv6_paths(self, planes: Sequence[PlanePair], random: np.random.Generator, profile: WireProfile) -> list[Path]:
+    def _srv6_paths(self, planes: Sequence[PlanePair], random: Random, profile: WireProfile) -> list[Path]:
         uplinks = self._uplinks_named(planes)
         paths: list[Path] = []
         for plane in planes:
@@ -222,15 +219,15 @@ class EvProfile:
         return uplinks
 
 
-def _subset(uplinks: list[int], wanted: int, plane: int, random: np.random.Generator) -> list[int]:
+def _subset(uplinks: list[int], wanted: int, plane: int, random: Random) -> list[int]:
     if len(uplinks) < wanted:
         raise CallerError(f"plane {plane} has {len(uplinks)} EVs in this profile, each plane is to have {wanted}")
-    return sorted(uplinks[index] for index in random.permutation(len(uplinks))[:wanted])
+    return sorted(random.sample(uplinks, wanted))
 
 
-def _drawn(fields: Sequence[EvField], each: int, planes: int, random: np.random.Generator) -> list[list[int]]:
+def _drawn(fields: Sequence[EvField], each: int, planes: int, random: Random) -> list[list[int]]:
     """`each` EVs for every plane, drawn at random from what the fields allow, none twice."""
     if each < 1:
         raise CallerError(f"the fields allow {generated_count(fields)} EVs, there are {planes} planes")
-    numbers: I64 = random.choice(generated_count(fields), each * planes, replace=False)
-    return [[generated_ev(fields, int(number)) for number in numbers[plane::planes]] for plane in range(planes)]
+    numbers = random.sample(range(generated_count(fields)), each * planes)
+    return [[generated_ev(fields, number) for number in numbers[plane::planes]] for plane in range(planes)]

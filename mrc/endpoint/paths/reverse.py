@@ -6,12 +6,10 @@ The EVs confirmed last are preferred, a few per plane: one that broke is left as
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
+from collections.abc import Sequence
 
 from mrc.endpoint.config import PeerNodeConfig
-
-I64 = npt.NDArray[np.int64]
+from mrc.endpoint.numbers import column, longer
 
 UNKNOWN = -1  # nothing sent on it was answered yet
 LOST = -2  # the last that is known of it is a loss
@@ -40,37 +38,33 @@ class ReverseEvs:
     def __init__(self, config: PeerNodeConfig, count: int = 0) -> None:
         self._most = config.reverse_evs_per_plane
         self.refresh_ns = config.reverse_refresh_ns
-        self.confirmed_at: I64 = np.full(count, UNKNOWN, np.int64)
-        self.users: I64 = np.zeros(count, np.int64)
-        self.denied: I64 = np.zeros(count, np.int64)
-        self._look()
+        self.confirmed_at = self._confirmed = column(count, UNKNOWN)
+        self.users = column(count)
+        self.denied = self._denials = column(count)
         self.losses = 0
         # When an acknowledgement of our own data last taught us something.
         self.taught_at = UNKNOWN
 
-    def _look(self) -> None:
-        """The arrays are others: have views of them."""
-        self._confirmed, self._denials = self.confirmed_at.data, self.denied.data
-
     def grow(self, count: int) -> None:
         """Make room for `count` more EVs, of which nothing is known."""
-        self.confirmed_at = np.concatenate((self.confirmed_at, np.full(count, UNKNOWN, np.int64)))
-        self.users = np.concatenate((self.users, np.zeros(count, np.int64)))
-        self.denied = np.concatenate((self.denied, np.zeros(count, np.int64)))
-        self._look()
+        known = len(self.users)
+        self.confirmed_at = self._confirmed = longer(self.confirmed_at, known + count)
+        for number in range(known, known + count):
+            self._confirmed[number] = UNKNOWN
+        self.users = longer(self.users, known + count)
+        self.denied = self._denials = longer(self.denied, known + count)
 
     def deny(self, number: int, more: int) -> None:
         """In so many more profiles this EV is DENIED."""
         self._denials[number] += more
 
-    def may_carry(self, numbers: I64) -> I64:
+    def may_carry(self, numbers: Sequence[int]) -> list[int]:
         """Those of these EVs that may carry what belongs to no QP: some QP uses them and none has them DENIED."""
-        carrying: I64 = numbers[(self.users[numbers] > 0) & (self.denied[numbers] == 0)]
-        return carrying
+        return [number for number in numbers if self.users[number] > 0 and self.denied[number] == 0]
 
-    def confirm(self, numbers: I64 | int, now: int) -> None:
-        """What was sent on these EVs (repeats allowed) was answered."""
-        self.confirmed_at[numbers] = now
+    def confirm(self, number: int, now: int) -> None:
+        """What was sent on this EV was answered."""
+        self._confirmed[number] = now
 
     def confirm_by_data(self, number: int, now: int) -> None:
         """Data sent on this EV was acknowledged."""
@@ -83,17 +77,19 @@ class ReverseEvs:
             self._confirmed[number] = _LOST
             self.losses += 1
 
-    def choose(self, numbers: I64) -> I64:
-        """Positions in `numbers` (the EVs of one plane) to use: a few known good, those confirmed last first.
+    def choose(self, numbers: Sequence[int]) -> list[int]:
+        """Those of `numbers` (the EVs of one plane) to use: a few known good, those confirmed last first.
 
         Where none is known good, those that nothing is known of; none when all of them have lost something.
         """
-        chosen: I64 = np.zeros(len(numbers), np.int64)
-        count = self.pick(np.ascontiguousarray(numbers).data, len(numbers), chosen.data, 0)
-        return chosen[:count]
+        asked, chosen = column(len(numbers)), column(len(numbers))
+        for place, number in enumerate(numbers):
+            asked[place] = number
+        count = self.pick(asked, len(numbers), chosen, 0)
+        return [numbers[chosen[place]] for place in range(count)]
 
     def pick(self, numbers: memoryview, count: int, chosen: memoryview, at: int) -> int:
-        """`choose` from the first `count` of `numbers`: write positions to `chosen` from `at` on. Returns how many."""
+        """`choose` from the first `count` of `numbers`: their places go to `chosen` from `at` on. Returns how many."""
         kept = 0
         for place in range(count):
             if self._confirmed[numbers[place]] >= 0:

@@ -7,20 +7,11 @@ import numpy.typing as npt
 
 from mrc.endpoint.rc.counters import RcCounters
 from mrc.endpoint.rc.opcodes import RC_OPCODES
+from mrc.wire.fields import COMMON
 from mrc.wire.opcodes import ICRC_LENGTH
 from mrc.wire.profile import WireProfile
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import (
-    COMMON,
-    EXTENSION_AT,
-    EXTENSION_LENGTH,
-    HAS_PAYLOAD,
-    MIN_PACKET,
-    P_KEY,
-    PAD_SHIFT,
-    TVER_MASK,
-    UDP_AT,
-)
+from mrc.wire.rows import EXTENSION_AT, EXTENSION_LENGTH, HAS_PAYLOAD, MIN_PACKET, P_KEY, PAD_SHIFT, TVER_MASK, UDP_AT
 
 I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -33,11 +24,13 @@ def _least_length() -> I64:
     """By opcode: bytes of a packet without payload and padding, beyond any packet where RC has no such opcode."""
     known = np.zeros(256, np.bool_)
     known[list(RC_OPCODES)] = True
-    return np.where(known & (EXTENSION_LENGTH >= 0), EXTENSION_AT + EXTENSION_LENGTH + ICRC_LENGTH, 1 << 20)
+    extension = np.array(EXTENSION_LENGTH)
+    return np.where(known & (extension >= 0), EXTENSION_AT + extension + ICRC_LENGTH, 1 << 20)
 
 
 _LEAST_LENGTH = _least_length()
 _KNOWN = _LEAST_LENGTH < 1 << 20
+_MAY_HAVE_PAYLOAD = np.frombuffer(HAS_PAYLOAD, np.bool_)
 
 
 def sound_rows(batch: ReceivedBatch, wire: WireProfile, counters: RcCounters) -> I64:
@@ -60,7 +53,7 @@ def sound_rows(batch: ReceivedBatch, wire: WireProfile, counters: RcCounters) ->
     keep(_KNOWN[fields["opcode"][rows]], "unknown_opcode")
     opcodes = fields["opcode"][rows]
     spare = length[rows] - _LEAST_LENGTH[opcodes] - (fields["flags"][rows] >> PAD_SHIFT & 3)
-    keep((spare == 0) | (HAS_PAYLOAD[opcodes] & (spare > 0)), "bad_length")
+    keep((spare == 0) | (_MAY_HAVE_PAYLOAD[opcodes] & (spare > 0)), "bad_length")
     if len(rows):
         keep(np.array([batch.icrc_right(row) for row in rows.tolist()], np.bool_), "bad_icrc")
     # Ours is a full member's: of the peer's only the lower 15 bits have to agree.

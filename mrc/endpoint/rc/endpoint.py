@@ -20,9 +20,10 @@ from mrc.endpoint.rc.config import RcConfig, RcEndpointConfig
 from mrc.endpoint.rc.counters import RcCounters
 from mrc.endpoint.rc.qp import RcQueuePair
 from mrc.errors import CallerError
+from mrc.wire.fields import COMMON
 from mrc.wire.psn import PSN_MODULUS
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import COMMON, PSN_BITS_MASK
+from mrc.wire.rows import PSN_BITS_MASK
 from mrc.wire.transmit_batch import TransmitBatch
 
 FIRST_QPN, QPN_LIMIT = 0x10, 1 << 24

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 from mrc.errors import CallerError
+from mrc.records import record
 
 MAX_MESSAGE_BYTES = 1 << 20
 MAX_HELLO_BYTES = 4096  # all that is read from somebody who has not shown the secret yet
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ExchangeConfig:
     """The times (seconds) and counts of the exchange, for both ends. All are this project's choice.
 

@@ -6,12 +6,13 @@ import hashlib
 import hmac
 import os
 import ssl
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from mrc.errors import PeerError, SystemRefused
+from mrc.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Identity:
     """A server's certificate and how to speak with it. `fingerprint`: SHA-256 of its DER form, 32 bytes."""
 

@@ -10,7 +10,7 @@ import ctypes
 import mmap
 import threading
 
-import numpy as np
+from mrc.wire.memory import address_of
 
 AHEAD = BEHIND = 32 * 1024 * 1024
 STEP = 8 * 1024 * 1024
@@ -29,7 +29,7 @@ class Paging:
 
     def __init__(self, mapping: mmap.mmap, *, writes: bool) -> None:
         self._size = len(mapping)
-        self._address = _address(mapping)
+        self._address = address_of(mapping)
         self._advice = _POPULATE_WRITE if writes else _POPULATE_READ
         self._populated = 0
         self._dropped = 0
@@ -76,7 +76,3 @@ class Paging:
         if self._thread is not None:
             self._thread.join()
             self._thread = None
-
-
-def _address(mapping: mmap.mmap) -> int:
-    return int(np.frombuffer(mapping, np.uint8).__array_interface__["data"][0])

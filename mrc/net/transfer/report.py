@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, field, fields
+from itertools import zip_longest
 from typing import Any
-
-import numpy as np
 
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.paths import EvState, PathSet
@@ -14,6 +13,7 @@ from mrc.endpoint.paths.path_set import NEVER
 from mrc.endpoint.qp import QueuePair
 from mrc.errors import PeerError
 from mrc.net.negotiation import integer
+from mrc.records import record
 
 # What only the sending half of a QP counts.
 SENDER_COUNTERS = (
@@ -33,7 +33,7 @@ _MAX_COUNT = 1 << 63
 _MAX_PATHS = 4096
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class PathReport:
     """One path over all QPs of a transfer. Times are CLOCK_MONOTONIC ns of data packets; None: never used."""
 
@@ -61,7 +61,7 @@ class PathReport:
         return cls(**document)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class FileReport:
     name: str
     bytes: int
@@ -69,7 +69,7 @@ class FileReport:
     sha256_match: bool
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class TransferReport:
     """Figures of a transfer. `seconds` runs from the first packet to the last acknowledgement, all files together.
 
@@ -187,15 +187,16 @@ def path_reports(qps: Iterable[QueuePair]) -> list[PathReport]:
 
 def _path_report(places: Sequence[tuple[PathSet, int]]) -> PathReport:
     path = places[0][0].paths[places[0][1]]
-    firsts = [int(s.first_sent_at[index]) for s, index in places if s.first_sent_at[index] != NEVER]
-    lasts = [int(s.last_sent_at[index]) for s, index in places if s.last_sent_at[index] != NEVER]
+    tables = [(paths.table, index) for paths, index in places]
+    firsts = [table.first_sent_at[index] for table, index in tables if table.first_sent_at[index] != NEVER]
+    lasts = [table.last_sent_at[index] for table, index in tables if table.last_sent_at[index] != NEVER]
     return PathReport(
         ev=path.ev,
         plane=path.plane,
         spine=path.spine,
-        packets=int(sum(int(s.packets[index]) for s, index in places)),
-        lost=int(sum(int(s.lost[index]) for s, index in places)),
-        state=EvState(max(int(s.state[index]) for s, index in places)).name,
+        packets=sum(table.packets[index] for table, index in tables),
+        lost=sum(table.lost[index] for table, index in tables),
+        state=EvState(max(table.state[index] for table, index in tables)).name,
         first_use_ns=min(firsts, default=None),
         last_use_ns=max(lasts, default=None),
     )
@@ -203,14 +204,12 @@ def _path_report(places: Sequence[tuple[PathSet, int]]) -> PathReport:
 
 def packets_per_path(qps: Iterable[QueuePair]) -> list[int]:
     """Data packets put on each EV so far."""
-    total: np.ndarray[Any, np.dtype[np.int64]] = np.zeros(0, np.int64)
+    total: list[int] = []
     for qp in qps:
         if qp.paths is not None:
-            mine = qp.paths.packets
             # EVs keep their place; a profile that was replaced has more of them.
-            total = np.pad(total, (0, max(0, len(mine) - len(total))))
-            total[: len(mine)] += mine
-    return [int(count) for count in total]
+            total = [had + more for had, more in zip_longest(total, memoryview(qp.paths.table.packets), fillvalue=0)]
+    return total
 
 
 def counters_of(qps: Iterable[QueuePair], endpoint_counters: Counters, socket_drops: int) -> dict[str, int]:

@@ -7,7 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ from mrc.net.transfer.report import (
     path_reports,
     reported_duplicates,
 )
+from mrc.records import record
 from mrc.verbs import MR, QP, AccessFlag, Context, RemoteMemory, SendWR, WCStatus
 from mrc.whole_files import LineFile
 
@@ -47,7 +48,7 @@ STATS_INTERVAL_NS = 5_000_000
 _SUMMED_AT_ONCE = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class SendOptions:
     """How to send: bytes per write, path MTU in bytes, number of QPs, where statistics go."""
 
@@ -63,7 +64,7 @@ class SendOptions:
             raise CallerError(f"qps must be 1..{MAX_QPS_PER_SENDER}, got {self.qps}")
 
 
-@dataclass(slots=True)
+@record(slots=True)
 class _Progress:
     """Bytes acknowledged and when the data began and ended, over all files."""
 

@@ -1,0 +1,67 @@
+"""What `mrc.records.record` makes is what `dataclasses.dataclass` makes, but for `frozen`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+import pytest
+
+from mrc.records import record
+
+
+def made(decorate: Any, **options: Any) -> Any:
+    @decorate(slots=True, **options)
+    class Thing:
+        """A thing."""
+
+        one: int
+        two: list[int] = field(default_factory=list)
+        hidden: str = field(default="", repr=False)
+        aside: int = field(default=0, compare=False)
+
+        def __post_init__(self) -> None:
+            if self.one < 0:
+                raise ValueError(self.one)
+
+    return Thing
+
+
+@pytest.mark.parametrize("options", [{"frozen": True}, {"frozen": True, "eq": False}, {}], ids=str)
+def test_a_record_is_a_dataclass(options: dict[str, Any]) -> None:
+    ours, theirs = made(record, **options), made(dataclass, **options)
+    assert [each.name for each in fields(ours)] == [each.name for each in fields(theirs)]
+    assert repr(ours(1, [2], "x")) == repr(theirs(1, [2], "x"))
+    assert asdict(ours(1, [2])) == asdict(theirs(1, [2]))
+    for other in ((1, [2], "x", 4), (2, [2], "x", 3), (1, [3], "x", 3), (1, [2], "y", 3), (1, [2], "x", 3)):
+        equal = ours(1, [2], "x", 3) == ours(*other)
+        assert equal == (theirs(1, [2], "x", 3) == theirs(*other)), other
+    assert ours(1) != theirs(1)
+    assert replace(ours(1), one=2).one == 2
+    assert not hasattr(ours(1), "__dict__")
+    with pytest.raises(ValueError, match="-1"):
+        ours(-1)
+
+
+def test_only_frozen_ones_can_be_hashed() -> None:
+    one = made(record, frozen=True)
+    assert hash(one(1, (), "x", 3)) == hash(one(1, (), "x", 4)) != hash(one(2, (), "x", 3))
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(made(record)(1))
+
+
+def test_methods_of_its_own_stay() -> None:
+    @record(frozen=True, slots=True)
+    class Named:
+        name: str
+
+        def __repr__(self) -> str:
+            return self.name
+
+        def __eq__(self, other: object) -> bool:
+            return True
+
+        def __hash__(self) -> int:
+            return 7
+
+    assert (repr(Named("it")), Named("it") == 3, hash(Named("it"))) == ("it", True, 7)
