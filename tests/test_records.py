@@ -1,8 +1,8 @@
-"""What `mrc.records.record` makes is what `dataclasses.dataclass` makes, but for `frozen`."""
+"""What `mrc.records.record` makes is what `dataclasses.dataclass` makes."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import FrozenInstanceError, asdict, dataclass, field, fields, replace
 from typing import Any
 
 import pytest
@@ -65,3 +65,20 @@ def test_methods_of_its_own_stay() -> None:
             return 7
 
     assert (repr(Named("it")), Named("it") == 3, hash(Named("it"))) == ("it", True, 7)
+
+
+@pytest.mark.parametrize("slots", [True, False])
+def test_a_frozen_one_is_never_set_again(slots: bool) -> None:
+    @record(frozen=True, slots=slots)
+    class Named:
+        name: str
+        other: int = 3
+
+    it = Named("it")
+    for name in ("name", "other", "foreign"):
+        with pytest.raises(FrozenInstanceError, match=name):
+            setattr(it, name, 4)
+        with pytest.raises(FrozenInstanceError, match=name):
+            delattr(it, name)
+    assert (it.name, it.other) == ("it", 3)
+    assert replace(it, other=4).other == 4
