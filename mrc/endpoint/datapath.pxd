@@ -18,6 +18,7 @@ cdef class Datapath:
     cdef readonly Intake intake
     cdef object _operations
     cdef Flag _operations_wait
+    cdef readonly Flag away
     cdef Heap _timers
     cdef long long _fair_share, _first_done
     cdef long long[::1] _done, _is_done

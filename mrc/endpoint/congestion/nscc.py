@@ -277,11 +277,12 @@ class Nscc(CongestionController):
         if rtt <= 0:
             return _NONE if self._ewma is not None else self._delay_without_sample()
         self._take_rtt(now, rtt)
+        delay = max(rtt - self._base_rtt, 0)
         if self._ewma is not None:
-            self._ewma.take(rtt - self._base_rtt)
+            self._ewma.take(delay)
         else:
-            self._average_otherwise(rtt - self._base_rtt, marked)
-        return rtt - self._base_rtt
+            self._average_otherwise(delay, marked)
+        return delay
 
     def _delay_without_sample(self) -> int:
         delay = self._average.without_sample()
@@ -307,7 +308,8 @@ class Nscc(CongestionController):
 
     def _take_rtt(self, now: int, rtt: int) -> None:
         base_rtt = self._least_rtt.update(now, rtt)
-        if base_rtt != self._base_rtt or self._target == _NONE:
+        # While Python is away it stays what it was: the first sample after that moves it.
+        if self._target == _NONE or (base_rtt != self._base_rtt and not self.away.up):
             self._move_base_rtt(base_rtt)
         if self._samples_to_derive_from:
             self._samples_to_derive_from -= 1
@@ -333,6 +335,8 @@ class Nscc(CongestionController):
 
     def _follow_delivery(self, bps: int) -> None:
         """The network was seen to deliver so many bits a second. A window of 1.5 BDP lets that grow."""
+        if self.away.up:
+            return
         rate = min(self._configured_rate, max(bps, _LEAST_LINE_RATE))
         if self._base_rtt != _NONE and max(rate - self._line_rate, self._line_rate - rate) * 8 > self._line_rate:
             self._move_line_rate(rate)
