@@ -95,7 +95,7 @@ class NodeDevice:
 
     def wait(self, fd: int, ready: Callable[[], bool], timeout_s: float | None) -> bool:
         driver = self.node.driver
-        if driver.owner == threading.get_ident():
+        if driver.owner == threading.get_ident() or driver.is_inside():
             raise CallerError("the thread that runs the loop would wait for itself: poll instead")
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         poll = select.poll()

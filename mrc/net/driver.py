@@ -148,7 +148,7 @@ class Driver:
         if self._stand_in is not None and endpoint is not None and endpoint.work_has_ended:
             self._inside(endpoint.hand_over)
 
-    def _is_inside(self) -> bool:
+    def is_inside(self) -> bool:
         """Whether the calling thread has the endpoint."""
         me = threading.get_ident()
         if me == self._owner and self._turning:
@@ -157,7 +157,7 @@ class Driver:
 
     def _inside(self, action: Callable[[], T]) -> T:
         """Do this while no turn is under way."""
-        if self._is_inside():
+        if self.is_inside():
             return action()
         self._turn.begin()
         self._holder = threading.get_ident()
