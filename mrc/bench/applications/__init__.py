@@ -1,0 +1,1 @@
+"""Applications on `mrc.verbs` as programs are written: what they reach while they compute, or all send and receive."""
