@@ -101,8 +101,11 @@ class Arrivals:
         """Requests or probes arrive at `now`."""
         if now != self._noted_at:
             self._noted_at = now
-            if now >= self._learns_at and not self._away.up:
-                self._tell_node(now)
+            if now >= self._learns_at:
+                if self._away.up:
+                    self._away.waits = True
+                else:
+                    self._tell_node(now)
 
     def _tell_node(self, now: int) -> None:
         if self._node is not None:

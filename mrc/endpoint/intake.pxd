@@ -1,7 +1,7 @@
 cimport cython
 from mrc.endpoint cimport by_handle
 from mrc.endpoint.counters cimport Counters
-from mrc.endpoint.flags cimport Flag
+from mrc.endpoint.flags cimport Away
 from mrc.endpoint.packet_checks cimport PacketChecks
 from mrc.endpoint.put_aside cimport PutAside
 from mrc.endpoint.qp_table cimport QpTable
@@ -20,7 +20,7 @@ cdef class Intake:
     cdef QpTable _qps
     cdef object _operations
     cdef Counters _counters
-    cdef Flag _away
+    cdef Away _away
     cdef readonly PutAside aside
     cdef readonly long long touched
     cdef long long _batches

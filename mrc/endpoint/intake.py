@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mrc.endpoint import by_handle
 from mrc.endpoint.counters import Counters
-from mrc.endpoint.flags import Flag
+from mrc.endpoint.flags import Away
 from mrc.endpoint.numbers import column
 from mrc.endpoint.operation_answers import ENDPOINT_QPN
 from mrc.endpoint.operations import EndpointOperations
@@ -25,7 +25,7 @@ class Intake:
     """Takes packets one by one, in order of arrival: how many come at a time changes nothing.
 
     The QPs for which something came in a batch are `touched` afterwards: so many slots, from `slot(0)` on, in that
-    order, each once. While Python is away what is for node operations waits `aside`.
+    order, each once. While Python may be away what is for node operations waits `aside`.
     """
 
     __slots__ = (
@@ -42,7 +42,7 @@ class Intake:
     )
 
     def __init__(
-        self, checks: PacketChecks, qps: QpTable, operations: EndpointOperations, counters: Counters, away: Flag
+        self, checks: PacketChecks, qps: QpTable, operations: EndpointOperations, counters: Counters, away: Away
     ) -> None:
         self._checks = checks
         self._qps = qps
@@ -80,6 +80,7 @@ class Intake:
         if qpn == _ENDPOINT_QPN and verdict == _SOUND:
             if self._away.up:
                 self.aside.put(batch, row, now)
+                self._away.urgent = True
             else:
                 self._operate(batch, row, opcode, now)
             return

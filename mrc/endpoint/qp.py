@@ -13,7 +13,7 @@ from mrc.endpoint.completions import Completion, WorkStatus
 from mrc.endpoint.config import NO_CAPABILITIES, Capability, PathConfig, QpConfig
 from mrc.endpoint.congestion import CongestionController, ControllerFactory, PacketSizes
 from mrc.endpoint.counters import Counters
-from mrc.endpoint.flags import Flag
+from mrc.endpoint.flags import Away
 from mrc.endpoint.local_ports import LocalPorts
 from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.paths import Path, PathSet
@@ -94,14 +94,14 @@ class QueuePair:
         ev_events: EvEvents,
         denied: Callable[[int, PeerNode], Iterable[int]] = lambda profile_id, node: (),
         trace: QpTrace | None = None,
-        away: Flag | None = None,
+        away: Away | None = None,
     ) -> None:
         self.qpn = qpn
         self.first_psn = first_psn
         self.config = config
         self.counters = Counters()
-        # Whether Python is away.
-        self.away = away or Flag()
+        # Whether Python may be away.
+        self.away = away or Away()
         self.state = QpState.RESET
         self.error: str | None = None
         self._wire = wire

@@ -1,7 +1,7 @@
 cimport cython
 from mrc.endpoint.counters cimport Counters
 from mrc.endpoint.datapath cimport Datapath
-from mrc.endpoint.flags cimport Flag
+from mrc.endpoint.flags cimport Away, Flag
 from mrc.endpoint.receive_budget cimport ReceiveBudget
 from mrc.net cimport system
 from mrc.net.mmsg cimport BatchReceiver, BatchSender
@@ -19,6 +19,7 @@ cdef class Turn:
     cdef TransmitBatch _batch
     cdef ReceiveBudget _budget
     cdef Counters _counters
+    cdef Away _away
     cdef long long[::1] _fds
     cdef int _bell, _call, _fd_count, _ports
     cdef long long[::1] _call_fds, _lock, _served_fds
@@ -39,6 +40,7 @@ cdef class Turn:
     cdef void _hold(self) noexcept nogil
     @cython.locals(patience=cython.longlong)
     cdef void _let_others(self) noexcept nogil
+    cdef _catch_up(self)
     cdef void _come(self) noexcept nogil
     cdef void _leave(self) noexcept nogil
     @cython.locals(state=cython.longlong)

@@ -59,6 +59,7 @@ class Turn:
         "_arrived",
         "_asleep",
         "_awake_for",
+        "_away",
         "_batch",
         "_before_timers",
         "_bell",
@@ -98,6 +99,7 @@ class Turn:
         counters: Counters,
     ) -> None:
         self._datapath = datapath
+        self._away = datapath.away
         self._receiver = receiver
         self._sender = sender
         self._batch = batch
@@ -186,11 +188,26 @@ class Turn:
         `ask_first`: Python is asked whenever packets have arrived, before anything is sent: what is posted then goes
         ahead of the answers.
         """
+        if self._away.waits or self._away.urgent:
+            self._catch_up()
         state = system.let_go()
         self._come()
         self._run(until, ask_first)
         self._leave()
         system.take_back(state)
+
+    def _catch_up(self) -> None:
+        """A turn while Python is there, for what waits for it: the first packets that come have it done."""
+        self.begin()
+        self._away.up = False
+        if not self._arrived:
+            self._arrived = self._receiver.receive()
+        if self._take_in() > 0:
+            self._away.waits = False
+        self._transmit(system.clock())
+        self._away.urgent = False
+        self._away.up = True
+        self.end()
 
     def _come(self) -> None:
         self._in_turn = True
@@ -243,6 +260,7 @@ class Turn:
     def _is_wanted(self) -> bool:
         return (
             self.wanted.up
+            or self._away.urgent
             or self._datapath.done > 0
             or self._sender.refused_length
             or self._sender.error != 0
@@ -321,6 +339,7 @@ class Turn:
         self._served_fds = column(self._ports + 1)
         for place in range(self._ports + 1):
             self._served_fds[place] = self._fds[place]
+        self._away.up = True
         self._stands_in = True
 
     def stand_in(self) -> None:
@@ -364,10 +383,8 @@ class Turn:
     def _serve(self) -> None:
         """Turn until there is nothing to do or somebody wants the endpoint; then sleep over the ports."""
         busy = True
-        self._datapath.away.up = True
         while busy and not self._in_turn and not system.is_asked_for(self._lock):
             busy = self._turn_alone()
-        self._datapath.away.up = False
         if busy:
             system.give_back(self._lock)
             return

@@ -308,9 +308,12 @@ class Nscc(CongestionController):
 
     def _take_rtt(self, now: int, rtt: int) -> None:
         base_rtt = self._least_rtt.update(now, rtt)
-        # While Python is away it stays what it was: the first sample after that moves it.
-        if self._target == _NONE or (base_rtt != self._base_rtt and not self.away.up):
-            self._move_base_rtt(base_rtt)
+        if base_rtt != self._base_rtt or self._target == _NONE:
+            if self.away.up and self._target != _NONE:
+                # It stays what it was: a sample that comes while Python is there moves it.
+                self.away.waits = True
+            else:
+                self._move_base_rtt(base_rtt)
         if self._samples_to_derive_from:
             self._samples_to_derive_from -= 1
 
@@ -335,11 +338,12 @@ class Nscc(CongestionController):
 
     def _follow_delivery(self, bps: int) -> None:
         """The network was seen to deliver so many bits a second. A window of 1.5 BDP lets that grow."""
-        if self.away.up:
-            return
         rate = min(self._configured_rate, max(bps, _LEAST_LINE_RATE))
         if self._base_rtt != _NONE and max(rate - self._line_rate, self._line_rate - rate) * 8 > self._line_rate:
-            self._move_line_rate(rate)
+            if self.away.up:
+                self.away.waits = True
+            else:
+                self._move_line_rate(rate)
 
     def _move_line_rate(self, rate: int) -> None:
         self._line_rate = rate
