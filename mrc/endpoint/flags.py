@@ -13,8 +13,8 @@ class Flag:
 
 
 class Away:
-    """Whether Python may be away (`up`): then nothing waits for the interpreter that can be done later. `waits` says that
-    something is left for it, `urgent` that it is wanted for that at once."""
+    """Whether Python may be away (`up`): then nothing waits for the interpreter that can be done later. `waits` says
+    that something is left for it, `urgent` that it is wanted for that at once."""
 
     __slots__ = ("up", "urgent", "waits")
 
