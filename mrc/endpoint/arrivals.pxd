@@ -1,6 +1,7 @@
 cimport cython
 from mrc.endpoint.counters cimport Counters
 from mrc.endpoint.feedback cimport Feedback
+from mrc.endpoint.flags cimport Away
 from mrc.endpoint.peer_sources cimport PeerSources
 from mrc.endpoint.responder cimport Responder
 from mrc.wire cimport octets
@@ -17,6 +18,7 @@ cdef const unsigned char[::1] _IS_REQUEST, _IS_ENDPOINT_OPERATION, _IS_NAK
 cdef class Arrivals:
     cdef object _qp, _node
     cdef Counters _counters
+    cdef Away _away
     cdef Feedback _feedback
     cdef Responder _responder
     cdef bint _is_over, _may_receive, _may_send

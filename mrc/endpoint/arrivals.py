@@ -31,6 +31,7 @@ class Arrivals:
     """Packets of one QP that passed the endpoint's checks, one by one. `sources` is empty before RTR."""
 
     __slots__ = (
+        "_away",
         "_counters",
         "_feedback",
         "_is_over",
@@ -47,6 +48,7 @@ class Arrivals:
     def __init__(self, qp: QueuePair) -> None:
         self._qp = qp
         self._counters = qp.counters
+        self._away = qp.away
         self.sources = PeerSources()
         # When requests arrived last, and when the peer node wants to hear of them again.
         self._noted_at = self._learns_at = _NEVER
@@ -100,7 +102,10 @@ class Arrivals:
         if now != self._noted_at:
             self._noted_at = now
             if now >= self._learns_at:
-                self._tell_node(now)
+                if self._away.up:
+                    self._away.waits = True
+                else:
+                    self._tell_node(now)
 
     def _tell_node(self, now: int) -> None:
         if self._node is not None:

@@ -5,7 +5,7 @@ cimport cython
 cdef class CompletionRing:
     cdef object _complete, _qpn
     cdef readonly Py_ssize_t count
-    cdef Py_ssize_t _room
+    cdef Py_ssize_t _expected, _room
     cdef long long[::1] _wr_ids, _statuses, _byte_lens, _kinds, _immediates
 
     @cython.locals(place=Py_ssize_t)

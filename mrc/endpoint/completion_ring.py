@@ -18,6 +18,7 @@ class CompletionRing:
     __slots__ = (
         "_byte_lens",
         "_complete",
+        "_expected",
         "_immediates",
         "_kinds",
         "_qpn",
@@ -31,7 +32,14 @@ class CompletionRing:
         self._qpn = qpn
         self._complete = complete
         self.count = self._room = 0
+        self._expected = 0  # posted, and neither ended nor forgotten
         self._wr_ids = self._statuses = self._byte_lens = self._kinds = self._immediates = column(0)
+
+    def expect(self) -> None:
+        """A piece of work is posted: it has room here once it ends, whoever may be there to make some then."""
+        self._expected += 1
+        if self.count + self._expected > self._room:
+            self._grow()
 
     def add(self, wr_id: int, status: int, byte_len: int, kind: int, immediate: int) -> None:
         """A piece of work has ended. Numbers as in Completion; `wr_id` is one of 64 bits, with or without a sign, and
@@ -39,6 +47,7 @@ class CompletionRing:
         place = self.count
         if place == self._room:
             self._grow()
+        self._expected -= 1
         self.count = place + 1
         self._wr_ids[place] = wr_id
         self._statuses[place] = status
@@ -47,7 +56,7 @@ class CompletionRing:
         self._immediates[place] = immediate
 
     def _grow(self) -> None:
-        self._room = max(_LEAST_ROOM, 2 * self._room)
+        self._room = max(_LEAST_ROOM, 2 * self._room, self.count + self._expected)
         self._wr_ids = longer(self._wr_ids, self._room)
         self._statuses = longer(self._statuses, self._room)
         self._byte_lens = longer(self._byte_lens, self._room)

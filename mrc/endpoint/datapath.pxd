@@ -1,6 +1,6 @@
 cimport cython
 from mrc.endpoint cimport by_handle
-from mrc.endpoint.flags cimport Flag
+from mrc.endpoint.flags cimport Away, Flag
 from mrc.endpoint.heaps cimport Heap
 from mrc.endpoint.intake cimport Intake
 from mrc.endpoint.qp_table cimport QpTable
@@ -18,6 +18,7 @@ cdef class Datapath:
     cdef readonly Intake intake
     cdef object _operations
     cdef Flag _operations_wait
+    cdef readonly Away away
     cdef Heap _timers
     cdef long long _fair_share, _first_done
     cdef long long[::1] _done, _is_done

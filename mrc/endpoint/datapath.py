@@ -8,6 +8,7 @@ from __future__ import annotations
 from mrc.endpoint import by_handle
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.deadlines import FOREVER
+from mrc.endpoint.flags import Away
 from mrc.endpoint.heaps import Heap
 from mrc.endpoint.intake import Intake
 from mrc.endpoint.numbers import column, longer
@@ -25,7 +26,8 @@ _NONE = -1
 
 class Datapath:
     """One endpoint's. `went_ahead` counts how often a single packet of data was sent ahead of answers that were due:
-    writes are answered by writes. `now` is the time of what is being done, ns."""
+    writes are answered by writes. `now` is the time of what is being done, ns. `away` is up where Python may not
+    come: what is Python's then waits."""
 
     __slots__ = (
         "_done",
@@ -35,6 +37,7 @@ class Datapath:
         "_operations",
         "_operations_wait",
         "_timers",
+        "away",
         "done",
         "intake",
         "now",
@@ -49,7 +52,8 @@ class Datapath:
         """A QP sends up to `fair_share` packets while others wait for their turn."""
         self.qps = QpTable()
         self.scheduler = Scheduler(self.qps)
-        self.intake = Intake(checks, self.qps, operations, counters)
+        self.away = Away()
+        self.intake = Intake(checks, self.qps, operations, counters, self.away)
         self._operations = operations
         self._operations_wait = operations.pending
         self._fair_share = fair_share
@@ -139,7 +143,10 @@ class Datapath:
         self.now = now
         start = batch.count
         if self._operations_wait.up:
-            self._operate(batch, now)
+            if self.away.up:
+                self.away.urgent = True
+            else:
+                self._operate(batch, now)
         while batch.count < batch.capacity and self._turn(batch, now):
             pass
         batch.seal(start)

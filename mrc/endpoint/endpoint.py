@@ -140,6 +140,7 @@ class Endpoint:
             ev_events=self.ev_events,
             denied=lambda profile_id, node: self.online.denied(profile_id, node.key),
             trace=self._trace.of_qp(qpn) if self._trace is not None else None,
+            away=self.datapath.away,
         )
         self.qps[qpn] = qp
         self.datapath.add(qp.datapath)
@@ -341,18 +342,23 @@ class Endpoint:
         """Take packets one by one, in order of arrival. Whatever they hold, nothing is raised: what is wrong is dropped
         and counted."""
         self.datapath.receive(batch, now)
-        self._complete()
+        self.hand_over()
 
     def look_after(self, now: int) -> None:
         """What wants Python where the datapath runs by itself: work that has ended, operations of this node."""
+        self.datapath.intake.catch_up()
         self._operations.on_timer(now)
-        self._complete()
+        self.hand_over()
 
     def looks_at(self) -> int | None:
         """When `look_after` wants to be called at the latest, ns, or None."""
         return self._operations.next_deadline()
 
-    def _complete(self) -> None:
+    @property
+    def work_has_ended(self) -> bool:
+        return self.datapath.done > 0
+
+    def hand_over(self) -> None:
         """Hand over the work that has ended."""
         while (slot := self.datapath.take_done()) >= 0:
             qp = self.datapath.qps.qp(slot)
@@ -383,4 +389,4 @@ class Endpoint:
         self.datapath.now = now
         self._operations.on_timer(now)
         self.datapath.on_timer(now)
-        self._complete()
+        self.hand_over()

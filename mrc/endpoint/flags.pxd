@@ -4,3 +4,8 @@ cimport cython
 @cython.final
 cdef class Flag:
     cdef public bint up
+
+
+@cython.final
+cdef class Away:
+    cdef public bint up, urgent, waits

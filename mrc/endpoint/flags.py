@@ -1,4 +1,4 @@
-"""A flag that one part sets and another looks at without the interpreter."""
+"""Flags that one part sets and another looks at without the interpreter."""
 
 from __future__ import annotations
 
@@ -10,3 +10,13 @@ class Flag:
 
     def __init__(self) -> None:
         self.up = False
+
+
+class Away:
+    """Whether Python may be away (`up`): then nothing waits for the interpreter that can be done later. `waits` says
+    that something is left for it, `urgent` that it is wanted for that at once."""
+
+    __slots__ = ("up", "urgent", "waits")
+
+    def __init__(self) -> None:
+        self.up = self.urgent = self.waits = False

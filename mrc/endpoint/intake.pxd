@@ -1,7 +1,9 @@
 cimport cython
 from mrc.endpoint cimport by_handle
 from mrc.endpoint.counters cimport Counters
+from mrc.endpoint.flags cimport Away
 from mrc.endpoint.packet_checks cimport PacketChecks
+from mrc.endpoint.put_aside cimport PutAside
 from mrc.endpoint.qp_table cimport QpTable
 from mrc.wire cimport octets
 from mrc.wire.received_batch cimport ReceivedBatch
@@ -18,6 +20,8 @@ cdef class Intake:
     cdef QpTable _qps
     cdef object _operations
     cdef Counters _counters
+    cdef Away _away
+    cdef readonly PutAside aside
     cdef readonly long long touched
     cdef long long _batches
     cdef long long[::1] _slots, _touched_in

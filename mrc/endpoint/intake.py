@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from mrc.endpoint import by_handle
 from mrc.endpoint.counters import Counters
+from mrc.endpoint.flags import Away
 from mrc.endpoint.numbers import column, longer
 from mrc.endpoint.operation_answers import ENDPOINT_QPN
 from mrc.endpoint.operations import EndpointOperations
 from mrc.endpoint.packet_checks import DROPPED, SOUND, TRIMMED_LASTHOP, PacketChecks
+from mrc.endpoint.put_aside import PutAside
 from mrc.endpoint.qp_table import QpTable
 from mrc.wire import octets
 from mrc.wire.received_batch import ReceivedBatch
@@ -23,16 +25,32 @@ class Intake:
     """Takes packets one by one, in order of arrival: how many come at a time changes nothing.
 
     The QPs for which something came in a batch are `touched` afterwards: so many slots, from `slot(0)` on, in that
-    order, each once. A QP that was destroyed meanwhile is no longer in its slot.
+    order, each once. A QP that was destroyed meanwhile is no longer in its slot. While Python may be away what is for
+    node operations waits `aside`.
     """
 
-    __slots__ = ("_batches", "_checks", "_counters", "_operations", "_qps", "_slots", "_touched_in", "touched")
+    __slots__ = (
+        "_away",
+        "_batches",
+        "_checks",
+        "_counters",
+        "_operations",
+        "_qps",
+        "_slots",
+        "_touched_in",
+        "aside",
+        "touched",
+    )
 
-    def __init__(self, checks: PacketChecks, qps: QpTable, operations: EndpointOperations, counters: Counters) -> None:
+    def __init__(
+        self, checks: PacketChecks, qps: QpTable, operations: EndpointOperations, counters: Counters, away: Away
+    ) -> None:
         self._checks = checks
         self._qps = qps
         self._operations = operations
         self._counters = counters
+        self._away = away
+        self.aside = PutAside(counters)
         self.touched = 0
         # By slot the batch in which it was touched last, by a number that counts them.
         self._batches = 0
@@ -61,7 +79,11 @@ class Intake:
         qpn = octets.u32(batch.flat, base + _DQP_AT) & _QPN_MASK
         opcode = batch.flat[base + _OPCODE_AT]
         if qpn == _ENDPOINT_QPN and verdict == _SOUND:
-            self._operate(batch, row, opcode, now)
+            if self._away.up:
+                self.aside.put(batch, row, now)
+                self._away.urgent = True
+            else:
+                self._operate(batch, row, opcode, now)
             return
         slot = self._qps.find(qpn)
         if slot == _NONE:
@@ -75,8 +97,16 @@ class Intake:
             by_handle.receive_trimmed(self._qps.handle(slot), batch, row, verdict == _TRIMMED_LASTHOP, now)
             return
         by_handle.receive(self._qps.handle(slot), batch, row, opcode, now)
-        if self._qps.holds(slot) and by_handle.peer_is_doubted(self._qps.handle(slot)):
+        if not self._away.up and self._qps.holds(slot) and by_handle.peer_is_doubted(self._qps.handle(slot)):
             self._hear(slot, batch, row, now)
+
+    def catch_up(self) -> None:
+        """Python is back: take what was put aside."""
+        waiting = self.aside
+        for row in range(waiting.batch.count):
+            opcode = waiting.batch.flat[waiting.batch.row(row) + _OPCODE_AT]
+            self._operations.receive(waiting.batch, row, opcode, waiting.arrived_at[row])
+        waiting.forget()
 
     def _operate(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> None:
         self._operations.receive(batch, row, opcode, now)

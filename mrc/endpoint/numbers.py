@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 _WORD = 8
+_SIGN = 1 << 63
 
 
 def column(length: int, value: int = 0) -> memoryview:
@@ -19,3 +20,8 @@ def longer(numbers: memoryview, length: int) -> memoryview:
     made = column(length)
     made[: len(numbers)] = numbers
     return made
+
+
+def signed(number: int) -> int:
+    """What a column has for a number of 64 bits, with or without a sign."""
+    return (number + _SIGN) % (2 * _SIGN) - _SIGN

@@ -12,6 +12,7 @@ from mrc.endpoint.completions import Completion, WorkStatus
 from mrc.endpoint.config import NO_CAPABILITIES, Capability, PathConfig, QpConfig
 from mrc.endpoint.congestion import CongestionController, ControllerFactory, PacketSizes
 from mrc.endpoint.counters import Counters
+from mrc.endpoint.flags import Away
 from mrc.endpoint.local_ports import LocalPorts
 from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.paths import Path, PathSet
@@ -58,6 +59,7 @@ class QueuePair:
         "_wire",
         "agreed",
         "arrivals",
+        "away",
         "cc_profile_id",
         "config",
         "controller",
@@ -91,11 +93,14 @@ class QueuePair:
         ev_events: EvEvents,
         denied: Callable[[int, PeerNode], Iterable[int]] = lambda profile_id, node: (),
         trace: QpTrace | None = None,
+        away: Away | None = None,
     ) -> None:
         self.qpn = qpn
         self.first_psn = first_psn
         self.config = config
         self.counters = Counters()
+        # Whether Python may be away.
+        self.away = away or Away()
         self.state = QpState.RESET
         self.error: str | None = None
         self._wire = wire
@@ -122,7 +127,7 @@ class QueuePair:
         # The node of the peer, from RTR on.
         self.peer_node: PeerNode | None = None
         self.paths: PathSet | None = None
-        self._receives = Receives(qpn, complete)
+        self._receives = Receives(completions)
         self._peer: QpPeer | None = None
         self._requestor: Requestor | None = None
         self._responder: Responder | None = None
@@ -231,7 +236,9 @@ class QueuePair:
         """A controller belongs to a destination: QPs towards it that name the same one share it."""
         factory = self._controller_factory
         if factory not in node.controllers:
-            node.controllers[factory] = factory(PacketSizes(full_packet_bytes(self.config), self.config.path_mtu))
+            controller = factory(PacketSizes(full_packet_bytes(self.config), self.config.path_mtu))
+            controller.away = self.away
+            node.controllers[factory] = controller
         return node.controllers[factory]
 
     def to_rts(self) -> None:
@@ -350,6 +357,7 @@ class QueuePair:
         self._receives.post(wr_id)
         if self.state == QpState.ERROR:
             self._receives.flush()
+            self.datapath.completions.drain()
 
     def set_mpr(self, units: int) -> None:
         """Let the peer send `units` x 128 PSNs (1..255) beyond cack_psn from now on: every SACK tells it.

@@ -1,16 +1,19 @@
 cimport cython
+from mrc.endpoint.completion_ring cimport CompletionRing
 from mrc.endpoint.heaps cimport Heap
 from mrc.endpoint.refusals cimport Refusal
 from mrc.endpoint.tables cimport Table
 
 cdef long long _NO_IMMEDIATE, _RQMSN_MASK
-cdef int _RIGHT, _OTHER_RQMSN, _NO_IMMEDIATES, _NO_RECEIVE, _TOO_MANY
+cdef int _RIGHT, _OTHER_RQMSN, _NO_IMMEDIATES, _NO_RECEIVE, _TOO_MANY, _SUCCESS, _FLUSHED, _RECEIVE
 cdef Py_ssize_t _RQMSN, _VALUE, _LENGTH
 
 
 @cython.final
 cdef class Receives:
-    cdef object _complete, _qpn, _posted
+    cdef CompletionRing _completions
+    cdef long long[::1] _wr_ids
+    cdef long long _first, _mask
     cdef Table _stash
     cdef Heap _waiting
     cdef readonly Refusal refusal
@@ -29,4 +32,6 @@ cdef class Receives:
     cpdef void take(self, long long psn, long long rqmsn, long long immediate, long long length) noexcept nogil
     @cython.locals(row=Py_ssize_t, immediate=cython.longlong, length=cython.longlong)
     cpdef void deliver(self, long long epsn) noexcept nogil
-    cdef void _consume(self, long long immediate, long long length) noexcept with gil
+    cdef void _consume(self, long long immediate, long long length) noexcept nogil
+    @cython.locals(wr_id=cython.longlong)
+    cdef long long _oldest(self) noexcept nogil

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
-
-from mrc.endpoint.completions import Completion, WorkKind, WorkStatus
+from mrc.endpoint.completion_ring import NO_IMMEDIATE, CompletionRing
+from mrc.endpoint.completions import WorkKind, WorkStatus
 from mrc.endpoint.heaps import Heap
+from mrc.endpoint.numbers import column, signed
 from mrc.endpoint.refusals import Refusal, Verdict
 from mrc.endpoint.tables import Table
 
 # The RQMSN of a request without immediate.
-NO_IMMEDIATE = -1
 _NO_IMMEDIATE = NO_IMMEDIATE
+_LEAST_ROOM = 16
+_SUCCESS, _FLUSHED, _RECEIVE = int(WorkStatus.SUCCESS), int(WorkStatus.FLUSHED), int(WorkKind.RECV_RDMA_WITH_IMM)
 _RQMSN_MASK = 0xFFFF
 _RIGHT, _OTHER_RQMSN, _NO_IMMEDIATES = int(Verdict.RIGHT), int(Verdict.OTHER_RQMSN), int(Verdict.NO_IMMEDIATES)
 _NO_RECEIVE, _TOO_MANY = int(Verdict.NO_RECEIVE), int(Verdict.TOO_MANY_IMMEDIATES)
@@ -26,11 +26,12 @@ class Receives:
     arrived; `stashed` of them do. `refusal` is told of a request that is refused."""
 
     __slots__ = (
-        "_complete",
-        "_posted",
-        "_qpn",
+        "_completions",
+        "_first",
+        "_mask",
         "_stash",
         "_waiting",
+        "_wr_ids",
         "delivered",
         "max_in_flight",
         "posted",
@@ -38,10 +39,12 @@ class Receives:
         "stashed",
     )
 
-    def __init__(self, qpn: int, complete: Callable[[Completion], None]) -> None:
-        self._qpn = qpn
-        self._complete = complete
-        self._posted: deque[int] = deque()
+    def __init__(self, completions: CompletionRing) -> None:
+        self._completions = completions
+        # A ring of the posted ones, from `_first` on.
+        self._wr_ids = column(_LEAST_ROOM)
+        self._mask = _LEAST_ROOM - 1
+        self._first = 0
         self.posted = 0
         # What waits, by PSN, and these PSNs in order.
         self._stash = Table(_COLUMNS)
@@ -54,8 +57,17 @@ class Receives:
         self.refusal = Refusal()
 
     def post(self, wr_id: int) -> None:
-        self._posted.append(wr_id)
+        if self.posted > self._mask:
+            self._grow()
+        self._completions.expect()
+        self._wr_ids[self._first + self.posted & self._mask] = signed(wr_id)
         self.posted += 1
+
+    def _grow(self) -> None:
+        wr_ids = column(2 * self.posted)
+        for place in range(self.posted):
+            wr_ids[place] = self._wr_ids[self._first + place & self._mask]
+        self._wr_ids, self._first, self._mask = wr_ids, 0, 2 * self.posted - 1
 
     def check(self, psn: int, rqmsn: int, edge: int) -> int:
         """See that what is below `edge`, the epsn that a request leaves, may be delivered then; `rqmsn` is that of the
@@ -115,17 +127,14 @@ class Receives:
 
     def _consume(self, immediate: int, length: int) -> None:
         """The oldest receive completes with this immediate."""
+        self._completions.add(self._oldest(), _SUCCESS, length, _RECEIVE, immediate)
+
+    def _oldest(self) -> int:
+        """The receive that was posted first is no longer there. Returns its wr_id."""
+        wr_id = self._wr_ids[self._first & self._mask]
+        self._first += 1
         self.posted -= 1
-        self._complete(
-            Completion(
-                self._posted.popleft(),
-                self._qpn,
-                WorkStatus.SUCCESS,
-                length,
-                WorkKind.RECV_RDMA_WITH_IMM,
-                immediate,
-            )
-        )
+        return wr_id
 
     def forget(self) -> None:
         """Nothing waits any more."""
@@ -136,8 +145,5 @@ class Receives:
     def flush(self) -> None:
         """The QP is over: complete every posted receive with an error, and forget what waits."""
         self.forget()
-        self.posted = 0
-        while self._posted:
-            self._complete(
-                Completion(self._posted.popleft(), self._qpn, WorkStatus.FLUSHED, 0, WorkKind.RECV_RDMA_WITH_IMM)
-            )
+        while self.posted:
+            self._completions.add(self._oldest(), _FLUSHED, 0, _RECEIVE, NO_IMMEDIATE)

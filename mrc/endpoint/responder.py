@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from mrc.endpoint.ack_delay import AckDelay
 from mrc.endpoint.answers import NO_PROBE, Answer, ControlPackets, Reflector
+from mrc.endpoint.completion_ring import NO_IMMEDIATE
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import NO_CAPABILITIES, Capability, QpConfig
 from mrc.endpoint.counters import Counters
@@ -20,7 +21,7 @@ from mrc.endpoint.rate_limit import RateLimit
 from mrc.endpoint.receive_budget import ReceiveBudget
 from mrc.endpoint.receive_window import ReceiveWindow
 from mrc.endpoint.received import ReceivedPsns
-from mrc.endpoint.receives import NO_IMMEDIATE, Receives
+from mrc.endpoint.receives import Receives
 from mrc.endpoint.refusals import ACK_SYNDROME, NAK_STATUS, Verdict
 from mrc.endpoint.request_checks import RequestChecks
 from mrc.endpoint.resource_limits import ResourceLimits

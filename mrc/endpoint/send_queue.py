@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mrc.endpoint.completion_ring import NO_IMMEDIATE, CompletionRing
 from mrc.endpoint.completions import WorkKind, WorkStatus
 from mrc.endpoint.config import QpConfig
-from mrc.endpoint.numbers import column
+from mrc.endpoint.numbers import column, signed
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError
 
@@ -100,9 +100,10 @@ class SendQueue:
         if self.next_msn - self.oldest == len(self._requests):
             self._make_room(max(_LEAST_ROOM, 2 * len(self._requests)))
         self.release()
+        self._completions.expect()
         place = self.next_msn & self._mask
         self._requests[place] = request
-        self.wr_ids[place] = (request.wr_id + _SIGN) % (2 * _SIGN) - _SIGN
+        self.wr_ids[place] = signed(request.wr_id)
         self.rqmsn[place] = 0
         self.immediate[place] = NO_IMMEDIATE
         if request.immediate is not None:
@@ -205,7 +206,6 @@ class SendQueue:
         self.release()
 
 
-_SIGN = 1 << 63
 COLUMNS = (
     "wr_ids",
     "address",

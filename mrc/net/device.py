@@ -95,7 +95,7 @@ class NodeDevice:
 
     def wait(self, fd: int, ready: Callable[[], bool], timeout_s: float | None) -> bool:
         driver = self.node.driver
-        if driver.owner == threading.get_ident():
+        if driver.owner == threading.get_ident() or driver.is_inside():
             raise CallerError("the thread that runs the loop would wait for itself: poll instead")
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         poll = select.poll()
@@ -111,7 +111,9 @@ class NodeDevice:
         return ready()
 
     def idle(self) -> None:
-        if self.node.driver.owner is None and self._running.acquire(blocking=False):
+        if self.node.driver.owner is not None:
+            self.node.driver.hand_over()
+        elif self._running.acquire(blocking=False):
             try:
                 self.node.driver.poll()
             finally:
@@ -135,6 +137,7 @@ def open_device(
     """A node of `fabric` whose loop runs in a thread until the block ends. Raises SystemRefused as Node does."""
     with Node(fabric, wire=wire, path_mtu=path_mtu) as node:
         node.prepare_control()
+        node.driver.have_stand_in()
         over = threading.Event()
         thread = threading.Thread(target=node.driver.run, args=(over.is_set,), name=f"mrc {fabric.name}", daemon=True)
         thread.start()

@@ -2,24 +2,30 @@
 
 One thread runs it; others reach in through `call`. A turn of the loop takes what has arrived, runs the timers that
 are due and sends what may leave, batch by batch; with nothing to do it sleeps until a packet, a timer or a call.
+
+With a stand-in a second thread turns while the first does not come, because others have the interpreter. What others
+reach in for they then do themselves, between two turns.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from mrc import CORE
+from mrc.core import COMPILED
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.receive_budget import ReceiveBudget
 from mrc.errors import MrcError
 from mrc.net.driven import Driven
 from mrc.net.flood_filter import FloodFilter
-from mrc.net.link_events import LinkWatch
+from mrc.net.link_events import LinkChange, LinkWatch
 from mrc.net.mmsg import BatchReceiver, BatchSender
 from mrc.net.plain_turn import PlainTurn
 from mrc.net.port_room import PortRoom
@@ -89,6 +95,9 @@ class Driver:
         self._closed = False
         self._interrupted = False
         self._turning = False  # whether a turn is under way
+        # The thread that has the endpoint between two turns, and the one that stands in.
+        self._holder: int | None = None
+        self._stand_in: threading.Thread | None = None
         self.attendant: Attendant | None = None
         # Keeps a flood of what the endpoint would refuse away from it.
         self.flood_filter: FloodFilter | None = None
@@ -119,22 +128,73 @@ class Driver:
 
     # ------------------------------------------------------------------ reaching in
 
+    def have_stand_in(self) -> None:
+        """Let a second thread turn while the loop's does not come. From then on nothing of the endpoint is touched but
+        through `call` and `submit`. There is none where the datapath is not compiled: it would need the interpreter."""
+        turn = self._turn
+        if not isinstance(turn, Turn) or CORE.kind != COMPILED:
+            return
+        turn.prepare_stand_in()
+
+        def stand_in() -> None:
+            # Signals are for who has handlers.
+            signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+            turn.stand_in()
+
+        self._stand_in = threading.Thread(target=stand_in, name="mrc stand-in", daemon=True)
+        self._stand_in.start()
+
+    def hand_over(self) -> None:
+        """With a stand-in: hand over the work that has ended, here and now, from any thread."""
+        endpoint = self._native
+        if self._stand_in is not None and endpoint is not None and endpoint.work_has_ended:
+            self._inside(endpoint.hand_over)
+
+    def is_inside(self) -> bool:
+        """Whether the calling thread has the endpoint."""
+        me = threading.get_ident()
+        if me == self._owner and self._turning:
+            return True
+        return me == self._holder or (self._stand_in is not None and me == self._stand_in.ident)
+
+    def _inside(self, action: Callable[[], T]) -> T:
+        """Do this while no turn is under way."""
+        if self.is_inside():
+            return action()
+        self._turn.begin()
+        self._holder = threading.get_ident()
+        try:
+            return action()
+        finally:
+            self._holder = None
+            self._turn.end()
+
+    def _do(self, action: Callable[[], T]) -> T:
+        """Do what somebody reached in for."""
+        if self._closed:
+            raise MrcError("the endpoint is shut down")
+        return action()
+
     def call(self, action: Callable[[], T], timeout_s: float = 30.0) -> T:
         """Run `action` in the loop's thread, between two of its turns, and return what it returns.
 
-        With no loop running it is run here and now. Raises MrcError when the driver is closed, or when nothing happens
-        for `timeout_s`; then `action` is never run.
+        With no loop running, and with a stand-in, it is run here and now. Raises MrcError when the driver is closed, or
+        when nothing happens for `timeout_s`; then `action` is never run.
         """
         if threading.get_ident() == self._owner:
             # What was submitted before comes before it, with a loop or without one.
             self._run_calls()
-            return action()
+            return self._inside(action)
+        if self._stand_in is not None:
+            # When to look after things is another matter now.
+            self._turn.wanted.up = True
+            return self._inside(lambda: self._do(action))
         with self._lock:
             if self._closed:
                 raise MrcError("the endpoint is shut down")
             if self._owner is None:
                 self._run_calls()
-                return action()
+                return self._inside(action)
             # Loaded by the first who waits for a running loop: logging comes with it.
             from concurrent.futures import Future
 
@@ -157,6 +217,9 @@ class Driver:
         """
         if threading.get_ident() == self._owner:
             self._calls.append((action, None))
+            return
+        if self._stand_in is not None:
+            self._inside(lambda: self._do(action))
             return
         with self._lock:
             if self._closed:
@@ -245,6 +308,12 @@ class Driver:
         """What wants Python, between turns."""
         turn = self._turn
         turn.wanted.up = False
+        links = turn.readable & _LINKS or now >= turn.look_at
+        changes = self._links.changes() if links else ()
+        self._inside(lambda: self._look_at_endpoint(changes, now))
+
+    def _look_at_endpoint(self, changes: Iterable[LinkChange], now: int) -> None:
+        turn = self._turn
         readable = turn.readable
         if self._calls:
             self._run_calls()
@@ -256,12 +325,11 @@ class Driver:
             self._sender.refused_length = False
             self._room.on_refused(self._sender.too_long, now)
             self._sender.too_long.clear()
-        if readable & _LINKS or now >= turn.look_at:
-            for change in self._links.changes():
-                if change.up is not None:
-                    self.endpoint.set_port(change.port, change.up, now)
-                if change.mtu is not None:
-                    self._room.on_mtu(change.port, change.mtu, now)
+        for change in changes:
+            if change.up is not None:
+                self.endpoint.set_port(change.port, change.up, now)
+            if change.mtu is not None:
+                self._room.on_mtu(change.port, change.mtu, now)
         if readable & _CALLS:
             with contextlib.suppress(BlockingIOError):
                 os.eventfd_read(self._wake)
@@ -290,6 +358,10 @@ class Driver:
         return due if operation is None else min(due, operation)
 
     def _run_calls(self) -> None:
+        if self._calls:
+            self._inside(self._run_all_calls)
+
+    def _run_all_calls(self) -> None:
         while self._calls:
             action, future = self._calls.popleft()
             if future is None:
@@ -318,11 +390,15 @@ class Driver:
             self._calls.clear()
         for future in refused:
             future.set_exception(MrcError("the endpoint is shut down"))
+        if self._stand_in is not None and isinstance(self._turn, Turn):
+            self._turn.end_stand_in()
+            self._stand_in.join()
         if self.attendant is not None:
             self.attendant.close()
         if self.flood_filter is not None:
             self.flood_filter.end()
         self._links.close()
+        self._turn.close()
         os.close(self._wake)
         for port in self.ports:
             port.close()

@@ -51,6 +51,15 @@ class PlainTurn:
         """Sleep until one of these descriptors is readable: those of the ports, or Python's."""
         self._fds, self._others = [*ports, *others], others
 
+    def begin(self) -> None:
+        """One thread has the endpoint, that of the loop or who holds the driver's lock: there is nothing to begin."""
+
+    def end(self) -> None:
+        """As `begin`."""
+
+    def close(self) -> None:
+        """Nobody turns any more."""
+
     def run(self, until: int, ask_first: bool) -> None:
         """One turn, and then sleep if there was nothing to do. `until`: the clock, ns; `ask_first`: Python is asked
         between what arrives and what leaves."""

@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 /* As the words that mmsg.py fills. */
 _Static_assert(sizeof(struct mmsghdr) == 64 && sizeof(struct iovec) == 16, "written for 64-bit Linux");
@@ -112,6 +113,36 @@ static inline long long system_waiting(int fd)
 
     return getsockopt(fd, SOL_SOCKET, SYSTEM_MEMINFO, figures, &length) == 0 ? figures[0] : 0;
 }
+
+static inline void system_ring(int bell)
+{
+    uint64_t one = 1;
+
+    /* It is full, which wakes as well, or it is closed: there is nothing to be done about either. */
+    if (write(bell, &one, sizeof one) < 0)
+        return;
+}
+
+static inline void system_hear(int bell)
+{
+    uint64_t rung;
+
+    if (read(bell, &rung, sizeof rung) < 0)
+        return;
+}
+
+/* A lock: whether it is held, and how many ask for it. */
+static inline int system_try_hold(long long *lock)
+{
+    return __atomic_exchange_n(&lock[0], 1, __ATOMIC_ACQUIRE) == 0;
+}
+static inline void system_give_back(long long *lock) { __atomic_store_n(&lock[0], 0, __ATOMIC_RELEASE); }
+static inline void system_ask(long long *lock, long long more) { __atomic_fetch_add(&lock[1], more, __ATOMIC_SEQ_CST); }
+static inline int system_is_asked_for(long long *lock) { return __atomic_load_n(&lock[1], __ATOMIC_ACQUIRE) != 0; }
+#define system_try_hold_view(view) system_try_hold((long long *)(view).data)
+#define system_give_back_view(view) system_give_back((long long *)(view).data)
+#define system_ask_view(view, more) system_ask((long long *)(view).data, (more))
+#define system_is_asked_for_view(view) system_is_asked_for((long long *)(view).data)
 
 /* The interpreter's lock, given up and taken back around what needs none. */
 static inline long long system_let_go(void) { return (long long)(uintptr_t)PyEval_SaveThread(); }

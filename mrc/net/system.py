@@ -11,6 +11,7 @@ interpreter's lock, and `let_go` and `take_back` stand around what needs none.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
@@ -91,6 +92,45 @@ def waiting(fd: int) -> int:
 def raise_signal() -> int:
     """Raise what the handler of a signal raised while nothing could."""
     return 0
+
+
+def ring(bell: int) -> None:
+    """Ring an eventfd: who sleeps over it wakes up."""
+    os.eventfd_write(bell, 1)
+
+
+def hear(bell: int) -> None:
+    """Have an eventfd that was rung be silent again."""
+    with contextlib.suppress(BlockingIOError):
+        os.eventfd_read(bell)
+
+
+# A lock for threads that have no interpreter: whether it is held, and how many ask for it. Interpreted there is one
+# thread that wants it.
+LOCK_WORDS = 2
+
+
+def try_hold(lock: memoryview) -> bool:
+    """Take the lock if nobody has it. Returns whether."""
+    if lock[0]:
+        return False
+    lock[0] = 1
+    return True
+
+
+def give_back(lock: memoryview) -> None:
+    """Let another have the lock."""
+    lock[0] = 0
+
+
+def ask(lock: memoryview, more: int) -> None:
+    """So many more ask for the lock."""
+    lock[1] += more
+
+
+def is_asked_for(lock: memoryview) -> bool:
+    """Whether anybody asks for the lock."""
+    return lock[1] != 0
 
 
 def let_go() -> int:

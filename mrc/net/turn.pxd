@@ -1,13 +1,14 @@
 cimport cython
 from mrc.endpoint.counters cimport Counters
 from mrc.endpoint.datapath cimport Datapath
-from mrc.endpoint.flags cimport Flag
+from mrc.endpoint.flags cimport Away, Flag
 from mrc.endpoint.receive_budget cimport ReceiveBudget
 from mrc.net cimport system
 from mrc.net.mmsg cimport BatchReceiver, BatchSender
 from mrc.wire.transmit_batch cimport TransmitBatch
 
 cdef long long _SHORT_BATCH, _STREAM, _PAUSE_NS, _MOST_BEFORE_TIMERS, _AWAKE_NS, _FOREVER, _PACKET_BUFFER_BYTES
+cdef long long _PATIENCE_NS, _LOOK_NS, _LOOKS, _LONGEST_SLEEP_NS, _OTHERS_NS, _SHORTLY_NS
 
 
 @cython.final
@@ -18,8 +19,12 @@ cdef class Turn:
     cdef TransmitBatch _batch
     cdef ReceiveBudget _budget
     cdef Counters _counters
+    cdef Away _away
     cdef long long[::1] _fds
-    cdef int _fd_count, _ports
+    cdef int _bell, _call, _fd_count, _ports
+    cdef long long[::1] _call_fds, _lock, _served_fds
+    cdef bint _asleep, _in_turn, _over, _stands_in, _was_away, _watcher_sleeps
+    cdef long long _left_at
     cdef Py_ssize_t _arrived
     cdef bint _sends_first
     cdef long long _before_timers, _short_batches, _awake_for
@@ -27,6 +32,17 @@ cdef class Turn:
     cdef readonly long long readable
     cdef readonly Flag wanted
 
+    cpdef begin(self)
+    @cython.locals(patience=cython.longlong, state=cython.longlong)
+    cdef _begin_late(self)
+    @cython.locals(asleep=cython.bint)
+    cpdef end(self)
+    cdef void _hold(self) noexcept nogil
+    @cython.locals(patience=cython.longlong)
+    cdef void _let_others(self) noexcept nogil
+    cdef _catch_up(self)
+    cdef void _come(self) noexcept nogil
+    cdef void _leave(self) noexcept nogil
     @cython.locals(state=cython.longlong)
     cpdef run(self, long long until, bint ask_first)
     @cython.locals(received=Py_ssize_t, now=cython.longlong, sent=Py_ssize_t)
@@ -39,7 +55,18 @@ cdef class Turn:
     cdef bint _timers_may_run(self) noexcept nogil
     @cython.locals(count=Py_ssize_t)
     cdef Py_ssize_t _transmit(self, long long now) noexcept nogil
-    @cython.locals(now=cython.longlong, end=cython.longlong, readable=cython.longlong)
+    @cython.locals(end=cython.longlong, readable=cython.longlong)
     cdef bint _sleep(self, long long until) noexcept nogil
     @cython.locals(readable=cython.longlong)
+    cdef long long _wait(self, long long end) noexcept nogil
+    @cython.locals(readable=cython.longlong)
     cdef long long _stay_awake(self, long long until) noexcept nogil
+    @cython.locals(state=cython.longlong)
+    cpdef stand_in(self)
+    @cython.locals(seen=cython.longlong, looks=cython.longlong, left=cython.longlong, patience=cython.longlong)
+    cdef void _stand_in(self) noexcept nogil
+    cdef void _watch_over(self, bint quiet) noexcept nogil
+    @cython.locals(busy=cython.bint, sleep=cython.longlong)
+    cdef void _serve(self) noexcept nogil
+    @cython.locals(received=Py_ssize_t, sent=Py_ssize_t)
+    cdef bint _turn_alone(self) noexcept nogil

@@ -1,19 +1,23 @@
 """The loop's turn: what has arrived is taken in, timers run, what may leave is sent, and it sleeps. It needs no Python.
 
 It goes on by itself until Python is wanted: work has ended, a descriptor of Python's is readable, or it is time to look
-after something.
+after something. While Python does not come, because it computes or is stopped, another thread stands in (`stand_in`).
 """
 
 from __future__ import annotations
+
+import os
 
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.datapath import Datapath
 from mrc.endpoint.deadlines import FOREVER
 from mrc.endpoint.flags import Flag
+from mrc.endpoint.numbers import column
 from mrc.endpoint.receive_budget import ReceiveBudget
 from mrc.net import system
 from mrc.net.mmsg import BatchReceiver, BatchSender
 from mrc.net.ports import PACKET_BUFFER_BYTES
+from mrc.net.system import LOCK_WORDS
 from mrc.wire.transmit_batch import TransmitBatch
 
 # In a stream of batches this short a pause lets the next one grow: a wake-up for two packets costs as much as for
@@ -26,9 +30,20 @@ SHORT_BATCH_PAUSE_NS = 50_000
 MOST_TURNS_BEFORE_TIMERS = 64
 # Who answers a write with a write is about to be answered again: to stay awake for so long saves the time of waking.
 AWAKE_NS = 200_000
+# Another thread stands in for Python when it is away for so long; if it was away before, almost at once.
+PATIENCE_NS = 1_000_000
+# How often that thread looks. After so many looks at which nothing had changed it sleeps until it is called.
+LOOK_NS = 1_000_000
+LOOKS = 20
+LONGEST_SLEEP_NS = 100_000_000
+# Who has the endpoint lets others have it for so long; who cannot have it tries again so much later.
+OTHERS_NS = 1_000_000
+SHORTLY_NS = 20_000
 
 _SHORT_BATCH, _STREAM, _PAUSE_NS = SHORT_BATCH, STREAM, SHORT_BATCH_PAUSE_NS
 _MOST_BEFORE_TIMERS, _AWAKE_NS, _FOREVER = MOST_TURNS_BEFORE_TIMERS, AWAKE_NS, FOREVER
+_PATIENCE_NS, _LOOK_NS, _LOOKS, _LONGEST_SLEEP_NS = PATIENCE_NS, LOOK_NS, LOOKS, LONGEST_SLEEP_NS
+_OTHERS_NS, _SHORTLY_NS = OTHERS_NS, SHORTLY_NS
 _PACKET_BUFFER_BYTES = PACKET_BUFFER_BYTES
 
 
@@ -36,24 +51,38 @@ class Turn:
     """One endpoint's, over its ports.
 
     Python wants to be asked next at `look_at` while there is something to do, at `sleep_until` while there is not, ns,
-    and at once while `wanted` is up, which any thread may set.
+    and at once while `wanted` is up, which any thread may set. The endpoint is its own while it turns; between `begin`
+    and `end` it belongs to who called these.
     """
 
     __slots__ = (
         "_arrived",
+        "_asleep",
         "_awake_for",
+        "_away",
         "_batch",
         "_before_timers",
+        "_bell",
         "_budget",
+        "_call",
+        "_call_fds",
         "_counters",
         "_datapath",
         "_fd_count",
         "_fds",
+        "_in_turn",
+        "_left_at",
+        "_lock",
+        "_over",
         "_ports",
         "_receiver",
         "_sender",
         "_sends_first",
+        "_served_fds",
         "_short_batches",
+        "_stands_in",
+        "_was_away",
+        "_watcher_sleeps",
         "look_at",
         "readable",
         "sleep_until",
@@ -70,6 +99,7 @@ class Turn:
         counters: Counters,
     ) -> None:
         self._datapath = datapath
+        self._away = datapath.away
         self._receiver = receiver
         self._sender = sender
         self._batch = batch
@@ -86,14 +116,71 @@ class Turn:
         self._awake_for = 0
         self._arrived = 0  # packets received and not taken in
         self._sends_first = False
+        self._lock = column(LOCK_WORDS)
+        # What ends a sleep over the ports, and whether anybody sleeps so.
+        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._asleep = False
+        # Whether Python is in a turn, when it left the last one (ns), and whether it was away for long before this one.
+        self._in_turn = self._was_away = False
+        self._left_at = 0
+        # Whether there is a thread that stands in, whether it is to end, and whether it sleeps until it is called.
+        self._stands_in = self._over = self._watcher_sleeps = False
+        self._call = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._call_fds = column(1, self._call)
+        self._served_fds = column(0)
+
+    def close(self) -> None:
+        """Nobody turns any more."""
+        os.close(self._bell)
+        os.close(self._call)
 
     def watch(self, ports: list[int], others: list[int]) -> None:
         """Sleep until one of these descriptors is readable: those of the ports, or Python's."""
-        fds = [*ports, *others]
+        fds = [*ports, self._bell, *others]
         self._fds = memoryview(bytearray(8 * len(fds))).cast("q")
         for place, fd in enumerate(fds):
             self._fds[place] = fd
         self._fd_count, self._ports = len(fds), len(ports)
+
+    # ------------------------------------------------------------------ whose the endpoint is
+
+    def begin(self) -> None:
+        """Have the endpoint until `end`. A turn that is under way ends before."""
+        if not system.try_hold(self._lock):
+            self._begin_late()
+
+    def _begin_late(self) -> None:
+        system.ask(self._lock, 1)
+        patience = system.clock() + _OTHERS_NS
+        while not system.try_hold(self._lock):
+            if system.clock() < patience:
+                system.yield_processor()
+                continue
+            # What is under way may want the interpreter.
+            state = system.let_go()
+            system.sleep(_SHORTLY_NS)
+            system.take_back(state)
+        system.ask(self._lock, -1)
+
+    def end(self) -> None:
+        """It is the turn's again. Who sleeps wakes up and looks what there is to do."""
+        asleep = self._asleep
+        system.give_back(self._lock)
+        if asleep:
+            system.ring(self._bell)
+
+    def _hold(self) -> None:
+        """Have the endpoint, without the interpreter."""
+        while not system.try_hold(self._lock):
+            system.sleep(_SHORTLY_NS)
+
+    def _let_others(self) -> None:
+        """Let those have the endpoint who ask for it."""
+        patience = system.clock() + _OTHERS_NS
+        while system.is_asked_for(self._lock) and system.clock() < patience:
+            system.yield_processor()
+
+    # ------------------------------------------------------------------ turns
 
     def run(self, until: int, ask_first: bool) -> None:
         """Turn until Python is wanted, or until the clock says `until`, ns; with 0 once.
@@ -101,13 +188,47 @@ class Turn:
         `ask_first`: Python is asked whenever packets have arrived, before anything is sent: what is posted then goes
         ahead of the answers.
         """
+        if self._away.waits or self._away.urgent:
+            self._catch_up()
         state = system.let_go()
+        self._come()
         self._run(until, ask_first)
+        self._leave()
         system.take_back(state)
+
+    def _catch_up(self) -> None:
+        """A turn while Python is there, for what waits for it: the first packets that come have it done."""
+        self.begin()
+        self._away.up = False
+        if not self._arrived:
+            self._arrived = self._receiver.receive()
+        if self._take_in() > 0:
+            self._away.waits = False
+        self._transmit(system.clock())
+        self._away.urgent = False
+        self._away.up = True
+        self.end()
+
+    def _come(self) -> None:
+        self._in_turn = True
+        self._was_away = self._left_at > 0 and system.clock() - self._left_at > _PATIENCE_NS
+        self._hold()
+        self._asleep = False
+
+    def _leave(self) -> None:
+        self._left_at = system.clock()
+        self._in_turn = False
+        system.give_back(self._lock)
+        if self._stands_in and (self._was_away or self._watcher_sleeps):
+            system.ring(self._call)
 
     def _run(self, until: int, ask_first: bool) -> None:
         self.readable = 0
         while True:
+            if system.is_asked_for(self._lock):
+                system.give_back(self._lock)
+                self._let_others()
+                self._hold()
             received = 0
             if not self._sends_first:
                 if not self._arrived:
@@ -139,6 +260,7 @@ class Turn:
     def _is_wanted(self) -> bool:
         return (
             self.wanted.up
+            or self._away.urgent
             or self._datapath.done > 0
             or self._sender.refused_length
             or self._sender.error != 0
@@ -179,19 +301,28 @@ class Turn:
 
     def _sleep(self, until: int) -> bool:
         """Sleep until there is something to do. Returns whether it is nothing of Python's."""
-        now = system.clock()
         end = min(until, self.sleep_until, self._datapath.next_deadline())
-        readable = 0
-        if self._datapath.went_ahead != self._awake_for:
-            self._awake_for = self._datapath.went_ahead
-            readable = self._stay_awake(min(end, now + _AWAKE_NS))
-        if not readable:
-            readable = system.wait(self._fds, self._fd_count, max(0, end - system.clock()))
+        self._asleep = True
+        system.give_back(self._lock)
+        readable = self._wait(end)
+        self._hold()
+        self._asleep = False
         if readable < 0:
             # A signal: its handler wants to run.
             return False
-        self.readable = readable >> self._ports
+        if readable >> self._ports & 1:
+            system.hear(self._bell)
+        self.readable = readable >> self._ports + 1
         return self.readable == 0
+
+    def _wait(self, end: int) -> int:
+        readable = 0
+        if self._datapath.went_ahead != self._awake_for:
+            self._awake_for = self._datapath.went_ahead
+            readable = self._stay_awake(min(end, system.clock() + _AWAKE_NS))
+        if not readable:
+            readable = system.wait(self._fds, self._fd_count, max(0, end - system.clock()))
+        return readable
 
     def _stay_awake(self, until: int) -> int:
         readable = system.wait(self._fds, self._fd_count, 0)
@@ -200,3 +331,79 @@ class Turn:
             system.yield_processor()
             readable = system.wait(self._fds, self._fd_count, 0)
         return readable
+
+    # ------------------------------------------------------------------ while Python is away
+
+    def prepare_stand_in(self) -> None:
+        """A thread is about to `stand_in`: the ports are watched."""
+        self._served_fds = column(self._ports + 1)
+        for place in range(self._ports + 1):
+            self._served_fds[place] = self._fds[place]
+        self._away.up = True
+        self._stands_in = True
+
+    def stand_in(self) -> None:
+        """Turn while Python is away, until `end_stand_in`: for a thread of its own. It waits for the interpreter only
+        where an event is to be told."""
+        state = system.let_go()
+        self._stand_in()
+        system.take_back(state)
+
+    def end_stand_in(self) -> None:
+        """The thread that stands in is to end."""
+        self._over = True
+        system.ring(self._call)
+
+    def _stand_in(self) -> None:
+        seen, looks = 0, 0
+        while not self._over:
+            left = self._left_at
+            if self._in_turn or not left:
+                looks = looks + 1 if seen == left else 0
+                seen = left
+                self._watch_over(looks >= _LOOKS)
+                continue
+            patience = left + (_SHORTLY_NS if self._was_away else _PATIENCE_NS) - system.clock()
+            if patience > 0:
+                system.sleep(patience)
+            elif system.is_asked_for(self._lock):
+                self._let_others()
+            elif not system.try_hold(self._lock):
+                system.sleep(_SHORTLY_NS)
+            else:
+                self._serve()
+
+    def _watch_over(self, quiet: bool) -> None:
+        """Python is there. Wait until it is time to look again, or somebody calls."""
+        self._watcher_sleeps = quiet
+        if system.wait(self._call_fds, 1, _LONGEST_SLEEP_NS if quiet else _LOOK_NS):
+            system.hear(self._call)
+        self._watcher_sleeps = False
+
+    def _serve(self) -> None:
+        """Turn until there is nothing to do or somebody wants the endpoint; then sleep over the ports."""
+        busy = True
+        while busy and not self._in_turn and not system.is_asked_for(self._lock):
+            busy = self._turn_alone()
+        if busy:
+            system.give_back(self._lock)
+            return
+        sleep = min(_LOOK_NS, max(0, self._datapath.next_deadline() - system.clock()))
+        if self._sender.error or self._receiver.error:
+            # Python has to see to it.
+            sleep = _LOOK_NS
+        if not self._in_turn:
+            self._asleep = True
+        system.give_back(self._lock)
+        if system.wait(self._served_fds, self._ports + 1, sleep) >> self._ports & 1:
+            system.hear(self._bell)
+
+    def _turn_alone(self) -> bool:
+        """A turn of which Python hears later. Returns whether there was anything to do."""
+        if self._sender.error or self._receiver.error:
+            return False
+        if not self._arrived:
+            self._arrived = self._receiver.receive()
+        received = self._take_in()
+        sent = self._transmit(system.clock())
+        return received > 0 or sent > 0

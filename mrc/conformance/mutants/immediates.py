@@ -6,11 +6,12 @@ from typing import Any
 
 from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.arrivals import Arrivals
-from mrc.endpoint.completions import Completion, WorkKind, WorkStatus
+from mrc.endpoint.completion_ring import NO_IMMEDIATE
+from mrc.endpoint.completions import WorkKind, WorkStatus
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.feedback import Feedback
 from mrc.endpoint.qp import QueuePair
-from mrc.endpoint.receives import NO_IMMEDIATE, Receives
+from mrc.endpoint.receives import Receives
 from mrc.endpoint.refusals import Verdict
 from mrc.wire.opcodes import IMMEDIATE_OPCODES, REQUEST_OPCODES
 from mrc.wire.received_batch import ReceivedBatch
@@ -53,12 +54,9 @@ class ReceivesAreAStack(Receives):
 
     __slots__ = ()
 
-    def deliver(self, epsn: int) -> None:
-        self._posted.reverse()
-        try:
-            super().deliver(epsn)
-        finally:
-            self._posted.reverse()
+    def _oldest(self) -> int:
+        self.posted -= 1
+        return int(self._wr_ids[self._first + self.posted & self._mask])
 
 
 @mutant("MRC-IMM-04")
@@ -109,7 +107,6 @@ class PlainWritesConsumeReceives(Arrivals):
     def receive(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> None:
         receives = self._qp._receives
         if opcode in REQUEST_OPCODES and opcode not in IMMEDIATE_OPCODES and receives.posted:
-            wr_id = receives._posted.popleft()
-            receives.posted -= 1
-            receives._complete(Completion(wr_id, self._qp.qpn, WorkStatus.SUCCESS, 0, WorkKind.RECV_RDMA_WITH_IMM))
+            success, kind = WorkStatus.SUCCESS, WorkKind.RECV_RDMA_WITH_IMM
+            self._qp.datapath.completions.add(receives._oldest(), success, 0, kind, NO_IMMEDIATE)
         super().receive(batch, row, opcode, now)

@@ -1,8 +1,11 @@
+from mrc.endpoint.flags cimport Away
+
 cdef long long _NO_SAMPLE
 
 
 cdef class CongestionController:
     cdef public long long inflight
+    cdef public Away away
 
     # What the datapath calls. Those with the GIL ask a controller written in Python.
     cdef long long room(self) noexcept with gil

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from mrc.endpoint.flags import Away
 from mrc.errors import CallerError
 
 # rcv_cwnd_pen of a SACK that says nothing of one: its cc_type is not 0 (MRC-SACK-28).
@@ -31,10 +32,12 @@ class CongestionController:
     interpreter.
     """
 
-    __slots__ = ("inflight",)
+    __slots__ = ("away", "inflight")
 
     def __init__(self) -> None:
         self.inflight = 0
+        # Whether Python may be away: what would have to wait for it is done later.
+        self.away = Away()
 
     @property
     def cwnd(self) -> int:

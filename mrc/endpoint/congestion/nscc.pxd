@@ -42,6 +42,7 @@ cdef class Nscc(CongestionController):
     cdef void lost(self, long long now, long long lost_bytes) noexcept nogil
     cdef void nacked(self, long long now, long long nacked_bytes, bint trimmed) noexcept nogil
     cdef void _increase(self, double by) noexcept nogil
+    @cython.locals(delay=cython.longlong)
     cdef long long _queueing_delay(self, long long now, bint marked, long long rtt) noexcept nogil
     cdef long long _delay_without_sample(self) noexcept with gil
     cdef void _average_otherwise(self, long long delay, bint marked) noexcept with gil

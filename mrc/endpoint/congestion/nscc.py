@@ -277,11 +277,12 @@ class Nscc(CongestionController):
         if rtt <= 0:
             return _NONE if self._ewma is not None else self._delay_without_sample()
         self._take_rtt(now, rtt)
+        delay = max(rtt - self._base_rtt, 0)
         if self._ewma is not None:
-            self._ewma.take(rtt - self._base_rtt)
+            self._ewma.take(delay)
         else:
-            self._average_otherwise(rtt - self._base_rtt, marked)
-        return rtt - self._base_rtt
+            self._average_otherwise(delay, marked)
+        return delay
 
     def _delay_without_sample(self) -> int:
         delay = self._average.without_sample()
@@ -308,7 +309,11 @@ class Nscc(CongestionController):
     def _take_rtt(self, now: int, rtt: int) -> None:
         base_rtt = self._least_rtt.update(now, rtt)
         if base_rtt != self._base_rtt or self._target == _NONE:
-            self._move_base_rtt(base_rtt)
+            if self.away.up and self._target != _NONE:
+                # It stays what it was: a sample that comes while Python is there moves it.
+                self.away.waits = True
+            else:
+                self._move_base_rtt(base_rtt)
         if self._samples_to_derive_from:
             self._samples_to_derive_from -= 1
 
@@ -335,7 +340,10 @@ class Nscc(CongestionController):
         """The network was seen to deliver so many bits a second. A window of 1.5 BDP lets that grow."""
         rate = min(self._configured_rate, max(bps, _LEAST_LINE_RATE))
         if self._base_rtt != _NONE and max(rate - self._line_rate, self._line_rate - rate) * 8 > self._line_rate:
-            self._move_line_rate(rate)
+            if self.away.up:
+                self.away.waits = True
+            else:
+                self._move_line_rate(rate)
 
     def _move_line_rate(self, rate: int) -> None:
         self._line_rate = rate
