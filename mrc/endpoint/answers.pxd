@@ -5,7 +5,7 @@ from mrc.wire.received_batch cimport ReceivedBatch
 from mrc.wire.transmit_batch cimport TransmitBatch
 
 cdef Py_ssize_t _LABEL_AT, _SPORT_AT, _PSN_AT, _REQUEST_STAMP_AT, _PROBE_STAMP_AT, _OPCODE_AT, _PKEY_AT, _DQP_AT
-cdef Py_ssize_t _ROOM, _HEADERS, _LEAST_PENDING, _MAX_PENDING, _WORD, _COLUMNS
+cdef Py_ssize_t _ROOM, _HEADERS, _LEAST_PENDING, _MAX_PENDING, _COLUMNS
 cdef unsigned int _TS, _RTX, _FTYPE, _TSR, _P_KEY
 
 
@@ -39,9 +39,10 @@ cdef class Reflector:
 cdef class PendingAnswers:
     cdef readonly Py_ssize_t count
     cdef Py_ssize_t _first, _room
-    cdef long long[::1] _cells
+    cdef long long *_cells
 
-    cdef void _grow(self) noexcept with gil
+    @cython.locals(old=cython.p_longlong, cells=cython.p_longlong, number=Py_ssize_t, column=Py_ssize_t)
+    cdef void _grow(self) noexcept nogil
     cdef Py_ssize_t _place(self, Py_ssize_t number) noexcept nogil
     @cython.locals(at=Py_ssize_t)
     cpdef void add(self, Answer answer) noexcept nogil

@@ -18,7 +18,7 @@ NO_PROBE = -1
 _OPCODE_AT, _PKEY_AT, _DQP_AT = 48, 50, 52
 _ROOM, _HEADERS, _P_KEY = HEADER_ROOM, EXTENSION_AT, P_KEY
 _LEAST_PENDING, _MAX_PENDING = 8, 1024
-_WORD, _COLUMNS = 8, 10
+_COLUMNS = 10
 
 
 class Answer:
@@ -111,14 +111,19 @@ class PendingAnswers:
     def __init__(self) -> None:
         self.count = self._first = 0
         self._room = _LEAST_PENDING
-        self._cells = memoryview(bytearray(_WORD * _COLUMNS * self._room)).cast("q")
+        self._cells = octets.words(_COLUMNS * self._room)
+
+    def __dealloc__(self) -> None:
+        octets.free_words(self._cells)
 
     def _grow(self) -> None:
-        cells = memoryview(bytearray(2 * _WORD * _COLUMNS * self._room)).cast("q")
+        old = self._cells
+        cells = octets.words(2 * _COLUMNS * self._room)
         for number in range(self.count):
             for column in range(_COLUMNS):
-                cells[number * _COLUMNS + column] = self._cells[self._place(number) + column]
+                cells[number * _COLUMNS + column] = old[self._place(number) + column]
         self._cells, self._room, self._first = cells, 2 * self._room, 0
+        octets.free_words(old)
 
     def _place(self, number: int) -> int:
         """Where in the ring the answer lies that so many others come before."""

@@ -1,4 +1,5 @@
 cimport cython
+from mrc.wire cimport octets
 
 cdef long long _FOREVER
 
@@ -7,9 +8,10 @@ cdef long long _FOREVER
 cdef class Heap:
     cdef readonly Py_ssize_t count
     cdef Py_ssize_t _room
-    cdef long long[::1] _keys, _values
+    cdef long long *_keys
+    cdef long long *_values
 
-    cdef void _grow(self) noexcept with gil
+    cdef void _grow(self) noexcept nogil
     @cython.locals(place=Py_ssize_t)
     cpdef void push(self, long long key, long long value) noexcept nogil
     cpdef long long first(self) noexcept nogil

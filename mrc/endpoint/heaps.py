@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mrc.endpoint.deadlines import FOREVER
+from mrc.wire import octets
 
-_WORD = 8
 _LEAST_ROOM = 16
 _FOREVER = FOREVER
 
@@ -15,17 +15,19 @@ class Heap:
     __slots__ = ("_keys", "_room", "_values", "count")
 
     def __init__(self) -> None:
-        self.count = self._room = 0
-        self._keys = self._values = memoryview(bytearray()).cast("q")
-        self._grow()
+        self.count = 0
+        self._room = _LEAST_ROOM
+        self._keys = octets.words(self._room)
+        self._values = octets.words(self._room)
+
+    def __dealloc__(self) -> None:
+        octets.free_words(self._keys)
+        octets.free_words(self._values)
 
     def _grow(self) -> None:
-        room = max(_LEAST_ROOM, 2 * self._room)
-        keys = memoryview(bytearray(_WORD * room)).cast("q")
-        values = memoryview(bytearray(_WORD * room)).cast("q")
-        for place in range(self.count):
-            keys[place], values[place] = self._keys[place], self._values[place]
-        self._keys, self._values, self._room = keys, values, room
+        self._keys = octets.longer_words(self._keys, self._room, 2 * self._room)
+        self._values = octets.longer_words(self._values, self._room, 2 * self._room)
+        self._room *= 2
 
     def push(self, key: int, value: int) -> None:
         """Put a pair in."""

@@ -1,4 +1,5 @@
 cimport cython
+from mrc.wire cimport octets
 
 cdef long long _NONE
 cdef unsigned long long _SALT, _HASH_MASK
@@ -9,7 +10,7 @@ cdef class Table:
     cdef Py_ssize_t _width
     cdef int _shift
     cdef readonly Py_ssize_t count, size
-    cdef readonly long long[::1] cells
+    cdef long long *cells
 
     @cython.locals(at=Py_ssize_t)
     cpdef Py_ssize_t find(self, long long key) noexcept nogil
@@ -17,7 +18,10 @@ cdef class Table:
     cpdef Py_ssize_t put(self, long long key) noexcept nogil
     @cython.locals(gap=Py_ssize_t, each=Py_ssize_t, column=Py_ssize_t)
     cpdef void remove(self, Py_ssize_t at) noexcept nogil
-    cdef void _grow(self) noexcept with gil
+    @cython.locals(at=Py_ssize_t)
+    cpdef void clear(self) noexcept nogil
+    @cython.locals(old=cython.p_longlong, size=Py_ssize_t, at=Py_ssize_t, place=Py_ssize_t, column=Py_ssize_t)
+    cdef void _grow(self) noexcept nogil
     cdef Py_ssize_t _home(self, unsigned long long key) noexcept nogil
     cdef Py_ssize_t _next(self, Py_ssize_t at) noexcept nogil
     cdef Py_ssize_t _distance(self, Py_ssize_t start, Py_ssize_t at) noexcept nogil

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-_WORD = 8
+from mrc.wire import octets
+
 _LEAST_ROWS = 16
 _HASH_BITS, _HASH_MASK = 32, 0xFFFFFFFF
 _NONE = -1
@@ -23,15 +24,13 @@ class Table:
 
     def __init__(self, width: int) -> None:
         self._width = width
-        self._make(_LEAST_ROWS)
+        self.size = _LEAST_ROWS * width
+        self._shift = _HASH_BITS + 1 - _LEAST_ROWS.bit_length()
+        self.cells = octets.words(self.size)
+        self.clear()
 
-    def _make(self, rows: int) -> None:
-        self.count = 0
-        self.size = rows * self._width
-        self._shift = _HASH_BITS + 1 - rows.bit_length()
-        self.cells = memoryview(bytearray(_WORD * self.size)).cast("q")
-        for at in range(0, self.size, self._width):
-            self.cells[at] = _NONE
+    def __dealloc__(self) -> None:
+        octets.free_words(self.cells)
 
     def find(self, key: int) -> int:
         """Where the row of this key begins, -1 where there is none."""
@@ -68,9 +67,18 @@ class Table:
 
     def clear(self) -> None:
         """Take out all rows."""
-        for at in range(0, self.size, self._width):
+        self.count = at = 0
+        while at < self.size:
             self.cells[at] = _NONE
-        self.count = 0
+            at += self._width
+
+    def cell(self, place: int) -> int:
+        """One of `cells`, for callers in Python."""
+        return self.cells[place]
+
+    def set_cell(self, place: int, value: int) -> None:
+        """As `cell`."""
+        self.cells[place] = value
 
     def rows(self) -> list[tuple[int, ...]]:
         """All rows, by their keys."""
@@ -78,12 +86,18 @@ class Table:
         return sorted(tuple([self.cells[at + column] for column in range(self._width)]) for at in starts)
 
     def _grow(self) -> None:
-        rows = self.rows()
-        self._make(2 * self.size // self._width)
-        for row in rows:
-            at = self.put(row[0])
-            for column, value in enumerate(row):
-                self.cells[at + column] = value
+        old, size, at = self.cells, self.size, 0
+        self.size = 2 * size
+        self._shift -= 1
+        self.cells = octets.words(self.size)
+        self.clear()
+        while at < size:
+            if old[at] != _NONE:
+                place = self.put(old[at])
+                for column in range(self._width):
+                    self.cells[place + column] = old[at + column]
+            at += self._width
+        octets.free_words(old)
 
     def _home(self, key: int) -> int:
         """Where a row of this key belongs."""

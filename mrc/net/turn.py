@@ -156,10 +156,13 @@ class Turn:
             if system.clock() < patience:
                 system.yield_processor()
                 continue
-            # What is under way may want the interpreter.
+            # What is under way may want the interpreter. Who waits for that as well asks for nothing meanwhile.
+            system.ask(self._lock, -1)
             state = system.let_go()
             system.sleep(_SHORTLY_NS)
             system.take_back(state)
+            system.ask(self._lock, 1)
+            patience = system.clock() + _OTHERS_NS
         system.ask(self._lock, -1)
 
     def end(self) -> None:

@@ -170,4 +170,17 @@ static inline uint32_t mrc_masked_crc32(uint32_t value, const uint8_t *p, const 
     return mrc_crc32(value, masked, length);
 }
 
+/* Words in memory that grows without the interpreter. Without memory there is nothing left to do. */
+static inline long long *octets_longer_words(long long *old, Py_ssize_t count, Py_ssize_t wanted)
+{
+    long long *made = realloc(old, (size_t)(wanted > 0 ? wanted : 1) * sizeof *made);
+
+    if (made == NULL)
+        abort();
+    memset(made + count, 0, (size_t)(wanted - count) * sizeof *made);
+    return made;
+}
+static inline long long *octets_words(Py_ssize_t count) { return octets_longer_words(NULL, 0, count); }
+static inline void octets_free_words(long long *old) { free(old); }
+
 #endif

@@ -23,3 +23,6 @@ cdef extern from "octets.h" nogil:
     unsigned int masked_crc "octets_masked_crc"(
         const unsigned char[::1] view, Py_ssize_t at, const unsigned char[::1] mask, unsigned int value
     )
+    long long *words "octets_words"(Py_ssize_t count)
+    long long *longer_words "octets_longer_words"(long long *old, Py_ssize_t count, Py_ssize_t wanted)
+    void free_words "octets_free_words"(long long *old)

@@ -85,3 +85,23 @@ def masked_crc(view: memoryview, at: int, mask: memoryview, value: int) -> int:
     length = len(mask)
     word = int.from_bytes(view[at : at + length], "little") | int.from_bytes(mask, "little")
     return crc32(word.to_bytes(length, "little"), value)
+
+
+# Signed 64-bit words in memory that grows without the interpreter: compiled they are a pointer, and who has them frees
+# them when it goes.
+
+
+def words(count: int) -> memoryview:
+    """So many words, all 0."""
+    return memoryview(bytearray(8 * count)).cast("q")
+
+
+def longer_words(old: memoryview, count: int, wanted: int) -> memoryview:
+    """`wanted` words that begin with these `count`; the others are 0. The old ones are no more."""
+    new = words(wanted)
+    new[:count] = old[:count]
+    return new
+
+
+def free_words(old: memoryview) -> None:
+    """Nobody uses these any more."""

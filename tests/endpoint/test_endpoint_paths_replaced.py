@@ -6,7 +6,7 @@ from random import Random
 
 import numpy as np
 from hand_peer import chosen_evs, control_evs, paths
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mrc.endpoint.config import PathConfig, PeerNodeConfig
@@ -93,6 +93,7 @@ steps = st.one_of(
 )
 
 
+@example([0, 8], 2, [("port", 1, False), ("replace", [0]), ("port", 1, True), ("replace", [8])])
 @given(profiles, st.one_of(st.none(), st.integers(1, 8)), st.lists(steps, max_size=30))
 def test_whatever_happens_only_evs_of_the_profile_that_are_allowed_carry_anything(
     first: list[int], active: int | None, walk: list[tuple[object, ...]]

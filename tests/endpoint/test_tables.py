@@ -12,12 +12,12 @@ VALUE = 1
 
 def _put(table: Table, key: int, value: int) -> None:
     row = table.put(key)
-    table.cells[row + VALUE] = value
+    table.set_cell(row + VALUE, value)
 
 
 def _value(table: Table, key: int) -> int | None:
     row = table.find(key)
-    return None if row < 0 else table.cells[row + VALUE]
+    return None if row < 0 else table.cell(row + VALUE)
 
 
 @settings(max_examples=150)
@@ -54,7 +54,7 @@ def test_a_sweep_that_takes_rows_out_meets_each() -> None:
         _put(table, key, key % 3)
     row = 0
     while row < table.size:
-        if table.cells[row] >= 0 and table.cells[row + VALUE] == 0:
+        if table.cell(row) >= 0 and table.cell(row + VALUE) == 0:
             table.remove(row)
         else:
             row += 2
