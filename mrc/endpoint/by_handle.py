@@ -6,11 +6,13 @@ address. A handle does not keep its QP alive: `QpTable` does, for as long as its
 
 from __future__ import annotations
 
+from weakref import WeakValueDictionary
+
 from mrc.endpoint.qp_datapath import QpDatapath
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.transmit_batch import TransmitBatch
 
-_qps: dict[int, QpDatapath] = {}
+_qps: WeakValueDictionary[int, QpDatapath] = WeakValueDictionary()
 
 
 def of(qp: QpDatapath) -> int:

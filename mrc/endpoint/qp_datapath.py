@@ -27,6 +27,7 @@ class QpDatapath:
     """
 
     __slots__ = (
+        "__weakref__",
         "answers_wait",
         "arrivals",
         "completions",
