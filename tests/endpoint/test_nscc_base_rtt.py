@@ -266,3 +266,22 @@ def test_a_fixed_window_learns_nothing_from_round_trips() -> None:
     controller = FixedWindow(SIZES, 10)
     controller.on_rtt(1, 1)
     assert controller.cwnd == 10 * MTU
+
+
+def test_the_first_sample_waits_while_python_is_away() -> None:
+    """What follows from a base RTT is made in Python: until it is there the window is that of a start without one."""
+    flow, there = (Window(base_rtt=None, initial_cwnd=None) for _ in range(2))
+    flow.controller.away.up = True
+    before = flow.cwnd
+    for each in (flow, there):
+        each.fill()
+        each.ack(BASE_RTT, MTU, delay=0)
+        each.ack(2 * BASE_RTT, MTU, delay=TARGET, marked=True)
+    assert there.controller.base_rtt == BASE_RTT
+    assert flow.controller.base_rtt is None
+    assert (flow.cwnd, flow.controller.avg_delay) == (before, 0)
+    assert flow.controller.away.waits
+    flow.controller.away.up = False
+    flow.ack(3 * BASE_RTT, MTU, delay=0)
+    assert flow.controller.base_rtt == BASE_RTT
+    assert flow.controller.parameters == there.controller.parameters

@@ -277,6 +277,9 @@ class Nscc(CongestionController):
         if rtt <= 0:
             return _NONE if self._ewma is not None else self._delay_without_sample()
         self._take_rtt(now, rtt)
+        if self._base_rtt == _NONE:
+            # The first one came while Python was away: as long as it is, there is none.
+            return _NONE
         delay = max(rtt - self._base_rtt, 0)
         if self._ewma is not None:
             self._ewma.take(delay)
@@ -309,12 +312,12 @@ class Nscc(CongestionController):
     def _take_rtt(self, now: int, rtt: int) -> None:
         base_rtt = self._least_rtt.update(now, rtt)
         if base_rtt != self._base_rtt or self._target == _NONE:
-            if self.away.up and self._target != _NONE:
+            if self.away.up:
                 # It stays what it was: a sample that comes while Python is there moves it.
                 self.away.waits = True
             else:
                 self._move_base_rtt(base_rtt)
-        if self._samples_to_derive_from:
+        if self._samples_to_derive_from and self._base_rtt != _NONE:
             self._samples_to_derive_from -= 1
 
     def _move_base_rtt(self, base_rtt: int) -> None:
