@@ -25,6 +25,8 @@ except ImportError:  # tools/build-core needs none
 
 ROOT = Path(__file__).resolve().parent
 OPTIMISED = ["-O2", "-g0", "-fno-strict-aliasing", "-ffp-contract=off"]  # floats as in Python, on any processor
+# Fewer pieces to map and to protect at each start.
+LINKED = ["-Wl,-z,noseparate-code", "-Wl,-z,norelro"]
 # Of a build by clang. Its coverage is what libFuzzer looks at.
 SANITIZERS = ["-O1", "-g1", *OPTIMISED[2:], "-fno-omit-frame-pointer", "-fno-sanitize-recover=undefined"]
 SANITIZERS += ["-fsanitize=address,undefined,fuzzer-no-link"]
@@ -38,6 +40,7 @@ DIRECTIVES = {
     "annotation_typing": False,  # the types are those of the .pxd
     "embedsignature": True,
     "auto_pickle": False,
+    "binding": False,  # functions of C, not objects that each import makes
 }
 # What all modules need of Cython's own code is compiled once.
 SHARED = "mrc.wire._shared"
@@ -89,12 +92,13 @@ def compile_all(checked: bool = False, sanitized: bool = False) -> list[Path]:
             [str(source.relative_to(ROOT))],
             include_dirs=[str(of.PACKAGE / "wire"), str(of.PACKAGE / "net")],  # octets.h, system.h
             extra_compile_args=flags,
+            extra_link_args=LINKED,
             define_macros=[("MRC_CHECKED", "1")] if checked else [],
             depends=[str(header) for header in of.PACKAGE.rglob("*.h")],
         )
         for source in of.modules()
     ]
-    extensions.append(Extension(SHARED, ["build/core/_shared.c"], extra_compile_args=flags))
+    extensions.append(Extension(SHARED, ["build/core/_shared.c"], extra_compile_args=flags, extra_link_args=LINKED))
     before = Path.cwd()
     os.chdir(ROOT)
     try:

@@ -197,6 +197,9 @@ class PeerNodeConfig:
     # A PORT_STATUS_UPDATE is repeated until answered: first after this, then at twice the distance each time.
     port_update_interval_ns: int = 10 * MILLISECOND
     port_update_interval_max_ns: int = 1 * SECOND
+    # The id of the first endpoint request, 16 bits. Endpoints that share an address are given each other's answers:
+    # they had better begin apart.
+    first_request_id: int = 0
 
     def __post_init__(self) -> None:
         for name in (
@@ -211,6 +214,8 @@ class PeerNodeConfig:
                 raise CallerError(f"{name} must be at least 1, got {getattr(self, name)}")
         if self.port_update_interval_max_ns < self.port_update_interval_ns:
             raise CallerError("port_update_interval_max_ns must be at least port_update_interval_ns")
+        if not 0 <= self.first_request_id < 1 << 16:
+            raise CallerError(f"first_request_id must be 0..65535, got {self.first_request_id}")
 
 
 @record(frozen=True, slots=True)

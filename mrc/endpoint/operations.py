@@ -29,6 +29,8 @@ from mrc.wire.transmit_batch import TransmitBatch
 
 NEVER = -1
 _REQUEST_IDS = 1 << 16
+# An answer to one of so many requests of ours may still be on its way.
+_REMEMBERED_IDS = 1 << 12
 _MAX_OUTSTANDING = 4096
 # Where in a packet (mrc.wire.fields.ENDPOINT_REQUEST, ENDPOINT_RESPONSE); the extension header begins with its word.
 _SOURCE_AT, _PORT_STATUS_AT, _REQUEST_STAMP_AT, _RESPONSE_STAMP_AT = 8, 64, 72, 88
@@ -88,6 +90,7 @@ class EndpointOperations:
         "_config",
         "_counters",
         "_deadlines",
+        "_drawn",
         "_next_id",
         "_nodes_at",
         "_ports_down",
@@ -117,7 +120,8 @@ class EndpointOperations:
         # The peer nodes by inner address.
         self._nodes_at: dict[int, list[PeerNode]] = {}
         self._rates = OperationRates(self._nodes_at, counters)
-        self._next_id = 0
+        self._next_id = config.first_request_id
+        self._drawn = 0
         self._requests: dict[int, _Request] = {}
         # The port status update that each node has still to answer, by its request id.
         self._updates: dict[PeerKey, int] = {}
@@ -225,6 +229,7 @@ class EndpointOperations:
             self._next_id = (self._next_id + 1) % _REQUEST_IDS
         req_id = self._next_id
         self._next_id = (req_id + 1) % _REQUEST_IDS
+        self._drawn += 1
         self._requests[req_id] = request
         self._to_send.append(req_id)
         self.pending.up = True
@@ -275,7 +280,8 @@ class EndpointOperations:
             or not any(node is request.node for node in nodes)
         ):
             self._counters.unexpected_endpoint_response += 1
-            if request is None and operation == Operation.PORT_STATUS_UPDATE and nodes[0].key not in self._updates:
+            late = request is None and operation == Operation.PORT_STATUS_UPDATE and self._was_ours(req_id)
+            if late and nodes[0].key not in self._updates:
                 # An update of old came through after all, late or twice: say once more what holds.
                 self.update_port_status(nodes[0])
             return
@@ -289,6 +295,10 @@ class EndpointOperations:
         else:
             # A superseded update came through, perhaps after its successor: say once more what holds.
             self.update_port_status(request.node)
+
+    def _was_ours(self, req_id: int) -> bool:
+        """Whether we may have sent a request with this id lately. An endpoint that shares our address draws others."""
+        return (self._next_id - 1 - req_id) % _REQUEST_IDS < min(self._drawn, _REMEMBERED_IDS)
 
     def _probe_answered(self, req_id: int, request: _Request, reflected: int, now: int) -> None:
         node = request.node

@@ -19,7 +19,7 @@ from mrc.net.filters import Instruction, accept_ports, accept_srh, attach_filter
 from mrc.net.ports import SRV6, SRV6_SRH, UDP_IPV4, Port
 
 # A process alone is given few packets for QPs it does not have: of one that has just gone, or a stranger's.
-MANY_NS, MANY = 100_000_000, 100
+MANY_NS, MANY = 20_000_000, 20
 HELD_NS = 10_000_000_000
 # Two instructions each, of 4,096. A process with more QPs takes everything.
 MOST_QPS = 1_000

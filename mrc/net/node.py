@@ -22,6 +22,7 @@ from mrc.endpoint.config import (
     EndpointConfig,
     LossConfig,
     PathConfig,
+    PeerNodeConfig,
     QpConfig,
     ReceivingConfig,
     ResponderConfig,
@@ -98,6 +99,7 @@ class Node:
             fair_share=_BATCH,
             transmit_batch=_BATCH,
             receiving=ReceivingConfig(most_packets=_MOST_ON_THE_WAY),
+            peer_nodes=PeerNodeConfig(first_request_id=secrets.randbits(16)),
             seed=secrets.randbits(63),
         )
         self.endpoint = Endpoint(config, draw_rkey=lambda: secrets.randbits(32), tracer=tracer)

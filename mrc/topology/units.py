@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from fractions import Fraction
 
 from mrc.errors import CallerError
 
@@ -18,7 +17,7 @@ def size_bytes(text: str) -> int:
     match = _SIZE.fullmatch(text.strip())
     if match is None:
         raise CallerError(f"{text!r} is not a size such as 64MiB, 1.5GB or 4096")
-    return int(Fraction(match[1]) * (1024 if match[3] else 1000) ** _POWERS[(match[2] or "").lower()])
+    return _scaled(match[1], 1024 if match[3] else 1000, match[2])
 
 
 def rate_bps(text: str) -> int:
@@ -26,15 +25,16 @@ def rate_bps(text: str) -> int:
     match = _RATE.fullmatch(text.strip())
     if match is None:
         raise CallerError(f"{text!r} is not a rate such as 1gbit, 2.5gbit or 800kbit")
-    return int(Fraction(match[1]) * 1000 ** _POWERS[(match[2] or "").lower()])
+    return _scaled(match[1], 1000, match[2])
 
 
 def share(text: str) -> float:
     """A share 0..1 from a percentage: `0.5%` is 0.005. Raises CallerError, above 100% too."""
     match = _SHARE.fullmatch(text.strip())
-    if match is None or Fraction(match[1]) > 100:
+    number, parts = (0, 1) if match is None else _ratio(match[1])
+    if match is None or number > 100 * parts:
         raise CallerError(f"{text!r} is not a percentage from 0% and up to 100%, such as 1% or 0.5%")
-    return float(Fraction(match[1]) / 100)
+    return number / (100 * parts)
 
 
 def size_text(count: int) -> str:
@@ -50,6 +50,18 @@ def rate_text(bps: int) -> str:
 def share_text(value: float) -> str:
     """What `share` reads as the same number, to a millionth: `0.5%`."""
     return f"{value * 100:.4f}".rstrip("0").rstrip(".") + "%"
+
+
+def _scaled(text: str, unit: int, prefix: str | None) -> int:
+    number, parts = _ratio(text)
+    factor: int = unit ** _POWERS[(prefix or "").lower()]
+    return number * factor // parts
+
+
+def _ratio(text: str) -> tuple[int, int]:
+    """`2.5` as 25 and 10: exact, and quick to import."""
+    whole, _, parts = text.partition(".")
+    return int(whole + parts), 10 ** len(parts)
 
 
 def _in_thousands(count: int, unit: str) -> str:

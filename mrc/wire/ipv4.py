@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ipaddress
 import struct
+from functools import lru_cache
 
 IPV4_HEADER = 20
 IPV4_AT = 20  # where a row would hold the real header
@@ -18,6 +19,7 @@ _MAPPED = 0xFFFF << 32
 DONT_FRAGMENT = 0x4000
 
 
+@lru_cache(1024)
 def address_number(address: str) -> int:
     """The 128-bit number of an IPv6 address, or of the IPv4-mapped one of an IPv4 address. Raises ValueError."""
     parsed = ipaddress.ip_address(address)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from hand_operations import EV_PROBE, PORT_STATUS_UPDATE, answered, requests, response
 from hand_peer import HandPeer
 
+from mrc.endpoint.config import EndpointConfig, PeerNodeConfig
+
 
 def test_an_answer_to_no_probe_of_ours_makes_us_send_nothing() -> None:
     """Malformed or stray input never changes state: dropped and counted. Only old port status is worth a word."""
@@ -39,3 +41,19 @@ def test_an_answer_to_the_older_of_two_updates_is_expected_and_brings_a_third() 
     assert again["erth"]["port_status_mask"] == 0b11
     assert again.psn not in (down.psn, up.psn)
     assert "unexpected_endpoint_response" not in hand.counters
+
+
+def test_an_answer_to_an_update_of_another_endpoint_at_our_address_makes_us_send_nothing() -> None:
+    """Both are given each answer. Had each one something to say to the other's, they would never end."""
+    hand = HandPeer(endpoint=EndpointConfig(peer_nodes=PeerNodeConfig(first_request_id=0xFFFF)))
+    hand.endpoint.set_port(0, False, hand.now)
+    (update,) = hand.transmitted()
+    assert update.psn == 0xFFFF
+    answered(hand, update, plane=1)
+    assert hand.transmitted() == []
+    told: dict[int, int] = {}
+    # The last one is its own once more: late, or come twice.
+    for answer in (0x1234, 0, 0xFFFF):
+        hand.receive(response(answer, PORT_STATUS_UPDATE, plane=1), port=1)
+        told[answer] = len(requests(hand.transmitted(), PORT_STATUS_UPDATE))
+    assert told == {0x1234: 0, 0: 0, 0xFFFF: 1}

@@ -137,7 +137,7 @@ class Process:
         self.now = 0
 
     def look(self, unknown: int) -> None:
-        """A tenth of a second in which the endpoint counted so many packets for QPs it does not have."""
+        """A time between two looks in which the endpoint counted so many packets for QPs it does not have."""
         self.endpoint.counters.unknown_qp += unknown
         self.now += MANY_NS
         self.filter.look(self.now)
