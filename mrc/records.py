@@ -1,9 +1,9 @@
 """Dataclasses that are quick to make: what a process imports at its start is made of them.
 
 `@record` takes `frozen`, `slots` and `eq` and gives the class that `@dataclass` gives, for `fields`, `replace` and
-`asdict` too; each field is a parameter. Nothing is compiled until the first object of a class is made, then
-`__init__` alone: `dataclass` writes and compiles up to six functions for each class at once, for sixty classes a
-fifth of what a short command costs.
+`asdict` too; each field is a parameter. `dataclass` writes and compiles up to six functions for each class at once,
+for sixty classes a fifth of what a short command costs. Here only `__init__` is compiled, and that when several
+objects of a class were made.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dataclasses import dataclass as record
 else:
     from dataclasses import MISSING, FrozenInstanceError, dataclass, fields
+    from functools import partial
     from operator import attrgetter
 
     def record(*, frozen=False, slots=False, eq=True):
@@ -40,17 +41,45 @@ else:
 
         return make
 
-    class _Init:
-        """Stands for `__init__` until somebody asks for it."""
+    # Of most classes a short command makes few objects: to set them field by field costs less than to compile.
+    _SET_ONE_BY_ONE = 16
 
-        __slots__ = ("_class", "_frozen")
+    class _Init:
+        """Stands for `__init__` until it is worth to compile one, or somebody looks at it."""
+
+        __slots__ = ("_class", "_fields", "_frozen", "_made")
 
         def __init__(self, cls, frozen):
             self._class, self._frozen = cls, frozen
+            self._fields = None
+            self._made = 0
 
         def __get__(self, it, owner=None):
+            self._made += 1
+            if it is not None and self._made <= _SET_ONE_BY_ONE:
+                return partial(self._set, it)
             made = self._class.__init__ = _init(self._class, self._frozen)
             return made if it is None else made.__get__(it, owner)
+
+        def _set(self, it, *args, **kwargs):
+            if self._fields is None:
+                self._fields = fields(self._class)
+            values = {each.name: value for each, value in zip(self._fields, args, strict=False)} | kwargs
+            fits = len(values) == len(args) + len(kwargs)
+            for each in self._fields:
+                if each.name in values:
+                    continue
+                if each.default_factory is not MISSING:
+                    values[each.name] = each.default_factory()
+                elif each.default is not MISSING:
+                    values[each.name] = each.default
+            if not fits or len(values) != len(self._fields):
+                # It says what is wrong.
+                _init(self._class, self._frozen)(it, *args, **kwargs)
+            for each in self._fields:
+                object.__setattr__(it, each.name, values[each.name])
+            if hasattr(it, "__post_init__"):
+                it.__post_init__()
 
     def _init(cls, frozen):
         """Takes the fields in their order and ends with `__post_init__`, as that of a dataclass does."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import FrozenInstanceError, asdict, dataclass, field, fields, replace
+from inspect import signature
 from typing import Any
 
 import pytest
@@ -82,3 +83,31 @@ def test_a_frozen_one_is_never_set_again(slots: bool) -> None:
             delattr(it, name)
     assert (it.name, it.other) == ("it", 3)
     assert replace(it, other=4).other == 4
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_the_first_objects_of_a_class_are_made_like_all_others(frozen: bool) -> None:
+    ours, theirs = made(record, frozen=frozen), made(dataclass, frozen=frozen)
+    for number in range(40):
+        assert asdict(ours(number, hidden="x")) == asdict(theirs(number, hidden="x"))
+        assert ours(number).two is not ours(number).two
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [((), {}), ((1, [], "", 0, 5), {}), ((1,), {"one": 2}), ((1,), {"three": 3}), ((), {"two": []})],
+    ids=str,
+)
+def test_what_does_not_fit_is_refused_as_by_a_dataclass(values: tuple[Any, ...], named: dict[str, Any]) -> None:
+    """By the first object as by a later one."""
+    ours, theirs = made(record, frozen=True), made(dataclass, frozen=True)
+    with pytest.raises(TypeError) as expected:
+        theirs(*values, **named)
+    for _ in range(40):
+        with pytest.raises(TypeError) as refused:
+            ours(*values, **named)
+        assert str(refused.value) == str(expected.value)
+
+
+def test_parameters_can_be_looked_up() -> None:
+    assert [*signature(made(record, frozen=True)).parameters] == ["one", "two", "hidden", "aside"]
