@@ -23,6 +23,7 @@ from mrc.endpoint.qp_peer import QpPeer
 from mrc.errors import CallerError
 from mrc.net.negotiation import NodeDescription, QpDescription
 from mrc.net.node import Node
+from mrc.net.priority import go_first
 from mrc.net.unheard import perhaps_blocked
 from mrc.topology.fabric import Fabric
 from mrc.verbs.device import DevicePort
@@ -139,7 +140,12 @@ def open_device(
         node.prepare_control()
         node.driver.have_stand_in()
         over = threading.Event()
-        thread = threading.Thread(target=node.driver.run, args=(over.is_set,), name=f"mrc {fabric.name}", daemon=True)
+
+        def run() -> None:
+            go_first()
+            node.driver.run(over.is_set)
+
+        thread = threading.Thread(target=run, name=f"mrc {fabric.name}", daemon=True)
         thread.start()
         try:
             yield NodeDevice(node)

@@ -30,6 +30,7 @@ from mrc.net.mmsg import BatchReceiver, BatchSender
 from mrc.net.plain_turn import PlainTurn
 from mrc.net.port_room import PortRoom
 from mrc.net.ports import Port
+from mrc.net.priority import go_first
 from mrc.net.turn import Turn
 from mrc.wire.transmit_batch import TransmitBatch
 
@@ -139,6 +140,7 @@ class Driver:
         def stand_in() -> None:
             # Signals are for who has handlers.
             signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+            go_first()
             turn.stand_in()
 
         self._stand_in = threading.Thread(target=stand_in, name="mrc stand-in", daemon=True)
