@@ -6,7 +6,7 @@ import os
 import threading
 
 import pytest
-from loopback import needs_root
+from loopback import skipped_without_root
 
 from mrc.net.priority import NICE, go_first
 
@@ -25,7 +25,8 @@ def in_a_thread() -> int:
     return found[0]
 
 
-@needs_root
+@pytest.mark.root
+@skipped_without_root
 def test_a_thread_goes_first_and_no_other_of_its_process() -> None:
     before = os.getpriority(os.PRIO_PROCESS, 0)
     assert in_a_thread() == min(NICE, before)
