@@ -1,8 +1,8 @@
 """What the kernel keeps from a process for whose neighbours it is: packets to the QPs of other processes on this host.
 
 Each raw socket of a host is given a copy of all MRC packets that arrive there. Of 32 senders each would wake up for the
-SACKs of all. So a process that is given many packets for QPs it does not have looks whether others share its ports, and
-if so has each port's socket filter by DQP: its own QPs and DQP 2. Whose the other packets are nobody can tell, so they
+SACKs of all. So a process looks whether others share its ports, when it opens them and when it is given many packets for
+QPs it does not have. If so it has each port's socket filter by DQP: its own QPs and DQP 2. Whose the other packets are nobody can tell, so they
 are not counted while it filters. A process that is alone on its ports counts each of them, as `unknown_qp`.
 """
 
@@ -23,6 +23,7 @@ MANY_NS, MANY = 20_000_000, 20
 HELD_NS = 10_000_000_000
 # Two instructions each, of 4,096. A process with more QPs takes everything.
 MOST_QPS = 1_000
+_SINCE_THE_START = -1
 _LOCAL, _INODE = 1, 9  # columns of /proc/net/raw and raw6
 
 
@@ -35,12 +36,16 @@ class NeighbourFilter:
         self._udp_ports = udp_ports
         self._unknown = 0
         self._next_look = 0
-        self._until = 0
+        self._until = _SINCE_THE_START
         self._members = 0
-        self.active = False
+        self.active = shared(ports)
+        if self.active:
+            self._renew()
 
     def look(self, now: int) -> None:
         """Begin or end to filter, by what came for others since the last look. `now` in ns."""
+        if self._until == _SINCE_THE_START:
+            self._until = now + HELD_NS
         if self.active and now >= self._until:
             self._end()
         if self.active and self._endpoint.members != self._members:

@@ -178,6 +178,24 @@ class TestRealSockets:
 
         inside(run)
 
+    def test_a_process_that_finds_others_on_its_ports_filters_from_the_start(
+        self, inside: Inside, version: str
+    ) -> None:
+        """What comes before its first turn would else wait for it there: thousands of packets where many start."""
+
+        def run() -> None:
+            address = ADDRESSES[version][0]
+            with closing(Process(address)) as one, closing(Process(address)) as other:
+                assert one.is_given(OTHERS)
+                assert [other.is_given(dqp) for dqp in (OURS, 2, OTHERS)] == [True, True, False]
+                other.look(0)
+                assert not other.is_given(OTHERS)
+                other.now += HELD_NS
+                other.look(0)
+                assert other.is_given(OTHERS), "it lets go, to see whether the others are still there"
+
+        inside(run)
+
     def test_a_process_alone_on_its_ports_counts_them_all(self, inside: Inside, version: str) -> None:
         def run() -> None:
             with closing(Process(ADDRESSES[version][0])) as one, closing(Process(ADDRESSES[version][1])):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from attacks import STRANGER
-from hand_operations import PORT_STATUS_UPDATE, RESPONSE, request, requests, response
+from hand_operations import EV_PROBE, PORT_STATUS_UPDATE, RESPONSE, request, requests, response
 from hand_peer import MILLISECOND, SECOND, HandPeer, data, of
 
 from mrc.endpoint.config import QpConfig
@@ -93,11 +93,21 @@ def test_statuses_that_contradict_each_other_change_planes_so_often_and_no_more(
     assert ports_of_data(hand) == {0, 1}
 
 
-def test_answers_to_updates_never_made_cause_one_update_and_not_a_flood() -> None:
-    """A forged answer makes the endpoint say once more what holds, until the peer answers that: one request is out."""
+def test_answers_to_what_was_never_asked_cause_nothing() -> None:
     hand = HandPeer(CONFIG)
-    sent = []
     forged = [response(at, PORT_STATUS_UPDATE) for at in range(100, 200)]
-    for _ in range(50):
-        sent += requests(hand.exchange(*forged), PORT_STATUS_UPDATE)
+    assert [packet for _ in range(50) for packet in hand.exchange(*forged)] == []
+    assert hand.counters["unexpected_endpoint_response"] == 5000
+
+
+def test_answers_once_more_to_what_was_asked_cause_one_update_and_not_a_flood() -> None:
+    """An answer under an id of ours makes the endpoint say once more what holds, until the peer answers that: one
+    request is out."""
+    hand = HandPeer(CONFIG)
+    (node,) = hand.endpoint.peer_nodes.values()
+    asked = [hand.endpoint.probe_ev(node, 0) for _ in range(100)]
+    hand.transmitted()
+    hand.receive(*(response(at, EV_PROBE) for at in asked))
+    forged = [response(at, PORT_STATUS_UPDATE) for at in asked]
+    sent = [packet for _ in range(50) for packet in requests(hand.exchange(*forged), PORT_STATUS_UPDATE)]
     assert len(sent) == 1
