@@ -79,7 +79,8 @@ def compile_all(checked: bool = False, sanitized: bool = False) -> list[str]:
     of = core()
     built = _way(checked, sanitized)
     flags = SANITIZERS if sanitized else OPTIMISED
-    again = any(of.stamp().get(each) != value for each, value in built.items())
+    if any(of.stamp().get(each) != value for each, value in built.items()):
+        shutil.rmtree(ROOT / "build" / "core", ignore_errors=True)
     # Until all is done there is nothing of these sources.
     of.STAMP.write_text(json.dumps(built) + "\n")
     extensions = [
@@ -103,10 +104,9 @@ def compile_all(checked: bool = False, sanitized: bool = False) -> list[str]:
             compiler_directives=DIRECTIVES | (CHECKED if checked else {}),
             nthreads=os.cpu_count() or 1,
             quiet=True,
-            force=again,
             shared_utility_qualified_name=SHARED,
         )
-        _link(made, of.OBJECT, again)
+        _link(made, of.OBJECT)
     finally:
         os.chdir(before)
     names = [each.name for each in extensions]
@@ -114,7 +114,7 @@ def compile_all(checked: bool = False, sanitized: bool = False) -> list[str]:
     return names
 
 
-def _link(extensions: list[Any], target: Path, again: bool) -> None:
+def _link(extensions: list[Any], target: Path) -> None:
     """Compile the C of all modules, each where it changed, and make one shared object of them."""
     from setuptools import Distribution
     from setuptools.command.build_ext import build_ext
@@ -130,7 +130,7 @@ def _link(extensions: list[Any], target: Path, again: bool) -> None:
 
         def compiled(self, extension: Any) -> list[str]:
             made: list[str] = self.compiler.object_filenames(extension.sources)
-            if again or newer_group([*extension.sources, *extension.depends], made[0]):
+            if newer_group([*extension.sources, *extension.depends], made[0]):
                 self.compiler.compile(
                     extension.sources,
                     macros=extension.define_macros,

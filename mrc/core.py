@@ -24,7 +24,7 @@ VARIABLE: Final = "MRC_CORE"
 COMPILED, INTERPRETED = "compiled", "python"
 PACKAGE: Final = Path(__file__).parent
 STAMP: Final = PACKAGE / "compiled.json"
-# All compiled modules: each costs a process nothing but what it runs.
+# All compiled modules: a shared object for each would cost every process 10 ms at its start.
 OBJECT: Final = PACKAGE / f"_compiled{EXTENSION_SUFFIXES[0]}"
 _SOURCES = (".py", ".pxd", ".h")
 # It compiles, and lies beside the package in a checkout only: elsewhere sources do not change.
@@ -76,11 +76,11 @@ def digest(package: Path = PACKAGE) -> int:
     return value
 
 
-def seen(package: Path = PACKAGE) -> int:
-    """A number that changes with size or time of any of these or of the shared object: while it stays, nothing has to
-    be read."""
+def seen() -> int:
+    """A number that changes with size or time of any of these sources or of the shared object: while it stays, nothing
+    has to be read."""
     found = [_size_and_time(str(OBJECT), os.stat(OBJECT))] if OBJECT.exists() else []
-    waiting = [str(package / room) for room in _ROOMS if (package / room).is_dir()]
+    waiting = [str(PACKAGE / room) for room in _ROOMS if (PACKAGE / room).is_dir()]
     while waiting:
         entries = list(os.scandir(waiting.pop()))
         typed = {entry.name.removesuffix(".pxd") for entry in entries if entry.name.endswith(".pxd")}
@@ -145,7 +145,7 @@ class _InOneObject:
     ) -> ModuleSpec | None:
         if fullname not in self._names:
             return None
-        # It begins with PyInit_ and the last part of its name: no two of them have that in common.
+        # The loader looks for PyInit_ and the last part of the name: no two of these modules have the same last part.
         spec = ModuleSpec(fullname, ExtensionFileLoader(fullname, self._object), origin=self._object)
         spec.has_location = True
         return spec
