@@ -13,6 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -48,7 +49,9 @@ CHECKED = {"boundscheck": True, "initializedcheck": True, "overflowcheck": True}
 
 
 def core() -> ModuleType:
-    """mrc/core.py of this checkout."""
+    """mrc/core.py of this checkout, without what builds left that made a shared object of each module."""
+    for stale in (ROOT / "mrc").glob("*/**/*.so"):
+        stale.unlink()
     os.environ["MRC_CORE"] = "python"
     sys.path.insert(0, str(ROOT))
     try:
@@ -56,13 +59,6 @@ def core() -> ModuleType:
     finally:
         sys.path.remove(str(ROOT))
     return core
-
-
-def _stamp(of: ModuleType) -> dict[str, Any]:
-    try:
-        return dict(json.loads(of.STAMP.read_text()))
-    except (OSError, ValueError):
-        return {}
 
 
 def _way(checked: bool, sanitized: bool = False) -> dict[str, Any]:
@@ -75,15 +71,16 @@ def _way(checked: bool, sanitized: bool = False) -> dict[str, Any]:
     }
 
 
-def compile_all(checked: bool = False, sanitized: bool = False) -> list[Path]:
-    """Compile in place and write the stamp. Returns the shared objects. Raises what the compiler raises."""
+def compile_all(checked: bool = False, sanitized: bool = False) -> list[str]:
+    """Compile in place and write the stamp. Returns the names of the modules. Raises what the compiler raises."""
     from Cython.Build import cythonize
-    from setuptools import Distribution, Extension
+    from setuptools import Extension
 
     of = core()
     built = _way(checked, sanitized)
     flags = SANITIZERS if sanitized else OPTIMISED
-    again = any(_stamp(of).get(each) != value for each, value in built.items())
+    if any(of.stamp().get(each) != value for each, value in built.items()):
+        shutil.rmtree(ROOT / "build" / "core", ignore_errors=True)
     # Until all is done there is nothing of these sources.
     of.STAMP.write_text(json.dumps(built) + "\n")
     extensions = [
@@ -92,13 +89,12 @@ def compile_all(checked: bool = False, sanitized: bool = False) -> list[Path]:
             [str(source.relative_to(ROOT))],
             include_dirs=[str(of.PACKAGE / "wire"), str(of.PACKAGE / "net")],  # octets.h, system.h
             extra_compile_args=flags,
-            extra_link_args=LINKED,
             define_macros=[("MRC_CHECKED", "1")] if checked else [],
             depends=[str(header) for header in of.PACKAGE.rglob("*.h")],
         )
         for source in of.modules()
     ]
-    extensions.append(Extension(SHARED, ["build/core/_shared.c"], extra_compile_args=flags, extra_link_args=LINKED))
+    extensions.append(Extension(SHARED, ["build/core/_shared.c"], extra_compile_args=flags))
     before = Path.cwd()
     os.chdir(ROOT)
     try:
@@ -108,19 +104,44 @@ def compile_all(checked: bool = False, sanitized: bool = False) -> list[Path]:
             compiler_directives=DIRECTIVES | (CHECKED if checked else {}),
             nthreads=os.cpu_count() or 1,
             quiet=True,
-            force=again,
             shared_utility_qualified_name=SHARED,
         )
-        distribution = Distribution({"name": "mrc-core", "ext_modules": made, "packages": []})
-        command = distribution.get_command_obj("build_ext")
-        command.inplace, command.parallel, command.force = True, os.cpu_count() or 1, again
-        command.build_temp = "build/core"
-        command.ensure_finalized()
-        command.run()
+        _link(made, of.OBJECT)
     finally:
         os.chdir(before)
-    of.STAMP.write_text(json.dumps({"digest": of.digest(), "seen": of.seen(), **built}) + "\n")
-    return [of.shared_object(source) for source in of.modules()]
+    names = [each.name for each in extensions]
+    of.STAMP.write_text(json.dumps({"digest": of.digest(), "seen": of.seen(), "modules": names, **built}) + "\n")
+    return names
+
+
+def _link(extensions: list[Any], target: Path) -> None:
+    """Compile the C of all modules, each where it changed, and make one shared object of them."""
+    from setuptools import Distribution
+    from setuptools.command.build_ext import build_ext
+    from setuptools.modified import newer_group
+
+    class OneObject(build_ext):
+        def build_extensions(self) -> None:
+            with ThreadPoolExecutor(os.cpu_count()) as workers:
+                objects = [each for made in workers.map(self.compiled, self.extensions) for each in made]
+            linked = Path("build/core", target.name)
+            self.compiler.link_shared_object(objects, str(linked), extra_postargs=LINKED)
+            linked.replace(target)  # processes that run keep the one they have
+
+        def compiled(self, extension: Any) -> list[str]:
+            made: list[str] = self.compiler.object_filenames(extension.sources)
+            if newer_group([*extension.sources, *extension.depends], made[0]):
+                self.compiler.compile(
+                    extension.sources,
+                    macros=extension.define_macros,
+                    include_dirs=extension.include_dirs,
+                    extra_postargs=extension.extra_compile_args,
+                )
+            return made
+
+    command = OneObject(Distribution({"name": "mrc-core", "ext_modules": extensions, "packages": []}))
+    command.ensure_finalized()
+    command.run()
 
 
 def compile_sanitized() -> int:
@@ -152,14 +173,14 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[misc]
         if self.target_name != "wheel":
             return
         try:
-            made = compile_all()
+            compile_all()
         except (Exception, SystemExit) as error:
             # Whatever is missing or breaks, there is the source to run.
             self.app.display_warning(f"mrc is not compiled and will run interpreted: {error}")
             return
         build_data["pure_python"] = False
         build_data["infer_tag"] = True
-        build_data["artifacts"] += [str(each.relative_to(ROOT)) for each in (*made, core().STAMP)]
+        build_data["artifacts"] += [str(each.relative_to(ROOT)) for each in (core().OBJECT, core().STAMP)]
 
 
 def main() -> int:
@@ -176,10 +197,8 @@ def main() -> int:
     if arguments.if_needed:
         of = core()
         wanted = {"digest": of.digest(), **_way(arguments.checked, arguments.sanitized)}
-        stamp = _stamp(of)
-        if all(stamp.get(each) == value for each, value in wanted.items()) and all(
-            of.shared_object(each).exists() for each in of.modules()
-        ):
+        stamp = of.stamp()
+        if all(stamp.get(each) == value for each, value in wanted.items()) and of.OBJECT.exists():
             # Files that were written anew and hold the same need not be read again at each start.
             of.STAMP.write_text(json.dumps(stamp | {"seen": of.seen()}) + "\n")
             return 0

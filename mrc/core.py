@@ -1,8 +1,8 @@
 """How the datapath runs: compiled, or interpreted from the same files (docs/compiled.md).
 
-A module with a `.pxd` beside it is written to be compiled. Where it was, Python finds the shared object before the
-source. Here it is decided whether it may: all of these modules run one way or all the other, and shared objects that
-were made of other sources than lie here are not used.
+A module with a `.pxd` beside it is written to be compiled. All that were compiled are in one shared object. Here it is
+decided whether Python finds them there or finds the sources: all of these modules run one way or all the other, and a
+shared object that was made of other sources than lie here is not used.
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
-from importlib.util import spec_from_file_location
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, ModuleSpec
 from pathlib import Path
 from types import ModuleType
-from typing import Final
+from typing import Any, Final
 from zlib import crc32
 
 from mrc.errors import CallerError, SystemRefused
@@ -25,8 +24,9 @@ VARIABLE: Final = "MRC_CORE"
 COMPILED, INTERPRETED = "compiled", "python"
 PACKAGE: Final = Path(__file__).parent
 STAMP: Final = PACKAGE / "compiled.json"
-# Of a module that is compiled: sources and shared object.
-_WATCHED = (".py", ".pxd", ".h", ".so")
+# All compiled modules: a shared object for each would cost every process 10 ms at its start.
+OBJECT: Final = PACKAGE / f"_compiled{EXTENSION_SUFFIXES[0]}"
+_SOURCES = (".py", ".pxd", ".h")
 # It compiles, and lies beside the package in a checkout only: elsewhere sources do not change.
 _MAKER: Final = PACKAGE.parent / "hatch_build.py"
 _ROOMS = ("wire", "endpoint", "net")
@@ -51,9 +51,12 @@ def modules(package: Path = PACKAGE) -> list[Path]:
     return [source for source in _typed(package) if "cdef extern from" not in source.with_suffix(".pxd").read_text()]
 
 
-def shared_object(source: Path) -> Path:
-    """What this interpreter would load in place of a source."""
-    return source.with_name(source.stem + EXTENSION_SUFFIXES[0])
+def stamp() -> dict[str, Any]:
+    """What the build wrote down: how and of what it compiled, and the names of the modules. Empty without one."""
+    try:
+        return dict(json.loads(STAMP.read_text()))
+    except (OSError, ValueError):
+        return {}
 
 
 def _typed(package: Path) -> Iterator[Path]:
@@ -73,38 +76,36 @@ def digest(package: Path = PACKAGE) -> int:
     return value
 
 
-def seen(package: Path = PACKAGE) -> dict[str, list[int]]:
-    """Size and time of all of these and of the shared objects, by path: while none changes, nothing has to be read."""
-    found: dict[str, list[int]] = {}
-    waiting = [str(package / room) for room in _ROOMS if (package / room).is_dir()]
+def seen() -> int:
+    """A number that changes with size or time of any of these sources or of the shared object: while it stays, nothing
+    has to be read."""
+    found = [_size_and_time(str(OBJECT), os.stat(OBJECT))] if OBJECT.exists() else []
+    waiting = [str(PACKAGE / room) for room in _ROOMS if (PACKAGE / room).is_dir()]
     while waiting:
         entries = list(os.scandir(waiting.pop()))
         typed = {entry.name.removesuffix(".pxd") for entry in entries if entry.name.endswith(".pxd")}
         for entry in entries:
             if entry.name.partition(".")[0] in typed:
-                if entry.name.endswith(_WATCHED):
-                    looked = entry.stat()
-                    found[entry.path] = [looked.st_size, looked.st_mtime_ns]
+                if entry.name.endswith(_SOURCES):
+                    found.append(_size_and_time(entry.path, entry.stat()))
             elif entry.name != "__pycache__" and entry.is_dir():
                 waiting.append(entry.path)
-    return found
+    return crc32("\n".join(sorted(found)).encode())
 
 
-def _found() -> Core:
-    """What lies here."""
-    try:
-        stamp = json.loads(STAMP.read_text())
-    except (OSError, ValueError):
+def _size_and_time(path: str, looked: os.stat_result) -> str:
+    return f"{path} {looked.st_size} {looked.st_mtime_ns}"
+
+
+def _judged(built: dict[str, Any]) -> Core:
+    """What lies here, by its stamp."""
+    if "digest" not in built:  # of a build that failed
         return Core(INTERPRETED, "not compiled here", _ADVICE)
-    if "digest" not in stamp:  # of a build that failed
+    if built.get("for") != sys.implementation.cache_tag:
+        return Core(INTERPRETED, f"compiled for {built.get('for')}, this is {sys.implementation.cache_tag}", _ADVICE)
+    if "modules" not in built or not OBJECT.exists():
         return Core(INTERPRETED, "not compiled here", _ADVICE)
-    if stamp.get("for") != sys.implementation.cache_tag:
-        return Core(INTERPRETED, f"compiled for {stamp.get('for')}, this is {sys.implementation.cache_tag}", _ADVICE)
-    if not _MAKER.exists() or stamp.get("seen") == seen():
-        return Core(COMPILED)
-    if not all(shared_object(source).exists() for source in modules()):
-        return Core(INTERPRETED, "not compiled here", _ADVICE)
-    if stamp.get("digest") != digest():
+    if _MAKER.exists() and built.get("seen") != seen() and built["digest"] != digest():
         return Core(INTERPRETED, "compiled from other sources than lie here", _ADVICE)
     return Core(COMPILED)
 
@@ -112,30 +113,39 @@ def _found() -> Core:
 def choose() -> Core:
     """Decide how this process runs it, once, before any of its modules is imported.
 
-    Raises CallerError for an unknown value of MRC_CORE, SystemRefused where it asks for what is not there.
+    Raises CallerError for an unknown value of MRC_CORE, SystemRefused where it asks for what is not there, or where
+    Python would find shared objects of an earlier build in place of the sources.
     """
     wanted = os.environ.get(VARIABLE, "")
     if wanted not in ("", COMPILED, INTERPRETED):
         raise CallerError(f"{VARIABLE} is {COMPILED!r} or {INTERPRETED!r}, got {wanted!r}")
     set_so = Core(INTERPRETED, f"{VARIABLE}={INTERPRETED}", f"unset {VARIABLE}")
-    core = set_so if wanted == INTERPRETED else _found()
+    built = {} if wanted == INTERPRETED else stamp()
+    core = set_so if wanted == INTERPRETED else _judged(built)
     if wanted == COMPILED and core.kind != COMPILED:
         raise SystemRefused(f"{VARIABLE}={COMPILED}, but the datapath is {core.why}: {core.advice}")
-    if core.kind == INTERPRETED:
-        sys.meta_path.insert(0, _Interpreted())
+    if core.kind == COMPILED:
+        sys.meta_path.insert(0, _InOneObject(built["modules"]))
+    elif any(name.endswith(EXTENSION_SUFFIXES[0]) for name in os.listdir(PACKAGE / "wire")):
+        raise SystemRefused(
+            f"shared objects of an earlier build lie in {PACKAGE / 'wire'}: tools/build-core removes them"
+        )
     return core
 
 
-class _Interpreted:
-    """Finds the source of a module whose shared object is not to be used: an importlib.abc.MetaPathFinder."""
+class _InOneObject:
+    """Finds compiled modules: an importlib.abc.MetaPathFinder."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = frozenset(names)
+        self._object = str(OBJECT)
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if path is None or not fullname.startswith(f"{__package__}."):
+        if fullname not in self._names:
             return None
-        for folder in path:
-            source = Path(folder, fullname.rpartition(".")[2]).with_suffix(".py")
-            if source.with_suffix(".pxd").exists():
-                return spec_from_file_location(fullname, source)
-        return None
+        # The loader looks for PyInit_ and the last part of the name: no two of these modules have the same last part.
+        spec = ModuleSpec(fullname, ExtensionFileLoader(fullname, self._object), origin=self._object)
+        spec.has_location = True
+        return spec

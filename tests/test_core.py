@@ -40,6 +40,10 @@ class Tree:
 
     @property
     def shared_object(self) -> Path:
+        return self.package / f"_compiled{EXTENSION_SUFFIXES[0]}"
+
+    @property
+    def of_an_earlier_build(self) -> Path:
         return self.package / "wire" / f"thing{EXTENSION_SUFFIXES[0]}"
 
     def run(self, script: str, variable: str | None = None) -> subprocess.CompletedProcess[str]:
@@ -61,7 +65,19 @@ class Tree:
 
     def stamp(self, **other: object) -> None:
         digest = int(self.run("from mrc import core; print(core.digest())", core.INTERPRETED).stdout)
-        (self.package / "compiled.json").write_text(json.dumps({"digest": digest, "for": MINE, **other}))
+        whole = {"digest": digest, "for": MINE, "modules": ["mrc.wire.thing"], **other}
+        (self.package / "compiled.json").write_text(json.dumps(whole))
+
+    def build(self) -> None:
+        """With the real build. It takes seconds."""
+        built = subprocess.run(
+            [sys.executable, "hatch_build.py", "--if-needed"],
+            cwd=self.root,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert built.returncode == 0, built.stderr
 
 
 @pytest.fixture
@@ -133,16 +149,16 @@ def refused(done: subprocess.CompletedProcess[str]) -> str:
     return done.stderr.strip().splitlines()[-1]
 
 
-def test_what_is_as_it_was_seen_is_not_read_again(tree: Tree) -> None:
-    """A digest that would not match is not worked out; a file that is written anew is."""
-    seen = json.loads(tree.run("import json; from mrc import core; print(json.dumps(core.seen()))", "python").stdout)
-    assert {Path(each).name for each in seen} >= {"thing.py", "thing.pxd", "bytes_of.h", tree.shared_object.name}
-    (tree.package / "compiled.json").write_text(json.dumps({"digest": -1, "for": MINE, "seen": seen}))
+@pytest.mark.parametrize("changed", ["thing.py", "thing.pxd", "bytes_of.h", "object"])
+def test_what_is_as_it_was_seen_is_not_read_again(tree: Tree, changed: str) -> None:
+    """A digest that would not match is not worked out, until a file is written anew."""
+    seen = int(tree.run("from mrc import core; print(core.seen())", core.INTERPRETED).stdout)
+    tree.stamp(digest=-1, seen=seen)
     assert tree.says() == "compiled"
     (tree.package / "wire" / "plain.py").write_text("# nothing that is compiled\n")
     assert tree.says() == "compiled"
-    (tree.package / "wire" / "thing.py").write_text("# other\n")
-    assert "other sources" in tree.says()
+    os.utime(tree.shared_object if changed == "object" else tree.package / "wire" / changed, ns=(1, 1))
+    assert tree.says() == "python (compiled from other sources than lie here)"
 
 
 def test_beside_no_checkout_what_was_compiled_is_trusted(tree: Tree) -> None:
@@ -157,6 +173,45 @@ def test_the_stamp_of_a_build_that_failed_is_not_trusted(tree: Tree) -> None:
     (tree.package / "compiled.json").write_text(json.dumps({"for": MINE, "checked": False}))
     assert tree.says() == "python (not compiled here)"
     assert tree.takes() == "source"
+
+
+def test_a_build_of_one_object_a_module_is_not_taken(tree: Tree) -> None:
+    """Python would find these in place of the sources."""
+    tree.of_an_earlier_build.touch()
+    assert tree.takes() == "shared object"
+    assert tree.run("import mrc.wire.thing").stderr.strip().endswith(f"{tree.shared_object}: file too short")
+    says = refused(tree.run(SAYS, core.INTERPRETED))
+    assert says.startswith("mrc.errors.SystemRefused: shared objects of an earlier build lie in ")
+    assert "tools/build-core" in says
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_the_build_puts_all_modules_into_one_object(tree: Tree) -> None:
+    shutil.copy(PACKAGE.parent / "hatch_build.py", tree.root)
+    endpoint = tree.package / "endpoint"
+    endpoint.mkdir()
+    for name in ("__init__.py", "user.pxd"):
+        (endpoint / name).touch()
+    (endpoint / "user.py").write_text("from mrc.wire.thing import size\n\nseen = size\n")
+    (tree.package / "wire" / "thing.py").write_text("size = 3\n")
+    (tree.package / "wire" / "thing.pxd").write_text("cdef int length\n")
+    tree.of_an_earlier_build.touch()
+    tree.build()
+    assert list(tree.package.rglob("*.so")) == [tree.shared_object]
+    tells = (
+        "import mrc.endpoint.user as user; from mrc import CORE\n"
+        "print(CORE, user.seen, user.__name__, user.__package__, user.__spec__.name, user.__file__)"
+    )
+    whole = f"compiled 3 mrc.endpoint.user mrc.endpoint mrc.endpoint.user {tree.shared_object}"
+    assert tree.run(tells).stdout.strip() == whole
+
+    objects = {path.stem: path for path in (tree.root / "build" / "core").rglob("*.o")}
+    before = {name: path.stat().st_mtime_ns for name, path in objects.items()}
+    (tree.package / "wire" / "thing.py").write_text("size = 4\n")
+    assert "other sources" in tree.says()
+    tree.build()
+    assert tree.run(tells).stdout.strip() == whole.replace("3", "4", 1)
+    assert {name for name, path in objects.items() if path.stat().st_mtime_ns != before[name]} == {"thing"}
 
 
 def test_an_unknown_value_is_refused(tree: Tree) -> None:
@@ -188,10 +243,16 @@ def test_the_command_says_so_in_a_line(command: list[str]) -> None:
 
 
 def test_this_process_runs_all_of_it_one_way() -> None:
-    suffix = EXTENSION_SUFFIXES[0] if mrc.CORE.kind == core.COMPILED else ".py"
     sources = core.modules()
     assert PACKAGE / "net" / "mmsg.py" in sources
     assert PACKAGE / "net" / "system.py" not in sources
     for source in sources:
         name = ".".join(source.relative_to(PACKAGE.parent).with_suffix("").parts)
-        assert str(import_module(name).__file__).endswith(source.stem + suffix)
+        from_file = core.OBJECT if mrc.CORE.kind == core.COMPILED else source
+        assert import_module(name).__file__ == str(from_file)
+
+
+def test_no_two_compiled_modules_end_alike() -> None:
+    """In the shared object a module is found by the last part of its name."""
+    names = [source.stem for source in core.modules()]
+    assert len(names) == len(set(names))
