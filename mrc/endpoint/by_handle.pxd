@@ -1,14 +1,15 @@
 # What compiled modules use in place of by_handle.py.
+from mrc.endpoint.node_evs cimport NodeEvs
 from mrc.endpoint.qp_datapath cimport QpDatapath
 from mrc.wire.received_batch cimport ReceivedBatch
 from mrc.wire.transmit_batch cimport TransmitBatch
 
 cdef extern from *:
     """
-    #define mrc_handle(qp) ((long long)(uintptr_t)(qp))
+    #define mrc_handle(held) ((long long)(uintptr_t)(held))
     #define mrc_held(handle) ((void *)(uintptr_t)(handle))
     """
-    long long mrc_handle(void *qp) nogil
+    long long mrc_handle(void *held) nogil
     void *mrc_held(long long handle) nogil
 
 cdef inline long long of(QpDatapath qp) noexcept nogil:
@@ -70,3 +71,20 @@ cdef inline long long next_deadline(long long handle) noexcept nogil:
 
 cdef inline void on_timer(long long handle, long long now) noexcept nogil:
     (<QpDatapath>mrc_held(handle)).on_timer(now)
+
+cdef inline long long of_node(NodeEvs evs) noexcept nogil:
+    return mrc_handle(<void *>evs)
+
+cdef inline void end_node(long long handle) noexcept nogil:
+    pass
+
+cdef inline long long control_ev(long long handle) noexcept nogil:
+    return (<NodeEvs>mrc_held(handle)).control_ev()
+
+cdef inline Py_ssize_t open_operation(
+    long long handle, TransmitBatch batch, long long number, int traffic_class, Py_ssize_t length
+) noexcept nogil:
+    return (<NodeEvs>mrc_held(handle)).open(batch, number, traffic_class, length)
+
+cdef inline bint service_time(long long handle) noexcept nogil:
+    return (<NodeEvs>mrc_held(handle)).service_time

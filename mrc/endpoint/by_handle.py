@@ -1,18 +1,20 @@
-"""QPs by number, for code that has no interpreter: a handle is what it can keep of one.
+"""QPs and peer nodes by number, for code that has no interpreter: a handle is what it can keep of one.
 
 Interpreted these functions run; compiled modules call those of by_handle.pxd by the same names, where a handle is the
-address. A handle does not keep its QP alive: `QpTable` does, for as long as its handle may be in use.
+address. A handle keeps nothing alive: `QpTable` keeps a QP for as long as its handle may be in use, `PeerTable` a node.
 """
 
 from __future__ import annotations
 
 from weakref import WeakValueDictionary
 
+from mrc.endpoint.node_evs import NodeEvs
 from mrc.endpoint.qp_datapath import QpDatapath
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.transmit_batch import TransmitBatch
 
 _qps: WeakValueDictionary[int, QpDatapath] = WeakValueDictionary()
+_nodes: WeakValueDictionary[int, NodeEvs] = WeakValueDictionary()
 
 
 def of(qp: QpDatapath) -> int:
@@ -88,3 +90,26 @@ def next_deadline(handle: int) -> int:
 
 def on_timer(handle: int, now: int) -> None:
     _qps[handle].on_timer(now)
+
+
+def of_node(evs: NodeEvs) -> int:
+    """The handle of a peer node, until `end_node`."""
+    _nodes[id(evs)] = evs
+    return id(evs)
+
+
+def end_node(handle: int) -> None:
+    """Nobody uses this handle any more."""
+    _nodes.pop(handle, None)
+
+
+def control_ev(handle: int) -> int:
+    return _nodes[handle].control_ev()
+
+
+def open_operation(handle: int, batch: TransmitBatch, number: int, traffic_class: int, length: int) -> int:
+    return _nodes[handle].open(batch, number, traffic_class, length)
+
+
+def service_time(handle: int) -> bool:
+    return _nodes[handle].service_time

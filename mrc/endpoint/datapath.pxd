@@ -3,6 +3,7 @@ from mrc.endpoint cimport by_handle
 from mrc.endpoint.flags cimport Away, Flag
 from mrc.endpoint.heaps cimport Heap
 from mrc.endpoint.intake cimport Intake
+from mrc.endpoint.operation_answers cimport OperationAnswers
 from mrc.endpoint.qp_table cimport QpTable
 from mrc.endpoint.scheduler cimport Scheduler
 from mrc.wire.received_batch cimport ReceivedBatch
@@ -17,6 +18,7 @@ cdef class Datapath:
     cdef readonly Scheduler scheduler
     cdef readonly Intake intake
     cdef object _operations
+    cdef OperationAnswers _operation_answers
     cdef Flag _operations_wait
     cdef readonly Away away
     cdef Heap _timers

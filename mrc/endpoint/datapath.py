@@ -34,6 +34,7 @@ class Datapath:
         "_fair_share",
         "_first_done",
         "_is_done",
+        "_operation_answers",
         "_operations",
         "_operations_wait",
         "_timers",
@@ -55,6 +56,7 @@ class Datapath:
         self.away = Away()
         self.intake = Intake(checks, self.qps, operations, counters, self.away)
         self._operations = operations
+        self._operation_answers = operations.answers
         self._operations_wait = operations.pending
         self._fair_share = fair_share
         self._timers = Heap()  # deadlines and QPNs
@@ -142,6 +144,8 @@ class Datapath:
     def _transmit(self, batch: TransmitBatch, now: int) -> int:
         self.now = now
         start = batch.count
+        if self._operation_answers.waiting:
+            self._operation_answers.transmit(batch, now)
         if self._operations_wait.up:
             if self.away.up:
                 self.away.urgent = True

@@ -15,6 +15,7 @@ from mrc.endpoint.congestion import ControllerFactory, factory_of
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.datapath import Datapath
 from mrc.endpoint.deadlines import FOREVER
+from mrc.endpoint.draws import Draws
 from mrc.endpoint.local_ports import LocalPorts, PortLimit
 from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.operations import EndpointOperations, OnAnswered, OnResult
@@ -178,7 +179,8 @@ class Endpoint:
         node = self.peer_nodes.get(key := peer_key(peer.sources))
         if node is None:
             random = Random(repr((self.config.seed, _NODE_SEED, *sorted(key))))
-            node = PeerNode(peer.sources, self.config.peer_nodes, random, self._operations.learn)
+            draws = Draws(random.getrandbits(64))
+            node = PeerNode(peer.sources, self.config.peer_nodes, draws, self._operations.learn, self._ports.closed)
             self.peer_nodes[key] = node
             self._operations.add(node)
         self.members += 1
@@ -187,7 +189,7 @@ class Endpoint:
         node.add_paths(peer.paths)
         node.name = peer.name or node.name
         node.paths_of = peer.paths_of or node.paths_of
-        node.service_time |= Capability.SVC_TIME in qp.config.capabilities & peer.capabilities
+        node.evs.service_time |= Capability.SVC_TIME in qp.config.capabilities & peer.capabilities
         self._review_ports(qp)
         self._operations.on_qp_connected(node)
         return node

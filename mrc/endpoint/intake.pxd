@@ -2,6 +2,7 @@ cimport cython
 from mrc.endpoint cimport by_handle
 from mrc.endpoint.counters cimport Counters
 from mrc.endpoint.flags cimport Away
+from mrc.endpoint.operation_intake cimport OperationIntake
 from mrc.endpoint.packet_checks cimport PacketChecks
 from mrc.endpoint.put_aside cimport PutAside
 from mrc.endpoint.qp_table cimport QpTable
@@ -19,6 +20,7 @@ cdef class Intake:
     cdef readonly PacketChecks _checks
     cdef QpTable _qps
     cdef object _operations
+    cdef OperationIntake _operation_intake
     cdef Counters _counters
     cdef Away _away
     cdef readonly PutAside aside

@@ -5,8 +5,8 @@ from __future__ import annotations
 from mrc.endpoint import by_handle
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.flags import Away
+from mrc.endpoint.node_evs import ENDPOINT_QPN
 from mrc.endpoint.numbers import column, longer
-from mrc.endpoint.operation_answers import ENDPOINT_QPN
 from mrc.endpoint.operations import EndpointOperations
 from mrc.endpoint.packet_checks import DROPPED, SOUND, TRIMMED_LASTHOP, PacketChecks
 from mrc.endpoint.put_aside import PutAside
@@ -25,8 +25,8 @@ class Intake:
     """Takes packets one by one, in order of arrival: how many come at a time changes nothing.
 
     The QPs for which something came in a batch are `touched` afterwards: so many slots, from `slot(0)` on, in that
-    order, each once. A QP that was destroyed meanwhile is no longer in its slot. While Python may be away what is for
-    node operations waits `aside`.
+    order, each once. A QP that was destroyed meanwhile is no longer in its slot. While Python may be away the endpoint
+    operations that are Python's wait `aside`.
     """
 
     __slots__ = (
@@ -34,6 +34,7 @@ class Intake:
         "_batches",
         "_checks",
         "_counters",
+        "_operation_intake",
         "_operations",
         "_qps",
         "_slots",
@@ -48,6 +49,7 @@ class Intake:
         self._checks = checks
         self._qps = qps
         self._operations = operations
+        self._operation_intake = operations.intake
         self._counters = counters
         self._away = away
         self.aside = PutAside(counters)
@@ -79,6 +81,8 @@ class Intake:
         qpn = octets.u32(batch.flat, base + _DQP_AT) & _QPN_MASK
         opcode = batch.flat[base + _OPCODE_AT]
         if qpn == _ENDPOINT_QPN and verdict == _SOUND:
+            if not self._operation_intake.take(batch, row, opcode, now):
+                return
             if self._away.up:
                 self.aside.put(batch, row, now)
                 self._away.urgent = True

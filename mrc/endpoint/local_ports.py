@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from mrc.endpoint.config import PATH_MTUS
-from mrc.endpoint.full_ports import FullPorts
+from mrc.endpoint.port_set import PortSet
 from mrc.records import record
 
 
@@ -20,15 +20,17 @@ class PortLimit:
 class LocalPorts:
     """The state of an endpoint's ports.
 
-    `down` are those out of use, `full` those without room for a packet just now; QPs see both. `disabled` were set down
-    by the controller, `without_link` have lost their link.
+    `down` are those out of use, `full` those without room for a packet just now; QPs see both. `closed` are those that
+    are `down`, for code without the interpreter. `disabled` were set down by the controller, `without_link` have lost
+    their link.
     """
 
-    __slots__ = ("_limits", "disabled", "down", "full", "without_link")
+    __slots__ = ("_limits", "closed", "disabled", "down", "full", "without_link")
 
     def __init__(self) -> None:
         self.down: set[int] = set()
-        self.full = FullPorts()
+        self.closed = PortSet()
+        self.full = PortSet()
         self.disabled: set[int] = set()
         self.without_link: set[int] = set()
         self._limits: dict[int, PortLimit] = {}
@@ -51,6 +53,8 @@ class LocalPorts:
         changed = {port: port not in down for port in sorted(down ^ self.down)}
         # The set itself stays: others hold it.
         self.down.symmetric_difference_update(changed)
+        for port, up in changed.items():
+            (self.closed.discard if up else self.closed.add)(port)
         return changed
 
     def _too_narrow(self, port: int, path_mtu: int) -> bool:

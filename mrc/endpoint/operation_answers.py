@@ -2,87 +2,89 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Set
-
+from mrc.endpoint import by_handle
 from mrc.endpoint.counters import Counters
-from mrc.endpoint.peer_node import PeerNode
-from mrc.records import record
+from mrc.endpoint.numbers import column
 from mrc.wire import octets
 from mrc.wire.opcodes import HEADER_LENGTHS, Op
 from mrc.wire.profile import WireProfile
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import BTH_AT, EXTENSION_AT, HEADER_ROOM, PSN_FLAGS_AT, TIMESTAMP_FTYPE, TIMESTAMP_UNIT_NS, TSR_BIT
+from mrc.wire.rows import BTH_AT, EXTENSION_AT, PSN_FLAGS_AT, TIMESTAMP_FTYPE, TIMESTAMP_UNIT_NS, TSR_BIT
 from mrc.wire.transmit_batch import TransmitBatch
 
-ENDPOINT_QPN = 2
-_MAX_RESPONSES = 1024
+_MOST = 1024
 # Where in a packet (mrc.wire.fields.ENDPOINT_REQUEST, ENDPOINT_RESPONSE).
-_DQP_AT, _REQUEST_STAMP_AT, _RESPONSE_STAMP_AT = 52, 72, 88
-
-
-@record(frozen=True, slots=True)
-class _Response:
-    """An answer that waits to be sent. `tx_timestamp` is the request's, in `unit_ns`; None when it had none."""
-
-    node: PeerNode
-    req_id: int
-    operation: int
-    tx_timestamp: int | None
-    unit_ns: int
-    received_at: int
+_OPCODE_AT, _PSN_AT, _EETH_AT, _REQUEST_STAMP_AT, _RESPONSE_STAMP_AT = BTH_AT, PSN_FLAGS_AT, EXTENSION_AT, 72, 88
+_RESPONSE, _EETH = int(Op.ENDPOINT_RESPONSE), HEADER_LENGTHS["eeth"]
+_FTYPE, _TSR, _UNIT_0_NS = TIMESTAMP_FTYPE, TSR_BIT, TIMESTAMP_UNIT_NS
+_COLUMNS = 6
+_NONE = -1
 
 
 class OperationAnswers:
-    """The answers that wait to be sent. `ports_down` are the endpoint's local ports that are down."""
+    """The answers that wait to be sent, `waiting` of them, in a ring."""
 
-    __slots__ = ("_counters", "_ports_down", "_wire", "waiting")
+    __slots__ = ("_cells", "_counters", "_first", "_op_shift", "_traffic_class", "_unit_1_ns", "waiting")
 
-    def __init__(self, wire: WireProfile, counters: Counters, ports_down: Set[int]) -> None:
-        self._wire = wire
+    def __init__(self, wire: WireProfile, counters: Counters) -> None:
         self._counters = counters
-        self._ports_down = ports_down
-        self.waiting: deque[_Response] = deque()
+        self._op_shift = wire.eeth_op_shift
+        self._traffic_class = wire.dscp_control << 2
+        self._unit_1_ns = wire.tsr1_unit_ns
+        # Of each: the node's handle, the request id, the operation, the request's timestamp (-1: it has none), the unit
+        # of that in ns, when the request came.
+        self._cells = column(_MOST * _COLUMNS)
+        self.waiting = self._first = 0
 
-    def add(self, node: PeerNode, req_id: int, operation: int, batch: ReceivedBatch, row: int, now: int) -> None:
-        """Answer this request, unless too many answers wait already."""
-        if len(self.waiting) >= _MAX_RESPONSES:
+    def _at(self, number: int) -> int:
+        """Where in the ring the answer lies that so many others come before."""
+        return (self._first + number) % _MOST * _COLUMNS
+
+    def add(self, handle: int, operation: int, batch: ReceivedBatch, row: int, now: int) -> None:
+        """Answer this request of a node, unless too many answers wait already."""
+        if self.waiting == _MOST:
             self._counters.endpoint_responses_dropped += 1
             return
-        at = batch.row(row) + _REQUEST_STAMP_AT
-        word = octets.u16(batch.flat, at + 2)
-        timestamp = octets.u16(batch.flat, at) if word & 0xF == TIMESTAMP_FTYPE else None
-        unit_ns = self._wire.tsr1_unit_ns if word & TSR_BIT else TIMESTAMP_UNIT_NS
-        self.waiting.append(_Response(node, req_id, operation, timestamp, unit_ns, now))
+        base, at = batch.row(row), self._at(self.waiting)
+        word = octets.u16(batch.flat, base + _REQUEST_STAMP_AT + 2)
+        self._cells[at] = handle
+        self._cells[at + 1] = octets.u16(batch.flat, base + _PSN_AT + 2)
+        self._cells[at + 2] = operation
+        self._cells[at + 3] = octets.u16(batch.flat, base + _REQUEST_STAMP_AT) if word & 0xF == _FTYPE else _NONE
+        self._cells[at + 4] = self._unit_1_ns if word & _TSR else _UNIT_0_NS
+        self._cells[at + 5] = now
+        self.waiting += 1
 
-    def forget(self, node: PeerNode) -> None:
-        """A node is gone."""
-        self.waiting = deque(response for response in self.waiting if response.node is not node)
+    def forget(self, handle: int) -> None:
+        """A node is gone: nothing for it waits any more."""
+        count, self.waiting = self.waiting, 0
+        for number in range(count):
+            if self._cells[self._at(number)] != handle:
+                self._move(self._at(number), self._at(self.waiting))
+                self.waiting += 1
+
+    def _move(self, source: int, at: int) -> None:
+        for place in range(_COLUMNS):
+            self._cells[at + place] = self._cells[source + place]
 
     def transmit(self, batch: TransmitBatch, now: int) -> None:
         """Append what waits, as far as there is room."""
-        while self.waiting and batch.free:
-            self._send(batch, self.waiting.popleft(), now)
+        while self.waiting and batch.count < batch.capacity:
+            self._send(batch, self._at(0), now)
+            self._first = (self._first + 1) % _MOST
+            self.waiting -= 1
 
-    def _send(self, batch: TransmitBatch, response: _Response, now: int) -> None:
-        node = response.node
-        number = node.control_ev(self._ports_down)
-        if number is None:
+    def _send(self, batch: TransmitBatch, at: int, now: int) -> None:
+        handle, stamp = self._cells[at], self._cells[at + 3]
+        number = by_handle.control_ev(handle)
+        if number == _NONE:
             self._counters.endpoint_responses_dropped += 1
             return
-        at = append_operation(batch, node, number, self._wire.dscp_control << 2, HEADER_LENGTHS["eeth"])
-        batch.flat[at + BTH_AT] = Op.ENDPOINT_RESPONSE
-        octets.put32(batch.flat, at + PSN_FLAGS_AT, response.req_id)
-        octets.put16(batch.flat, at + EXTENSION_AT, response.operation << self._wire.eeth_op_shift)
-        if response.tx_timestamp is not None:
-            held = (now - response.received_at) // response.unit_ns if node.service_time else 0
-            octets.put16(batch.flat, at + _RESPONSE_STAMP_AT, response.tx_timestamp + held)
-
-
-def append_operation(batch: TransmitBatch, node: PeerNode, number: int, traffic_class: int, length: int) -> int:
-    """A packet to DQP 2 of `node` with an extension header of zeros. Returns where in `flat` its row begins."""
-    row = batch.open_row(node.frames, number, traffic_class, EXTENSION_AT + length)
-    batch.write_headers(row, EXTENSION_AT, bytes(length))
-    at = row * HEADER_ROOM
-    octets.put32(batch.flat, at + _DQP_AT, ENDPOINT_QPN)
-    return at
+        base = by_handle.open_operation(handle, batch, number, self._traffic_class, _EETH)
+        batch.flat[base + _OPCODE_AT] = _RESPONSE
+        octets.put32(batch.flat, base + _PSN_AT, self._cells[at + 1])
+        octets.put16(batch.flat, base + _EETH_AT, self._cells[at + 2] << self._op_shift)
+        if stamp != _NONE:
+            if by_handle.service_time(handle):
+                stamp += (now - self._cells[at + 5]) // self._cells[at + 4]
+            octets.put16(batch.flat, base + _RESPONSE_STAMP_AT, stamp)

@@ -1,7 +1,8 @@
 """Endpoint operations, node to node on DQP 2: EV probes and port status updates (wire.md section 8).
 
 An EV probe measures one EV, for a controller or to learn reverse EVs. A port status update tells a peer node which of
-our ports are up; it is repeated until answered. Requests of peer nodes are answered in the control class.
+our ports are up; it is repeated until answered. Requests of peer nodes are answered in the control class. Their EV
+probes never come here: `OperationIntake` and `OperationAnswers` answer them without the interpreter.
 """
 
 from __future__ import annotations
@@ -9,15 +10,16 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Set
-from enum import IntEnum
 
 from mrc.endpoint.config import PeerNodeConfig
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.flags import Flag
-from mrc.endpoint.operation_answers import OperationAnswers, append_operation
+from mrc.endpoint.operation_answers import OperationAnswers
+from mrc.endpoint.operation_intake import OPERATION_BITS, Operation, OperationIntake
 from mrc.endpoint.operation_rates import OperationRates
 from mrc.endpoint.peer_node import PeerKey, PeerNode
 from mrc.endpoint.peer_ports import PeerPorts
+from mrc.endpoint.peer_table import PeerTable
 from mrc.errors import CallerError
 from mrc.records import record
 from mrc.wire import octets
@@ -33,14 +35,7 @@ _REQUEST_IDS = 1 << 16
 _REMEMBERED_IDS = 1 << 12
 _MAX_OUTSTANDING = 4096
 # Where in a packet (mrc.wire.fields.ENDPOINT_REQUEST, ENDPOINT_RESPONSE); the extension header begins with its word.
-_SOURCE_AT, _PORT_STATUS_AT, _REQUEST_STAMP_AT, _RESPONSE_STAMP_AT = 8, 64, 72, 88
-
-
-class Operation(IntEnum):
-    """op of an ERTH and an EETH."""
-
-    PORT_STATUS_UPDATE = 0
-    EV_PROBE = 1
+_PORT_STATUS_AT, _REQUEST_STAMP_AT, _RESPONSE_STAMP_AT = 64, 72, 88
 
 
 @record(frozen=True, slots=True)
@@ -79,26 +74,26 @@ class _Request:
 
 
 class EndpointOperations:
-    """All endpoint operations of one endpoint.
+    """All endpoint operations of one endpoint. `intake` takes packets first, `answers` are those that wait to be sent.
 
     `ports_down` are its local ports that are down; `on_peer_port(node, plane, up, now)` is called when a peer says
     that a port of its went down or came back, `on_doubt(node)` when a node has other `doubted` planes.
     """
 
     __slots__ = (
-        "_answers",
         "_config",
         "_counters",
         "_deadlines",
         "_drawn",
         "_next_id",
-        "_nodes_at",
+        "_peers",
         "_ports_down",
-        "_rates",
         "_requests",
         "_to_send",
         "_updates",
         "_wire",
+        "answers",
+        "intake",
         "peer_ports",
         "pending",
     )
@@ -117,9 +112,10 @@ class EndpointOperations:
         self._wire = wire
         self._counters = counters
         self._ports_down = ports_down
-        # The peer nodes by inner address.
-        self._nodes_at: dict[int, list[PeerNode]] = {}
-        self._rates = OperationRates(self._nodes_at, counters)
+        rates = OperationRates(counters)
+        self._peers = PeerTable(rates)
+        self.answers = OperationAnswers(wire, counters)
+        self.intake = OperationIntake(self._peers, rates, self.answers, counters)
         self._next_id = config.first_request_id
         self._drawn = 0
         self._requests: dict[int, _Request] = {}
@@ -128,7 +124,6 @@ class EndpointOperations:
         self._to_send: deque[int] = deque()
         # Up while `transmit` has something to do.
         self.pending = Flag()
-        self._answers = OperationAnswers(wire, counters, ports_down)
         self.peer_ports = PeerPorts(config, wire, counters, on_peer_port, on_doubt)
         self._deadlines: list[tuple[int, int]] = []  # a heap of (when, ns; request id)
 
@@ -136,9 +131,7 @@ class EndpointOperations:
 
     def add(self, node: PeerNode) -> None:
         """Talk to this node from now on."""
-        for address in node.key:
-            self._nodes_at.setdefault(address, []).append(node)
-        self._rates.changed()
+        self._peers.add(node)
 
     def on_qp_connected(self, node: PeerNode) -> None:
         """There are EVs towards this node: it must know of a port that is down already."""
@@ -147,14 +140,9 @@ class EndpointOperations:
 
     def forget(self, node: PeerNode) -> None:
         """A node is gone: what it was asked has failed."""
-        for address in node.key:
-            self._nodes_at[address].remove(node)
-            if not self._nodes_at[address]:
-                del self._nodes_at[address]
-        self._rates.changed()
+        self.answers.forget(self._peers.handle_of(node))
+        self._peers.remove(node)
         self._updates.pop(node.key, None)
-        self._answers.forget(node)
-        self._note_pending()
         for req_id in [req_id for req_id, request in self._requests.items() if request.node is node]:
             self._fail(req_id)
 
@@ -172,8 +160,8 @@ class EndpointOperations:
 
     def learn(self, node: PeerNode) -> None:
         """Probe a random EV of a node, so that control packets to it have one that is known to work."""
-        number = node.ev_to_learn(self._ports_down)
-        if number is not None and len(self._requests) < _MAX_OUTSTANDING:
+        number = node.evs.random_ev()
+        if number >= 0 and len(self._requests) < _MAX_OUTSTANDING:
             self._add(_Request(node, Operation.EV_PROBE, number, self._wire.dscp_control << 2))
 
     def measure_base_rtt(self, node: PeerNode) -> None:
@@ -238,40 +226,27 @@ class EndpointOperations:
     # ------------------------------------------------------------------ packets in
 
     def receive(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> None:
-        """A packet for DQP 2 that passed the endpoint's checks."""
-        if not self._rates.is_welcome(batch, row, opcode, now):
-            return
-        base, port = batch.row(row), batch.ports[row]
-        source = octets.u64(batch.flat, base + _SOURCE_AT) << 64 | octets.u64(batch.flat, base + _SOURCE_AT + 8)
-        nodes = [node for node in self._nodes_at.get(source, ()) if node.sources.get(port) == source]
-        req_id = octets.u32(batch.flat, base + PSN_FLAGS_AT) & (_REQUEST_IDS - 1)
+        """A port status update or a response that `intake` leaves to Python."""
+        nodes = self._peers.senders(batch, row)
         if not nodes:
+            # It was put aside, and they are gone.
             self._counters.unknown_peer += 1
-        elif opcode == Op.ENDPOINT_REQUEST:
-            self._on_request(nodes, req_id, batch, row, now)
         elif opcode == Op.ENDPOINT_RESPONSE:
-            self._on_response(nodes, req_id, batch, row, now)
+            self._on_response(nodes, batch, row, now)
         else:
-            self._counters.misdirected += 1
+            self._on_port_status(nodes, batch, row, now)
 
-    def _on_request(self, nodes: list[PeerNode], req_id: int, batch: ReceivedBatch, row: int, now: int) -> None:
-        base = batch.row(row)
-        operation = octets.u16(batch.flat, base + EXTENSION_AT) & 3
-        if operation == Operation.PORT_STATUS_UPDATE:
-            self._counters.port_updates_received += 1
-            for node in nodes:
-                self.peer_ports.take(node, octets.u32(batch.flat, base + _PORT_STATUS_AT), now)
-        elif operation == Operation.EV_PROBE:
-            self._counters.ev_probes_answered += 1
-        else:
-            self._counters.unknown_endpoint_operation += 1
-            return
-        self.pending.up = True
-        self._answers.add(nodes[0], req_id, operation, batch, row, now)
+    def _on_port_status(self, nodes: list[PeerNode], batch: ReceivedBatch, row: int, now: int) -> None:
+        self._counters.port_updates_received += 1
+        # The first node's answers go with it, which may be while the application hears of a port.
+        self.answers.add(self._peers.handle_of(nodes[0]), Operation.PORT_STATUS_UPDATE, batch, row, now)
+        for node in nodes:
+            self.peer_ports.take(node, octets.u32(batch.flat, batch.row(row) + _PORT_STATUS_AT), now)
 
-    def _on_response(self, nodes: list[PeerNode], req_id: int, batch: ReceivedBatch, row: int, now: int) -> None:
+    def _on_response(self, nodes: list[PeerNode], batch: ReceivedBatch, row: int, now: int) -> None:
         base = batch.row(row)
-        operation = octets.u16(batch.flat, base + EXTENSION_AT) >> self._wire.eeth_op_shift & 3
+        req_id = octets.u32(batch.flat, base + PSN_FLAGS_AT) & (_REQUEST_IDS - 1)
+        operation = octets.u16(batch.flat, base + EXTENSION_AT) >> self._wire.eeth_op_shift & OPERATION_BITS
         request = self._requests.get(req_id)
         if (
             request is None
@@ -305,7 +280,7 @@ class EndpointOperations:
         rtt, taken_off = now - request.sent_at, False
         held = (reflected - request.sent_at // TIMESTAMP_UNIT_NS) % (1 << 16) * TIMESTAMP_UNIT_NS
         # Timestamps wrap after 8.4 ms: what is not shorter than the whole round trip is no service time.
-        if node.service_time and reflected and held < max(rtt, 1):
+        if node.evs.service_time and reflected and held < max(rtt, 1):
             rtt, taken_off = rtt - held, True
         node.rtt.sample(rtt, now)
         node.reverse.confirm(request.number, now)
@@ -318,8 +293,7 @@ class EndpointOperations:
     # ------------------------------------------------------------------ packets out
 
     def transmit(self, batch: TransmitBatch, now: int) -> None:
-        """Append what waits, answers first."""
-        self._answers.transmit(batch, now)
+        """Append the requests that wait."""
         while self._to_send and batch.free:
             req_id = self._to_send.popleft()
             request = self._requests.get(req_id)
@@ -329,10 +303,7 @@ class EndpointOperations:
                 self._fail(req_id)
             else:
                 self._send_request(batch, req_id, request, now)
-        self._note_pending()
-
-    def _note_pending(self) -> None:
-        self.pending.up = bool(self._answers.waiting or self._to_send)
+        self.pending.up = bool(self._to_send)
 
     @staticmethod
     def _is_denied(request: _Request) -> bool:
@@ -349,16 +320,15 @@ class EndpointOperations:
             request.interval = min(2 * request.interval, self._config.port_update_interval_max_ns)
             up = [plane for plane, port in node.port_of_plane.items() if port not in self._ports_down]
             mask = sum(1 << plane + self._wire.first_port_bit for plane in up) if request.mask is None else request.mask
-            drawn = node.control_ev(self._ports_down)
-            if drawn is None:
+            number = node.evs.control_ev()
+            if number < 0:
                 return
-            number = drawn
             self._counters.port_updates_sent += 1
         else:
             self._schedule(req_id, request, now + self._config.ev_probe_timeout_ns)
             self._counters.ev_probes_sent += 1
         request.sent_at = now
-        at = append_operation(batch, node, number, request.traffic_class, HEADER_LENGTHS["erth"])
+        at = node.evs.open(batch, number, request.traffic_class, HEADER_LENGTHS["erth"])
         batch.flat[at + BTH_AT] = Op.ENDPOINT_REQUEST
         octets.put32(batch.flat, at + PSN_FLAGS_AT, req_id)
         octets.put16(batch.flat, at + EXTENSION_AT, request.operation)

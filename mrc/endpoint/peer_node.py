@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
-from random import Random
+from collections.abc import Callable, Mapping, Sequence
 
 from mrc.endpoint.config import PeerNodeConfig
 from mrc.endpoint.congestion import CongestionController
+from mrc.endpoint.draws import Draws
+from mrc.endpoint.node_evs import NodeEvs
 from mrc.endpoint.paths.addressing import Path
 from mrc.endpoint.paths.profiles import EvProfile
 from mrc.endpoint.paths.reverse import ReverseEvs
+from mrc.endpoint.port_set import PortSet
 from mrc.endpoint.rtt import RttEstimator
-from mrc.wire.frames import Frames
 from mrc.wire.ipv4 import address_text
 
 PeerKey = frozenset[int]
@@ -27,20 +28,17 @@ class PeerNode:
 
     `sources` is its inner address by the local port its packets come in on; `qpns` our QPs towards it; `planes_down`
     the planes whose port it says is down; `controllers` the congestion controllers of this destination, by whatever
-    tells them apart; `service_time` whether both ends take the time a packet was held off a reflected timestamp.
-    `name` is what people call it, "" where nobody said; `paths_of` gives the EVs of a profile towards it.
+    tells them apart. `evs` is what code without the interpreter needs of this node. `name` is what people call it, ""
+    where nobody said; `paths_of` gives the EVs of a profile towards it.
     """
 
     __slots__ = (
         "_config",
         "_learn",
-        "_members",
         "_number_of_ev",
-        "_random",
-        "_turn",
         "controllers",
         "doubted",
-        "frames",
+        "evs",
         "key",
         "name",
         "next_learning_at",
@@ -52,7 +50,6 @@ class PeerNode:
         "qpns",
         "reverse",
         "rtt",
-        "service_time",
         "sources",
     )
 
@@ -60,10 +57,11 @@ class PeerNode:
         self,
         sources: Mapping[int, int],
         config: PeerNodeConfig,
-        random: Random,
+        draws: Draws,
         learn: Callable[[PeerNode], None],
+        ports_down: PortSet,
     ) -> None:
-        """`learn` is called when an EV probe should be sent to find EVs that work."""
+        """`learn` is called when an EV probe should be sent to find EVs that work. `ports_down` are local ports."""
         self.key = peer_key(sources)
         self.sources = dict(sources)
         self.qpns: set[int] = set()
@@ -73,23 +71,17 @@ class PeerNode:
         self.doubted: dict[int, int] = {}
         self.name = ""
         self.paths_of: Callable[[EvProfile], Sequence[Path]] | None = None
-        self.service_time = False
         self.reverse = ReverseEvs(config)
+        self.evs = NodeEvs(self.reverse, ports_down, draws)
         self.rtt = RttEstimator()
         self.paths: list[Path] = []
         self.port_of_plane: dict[int, int] = {}
         self.port: list[int] = []
-        # All EVs, as ways by their numbers.
-        self.frames = Frames()
         # When the next EV probe may be sent to learn reverse EVs, ns; None until the first request.
         self.next_learning_at: int | None = None
         self._number_of_ev: dict[int, int] = {}
-        # Plane, port and the numbers of the EVs there.
-        self._members: list[tuple[int, int, list[int]]] = []
         self._config = config
-        self._random = random
         self._learn = learn
-        self._turn = 0
 
     def add_paths(self, paths: Sequence[Path]) -> list[int]:
         """The numbers of these EVs here; those not known yet get one."""
@@ -98,14 +90,11 @@ class PeerNode:
             if path.ev not in self._number_of_ev:
                 self._number_of_ev[path.ev] = len(self.paths)
                 self.paths.append(path)
-                self.frames.add(path.template, path.port, path.destination)
+                self.evs.frames.add(path.template, path.port, path.destination)
                 self.port_of_plane[path.plane] = path.port
         if len(self.paths) > known:
             self.port = [path.port for path in self.paths]
-            self._members = [
-                (plane, port, [number for number, own in enumerate(self.port) if own == port])
-                for plane, port in sorted(self.port_of_plane.items())
-            ]
+            self.evs.renew(self.port_of_plane, self.port)
             self.reverse.grow(len(self.paths) - known)
         return [self._number_of_ev[path.ev] for path in paths]
 
@@ -113,6 +102,11 @@ class PeerNode:
     def label(self) -> str:
         """Its name, or one of its addresses."""
         return self.name or address_text(self.sources[min(self.sources)])
+
+    def set_port(self, plane: int, up: bool) -> None:
+        """Its port on a plane went down or came back."""
+        (self.planes_down.discard if up else self.planes_down.add)(plane)
+        self.evs.set_peer_port(plane, up)
 
     # ------------------------------------------------------------------ reverse EVs
 
@@ -135,29 +129,3 @@ class PeerNode:
             return
         self.next_learning_at = now + interval
         self._learn(self)
-
-    def ev_to_learn(self, ports_down: Set[int]) -> int | None:
-        """A random EV that may be used and whose port is up at both ends, or None."""
-        members = [number for each in self._planes(ports_down, self.planes_down) for number in each]
-        return self._random.choice(members) if members else None
-
-    def control_ev(self, ports_down: Set[int]) -> int | None:
-        """The EV the next control packet to this node takes; successive ones alternate planes.
-
-        None when there is no plane whose port is up at this end and that has an EV which may be used.
-        """
-        planes = self._planes(ports_down, self.planes_down) or self._planes(ports_down, frozenset())
-        if not planes:
-            return None
-        columns = [chosen for members in planes if (chosen := self.reverse.choose(members))] or planes
-        self._turn += 1
-        return self._random.choice(columns[self._turn % len(columns)])
-
-    def _planes(self, ports_down: Set[int], planes_down: Set[int]) -> list[list[int]]:
-        """The EVs that may be used of each plane but those down at either end; planes without any are left out."""
-        planes = [
-            self.reverse.may_carry(members)
-            for plane, port, members in self._members
-            if port not in ports_down and plane not in planes_down
-        ]
-        return [members for members in planes if members]

@@ -39,7 +39,7 @@ class PeerPorts:
         for plane in sorted(node.port_of_plane):
             up = bool(mask >> (plane + self._wire.first_port_bit) & 1)
             if up == (plane in node.planes_down):
-                (node.planes_down.discard if up else node.planes_down.add)(plane)
+                node.set_port(plane, up)
                 self._on_peer_port(node, plane, up, now)
         if node.planes_down >= node.port_of_plane.keys():
             for plane in node.planes_down:
@@ -61,7 +61,7 @@ class PeerPorts:
             if batch.ports[row] != port or node.sources.get(port) != source:
                 continue
             del node.doubted[plane]
-            node.planes_down.discard(plane)
+            node.set_port(plane, True)
             self._counters.port_status_overruled += 1
             self._on_peer_port(node, plane, True, now)
             self._on_doubt(node)

@@ -1,4 +1,4 @@
-"""Packets of node operations (EV probes, port status) that came while Python was away: they wait for it."""
+"""Port status updates and responses of peer nodes that came while Python was away: they wait for it."""
 
 from __future__ import annotations
 

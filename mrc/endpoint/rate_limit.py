@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from mrc.endpoint.counters import Counters
 
-_SECOND = 1_000_000_000
+SECOND = 1_000_000_000
+
+
+def granted(paid_until: int, burst_ns: int, interval_ns: int, wanted: int, now: int) -> int:
+    """How many of `wanted` may pass at `now`, all times in ns. Each pays for one interval; what has passed is paid for
+    until `paid_until`, which is not before `now` and at most `burst_ns` after it."""
+    return min(wanted, (now + burst_ns - paid_until) // interval_ns)
 
 
 class RateLimit:
@@ -13,7 +19,7 @@ class RateLimit:
     __slots__ = ("_burst_ns", "_interval_ns", "_paid_until", "refused")
 
     def __init__(self, burst: int, per_second: int) -> None:
-        self._interval_ns = max(1, _SECOND // per_second)
+        self._interval_ns = max(1, SECOND // per_second)
         self._burst_ns = burst * self._interval_ns
         # What has passed is paid for until then, ns.
         self._paid_until = 0
@@ -22,13 +28,13 @@ class RateLimit:
     def take(self, wanted: int, now: int) -> int:
         """How many of `wanted` may pass now, at `now` ns; they count as passed."""
         paid_until = max(self._paid_until, now)
-        granted = min(wanted, (now + self._burst_ns - paid_until) // self._interval_ns)
-        self._paid_until = paid_until + granted * self._interval_ns
-        self.refused += wanted - granted
-        return granted
+        passed = granted(paid_until, self._burst_ns, self._interval_ns, wanted, now)
+        self._paid_until = paid_until + passed * self._interval_ns
+        self.refused += wanted - passed
+        return passed
 
     def take_counted(self, wanted: int, now: int, counters: Counters) -> int:
         """`take`; the others count as `over_rate`."""
-        granted = self.take(wanted, now)
-        counters.over_rate += wanted - granted
-        return granted
+        passed = self.take(wanted, now)
+        counters.over_rate += wanted - passed
+        return passed

@@ -241,7 +241,7 @@ def test_probe(served: Served) -> None:
     assert [(row["sent"], row["answered"]) for row in rows] == [(2, 2)] * 8
     assert all(8 <= row["rtt_min_us"] <= row["rtt_median_us"] <= row["rtt_max_us"] <= 30 for row in rows)
     served.pair.fabric.cut("p0s1")
-    result = ctl(served, "probe", "h1", "p0s0", "p0s1", "--count", "1")
+    result = ctl(served, "probe", "h1", "p0s0", "p0s1", "--count", "4")
     assert "EV 0x00000001: no answer" in one_line(result, 1)
     assert len(result.stdout.splitlines()) == 3
     assert "no QP leads to h9" in one_line(ctl(served, "probe", "h9"), 1)

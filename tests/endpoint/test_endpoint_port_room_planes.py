@@ -8,8 +8,8 @@ import pytest
 from hand_peer import HandPeer, chosen_evs, data, numbers, paths
 
 from mrc.endpoint.config import PathConfig, QpConfig
-from mrc.endpoint.full_ports import FullPorts
 from mrc.endpoint.paths import PathSet
+from mrc.endpoint.port_set import PortSet
 
 MANY = 16
 
@@ -30,7 +30,7 @@ def test_of_sixteen_ports_one_with_room_carries_everything(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_of_the_evs_with_room_any_may_be_chosen_but_none_of_a_port_that_is_down(seed: int) -> None:
     """Two ports have room, one of them is down; the other has four EVs. MRC-PATH-28, MRC-PORT-01."""
-    full = FullPorts(set(range(MANY)) - {3, 9})
+    full = PortSet(set(range(MANY)) - {3, 9})
     chosen = PathSet(paths(MANY, 4), PathConfig(ev_min_active=1), Random(seed), full_ports=full)
     chosen.set_port(3, False)
     assert chosen.usable()
@@ -39,7 +39,7 @@ def test_of_the_evs_with_room_any_may_be_chosen_but_none_of_a_port_that_is_down(
 
 def test_where_no_port_has_room_nothing_is_chosen() -> None:
     """MRC-PATH-28."""
-    full = FullPorts(range(MANY))
+    full = PortSet(range(MANY))
     chosen = PathSet(paths(MANY, 1), PathConfig(), Random(1), full_ports=full)
     assert not chosen.usable()
     assert chosen_evs(chosen, 10) == []

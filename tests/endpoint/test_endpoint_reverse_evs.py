@@ -10,6 +10,7 @@ from hand_operations import EV_PROBE, answered, requests
 from hand_peer import MICROSECOND, MILLISECOND, REGION_VA, SACK, HandPeer, Sent, control_evs, data, of, paths
 
 from mrc.endpoint.config import EndpointConfig, PathConfig, PeerNodeConfig, QpConfig
+from mrc.endpoint.numbers import column
 from mrc.endpoint.paths import PathSet
 from mrc.endpoint.paths.reverse import ReverseEvs
 
@@ -189,17 +190,23 @@ def test_the_latest_confirmed_evs_of_a_plane_are_chosen() -> None:
     """Two per plane by default."""
     reverse = ReverseEvs(PeerNodeConfig(), 6)
     members = [5, 3, 1, 0]
-    assert reverse.choose(members) == [5, 3, 1, 0]  # none is known: all of them
+
+    def chosen() -> list[int]:
+        places = column(len(members))
+        count = reverse.pick(memoryview(np.array(members, np.int64)), len(members), places, 0)
+        return [members[place] for place in places[:count]]
+
+    assert chosen() == [5, 3, 1, 0]  # none is known: all of them
     for number, now in ((3, 10), (0, 20), (1, 30)):
         reverse.confirm(number, now)
-    assert sorted(reverse.choose(members)) == [0, 1]
+    assert sorted(chosen()) == [0, 1]
     reverse.lose(1)
-    assert sorted(reverse.choose(members)) == [0, 3]
+    assert sorted(chosen()) == [0, 3]
     for number in (0, 3):
         reverse.lose(number)
-    assert reverse.choose(members) == [5]
+    assert chosen() == [5]
     reverse.lose(5)
-    assert reverse.choose(members) == []
+    assert chosen() == []
 
 
 # ------------------------------------------------------------------ learned by EV probes

@@ -18,6 +18,7 @@ from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.feedback import BY_HOLE, Feedback
 from mrc.endpoint.intake import Intake
 from mrc.endpoint.nacked import RESPONSES, NackHandler, NackReason
+from mrc.endpoint.operation_intake import OperationIntake
 from mrc.endpoint.operations import EndpointOperations
 from mrc.endpoint.packet_checks import DROPPED, SOUND, PacketChecks
 from mrc.endpoint.qp import QueuePair
@@ -280,17 +281,17 @@ class OldAnswersLose(Feedback):
 
 
 @mutant("MRC-PORT-03")
-class StrangersAreBelieved(EndpointOperations):
+class StrangersAreBelieved(OperationIntake):
     """An endpoint operation is taken for the peer's of the plane it comes in by, whoever sent it."""
 
     __slots__ = ()
 
-    def receive(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> None:
+    def take(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> bool:
         fields = batch.fields(COMMON)
-        for nodes in self._nodes_at.values():
-            source = nodes[0].sources.get(batch.ports[row], 0)
+        for node in filter(None, self._peers._nodes):
+            source = node.sources.get(batch.ports[row], 0)
             fields["src_high"][row], fields["src_low"][row] = source >> 64, source & (1 << 64) - 1
-        super().receive(batch, row, opcode, now)
+        return super().take(batch, row, opcode, now)
 
 
 @mutant("MRC-ERR-02")

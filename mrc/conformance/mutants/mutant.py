@@ -27,6 +27,7 @@ from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.message_checks import MessageChecks
 from mrc.endpoint.nacked import NackHandler
 from mrc.endpoint.nacks import NackMaker
+from mrc.endpoint.operation_intake import OperationIntake
 from mrc.endpoint.operations import EndpointOperations
 from mrc.endpoint.packet_checks import PacketChecks
 from mrc.endpoint.paths import PathSet
@@ -56,6 +57,7 @@ from mrc.wire.usid import UsidTemplate
 PARTS: dict[type, Callable[[Any, Any], Any]] = {
     Endpoint: lambda endpoint, qp: endpoint,
     EndpointOperations: lambda endpoint, qp: endpoint._operations,
+    OperationIntake: lambda endpoint, qp: endpoint._operations.intake,
     PeerPorts: lambda endpoint, qp: endpoint._operations.peer_ports,
     LossDetector: lambda endpoint, qp: qp.requestor.loss,
     MemoryTable: lambda endpoint, qp: endpoint.memory,

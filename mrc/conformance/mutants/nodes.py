@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.operations import EndpointOperations, Operation, _Request
+from mrc.endpoint.operation_intake import Operation
+from mrc.endpoint.operations import EndpointOperations, _Request
 from mrc.endpoint.paths import PathSet
 from mrc.endpoint.peer_node import PeerNode
 from mrc.endpoint.peer_ports import PeerPorts

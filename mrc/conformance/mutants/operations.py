@@ -5,6 +5,7 @@ from __future__ import annotations
 from mrc.conformance.mutants.mutant import mutant
 from mrc.conformance.mutants.packets import _Repacked
 from mrc.endpoint.endpoint import Endpoint
+from mrc.endpoint.operation_intake import OperationIntake
 from mrc.endpoint.operations import EndpointOperations, OnResult
 from mrc.endpoint.peer_node import PeerNode
 from mrc.endpoint.qp_states import MAY_RECEIVE
@@ -94,15 +95,15 @@ class AnswersNeedAQp(_WithQps):
     """An EV probe is answered only while a QP is up."""
 
     def receive(self, batch: ReceivedBatch, now: int) -> None:
-        self._operations.__class__ = EndpointOperations if self.one_is_up() else _Deaf
+        self._operations.intake.__class__ = OperationIntake if self.one_is_up() else _Deaf
         super().receive(batch, now)
 
 
-class _Deaf(EndpointOperations):
+class _Deaf(OperationIntake):
     __slots__ = ()
 
-    def receive(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> None:
-        return
+    def take(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> bool:
+        return False
 
 
 @mutant("MRC-OP-09")

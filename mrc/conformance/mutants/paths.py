@@ -6,11 +6,11 @@ import numpy as np
 
 from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.full_ports import FullPorts
 from mrc.endpoint.paths import EvInput, EvState, PathSet
 from mrc.endpoint.paths.path_set import NEVER
 from mrc.endpoint.paths.probing import PathProbing
 from mrc.endpoint.paths.rotation import Rotation
+from mrc.endpoint.port_set import PortSet
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.retries import RetryBudget
 
@@ -324,7 +324,7 @@ class RoomIsNotLookedAt(PathSet):
     __slots__ = ()
 
     def select(self, now: int, avoid: int = NEVER) -> int:
-        full, self._full_ports = self._full_ports, FullPorts()
+        full, self._full_ports = self._full_ports, PortSet()
         try:
             return super().select(now, avoid)
         finally:

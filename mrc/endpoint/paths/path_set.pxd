@@ -1,5 +1,5 @@
 cimport cython
-from mrc.endpoint.full_ports cimport FullPorts
+from mrc.endpoint.port_set cimport PortSet
 from mrc.endpoint.paths.control_evs cimport ControlEvs
 from mrc.endpoint.paths.ev_table cimport EvTable
 from mrc.endpoint.paths.reverse cimport ReverseEvs
@@ -27,7 +27,7 @@ cdef class PathSet:
     cdef set _peer_ports_down, _ports_down
     cdef bint _released
     cdef EvTable _evs
-    cdef FullPorts _full_ports
+    cdef PortSet _full_ports
     cdef ReverseEvs _reverse
     cdef Rotation _rotation
     cdef unsigned char[::1] _is_newly_bad, _wanted

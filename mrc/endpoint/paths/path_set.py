@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from mrc.endpoint.config import PathConfig, PeerNodeConfig
 from mrc.endpoint.draws import Draws
-from mrc.endpoint.full_ports import FullPorts
 from mrc.endpoint.numbers import column
 from mrc.endpoint.paths.addressing import Path
 from mrc.endpoint.paths.control_evs import ControlEvs
@@ -21,6 +20,7 @@ from mrc.endpoint.paths.ev_table import EvTable
 from mrc.endpoint.paths.reverse import ReverseEvs
 from mrc.endpoint.paths.rotation import Rotation
 from mrc.endpoint.paths.states import EvInput, EvState, next_state
+from mrc.endpoint.port_set import PortSet
 from mrc.endpoint.tracing import QpTrace
 from mrc.errors import CallerError
 from mrc.wire.columns import array_of
@@ -86,7 +86,7 @@ class PathSet:
         events: EvEvents | None = None,
         qpn: int = 0,
         profile_id: int = 0,
-        full_ports: FullPorts | None = None,
+        full_ports: PortSet | None = None,
         trace: QpTrace | None = None,
     ) -> None:
         """`full_ports` are the local ports without room for a packet just now, kept by the owner."""
@@ -97,7 +97,7 @@ class PathSet:
         self._qpn = qpn
         self.profile_id = profile_id
         self._trace = trace
-        self._full_ports = FullPorts() if full_ports is None else full_ports
+        self._full_ports = PortSet() if full_ports is None else full_ports
         self.events = events
         self._wanted = memoryview(bytearray(ANY_STATE + 1)) if events is None else events.wanted_flags
         self.paths: tuple[Path, ...] = ()

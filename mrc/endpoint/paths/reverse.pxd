@@ -6,11 +6,12 @@ cdef long long _UNKNOWN, _LOST
 @cython.final
 cdef class ReverseEvs:
     cdef readonly object confirmed_at, users, denied
-    cdef long long[::1] _confirmed, _denials
+    cdef long long[::1] _confirmed, _denials, _users
     cdef readonly long long losses, refresh_ns, taught_at
     cdef long long _most
 
     cpdef void deny(self, Py_ssize_t number, long long more) noexcept nogil
+    cpdef bint may_carry(self, Py_ssize_t number) noexcept nogil
     cpdef void confirm_by_data(self, Py_ssize_t number, long long now) noexcept nogil
     cpdef void lose(self, Py_ssize_t number) noexcept nogil
     @cython.locals(kept=Py_ssize_t, place=Py_ssize_t)

@@ -6,8 +6,6 @@ The EVs confirmed last are preferred, a few per plane: one that broke is left as
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from mrc.endpoint.config import PeerNodeConfig
 from mrc.endpoint.numbers import column, longer
 
@@ -27,6 +25,7 @@ class ReverseEvs:
         "_confirmed",
         "_denials",
         "_most",
+        "_users",
         "confirmed_at",
         "denied",
         "losses",
@@ -39,7 +38,7 @@ class ReverseEvs:
         self._most = config.reverse_evs_per_plane
         self.refresh_ns = config.reverse_refresh_ns
         self.confirmed_at = self._confirmed = column(count, UNKNOWN)
-        self.users = column(count)
+        self.users = self._users = column(count)
         self.denied = self._denials = column(count)
         self.losses = 0
         # When an acknowledgement of our own data last taught us something.
@@ -51,16 +50,16 @@ class ReverseEvs:
         self.confirmed_at = self._confirmed = longer(self.confirmed_at, known + count)
         for number in range(known, known + count):
             self._confirmed[number] = UNKNOWN
-        self.users = longer(self.users, known + count)
+        self.users = self._users = longer(self.users, known + count)
         self.denied = self._denials = longer(self.denied, known + count)
 
     def deny(self, number: int, more: int) -> None:
         """In so many more profiles this EV is DENIED."""
         self._denials[number] += more
 
-    def may_carry(self, numbers: Sequence[int]) -> list[int]:
-        """Those of these EVs that may carry what belongs to no QP: some QP uses them and none has them DENIED."""
-        return [number for number in numbers if self.users[number] > 0 and self.denied[number] == 0]
+    def may_carry(self, number: int) -> bool:
+        """Whether this EV may carry what belongs to no QP: some QP uses it and none has it DENIED."""
+        return self._users[number] > 0 and self._denials[number] == 0
 
     def confirm(self, number: int, now: int) -> None:
         """What was sent on this EV was answered."""
@@ -77,19 +76,12 @@ class ReverseEvs:
             self._confirmed[number] = _LOST
             self.losses += 1
 
-    def choose(self, numbers: Sequence[int]) -> list[int]:
-        """Those of `numbers` (the EVs of one plane) to use: a few known good, those confirmed last first.
-
-        Where none is known good, those that nothing is known of; none when all of them have lost something.
-        """
-        asked, chosen = column(len(numbers)), column(len(numbers))
-        for place, number in enumerate(numbers):
-            asked[place] = number
-        count = self.pick(asked, len(numbers), chosen, 0)
-        return [numbers[chosen[place]] for place in range(count)]
-
     def pick(self, numbers: memoryview, count: int, chosen: memoryview, at: int) -> int:
-        """`choose` from the first `count` of `numbers`: their places go to `chosen` from `at` on. Returns how many."""
+        """Choose among the first `count` of `numbers` (EVs of one plane): a few known good, those confirmed last first.
+
+        Where none is known good, those that nothing is known of; none when all of them have lost something. Their
+        places in `numbers` go to `chosen` from `at` on. Returns how many.
+        """
         kept = 0
         for place in range(count):
             if self._confirmed[numbers[place]] >= 0:

@@ -1,6 +1,6 @@
 cimport cython
 from mrc.endpoint.draws cimport Draws
-from mrc.endpoint.full_ports cimport FullPorts
+from mrc.endpoint.port_set cimport PortSet
 from mrc.endpoint.paths.ev_table cimport EvTable
 
 cdef int _GOOD, _SKIP, _AFTER_SKIP, _DRAWS
@@ -32,7 +32,7 @@ cdef class Rotation:
     cpdef bint rejoin(self, Py_ssize_t plane, Py_ssize_t index) noexcept nogil
     cpdef bint usable(self) noexcept nogil
     @cython.locals(with_room=Py_ssize_t, place=Py_ssize_t)
-    cdef bint usable_beside(self, FullPorts full) noexcept nogil
+    cdef bint usable_beside(self, PortSet full) noexcept nogil
     @cython.locals(reset=Py_ssize_t, index=Py_ssize_t)
     cpdef Py_ssize_t take(self) noexcept nogil
     @cython.locals(plane=Py_ssize_t, index=Py_ssize_t)
@@ -41,8 +41,8 @@ cdef class Rotation:
     cdef void _pass(self, Py_ssize_t index) noexcept nogil
     cdef void _tell_passed(self, Py_ssize_t index) noexcept with gil
     @cython.locals(index=Py_ssize_t, other=Py_ssize_t)
-    cdef Py_ssize_t take_other(self, FullPorts full, Py_ssize_t avoid) noexcept nogil
+    cdef Py_ssize_t take_other(self, PortSet full, Py_ssize_t avoid) noexcept nogil
     @cython.locals(count=Py_ssize_t, chosen=Py_ssize_t, place=Py_ssize_t, plane=Py_ssize_t, at=Py_ssize_t)
-    cdef Py_ssize_t _any_beside(self, FullPorts full, Py_ssize_t avoid) noexcept nogil
+    cdef Py_ssize_t _any_beside(self, PortSet full, Py_ssize_t avoid) noexcept nogil
     @cython.locals(place=Py_ssize_t, first=Py_ssize_t, at=Py_ssize_t)
     cdef Py_ssize_t _other_good(self, Py_ssize_t reset) noexcept nogil

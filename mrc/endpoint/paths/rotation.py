@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from mrc.endpoint.draws import Draws
-from mrc.endpoint.full_ports import FullPorts
 from mrc.endpoint.numbers import column
 from mrc.endpoint.paths.ev_table import EvTable
 from mrc.endpoint.paths.states import EvInput, EvState, next_state
+from mrc.endpoint.port_set import PortSet
 from mrc.endpoint.tracing import QpTrace
 
 _GOOD, _SKIP = int(EvState.GOOD), int(EvState.SKIP)
@@ -190,7 +190,7 @@ class Rotation:
         """Whether any EV has turns."""
         return self._open_count > 0
 
-    def usable_beside(self, full: FullPorts) -> bool:
+    def usable_beside(self, full: PortSet) -> bool:
         """Whether any EV has turns whose port is not full."""
         with_room = 0
         for place in range(self._open_count):
@@ -245,7 +245,7 @@ class Rotation:
         if self._wanted[_SKIP]:
             self._on_passed(index)
 
-    def take_other(self, full: FullPorts, avoid: int) -> int:
+    def take_other(self, full: PortSet, avoid: int) -> int:
         """`take`, but an EV whose port is not `full`, and another than `avoid`: -1 where no port has room; `avoid`
         where there is no other."""
         for _ in range(_DRAWS + 2 * self._evs.count):
@@ -255,7 +255,7 @@ class Rotation:
         other = self._any_beside(full, avoid)
         return self._any_beside(full, _NONE) if other == _NONE else other
 
-    def _any_beside(self, full: FullPorts, avoid: int) -> int:
+    def _any_beside(self, full: PortSet, avoid: int) -> int:
         """One of the EVs that have turns, drawn at random, whose port is not full and that is another than `avoid`; or
         -1."""
         count, chosen = 0, _NONE

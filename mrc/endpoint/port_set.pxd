@@ -4,7 +4,7 @@ cdef Py_ssize_t _NOWHERE
 
 
 @cython.final
-cdef class FullPorts:
+cdef class PortSet:
     cdef readonly Py_ssize_t count
     cdef Py_ssize_t _room
     cdef long long[::1] _numbers

@@ -1,4 +1,4 @@
-"""Which local ports have no room for a packet just now: told by the owner, looked at for each packet."""
+"""A set of local ports that code without the interpreter looks at for each packet: those that are full, or down."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _ROOM = 16
 _NOWHERE = -1
 
 
-class FullPorts:
+class PortSet:
     """Port numbers, `count` of them."""
 
     __slots__ = ("_numbers", "_room", "count")
@@ -45,7 +45,7 @@ class FullPorts:
             self._numbers[place] = self._numbers[self.count]
 
     def holds(self, port: int) -> bool:
-        """Whether this port has no room."""
+        """Whether this port is in it."""
         return self._place(port) != _NOWHERE
 
     def _place(self, port: int) -> int:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrc.endpoint.full_ports import FullPorts
+from mrc.endpoint.port_set import PortSet
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 40)), max_size=200))
 def test_it_is_a_set_of_port_numbers(steps: list[tuple[bool, int]]) -> None:
-    full, plain = FullPorts(), set[int]()
+    full, plain = PortSet(), set[int]()
     for fills_up, port in steps:
         (full.add if fills_up else full.discard)(port)
         (plain.add if fills_up else plain.discard)(port)
