@@ -1,9 +1,10 @@
 """What the kernel keeps from a process for whose neighbours it is: packets to the QPs of other processes on this host.
 
-Each raw socket of a host is given a copy of all MRC packets that arrive there. Of 32 senders each would wake up for the
-SACKs of all. So a process looks whether others share its ports, when it opens them and when it is given many packets for
-QPs it does not have. If so it has each port's socket filter by DQP: its own QPs and DQP 2. Whose the other packets are nobody can tell, so they
-are not counted while it filters. A process that is alone on its ports counts each of them, as `unknown_qp`.
+Each raw socket of a host is given a copy of all MRC packets that arrive there. Of 32 senders each would wake up for
+the SACKs of all. So a process looks whether others share its ports, when it opens them and when it is given many
+packets for QPs it does not have. If so it has each port's socket filter by DQP: its own QPs and DQP 2. Whose the other
+packets are nobody can tell, so they are not counted while it filters. A process that is alone on its ports counts each
+of them, as `unknown_qp`.
 """
 
 from __future__ import annotations
