@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import atexit
 import gc
-import os
 import signal
-import sys
-import threading
 
 
 def run() -> None:
-    """Run the command and end the process."""
     # Until the command looks after it there is nothing to clean up, and nobody wants to see what was being imported.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -21,16 +16,7 @@ def run() -> None:
 
     gc.freeze()
     gc.enable()
-    try:
-        main()
-    except SystemExit as ended:
-        if not isinstance(ended.code, int) or any(not each.daemon for each in threading.enumerate()[1:]):
-            raise
-        # The interpreter would take itself apart object by object. The system does it at once.
-        atexit._run_exitfuncs()
-        if sys.stderr is not None:
-            sys.stderr.flush()
-        os._exit(ended.code)
+    main()
 
 
 if __name__ == "__main__":
