@@ -13,13 +13,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from patience import PATIENCE_S, eventually
 
 from mrc.lab import Lab
 from mrc.net.ticket import Ticket
 
+T = TypeVar("T")
 MRC = (sys.executable, "-m", "mrc")
 MIB = 1 << 20
 # cli.md, "JSON keys that must keep their meaning".
@@ -161,19 +162,22 @@ class Transfers:
 
         eventually(lambda: self.lab.inside(node, look))
 
-    def in_time(self, act: Callable[[int], None], *seconds: int) -> None:
-        """`act(seconds)`, which starts what goes on for so long; again where that was over before all was done."""
-        for each in seconds:
+    def in_time(self, act: Callable[[int], T], *amounts: int) -> T:
+        """`act(amount)`, which starts what goes on for so much; again with more where it was over before all was done.
+
+        The amounts are seconds, or bytes, or what else `act` takes.
+        """
+        for each in amounts:
             started = len(self._running)
             try:
                 return act(each)
             except Exception:
                 going_on = all(running.process.poll() is None for running in self._running[started:])
-                if going_on or each == seconds[-1]:
+                if going_on or each == amounts[-1]:
                     raise
                 for running in self._running[started:]:
                     running.kill()
-        return None
+        raise ValueError("no amount was given")
 
     def received(self) -> dict[str, str]:
         """Name to SHA-256 of everything in the receiver's directory, hidden files too."""

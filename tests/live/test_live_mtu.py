@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,8 @@ from mrc.lab import Lab
 
 pytestmark = pytest.mark.root
 
-# A path MTU of 4096, so that there is enough of it to be changed in the middle.
-SIZE = 240 * MIB
+# A path MTU of 4096, so that there is enough of it to be changed in the middle; more where that was too quick.
+SIZES_MIB = (240, 960)
 WHOLE, NARROW = 4400, 1500
 # Control packets of a plane that carries no data are a fraction of what data would be.
 CONTROL_SHARE = 0.02
@@ -62,49 +63,69 @@ def until_all_goes_by(lab: Lab, planes: set[int], sender: Running) -> None:
     eventually(look)
 
 
-def arrived(transfers: Transfers, file: Path, receiver: Running, sender: Running) -> None:
-    sent, received = sender.end().succeeded().document, receiver.end().succeeded().document
-    assert sent["sha256_match"] is received["sha256_match"] is True
-    assert transfers.received() == {"file": sha256(file)}
+@dataclass(frozen=True)
+class Sending:
+    """A file on its way, a tenth of it acknowledged."""
+
+    transfers: Transfers
+    file: Path
+    receiver: Running
+    sender: Running
+
+    @classmethod
+    def of(cls, transfers: Transfers, mib: int, *options: str) -> Sending:
+        file, stats = transfers.file(f"{mib} MiB", mib * MIB), transfers.scratch / f"stats of {mib} MiB"
+        receiver = transfers.recv("--once", "--json")
+        sender = transfers.send(receiver, [file], "--json", "--stats", stats, *options)
+        transfers.when_acked(stats, 0.1, sender)
+        return cls(transfers, file, receiver, sender)
+
+    def arrives(self) -> None:
+        sent, received = self.sender.end().succeeded().document, self.receiver.end().succeeded().document
+        assert sent["sha256_match"] is received["sha256_match"] is True
+        assert self.transfers.received()[self.file.name] == sha256(self.file)
 
 
 @pytest.mark.parametrize("host", ["h0", "h1"])
 def test_a_plane_whose_mtu_falls_under_way_is_left_and_used_again(transfers: Transfers, lab: Lab, host: str) -> None:
     """At the sender the kernel refuses full packets, at the receiver it drops them; short ones pass at both."""
-    file, stats = transfers.file("file", SIZE), transfers.scratch / "stats"
-    receiver = transfers.recv("--once", "--json")
-    sender = transfers.send(receiver, [file], "--json", "--stats", stats)
-    transfers.when_acked(stats, 0.1, sender)
-    set_mtu(lab, host, 0, NARROW)
-    until_all_goes_by(lab, {1}, sender)
-    set_mtu(lab, host, 0, WHOLE)
-    until_all_goes_by(lab, {0, 1}, sender)
-    arrived(transfers, file, receiver, sender)
+
+    def fallen_and_risen(mib: int) -> Sending:
+        set_mtu(lab, host, 0, WHOLE)
+        sending = Sending.of(transfers, mib)
+        set_mtu(lab, host, 0, NARROW)
+        until_all_goes_by(lab, {1}, sending.sender)
+        set_mtu(lab, host, 0, WHOLE)
+        until_all_goes_by(lab, {0, 1}, sending.sender)
+        return sending
+
+    transfers.in_time(fallen_and_risen, *SIZES_MIB).arrives()
 
 
 def test_a_plane_whose_mtu_stays_too_small_is_left(transfers: Transfers, lab: Lab) -> None:
-    file, stats = transfers.file("file", SIZE), transfers.scratch / "stats"
-    receiver = transfers.recv("--once", "--json")
-    sender = transfers.send(receiver, [file], "--json", "--stats", stats)
-    transfers.when_acked(stats, 0.1, sender)
-    set_mtu(lab, "h0", 1, NARROW)
-    until_all_goes_by(lab, {0}, sender)
-    arrived(transfers, file, receiver, sender)
+    def fallen(mib: int) -> Sending:
+        set_mtu(lab, "h0", 1, WHOLE)
+        sending = Sending.of(transfers, mib)
+        set_mtu(lab, "h0", 1, NARROW)
+        until_all_goes_by(lab, {0}, sending.sender)
+        return sending
+
+    transfers.in_time(fallen, *SIZES_MIB).arrives()
 
 
 def test_an_mtu_that_still_has_room_for_the_packets_changes_nothing(transfers: Transfers, lab: Lab) -> None:
-    file, stats = transfers.file("file", SIZE // 4), transfers.scratch / "stats"
-    receiver = transfers.recv("--once", "--json")
-    sender = transfers.send(receiver, [file], "--json", "--stats", stats, "--mtu", "1024")
-    transfers.when_acked(stats, 0.1, sender)
-    for host in ("h0", "h1"):
-        set_mtu(lab, host, 0, NARROW)
-    until_all_goes_by(lab, {0, 1}, sender)
-    arrived(transfers, file, receiver, sender)
+    def fallen_far_enough(mib: int) -> Sending:
+        sending = Sending.of(transfers, mib, "--mtu", "1024")
+        for host in ("h0", "h1"):
+            set_mtu(lab, host, 0, NARROW)
+        until_all_goes_by(lab, {0, 1}, sending.sender)
+        return sending
+
+    transfers.in_time(fallen_far_enough, *SIZES_MIB).arrives()
 
 
 def test_no_port_with_room_ends_the_transfer_and_says_which_interfaces(transfers: Transfers, lab: Lab) -> None:
-    file, stats = transfers.file("file", SIZE), transfers.scratch / "stats"
+    file, stats = transfers.file("file", SIZES_MIB[0] * MIB), transfers.scratch / "stats"
     receiver = transfers.recv("--once", "--idle-timeout", "3s")
     sender = transfers.send(receiver, [file], "--stats", stats)
     transfers.when_acked(stats, 0.1, sender)
