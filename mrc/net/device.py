@@ -94,6 +94,9 @@ class NodeDevice:
     def wake(self, qp: QueuePair) -> None:
         self.endpoint.wake(qp)
 
+    def ring(self, fd: int) -> None:
+        self.node.driver.ring(fd)
+
     def wait(self, fd: int, ready: Callable[[], bool], timeout_s: float | None) -> bool:
         driver = self.node.driver
         if driver.owner == threading.get_ident() or driver.is_inside():

@@ -61,7 +61,8 @@ class Attendant(Protocol):
     sources: list[int]  # file descriptors that wake a loop that sleeps
 
     def attend(self) -> int:
-        """Do what there is to do. Returns after how many ns a loop that does not sleep comes back."""
+        """Do what there is to do. Returns after how many ns a loop that does not sleep comes back, if no source is
+        readable before."""
         ...
 
     def patience_s(self) -> float | None:
@@ -236,6 +237,10 @@ class Driver:
         """The thread that runs the loop."""
         return self._owner
 
+    def ring(self, bell: int) -> None:
+        """Make an eventfd readable without giving up the interpreter."""
+        self._turn.ring(bell)
+
     def wake(self) -> None:
         """End the loop's sleep, from any thread or a signal handler."""
         if not self._closed:
@@ -310,13 +315,21 @@ class Driver:
         """What wants Python, between turns."""
         turn = self._turn
         turn.wanted.up = False
-        links = turn.readable & _LINKS or now >= turn.look_at
-        changes = self._links.changes() if links else ()
+        due = now >= turn.look_at
+        # How the links stood when the loop began they are asked by themselves.
+        changes = self._links.changes() if turn.readable & _LINKS or not turn.look_at else ()
+        if turn.readable & _CALLS:
+            with contextlib.suppress(BlockingIOError):
+                os.eventfd_read(self._wake)
+        # Its clients are files: what it asks of the endpoint it asks by `call`.
+        self._attend(now, turn.readable >= _ATTENDANT)
         self._inside(lambda: self._look_at_endpoint(changes, now))
+        if due:
+            turn.look_at = now + LOOK_INTERVAL_NS
 
     def _look_at_endpoint(self, changes: Iterable[LinkChange], now: int) -> None:
-        turn = self._turn
-        readable = turn.readable
+        """Between two turns, the endpoint in hand. Nothing in here calls the system, except where something is wrong:
+        the interpreter would be given up, and the stand-in waits until this thread is done."""
         if self._calls:
             self._run_calls()
         self._receiver.check()
@@ -332,15 +345,10 @@ class Driver:
                 self.endpoint.set_port(change.port, change.up, now)
             if change.mtu is not None:
                 self._room.on_mtu(change.port, change.mtu, now)
-        if readable & _CALLS:
-            with contextlib.suppress(BlockingIOError):
-                os.eventfd_read(self._wake)
         if self.flood_filter is not None:
             self.flood_filter.look(now)
         self._room.look(now)
-        self._attend(now, readable >= _ATTENDANT)
-        turn.look_at = now + LOOK_INTERVAL_NS
-        turn.sleep_until = self._next_look(now)
+        self._turn.sleep_until = self._next_look(now)
 
     def _attend(self, now: int, at_once: bool) -> None:
         attendant = self.attendant

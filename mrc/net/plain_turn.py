@@ -60,11 +60,15 @@ class PlainTurn:
     def close(self) -> None:
         """Nobody turns any more."""
 
+    def ring(self, bell: int) -> None:
+        """Make an eventfd readable."""
+        os.eventfd_write(bell, 1)
+
     def run(self, until: int, ask_first: bool) -> None:
         """One turn, and then sleep if there was nothing to do. `until`: the clock, ns; `ask_first`: Python is asked
         between what arrives and what leaves."""
         received = 0
-        self.readable = 0
+        self.readable = self._ask_python_fds() if time.monotonic_ns() >= self.look_at else 0
         if not self._sends_first:
             if not self._arrived:
                 self._arrived = self._receiver.receive() > 0
@@ -126,7 +130,17 @@ class PlainTurn:
             self._awake_for = self._endpoint.went_ahead
             readable = self._stay_awake(min(end, now + AWAKE_NS))
         readable = readable or self._wait(max(0, end - time.monotonic_ns()))
-        self.readable = sum(1 << place for place, fd in enumerate(self._others) if fd in readable)
+        self.readable = self._bits(readable)
+
+    def _ask_python_fds(self) -> int:
+        """Who never sleeps asks Python's descriptors when `look_at` has come."""
+        poll = select.poll()
+        for fd in self._others:
+            poll.register(fd, select.POLLIN)
+        return self._bits([fd for fd, _ in poll.poll(0)])
+
+    def _bits(self, readable: list[int]) -> int:
+        return sum(1 << place for place, fd in enumerate(self._others) if fd in readable)
 
     def _stay_awake(self, until: int) -> list[int]:
         while not (readable := self._wait(0)) and time.monotonic_ns() < until:

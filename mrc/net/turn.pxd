@@ -20,7 +20,7 @@ cdef class Turn:
     cdef ReceiveBudget _budget
     cdef Counters _counters
     cdef Away _away
-    cdef long long[::1] _fds
+    cdef long long[::1] _fds, _python_fds
     cdef int _bell, _call, _fd_count, _ports
     cdef long long[::1] _call_fds, _lock, _served_fds
     cdef bint _asleep, _in_turn, _over, _stands_in, _was_away, _watcher_sleeps
@@ -33,6 +33,7 @@ cdef class Turn:
     cdef readonly Flag wanted
 
     cpdef begin(self)
+    cpdef ring(self, int bell)
     @cython.locals(patience=cython.longlong, state=cython.longlong)
     cdef _begin_late(self)
     @cython.locals(asleep=cython.bint)
@@ -48,6 +49,7 @@ cdef class Turn:
     @cython.locals(received=Py_ssize_t, now=cython.longlong, sent=Py_ssize_t)
     cdef void _run(self, long long until, bint ask_first) noexcept nogil
     cdef bint _is_wanted(self) noexcept nogil
+    cdef void _ask_python_fds(self) noexcept nogil
     @cython.locals(received=Py_ssize_t, now=cython.longlong)
     cdef Py_ssize_t _take_in(self) noexcept nogil
     @cython.locals(waiting=cython.longlong, place=Py_ssize_t)

@@ -7,6 +7,7 @@ after something. While Python does not come, because it computes or is stopped, 
 from __future__ import annotations
 
 import os
+from array import array
 
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.datapath import Datapath
@@ -75,6 +76,7 @@ class Turn:
         "_lock",
         "_over",
         "_ports",
+        "_python_fds",
         "_receiver",
         "_sender",
         "_sends_first",
@@ -105,11 +107,11 @@ class Turn:
         self._batch = batch
         self._budget = budget
         self._counters = counters
-        self._fds = memoryview(bytearray()).cast("q")
+        self._fds = self._python_fds = column(0)
         self._fd_count = self._ports = 0
         self.look_at = self.sleep_until = 0
         self.wanted = Flag()
-        # Which of Python's descriptors were readable when a sleep ended, a bit for each.
+        # Which of Python's descriptors were readable when a sleep ended, or when `look_at` had come, a bit for each.
         self.readable = 0
         self._before_timers = 0
         self._short_batches = 0  # in a row
@@ -136,11 +138,11 @@ class Turn:
 
     def watch(self, ports: list[int], others: list[int]) -> None:
         """Sleep until one of these descriptors is readable: those of the ports, or Python's."""
-        fds = [*ports, self._bell, *others]
-        self._fds = memoryview(bytearray(8 * len(fds))).cast("q")
-        for place, fd in enumerate(fds):
-            self._fds[place] = fd
-        self._fd_count, self._ports = len(fds), len(ports)
+        self._fds, self._python_fds = (
+            memoryview(array("q", [*ports, self._bell, *others])),
+            memoryview(array("q", others)),
+        )
+        self._fd_count, self._ports = len(self._fds), len(ports)
 
     # ------------------------------------------------------------------ whose the endpoint is
 
@@ -172,6 +174,10 @@ class Turn:
         if asleep:
             system.ring(self._bell)
 
+    def ring(self, bell: int) -> None:
+        """Make an eventfd readable without giving up the interpreter: for who has the endpoint."""
+        system.ring(bell)
+
     def _hold(self) -> None:
         """Have the endpoint, without the interpreter."""
         while not system.try_hold(self._lock):
@@ -197,6 +203,7 @@ class Turn:
         self._come()
         self._run(until, ask_first)
         self._leave()
+        self._ask_python_fds()
         system.take_back(state)
 
     def _catch_up(self) -> None:
@@ -269,6 +276,12 @@ class Turn:
             or self._sender.error != 0
             or self._receiver.error != 0
         )
+
+    def _ask_python_fds(self) -> None:
+        """Who never sleeps asks Python's descriptors when `look_at` has come. Python need not ask them itself: with
+        each call to the system it gives up the interpreter, and who computes keeps that for 5 ms."""
+        if self.readable == 0 and system.clock() >= self.look_at:
+            self.readable = max(0, system.wait(self._python_fds, len(self._python_fds), 0))
 
     def _take_in(self) -> int:
         """Take in what has arrived and run the timers that are due. Returns how many packets came."""

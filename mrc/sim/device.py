@@ -9,6 +9,7 @@ and with `fabric.run`. One thread, and no other clock.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, TypeVar
@@ -108,6 +109,9 @@ class SimDevice:
 
     def wake(self, qp: QueuePair) -> None:
         self.endpoint.wake(qp)
+
+    def ring(self, fd: int) -> None:
+        os.eventfd_write(fd, 1)
 
     def wait(self, fd: int, ready: Callable[[], bool], timeout_s: float | None) -> bool:
         return self._run(PATIENCE_NS if timeout_s is None else int(timeout_s * 1e9), ready)

@@ -69,6 +69,9 @@ class Device(Protocol):
     def wake(self, qp: QueuePair) -> None:
         """Work was posted on `qp`. Called where the endpoint runs."""
 
+    def ring(self, fd: int) -> None:
+        """Make an eventfd readable. Where the endpoint runs nobody else gets the interpreter for it."""
+
     def wait(self, fd: int, ready: Callable[[], bool], timeout_s: float | None) -> bool:
         """Wait until `fd` is readable, which it is when `ready()` holds, at most `timeout_s`. Returns `ready()`."""
 

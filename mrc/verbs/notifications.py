@@ -41,7 +41,7 @@ class Notifications(Generic[T]):
                 self.dropped += 1
                 return
             self._items.append(item)
-            os.eventfd_write(self.fd, 1)
+            self._device.ring(self.fd)
 
     def get(self, timeout: float | None) -> T:
         """The oldest. Waits at most `timeout` seconds, without one for ever.

@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 
@@ -17,9 +18,10 @@ from mrc import CORE
 from mrc.core import COMPILED
 from mrc.lab import Lab
 from mrc.net.device import NodeDevice, open_device
+from mrc.net.driver import Driver
 from mrc.net.node import transfer_config
 from mrc.topology import Fabric
-from mrc.verbs import ConnectionParameters, QPCap, QPState, RecvWR, SendWR, WCStatus, WROpcode, connect, describe
+from mrc.verbs import MR, ConnectionParameters, QPCap, QPState, RecvWR, SendWR, WCStatus, WROpcode, connect, describe
 
 pytestmark = [
     pytest.mark.root,
@@ -36,6 +38,32 @@ _held = ctypes.PyDLL(None)
 def lab() -> Iterator[Lab]:
     with Lab.up(f"stand-in-{os.getpid()}") as built:
         yield built
+
+
+class Watched:
+    """What Python code calls while its thread has an endpoint, of all that calls the system: the interpreter is given
+    up for it. New threads are watched, and the one that calls `here`."""
+
+    MODULES = frozenset({"posix", "socket", "_socket", "select", "fcntl", "_io"})
+
+    def __init__(self) -> None:
+        self.drivers: list[Driver] = []
+        self.calls: set[str] = set()
+        threading.setprofile(self.here)
+
+    def here(self, _frame: object, event: str, function: object) -> None:
+        if event != "c_call":
+            return
+        module = getattr(function, "__module__", None) or type(getattr(function, "__self__", None)).__module__
+        if module in self.MODULES and any(driver.is_inside() for driver in self.drivers):
+            self.calls.add(f"{module}.{getattr(function, '__name__', function)}")
+
+
+@pytest.fixture
+def watched() -> Iterator[Watched]:
+    yield Watched()
+    threading.setprofile(None)
+    sys.setprofile(None)
 
 
 @pytest.fixture
@@ -76,7 +104,10 @@ def interpreter_held() -> Iterator[Callable[[Callable[[], bool]], bool]]:
 
 
 def post(end: End, content: bytes, remote: tuple[int, int], first: int) -> None:
-    source = end.pd.mr(bytearray(content))
+    post_from(end, end.pd.mr(bytearray(content)), remote, first)
+
+
+def post_from(end: End, source: MR, remote: tuple[int, int], first: int) -> None:
     addr, rkey = remote
     for number in range(WRITES):
         at = number * SIZE
@@ -141,3 +172,20 @@ def test_a_qp_outlives_an_application_that_is_away_for_longer_than_its_retries(e
         _held.sleep(6)
     assert completions(left, WRITES) == [(number, WCStatus.SUCCESS) for number in range(WRITES)]
     assert (left.qp.state, right.qp.state) == (QPState.RTS, QPState.RTS)
+
+
+def test_who_has_the_endpoint_does_not_give_up_the_interpreter(watched: Watched, ends: tuple[End, End]) -> None:
+    """Whoever gets it then may keep it for long, and the stand-in waits for the endpoint as long."""
+    left, right = ends
+    target = bytearray(WRITES * SIZE)
+    remote = right.pd.mr(target).remote
+    source = left.pd.mr(bytearray(target))
+    watched.drivers += [end.context.device.node.driver for end in ends]
+    sys.setprofile(watched.here)
+    for first in range(0, 20 * WRITES, WRITES):
+        left.cq.req_notify()
+        post_from(left, source, (remote.addr, remote.rkey), first)
+        left.channel.get_cq_event(PATIENCE_S)
+        left.cq.ack_cq_events(1)
+        assert completions(left, WRITES) == [(first + number, WCStatus.SUCCESS) for number in range(WRITES)]
+    assert watched.calls == set()

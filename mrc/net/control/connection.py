@@ -22,6 +22,7 @@ class Connection:
     def __init__(self, connection: socket.socket, service: Service) -> None:
         self.connection = connection
         self.session = Session(service)
+        self._call = service.device.call
         self.open = True
         self._in = bytearray()
         self._out = bytearray()
@@ -52,9 +53,9 @@ class Connection:
                 self._tell_events()
                 self._flush()
         except OSError:
-            self.close()
+            self._call(self.close)
         if self._ended and not self._out and b"\n" not in self._in:
-            self.close()
+            self._call(self.close)
 
     def _read(self) -> None:
         if self._ended or b"\n" in self._in:
@@ -81,7 +82,7 @@ class Connection:
             return
         if self.session.events is None:
             self._told_dropped = 0
-        self.session.handle(line, self.tell)
+        self._call(lambda: self.session.handle(line, self.tell))
 
     def tell(self, line: bytes) -> None:
         """Append a line. What was asked for before it was closed is told nobody."""
@@ -107,6 +108,7 @@ class Connection:
             del self._out[:sent]
 
     def close(self) -> None:
+        """Hang up, where the endpoint runs or when it has ended."""
         if self.open:
             self.open = False
             self.session.close()

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 MAX_CLIENTS = 16
 _UCRED = struct.Struct("3i")
-# How often a loop that never sleeps looks here: with nobody connected, and with somebody.
-IDLE_INTERVAL_NS, BUSY_INTERVAL_NS = 10_000_000, 1_000_000
+# How often a loop that never sleeps looks here, besides when it sees that a source is readable: with nobody connected,
+# and with somebody.
+IDLE_INTERVAL_NS, BUSY_INTERVAL_NS = 1_000_000_000, 1_000_000
 _WAIT_FOR_READER_S = 0.02
 
 
@@ -48,7 +49,10 @@ class ControlServer:
         self._sources_changed()
 
     def attend(self) -> int:
-        """Accept, read, answer. Returns after how many ns a loop that does not sleep is to come back."""
+        """Accept, read, answer: the endpoint is asked by its device's `call`.
+
+        Returns after how many ns a loop that does not sleep is to come back.
+        """
         self._accept()
         if not self._clients:
             return IDLE_INTERVAL_NS
