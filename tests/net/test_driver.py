@@ -233,6 +233,19 @@ def test_a_port_goes_down_and_comes_back(lab: Lab, node: Node, link: str) -> Non
     assert wait_for(EventKind.PORT_UP) == int(link[4])
 
 
+@pytest.mark.parametrize("endpoint", ["ours", "changed"])
+def test_a_loop_that_never_sleeps_sees_ports_too(lab: Lab, node: Node, endpoint: str) -> None:
+    """Sleep tells what is readable; who polls, or is asked for completions in every turn, looks now and then."""
+    if endpoint == "changed":
+        node.driver.use(Watched(node.endpoint))
+    for act, kind in ((lab.cut, EventKind.PORT_DOWN), (lab.heal, EventKind.PORT_UP)):
+        act("h0-p0l0")
+        by = time.monotonic() + PATIENCE_S
+        while not node.endpoint.events and time.monotonic() < by:
+            node.driver.poll()
+        assert node.endpoint.events.popleft().kind == kind
+
+
 def test_a_port_that_was_down_before_is_known_to_be_down(lab: Lab, peer: Node) -> None:
     """behaviour.md, Ports: the plane's EVs are out for QPs made later as well."""
     lab.cut("h0-p0l0")
