@@ -256,3 +256,23 @@ def test_no_two_compiled_modules_end_alike() -> None:
     """In the shared object a module is found by the last part of its name."""
     names = [source.stem for source in core.modules()]
     assert len(names) == len(set(names))
+
+
+# Memory and strings, and what of the processor there is.
+_MEMORY = {"abort", "calloc", "free", "malloc", "memcmp", "memcpy", "memmove", "memset", "realloc"}
+_HARMLESS = _MEMORY | {"strlen", "strrchr", "vsnprintf", "_GLOBAL_OFFSET_TABLE_", "__stack_chk_fail"}
+_HARMLESS |= {"__cpu_indicator_init", "__cpu_model"}
+
+
+@pytest.mark.skipif(mrc.CORE.kind != core.COMPILED, reason="nothing is compiled")
+@pytest.mark.parametrize("package", ["endpoint", "wire"])
+def test_the_sans_io_objects_ask_the_system_for_nothing(package: str) -> None:
+    """No clock, no socket: of all a linker would have to find they want these functions of C and the interpreter's."""
+    objects = sorted((PACKAGE.parent / "build" / "core" / "mrc" / package).rglob("*.o"))
+    sources = [source for source in core.modules() if source.relative_to(PACKAGE).parts[0] == package]
+    assert sorted(each.stem for each in objects) == sorted(source.stem for source in sources)
+    listed = subprocess.run(["nm", "-u", *map(str, objects)], check=True, capture_output=True, text=True).stdout
+    wanted = {line.split()[-1].partition("@")[0] for line in listed.splitlines() if line.startswith(" ")}
+    interpreter = {name for name in wanted if name.startswith(("Py", "_Py")) and "Time" not in name}
+    assert "PyErr_Occurred" in interpreter
+    assert wanted - interpreter <= _HARMLESS
