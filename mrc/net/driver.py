@@ -16,13 +16,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mrc import CORE
 from mrc.core import COMPILED
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.receive_budget import ReceiveBudget
 from mrc.errors import MrcError
+from mrc.net.attendant import Attendance, Attendant
 from mrc.net.driven import Driven
 from mrc.net.flood_filter import FloodFilter
 from mrc.net.link_events import LinkChange, LinkWatch
@@ -55,23 +56,6 @@ def _never() -> bool:
     return False
 
 
-class Attendant(Protocol):
-    """Something small that is looked after between turns: it never blocks."""
-
-    sources: list[int]  # file descriptors that wake a loop that sleeps
-
-    def attend(self) -> int:
-        """Do what there is to do. Returns after how many ns a loop that does not sleep comes back, if no source is
-        readable before."""
-        ...
-
-    def patience_s(self) -> float | None:
-        """How long a loop with nothing else to do may sleep without coming back, s; None: until a source wakes it."""
-        ...
-
-    def close(self) -> None: ...
-
-
 class Driver:
     """Runs one endpoint over its ports. Use as a context manager; `close` gives the sockets back."""
 
@@ -100,11 +84,9 @@ class Driver:
         # The thread that has the endpoint between two turns, and the one that stands in.
         self._holder: int | None = None
         self._stand_in: threading.Thread | None = None
-        self.attendant: Attendant | None = None
+        self._attendance: Attendance | None = None
         # Keeps a flood of what the endpoint would refuse away from it.
         self.flood_filter: FloodFilter | None = None
-        self._attendant_due = 0
-        self._watched: list[int] = []
         self.use(endpoint)
 
     def use(self, endpoint: Driven) -> None:
@@ -124,9 +106,14 @@ class Driver:
 
     def _watch(self) -> None:
         """The loop's sleep ends for what arrives, for links, for calls, and for the attendant."""
-        self._watched = [] if self.attendant is None else list(self.attendant.sources)
+        attended = () if self._attendance is None else self._attendance.attendant.sources
         ports = [port.receiver.fileno() for port in self.ports]
-        self._turn.watch(ports, [self._links.fileno(), self._wake, *self._watched])
+        self._turn.watch(ports, [self._links.fileno(), self._wake, *attended])
+
+    def look_after(self, attendant: Attendant) -> None:
+        """Look after this, too, between turns."""
+        self._attendance = Attendance(attendant)
+        self._watch()
 
     # ------------------------------------------------------------------ reaching in
 
@@ -322,7 +309,8 @@ class Driver:
             with contextlib.suppress(BlockingIOError):
                 os.eventfd_read(self._wake)
         # Its clients are files: what it asks of the endpoint it asks by `call`.
-        self._attend(now, turn.readable >= _ATTENDANT)
+        if self._attendance is not None and self._attendance.look(now, turn.readable >= _ATTENDANT):
+            self._watch()
         self._inside(lambda: self._look_at_endpoint(changes, now))
         if due:
             turn.look_at = now + LOOK_INTERVAL_NS
@@ -350,20 +338,11 @@ class Driver:
         self._room.look(now)
         self._turn.sleep_until = self._next_look(now)
 
-    def _attend(self, now: int, at_once: bool) -> None:
-        attendant = self.attendant
-        if attendant is not None and (at_once or now >= self._attendant_due):
-            self._attendant_due = now + attendant.attend()
-            if attendant.sources != self._watched:
-                self._watch()
-
     def _next_look(self, now: int) -> int:
         """When Python wants to be asked next if nothing happens, ns."""
         due = now + LONGEST_SLEEP_NS
-        patience = None if self.attendant is None else self.attendant.patience_s()
-        if patience is not None:
-            self._attendant_due = min(self._attendant_due, now + int(patience * _S))
-            due = min(due, self._attendant_due)
+        if self._attendance is not None:
+            due = self._attendance.next_look(now, due)
         operation = None if self._native is None else self._native.looks_at()
         return due if operation is None else min(due, operation)
 
@@ -403,8 +382,8 @@ class Driver:
         if self._stand_in is not None and isinstance(self._turn, Turn):
             self._turn.end_stand_in()
             self._stand_in.join()
-        if self.attendant is not None:
-            self.attendant.close()
+        if self._attendance is not None:
+            self._attendance.attendant.close()
         if self.flood_filter is not None:
             self.flood_filter.end()
         self._links.close()

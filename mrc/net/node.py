@@ -136,7 +136,7 @@ class Node:
         except SystemRefused as error:
             self.control_refused = str(error)
             return None
-        self.driver.attendant = control
+        self.driver.look_after(control)
         return control
 
     def prepare_control(self) -> None:

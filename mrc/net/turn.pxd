@@ -4,11 +4,12 @@ from mrc.endpoint.datapath cimport Datapath
 from mrc.endpoint.flags cimport Away, Flag
 from mrc.endpoint.receive_budget cimport ReceiveBudget
 from mrc.net cimport system
+from mrc.net.endpoint_lock cimport EndpointLock
 from mrc.net.mmsg cimport BatchReceiver, BatchSender
 from mrc.wire.transmit_batch cimport TransmitBatch
 
 cdef long long _SHORT_BATCH, _STREAM, _PAUSE_NS, _MOST_BEFORE_TIMERS, _AWAKE_NS, _FOREVER, _PACKET_BUFFER_BYTES
-cdef long long _PATIENCE_NS, _LOOK_NS, _LOOKS, _LONGEST_SLEEP_NS, _OTHERS_NS, _SHORTLY_NS
+cdef long long _PATIENCE_NS, _LOOK_NS, _LOOKS, _LONGEST_SLEEP_NS, _SHORTLY_NS
 
 
 @cython.final
@@ -21,8 +22,9 @@ cdef class Turn:
     cdef Counters _counters
     cdef Away _away
     cdef long long[::1] _fds, _python_fds
+    cdef EndpointLock _lock
     cdef int _bell, _call, _fd_count, _ports
-    cdef long long[::1] _call_fds, _lock, _served_fds
+    cdef long long[::1] _call_fds, _served_fds
     cdef bint _asleep, _in_turn, _over, _stands_in, _was_away, _watcher_sleeps
     cdef long long _left_at
     cdef Py_ssize_t _arrived
@@ -34,13 +36,8 @@ cdef class Turn:
 
     cpdef begin(self)
     cpdef ring(self, int bell)
-    @cython.locals(patience=cython.longlong, state=cython.longlong)
-    cdef _begin_late(self)
     @cython.locals(asleep=cython.bint)
     cpdef end(self)
-    cdef void _hold(self) noexcept nogil
-    @cython.locals(patience=cython.longlong)
-    cdef void _let_others(self) noexcept nogil
     cdef _catch_up(self)
     cdef void _come(self) noexcept nogil
     cdef void _leave(self) noexcept nogil

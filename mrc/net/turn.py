@@ -16,9 +16,9 @@ from mrc.endpoint.flags import Flag
 from mrc.endpoint.numbers import column
 from mrc.endpoint.receive_budget import ReceiveBudget
 from mrc.net import system
+from mrc.net.endpoint_lock import SHORTLY_NS, EndpointLock
 from mrc.net.mmsg import BatchReceiver, BatchSender
 from mrc.net.ports import PACKET_BUFFER_BYTES
-from mrc.net.system import LOCK_WORDS
 from mrc.wire.transmit_batch import TransmitBatch
 
 # In a stream of batches this short a pause lets the next one grow: a wake-up for two packets costs as much as for
@@ -37,14 +37,11 @@ PATIENCE_NS = 1_000_000
 LOOK_NS = 1_000_000
 LOOKS = 20
 LONGEST_SLEEP_NS = 100_000_000
-# Who has the endpoint lets others have it for so long; who cannot have it tries again so much later.
-OTHERS_NS = 1_000_000
-SHORTLY_NS = 20_000
 
 _SHORT_BATCH, _STREAM, _PAUSE_NS = SHORT_BATCH, STREAM, SHORT_BATCH_PAUSE_NS
 _MOST_BEFORE_TIMERS, _AWAKE_NS, _FOREVER = MOST_TURNS_BEFORE_TIMERS, AWAKE_NS, FOREVER
 _PATIENCE_NS, _LOOK_NS, _LOOKS, _LONGEST_SLEEP_NS = PATIENCE_NS, LOOK_NS, LOOKS, LONGEST_SLEEP_NS
-_OTHERS_NS, _SHORTLY_NS = OTHERS_NS, SHORTLY_NS
+_SHORTLY_NS = SHORTLY_NS
 _PACKET_BUFFER_BYTES = PACKET_BUFFER_BYTES
 
 
@@ -118,7 +115,7 @@ class Turn:
         self._awake_for = 0
         self._arrived = 0  # packets received and not taken in
         self._sends_first = False
-        self._lock = column(LOCK_WORDS)
+        self._lock = EndpointLock()
         # What ends a sleep over the ports, and whether anybody sleeps so.
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._asleep = False
@@ -148,46 +145,18 @@ class Turn:
 
     def begin(self) -> None:
         """Have the endpoint until `end`. A turn that is under way ends before."""
-        if not system.try_hold(self._lock):
-            self._begin_late()
-
-    def _begin_late(self) -> None:
-        system.ask(self._lock, 1)
-        patience = system.clock() + _OTHERS_NS
-        while not system.try_hold(self._lock):
-            if system.clock() < patience:
-                system.yield_processor()
-                continue
-            # What is under way may want the interpreter. Who waits for that as well asks for nothing meanwhile.
-            system.ask(self._lock, -1)
-            state = system.let_go()
-            system.sleep(_SHORTLY_NS)
-            system.take_back(state)
-            system.ask(self._lock, 1)
-            patience = system.clock() + _OTHERS_NS
-        system.ask(self._lock, -1)
+        self._lock.begin()
 
     def end(self) -> None:
         """It is the turn's again. Who sleeps wakes up and looks what there is to do."""
         asleep = self._asleep
-        system.give_back(self._lock)
+        self._lock.give_back()
         if asleep:
             system.ring(self._bell)
 
     def ring(self, bell: int) -> None:
         """Make an eventfd readable without giving up the interpreter: for who has the endpoint."""
         system.ring(bell)
-
-    def _hold(self) -> None:
-        """Have the endpoint, without the interpreter."""
-        while not system.try_hold(self._lock):
-            system.sleep(_SHORTLY_NS)
-
-    def _let_others(self) -> None:
-        """Let those have the endpoint who ask for it."""
-        patience = system.clock() + _OTHERS_NS
-        while system.is_asked_for(self._lock) and system.clock() < patience:
-            system.yield_processor()
 
     # ------------------------------------------------------------------ turns
 
@@ -222,23 +191,23 @@ class Turn:
     def _come(self) -> None:
         self._in_turn = True
         self._was_away = self._left_at > 0 and system.clock() - self._left_at > _PATIENCE_NS
-        self._hold()
+        self._lock.hold()
         self._asleep = False
 
     def _leave(self) -> None:
         self._left_at = system.clock()
         self._in_turn = False
-        system.give_back(self._lock)
+        self._lock.give_back()
         if self._stands_in and (self._was_away or self._watcher_sleeps):
             system.ring(self._call)
 
     def _run(self, until: int, ask_first: bool) -> None:
         self.readable = 0
         while True:
-            if system.is_asked_for(self._lock):
-                system.give_back(self._lock)
-                self._let_others()
-                self._hold()
+            if self._lock.is_asked_for():
+                self._lock.give_back()
+                self._lock.let_others()
+                self._lock.hold()
             received = 0
             if not self._sends_first:
                 if not self._arrived:
@@ -319,9 +288,9 @@ class Turn:
         """Sleep until there is something to do. Returns whether it is nothing of Python's."""
         end = min(until, self.sleep_until, self._datapath.next_deadline())
         self._asleep = True
-        system.give_back(self._lock)
+        self._lock.give_back()
         readable = self._wait(end)
-        self._hold()
+        self._lock.hold()
         self._asleep = False
         if readable < 0:
             # A signal: its handler wants to run.
@@ -382,9 +351,9 @@ class Turn:
             patience = left + (_SHORTLY_NS if self._was_away else _PATIENCE_NS) - system.clock()
             if patience > 0:
                 system.sleep(patience)
-            elif system.is_asked_for(self._lock):
-                self._let_others()
-            elif not system.try_hold(self._lock):
+            elif self._lock.is_asked_for():
+                self._lock.let_others()
+            elif not self._lock.try_hold():
                 system.sleep(_SHORTLY_NS)
             else:
                 self._serve()
@@ -399,10 +368,10 @@ class Turn:
     def _serve(self) -> None:
         """Turn until there is nothing to do or somebody wants the endpoint; then sleep over the ports."""
         busy = True
-        while busy and not self._in_turn and not system.is_asked_for(self._lock):
+        while busy and not self._in_turn and not self._lock.is_asked_for():
             busy = self._turn_alone()
         if busy:
-            system.give_back(self._lock)
+            self._lock.give_back()
             return
         sleep = min(_LOOK_NS, max(0, self._datapath.next_deadline() - system.clock()))
         if self._sender.error or self._receiver.error:
@@ -410,7 +379,7 @@ class Turn:
             sleep = _LOOK_NS
         if not self._in_turn:
             self._asleep = True
-        system.give_back(self._lock)
+        self._lock.give_back()
         if system.wait(self._served_fds, self._ports + 1, sleep) >> self._ports & 1:
             system.hear(self._bell)
 
