@@ -10,6 +10,7 @@ import argparse
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -81,6 +82,11 @@ def compile_all(checked: bool = False, sanitized: bool = False) -> list[str]:
     flags = SANITIZERS if sanitized else OPTIMISED
     if any(of.stamp().get(each) != value for each, value in built.items()):
         shutil.rmtree(ROOT / "build" / "core", ignore_errors=True)
+    for source in of.modules():
+        # Cython looks no further than at what a source itself declares; layouts come from further away.
+        made_of, c = _declared(source), ROOT / "build" / "core" / source.relative_to(ROOT).with_suffix(".c")
+        if c.exists() and any(each.stat().st_mtime > c.stat().st_mtime for each in made_of):
+            c.unlink()
     # Until all is done there is nothing of these sources.
     of.STAMP.write_text(json.dumps(built) + "\n")
     extensions = [
@@ -112,6 +118,23 @@ def compile_all(checked: bool = False, sanitized: bool = False) -> list[str]:
     names = [each.name for each in extensions]
     of.STAMP.write_text(json.dumps({"digest": of.digest(), "seen": of.seen(), "modules": names, **built}) + "\n")
     return names
+
+
+_CIMPORT = re.compile(r"^(?:from (\S+) cimport (.+)|cimport (\S+))$", re.MULTILINE)
+
+
+def _declared(source: Path) -> set[Path]:
+    """The `.pxd` of a module, and all that they take from each other."""
+    found, waiting = set[Path](), [source.with_suffix(".pxd")]
+    while waiting:
+        path = waiting.pop()
+        if path in found or not path.exists():
+            continue
+        found.add(path)
+        for package, names, module in _CIMPORT.findall(path.read_text()):
+            whole = [package or module, *(f"{package}.{name.strip()}" for name in names.split(",") if names)]
+            waiting += [ROOT.joinpath(*each.split(".")).with_suffix(".pxd") for each in whole]
+    return found
 
 
 def _link(extensions: list[Any], target: Path) -> None:

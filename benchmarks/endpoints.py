@@ -11,8 +11,7 @@ import numpy as np
 from mrc.endpoint.config import Capability, EndpointConfig, QpConfig
 from mrc.endpoint.congestion import FixedWindow
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.paths import Path, srv6_paths
-from mrc.endpoint.paths.addressing import PlanePair
+from mrc.endpoint.paths.addressing import Path, PlanePair, srv6_paths
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.work import WriteRequest
 from mrc.wire.received_batch import ReceivedBatch

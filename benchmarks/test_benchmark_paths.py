@@ -8,7 +8,7 @@ import pytest
 from endpoints import paths_of
 
 from mrc.endpoint.config import PathConfig
-from mrc.endpoint.paths import PathSet
+from mrc.endpoint.paths.path_set import PathSet
 
 PACKETS = 128
 

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,58 @@ def test_imports_point_one_way(path: Path) -> None:
             assert name == SEEDED or parts[0] not in NEVER_IN_THE_CORE, (
                 f"mrc.{package} owns no clock and does no I/O: {name}"
             )
+
+
+def files_imported(path: Path) -> set[Path]:
+    """The files of mrc that this one imports: at its top, inside functions, and for types only."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        for name in names:
+            place = PACKAGE.parent.joinpath(*name.split("."))
+            found |= {file for file in (place.with_suffix(".py"), place / "__init__.py") if file.is_file()}
+    # What a package's own file says is in its modules: who imports one of them imports that.
+    return {file for file in found if file.name != "__init__.py"} - {path}
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    graph = {path: files_imported(path) for path in modules()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" <- ".join(str(path.relative_to(PACKAGE)) for path in error.args[1]))
+
+
+# The rooms of mrc/endpoint, and what each may import besides the files that lie beside the rooms.
+ENDPOINT_ROOMS = {
+    "parts": set[str](),
+    "congestion": {"parts"},
+    "paths": {"parts", "congestion"},
+    "requestor": {"parts", "congestion", "paths"},
+    "responder": {"parts", "paths"},
+    "node": {"parts", "congestion", "paths"},
+    "datapath": {"parts", "congestion", "paths", "requestor", "responder", "node"},
+    "rc": {"parts", "paths", "node"},
+}
+# Files beside the rooms that stand on them.
+ABOVE_THE_ROOMS = {"endpoint.py", "qp.py"}
+
+
+def test_the_rooms_of_the_endpoint_import_one_way() -> None:
+    endpoint = PACKAGE / "endpoint"
+    rooms = {path.name for path in endpoint.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert rooms == set(ENDPOINT_ROOMS)
+    for room, allowed in ENDPOINT_ROOMS.items():
+        for path in sorted((endpoint / room).glob("*.py")):
+            for imported in files_imported(path):
+                if not imported.is_relative_to(endpoint):
+                    continue
+                first = imported.relative_to(endpoint).parts[0]
+                assert first not in ABOVE_THE_ROOMS, f"{room}/{path.name} may not import {first}"
+                if first in rooms - {room}:
+                    assert first in allowed, f"{room}/{path.name} may not import {imported.relative_to(endpoint)}"
 
 
 def test_every_package_is_in_the_table() -> None:

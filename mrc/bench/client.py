@@ -24,9 +24,9 @@ from mrc.bench.terms import (
 )
 from mrc.bench.writes import OnProgress, Writing
 from mrc.errors import CallerError, PeerError
-from mrc.net.device import NodeDevice
 from mrc.net.exchange import ExchangeClient
 from mrc.net.node import Node
+from mrc.net.node_device import NodeDevice
 from mrc.net.ticket import Ticket
 from mrc.net.transfer.report import counters_of, reported_duplicates, spurious_retransmissions
 from mrc.verbs import QP, AccessFlag, Context, RemoteMemory

@@ -15,9 +15,9 @@ from mrc.bench.connecting import MOST_IMMEDIATES, TUNING, connect_qps, describe_
 from mrc.bench.latency import PLACES, Answering
 from mrc.bench.terms import BENCH_FEATURE, LATENCY, MAX_IDLE_QPS, MAX_QPS, QPS_PER_REQUEST, WRITE_IMM, Terms
 from mrc.errors import MrcError, PeerError, SystemRefused
-from mrc.net.device import NodeDevice
 from mrc.net.exchange import ExchangeServer, SessionInfo
 from mrc.net.node import Node
+from mrc.net.node_device import NodeDevice
 from mrc.net.ticket import Ticket
 from mrc.net.transfer.report import counters_of, duplicates_received
 from mrc.untrusted import quoted

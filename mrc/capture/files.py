@@ -16,13 +16,12 @@ from typing import BinaryIO, cast
 
 import numpy as np
 
-from mrc.capture.frames import I64, RUN_PACKETS, Frames, Record, rows_at
+from mrc.capture.frames import HIGHEST_SNAPLEN, I64, RUN_PACKETS, Frames, Record, rows_at
 from mrc.capture.source import Source
 from mrc.errors import CallerError
 
-# Libpcap's own limit on the bytes kept of a packet; a file may say it goes further, up to the second number.
+# Libpcap's own limit on the bytes kept of a packet; a file may say it goes further, up to HIGHEST_SNAPLEN.
 MAXIMUM_SNAPLEN = 262_144
-HIGHEST_SNAPLEN = 1 << 24
 
 _GZIP = b"\x1f\x8b"
 _PCAPNG = b"\x0a\x0d\x0d\x0a"

@@ -15,6 +15,8 @@ Bools = npt.NDArray[np.bool_]
 # No run has more packets than this, nor begins in a buffer of more bytes (but for one packet larger than that).
 RUN_PACKETS = 8192
 RUN_BYTES = 8 << 20
+# The most bytes of a packet that a file may keep.
+HIGHEST_SNAPLEN = 1 << 24
 # So many bytes of `Frames.data` may be read beyond any packet's end. The longest header (SLL, two IPv6 headers, a
 # segment list, UDP, a SACK) that is read without a look at its end is shorter.
 TAIL = 256

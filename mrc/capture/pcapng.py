@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mrc.capture.files import HIGHEST_SNAPLEN
-from mrc.capture.frames import LATEST_NS, NO_TIME, RUN_PACKETS, Frames
+from mrc.capture.frames import HIGHEST_SNAPLEN, LATEST_NS, NO_TIME, RUN_PACKETS, Frames
 from mrc.capture.source import Source
 from mrc.errors import MrcError
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from mrc.bench.baselines import BASELINES, LATENCY_BASELINES
+from mrc.cli.bench_print import machine_line, print_table
 from mrc.cli.common import DURATION, SHARE, SIZE, Size, interrupted, json_option, note, print_json
 
 if TYPE_CHECKING:
@@ -254,17 +255,3 @@ def _cell(rounds: Rounds, name: str, key: str) -> str:
         return "-"
     digits = {"retransmitted_packets": 0, "message_rate_mps": 0, "kpps": 1, "goodput_gbps": 3}.get(key, 2)
     return f"{spread.median:.{digits}f} ({spread.least:.{digits}f}..{spread.most:.{digits}f})"
-
-
-def machine_line() -> str:
-    from mrc.bench.lab_run import machine
-
-    known = machine()
-    return f"{known['cpu']}, {known['cpus']} CPUs, Linux {known['kernel']}, Python {known['python']}"
-
-
-def print_table(rows: Sequence[Sequence[str]]) -> None:
-    """Columns as wide as their widest cell."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mrc.cli.bench_lab import machine_line, print_table
+from mrc.cli.bench_print import machine_line, print_table
 from mrc.cli.common import note, print_json
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from mrc.control.errors import ControlError
 from mrc.control.peers import find_peer
 from mrc.control.profiles import Profiles
 from mrc.control.states import ProfileState
-from mrc.endpoint.paths import PathSet
+from mrc.endpoint.node.peer_node import PeerNode
+from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.paths.profiles import EvProfileMode
 from mrc.endpoint.paths.states import EvState
-from mrc.endpoint.peer_node import PeerNode
 from mrc.endpoint.qp import QueuePair
 from mrc.verbs.tables import Tabular
 

@@ -11,9 +11,9 @@ from mrc.control.errors import ControlError, arguments
 from mrc.control.peers import find_peer
 from mrc.control.profiles import Profiles
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.operations import EvProbeResult
+from mrc.endpoint.node.operations import EvProbeResult
+from mrc.endpoint.node.peer_node import PeerNode
 from mrc.endpoint.paths.profiles import EvProfile, EvProfileMode
-from mrc.endpoint.peer_node import PeerNode
 from mrc.errors import CallerError, PeerError
 from mrc.verbs.tables import Tabular, brief
 

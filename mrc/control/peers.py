@@ -7,7 +7,7 @@ from errno import EINVAL, ENOENT
 
 from mrc.control.errors import ControlError
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.peer_node import PeerNode
+from mrc.endpoint.node.peer_node import PeerNode
 from mrc.errors import CallerError
 from mrc.untrusted import quoted
 from mrc.wire.ipv4 import address_number, address_text

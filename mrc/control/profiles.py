@@ -23,7 +23,7 @@ from mrc.control.errors import ControlError, arguments
 from mrc.control.states import ProfileState, check
 from mrc.endpoint.congestion import NsccConfig, NsccFactory, algorithm_names, factory_of
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.paths import Path
+from mrc.endpoint.paths.addressing import Path
 from mrc.endpoint.paths.formats import EvFormat
 from mrc.endpoint.paths.online import DEFAULT_PROFILE
 from mrc.endpoint.paths.profiles import EvProfile, EvProfileMode

@@ -9,9 +9,9 @@ from mrc.control import texts
 from mrc.control.peers import addresses
 from mrc.control.profiles import Profiles
 from mrc.endpoint.counters import Counters
-from mrc.endpoint.paths import PathSet
+from mrc.endpoint.node.peer_node import PeerNode
+from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.paths.states import EvState
-from mrc.endpoint.peer_node import PeerNode
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_states import MAY_SEND
 

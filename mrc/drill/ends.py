@@ -14,7 +14,7 @@ from mrc.endpoint.congestion import NsccConfig, NsccFactory, PacketSizes
 from mrc.endpoint.congestion.nscc_config import NANOSECONDS
 from mrc.endpoint.paths.formats import EvFormat
 from mrc.endpoint.paths.profiles import EvProfile, EvProfileMode
-from mrc.endpoint.requests import full_packet_bytes
+from mrc.endpoint.requestor.requests import full_packet_bytes
 from mrc.errors import PeerError
 from mrc.net.node import transfer_config
 from mrc.verbs import (

@@ -1,6 +1,6 @@
 # What compiled modules use in place of by_handle.py.
-from mrc.endpoint.node_evs cimport NodeEvs
-from mrc.endpoint.qp_datapath cimport QpDatapath
+from mrc.endpoint.node.node_evs cimport NodeEvs
+from mrc.endpoint.datapath.qp_datapath cimport QpDatapath
 from mrc.wire.received_batch cimport ReceivedBatch
 from mrc.wire.transmit_batch cimport TransmitBatch
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from weakref import WeakValueDictionary
 
-from mrc.endpoint.node_evs import NodeEvs
-from mrc.endpoint.qp_datapath import QpDatapath
+from mrc.endpoint.datapath.qp_datapath import QpDatapath
+from mrc.endpoint.node.node_evs import NodeEvs
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.transmit_batch import TransmitBatch
 

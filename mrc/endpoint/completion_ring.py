@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mrc.endpoint.completions import Completion, WorkKind, WorkStatus
-from mrc.endpoint.numbers import column, longer
+from mrc.endpoint.parts.numbers import column, longer
 
 _LEAST_ROOM = 16
 NO_IMMEDIATE = -1

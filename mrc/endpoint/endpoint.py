@@ -13,20 +13,20 @@ from mrc.endpoint.completions import Completion, Event, EventKind
 from mrc.endpoint.config import Capability, EndpointConfig, QpConfig
 from mrc.endpoint.congestion import ControllerFactory, factory_of
 from mrc.endpoint.counters import Counters
-from mrc.endpoint.datapath import Datapath
-from mrc.endpoint.deadlines import FOREVER
-from mrc.endpoint.draws import Draws
-from mrc.endpoint.local_ports import LocalPorts, PortLimit
+from mrc.endpoint.datapath.datapath import Datapath
+from mrc.endpoint.datapath.packet_checks import PacketChecks
 from mrc.endpoint.memory import MemoryTable
-from mrc.endpoint.operations import EndpointOperations, OnAnswered, OnResult
-from mrc.endpoint.packet_checks import PacketChecks
+from mrc.endpoint.node.local_ports import LocalPorts, PortLimit
+from mrc.endpoint.node.operations import EndpointOperations, OnAnswered, OnResult
+from mrc.endpoint.node.peer_node import PeerKey, PeerNode, peer_key
+from mrc.endpoint.parts.deadlines import FOREVER
+from mrc.endpoint.parts.draws import Draws
 from mrc.endpoint.paths.ev_events import EvEvents
 from mrc.endpoint.paths.online import OnlineProfiles
-from mrc.endpoint.peer_node import PeerKey, PeerNode, peer_key
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.qp_states import QpState
-from mrc.endpoint.receive_budget import ReceiveBudget
+from mrc.endpoint.responder.receive_budget import ReceiveBudget
 from mrc.endpoint.tracing import EndpointTrace, Tracer
 from mrc.errors import CallerError
 from mrc.wire.profile import WireProfile

@@ -1,5 +1,5 @@
 cimport cython
-from mrc.endpoint.tables cimport Table
+from mrc.endpoint.parts.tables cimport Table
 
 
 @cython.final

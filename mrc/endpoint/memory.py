@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from mrc.endpoint.tables import Table
+from mrc.endpoint.parts.tables import Table
 from mrc.errors import CallerError
 from mrc.wire.columns import array_of
 from mrc.wire.memory import address_of

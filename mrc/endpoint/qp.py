@@ -6,27 +6,28 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from random import Random
 
-from mrc.endpoint.arrivals import Arrivals
 from mrc.endpoint.completion_ring import CompletionRing
 from mrc.endpoint.completions import Completion, WorkStatus
 from mrc.endpoint.config import NO_CAPABILITIES, Capability, PathConfig, QpConfig
 from mrc.endpoint.congestion import CongestionController, ControllerFactory, PacketSizes
 from mrc.endpoint.counters import Counters
-from mrc.endpoint.flags import Away
-from mrc.endpoint.local_ports import LocalPorts
+from mrc.endpoint.datapath.arrivals import Arrivals
+from mrc.endpoint.datapath.qp_datapath import QpDatapath
 from mrc.endpoint.memory import MemoryTable
-from mrc.endpoint.paths import Path, PathSet
+from mrc.endpoint.node.local_ports import LocalPorts
+from mrc.endpoint.node.peer_node import PeerNode
+from mrc.endpoint.parts.flags import Away
+from mrc.endpoint.paths.addressing import Path
 from mrc.endpoint.paths.ev_events import EvEvents
 from mrc.endpoint.paths.online import DEFAULT_PROFILE
-from mrc.endpoint.peer_node import PeerNode
-from mrc.endpoint.qp_datapath import QpDatapath
+from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.qp_states import MAY_SEND, QpState, check_transition
-from mrc.endpoint.receive_budget import ReceiveBudget
-from mrc.endpoint.receives import Receives
-from mrc.endpoint.requestor import Requestor
-from mrc.endpoint.requests import full_packet_bytes
-from mrc.endpoint.responder import Responder
+from mrc.endpoint.requestor.requestor import Requestor
+from mrc.endpoint.requestor.requests import full_packet_bytes
+from mrc.endpoint.responder.receive_budget import ReceiveBudget
+from mrc.endpoint.responder.receives import Receives
+from mrc.endpoint.responder.responder import Responder
 from mrc.endpoint.tracing import QpTrace
 from mrc.endpoint.traffic_class import TrafficClasses
 from mrc.endpoint.work import WriteRequest
@@ -131,7 +132,7 @@ class QueuePair:
         self._peer: QpPeer | None = None
         self._requestor: Requestor | None = None
         self._responder: Responder | None = None
-        self.arrivals = Arrivals(self)
+        self.arrivals = Arrivals(self.counters, self.away)
         self.datapath = QpDatapath(qpn, self.counters, self.arrivals, completions)
 
     # ------------------------------------------------------------------ life
@@ -154,7 +155,8 @@ class QueuePair:
             self._trace.state(self.state, state, why)
         self.state = state
         self.datapath.may_send = state in MAY_SEND
-        self.arrivals.enter()
+        feedback = None if self._requestor is None else self._requestor.feedback
+        self.arrivals.enter(state, self.peer_node, self._responder, feedback)
 
     def to_init(self) -> None:
         check_transition(self.state, QpState.INIT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from mrc.endpoint.config import NO_CAPABILITIES, Capability
-from mrc.endpoint.paths import Path
+from mrc.endpoint.paths.addressing import Path
 from mrc.endpoint.paths.profiles import EvProfile
 from mrc.records import record
 

@@ -15,18 +15,31 @@ from mrc.wire.rows import PSN_BITS_MASK
 
 if TYPE_CHECKING:
     from mrc.endpoint.congestion import CongestionController
-    from mrc.endpoint.paths import PathSet
+    from mrc.endpoint.parts.rtt import RttEstimator
     from mrc.endpoint.qp_peer import QpPeer
     from mrc.endpoint.qp_states import QpState
-    from mrc.endpoint.received import ReceivedPsns
-    from mrc.endpoint.rtt import RttEstimator
-    from mrc.endpoint.sent import SentPackets
+    from mrc.endpoint.requestor.sent import SentPackets
+    from mrc.endpoint.responder.received import ReceivedPsns
+    from mrc.wire.fields import I64, U8
 
 HOLE, PATH_TIMER, LOCAL_ACK_TIMEOUT = "hole", "path_timer", "local_ack_timeout"
 _TAIL, _PATH = "tail", "path"
 _SECOND = 1_000_000_000
 _LOCAL_PORTS = {EventKind.PORT_DOWN: False, EventKind.PORT_UP: True}
 _PEER_PORTS = {EventKind.PEER_PORT_DOWN: False, EventKind.PEER_PORT_UP: True}
+
+
+class PathColumns(Protocol):
+    """A PathSet, as far as its totals go: a number for each EV."""
+
+    @property
+    def packets(self) -> I64: ...
+    @property
+    def lost(self) -> I64: ...
+    @property
+    def marked(self) -> I64: ...
+    @property
+    def state(self) -> U8: ...
 
 
 class Tracer(Protocol):
@@ -134,7 +147,7 @@ class QpTrace:
         self._feedback_since = self._all.between_entries()
         self._tell_between(say.REQUESTOR_STARTED, first_psn & PSN_BITS_MASK, config.mpr, config.local_ack_timeout_ns)
 
-    def destroyed(self, counters: Counters, paths: PathSet | None) -> None:
+    def destroyed(self, counters: Counters, paths: PathColumns | None) -> None:
         """`flush_feedback` and `flush_answers` come before it."""
         if paths is not None:
             columns = (paths.packets, paths.lost, paths.marked, paths.state)

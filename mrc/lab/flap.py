@@ -8,19 +8,26 @@ process, stood still) is left out and counted, so that what was missed does not 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from mrc.errors import CallerError
-
-if TYPE_CHECKING:
-    from mrc.lab.lab import Lab
+from mrc.topology import Link
 
 # A heal takes some milliseconds: what is shorter is no state that anything could notice.
 LEAST_PHASE_S = 0.01
 MOST_PERIOD_S = 86_400.0
 DONE, STOPPED, FAILED = "done", "stopped", "failed"
+
+
+class Cables(Protocol):
+    """A Lab, as far as its links are concerned."""
+
+    def prepare(self, *targets: str) -> tuple[Link, ...]: ...
+    def cut(self, *targets: str) -> int: ...
+    def heal(self, *targets: str) -> int: ...
+    def record(self, event: str, target: str, links: Iterable[Link], at_ns: int, **details: Any) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +87,7 @@ class Flapping:
 
     def run(
         self,
-        lab: Lab,
+        lab: Cables,
         targets: Sequence[str],
         wait: Callable[[float], object] | None = None,
         told: Callable[[Flapped], object] | None = None,
@@ -116,7 +123,7 @@ class _Run:
     def __init__(
         self,
         plan: Flapping,
-        lab: Lab,
+        lab: Cables,
         targets: Sequence[str],
         began: int,
         told: Callable[[Flapped], object] | None,

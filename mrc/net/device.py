@@ -8,130 +8,17 @@ polls, or in `node.driver.run`.
 
 from __future__ import annotations
 
-import json
-import select
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
 
-from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.paths.profiles import EvProfile
-from mrc.endpoint.qp import QueuePair
-from mrc.endpoint.qp_peer import QpPeer
-from mrc.errors import CallerError
-from mrc.net.negotiation import NodeDescription, QpDescription
 from mrc.net.node import Node
+from mrc.net.node_device import NodeDevice
 from mrc.net.priority import go_first
-from mrc.net.unheard import perhaps_blocked
 from mrc.topology.fabric import Fabric
-from mrc.verbs.device import DevicePort
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 
-T = TypeVar("T")
-
-# How often a waiting thread looks whether it has to run the loop itself now.
-_LOOK_AGAIN_S = 0.05
-
-
-class NodeDevice:
-    """One node. Whoever opened it closes it, after everything that stands on this."""
-
-    def __init__(self, node: Node) -> None:
-        self.node = node
-        self._running = threading.Lock()
-
-    @property
-    def name(self) -> str:
-        return f"{self.node.fabric.name}/h{self.node.fabric.host}"
-
-    @property
-    def endpoint(self) -> Endpoint:
-        return self.node.endpoint
-
-    def __repr__(self) -> str:
-        return f"<NodeDevice {self.name}: {len(self.node.fabric.ports)} ports>"
-
-    def ports(self) -> list[DevicePort]:
-        fabric = self.node.fabric
-        return [
-            DevicePort(port.plane, port.address, self.node.path_mtu, self.endpoint.port_is_up(number))
-            for number, port in enumerate(fabric.ports)
-        ]
-
-    def address(self) -> dict[str, Any]:
-        described: dict[str, Any] = json.loads(json.dumps(self.node.description.to_json()))
-        return described
-
-    @property
-    def ev_profile(self) -> EvProfile:
-        return self.node.ev_profile
-
-    def peer(
-        self, address: Mapping[str, Any], qp_num: int, first_psn: int, path_mtu: int, ev_profile: EvProfile
-    ) -> QpPeer:
-        node = NodeDescription.from_json(dict(address))
-        return self.node.peer(node, QpDescription(qp_num, first_psn), path_mtu, ev_profile)
-
-    def unheard(self, address: Mapping[str, Any]) -> str:
-        node = self.node
-        return perhaps_blocked(
-            node.fabric, node.endpoint.config.wire.udp_port, NodeDescription.from_json(dict(address))
-        )
-
-    # ------------------------------------------------------------------ running
-
-    def now(self) -> int:
-        return time.monotonic_ns()
-
-    def call(self, action: Callable[[], T]) -> T:
-        return self.node.driver.call(action)
-
-    def submit(self, action: Callable[[], None]) -> None:
-        self.node.driver.submit(action)
-
-    def wake(self, qp: QueuePair) -> None:
-        self.endpoint.wake(qp)
-
-    def ring(self, fd: int) -> None:
-        self.node.driver.ring(fd)
-
-    def wait(self, fd: int, ready: Callable[[], bool], timeout_s: float | None) -> bool:
-        driver = self.node.driver
-        if driver.owner == threading.get_ident() or driver.is_inside():
-            raise CallerError("the thread that runs the loop would wait for itself: poll instead")
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        poll = select.poll()
-        poll.register(fd, select.POLLIN)
-
-        def over() -> bool:
-            return ready() or (deadline is not None and time.monotonic() >= deadline)
-
-        while not over():
-            if not self._run(over, _LOOK_AGAIN_S):
-                left = _LOOK_AGAIN_S if deadline is None else min(_LOOK_AGAIN_S, deadline - time.monotonic())
-                poll.poll(max(0.0, left) * 1e3)
-        return ready()
-
-    def idle(self) -> None:
-        if self.node.driver.owner is not None:
-            self.node.driver.hand_over()
-        elif self._running.acquire(blocking=False):
-            try:
-                self.node.driver.poll()
-            finally:
-                self._running.release()
-
-    def _run(self, over: Callable[[], bool], longest_sleep_s: float) -> bool:
-        """Run the loop. False when somebody else does."""
-        if self.node.driver.owner is not None or not self._running.acquire(blocking=False):
-            return False
-        try:
-            self.node.driver.run(over, longest_sleep_s)
-        finally:
-            self._running.release()
-        return True
+__all__ = ["NodeDevice", "open_device"]
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from mrc.endpoint.local_ports import PortLimit
+from mrc.endpoint.node.local_ports import PortLimit
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.transmit_batch import TransmitBatch
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from mrc import CORE
 from mrc.core import COMPILED
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.receive_budget import ReceiveBudget
+from mrc.endpoint.responder.receive_budget import ReceiveBudget
 from mrc.errors import MrcError
 from mrc.net.attendant import Attendance, Attendant
 from mrc.net.driven import Driven

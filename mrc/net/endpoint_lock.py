@@ -6,7 +6,7 @@ in has it with the interpreter.
 
 from __future__ import annotations
 
-from mrc.endpoint.numbers import column
+from mrc.endpoint.parts.numbers import column
 from mrc.net import system
 from mrc.net.system import LOCK_WORDS
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.node_evs import ENDPOINT_QPN
+from mrc.endpoint.node.node_evs import ENDPOINT_QPN
 from mrc.net.filters import Instruction, attach_filter
 from mrc.net.flood_program import BEHIND, Lists, flood_program
 from mrc.net.neighbours import NeighbourFilter

@@ -7,7 +7,7 @@ import socket
 import struct
 from fcntl import ioctl
 
-from mrc.endpoint.local_ports import advice
+from mrc.endpoint.node.local_ports import advice
 from mrc.errors import SystemRefused
 from mrc.records import record
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.node_evs import ENDPOINT_QPN
+from mrc.endpoint.node.node_evs import ENDPOINT_QPN
 from mrc.net.filters import Instruction, accept_ports, accept_srh, attach_filter, detach_filter, only_qpns
 from mrc.net.ports import SRV6, SRV6_SRH, UDP_IPV4, Port
 

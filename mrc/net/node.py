@@ -29,7 +29,7 @@ from mrc.endpoint.config import (
 )
 from mrc.endpoint.congestion import NsccConfig, NsccFactory
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.local_ports import advice
+from mrc.endpoint.node.local_ports import advice
 from mrc.endpoint.paths.online import DEFAULT_PROFILE
 from mrc.endpoint.paths.profiles import EvProfile
 from mrc.endpoint.qp import QueuePair
@@ -127,7 +127,7 @@ class Node:
         def service() -> Service:
             # The modules of the controller take as long to import as all of the endpoint: few processes need them.
             from mrc.control.service import Service
-            from mrc.net.device import NodeDevice  # which stands on this module
+            from mrc.net.node_device import NodeDevice
 
             return Service(NodeDevice(self), {"pid": os.getpid(), "program": program, "mode": self.fabric.mode})
 
@@ -151,7 +151,7 @@ class Node:
     def controller(self) -> Controller:
         """The controller of this node, for its own process."""
         from mrc.control.controller import Controller
-        from mrc.net.device import NodeDevice  # which stands on this module
+        from mrc.net.node_device import NodeDevice
 
         return Controller(NodeDevice(self))
 

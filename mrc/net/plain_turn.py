@@ -7,8 +7,8 @@ import select
 import time
 from collections.abc import Sequence
 
-from mrc.endpoint.flags import Flag
-from mrc.endpoint.receive_budget import ReceiveBudget
+from mrc.endpoint.parts.flags import Flag
+from mrc.endpoint.responder.receive_budget import ReceiveBudget
 from mrc.net.driven import Driven
 from mrc.net.mmsg import BatchReceiver, BatchSender
 from mrc.net.ports import PACKET_BUFFER_BYTES, Port, waiting_in

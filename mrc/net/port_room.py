@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Sequence
 
-from mrc.endpoint.local_ports import PortLimit
+from mrc.endpoint.node.local_ports import PortLimit
 from mrc.net.driven import Driven
 from mrc.net.mtu import interface_mtu
 from mrc.net.ports import Port

@@ -1,8 +1,8 @@
 cimport cython
 from mrc.endpoint.counters cimport Counters
-from mrc.endpoint.datapath cimport Datapath
-from mrc.endpoint.flags cimport Away, Flag
-from mrc.endpoint.receive_budget cimport ReceiveBudget
+from mrc.endpoint.datapath.datapath cimport Datapath
+from mrc.endpoint.parts.flags cimport Away, Flag
+from mrc.endpoint.responder.receive_budget cimport ReceiveBudget
 from mrc.net cimport system
 from mrc.net.endpoint_lock cimport EndpointLock
 from mrc.net.mmsg cimport BatchReceiver, BatchSender

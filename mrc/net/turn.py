@@ -10,11 +10,11 @@ import os
 from array import array
 
 from mrc.endpoint.counters import Counters
-from mrc.endpoint.datapath import Datapath
-from mrc.endpoint.deadlines import FOREVER
-from mrc.endpoint.flags import Flag
-from mrc.endpoint.numbers import column
-from mrc.endpoint.receive_budget import ReceiveBudget
+from mrc.endpoint.datapath.datapath import Datapath
+from mrc.endpoint.parts.deadlines import FOREVER
+from mrc.endpoint.parts.flags import Flag
+from mrc.endpoint.parts.numbers import column
+from mrc.endpoint.responder.receive_budget import ReceiveBudget
 from mrc.net import system
 from mrc.net.endpoint_lock import SHORTLY_NS, EndpointLock
 from mrc.net.mmsg import BatchReceiver, BatchSender

@@ -22,8 +22,7 @@ import numpy as np
 from mrc.endpoint.config import EndpointConfig, QpConfig
 from mrc.endpoint.congestion import ControllerFactory
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.paths import Path, srv6_paths
-from mrc.endpoint.paths.addressing import PlanePair
+from mrc.endpoint.paths.addressing import Path, PlanePair, srv6_paths
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.errors import CallerError

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from mrc.endpoint.paths import Path
+from mrc.endpoint.paths.addressing import Path
 from mrc.errors import CallerError
 from mrc.sim.fabric import SimFabric
 from mrc.wire.fields import ACK, COMMON

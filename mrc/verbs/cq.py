@@ -7,17 +7,14 @@ import threading
 from collections import deque
 from enum import Enum, auto
 from errno import EBUSY, EINVAL, EIO
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mrc.verbs.enums import AsyncEventType, WCStatus
 from mrc.verbs.errors import VerbsError
 from mrc.verbs.notifications import Notifications
+from mrc.verbs.owner import Owner
 from mrc.verbs.tables import brief, table
 from mrc.verbs.work import WC
-
-if TYPE_CHECKING:
-    from mrc.verbs.context import Context
-    from mrc.verbs.qp import QP
 
 MAX_CQE = 1 << 22
 
@@ -28,7 +25,7 @@ class CompChannel:
     It works with select, poll and epoll. Closing it while a CQ uses it raises VerbsError EBUSY.
     """
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Owner) -> None:
         context.check_open()
         self.context = context
         self.cqs: set[CQ] = set()
@@ -97,7 +94,7 @@ class CQ:
     """
 
     def __init__(
-        self, context: Context, cqe: int = 256, *, channel: CompChannel | None = None, cq_context: Any = None
+        self, context: Owner, cqe: int = 256, *, channel: CompChannel | None = None, cq_context: Any = None
     ) -> None:
         context.check_open()
         if type(cqe) is not int or not 1 <= cqe <= MAX_CQE:
@@ -110,7 +107,7 @@ class CQ:
         self.cq_context = cq_context
         self.unacknowledged = 0
         self.overrun = False
-        self.qps: set[QP] = set()
+        self.qps: set[object] = set()
         self._queue: deque[WC] = deque()
         self._armed = _Armed.NOTHING
         self._lock = threading.Lock()

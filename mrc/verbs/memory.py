@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import threading
 from errno import EBUSY, EINVAL
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from mrc.endpoint.memory import MemoryRegion
 from mrc.errors import CallerError
 from mrc.verbs.enums import AccessFlag
 from mrc.verbs.errors import VerbsError
+from mrc.verbs.owner import Owner
 from mrc.verbs.remote import RemoteMemory
 from mrc.verbs.tables import brief, flags, table
 from mrc.verbs.work import SGE
 
-if TYPE_CHECKING:
-    from mrc.verbs.context import Context
-    from mrc.verbs.qp import QP
-
 NO_BYTES = MemoryRegion(b"", 0, 0, remote_write=False)
+
+
+class Reader(Protocol):
+    """A QP, as its protection domain sees it."""
+
+    def uses(self, mr: MR) -> bool:
+        """Whether a send that has not completed reads from this region."""
 
 
 class PD:
@@ -27,11 +31,11 @@ class PD:
     Closing it while it has regions or QPs raises VerbsError EBUSY. EINVAL on a closed Context.
     """
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Owner) -> None:
         context.check_open()
         self.context = context
         self.memory = context.device.endpoint.create_memory()
-        self.qps: set[QP] = set()
+        self.qps: set[Reader] = set()
         self._mrs: dict[int, MR] = {}
         self._closed = False
         context.pds.add(self)

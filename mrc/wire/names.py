@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
+
 from mrc.wire.opcodes import OPCODES, Op
+
+
+class NackReason(IntEnum):
+    """Why a responder has no use for a packet now (section 7)."""
+
+    TRIMMED = 0x01
+    TRIMMED_LASTHOP = 0x02
+    NO_BITMAP = 0x06
+    NO_PKT_BUFFER = 0x07
+    NO_RESOURCE = 0x0A
+    PSN_OOR_WINDOW = 0x0B
+    UNEXP_EVENT = 0x19
+
 
 # Section 5; 0x00 to 0x1F is an ACK with that credit.
 UNLIMITED_CREDITS = 0x1F
@@ -16,15 +31,7 @@ SYNDROMES = {
 # Section 6: m of a SACK.
 MARKS = {0: "none", 1: "skip once", 2: "always skip", 3: "reserved"}
 # Section 7
-NACK_REASONS = {
-    0x01: "TRIMMED",
-    0x02: "TRIMMED_LASTHOP",
-    0x06: "NO_BITMAP",
-    0x07: "NO_PKT_BUFFER",
-    0x0A: "NO_RESOURCE",
-    0x0B: "PSN_OOR_WINDOW",
-    0x19: "UNEXP_EVENT",
-}
+NACK_REASONS = {reason.value: reason.name for reason in NackReason}
 # Section 8
 OPERATIONS = {0: "PORT_STATUS_UPDATE", 1: "EV_PROBE"}
 

@@ -19,8 +19,7 @@ from mrc.endpoint.completions import Completion
 from mrc.endpoint.config import Capability, EndpointConfig, QpConfig, ResponderConfig
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.paths import srv6_paths
-from mrc.endpoint.paths.addressing import PlanePair
+from mrc.endpoint.paths.addressing import PlanePair, srv6_paths
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.qp_states import MAY_RECEIVE, QpState

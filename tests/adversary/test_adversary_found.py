@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from mrc.endpoint.config import LossConfig
-from mrc.endpoint.loss import LossDetector
-from mrc.endpoint.rtt import RttEstimator
-from mrc.endpoint.sent import SentPackets
+from mrc.endpoint.parts.rtt import RttEstimator
+from mrc.endpoint.requestor.loss import LossDetector
+from mrc.endpoint.requestor.sent import SentPackets
 
 MICROSECOND, MILLISECOND = 1_000, 1_000_000
 SIZE, EV = 344, 0

@@ -17,8 +17,8 @@ from mrc.endpoint.config import NO_CAPABILITIES, Capability, EndpointConfig, QpC
 from mrc.endpoint.congestion import ControllerFactory
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.memory import MemoryRegion
-from mrc.endpoint.paths import Path, PathSet, srv6_paths
-from mrc.endpoint.paths.addressing import PlanePair
+from mrc.endpoint.paths.addressing import Path, PlanePair, srv6_paths
+from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.tracing import Tracer

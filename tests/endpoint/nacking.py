@@ -6,7 +6,7 @@ from hand_peer import MICROSECOND, HandPeer, Sent, data, numbers
 
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import QpConfig
-from mrc.endpoint.paths import EvState
+from mrc.endpoint.paths.states import EvState
 
 TRIMMED, TRIMMED_LASTHOP = 0x01, 0x02
 NO_BITMAP, NO_PKT_BUFFER, NO_RESOURCE = 0x06, 0x07, 0x0A

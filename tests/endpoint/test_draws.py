@@ -7,8 +7,8 @@ from math import factorial
 
 import pytest
 
-from mrc.endpoint.draws import Draws
-from mrc.endpoint.numbers import column
+from mrc.endpoint.parts.draws import Draws
+from mrc.endpoint.parts.numbers import column
 
 # The first numbers from seed 1234567, as published with other implementations of SplitMix64.
 PUBLISHED = [

@@ -8,7 +8,7 @@ from nacking import CONFIG, NOMINAL, RTT, TRIMMED, send, state_of, trained
 from told_window import ToldWindows
 
 from mrc.endpoint.config import Capability, QpConfig
-from mrc.endpoint.paths import EvState
+from mrc.endpoint.paths.states import EvState
 
 UNIT = 128  # ns, of a timestamp
 SVC = Capability.SVC_TIME

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hand_operations import EV_PROBE, PORT_STATUS_UPDATE, RESPONSE, request, requests, response
 from hand_peer import MILLISECOND, HandPeer, of
 
-from mrc.endpoint.put_aside import ROOM
+from mrc.endpoint.node.put_aside import ROOM
 
 
 def away(hand: HandPeer) -> None:

@@ -9,7 +9,7 @@ from told_window import ToldWindows
 
 from mrc.endpoint.config import Capability
 from mrc.endpoint.congestion import PENALTY_UNKNOWN
-from mrc.endpoint.sack_reading import Sack
+from mrc.endpoint.requestor.sack_reading import Sack
 from mrc.wire.received_batch import ReceivedBatch
 
 

@@ -10,7 +10,7 @@ from hand_operations import PORT_STATUS_UPDATE, request
 from hand_peer import MILLISECOND, SACK, HandPeer, control_evs, of, paths
 
 from mrc.endpoint.config import PathConfig, PeerNodeConfig
-from mrc.endpoint.paths import PathSet
+from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.paths.reverse import ReverseEvs
 
 

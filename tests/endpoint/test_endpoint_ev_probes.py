@@ -7,8 +7,8 @@ from hand_operations import EV_PROBE, PORT_STATUS_UPDATE, RESPONSE, answered, re
 from hand_peer import MICROSECOND, MILLISECOND, HandPeer, Sent, of
 
 from mrc.endpoint.config import Capability, EndpointConfig, PeerNodeConfig, QpConfig
-from mrc.endpoint.operations import EvProbeResult
-from mrc.endpoint.peer_node import PeerNode
+from mrc.endpoint.node.operations import EvProbeResult
+from mrc.endpoint.node.peer_node import PeerNode
 from mrc.errors import CallerError
 from mrc.wire.profile import WireProfile
 from mrc.wire.transmit_batch import TransmitBatch

@@ -8,7 +8,7 @@ from nacking import RTT, send, state_of, trained
 from told_window import ToldWindows
 
 from mrc.endpoint.config import QpConfig
-from mrc.endpoint.paths import EvState
+from mrc.endpoint.paths.states import EvState
 
 LOCAL = 1024 << 10  # a local ACK timeout of 1.05 ms
 SHORT = QpConfig(path_mtu=256, timeout=10, exponential_retries=25)

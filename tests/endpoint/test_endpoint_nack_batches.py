@@ -21,7 +21,7 @@ from nacking import (
 
 from mrc.endpoint.completions import Event, EventKind, WorkStatus
 from mrc.endpoint.config import QpConfig
-from mrc.endpoint.paths import EvState
+from mrc.endpoint.paths.states import EvState
 from mrc.endpoint.qp_states import QpState
 
 LASTING = QpConfig(path_mtu=256, timeout=20, exponential_retries=25)

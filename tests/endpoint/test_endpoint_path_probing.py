@@ -8,7 +8,7 @@ import pytest
 from hand_peer import MICROSECOND, MILLISECOND, PROBE, HandPeer, Sent, data, numbers, of
 
 from mrc.endpoint.config import PathConfig, QpConfig
-from mrc.endpoint.paths import EvState
+from mrc.endpoint.paths.states import EvState
 
 G, S, B, D = EvState.GOOD, EvState.SKIP, EvState.ASSUMED_BAD, EvState.DENIED
 FREE = PathConfig(ev_min_active=1)

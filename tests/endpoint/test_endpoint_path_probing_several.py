@@ -8,9 +8,10 @@ import pytest
 from hand_peer import MICROSECOND, MILLISECOND, PROBE, HandPeer, Sent, data, of, paths
 
 from mrc.endpoint.config import PathConfig, QpConfig
-from mrc.endpoint.paths import EvState, PathSet
 from mrc.endpoint.paths.ev_events import EvEvent
+from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.paths.probing import PathProbing
+from mrc.endpoint.paths.states import EvState
 
 G, B, D = EvState.GOOD, EvState.ASSUMED_BAD, EvState.DENIED
 FREE = PathConfig(ev_min_active=1)

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrc.endpoint.config import PathConfig, QpConfig
-from mrc.endpoint.paths import EvState, PathSet
+from mrc.endpoint.paths.path_set import PathSet
+from mrc.endpoint.paths.states import EvState
 
 G, S, B, D = EvState.GOOD, EvState.SKIP, EvState.ASSUMED_BAD, EvState.DENIED
 FREE = PathConfig(ev_min_active=1)

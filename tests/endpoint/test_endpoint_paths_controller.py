@@ -8,8 +8,9 @@ import pytest
 from hand_peer import HandPeer, chosen_evs, data, paths
 
 from mrc.endpoint.config import PathConfig, QpConfig
-from mrc.endpoint.paths import EvState, PathSet
 from mrc.endpoint.paths.ev_events import EvEvent, EvEvents
+from mrc.endpoint.paths.path_set import PathSet
+from mrc.endpoint.paths.states import EvState
 from mrc.errors import CallerError
 
 G, S, B, D = EvState.GOOD, EvState.SKIP, EvState.ASSUMED_BAD, EvState.DENIED

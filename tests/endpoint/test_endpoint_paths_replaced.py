@@ -10,8 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mrc.endpoint.config import PathConfig, PeerNodeConfig
-from mrc.endpoint.paths import EvState, PathSet
+from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.paths.reverse import ReverseEvs
+from mrc.endpoint.paths.states import EvState
 
 UNIVERSE = paths(planes=2, spines=8)
 NUMBER = {path.ev: number for number, path in enumerate(UNIVERSE)}

@@ -8,7 +8,7 @@ from hand_peer import MILLISECOND, PROBE, HandPeer, data, numbers, of
 
 from mrc.endpoint.completions import Event, EventKind, WorkStatus
 from mrc.endpoint.config import QpConfig
-from mrc.endpoint.local_ports import PortLimit
+from mrc.endpoint.node.local_ports import PortLimit
 from mrc.endpoint.qp_states import QpState
 
 CONFIG = QpConfig(path_mtu=1024)

@@ -8,8 +8,8 @@ import pytest
 from hand_peer import HandPeer, chosen_evs, data, numbers, paths
 
 from mrc.endpoint.config import PathConfig, QpConfig
-from mrc.endpoint.paths import PathSet
-from mrc.endpoint.port_set import PortSet
+from mrc.endpoint.paths.path_set import PathSet
+from mrc.endpoint.paths.port_set import PortSet
 
 MANY = 16
 

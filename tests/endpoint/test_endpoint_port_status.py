@@ -9,7 +9,7 @@ from hand_operations import PORT_STATUS_UPDATE, RESPONSE, answered, request, req
 from hand_peer import MICROSECOND, MILLISECOND, HandPeer, Sent, chosen_evs, data, of
 
 from mrc.endpoint.config import EndpointConfig, PeerNodeConfig, QpConfig
-from mrc.endpoint.paths import EvState
+from mrc.endpoint.paths.states import EvState
 from mrc.errors import CallerError
 from mrc.wire.profile import WireProfile
 

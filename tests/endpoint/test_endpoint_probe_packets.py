@@ -6,7 +6,7 @@ from hand_peer import MICROSECOND, MILLISECOND, PEER_QPN, PROBE, SECOND, HandPee
 from nacking import state_of
 
 from mrc.endpoint.config import PathConfig, QpConfig
-from mrc.endpoint.paths import EvState
+from mrc.endpoint.paths.states import EvState
 from mrc.wire.packet import decode_transport
 from mrc.wire.transmit_batch import TransmitBatch
 

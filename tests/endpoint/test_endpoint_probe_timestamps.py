@@ -7,7 +7,7 @@ from hand_operations import answered
 from hand_peer import MICROSECOND, HandPeer
 
 from mrc.endpoint.config import Capability
-from mrc.endpoint.operations import EvProbeResult
+from mrc.endpoint.node.operations import EvProbeResult
 
 UNIT = 128
 

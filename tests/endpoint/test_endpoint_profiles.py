@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrc.endpoint.config import PathConfig
-from mrc.endpoint.paths import Path, PathSet
-from mrc.endpoint.paths.addressing import NO_SPINE, PlanePair, stev_paths, udp_paths
+from mrc.endpoint.paths.addressing import NO_SPINE, Path, PlanePair, stev_paths, udp_paths
 from mrc.endpoint.paths.formats import EvFormat
+from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.paths.profiles import EvProfile, EvProfileMode
 from mrc.errors import CallerError
 from mrc.wire.entropy import EvField, EvMode

@@ -21,10 +21,10 @@ from nacking import state_of
 
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import Capability, PathConfig, QpConfig
-from mrc.endpoint.deadlines import FOREVER
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.operations import EvProbeResult
-from mrc.endpoint.paths import EvState
+from mrc.endpoint.node.operations import EvProbeResult
+from mrc.endpoint.parts.deadlines import FOREVER
+from mrc.endpoint.paths.states import EvState
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.qp_states import QpState
 from mrc.errors import CallerError

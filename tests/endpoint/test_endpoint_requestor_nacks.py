@@ -27,7 +27,7 @@ from told_window import Told, ToldWindows
 
 from mrc.endpoint.completions import EventKind, WorkStatus
 from mrc.endpoint.config import Capability, QpConfig
-from mrc.endpoint.paths import EvState
+from mrc.endpoint.paths.states import EvState
 from mrc.endpoint.qp_states import QpState
 
 # ------------------------------------------------------------------ the retransmission

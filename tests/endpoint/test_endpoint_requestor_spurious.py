@@ -6,7 +6,7 @@ from hand_peer import MICROSECOND, HandPeer, Sent, data, numbers
 from told_window import ToldWindows
 
 from mrc.endpoint.config import QpConfig
-from mrc.endpoint.paths import EvState
+from mrc.endpoint.paths.states import EvState
 from mrc.endpoint.qp_states import QpState
 
 RTT = 100 * MICROSECOND

@@ -16,8 +16,7 @@ from mrc.endpoint.completions import WorkKind, WorkStatus
 from mrc.endpoint.config import Capability, EndpointConfig, QpConfig, ResponderConfig
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.memory import MemoryRegion
-from mrc.endpoint.paths import Path, srv6_paths
-from mrc.endpoint.paths.addressing import PlanePair
+from mrc.endpoint.paths.addressing import Path, PlanePair, srv6_paths
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.qp_states import QpState

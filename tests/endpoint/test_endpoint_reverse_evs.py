@@ -10,8 +10,8 @@ from hand_operations import EV_PROBE, answered, requests
 from hand_peer import MICROSECOND, MILLISECOND, REGION_VA, SACK, HandPeer, Sent, control_evs, data, of, paths
 
 from mrc.endpoint.config import EndpointConfig, PathConfig, PeerNodeConfig, QpConfig
-from mrc.endpoint.numbers import column
-from mrc.endpoint.paths import PathSet
+from mrc.endpoint.parts.numbers import column
+from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.paths.reverse import ReverseEvs
 
 SMALL = QpConfig(path_mtu=256, paths=PathConfig(ev_min_active=1))

@@ -9,7 +9,7 @@ from hand_operations import EV_PROBE, answered, requests
 from hand_peer import MICROSECOND, MILLISECOND, HandPeer, Sent, control_evs, data, paths
 
 from mrc.endpoint.config import PathConfig, PeerNodeConfig, QpConfig
-from mrc.endpoint.paths import PathSet
+from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.paths.reverse import ReverseEvs
 
 SMALL = QpConfig(path_mtu=256, paths=PathConfig(ev_min_active=1))

@@ -21,8 +21,8 @@ from told_window import ToldWindows
 from mrc import CORE
 from mrc.core import COMPILED
 from mrc.endpoint.config import QpConfig
-from mrc.endpoint.qp_datapath import QpDatapath
-from mrc.endpoint.scheduler import SEND_STATES, SendState, send_state
+from mrc.endpoint.datapath.qp_datapath import QpDatapath
+from mrc.endpoint.datapath.scheduler import SEND_STATES, SendState, send_state
 
 RTT = 100 * MICROSECOND
 TRIMMED, NO_BITMAP, UNEXP_EVENT = 0x01, 0x06, 0x19

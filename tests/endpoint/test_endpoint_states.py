@@ -9,8 +9,7 @@ from hand_peer import PEER_QPN, HandPeer, paths, peer_address
 
 from mrc.endpoint.config import QpConfig
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.paths import EvInput, EvState
-from mrc.endpoint.paths.states import next_state
+from mrc.endpoint.paths.states import EvInput, EvState, next_state
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.qp_states import QpState, check_transition
 from mrc.errors import CallerError

@@ -9,7 +9,7 @@ from told_window import ToldWindows
 
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import Capability, LossConfig, QpConfig
-from mrc.endpoint.scheduler import SendState, send_state
+from mrc.endpoint.datapath.scheduler import SendState, send_state
 from mrc.wire.packet import decode_transport
 from mrc.wire.transmit_batch import TransmitBatch
 

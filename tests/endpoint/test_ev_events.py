@@ -5,7 +5,7 @@ from __future__ import annotations
 from hand_peer import HandPeer, Sent, data
 
 from mrc.endpoint.config import EndpointConfig, PathConfig, QpConfig
-from mrc.endpoint.paths import EvState
+from mrc.endpoint.paths.states import EvState
 
 
 def _condemn(hand: HandPeer) -> Sent:

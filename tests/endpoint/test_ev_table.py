@@ -8,8 +8,8 @@ from hand_peer import paths
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrc.endpoint.paths import EvState
 from mrc.endpoint.paths.ev_table import EvTable
+from mrc.endpoint.paths.states import EvState
 
 PATH = paths(1, 1)[0]
 evs = st.integers(0, (1 << 32) - 1)

@@ -1,4 +1,4 @@
-"""The longest waits there can be still fit a clock of 64 bits (mrc/endpoint/retries.py, nscc.py)."""
+"""The longest waits there can be still fit a clock of 64 bits (mrc/endpoint/requestor/retries.py, nscc.py)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import pytest
 
 from mrc.endpoint.config import QpConfig
 from mrc.endpoint.congestion import Nscc, NsccConfig, PacketSizes
-from mrc.endpoint.retries import RetryBudget
-from mrc.endpoint.rtt import RttEstimator
-from mrc.endpoint.sent import SentPackets
+from mrc.endpoint.parts.rtt import RttEstimator
+from mrc.endpoint.requestor.retries import RetryBudget
+from mrc.endpoint.requestor.sent import SentPackets
 
 MOST = 1 << 61
 

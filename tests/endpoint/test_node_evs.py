@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrc.endpoint.config import PeerNodeConfig
-from mrc.endpoint.draws import Draws
+from mrc.endpoint.node.peer_node import PeerNode
+from mrc.endpoint.parts.draws import Draws
+from mrc.endpoint.paths.port_set import PortSet
 from mrc.endpoint.paths.reverse import ReverseEvs
-from mrc.endpoint.peer_node import PeerNode
-from mrc.endpoint.port_set import PortSet
 
 PLANES, SPINES = 3, 3
 NUMBERS = range(PLANES * SPINES)

@@ -7,8 +7,7 @@ import struct
 
 import pytest
 
-from mrc.endpoint.paths import Path, srv6_paths
-from mrc.endpoint.paths.addressing import PlanePair
+from mrc.endpoint.paths.addressing import Path, PlanePair, srv6_paths
 from mrc.wire.usid import UsidTemplate
 
 

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from mrc.endpoint.config import PeerNodeConfig
 from mrc.endpoint.counters import Counters
-from mrc.endpoint.draws import Draws
-from mrc.endpoint.operation_rates import OperationRates
-from mrc.endpoint.peer_node import PeerNode
-from mrc.endpoint.peer_table import PeerTable
-from mrc.endpoint.port_set import PortSet
+from mrc.endpoint.node.operation_rates import OperationRates
+from mrc.endpoint.node.peer_node import PeerNode
+from mrc.endpoint.node.peer_table import PeerTable
+from mrc.endpoint.parts.draws import Draws
+from mrc.endpoint.paths.port_set import PortSet
 from mrc.wire.received_batch import ReceivedBatch
 
 PREFIX = 0xFD00 << 112

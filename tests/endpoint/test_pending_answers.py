@@ -1,8 +1,8 @@
-"""Answers that wait to be sent (mrc.endpoint.answers)."""
+"""Answers that wait to be sent (mrc.endpoint.responder.answers)."""
 
 from __future__ import annotations
 
-from mrc.endpoint.answers import Answer, PendingAnswers
+from mrc.endpoint.responder.answers import Answer, PendingAnswers
 
 
 def _answer(number: int) -> Answer:

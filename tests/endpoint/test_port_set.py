@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrc.endpoint.port_set import PortSet
+from mrc.endpoint.paths.port_set import PortSet
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 40)), max_size=200))

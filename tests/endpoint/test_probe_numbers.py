@@ -9,11 +9,11 @@ from hand_peer import MILLISECOND, paths
 
 from mrc.endpoint.config import PathConfig, PeerNodeConfig, QpConfig
 from mrc.endpoint.counters import Counters
-from mrc.endpoint.paths import PathSet
+from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.paths.probing import PathProbing
 from mrc.endpoint.paths.reverse import ReverseEvs
-from mrc.endpoint.probes import Probes
-from mrc.endpoint.sent import SentPackets
+from mrc.endpoint.requestor.probes import Probes
+from mrc.endpoint.requestor.sent import SentPackets
 from mrc.endpoint.traffic_class import TrafficClasses
 from mrc.wire.fields import PROBE
 from mrc.wire.profile import WireProfile

@@ -19,10 +19,11 @@ from test_endpoint_profiles import (
 )
 
 from mrc.endpoint.config import PathConfig
-from mrc.endpoint.paths import EvState, PathSet
 from mrc.endpoint.paths.addressing import PlanePair
 from mrc.endpoint.paths.formats import EvFormat
+from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.paths.profiles import EvProfile
+from mrc.endpoint.paths.states import EvState
 from mrc.errors import CallerError
 from mrc.wire.entropy import EvField, EvMode
 from mrc.wire.profile import WireProfile

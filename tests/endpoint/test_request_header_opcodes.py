@@ -9,8 +9,8 @@ from hand_peer import FIRST, LAST, LAST_IMMEDIATE, MIDDLE, ONLY, ONLY_IMMEDIATE,
 from mrc.endpoint.completion_ring import CompletionRing
 from mrc.endpoint.config import QpConfig
 from mrc.endpoint.memory import MemoryRegion
-from mrc.endpoint.request_headers import RequestHeaders
-from mrc.endpoint.send_queue import SendQueue
+from mrc.endpoint.requestor.request_headers import RequestHeaders
+from mrc.endpoint.requestor.send_queue import SendQueue
 from mrc.endpoint.work import WriteRequest
 from mrc.wire.frames import Frames
 from mrc.wire.transmit_batch import TransmitBatch

@@ -26,8 +26,7 @@ from hand_peer import (
 )
 
 from mrc.endpoint.config import NO_CAPABILITIES, Capability, EndpointConfig, QpConfig
-from mrc.endpoint.paths import srv6_paths
-from mrc.endpoint.paths.addressing import PlanePair
+from mrc.endpoint.paths.addressing import PlanePair, srv6_paths
 from mrc.wire.profile import WireProfile
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.usid import UsidTemplate

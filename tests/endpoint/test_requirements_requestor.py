@@ -25,7 +25,8 @@ from told_window import ToldWindow, ToldWindows
 
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import LossConfig, PathConfig, QpConfig
-from mrc.endpoint.paths import EvState, PathSet
+from mrc.endpoint.paths.path_set import PathSet
+from mrc.endpoint.paths.states import EvState
 from mrc.endpoint.qp_states import QpState
 
 CONFIG = QpConfig(path_mtu=256, timeout=20)  # a local ACK timeout of 1.07 s, out of the way of other timers

@@ -6,9 +6,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mrc.endpoint.config import ResponderConfig
-from mrc.endpoint.nacked import NackReason
-from mrc.endpoint.received import ReceivedPsns
-from mrc.endpoint.resource_limits import ResourceLimits
+from mrc.endpoint.responder.received import ReceivedPsns
+from mrc.endpoint.responder.resource_limits import ResourceLimits
+from mrc.wire.names import NackReason
 
 FIRST = 1000
 limits = st.none() | st.integers(0, 6)

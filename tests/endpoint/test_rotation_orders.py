@@ -8,7 +8,8 @@ import pytest
 from hand_peer import chosen_evs, paths
 
 from mrc.endpoint.config import PathConfig
-from mrc.endpoint.paths import EvState, PathSet
+from mrc.endpoint.paths.path_set import PathSet
+from mrc.endpoint.paths.states import EvState
 
 
 @pytest.mark.parametrize("marked", range(4))

@@ -1,11 +1,11 @@
-"""Tables of numbers (mrc.endpoint.tables), against a dict."""
+"""Tables of numbers (mrc.endpoint.parts.tables), against a dict."""
 
 from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mrc.endpoint.tables import Table
+from mrc.endpoint.parts.tables import Table
 
 VALUE = 1
 

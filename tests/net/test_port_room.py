@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from patience import eventually, until_in_use
 
-from mrc.endpoint.local_ports import PortLimit, advice
+from mrc.endpoint.node.local_ports import PortLimit, advice
 from mrc.lab.namespace import in_namespace, in_thread, unshare_network
 from mrc.net.link_events import LinkWatch
 from mrc.net.mtu import FullPackets

@@ -25,7 +25,7 @@ from rc_hand import (
 )
 
 from mrc.endpoint.completions import WorkStatus
-from mrc.endpoint.local_ports import PortLimit
+from mrc.endpoint.node.local_ports import PortLimit
 from mrc.endpoint.qp_states import QpState
 from mrc.errors import CallerError
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from mrc.endpoint.nacked import NackReason
 from mrc.endpoint.paths.states import EvInput, EvState
 from mrc.endpoint.qp_states import QpState
 from mrc.endpoint.tracing import HOLE, LOCAL_ACK_TIMEOUT, PATH_TIMER
 from mrc.trace.vocabulary import EV_STATE, EVENTS, PACKET_LOST, QP_STATE, EventType, as_markdown
+from mrc.wire.names import NackReason
 
 DOCS = Path(__file__).parents[2] / "docs" / "trace.md"
 CATEGORIES = {"connectivity", "path", "recovery", "transport", "trace"}

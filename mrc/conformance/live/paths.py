@@ -11,8 +11,7 @@ from mrc.conformance.targets.in_process_paths import (
     DEFAULT_PLANES,
     InProcessPaths,
 )
-from mrc.endpoint.paths import Path
-from mrc.endpoint.paths.addressing import PlanePair, srv6_path, srv6_uplinks
+from mrc.endpoint.paths.addressing import Path, PlanePair, srv6_path, srv6_uplinks
 from mrc.net.negotiation import NodeDescription
 from mrc.topology.fabric import USID_MODES, Fabric
 from mrc.wire.profile import WireProfile

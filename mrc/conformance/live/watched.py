@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.local_ports import PortLimit
+from mrc.endpoint.node.local_ports import PortLimit
 from mrc.net.driven import BatchSize, UnsentCounter
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.transmit_batch import TransmitBatch

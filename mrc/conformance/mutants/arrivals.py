@@ -9,8 +9,8 @@ import numpy as np
 
 from mrc.conformance.codec.icrc import covered, icrc, icrc_bytes
 from mrc.conformance.mutants.mutant import mutant
+from mrc.endpoint.datapath.packet_checks import DROPPED, PacketChecks
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.packet_checks import DROPPED, PacketChecks
 from mrc.endpoint.qp import QueuePair
 from mrc.wire.fields import COMMON, Fields
 from mrc.wire.opcodes import Op

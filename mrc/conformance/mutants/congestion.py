@@ -7,12 +7,12 @@ from typing import Any
 
 from mrc.conformance.mutants.congestion_parameters import with_config
 from mrc.conformance.mutants.mutant import mutant
-from mrc.endpoint.acknowledgements import Acknowledgements
 from mrc.endpoint.congestion import NO_SAMPLE, EwmaDelay, FixedWindow, Nscc, NsccConfig
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.feedback import Feedback
 from mrc.endpoint.qp import QueuePair
-from mrc.endpoint.requests import RequestMaker
+from mrc.endpoint.requestor.acknowledgements import Acknowledgements
+from mrc.endpoint.requestor.feedback import Feedback
+from mrc.endpoint.requestor.requests import RequestMaker
 from mrc.wire.fields import SACK
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.transmit_batch import TransmitBatch

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.congestion import Nscc
-from mrc.endpoint.nacked import NackHandler, NackReason
-from mrc.endpoint.requests import RequestMaker
-from mrc.endpoint.sent import SentPackets
+from mrc.endpoint.requestor.nacked import NackHandler
+from mrc.endpoint.requestor.requests import RequestMaker
+from mrc.endpoint.requestor.sent import SentPackets
+from mrc.wire.names import NackReason
 from mrc.wire.transmit_batch import TransmitBatch
 
 # ------------------------------------------------------------------ quick adapt

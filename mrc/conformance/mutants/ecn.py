@@ -9,8 +9,8 @@ import numpy as np
 
 from mrc.conformance.mutants.mutant import mutant
 from mrc.conformance.mutants.packets import _Repacked
+from mrc.endpoint.datapath.packet_checks import PacketChecks
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.packet_checks import PacketChecks
 from mrc.endpoint.qp import QueuePair
 from mrc.wire.fields import COMMON
 from mrc.wire.opcodes import REQUEST_OPCODES, Op

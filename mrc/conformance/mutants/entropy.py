@@ -10,9 +10,9 @@ from mrc.conformance.mutants.mutant import mutant
 from mrc.conformance.mutants.packets import _Repacked
 from mrc.conformance.setup import Setup
 from mrc.conformance.targets.in_process_paths import InProcessPaths
-from mrc.endpoint.answers import Answer, Reflector
-from mrc.endpoint.paths import Path
+from mrc.endpoint.paths.addressing import Path
 from mrc.endpoint.paths.formats import EvFormat
+from mrc.endpoint.responder.answers import Answer, Reflector
 from mrc.errors import CallerError
 from mrc.wire import octets
 from mrc.wire.entropy import EvField

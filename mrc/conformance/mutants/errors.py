@@ -13,8 +13,8 @@ from mrc.endpoint.completions import Event, EventKind, WorkKind, WorkStatus
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_states import QpState
-from mrc.endpoint.receives import Receives
-from mrc.endpoint.requestor import Requestor
+from mrc.endpoint.requestor.requestor import Requestor
+from mrc.endpoint.responder.receives import Receives
 from mrc.endpoint.work import WriteRequest
 from mrc.wire.received_batch import ReceivedBatch
 

@@ -11,19 +11,20 @@ from mrc.conformance.mutants.bursts import part_of
 from mrc.conformance.mutants.mutant import mutant
 from mrc.conformance.mutants.requestors import _Syndromes
 from mrc.conformance.mutants.responders import _EachRequest, request_fields
-from mrc.endpoint.answers import Answer
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.counters import Counters
+from mrc.endpoint.datapath.intake import Intake
+from mrc.endpoint.datapath.packet_checks import DROPPED, SOUND, PacketChecks
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.feedback import BY_HOLE, Feedback
-from mrc.endpoint.intake import Intake
-from mrc.endpoint.nacked import RESPONSES, NackHandler, NackReason
-from mrc.endpoint.operation_intake import OperationIntake
-from mrc.endpoint.operations import EndpointOperations
-from mrc.endpoint.packet_checks import DROPPED, SOUND, PacketChecks
+from mrc.endpoint.node.operation_intake import OperationIntake
+from mrc.endpoint.node.operations import EndpointOperations
 from mrc.endpoint.qp import QueuePair
-from mrc.endpoint.sacks import SackMaker
+from mrc.endpoint.requestor.feedback import BY_HOLE, Feedback
+from mrc.endpoint.requestor.nacked import RESPONSES, NackHandler
+from mrc.endpoint.responder.answers import Answer
+from mrc.endpoint.responder.sacks import SackMaker
 from mrc.wire.fields import COMMON, NACK, Fields
+from mrc.wire.names import NackReason
 from mrc.wire.opcodes import Op
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import PAD_SHIFT, PSN_BITS_MASK

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from mrc.conformance.mutants.mutant import mutant
-from mrc.endpoint.arrivals import Arrivals
 from mrc.endpoint.completion_ring import NO_IMMEDIATE
 from mrc.endpoint.completions import WorkKind, WorkStatus
+from mrc.endpoint.datapath.arrivals import Arrivals
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.feedback import Feedback
 from mrc.endpoint.qp import QueuePair
-from mrc.endpoint.receives import Receives
 from mrc.endpoint.refusals import Verdict
+from mrc.endpoint.requestor.feedback import Feedback
+from mrc.endpoint.responder.receives import Receives
 from mrc.wire.opcodes import IMMEDIATE_OPCODES, REQUEST_OPCODES
 from mrc.wire.received_batch import ReceivedBatch
 
@@ -105,8 +105,9 @@ class PlainWritesConsumeReceives(Arrivals):
     __slots__ = ()
 
     def receive(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> None:
-        receives = self._qp._receives
-        if opcode in REQUEST_OPCODES and opcode not in IMMEDIATE_OPCODES and receives.posted:
+        receives = None if self._responder is None else self._responder._receives
+        plain = opcode in REQUEST_OPCODES and opcode not in IMMEDIATE_OPCODES
+        if plain and receives is not None and receives.posted:
             success, kind = WorkStatus.SUCCESS, WorkKind.RECV_RDMA_WITH_IMM
-            self._qp.datapath.completions.add(receives._oldest(), success, 0, kind, NO_IMMEDIATE)
+            receives._completions.add(receives._oldest(), success, 0, kind, NO_IMMEDIATE)
         super().receive(batch, row, opcode, now)

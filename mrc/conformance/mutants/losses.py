@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.feedback import BY_HOLE, Feedback
 from mrc.endpoint.qp import QueuePair
-from mrc.endpoint.requestor import Requestor
-from mrc.endpoint.requests import RequestMaker
-from mrc.endpoint.sent import PsnState
+from mrc.endpoint.requestor.feedback import BY_HOLE, Feedback
+from mrc.endpoint.requestor.requestor import Requestor
+from mrc.endpoint.requestor.requests import RequestMaker
+from mrc.endpoint.requestor.sent import PsnState
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.transmit_batch import TransmitBatch
 

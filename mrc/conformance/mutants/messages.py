@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from mrc.conformance.mutants.mutant import mutant
 from mrc.conformance.mutants.responders import _EachRequest, payload_of, request_fields
-from mrc.endpoint.message_checks import DMALEN, VA_OF_PSN_0, MessageChecks
-from mrc.endpoint.opcode_terms import IMMEDIATE
-from mrc.endpoint.responder import Responder
+from mrc.endpoint.responder.message_checks import DMALEN, VA_OF_PSN_0, MessageChecks
+from mrc.endpoint.responder.opcode_terms import IMMEDIATE
+from mrc.endpoint.responder.responder import Responder
 from mrc.wire.opcodes import Op
 from mrc.wire.received_batch import ReceivedBatch
 

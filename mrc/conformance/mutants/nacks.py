@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mrc.conformance.mutants.mutant import mutant, taken
-from mrc.endpoint.answers import Answer
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.nacked import PATH_REASONS, RESPONSES, NackHandler, NackReason, NackResponse
-from mrc.endpoint.nacks import NackMaker
-from mrc.endpoint.paths import PathSet
+from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.qp import QueuePair
-from mrc.endpoint.resource_limits import ResourceLimits
-from mrc.endpoint.responder import Responder
-from mrc.endpoint.sent import PsnState
+from mrc.endpoint.requestor.nacked import PATH_REASONS, RESPONSES, NackHandler, NackResponse
+from mrc.endpoint.requestor.sent import PsnState
+from mrc.endpoint.responder.answers import Answer
+from mrc.endpoint.responder.nacks import NackMaker
+from mrc.endpoint.responder.resource_limits import ResourceLimits
+from mrc.endpoint.responder.responder import Responder
 from mrc.wire.fields import NACK
+from mrc.wire.names import NackReason
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.transmit_batch import TransmitBatch
 

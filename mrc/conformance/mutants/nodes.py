@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.operation_intake import Operation
-from mrc.endpoint.operations import EndpointOperations, _Request
-from mrc.endpoint.paths import PathSet
-from mrc.endpoint.peer_node import PeerNode
-from mrc.endpoint.peer_ports import PeerPorts
+from mrc.endpoint.node.operation_intake import Operation
+from mrc.endpoint.node.operations import EndpointOperations, _Request
+from mrc.endpoint.node.peer_node import PeerNode
+from mrc.endpoint.node.peer_ports import PeerPorts
+from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.qp import QueuePair
 
 

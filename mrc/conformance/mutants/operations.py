@@ -5,9 +5,9 @@ from __future__ import annotations
 from mrc.conformance.mutants.mutant import mutant
 from mrc.conformance.mutants.packets import _Repacked
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.operation_intake import OperationIntake
-from mrc.endpoint.operations import EndpointOperations, OnResult
-from mrc.endpoint.peer_node import PeerNode
+from mrc.endpoint.node.operation_intake import OperationIntake
+from mrc.endpoint.node.operations import EndpointOperations, OnResult
+from mrc.endpoint.node.peer_node import PeerNode
 from mrc.endpoint.qp_states import MAY_RECEIVE
 from mrc.wire.fields import COMMON, ENDPOINT_REQUEST, ENDPOINT_RESPONSE
 from mrc.wire.opcodes import Op

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from mrc.conformance.mutants.mutant import mutant
-from mrc.endpoint.draws import Draws
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.paths import PathSet
-from mrc.endpoint.paths.path_set import NEVER
+from mrc.endpoint.parts.draws import Draws
+from mrc.endpoint.paths.path_set import NEVER, PathSet
 from mrc.endpoint.paths.rotation import Rotation
 from mrc.endpoint.qp import QueuePair
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.requests import RequestMaker
+from mrc.endpoint.requestor.requests import RequestMaker
 from mrc.wire.fields import COMMON
 from mrc.wire.opcodes import REQUEST_OPCODES, Op
 from mrc.wire.rows import PAD_SHIFT, PSN_BITS_MASK, RTX, TS

@@ -6,13 +6,13 @@ import numpy as np
 
 from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.paths import EvInput, EvState, PathSet
-from mrc.endpoint.paths.path_set import NEVER
+from mrc.endpoint.paths.path_set import NEVER, PathSet
+from mrc.endpoint.paths.port_set import PortSet
 from mrc.endpoint.paths.probing import PathProbing
 from mrc.endpoint.paths.rotation import Rotation
-from mrc.endpoint.port_set import PortSet
+from mrc.endpoint.paths.states import EvInput, EvState
 from mrc.endpoint.qp import QueuePair
-from mrc.endpoint.retries import RetryBudget
+from mrc.endpoint.requestor.retries import RetryBudget
 
 
 @mutant("MRC-PATH-04")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mrc.conformance.mutants.mutant import mutant
 from mrc.conformance.mutants.packets import _Repacked
-from mrc.endpoint.feedback import Feedback
+from mrc.endpoint.requestor.feedback import Feedback
 from mrc.wire.fields import COMMON
 from mrc.wire.opcodes import Op
 from mrc.wire.rows import BTH_AT, EXTENSION_AT

@@ -6,11 +6,11 @@ import numpy as np
 
 from mrc.conformance.mutants.mutant import mutant, taken
 from mrc.conformance.mutants.packets import _Repacked
-from mrc.endpoint.answers import Answer
+from mrc.endpoint.node.peer_node import PeerNode
+from mrc.endpoint.node.peer_ports import PeerPorts
 from mrc.endpoint.paths.probing import PathProbing
-from mrc.endpoint.peer_node import PeerNode
-from mrc.endpoint.peer_ports import PeerPorts
-from mrc.endpoint.sacks import SackMaker
+from mrc.endpoint.responder.answers import Answer
+from mrc.endpoint.responder.sacks import SackMaker
 from mrc.wire.fields import COMMON, ENDPOINT_REQUEST, SACK
 from mrc.wire.opcodes import Op
 from mrc.wire.rows import SETH_PR

@@ -6,14 +6,14 @@ from dataclasses import fields, replace
 from typing import Any
 
 from mrc.conformance.mutants.mutant import mutant
-from mrc.endpoint.arrivals import Arrivals
 from mrc.endpoint.config import QpConfig
+from mrc.endpoint.datapath.arrivals import Arrivals
+from mrc.endpoint.datapath.qp_datapath import QpDatapath
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.qp import QueuePair
-from mrc.endpoint.qp_datapath import QpDatapath
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.qp_states import QpState
-from mrc.endpoint.receive_window import ReceiveWindow
+from mrc.endpoint.responder.receive_window import ReceiveWindow
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError
 from mrc.wire.received_batch import ReceivedBatch
@@ -202,6 +202,8 @@ class RequestsAcknowledgeRequests(Arrivals):
 
     def receive(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> None:
         super().receive(batch, row, opcode, now)
-        requestor = self._qp.requestor
-        if self._qp.responder.received.completed and requestor.sent.next_psn > requestor.sent.una:
-            requestor.feedback.on_ack(requestor.sent.una & 0xFFFFFF, now)
+        if self._feedback is None or self._responder is None:
+            return
+        sent = self._feedback._sent
+        if self._responder.received.completed and sent.next_psn > sent.una:
+            self._feedback.on_ack(sent.una & 0xFFFFFF, now)

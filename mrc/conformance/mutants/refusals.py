@@ -7,10 +7,10 @@ from typing import Any
 from mrc.conformance.mutants.mutant import mutant
 from mrc.conformance.mutants.responders import _EachRequest, payload_of, request_fields
 from mrc.endpoint.memory import LENGTH, MemoryRegion, MemoryTable
-from mrc.endpoint.nacked import NackReason
 from mrc.endpoint.refusals import Verdict
-from mrc.endpoint.responder import Responder
+from mrc.endpoint.responder.responder import Responder
 from mrc.wire.fields import COMMON
+from mrc.wire.names import NackReason
 from mrc.wire.psn import PSN_HALF
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import ACKREQ, PSN_BITS_MASK

@@ -12,7 +12,7 @@ from mrc.conformance.mutants.packets import _Repacked
 from mrc.conformance.mutants.responders import _EachRequest
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.qp import QueuePair
-from mrc.endpoint.requestor import Requestor
+from mrc.endpoint.requestor.requestor import Requestor
 from mrc.endpoint.work import WriteRequest
 from mrc.wire.fields import COMMON, REQUEST, REQUEST_TS, Fields
 from mrc.wire.opcodes import REQUEST_OPCODES, Op

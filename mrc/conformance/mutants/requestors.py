@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from mrc.conformance.mutants.mutant import mutant
-from mrc.endpoint.arrivals import Arrivals
-from mrc.endpoint.feedback import Feedback
-from mrc.endpoint.paths import PathSet
-from mrc.endpoint.sack_reading import Sack
+from mrc.endpoint.datapath.arrivals import Arrivals
+from mrc.endpoint.paths.path_set import PathSet
+from mrc.endpoint.requestor.feedback import Feedback
+from mrc.endpoint.requestor.sack_reading import Sack
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import EXTENSION_AT
 

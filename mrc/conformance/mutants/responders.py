@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from mrc.conformance.mutants.mutant import mutant, taken
+from mrc.endpoint.datapath.peer_sources import PeerSources
+from mrc.endpoint.datapath.qp_table import QpTable
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.memory import MemoryTable
-from mrc.endpoint.nacked import NackReason
-from mrc.endpoint.peer_sources import PeerSources
 from mrc.endpoint.qp import QueuePair
-from mrc.endpoint.qp_table import QpTable
-from mrc.endpoint.receive_window import ReceiveWindow
 from mrc.endpoint.refusals import Verdict
-from mrc.endpoint.responder import Responder
+from mrc.endpoint.responder.receive_window import ReceiveWindow
+from mrc.endpoint.responder.responder import Responder
 from mrc.wire.fields import COMMON, REQUEST, REQUEST_TS, Fields
+from mrc.wire.names import NackReason
 from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH
 from mrc.wire.psn import unwrap
 from mrc.wire.received_batch import ReceivedBatch

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.completions import WorkStatus
-from mrc.endpoint.feedback import Feedback
-from mrc.endpoint.nacked import NackHandler
-from mrc.endpoint.retries import RetryBudget
+from mrc.endpoint.requestor.feedback import Feedback
+from mrc.endpoint.requestor.nacked import NackHandler
+from mrc.endpoint.requestor.retries import RetryBudget
 
 _DEFAULT_T = 1024 << 14
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mrc.conformance.mutants.mutant import mutant
-from mrc.endpoint.acknowledgements import Acknowledgements
-from mrc.endpoint.sack_reading import Sack
+from mrc.endpoint.requestor.acknowledgements import Acknowledgements
+from mrc.endpoint.requestor.sack_reading import Sack
 
 _NO_SAMPLE = -1
 

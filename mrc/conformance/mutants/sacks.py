@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from mrc.conformance.mutants.mutant import mutant, taken
-from mrc.endpoint.answers import Answer, Reflector
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.paths.control_evs import ControlEvs
 from mrc.endpoint.qp import QueuePair
-from mrc.endpoint.received import ReceivedPsns
-from mrc.endpoint.sacks import SackMaker
+from mrc.endpoint.responder.answers import Answer, Reflector
+from mrc.endpoint.responder.received import ReceivedPsns
+from mrc.endpoint.responder.sacks import SackMaker
 from mrc.wire.fields import COMMON, SACK, Fields
 from mrc.wire.opcodes import Op
 from mrc.wire.received_batch import ReceivedBatch

@@ -7,16 +7,16 @@ from typing import Any
 from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.completion_ring import NO_IMMEDIATE
 from mrc.endpoint.completions import WorkKind, WorkStatus
-from mrc.endpoint.data_sender import DataSender
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.feedback import Feedback
-from mrc.endpoint.paths import PathSet
+from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.qp import QueuePair
-from mrc.endpoint.request_headers import RequestHeaders
-from mrc.endpoint.requestor import Requestor
-from mrc.endpoint.send_queue import COLUMNS
-from mrc.endpoint.send_room import SendRoom
-from mrc.endpoint.sent import PsnState
+from mrc.endpoint.requestor.data_sender import DataSender
+from mrc.endpoint.requestor.feedback import Feedback
+from mrc.endpoint.requestor.request_headers import RequestHeaders
+from mrc.endpoint.requestor.requestor import Requestor
+from mrc.endpoint.requestor.send_queue import COLUMNS
+from mrc.endpoint.requestor.send_room import SendRoom
+from mrc.endpoint.requestor.sent import PsnState
 from mrc.endpoint.work import WriteRequest
 from mrc.wire.fields import REQUEST
 from mrc.wire.psn import unwrap

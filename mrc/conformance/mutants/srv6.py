@@ -13,7 +13,7 @@ from mrc.conformance.mutants.mutant import mutant
 from mrc.conformance.mutants.packets import _Repacked
 from mrc.conformance.setup import Setup
 from mrc.conformance.targets.in_process_paths import InProcessPaths
-from mrc.endpoint.paths import Path
+from mrc.endpoint.paths.addressing import Path
 from mrc.wire.entropy import ev_to_fields
 from mrc.wire.fields import COMMON
 from mrc.wire.ipv4 import address_number

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from mrc.conformance.mutants.mutant import mutant
-from mrc.endpoint.deadlines import FOREVER
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.loss import LossDetector
+from mrc.endpoint.parts.deadlines import FOREVER
 from mrc.endpoint.qp import QueuePair
-from mrc.endpoint.send_room import SendRoom
+from mrc.endpoint.requestor.loss import LossDetector
+from mrc.endpoint.requestor.send_room import SendRoom
 
 _NONE = -1
 # Where a walk goes on that takes whatever is out.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from mrc.conformance.mutants.mutant import mutant, taken
 from mrc.conformance.mutants.responders import _EachRequest
-from mrc.endpoint.nacked import NackReason
-from mrc.endpoint.packet_checks import DROPPED, SOUND, PacketChecks
-from mrc.endpoint.responder import Responder
+from mrc.endpoint.datapath.packet_checks import DROPPED, SOUND, PacketChecks
+from mrc.endpoint.responder.responder import Responder
 from mrc.wire.fields import COMMON
+from mrc.wire.names import NackReason
 from mrc.wire.received_batch import ReceivedBatch
 
 _KEPT_END = 40 + 8 + 12 + 8

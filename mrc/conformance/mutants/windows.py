@@ -7,10 +7,10 @@ from typing import Any
 from mrc.conformance.mutants.mutant import mutant
 from mrc.endpoint.config import MPR_UNIT
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.feedback import Feedback
 from mrc.endpoint.qp import QueuePair
-from mrc.endpoint.receive_window import ReceiveWindow
-from mrc.endpoint.sack_reading import Sack
+from mrc.endpoint.requestor.feedback import Feedback
+from mrc.endpoint.requestor.sack_reading import Sack
+from mrc.endpoint.responder.receive_window import ReceiveWindow
 
 
 @mutant("MRC-MPR-01")

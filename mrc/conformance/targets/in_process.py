@@ -26,8 +26,8 @@ from mrc.endpoint.completions import Completion, EventKind, WorkKind
 from mrc.endpoint.config import Capability, EndpointConfig, QpConfig
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.memory import MemoryRegion
-from mrc.endpoint.operations import EvProbeResult
-from mrc.endpoint.paths import EvState
+from mrc.endpoint.node.operations import EvProbeResult
+from mrc.endpoint.paths.states import EvState
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.work import WriteRequest

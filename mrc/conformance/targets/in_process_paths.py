@@ -10,8 +10,7 @@ import numpy as np
 from mrc.conformance.codec.carriage import ROUTING, Carriage, Outer
 from mrc.conformance.setup import MODES, Plane, Setup, generated_fields
 from mrc.conformance.target import Refused, Unsupported
-from mrc.endpoint.paths import Path
-from mrc.endpoint.paths.addressing import PlanePair, srv6_path, stev_paths, udp_paths
+from mrc.endpoint.paths.addressing import Path, PlanePair, srv6_path, stev_paths, udp_paths
 from mrc.endpoint.paths.formats import EvFormat
 from mrc.endpoint.paths.profiles import EvProfile, EvProfileMode
 from mrc.errors import CallerError

@@ -1,4 +1,4 @@
-from mrc.endpoint.flags cimport Away
+from mrc.endpoint.parts.flags cimport Away
 
 cdef long long _NO_SAMPLE
 

@@ -1,5 +1,5 @@
 cimport cython
-from mrc.endpoint.draws cimport Draws
+from mrc.endpoint.parts.draws cimport Draws
 from mrc.endpoint.paths.ev_table cimport EvTable
 from mrc.endpoint.paths.reverse cimport ReverseEvs
 

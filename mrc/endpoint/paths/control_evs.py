@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mrc.endpoint.draws import Draws
-from mrc.endpoint.numbers import column
+from mrc.endpoint.parts.draws import Draws
+from mrc.endpoint.parts.numbers import column
 from mrc.endpoint.paths.ev_table import EvTable
 from mrc.endpoint.paths.reverse import ReverseEvs
 from mrc.endpoint.paths.states import EvState

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from mrc.endpoint.numbers import column
+from mrc.endpoint.parts.numbers import column
 from mrc.endpoint.paths.addressing import Path
 from mrc.endpoint.paths.states import EvState
 

@@ -1,5 +1,5 @@
 cimport cython
-from mrc.endpoint.port_set cimport PortSet
+from mrc.endpoint.paths.port_set cimport PortSet
 from mrc.endpoint.paths.control_evs cimport ControlEvs
 from mrc.endpoint.paths.ev_table cimport EvTable
 from mrc.endpoint.paths.reverse cimport ReverseEvs

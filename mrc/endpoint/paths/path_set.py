@@ -11,16 +11,16 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from mrc.endpoint.config import PathConfig, PeerNodeConfig
-from mrc.endpoint.draws import Draws
-from mrc.endpoint.numbers import column
+from mrc.endpoint.parts.draws import Draws
+from mrc.endpoint.parts.numbers import column
 from mrc.endpoint.paths.addressing import Path
 from mrc.endpoint.paths.control_evs import ControlEvs
 from mrc.endpoint.paths.ev_events import ANY_STATE, EvEvents
 from mrc.endpoint.paths.ev_table import EvTable
+from mrc.endpoint.paths.port_set import PortSet
 from mrc.endpoint.paths.reverse import ReverseEvs
 from mrc.endpoint.paths.rotation import Rotation
 from mrc.endpoint.paths.states import EvInput, EvState, next_state
-from mrc.endpoint.port_set import PortSet
 from mrc.endpoint.tracing import QpTrace
 from mrc.errors import CallerError
 from mrc.wire.columns import array_of

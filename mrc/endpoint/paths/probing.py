@@ -7,8 +7,8 @@ The first probe goes out one path timer after the EV went bad; while they fail t
 from __future__ import annotations
 
 from mrc.endpoint.config import PathConfig
-from mrc.endpoint.deadlines import FOREVER
-from mrc.endpoint.numbers import column
+from mrc.endpoint.parts.deadlines import FOREVER
+from mrc.endpoint.parts.numbers import column
 from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.tracing import QpTrace
 

@@ -7,7 +7,7 @@ The EVs confirmed last are preferred, a few per plane: one that broke is left as
 from __future__ import annotations
 
 from mrc.endpoint.config import PeerNodeConfig
-from mrc.endpoint.numbers import column, longer
+from mrc.endpoint.parts.numbers import column, longer
 
 UNKNOWN = -1  # nothing sent on it was answered yet
 LOST = -2  # the last that is known of it is a loss

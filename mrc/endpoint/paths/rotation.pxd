@@ -1,6 +1,6 @@
 cimport cython
-from mrc.endpoint.draws cimport Draws
-from mrc.endpoint.port_set cimport PortSet
+from mrc.endpoint.parts.draws cimport Draws
+from mrc.endpoint.paths.port_set cimport PortSet
 from mrc.endpoint.paths.ev_table cimport EvTable
 
 cdef int _GOOD, _SKIP, _AFTER_SKIP, _DRAWS

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from mrc.endpoint.draws import Draws
-from mrc.endpoint.numbers import column
+from mrc.endpoint.parts.draws import Draws
+from mrc.endpoint.parts.numbers import column
 from mrc.endpoint.paths.ev_table import EvTable
+from mrc.endpoint.paths.port_set import PortSet
 from mrc.endpoint.paths.states import EvInput, EvState, next_state
-from mrc.endpoint.port_set import PortSet
 from mrc.endpoint.tracing import QpTrace
 
 _GOOD, _SKIP = int(EvState.GOOD), int(EvState.SKIP)

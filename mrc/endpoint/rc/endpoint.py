@@ -13,8 +13,8 @@ from collections.abc import Callable
 import numpy as np
 
 from mrc.endpoint.completions import Completion, Event, EventKind
-from mrc.endpoint.local_ports import LocalPorts, PortLimit
 from mrc.endpoint.memory import MemoryTable
+from mrc.endpoint.node.local_ports import LocalPorts, PortLimit
 from mrc.endpoint.rc.checks import sound_rows
 from mrc.endpoint.rc.config import RcConfig, RcEndpointConfig
 from mrc.endpoint.rc.counters import RcCounters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from mrc.endpoint.paths import Path
+from mrc.endpoint.paths.addressing import Path
 from mrc.endpoint.rc.opcodes import RcOp
 from mrc.wire.frames import Frames
 from mrc.wire.opcodes import BTH_LENGTH, HEADER_LENGTHS

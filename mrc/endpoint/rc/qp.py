@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mrc.endpoint.completions import Completion, WorkStatus
-from mrc.endpoint.local_ports import LocalPorts
 from mrc.endpoint.memory import MemoryTable
-from mrc.endpoint.paths import Path
+from mrc.endpoint.node.local_ports import LocalPorts
+from mrc.endpoint.paths.addressing import Path
 from mrc.endpoint.qp_states import MAY_RECEIVE, MAY_SEND, QpState, check_transition
 from mrc.endpoint.rc.config import RcConfig
 from mrc.endpoint.rc.counters import RcCounters

@@ -11,10 +11,10 @@ from typing import Any
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.qp import QueuePair
 from mrc.errors import CallerError, MrcError, PeerError
-from mrc.net.device import NodeDevice
 from mrc.net.exchange.server import ExchangeServer
 from mrc.net.exchange.session import SessionInfo
 from mrc.net.node import Node
+from mrc.net.node_device import NodeDevice
 from mrc.net.ticket import Ticket
 from mrc.net.transfer.arrivals import Arrivals
 from mrc.net.transfer.bounds import DEFAULT_BOUNDS, FilePlaces, SenderBounds

@@ -8,8 +8,8 @@ from itertools import zip_longest
 from typing import Any
 
 from mrc.endpoint.counters import Counters
-from mrc.endpoint.paths import EvState, PathSet
-from mrc.endpoint.paths.path_set import NEVER
+from mrc.endpoint.paths.path_set import NEVER, PathSet
+from mrc.endpoint.paths.states import EvState
 from mrc.endpoint.qp import QueuePair
 from mrc.errors import PeerError
 from mrc.net.negotiation import integer

@@ -13,10 +13,10 @@ from typing import Any
 
 from mrc.endpoint.work import MAX_MESSAGE
 from mrc.errors import CallerError, MrcError, PeerError, SystemRefused
-from mrc.net.device import NodeDevice
 from mrc.net.exchange.client import ExchangeClient
 from mrc.net.negotiation import integer
 from mrc.net.node import Node
+from mrc.net.node_device import NodeDevice
 from mrc.net.ticket import Ticket
 from mrc.net.transfer.connecting import (
     MAX_QPS_PER_SENDER,

@@ -1,0 +1,1 @@
+"""Packets in and out of an endpoint: checks, the way to a QP's halves, whose turn it is."""

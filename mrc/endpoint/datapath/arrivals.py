@@ -1,0 +1,136 @@
+"""What comes for one QP: whether it is the peer's, and which half of the QP it is for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mrc.endpoint.counters import Counters
+from mrc.endpoint.datapath.peer_sources import PeerSources
+from mrc.endpoint.parts.flags import Away
+from mrc.endpoint.qp_states import MAY_RECEIVE, MAY_SEND, QpState
+from mrc.endpoint.refusals import ACK_SYNDROME, NAK_STATUS
+from mrc.endpoint.requestor.feedback import Feedback
+from mrc.endpoint.responder.responder import Responder
+from mrc.wire import octets
+from mrc.wire.opcodes import REQUEST_OPCODES, Op
+from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.rows import PSN_BITS_MASK
+
+if TYPE_CHECKING:
+    from mrc.endpoint.node.peer_node import PeerNode
+
+_OPCODE_AT, _PSN_AT, _AETH_AT = 48, 56, 60
+_SYNDROME_SHIFT = 24
+_PSN_MASK, _ACK_SYNDROME = PSN_BITS_MASK, ACK_SYNDROME
+_NEVER = -1
+_PROBE, _SACK, _ACK, _NACK = int(Op.PROBE), int(Op.SACK), int(Op.ACKNOWLEDGE), int(Op.NACK)
+_IS_REQUEST = memoryview(bytes(value in REQUEST_OPCODES for value in range(256)))
+_IS_NAK = memoryview(bytes(value in NAK_STATUS for value in range(256)))
+_IS_ENDPOINT_OPERATION = memoryview(bytes(value in (Op.ENDPOINT_REQUEST, Op.ENDPOINT_RESPONSE) for value in range(256)))
+
+
+class Arrivals:
+    """Packets of one QP that passed the endpoint's checks, one by one. `sources` is empty before RTR."""
+
+    __slots__ = (
+        "_away",
+        "_counters",
+        "_feedback",
+        "_is_over",
+        "_learns_at",
+        "_may_receive",
+        "_may_send",
+        "_node",
+        "_noted_at",
+        "_responder",
+        "sources",
+    )
+
+    def __init__(self, counters: Counters, away: Away) -> None:
+        self._counters = counters
+        self._away = away
+        self.sources = PeerSources()
+        # When requests arrived last, and when the peer node wants to hear of them again.
+        self._noted_at = self._learns_at = _NEVER
+        self._node: PeerNode | None = None
+        self._responder: Responder | None = None
+        self._feedback: Feedback | None = None
+        self._may_receive = self._may_send = self._is_over = False
+
+    def enter(
+        self, state: QpState, node: PeerNode | None, responder: Responder | None, feedback: Feedback | None
+    ) -> None:
+        """The QP is in this state; the rest it has once it knows its peer, its halves each for a kind of packet."""
+        self._may_receive = state in MAY_RECEIVE
+        self._may_send = state in MAY_SEND
+        self._is_over = state == QpState.ERROR
+        self._node = node
+        self._responder, self._feedback = responder, feedback
+
+    def receive(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> None:
+        """A packet for this QP that passed the endpoint's checks."""
+        if not self._may_receive:
+            self._counters.wrong_qp_state += 1
+            # Nothing else is answered in ERROR, so two QPs in ERROR leave each other alone.
+            answered = _IS_REQUEST[opcode] and self._is_over and self.sources.has_sent(batch, row)
+            if answered and self._responder is not None:
+                self._responder.on_request_in_error(batch, row, now)
+        elif not self.sources.has_sent(batch, row):
+            self._counters.bad_source += 1
+        elif _IS_REQUEST[opcode]:
+            self._note(now)
+            if self._responder is not None:
+                self._responder.on_request(batch, row, now)
+        elif opcode == _PROBE:
+            self._note(now)
+            if self._responder is not None:
+                self._responder.on_probe(batch, row, now)
+        elif _IS_ENDPOINT_OPERATION[opcode]:
+            self._counters.misdirected += 1
+        elif not self._may_send or self._feedback is None:
+            self._counters.wrong_qp_state += 1
+        elif opcode == _SACK:
+            self._feedback.on_sack(batch, row, now)
+        elif opcode == _ACK:
+            self._on_aeth(batch, row, now)
+        elif opcode == _NACK:
+            self._feedback.on_nack(batch, row, now)
+
+    def _note(self, now: int) -> None:
+        """Requests or probes arrive at `now`."""
+        if now != self._noted_at:
+            self._noted_at = now
+            if now >= self._learns_at:
+                if self._away.up:
+                    self._away.waits = True
+                else:
+                    self._tell_node(now)
+
+    def _tell_node(self, now: int) -> None:
+        if self._node is not None:
+            self._node.on_requests(now)
+            learns_at = self._node.next_learning_at
+            self._learns_at = _NEVER if learns_at is None else learns_at
+
+    def receive_trimmed(self, batch: ReceivedBatch, row: int, lasthop: bool, now: int) -> None:
+        """A packet for this QP that a switch cut short, on the last hop or before it. It has no ICRC."""
+        if not self._may_receive:
+            self._counters.wrong_qp_state += 1
+        elif not self.sources.has_sent(batch, row):
+            self._counters.bad_source += 1
+        elif _IS_REQUEST[batch.flat[batch.row(row) + _OPCODE_AT]] and self._responder is not None:
+            self._responder.on_trimmed(batch, row, lasthop, now)
+
+    def _on_aeth(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        """A transport ACK; a syndrome beyond them is a NAK."""
+        base = batch.row(row)
+        psn = octets.u32(batch.flat, base + _PSN_AT) & _PSN_MASK
+        syndrome = octets.u32(batch.flat, base + _AETH_AT) >> _SYNDROME_SHIFT
+        if self._feedback is None:
+            return
+        if syndrome <= _ACK_SYNDROME:
+            self._feedback.on_ack(psn, now)
+        elif _IS_NAK[syndrome]:
+            self._feedback.on_nak(psn, syndrome, now)
+        else:
+            self._counters.invalid_request += 1

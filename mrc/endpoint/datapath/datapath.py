@@ -1,0 +1,218 @@
+"""What an endpoint does with packets: takes them in, runs timers, lets its QPs send in turn.
+
+Nothing here needs Python, but for what it hands over: work that has ended, and what belongs to no QP.
+"""
+
+from __future__ import annotations
+
+from mrc.endpoint import by_handle
+from mrc.endpoint.counters import Counters
+from mrc.endpoint.datapath.intake import Intake
+from mrc.endpoint.datapath.packet_checks import PacketChecks
+from mrc.endpoint.datapath.qp_datapath import QpDatapath
+from mrc.endpoint.datapath.qp_table import QpTable
+from mrc.endpoint.datapath.scheduler import Scheduler
+from mrc.endpoint.node.operations import EndpointOperations
+from mrc.endpoint.parts.deadlines import FOREVER
+from mrc.endpoint.parts.flags import Away
+from mrc.endpoint.parts.heaps import Heap
+from mrc.endpoint.parts.numbers import column, longer
+from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.transmit_batch import TransmitBatch
+
+_FOREVER = FOREVER
+_NONE = -1
+
+
+class Datapath:
+    """One endpoint's. `went_ahead` counts how often a single packet of data was sent ahead of answers that were due:
+    writes are answered by writes. `now` is the time of what is being done, ns. `away` is up where Python may not
+    come: what is Python's then waits."""
+
+    __slots__ = (
+        "_done",
+        "_fair_share",
+        "_first_done",
+        "_is_done",
+        "_operation_answers",
+        "_operations",
+        "_operations_wait",
+        "_timers",
+        "away",
+        "done",
+        "intake",
+        "now",
+        "qps",
+        "scheduler",
+        "went_ahead",
+    )
+
+    def __init__(
+        self, checks: PacketChecks, operations: EndpointOperations, counters: Counters, fair_share: int
+    ) -> None:
+        """A QP sends up to `fair_share` packets while others wait for their turn."""
+        self.qps = QpTable()
+        self.scheduler = Scheduler(self.qps)
+        self.away = Away()
+        self.intake = Intake(checks, self.qps, operations, counters, self.away)
+        self._operations = operations
+        self._operation_answers = operations.answers
+        self._operations_wait = operations.pending
+        self._fair_share = fair_share
+        self._timers = Heap()  # deadlines and QPNs
+        self.went_ahead = 0
+        self.now = 0
+        # A ring of the slots of QPs that have work which has ended: `done` of them from `_first_done` on.
+        self.done = self._first_done = 0
+        self._done, self._is_done = column(0), column(0)
+
+    # ------------------------------------------------------------------ QPs
+
+    def add(self, qp: QpDatapath) -> None:
+        """There is another QP."""
+        waiting = self._all_done()
+        self.qps.add(qp)
+        self.scheduler.join(qp.slot)
+        self.intake.make_room(self.qps.room)
+        self._done = column(self.qps.room)
+        self._is_done = longer(self._is_done, self.qps.room)
+        self._keep_done(waiting)
+
+    def remove(self, qp: QpDatapath) -> None:
+        """A QP is gone."""
+        self.scheduler.leave(qp.slot)
+        self._keep_done([slot for slot in self._all_done() if slot != qp.slot])
+        self._is_done[qp.slot] = 0
+        self.qps.remove(qp)
+
+    def _all_done(self) -> list[int]:
+        return [self._done[(self._first_done + place) % self.qps.room] for place in range(self.done)]
+
+    def _keep_done(self, slots: list[int]) -> None:
+        self._first_done, self.done = 0, len(slots)
+        for place, slot in enumerate(slots):
+            self._done[place] = slot
+
+    def take_done(self) -> int:
+        """The slot of a QP that has work which has ended, each once, in the order they had some; -1 without any."""
+        if not self.done:
+            return _NONE
+        slot = self._done[self._first_done]
+        self._first_done = (self._first_done + 1) % self.qps.room
+        self.done -= 1
+        self._is_done[slot] = 0
+        return slot
+
+    def after_event(self, slot: int) -> None:
+        """Something happened to this QP that may let it send, or has ended work of its own, or was its end."""
+        if not self.qps.holds(slot):
+            return
+        self.scheduler.on_event(slot)
+        self.schedule(slot)
+        self._note_done(slot)
+
+    def _note_done(self, slot: int) -> None:
+        if not self._is_done[slot] and by_handle.has_completions(self.qps.handle(slot)):
+            self._is_done[slot] = 1
+            self._done[(self._first_done + self.done) % self.qps.room] = slot
+            self.done += 1
+
+    # ------------------------------------------------------------------ packets
+
+    def receive(self, batch: ReceivedBatch, now: int) -> None:
+        """Take packets one by one, in order of arrival. What is wrong is dropped and counted."""
+        self.qps.begin()
+        try:
+            self._receive(batch, now)
+        finally:
+            self.qps.end()
+
+    def _receive(self, batch: ReceivedBatch, now: int) -> None:
+        self.now = now
+        self.intake.take(batch, now)
+        for place in range(self.intake.touched):
+            self.after_event(self.intake.slot(place))
+
+    def transmit(self, batch: TransmitBatch, now: int) -> int:
+        """Fill `batch` with what may leave now, QP by QP in turn, and seal it. Returns the number of packets."""
+        self.qps.begin()
+        try:
+            return self._transmit(batch, now)
+        finally:
+            self.qps.end()
+
+    def _transmit(self, batch: TransmitBatch, now: int) -> int:
+        self.now = now
+        start = batch.count
+        if self._operation_answers.waiting:
+            self._operation_answers.transmit(batch, now)
+        if self._operations_wait.up:
+            if self.away.up:
+                self.away.urgent = True
+            else:
+                self._operate(batch, now)
+        while batch.count < batch.capacity and self._turn(batch, now):
+            pass
+        batch.seal(start)
+        return batch.count - start
+
+    def _turn(self, batch: TransmitBatch, now: int) -> bool:
+        """Let the QP whose turn it is send. Returns whether the next may go on in this batch."""
+        slot = self.scheduler.next()
+        if slot == _NONE:
+            return False
+        handle, free = self.qps.handle(slot), batch.capacity - batch.count
+        others_wait = self.scheduler.ready > 0
+        most = min(self._fair_share, free) if others_wait else free
+        data_before = by_handle.data_packets_sent(handle)
+        sent = by_handle.transmit(handle, batch, most, now, others_wait)
+        if self.qps.holds(slot):
+            self.scheduler.after_turn(slot, sent, by_handle.data_packets_sent(handle) > data_before)
+            self.schedule(slot)
+        if by_handle.answers_wait(handle):
+            self.went_ahead += 1
+            return False
+        return True
+
+    def _operate(self, batch: TransmitBatch, now: int) -> None:
+        self._operations.transmit(batch, now)
+
+    # ------------------------------------------------------------------ time
+
+    def next_deadline(self) -> int:
+        """When `on_timer` should be called next, ns, or FOREVER. It may come early: a call too soon does nothing."""
+        while self._timers.count:
+            slot = self.qps.find(self._timers.value())
+            if slot != _NONE and by_handle.timer_at(self.qps.handle(slot)) == self._timers.first():
+                return self._timers.first()
+            self._timers.pop()
+        return _FOREVER
+
+    def on_timer(self, now: int) -> None:
+        """Run the timers of QPs that are due."""
+        self.qps.begin()
+        try:
+            self._run_timers(now)
+        finally:
+            self.qps.end()
+
+    def _run_timers(self, now: int) -> None:
+        self.now = now
+        while self.next_deadline() <= now:
+            slot = self.qps.find(self._timers.value())
+            self._timers.pop()
+            by_handle.set_timer_at(self.qps.handle(slot), _FOREVER)
+            if by_handle.next_deadline(self.qps.handle(slot)) > now:
+                # What it was set for has moved on since, as it does with every packet.
+                self.schedule(slot)
+                continue
+            by_handle.on_timer(self.qps.handle(slot), now)
+            self.after_event(slot)
+
+    def schedule(self, slot: int) -> None:
+        """See that this QP's timers run in time."""
+        handle = self.qps.handle(slot)
+        deadline = by_handle.next_deadline(handle)
+        if deadline < by_handle.timer_at(handle):
+            by_handle.set_timer_at(handle, deadline)
+            self._timers.push(deadline, by_handle.qpn(handle))

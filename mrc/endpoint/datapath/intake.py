@@ -1,0 +1,121 @@
+"""Where packets come in: each is checked, then handed to the QP or the node operation it is for."""
+
+from __future__ import annotations
+
+from mrc.endpoint import by_handle
+from mrc.endpoint.counters import Counters
+from mrc.endpoint.datapath.packet_checks import DROPPED, SOUND, TRIMMED_LASTHOP, PacketChecks
+from mrc.endpoint.datapath.qp_table import QpTable
+from mrc.endpoint.node.node_evs import ENDPOINT_QPN
+from mrc.endpoint.node.operations import EndpointOperations
+from mrc.endpoint.node.put_aside import PutAside
+from mrc.endpoint.parts.flags import Away
+from mrc.endpoint.parts.numbers import column, longer
+from mrc.wire import octets
+from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.rows import PSN_BITS_MASK
+
+_OPCODE_AT, _DQP_AT, _QPN_MASK = 48, 52, PSN_BITS_MASK
+_DROPPED, _SOUND, _TRIMMED_LASTHOP = DROPPED, SOUND, TRIMMED_LASTHOP
+_ENDPOINT_QPN = ENDPOINT_QPN
+_NONE = -1
+
+
+class Intake:
+    """Takes packets one by one, in order of arrival: how many come at a time changes nothing.
+
+    The QPs for which something came in a batch are `touched` afterwards: so many slots, from `slot(0)` on, in that
+    order, each once. A QP that was destroyed meanwhile is no longer in its slot. While Python may be away the endpoint
+    operations that are Python's wait `aside`.
+    """
+
+    __slots__ = (
+        "_away",
+        "_batches",
+        "_checks",
+        "_counters",
+        "_operation_intake",
+        "_operations",
+        "_qps",
+        "_slots",
+        "_touched_in",
+        "aside",
+        "touched",
+    )
+
+    def __init__(
+        self, checks: PacketChecks, qps: QpTable, operations: EndpointOperations, counters: Counters, away: Away
+    ) -> None:
+        self._checks = checks
+        self._qps = qps
+        self._operations = operations
+        self._operation_intake = operations.intake
+        self._counters = counters
+        self._away = away
+        self.aside = PutAside(counters)
+        self.touched = 0
+        # By slot the batch in which it was touched last, by a number that counts them.
+        self._batches = 0
+        self._slots = self._touched_in = column(0)
+
+    def make_room(self, slots: int) -> None:
+        """There are so many slots, in the middle of a batch too."""
+        self._slots, self._touched_in = longer(self._slots, slots), longer(self._touched_in, slots)
+
+    def slot(self, place: int) -> int:
+        """One of those touched."""
+        return self._slots[place]
+
+    def take(self, batch: ReceivedBatch, now: int) -> None:
+        """Take all of a batch."""
+        self._batches += 1
+        self.touched = 0
+        for row in range(batch.count):
+            self._take(batch, row, now)
+
+    def _take(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        verdict = self._checks.look(batch, row)
+        if verdict == _DROPPED:
+            return
+        base = batch.row(row)
+        qpn = octets.u32(batch.flat, base + _DQP_AT) & _QPN_MASK
+        opcode = batch.flat[base + _OPCODE_AT]
+        if qpn == _ENDPOINT_QPN and verdict == _SOUND:
+            if not self._operation_intake.take(batch, row, opcode, now):
+                return
+            if self._away.up:
+                self.aside.put(batch, row, now)
+                self._away.urgent = True
+            else:
+                self._operate(batch, row, opcode, now)
+            return
+        slot = self._qps.find(qpn)
+        if slot == _NONE:
+            self._counters.unknown_qp += 1
+            return
+        if self._touched_in[slot] != self._batches:
+            self._touched_in[slot] = self._batches
+            self._slots[self.touched] = slot
+            self.touched += 1
+        if verdict != _SOUND:
+            by_handle.receive_trimmed(self._qps.handle(slot), batch, row, verdict == _TRIMMED_LASTHOP, now)
+            return
+        by_handle.receive(self._qps.handle(slot), batch, row, opcode, now)
+        if not self._away.up and self._qps.holds(slot) and by_handle.peer_is_doubted(self._qps.handle(slot)):
+            self._hear(slot, batch, row, now)
+
+    def catch_up(self) -> None:
+        """Python is back: take what was put aside."""
+        waiting = self.aside
+        for row in range(waiting.batch.count):
+            opcode = waiting.batch.flat[waiting.batch.row(row) + _OPCODE_AT]
+            self._operations.receive(waiting.batch, row, opcode, waiting.arrived_at[row])
+        waiting.forget()
+
+    def _operate(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> None:
+        self._operations.receive(batch, row, opcode, now)
+
+    def _hear(self, slot: int, batch: ReceivedBatch, row: int, now: int) -> None:
+        qp = self._qps.qp(slot)
+        if qp is not None and qp.peer_node is not None:
+            self._operations.peer_ports.heard_of(qp.peer_node, batch, row, now)

@@ -1,0 +1,142 @@
+"""What a packet must be before a QP sees it: whole, of a known opcode, its ICRC right (wire.md sections 2, 3, 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from mrc.endpoint.counters import Counters
+from mrc.endpoint.parts.numbers import column
+from mrc.wire import octets
+from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH
+from mrc.wire.profile import WireProfile
+from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.rows import (
+    EXTENSION_AT,
+    EXTENSION_LENGTH,
+    HAS_PAYLOAD,
+    HAS_TSETH,
+    IS_MRC,
+    MIN_PACKET,
+    P_KEY,
+    PAD_SHIFT,
+    TVER_MASK,
+    UDP_AT,
+)
+
+# What `look` says of a packet. Those below SOUND were dropped and counted.
+DROPPED: Final = 0
+SOUND: Final = 1
+TRIMMED: Final = 2
+TRIMMED_LASTHOP: Final = 3
+
+_DROPPED, _SOUND, _TRIMMED, _TRIMMED_LASTHOP = DROPPED, SOUND, TRIMMED, TRIMMED_LASTHOP
+_IPV6_UDP = 17
+_MIN_PACKET, _UDP_AT, _PAD_SHIFT, _TVER_MASK, _P_KEY = MIN_PACKET, UDP_AT, PAD_SHIFT, TVER_MASK, P_KEY
+# Where in a packet: ip_plen, ip_nh; udp_dport, udp_len; opcode, flags, pkey, the byte of psn_word that holds ts.
+_PLEN_AT, _NH_AT, _DPORT_AT, _UDP_LEN_AT = 4, 6, 42, 44
+_OPCODE_AT, _FLAGS_AT, _PKEY_AT, _PSN_FLAGS_AT = 48, 49, 50, 56
+_TS_SHIFT = 4
+_UNKNOWN_LENGTH = 1 << 20
+
+
+def _by_opcode(numbers: Iterable[int]) -> memoryview:
+    made = column(256)
+    for opcode, number in enumerate(numbers):
+        made[opcode] = number
+    return made
+
+
+# By opcode: bytes of a packet without payload, padding and TSETH, beyond any packet when unknown; bytes of a TSETH.
+_PLAIN_LENGTH = _by_opcode(
+    [
+        EXTENSION_AT + length + ICRC_LENGTH if is_mrc else _UNKNOWN_LENGTH
+        for is_mrc, length in zip(IS_MRC, EXTENSION_LENGTH, strict=True)
+    ]
+)
+_TSETH_LENGTH = _by_opcode([HEADER_LENGTHS["tseth"] if has else 0 for has in HAS_TSETH])
+_IS_MRC, _HAS_PAYLOAD = memoryview(IS_MRC), memoryview(HAS_PAYLOAD)
+_DSCPS, _PORTS = 64, 1 << 16
+
+
+class PacketChecks:
+    """Looks at packets one by one and counts each that is dropped by its first fault."""
+
+    __slots__ = ("_counters", "_dscp_trimmed", "_is_ours", "_is_trimmed")
+
+    def __init__(self, wire: WireProfile, counters: Counters) -> None:
+        self._counters = counters
+        # By UDP destination port, and by DSCP.
+        self._is_ours = memoryview(bytearray(_PORTS))
+        for port in wire.accepted_udp_ports:
+            self._is_ours[port] = 1
+        self._is_trimmed = memoryview(bytearray(_DSCPS))
+        for dscp in wire.trimmed_dscps:
+            self._is_trimmed[dscp] = 1
+        self._dscp_trimmed = wire.dscp_trimmed
+
+    def look(self, batch: ReceivedBatch, row: int) -> int:
+        """SOUND for a whole MRC packet with a right ICRC; TRIMMED or TRIMMED_LASTHOP for one a switch cut short, on the
+        last hop or before it; DROPPED for any other."""
+        base, length = batch.row(row), batch.lengths[row]
+        if length < _MIN_PACKET:
+            self._counters.too_short += 1
+            return _DROPPED
+        if batch.flat[base] >> 4 != 6 or batch.flat[base + _NH_AT] != _IPV6_UDP:
+            self._counters.not_ipv6_udp += 1
+            return _DROPPED
+        opcode = batch.flat[base + _OPCODE_AT]
+        least = _PLAIN_LENGTH[opcode]
+        if batch.flat[base + _PSN_FLAGS_AT] >> _TS_SHIFT & 1:
+            least += _TSETH_LENGTH[opcode]
+        plen = octets.u16(batch.flat, base + _PLEN_AT)
+        udp_length = octets.u16(batch.flat, base + _UDP_LEN_AT)
+        said = (plen if plen > udp_length else udp_length) + _UDP_AT
+        inner = octets.u16(batch.flat, base) >> 6 & 0x3F
+        marked = self._is_trimmed[batch.classes[row] >> 2] or self._is_trimmed[inner]
+        if marked and _IS_MRC[opcode] and not self._is_whole(batch, row, least, said):
+            return self._cut(batch, row, inner)
+        if plen != udp_length or said != length:
+            self._counters.bad_length += 1
+        elif not self._is_ours[octets.u16(batch.flat, base + _DPORT_AT)]:
+            self._counters.bad_udp_port += 1
+        elif batch.flat[base + _FLAGS_AT] & _TVER_MASK:
+            self._counters.bad_tver += 1
+        elif not _IS_MRC[opcode]:
+            self._counters.unknown_opcode += 1
+        elif not self._fits(opcode, length - least - (batch.flat[base + _FLAGS_AT] >> _PAD_SHIFT & 3)):
+            self._counters.bad_length += 1
+        elif not batch.icrc_right(row):
+            self._counters.bad_icrc += 1
+        elif octets.u16(batch.flat, base + _PKEY_AT) != _P_KEY:
+            self._counters.bad_pkey += 1
+        else:
+            return _SOUND
+        return _DROPPED
+
+    def _fits(self, opcode: int, spare: int) -> bool:
+        """Whether a packet may have so many bytes of payload."""
+        return spare == 0 or (spare > 0 and _HAS_PAYLOAD[opcode] != 0)
+
+    def _is_whole(self, batch: ReceivedBatch, row: int, least: int, said: int) -> bool:
+        """Whether a packet with a TRIMMED codepoint is whole (wire.md section 12, MRC-TRIM-05).
+
+        A switch keeps what it is configured to, and may leave every length as it was or rewrite it: where enough is
+        left for headers and ICRC and no length says more, only the ICRC tells.
+        """
+        length = batch.lengths[row]
+        return length >= least and length >= said and batch.icrc_right(row)
+
+    def _cut(self, batch: ReceivedBatch, row: int, inner: int) -> int:
+        """Of a trimmed packet that is for us the codepoint on the outermost header says where it was trimmed."""
+        self._counters.trimmed_received += 1
+        base = batch.row(row)
+        if (
+            not self._is_ours[octets.u16(batch.flat, base + _DPORT_AT)]
+            or octets.u16(batch.flat, base + _PKEY_AT) != _P_KEY
+            or batch.flat[base + _FLAGS_AT] & _TVER_MASK
+        ):
+            return _DROPPED
+        outer = batch.classes[row] >> 2
+        # A fabric that gives both the same codepoint does not say where: TRIMMED then.
+        return _TRIMMED if (outer if self._is_trimmed[outer] else inner) == self._dscp_trimmed else _TRIMMED_LASTHOP

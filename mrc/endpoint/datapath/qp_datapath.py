@@ -1,0 +1,149 @@
+"""What a QP does with packets: its two halves, in their turns and at their times. Its life is `mrc.endpoint.qp`'s."""
+
+from __future__ import annotations
+
+from mrc.endpoint.completion_ring import CompletionRing
+from mrc.endpoint.congestion.base import CongestionController
+from mrc.endpoint.counters import Counters
+from mrc.endpoint.datapath.arrivals import Arrivals
+from mrc.endpoint.node.peer_node import PeerNode
+from mrc.endpoint.parts.deadlines import FOREVER
+from mrc.endpoint.paths.path_set import PathSet
+from mrc.endpoint.requestor.requestor import Requestor
+from mrc.endpoint.responder.responder import Responder
+from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.transmit_batch import TransmitBatch
+
+_FOREVER = FOREVER
+
+
+class QpDatapath:
+    """`responder`, `paths`, `controller` and `peer_node` are there from RTR on, `requestor` from RTS on. Its owner
+    keeps `may_send` and what `arrivals` knows of the QP's state up to date.
+
+    `slot` is its place among the endpoint's QPs. `timer_at` is when the endpoint has its timers scheduled, ns, or
+    FOREVER. `answers_wait`: the last packet sent went ahead of answers that are due; it is to leave before they are
+    made. `peer_is_doubted`: the peer node said of all its ports that they are down.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "answers_wait",
+        "arrivals",
+        "completions",
+        "controller",
+        "counters",
+        "may_send",
+        "paths",
+        "peer_is_doubted",
+        "peer_node",
+        "qpn",
+        "requestor",
+        "responder",
+        "slot",
+        "timer_at",
+    )
+
+    def __init__(self, qpn: int, counters: Counters, arrivals: Arrivals, completions: CompletionRing) -> None:
+        self.qpn = qpn
+        self.counters = counters
+        self.arrivals = arrivals
+        self.completions = completions
+        self.controller: CongestionController | None = None
+        self.paths: PathSet | None = None
+        self.responder: Responder | None = None
+        self.requestor: Requestor | None = None
+        self.peer_node: PeerNode | None = None
+        self.may_send = False
+        self.slot = -1
+        self.timer_at = FOREVER
+        self.answers_wait = False
+        self.peer_is_doubted = False
+
+    # ------------------------------------------------------------------ packets in
+
+    def receive(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> None:
+        """A packet for this QP that passed the endpoint's checks."""
+        self.arrivals.receive(batch, row, opcode, now)
+
+    def receive_trimmed(self, batch: ReceivedBatch, row: int, lasthop: bool, now: int) -> None:
+        """A packet for this QP that a switch cut short, on the last hop or before it."""
+        self.arrivals.receive_trimmed(batch, row, lasthop, now)
+
+    # ------------------------------------------------------------------ packets out
+
+    def pending(self) -> bool:
+        """Whether `transmit` would send something now."""
+        if self.responder is None or self.paths is None or self.paths.silent:
+            return False
+        return self.responder.pending() or (self.may_send and self.requestor is not None and self.requestor.ready())
+
+    def has_work(self) -> bool:
+        """Whether there is something to send, now or once a window opens."""
+        if self.responder is None:
+            return False
+        return self.responder.pending() or (self.may_send and self.requestor is not None and self.requestor.has_work())
+
+    def has_control(self) -> bool:
+        """Whether there is something to send that no congestion window holds back: answers or probes."""
+        if self.responder is None:
+            return False
+        return self.responder.pending() or (
+            self.may_send and self.requestor is not None and self.requestor.has_probes()
+        )
+
+    def window_is_open(self) -> bool:
+        """Whether the congestion window has room, if there is one."""
+        return self.controller is None or self.controller.room() > 0
+
+    def outstanding(self) -> int:
+        """Packets of ours in the network."""
+        return 0 if self.requestor is None else self.requestor.sent.outstanding
+
+    def transmit(self, batch: TransmitBatch, limit: int, now: int, others_wait: bool) -> int:
+        """Append up to `limit` packets, answers first. Returns how many. `others_wait` as in the requestor.
+
+        Send a lone data packet before pending answers, once: in a ping-pong the peer waits for data. It goes alone: see
+        `answers_wait`.
+        """
+        if self.responder is None or self.paths is None:
+            return 0
+        if self.paths.silent:
+            # Only timers go on.
+            return self._transmit_own(batch, 0, now, others_wait)
+        if self._one_goes_ahead():
+            sent = self._transmit_own(batch, min(limit, 1), now, others_wait)
+            if sent:
+                self.answers_wait = True
+                return sent
+        self.answers_wait = False
+        sent = self.responder.transmit(batch, limit, now)
+        if self.may_send and self.requestor is not None and self.requestor.has_work():
+            sent += self._transmit_own(batch, limit - sent, now, others_wait)
+        return sent
+
+    def _one_goes_ahead(self) -> bool:
+        if not self.may_send or self.answers_wait or self.requestor is None or self.responder is None:
+            return False
+        return self.responder.pending() and self.requestor.one_packet_waits()
+
+    def _transmit_own(self, batch: TransmitBatch, limit: int, now: int, others_wait: bool) -> int:
+        if not self.may_send or self.requestor is None:
+            return 0
+        return self.requestor.transmit(batch, limit, now, others_wait)
+
+    # ------------------------------------------------------------------ time
+
+    def next_deadline(self) -> int:
+        """When `on_timer` wants to be called next, ns, or FOREVER."""
+        of_responder = _FOREVER if self.responder is None else self.responder.next_deadline()
+        if not self.may_send or self.requestor is None:
+            return of_responder
+        return min(of_responder, self.requestor.next_deadline())
+
+    def on_timer(self, now: int) -> None:
+        """Run every timer that is due."""
+        if self.responder is not None:
+            self.responder.on_timer(now)
+        if self.may_send and self.requestor is not None:
+            self.requestor.on_timer(now)

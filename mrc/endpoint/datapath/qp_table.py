@@ -1,0 +1,126 @@
+"""The QPs of one endpoint by QPN and by slot, as code without the interpreter finds them."""
+
+from __future__ import annotations
+
+from mrc.endpoint import by_handle
+from mrc.endpoint.datapath.qp_datapath import QpDatapath
+from mrc.endpoint.parts.numbers import column, longer
+
+_LEAST_ROOM = 16
+_NONE = -1
+_NO_HANDLE = 0
+# Spreads QPNs over the places of the table: Knuth's multiplicative hashing.
+_SPREAD, _SPREAD_BITS = 2654435761, 0xFFFFFFFF
+
+
+class QpTable:
+    """Each QP has a slot, 0 .. `room` - 1, for as long as it is in here.
+
+    From `begin` to `end` packets are taken in, timers run or packets are made: code without the interpreter has handles
+    then, and a QP may be removed by the application's code. Such a QP stays in memory and its slot unused until the
+    next `begin`: packets made until `end` are sent before that. `holds` says that there is nothing in its slot.
+    """
+
+    __slots__ = (
+        "_free",
+        "_handles",
+        "_mask",
+        "_places",
+        "_qpns",
+        "_qps",
+        "_removed",
+        "_some_removed",
+        "_under_way",
+        "room",
+    )
+
+    def __init__(self) -> None:
+        self._qps: list[QpDatapath | None] = []
+        self._free: list[int] = []
+        self.room = 0
+        self._handles = column(0)
+        # QPs that are no longer in here and may still be in use, each with its handle and its slot.
+        self._removed: list[tuple[QpDatapath, int, int]] = []
+        self._some_removed = False
+        self._under_way = 0
+        self._find_anew()
+
+    def add(self, qp: QpDatapath) -> None:
+        """Give a QP its slot."""
+        if not self._free:
+            more = max(_LEAST_ROOM, self.room)
+            self._free = list(range(self.room + more - 1, self.room - 1, -1))
+            self.room += more
+            self._qps += [None] * more
+            self._handles = longer(self._handles, self.room)
+        qp.slot = self._free.pop()
+        self._qps[qp.slot] = qp
+        self._handles[qp.slot] = by_handle.of(qp)
+        self._find_anew()
+
+    def remove(self, qp: QpDatapath) -> None:
+        """Take a QP out that is in here."""
+        self._removed.append((qp, self._handles[qp.slot], qp.slot))
+        self._some_removed = True
+        self._handles[qp.slot] = _NO_HANDLE
+        self._qps[qp.slot] = None
+        qp.slot = _NONE
+        self._find_anew()
+        if not self._under_way:
+            self._let_go()
+
+    def begin(self) -> None:
+        """Handles are in use until `end`. Calls may be nested."""
+        if self._some_removed and not self._under_way:
+            self._let_go()
+        self._under_way += 1
+
+    def end(self) -> None:
+        """The handles of the latest `begin` are no longer in use."""
+        self._under_way -= 1
+
+    def _let_go(self) -> None:
+        """Forget the QPs that were removed."""
+        removed, self._removed = self._removed, []
+        self._some_removed = False
+        for _, handle, slot in removed:
+            by_handle.end(handle)
+            self._free.append(slot)
+
+    def _find_anew(self) -> None:
+        """Make the table of QPNs: half of it is empty at least. A place without a QP has slot -1."""
+        qps = [qp for qp in self._qps if qp is not None]
+        size = _LEAST_ROOM
+        while size < 2 * len(qps):
+            size *= 2
+        self._mask = size - 1
+        self._qpns, self._places = column(size), column(size, _NONE)
+        for qp in qps:
+            place = self._first_place(qp.qpn)
+            while self._places[place] != _NONE:
+                place = place + 1 & self._mask
+            self._qpns[place], self._places[place] = qp.qpn, qp.slot
+
+    def _first_place(self, qpn: int) -> int:
+        return (qpn * _SPREAD & _SPREAD_BITS) >> 8 & self._mask
+
+    def find(self, qpn: int) -> int:
+        """The slot of the QP of this number, -1 where there is none."""
+        place = self._first_place(qpn)
+        while self._places[place] != _NONE:
+            if self._qpns[place] == qpn:
+                return self._places[place]
+            place = place + 1 & self._mask
+        return _NONE
+
+    def holds(self, slot: int) -> bool:
+        """Whether there is a QP in this slot."""
+        return self._handles[slot] != _NO_HANDLE
+
+    def handle(self, slot: int) -> int:
+        """The handle (`mrc.endpoint.by_handle`) of the QP in this slot."""
+        return self._handles[slot]
+
+    def qp(self, slot: int) -> QpDatapath | None:
+        """The QP in this slot."""
+        return self._qps[slot]

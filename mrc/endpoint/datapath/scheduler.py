@@ -1,0 +1,217 @@
+"""Whose turn it is to send: fair turns among the QPs that have something to send, no cost for those that have not.
+
+QPs are named by their slots in the endpoint's table, controllers by numbers given here.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from mrc.endpoint import by_handle
+from mrc.endpoint.congestion.base import CongestionController
+from mrc.endpoint.datapath.qp_datapath import QpDatapath
+from mrc.endpoint.datapath.qp_table import QpTable
+from mrc.endpoint.parts.numbers import column, longer
+
+_NONE = -1
+
+
+class SendState(IntEnum):
+    """Where a QP stands with its sending (behaviour.md, Requestor)."""
+
+    IDLE = 0  # nothing to send, nothing outstanding
+    ACTIVE = 1  # all sent, not all of it acknowledged
+    READY = 2  # something may leave now
+    PENDING = 3  # something to send, but a window is shut or no path usable
+
+
+# (has something to send, may send it now, has packets outstanding)
+SEND_STATES: dict[tuple[bool, bool, bool], SendState] = {
+    (False, False, False): SendState.IDLE,
+    (False, False, True): SendState.ACTIVE,
+    (True, False, False): SendState.PENDING,
+    (True, False, True): SendState.PENDING,
+    (True, True, False): SendState.READY,
+    (True, True, True): SendState.READY,
+}
+
+
+def send_state(qp: QpDatapath) -> SendState:
+    return SEND_STATES[qp.has_work(), qp.pending(), qp.outstanding() > 0]
+
+
+class Scheduler:
+    """READY QPs take turns in order of arrival; PENDING ones wait for the controller they share to open its window.
+
+    A QP is queued at most once. One that waits keeps its place until it has sent data, whatever else it sends. One
+    that is neither ready nor waiting costs nothing until an event of its own wakes it.
+    """
+
+    __slots__ = (
+        "_after",
+        "_before",
+        "_controllers",
+        "_first",
+        "_governed",
+        "_governor",
+        "_last",
+        "_position",
+        "_qps",
+        "_queued",
+        "_ready",
+        "_room",
+        "_waiting",
+        "ready",
+    )
+
+    def __init__(self, qps: QpTable) -> None:
+        self._qps = qps
+        self._room = 0
+        # A ring of the slots that are ready: `ready` of them from `_position` on.
+        self._ready = column(0)
+        self._position = self.ready = 0
+        # By slot: whether it is in that ring, the number of its controller or -1, whether it waits for that, and its
+        # neighbours among those that wait.
+        self._queued, self._governor, self._waiting = column(0), column(0), column(0)
+        self._before, self._after = column(0), column(0)
+        # By number of a controller: the slots that have waited for it longest and least, or -1.
+        self._first, self._last = column(0), column(0)
+        self._controllers: list[CongestionController | None] = []
+        self._governed: list[int] = []  # how many QPs each of them has
+
+    # ------------------------------------------------------------------ who takes part
+
+    def join(self, slot: int) -> None:
+        """There is a QP in this slot."""
+        if slot >= self._room:
+            ready = [self._ready[(self._position + place) % self._room] for place in range(self.ready)]
+            self._room = self._qps.room
+            self._ready = column(self._room)
+            for place, waiting in enumerate(ready):
+                self._ready[place] = waiting
+            self._position = 0
+            self._queued, self._waiting = longer(self._queued, self._room), longer(self._waiting, self._room)
+            self._before, self._after = longer(self._before, self._room), longer(self._after, self._room)
+            self._governor = longer(self._governor, self._room)
+        self._queued[slot] = self._waiting[slot] = 0
+        self._governor[slot] = _NONE
+
+    def govern(self, slot: int, controller: CongestionController) -> None:
+        """This QP sends under `controller` from now on."""
+        self._release(slot)
+        same = (at for at, each in enumerate(self._controllers) if each is controller)
+        unused = (at for at, each in enumerate(self._controllers) if each is None)
+        number = next(same, next(unused, len(self._controllers)))
+        if number == len(self._controllers):
+            self._controllers.append(None)
+            self._governed.append(0)
+            self._first, self._last = longer(self._first, number + 1), longer(self._last, number + 1)
+            self._first[number] = self._last[number] = _NONE
+        self._controllers[number] = controller
+        self._governed[number] += 1
+        self._governor[slot] = number
+
+    def _release(self, slot: int) -> None:
+        number = self._governor[slot]
+        if number != _NONE:
+            self._governor[slot] = _NONE
+            self._governed[number] -= 1
+            if not self._governed[number]:
+                self._controllers[number] = None
+
+    def leave(self, slot: int) -> None:
+        """The QP in this slot is gone."""
+        self.rest(slot)
+        self._release(slot)
+
+    def rest(self, slot: int) -> None:
+        """This QP has no turn until it is woken."""
+        self._stop_waiting(slot)
+        kept = [self._ready[(self._position + place) % self._room] for place in range(self.ready)]
+        self._position = self.ready = 0
+        for each in kept:
+            if each != slot:
+                self._ready[self.ready] = each
+                self.ready += 1
+        self._queued[slot] = 0
+
+    # ------------------------------------------------------------------ turns
+
+    def wake(self, slot: int) -> None:
+        """Something happened to this QP: it has its turn when those before it have had theirs."""
+        if not self._queued[slot]:
+            self._queued[slot] = 1
+            self._ready[(self._position + self.ready) % self._room] = slot
+            self.ready += 1
+
+    def on_event(self, slot: int) -> None:
+        """Packets arrived for this QP or a timer ran: who can go on now has a turn, first who waited longest."""
+        self.window_moved(slot)
+        if not by_handle.pending(self._qps.handle(slot)):
+            self._wait_if_shut(slot)
+        elif by_handle.has_control(self._qps.handle(slot)) or not self._waiting[slot]:
+            self.wake(slot)
+
+    def next(self) -> int:
+        """Take the QP whose turn it is, or -1. Give it back with `after_turn`. Others are `ready` after it."""
+        if not self.ready:
+            return _NONE
+        slot = self._ready[self._position]
+        self._position = (self._position + 1) % self._room
+        self.ready -= 1
+        self._queued[slot] = 0
+        return slot
+
+    def after_turn(self, slot: int, sent: int, sent_data: bool) -> None:
+        """This QP had its turn and sent so many packets, data among them or not."""
+        if sent_data:
+            # Its next turn at the shared window comes after everybody else's.
+            self._stop_waiting(slot)
+        self.window_moved(slot)
+        if sent and by_handle.pending(self._qps.handle(slot)):
+            self.wake(slot)
+        else:
+            self._wait_if_shut(slot)
+
+    def window_moved(self, slot: int) -> None:
+        """Bytes of this QP's left the network or its window changed: if that is open, whoever waited longest is ready.
+
+        After that QP's turn comes the next, as long as the window stays open.
+        """
+        number = self._governor[slot]
+        if number == _NONE or self._first[number] == _NONE:
+            return
+        if by_handle.window_is_open(self._qps.handle(slot)):
+            first = self._first[number]
+            self._stop_waiting(first)
+            self.wake(first)
+
+    # ------------------------------------------------------------------ waiting for a window
+
+    def _wait_if_shut(self, slot: int) -> None:
+        """A QP with something to send whose window is shut waits; one that waits already keeps its place."""
+        number = self._governor[slot]
+        if number == _NONE or self._waiting[slot] or by_handle.window_is_open(self._qps.handle(slot)):
+            return
+        if by_handle.has_work(self._qps.handle(slot)):
+            self._waiting[slot] = 1
+            self._before[slot], self._after[slot] = self._last[number], _NONE
+            if self._last[number] == _NONE:
+                self._first[number] = slot
+            else:
+                self._after[self._last[number]] = slot
+            self._last[number] = slot
+
+    def _stop_waiting(self, slot: int) -> None:
+        if not self._waiting[slot]:
+            return
+        self._waiting[slot] = 0
+        number, before, after = self._governor[slot], self._before[slot], self._after[slot]
+        if before == _NONE:
+            self._first[number] = after
+        else:
+            self._after[before] = after
+        if after == _NONE:
+            self._last[number] = before
+        else:
+            self._before[after] = before

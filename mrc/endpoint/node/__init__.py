@@ -1,0 +1,1 @@
+"""Node to node: local ports, peer nodes and their ports, endpoint operations (EV probes, port status updates)."""

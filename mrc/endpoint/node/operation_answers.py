@@ -1,0 +1,90 @@
+"""Answers to endpoint requests of peer nodes, in the control class (wire.md section 8)."""
+
+from __future__ import annotations
+
+from mrc.endpoint import by_handle
+from mrc.endpoint.counters import Counters
+from mrc.endpoint.parts.numbers import column
+from mrc.wire import octets
+from mrc.wire.opcodes import HEADER_LENGTHS, Op
+from mrc.wire.profile import WireProfile
+from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.rows import BTH_AT, EXTENSION_AT, PSN_FLAGS_AT, TIMESTAMP_FTYPE, TIMESTAMP_UNIT_NS, TSR_BIT
+from mrc.wire.transmit_batch import TransmitBatch
+
+_MOST = 1024
+# Where in a packet (mrc.wire.fields.ENDPOINT_REQUEST, ENDPOINT_RESPONSE).
+_OPCODE_AT, _PSN_AT, _EETH_AT, _REQUEST_STAMP_AT, _RESPONSE_STAMP_AT = BTH_AT, PSN_FLAGS_AT, EXTENSION_AT, 72, 88
+_RESPONSE, _EETH = int(Op.ENDPOINT_RESPONSE), HEADER_LENGTHS["eeth"]
+_FTYPE, _TSR, _UNIT_0_NS = TIMESTAMP_FTYPE, TSR_BIT, TIMESTAMP_UNIT_NS
+_COLUMNS = 6
+_NONE = -1
+
+
+class OperationAnswers:
+    """The answers that wait to be sent, `waiting` of them, in a ring."""
+
+    __slots__ = ("_cells", "_counters", "_first", "_op_shift", "_traffic_class", "_unit_1_ns", "waiting")
+
+    def __init__(self, wire: WireProfile, counters: Counters) -> None:
+        self._counters = counters
+        self._op_shift = wire.eeth_op_shift
+        self._traffic_class = wire.dscp_control << 2
+        self._unit_1_ns = wire.tsr1_unit_ns
+        # Of each: the node's handle, the request id, the operation, the request's timestamp (-1: it has none), the unit
+        # of that in ns, when the request came.
+        self._cells = column(_MOST * _COLUMNS)
+        self.waiting = self._first = 0
+
+    def _at(self, number: int) -> int:
+        """Where in the ring the answer lies that so many others come before."""
+        return (self._first + number) % _MOST * _COLUMNS
+
+    def add(self, handle: int, operation: int, batch: ReceivedBatch, row: int, now: int) -> None:
+        """Answer this request of a node, unless too many answers wait already."""
+        if self.waiting == _MOST:
+            self._counters.endpoint_responses_dropped += 1
+            return
+        base, at = batch.row(row), self._at(self.waiting)
+        word = octets.u16(batch.flat, base + _REQUEST_STAMP_AT + 2)
+        self._cells[at] = handle
+        self._cells[at + 1] = octets.u16(batch.flat, base + _PSN_AT + 2)
+        self._cells[at + 2] = operation
+        self._cells[at + 3] = octets.u16(batch.flat, base + _REQUEST_STAMP_AT) if word & 0xF == _FTYPE else _NONE
+        self._cells[at + 4] = self._unit_1_ns if word & _TSR else _UNIT_0_NS
+        self._cells[at + 5] = now
+        self.waiting += 1
+
+    def forget(self, handle: int) -> None:
+        """A node is gone: nothing for it waits any more."""
+        count, self.waiting = self.waiting, 0
+        for number in range(count):
+            if self._cells[self._at(number)] != handle:
+                self._move(self._at(number), self._at(self.waiting))
+                self.waiting += 1
+
+    def _move(self, source: int, at: int) -> None:
+        for place in range(_COLUMNS):
+            self._cells[at + place] = self._cells[source + place]
+
+    def transmit(self, batch: TransmitBatch, now: int) -> None:
+        """Append what waits, as far as there is room."""
+        while self.waiting and batch.count < batch.capacity:
+            self._send(batch, self._at(0), now)
+            self._first = (self._first + 1) % _MOST
+            self.waiting -= 1
+
+    def _send(self, batch: TransmitBatch, at: int, now: int) -> None:
+        handle, stamp = self._cells[at], self._cells[at + 3]
+        number = by_handle.control_ev(handle)
+        if number == _NONE:
+            self._counters.endpoint_responses_dropped += 1
+            return
+        base = by_handle.open_operation(handle, batch, number, self._traffic_class, _EETH)
+        batch.flat[base + _OPCODE_AT] = _RESPONSE
+        octets.put32(batch.flat, base + _PSN_AT, self._cells[at + 1])
+        octets.put16(batch.flat, base + _EETH_AT, self._cells[at + 2] << self._op_shift)
+        if stamp != _NONE:
+            if by_handle.service_time(handle):
+                stamp += (now - self._cells[at + 5]) // self._cells[at + 4]
+            octets.put16(batch.flat, base + _RESPONSE_STAMP_AT, stamp)

@@ -1,0 +1,67 @@
+"""What peer nodes say of their ports: port status updates, and when not to believe them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mrc.endpoint.config import PeerNodeConfig
+from mrc.endpoint.counters import Counters
+from mrc.endpoint.node.peer_node import PeerNode
+from mrc.wire import octets
+from mrc.wire.profile import WireProfile
+from mrc.wire.received_batch import ReceivedBatch
+
+_SOURCE_AT = 8
+
+
+class PeerPorts:
+    """`on_peer_port(node, plane, up, now)` is called when a peer's port went down or came back, `on_doubt(node)` when a
+    node has other `doubted` planes."""
+
+    __slots__ = ("_config", "_counters", "_on_doubt", "_on_peer_port", "_wire")
+
+    def __init__(
+        self,
+        config: PeerNodeConfig,
+        wire: WireProfile,
+        counters: Counters,
+        on_peer_port: Callable[[PeerNode, int, bool, int], None],
+        on_doubt: Callable[[PeerNode], None],
+    ) -> None:
+        self._config = config
+        self._wire = wire
+        self._counters = counters
+        self._on_peer_port = on_peer_port
+        self._on_doubt = on_doubt
+
+    def take(self, node: PeerNode, mask: int, now: int) -> None:
+        """The peer's port on plane p is number p + 1."""
+        for plane in sorted(node.port_of_plane):
+            up = bool(mask >> (plane + self._wire.first_port_bit) & 1)
+            if up == (plane in node.planes_down):
+                node.set_port(plane, up)
+                self._on_peer_port(node, plane, up, now)
+        if node.planes_down >= node.port_of_plane.keys():
+            for plane in node.planes_down:
+                node.doubted.setdefault(plane, now)
+        else:
+            node.doubted.clear()
+        self._on_doubt(node)
+
+    def heard_of(self, node: PeerNode, batch: ReceivedBatch, row: int, now: int) -> None:
+        """A packet for a QP, which may be from `node`, which has `doubted` planes. A status by which no port is left
+        cannot be true for longer than it takes to say the next: who forged it would stop all data for ever."""
+        source = octets.u64(batch.flat, batch.row(row) + _SOURCE_AT) << 64 | octets.u64(
+            batch.flat, batch.row(row) + _SOURCE_AT + 8
+        )
+        for plane, since in list(node.doubted.items()):
+            port = node.port_of_plane[plane]
+            if now - since < self._config.port_update_interval_max_ns:
+                continue
+            if batch.ports[row] != port or node.sources.get(port) != source:
+                continue
+            del node.doubted[plane]
+            node.set_port(plane, True)
+            self._counters.port_status_overruled += 1
+            self._on_peer_port(node, plane, True, now)
+            self._on_doubt(node)

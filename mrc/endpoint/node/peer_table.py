@@ -1,0 +1,150 @@
+"""The peer nodes of one endpoint by their addresses, as code without the interpreter finds who sent a packet."""
+
+from __future__ import annotations
+
+from mrc.endpoint import by_handle
+from mrc.endpoint.node.operation_rates import OperationRates
+from mrc.endpoint.node.peer_node import PeerNode
+from mrc.endpoint.parts.numbers import column, longer
+from mrc.endpoint.parts.tables import Table
+from mrc.wire import octets
+from mrc.wire.received_batch import ReceivedBatch
+
+_SOURCE_AT, _ADDRESS, _HALF = 8, 16, 8  # where in a packet the source address is, its bytes, those of its low half
+_LOW_HALF = (1 << 64) - 1
+_LEAST_ROOM = 16
+_NONE = -1
+
+
+class PeerTable:
+    """Each address of a node, with the local port its packets come in on, has a place here. The places of addresses
+    whose low halves hash alike are a chain, those of the node that was added first before the others."""
+
+    __slots__ = (
+        "_addresses",
+        "_chains",
+        "_free",
+        "_handles",
+        "_next",
+        "_nodes",
+        "_ports",
+        "_rate_slots",
+        "_rates",
+    )
+
+    def __init__(self, rates: OperationRates) -> None:
+        self._rates = rates
+        # The first place of a chain, by the hash.
+        self._chains = Table(2)
+        self._nodes: list[PeerNode | None] = []
+        self._free: list[int] = []
+        self._addresses = memoryview(bytearray())
+        self._ports, self._handles, self._rate_slots, self._next = column(0), column(0), column(0), column(0)
+
+    def add(self, node: PeerNode) -> None:
+        """There is another node."""
+        handle = self.handle_of(node)
+        for port, address in node.sources.items():
+            place = self._new_place()
+            self._nodes[place] = node
+            self._handles[place] = handle
+            self._ports[place] = port
+            octets.put64(self._addresses, place * _ADDRESS, address >> 64)
+            octets.put64(self._addresses, place * _ADDRESS + _HALF, address & _LOW_HALF)
+            self._rate_slots[place] = self._rates.join(address & _LOW_HALF)
+            self._link(place)
+
+    def handle_of(self, node: PeerNode) -> int:
+        """The handle (`mrc.endpoint.by_handle`) of a node that is in here."""
+        return by_handle.of_node(node.evs)
+
+    def _new_place(self) -> int:
+        if not self._free:
+            room = len(self._nodes)
+            more = max(_LEAST_ROOM, room)
+            self._free = list(range(room + more - 1, room - 1, -1))
+            self._nodes += [None] * more
+            self._addresses = memoryview(bytearray(self._addresses) + bytes(more * _ADDRESS))
+            self._ports, self._handles = longer(self._ports, room + more), longer(self._handles, room + more)
+            self._rate_slots, self._next = longer(self._rate_slots, room + more), longer(self._next, room + more)
+        return self._free.pop()
+
+    def _link(self, place: int) -> None:
+        self._next[place] = _NONE
+        key = self._hash(self._addresses, place * _ADDRESS)
+        at = self._chains.find(key)
+        if at == _NONE:
+            at = self._chains.put(key)
+            self._chains.cells[at + 1] = place
+            return
+        last = self._chains.cells[at + 1]
+        while self._next[last] != _NONE:
+            last = self._next[last]
+        self._next[last] = place
+
+    def remove(self, node: PeerNode) -> None:
+        """A node is gone: nobody has its handle any more."""
+        for place in [place for place, each in enumerate(self._nodes) if each is node]:
+            self._unlink(place)
+            self._rates.leave(octets.u64(self._addresses, place * _ADDRESS + _HALF))
+            self._nodes[place] = None
+            self._free.append(place)
+        by_handle.end_node(self.handle_of(node))
+
+    def _unlink(self, place: int) -> None:
+        at = self._chains.find(self._hash(self._addresses, place * _ADDRESS))
+        each = self._chains.cells[at + 1]
+        if each != place:
+            while self._next[each] != place:
+                each = self._next[each]
+            self._next[each] = self._next[place]
+        elif self._next[place] == _NONE:
+            self._chains.remove(at)
+        else:
+            self._chains.cells[at + 1] = self._next[place]
+
+    def _hash(self, view: memoryview, at: int) -> int:
+        """Of the low half of an address."""
+        return octets.u32(view, at + _HALF) ^ octets.u32(view, at + _HALF + 4)
+
+    # ------------------------------------------------------------------ who sent a packet
+
+    def find(self, batch: ReceivedBatch, row: int) -> int:
+        """The first place whose address has the low half of the packet's source address; -1 without any."""
+        base = batch.row(row) + _SOURCE_AT
+        at = self._chains.find(self._hash(batch.flat, base))
+        place = self._chains.cells[at + 1] if at != _NONE else _NONE
+        while place != _NONE and not octets.equal(
+            batch.flat, base + _HALF, self._addresses, place * _ADDRESS + _HALF, _HALF
+        ):
+            place = self._next[place]
+        return place
+
+    def sender(self, batch: ReceivedBatch, row: int, place: int) -> int:
+        """From `place` on in its chain the first that has the packet's source address and port; -1 without any."""
+        base = batch.row(row) + _SOURCE_AT
+        while place != _NONE and not (
+            self._ports[place] == batch.ports[row]
+            and octets.equal(batch.flat, base, self._addresses, place * _ADDRESS, _ADDRESS)
+        ):
+            place = self._next[place]
+        return place
+
+    def senders(self, batch: ReceivedBatch, row: int) -> list[PeerNode]:
+        """The nodes that may have sent a packet: they have its source address, and its port for that."""
+        nodes = []
+        place = self.sender(batch, row, self.find(batch, row))
+        while place != _NONE:
+            node = self._nodes[place]
+            if node is not None:
+                nodes.append(node)
+            place = self.sender(batch, row, self._next[place])
+        return nodes
+
+    def rate_slot(self, place: int) -> int:
+        """The slot in `OperationRates` of the address at this place."""
+        return self._rate_slots[place]
+
+    def handle(self, place: int) -> int:
+        """The handle of the node at this place."""
+        return self._handles[place]

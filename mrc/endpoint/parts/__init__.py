@@ -1,0 +1,1 @@
+"""Small parts the rest is made of: columns of numbers, heaps, tables, deadlines, flags, estimates."""

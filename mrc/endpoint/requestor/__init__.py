@@ -1,0 +1,1 @@
+"""The sending half of a QP: posted work, packets of data, what comes back, losses."""

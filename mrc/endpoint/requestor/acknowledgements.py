@@ -1,0 +1,196 @@
+"""What SACKs and ACKs say about what was sent: arrivals, round trips, retransmissions that were not needed."""
+
+from __future__ import annotations
+
+from mrc.endpoint.congestion.base import CongestionController
+from mrc.endpoint.counters import Counters
+from mrc.endpoint.parts.rtt import RttEstimator
+from mrc.endpoint.paths.path_set import PathSet
+from mrc.endpoint.requestor.loss import LossDetector
+from mrc.endpoint.requestor.sack_reading import Sack
+from mrc.endpoint.requestor.sent import PsnState, SentPackets
+from mrc.endpoint.tracing import QpTrace
+from mrc.wire.rows import TIMESTAMP_UNIT_NS
+
+_ACKED, _LOST = int(PsnState.ACKED), int(PsnState.LOST)
+_UNIT, _STAMP_MASK = TIMESTAMP_UNIT_NS, 0xFFFF
+_WORD = 64
+_NONE = -1
+
+
+class Acknowledgements:
+    """Applies acknowledgements to the record of what was sent. `service_time`: reflected timestamps are moved by it."""
+
+    __slots__ = (
+        "_arrived",
+        "_controller",
+        "_counters",
+        "_loss",
+        "_paths",
+        "_removed",
+        "_rtt",
+        "_sent",
+        "_service_time",
+        "_trace",
+    )
+
+    def __init__(
+        self,
+        *,
+        sent: SentPackets,
+        rtt: RttEstimator,
+        loss: LossDetector,
+        paths: PathSet,
+        controller: CongestionController,
+        counters: Counters,
+        service_time: bool,
+        trace: QpTrace | None = None,
+    ) -> None:
+        self._sent = sent
+        self._trace = trace
+        self._rtt = rtt
+        self._loss = loss
+        self._paths = paths
+        self._controller = controller
+        self._counters = counters
+        self._service_time = service_time
+        # Of the acknowledgement at hand: packets newly arrived, and the bytes of those that were in the network.
+        self._arrived = self._removed = 0
+
+    # ------------------------------------------------------------------ arrivals
+
+    def apply(self, sack: Sack, now: int) -> int:
+        """Take everything this SACK reports as arrived. Returns the bytes newly acknowledged."""
+        self._arrived = self._removed = 0
+        acked = self._up_to(sack.cack, now)
+        # Below una a PSN's slot may be another's by now.
+        una, psn, bits = self._sent.una, sack.base, sack.bitmap
+        if psn < una:
+            bits = bits >> (una - psn) if una - psn < _WORD else 0
+            psn = una
+        while bits:
+            if bits & 1 and self._is_news(psn):
+                acked += self._take(psn, now)
+            bits >>= 1
+            psn += 1
+        # A bitmap may begin too low or too high to hold the packet that triggered it.
+        if sack.trigger >= una and self._is_news(sack.trigger):
+            acked += self._take(sack.trigger, now)
+        self._tell()
+        return acked
+
+    def acknowledge(self, cack: int, now: int) -> int:
+        """Take everything up to `cack` as arrived. Returns the bytes newly acknowledged."""
+        self._arrived = self._removed = 0
+        acked = self._up_to(cack, now)
+        self._tell()
+        return acked
+
+    def _tell(self) -> None:
+        if self._arrived:
+            self._controller.on_removed(self._removed)
+
+    def _up_to(self, cack: int, now: int) -> int:
+        acked, psn = 0, self._sent.una
+        while psn <= cack:
+            if self._sent.state[psn & self._sent.mask] != _ACKED:
+                acked += self._take(psn, now)
+            psn += 1
+        self._sent.una = psn
+        return acked
+
+    def _is_news(self, psn: int) -> bool:
+        """Whether a PSN that is reported was not known to have arrived."""
+        return self._sent.state[psn & self._sent.mask] != _ACKED
+
+    def _take(self, psn: int, now: int) -> int:
+        """This PSN arrived, perhaps after it was taken for lost. Returns its bytes."""
+        slot = psn & self._sent.mask
+        transmission = self._sent.transmission[slot]
+        self._arrived += 1
+        self._removed += self._sent.settle(transmission)
+        was_lost = self._sent.state[slot] == _LOST
+        self._sent.state[slot] = _ACKED
+        # Which of its transmissions arrived is certain only for a PSN sent once.
+        if self._sent.times_sent[slot] == 1:
+            self._loss.latest_acked = max(self._loss.latest_acked, transmission)
+        if was_lost or self._sent.times_sent[slot] > 1:
+            self._false_alarm(psn, was_lost, now)
+        return self._sent.log_size[transmission & self._sent.log_mask]
+
+    # ------------------------------------------------------------------ losses that were none
+
+    def _false_alarm(self, psn: int, was_lost: bool, now: int) -> None:
+        """Acknowledged although taken for lost: before it was sent again, or perhaps so soon after that only an earlier
+        transmission can have arrived."""
+        if was_lost:
+            self._undo_loss(psn, now, _NONE)
+            return
+        transmission = self._sent.transmission[psn & self._sent.mask]
+        sent_at = self._sent.log_sent_at[transmission & self._sent.log_mask]
+        # With a margin: the shortest round trip may not have been seen yet.
+        if now - sent_at < self._rtt.minimum * 3 // 4 and self._undo_loss(psn, now, _NONE):
+            self._counters.spurious_retransmissions += 1
+
+    def _undo_loss(self, psn: int, now: int, ev_index: int) -> bool:
+        """This PSN arrived after all, on that EV if it is known (else -1). False when nothing was blamed for losing it,
+        or not any more."""
+        slot = psn & self._sent.mask
+        blamed = self._sent.blamed[slot]
+        if blamed == _NONE:
+            return False
+        self._sent.blamed[slot] = _NONE
+        entry = blamed & self._sent.log_mask
+        if self._sent.log_psn[entry] == psn:
+            took = now - self._sent.log_sent_at[entry]
+            if ev_index == _NONE:
+                ev_index = self._sent.log_ev[entry]
+            elif self._sent.by_timer[slot]:
+                # The SACK names the original, so its round trip is known: the timers are too short.
+                self._rtt.late(took, now)
+            self._loss.on_spurious(now, took)
+        if self._trace is not None:
+            self._trace_spurious(psn, ev_index, self._sent.transmission[slot] != blamed)
+        if ev_index != _NONE:
+            self._paths.on_spurious(ev_index, psn)
+        return True
+
+    def _trace_spurious(self, psn: int, ev_index: int, sent_again: bool) -> None:
+        assert self._trace is not None
+        self._trace.spurious_loss(psn, ev_index, sent_again)
+
+    # ------------------------------------------------------------------ round trips
+
+    def sample_rtt(self, sack: Sack, now: int) -> int:
+        """The RTT by the send-time record of the triggering packet, where it is unambiguous and the news fresh (a SACK
+        that the network held or doubled tells its own age), else -1."""
+        slot = sack.trigger & self._sent.mask
+        if sack.probe_id != _NONE or self._sent.psn[slot] != sack.trigger:
+            return _NONE
+        sample = _NONE
+        if sack.news and self._sent.times_sent[slot] == 1 + sack.rtx:
+            transmission = self._sent.transmission[slot]
+            sent_at = self._sent.log_sent_at[transmission & self._sent.log_mask]
+            sample = now - sent_at
+            if self._service_time:
+                sample -= _held(sack.tx_timestamp, sent_at, sample)
+            self._loss.latest_acked = max(self._loss.latest_acked, transmission)
+            self._rtt.sample(sample, now)
+            self._counters.rtt_samples += 1
+        if not sack.rtx and self._sent.times_sent[slot] > 1:
+            self._original_arrived(sack, now)
+        return sample
+
+    def _original_arrived(self, sack: Sack, now: int) -> None:
+        """The packet that triggered this SACK was an original, and was sent again meanwhile: that was needless."""
+        if self._undo_loss(sack.trigger, now, self._paths.index(sack.entropy)):
+            self._counters.spurious_retransmissions += 1
+
+
+def _held(reflected: int, sent_at: int, sample: int) -> int:
+    """How long the peer held a packet, ns: what its reflected timestamp is ahead of the one sent.
+
+    Taken only where it is less than the round trip it is part of; timestamps wrap after 8.4 ms.
+    """
+    held = ((reflected - sent_at // _UNIT) & _STAMP_MASK) * _UNIT
+    return held if reflected and held < sample else 0

@@ -1,0 +1,309 @@
+"""What comes back to a requestor, SACKs, ACKs, NACKs and NAKs, and its timers, which run while nothing does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mrc.endpoint.completions import WorkStatus
+from mrc.endpoint.config import MPR_UNIT, QpConfig
+from mrc.endpoint.congestion.base import NO_SAMPLE, CongestionController
+from mrc.endpoint.counters import Counters
+from mrc.endpoint.parts.heaps import Heap
+from mrc.endpoint.parts.rtt import RttEstimator
+from mrc.endpoint.paths.path_set import PathSet
+from mrc.endpoint.refusals import NAK_STATUS
+from mrc.endpoint.requestor.acknowledgements import Acknowledgements
+from mrc.endpoint.requestor.loss import LossDetector
+from mrc.endpoint.requestor.nacked import NackHandler
+from mrc.endpoint.requestor.probes import Probes
+from mrc.endpoint.requestor.retries import RetryBudget
+from mrc.endpoint.requestor.sack_reading import Sack
+from mrc.endpoint.requestor.send_queue import SendQueue
+from mrc.endpoint.requestor.send_room import SendRoom
+from mrc.endpoint.requestor.sent import PsnState, SentPackets
+from mrc.endpoint.tracing import HOLE, LOCAL_ACK_TIMEOUT, PATH_TIMER, QpTrace
+from mrc.wire.psn import unwrap
+from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.rows import PSN_BITS_MASK
+
+_OUTSTANDING = int(PsnState.OUTSTANDING)
+_MPR_UNIT = MPR_UNIT
+_NONE, _NO_SAMPLE = -1, NO_SAMPLE
+_MARKED, _ALWAYS_SKIP = 1, 2
+# What finds a loss, and its name in a trace.
+BY_HOLE, BY_PATH_TIMER, BY_ACK_TIMEOUT = 0, 1, 2
+_BY_HOLE, _BY_PATH_TIMER, _BY_ACK_TIMEOUT = BY_HOLE, BY_PATH_TIMER, BY_ACK_TIMEOUT
+_TRIGGERS = (HOLE, PATH_TIMER, LOCAL_ACK_TIMEOUT)
+
+
+class Feedback:
+    """Acknowledgements, one after another, and timers of one requestor: what they change in its parts.
+
+    `resend` is the requestor's heap of PSNs to be sent again, `room` tells whether something may leave now. `fail` is
+    the QP's.
+    """
+
+    __slots__ = (
+        "_acknowledgements",
+        "_controller",
+        "_counters",
+        "_dynamic_mpr",
+        "_fail",
+        "_loss",
+        "_lost",
+        "_lost_bytes",
+        "_mpr",
+        "_nacks",
+        "_paths",
+        "_probes",
+        "_qpn",
+        "_queue",
+        "_resend",
+        "_retries",
+        "_room",
+        "_rtt",
+        "_sack",
+        "_send_window",
+        "_sent",
+        "_trace",
+    )
+
+    def __init__(
+        self,
+        *,
+        qpn: int,
+        config: QpConfig,
+        dynamic_mpr: bool,
+        sent: SentPackets,
+        rtt: RttEstimator,
+        loss: LossDetector,
+        acknowledgements: Acknowledgements,
+        nacks: NackHandler,
+        retries: RetryBudget,
+        probes: Probes,
+        queue: SendQueue,
+        resend: Heap,
+        paths: PathSet,
+        controller: CongestionController,
+        counters: Counters,
+        room: SendRoom,
+        fail: Callable[[WorkStatus, str, int], None],
+        trace: QpTrace | None = None,
+    ) -> None:
+        self._qpn = qpn
+        self._dynamic_mpr = dynamic_mpr
+        self._mpr, self._send_window = config.mpr, config.send_window
+        self._sent = sent
+        self._rtt = rtt
+        self._loss = loss
+        self._acknowledgements = acknowledgements
+        self._nacks = nacks
+        self._retries = retries
+        self._probes = probes
+        self._queue = queue
+        self._resend = resend
+        self._paths = paths
+        self._controller = controller
+        self._counters = counters
+        self._room = room
+        self._fail = fail
+        self._trace = trace
+        self._sack = Sack()
+        # Transmissions found lost together, and their bytes.
+        self._lost = Heap()
+        self._lost_bytes = 0
+
+    # ------------------------------------------------------------------ acknowledgements
+
+    def on_sack(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        """A reliability SACK. One about what was never sent is dropped."""
+        self._counters.sacks_received += 1
+        if not self._sack.read(batch, row, self._sent, self._counters):
+            return
+        self._loss.on_heard(now)
+        # Feedback on paths comes first: it is about the network as these packets found it.
+        self._path_feedback(self._sack, now)
+        # Before arrivals are judged by their time: a SACK that names the original's EV knows which loss was none.
+        rtt = self._acknowledgements.sample_rtt(self._sack, now)
+        acked = self._acknowledgements.apply(self._sack, now)
+        if self._sack.probe_id != _NONE:
+            self._probe_answered(self._sack.probe_id, self._sack.mark, now)
+        if self._dynamic_mpr:
+            self._follow_mpr(self._sack)
+        self._controller.acknowledged(
+            now, acked, self._sack.mark == _MARKED, rtt, self._sack.penalty, self._sack.restore
+        )
+        self._after_acknowledgement(now)
+
+    def on_ack(self, cack_psn: int, now: int) -> None:
+        """A transport ACK with this cack_psn (24 bit)."""
+        self._counters.acks_received += 1
+        cack = unwrap(cack_psn, self._sent.una - 1)
+        if cack >= self._sent.next_psn:
+            self._counters.ack_for_unsent_psn += 1
+            return
+        self._loss.on_heard(now)
+        if cack >= self._sent.una:
+            acked = self._acknowledgements.acknowledge(cack, now)
+            self._controller.acknowledged(now, acked, False, _NO_SAMPLE, 0, False)
+            self._after_acknowledgement(now)
+
+    def on_nak(self, psn: int, syndrome: int, now: int) -> None:
+        """The peer refused the request with this PSN (24 bit), and says why: the QP is over."""
+        self._counters.naks_received += 1
+        offending = unwrap(psn, self._sent.una)
+        if self._sent.una <= offending < self._sent.next_psn:
+            self._refused(offending, syndrome)
+        else:
+            self._counters.ack_for_unsent_psn += 1
+
+    def _refused(self, psn: int, syndrome: int) -> None:
+        status = NAK_STATUS[syndrome]
+        self._fail(status, f"the peer refused PSN {psn & PSN_BITS_MASK}: {status.name.lower()}", psn)
+
+    def on_nack(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        """A reliability NACK."""
+        self._counters.nacks_received += 1
+        self._nacks.on_nack(batch, row, now)
+
+    def _path_feedback(self, sack: Sack, now: int) -> None:
+        index = self._paths.index(sack.entropy)
+        if sack.mark == _MARKED or sack.mark == _ALWAYS_SKIP:
+            if index == _NONE:
+                self._counters.unknown_ev += 1
+            else:
+                self._paths.on_mark(index, sack.mark)
+        if index != _NONE:
+            self._paths.on_ev_answered(index, now)
+
+    def _probe_answered(self, probe_id: int, m: int, now: int) -> None:
+        before = self._probes.on_answer(probe_id, m, now)
+        if before != _NONE:
+            self._loss.on_probe_answered(before, self._probes.asked_at)
+
+    def _follow_mpr(self, sack: Sack) -> None:
+        """The right edge never retreats; an mpr of 0 means it is not in use."""
+        self._sent.right_edge = max(self._sent.right_edge, sack.cack + 1 + (sack.mpr or self._mpr) * _MPR_UNIT)
+
+    def _after_acknowledgement(self, now: int) -> None:
+        if self._loss.holes():
+            self._lose_holes(now)
+        self.take_up_bad_evs(now)
+        self._nacks.on_cack_moved()
+        if not self._dynamic_mpr:
+            self._sent.right_edge = self._sent.una + self._send_window
+        self._queue.finish(self._sent.una)
+        self.watch_oldest(now)
+        if self._trace is not None:
+            self._trace_feedback(now)
+
+    def _trace_feedback(self, now: int) -> None:
+        assert self._trace is not None
+        self._trace.on_feedback(self._counters, self._sent, self._rtt, self._controller, now)
+
+    # ------------------------------------------------------------------ losses
+
+    def _lose_holes(self, now: int) -> None:
+        while (transmission := self._loss.next_hole()) >= 0:
+            self._counters.losses_by_hole += 1
+            self._lose(transmission, _BY_HOLE)
+        self._after_losses(now)
+
+    def _lose_timed_out(self, now: int) -> None:
+        self._loss.look_for_timeouts(now)
+        while (transmission := self._loss.next_timed_out(now)) >= 0:
+            self._counters.losses_by_path_timer += 1
+            self._lose(transmission, _BY_PATH_TIMER)
+        if self._lost.count:
+            self._after_losses(now)
+            self._sent.skip_settled()
+
+    def _lose_unanswered(self, now: int) -> None:
+        self._loss.look_at_all()
+        while (transmission := self._loss.next_unanswered(now)) >= 0:
+            self._lose(transmission, _BY_ACK_TIMEOUT)
+        if self._lost.count:
+            self._after_losses(now)
+            self._sent.skip_settled()
+
+    def _lose(self, transmission: int, trigger: int) -> None:
+        """This outstanding transmission is lost. `_after_losses` follows when all are that were found together."""
+        slot = self._sent.log_psn[transmission & self._sent.log_mask] & self._sent.mask
+        self._lost_bytes += self._sent.lose(transmission)
+        self._sent.blamed[slot] = transmission
+        self._sent.by_timer[slot] = trigger != _BY_HOLE
+        self._lost.push(transmission, 0)
+        if self._trace is not None:
+            self._trace_lost(transmission, trigger)
+
+    def _trace_lost(self, transmission: int, trigger: int) -> None:
+        assert self._trace is not None
+        sent, entry = self._sent, transmission & self._sent.log_mask
+        lost = (sent.log_psn[entry],), (sent.log_ev[entry],), (sent.log_sent_at[entry],)
+        self._trace.lost(*lost, _TRIGGERS[trigger])
+
+    def _after_losses(self, now: int) -> None:
+        """Tell the controller and the paths of what was lost, and have it sent again."""
+        self._controller.on_removed(self._lost_bytes)
+        self._controller.lost(now, self._lost_bytes)
+        self._lost_bytes = 0
+        while self._lost.count:
+            entry = self._lost.pop() & self._sent.log_mask
+            psn = self._sent.log_psn[entry]
+            self._resend.push(psn, 0)
+            self._paths.on_loss(self._sent.log_ev[entry], psn, self._sent.log_sent_at[entry])
+        self.take_up_bad_evs(now)
+
+    def take_up_bad_evs(self, now: int) -> None:
+        """Begin to probe the EVs that turned bad since this was last asked."""
+        if self._paths.has_newly_bad():
+            self._probes.take_up_bad_evs(now, self._loss.path_timer())
+
+    # ------------------------------------------------------------------ time
+
+    def watch_oldest(self, now: int) -> None:
+        """The local ACK timeout runs for the oldest PSN that waits for an acknowledgement, or to leave at all."""
+        if self._sent.una < self._sent.next_psn:
+            self._retries.watch(self._sent.una, now)
+        elif self._room.stalled():
+            self._retries.watch_unsent(self._sent.next_psn, now)
+        else:
+            self._retries.rest()
+
+    def next_deadline(self) -> int:
+        """When `on_timer` wants to be called next, ns, or FOREVER."""
+        of_losses = min(self._loss.next_deadline(), self._retries.next_deadline())
+        return min(of_losses, self._probes.next_deadline(), self._nacks.next_deadline())
+
+    def on_timer(self, now: int) -> None:
+        """Run every timer that is due."""
+        self._lose_timed_out(now)
+        self._nacks.on_timer(now)
+        goes_on = self._probes.tail_is_due(now) and self._room.may_send()
+        self._probes.on_timer(now, self._sent, self._loss.path_timer(), self._room.stalled(), goes_on)
+        if self._retries.expired(now):
+            self._local_ack_timeout(now)
+
+    def _local_ack_timeout(self, now: int) -> None:
+        self._counters.local_ack_timeouts += 1
+        psn = self._sent.una
+        if self._trace is not None:
+            self._trace_timeout(psn)
+        if not self._retries.draw_for_timeout(psn):
+            self._give_up(psn)
+            return
+        self._retries.wait_again(now)
+        if self._sent.state[psn & self._sent.mask] == _OUTSTANDING:
+            self._lose(self._sent.transmission[psn & self._sent.mask], _BY_ACK_TIMEOUT)
+            self._after_losses(now)
+        elif self._controller.room() <= 0:
+            # The oldest PSN was lost before and could not leave since: packets that nobody answers fill the window.
+            self._lose_unanswered(now)
+
+    def _trace_timeout(self, psn: int) -> None:
+        assert self._trace is not None
+        self._trace.local_ack_timeout(psn, self._retries.spent(psn))
+
+    def _give_up(self, psn: int) -> None:
+        """The retries of this PSN are spent."""
+        self._fail(WorkStatus.RETRY_EXCEEDED, self._retries.exceeded(psn, "a local ACK timeout"), psn)

@@ -1,0 +1,202 @@
+"""When a transmission is lost (behaviour.md, Loss): by a hole, or by its path timer. NACKs are told directly."""
+
+from __future__ import annotations
+
+from mrc.endpoint.config import LossConfig
+from mrc.endpoint.parts.deadlines import FOREVER
+from mrc.endpoint.parts.rtt import RttEstimator
+from mrc.endpoint.requestor.sent import SentPackets
+
+_NEVER = _NONE = -1
+_FOREVER = FOREVER
+_MAX_DOUBLINGS = 16
+# Factors of times are kept to what 64 bits have room for.
+_MOST = 1 << 20
+
+
+class LossDetector:
+    """Told what was acknowledged, answers which transmissions are lost. Works in order of transmission, not of PSN."""
+
+    __slots__ = (
+        "_guard_divisor",
+        "_guard_max_rtts",
+        "_guard_packets",
+        "_guard_scale",
+        "_guard_settles_at",
+        "_heard_at",
+        "_least_timer",
+        "_local_ack_timeout",
+        "_probed_at",
+        "_probed_stop",
+        "_resumed_at",
+        "_rtt",
+        "_sent",
+        "_timer_at",
+        "_timer_at_first",
+        "_walk",
+        "latest_acked",
+    )
+
+    def __init__(self, sent: SentPackets, rtt: RttEstimator, config: LossConfig, local_ack_timeout_ns: int) -> None:
+        self._sent = sent
+        self._rtt = rtt
+        self._guard_packets = config.reorder_guard_packets
+        self._guard_divisor = min(config.reorder_guard_divisor, _MOST)
+        self._guard_max_rtts = min(config.reorder_guard_max_rtts, _MOST)
+        self._least_timer, self._timer_at_first = config.path_timer_min_ns, config.path_timer_initial_ns
+        self._local_ack_timeout = local_ack_timeout_ns
+        self._guard_scale = 1
+        self._guard_settles_at = 0
+        # The latest transmission known to have arrived, or -1.
+        self.latest_acked = -1
+        # The latest of the tail probes known to have arrived. A probe is no packet that others are counted by.
+        self._probed_stop = self._probed_at = 0
+        self._timer_at = _NEVER
+        # Where a walk over the transmissions goes on.
+        self._walk = 0
+        # When the peer was last heard, and when it was heard again after a silence.
+        self._heard_at = 0
+        self._resumed_at = 0
+
+    def on_heard(self, now: int) -> None:
+        """The peer acknowledged something, old or new. After a silence all path timers start afresh: what was
+        delayed by a stalled process or machine is not lost."""
+        if self._silent(now):
+            self._resumed_at = now
+        self._heard_at = now
+
+    def _silent(self, now: int) -> bool:
+        return now - self._heard_at > (self._rtt.srtt or self.path_timer())
+
+    def guard(self) -> int:
+        """The reorder guard in time, ns."""
+        most = self._rtt.srtt * self._guard_max_rtts
+        return min(self._rtt.srtt * self._guard_scale // self._guard_divisor, most)
+
+    def path_timer(self) -> int:
+        """The path timer of a first transmission, ns."""
+        if not self._rtt.srtt:
+            return min(self._timer_at_first, self._local_ack_timeout)
+        return min(max(self._rtt.path_timer(), self._least_timer), self._longest_timer())
+
+    def _longest_timer(self) -> int:
+        return self._rtt.coarse_timer(self._local_ack_timeout)
+
+    def on_spurious(self, now: int, took_ns: int) -> None:
+        """A loss was none: its acknowledgement came `took_ns` after it was sent. Wait longer for what comes late.
+
+        The guard doubles, once a round trip: what the last one let through says nothing about the new one. And it
+        grows to how late this packet was.
+        """
+        if not self._rtt.srtt:
+            return
+        scale = -(-(took_ns - self._rtt.minimum) * self._guard_divisor // self._rtt.srtt)
+        if now >= self._guard_settles_at:
+            self._guard_settles_at = now + self._rtt.srtt
+            scale = max(scale, 2 * self._guard_scale)
+        most = self._guard_max_rtts * self._guard_divisor
+        self._guard_scale = min(max(scale, self._guard_scale), most)
+
+    def on_probe_answered(self, stop: int, asked_at: int) -> None:
+        """A tail probe arrived that was asked for at `asked_at`, before transmission `stop`: what was sent a reorder
+        guard in time before it has arrived too, or is lost."""
+        if stop > self._probed_stop or (stop == self._probed_stop and asked_at > self._probed_at):
+            self._probed_stop, self._probed_at = stop, asked_at
+
+    # ------------------------------------------------------------------ holes
+
+    def holes(self) -> bool:
+        """Whether any transmission is lost by a hole: `next_hole` gives them one by one."""
+        last = self._last_counted()
+        while self._sent.head < last and not self._sent.log_outstanding[self._sent.head & self._sent.log_mask]:
+            self._sent.head += 1
+        return self._sent.head < last and self._old_enough(self._sent.head)
+
+    def next_hole(self) -> int:
+        """The oldest outstanding transmission that is at least one reorder guard older than the latest one
+        acknowledged, or -1. It counts as settled from now on."""
+        if not self.holes():
+            return -1
+        self._sent.head += 1
+        return self._sent.head - 1
+
+    def _last_counted(self) -> int:
+        return max(self.latest_acked - self._guard_packets + 1, self._probed_stop)
+
+    def _old_enough(self, number: int) -> bool:
+        """Whether a transmission left a reorder guard in packets and in time before the latest acknowledged one, or
+        one in time before a probe that arrived. Sending times rise with the transmission number."""
+        guard, at = self.guard(), self._sent.log_sent_at[number & self._sent.log_mask]
+        if number < self._probed_stop and at <= self._probed_at - guard:
+            return True
+        counted = number <= self.latest_acked - self._guard_packets
+        return counted and at <= self._sent.log_sent_at[self.latest_acked & self._sent.log_mask] - guard
+
+    # ------------------------------------------------------------------ path timers
+
+    def arm(self, now: int) -> None:
+        """Something was sent: its path timer runs, unless an earlier one does."""
+        deadline = now + self.path_timer()
+        if self._timer_at == _NEVER or deadline < self._timer_at:
+            self._timer_at = deadline
+
+    def next_deadline(self) -> int:
+        """When `on_timer` wants to be called next, ns, or FOREVER."""
+        return self._timer_at if self._sent.outstanding and self._timer_at != _NEVER else _FOREVER
+
+    def look_for_timeouts(self, now: int) -> None:
+        """Begin a walk over the transmissions whose path timer ran out: `next_timed_out` gives them one by one.
+
+        A path timer tells one path from the others. While none of them brings anything it can tell nothing: then it
+        waits, probes ask, and the local ACK timeout decides.
+        """
+        self._walk = self._sent.next_transmission
+        if self._timer_at == _NEVER or now < self._timer_at:
+            return
+        if self._silent(now):
+            self._timer_at = now + self.path_timer()
+            return
+        self._timer_at = _NEVER
+        self._walk = self._sent.head
+
+    def next_timed_out(self, now: int) -> int:
+        """The next outstanding transmission whose path timer ran out, or -1; the timer doubles with each repeat of a
+        PSN."""
+        while self._walk < self._sent.next_transmission:
+            number = self._walk
+            self._walk = number + 1
+            if self._sent.log_outstanding[number & self._sent.log_mask]:
+                deadline = self._since(number) + self._timer_of(number)
+                if deadline <= now:
+                    return number
+                if self._timer_at == _NEVER or deadline < self._timer_at:
+                    self._timer_at = deadline
+        return _NONE
+
+    def look_at_all(self) -> None:
+        """Begin a walk with the oldest transmission, for `next_unanswered`."""
+        self._walk = self._sent.head
+
+    def next_unanswered(self, now: int) -> int:
+        """The next outstanding transmission that the longest path timer has run out for, were the peer silent or not,
+        or -1."""
+        while self._walk < self._sent.next_transmission:
+            number = self._walk
+            self._walk = number + 1
+            if self._sent.log_outstanding[number & self._sent.log_mask]:
+                deadline = self._since(number) + self._longest_timer()
+                if deadline <= now:
+                    return number
+        return _NONE
+
+    def _since(self, number: int) -> int:
+        """When the timer of a transmission began to run."""
+        return max(self._sent.log_sent_at[number & self._sent.log_mask], self._resumed_at)
+
+    def _timer_of(self, number: int) -> int:
+        """The path timer of a transmission."""
+        repeats = self._times_sent(self._sent.log_psn[number & self._sent.log_mask]) - 1
+        return min(self.path_timer() << min(repeats, _MAX_DOUBLINGS), self._longest_timer())
+
+    def _times_sent(self, psn: int) -> int:
+        return self._sent.times_sent[psn & self._sent.mask]

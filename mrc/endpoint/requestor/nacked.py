@@ -1,0 +1,295 @@
+"""What a requestor does about each kind of NACK (wire.md section 7), and the PSNs that wait because of one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+
+from mrc.endpoint.completions import WorkStatus
+from mrc.endpoint.config import QpConfig
+from mrc.endpoint.congestion.base import CongestionController
+from mrc.endpoint.counters import Counters
+from mrc.endpoint.parts.heaps import Heap
+from mrc.endpoint.parts.rtt import RttEstimator
+from mrc.endpoint.paths.path_set import PathSet
+from mrc.endpoint.requestor.loss import LossDetector
+from mrc.endpoint.requestor.retries import RetryBudget
+from mrc.endpoint.requestor.sack_reading import OLDEST_PSNS
+from mrc.endpoint.requestor.sent import PsnState, SentPackets
+from mrc.endpoint.tracing import QpTrace
+from mrc.wire import octets
+from mrc.wire.names import NackReason
+from mrc.wire.psn import unwrap
+from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.rows import PSN_BITS_MASK, PSN_FLAGS_AT, RTX
+
+_ACKED, _OUTSTANDING = int(PsnState.ACKED), int(PsnState.OUTSTANDING)
+_MAX_DOUBLINGS = 32
+_ANY_WINDOW = 1 << 24
+_OLDEST_PSNS, _PSN_MASK = OLDEST_PSNS, PSN_BITS_MASK
+_NONE = -1
+# Where in a packet (mrc.wire.fields.NACK); flags of the BTH's last word in their byte.
+_FLAGS_AT, _RTX = PSN_FLAGS_AT, RTX >> 24
+_REASON_AT, _ENTROPY_AT, _NACK_PSN_AT = 62, 64, 72
+
+
+class NackResponse(IntEnum):
+    """How the named PSN goes on."""
+
+    RESEND = 0  # at once, within the window
+    WAIT = 1  # after one RTT, doubling with each such NACK for the same PSN; at once when it becomes the oldest
+    WAIT_FOR_WINDOW = 2  # once cack_psn has moved so far that it fits the peer's window
+    FAIL = 3  # never: the QP goes to error
+
+
+RESPONSES: dict[int, NackResponse] = {
+    NackReason.TRIMMED: NackResponse.RESEND,
+    NackReason.TRIMMED_LASTHOP: NackResponse.RESEND,
+    NackReason.NO_BITMAP: NackResponse.WAIT,
+    NackReason.NO_PKT_BUFFER: NackResponse.WAIT,
+    NackReason.NO_RESOURCE: NackResponse.WAIT,
+    NackReason.PSN_OOR_WINDOW: NackResponse.WAIT_FOR_WINDOW,
+    NackReason.UNEXP_EVENT: NackResponse.FAIL,
+}
+TRIM_REASONS = frozenset({NackReason.TRIMMED, NackReason.TRIMMED_LASTHOP})
+# Only a trim inside the fabric says something about the path.
+PATH_REASONS = frozenset({NackReason.TRIMMED})
+# By the byte that is the reason.
+_UNKNOWN = 255
+_RESPONSE_TO = memoryview(bytes(RESPONSES.get(value, _UNKNOWN) for value in range(256)))
+_IS_TRIM = memoryview(bytes(value in TRIM_REASONS for value in range(256)))
+_IS_OF_PATH = memoryview(bytes(value in PATH_REASONS for value in range(256)))
+_RESEND, _WAIT_FOR_WINDOW = int(NackResponse.RESEND), int(NackResponse.WAIT_FOR_WINDOW)
+_FAIL = int(NackResponse.FAIL)
+
+
+class NackHandler:
+    """Takes NACKs: their PSNs are lost, and sent again at once (`resend` takes them), later, or never (`fail`)."""
+
+    __slots__ = (
+        "_controller",
+        "_counters",
+        "_fail",
+        "_loss",
+        "_most_wait",
+        "_oldest",
+        "_oldest_since",
+        "_paths",
+        "_resend",
+        "_retries",
+        "_rtt",
+        "_sent",
+        "_trace",
+        "_waiting",
+        "_waiting_for_window",
+        "_window",
+    )
+
+    def __init__(
+        self,
+        *,
+        config: QpConfig,
+        sent: SentPackets,
+        rtt: RttEstimator,
+        loss: LossDetector,
+        paths: PathSet,
+        controller: CongestionController,
+        retries: RetryBudget,
+        counters: Counters,
+        resend: Heap,
+        fail: Callable[[WorkStatus, str, int], None],
+        trace: QpTrace | None = None,
+    ) -> None:
+        self._most_wait = config.local_ack_timeout_ns
+        self._trace = trace
+        self._sent = sent
+        self._rtt = rtt
+        self._loss = loss
+        self._paths = paths
+        self._controller = controller
+        self._retries = retries
+        self._counters = counters
+        self._resend = resend
+        self._fail = fail
+        # PSNs by when they are due, ns; one for which `sent.due_at` says otherwise is void.
+        self._waiting = Heap()
+        # The oldest unacknowledged PSN, and the first transmission made since it has been that.
+        self._oldest, self._oldest_since = sent.una, sent.next_transmission
+        self._waiting_for_window = Heap()  # of PSNs
+        # The peer's window as its refusals show it: so far above una lay the lowest PSN that did not fit.
+        self._window = _ANY_WINDOW
+
+    def on_nack(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        """A NACK. One that names what was never sent is dropped."""
+        at = batch.row(row)
+        psn = unwrap(octets.u32(batch.flat, at + _NACK_PSN_AT) & _PSN_MASK, self._sent.una)
+        reason = batch.flat[at + _REASON_AT]
+        if psn >= self._sent.next_psn:
+            self._counters.ack_for_unsent_psn += 1
+        elif psn < self._sent.una - _OLDEST_PSNS:
+            self._counters.ack_too_old += 1
+        elif _RESPONSE_TO[reason] == _UNKNOWN:
+            self._counters.unknown_nack_reason += 1
+        else:
+            rtx = (batch.flat[at + _FLAGS_AT] & _RTX) != 0
+            self._on_nack(psn, reason, octets.u32(batch.flat, at + _ENTROPY_AT), rtx, now)
+
+    def _on_nack(self, psn: int, reason: int, entropy: int, rtx: bool, now: int) -> None:
+        self._loss.on_heard(now)
+        if self._trace is not None:
+            self._trace_nack(psn, reason, entropy, rtx)
+        if _RESPONSE_TO[reason] == _FAIL:
+            # An old PSN does not end the QP: half of all PSNs are old, and a forger soon guesses one. A peer that means
+            # it refuses every packet, the latest too.
+            if self._awaited(psn):
+                self._fail_at(psn)
+            return
+        if _IS_OF_PATH[reason]:
+            self._trimmed_on(entropy)
+        if not self._names_latest(psn, entropy, rtx):
+            return
+        self._counters.losses_by_nack += 1
+        self._lose(psn, reason, now)
+        if not self._retries.draw(psn):
+            self._give_up(psn, reason)
+
+    def _trace_nack(self, psn: int, reason: int, entropy: int, rtx: bool) -> None:
+        assert self._trace is not None
+        self._trace.nack_received(psn, NackReason(reason).name, entropy, rtx)
+
+    def _fail_at(self, psn: int) -> None:
+        """The peer says that it cannot take this PSN, ever."""
+        why = f"the peer cannot go on with PSN {psn & PSN_BITS_MASK}"
+        self._fail(WorkStatus.REMOTE_OPERATION_ERROR, why, psn)
+
+    def _give_up(self, psn: int, reason: int) -> None:
+        """The retries of this PSN are spent."""
+        why = self._retries.exceeded(psn, f"NACK {NackReason(reason).name}")
+        self._fail(WorkStatus.RETRY_EXCEEDED, why, psn)
+
+    def _trimmed_on(self, entropy: int) -> None:
+        index = self._paths.index(entropy)
+        if index < 0:
+            self._counters.unknown_ev += 1
+        else:
+            self._paths.on_trimmed(index)
+
+    def _awaited(self, psn: int) -> bool:
+        """Whether a PSN that was sent has not been acknowledged."""
+        return psn >= self._sent.una and self._sent.state[psn & self._sent.mask] != _ACKED
+
+    def _names_latest(self, psn: int, entropy: int, rtx: bool) -> bool:
+        """Whether a NACK is about the transmission that is outstanding: not about an acknowledged PSN, and not about
+        an earlier transmission of this one."""
+        slot = psn & self._sent.mask
+        if psn < self._sent.una or self._sent.state[slot] != _OUTSTANDING:
+            return False
+        if self._sent.times_sent[slot] == 1:
+            return True
+        latest = self._sent.log_ev[self._sent.transmission[slot] & self._sent.log_mask]
+        return rtx and latest == self._paths.index(entropy)
+
+    # ------------------------------------------------------------------ what is refused is lost
+
+    def _lose(self, psn: int, reason: int, now: int) -> None:
+        slot = psn & self._sent.mask
+        transmission = self._sent.transmission[slot]
+        size = self._sent.lose(transmission)
+        self._controller.on_removed(size)
+        self._controller.nacked(now, size, _IS_TRIM[reason] != 0)
+        if self._trace is not None:
+            self._trace_lost(transmission, reason)
+        response = _RESPONSE_TO[reason]
+        if response == _RESEND or self._fits_by_now(psn, transmission):
+            self._resend.push(psn, 0)
+        elif response == _WAIT_FOR_WINDOW and psn > self._sent.una:
+            self._window = min(self._window, psn - self._sent.una)
+            self._waiting_for_window.push(psn, 0)
+        else:
+            self._wait(psn, now)
+
+    def _trace_lost(self, transmission: int, reason: int) -> None:
+        assert self._trace is not None
+        sent, entry = self._sent, transmission & self._sent.log_mask
+        trigger = f"nack:{NackReason(reason).name}"
+        self._trace.lost((sent.log_psn[entry],), (sent.log_ev[entry],), (sent.log_sent_at[entry],), trigger)
+
+    def _wait(self, psn: int, now: int) -> None:
+        """Send this PSN again after one RTT, doubled for each time it has waited before."""
+        slot = psn & self._sent.mask
+        wait = self._rtt.srtt or self._loss.path_timer()
+        doublings = min(self._sent.waits[slot], _MAX_DOUBLINGS)
+        self._sent.waits[slot] += 1
+        if wait > self._most_wait >> doublings:
+            wait, doublings = self._most_wait, 0
+        self._sent.due_at[slot] = now + (wait << doublings)
+        self._waiting.push(self._sent.due_at[slot], psn)
+
+    def _fits_by_now(self, psn: int, transmission: int) -> bool:
+        """Whether a PSN that was refused has become the oldest since it was sent: then it fits any buffer and window.
+
+        One that the peer refused although it was the oldest already has to wait (MRC-NACK-20, MRC-NACK-21).
+        """
+        return psn == self._oldest and transmission < self._oldest_since
+
+    # ------------------------------------------------------------------ what waits
+
+    def on_cack_moved(self) -> None:
+        """Send again what fits the peer's buffers or window now."""
+        una = self._sent.una
+        if una != self._oldest:
+            self._oldest, self._oldest_since = una, self._sent.next_transmission
+            if una < self._sent.next_psn and self._stop_waiting(una):
+                self._resend.push(una, 0)
+        if not self._waiting_for_window.count:
+            return
+        while self._waiting_for_window.first() - una < self._window:
+            self._resend.push(self._waiting_for_window.pop(), 0)
+        if not self._waiting_for_window.count:
+            self._window = _ANY_WINDOW
+
+    def _stop_waiting(self, psn: int) -> bool:
+        """Let this PSN, which is in use, wait no longer for its time. False: it did not."""
+        waited = self._sent.due_at[psn & self._sent.mask] != _NONE
+        self._sent.due_at[psn & self._sent.mask] = _NONE
+        return waited
+
+    def next_deadline(self) -> int:
+        """When `on_timer` wants to be called next, ns, or FOREVER."""
+        self._drop_void()
+        return self._waiting.first()
+
+    def on_timer(self, now: int) -> None:
+        """Send again what has waited long enough."""
+        while self.next_deadline() <= now:
+            psn = self._waiting.value()
+            self._waiting.pop()
+            self._stop_waiting(psn)
+            self._resend.push(psn, 0)
+
+    def waits_for_room(self) -> bool:
+        """Whether any PSN that is still missing waits after a resource NACK.
+
+        No new PSN is sent meanwhile: it would take the room that the old ones wait for (MRC-NACK-22).
+        """
+        self._drop_void()
+        return self._waiting.count > 0
+
+    def _drop_void(self) -> None:
+        """Take out those first in line that wait no longer."""
+        while self._waiting.count and not self._still_waits(self._waiting.first(), self._waiting.value()):
+            self._waiting.pop()
+
+    def _still_waits(self, when: int, psn: int) -> bool:
+        return self._awaited(psn) and self._sent.due_at[psn & self._sent.mask] == when
+
+    def keeps_waiting(self) -> bool:
+        """Whether any PSN waits for its time or the window."""
+        return self.waits_for_room() or self._waiting_for_window.count > 0
+
+    def clear(self) -> None:
+        """Let nothing wait any more."""
+        while self._waiting.count:
+            self._stop_waiting(self._waiting.value())
+            self._waiting.pop()
+        self._waiting_for_window.clear()

@@ -1,0 +1,46 @@
+cimport cython
+from mrc.endpoint.counters cimport Counters
+from mrc.endpoint.paths.path_set cimport PathSet
+from mrc.endpoint.paths.probing cimport PathProbing
+from mrc.endpoint.requestor.sent cimport SentPackets
+from mrc.wire cimport octets
+from mrc.wire.transmit_batch cimport TransmitBatch
+
+cdef long long _TAIL, _NONE, _FOREVER, _REMEMBERED, _PLACES, _ID_MASK, _UNIT_NS
+cdef Py_ssize_t _ROOM, _BTH_AT, _HEADERS
+cdef int _PROBE, _P_KEY, _FTYPE
+
+
+@cython.final
+cdef class Probes:
+    cdef readonly object _trace
+    cdef Counters _counters
+    cdef PathSet _paths
+    cdef readonly PathProbing _path_probing
+    cdef unsigned char[::1] _known
+    cdef long long[::1] _after, _asked_at, _target
+    cdef long long _longest_interval, _next, _peer_qpn, _qpn, _tail_at, _tail_interval, _unsent
+    cdef int _traffic_class
+    cdef readonly long long asked_at
+    cdef readonly bint tail_armed, waiting
+
+    cpdef void arm_tail(self, long long now, long long timer_ns) noexcept nogil
+    cpdef void take_up_bad_evs(self, long long now, long long path_timer_ns) noexcept nogil
+    cpdef long long next_deadline(self) noexcept nogil
+    cpdef bint tail_is_due(self, long long now) noexcept nogil
+    @cython.locals(longest=cython.longlong, failed=cython.longlong, place=Py_ssize_t, probe_id=cython.longlong)
+    cpdef void on_timer(
+        self, long long now, SentPackets sent, long long path_timer_ns, bint asks, bint goes_on
+    ) noexcept nogil
+    @cython.locals(place=Py_ssize_t)
+    cdef long long _enqueue(self, long long target, long long after, long long asked_at) noexcept nogil
+    @cython.locals(count=cython.longlong)
+    cpdef long long transmit(self, TransmitBatch batch, long long limit, long long now) noexcept nogil
+    @cython.locals(target=cython.longlong)
+    cdef void _skip_forbidden(self) noexcept nogil
+    @cython.locals(index=Py_ssize_t, at=Py_ssize_t)
+    cdef void _append(self, TransmitBatch batch, long long probe_id, long long target, long long now) noexcept nogil
+    cdef void _tell_sent(self, long long probe_id, long long index, long long target) noexcept with gil
+    @cython.locals(place=Py_ssize_t, number=cython.longlong)
+    cpdef long long on_answer(self, long long probe_id, long long m, long long now) noexcept nogil
+    cdef void _tell_answered(self, long long probe_id, long long m, long long target) noexcept with gil

@@ -1,0 +1,238 @@
+"""The requestor: turns posted work into packets and acknowledgements into completions (behaviour.md, Requestor)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mrc.endpoint.completion_ring import CompletionRing
+from mrc.endpoint.completions import WorkStatus
+from mrc.endpoint.config import MPR_UNIT, NO_CAPABILITIES, Capability, QpConfig
+from mrc.endpoint.congestion.base import CongestionController
+from mrc.endpoint.counters import Counters
+from mrc.endpoint.parts.rtt import RttEstimator
+from mrc.endpoint.paths.path_set import PathSet
+from mrc.endpoint.requestor.acknowledgements import Acknowledgements
+from mrc.endpoint.requestor.data_sender import DataSender
+from mrc.endpoint.requestor.feedback import Feedback
+from mrc.endpoint.requestor.loss import LossDetector
+from mrc.endpoint.requestor.nacked import NackHandler
+from mrc.endpoint.requestor.probes import Probes
+from mrc.endpoint.requestor.requests import RequestMaker, full_packet_bytes
+from mrc.endpoint.requestor.retries import RetryBudget
+from mrc.endpoint.requestor.send_queue import SendQueue
+from mrc.endpoint.requestor.send_room import SendRoom
+from mrc.endpoint.requestor.sent import SentPackets
+from mrc.endpoint.tracing import QpTrace
+from mrc.endpoint.traffic_class import TrafficClasses
+from mrc.endpoint.work import WriteRequest
+from mrc.wire.rows import ACKREQ, PSN_FLAGS_AT
+from mrc.wire.transmit_batch import TransmitBatch
+
+_PSN_FLAGS_AT, _ACKREQ_BIT = PSN_FLAGS_AT, ACKREQ >> 24
+
+
+class Requestor:
+    """One QP's sending half. Work that ends goes to `completions`; the owner supplies `fail`, called as the QP
+    ends.
+
+    `agreed` is what both ends can do.
+    """
+
+    __slots__ = (
+        "_completions",
+        "_controller",
+        "_most",
+        "_nacks",
+        "_probes",
+        "_requests",
+        "_retries",
+        "_room",
+        "_sender",
+        "_tail_least_ns",
+        "feedback",
+        "loss",
+        "packet_bytes",
+        "queue",
+        "rtt",
+        "sent",
+    )
+
+    def __init__(
+        self,
+        *,
+        qpn: int,
+        peer_qpn: int,
+        first_psn: int,
+        config: QpConfig,
+        paths: PathSet,
+        controller: CongestionController,
+        counters: Counters,
+        classes: TrafficClasses,
+        completions: CompletionRing,
+        fail: Callable[[WorkStatus, str, int], None],
+        agreed: Capability = NO_CAPABILITIES,
+        trace: QpTrace | None = None,
+    ) -> None:
+        self._controller = controller
+        self._completions = completions
+        self._tail_least_ns = config.loss.tail_probe_min_ns
+        self.packet_bytes = full_packet_bytes(config)
+        dynamic_mpr = Capability.DYNAMIC_MPR in agreed
+        self._most = max(config.mpr, config.max_mpr) * MPR_UNIT if dynamic_mpr else config.send_window
+        # The rings get their size with the first work: many QPs never have any.
+        self.sent = SentPackets(1, first_psn)
+        self.sent.right_edge = first_psn + config.send_window
+        self.rtt = RttEstimator()
+        self.loss = LossDetector(self.sent, self.rtt, config.loss, config.local_ack_timeout_ns)
+        acknowledgements = Acknowledgements(
+            sent=self.sent,
+            rtt=self.rtt,
+            loss=self.loss,
+            paths=paths,
+            controller=controller,
+            counters=counters,
+            service_time=Capability.SVC_TIME in agreed and config.timestamps,
+            trace=trace,
+        )
+        self._retries = RetryBudget(config, self.sent, self.rtt)
+        self._probes = Probes(
+            qpn=qpn, peer_qpn=peer_qpn, config=config, paths=paths, counters=counters, classes=classes, trace=trace
+        )
+        self.queue = SendQueue(config, completions)
+        self._requests = RequestMaker(
+            peer_qpn=peer_qpn,
+            config=config,
+            sent=self.sent,
+            queue=self.queue,
+            paths=paths,
+            counters=counters,
+            classes=classes,
+        )
+        self._sender = DataSender(
+            sent=self.sent,
+            queue=self.queue,
+            requests=self._requests,
+            paths=paths,
+            counters=counters,
+            trace=trace,
+        )
+        self._nacks = NackHandler(
+            config=config,
+            sent=self.sent,
+            rtt=self.rtt,
+            loss=self.loss,
+            paths=paths,
+            controller=controller,
+            retries=self._retries,
+            counters=counters,
+            resend=self._sender.resend,
+            fail=fail,
+            trace=trace,
+        )
+        self._room = SendRoom(
+            sent=self.sent,
+            queue=self.queue,
+            sender=self._sender,
+            nacks=self._nacks,
+            paths=paths,
+            controller=controller,
+            most=self._most,
+        )
+        self.feedback = Feedback(
+            qpn=qpn,
+            config=config,
+            dynamic_mpr=dynamic_mpr,
+            sent=self.sent,
+            rtt=self.rtt,
+            loss=self.loss,
+            acknowledgements=acknowledgements,
+            nacks=self._nacks,
+            retries=self._retries,
+            probes=self._probes,
+            queue=self.queue,
+            resend=self._sender.resend,
+            paths=paths,
+            controller=controller,
+            counters=counters,
+            room=self._room,
+            fail=fail,
+            trace=trace,
+        )
+
+    # ------------------------------------------------------------------ work in
+
+    def post(self, request: WriteRequest) -> None:
+        """Queue a write. It completes in post order. Raises CallerError for an immediate the peer never grants."""
+        if not self.queue.next_msn:
+            self.sent.make_rings(self._most)
+            self._requests.make_ring()
+        self.queue.post(request)
+
+    def flush(self, status: WorkStatus, failed_psn: int | None = None) -> None:
+        """Complete everything with errors: the message of `failed_psn`, or else the oldest, with `status`."""
+        self.queue.flush(self.queue.holding(failed_psn), status)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Forget all work and give the window back."""
+        self._controller.on_removed(self.sent.settle_all())
+        self.queue.clear()
+        self._sender.resend.clear()
+        self._nacks.clear()
+        self._retries.rest()
+
+    # ------------------------------------------------------------------ packets out
+
+    def ready(self) -> bool:
+        """Whether `transmit` would send something now."""
+        return self._probes.waiting or self._room.may_send()
+
+    def has_probes(self) -> bool:
+        return self._probes.waiting
+
+    def has_work(self) -> bool:
+        """Whether there is something to send, now or once a window opens."""
+        return self._probes.waiting or self.queue.has_unsent() or self._sender.has_lost() or self._nacks.keeps_waiting()
+
+    def one_packet_waits(self) -> bool:
+        """Whether a single packet of new data is all there is to send, as far as its message tells."""
+        return self.queue.one_packet_waits() and not self._sender.resend.count
+
+    def transmit(self, batch: TransmitBatch, limit: int, now: int, others_wait: bool) -> int:
+        """Append up to `limit` packets: probes, then retransmissions oldest first, then new data. Returns how many.
+
+        `others_wait`: other QPs have their turn next, and may leave no window to go on with.
+        """
+        start = batch.count
+        limit = min(limit, batch.capacity - start)
+        self._probes.transmit(batch, limit, now)
+        data_from = batch.count
+        room = self._room.of_records(limit - (data_from - start))
+        if room > 0:
+            sent_bytes = self._sender.transmit(batch, room, self._room.of_window(), self._room.last_new(), now)
+            if sent_bytes:
+                self._controller.on_sent(sent_bytes)
+        if batch.count > data_from:
+            if others_wait or not self._room.may_send():
+                batch.set_bits(batch.count - 1, _PSN_FLAGS_AT, _ACKREQ_BIT)
+            self.loss.arm(now)
+            self._probes.arm_tail(now, self._tail_timer())
+            self.feedback.watch_oldest(now)
+        elif self._room.stalled():
+            if not self._probes.tail_armed:
+                self._probes.arm_tail(now, self._tail_timer())
+            self.feedback.watch_oldest(now)
+        return batch.count - start
+
+    # ------------------------------------------------------------------ time
+
+    def _tail_timer(self) -> int:
+        return max(self.rtt.path_timer() or self.loss.path_timer(), self._tail_least_ns)
+
+    def next_deadline(self) -> int:
+        """When `on_timer` wants to be called next, ns, or FOREVER."""
+        return self.feedback.next_deadline()
+
+    def on_timer(self, now: int) -> None:
+        """Run every timer that is due."""
+        self.feedback.on_timer(now)

@@ -1,0 +1,1 @@
+"""The receiving half of a QP: PSNs, placement, SACKs, NACKs and ACKs."""

@@ -1,0 +1,111 @@
+"""Where NACKs are made (wire.md section 7)."""
+
+from __future__ import annotations
+
+from mrc.endpoint.counters import Counters
+from mrc.endpoint.paths.path_set import PathSet
+from mrc.endpoint.responder.answers import Answer, ControlPackets, PendingAnswers
+from mrc.endpoint.tracing import QpTrace
+from mrc.wire import octets
+from mrc.wire.names import NackReason
+from mrc.wire.opcodes import HEADER_LENGTHS, Op
+from mrc.wire.profile import WireProfile
+from mrc.wire.rows import PSN_BITS_MASK, RTX
+from mrc.wire.transmit_batch import TransmitBatch
+
+_NACK, _BYTES = int(Op.NACK), HEADER_LENGTHS["neth"]
+_PSN_MASK, _RTX = PSN_BITS_MASK, RTX
+# Where in a NACK: the fields of mrc.wire.fields.NACK; reason and vendor_info are one word, and so are the two bytes
+# from cc_type on.
+_NETH_AT, _REASON_AT, _ENTROPY_AT, _SPDCID_AT, _DPDCID_AT = 60, 62, 64, 68, 70
+_NACK_WORD_AT, _CC_TYPE_AT, _STAMP_AT = 72, 76, 78
+_CC_TYPE_SHIFT = 4
+_NO_PORT = -1
+
+
+class NackMaker:
+    """Turns refusals into NACKs."""
+
+    __slots__ = (
+        "_answer",
+        "_cc_type",
+        "_counters",
+        "_last_port",
+        "_packets",
+        "_paths",
+        "_peer_qpn",
+        "_planes",
+        "_qpn",
+        "_trace",
+        "pending",
+    )
+
+    def __init__(
+        self,
+        *,
+        qpn: int,
+        peer_qpn: int,
+        wire: WireProfile,
+        paths: PathSet,
+        counters: Counters,
+        packets: ControlPackets,
+        trace: QpTrace | None = None,
+    ) -> None:
+        self._qpn = qpn
+        self._trace = trace
+        self._peer_qpn = peer_qpn
+        self._cc_type = wire.neth_cc_type << _CC_TYPE_SHIFT
+        self._paths = paths
+        self._counters = counters
+        self._packets = packets
+        self._planes = len(set(memoryview(paths.table.port)))
+        self._last_port = _NO_PORT
+        self.pending = PendingAnswers()
+        # The one that is being told.
+        self._answer = Answer()
+
+    def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:
+        """Append up to `limit` NACKs. Returns how many.
+
+        Successive NACKs alternate planes, and whole turns are drawn so that SACKs still do with NACKs in between.
+        """
+        count = limit if limit < self.pending.count else self.pending.count
+        if count <= 0:
+            return 0
+        drawn = count
+        index = self._paths.control.take_one(now)
+        if self._paths.frames.ports[index] == self._last_port:
+            index = self._paths.control.take_one(now)
+            drawn += 1
+        for number in range(count):
+            if number:
+                index = self._paths.control.take_one(now)
+            self.pending.take(self._answer)
+            self._append(batch, index, now)
+        self._last_port = self._paths.frames.ports[index]
+        while drawn % self._planes:
+            self._paths.control.take_one(now)
+            drawn += 1
+        self._counters.nacks_sent += count
+        return count
+
+    def _append(self, batch: TransmitBatch, index: int, now: int) -> None:
+        """Append the NACK for the answer that was taken."""
+        psn = self._answer.psn & _PSN_MASK
+        at = self._packets.open(batch, index, _NACK, psn | _RTX if self._answer.rtx else psn, _BYTES)
+        octets.put16(batch.flat, at + _NETH_AT, 0)
+        octets.put16(batch.flat, at + _REASON_AT, self._answer.reason << 8)
+        octets.put32(batch.flat, at + _ENTROPY_AT, self._answer.entropy)
+        octets.put16(batch.flat, at + _SPDCID_AT, self._qpn)
+        octets.put16(batch.flat, at + _DPDCID_AT, self._peer_qpn)
+        octets.put32(batch.flat, at + _NACK_WORD_AT, psn)
+        octets.put16(batch.flat, at + _CC_TYPE_AT, self._cc_type << 8)
+        octets.put16(batch.flat, at + _STAMP_AT, self._answer.timestamp(now))
+        if self._trace is not None:
+            self._tell()
+
+    def _tell(self) -> None:
+        answer = self._answer
+        if self._trace is not None:
+            psn = answer.psn & PSN_BITS_MASK
+            self._trace.nack_sent(psn, NackReason(answer.reason).name, answer.entropy, answer.rtx)

@@ -1,0 +1,75 @@
+"""What a request may do: its length, its R_Key and its range, checked before anything is written."""
+
+from __future__ import annotations
+
+from mrc.endpoint.memory import ADDRESS, LENGTH, VA, VA_LIMIT, MemoryTable
+from mrc.endpoint.refusals import Refusal, Verdict
+from mrc.endpoint.responder.opcode_terms import ENDS, STARTS
+
+_STARTS, _ENDS = STARTS, ENDS
+_VA_LIMIT = VA_LIMIT
+_VA, _LENGTH, _ADDRESS = VA, LENGTH, ADDRESS
+_RIGHT, _WRONG_LENGTH = int(Verdict.RIGHT), int(Verdict.WRONG_LENGTH)
+_NO_ADDRESS, _NO_REGION = int(Verdict.NO_ADDRESS), int(Verdict.NO_REGION)
+_OUTSIDE_REGION = int(Verdict.OUTSIDE_REGION)
+
+
+class RequestChecks:
+    """What a peer may write on one QP. The checks give back verdicts; `refusal` is told of the request that one
+    refuses. `address` is where the payload goes of the request that `check_range` found right last."""
+
+    __slots__ = ("_memory", "_path_mtu", "_refusal", "address")
+
+    def __init__(self, memory: MemoryTable, path_mtu: int, refusal: Refusal) -> None:
+        self._memory = memory
+        self._path_mtu = path_mtu
+        self._refusal = refusal
+        self.address = 0
+
+    def check_length(self, psn: int, opcode: int, size: int, dmalen: int) -> int:
+        """`size` bytes of payload of a message of `dmalen`: a First or Middle is one path MTU, a Last what is left of
+        DMALen after whole ones, an Only all of it."""
+        mtu = self._path_mtu
+        starts, ends = _STARTS[opcode], _ENDS[opcode]
+        if starts and ends:
+            right = size == dmalen and size <= mtu
+        elif ends:
+            right = dmalen > mtu and size == (dmalen - 1) % mtu + 1
+        else:
+            right = dmalen > (mtu if starts else 2 * mtu) and size == mtu
+        return _RIGHT if right else self._refusal.of(_WRONG_LENGTH, psn, size, dmalen)
+
+    def check_range(self, psn: int, opcode: int, va: int, rkey: int, dmalen: int) -> int:
+        """Whether a request with payload may be written at `va`. The whole of its message has to lie in the region."""
+        if va >= _VA_LIMIT:
+            return self._refusal.of(_NO_ADDRESS, psn, 0, 0)
+        row = self._memory.row(rkey)
+        if row < 0:
+            return self._refusal.of(_NO_REGION, psn, rkey, 0)
+        start = va  # as a signed number: it may lie below the region
+        offset = start - self._memory.open.cells[row + _VA]
+        if self._is_outside(self._memory.open.cells[row + _LENGTH], offset, dmalen, opcode):
+            return self._refusal.of(_OUTSIDE_REGION, psn, 0, 0)
+        self.address = self._memory.open.cells[row + _ADDRESS] + offset
+        return _RIGHT
+
+    def _is_outside(self, length: int, offset: int, dmalen: int, opcode: int) -> bool:
+        """Whether a packet's message cannot lie in a region of `length` bytes, given the packet's offset in it.
+
+        So many packets of its message come before one: none before a First or Only, all before a Last, and before a
+        Middle at least one and not all. There has to be room for these in front, and for what is left of DMALen behind.
+        """
+        if offset < 0:
+            return True
+        starts, ends, mtu = _STARTS[opcode], _ENDS[opcode], self._path_mtu
+        if starts:
+            return offset + dmalen > length
+        others = (dmalen - 1) // mtu
+        least = others if ends else 1
+        most = others if ends else others - 1
+        room = offset + dmalen - length
+        if room > 0 and (room + mtu - 1) // mtu > least:
+            least = (room + mtu - 1) // mtu
+        if offset // mtu < most:
+            most = offset // mtu
+        return least > most

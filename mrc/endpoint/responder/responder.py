@@ -1,0 +1,401 @@
+"""The responder: tracks PSNs, places payload, answers (behaviour.md, Responder)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mrc.endpoint.completion_ring import NO_IMMEDIATE
+from mrc.endpoint.completions import WorkStatus
+from mrc.endpoint.config import NO_CAPABILITIES, Capability, QpConfig
+from mrc.endpoint.counters import Counters
+from mrc.endpoint.memory import VA_LIMIT, MemoryTable
+from mrc.endpoint.parts.deadlines import FOREVER
+from mrc.endpoint.parts.rate_limit import RateLimit
+from mrc.endpoint.paths.path_set import PathSet
+from mrc.endpoint.refusals import ACK_SYNDROME, NAK_STATUS, Verdict
+from mrc.endpoint.responder.ack_delay import AckDelay
+from mrc.endpoint.responder.answers import NO_PROBE, Answer, ControlPackets, Reflector
+from mrc.endpoint.responder.message_checks import MessageChecks
+from mrc.endpoint.responder.nacks import NackMaker
+from mrc.endpoint.responder.opcode_terms import ENDS, IMMEDIATE
+from mrc.endpoint.responder.receive_budget import ReceiveBudget
+from mrc.endpoint.responder.receive_window import ReceiveWindow
+from mrc.endpoint.responder.received import ReceivedPsns
+from mrc.endpoint.responder.receives import Receives
+from mrc.endpoint.responder.request_checks import RequestChecks
+from mrc.endpoint.responder.resource_limits import ResourceLimits
+from mrc.endpoint.responder.sacks import SackMaker
+from mrc.endpoint.tracing import QpTrace
+from mrc.endpoint.traffic_class import CE, TrafficClasses
+from mrc.wire import octets
+from mrc.wire.names import NackReason
+from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH, Op
+from mrc.wire.profile import WireProfile
+from mrc.wire.psn import PSN_HALF
+from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.rows import (
+    ACKREQ,
+    EXTENSION_AT,
+    PAD_SHIFT,
+    PSN_BITS_MASK,
+    RTX,
+    TIMESTAMP_UNIT_NS,
+    TS,
+    UDP_AT,
+)
+from mrc.wire.transmit_batch import TransmitBatch
+
+# Of an ACK or NAK: the opcode, its bytes behind the BTH, where in it the aeth_word is, and what that holds.
+_ACKNOWLEDGE, _AETH_BYTES, _AETH_AT = int(Op.ACKNOWLEDGE), HEADER_LENGTHS["aeth"], EXTENSION_AT
+_SYNDROME_SHIFT, _MSN_MASK, _ACK_SYNDROME = 24, 0xFFFFFF, ACK_SYNDROME
+# Where in a request: ip_plen, opcode, flags, psn_word, rqmsn, msn; the RETH, behind a TSETH if there is one; and the
+# probe_id of a probe.
+_PLEN_AT, _OPCODE_AT, _FLAGS_AT, _PSN_AT, _RQMSN_AT, _MSN_AT, _RETH_AT, _PROBE_ID_AT = 4, 48, 49, 56, 60, 62, 64, 64
+_TSETH_BYTES, _RETH_BYTES, _IMMDT_BYTES = (HEADER_LENGTHS[header] for header in ("tseth", "reth", "immdt"))
+_TSETH_END = EXTENSION_AT + HEADER_LENGTHS["meth"] + HEADER_LENGTHS["tseth"]
+_IP_HEADER, _ICRC_BYTES, _PAD_SHIFT, _TS, _TRAFFIC_CLASS_SHIFT, _CE = UDP_AT, ICRC_LENGTH, PAD_SHIFT, TS, 4, CE
+_ASKS_FOR_SACK = ACKREQ | RTX
+_PSN_MASK, _PSN_MODULUS = PSN_BITS_MASK, PSN_BITS_MASK + 1
+_PSN_HALF = PSN_HALF
+_VA_LIMIT = VA_LIMIT
+_ENDS, _IMMEDIATE = ENDS, IMMEDIATE
+_PSN_OOR_WINDOW, _UNEXP_EVENT = int(NackReason.PSN_OOR_WINDOW), int(NackReason.UNEXP_EVENT)
+_TRIMMED, _TRIMMED_LASTHOP = int(NackReason.TRIMMED), int(NackReason.TRIMMED_LASTHOP)
+_NO_PROBE, _NO_IMMEDIATE, _RIGHT = NO_PROBE, NO_IMMEDIATE, int(Verdict.RIGHT)
+_FOREVER, _NEVER = FOREVER, -1
+_NOT_REFUSED = -1
+
+
+class Responder:
+    """One QP's receiving half. `fail(status, detail)` is called when a request ends the QP."""
+
+    __slots__ = (
+        "_ack_delay",
+        "_ack_due",
+        "_again",
+        "_answer",
+        "_answers_trims",
+        "_beyond",
+        "_budget",
+        "_checks",
+        "_counters",
+        "_fail",
+        "_gave_notice",
+        "_limits",
+        "_messages",
+        "_nacks_beyond",
+        "_nak_due",
+        "_noted_at",
+        "_notice_is_old",
+        "_packets",
+        "_paths",
+        "_qpn",
+        "_receives",
+        "_reflector",
+        "_refused_psn",
+        "_refused_syndrome",
+        "_trace",
+        "_trimmed",
+        "nacks",
+        "probes_rate",
+        "received",
+        "sacks",
+        "window",
+    )
+
+    def __init__(
+        self,
+        *,
+        qpn: int,
+        peer_qpn: int,
+        first_psn: int,
+        config: QpConfig,
+        wire: WireProfile,
+        memory: MemoryTable,
+        budget: ReceiveBudget,
+        paths: PathSet,
+        counters: Counters,
+        classes: TrafficClasses,
+        receives: Receives,
+        fail: Callable[[WorkStatus, str], None],
+        agreed: Capability = NO_CAPABILITIES,
+        trace: QpTrace | None = None,
+    ) -> None:
+        self._qpn = qpn
+        self._budget = budget
+        self._trace = trace
+        self._paths = paths
+        self._counters = counters
+        self._packets = ControlPackets(paths, peer_qpn, classes.control)
+        self._receives = receives
+        receives.max_in_flight = config.max_wimm_dest
+        self._fail = fail
+        self._answers_trims = Capability.TRIM_NACK in agreed
+        rate = config.responder.answers_burst, config.responder.answers_per_second
+        self._again, self.probes_rate = RateLimit(*rate), RateLimit(*rate)
+        self._beyond, self._trimmed = RateLimit(*rate), RateLimit(*rate)
+        # The time a packet is held goes into its reflected timestamp where that is agreed.
+        units_ns = (TIMESTAMP_UNIT_NS, wire.tsr1_unit_ns) if Capability.SVC_TIME in agreed else (0, 0)
+        self._reflector = Reflector(wire, units_ns)
+        self.window = ReceiveWindow(config.mpr_dest, first_psn, dynamic=Capability.DYNAMIC_MPR in agreed)
+        self.received = ReceivedPsns(self.window.largest_span, first_psn)
+        self._messages = MessageChecks(self.window.largest_span, first_psn, config.path_mtu, receives.refusal)
+        self.sacks = SackMaker(
+            qpn=qpn,
+            peer_qpn=peer_qpn,
+            threshold_bytes=config.sack_threshold_bytes,
+            received=self.received,
+            window=self.window,
+            budget=budget,
+            paths=paths,
+            counters=counters,
+            packets=self._packets,
+        )
+        self.nacks = NackMaker(
+            qpn=qpn,
+            peer_qpn=peer_qpn,
+            wire=wire,
+            paths=paths,
+            counters=counters,
+            packets=self._packets,
+            trace=trace,
+        )
+        # The one that is being made.
+        self._answer = Answer()
+        self._checks = RequestChecks(memory, config.path_mtu, receives.refusal)
+        self._limits = ResourceLimits(config.responder)
+        self._nacks_beyond = config.responder.nack_out_of_window
+        self._noted_at = _NEVER
+        # Whether a request that came in ERROR waits for its answer, and whether it may have been acknowledged.
+        self._gave_notice = self._notice_is_old = False
+        self._ack_due = False
+        self._ack_delay = AckDelay(config.responder.ack_after_sack_ns)
+        self._nak_due = False
+        # PSN (24 bit) and syndrome of the NAK to the request that ended the QP, if one did.
+        self._refused_psn, self._refused_syndrome = _NOT_REFUSED, 0
+
+    def set_mpr(self, units: int) -> None:
+        """Grant the peer `units` x 128 PSNs from now on. Raises CallerError as ReceiveWindow.resize."""
+        self.window.resize(units)
+        self.received.make_room(self.window.largest_span)
+        self._messages.make_room(self.window.largest_span)
+
+    # ------------------------------------------------------------------ requests in
+
+    def on_request(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        """A write request of this QP, whose length, ICRC and source have been checked: the steps of the page, in order.
+        Check PSN; opcode, length, R_Key and range; execute; acknowledge."""
+        self._note(now)
+        self._counters.requests_received += 1
+        epsn = self.received.epsn
+        distance = self._distance(batch, row)
+        psn = epsn + distance
+        if distance == -_PSN_HALF:
+            self._counters.psn_out_of_range += 1
+        elif distance < 0:
+            self._counters.duplicates_old += 1
+            self._ack_due = True
+            self._answer_copy(batch, row, psn, now)
+        elif psn >= self.window.end(epsn):
+            self._counters.psn_out_of_window += 1
+            if self._nacks_beyond and self._beyond.take_counted(1, now, self._counters):
+                self._nack(batch, row, psn, _PSN_OOR_WINDOW, now)
+        elif self.received.has(psn):
+            self._counters.duplicates_above_epsn += 1
+            self._answer_copy(batch, row, psn, now)
+        else:
+            self._on_new_request(batch, row, psn, distance, now)
+
+    def _distance(self, batch: ReceivedBatch, row: int) -> int:
+        """How far the PSN of a packet is above epsn: -2^23 .. 2^23 - 1."""
+        distance = (octets.u32(batch.flat, batch.row(row) + _PSN_AT) - self.received.epsn) & _PSN_MASK
+        return distance - _PSN_MODULUS if distance >= _PSN_HALF else distance
+
+    def _note(self, now: int) -> None:
+        """Requests arrive at `now`."""
+        if now != self._noted_at:
+            self._noted_at = now
+            self._budget.on_requests(self._qpn, now)
+
+    def _on_new_request(self, batch: ReceivedBatch, row: int, psn: int, distance: int, now: int) -> None:
+        opcode = batch.flat[batch.row(row) + _OPCODE_AT]
+        lacking = self._limits.lacking(
+            distance, self.received.held, self._receives.stashed if _IMMEDIATE[opcode] else -1
+        )
+        if lacking:
+            self._counters.no_room += 1
+            self._nack(batch, row, psn, lacking, now)
+            return
+        if self._take(batch, row, psn, opcode) != _RIGHT:
+            self._refuse()
+            return
+        size = octets.u16(batch.flat, batch.row(row) + _PLEN_AT) + _IP_HEADER
+        self.sacks.received_bytes += size
+        marked = self._is_marked(batch, row)
+        self._counters.ecn_marked_received += marked
+        asked = (octets.u32(batch.flat, batch.row(row) + _PSN_AT) & _ASKS_FOR_SACK) != 0
+        if self.sacks.is_triggered(size, asked or marked):
+            self._sack(batch, row, psn, marked, now)
+
+    def _take(self, batch: ReceivedBatch, row: int, psn: int, opcode: int) -> int:
+        """Check a new request, count it as arrived and place its payload. Returns a verdict: nothing has been written
+        for one that ends the QP."""
+        base = batch.row(row)
+        reth = base + _RETH_AT
+        if octets.u32(batch.flat, base + _PSN_AT) & _TS:
+            reth += _TSETH_BYTES
+        payload = reth + _RETH_BYTES
+        if _IMMEDIATE[opcode]:
+            payload += _IMMDT_BYTES
+        pad = batch.flat[base + _FLAGS_AT] >> _PAD_SHIFT & 3
+        size = base + batch.lengths[row] - payload - pad - _ICRC_BYTES
+        va, dmalen = octets.u64(batch.flat, reth), octets.u32(batch.flat, reth + 12)
+        # What no region can have is refused below: it has only to be a number here.
+        start = va if va < _VA_LIMIT else _VA_LIMIT
+        rqmsn = octets.u16(batch.flat, base + _RQMSN_AT) if _IMMEDIATE[opcode] else _NO_IMMEDIATE
+        immediates = rqmsn != _NO_IMMEDIATE or self._receives.stashed > 0
+        verdict = self._checks.check_length(psn, opcode, size, dmalen)
+        if verdict == _RIGHT:
+            verdict = self._messages.take(psn, octets.u16(batch.flat, base + _MSN_AT), dmalen, start, opcode)
+        if verdict == _RIGHT and size:
+            verdict = self._checks.check_range(psn, opcode, va, octets.u32(batch.flat, reth + 8), dmalen)
+        if verdict == _RIGHT and immediates:
+            verdict = self._receives.check(psn, rqmsn, self.received.edge_after(psn))
+        if verdict != _RIGHT:
+            return verdict
+        # The bitmap moves before the payload is committed.
+        if self.received.add(psn, _ENDS[opcode] != 0):
+            self._ack_due = True
+        if size:
+            octets.place(self._checks.address, batch.flat, payload, size)
+            self._counters.bytes_placed += size
+        if rqmsn != _NO_IMMEDIATE:
+            self._receives.take(psn, rqmsn, octets.u32(batch.flat, reth + _RETH_BYTES), dmalen)
+        if immediates:
+            # Those with immediate wait for all before them; those whose turn it is are delivered.
+            self._receives.deliver(self.received.epsn)
+        return _RIGHT
+
+    def _refuse(self) -> None:
+        """The request just looked at ends the QP. What came before it keeps its answers; they go before the NAK
+        (MRC-RESP-20)."""
+        refusal = self._receives.refusal
+        reason = refusal.reason
+        setattr(self._counters, reason.counter, getattr(self._counters, reason.counter) + 1)
+        self._refused_psn, self._refused_syndrome = refusal.psn & PSN_BITS_MASK, reason.syndrome
+        self._nak_due = True
+        self._fail(NAK_STATUS[reason.syndrome], refusal.words)
+
+    def _answer_copy(self, batch: ReceivedBatch, row: int, psn: int, now: int) -> None:
+        """What brings nothing new is due a SACK too, as far as the rate of such answers allows."""
+        if not self._again.take_counted(1, now, self._counters):
+            return
+        marked = self._is_marked(batch, row)
+        self._counters.ecn_marked_received += marked
+        self.sacks.is_triggered(0, True)
+        self._sack(batch, row, psn, marked, now)
+
+    def _sack(self, batch: ReceivedBatch, row: int, psn: int, marked: bool, now: int) -> None:
+        self._answer.begin(psn, self.received.highest, marked, _NO_PROBE, 0, now)
+        self._reflector.of_request(self._answer, batch, row, True)
+        self.sacks.pending.add(self._answer)
+
+    # ------------------------------------------------------------------ other packets in
+
+    def on_trimmed(self, batch: ReceivedBatch, row: int, lasthop: bool, now: int) -> None:
+        """A request that a switch cut short, on the last hop or before it. Nothing but BTH and METH is trusted."""
+        if not self._answers_trims:
+            return
+        distance = self._distance(batch, row)
+        if distance == -_PSN_HALF:
+            self._counters.psn_out_of_range += 1
+        elif self._trimmed.take_counted(1, now, self._counters):
+            self._nack(batch, row, self.received.epsn + distance, _TRIMMED_LASTHOP if lasthop else _TRIMMED, now)
+
+    def on_request_in_error(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        """A request that comes although the QP is over: what ended it may have been lost, so it is said again, once for
+        all that came since."""
+        if self._refused_psn != _NOT_REFUSED:
+            self._nak_due = True
+            return
+        distance = self._distance(batch, row)
+        acknowledged = distance < 0
+        if self._gave_notice and (acknowledged or not self._notice_is_old):
+            return
+        # The first that is surely not acknowledged, if there is one.
+        self._gave_notice, self._notice_is_old = True, acknowledged
+        self.nacks.pending.clear()
+        self._nack(batch, row, self.received.epsn + distance, _UNEXP_EVENT, now)
+
+    def on_probe(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        """A reliability probe is answered by a SACK with pr=1 and its probe_id."""
+        if not self.probes_rate.take_counted(1, now, self._counters):
+            return
+        probe_id, marked = octets.u16(batch.flat, batch.row(row) + _PROBE_ID_AT), self._is_marked(batch, row)
+        self._answer.begin(self.received.epsn - 1, self.received.highest, marked, probe_id, 0, now)
+        self._reflector.of_probe(self._answer, batch, row)
+        self.sacks.on_probe(self._answer)
+        self._counters.probes_answered += 1
+
+    def _nack(self, batch: ReceivedBatch, row: int, psn: int, reason: int, now: int) -> None:
+        """Queue a NACK for a request; the TSETH of a trimmed one may have been cut off."""
+        self._answer.begin(psn, 0, False, _NO_PROBE, reason, now)
+        self._reflector.of_request(self._answer, batch, row, batch.lengths[row] >= _TSETH_END)
+        self.nacks.pending.add(self._answer)
+
+    def _is_marked(self, batch: ReceivedBatch, row: int) -> bool:
+        """CE counts if it is on either header (wire.md section 12)."""
+        inner = octets.u16(batch.flat, batch.row(row)) >> _TRAFFIC_CLASS_SHIFT
+        return inner & _CE == _CE or batch.classes[row] & _CE == _CE
+
+    # ------------------------------------------------------------------ answers out
+
+    def pending(self) -> bool:
+        """Whether `transmit` would send something."""
+        return self._ack_due or self._nak_due or self.sacks.pending.count > 0 or self.nacks.pending.count > 0
+
+    def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:
+        """Append up to `limit` answers: NACKs, SACKs, one transport ACK a batch, a NAK. Returns how many."""
+        start = batch.count
+        most = batch.capacity - start
+        if limit < most:
+            most = limit
+        self._gave_notice = False
+        # NACKs go before SACKs: a requestor that sees the hole first blames the path.
+        self.nacks.transmit(batch, most, now)
+        told = self.sacks.transmit(batch, most - (batch.count - start), now)
+        if self._ack_due and told and self._ack_delay.may_wait(now):
+            self._ack_due = False
+        if self._ack_due and batch.count - start < most:
+            self._ack_due = False
+            self._ack_delay.end()
+            self._transmit_aeth(batch, self.received.epsn - 1 & _PSN_MASK, _ACK_SYNDROME, now)
+            self._counters.acks_sent += 1
+        if self._nak_due and self._refused_psn != _NOT_REFUSED and batch.count - start < most:
+            # Last: the requestor takes nothing more after it.
+            self._nak_due = False
+            self._ack_delay.end()
+            self._transmit_aeth(batch, self._refused_psn, self._refused_syndrome, now)
+            self._counters.naks_sent += 1
+        if self._trace is not None:
+            self._tell(now)
+        return batch.count - start
+
+    def _tell(self, now: int) -> None:
+        if self._trace is not None:
+            self._trace.on_answers(self._counters, self.received, now)
+
+    def next_deadline(self) -> int:
+        """When `on_timer` wants to be called next, ns, or FOREVER."""
+        return _FOREVER if self._ack_due else self._ack_delay.due_at
+
+    def on_timer(self, now: int) -> None:
+        """An ACK has waited long enough."""
+        if self._ack_delay.has_to_go(now):
+            self._ack_due = True
+
+    def _transmit_aeth(self, batch: TransmitBatch, psn: int, syndrome: int, now: int) -> None:
+        index = self._paths.control.one_aside(now)
+        at = self._packets.open(batch, index, _ACKNOWLEDGE, psn, _AETH_BYTES)
+        completed = self.received.completed & _MSN_MASK
+        octets.put32(batch.flat, at + _AETH_AT, syndrome << _SYNDROME_SHIFT | completed)

@@ -1,0 +1,151 @@
+"""Where SACKs are made: what triggers one, what it says, and which way it goes (behaviour.md, Responder)."""
+
+from __future__ import annotations
+
+from mrc.endpoint.counters import Counters
+from mrc.endpoint.paths.path_set import PathSet
+from mrc.endpoint.responder.answers import Answer, ControlPackets, PendingAnswers
+from mrc.endpoint.responder.receive_budget import MAX_PENALTY, ReceiveBudget
+from mrc.endpoint.responder.receive_window import ReceiveWindow
+from mrc.endpoint.responder.received import ReceivedPsns
+from mrc.errors import CallerError
+from mrc.wire import octets
+from mrc.wire.opcodes import HEADER_LENGTHS, Op
+from mrc.wire.psn import PSN_MASK
+from mrc.wire.rows import RTX, SETH_M_SHIFT, SETH_PR
+from mrc.wire.transmit_batch import TransmitBatch
+
+_MIN_COUNTED_BYTES = 1024  # a packet counts at least this much towards the byte trigger
+_RESTORE_CWND = 1 << 31
+_PENALTY_SHIFT = 24
+_BITMAP = 64  # PSNs
+_RCVD_UNIT = 256  # bytes; a unit that has begun counts (MRC-SACK-14)
+_RCVD_MASK = 0xFFFFFF
+_MOST_COUNTED = 0x7FFF
+_MOST_BELOW, _MOST_ABOVE = -0x8000, 0x7FFF  # of ack_psn_offset
+_SACK, _BYTES = int(Op.SACK), HEADER_LENGTHS["seth"] + HEADER_LENGTHS["cc_state"]
+_PSN_MASK, _RTX, _M_SHIFT, _PR = PSN_MASK, RTX, SETH_M_SHIFT, SETH_PR
+# Where in a SACK: the fields of mrc.wire.fields.SACK; cc_type and mpr are one word.
+_SETH_AT, _OFFSET_AT, _ENTROPY_AT, _SPDCID_AT, _DPDCID_AT, _CACK_AT = 60, 62, 64, 68, 70, 72
+_MPR_AT, _BASE_AT, _BITMAP_AT, _STAMP_AT, _OOO_AT, _RCVD_AT = 76, 78, 80, 88, 90, 92
+
+
+class SackMaker:
+    """Collects triggers and turns them into SACKs."""
+
+    __slots__ = (
+        "_answer",
+        "_budget",
+        "_bytes_since",
+        "_counters",
+        "_packets",
+        "_paths",
+        "_peer_qpn",
+        "_penalty",
+        "_qpn",
+        "_received",
+        "_restore_word",
+        "_threshold",
+        "_window",
+        "pending",
+        "received_bytes",
+    )
+
+    def __init__(
+        self,
+        *,
+        qpn: int,
+        peer_qpn: int,
+        threshold_bytes: int,
+        received: ReceivedPsns,
+        window: ReceiveWindow,
+        budget: ReceiveBudget,
+        paths: PathSet,
+        counters: Counters,
+        packets: ControlPackets,
+    ) -> None:
+        self._qpn = qpn
+        self._peer_qpn = peer_qpn
+        self._threshold = threshold_bytes
+        self._received = received
+        self._window = window
+        self._budget = budget
+        self._paths = paths
+        self._counters = counters
+        self._packets = packets
+        self._bytes_since = 0
+        self._penalty = self._restore_word = 0
+        self.pending = PendingAnswers()
+        # The one that is being told.
+        self._answer = Answer()
+        # Running total of new untrimmed packets, UDP length + 40 each.
+        self.received_bytes = 0
+
+    def set_penalty(self, penalty: int, restore: bool) -> None:
+        """What every SACK says from now on as rcv_cwnd_pen, at least, and restore_cwnd. Raises CallerError beyond
+        0..127."""
+        if not 0 <= penalty <= MAX_PENALTY:
+            raise CallerError(f"a receiver penalty is 0..{MAX_PENALTY}, got {penalty}")
+        self._penalty, self._restore_word = penalty, _RESTORE_CWND if restore else 0
+
+    def _penalty_word(self) -> int:
+        """restore_cwnd and rcv_cwnd_pen: the owner's, or the node's where that is more."""
+        penalty = self._penalty if self._penalty > self._budget.penalty else self._budget.penalty
+        return self._restore_word | penalty << _PENALTY_SHIFT
+
+    def is_triggered(self, size: int, forced: bool) -> bool:
+        """Whether a packet triggers a SACK, given its nominal size and whether it does so regardless."""
+        self._bytes_since += size if size > _MIN_COUNTED_BYTES else _MIN_COUNTED_BYTES
+        if not forced and self._bytes_since < self._threshold:
+            return False
+        self._bytes_since = 0
+        return True
+
+    def on_probe(self, probe: Answer) -> None:
+        """A probe is answered with a SACK, and bytes count from the last one anew."""
+        self.pending.add(probe)
+        self._bytes_since = 0
+
+    def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:
+        """Append up to `limit` SACKs, all telling the state as it is now. Returns how many."""
+        count = limit if limit < self.pending.count else self.pending.count
+        if count <= 0:
+            return 0
+        mpr = self._window.tell(self._received.epsn, self._budget.units)
+        ooo_count = self._received.held if self._received.held < _MOST_COUNTED else _MOST_COUNTED
+        rcvd = (self.received_bytes + _RCVD_UNIT - 1) // _RCVD_UNIT & _RCVD_MASK
+        rcvd_word = self._penalty_word() | rcvd
+        for _ in range(count):
+            self.pending.take(self._answer)
+            self._append(batch, mpr, ooo_count, rcvd_word, now)
+        self._counters.sacks_sent += count
+        return count
+
+    def _append(self, batch: TransmitBatch, mpr: int, ooo_count: int, rcvd_word: int, now: int) -> None:
+        """Append the SACK for the answer that was taken."""
+        cack = self._received.epsn - 1
+        probe_id = self._answer.probe_id
+        base = cack + 1
+        if not self._answer.rtx and probe_id < 0 and self._answer.highest - base >= _BITMAP:
+            # Not so for an rtx packet or a probe: old holes must not stay unseen.
+            base = self._answer.highest - (_BITMAP - 1)
+        offset = self._answer.psn - cack
+        if not _MOST_BELOW <= offset <= _MOST_ABOVE:
+            offset = 0
+        # Successive SACKs alternate planes, so that one broken reverse path cannot condemn forward ones.
+        index = self._paths.control.take_one(now)
+        word = cack & _PSN_MASK
+        at = self._packets.open(batch, index, _SACK, word | _RTX if self._answer.rtx else word, _BYTES)
+        marks = (1 << _M_SHIFT if self._answer.marked else 0) | (_PR if probe_id >= 0 else 0)
+        octets.put16(batch.flat, at + _SETH_AT, marks)
+        octets.put16(batch.flat, at + _OFFSET_AT, offset if probe_id < 0 else probe_id)
+        octets.put32(batch.flat, at + _ENTROPY_AT, self._answer.entropy)
+        octets.put16(batch.flat, at + _SPDCID_AT, self._qpn)
+        octets.put16(batch.flat, at + _DPDCID_AT, self._peer_qpn)
+        octets.put32(batch.flat, at + _CACK_AT, word)
+        octets.put16(batch.flat, at + _MPR_AT, mpr)
+        octets.put16(batch.flat, at + _BASE_AT, base - cack)
+        octets.put64(batch.flat, at + _BITMAP_AT, self._received.bitmap(base))
+        octets.put16(batch.flat, at + _STAMP_AT, self._answer.timestamp(now))
+        octets.put16(batch.flat, at + _OOO_AT, ooo_count)
+        octets.put32(batch.flat, at + _RCVD_AT, rcvd_word)
