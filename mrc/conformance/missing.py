@@ -75,7 +75,7 @@ REASONS: dict[str, str] = {
     ),
     "MRC-CC-35..41": (
         "parameters that few controllers have: what they are by default is MRC-CC-04, -10, -11, -18, -20 and -26. Held "
-        "by tests/endpoint/test_nscc_consortium.py"
+        "by tests/endpoint/congestion/test_nscc_consortium.py"
     ),
     "MRC-CTL-01..35": (
         "the controller's calls, their states and their errors are an API on the host: no packet shows them. Held by "
