@@ -7,16 +7,6 @@ import sys
 
 from mrc import CORE
 from mrc.core import COMPILED, INTERPRETED, VARIABLE
-from mrc.errors import CallerError
-
-
-def check_interpreted() -> None:
-    """Raises CallerError where the datapath of this process is compiled."""
-    if CORE.kind == COMPILED:
-        raise CallerError(
-            f"the datapath is compiled, and endpoints that are wrong on purpose run interpreted: "
-            f"set {VARIABLE}={INTERPRETED} in the environment"
-        )
 
 
 def run_interpreted() -> None:

@@ -7,29 +7,30 @@ import os
 import subprocess
 import sys
 
+import mutants.mutant
 import pytest
-from mutants import mutants
-from mutants.rc import rc_mutants
+from mutants.mutant import check_interpreted
 
 from mrc.conformance import interpreted
 from mrc.conformance.catalogue import catalogue
-from mrc.conformance.interpreted import check_interpreted, run_interpreted
-from mrc.conformance.wrong_endpoints import named_mutant
+from mrc.conformance.interpreted import run_interpreted
+from mrc.conformance.suites import TRANSPORTS
+from mrc.conformance.wrong_endpoints import named_mutant, wrong_endpoints
 from mrc.core import COMPILED, INTERPRETED, VARIABLE, Core
 from mrc.errors import CallerError
 
 
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interpreted, "CORE", Core(COMPILED))
+    for module in (interpreted, mutants.mutant):
+        monkeypatch.setattr(module, "CORE", Core(COMPILED))
 
 
 @pytest.mark.usefixtures("compiled")
-@pytest.mark.parametrize("give", [check_interpreted, mutants, rc_mutants])
-def test_where_it_is_compiled_there_are_none(give: object) -> None:
-    assert callable(give)
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_where_it_is_compiled_there_are_none(transport: str) -> None:
     with pytest.raises(CallerError, match="set MRC_CORE=python in the environment"):
-        give()
+        wrong_endpoints(transport)
 
 
 @pytest.mark.usefixtures("compiled")

@@ -9,8 +9,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from mrc.conformance.interpreted import check_interpreted
-from mutants.mutant import REGISTRY, Mutant
+from mutants.mutant import REGISTRY, Mutant, check_interpreted
 
 
 def mutants() -> dict[str, Mutant]:

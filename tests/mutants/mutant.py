@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from unittest.mock import patch
 
+from mrc import CORE
 from mrc.conformance.setup import Setup
 from mrc.conformance.target import Session, Target, Unsupported
 from mrc.conformance.targets import in_process_paths
 from mrc.conformance.targets.in_process import InProcess, InProcessSession
 from mrc.conformance.targets.in_process_paths import InProcessPaths
+from mrc.core import COMPILED, INTERPRETED, VARIABLE
 from mrc.endpoint.acknowledgements import Acknowledgements
 from mrc.endpoint.answers import Answer, PendingAnswers, Reflector
 from mrc.endpoint.arrivals import Arrivals
@@ -103,6 +105,15 @@ ADDRESSING: tuple[type, ...] = (EvField, EvFormat, UsidTemplate)
 
 Swap = Callable[[Endpoint, QueuePair], None]
 Part = TypeVar("Part")
+
+
+def check_interpreted() -> None:
+    """Raises CallerError where the datapath of this process is compiled."""
+    if CORE.kind == COMPILED:
+        raise CallerError(
+            f"the datapath is compiled, and endpoints that are wrong on purpose run interpreted: "
+            f"set {VARIABLE}={INTERPRETED} in the environment"
+        )
 
 
 @dataclass(frozen=True, slots=True)

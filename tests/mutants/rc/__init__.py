@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from mrc.conformance.interpreted import check_interpreted
+from mutants.mutant import check_interpreted
 from mutants.rc.mutant import REGISTRY, RcMutant
 
 
