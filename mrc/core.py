@@ -51,6 +51,11 @@ def modules(package: Path = PACKAGE) -> list[Path]:
     return [source for source in _typed(package) if "cdef extern from" not in source.with_suffix(".pxd").read_text()]
 
 
+def in_checkout() -> bool:
+    """Whether the package lies among its sources. An installed one does not."""
+    return _MAKER.exists()
+
+
 def stamp() -> dict[str, Any]:
     """What the build wrote down: how and of what it compiled, and the names of the modules. Empty without one."""
     try:
@@ -105,7 +110,7 @@ def _judged(built: dict[str, Any]) -> Core:
         return Core(INTERPRETED, f"compiled for {built.get('for')}, this is {sys.implementation.cache_tag}", _ADVICE)
     if "modules" not in built or not OBJECT.exists():
         return Core(INTERPRETED, "not compiled here", _ADVICE)
-    if _MAKER.exists() and built.get("seen") != seen() and built["digest"] != digest():
+    if in_checkout() and built.get("seen") != seen() and built["digest"] != digest():
         return Core(INTERPRETED, "compiled from other sources than lie here", _ADVICE)
     return Core(COMPILED)
 

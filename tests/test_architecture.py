@@ -150,6 +150,43 @@ def test_the_rooms_of_the_endpoint_import_one_way() -> None:
                     assert first in allowed, f"{room}/{path.name} may not import {imported.relative_to(endpoint)}"
 
 
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_no_module_needs_the_tests(path: Path) -> None:
+    """They are no part of an installed package; mrc.conformance.wrong_endpoints looks for theirs when it is asked."""
+    assert {name.partition(".")[0] for name in imported_names(path)} & {"tests", "mutants"} == set()
+
+
+# Private names of other packages that have no public ones for it.
+FOREIGN = {
+    "_replace": "a named tuple's",
+    "_IPv6ExtHdr": "Scapy's",
+    "_overload_fields": "Scapy's",
+    "_transport": "aioquic's",
+}
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_private_names_stay_in_their_module(path: Path) -> None:
+    """What a module reaches into on another object, or imports, is public or its own. Mutants are not held to it."""
+    tree = ast.parse(path.read_text())
+    read = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)} - set(own_names(tree))
+    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
+    private = {name for name in read | imported if name.startswith("_") and not name.startswith("__")}
+    assert private <= FOREIGN.keys()
+
+
+def own_names(tree: ast.AST) -> Iterator[str]:
+    """What a module assigns, defines, or has from a base class: it is found at `self` there."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield node.name
+        elif isinstance(node, ast.Attribute):
+            if isinstance(node.ctx, ast.Store) or (isinstance(node.value, ast.Name) and node.value.id == "self"):
+                yield node.attr
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+
+
 def test_every_package_is_in_the_table() -> None:
     packages = {path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"}
     assert packages == set(ALLOWED)

@@ -160,9 +160,10 @@ conformance.add_command(serve)
     "target_name",
     default="self",
     show_default=True,
-    metavar="self|TICKET|FILE.yaml|MODULE:FACTORY",
+    metavar="self|TICKET|FILE.yaml|MODULE:FACTORY|mutant:NAME",
     help="This project's endpoint in virtual time, a live one that printed TICKET (mrc conformance serve), "
-    "one whose QPs FILE names (mrc conformance parameters), or an adapter of another one's.",
+    "one whose QPs FILE names (mrc conformance parameters), an adapter of another one's, or an endpoint that is wrong "
+    "on purpose (tests/mutants of a checkout; an installed package has none).",
 )
 @click.option(
     "--slack",
@@ -216,14 +217,14 @@ def run(
       mrc conformance run --target my_nic.adapter:target --strict --junit results.xml --html report.html
       mrc conformance run --pcap-dir pcaps && mrc dissect pcaps/MRC-SACK-09.pcap
       mrc conformance run --json | jq -r '.cases[] | select(.verdict == "failed").id'
-      mrc conformance run --target mrc.conformance.mutants:sack_echoes_another_ev
+      mrc conformance run --target mutant:sack_echoes_another_ev
       mrc conformance run --transport rc --strict
       mrc lab exec h0 -- mrc conformance run --target mrc1:AbC... --html report.html
     """
-    from mrc.conformance.interpreted import is_mutant, run_interpreted
+    from mrc.conformance.wrong_endpoints import named_mutant, run_with_mutants
 
-    if is_mutant(target_name):
-        run_interpreted()
+    if named_mutant(target_name) is not None:
+        run_with_mutants()
     from mrc.cli.conformance_progress import progress
     from mrc.cli.conformance_report import print_run
     from mrc.conformance.runner import close
@@ -288,6 +289,13 @@ def _target(
         from mrc.conformance.suites import suite
 
         return suite(transport).own()
+    from mrc.conformance.wrong_endpoints import named_mutant, wrong_endpoint
+
+    if (mutant := named_mutant(name)) is not None:
+        try:
+            return wrong_endpoint(mutant, transport).target()
+        except CallerError as error:
+            raise click.UsageError(f"--target: {error}") from None
     by_hand, slack_ns = name.endswith((".yaml", ".yml")), round(slack_s * 1e9)
     if not by_hand and not name.strip().startswith(PREFIX):
         from mrc.conformance.targets.named import named_target

@@ -10,10 +10,9 @@ import click
 
 from mrc.cli.common import fabric_option, interrupt_on_signals, interrupted, note, wire_profile_option
 from mrc.cli.endpoint_options import fabric_for, mode_options
+from mrc.errors import CallerError
 
 if TYPE_CHECKING:
-    from mrc.conformance.live.endpoint_session import OnConnected
-    from mrc.conformance.mutants.mutant import Mutant
     from mrc.topology.fabric import Fabric
 
 
@@ -22,7 +21,8 @@ if TYPE_CHECKING:
     "--mutant",
     "mutant_name",
     metavar="NAME",
-    help="Serve an endpoint that is wrong on purpose instead, interpreted; docs/conformance.md lists them.",
+    help="Serve an endpoint that is wrong on purpose instead, interpreted. They are in tests/mutants of a checkout; an "
+    "installed package has none. docs/conformance.md lists them.",
 )
 @click.option(
     "--qp-file",
@@ -56,22 +56,12 @@ def serve(
       mrc lab exec h1 -- mrc conformance serve --qp-file qps.yaml
     """
     if mutant_name is not None:
-        from mrc.conformance.interpreted import run_interpreted
+        _become(mutant_name)
+    from mrc.conformance.live.server import TargetServer
 
-        run_interpreted()
-    from mrc.conformance.live.server import TargetServer, nothing_swapped
-
-    on_created: OnConnected = nothing_swapped
-    on_connected: OnConnected = nothing_swapped
-    if mutant_name is not None:
-        mutant = _mutant(mutant_name)
-        if mutant.at_creation:
-            on_created = mutant.swap
-        else:
-            on_connected = mutant.swap
     fabric = fabric_for(fabric_file, mode, binds)
     if qp_file is not None:
-        _serve_by_hand(qp_file, fabric, wire_options, on_created, on_connected)
+        _serve_by_hand(qp_file, fabric, wire_options)
         return
     if wire_options:
         raise click.UsageError("--wire-profile goes with --qp-file: with a ticket it is the tester that says it")
@@ -80,7 +70,7 @@ def serve(
         if sys.stderr.isatty():
             click.echo(f"\r{count} cases", err=True, nl=False)
 
-    with TargetServer(fabric, on_created=on_created, on_connected=on_connected, on_case=on_case) as server:
+    with TargetServer(fabric, on_case=on_case) as server:
         interrupt_on_signals(server.interrupt)
         try:
             click.echo(server.start().text)
@@ -89,15 +79,13 @@ def serve(
             raise interrupted("interrupted") from None
 
 
-def _serve_by_hand(
-    path: Path, fabric: Fabric, wire_options: tuple[str, ...], on_created: OnConnected, on_connected: OnConnected
-) -> None:
+def _serve_by_hand(path: Path, fabric: Fabric, wire_options: tuple[str, ...]) -> None:
     from mrc.conformance.live.hand_server import serve_qps
     from mrc.conformance.live.qp_file import read_qp_file, write_qp_file
     from mrc.wire.profile import WireProfile
 
     wire = WireProfile.from_option(wire_options)
-    session, filled_in = serve_qps(read_qp_file(path, filled_in=False), fabric, wire, on_created, on_connected)
+    session, filled_in = serve_qps(read_qp_file(path, filled_in=False), fabric, wire)
     interrupt_on_signals(session.node.driver.interrupt)
     try:
         write_qp_file(filled_in, path)
@@ -109,13 +97,12 @@ def _serve_by_hand(
         session.node.driver.close()
 
 
-def _mutant(name: str) -> Mutant:
-    from mrc.conformance.mutants import mutants
-    from mrc.conformance.targets.in_process_paths import InProcessPaths
+def _become(mutant: str) -> None:
+    """Make the endpoints of this process those of a mutant. Raises a usage error for one that cannot be served."""
+    from mrc.conformance.wrong_endpoints import run_with_mutants, served_endpoint
 
-    found = mutants().get(name)
-    if found is None:
-        raise click.UsageError(f"no mutant {name}: docs/conformance.md lists them")
-    if found.paths is not InProcessPaths:
-        raise click.UsageError(f"mutant {name} has paths that no real fabric knows: run it in virtual time")
-    return found
+    run_with_mutants()
+    try:
+        served_endpoint(mutant).take_over()
+    except CallerError as error:
+        raise click.UsageError(f"--mutant: {error}") from None

@@ -7,23 +7,6 @@ import sys
 
 from mrc import CORE
 from mrc.core import COMPILED, INTERPRETED, VARIABLE
-from mrc.errors import CallerError
-
-_MUTANTS = ("mrc.conformance.mutants", "mrc.conformance.rc.mutants")
-
-
-def check_interpreted() -> None:
-    """Raises CallerError where the datapath of this process is compiled."""
-    if CORE.kind == COMPILED:
-        raise CallerError(
-            f"the datapath is compiled, and endpoints that are wrong on purpose run interpreted: "
-            f"set {VARIABLE}={INTERPRETED} in the environment"
-        )
-
-
-def is_mutant(target: str) -> bool:
-    """Whether what --target says names one of them."""
-    return target.partition(":")[0] in _MUTANTS
 
 
 def run_interpreted() -> None:

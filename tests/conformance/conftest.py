@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from mutants.mutant import check_interpreted
 
-from mrc.conformance.interpreted import check_interpreted
 from mrc.errors import CallerError
 
 try:

@@ -40,7 +40,7 @@ def test_json_is_one_document_on_stdout() -> None:
 
 def test_a_mutant_fails_and_the_status_is_1(tmp_path: Path) -> None:
     files = ["--junit", tmp_path / "r.xml", "--html", tmp_path / "r.html", "--pcap-dir", tmp_path / "pcaps"]
-    done = mrc("run", *FEW, "--target", "mrc.conformance.mutants:sack_echoes_another_ev", *files)
+    done = mrc("run", *FEW, "--target", "mutant:sack_echoes_another_ev", *files)
     assert done.returncode == 1
     assert "FAILED  MRC-SACK-04  must, grade A, wire.md 6" in done.stdout
     for word in ("shows", "expected", "actual", "look at"):
@@ -86,7 +86,7 @@ def test_near_ids_are_suggested(pattern: str, words: str) -> None:
         ("toy_targets:nobody", "has no attribute"),
         ("toy_targets:failing", "raised OSError: no such device"),
         ("toy_targets:no_target", "gave a object"),
-        ("mrc.conformance.mutants:nobody", "no mutant nobody"),
+        ("mutant:nobody", "no mutant nobody of MRC: docs/conformance.md lists"),
         ("../evil:x", "give self, or MODULE:FACTORY"),
     ],
 )

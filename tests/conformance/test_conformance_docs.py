@@ -9,9 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from mutants import mutants
+
 from mrc.conformance.case import REGISTRY
 from mrc.conformance.catalogue import catalogue, missing
-from mrc.conformance.mutants import mutants
 from mrc.conformance.report.tables import Row, between_markers, missing_table, mutant_table
 from mrc.conformance.runner import run_case
 from mrc.conformance.targets.in_process import target

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 import pytest
+from mutants.mutant import Mutant
 from toy_targets import ToySession, silent
 
 from mrc.conformance.bench import Bench
 from mrc.conformance.cases.robustness.hostile import every_kind, headers_of, know_ordinary_counters, transport
 from mrc.conformance.codec.headers import OPCODES
 from mrc.conformance.codec.icrc import icrc
-from mrc.conformance.mutants.mutant import Mutant
 from mrc.conformance.network import Network
 from mrc.conformance.script import pattern, us
 from mrc.conformance.setup import Setup

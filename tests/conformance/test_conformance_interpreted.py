@@ -7,28 +7,30 @@ import os
 import subprocess
 import sys
 
+import mutants.mutant
 import pytest
+from mutants.mutant import check_interpreted
 
 from mrc.conformance import interpreted
 from mrc.conformance.catalogue import catalogue
-from mrc.conformance.interpreted import check_interpreted, is_mutant, run_interpreted
-from mrc.conformance.mutants import mutants
-from mrc.conformance.rc.mutants import rc_mutants
+from mrc.conformance.interpreted import run_interpreted
+from mrc.conformance.suites import TRANSPORTS
+from mrc.conformance.wrong_endpoints import named_mutant, wrong_endpoints
 from mrc.core import COMPILED, INTERPRETED, VARIABLE, Core
 from mrc.errors import CallerError
 
 
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interpreted, "CORE", Core(COMPILED))
+    for module in (interpreted, mutants.mutant):
+        monkeypatch.setattr(module, "CORE", Core(COMPILED))
 
 
 @pytest.mark.usefixtures("compiled")
-@pytest.mark.parametrize("give", [check_interpreted, mutants, rc_mutants])
-def test_where_it_is_compiled_there_are_none(give: object) -> None:
-    assert callable(give)
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_where_it_is_compiled_there_are_none(transport: str) -> None:
     with pytest.raises(CallerError, match="set MRC_CORE=python in the environment"):
-        give()
+        wrong_endpoints(transport)
 
 
 @pytest.mark.usefixtures("compiled")
@@ -52,14 +54,15 @@ def test_interpreted_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("target", "mutant"),
     [
-        ("mrc.conformance.mutants:sack_echoes_another_ev", True),
-        ("mrc.conformance.rc.mutants:gaps_are_silent", True),
-        ("mrc.conformance.targets.in_process:target", False),
-        ("self", False),
+        ("mutant:sack_echoes_another_ev", "sack_echoes_another_ev"),
+        ("mutant:", ""),
+        ("mutants:sack_echoes_another_ev", None),
+        ("mrc.conformance.targets.in_process:target", None),
+        ("self", None),
     ],
 )
-def test_which_targets_they_are(target: str, mutant: bool) -> None:
-    assert is_mutant(target) == mutant
+def test_which_targets_they_are(target: str, mutant: str | None) -> None:
+    assert named_mutant(target) == mutant
 
 
 def run_with(core: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -89,8 +92,8 @@ def test_the_compiled_endpoint_passes() -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("--id", "MRC-SACK-04", "--target", "mrc.conformance.mutants:sack_echoes_another_ev"),
-        ("--transport", "rc", "--id", "RC-RESP-06", "--target", "mrc.conformance.rc.mutants:gaps_are_silent"),
+        ("--id", "MRC-SACK-04", "--target", "mutant:sack_echoes_another_ev"),
+        ("--transport", "rc", "--id", "RC-RESP-06", "--target", "mutant:gaps_are_silent"),
     ],
 )
 def test_a_wrong_endpoint_fails_where_the_right_one_is_compiled(arguments: tuple[str, ...]) -> None:

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import pytest
+from mutants import mutants
+from mutants.mutant import Mutant
 
-import mrc.conformance.mutants
+from mrc.conformance import setup
 from mrc.conformance.catalogue import catalogue
-from mrc.conformance.mutants import mutants
-from mrc.conformance.mutants.mutant import Mutant
 from mrc.conformance.requirements import requirements
 from mrc.conformance.runner import run_case
+from mrc.conformance.suites import MRC
+from mrc.conformance.targets.in_process import target
+from mrc.conformance.wrong_endpoints import served_endpoint, wrong_endpoint, wrong_endpoints
+from mrc.endpoint.endpoint import Endpoint
+from mrc.endpoint.qp import QueuePair
+from mrc.errors import CallerError
+from mrc.wire.profile import WireProfile
 
 AT_LEAST = 40
 
 
 @pytest.mark.parametrize("mutant", mutants().values(), ids=lambda mutant: mutant.name)
 def test_the_suite_fails_it(mutant: Mutant) -> None:
-    target = mutant.target()
+    wrong = mutant.target()
     for requirement in mutant.caught_by:
-        results = [run_case(each, target) for each in catalogue() if each.requirement.id == requirement]
+        results = [run_case(each, wrong) for each in catalogue() if each.requirement.id == requirement]
         assert "failed" in {result.verdict for result in results}, f"{requirement}: {mutant.what}"
         for result in results:
             # A case that breaks down over what a target does proves nothing: its script has to expect it.
@@ -45,16 +52,39 @@ def test_every_requirement_with_a_case_is_named_by_one() -> None:
 
 
 def test_they_are_found_by_name() -> None:
-    name = next(iter(mutants()))
-    assert getattr(mrc.conformance.mutants, name)().name == name
-    with pytest.raises(AttributeError, match="no mutant"):
-        mrc.conformance.mutants.nobody  # noqa: B018
+    for name, found in wrong_endpoints(MRC).items():
+        assert found is mutants()[name] is wrong_endpoint(name, MRC) is served_endpoint(name)
+        assert found.target().name == name
+    for find in (lambda: wrong_endpoint("nobody", MRC), lambda: served_endpoint("nobody")):
+        with pytest.raises(CallerError, match=r"no mutant nobody of MRC: docs/conformance\.md lists"):
+            find()
+
+
+def test_one_whose_paths_no_fabric_has_is_not_served() -> None:
+    with pytest.raises(CallerError, match="an_srh_is_always_there has paths that no real fabric knows"):
+        served_endpoint("an_srh_is_always_there").take_over()
+
+
+@pytest.mark.parametrize(("name", "state"), [("with_nothing", "RESET"), ("with_everything", "RTS")])
+def test_a_process_that_is_taken_over_has_no_other_endpoints(
+    name: str, state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of a live target, which it does not make itself, and every QP of theirs."""
+    swapped = []
+
+    def swap(endpoint: Endpoint, qp: QueuePair) -> None:
+        swapped.append((qp, qp.state.name))
+
+    monkeypatch.setattr(Endpoint, "create_qp", Endpoint.create_qp)  # comes back
+    Mutant(name, "Nothing.", (), swap, at_creation=state == "RESET").take_over()
+    session = target().open(setup.Setup(), WireProfile(), 1)
+    qps = [session.connect(setup.Setup(), setup.TesterQp(qpn, 0, 8, 32, frozenset())) for qpn in (17, 18)]
+    assert [(qp.qpn, at) for qp, at in swapped] == [(qp.terms.qpn, state) for qp in qps]
+    assert {type(qp) for qp, _ in swapped} == {QueuePair}
 
 
 def test_a_mutant_leaves_other_endpoints_alone() -> None:
     """After a run against each of them the endpoint itself is still right."""
-    from mrc.conformance.targets.in_process import target
-
     case = next(each for each in catalogue() if each.id == "MRC-SACK-04")
     for mutant in mutants().values():
         run_case(case, mutant.target())

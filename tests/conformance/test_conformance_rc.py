@@ -11,10 +11,11 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from mutants.rc import rc_mutants
+from mutants.rc.mutant import RcMutant
 from scapy.utils import RawPcapReader
 
 import mrc.conformance.rc.cases
-import mrc.conformance.rc.mutants
 from mrc.conformance.case import Case
 from mrc.conformance.codec import rc as codec
 from mrc.conformance.codec.carriage import read_carriage
@@ -26,12 +27,11 @@ from mrc.conformance.rc.bench import RcBench
 from mrc.conformance.rc.case import RC_OPTIONS, rc_case, rc_requirements
 from mrc.conformance.rc.catalogue import RC_CONTROL, RC_REASONS, RC_TWIN, rc_catalogue, rc_missing
 from mrc.conformance.rc.in_process import target
-from mrc.conformance.rc.mutants import rc_mutants
-from mrc.conformance.rc.mutants.mutant import RcMutant
 from mrc.conformance.requirements import GROUPS, ids_in
 from mrc.conformance.results import Run
 from mrc.conformance.runner import run, run_case
 from mrc.conformance.suites import TRANSPORTS, suite
+from mrc.conformance.wrong_endpoints import wrong_endpoint, wrong_endpoints
 from mrc.errors import CallerError
 from mrc.wire.profile import WireProfile
 
@@ -100,8 +100,8 @@ def test_scripts_and_codec_know_nothing_of_the_endpoint(path: Path) -> None:
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
         for name in names:
-            mine = name.startswith("mrc.conformance.") and "in_process" not in name and ".mutants" not in name
-            assert mine or not name.startswith("mrc"), name
+            mine = name.startswith("mrc.conformance.") and "in_process" not in name and "wrong_endpoints" not in name
+            assert mine or name.partition(".")[0] not in ("mrc", "mutants"), name
 
 
 def test_a_case_of_no_requirement_is_refused() -> None:
@@ -133,10 +133,11 @@ def test_each_requirement_has_a_mutant_that_fails_it() -> None:
 
 
 def test_they_are_found_by_name() -> None:
-    name = next(iter(rc_mutants()))
-    assert getattr(mrc.conformance.rc.mutants, name)().name == name
-    with pytest.raises(AttributeError, match="no mutant"):
-        mrc.conformance.rc.mutants.nobody  # noqa: B018
+    for name, found in wrong_endpoints("rc").items():
+        assert found is rc_mutants()[name] is wrong_endpoint(name, "rc")
+        assert found.target().name == name
+    with pytest.raises(CallerError, match=r"no mutant nobody of RC: .* tests/mutants/rc holds"):
+        wrong_endpoint("nobody", "rc")
 
 
 # ---------------------------------------------------------------------- against Linux
@@ -246,7 +247,7 @@ def test_a_run_with_everything(tmp_path: Path) -> None:
 
 
 def test_a_mutant_fails_and_the_status_is_1() -> None:
-    name = "mrc.conformance.rc.mutants:gaps_are_silent"
+    name = "mutant:gaps_are_silent"
     done = mrc_conformance("run", "--transport", "rc", "--id", "RC-RESP-06", "--target", name)
     assert done.returncode == 1
     assert "FAILED  RC-RESP-06  must, grade A, vol1 9.7.5; interop" in done.stdout

@@ -12,12 +12,12 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from mutants import mutants
 from toy_targets import dead
 
 from mrc.capture.files import read_capture
 from mrc.conformance.case import Case
 from mrc.conformance.catalogue import catalogue, chosen
-from mrc.conformance.mutants import mutants
 from mrc.conformance.report.document import run_document
 from mrc.conformance.report.junit import junit, write_junit
 from mrc.conformance.report.page import page, write_page

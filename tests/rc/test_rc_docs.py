@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from mutants.rc import rc_mutants
 
 from mrc import CORE
 from mrc.conformance.rc.catalogue import rc_catalogue
-from mrc.conformance.rc.mutants import rc_mutants
 from mrc.core import COMPILED
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "softroce.md"

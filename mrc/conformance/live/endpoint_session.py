@@ -19,8 +19,6 @@ from mrc.conformance.setup import Setup, TargetQpTerms, TesterQp
 from mrc.conformance.target import Refused, TargetQp, Unsupported
 from mrc.conformance.targets.in_process import InProcessSession
 from mrc.endpoint.config import MILLISECOND, LossConfig, QpConfig
-from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.qp import QueuePair
 from mrc.errors import MrcError
 from mrc.net.negotiation import NodeDescription
 from mrc.net.node import Node
@@ -28,7 +26,6 @@ from mrc.topology.fabric import Fabric
 from mrc.untrusted import quoted
 from mrc.wire.profile import WireProfile
 
-OnConnected = Callable[[Endpoint, QueuePair], None]
 _SESSION_METHODS = frozenset(
     {"check", "counters", "ev_probe_results", "events", "hold", "probe_ev", "set_port", "set_port_room"}
 )
@@ -55,12 +52,10 @@ class EndpointSession(InProcessSession):
         setup: Setup,
         wire: WireProfile,
         seed: int,
-        on_created: OnConnected,
-        on_connected: OnConnected,
     ) -> None:
         paths = LivePaths(setup, wire, seed, fabric, tester)
         self.node = Node(paths.fabric, wire=wire)
-        super().__init__(self.node.endpoint, paths, setup, on_created, on_connected)
+        super().__init__(self.node.endpoint, paths)
         self._watched = Watched(self.node.endpoint)
         self.node.driver.use(self._watched)
         self._ports = {pair.plane: pair.port for pair in paths.pairs}

@@ -6,7 +6,7 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import replace
 
-from mrc.conformance.live.endpoint_session import EndpointSession, OnConnected
+from mrc.conformance.live.endpoint_session import EndpointSession
 from mrc.conformance.live.qp_file import HandPlane, QpFile
 from mrc.conformance.setup import Plane, Setup
 from mrc.conformance.target import Unsupported
@@ -17,9 +17,7 @@ from mrc.wire.profile import WireProfile
 from mrc.wire.usid import UsidTemplate
 
 
-def serve_qps(
-    file: QpFile, fabric: Fabric, wire: WireProfile, on_created: OnConnected, on_connected: OnConnected
-) -> tuple[EndpointSession, QpFile]:
+def serve_qps(file: QpFile, fabric: Fabric, wire: WireProfile) -> tuple[EndpointSession, QpFile]:
     """A node with all the QPs that `file` asks for, and the file with its own values filled in. Its `run` serves them.
 
     Raises CallerError for what cannot be set up here.
@@ -28,7 +26,7 @@ def serve_qps(
     tester = NodeDescription(file.tester_host, ports, file.mode)
     setup = Setup(mode=file.mode, planes=len(ports), path_mtu=file.path_mtu)
     try:
-        session = EndpointSession(fabric, tester, setup, wire, 0, on_created, on_connected)
+        session = EndpointSession(fabric, tester, setup, wire, 0)
     except Unsupported as reason:
         raise CallerError(f"{file.name}: {reason}") from None
     try:

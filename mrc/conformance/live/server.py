@@ -8,12 +8,10 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from mrc.conformance.live.endpoint_session import EndpointSession, OnConnected, answer_to
+from mrc.conformance.live.endpoint_session import EndpointSession, answer_to
 from mrc.conformance.live.messages import FEATURE, unpack
 from mrc.conformance.setup import Setup, TesterQp
 from mrc.conformance.target import Unsupported
-from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.qp import QueuePair
 from mrc.errors import MrcError, PeerError
 from mrc.net.exchange import ExchangeServer, SessionInfo
 from mrc.net.negotiation import NodeDescription
@@ -30,12 +28,8 @@ _OPEN_WITHIN_S = 5.0
 _POLL_S = 0.25
 
 
-def nothing_swapped(endpoint: Endpoint, qp: QueuePair) -> None:
-    """The endpoint as it is."""
-
-
 class TargetServer:
-    """A target for testers that hold its ticket. `on_created` and `on_connected` see each QP, as those of `InProcess`.
+    """A target for testers that hold its ticket.
 
     The loops of all cases turn in the thread that calls `run`. Use as a context manager.
     """
@@ -44,12 +38,9 @@ class TargetServer:
         self,
         fabric: Fabric,
         *,
-        on_created: OnConnected = nothing_swapped,
-        on_connected: OnConnected = nothing_swapped,
         on_case: Callable[[int], None] = lambda count: None,
     ) -> None:
         self._fabric = fabric
-        self._hooks = on_created, on_connected
         self._on_case = on_case
         self._changed = threading.Condition()
         self._session: EndpointSession | None = None
@@ -143,7 +134,7 @@ class TargetServer:
             if self._over:
                 raise Unsupported("the target is closing")
         self._close(tester)
-        session = EndpointSession(self._fabric, node, setup, wire, int(values["seed"]), *self._hooks)
+        session = EndpointSession(self._fabric, node, setup, wire, int(values["seed"]))
         with self._changed:
             self._session, self._owner = session, tester
             self._cases += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from mrc.conformance.rc.case import RC_OPTIONS
 from mrc.conformance.setup import Plane, Setup, TargetQpTerms, TesterQp
@@ -37,10 +37,7 @@ class RcInProcess(Target):
     def open(self, setup: Setup, wire: WireProfile, seed: int) -> Session:
         if setup.mode not in (None, "udp") or (setup.planes or 1) > 1:
             raise Unsupported("plain RC has one path")
-        return RcSession(RcEndpoint(RcEndpointConfig(wire=wire, seed=seed)), setup.ip or 6, self.on_connected)
-
-    def on_connected(self, endpoint: RcEndpoint, qp: RcQueuePair) -> None:
-        """A QP has come up: the last moment to swap a part of it."""
+        return RcSession(RcEndpoint(RcEndpointConfig(wire=wire, seed=seed)), setup.ip or 6)
 
 
 class RcSession(VirtualSession):
@@ -48,12 +45,9 @@ class RcSession(VirtualSession):
 
     mode = "udp"
 
-    def __init__(
-        self, endpoint: RcEndpoint, version: int, on_connected: Callable[[RcEndpoint, RcQueuePair], None]
-    ) -> None:
+    def __init__(self, endpoint: RcEndpoint, version: int) -> None:
         super().__init__()
         self.endpoint = endpoint
-        self._on_connected = on_connected
         tester, target = _ADDRESSES[version]
         self._pair = PlanePair(0, 0, target, tester, 0)
         self.planes = (Plane(0, tester, target, (_SOURCE_PORT,), (_SOURCE_PORT,)),)
@@ -72,7 +66,6 @@ class RcSession(VirtualSession):
         qp.to_init()
         qp.to_rtr(RcPeer(tester.qpn, tester.first_psn, path, address_number(self._pair.peer_address)))
         qp.to_rts()
-        self._on_connected(self.endpoint, qp)
         return RcTargetQp(self, qp, self.endpoint.memory.register(bytearray(_REGION_LENGTH), va=_REGION_VA))
 
     def deliver(self, frames: Sequence[Frame], now: int) -> None:

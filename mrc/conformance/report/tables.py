@@ -20,10 +20,10 @@ from pathlib import Path
 
 from mrc.conformance.case import Case
 from mrc.conformance.catalogue import Missing, catalogue, missing
-from mrc.conformance.mutants import mutants
-from mrc.conformance.mutants.mutant import Mutant
 from mrc.conformance.runner import run
+from mrc.conformance.suites import MRC
 from mrc.conformance.verdicts import ERROR, FAILED
+from mrc.conformance.wrong_endpoints import WrongEndpoint, wrong_endpoint, wrong_endpoints
 from mrc.errors import CallerError
 
 _MORE_THAN = 6  # cases named beyond those a mutant is meant for
@@ -46,7 +46,7 @@ class Row:
 
 def against_its_groups(name: str) -> Row:
     """Run against a mutant every case of the groups of the requirements that are to catch it."""
-    mutant = mutants()[name]
+    mutant = wrong_endpoint(name, MRC)
     groups = {_group(each) for each in mutant.caught_by}
     return _against(name, [case for case in catalogue() if _group(case.id.partition("/")[0]) in groups])
 
@@ -61,14 +61,14 @@ def _group(requirement: str) -> str:
 
 
 def _against(name: str, cases: Sequence[Case]) -> Row:
-    found = run(cases, mutants()[name].target(), strict=True)
+    found = run(cases, wrong_endpoint(name, MRC).target(), strict=True)
     failed, errors = (
         tuple(result.case.id for result in found.results if result.verdict == verdict) for verdict in (FAILED, ERROR)
     )
     return Row(name, failed, bool(found.void), errors)
 
 
-def mutant_table(rows: Sequence[Row], known: dict[str, Mutant]) -> str:
+def mutant_table(rows: Sequence[Row], known: dict[str, WrongEndpoint]) -> str:
     """A row a mutant: the cases of the requirements it is meant for first, then how many more fail."""
     lines = ["| mutant | what is wrong | cases that fail it |", "|---|---|---|"]
     for row in rows:
@@ -104,7 +104,7 @@ def between_markers(page: str, name: str, table: str) -> str:
 def main(page: Path, note: Callable[[str], None] = print, *, every_case: bool = False) -> int:
     """Run every mutant and write the tables of docs/conformance.md. Exit status 1 when one was not caught, or ended a
     case in an error: what a target does may fail a case and never break its script."""
-    known = mutants()
+    known = wrong_endpoints(MRC)
     with ProcessPoolExecutor(max_workers=min(2, os.cpu_count() or 1)) as pool:
         rows = list(pool.map(against_all if every_case else against_its_groups, known))
     text = page.read_text(encoding="utf-8")

@@ -57,28 +57,20 @@ _PATH_OPTIONS = ("active_count", "ev_min_active")
 class InProcess(Target):
     """`mrc conformance run --target self`."""
 
-    paths: type[InProcessPaths] = InProcessPaths
-
     def __init__(self, name: str = "self") -> None:
         self.name = name
 
     def open(self, setup: Setup, wire: WireProfile, seed: int) -> Session:
         config = EndpointConfig(wire=wire, seed=seed)
         try:
-            paths = self.paths(setup, wire, seed)
+            paths = InProcessPaths(setup, wire, seed)
         except CallerError as error:
             raise Unsupported(str(error)) from None
-        return InProcessSession(self.endpoint(config), paths, setup, self.on_created, self.on_connected)
+        return InProcessSession(self.endpoint(config), paths)
 
     def endpoint(self, config: EndpointConfig) -> Endpoint:
         """The endpoint under test."""
         return Endpoint(config)
-
-    def on_created(self, endpoint: Endpoint, qp: QueuePair) -> None:
-        """A QP is there, in RESET: the first moment to swap a part of it."""
-
-    def on_connected(self, endpoint: Endpoint, qp: QueuePair) -> None:
-        """A QP has come up: the last moment to swap a part of it."""
 
 
 class InProcessSession(VirtualSession):
@@ -87,13 +79,9 @@ class InProcessSession(VirtualSession):
     # What a QP has where a case does not say otherwise.
     base_config = QpConfig()
 
-    def __init__(
-        self, endpoint: Endpoint, paths: InProcessPaths, setup: Setup, on_created: Any, on_connected: Any
-    ) -> None:
+    def __init__(self, endpoint: Endpoint, paths: InProcessPaths) -> None:
         super().__init__()
         self._endpoint = endpoint
-        self._on_created = on_created
-        self._on_connected = on_connected
         self._batch = TransmitBatch(_BATCH)
         self._probe_results: dict[int, int | None] = {}
         self._paths = paths
@@ -112,7 +100,6 @@ class InProcessSession(VirtualSession):
             raise Unsupported(str(error)) from None
         if setup.target_first_psn is not None:
             qp.configure(config, first_psn=setup.target_first_psn)
-        self._on_created(self._endpoint, qp)
         sources = {pair.port: address_number(pair.peer_address) for pair in self._paths.pairs}
         profile = [path for paths in self._paths.paths for path in paths]
         peer = QpPeer(tester.qpn, tester.first_psn, profile, sources, _capabilities(tester.capabilities))
@@ -129,7 +116,6 @@ class InProcessSession(VirtualSession):
             qp.to_rtr(peer)
         else:
             qp.to_rts()
-            self._on_connected(self._endpoint, qp)
         self.stir()
 
     def outer_addresses(self, ev: int) -> tuple[int, int] | None:

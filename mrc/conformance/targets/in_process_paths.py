@@ -34,11 +34,6 @@ class InProcessPaths:
     """The EVs of a target that is host 1 of the default lab, towards a tester that is host 0 unless options say
     otherwise. Raises Unsupported for a mode that there is not, CallerError for what the endpoint refuses."""
 
-    # Parts of the endpoint, for mutants to put others in their place.
-    ev_field = EvField
-    ev_format = EvFormat
-    usid_template = UsidTemplate
-
     def __init__(self, setup: Setup, wire: WireProfile, seed: int) -> None:
         options = setup.options
         self.mode = setup.mode or "srv6"
@@ -52,7 +47,7 @@ class InProcessPaths:
         self._srh = bool(options.get("srh", 0))
         self._evs_per_plane = int(options.get("evs_per_plane", DEFAULT_EVS_PER_PLANE))
         leaves = int(options.get("target_leaf", 1)), int(options.get("tester_leaf", 0))
-        self._usids = self.usid_template(*leaves, int(options.get("tester_host", 0)))
+        self._usids = UsidTemplate(*leaves, int(options.get("tester_host", 0)))
         self.pairs = [
             PlanePair(plane, plane, self._address(plane, 2), self._address(plane, 1), _UPLINKS, self._usids)
             for plane in range(setup.planes or DEFAULT_PLANES)
@@ -87,9 +82,9 @@ class InProcessPaths:
     def _generated(self, setup: Setup) -> list[list[Path]]:
         """The EVs of a GENERATED profile, as many for each plane as the script asks for."""
         widths = tuple(int(width) for width in str(setup.options.get("ev_widths", "")).split())
-        ev_format = self.ev_format(_MODES[self.mode], widths, self._srh)
+        ev_format = EvFormat(_MODES[self.mode], widths, self._srh)
         fields = tuple(
-            self.ev_field(each.width, each.init_val, each.mask, each.min_val, each.max_val)
+            EvField(each.width, each.init_val, each.mask, each.min_val, each.max_val)
             for each in generated_fields(str(setup.options["ev_fields"]))
         )
         count = self._evs_per_plane * len(self.pairs)

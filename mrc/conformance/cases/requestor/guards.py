@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mrc.conformance.cases.requestor.losses import RTT, _learn_the_rtt
+from mrc.conformance.cases.requestor.losses import RTT, learn_the_rtt
 from mrc.conformance.script import Bench, Heard, case, pattern, us, wire
 
 
@@ -41,7 +41,7 @@ def the_guard_grows_with_a_spurious_retransmission(bench: Bench) -> None:
     """Packets leave 10 us apart, RTT/4 is 50 us. One that comes behind six later ones is sent again, and its SACK,
     which has no rtx, says that this was needless. After that one that comes just as late is not sent again."""
     bench.needs_virtual_time("a packet that is 60 us late from one that is 50 us late")
-    _learn_the_rtt(bench)
+    learn_the_rtt(bench)
     _expect_times(bench, 20, 6, 1)
     _expect_times(bench, 32, 6, 0)
 
@@ -51,7 +51,7 @@ def the_guard_stays_where_the_retransmission_was_needed(bench: Bench) -> None:
     """A packet is lost, and its retransmission arrives, which its SACK says by its rtx. Another that comes behind six
     later ones is sent again as before."""
     bench.needs_virtual_time("a packet that is 60 us late from one that is 50 us late")
-    _learn_the_rtt(bench)
+    learn_the_rtt(bench)
     writes = []
     for psn in range(20, 32):
         bench.post_write(pattern(8))
@@ -71,7 +71,7 @@ def the_guard_grows_further(bench: Bench) -> None:
     """After one needless retransmission, 60 us late, one that comes ten packets late is sent again needlessly too;
     after that it is not any more."""
     bench.needs_virtual_time("which of two delays some 10 us apart is longer")
-    _learn_the_rtt(bench)
+    learn_the_rtt(bench)
     _expect_times(bench, 20, 6, 1)
     first = 32
     for _ in range(4):
@@ -94,7 +94,7 @@ def retransmissions_stay_within_cwnd(bench: Bench) -> None:
     fit the peer's window again; but that of the controller has room for hardly more than one. A SACK for thirty of the
     new packets makes room for as many."""
     bench.needs_virtual_time("what leaves within 10 us of a SACK")
-    _learn_the_rtt(bench)
+    learn_the_rtt(bench)
     bench.post_write(4000 * pattern(bench.mtu))
     bench.wait(us(10))
     writes = bench.read("WRITE")

@@ -7,7 +7,7 @@ from mrc.conformance.script import TRIM_NACK, Bench, Heard, case, other_than, pa
 RTT = us(200)
 
 
-def _learn_the_rtt(bench: Bench) -> None:
+def learn_the_rtt(bench: Bench) -> None:
     """Twenty writes, each acknowledged after 200 us: srtt is 200 us, and rttvar next to nothing. PSN 0 to 19."""
     bench.answer_after = RTT
     for psn in range(20):
@@ -54,7 +54,7 @@ def a_nack_from_the_last_hop_loses_a_packet(bench: Bench) -> None:
 @case("MRC-LOSS-02", look_at="what of an acknowledgement makes a packet lost: one transmitted a guard later")
 def a_hole_is_lost_once_something_later_arrived(bench: Bench) -> None:
     """Of packets 100 us apart PSN 20 is missing: it is lost once PSN 26 has arrived, 600 us later."""
-    _learn_the_rtt(bench)
+    learn_the_rtt(bench)
     writes = _apart(bench, 20, 7, us(100))
     bench.sack(19, [26], to=writes[6])
     bench.expect("WRITE", psn=20, rtx=1, within=us(10))
@@ -64,7 +64,7 @@ def a_hole_is_lost_once_something_later_arrived(bench: Bench) -> None:
 def a_retransmission_is_not_lost_by_the_next_sack(bench: Bench) -> None:
     """PSN 20 was sent again. SACKs of packets 27 and 28, which left before it, report it missing still: it is not sent
     a third time."""
-    _learn_the_rtt(bench)
+    learn_the_rtt(bench)
     writes = _apart(bench, 20, 9, us(100))
     bench.sack(19, [21, 22, 23, 24, 25, 26], to=writes[6])
     bench.expect("WRITE", psn=20, rtx=1, within=us(10))
@@ -77,7 +77,7 @@ def a_retransmission_is_not_lost_by_the_next_sack(bench: Bench) -> None:
 def two_packets_later_is_no_loss(bench: Bench) -> None:
     """PSN 20 is missing. That PSN 22, sent two packets and 200 us later, has arrived loses nothing; that PSN 23 has
     does."""
-    _learn_the_rtt(bench)
+    learn_the_rtt(bench)
     writes = _apart(bench, 20, 4, us(100))
     bench.sack(19, [21, 22], to=writes[2])
     bench.expect_no("WRITE", within=us(10), psn=20)
@@ -90,7 +90,7 @@ def a_quarter_of_an_rtt_has_to_pass(bench: Bench) -> None:
     """Packets leave 5 us apart, RTT/4 is 50 us. PSN 20 is missing: PSN 28, 40 us later, loses nothing; PSN 32, 60 us
     later, does."""
     bench.needs_virtual_time("5 us from 10")
-    _learn_the_rtt(bench)
+    learn_the_rtt(bench)
     writes = _apart(bench, 20, 13, us(5))
     bench.sack(19, range(21, 29), to=writes[8])
     bench.expect_no("WRITE", within=us(10), psn=20)
@@ -103,7 +103,7 @@ def a_probe_finds_a_lost_tail(bench: Bench) -> None:
     """srtt is 200 us and rttvar next to nothing. Of a write of four packets the last two are lost: a probe comes
     between one and one and a half round trips after the last of them, and its answer brings both again within 10
     us."""
-    _learn_the_rtt(bench)
+    learn_the_rtt(bench)
     bench.post_write(pattern(4 * bench.mtu))
     writes = [bench.expect("WRITE", psn=psn) for psn in range(20, 24)]
     probe = bench.expect("PROBE", after=RTT, within=RTT * 3 // 2, since=writes[-1].at)
@@ -116,7 +116,7 @@ def a_probe_finds_a_lost_tail(bench: Bench) -> None:
 @case("MRC-LOSS-10", look_at="whether what has arrived is sent again as well, as go-back-N does")
 def only_what_is_missing_is_sent_again(bench: Bench) -> None:
     """Of 20 packets 100 us apart PSN 22 and 25 are missing: these two are sent again, with rtx, and no other."""
-    _learn_the_rtt(bench)
+    learn_the_rtt(bench)
     writes = _apart(bench, 20, 20, us(100))
     bench.sack(21, [psn for psn in range(23, 40) if psn != 25], to=writes[-1])
     bench.wait(us(100))

@@ -7,7 +7,7 @@ again because a timer ran out.
 
 from __future__ import annotations
 
-from mrc.conformance.cases.requestor.losses import _learn_the_rtt
+from mrc.conformance.cases.requestor.losses import learn_the_rtt
 from mrc.conformance.script import TRIM_NACK, Bench, Heard, case, ms, pattern, us, wire
 
 EVERY = us(50)
@@ -42,7 +42,7 @@ def _expect_again(bench: Bench, psn: int, cack: int, *, after: int, within: int 
 def a_path_timer_loses_its_packet(bench: Bench) -> None:
     """Round trips take 200 us. Of PSN 20 and 21, 500 us apart, the peer hears nothing, and says so all the time: each
     is sent again 1 ms after it left, not both at once."""
-    _learn_the_rtt(bench)
+    learn_the_rtt(bench)
     bench.post_write(pattern(8))
     first = bench.expect("WRITE", psn=20)
     _heard_until(bench, bench.now + us(500), 19)
@@ -56,7 +56,7 @@ def a_path_timer_loses_its_packet(bench: Bench) -> None:
 def an_acknowledged_packet_has_no_timer(bench: Bench) -> None:
     """PSN 20 and 21 leave together; PSN 20 is acknowledged after 900 us: 1 ms after they left only PSN 21 is sent
     again."""
-    _learn_the_rtt(bench)
+    learn_the_rtt(bench)
     for _ in range(2):
         bench.post_write(pattern(8))
     writes = [bench.expect("WRITE", psn=psn) for psn in (20, 21)]
@@ -67,7 +67,7 @@ def an_acknowledged_packet_has_no_timer(bench: Bench) -> None:
 @case("MRC-LOSS-07", look_at="the path timer where round trips are short: 1 ms")
 def the_path_timer_is_at_least_a_millisecond(bench: Bench) -> None:
     """Round trips take 200 us, srtt + 4 rttvar is hardly more: a packet nobody hears of is sent again after 1 ms."""
-    _learn_the_rtt(bench)
+    learn_the_rtt(bench)
     bench.post_write(pattern(8))
     write = bench.expect("WRITE", psn=20)
     _expect_again(bench, 20, 19, after=LEAST, since=write.at)
@@ -105,7 +105,7 @@ def before_the_first_sample_the_path_timer_is_10_ms(bench: Bench) -> None:
 def the_path_timer_doubles(bench: Bench) -> None:
     """The local ACK timeout is 268 ms. PSN 20 is never heard of: it is sent again 1, 2, 4 and 8 ms after it was sent
     last. PSN 21, new then, is sent again after 1 ms."""
-    _learn_the_rtt(bench)
+    learn_the_rtt(bench)
     bench.post_write(pattern(8))
     write = bench.expect("WRITE", psn=20)
     for doubled in range(4):
@@ -126,7 +126,7 @@ def the_path_timer_is_at_most_the_local_ack_timeout(bench: Bench) -> None:
     The oldest PSN, 20, is acknowledged 2 ms later, and its local ACK timeout begins anew: PSN 21 is sent again 4.2 ms
     after it was sent last, by its path timer."""
     local = 1024 << 12
-    _learn_the_rtt(bench)
+    learn_the_rtt(bench)
     for _ in range(2):
         bench.post_write(pattern(8))
     write = [bench.expect("WRITE", psn=psn) for psn in (20, 21)][1]

@@ -1,0 +1,113 @@
+"""Endpoints that deliver immediates when they should not, or let out more than they may."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mrc.endpoint.completion_ring import NO_IMMEDIATE
+from mrc.endpoint.completions import WorkKind, WorkStatus
+from mrc.endpoint.datapath.arrivals import Arrivals
+from mrc.endpoint.endpoint import Endpoint
+from mrc.endpoint.qp import QueuePair
+from mrc.endpoint.refusals import Verdict
+from mrc.endpoint.requestor.feedback import Feedback
+from mrc.endpoint.responder.receives import Receives
+from mrc.wire.opcodes import IMMEDIATE_OPCODES, REQUEST_OPCODES
+from mrc.wire.received_batch import ReceivedBatch
+from mutants.mutant import mutant
+
+_MANY = 1 << 10
+
+
+@mutant("MRC-IMM-01")
+def immediates_leave_as_they_like(endpoint: Endpoint, qp: QueuePair) -> None:
+    """The peer's grant of writes with immediate is not looked at."""
+    requestor: Any = qp.requestor
+    requestor.queue._max_wimm = _MANY
+
+
+@mutant("MRC-IMM-01")
+class ImmediatesAreNeverGivenBack(Feedback):
+    """A write with immediate counts against the grant for ever, acknowledged or not."""
+
+    __slots__ = ()
+
+    def _after_acknowledgement(self, now: int) -> None:
+        out = self._queue.immediates_out
+        super()._after_acknowledgement(now)
+        self._queue.immediates_out = out
+
+
+@mutant("MRC-IMM-02")
+class EarlyImmediatesDoNotWait(Receives):
+    """An immediate is delivered when it comes, whatever is missing before it."""
+
+    __slots__ = ()
+
+    def deliver(self, epsn: int) -> None:
+        super().deliver(max([epsn, *(row[0] + 1 for row in self._stash.rows())]))
+
+
+@mutant("MRC-IMM-03")
+class ReceivesAreAStack(Receives):
+    """An immediate consumes the receive that was posted last."""
+
+    __slots__ = ()
+
+    def _oldest(self) -> int:
+        self.posted -= 1
+        return int(self._wr_ids[self._first + self.posted & self._mask])
+
+
+@mutant("MRC-IMM-04")
+def any_number_of_immediates_is_taken(endpoint: Endpoint, qp: QueuePair) -> None:
+    """More writes with immediate than were granted are taken like the others."""
+    qp._receives.max_in_flight = _MANY
+
+
+@mutant("MRC-IMM-04")
+def one_immediate_too_few_is_taken(endpoint: Endpoint, qp: QueuePair) -> None:
+    """The last write with immediate of those granted is refused."""
+    qp._receives.max_in_flight -= 1
+
+
+@mutant("MRC-IMM-05")
+class ImmediatesNeedNoReceive(Receives):
+    """An immediate that finds no receive is dropped without a word."""
+
+    __slots__ = ()
+
+    def check(self, psn: int, rqmsn: int, edge: int) -> int:
+        return super().check(psn, rqmsn, edge) if self.posted else Verdict.RIGHT
+
+    def _consume(self, immediate: int, length: int) -> None:
+        if self.posted:
+            super()._consume(immediate, length)
+
+
+@mutant("MRC-IMM-05")
+class ReceivesAreLookedForAtOnce(Receives):
+    """An early immediate is refused if there is no receive for it when it comes."""
+
+    __slots__ = ()
+
+    def check(self, psn: int, rqmsn: int, edge: int) -> int:
+        waiting = [row[0] for row in self._stash.rows()] + [psn] * (rqmsn != NO_IMMEDIATE)
+        if len(waiting) > self.posted:
+            return self.refusal.of(Verdict.NO_RECEIVE, min(waiting), 0, 0)
+        return super().check(psn, rqmsn, edge)
+
+
+@mutant("MRC-IMM-06")
+class PlainWritesConsumeReceives(Arrivals):
+    """Any request completes a receive, if there is one."""
+
+    __slots__ = ()
+
+    def receive(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> None:
+        receives = None if self._responder is None else self._responder._receives
+        plain = opcode in REQUEST_OPCODES and opcode not in IMMEDIATE_OPCODES
+        if plain and receives is not None and receives.posted:
+            success, kind = WorkStatus.SUCCESS, WorkKind.RECV_RDMA_WITH_IMM
+            receives._completions.add(receives._oldest(), success, 0, kind, NO_IMMEDIATE)
+        super().receive(batch, row, opcode, now)

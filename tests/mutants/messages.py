@@ -1,0 +1,76 @@
+"""Responders that let packets of a message contradict each other, or drop answers with a refusal."""
+
+from __future__ import annotations
+
+from mrc.endpoint.responder.message_checks import DMALEN, VA_OF_PSN_0, MessageChecks
+from mrc.endpoint.responder.opcode_terms import IMMEDIATE
+from mrc.endpoint.responder.responder import Responder
+from mrc.wire.opcodes import Op
+from mrc.wire.received_batch import ReceivedBatch
+from mutants.mutant import mutant
+from mutants.responders import _EachRequest, payload_of, request_fields
+
+_NOBODY = -1 << 62
+
+
+@mutant("MRC-RESP-17")
+class DmalensMayDiffer(MessageChecks):
+    """The DMALen of a packet is not held against that of its message."""
+
+    __slots__ = ()
+
+    def _join(self, psn: int, msn: int, dmalen: int, va_of_psn_0: int, starts: bool, ends: bool) -> int:
+        known = self.open.find(msn)
+        if known >= 0:
+            self.open.cells[known + DMALEN] = dmalen
+        return super()._join(psn, msn, dmalen, va_of_psn_0, starts, ends)
+
+
+@mutant("MRC-RESP-18")
+class MessagesMayJump(MessageChecks):
+    """The VA of a packet is not held against that of its message."""
+
+    __slots__ = ()
+
+    def _join(self, psn: int, msn: int, dmalen: int, va_of_psn_0: int, starts: bool, ends: bool) -> int:
+        known = self.open.find(msn)
+        if known >= 0:
+            self.open.cells[known + VA_OF_PSN_0] = va_of_psn_0
+        return super()._join(psn, msn, dmalen, va_of_psn_0, starts, ends)
+
+
+@mutant("MRC-RESP-18")
+class NeighboursAreStrangers(MessageChecks):
+    """What stands at the PSN before or behind a packet does not matter."""
+
+    __slots__ = ()
+
+    def take(self, psn: int, msn: int, dmalen: int, va: int, opcode: int) -> int:
+        for neighbour in (psn - 1, psn + 1):
+            self._tags[neighbour & self._mask] = _NOBODY
+        return super().take(psn, msn, dmalen, va, opcode)
+
+
+@mutant("MRC-RESP-14", "MRC-RESP-17", "MRC-RESP-18", "MRC-RESP-19")
+class EachPacketIsAMessage(_EachRequest):
+    """A packet is judged for itself: where its own payload goes, not what its DMALen says of the message."""
+
+    __slots__ = ()
+
+    def on_request(self, batch: ReceivedBatch, row: int, now: int) -> None:
+        fields, (start, end) = request_fields(batch, row), payload_of(batch, row)
+        fields["dmalen"] = max(end - start, 0)
+        fields["opcode"] = Op.WRITE_ONLY_WITH_IMMEDIATE if IMMEDIATE[fields["opcode"][0]] else Op.WRITE_ONLY
+        super().on_request(batch, row, now)
+
+
+@mutant("MRC-RESP-20")
+class ARefusalSilencesWhatCameBefore(Responder):
+    """With the NAK go the answers to what came before the request it refuses."""
+
+    __slots__ = ()
+
+    def _refuse(self) -> None:
+        super()._refuse()
+        self._ack_due = False
+        self.sacks.pending.clear()

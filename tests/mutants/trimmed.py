@@ -1,0 +1,155 @@
+"""Responders that take trimmed packets for what they are not."""
+
+from __future__ import annotations
+
+from mrc.endpoint.datapath.packet_checks import DROPPED, SOUND, PacketChecks
+from mrc.endpoint.responder.responder import Responder
+from mrc.wire.fields import COMMON
+from mrc.wire.names import NackReason
+from mrc.wire.received_batch import ReceivedBatch
+from mutants.mutant import mutant, taken
+from mutants.responders import _EachRequest
+
+_KEPT_END = 40 + 8 + 12 + 8
+_IPV6 = 40
+_PLAIN_WRITE = 40 + 8 + 12 + 4 + 16 + 4  # up to BTH, METH, RETH and ICRC
+
+
+@mutant("MRC-TRIM-04")
+class OldLengthsAreWrong(PacketChecks):
+    """A trimmed packet whose UDP length is still that of the whole packet is not known as trimmed."""
+
+    __slots__ = ()
+
+    def _is_whole(self, batch: ReceivedBatch, row: int, least: int, said: int) -> bool:
+        there = batch.lengths[row] - _IPV6
+        return super()._is_whole(batch, row, least, said) or int(batch.fields(COMMON)["udp_len"][row]) != there
+
+
+@mutant("MRC-TRIM-05")
+class TrimmedToTwentyBytesOrNotAtAll(PacketChecks):
+    """Only a packet of exactly BTH and 8 bytes is a trimmed one."""
+
+    __slots__ = ()
+
+    def _is_whole(self, batch: ReceivedBatch, row: int, least: int, said: int) -> bool:
+        return super()._is_whole(batch, row, least, said) or batch.lengths[row] != _KEPT_END
+
+
+@mutant("MRC-TRIM-06")
+class TheCodepointAloneTrims(PacketChecks):
+    """A packet with a TRIMMED codepoint is a trimmed one however long it is."""
+
+    __slots__ = ()
+
+    def _is_whole(self, batch: ReceivedBatch, row: int, least: int, said: int) -> bool:
+        return False
+
+
+class _KnowsFewer(PacketChecks):
+    """Drops some trimmed packets as broken: all but those that are `known`."""
+
+    __slots__ = ()
+
+    def known(self, batch: ReceivedBatch, row: int) -> bool:
+        raise NotImplementedError
+
+    def _cut(self, batch: ReceivedBatch, row: int, inner: int) -> int:
+        if self.known(batch, row):
+            return super()._cut(batch, row, inner)
+        self._counters.bad_length += 1
+        return DROPPED
+
+
+@mutant("MRC-TRIM-10")
+class OnlyWhatIsTooShortIsTrimmed(_KnowsFewer):
+    """A packet that is long enough for headers and ICRC is never a trimmed one, whatever its lengths say."""
+
+    __slots__ = ()
+
+    def known(self, batch: ReceivedBatch, row: int) -> bool:
+        return batch.lengths[row] < _PLAIN_WRITE
+
+
+@mutant("MRC-TRIM-10")
+class TrimsOfALargerSizeAreUnknown(_KnowsFewer):
+    """What is left of a trimmed packet has 256 bytes at most."""
+
+    __slots__ = ()
+
+    def known(self, batch: ReceivedBatch, row: int) -> bool:
+        return batch.lengths[row] <= 256 - _IPV6
+
+
+@mutant("MRC-TRIM-05")
+class ShortByTheIpLengthOnly(_KnowsFewer):
+    """The UDP length of what is long enough is not held against what came."""
+
+    __slots__ = ()
+
+    def known(self, batch: ReceivedBatch, row: int) -> bool:
+        there = batch.lengths[row]
+        return there < _PLAIN_WRITE or int(batch.fields(COMMON)["ip_plen"][row]) + _IPV6 > there
+
+
+@mutant("MRC-TRIM-05")
+class AWrongIcrcIsDamageUnderAnyCodepoint(_KnowsFewer):
+    """A packet with consistent lengths and a wrong ICRC is dropped, whatever its codepoint is."""
+
+    __slots__ = ()
+
+    def known(self, batch: ReceivedBatch, row: int) -> bool:
+        fields, there = batch.fields(COMMON)[row], batch.lengths[row]
+        return there < _PLAIN_WRITE or max(int(fields["ip_plen"]), int(fields["udp_len"])) + _IPV6 > there
+
+
+@mutant("MRC-TRIM-07")
+class TrimmedPacketsArrive(_EachRequest):
+    """The PSN of a trimmed packet counts as arrived."""
+
+    __slots__ = ()
+
+    def on_trimmed(self, batch: ReceivedBatch, row: int, lasthop: bool, now: int) -> None:
+        super().on_trimmed(batch, row, lasthop, now)
+        epsn, psn = self.received.epsn, self._psn(batch, row)
+        if epsn <= psn < self.window.end(epsn) and not self.received.has(psn):
+            self.received.add(psn, True)
+
+
+@mutant("MRC-SACK-14")
+class RcvdBytesCountsTrimmed(Responder):
+    """rcvd_bytes counts what is left of trimmed packets too."""
+
+    __slots__ = ()
+
+    def on_trimmed(self, batch: ReceivedBatch, row: int, lasthop: bool, now: int) -> None:
+        super().on_trimmed(batch, row, lasthop, now)
+        self.sacks.received_bytes += batch.lengths[row]
+
+
+@mutant("MRC-TRIM-06")
+class ACodepointOfSwitchesIsEnoughToDrop(PacketChecks):
+    """A whole packet with a TRIMMED codepoint is dropped: no host sends these."""
+
+    __slots__ = ()
+
+    def look(self, batch: ReceivedBatch, row: int) -> int:
+        found = super().look(batch, row)
+        if found != SOUND or not self._is_trimmed[batch.classes[row] >> 2]:
+            return found
+        self._counters.bad_length += 1
+        return DROPPED
+
+
+@mutant("MRC-NACK-03")
+class NacksOfTrimmedPacketsNameNoEv(Responder):
+    """The NACK of a trimmed packet has entropy 0, since nothing in such a packet is to be trusted."""
+
+    __slots__ = ()
+
+    def on_trimmed(self, batch: ReceivedBatch, row: int, lasthop: bool, now: int) -> None:
+        super().on_trimmed(batch, row, lasthop, now)
+        for answer in taken(self.nacks.pending):
+            if answer.reason in (NackReason.TRIMMED, NackReason.TRIMMED_LASTHOP):
+                answer.entropy = 0
+            self.nacks.pending.add(answer)

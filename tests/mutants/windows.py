@@ -1,0 +1,78 @@
+"""Endpoints that go wrong where MPR is dynamic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mrc.endpoint.config import MPR_UNIT
+from mrc.endpoint.endpoint import Endpoint
+from mrc.endpoint.qp import QueuePair
+from mrc.endpoint.requestor.feedback import Feedback
+from mrc.endpoint.requestor.sack_reading import Sack
+from mrc.endpoint.responder.receive_window import ReceiveWindow
+from mutants.mutant import mutant
+
+
+@mutant("MRC-MPR-01")
+class TheEdgeRetreats(Feedback):
+    """The last SACK says where the edge is, be it nearer than it was."""
+
+    __slots__ = ()
+
+    def _follow_mpr(self, sack: Sack) -> None:
+        self._sent.right_edge = sack.cack + 1 + (sack.mpr or self._mpr) * MPR_UNIT
+
+
+@mutant("MRC-MPR-02")
+class EdgesAreTakenBack(ReceiveWindow):
+    """A smaller grant holds at once, whatever was advertised."""
+
+    __slots__ = ()
+
+    def resize(self, units: int) -> None:
+        self.units = units
+
+    def end(self, epsn: int) -> int:
+        return epsn + self.units * MPR_UNIT
+
+    def tell(self, epsn: int, most: int) -> int:
+        return self.units
+
+
+@mutant("MRC-MPR-03")
+class ZeroIsClosed(Feedback):
+    """An mpr of 0 is a window of no PSNs."""
+
+    __slots__ = ()
+
+    def _follow_mpr(self, sack: Sack) -> None:
+        self._sent.right_edge = max(self._sent.right_edge, sack.cack + 1 + sack.mpr * MPR_UNIT)
+
+
+@mutant("MRC-MPR-04")
+class GrantsAreNotFollowed(Feedback):
+    """The window is what was agreed on beforehand, whatever SACKs say."""
+
+    __slots__ = ()
+
+    def _follow_mpr(self, sack: Sack) -> None:
+        sack.mpr = 0
+        super()._follow_mpr(sack)
+
+
+@mutant("MRC-MPR-04")
+class NewGrantsAreNotTold(ReceiveWindow):
+    """The mpr of SACKs stays what it was when the QP came up."""
+
+    __slots__ = ()
+
+    def resize(self, units: int) -> None:
+        return
+
+
+@mutant("MRC-MPR-04")
+def mpr_is_followed_without_agreement(endpoint: Endpoint, qp: QueuePair) -> None:
+    """The mpr of a SACK moves the edge although dynamic MPR was not agreed."""
+    requestor: Any = qp.requestor
+    requestor.feedback._dynamic_mpr = True
+    requestor._room._most = 64 * MPR_UNIT
