@@ -14,20 +14,16 @@ from typing import cast
 
 from mrc.lab import messages
 from mrc.lab.netlink import NetlinkSocket, Request
+from mrc.netlink import ADDRESS, DUMP, HEADER, LINK, attributes, message
 
 Key = tuple[object, ...]
 # "route", table, type, destination, its length, interface, gateway
 _RouteKey = tuple[str, int, int, bytes, int, int, bytes | None]
 
-_HEADER = struct.Struct("=IHHII")
-_ATTRIBUTE = struct.Struct("=HH")
-_REQUEST, _DUMP = 0x001, 0x300
-_NLA_TYPE_MASK = 0x3FFF
 _NEWADDR, _NEWROUTE, _NEWNEIGH, _NEWRULE = 20, 24, 28, 32
 # The kind of request that asks for all of a kind is two above it.
 _GET = 2
 
-_LINK = struct.Struct("=BxHiII")  # family, type, interface, flags, changed flags
 _IFF_UP, _IFF_RUNNING = 0x1, 0x40
 _IFLA_MTU, _IFLA_IFALIAS = 4, 20
 
@@ -35,7 +31,6 @@ _ROUTE = struct.Struct("=BBBBBBBBI")  # family, dst_len, src_len, tos, table, pr
 _RTN_LOCAL = 2
 _RTA_DST, _RTA_OIF, _RTA_GATEWAY, _RTA_MULTIPATH, _RTA_TABLE = 1, 4, 5, 9, 15
 _NEXT_HOP = struct.Struct("=HBBi")  # length, flags, hops, interface
-_ADDRESS = struct.Struct("=BBBBI")  # family, prefix length, flags, scope, interface
 _IFA_ADDRESS = 1
 _NEIGHBOUR = struct.Struct("=BxxxiHBB")  # family, interface, state, flags, type
 _NDA_DST, _NDA_LLADDR = 1, 2
@@ -59,8 +54,8 @@ def interfaces(netlink: NetlinkSocket, node: str) -> dict[int, InterfaceFound]:
     found: dict[int, InterfaceFound] = {}
 
     def take(_: int, data: bytes) -> None:
-        _, _, index, flags, _ = _LINK.unpack_from(data, _HEADER.size)
-        said = _after(data, _LINK)
+        _, _, index, flags, _ = LINK.unpack_from(data, HEADER.size)
+        said = _after(data, LINK)
         alias = said.get(_IFLA_IFALIAS, b"").rstrip(b"\0").decode(errors="replace")
         up, running = bool(flags & _IFF_UP), bool(flags & _IFF_UP and flags & _IFF_RUNNING)
         found[index] = InterfaceFound(up, running, _number(said.get(_IFLA_MTU)), alias)
@@ -87,7 +82,7 @@ def _read(netlink: NetlinkSocket, node: str, kind: int) -> set[Key]:
     what, header, keys = _KINDS[kind]
     found: set[Key] = set()
     body = bytes([socket.AF_INET6]) + bytes(header.size - 1)
-    request = _HEADER.pack(_HEADER.size + len(body), kind + _GET, _REQUEST | _DUMP, 0, 0) + body
+    request = message(kind + _GET, DUMP, body)
     netlink.dump(f"read the {what} of {node}", request, lambda _, data: found.update(keys(data)))
     return found
 
@@ -96,19 +91,10 @@ def missing(requests: Iterable[Request], found: set[Key]) -> list[str]:
     """Of these requests, what is not there: "add the route ..." and so on. Requests of other kinds do not count."""
     lacking = []
     for request in requests:
-        kind = _HEADER.unpack_from(request.data)[1]
+        kind = HEADER.unpack_from(request.data)[1]
         if kind in _KINDS and not found.issuperset(_KINDS[kind][2](request.data)):
             lacking.append(request.what)
     return lacking
-
-
-def _attributes(data: bytes, offset: int, end: int) -> dict[int, bytes]:
-    found = {}
-    while offset + _ATTRIBUTE.size <= end:
-        length, kind = _ATTRIBUTE.unpack_from(data, offset)
-        found[kind & _NLA_TYPE_MASK] = data[offset + _ATTRIBUTE.size : offset + length]
-        offset += max(length + 3 & ~3, _ATTRIBUTE.size)
-    return found
 
 
 def _number(attribute: bytes | None, otherwise: int = 0) -> int:
@@ -116,11 +102,11 @@ def _number(attribute: bytes | None, otherwise: int = 0) -> int:
 
 
 def _after(data: bytes, header: struct.Struct) -> dict[int, bytes]:
-    return _attributes(data, _HEADER.size + header.size, len(data))
+    return attributes(data, HEADER.size + header.size)
 
 
 def _route_keys(data: bytes) -> Iterator[_RouteKey]:
-    _, length, _, _, table, _, _, kind, _ = _ROUTE.unpack_from(data, _HEADER.size)
+    _, length, _, _, table, _, _, kind, _ = _ROUTE.unpack_from(data, HEADER.size)
     found = _after(data, _ROUTE)
     table = _number(found.get(_RTA_TABLE), table)
     for interface, gateway in _next_hops(found):
@@ -135,31 +121,31 @@ def _next_hops(found: dict[int, bytes]) -> Iterator[tuple[int, bytes | None]]:
     offset = 0
     while offset + _NEXT_HOP.size <= len(several):
         length, _, _, interface = _NEXT_HOP.unpack_from(several, offset)
-        yield interface, _attributes(several, offset + _NEXT_HOP.size, offset + length).get(_RTA_GATEWAY)
+        yield interface, attributes(several, offset + _NEXT_HOP.size, offset + length).get(_RTA_GATEWAY)
         offset += max(length + 3 & ~3, _NEXT_HOP.size)
 
 
 def _address_keys(data: bytes) -> Iterator[Key]:
-    _, length, _, _, interface = _ADDRESS.unpack_from(data, _HEADER.size)
-    yield "address", interface, _after(data, _ADDRESS).get(_IFA_ADDRESS), length
+    _, length, _, _, interface = ADDRESS.unpack_from(data, HEADER.size)
+    yield "address", interface, _after(data, ADDRESS).get(_IFA_ADDRESS), length
 
 
 def _neighbour_keys(data: bytes) -> Iterator[Key]:
-    _, interface, state, _, _ = _NEIGHBOUR.unpack_from(data, _HEADER.size)
+    _, interface, state, _, _ = _NEIGHBOUR.unpack_from(data, HEADER.size)
     found = _after(data, _NEIGHBOUR)
     if state & _PERMANENT:
         yield "neighbour", interface, found.get(_NDA_DST), found.get(_NDA_LLADDR)
 
 
 def _rule_keys(data: bytes) -> Iterator[Key]:
-    table, action = _RULE.unpack_from(data, _HEADER.size)[4:8:3]
+    table, action = _RULE.unpack_from(data, HEADER.size)[4:8:3]
     found = _after(data, _RULE)
     table = _number(found.get(_FRA_TABLE), table)
     yield "rule", _number(found.get(_FRA_PRIORITY)), action, table, _number(found.get(_FRA_FWMARK))
 
 
 _KINDS: dict[int, tuple[str, struct.Struct, Callable[[bytes], Iterator[Key]]]] = {
-    _NEWADDR: ("addresses", _ADDRESS, _address_keys),
+    _NEWADDR: ("addresses", ADDRESS, _address_keys),
     _NEWROUTE: ("routes", _ROUTE, _route_keys),
     _NEWNEIGH: ("neighbours", _NEIGHBOUR, _neighbour_keys),
     _NEWRULE: ("routing rules", _RULE, _rule_keys),

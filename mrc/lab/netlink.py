@@ -16,14 +16,12 @@ from dataclasses import dataclass
 
 from mrc.errors import SystemRefused
 from mrc.lab.namespace import ROOT_ADVICE, in_namespace
+from mrc.netlink import DONE, ERROR, HEADER, SEQUENCE_AT, attributes, messages
 
 _SOL_NETLINK = 270
 _NETLINK_CAP_ACK, _NETLINK_EXT_ACK = 10, 11
-_NLMSG_ERROR, _NLMSG_DONE = 2, 3
 _NLM_F_ACK_TLVS = 0x200
 _NLMSGERR_ATTR_MSG = 1
-_HEADER = struct.Struct("=IHHII")
-_SEQUENCE_OFFSET = 8
 # Each acknowledgement takes about a kilobyte of the socket's buffer: this many at once always fit.
 _REQUESTS_PER_SEND = 64
 _RECEIVE_BYTES = 1 << 18
@@ -76,7 +74,7 @@ class NetlinkSocket:
             start = len(datagram)
             datagram += request.data
             datagram += bytes(-len(datagram) % 4)
-            struct.pack_into("=II", datagram, start + _SEQUENCE_OFFSET, self._sequence, 0)
+            struct.pack_into("=II", datagram, start + SEQUENCE_AT, self._sequence, 0)
             waiting[self._sequence] = request
         return bytes(datagram), waiting
 
@@ -104,7 +102,7 @@ class NetlinkSocket:
         self._send(datagram)
         while waiting:
             for kind, flags, sequence, body in self._receive():
-                if kind != _NLMSG_ERROR:
+                if kind != ERROR:
                     continue
                 number = -struct.unpack_from("=i", body)[0]
                 request = waiting.pop(sequence, None)
@@ -126,12 +124,12 @@ class NetlinkSocket:
                 for kind, flags, sequence, body in self._receive():
                     if sequence not in waiting:
                         continue
-                    if kind == _NLMSG_ERROR:
+                    if kind == ERROR:
                         raise _refusal(what, -struct.unpack_from("=i", body)[0], flags, body)
-                    if kind == _NLMSG_DONE:
+                    if kind == DONE:
                         del waiting[sequence]
                         break
-                    take(kind, _HEADER.pack(_HEADER.size + len(body), kind, flags, sequence, 0) + body)
+                    take(kind, HEADER.pack(HEADER.size + len(body), kind, flags, sequence, 0) + body)
 
     def _send(self, datagram: bytes) -> None:
         try:
@@ -146,13 +144,7 @@ class NetlinkSocket:
             raise SystemRefused(f"netlink: no answer from the kernel in {_TIMEOUT_S:.0f} s: try again") from None
         except OSError as error:
             raise SystemRefused(f"netlink: {error.strerror}") from None
-        messages = []
-        offset = 0
-        while offset + _HEADER.size <= len(data):
-            length, kind, flags, sequence, _ = _HEADER.unpack_from(data, offset)
-            messages.append((kind, flags, sequence, data[offset + _HEADER.size : offset + length]))
-            offset += max(length + 3 & ~3, _HEADER.size)
-        return messages
+        return list(messages(data))
 
 
 def _refusal(what: str, number: int, flags: int, body: bytes) -> SystemRefused:
@@ -165,10 +157,5 @@ def _kernel_text(flags: int, body: bytes) -> str:
     """The sentence the kernel adds to a refusal, when it does."""
     if not flags & _NLM_F_ACK_TLVS:
         return ""
-    offset = 4 + _HEADER.size
-    while offset + 4 <= len(body):
-        length, kind = struct.unpack_from("=HH", body, offset)
-        if kind == _NLMSGERR_ATTR_MSG:
-            return body[offset + 4 : offset + length].rstrip(b"\0").decode(errors="replace")
-        offset += max(length + 3 & ~3, 4)
-    return ""
+    text = attributes(body, 4 + HEADER.size).get(_NLMSGERR_ATTR_MSG, b"")
+    return text.rstrip(b"\0").decode(errors="replace")

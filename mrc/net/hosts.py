@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mrc import netlink
 from mrc.errors import CallerError, SystemRefused
 from mrc.net.mtu import interface_mtu
 from mrc.net.ports import LOOPBACK
@@ -18,12 +18,7 @@ from mrc.topology.fabric import HOST_FABRIC, Fabric, FabricPort
 from mrc.wire.usid import MAX_PLANES
 
 _RTM_NEWADDR, _RTM_GETADDR = 20, 22
-_NLM_F_REQUEST, _NLM_F_DUMP = 0x1, 0x300
-_NLMSG_ERROR, _NLMSG_DONE = 2, 3
 _IFA_ADDRESS, _IFA_LOCAL = 1, 2
-_NLMSGHDR = struct.Struct("=IHHII")
-_IFADDRMSG = struct.Struct("=BBBBI")
-_RTATTR = struct.Struct("=HH")
 # Nobody is asked anything there (RFC 5737, RFC 3849): only the route is looked up.
 _SOMEWHERE = ("192.0.2.1", "2001:db8::1")
 _DISCARD_PORT = 9
@@ -54,32 +49,20 @@ def own_addresses() -> list[OwnAddress]:
 def _dump_addresses() -> list[OwnAddress]:
     found: list[OwnAddress] = []
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as sock:
-        length = _NLMSGHDR.size + _IFADDRMSG.size
-        header = _NLMSGHDR.pack(length, _RTM_GETADDR, _NLM_F_REQUEST | _NLM_F_DUMP, 1, 0)
-        sock.sendto(header + _IFADDRMSG.pack(socket.AF_UNSPEC, 0, 0, 0, 0), (0, 0))
+        every = netlink.ADDRESS.pack(socket.AF_UNSPEC, 0, 0, 0, 0)
+        sock.sendto(netlink.message(_RTM_GETADDR, netlink.DUMP, every), (0, 0))
         while True:
-            data = sock.recv(1 << 18)
-            at = 0
-            while at + _NLMSGHDR.size <= len(data):
-                length, kind, _, _, _ = _NLMSGHDR.unpack_from(data, at)
-                if kind in (_NLMSG_DONE, _NLMSG_ERROR) or length < _NLMSGHDR.size:
+            for kind, _, _, body in netlink.messages(sock.recv(1 << 18)):
+                if kind in (netlink.DONE, netlink.ERROR):
                     return found
                 if kind == _RTM_NEWADDR:
-                    found += _own_address(data[at + _NLMSGHDR.size : at + length])
-                at += (length + 3) & ~3
+                    found += _own_address(body)
 
 
 def _own_address(message: bytes) -> list[OwnAddress]:
     """The address in one message of the kernel's; none when it has a family we do not know."""
-    _, _, _, _, index = _IFADDRMSG.unpack_from(message)
-    attributes: dict[int, bytes] = {}
-    at = _IFADDRMSG.size
-    while at + _RTATTR.size <= len(message):
-        length, kind = _RTATTR.unpack_from(message, at)
-        if length < _RTATTR.size:
-            break
-        attributes[kind] = message[at + _RTATTR.size : at + length]
-        at += (length + 3) & ~3
+    _, _, _, _, index = netlink.ADDRESS.unpack_from(message)
+    attributes = netlink.attributes(message, netlink.ADDRESS.size)
     # On a point-to-point link the other end is what IFA_ADDRESS names.
     packed = attributes.get(_IFA_LOCAL, attributes.get(_IFA_ADDRESS, b""))
     if len(packed) not in (4, 16):

@@ -7,14 +7,13 @@ import socket
 import struct
 from typing import NamedTuple
 
+from mrc import netlink
 from mrc.net.mtu import interface_mtu
 
 RTMGRP_LINK = 1
 RTM_NEWLINK, RTM_DELLINK = 16, 17
 IFF_UP, IFF_RUNNING = 0x1, 0x40
 SIOCGIFFLAGS = 0x8913
-_NLMSGHDR = struct.Struct("=IHHII")
-_IFINFOMSG = struct.Struct("=BxHiII")
 
 
 class LinkChange(NamedTuple):
@@ -61,16 +60,11 @@ class LinkWatch:
                 # Events were lost to an overflow: ask how things stand.
                 changed += self._states()
                 continue
-            at = 0
-            while at + _NLMSGHDR.size <= len(data):
-                length, kind, _, _, _ = _NLMSGHDR.unpack_from(data, at)
-                if length < _NLMSGHDR.size:
-                    break
+            for kind, _, _, body in netlink.messages(data):
                 if kind in (RTM_NEWLINK, RTM_DELLINK):
-                    _, _, index, flags, _ = _IFINFOMSG.unpack_from(data, at + _NLMSGHDR.size)
+                    _, _, index, flags, _ = netlink.LINK.unpack_from(body)
                     for port in [port for port, its in self._index_of_port.items() if its == index]:
                         changed += self._told(port, kind == RTM_NEWLINK and _is_up(flags))
-                at += (length + 3) & ~3
 
     def _states(self) -> list[LinkChange]:
         """Every port whose state is not what was last told."""

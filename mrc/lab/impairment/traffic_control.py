@@ -6,19 +6,16 @@ Attributes and structures are those of linux/rtnetlink.h, pkt_sched.h and pkt_cl
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
 
+from mrc import netlink
 from mrc.lab.netlink import Request
 
 _NEWQDISC, _DELQDISC, _GETQDISC, _NEWTCLASS, _NEWTFILTER, _DELTFILTER, _GETTFILTER = 36, 37, 38, 40, 44, 45, 46
-_REQUEST, _ACK, _DUMP, _REPLACE, _EXCLUSIVE, _CREATE = 0x001, 0x004, 0x300, 0x100, 0x200, 0x400
-_NESTED = 0x8000
+_REPLACE, _EXCLUSIVE, _CREATE = 0x100, 0x200, 0x400
 _ENOENT, _EINVAL = 2, 22
 
-_NETLINK_HEADER = struct.Struct("=IHHII")
 _HEADER = struct.Struct("=BxxxiIII")
-_ATTRIBUTE = struct.Struct("=HH")
 _KIND, _OPTIONS, _STATISTICS, _SIZE_TABLE = 1, 2, 7, 8
 _SIZE_TABLE_BASE = 1
 _SIZE_SPECIFICATION = struct.Struct("=BBhiIIII")
@@ -63,29 +60,17 @@ class Discipline:
         return self.kind == "clsact"
 
 
-def _attribute(kind: int, payload: bytes) -> bytes:
-    return _ATTRIBUTE.pack(_ATTRIBUTE.size + len(payload), kind) + payload + bytes(-len(payload) % 4)
-
-
 def _text(kind: int, text: str) -> bytes:
-    return _attribute(kind, text.encode() + b"\0")
+    return netlink.attribute(kind, text.encode() + b"\0")
 
 
 def _number(kind: int, value: int) -> bytes:
-    return _attribute(kind, struct.pack("=I", value))
-
-
-def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
-    offset = 0
-    while offset + _ATTRIBUTE.size <= len(data):
-        length, kind = _ATTRIBUTE.unpack_from(data, offset)
-        yield kind & ~_NESTED, data[offset + _ATTRIBUTE.size : offset + length]
-        offset += max(length + 3 & ~3, _ATTRIBUTE.size)
+    return netlink.attribute(kind, struct.pack("=I", value))
 
 
 def _message(kind: int, flags: int, index: int, handle: int, parent: int, info: int, attributes: bytes = b"") -> bytes:
     body = _HEADER.pack(0, index, handle, parent, info) + attributes
-    return _NETLINK_HEADER.pack(_NETLINK_HEADER.size + len(body), kind, _REQUEST | flags, 0, 0) + body
+    return netlink.message(kind, flags, body)
 
 
 def _rate(bytes_per_s: int) -> bytes:
@@ -98,24 +83,26 @@ def token_bucket(index: int, handle: int, rate_bps: int, burst_bytes: int, limit
     bytes_per_s = rate_bps // 8
     parameters = _rate(bytes_per_s) + _rate(0) + _TBF_LIMIT_BUFFER_MTU.pack(limit_bytes, 0, 0)
     options = (
-        _attribute(_TBF_PARAMETERS, parameters)
+        netlink.attribute(_TBF_PARAMETERS, parameters)
         + _number(_TBF_BURST, burst_bytes)
-        + _attribute(_TBF_RATE64, struct.pack("=Q", bytes_per_s))
+        + netlink.attribute(_TBF_RATE64, struct.pack("=Q", bytes_per_s))
     )
     # An empty size table: the length is taken anew here, where a trimmed packet has got shorter since the kernel did.
-    sizes = _attribute(_SIZE_TABLE_BASE, _SIZE_SPECIFICATION.pack(0, 0, 0, 0, _ETHERNET, 0, 0, 0))
+    sizes = netlink.attribute(_SIZE_TABLE_BASE, _SIZE_SPECIFICATION.pack(0, 0, 0, 0, _ETHERNET, 0, 0, 0))
     attributes = (
-        _text(_KIND, "tbf") + _attribute(_OPTIONS | _NESTED, options) + _attribute(_SIZE_TABLE | _NESTED, sizes)
+        _text(_KIND, "tbf")
+        + netlink.attribute(_OPTIONS | netlink.NESTED, options)
+        + netlink.attribute(_SIZE_TABLE | netlink.NESTED, sizes)
     )
     flags = _CREATE | _EXCLUSIVE if new else 0
-    return Request("give a link its rate", _message(_NEWQDISC, _ACK | flags, index, handle, ROOT, 0, attributes))
+    return Request("give a link its rate", _message(_NEWQDISC, netlink.ACK | flags, index, handle, ROOT, 0, attributes))
 
 
 def bands(index: int, handle: int, parent: int, default_class: int) -> Request:
     """An htb below `parent`, here only for its classes: they go in the order of their priority."""
-    options = _attribute(_HTB_INIT, _HTB_GLOBAL.pack(_HTB_VERSION, 10, default_class & 0xFFFF, 0, 0))
-    attributes = _text(_KIND, "htb") + _attribute(_OPTIONS | _NESTED, options)
-    data = _message(_NEWQDISC, _ACK | _CREATE | _EXCLUSIVE, index, handle, parent, 0, attributes)
+    options = netlink.attribute(_HTB_INIT, _HTB_GLOBAL.pack(_HTB_VERSION, 10, default_class & 0xFFFF, 0, 0))
+    attributes = _text(_KIND, "htb") + netlink.attribute(_OPTIONS | netlink.NESTED, options)
+    data = _message(_NEWQDISC, netlink.ACK | _CREATE | _EXCLUSIVE, index, handle, parent, 0, attributes)
     return Request("make the bands of a link's queue", data)
 
 
@@ -124,40 +111,42 @@ def band(index: int, classid: int, priority: int, rate_bps: int) -> Request:
     bytes_per_s = rate_bps // 8
     rate = _rate(bytes_per_s)
     options = (
-        _attribute(_HTB_PARAMETERS, rate + rate + _HTB_CLASS.pack(_MOST_U32 >> 8, _MOST_U32 >> 8, 1 << 16, 0, priority))
-        + _attribute(_HTB_RATE64, struct.pack("=Q", bytes_per_s))
-        + _attribute(_HTB_CEIL64, struct.pack("=Q", bytes_per_s))
+        netlink.attribute(
+            _HTB_PARAMETERS, rate + rate + _HTB_CLASS.pack(_MOST_U32 >> 8, _MOST_U32 >> 8, 1 << 16, 0, priority)
+        )
+        + netlink.attribute(_HTB_RATE64, struct.pack("=Q", bytes_per_s))
+        + netlink.attribute(_HTB_CEIL64, struct.pack("=Q", bytes_per_s))
     )
-    attributes = _text(_KIND, "htb") + _attribute(_OPTIONS | _NESTED, options)
+    attributes = _text(_KIND, "htb") + netlink.attribute(_OPTIONS | netlink.NESTED, options)
     parent = classid & 0xFFFF0000
-    data = _message(_NEWTCLASS, _ACK | _CREATE | _EXCLUSIVE, index, classid, parent, 0, attributes)
+    data = _message(_NEWTCLASS, netlink.ACK | _CREATE | _EXCLUSIVE, index, classid, parent, 0, attributes)
     return Request("make a band of a link's queue", data)
 
 
 def fifo(index: int, handle: int, parent: int, limit_bytes: int, *, new: bool) -> Request:
     """A bfifo of `limit_bytes` below a class, made or changed."""
-    attributes = _text(_KIND, "bfifo") + _attribute(_OPTIONS, struct.pack("=I", limit_bytes))
+    attributes = _text(_KIND, "bfifo") + netlink.attribute(_OPTIONS, struct.pack("=I", limit_bytes))
     flags = _CREATE | _EXCLUSIVE if new else 0
-    data = _message(_NEWQDISC, _ACK | flags, index, handle, parent, 0, attributes)
+    data = _message(_NEWQDISC, netlink.ACK | flags, index, handle, parent, 0, attributes)
     return Request("give a link its queue", data)
 
 
 def without_root(index: int) -> Request:
     """Remove the discipline at the root, with all below it and all that waits. No error when there is none."""
-    data = _message(_DELQDISC, _ACK, index, 0, ROOT, 0)
+    data = _message(_DELQDISC, netlink.ACK, index, 0, ROOT, 0)
     return Request("take a link's rate away", data, frozenset({_ENOENT}))
 
 
 def hook(index: int) -> Request:
     """The clsact that filters hang on. No error when it is there already."""
     attributes = _text(_KIND, "clsact")
-    data = _message(_NEWQDISC, _ACK | _CREATE, index, _CLSACT_HANDLE, _CLSACT_PARENT, 0, attributes)
+    data = _message(_NEWQDISC, netlink.ACK | _CREATE, index, _CLSACT_HANDLE, _CLSACT_PARENT, 0, attributes)
     return Request("make a place for an eBPF program on a link", data)
 
 
 def without_hook(index: int) -> Request:
     """Remove the clsact and every filter on it. No error when there is none."""
-    data = _message(_DELQDISC, _ACK, index, _CLSACT_HANDLE, _CLSACT_PARENT, 0)
+    data = _message(_DELQDISC, netlink.ACK, index, _CLSACT_HANDLE, _CLSACT_PARENT, 0)
     return Request("take an eBPF program off a link", data, frozenset({_ENOENT, _EINVAL}))
 
 
@@ -167,24 +156,24 @@ def program_filter(index: int, program: int, name: str, *, egress: bool = True) 
     EEXIST when there is one of ours.
     """
     options = _number(_BPF_DESCRIPTOR, program) + _text(_BPF_NAME, name) + _number(_BPF_FLAGS, _BPF_DIRECT_ACTION)
-    attributes = _text(_KIND, "bpf") + _attribute(_OPTIONS | _NESTED, options)
-    flags = _ACK | _CREATE | _EXCLUSIVE
+    attributes = _text(_KIND, "bpf") + netlink.attribute(_OPTIONS | netlink.NESTED, options)
+    flags = netlink.ACK | _CREATE | _EXCLUSIVE
     data = _message(_NEWTFILTER, flags, index, _FILTER_HANDLE, _where(egress), _FILTER_INFO, attributes)
     return Request("put an eBPF program on a link", data)
 
 
 def without_filter(index: int) -> Request:
     """Take our filter off. No error when there is none."""
-    data = _message(_DELTFILTER, _ACK, index, _FILTER_HANDLE, _EGRESS, _FILTER_INFO, _text(_KIND, "bpf"))
+    data = _message(_DELTFILTER, netlink.ACK, index, _FILTER_HANDLE, _EGRESS, _FILTER_INFO, _text(_KIND, "bpf"))
     return Request("take an eBPF program off a link", data, frozenset({_ENOENT, _EINVAL}))
 
 
 def dump_disciplines() -> bytes:
-    return _message(_GETQDISC, _DUMP, 0, 0, 0, 0)
+    return _message(_GETQDISC, netlink.DUMP, 0, 0, 0, 0)
 
 
 def dump_filters(index: int, *, egress: bool) -> bytes:
-    return _message(_GETTFILTER, _DUMP, index, 0, _where(egress), 0)
+    return _message(_GETTFILTER, netlink.DUMP, index, 0, _where(egress), 0)
 
 
 def _where(egress: bool) -> int:
@@ -193,15 +182,15 @@ def _where(egress: bool) -> int:
 
 def parse_discipline(data: bytes) -> Discipline:
     """One answer to `dump_disciplines`."""
-    _, index, handle, parent, _ = _HEADER.unpack_from(data, _NETLINK_HEADER.size)
-    found = dict(_attributes(data[_NETLINK_HEADER.size + _HEADER.size :]))
+    _, index, handle, parent, _ = _HEADER.unpack_from(data, netlink.HEADER.size)
+    found = netlink.attributes(data, netlink.HEADER.size + _HEADER.size)
     kind = found[_KIND].rstrip(b"\0").decode()
     _, backlog, dropped, _, _ = _QUEUE_STATISTICS.unpack_from(
-        dict(_attributes(found.get(_STATISTICS, b""))).get(_STATISTICS_QUEUE, bytes(_QUEUE_STATISTICS.size))
+        netlink.attributes(found.get(_STATISTICS, b"")).get(_STATISTICS_QUEUE, bytes(_QUEUE_STATISTICS.size))
     )
     rate_bps = limit = 0
     if kind == "tbf":
-        options = dict(_attributes(found[_OPTIONS]))
+        options = netlink.attributes(found[_OPTIONS])
         *_, bytes_per_s = _RATE.unpack_from(options[_TBF_PARAMETERS])
         if _TBF_RATE64 in options:
             (bytes_per_s,) = struct.unpack("=Q", options[_TBF_RATE64])
@@ -215,8 +204,8 @@ def parse_filter(data: bytes) -> tuple[bool, int]:
 
     A dump names each priority once more, without a handle.
     """
-    _, _, handle, _, info = _HEADER.unpack_from(data, _NETLINK_HEADER.size)
-    found = dict(_attributes(data[_NETLINK_HEADER.size + _HEADER.size :]))
-    options = dict(_attributes(found.get(_OPTIONS, b"")))
+    _, _, handle, _, info = _HEADER.unpack_from(data, netlink.HEADER.size)
+    found = netlink.attributes(data, netlink.HEADER.size + _HEADER.size)
+    options = netlink.attributes(found.get(_OPTIONS, b""))
     (number,) = struct.unpack("=I", options.get(_BPF_ID, bytes(4)))
     return info == _FILTER_INFO and handle == _FILTER_HANDLE, number
