@@ -16,8 +16,9 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "mrc"
 
 # cli -> bench -> lab, sim, capture, net -> control -> verbs -> endpoint -> wire <- layers; topology and errors serve
-# all, trace those that write or read one.
+# all, trace those that write or read one, report those that write for people.
 ALLOWED = {
+    "report": {"report"},
     "wire": {"wire"},
     "topology": {"topology", "wire"},
     "layers": {"layers", "wire"},
@@ -29,8 +30,8 @@ ALLOWED = {
     "sim": {"sim", "verbs", "endpoint", "wire", "topology"},
     "lab": {"lab", "wire", "topology"},
     "map": {"map", "net", "topology", "wire"},
-    "top": {"top", "net", "control"},
-    "capture": {"capture", "layers", "topology", "trace", "wire"},
+    "top": {"top", "net", "control", "report"},
+    "capture": {"capture", "layers", "report", "topology", "trace", "wire"},
     "bench": {"bench", "lab", "net", "verbs", "endpoint", "wire", "topology"},
     "drill": {"drill", "bench", "lab", "net", "verbs", "endpoint", "wire", "topology", "trace"},
     "conformance": {"conformance", "net", "endpoint", "wire", "topology"},
@@ -52,6 +53,7 @@ ALLOWED = {
         "topology",
         "trace",
         "conformance",
+        "report",
     },
 }
 SCAPY_ALLOWED = {"layers", "capture", "cli"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -45,13 +45,3 @@ def left_out(console: Console, there: int, shown: int) -> None:
     if there > shown:
         console.print(f"... and {there - shown} more: see --json")
     console.print()
-
-
-def count_share(count: int | None, share: float | None) -> str:
-    from mrc.capture.analysis.finding import percent
-
-    return f"{count:,} ({percent(share)})" if count and share is not None else f"{count or 0}"
-
-
-def number(value: Any, form: str) -> str:
-    return "-" if value is None else format(value, form)

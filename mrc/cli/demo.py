@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mrc.cli.common import SHARE, SIZE, human_bytes, interrupted, json_option, note, print_json
+from mrc.cli.common import SHARE, SIZE, interrupted, json_option, note, print_json
+from mrc.report.units import goodput_text, size_text
 
 if TYPE_CHECKING:
     from mrc.cli.demo_run import DemoResult
@@ -125,7 +126,7 @@ def _print(result: DemoResult) -> None:
             f"{'before' if failover.last_use_after_s < 0 else 'after'} the cut"
         )
     click.echo(
-        f"{human_bytes(report.bytes)} in {report.seconds:.3f} s: {report.goodput_gbps:.2f} Gbit/s of goodput, "
+        f"{size_text(report.bytes)} in {report.seconds:.3f} s: {goodput_text(report.goodput_gbps)} of goodput, "
         f"{retransmissions(report)}"
     )
     for file in report.files:

@@ -15,9 +15,10 @@ from pathlib import Path
 import click
 
 from mrc import CORE
-from mrc.cli.common import human_bytes, json_option, print_json
+from mrc.cli.common import json_option, print_json
 from mrc.core import COMPILED
 from mrc.net.ports import grow
+from mrc.report.units import size_text
 
 _NEEDED_RECEIVE_BUFFER = 4 * 1024 * 1024
 
@@ -181,7 +182,7 @@ def _buffers() -> Check:
         has = grow(tried, "RCV")
     # The kernel says twice what may be used.
     exceeds = has > 2 * most
-    found = f"at most {human_bytes(most)}" + (f", which {_who()} may exceed" if exceeds else "")
+    found = f"at most {size_text(most)}" + (f", which {_who()} may exceed" if exceeds else "")
     return Check("receive buffers", exceeds or most >= _NEEDED_RECEIVE_BUFFER, found, "full speed", advice)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mrc.cli.common import human_bytes, printable
+from mrc.untrusted import printable
 
 if TYPE_CHECKING:
     from mrc.net.transfer.report import TransferReport
@@ -21,11 +21,15 @@ def retransmissions(report: TransferReport) -> str:
 
 def print_report(report: TransferReport, *, err: bool = False) -> None:
     """Bytes, seconds, Gbit/s, retransmissions and sums, for people."""
+    # Each of many senders pays for each module before it sends.
+    from mrc.report.units import goodput_text, size_text
+
     for file in report.files:
         verdict = "sums agree" if file.sha256_match else "SUMS DIFFER, discarded"
-        click.echo(f"{printable(file.name)}  {human_bytes(file.bytes)}  sha256 {file.sha256}  {verdict}", err=err)
+        click.echo(f"{printable(file.name)}  {size_text(file.bytes)}  sha256 {file.sha256}  {verdict}", err=err)
     click.echo(
-        f"{report.bytes} bytes in {report.seconds:.3f} s: {report.goodput_gbps:.2f} Gbit/s, {retransmissions(report)}",
+        f"{report.bytes} bytes in {report.seconds:.3f} s: {goodput_text(report.goodput_gbps)}, "
+        f"{retransmissions(report)}",
         err=err,
     )
 

@@ -13,8 +13,9 @@ from mrc.capture.analysis.comparison import Comparison
 from mrc.capture.analysis.direction import Direction
 from mrc.capture.analysis.fabric_events import FabricEvents
 from mrc.capture.analysis.figures import DirectionFigures, DirectionTold, PathFigures, PathTold
-from mrc.capture.analysis.finding import Finding, percent
+from mrc.capture.analysis.finding import Finding
 from mrc.capture.analysis.series import series
+from mrc.report.units import count_text, number_text, percent_text, size_text
 
 # Directions with graphs, and points in all their graphs of time and sequence together: 16 bytes each on the page.
 DIRECTIONS_DRAWN, _POINTS = 12, 300_000
@@ -110,7 +111,7 @@ def _table(headings: list[str], rows: list[list[Cell]], left: int, mono: int = 0
 
     def cell(tag: str, index: int, value: Cell) -> str:
         names = " ".join(filter(None, ("l" if index < left else "", "mono" if index < mono and tag == "td" else "")))
-        text = "–" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+        text = "-" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
         return f"<{tag}{f' class={chr(34)}{names}{chr(34)}' if names else ''}>{escape(text)}</{tag}>"
 
     lines = ["".join(cell("th", index, heading) for index, heading in enumerate(headings))]
@@ -123,25 +124,15 @@ def _qps(directions: list[DirectionFigures]) -> str:
     headings += ["spurious", "marks", "trims", "RTT µs", "p99", "messages"]
     rows: list[list[Cell]] = []
     for each in directions[:_DIRECTIONS_LISTED]:
-        lost = f"{each.missing_before_capture} before" if each.lost is None else _lost(each.lost, each.loss_share)
+        lost = f"{each.missing_before_capture} before" if each.lost is None else count_text(each.lost, each.loss_share)
         marks = each.marks + each.congestion_notifications
         done = each.messages - each.messages_unfinished
         row: list[Cell] = [f"{each.name} ({each.transport})", each.capture_point, each.packets]
-        row += [_bytes(each.goodput_bytes), _form(each.goodput_gbps, ".3g"), lost, each.retransmissions]
+        row += [size_text(each.goodput_bytes), number_text(each.goodput_gbps, ".3g"), lost, each.retransmissions]
         row += [each.spurious_retransmissions, marks, each.trimmed]
-        row += [_form(each.rtt.p50_us, ",.0f"), _form(each.rtt.p99_us, ",.0f"), done]
+        row += [number_text(each.rtt.p50_us, ",.0f"), number_text(each.rtt.p99_us, ",.0f"), done]
         rows.append(row)
     return "<h2>Queue pairs</h2>\n" + _table(headings, rows, 2)
-
-
-def _lost(lost: int | None, share: float | None) -> str | None:
-    if lost is None:
-        return None
-    return f"{lost:,} ({percent(share)})" if lost and share is not None else str(lost)
-
-
-def _form(value: float | None, form: str) -> str | None:
-    return None if value is None else format(value, form)
 
 
 def _direction(direction: Direction, index: int, told: Comparison | None) -> str:
@@ -221,16 +212,17 @@ def _facts(figures: DirectionFigures) -> str:
         [
             "messages",
             f"{figures.messages:,}, {figures.messages_unfinished:,} unfinished; "
-            f"half done in {_form(took.p50_us, ',.0f') or '–'} µs, 99 % in {_form(took.p99_us, ',.0f') or '–'} µs",
+            f"half done in {number_text(took.p50_us, ',.0f')} µs, 99 % in {number_text(took.p99_us, ',.0f')} µs",
         ],
         [
             "of the time",
-            f"{percent(figures.waiting_share)} waiting for answers, {percent(figures.idle_share)} with nothing to send",
+            f"{percent_text(figures.waiting_share)} waiting for answers, "
+            f"{percent_text(figures.idle_share)} with nothing to send",
         ],
         [
             "planes",
             "; ".join(
-                f"plane {plane.plane}: {plane.packets:,} packets, {percent(plane.share)} of the bytes"
+                f"plane {plane.plane}: {plane.packets:,} packets, {percent_text(plane.share)} of the bytes"
                 for plane in figures.planes
             ),
         ],
@@ -243,16 +235,12 @@ def _facts(figures: DirectionFigures) -> str:
     )
 
 
-def _bytes(count: float) -> str:
-    for unit in ("B", "KiB", "MiB"):
-        if count < 1024:
-            return f"{count:.1f} {unit}" if unit != "B" else f"{int(count)} B"
-        count /= 1024
-    return f"{count:.1f} GiB"
-
-
 def _qpn(qpn: int | None) -> str:
     return "?" if qpn is None else f"0x{qpn:06x}"
+
+
+def _lost(path: PathFigures) -> str | None:
+    return None if path.lost is None else count_text(path.lost, path.loss_share)
 
 
 def _paths(paths: list[PathFigures], at_receiver: bool) -> str:
@@ -260,11 +248,11 @@ def _paths(paths: list[PathFigures], at_receiver: bool) -> str:
     headings += ["probes", "out", "out ms", "state"]
     rows: list[list[Cell]] = []
     for path in paths[:_PATHS_LISTED]:
-        row: list[Cell] = [f"0x{path.ev:08x}", path.route, path.plane, path.packets, _bytes(path.payload_bytes)]
-        row += [_lost(path.lost, path.loss_share), path.trimmed, path.retransmissions, path.marks]
-        row += [_form(path.rtt.p50_us, ",.0f"), _form(path.rtt.p99_us, ",.0f")]
+        row: list[Cell] = [f"0x{path.ev:08x}", path.route, path.plane, path.packets, size_text(path.payload_bytes)]
+        row += [_lost(path), path.trimmed, path.retransmissions, path.marks]
+        row += [number_text(path.rtt.p50_us, ",.0f"), number_text(path.rtt.p99_us, ",.0f")]
         row += [f"{path.probes_answered}/{path.probes}"]
-        row += [None, None, None] if at_receiver else [path.outs, _form(path.out_s * 1e3, ",.1f"), path.state]
+        row += [None, None, None] if at_receiver else [path.outs, number_text(path.out_s * 1e3, ",.1f"), path.state]
         rows.append(row)
     more = f"<p class=note>and {len(paths) - _PATHS_LISTED} more</p>" if len(paths) > _PATHS_LISTED else ""
     return _table(headings, rows, 2, mono=2) + more
@@ -318,7 +306,7 @@ def _bars(paths: list[PathFigures], full: float = 0.0) -> str:
     lines = []
     for path in chosen:
         widths = (path.lost or 0) / path.packets / most * 100, path.trimmed / path.packets / most * 100
-        words = f"{percent(_bad(path))}: {path.lost or 0:,} lost" + (
+        words = f"{percent_text(_bad(path))}: {path.lost or 0:,} lost" + (
             f", {path.trimmed:,} trimmed" if path.trimmed else ""
         )
         label = path.route if path.route and not path.route.startswith("EV=") else f"EV 0x{path.ev:08x}"
@@ -329,7 +317,7 @@ def _bars(paths: list[PathFigures], full: float = 0.0) -> str:
         )
     legend = "<div class=legend><span class=key><span class=box style='background:var(--lost)'></span>lost</span>"
     legend += "<span class=key><span class=box style='background:var(--skip)'></span>trimmed</span></div>"
-    axis = f"<span></span><div class=axis><span>0 %</span><span>{percent(most)}</span></div><span></span>"
+    axis = f"<span></span><div class=axis><span>0 %</span><span>{percent_text(most)}</span></div><span></span>"
     return legend + "<div class=bars>" + "\n".join(lines) + axis + "</div>"
 
 

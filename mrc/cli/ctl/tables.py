@@ -6,6 +6,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mrc.untrusted import printable
+
 
 def print_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], *, to_stderr: bool = False) -> None:
     """Rows as a table; the headings are the keys. Numbers stand to the right."""
@@ -32,4 +34,4 @@ def _shown(value: object) -> str:
         return "-"
     if isinstance(value, float):
         return f"{value:.1f}"
-    return "".join(each if each.isprintable() else "?" for each in str(value))
+    return printable(str(value))
