@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mrc.drill.checks import Verdict
-from mrc.drill.drill import Drill, Judgement
+from mrc.drill.drill import Drill, Judgement, Verdict
 from mrc.drill.recording import Recording
 from mrc.drill.stage import Stage
 from mrc.errors import SystemRefused

@@ -24,7 +24,8 @@ def as_document(experiment: Experiment, figures: Figures) -> dict[str, Any]:
         "name": experiment.name,
         "verdict": "passed" if figures.passed else "failed",
         "bars": [
-            {"what": bar.what, "value": bar.value, "limit": bar.limit, "holds": bar.holds} for bar in figures.bars
+            {"what": bar.expectation.figure, "value": bar.actual, "limit": bar.expectation.sign, "holds": bar.holds}
+            for bar in figures.bars
         ],
         "rows": list(figures.rows),
     }
@@ -38,11 +39,12 @@ def as_markdown(experiment: Experiment, figures: Figures) -> str:
     lines += ["| " + " | ".join(_short(row[column]) for column in columns) + " |" for row in figures.rows]
     lines.append("")
     for bar in figures.bars:
-        lines.append(f"- {'holds' if bar.holds else '**missed**'}: {bar.what}: {_short(bar.value)} (bar {bar.limit})")
+        verdict, expected = "holds" if bar.holds else "**missed**", bar.expectation
+        lines.append(f"- {verdict}: {expected.figure}: {_short(bar.actual)} (bar {expected.sign})")
     return "\n".join(lines) + "\n"
 
 
-def _short(value: Value) -> str:
+def _short(value: Value | None) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
