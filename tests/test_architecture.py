@@ -105,13 +105,22 @@ def test_every_package_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [["--help"], ["send", "--help"], ["recv", "--help"], ["lab", "--help"], ["bench", "--help"]]
+    "command",
+    [
+        ["--help"],
+        ["send", "--help"],
+        ["recv", "--help"],
+        ["lab", "--help"],
+        ["bench", "--help"],
+        ["conformance", "--help"],
+    ],
 )
 def test_the_command_line_starts_without_scapy(command: list[str]) -> None:
     script = (
         "import sys; from mrc.cli import main\n"
         f"main({command!r}, standalone_mode=False)\n"
-        "heavy = {'scapy', 'numpy', 'pyroute2', 'rich', 'cryptography'} & set(sys.modules)\n"
+        "heavy = {'scapy', 'numpy', 'pyroute2', 'rich', 'cryptography', 'matplotlib', 'mrc.report.html'}\n"
+        "heavy &= set(sys.modules)\n"
         "sys.exit(f'imported {heavy}' if heavy else 0)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)

@@ -10,9 +10,10 @@ from typing import IO, TYPE_CHECKING, BinaryIO, cast
 
 import click
 
-from mrc.cli.analyze_tables import left_out, print_findings, table
+from mrc.cli.analyze_tables import left_out, print_findings, print_table
 from mrc.cli.common import json_option, note, print_json, wire_profile_option
 from mrc.errors import MrcError, SystemRefused
+from mrc.report.terminal import make_console
 from mrc.report.units import count_text, number_text, size_text
 from mrc.whole_files import write_whole
 
@@ -154,7 +155,7 @@ def _say_traces(name: str, told: list[Trace], events: FabricEvents | None, as_js
     else:
         from mrc.cli.analyze_told import print_traces
 
-        print_traces(_console(), told, found, events)
+        print_traces(make_console(), told, found, events)
 
 
 def _is_trace(file: str) -> bool:
@@ -251,14 +252,8 @@ def _write_report(
 # ------------------------------------------------------------------ on the terminal
 
 
-def _console() -> Console:
-    from rich.console import Console
-
-    return Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 200)
-
-
 def _print(name: str, analysis: Analysis, found: list[Finding], told: list[Trace], events: FabricEvents | None) -> None:
-    console = _console()
+    console = make_console()
     _print_summary(console, name, analysis)
     print_findings(console, found)
     if events is not None:
@@ -324,7 +319,7 @@ def _print_qps(console: Console, directions: list[DirectionFigures]) -> None:
         "p99",
         "messages",
     )
-    table(console, headings, rows, left=3)
+    print_table(console, headings, rows, left=3)
     left_out(console, len(directions), _QPS_SHOWN)
 
 
@@ -367,7 +362,7 @@ def _print_paths(console: Console, directions: list[DirectionFigures]) -> None:
             "out",
             "state",
         )
-        table(console, headings, rows, left=3)
+        print_table(console, headings, rows, left=3)
         left_out(console, len(paths), _PATHS_SHOWN)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mrc.cli.analyze_tables import left_out, print_findings, table
+from mrc.cli.analyze_tables import left_out, print_findings, print_table
 from mrc.report.units import count_text, number_text, size_text
 
 if TYPE_CHECKING:
@@ -68,12 +68,12 @@ def print_comparison(console: Console, directions: list[DirectionFigures]) -> No
             "triggers told",
         )
         summary += ("resent inferred", "told", "spurious inferred", "told", "came twice, told")
-        table(console, summary, rows, left=1)
+        print_table(console, summary, rows, left=1)
         console.print()
     if paths:
         headings: tuple[str, ...] = ("QP", "EV", "lost inferred", "told", "both", "trims inferred", "told")
         headings += ("out inferred", "told", "state inferred", "state told")
-        table(console, headings, paths[:_PATHS_SHOWN], left=2)
+        print_table(console, headings, paths[:_PATHS_SHOWN], left=2)
         left_out(console, len(paths), _PATHS_SHOWN)
 
 
@@ -136,7 +136,7 @@ def _print_paths(console: Console, paths: list[dict[str, Any]]) -> None:
         for path in paths
     ]
     headings = ("EV", "packets", "lost", "trims", "refused", "marks", "out", "out ms", "state")
-    table(console, headings, rows[:_PATHS_SHOWN], left=1)
+    print_table(console, headings, rows[:_PATHS_SHOWN], left=1)
     left_out(console, len(rows), _PATHS_SHOWN)
 
 
@@ -148,7 +148,7 @@ def _print_changes(console: Console, paths: list[dict[str, Any]]) -> None:
         for time, ev, change in changes
     ]
     if rows:
-        table(console, ("time s", "EV", "from", "to", "cause"), rows[:_CHANGES_SHOWN], left=5)
+        print_table(console, ("time s", "EV", "from", "to", "cause"), rows[:_CHANGES_SHOWN], left=5)
         left_out(console, len(rows), _CHANGES_SHOWN)
 
 
@@ -169,7 +169,7 @@ def _print_metrics(console: Console, qp: dict[str, Any]) -> None:
         for each in points
     ]
     if rows:
-        table(console, ("time s", "cwnd", "in flight", "outstanding", "SRTT us", "min RTT us"), rows, left=1)
+        print_table(console, ("time s", "cwnd", "in flight", "outstanding", "SRTT us", "min RTT us"), rows, left=1)
         console.print()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -36,16 +35,18 @@ def print_report(report: TransferReport, *, err: bool = False) -> None:
 
 def print_paths(report: TransferReport) -> None:
     """A table of what each path carried."""
-    from rich.console import Console
-    from rich.table import Table
+    from mrc.report.terminal import make_console, plain_table
 
-    table = Table(title=None, box=None, pad_edge=False)
-    for heading, justify in (("EV", "left"), ("plane", "right"), ("spine", "right"), ("packets", "right")):
-        table.add_column(heading, justify="left" if justify == "left" else "right")
-    table.add_column("lost", justify="right")
-    table.add_column("state")
-    for path in report.paths:
-        # -1: the network chooses, by a hash.
-        spine = str(path.spine) if path.spine >= 0 else "-"
-        table.add_row(f"{path.ev:#010x}", str(path.plane), spine, str(path.packets), str(path.lost), path.state)
-    Console(file=sys.stdout, highlight=False).print(table)
+    rows = [
+        (
+            f"{path.ev:#010x}",
+            str(path.plane),
+            # -1: the network chooses, by a hash.
+            str(path.spine) if path.spine >= 0 else "-",
+            str(path.packets),
+            str(path.lost),
+            path.state,
+        )
+        for path in report.paths
+    ]
+    make_console().print(plain_table(("EV", "plane", "spine", "packets", "lost", "state"), rows, left={0, 5}))
