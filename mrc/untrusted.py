@@ -1,4 +1,4 @@
-"""JSON that another process or another host wrote: read strictly, and quoted in errors without repeating all of it."""
+"""What another process or another host wrote: JSON read strictly, text fit for a terminal."""
 
 from __future__ import annotations
 
@@ -58,6 +58,16 @@ def quoted(value: object, most: int = _QUOTED) -> str:
     except (ValueError, RecursionError):
         text = f"a {type(value).__name__} too large to show"  # an integer of thousands of digits is one
     return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def printable(text: str) -> str:
+    """Write text as one line that does nothing to a terminal: what cannot be printed is escaped."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
+
+
+def printable_lines(text: str) -> str:
+    """Write text of several lines so that it does nothing else to a terminal, whatever a peer's name in it holds."""
+    return "\n".join(map(printable, text.split("\n")))
 
 
 def _too_deep(what: str) -> str:

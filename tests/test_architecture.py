@@ -17,8 +17,9 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "mrc"
 
 # cli -> bench -> lab, sim, capture, net -> control -> verbs -> endpoint -> wire <- layers; topology and errors serve
-# all, trace those that write or read one.
+# all, trace those that write or read one, report those that write for people.
 ALLOWED = {
+    "report": {"report"},
     "wire": {"wire"},
     "topology": {"topology", "wire"},
     "layers": {"layers", "wire"},
@@ -27,14 +28,14 @@ ALLOWED = {
     "verbs": {"verbs", "endpoint", "wire"},
     "control": {"control", "verbs", "endpoint", "wire"},
     "net": {"net", "control", "verbs", "endpoint", "wire", "topology"},
-    "sim": {"sim", "verbs", "endpoint", "wire", "topology"},
+    "sim": {"sim", "report", "verbs", "endpoint", "wire", "topology"},
     "lab": {"lab", "wire", "topology"},
-    "map": {"map", "net", "topology", "wire"},
-    "top": {"top", "net", "control"},
-    "capture": {"capture", "layers", "topology", "trace", "wire"},
-    "bench": {"bench", "lab", "net", "verbs", "endpoint", "wire", "topology"},
-    "drill": {"drill", "bench", "lab", "net", "verbs", "endpoint", "wire", "topology", "trace"},
-    "conformance": {"conformance", "net", "endpoint", "wire", "topology"},
+    "map": {"map", "report", "net", "topology", "wire"},
+    "top": {"top", "net", "control", "report"},
+    "capture": {"capture", "layers", "report", "topology", "trace", "wire"},
+    "bench": {"bench", "report", "lab", "net", "verbs", "endpoint", "wire", "topology"},
+    "drill": {"drill", "report", "bench", "lab", "net", "verbs", "endpoint", "wire", "topology", "trace"},
+    "conformance": {"conformance", "report", "net", "endpoint", "wire", "topology"},
     "cli": {
         "cli",
         "bench",
@@ -53,6 +54,7 @@ ALLOWED = {
         "topology",
         "trace",
         "conformance",
+        "report",
     },
 }
 SCAPY_ALLOWED = {"layers", "capture", "cli"}
@@ -193,13 +195,22 @@ def test_every_package_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [["--help"], ["send", "--help"], ["recv", "--help"], ["lab", "--help"], ["bench", "--help"]]
+    "command",
+    [
+        ["--help"],
+        ["send", "--help"],
+        ["recv", "--help"],
+        ["lab", "--help"],
+        ["bench", "--help"],
+        ["conformance", "--help"],
+    ],
 )
 def test_the_command_line_starts_without_scapy(command: list[str]) -> None:
     script = (
         "import sys; from mrc.cli import main\n"
         f"main({command!r}, standalone_mode=False)\n"
-        "heavy = {'scapy', 'numpy', 'pyroute2', 'rich', 'cryptography'} & set(sys.modules)\n"
+        "heavy = {'scapy', 'numpy', 'pyroute2', 'rich', 'cryptography', 'matplotlib', 'mrc.report.html'}\n"
+        "heavy &= set(sys.modules)\n"
         "sys.exit(f'imported {heavy}' if heavy else 0)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)

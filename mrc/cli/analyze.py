@@ -10,9 +10,11 @@ from typing import IO, TYPE_CHECKING, BinaryIO, cast
 
 import click
 
-from mrc.cli.analyze_tables import count_share, left_out, number, print_findings, table
-from mrc.cli.common import human_bytes, json_option, note, print_json, wire_profile_option
+from mrc.cli.analyze_tables import left_out, print_findings, print_table
+from mrc.cli.common import json_option, note, print_json, wire_profile_option
 from mrc.errors import MrcError, SystemRefused
+from mrc.report.terminal import make_console
+from mrc.report.units import count_text, number_text, size_text
 from mrc.whole_files import write_whole
 
 if TYPE_CHECKING:
@@ -153,7 +155,7 @@ def _say_traces(name: str, told: list[Trace], events: FabricEvents | None, as_js
     else:
         from mrc.cli.analyze_told import print_traces
 
-        print_traces(_console(), told, found, events)
+        print_traces(make_console(), told, found, events)
 
 
 def _is_trace(file: str) -> bool:
@@ -244,20 +246,14 @@ def _write_report(
     except OSError as error:
         raise SystemRefused(error.errno, f"{directory}: cannot be made: {error.strerror}") from error
     size = write_whole(path, report(os.path.basename(name), analysis, found, compared, events))
-    note(f"{path}: {human_bytes(size)}")
+    note(f"{path}: {size_text(size)}")
 
 
 # ------------------------------------------------------------------ on the terminal
 
 
-def _console() -> Console:
-    from rich.console import Console
-
-    return Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 200)
-
-
 def _print(name: str, analysis: Analysis, found: list[Finding], told: list[Trace], events: FabricEvents | None) -> None:
-    console = _console()
+    console = make_console()
     _print_summary(console, name, analysis)
     print_findings(console, found)
     if events is not None:
@@ -287,9 +283,7 @@ def _print_qps(console: Console, directions: list[DirectionFigures]) -> None:
     rows = []
     for each in directions[:_QPS_SHOWN]:
         lost = (
-            count_share(each.lost, each.loss_share)
-            if each.lost is not None
-            else f"{each.missing_before_capture} before"
+            count_text(each.lost, each.loss_share) if each.lost is not None else f"{each.missing_before_capture} before"
         )
         rows.append(
             (
@@ -297,15 +291,15 @@ def _print_qps(console: Console, directions: list[DirectionFigures]) -> None:
                 each.transport,
                 each.capture_point,
                 f"{each.packets:,}",
-                human_bytes(each.goodput_bytes),
-                number(each.goodput_gbps, ".3g"),
+                size_text(each.goodput_bytes),
+                number_text(each.goodput_gbps, ".3g"),
                 lost,
                 f"{each.retransmissions:,}",
                 f"{each.spurious_retransmissions:,}",
                 f"{each.marks + each.congestion_notifications:,}",
                 f"{each.trimmed:,}",
-                number(each.rtt.p50_us, ".0f"),
-                number(each.rtt.p99_us, ".0f"),
+                number_text(each.rtt.p50_us, ".0f"),
+                number_text(each.rtt.p99_us, ".0f"),
                 f"{each.messages - each.messages_unfinished:,}",
             )
         )
@@ -325,7 +319,7 @@ def _print_qps(console: Console, directions: list[DirectionFigures]) -> None:
         "p99",
         "messages",
     )
-    table(console, headings, rows, left=3)
+    print_table(console, headings, rows, left=3)
     left_out(console, len(directions), _QPS_SHOWN)
 
 
@@ -339,13 +333,13 @@ def _print_paths(console: Console, directions: list[DirectionFigures]) -> None:
                 f"0x{path.ev:08x}",
                 path.route,
                 f"{path.packets:,}",
-                human_bytes(path.payload_bytes),
+                size_text(path.payload_bytes),
                 _lost(path),
                 f"{path.retransmissions:,}",
                 f"{path.marks:,}",
                 f"{path.trimmed:,}",
-                number(path.rtt.p50_us, ".0f"),
-                number(path.rtt.p99_us, ".0f"),
+                number_text(path.rtt.p50_us, ".0f"),
+                number_text(path.rtt.p99_us, ".0f"),
                 f"{path.probes_answered}/{path.probes}",
                 f"{path.outs}",
                 path.state if direction.capture_point != "receiver" else "",
@@ -368,9 +362,9 @@ def _print_paths(console: Console, directions: list[DirectionFigures]) -> None:
             "out",
             "state",
         )
-        table(console, headings, rows, left=3)
+        print_table(console, headings, rows, left=3)
         left_out(console, len(paths), _PATHS_SHOWN)
 
 
 def _lost(path: PathFigures) -> str:
-    return "?" if path.lost is None else count_share(path.lost, path.loss_share)
+    return "?" if path.lost is None else count_text(path.lost, path.loss_share)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mrc.cli.analyze_tables import left_out, table
+from mrc.cli.analyze_tables import left_out, print_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,5 +19,5 @@ def print_fabric_events(console: Console, found: FabricEvents) -> None:
     rows = [("before", event.words) for event in found.in_force]
     rows += [(f"{time:.6f}", event.words) for time, event in found.meanwhile]
     if rows:
-        table(console, ("time s", f"done to the fabric ({found.file})"), rows[:_SHOWN], left=2)
+        print_table(console, ("time s", f"done to the fabric ({found.file})"), rows[:_SHOWN], left=2)
         left_out(console, len(rows), _SHOWN)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from mrc.report.terminal import plain_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,29 +31,13 @@ def print_findings(console: Console, found: list[Finding]) -> None:
     console.print()
 
 
-def table(console: Console, headings: tuple[str, ...], rows: Sequence[tuple[str, ...]], left: int) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    shown = Table(box=None, pad_edge=False, header_style="bold")
-    for index, heading in enumerate(headings):
-        shown.add_column(heading, justify="left" if index < left or heading == "state" else "right", no_wrap=True)
-    for row in rows:
-        shown.add_row(*map(Text, row))
-    console.print(shown)
+def print_table(console: Console, headings: Sequence[str], rows: Iterable[Sequence[str]], left: int) -> None:
+    """Print a table; the first `left` columns and one of states are aligned left."""
+    words = {number for number, heading in enumerate(headings) if number < left or heading == "state"}
+    console.print(plain_table(headings, rows, words))
 
 
 def left_out(console: Console, there: int, shown: int) -> None:
     if there > shown:
         console.print(f"... and {there - shown} more: see --json")
     console.print()
-
-
-def count_share(count: int | None, share: float | None) -> str:
-    from mrc.capture.analysis.finding import percent
-
-    return f"{count:,} ({percent(share)})" if count and share is not None else f"{count or 0}"
-
-
-def number(value: Any, form: str) -> str:
-    return "-" if value is None else format(value, form)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mrc.cli.analyze_tables import count_share, left_out, number, print_findings, table
-from mrc.cli.common import human_bytes
+from mrc.cli.analyze_tables import left_out, print_findings, print_table
+from mrc.report.units import count_text, number_text, size_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,15 +29,15 @@ def print_comparison(console: Console, directions: list[DirectionFigures]) -> No
         rows.append(
             (
                 each.name,
-                _count(each.lost),
-                _count(told.lost),
-                _count(told.lost_in_both),
+                number_text(each.lost),
+                number_text(told.lost),
+                number_text(told.lost_in_both),
                 " ".join(f"{name} {count:,}" for name, count in (told.losses_by_trigger or {}).items()) or "-",
                 f"{each.retransmissions:,}",
-                _count(told.retransmissions),
+                number_text(told.retransmissions),
                 f"{each.spurious_retransmissions:,}",
-                _count(told.spurious_retransmissions),
-                _count(told.duplicates_received),
+                number_text(told.spurious_retransmissions),
+                number_text(told.duplicates_received),
             )
         )
         for path in each.paths:
@@ -48,9 +48,9 @@ def print_comparison(console: Console, directions: list[DirectionFigures]) -> No
                 (
                     "" if each.responder_qpn is None else f"0x{each.responder_qpn:06x}",
                     f"0x{path.ev:08x}",
-                    _count(path.lost),
-                    _count(says.lost),
-                    _count(says.lost_in_both),
+                    number_text(path.lost),
+                    number_text(says.lost),
+                    number_text(says.lost_in_both),
                     f"{path.trimmed:,}",
                     f"{says.trimmed:,}",
                     f"{path.outs}",
@@ -68,12 +68,12 @@ def print_comparison(console: Console, directions: list[DirectionFigures]) -> No
             "triggers told",
         )
         summary += ("resent inferred", "told", "spurious inferred", "told", "came twice, told")
-        table(console, summary, rows, left=1)
+        print_table(console, summary, rows, left=1)
         console.print()
     if paths:
         headings: tuple[str, ...] = ("QP", "EV", "lost inferred", "told", "both", "trims inferred", "told")
         headings += ("out inferred", "told", "state inferred", "state told")
-        table(console, headings, paths[:_PATHS_SHOWN], left=2)
+        print_table(console, headings, paths[:_PATHS_SHOWN], left=2)
         left_out(console, len(paths), _PATHS_SHOWN)
 
 
@@ -102,16 +102,14 @@ def _print_qp(console: Console, qp: dict[str, Any]) -> None:
     console.print(f"QP 0x{qp['qpn']:06x} with {peer}, {qp['state'] or 'state not told'}", style="bold", markup=False)
     sent = qp["data_packets"] or qp["losses_by_trigger"]
     if sent:
-        words = (
-            f"sent {qp['data_packets']:,} packets, {human_bytes(qp['data_bytes'])}; {qp['retransmissions']:,} again, "
-        )
+        words = f"sent {qp['data_packets']:,} packets, {size_text(qp['data_bytes'])}; {qp['retransmissions']:,} again, "
         words += f"{qp['spurious_retransmissions']:,} of them noticed as spurious"
         _line(console, words)
         by_trigger = ", ".join(f"{name} {count:,}" for name, count in qp["losses_by_trigger"].items())
         back = f"; {qp['losses_taken_back']:,} taken back" if qp["losses_taken_back"] else ""
         _line(console, f"taken for lost: {by_trigger or 'none'}{back}; {qp['local_ack_timeouts']:,} local ACK timeouts")
     if qp["requests_received"]:
-        words = f"received {qp['requests_received']:,} requests, {human_bytes(qp['bytes_placed'])} placed; "
+        words = f"received {qp['requests_received']:,} requests, {size_text(qp['bytes_placed'])} placed; "
         words += f"{qp['duplicates_received']:,} came twice, {qp['ecn_marked']:,} ECN-marked; "
         words += f"{qp['sacks_sent']:,} SACKs, {sum(qp['nacks_sent'].values()):,} NACKs sent"
         _line(console, words)
@@ -126,11 +124,11 @@ def _print_paths(console: Console, paths: list[dict[str, Any]]) -> None:
     rows = [
         (
             f"0x{path['ev']:08x}",
-            _count(path["packets"]),
-            count_share(path["lost"], path["loss_share"]),
+            number_text(path["packets"]),
+            count_text(path["lost"] or 0, path["loss_share"]),
             f"{path['trimmed']:,}",
             f"{path['refused']:,}",
-            _count(path["marked"]),
+            number_text(path["marked"]),
             f"{path['outs']}",
             f"{path['out_s'] * 1e3:,.1f}",
             path["state"],
@@ -138,7 +136,7 @@ def _print_paths(console: Console, paths: list[dict[str, Any]]) -> None:
         for path in paths
     ]
     headings = ("EV", "packets", "lost", "trims", "refused", "marks", "out", "out ms", "state")
-    table(console, headings, rows[:_PATHS_SHOWN], left=1)
+    print_table(console, headings, rows[:_PATHS_SHOWN], left=1)
     left_out(console, len(rows), _PATHS_SHOWN)
 
 
@@ -150,7 +148,7 @@ def _print_changes(console: Console, paths: list[dict[str, Any]]) -> None:
         for time, ev, change in changes
     ]
     if rows:
-        table(console, ("time s", "EV", "from", "to", "cause"), rows[:_CHANGES_SHOWN], left=5)
+        print_table(console, ("time s", "EV", "from", "to", "cause"), rows[:_CHANGES_SHOWN], left=5)
         left_out(console, len(rows), _CHANGES_SHOWN)
 
 
@@ -162,22 +160,18 @@ def _print_metrics(console: Console, qp: dict[str, Any]) -> None:
     rows = [
         (
             f"{each['time_s']:.6f}",
-            human_bytes(each["cwnd_bytes"]),
-            human_bytes(each["inflight_bytes"]),
+            size_text(each["cwnd_bytes"]),
+            size_text(each["inflight_bytes"]),
             f"{each['outstanding']:,}",
-            number(each["srtt_us"], ",.0f"),
-            number(each["min_rtt_us"], ",.0f"),
+            number_text(each["srtt_us"], ",.0f"),
+            number_text(each["min_rtt_us"], ",.0f"),
         )
         for each in points
     ]
     if rows:
-        table(console, ("time s", "cwnd", "in flight", "outstanding", "SRTT us", "min RTT us"), rows, left=1)
+        print_table(console, ("time s", "cwnd", "in flight", "outstanding", "SRTT us", "min RTT us"), rows, left=1)
         console.print()
 
 
 def _line(console: Console, text: str) -> None:
     console.print(f"  {text}", soft_wrap=True, markup=False)
-
-
-def _count(count: int | None) -> str:
-    return "-" if count is None else f"{count:,}"

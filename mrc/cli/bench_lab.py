@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mrc.bench.baselines import BASELINES, LATENCY_BASELINES
-from mrc.cli.bench_print import machine_line, print_table
+from mrc.cli.bench_machine import machine_line
 from mrc.cli.common import DURATION, SHARE, SIZE, Size, interrupted, json_option, note, print_json
+from mrc.report.tables import aligned
 
 if TYPE_CHECKING:
     from mrc.bench.lab_run import LabPlan
@@ -230,7 +231,7 @@ def _print(plan: LabPlan, rounds: Rounds) -> None:
     click.echo(machine_line())
     rows = [["", *(heading for heading, _ in headings)]]
     rows += [[name, *(_cell(rounds, name, key) for _, key in headings)] for name in rounds.documents]
-    print_table(rows)
+    click.echo("\n".join(aligned(rows)))
     for name in rounds.documents:
         spread = rounds.spread(name, "per_qp_spread")
         if spread is not None and len(rounds.documents[name][0]["per_qp_gbps"]) > 1:
@@ -246,7 +247,7 @@ def _print(plan: LabPlan, rounds: Rounds) -> None:
                 ratios.append([f"{above}/{below}{suffix}", f"{of_medians:.3f}", f"{pairs.median:.3f}", range_text])
     if len(ratios) > 1:
         click.echo()
-        print_table(ratios)
+        click.echo("\n".join(aligned(ratios)))
 
 
 def _cell(rounds: Rounds, name: str, key: str) -> str:

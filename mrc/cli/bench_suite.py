@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mrc.cli.bench_print import machine_line, print_table
+from mrc.cli.bench_machine import machine_line
 from mrc.cli.common import note, print_json
+from mrc.report.tables import aligned
 
 if TYPE_CHECKING:
     from mrc.bench.lab_run import LabPlan
@@ -49,7 +50,7 @@ def _print(plan: LabPlan, rounds: Rounds) -> None:
     click.echo(machine_line())
     rows = [["", *(figure.heading for figure in FIGURES)]]
     rows += [[who, *(_cell(rounds, who, figure) for figure in FIGURES)] for who in (OURS, *plan.baselines)]
-    print_table(rows)
+    click.echo("\n".join(aligned(rows)))
 
 
 def _cell(rounds: Rounds, who: str, figure: Figure) -> str:

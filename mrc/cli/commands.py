@@ -12,8 +12,9 @@ from typing import Any
 
 import click
 
-from mrc.cli.common import ignore_signals, interrupted, printable_lines
+from mrc.cli.common import ignore_signals, interrupted
 from mrc.errors import MrcError
+from mrc.untrusted import printable_lines
 
 # No room, no quota, a limit on file sizes, a broken disk: whatever was being written, it is no fault of the code.
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)

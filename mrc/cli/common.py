@@ -14,6 +14,7 @@ import click
 
 from mrc.errors import CallerError
 from mrc.topology.units import rate_bps, rate_text, share, size_bytes
+from mrc.untrusted import printable_lines
 
 if TYPE_CHECKING:
     from mrc.topology.fabric import Fabric
@@ -209,24 +210,3 @@ def ignore_signals() -> None:
     with contextlib.suppress(ValueError):
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)
-
-
-def printable(name: str) -> str:
-    """A file name as one line of text that does nothing to a terminal."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in name)
-
-
-def printable_lines(text: str) -> str:
-    """Text of several lines that does nothing else to a terminal, whatever a peer's name in it would like to do."""
-    return "\n".join(map(printable, text.split("\n")))
-
-
-def human_bytes(count: float) -> str:
-    """`64.0 MiB`; whole bytes below 1 KiB."""
-    if count < 1024:
-        return f"{int(count)} B"
-    for unit in ("KiB", "MiB", "GiB"):
-        count /= 1024
-        if count < 1024:
-            return f"{count:.1f} {unit}"
-    return f"{count / 1024:.1f} TiB"

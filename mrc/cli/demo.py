@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mrc.cli.common import SHARE, SIZE, human_bytes, interrupted, json_option, note, print_json
+from mrc.cli.common import SHARE, SIZE, interrupted, json_option, note, print_json
+from mrc.report.terminal import make_console, plain_table
+from mrc.report.units import goodput_text, size_text
 
 if TYPE_CHECKING:
     from mrc.cli.demo_run import DemoResult
@@ -93,19 +95,12 @@ def _document(result: DemoResult) -> dict[str, object]:
 
 
 def _print(result: DemoResult) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     from mrc.cli.transfer_output import retransmissions
 
     report = result.report
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("path", "EV", "uSIDs from the host", "before cut", "after cut", "last tenth", "lost", "state"):
-        table.add_column(
-            heading, justify="right" if heading in ("before cut", "after cut", "last tenth", "lost") else "left"
-        )
-    for path in result.paths:
-        table.add_row(
+    headings = ("path", "EV", "uSIDs from the host", "before cut", "after cut", "last tenth", "lost", "state")
+    rows = [
+        (
             f"plane {path.report.plane} spine {path.report.spine}{'  cut' if path.cut else ''}",
             f"{path.report.ev:#010x}",
             path.address,
@@ -115,8 +110,9 @@ def _print(result: DemoResult) -> None:
             str(path.report.lost),
             path.report.state,
         )
-    console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 140)
-    console.print(table)
+        for path in result.paths
+    ]
+    make_console().print(plain_table(headings, rows, left={0, 1, 2, 7}, wrap=True))
     click.echo()
     for failover in result.failovers:
         click.echo(
@@ -125,7 +121,7 @@ def _print(result: DemoResult) -> None:
             f"{'before' if failover.last_use_after_s < 0 else 'after'} the cut"
         )
     click.echo(
-        f"{human_bytes(report.bytes)} in {report.seconds:.3f} s: {report.goodput_gbps:.2f} Gbit/s of goodput, "
+        f"{size_text(report.bytes)} in {report.seconds:.3f} s: {goodput_text(report.goodput_gbps)} of goodput, "
         f"{retransmissions(report)}"
     )
     for file in report.files:

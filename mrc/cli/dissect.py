@@ -12,6 +12,7 @@ import click
 from mrc.cli.commands import discard_output
 from mrc.cli.common import note, wire_profile_option
 from mrc.errors import CallerError, MrcError, PeerError, SystemRefused
+from mrc.report.tables import aligned
 
 if TYPE_CHECKING:
     from mrc.capture.check import Violation
@@ -235,8 +236,5 @@ def _check_table(packets: int, violations: list[Violation]) -> Iterator[str]:
         for each in violations:
             first = ", ".join(map(str, each.first)) + (", ..." if each.count > len(each.first) else "")
             rows.append((each.requirement, str(each.count), first, each.what))
-        widths = [max(len(row[column]) for row in rows) for column in range(3)]
-        for requirement, count, first, what in rows:
-            yield f"{requirement:<{widths[0]}}  {count:>{widths[1]}}  {first:<{widths[2]}}  {what}\n"
-        yield "\n"
+        yield "\n".join([*aligned(rows, right={1}), "", ""])
     yield f"{packets} packet{'' if packets == 1 else 's'} checked\n"

@@ -15,9 +15,11 @@ from pathlib import Path
 import click
 
 from mrc import CORE
-from mrc.cli.common import human_bytes, json_option, print_json
+from mrc.cli.common import json_option, print_json
 from mrc.core import COMPILED
 from mrc.net.ports import grow
+from mrc.report.tables import aligned
+from mrc.report.units import size_text
 
 _NEEDED_RECEIVE_BUFFER = 4 * 1024 * 1024
 
@@ -139,10 +141,12 @@ def _usable(here: list[Check], inside: list[Check], demo_runs: bool) -> list[Usa
 
 
 def _show_usable(usable: list[Usable]) -> None:
-    width = max(len(each.commands) for each in usable)
-    click.echo(f"\n{f'as {_who()}:':<{width}}  here  in `mrc lab shell`")
-    for each in usable:
-        click.echo(f"{each.commands:<{width}}  {_yes(each.here):<4}  {_yes(each.in_lab_shell)}")
+    rows = [[f"as {_who()}:", "here", "in `mrc lab shell`"]]
+    rows += [[each.commands, _yes(each.here), _yes(each.in_lab_shell)] for each in usable]
+    heading, *lines = aligned(rows)
+    click.echo(f"\n{heading}")
+    for line, each in zip(lines, usable, strict=True):
+        click.echo(line)
         if not each.here:
             click.echo(f"  to run it here: {each.advice}")
     click.echo()
@@ -181,7 +185,7 @@ def _buffers() -> Check:
         has = grow(tried, "RCV")
     # The kernel says twice what may be used.
     exceeds = has > 2 * most
-    found = f"at most {human_bytes(most)}" + (f", which {_who()} may exceed" if exceeds else "")
+    found = f"at most {size_text(most)}" + (f", which {_who()} may exceed" if exceeds else "")
     return Check("receive buffers", exceeds or most >= _NEEDED_RECEIVE_BUFFER, found, "full speed", advice)
 
 

@@ -137,10 +137,7 @@ def _described(each: Drill) -> dict[str, object]:
         "summary": each.summary,
         "seconds": each.seconds,
         "needs_ebpf": each.needs_bpf,
-        "expectations": [
-            {"figure": one.figure, "bound": one.bound.value, "limit": one.limit, "meaning": one.meaning}
-            for one in each.all_expectations
-        ],
+        "expectations": [one.to_json() for one in each.all_expectations],
     }
 
 
@@ -227,7 +224,7 @@ def _print(result: Result) -> None:
         if check in result.judgement.failed:
             click.echo(f"  FAILED {check}")
         elif check.actual is not None:
-            click.echo(f"  {check.expectation.figure:32} {check.actual:10.4g}   {_bound(check.expectation)}")
+            click.echo(f"  {check.expectation.figure:32} {check.actual:10.4g}   {check.expectation.words}")
     stalls = {name: value for name, value in result.judgement.figures.items() if name.endswith("_stall_ms")}
     told = [f"{name.removesuffix('_stall_ms').upper()} {value:.0f} ms" for name, value in stalls.items() if value]
     if told:
@@ -237,10 +234,3 @@ def _print(result: Result) -> None:
             click.echo(f"  not compared with: {reason}")
     if result.plot is not None:
         click.echo(f"  {result.plot}")
-
-
-def _bound(expectation: object) -> str:
-    from mrc.drill.checks import Expectation
-
-    assert isinstance(expectation, Expectation)
-    return f"{expectation.bound.value} {expectation.limit:g}"

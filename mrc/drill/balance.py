@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mrc.drill.checks import at_least, at_most, exactly
 from mrc.drill.drill import PAYLOAD_SHARE, Drill, Figures
 from mrc.drill.flow import FlowPlan
 from mrc.drill.links import counted
@@ -12,6 +11,7 @@ from mrc.drill.phases import SETTLED_NS
 from mrc.drill.plots import draw_goodput, draw_path_shares
 from mrc.drill.recording import BEGIN, END, Recording
 from mrc.drill.stage import Stage
+from mrc.report.expectations import at_least, at_most, exactly
 from mrc.topology import Clos
 from mrc.wire.usid import ev_of_path
 

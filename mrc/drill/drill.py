@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from mrc.drill.checks import Check, Expectation, Verdict, at_least, exactly
 from mrc.drill.recording import Recording, integrity
 from mrc.drill.stage import Stage
+from mrc.report.expectations import Check, Expectation, at_least, exactly
 from mrc.topology import Clos
 
 if TYPE_CHECKING:
@@ -29,6 +30,18 @@ INTEGRITY = (
     exactly("misnumbered_writes", 0, "writes complete in the order they were posted"),
     exactly("undelivered_writes", 0, "every write that was posted arrives"),
 )
+
+
+class Verdict(Enum):
+    """How a drill ended. UNSUPPORTED: this system lacks what it needs; no judgement.
+
+    DISTURBED: it failed, and measurements say that the machine was too busy for it.
+    """
+
+    PASSED = "passed"
+    FAILED = "failed"
+    DISTURBED = "disturbed"
+    UNSUPPORTED = "unsupported"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +81,7 @@ class Judgement:
 
     @property
     def failed(self) -> tuple[Check, ...]:
-        return tuple(check for check in self.checks if check.verdict is Verdict.FAILED)
+        return tuple(check for check in self.checks if not check.holds)
 
     @property
     def unfit(self) -> str | None:

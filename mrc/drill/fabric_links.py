@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 
-from mrc.drill.checks import at_least, at_most
 from mrc.drill.drill import Drill, Figures
 from mrc.drill.phases import (
     MS,
@@ -19,6 +18,7 @@ from mrc.drill.plots import draw_goodput
 from mrc.drill.recording import CUT, END, HEAL, Recording
 from mrc.drill.rivals import HOSTS_PER_LEAF, set_up
 from mrc.drill.stage import Stage
+from mrc.report.expectations import at_least, at_most
 from mrc.topology import Clos
 from mrc.wire.usid import ev_of_path
 

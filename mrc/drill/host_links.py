@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from mrc.drill.checks import at_least, at_most
 from mrc.drill.drill import Drill, Figures
 from mrc.drill.phases import Phase, phase_figures, phases_of, stall_figures
 from mrc.drill.plots import draw_goodput
 from mrc.drill.recording import Recording
 from mrc.drill.rivals import HOSTS_PER_LEAF, host_ports, set_up
 from mrc.drill.stage import Stage
+from mrc.report.expectations import at_least, at_most
 from mrc.topology import Clos
 
 PLANES = 4

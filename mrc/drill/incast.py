@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mrc.drill.checks import at_least, exactly
 from mrc.drill.drill import PAYLOAD_SHARE, Drill, Figures
 from mrc.drill.flow import FlowPlan
 from mrc.drill.links import total
@@ -12,6 +11,7 @@ from mrc.drill.phases import RECOVERY_NS, SETTLED_NS
 from mrc.drill.plots import draw_goodput, draw_windows
 from mrc.drill.recording import BEGIN, END, Recording
 from mrc.drill.stage import Stage
+from mrc.report.expectations import at_least, exactly
 from mrc.topology import Clos
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from mrc.drill.checks import at_least, at_most, exactly
 from mrc.drill.drill import PAYLOAD_SHARE, Drill, Figures
 from mrc.drill.flow import FlowPlan
 from mrc.drill.phases import MS, RECOVERY_NS, SETTLED_NS
@@ -13,6 +12,7 @@ from mrc.drill.plots import draw_goodput, draw_path_shares, draw_states
 from mrc.drill.recording import BEGIN, CLEAR, END, IMPAIR, FlowRecord, Happening, Recording
 from mrc.drill.stage import Stage
 from mrc.errors import PeerError
+from mrc.report.expectations import at_least, at_most, exactly
 from mrc.topology import Clos
 from mrc.wire.usid import ev_of_path, path_of_ev
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from mrc.drill.phases import Phase
 from mrc.drill.recording import Recording
 from mrc.drill.series import ByteSeries
-from mrc.whole_files import whole_file
+from mrc.report.plots import legend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,23 +18,9 @@ if TYPE_CHECKING:
 
 _BIN_NS = 50_000_000
 _HEADROOM = 1.2
-_SIZE_INCHES = (9.0, 4.2)
 _COLOURS = {"mrc": "#0b5fa5", "mptcp": "#d9822b", "tcp": "#8a8a8a"}
 _MARKS = {"cut": ("#b3261e", "-"), "heal": ("#2e7d32", "--"), "impair": ("#b3261e", "-"), "clear": ("#2e7d32", "--")}
 _TOGETHER_NS = 100_000_000
-
-
-def save(path: Path, title: str, draw: Any) -> None:
-    """Write an SVG; `draw(figure)` fills it. The same data gives the same bytes. Raises SystemRefused."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure as NewFigure
-
-    with mpl.rc_context({"svg.hashsalt": "mrc", "font.size": 9.0, "svg.fonttype": "none"}):
-        figure = NewFigure(figsize=_SIZE_INCHES, layout="constrained")
-        draw(figure)
-        figure.suptitle(title, fontsize=10)
-        with whole_file(path) as part:
-            figure.savefig(part, format="svg", metadata={"Date": None})
 
 
 def draw_goodput(
@@ -76,7 +61,7 @@ def draw_goodput(
     axes.set_ylabel("goodput, Mbit/s")
     axes.set_ylim(0, _HEADROOM * _highest_flow(recording, began, end))
     axes.set_xlim(0, (end - began) / 1e9)
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, frameon=False)
+    legend(axes)
 
 
 def _highest_flow(recording: Recording, began: int, end: int) -> float:
@@ -137,7 +122,7 @@ def draw_path_shares(
     axes.set_xlim(0, (end - began) / 1e9)
     axes.set_ylim(bottom=0)
     axes.set_ylabel("packets, %")
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, frameon=False)
+    legend(axes)
 
 
 _STATES = ("GOOD", "SKIP", "ASSUMED_BAD", "DENIED")
@@ -165,13 +150,7 @@ def draw_states(axes: Any, recording: Recording, flow: str, evs: Sequence[int], 
             seen.add(state)
     axes.set_yticks(range(len(evs)), labels)
     axes.set_ylim(len(evs) - 0.5, -0.5)
-    axes.legend(
-        handles=[Patch(color=_STATE_COLOURS[state], label=state) for state in _STATES if state in seen],
-        loc="center left",
-        bbox_to_anchor=(1.0, 0.5),
-        fontsize=8,
-        frameon=False,
-    )
+    legend(axes, [Patch(color=_STATE_COLOURS[state], label=state) for state in _STATES if state in seen])
 
 
 def draw_starts(axes: Any, recording: Recording, flows: Sequence[str]) -> None:
@@ -184,7 +163,7 @@ def draw_starts(axes: Any, recording: Recording, flows: Sequence[str]) -> None:
     axes.set_ylabel("MiB in order")
     axes.set_xlim(0, 500)
     axes.set_ylim(0, 8)
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, frameon=False)
+    legend(axes)
 
 
 def draw_dead_paths(axes: Any, recording: Recording, flow: str, evs: Sequence[int]) -> None:
@@ -199,7 +178,7 @@ def draw_dead_paths(axes: Any, recording: Recording, flow: str, evs: Sequence[in
     axes.set_xlabel("ms since the first packet")
     axes.set_ylabel("packets put on it")
     axes.set_ylim(0, 30)
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, frameon=False)
+    legend(axes)
 
 
 def draw_windows(axes: Any, recording: Recording, flows: Sequence[str]) -> None:
@@ -212,4 +191,4 @@ def draw_windows(axes: Any, recording: Recording, flows: Sequence[str]) -> None:
     axes.set_xlabel("seconds")
     axes.set_ylabel("window, kB")
     axes.set_ylim(bottom=0)
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=7, frameon=False)
+    legend(axes, size=7)

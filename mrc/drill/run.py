@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mrc.drill.checks import Verdict
-from mrc.drill.drill import Drill, Judgement
+from mrc.drill.drill import Drill, Judgement, Verdict
 from mrc.drill.recording import Recording
 from mrc.drill.stage import Stage
 from mrc.errors import SystemRefused
 from mrc.lab import Lab
 from mrc.lab.scratch import scratch_directory
+from mrc.report.plots import NoPlots, svg
 from mrc.whole_files import write_whole
 
 # A drill that fails on a machine that stood still or was too busy says little: it is run again, so often in all.
@@ -150,14 +150,13 @@ def _is_about_bpf(error: SystemRefused) -> bool:
 
 
 def _plot(drill: Drill, recording: Recording, out: Path, say: Callable[[str], None]) -> Path | None:
-    from mrc.drill.plots import save
-
     path = out / f"{drill.name}.svg"
     try:
-        save(path, f"{drill.name}: {drill.summary}", lambda figure: drill.draw(recording, figure))
-    except ImportError:
-        say("there is no plot: matplotlib is missing (pip install 'mrc[plot]')")
+        plot = svg(f"{drill.name}: {drill.summary}", lambda figure: drill.draw(recording, figure))
+    except NoPlots as error:
+        say(f"there is no plot: {error}")
         return None
+    write_whole(path, plot)
     return path
 
 

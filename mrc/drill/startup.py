@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mrc.drill.checks import at_least, at_most, exactly
 from mrc.drill.drill import PAYLOAD_SHARE, Drill, Figures
 from mrc.drill.flow import FlowPlan
 from mrc.drill.phases import MS, RECOVERY_NS
 from mrc.drill.plots import draw_dead_paths, draw_starts
 from mrc.drill.recording import BEGIN, CUT, END, FlowRecord, Recording
 from mrc.drill.stage import Stage
+from mrc.report.expectations import at_least, at_most, exactly
 from mrc.topology import Clos
 from mrc.wire.usid import ev_of_path
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from mrc.drill.checks import at_least, at_most
 from mrc.drill.drill import Drill, Figures
 from mrc.drill.host_links import EXPECTED
 from mrc.drill.phases import (
@@ -19,6 +18,7 @@ from mrc.drill.plots import draw_goodput
 from mrc.drill.recording import Recording
 from mrc.drill.rivals import HOSTS_PER_LEAF, set_up
 from mrc.drill.stage import Stage
+from mrc.report.expectations import at_least, at_most
 from mrc.topology import Clos
 
 _FAIL_AT_S, _HEAL_AT_S, _SECONDS = 2.0, 4.0, 6.0

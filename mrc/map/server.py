@@ -9,20 +9,20 @@ import threading
 from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from importlib.resources import files
 from typing import Any
 
 from mrc.errors import SystemRefused
 from mrc.map.metrics import CONTENT_TYPE, metrics
+from mrc.report import html
 
 _TIMEOUT_S = 10
 _MOST_READERS = 64
-# The page is one file; nothing else may be loaded, run or asked.
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:"
 
 
 def page() -> bytes:
-    return (files("mrc.map") / "page.html").read_bytes()
+    """The page, which asks for its document once a second."""
+    body, style, script = (html.resource("mrc.map", name) for name in ("body.html", "page.css", "page.js"))
+    return html.page("mrc map", body, style=style, script=script, asks=True).encode()
 
 
 class MapServer:
@@ -104,7 +104,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Cache-Control", "no-store")
-        self.send_header("Content-Security-Policy", _POLICY)
+        self.send_header("Content-Security-Policy", html.policy(scripts=True, asks=True))
         self.send_header("X-Content-Type-Options", "nosniff")
         self.end_headers()
         self.wfile.write(body)

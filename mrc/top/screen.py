@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from mrc.report.units import goodput_text, narrow_size_text, number_text
 from mrc.top.figures import IN_USE, PathFigures, Picture, PlaneFigures, QpFigures
 from mrc.top.fitted import Column, FittedTable
 
@@ -69,7 +70,7 @@ def _title(picture: Picture, view: View) -> Text:
     title = Text(no_wrap=True, overflow="ellipsis")
     title.append(f"{picture.name}  {picture.program}", style="bold")
     title.append(f"  pid {picture.pid}  ")
-    title.append(f"out {_gbps(picture.sent_gbps)}  in {_gbps(picture.received_gbps)}", style="bold cyan")
+    title.append(f"out {goodput_text(picture.sent_gbps)}  in {goodput_text(picture.received_gbps)}", style="bold cyan")
     title.append(f"  sent again {picture.retransmitted}")
     if view.paused:
         title.append("  PAUSED", style="bold yellow")
@@ -94,8 +95,8 @@ def _endpoints(pictures: Sequence[Picture], shown: int) -> FittedTable:
             str(each.pid),
             f"{each.name} {each.program}",
             str(each.qps_total),
-            _gbps(each.sent_gbps),
-            _gbps(each.received_gbps),
+            goodput_text(each.sent_gbps),
+            goodput_text(each.received_gbps),
             f"{in_use}/{evs}",
             style="bold" if number == shown else "",
         )
@@ -121,10 +122,10 @@ def _planes(planes: Sequence[PlaneFigures]) -> FittedTable:
             Text("?") if plane.up is None else _port(plane.up),
             _peers_ports(plane),
             Text(f"{plane.evs_in_use}/{plane.evs}", style="" if plane.evs_in_use == plane.evs else "yellow"),
-            _count(plane.packets_per_s),
-            _share(share),
+            number_text(plane.packets_per_s, ",.0f"),
+            number_text(share, ".0%"),
             _bar(share),
-            _percent(plane.loss),
+            number_text(plane.loss, ".1%"),
         )
     return table
 
@@ -164,12 +165,12 @@ def _qps(qps: Sequence[QpFigures], total: int) -> FittedTable:
             f"{qp.qp_num:#x}",
             qp.peer,
             Text(qp.state, style="bold red" if qp.error else ""),
-            _two_places(qp.sent_gbps),
-            _two_places(qp.received_gbps),
-            _percent(qp.loss),
-            _bytes(qp.cwnd_bytes),
-            _bytes(qp.inflight_bytes),
-            _two_places(None if qp.srtt_us is None else qp.srtt_us / 1e3),
+            number_text(qp.sent_gbps, ".2f"),
+            number_text(qp.received_gbps, ".2f"),
+            number_text(qp.loss, ".1%"),
+            narrow_size_text(qp.cwnd_bytes),
+            narrow_size_text(qp.inflight_bytes),
+            number_text(None if qp.srtt_us is None else qp.srtt_us / 1e3, ".2f"),
         )
     return table
 
@@ -202,11 +203,11 @@ def _paths(paths: Sequence[PathFigures], view: View, rows: int) -> FittedTable:
             "-" if path.spine is None else str(path.spine),
             f"{path.ev:#010x}",
             _state(path),
-            _count(path.packets_per_s),
-            _share(path.share),
+            number_text(path.packets_per_s, ",.0f"),
+            number_text(path.share, ".0%"),
             _bar(path.share, busiest),
-            _percent(path.loss),
-            _percent(path.marks),
+            number_text(path.loss, ".1%"),
+            number_text(path.marks, ".1%"),
             str(path.lost),
             style="bold" if here else "",
         )
@@ -218,32 +219,6 @@ def _state(path: PathFigures) -> Text:
     if path.state in IN_USE and not path.ports_up:
         return Text("PORT DOWN", style="bold red")
     return Text(path.state.upper(), style=_STATE_STYLE.get(path.state, ""))
-
-
-def _gbps(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f} Gbit/s"
-
-
-def _two_places(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
-
-
-def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{share:.1%}"
-
-
-def _count(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.0f}"
-
-
-def _bytes(value: int | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value / 1024:.0f} KiB" if value < 1 << 20 else f"{value / (1 << 20):.1f} MiB"
-
-
-def _share(share: float | None) -> str:
-    return "-" if share is None else f"{share:.0%}"
 
 
 def _bar(share: float | None, of: float = 1.0) -> Text:

@@ -19,7 +19,7 @@ from mrc.capture.analysis.comparison import compare
 from mrc.capture.analysis.report import report
 from mrc.capture.analysis.told import read_told
 
-PAGE_JS = Path(__file__).resolve().parents[2] / "mrc" / "capture" / "analysis" / "page" / "page.js"
+PAGE_JS = Path(__file__).resolve().parents[2] / "mrc" / "capture" / "analysis" / "page.js"
 
 
 def page(*traces: CraftedTrace) -> str:

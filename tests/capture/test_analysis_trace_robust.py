@@ -103,7 +103,7 @@ def test_words_of_a_trace_are_no_commands_for_a_terminal_and_no_markup() -> None
     trace.started([0])
     trace.lost(1, 12, 0, "\x1b[2J<script>alert(1)</script>")
     told = analysed(trace.bytes())
-    assert list(told.qps[0].by_trigger) == ["?[2J<script>alert(1)</script>"]
+    assert list(told.qps[0].by_trigger) == ["\\x1b[2J<script>alert(1)</script>"]
     analysis = analysis_of(CAPTURE)
     both = compare(analysis, [told])
     assert "<script>alert" not in report("x", analysis, trace_findings([told], both), both)

@@ -13,7 +13,7 @@ from recordings import MS, at, flow, recording, whole
 from mrc.cli.drill import drill as command
 from mrc.drill import run as running
 from mrc.drill.catalogue import DRILLS
-from mrc.drill.checks import Verdict
+from mrc.drill.drill import Verdict
 from mrc.drill.recording import Recording
 
 FULL = 115.0

@@ -8,8 +8,7 @@ import pytest
 from recordings import Rates, at, flow, paths, recording, series, whole
 
 from mrc.drill.catalogue import DRILLS
-from mrc.drill.checks import Verdict
-from mrc.drill.drill import Judgement
+from mrc.drill.drill import Judgement, Verdict
 from mrc.drill.phases import phases_of
 from mrc.drill.recording import Recording
 from mrc.errors import CallerError

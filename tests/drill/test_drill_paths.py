@@ -9,8 +9,7 @@ import pytest
 from recordings import MS, Rates, at, flow, paths, recording
 
 from mrc.drill.catalogue import DRILLS
-from mrc.drill.checks import Verdict
-from mrc.drill.drill import Judgement
+from mrc.drill.drill import Judgement, Verdict
 from mrc.drill.incast import SENDERS, VICTIM
 from mrc.drill.recording import EvChange, FlowRecord, Happening, Recording
 from mrc.drill.startup import HURT, WHOLE

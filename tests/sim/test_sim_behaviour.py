@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from mrc.sim.behaviour.__main__ import main
-from mrc.sim.behaviour.figures import MILLISECOND, Bar
+from mrc.sim.behaviour.figures import MILLISECOND
 from mrc.sim.behaviour.incast import SENDERS, incast
 from mrc.sim.behaviour.loss import go_back_n_goodput, mrc_goodput
 from mrc.sim.behaviour.lossy_path import departure
@@ -76,17 +76,3 @@ def test_an_experiment_is_one_json_document_and_its_exit_code_is_the_verdict() -
     assert experiment["verdict"] == "passed"
     assert result.exit_code == 0
     assert len({tuple(row) for row in experiment["rows"]}) == 1
-
-
-@pytest.mark.parametrize(
-    ("bar", "holds"),
-    [
-        (Bar("x", 0.98, least=0.98), True),
-        (Bar("x", 0.979, least=0.98), False),
-        (Bar("x", 1.99, below=2), True),
-        (Bar("x", 2, below=2), False),
-    ],
-    ids=["at-least", "too-little", "below", "not-below"],
-)
-def test_a_bar_holds_or_is_missed(bar: Bar, holds: bool) -> None:
-    assert bar.holds == holds

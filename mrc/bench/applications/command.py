@@ -16,6 +16,7 @@ from mrc.bench.lab_run import machine
 from mrc.bench.rounds import Rounds, Spread, run_rounds
 from mrc.errors import CallerError, MrcError, PeerError
 from mrc.lab import Lab
+from mrc.report.tables import aligned
 from mrc.topology import Clos
 
 SHAPE = Clos(planes=2, spines=4)
@@ -146,5 +147,4 @@ def table(cases: Mapping[str, Any]) -> list[str]:
         ratio = case.get("ratio")
         row.append(f"{ratio['median']:.2f} ({ratio['min']:.2f}..{ratio['max']:.2f})" if ratio else "-")
         rows.append([*row, str(len(case["lost"]))])
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return aligned(rows)

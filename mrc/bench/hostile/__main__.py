@@ -25,6 +25,7 @@ from typing import Any
 from mrc.bench.hostile.kinds import KINDS, Kind
 from mrc.bench.hostile.run import HostilePlan, Measured, document, kinds_named, run_hostile
 from mrc.errors import MrcError
+from mrc.report.tables import aligned
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -66,19 +67,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.json:
         print(json.dumps(found, indent=2))
     else:
-        _print_table(found["kinds"])
+        print("\n".join(_table(found["kinds"])))
     low = [name for name, each in found["kinds"].items() if each["ratio"] < options.least]
     if low:
         print(f"below {options.least}: {', '.join(low)}", file=sys.stderr)
     return 1 if low else 0
 
 
-def _print_table(kinds: Mapping[str, Any]) -> None:
-    print(f"{'kind':20} {'harmless':>18} {'hostile':>18}  ratio (least..most)")
+def _table(kinds: Mapping[str, Any]) -> list[str]:
+    rows = [["kind", "harmless", "hostile", "ratio (least..most)"]]
     for name, each in kinds.items():
         ends = [f"{each[end + '_gbps']:.3f} at {each[end + '_kpps']:.1f}k" for end in ("harmless", "hostile")]
         least, most = each["ratio_spread"]
-        print(f"{name:20} {ends[0]:>18} {ends[1]:>18}  {each['ratio']:.2f} ({least:.2f}..{most:.2f})")
+        rows.append([name, *ends, f"{each['ratio']:.2f} ({least:.2f}..{most:.2f})"])
+    return aligned(rows, right={1, 2})
 
 
 if __name__ == "__main__":

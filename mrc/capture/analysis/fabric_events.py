@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from mrc.capture.analysis.finding import WARNING, Finding, plural
+from mrc.capture.analysis.finding import WARNING, Finding
 from mrc.errors import CallerError
+from mrc.report.units import plural
 from mrc.topology.events import FabricEvent, parse_events
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from mrc.capture.analysis.direction import Direction
 from mrc.capture.analysis.figures import DirectionFigures, PathFigures
+from mrc.report.units import percent_text, plural
 
 ERROR, WARNING, INFO = "error", "warning", "info"
 SEVERITIES = (ERROR, WARNING, INFO)
@@ -26,15 +27,6 @@ class Finding:
     weight: float = 0.0
 
 
-def percent(share: float) -> str:
-    """`4.8 %`; two digits below one."""
-    return f"{share * 100:.2g} %" if share < 0.01 else f"{share * 100:.1f} %"
-
-
-def plural(count: int, word: str) -> str:
-    return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
-
-
 def path_name(path: PathFigures) -> str:
     """The EV, and where its uSIDs were seen, those."""
     ev = f"EV 0x{path.ev:08x}"
@@ -42,7 +34,7 @@ def path_name(path: PathFigures) -> str:
 
 
 def share_of(part: int, whole: int) -> str:
-    return f"{part:,} of {plural(whole, 'packet')} ({percent(part / whole)})"
+    return f"{part:,} of {plural(whole, 'packet')} ({percent_text(part / whole)})"
 
 
 def at_packet(
@@ -66,17 +58,3 @@ def on_path(severity: str, kind: str, text: str, direction: Direction, path: Pat
     rows = requests[requests["number"] == packet] if packet is not None else requests[:0]
     time_s = float(rows["time"][0]) / 1e9 if len(rows) else None
     return Finding(severity, kind, text, direction.figures.name, path.ev, packet, time_s, weight)
-
-
-def time_text(seconds: float) -> str:
-    return (
-        f"{seconds:.2f} s"
-        if seconds >= 1
-        else f"{seconds * 1e3:.3g} ms"
-        if seconds >= 1e-3
-        else f"{seconds * 1e6:.3g} us"
-    )
-
-
-def microseconds_text(microseconds: float | None) -> str:
-    return time_text((microseconds or 0) / 1e6)

@@ -18,12 +18,10 @@ from mrc.capture.analysis.finding import (
     WARNING,
     Finding,
     at_packet,
-    percent,
-    plural,
     share_of,
-    time_text,
 )
 from mrc.capture.analysis.records import NACK, NAK
+from mrc.report.units import duration_text, percent_text, plural
 from mrc.wire.names import NACK_REASONS, SYNDROMES
 from mrc.wire.psn import PSN_MASK
 
@@ -148,7 +146,7 @@ def _spurious(direction: Direction) -> Iterator[Finding]:
     figures = direction.figures
     count, all_of_them = figures.spurious_retransmissions, figures.retransmissions
     if count >= 5 and count > 0.1 * all_of_them:
-        of = f"{plural(all_of_them, 'retransmission')} ({percent(count / all_of_them)})"
+        of = f"{plural(all_of_them, 'retransmission')} ({percent_text(count / all_of_them)})"
         text = f"{count} of {of} were spurious: the packet had arrived"
         yield Finding(WARNING, "spurious-retransmissions", text, figures.name, weight=count)
 
@@ -179,17 +177,17 @@ def _pauses(direction: Direction) -> Iterator[Finding]:
         return
     if figures.longest_stall_s > max(_STALL_S, 20e-6 * (figures.rtt.p50_us or 0)):
         row = direction.requests[direction.requests["number"] == figures.longest_stall_after_packet][0]
-        text = f"nothing was sent for {time_text(figures.longest_stall_s)} although packets were unacknowledged"
+        text = f"nothing was sent for {duration_text(figures.longest_stall_s)} although packets were unacknowledged"
         yield at_packet(WARNING, "stall", text, figures, row["number"], row["time"], weight=figures.longest_stall_s)
     span = (figures.last_s or 0) - (figures.first_s or 0)
     if figures.waiting_share > 0.5 and figures.packets >= _LEAST_PACKETS and figures.transport == "mrc":
         text = (
-            f"window-limited: {percent(figures.waiting_share)} of {time_text(span)} went by waiting for answers, "
-            f"with at most {plural(figures.in_flight_max, 'packet')} in flight"
+            f"window-limited: {percent_text(figures.waiting_share)} of {duration_text(span)} went by waiting for "
+            f"answers, with at most {plural(figures.in_flight_max, 'packet')} in flight"
         )
         yield Finding(INFO, "window-limited", text, figures.name)
     if figures.idle_share > 0.5 and figures.packets >= _LEAST_PACKETS:
-        text = f"idle: for {percent(figures.idle_share)} of {time_text(span)} the sender had nothing to send"
+        text = f"idle: for {percent_text(figures.idle_share)} of {duration_text(span)} the sender had nothing to send"
         yield Finding(INFO, "idle", text, figures.name)
 
 

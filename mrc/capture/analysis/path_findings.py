@@ -16,14 +16,11 @@ from mrc.capture.analysis.finding import (
     WARNING,
     Finding,
     at_packet,
-    microseconds_text,
     on_path,
     path_name,
-    percent,
-    plural,
     share_of,
-    time_text,
 )
+from mrc.report.units import duration_text, percent_text, plural
 
 # Losses have to be this many, and this many standard deviations above what the other paths lose.
 _LEAST_LOST, _DEVIATIONS = 3, 4.0
@@ -58,9 +55,9 @@ def lossy_paths(direction: Direction) -> Iterator[Finding]:
         of_clean = sum(each.packets for each in clean)
         against = sum(each.lost or 0 for each in clean) / of_clean if of_clean else 0.0
         text = (
-            f"path {path_name(path)} loses {percent(path.loss_share or 0)}: "
+            f"path {path_name(path)} loses {percent_text(path.loss_share or 0)}: "
             f"{path.lost:,} of {plural(path.packets, 'data packet')} lost, "
-            f"against {percent(against)} on the {plural(len(clean), 'other')}"
+            f"against {percent_text(against)} on the {plural(len(clean), 'other')}"
         )
         yield on_path(ERROR, "lossy-path", text, direction, path, weight=1e6 * (path.loss_share or 0))
     if not named:
@@ -103,7 +100,7 @@ def paths_out(direction: Direction) -> Iterator[Finding]:
             continue
         change = next(each for each in path.state_changes if each["state"] == "ASSUMED_BAD")
         back = "it stayed out" if path.state == "ASSUMED_BAD" else "it is back"
-        times = f"{plural(path.outs, 'time')}, for {time_text(path.out_s)} in all"
+        times = f"{plural(path.outs, 'time')}, for {duration_text(path.out_s)} in all"
         text = f"path {path_name(path)} was taken out of use {times}; {back}"
         severity = WARNING if path.state == "ASSUMED_BAD" else INFO
         yield Finding(
@@ -130,7 +127,7 @@ def congested_paths(direction: Direction) -> Iterator[Finding]:
     most = max(hit, key=lambda path: path.marks + path.nacks.get("TRIMMED", 0))
     share = (most.marks + most.nacks.get("TRIMMED", 0)) / max(1, marks + trims)
     where = (
-        f"{percent(share)} of them on path {path_name(most)}"
+        f"{percent_text(share)} of them on path {path_name(most)}"
         if share > 0.5 and len(figures.paths) > 1
         else f"on {len(hit)} of {plural(len(figures.paths), 'path')}"
     )
@@ -148,8 +145,8 @@ def slow_paths(direction: Direction) -> Iterator[Finding]:
     usual = float(np.median([path.rtt.p50_us or 0 for path in sampled]))
     for path in sampled:
         if (path.rtt.p50_us or 0) > _SLOW * max(usual, 1):
-            longer = f"half of its round trips take longer than {microseconds_text(path.rtt.p50_us)}"
-            text = f"path {path_name(path)} is slow: {longer}, on the middle path {microseconds_text(usual)}"
+            longer = f"half of its round trips take longer than {duration_text((path.rtt.p50_us or 0) / 1e6)}"
+            text = f"path {path_name(path)} is slow: {longer}, on the middle path {duration_text(usual / 1e6)}"
             yield on_path(WARNING, "slow-path", text, direction, path, weight=(path.rtt.p50_us or 0) / max(usual, 1))
 
 
@@ -179,7 +176,7 @@ def plane_imbalance(direction: Direction) -> Iterator[Finding]:
         return
     most, least = max(planes, key=lambda plane: plane.payload_bytes), min(planes, key=lambda plane: plane.payload_bytes)
     if most.payload_bytes > _IMBALANCE * max(1, least.payload_bytes):
-        shares = ", ".join(f"plane {plane.plane} {percent(plane.share)}" for plane in planes)
+        shares = ", ".join(f"plane {plane.plane} {percent_text(plane.share)}" for plane in planes)
         text = f"planes are not equally loaded: {shares} of the payload bytes sent"
         yield Finding(
             WARNING, "plane-imbalance", text, figures.name, weight=most.payload_bytes / max(1, least.payload_bytes)

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from html import escape
-from importlib.resources import files
 
 from mrc.capture.analysis.analysis import Analysis
 from mrc.capture.analysis.comparison import Comparison
 from mrc.capture.analysis.direction import Direction
 from mrc.capture.analysis.fabric_events import FabricEvents
 from mrc.capture.analysis.figures import DirectionFigures, DirectionTold, PathFigures, PathTold
-from mrc.capture.analysis.finding import Finding, percent
+from mrc.capture.analysis.finding import Finding
 from mrc.capture.analysis.series import series
+from mrc.report.html import Cell, escape, more, page, resource, table
+from mrc.report.units import count_text, number_text, percent_text, size_text
 
 # Directions with graphs, and points in all their graphs of time and sequence together: 16 bytes each on the page.
 DIRECTIONS_DRAWN, _POINTS = 12, 300_000
 _MOST_POINTS_EACH = 150_000
 _DIRECTIONS_LISTED, _PATHS_LISTED, _BARS, _FINDINGS_LISTED = 200, 256, 48, 200
 _EVENTS_LISTED = 400
-
-Cell = str | int | float | None
 
 
 def report(
@@ -44,25 +41,13 @@ def report(
         body.append(
             f"<p class=note>{len(heaviest) - len(drawn)} more directions have figures only: mrc analyze --json.</p>"
         )
-    parts = {
-        "TITLE": escape(f"{name}: mrc analyze"),
-        "STYLE": _file("page.css"),
-        "BODY": "\n".join(body),
-        # Inside a script element only "</" and "<!--" would end or change it.
-        "DATA": json.dumps(
-            [series(each, points, told.get(id(each)), events) for each in drawn], separators=(",", ":")
-        ).replace("<", "\\u003c"),
-        "SCRIPT": _file("page.js"),
-    }
-    page, rest = "", _file("page.html")
-    while "@@" in rest:
-        before, key, rest = rest.split("@@", 2)
-        page += before + parts[key]
-    return page + rest
-
-
-def _file(name: str) -> str:
-    return (files("mrc.capture.analysis") / "page" / name).read_text(encoding="utf-8").strip()
+    return page(
+        f"{name}: mrc analyze",
+        "\n".join([*body, "<div id=tip hidden></div>"]),
+        style=resource("mrc.capture.analysis", "page.css"),
+        script=resource("mrc.capture.analysis", "page.js"),
+        data=[series(each, points, told.get(id(each)), events) for each in drawn],
+    )
 
 
 def _head(name: str, analysis: Analysis) -> str:
@@ -88,8 +73,8 @@ def _findings(found: list[Finding]) -> str:
             + (f"<small>{escape(small)}</small>" if small else "")
             + "</li>"
         )
-    more = f"<p class=note>and {len(found) - _FINDINGS_LISTED} more</p>" if len(found) > _FINDINGS_LISTED else ""
-    return "<h2>Findings</h2>\n<ul class=findings>\n" + "\n".join(items) + "\n</ul>" + more
+    listed = "\n".join(items)
+    return f"<h2>Findings</h2>\n<ul class=findings>\n{listed}\n</ul>{more(len(found), _FINDINGS_LISTED)}"
 
 
 def _events(events: FabricEvents | None) -> str:
@@ -100,48 +85,24 @@ def _events(events: FabricEvents | None) -> str:
     if not rows:
         return ""
     words = "Lines across the graphs: solid for a cut, dashed for a heal, dotted for anything else."
-    more = f"<p class=note>and {len(rows) - _EVENTS_LISTED} more</p>" if len(rows) > _EVENTS_LISTED else ""
-    listed = _table(["time s", "done to the fabric"], rows[:_EVENTS_LISTED], 2, mono=1)
-    return f"<h2>Fabric</h2>\n<p class=note>{words}</p>\n{listed}{more}"
-
-
-def _table(headings: list[str], rows: list[list[Cell]], left: int, mono: int = 0) -> str:
-    """`left` columns are aligned left, the first `mono` of them in a fixed width."""
-
-    def cell(tag: str, index: int, value: Cell) -> str:
-        names = " ".join(filter(None, ("l" if index < left else "", "mono" if index < mono and tag == "td" else "")))
-        text = "–" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
-        return f"<{tag}{f' class={chr(34)}{names}{chr(34)}' if names else ''}>{escape(text)}</{tag}>"
-
-    lines = ["".join(cell("th", index, heading) for index, heading in enumerate(headings))]
-    lines += ["".join(cell("td", index, value) for index, value in enumerate(row)) for row in rows]
-    return "<div class=scroll><table>\n" + "\n".join(f"<tr>{line}</tr>" for line in lines) + "\n</table></div>"
+    listed = table(["time s", "done to the fabric"], rows, 2, mono=1, most=_EVENTS_LISTED)
+    return f"<h2>Fabric</h2>\n<p class=note>{words}</p>\n{listed}"
 
 
 def _qps(directions: list[DirectionFigures]) -> str:
     headings = ["requests", "seen at", "packets", "delivered", "Gbit/s", "lost", "resent"]
     headings += ["spurious", "marks", "trims", "RTT µs", "p99", "messages"]
     rows: list[list[Cell]] = []
-    for each in directions[:_DIRECTIONS_LISTED]:
-        lost = f"{each.missing_before_capture} before" if each.lost is None else _lost(each.lost, each.loss_share)
+    for each in directions:
+        lost = f"{each.missing_before_capture} before" if each.lost is None else count_text(each.lost, each.loss_share)
         marks = each.marks + each.congestion_notifications
         done = each.messages - each.messages_unfinished
         row: list[Cell] = [f"{each.name} ({each.transport})", each.capture_point, each.packets]
-        row += [_bytes(each.goodput_bytes), _form(each.goodput_gbps, ".3g"), lost, each.retransmissions]
+        row += [size_text(each.goodput_bytes), number_text(each.goodput_gbps, ".3g"), lost, each.retransmissions]
         row += [each.spurious_retransmissions, marks, each.trimmed]
-        row += [_form(each.rtt.p50_us, ",.0f"), _form(each.rtt.p99_us, ",.0f"), done]
+        row += [number_text(each.rtt.p50_us, ",.0f"), number_text(each.rtt.p99_us, ",.0f"), done]
         rows.append(row)
-    return "<h2>Queue pairs</h2>\n" + _table(headings, rows, 2)
-
-
-def _lost(lost: int | None, share: float | None) -> str | None:
-    if lost is None:
-        return None
-    return f"{lost:,} ({percent(share)})" if lost and share is not None else str(lost)
-
-
-def _form(value: float | None, form: str) -> str | None:
-    return None if value is None else format(value, form)
+    return "<h2>Queue pairs</h2>\n" + table(headings, rows, 2, most=_DIRECTIONS_LISTED)
 
 
 def _direction(direction: Direction, index: int, told: Comparison | None) -> str:
@@ -221,16 +182,17 @@ def _facts(figures: DirectionFigures) -> str:
         [
             "messages",
             f"{figures.messages:,}, {figures.messages_unfinished:,} unfinished; "
-            f"half done in {_form(took.p50_us, ',.0f') or '–'} µs, 99 % in {_form(took.p99_us, ',.0f') or '–'} µs",
+            f"half done in {number_text(took.p50_us, ',.0f')} µs, 99 % in {number_text(took.p99_us, ',.0f')} µs",
         ],
         [
             "of the time",
-            f"{percent(figures.waiting_share)} waiting for answers, {percent(figures.idle_share)} with nothing to send",
+            f"{percent_text(figures.waiting_share)} waiting for answers, "
+            f"{percent_text(figures.idle_share)} with nothing to send",
         ],
         [
             "planes",
             "; ".join(
-                f"plane {plane.plane}: {plane.packets:,} packets, {percent(plane.share)} of the bytes"
+                f"plane {plane.plane}: {plane.packets:,} packets, {percent_text(plane.share)} of the bytes"
                 for plane in figures.planes
             ),
         ],
@@ -238,36 +200,29 @@ def _facts(figures: DirectionFigures) -> str:
         ["NACKs, NAKs", ", ".join(f"{name} {count:,}" for name, count in (figures.nacks | figures.naks).items())],
         ["probes", f"{figures.probes_answered:,} of {figures.probes:,} answered" if figures.probes else ""],
     ]
-    return _table(["", ""], [fact for fact in facts if fact[1]], 2).replace(
-        '<tr><th class="l"></th><th class="l"></th></tr>\n', ""
-    )
-
-
-def _bytes(count: float) -> str:
-    for unit in ("B", "KiB", "MiB"):
-        if count < 1024:
-            return f"{count:.1f} {unit}" if unit != "B" else f"{int(count)} B"
-        count /= 1024
-    return f"{count:.1f} GiB"
+    return table([], [fact for fact in facts if fact[1]], 2)
 
 
 def _qpn(qpn: int | None) -> str:
     return "?" if qpn is None else f"0x{qpn:06x}"
 
 
+def _lost(path: PathFigures) -> str | None:
+    return None if path.lost is None else count_text(path.lost, path.loss_share)
+
+
 def _paths(paths: list[PathFigures], at_receiver: bool) -> str:
     headings = ["EV", "route", "plane", "packets", "bytes", "lost", "trims", "resent on it", "marks", "RTT µs", "p99"]
     headings += ["probes", "out", "out ms", "state"]
     rows: list[list[Cell]] = []
-    for path in paths[:_PATHS_LISTED]:
-        row: list[Cell] = [f"0x{path.ev:08x}", path.route, path.plane, path.packets, _bytes(path.payload_bytes)]
-        row += [_lost(path.lost, path.loss_share), path.trimmed, path.retransmissions, path.marks]
-        row += [_form(path.rtt.p50_us, ",.0f"), _form(path.rtt.p99_us, ",.0f")]
+    for path in paths:
+        row: list[Cell] = [f"0x{path.ev:08x}", path.route, path.plane, path.packets, size_text(path.payload_bytes)]
+        row += [_lost(path), path.trimmed, path.retransmissions, path.marks]
+        row += [number_text(path.rtt.p50_us, ",.0f"), number_text(path.rtt.p99_us, ",.0f")]
         row += [f"{path.probes_answered}/{path.probes}"]
-        row += [None, None, None] if at_receiver else [path.outs, _form(path.out_s * 1e3, ",.1f"), path.state]
+        row += [None, None, None] if at_receiver else [path.outs, number_text(path.out_s * 1e3, ",.1f"), path.state]
         rows.append(row)
-    more = f"<p class=note>and {len(paths) - _PATHS_LISTED} more</p>" if len(paths) > _PATHS_LISTED else ""
-    return _table(headings, rows, 2, mono=2) + more
+    return table(headings, rows, 2, mono=2, most=_PATHS_LISTED)
 
 
 def _loss(paths: list[PathFigures]) -> str:
@@ -295,15 +250,15 @@ def _told(figures: DirectionFigures, told: DirectionTold) -> str:
         ["spurious", figures.spurious_retransmissions, told.spurious_retransmissions, "as the requestor noticed"],
         ["came twice", None, told.duplicates_received, "as the responder counted"],
     ]
-    parts = ["<h3>Inferred and told</h3>", _table(["", "inferred", "told", "told more closely"], rows, 1)]
+    parts = ["<h3>Inferred and told</h3>", table(["", "inferred", "told", "told more closely"], rows, 1)]
     paths = [(path, path.told) for path in figures.paths if path.told is not None]
     if paths:
         headings = ["EV", "lost inferred", "told", "both", "out inferred", "told", "state inferred", "told"]
         of_paths: list[list[Cell]] = [
             [f"0x{path.ev:08x}", path.lost, says.lost, says.lost_in_both, path.outs, says.outs, path.state, says.state]
-            for path, says in paths[:_PATHS_LISTED]
+            for path, says in paths
         ]
-        parts.append(_table(headings, of_paths, 1, mono=1))
+        parts.append(table(headings, of_paths, 1, mono=1, most=_PATHS_LISTED))
     return "\n".join(parts)
 
 
@@ -318,7 +273,7 @@ def _bars(paths: list[PathFigures], full: float = 0.0) -> str:
     lines = []
     for path in chosen:
         widths = (path.lost or 0) / path.packets / most * 100, path.trimmed / path.packets / most * 100
-        words = f"{percent(_bad(path))}: {path.lost or 0:,} lost" + (
+        words = f"{percent_text(_bad(path))}: {path.lost or 0:,} lost" + (
             f", {path.trimmed:,} trimmed" if path.trimmed else ""
         )
         label = path.route if path.route and not path.route.startswith("EV=") else f"EV 0x{path.ev:08x}"
@@ -329,7 +284,7 @@ def _bars(paths: list[PathFigures], full: float = 0.0) -> str:
         )
     legend = "<div class=legend><span class=key><span class=box style='background:var(--lost)'></span>lost</span>"
     legend += "<span class=key><span class=box style='background:var(--skip)'></span>trimmed</span></div>"
-    axis = f"<span></span><div class=axis><span>0 %</span><span>{percent(most)}</span></div><span></span>"
+    axis = f"<span></span><div class=axis><span>0 %</span><span>{percent_text(most)}</span></div><span></span>"
     return legend + "<div class=bars>" + "\n".join(lines) + axis + "</div>"
 
 

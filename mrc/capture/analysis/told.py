@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 from mrc.errors import CallerError
 from mrc.trace import Event, Header, read_trace
 from mrc.trace import vocabulary as told
+from mrc.untrusted import printable
 from mrc.wire.psn import PSN_MASK, unwrap
 
 # A number beyond belongs to a damaged record: no time, PSN, EV or count is as large.
@@ -212,13 +213,13 @@ def read_told(stream: BinaryIO, name: str) -> Trace:
     return trace
 
 
-def printable(text: str) -> str:
-    """What a trace says in words, fit for a terminal."""
-    return "".join(each if each.isprintable() else "?" for each in text[:_LONGEST_TEXT])
+def short_text(text: str) -> str:
+    """What a trace says in words, the beginning of it, fit for a terminal."""
+    return printable(text[:_LONGEST_TEXT])
 
 
 def _text(event: Event, name: str) -> str:
-    return printable(event[name])
+    return short_text(event[name])
 
 
 def _when(event: Event) -> int:

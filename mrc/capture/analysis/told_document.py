@@ -7,15 +7,15 @@ from statistics import median_low
 from typing import Any
 
 from mrc.capture.analysis.comparison import changes
-from mrc.capture.analysis.told import METRICS_KEPT, ToldQp, Trace, printable
+from mrc.capture.analysis.told import METRICS_KEPT, ToldQp, Trace, short_text
 
 
 def told_document(trace: Trace) -> dict[str, Any]:
     return {
         "file": trace.file,
-        "title": printable(trace.header.title),
-        "vantage_point": printable(trace.header.vantage_point),
-        "generator": printable(trace.header.generator),
+        "title": short_text(trace.header.title),
+        "vantage_point": short_text(trace.header.vantage_point),
+        "generator": short_text(trace.header.generator),
         "start_s": trace.first_ns / 1e9 if trace.has_wall_clock and trace.events else None,
         "seconds": (trace.last_ns - trace.first_ns) / 1e9,
         "events": trace.events,

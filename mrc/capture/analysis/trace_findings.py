@@ -11,13 +11,11 @@ from mrc.capture.analysis.finding import (
     WARNING,
     Finding,
     path_name,
-    percent,
-    plural,
-    time_text,
 )
 from mrc.capture.analysis.findings import by_severity
 from mrc.capture.analysis.path_findings import stands_out
 from mrc.capture.analysis.told import ASSUMED_BAD, ToldPath, ToldQp, Trace
+from mrc.report.units import duration_text, percent_text, plural
 
 
 def trace_findings(traces: list[Trace], comparisons: list[Comparison] | None) -> list[Finding]:
@@ -77,7 +75,7 @@ def _paths(trace: Trace, qp: ToldQp) -> Iterator[Finding]:
     whole, all_lost = sum(packets.values()), sum(lost.values())
     for ev, sent in packets.items():
         if stands_out(lost[ev], sent, all_lost - lost[ev], whole - sent):
-            text = f"path EV 0x{ev:08x} loses {percent(lost[ev] / sent)}: the endpoint took {lost[ev]:,} of "
+            text = f"path EV 0x{ev:08x} loses {percent_text(lost[ev] / sent)}: the endpoint took {lost[ev]:,} of "
             text += f"{plural(sent, 'data packet')} for lost, {all_lost - lost[ev]:,} of {whole - sent:,} on the others"
             yield Finding(ERROR, "told-lossy-path", text, name_of(qp), ev, weight=1e6 * lost[ev] / sent)
     for path in qp.paths.values():
@@ -96,7 +94,7 @@ def _paths(trace: Trace, qp: ToldQp) -> Iterator[Finding]:
 def _out(trace: Trace, qp: ToldQp, path: ToldPath) -> Finding:
     stayed = path.state == ASSUMED_BAD
     text = f"path EV 0x{path.ev:08x} was taken out of use {plural(path.outs, 'time')}, for "
-    text += f"{time_text(path.out_ns(trace.last_ns) / 1e9)} in all; it {'stayed out' if stayed else 'is back'}"
+    text += f"{duration_text(path.out_ns(trace.last_ns) / 1e9)} in all; it {'stayed out' if stayed else 'is back'}"
     severity = WARNING if stayed else INFO
     return Finding(severity, "told-path-out", text, name_of(qp), path.ev, weight=path.outs)
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from mrc.cli.common import json_option, note, print_json, printable
+from mrc.cli.common import json_option, note, print_json
 from mrc.errors import CallerError
+from mrc.untrusted import printable
 
 if TYPE_CHECKING:
     from mrc.net.control.client import ControlClient, FoundEndpoint, Search

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mrc.cli.common import DURATION, note, printable
+from mrc.cli.common import DURATION, note
 from mrc.cli.ctl.endpoints import about, connected, endpoint_option, spines_of
+from mrc.untrusted import printable
 
 if TYPE_CHECKING:
     from mrc.net.control.client import ControlClient, FoundEndpoint

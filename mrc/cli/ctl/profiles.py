@@ -8,8 +8,9 @@ from typing import Any
 import click
 
 from mrc.cli.commands import ErrorGroup
-from mrc.cli.common import json_option, print_json, printable
+from mrc.cli.common import json_option, print_json
 from mrc.cli.ctl.endpoints import about, connected, endpoint_option, heading
+from mrc.untrusted import printable
 
 _KINDS = {"ev-format": "ev_formats", "ev": "ev_profiles", "cc": "cc_profiles"}
 _kind = click.argument("kind", type=click.Choice(list(_KINDS)))

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mrc.report.terminal import make_console, plain_table
+from mrc.untrusted import printable
 
-def print_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], *, to_stderr: bool = False) -> None:
+
+def print_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
     """Rows as a table; the headings are the keys. Numbers stand to the right."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    shown = [[_shown(row.get(column)) for column in columns] for row in rows]
+    left = {number for number, column in enumerate(columns) if not _is_of_numbers([row.get(column) for row in rows])}
+    make_console().print(plain_table(columns, shown, left))
 
-    table = Table(box=None, pad_edge=False)
-    for column in columns:
-        known = [row[column] for row in rows if row.get(column) is not None]
-        right = known and all(isinstance(value, int | float) for value in known)
-        table.add_column(column, justify="right" if right else "left", no_wrap=True)
-    for row in rows:
-        # Names come from peers: they are text, not markup.
-        table.add_row(*(Text(_shown(row.get(column))) for column in columns))
-    console = Console(file=sys.stderr if to_stderr else sys.stdout, highlight=False)
-    if not console.is_terminal:
-        console.width = 200
-    console.print(table)
+
+def _is_of_numbers(cells: Sequence[object]) -> bool:
+    known = [each for each in cells if each is not None]
+    return bool(known) and all(isinstance(each, int | float) for each in known)
 
 
 def _shown(value: object) -> str:
@@ -32,4 +26,4 @@ def _shown(value: object) -> str:
         return "-"
     if isinstance(value, float):
         return f"{value:.1f}"
-    return "".join(each if each.isprintable() else "?" for each in str(value))
+    return printable(str(value))

@@ -1,35 +1,13 @@
-"""Rates, sizes and shares as `mrc lab` shows them to people."""
+"""What impairs a direction of a link, as `mrc lab` shows it to people and as JSON."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from mrc.report.units import decimal_size_text, rate_text, share_text
+
 if TYPE_CHECKING:
     from mrc.topology import Impairment
-
-_THOUSANDS = ("", "k", "M", "G", "T")
-
-
-def _scaled(value: float, unit: str) -> str:
-    step = 0
-    while value >= 1000 and step < len(_THOUSANDS) - 1:
-        value /= 1000
-        step += 1
-    return f"{value:.4g} {_THOUSANDS[step]}{unit}"
-
-
-def rate_text(bits_per_s: float) -> str:
-    """`2.5 Gbit/s`."""
-    return _scaled(bits_per_s, "bit/s")
-
-
-def size_text(count: int) -> str:
-    """`400 kB`, in 1000s."""
-    return _scaled(count, "B")
-
-
-def share_text(share: float) -> str:
-    return f"{share * 100:.6g}%"
 
 
 def impairment_text(found: Impairment, *, marks: bool) -> str:
@@ -39,13 +17,13 @@ def impairment_text(found: Impairment, *, marks: bool) -> str:
     if found.loss:
         said.append(f"loses {share_text(found.loss)}")
     if found.rate_bps:
-        queue = f"queue {size_text(found.limit_bytes)}"
+        queue = f"queue {decimal_size_text(found.limit_bytes)}"
         if found.ecn_at_bytes and marks:
-            queue += f", marks above {size_text(found.ecn_at_bytes)}"
+            queue += f", marks above {decimal_size_text(found.ecn_at_bytes)}"
         if found.trim_at_bytes:
-            queue += f", trims above {size_text(found.trim_at_bytes)}"
+            queue += f", trims above {decimal_size_text(found.trim_at_bytes)}"
             if found.trim_to_bytes:
-                queue += f" to {size_text(found.trim_to_bytes)}"
+                queue += f" to {decimal_size_text(found.trim_to_bytes)}"
             dscp = found.trim_dscp if marks else found.trim_dscp_lasthop
             if dscp:
                 queue += f" with codepoint {dscp}"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from mrc.cli.lab.amounts import rate_text, share_text, size_text
+from mrc.report.units import decimal_size_text, rate_text, share_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -38,7 +38,7 @@ def _queued(heading: str, text: Callable[[DirectionStatus], str]) -> _Column:
 
 
 def _most(way: DirectionStatus) -> str:
-    return "?" if way.queue_high_water_bytes is None else size_text(way.queue_high_water_bytes)
+    return "?" if way.queue_high_water_bytes is None else decimal_size_text(way.queue_high_water_bytes)
 
 
 _ARRIVING = (
@@ -49,9 +49,9 @@ _ARRIVING = (
 )
 _SENDING = (
     _queued("rate", lambda way: rate_text(way.rate_bps)),
-    _queued("waits", lambda way: size_text(way.queue_waiting_bytes)),
+    _queued("waits", lambda way: decimal_size_text(way.queue_waiting_bytes)),
     _queued("most", _most),
-    _queued("limit", lambda way: size_text(way.queue_limit_bytes)),
+    _queued("limit", lambda way: decimal_size_text(way.queue_limit_bytes)),
     _count("full", "queue_dropped_packets", "rate_bps"),
     _count("marked", "marked_packets", "ecn_at_bytes"),
     _count("trimmed", "trimmed_packets", "trim_at_bytes"),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from html import escape
-from importlib.resources import files
 from pathlib import Path
 
 from mrc.conformance.results import Result, Run
 from mrc.conformance.verdicts import ERROR, FAILED, PASSED, UNSUPPORTED, VERDICTS
+from mrc.report import html
+from mrc.report.html import escape
 from mrc.whole_files import write_whole
 
 _STORY = 60
@@ -20,20 +20,14 @@ def write_page(run: Run, path: Path) -> None:
 
 def page(run: Run) -> str:
     """The page as text."""
-    style = (files("mrc.conformance.report") / "page.css").read_text(encoding="utf-8").strip()
-    title = escape(f"{run.transport} conformance of {run.target}")
-    body = [f"<h1>{title}</h1>", _lead(run), *_closing(run), _groups(run)]
+    title = f"{run.transport} conformance of {run.target}"
+    body = [f"<h1>{escape(title)}</h1>", _lead(run), *_closing(run), _groups(run)]
     for verdict, heading in ((FAILED, "Failed"), (ERROR, "Errors"), (UNSUPPORTED, "Unsupported"), (PASSED, "Passed")):
         results = [result for result in run.results if result.verdict == verdict]
         if results:
             body.append(f"<h2>{heading}</h2>")
             body += [_case(result, run.strict) for result in results]
-    return (
-        f"<!doctype html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n<title>{title}</title>\n"
-        f'<meta name=viewport content="width=device-width">\n<style>\n{style}\n</style>\n</head>\n<body>\n<main>\n'
-        + "\n".join(body)
-        + "\n</main>\n</body>\n</html>\n"
-    )
+    return html.page(title, "\n".join(body), style=html.resource("mrc.conformance.report", "page.css"))
 
 
 def _lead(run: Run) -> str:
@@ -56,12 +50,11 @@ def _closing(run: Run) -> list[str]:
 
 
 def _groups(run: Run) -> str:
-    rows = ["<tr><th>group</th>" + "".join(f"<th>{verdict}</th>" for verdict in VERDICTS) + "</tr>"]
+    rows: list[list[html.Cell]] = []
     for group in dict.fromkeys(result.case.group for result in run.results):
         verdicts = [result.verdict for result in run.results if result.case.group == group]
-        counts = "".join(f"<td>{verdicts.count(verdict)}</td>" for verdict in VERDICTS)
-        rows.append(f"<tr><td>{escape(group)}</td>{counts}</tr>")
-    return "<h2>Groups</h2>\n<table>\n" + "\n".join(rows) + "\n</table>"
+        rows.append([group, *(verdicts.count(verdict) for verdict in VERDICTS)])
+    return "<h2>Groups</h2>\n" + html.table(["group", *VERDICTS], rows, 1)
 
 
 def _case(result: Result, strict: bool) -> str:

@@ -25,6 +25,7 @@ from mrc.conformance.suites import MRC
 from mrc.conformance.verdicts import ERROR, FAILED
 from mrc.conformance.wrong_endpoints import WrongEndpoint, wrong_endpoint, wrong_endpoints
 from mrc.errors import CallerError
+from mrc.report.tables import markdown
 
 _MORE_THAN = 6  # cases named beyond those a mutant is meant for
 
@@ -70,7 +71,7 @@ def _against(name: str, cases: Sequence[Case]) -> Row:
 
 def mutant_table(rows: Sequence[Row], known: dict[str, WrongEndpoint]) -> str:
     """A row a mutant: the cases of the requirements it is meant for first, then how many more fail."""
-    lines = ["| mutant | what is wrong | cases that fail it |", "|---|---|---|"]
+    lines = []
     for row in rows:
         mutant = known[row.mutant]
         meant = [each for each in row.failed if each.partition("/")[0] in mutant.caught_by]
@@ -79,18 +80,18 @@ def mutant_table(rows: Sequence[Row], known: dict[str, WrongEndpoint]) -> str:
         if len(others) > _MORE_THAN:
             told.append(f"and {len(others)} more")
         void = "; the run is void" if row.void else ""
-        lines.append(f"| {row.mutant} | {mutant.what} | {', '.join(told)}{void} |")
-    return "\n".join(lines)
+        lines.append((row.mutant, mutant.what, f"{', '.join(told)}{void}"))
+    return "\n".join(markdown(("mutant", "what is wrong", "cases that fail it"), lines))
 
 
 def missing_table(without: Sequence[Missing]) -> str:
     """A row for requirements that follow each other and share a reason; those without a reason are left out."""
-    lines = ["| requirements | why there is no case |", "|---|---|"]
+    lines = []
     for reason, group in groupby(without, key=lambda each: each.reason):
         ids = [each.requirement.id for each in group]
         if reason:
-            lines.append(f"| {', '.join(ids)} | {reason} |")
-    return "\n".join(lines)
+            lines.append((", ".join(ids), reason))
+    return "\n".join(markdown(("requirements", "why there is no case"), lines))
 
 
 def between_markers(page: str, name: str, table: str) -> str:

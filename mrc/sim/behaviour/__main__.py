@@ -5,16 +5,23 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from mrc.errors import SystemRefused
+from mrc.report.plots import legend, svg
+from mrc.report.tables import markdown
 from mrc.sim.behaviour.figures import Experiment, Figures, Value
 from mrc.sim.behaviour.incast import INCAST
 from mrc.sim.behaviour.loss import LOSS
 from mrc.sim.behaviour.lossy_path import LOSSY_PATH
 from mrc.sim.behaviour.marked_path import MARKED_PATH
 from mrc.sim.behaviour.unequal_delays import UNEQUAL_DELAYS
+from mrc.whole_files import write_whole
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 EXPERIMENTS = {each.name: each for each in (LOSS, INCAST, LOSSY_PATH, MARKED_PATH, UNEQUAL_DELAYS)}
 
@@ -24,7 +31,8 @@ def as_document(experiment: Experiment, figures: Figures) -> dict[str, Any]:
         "name": experiment.name,
         "verdict": "passed" if figures.passed else "failed",
         "bars": [
-            {"what": bar.what, "value": bar.value, "limit": bar.limit, "holds": bar.holds} for bar in figures.bars
+            {"what": bar.expectation.figure, "value": bar.actual, "limit": bar.expectation.sign, "holds": bar.holds}
+            for bar in figures.bars
         ],
         "rows": list(figures.rows),
     }
@@ -34,34 +42,33 @@ def as_markdown(experiment: Experiment, figures: Figures) -> str:
     """A section as docs/simulations.md has it."""
     columns = list(figures.rows[0])
     lines = [f"## {experiment.title}", "", f"`tools/behaviour {experiment.name}`. {experiment.setup}", ""]
-    lines += ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-    lines += ["| " + " | ".join(_short(row[column]) for column in columns) + " |" for row in figures.rows]
+    lines += markdown(columns, [[_short(row[column]) for column in columns] for row in figures.rows])
     lines.append("")
     for bar in figures.bars:
-        lines.append(f"- {'holds' if bar.holds else '**missed**'}: {bar.what}: {_short(bar.value)} (bar {bar.limit})")
+        verdict, expected = "holds" if bar.holds else "**missed**", bar.expectation
+        lines.append(f"- {verdict}: {expected.figure}: {_short(bar.actual)} (bar {expected.sign})")
     return "\n".join(lines) + "\n"
 
 
-def _short(value: Value) -> str:
+def _short(value: Value | None) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def plot(experiment: Experiment, figures: Figures, file: Path) -> None:
-    """The figures as a picture; needs the extra `plot`."""
-    try:
-        from matplotlib.figure import Figure  # type: ignore[import-not-found, unused-ignore]
-    except ImportError:
-        raise click.ClickException("pictures need matplotlib: pip install 'mrc[plot]'") from None
-    if figures.plot is None:
+    """The figures as a picture, if they have one. Raises NoPlots and SystemRefused."""
+    lines = figures.plot
+    if lines is None:
         return
-    figure = Figure(figsize=(6, 3.5), layout="constrained")
-    axes = figure.subplots()
-    x = [row[figures.plot.x] for row in figures.rows]
-    for column, label in figures.plot.lines.items():
-        axes.plot(x, [row[column] for row in figures.rows], marker="o", label=label)
-    axes.set(xlabel=figures.plot.x_label, ylabel=figures.plot.y_label, title=experiment.title, ylim=(0, None))
-    axes.legend()
-    figure.savefig(file)
+
+    def draw(figure: Figure) -> None:
+        axes: Any = figure.add_subplot()
+        x = [row[lines.x] for row in figures.rows]
+        for column, label in lines.lines.items():
+            axes.plot(x, [row[column] for row in figures.rows], marker="o", label=label)
+        axes.set(xlabel=lines.x_label, ylabel=lines.y_label, ylim=(0, None))
+        legend(axes)
+
+    write_whole(file, svg(experiment.title, draw))
 
 
 @click.command()
@@ -86,7 +93,10 @@ def main(names: tuple[str, ...], seed: int, as_json: bool, update: Path | None, 
             click.echo(sections[-1])
         if plots is not None:
             plots.mkdir(parents=True, exist_ok=True)
-            plot(experiment, figures, plots / f"{name}.svg")
+            try:
+                plot(experiment, figures, plots / f"{name}.svg")
+            except SystemRefused as error:
+                raise click.ClickException(str(error)) from error
     if update is not None:
         introduction, _, _ = update.read_text().partition("\n## ")
         update.write_text("\n".join((introduction, *sections)))

@@ -1,34 +1,17 @@
-"""What an experiment hands back: a table of figures and the bars they are held against."""
+"""What an experiment hands back: a table of figures and what came of the bars they are held against."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from mrc.report.expectations import Check
 from mrc.sim.fabric import SimFabric
 from mrc.sim.transfers import Stream
 
 Value = int | float | str
 MICROSECOND, MILLISECOND = 1_000, 1_000_000
 GIGABIT = 1_000_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """A figure and its limit: at least `least`, or below `below`."""
-
-    what: str
-    value: float
-    least: float | None = None
-    below: float | None = None
-
-    @property
-    def holds(self) -> bool:
-        return (self.least is None or self.value >= self.least) and (self.below is None or self.value < self.below)
-
-    @property
-    def limit(self) -> str:
-        return f">= {self.least:g}" if self.least is not None else f"< {self.below:g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +29,7 @@ class Figures:
     """`rows` share their keys; units are in the keys."""
 
     rows: Sequence[Mapping[str, Value]]
-    bars: Sequence[Bar]
+    bars: Sequence[Check]
     plot: Plot | None = None
 
     @property

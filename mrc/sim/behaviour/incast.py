@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from mrc.endpoint.config import QpConfig
 from mrc.endpoint.congestion import NsccConfig, NsccFactory
-from mrc.sim.behaviour.figures import GIGABIT, MICROSECOND, MILLISECOND, Bar, Experiment, Figures, goodput_gbps
+from mrc.report.expectations import at_least, below
+from mrc.sim.behaviour.figures import GIGABIT, MICROSECOND, MILLISECOND, Experiment, Figures, goodput_gbps
 from mrc.sim.fabric import SimFabric
 from mrc.sim.link import LinkModel
 from mrc.topology import Clos
@@ -79,8 +80,8 @@ def run(seed: int) -> Figures:
     ]
     lost = 100 * (1 - together.victim / alone.victim)
     bars = [
-        Bar("goodput the victim loses, %", lost, below=2),
-        Bar("target's goodput, Gbit/s of the 48 two ports carry", together.target, least=43),
+        below("goodput the victim loses, %", 2).of(lost),
+        at_least("target's goodput, Gbit/s of the 48 two ports carry", 43).of(together.target),
     ]
     return Figures(rows, bars)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from mrc.endpoint.config import QpConfig
 from mrc.endpoint.congestion import FixedWindow
-from mrc.sim.behaviour.figures import GIGABIT, MICROSECOND, MILLISECOND, Bar, Experiment, Figures, Plot, goodput_gbps
+from mrc.report.expectations import at_least, below
+from mrc.sim.behaviour.figures import GIGABIT, MICROSECOND, MILLISECOND, Experiment, Figures, Plot, goodput_gbps
 from mrc.sim.fabric import SimFabric
 from mrc.sim.go_back_n import GoBackNConfig, GoBackNFlow
 from mrc.sim.link import LinkModel
@@ -62,8 +63,8 @@ def run(seed: int) -> Figures:
         )
     (at_one,) = (row for row in rows if row["loss_percent"] == 1)
     bars = [
-        Bar("MRC's share of its loss-free goodput at 1 % loss", at_one["mrc_share"], least=0.98),
-        Bar("go-back-N's share of its loss-free goodput at 1 % loss", at_one["go_back_n_share"], below=0.70),
+        at_least("MRC's share of its loss-free goodput at 1 % loss", 0.98).of(at_one["mrc_share"]),
+        below("go-back-N's share of its loss-free goodput at 1 % loss", 0.70).of(at_one["go_back_n_share"]),
     ]
     lines = {"mrc_share": "MRC", "go_back_n_share": "go-back-N"}
     return Figures(rows, bars, Plot("loss_percent", "loss, %", "share of the loss-free goodput", lines))

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from mrc.endpoint.config import QpConfig
 from mrc.endpoint.congestion import FixedWindow
-from mrc.sim.behaviour.figures import GIGABIT, MICROSECOND, MILLISECOND, Bar, Experiment, Figures
+from mrc.report.expectations import below
+from mrc.sim.behaviour.figures import GIGABIT, MICROSECOND, MILLISECOND, Experiment, Figures
 from mrc.sim.fabric import SimFabric
 from mrc.sim.link import LinkModel, SimPacket
 from mrc.topology import Clos
@@ -84,7 +85,7 @@ def run(seed: int) -> Figures:
         )
     longest = max(row["detected_to_last_use_rtts"] for row in rows)
     return Figures(
-        rows, [Bar("round trips from the first detected loss to the last data on the path", longest, below=2)]
+        rows, [below("round trips from the first detected loss to the last data on the path", 2).of(longest)]
     )
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from mrc.endpoint.config import QpConfig
 from mrc.endpoint.congestion import FixedWindow
-from mrc.sim.behaviour.figures import GIGABIT, MICROSECOND, MILLISECOND, Bar, Experiment, Figures, goodput_gbps
+from mrc.report.expectations import below
+from mrc.sim.behaviour.figures import GIGABIT, MICROSECOND, MILLISECOND, Experiment, Figures, goodput_gbps
 from mrc.sim.fabric import SimFabric
 from mrc.sim.go_back_n import GoBackNConfig, GoBackNFlow
 from mrc.sim.link import LinkModel
@@ -78,8 +79,8 @@ def run(seed: int) -> Figures:
         for window, each in results
     ]
     bars = [
-        Bar("packets sent twice, all runs", sum(each.retransmitted for _, each in results), below=1),
-        Bar("load on the busiest link over that on the others", results[-1][1].load, below=0.6),
+        below("packets sent twice, all runs", 1).of(sum(each.retransmitted for _, each in results)),
+        below("load on the busiest link over that on the others", 0.6).of(results[-1][1].load),
     ]
     return Figures(rows, bars)
 

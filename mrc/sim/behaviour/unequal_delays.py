@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from mrc.endpoint.config import QpConfig
 from mrc.endpoint.congestion import FixedWindow
-from mrc.sim.behaviour.figures import GIGABIT, MICROSECOND, MILLISECOND, Bar, Experiment, Figures
+from mrc.report.expectations import below
+from mrc.sim.behaviour.figures import GIGABIT, MICROSECOND, MILLISECOND, Experiment, Figures
 from mrc.sim.fabric import SimFabric
 from mrc.sim.link import LinkModel
 from mrc.topology import Clos
@@ -68,7 +69,7 @@ def run(seed: int) -> Figures:
             }
         )
     worst = max(row["needless_percent"] for row in rows)
-    return Figures(rows, [Bar("needless retransmissions, % of packets sent, worst mix", worst, below=0.1)])
+    return Figures(rows, [below("needless retransmissions, % of packets sent, worst mix", 0.1).of(worst)])
 
 
 UNEQUAL_DELAYS = Experiment(

@@ -1,62 +1,3 @@
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>mrc map</title>
-<style>
-  :root {
-    --ground: #fbfbf9; --panel: #ffffff; --ink: #1d2329; --quiet: #66707a; --rule: #dcdfe2;
-    --well: #b9c4cc; --node: #eef1f3; --lossy: #d9820a; --down: #c8202f; --silent: #9aa3ab; --suspect: #7a4fc0;
-  }
-  @media (prefers-color-scheme: dark) {
-    :root {
-      --ground: #14181c; --panel: #1b2026; --ink: #e6e9ec; --quiet: #99a3ad; --rule: #333b43;
-      --well: #46525d; --node: #262d34; --lossy: #f0a23c; --down: #ff5a66; --silent: #6b757e; --suspect: #b493f0;
-    }
-  }
-  * { box-sizing: border-box; }
-  body { margin: 0 auto; padding: 20px 24px 48px; max-width: 1280px; background: var(--ground); color: var(--ink);
-         font: 15px/1.45 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
-  header { display: flex; flex-wrap: wrap; align-items: baseline; gap: 4px 18px; margin-bottom: 14px; }
-  h1 { font-size: 22px; margin: 0; font-weight: 650; }
-  h2 { font-size: 15px; margin: 28px 0 8px; font-weight: 650; }
-  h3 { font-size: 13px; margin: 0 0 4px; font-weight: 600; color: var(--quiet); }
-  #verdict { font-weight: 600; }
-  #verdict.well { color: var(--quiet); } #verdict.bad { color: var(--down); } #verdict.lossy { color: var(--lossy); }
-  #when { color: var(--quiet); margin-left: auto; font-variant-numeric: tabular-nums; }
-  #gone { display: none; background: var(--down); color: #fff; padding: 8px 12px; border-radius: 6px; margin-bottom: 12px; }
-  #planes { display: grid; grid-template-columns: repeat(auto-fit, minmax(420px, 1fr)); gap: 14px; }
-  .plane { background: var(--panel); border: 1px solid var(--rule); border-radius: 8px; padding: 10px 12px; }
-  svg { display: block; width: 100%; height: auto; }
-  svg text { font: 11px system-ui, sans-serif; fill: var(--ink); text-anchor: middle; dominant-baseline: central; }
-  line { stroke: var(--well); stroke-width: 1.2; }
-  line.lossy { stroke: var(--lossy); stroke-width: 3.5; } line.down { stroke: var(--down); stroke-width: 3.5; stroke-dasharray: 6 4; }
-  line.suspect { stroke: var(--suspect); stroke-width: 2.5; }
-  rect { fill: var(--node); stroke: var(--well); stroke-width: 1.2; }
-  rect.lossy { fill: var(--lossy); stroke: var(--lossy); } rect.down { fill: var(--down); stroke: var(--down); }
-  rect.lossy + text, rect.down + text { fill: #fff; font-weight: 650; }
-  rect.suspect { stroke: var(--suspect); stroke-width: 2.5; } rect.silent { stroke-dasharray: 3 3; stroke: var(--silent); }
-  rect.silent + text { fill: var(--silent); }
-  text.loss { font-weight: 650; paint-order: stroke; stroke: var(--panel); stroke-width: 4px; }
-  text.loss.lossy { fill: var(--lossy); } text.loss.down { fill: var(--down); }
-  .scroll { overflow-x: auto; }
-  table { border-collapse: collapse; width: 100%; background: var(--panel); border: 1px solid var(--rule); border-radius: 8px; }
-  th, td { text-align: left; padding: 5px 12px; border-top: 1px solid var(--rule); white-space: nowrap; }
-  tr:first-child th { border-top: 0; color: var(--quiet); font-weight: 600; font-size: 13px; }
-  td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
-  td.lossy { color: var(--lossy); font-weight: 650; } td.down { color: var(--down); font-weight: 650; }
-  td.none { color: var(--quiet); }
-</style>
-</head>
-<body>
-<div id="gone" role="alert"></div>
-<header><h1 id="name">mrc map</h1><span id="verdict" role="status">no answer yet</span><span id="when"></span></header>
-<div id="planes"></div>
-<h2>Faults</h2><div class="scroll"><table id="faults"></table></div>
-<h2>Over</h2><div class="scroll"><table id="past"></table></div>
-<h2>Agents</h2><div class="scroll"><table id="agents"></table></div>
-<script>
 "use strict";
 const SVG = "http://www.w3.org/2000/svg", EVERY_MS = 1000, PATIENCE_MS = 5000;
 const byId = (id) => document.getElementById(id);
@@ -124,20 +65,20 @@ function drawPlane(map, plane, marks, agents) {
 function fill(id, heads, rows, nothing) {
   const table = element(null, "table", {id});
   const row = element(null, "tr");
-  for (const head of heads) row.append(element(null, "th", head.startsWith("#") ? {class: "number"} : {}, head.replace("#", "")));
+  for (const head of heads) row.append(element(null, "th", head.startsWith("#") ? {} : {class: "l"}, head.replace("#", "")));
   table.append(row);
   for (const cells of rows) {
     const line = element(null, "tr");
     cells.forEach((cell, number) => {
       const [text, kind] = Array.isArray(cell) ? cell : [cell, ""];
-      const names = [kind, heads[number].startsWith("#") ? "number" : ""].filter(Boolean).join(" ");
+      const names = [kind, heads[number].startsWith("#") ? "" : "l"].filter(Boolean).join(" ");
       line.append(element(null, "td", names ? {class: names} : {}, text));
     });
     table.append(line);
   }
   if (!rows.length) {
     const line = element(null, "tr");
-    line.append(element(null, "td", {class: "none", colspan: heads.length}, nothing));
+    line.append(element(null, "td", {class: "none l", colspan: heads.length}, nothing));
     table.append(line);
   }
   byId(id).replaceWith(table);
@@ -209,6 +150,3 @@ async function look() {
   setTimeout(look, EVERY_MS);
 }
 look();
-</script>
-</body>
-</html>

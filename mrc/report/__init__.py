@@ -1,0 +1,1 @@
+"""What a report is made of: units, expectations, tables, pages of HTML, plots. Each in a module of its own."""

@@ -1,0 +1,43 @@
+"""Plots as SVG, drawn with matplotlib (extra `plot`), which is imported with the first of them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from mrc.errors import SystemRefused
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_SIZE_INCHES = (9.0, 4.2)
+
+
+class NoPlots(SystemRefused):
+    """matplotlib is not installed."""
+
+    def __init__(self) -> None:
+        super().__init__("matplotlib is missing (pip install 'mrc[plot]')")
+
+
+def svg(title: str, draw: Callable[[Figure], None]) -> bytes:
+    """Make an SVG file; `draw` fills the figure. The same data gives the same bytes. Raises NoPlots."""
+    try:
+        import matplotlib as mpl
+        from matplotlib.figure import Figure as NewFigure
+    except ImportError:
+        raise NoPlots from None
+    content = io.BytesIO()
+    with mpl.rc_context({"svg.hashsalt": "mrc", "font.size": 9.0, "svg.fonttype": "none"}):
+        figure = NewFigure(figsize=_SIZE_INCHES, layout="constrained")
+        draw(figure)
+        figure.suptitle(title, fontsize=10)
+        figure.savefig(content, format="svg", metadata={"Date": None})
+    return content.getvalue()
+
+
+def legend(axes: Any, handles: list[Any] | None = None, *, size: float = 8) -> None:
+    """Name the lines to the right of the axes, or these handles."""
+    chosen = {} if handles is None else {"handles": handles}
+    axes.legend(**chosen, loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=size, frameon=False)
