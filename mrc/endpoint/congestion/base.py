@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from mrc.endpoint.parts.flags import Away
 from mrc.errors import CallerError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 # rcv_cwnd_pen of a SACK that says nothing of one: its cc_type is not 0 (MRC-SACK-28).
 PENALTY_UNKNOWN = -1
@@ -111,6 +115,8 @@ class CongestionController:
 
 
 ControllerFactory = Callable[[PacketSizes], CongestionController]
+# An installed package offers a controller by an entry point of this group: `NAME = "module:factory"`.
+ENTRY_POINTS = "mrc.congestion"
 _REGISTRY: dict[str, ControllerFactory] = {}
 
 
@@ -119,15 +125,41 @@ def register(name: str, factory: ControllerFactory) -> None:
     _REGISTRY[name] = factory
 
 
+def _offered() -> dict[str, EntryPoint]:
+    """By name, the controllers that installed packages offer."""
+    # Whoever names none of them does not pay for it: some 20 ms.
+    from importlib.metadata import entry_points
+
+    return {each.name: each for each in entry_points(group=ENTRY_POINTS)}
+
+
 def algorithm_names() -> tuple[str, ...]:
-    """The controllers known by name."""
-    return tuple(sorted(_REGISTRY))
+    """The controllers known by name: registered ones, and those that installed packages offer."""
+    return tuple(sorted({*_REGISTRY, *_offered()}))
 
 
 def factory_of(controller: str | ControllerFactory) -> ControllerFactory:
-    """The factory of a controller given by name, or the one given. Raises CallerError for an unknown name."""
+    """The factory of a controller given by name, or the one given.
+
+    Raises CallerError for an unknown name, and for one whose package cannot be loaded.
+    """
     if not isinstance(controller, str):
         return controller
     if controller not in _REGISTRY:
-        raise CallerError(f"no congestion controller {controller!r}: there are {', '.join(sorted(_REGISTRY))}")
+        offered = _offered()
+        if controller not in offered:
+            known = ", ".join(sorted({*_REGISTRY, *offered}))
+            raise CallerError(f"no congestion controller {controller!r}: there are {known}")
+        _REGISTRY[controller] = _loaded(offered[controller])
     return _REGISTRY[controller]
+
+
+def _loaded(entry: EntryPoint) -> ControllerFactory:
+    try:
+        factory: ControllerFactory = entry.load()
+    except Exception as error:
+        # Anything: it is another's code.
+        raise CallerError(f"congestion controller {entry.name!r} ({entry.value}) cannot be loaded: {error}") from error
+    if not callable(factory):
+        raise CallerError(f"congestion controller {entry.name!r}: {entry.value} makes no controller")
+    return factory

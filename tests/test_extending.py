@@ -1,0 +1,113 @@
+"""docs/extending.md: its blocks print what they say, its files are there, and installed controllers are found."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tutorials import DOCS, steps
+
+from mrc.endpoint.congestion import base
+from mrc.endpoint.congestion.base import CongestionController, PacketSizes, algorithm_names, factory_of
+from mrc.errors import CallerError
+
+PAGE = DOCS / "extending.md"
+
+
+@pytest.fixture(autouse=True)
+def known_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "_REGISTRY", dict(base._REGISTRY))
+
+
+def test_the_page_prints_what_it_says() -> None:
+    names: dict[str, Any] = {}
+    here = [step for step in steps(PAGE) if not step.live]
+    assert [bool(step.shown) for step in here] == [False, True]
+    for step in here:
+        step.run(names)
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0 and os.environ.get("CI") != "true", reason="needs root")
+def test_the_live_part_prints_what_it_says() -> None:
+    names: dict[str, Any] = {}
+    first, *_ = steps(PAGE)
+    first.run(names)
+    (live,) = [step for step in steps(PAGE) if step.live]
+    live.run(names)
+
+
+@pytest.mark.parametrize("place", sorted(set(re.findall(r"`((?:mrc|tests)/[\w/.]+)`", PAGE.read_text()))))
+def test_what_it_names_is_there(place: str) -> None:
+    assert (DOCS.parent / place).exists()
+
+
+def test_the_controller_is_forty_lines_at_most() -> None:
+    first, *_ = steps(PAGE)
+    lines = [line for line in first.code.splitlines() if line.strip()]
+    assert len(lines) <= 40
+
+
+# ---------------------------------------------------------------------- entry points
+
+
+@pytest.fixture
+def offer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str], None]]:
+    """Installs a package with a module and an entry point that names something in it."""
+
+    def install(value: str, source: str) -> None:
+        (tmp_path / "another_package.py").write_text(source)
+        info = tmp_path / "another_package-1.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: another-package\nVersion: 1\n")
+        (info / "entry_points.txt").write_text(f"[{base.ENTRY_POINTS}]\nhalving = {value}\n")
+
+    monkeypatch.syspath_prepend(tmp_path)
+    yield install
+    sys.modules.pop("another_package", None)
+
+
+HALVING = """
+from mrc.endpoint.congestion import FixedWindow
+
+class Halving(FixedWindow):
+    pass
+"""
+
+
+def test_a_controller_of_an_installed_package_is_found_by_name(offer: Callable[[str, str], None]) -> None:
+    offer("another_package:Halving", HALVING)
+    assert "halving" in algorithm_names()
+    controller = factory_of("halving")(PacketSizes(4200, 4096))
+    assert isinstance(controller, CongestionController)
+    assert type(controller).__name__ == "Halving"
+    # Once loaded it stays what it is.
+    assert factory_of("halving") is factory_of("halving")
+
+
+@pytest.mark.parametrize(
+    ("value", "source", "says"),
+    [
+        ("another_package:Halving", "raise RuntimeError('no luck')", "cannot be loaded: no luck"),
+        ("another_package:Halving", "", "cannot be loaded: .*Halving"),
+        ("another_package:Halving", "Halving = 3", "makes no controller"),
+    ],
+    ids=["an error", "a name that is not there", "no factory"],
+)
+def test_a_package_that_is_broken_is_named(
+    offer: Callable[[str, str], None], value: str, source: str, says: str
+) -> None:
+    offer(value, source)
+    with pytest.raises(CallerError, match=f"'halving'.*{says}"):
+        factory_of("halving")
+
+
+def test_an_unknown_name_says_what_there_is(offer: Callable[[str, str], None]) -> None:
+    offer("another_package:Halving", HALVING)
+    with pytest.raises(CallerError, match="no congestion controller 'cubic': there are fixed, halving, nscc"):
+        factory_of("cubic")
