@@ -15,6 +15,8 @@ _LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 # Classes and their methods; what begins small there is a program, a field or a package.
 _NAME = re.compile(r"`([A-Z]\w+)(?:\.(\w+))?(?:\(\))?`")
 
+_LINKED = re.compile(r"\[`([A-Z]\w+)(?:\.\w+)?`\]\((\S+?\.py)\)")
+
 
 @cache
 def defined() -> dict[str, set[str]]:
@@ -57,6 +59,14 @@ def test_a_link_leads_somewhere(target: str) -> None:
 def test_a_name_is_in_the_code(name: str, member: str) -> None:
     assert name in defined()
     assert not member or member in defined()[name]
+
+
+@pytest.mark.parametrize(("name", "file"), sorted(set(_LINKED.findall(PAGE.read_text()))))
+def test_a_linked_name_is_in_that_file(name: str, file: str) -> None:
+    defined_there = {
+        node.name for node in ast.walk(ast.parse((PAGE.parent / file).read_text())) if isinstance(node, ast.ClassDef)
+    }
+    assert name in defined_there
 
 
 def test_the_walk_names_each_step() -> None:
