@@ -14,21 +14,25 @@ from mrc.cli.common import ignore_signals, interrupt_on_signals
 
 # name -> (module, attribute, one line for the overview): help is printed without loading anything.
 _COMMANDS: dict[str, tuple[str, str, str]] = {
-    "demo": ("mrc.cli.demo", "demo", "A file crosses a fabric of its own while a cable is cut."),
+    "demo": ("mrc.cli.demo", "demo", "Send a file over every path of a private fabric while a cable is cut."),
     "lab": ("mrc.cli.lab", "lab", "Build, break and mend a fabric of network namespaces."),
-    "recv": ("mrc.cli.recv", "recv", "Receive files; prints the ticket that lets senders in."),
-    "send": ("mrc.cli.send", "send", "Send files to the receiver of a ticket."),
+    "recv": ("mrc.cli.recv", "recv", "Receive files from senders that have its ticket."),
+    "send": ("mrc.cli.send", "send", "Send files to the receiver that printed a ticket."),
     "bench": ("mrc.cli.bench", "bench", "Measure goodput, message rate and latency, beside other transports."),
-    "drill": ("mrc.cli.drill", "drill", "The experiments of the MRC papers: break a fabric under load, and judge."),
-    "map": ("mrc.cli.map", "map_group", "Name the faulty link, switch or host port of a fabric."),
-    "top": ("mrc.cli.top", "top", "See running endpoints live, and deny or allow an EV."),
+    "drill": ("mrc.cli.drill", "drill", "Run the experiments of the MRC papers: break a fabric under load, and judge."),
+    "map": ("mrc.cli.map", "map_group", "Find the faulty link, switch or host port of a fabric."),
+    "top": ("mrc.cli.top", "top", "Show running endpoints live, and deny or allow an EV."),
     "ctl": ("mrc.cli.ctl", "ctl", "See and steer running endpoints: profiles, EVs, probes, events, ports."),
     "dissect": ("mrc.cli.dissect", "dissect", "Show the packets of a capture."),
     "analyze": ("mrc.cli.analyze", "analyze", "Say what happened to the connections in a capture."),
     "craft": ("mrc.cli.craft", "craft", "Build packets from field=value pairs."),
-    "wireshark": ("mrc.cli.wireshark", "wireshark", "Teach Wireshark and tshark MRC."),
-    "conformance": ("mrc.cli.conformance", "conformance", "Hold an MRC endpoint to the requirements, case by case."),
-    "doctor": ("mrc.cli.doctor", "doctor", "Say what works on this system and what to do about the rest."),
+    "wireshark": ("mrc.cli.wireshark", "wireshark", "Install a dissector of MRC for Wireshark and tshark."),
+    "conformance": (
+        "mrc.cli.conformance",
+        "conformance",
+        "Test an MRC endpoint against the requirements, case by case.",
+    ),
+    "doctor": ("mrc.cli.doctor", "doctor", "Check what works on this system and what to do about the rest."),
 }
 
 

@@ -63,15 +63,15 @@ def analyze(
 ) -> None:
     """Say what happened to the connections in FILE, MRC or RoCEv2 RC: findings first, then QPs, then paths.
 
-    FILE is what `mrc dissect` reads: pcap, pcapng, gzip of either, tshark -T json -x, - for standard input. All that is
-    said is inferred from packets: where the capture was taken (sender, receiver, between) decides what can be known,
-    and is said too. docs/analyze.md has how each figure is come by, and the keys of --json.
+    FILE is what `mrc dissect` reads: pcap, pcapng, gzip of either, tshark -T json -x, - for standard input. Everything
+    is inferred from packets. Where the capture was taken (sender, receiver, between) decides what can be known; the
+    output names the place. docs/analyze.md explains each figure and the keys of --json.
 
-    --trace TRACE adds what an endpoint wrote with `mrc send --trace` or `mrc recv --trace`: beside each inferred figure
-    stands the told one, and a finding says where the two differ. A TRACE alone is taken as FILE too.
+    --trace TRACE adds what an endpoint wrote with `mrc send --trace` or `mrc recv --trace`. Each inferred figure is
+    then shown beside the reported one, and a finding says where the two differ. FILE may also be a trace.
 
     --events LOG adds what was done to the lab meanwhile (`mrc lab events`): cuts, heals and impairments are listed with
-    their times in the capture, and are lines across the graphs.
+    their times in the capture, and marked in the graphs.
 
     --out DIR writes one self-contained page, DIR/report.html: findings, then graphs (time and sequence with
     retransmissions and SACKs, goodput per plane, round trips, losses and states per path). It needs no network.

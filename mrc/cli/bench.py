@@ -75,10 +75,11 @@ def serve(
     as_json: bool,
     verbose: bool,
 ) -> None:
-    """Be the end that is written to. Prints its ticket as one line on stdout and serves until it is interrupted.
+    """Serve as the target of writes. Prints its ticket as one line on stdout and runs until it is interrupted.
 
-    One client at a time, any number one after another; all options are the client's. With --json the ticket line is
-    followed by one JSON document when it ends. Needs root or CAP_NET_RAW. Without a fabric it runs in udp mode.
+    It serves any number of clients, one after another. The client sets all options of a measurement. With --json the
+    ticket line is followed by one JSON document when it ends. Needs root or CAP_NET_RAW. Without a fabric it runs in
+    udp mode.
 
     \b
     Examples:
@@ -129,7 +130,7 @@ def _client_options(test: str) -> Callable[[F], F]:
     def add(function: F) -> F:
         least, default = (2, "2") if test == "latency" else (1, "1MiB")
         options = [
-            click.option("-v", "--verbose", is_flag=True, help="Also each QP's share, and counters."),
+            click.option("-v", "--verbose", is_flag=True, help="Also print each QP's share, and counters."),
             json_option,
             wire_profile_option,
             mode_options,
@@ -145,10 +146,10 @@ def _client_options(test: str) -> Callable[[F], F]:
             ),
             click.option(
                 "--idle-qps", type=click.IntRange(0, 16384), default=0, show_default=True,
-                help="Connected queue pairs beside, on which nothing is written.",
+                help="Further queue pairs, connected but idle.",
             ),
             click.option(
-                "--seconds", type=DURATION, default="3s", show_default=True, help="How long, for each size."
+                "--seconds", type=DURATION, default="3s", show_default=True, help="How long to measure each size."
             ),
             click.option(
                 "--sweep", is_flag=True,
@@ -185,11 +186,11 @@ def _client_options(test: str) -> Callable[[F], F]:
 @ticket_argument("mrc bench serve")
 @_client_options("write")
 def write(**options: Any) -> None:
-    """RDMA writes, as many as go: bandwidth and message rate, the table of perftest's ib_write_bw.
+    """Measure bandwidth and message rate of RDMA writes, with the table of perftest's ib_write_bw.
 
-    A number of writes is kept outstanding (--depth) on each QP. Each QP repeats the same SIZE bytes, and what lies at
-    the server in the end is compared. BW average is payload over the time from the first post to the last completion;
-    BW peak is the best 50 ms of it.
+    Each QP keeps --depth writes outstanding and repeats the same SIZE bytes. At the end the server's memory is compared
+    with them. BW average is payload over the time from the first post to the last completion; BW peak is the best 50 ms
+    of it.
 
     \b
     Examples:
@@ -205,7 +206,7 @@ def write(**options: Any) -> None:
 @ticket_argument("mrc bench serve")
 @_client_options("write-imm")
 def write_imm(**options: Any) -> None:
-    """As `write`, with an immediate in each: the server takes a completion for every one and posts receives anew.
+    """Measure writes with immediate: the server takes a completion for each and posts its receive again.
 
     \b
     Examples:
@@ -219,10 +220,10 @@ def write_imm(**options: Any) -> None:
 @ticket_argument("mrc bench serve")
 @_client_options("latency")
 def latency(**options: Any) -> None:
-    """Ping-pong of small writes: the table of perftest's ib_write_lat.
+    """Measure latency by a ping-pong of small writes, with the table of perftest's ib_write_lat.
 
-    Both ends watch their memory and answer each write with one of their own. What is shown is half of the round trip,
-    as perftest does; t_typical is the median. A write is one packet: 2 bytes to the path MTU.
+    Both ends watch their memory and answer each write with one of their own. The table shows half of the round trip, as
+    perftest does; t_typical is the median. A write is one packet: 2 bytes to the path MTU.
 
     \b
     Examples:

@@ -45,7 +45,7 @@ class _Baselines(click.ParamType[tuple[str, ...]]):
             return tuple(BASELINES)
         for name in names:
             if name not in BASELINES:
-                self.fail(f"{name!r} is none of {', '.join(BASELINES)}, and not {_EVERY} alone", param, ctx)
+                self.fail(f"{name!r} is not one of {', '.join(BASELINES)}; {_EVERY} stands alone", param, ctx)
         return tuple(dict.fromkeys(names))
 
 
@@ -77,28 +77,36 @@ class _Comparison(click.ParamType[dict[str, Any]]):
 @click.option("--seconds", type=DURATION, default="3s", show_default=True, help="How long each run takes.")
 @click.option("--qps", type=click.IntRange(1, 256), default=1, show_default=True, help="Queue pairs that write.")
 @click.option(
-    "--idle-qps", type=click.IntRange(0, 16384), default=0, show_default=True, help="Connected queue pairs beside."
+    "--idle-qps",
+    type=click.IntRange(0, 16384),
+    default=0,
+    show_default=True,
+    help="Further queue pairs, connected but idle.",
 )
-@click.option("--depth", type=click.IntRange(1, 4096), help="Writes outstanding on a QP. [default: 8 MiB, 4 to 128]")
+@click.option(
+    "--depth", type=click.IntRange(1, 4096), help="Writes outstanding on a QP. [default: 8 MiB of them, 4 to 128]"
+)
 @click.option("--paths", type=click.IntRange(1), metavar="N", help="Only the first N paths. [default: all there are]")
 @click.option(
     "--loss", type=SHARE, default="0%", show_default=True, metavar="PERCENT",
     help="Random loss from end to end on every path, each way; baselines suffer it too.",
 )  # fmt: skip
 @click.option("--mtu", type=click.Choice(_MTUS), default="4096", show_default=True, help="Path MTU, payload bytes.")
-@click.option("--rounds", type=click.IntRange(1, 1000), default=5, show_default=True, help="Runs of each.")
+@click.option(
+    "--rounds", type=click.IntRange(1, 1000), default=5, show_default=True, help="How often each subject runs."
+)
 @click.option(
     "--baseline", "baselines", type=_Baselines(), default="", metavar="NAME,...",
     help="Also measure these in each round: bare (the same packets over the same paths from a C program, without a "
-    "transport), udp (iperf3 -u -b 0 -l MTU), tcp (iperf3), tcp-no-offload (the same while the hosts cut and join no "
-    "segments), mptcp (iperf3 over the kernel's MPTCP, every plane), aioquic (a stream over QUIC in Python), ngtcp2 (a "
+    "transport), udp (iperf3 -u -b 0 -l MTU), tcp (iperf3), tcp-no-offload (iperf3 without segmentation and receive "
+    "offload), mptcp (iperf3 over the kernel's MPTCP, every plane), aioquic (a stream over QUIC in Python), ngtcp2 (a "
     "download over QUIC in C), ucx (ucx_perftest over TCP); or all. With --latency: udp (a ping-pong in C), ucx.",
 )  # fmt: skip
 @click.option(
     "--compare", "comparisons", type=_Comparison(), multiple=True, metavar="NAME=VALUE[,...]",
     help=f"Also measure MRC with this changed ({', '.join(_COMPARED)}); may be repeated.",
 )  # fmt: skip
-@click.option("--fast", is_flag=True, help="In a lab as of `mrc lab up --fast`; needs root.")
+@click.option("--fast", is_flag=True, help="Measure in a lab built with `mrc lab up --fast`; needs root.")
 @click.option("--latency", is_flag=True, help="Measure half round trips of small writes instead of goodput.")
 @click.option(
     "--suite", is_flag=True,
@@ -125,11 +133,11 @@ def lab(
     suite: bool,
     as_json: bool,
 ) -> None:
-    """Measure in a lab of its own, in srv6 mode, beside other transports and beside itself.
+    """Measure MRC in a private lab, beside other transports and beside MRC with other settings.
 
-    Every round runs each once, new processes each time, one right after another; every second round goes backwards.
-    Shown are medians with their spread, ratios of medians, and the median of the ratios in each round: a machine
-    drifts, so trust ratios. Needs no root, except with --fast.
+    The lab is in srv6 mode. Each round runs every subject once, one right after another, in new processes; every second
+    round runs in reverse order. The table shows medians with their spread, ratios of medians, and the median of the
+    ratios within the rounds. The speed of a machine drifts, so trust the ratios. Only --fast needs root.
 
     \b
     Examples:

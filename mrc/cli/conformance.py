@@ -58,7 +58,7 @@ def _choosing(function: Any) -> Any:
 
 @click.group(cls=ErrorGroup)
 def conformance() -> None:
-    """Hold an MRC endpoint to the requirements: one case for each, a timed script of packets in and packets expected.
+    """Test an MRC endpoint against the requirements. A case is a timed script of packets in and packets expected.
 
     \b
     Examples:
@@ -70,8 +70,8 @@ def conformance() -> None:
 
 @conformance.command("list")
 @_choosing
-@click.option("--missing", "show_missing", is_flag=True, help="Instead, the requirements without a case, and why.")
-@click.option("-v", "--verbose", is_flag=True, help="What each case shows, and its script.")
+@click.option("--missing", "show_missing", is_flag=True, help="List the requirements without a case instead, and why.")
+@click.option("-v", "--verbose", is_flag=True, help="Also print what each case shows, and its script.")
 @json_option
 def list_cases(
     patterns: tuple[str, ...],
@@ -81,8 +81,8 @@ def list_cases(
     verbose: bool,
     as_json: bool,
 ) -> None:
-    """Print the cases: id, level (must, should, may), grade (A: three sources or more, B: one or two, C: a choice of
-    this project's) and the requirement.
+    """List the cases: id, level (must, should, may), grade (A: three or more sources, B: one or two, C: a choice of
+    this project) and requirement.
 
     \b
     Examples:
@@ -161,9 +161,9 @@ conformance.add_command(serve)
     default="self",
     show_default=True,
     metavar="self|TICKET|FILE.yaml|MODULE:FACTORY|mutant:NAME",
-    help="This project's endpoint in virtual time, a live one that printed TICKET (mrc conformance serve), "
-    "one whose QPs FILE names (mrc conformance parameters), an adapter of another one's, or an endpoint that is wrong "
-    "on purpose (tests/mutants of a checkout; an installed package has none).",
+    help="What to test: this project's endpoint in virtual time (self), the live one that printed TICKET (mrc "
+    "conformance serve), the one whose QPs FILE names (mrc conformance parameters), another one through an adapter, or "
+    "one that is wrong on purpose (tests/mutants of a checkout; an installed package has none).",
 )
 @click.option(
     "--slack",
@@ -172,11 +172,13 @@ conformance.add_command(serve)
     show_default=True,
     help="Live: added to every time limit.",
 )
-@click.option("--strict", is_flag=True, help="Shoulds and mays that fail count too.")
+@click.option("--strict", is_flag=True, help="Count failed shoulds and mays too.")
 @click.option("--junit", "junit_file", type=_OUT_FILE, metavar="FILE", help="Write JUnit XML.")
 @click.option("--html", "html_file", type=_OUT_FILE, metavar="FILE", help="Write one self-contained page.")
-@click.option("--pcap-dir", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="A pcap a case.")
-@click.option("-v", "--verbose", is_flag=True, help="Every case as it ends, and the tracebacks of errors.")
+@click.option(
+    "--pcap-dir", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Write a pcap of each case."
+)
+@click.option("-v", "--verbose", is_flag=True, help="Also print every case as it ends, and the tracebacks of errors.")
 @fabric_option
 @mode_options
 @json_option
@@ -200,14 +202,14 @@ def run(
 ) -> None:
     """Run cases against an endpoint, each on a connection of its own.
 
-    A case is passed, failed, unsupported (the target lacks what it needs) or ended by an error (of the suite or of the
-    target's adapter; nothing is known of the target then). Exit status 1 if one that counts has failed (a must, with
-    --strict any) and if one ended in an error. Every run begins with a control case whose expectation is wrong on
-    purpose; unless that one fails the run is void, which is exit status 1 too.
+    A case passes, fails, is unsupported (the target lacks what it needs), or ends in an error of the suite or of the
+    target's adapter, which makes it inconclusive. Exit status 1 if a must fails, with --strict if any case fails, or if
+    a case ends in an error. Every run begins with a control case whose expectation is wrong on purpose. Unless that
+    case fails, the run is void and the exit status is 1.
 
-    Against a live endpoint --fabric, --mode and --bind say where the tester's own ports are; it needs root or
-    CAP_NET_RAW. MODULE:FACTORY names a function that gives a mrc.conformance.target.Target; docs/conformance.md shows
-    how to write one.
+    Against a live endpoint, --fabric, --mode and --bind describe the tester's own ports, and root or CAP_NET_RAW is
+    needed. MODULE:FACTORY names a function that returns a mrc.conformance.target.Target; docs/conformance.md shows how
+    to write one.
 
     \b
     Examples:
@@ -337,7 +339,7 @@ def _target(
     type=click.IntRange(0, 1000),
     default=8,
     show_default=True,
-    help="QPs beside those, for second connections.",
+    help="Further QPs, for second connections.",
 )
 @fabric_option
 @mode_options
@@ -351,10 +353,11 @@ def print_parameters(
     mode: str | None,
     binds: tuple[str, ...],
 ) -> None:
-    """Print what the operator of a target without any exchange has to set up, as YAML: a QP for each case.
+    """Print as YAML the QPs that the operator of a target without a ticket has to set up, one for each case.
 
-    The tester's end of each QP is there. The operator sets up the other ends, fills in what they are, and the file is a
-    target. The form is that of mrc/conformance/live/qp_file.schema.json; docs/conformance.md shows it.
+    The file describes the tester's end of each QP. The operator sets up the other ends and fills in their parameters;
+    then `mrc conformance run --target` takes the file. Its schema is mrc/conformance/live/qp_file.schema.json;
+    docs/conformance.md shows an example.
 
     \b
     Examples:

@@ -28,13 +28,13 @@ def print_run(found: Run, verbose: bool) -> None:
     click.echo(f"{'all':<20}" + "".join(f"{found.count(verdict):>13}" for verdict in VERDICTS))
     aside = found.failed - found.counted
     if aside:
-        click.echo(f"{aside} of the failed ones are no musts and do not count without --strict")
+        click.echo(f"{aside} of the failed cases are not musts and do not count without --strict")
     partly = sum(bool(result.unchecked) for result in found.results)
     if partly:
-        click.echo(f"{partly} cases could make only some of their checks: --json has which, as not_checked")
+        click.echo(f"{partly} cases could make only some of their checks: --json lists the others as not_checked")
     again = sum(bool(result.repeated) for result in found.results)
     if again:
-        click.echo(f"{again} cases failed while a host was kept from its work and were run again: -v has which")
+        click.echo(f"{again} cases failed during CPU starvation of a host and were run again: -v names them")
     if found.errors:
         more = "" if verbose else "; -v and --json have the tracebacks"
         told = (
@@ -49,7 +49,7 @@ def print_run(found: Run, verbose: bool) -> None:
     if found.void:
         click.echo(f"this run is void: {found.void}")
     else:
-        click.echo(f"{found.target}, {found.took_s:.1f} s; the control case failed as it has to")
+        click.echo(f"{found.target}, {found.took_s:.1f} s; the control case failed, as it must")
 
 
 def _print_traceback(text: str, verbose: bool) -> None:

@@ -42,10 +42,10 @@ def serve(
     binds: tuple[str, ...],
     wire_options: tuple[str, ...],
 ) -> None:
-    """Be a live target. Prints its ticket as one line on stdout and waits for testers, one at a time.
+    """Serve as a live target. Prints its ticket as one line on stdout and waits for testers, one at a time.
 
-    The endpoint, its sockets and its loop are those of `mrc recv`. What a tester asks of the target's own side (post a
-    write, show memory, take a port down) it asks over the ticket's connection. Needs root or CAP_NET_RAW.
+    It runs the endpoint, the sockets and the loop of `mrc recv`. Over the connection of the ticket a tester can ask it
+    to post a write, show memory or take a port down. Needs root or CAP_NET_RAW.
 
     \b
     Examples:

@@ -32,19 +32,23 @@ _SUFFIXES = (".pcap", ".pcapng")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, allow_dash=True), metavar="FILE",
               help="Write a capture: .pcap or .pcapng, - for a pcap on standard output.")  # fmt: skip
 @click.option("--hex", "as_hex", is_flag=True, help="Print a hex dump alone, as text2pcap and Wireshark import it.")
-@click.option("--count", type=click.IntRange(1), metavar="N", help="That many packets, counting on.")
+@click.option("--count", type=click.IntRange(1), metavar="N", help="Build N packets with consecutive PSNs.")
 @click.option("--mtu", type=click.Choice(["256", "512", "1024", "2048", "4096"]), default="4096", show_default=True,
               help="Path MTU of a message, in bytes of payload.")  # fmt: skip
 @click.option("--no-icrc", is_flag=True, help="Leave the ICRC off.")
-@click.option("--trim", type=click.Choice(["fabric", "lasthop"]), help="Cut it as a trimming switch there does.")
+@click.option(
+    "--trim",
+    type=click.Choice(["fabric", "lasthop"]),
+    help="Trim packets as a switch in the fabric or at the last hop does.",
+)
 @click.option("--trim-to", type=SIZE, metavar="SIZE",
               help="What a switch of --trim keeps, in bytes of the frame, Ethernet header included: 256.  [default: "
               "the headers through the BTH and the 8 bytes after it]")  # fmt: skip
 @click.option("--link", type=click.Choice(["ether", "ip"]), default="ether", show_default=True,
               help="What a packet begins with.")  # fmt: skip
 @click.option("--from", "recipe", type=click.File("r"), metavar="FILE",
-              help="One packet a line, in the same words; - for standard input.")  # fmt: skip
-@click.option("--list", "listing", is_flag=True, help="Opcodes and modes; with an OPCODE, its fields.")
+              help="Read packets from FILE, one a line, in the same words; - for standard input.")  # fmt: skip
+@click.option("--list", "listing", is_flag=True, help="List opcodes and modes; with an OPCODE, its fields.")
 @json_option
 @wire_profile_option
 def craft(
@@ -62,16 +66,16 @@ def craft(
     as_json: bool,
     wire_options: tuple[str, ...],
 ) -> None:
-    """Build packets without writing Python.
+    """Build packets from field=value pairs, without writing Python.
 
     OPCODE is one of MRC's (write-only, write-first, sack, nack, ack, probe, endpoint-request, ...), of RoCEv2's
-    (rc-send-only, ...), or `write`, a message in as many packets as it takes. MODE is udp (the default), stev, srv6
-    or srv6-srh. Fields are named as `mrc dissect --json` names them, with or without their layer; of two IPv6
-    headers, `outer` is the outer one. `ev`, `payload`, `icrc` and `hmac` are no header's. What is not given is
-    worked out: lengths, padding, ICRC, traffic class, ports, DMALen.
+    (rc-send-only, ...), or `write`, a message in as many packets as it takes. MODE is udp (the default), stev, srv6 or
+    srv6-srh. Fields are named as `mrc dissect --json` names them, with or without their layer; of two IPv6 headers,
+    `outer` is the outer one. `ev`, `payload`, `icrc` and `hmac` belong to no header. What is not given is computed:
+    lengths, padding, ICRC, traffic class, ports, DMALen.
 
-    With --count the PSN advances; VA and MSN too, by the opcode; `write` becomes a message of that many packets.
-    Without --output or --hex, each packet is printed in a line and as a hex dump.
+    With --count the PSN advances from packet to packet, and VA and MSN as the opcode requires; `write` becomes a
+    message of that many packets. Without --output or --hex, each packet is printed as a summary line and a hex dump.
 
     \b
     Examples:
@@ -89,7 +93,7 @@ def craft(
         _list(words, as_json)
         return
     if as_hex + as_json + (output == "-") > 1:
-        raise click.UsageError("--hex, --json and --output - exclude each other: each has standard output for itself")
+        raise click.UsageError("--hex, --json and --output - cannot be combined: each needs standard output for itself")
     if output not in (None, "-") and Path(str(output)).suffix not in _SUFFIXES:
         raise click.UsageError(f"--output {output}: the name has to end in {' or '.join(_SUFFIXES)}")
     if trim_to is not None and trim is None:
@@ -114,7 +118,7 @@ def _requests(words: Sequence[str], recipe: Any) -> list[tuple[str, CraftRequest
     if recipe is None:
         return [("", parse(words))]
     if words:
-        raise click.UsageError("--from has the words in its file: give none beside it")
+        raise click.UsageError("--from reads the words from its file: give none on the command line")
     requests = []
     for number, line in enumerate(recipe, 1):
         where = f"{recipe.name}, line {number}: "

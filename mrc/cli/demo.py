@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--cut-after", type=SHARE, default="30%", show_default=True,
-    help="Cut a leaf-spine cable when so much has arrived; 100% cuts none.",
+    help="Cut a leaf-spine cable when this share has arrived; 100% cuts none.",
 )  # fmt: skip
 @click.option("--loss", type=SHARE, default="0.5%", show_default=True, help="Random loss on every leaf-spine link.")
 @click.option(
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--trace", type=click.Path(dir_okay=False, path_type=Path),
-    help="Write what both endpoints do, into this name with .sender and .receiver behind it.",
+    help="Write what the endpoints do into FILE.sender and FILE.receiver.",
 )  # fmt: skip
 @click.option(
     "--events", type=click.Path(dir_okay=False, path_type=Path),
@@ -51,11 +51,11 @@ def demo(
     events: Path | None,
     as_json: bool,
 ) -> None:
-    """Send a file from one host to another over every path of a fabric, cut a cable on the way, compare the sums.
+    """Send a file over every path of a private fabric, cut a cable on the way, and compare checksums.
 
-    Builds a lab of its own in namespaces of its own (no root needed), and takes it down again. Ends with 0 only if the
-    sums agree, every path was used before the cut, the dead path got no data later than 100 ms after it, and all
-    others were still in use in the last tenth (at least the last 6 MiB).
+    The lab is built in private namespaces, so no root is needed, and removed at the end. Exit status 0 means: the
+    checksums agree; every path was used before the cut; the dead path got no data later than 100 ms after the cut;
+    every other path was still in use in the last tenth of the transfer (at least the last 6 MiB).
 
     \b
     Examples:

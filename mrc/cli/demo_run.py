@@ -178,7 +178,7 @@ def _watch(
         if ended:
             return cut_at_ns, samples
         if time.monotonic() - moved_at > _STALL_TIMEOUT_S:
-            raise PeerError(f"the sender has moved nothing for {_STALL_TIMEOUT_S:.0f} s")
+            raise PeerError(f"the sender has made no progress for {_STALL_TIMEOUT_S:.0f} s")
         time.sleep(_POLL_S)
 
 
@@ -253,7 +253,7 @@ def _outcome(process: subprocess.Popen[str], who: str, output: Path | None = Non
     try:
         out, err = process.communicate(timeout=_STALL_TIMEOUT_S)
     except subprocess.TimeoutExpired:
-        raise PeerError(f"the {who} did not end within {_STALL_TIMEOUT_S:.0f} s of its last sign") from None
+        raise PeerError(f"the {who} did not end within {_STALL_TIMEOUT_S:.0f} s of its last output") from None
     try:
         document = json.loads(out if output is None else output.read_text())
     except ValueError:
@@ -302,7 +302,7 @@ def _recording(lab: Lab, pcap: Path | None, say: Callable[[str], None]) -> Itera
             recorder.terminate()
             out, err = recorder.communicate(timeout=_STALL_TIMEOUT_S)
             if recorder.returncode != 0:
-                raise SystemRefused(f"{pcap}: cannot be recorded: {_last_line(err)}; no part of it is left")
+                raise SystemRefused(f"{pcap}: cannot be recorded: {_last_line(err)}; the partial file was removed")
         file.commit()
         written, dropped = out.split()
         say(f"{pcap}: {written} packets" + (f", {dropped} more were dropped by the kernel" if dropped != "0" else ""))

@@ -32,7 +32,7 @@ Runs = Iterator[tuple["Columns", "I64"]]
 @click.option("--summary", "as_lines", is_flag=True, help="The lines of the table without its heading.")
 @click.option("--verbose", "in_full", is_flag=True, help="Every field of every layer, as Scapy shows them.")
 @click.option("--filter", "expression", metavar="EXPR", help="Only packets for which EXPR holds.")
-@click.option("--check", is_flag=True, help="What the packets do that the protocol forbids, instead of the packets.")
+@click.option("--check", is_flag=True, help="Print violations of the protocol instead of the packets.")
 @wire_profile_option
 def dissect(
     file: str,
@@ -44,18 +44,20 @@ def dissect(
     check: bool,
     wire_options: tuple[str, ...],
 ) -> None:
-    """Show the packets of FILE: pcap or pcapng, gzip of either, what tshark -T json -x prints, - for standard input.
+    """Show the packets of FILE: pcap, pcapng, gzip of either, output of `tshark -T json -x`, or - for standard input.
 
-    Without an option, a table: number, seconds since the first packet, the innermost IP source and destination, the
-    path (uSIDs still in the outer destination by their names in the fabric, or the entropy value), and what the
-    packet says. A wrong ICRC, a trimmed and a malformed packet are marked there. Files may be of any size.
+    Without an option it prints a table: number, seconds since the first packet, innermost IP source and destination,
+    path, and a summary of the headers. The path is the uSIDs that are still in the outer destination, by their names in
+    the fabric, or the entropy value. Packets that are trimmed, malformed or have a wrong ICRC are marked. Files may be
+    of any size.
 
-    EXPR compares fields by the names that --json has, and joins comparisons with and, or, not and parentheses; a name
-    alone asks whether it is there. & takes bits, `in` takes lists, ranges and networks. docs/dissect.md has it all.
+    EXPR compares fields by their names in --json, and joins comparisons with and, or, not and parentheses. The name of
+    a layer alone is true where the packet has that layer. & tests bits; `in` takes lists, ranges and networks.
+    docs/dissect.md is the reference.
 
-    --check looks for wrong ICRCs, lengths that do not fit the opcode, reserved bits, PSNs, MSNs and RETHs that do not
-    go on from packet to packet, and more; it prints a table with the id of each requirement that is not met, and
-    fails if there is one.
+    --check looks for violations of the protocol: wrong ICRCs, lengths that do not fit the opcode, reserved bits that
+    are set, PSNs, MSNs and RETHs that do not continue from packet to packet, and more. It prints a table with the id of
+    each requirement that is not met. The exit status is 1 if there is one.
 
     \b
     Examples:
@@ -70,7 +72,7 @@ def dissect(
       mrc dissect capture.pcap --wire-profile accepted_udp_ports=4791
     """
     if as_json + as_json_lines + as_lines + in_full > 1:
-        raise click.UsageError("--json, --jsonl, --summary and --verbose exclude each other")
+        raise click.UsageError("--json, --jsonl, --summary and --verbose cannot be combined: choose one")
     if check and (as_json_lines or as_lines or in_full):
         raise click.UsageError("--check prints a table, or with --json one document: leave out the other form")
     from mrc.wire.profile import WireProfile

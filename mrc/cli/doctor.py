@@ -51,9 +51,9 @@ class Usable:
 @click.command()
 @json_option
 def doctor(as_json: bool) -> None:
-    """Say what works on this system and what to do about the rest. Ends with 0 if the demo can run here.
+    """Check what works on this system and what to do about the rest. Exit status 0 if the demo can run here.
 
-    What it says of commands holds for the user that runs it: here, and inside `mrc lab shell`, which needs no root.
+    The table of commands is for the current user: here, and inside `mrc lab shell`, which needs no root.
 
     \b
     Examples:

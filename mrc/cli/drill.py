@@ -22,7 +22,7 @@ DEFAULT_SEED = 1
 
 @click.group(cls=ErrorGroup)
 def drill() -> None:
-    """The experiments of the MRC papers, scaled to this machine: a lab is built, broken under load, and judged.
+    """Run the experiments of the MRC papers: build a lab, break it under load, and judge the result.
 
     \b
     Examples:
@@ -35,7 +35,7 @@ def drill() -> None:
 @drill.command(name="list")
 @json_option
 def list_drills(as_json: bool) -> None:
-    """All drills, and what each expects.
+    """List all drills and what each expects.
 
     \b
     Examples:
@@ -67,8 +67,8 @@ def list_drills(as_json: bool) -> None:
     type=click.IntRange(0, 1 << 31),
     default=DEFAULT_SEED,
     show_default=True,
-    help="What is written, and what breaks where that is drawn at random. Not the order in which EVs are used: each "
-    "endpoint draws it anew, also which are its reserve, and so the lossy path of lossy-path.",
+    help="Decides the bytes written and, where it is random, which cable breaks. Each endpoint still draws the order "
+    "of its EVs and its reserve EVs anew, and with them the lossy path of lossy-path.",
 )
 @click.option(
     "--trim-to",
@@ -81,10 +81,10 @@ def list_drills(as_json: bool) -> None:
 def run(names: tuple[str, ...], out: Path | None, seed: int, trim_to: int | None, as_json: bool) -> None:
     """Run drills in labs of their own, one after the other; `all` runs every one, in less than ten minutes.
 
-    Needs no root, except for drills whose links mark or trim packets: those say "unsupported" without it. A drill that
-    fails while the machine kept its processes waiting is run again, twice at most. If that goes on it is "disturbed",
-    with what was measured. Exit status 0: at least one was judged, and all that were passed. 1: one failed, is
-    disturbed, or none was judged. Plots need matplotlib (pip install 'mrc[plot]').
+    Only drills whose links mark or trim packets need root; without it they are "unsupported". A drill that fails while
+    the machine kept its processes waiting is run again, twice at most. If it fails again for that reason it is
+    "disturbed", with the measurements. Exit status 0: at least one drill was judged, and every judged one passed. Exit
+    status 1: a drill failed or was disturbed, or none was judged. Plots need matplotlib (pip install 'mrc[plot]').
 
     \b
     Examples:

@@ -27,15 +27,15 @@ def mode_options(function: F) -> F:
         "binds",
         multiple=True,
         metavar="ADDR",
-        help="An address of this host, IPv4 or IPv6, in udp and stev modes. Each is a plane: repeat it, in the same "
-        "order at both ends. [default: the address of the route to the other end]",
+        help="An address of this host, IPv4 or IPv6, for udp and stev modes. Each address is a plane: repeat the "
+        "option, in the same order at both ends. [default: the address of the route to the other end]",
     )(function)
     return click.option(
         "--mode",
         type=click.Choice(["srv6", "srv6-srh", "stev", "udp"]),
-        help="How the network chooses a packet's path: by uSIDs (with the last one in a segment routing header), by "
-        "fields of the EV, or by a hash over the UDP source port (ECMP). Both ends must agree. [default: that of the "
-        "fabric, udp without one]",
+        help="How the network chooses a packet's path: srv6 by uSIDs, srv6-srh by uSIDs with the last one in a "
+        "segment routing header, stev by fields of the EV, udp by a hash over the UDP source port (ECMP). Both ends "
+        "must agree. [default: the mode of the fabric, udp without a fabric]",
     )(function)
 
 
@@ -53,7 +53,7 @@ def profiles_option(function: F) -> F:
     return click.option(
         "--profiles",
         type=click.Path(dir_okay=False, path_type=Path),
-        help="Bring the EV and CC profiles of this YAML file ONLINE first; number 0 is the one used (docs/control.md).",
+        help="Bring the EV and CC profiles of this YAML file ONLINE first; profile 0 is used (docs/control.md).",
     )(function)
 
 
@@ -71,8 +71,8 @@ def line_rate_option(function: F) -> F:
         "--line-rate",
         type=LINE_RATE,
         metavar="RATE",
-        help="What the network carries to the other end, all planes together, such as 1gbit. Congestion control grows"
-        " its window by it: too high fills queues, too low starves. [default: 10gbit]",
+        help="What the network carries to the other end over all planes, such as 1gbit. Congestion control sizes its "
+        "window by it: too high a rate fills queues, too low a rate starves the transfer. [default: 10gbit]",
     )(function)
 
 

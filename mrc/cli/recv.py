@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     "directory",
     type=click.Path(exists=True, file_okay=False),
     default=".",
-    help="Where files go. [default: .]",
+    help="Directory to write files to. [default: .]",
 )
 @click.option("--once", is_flag=True, help="End after the first sender's session.")
 @click.option(
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     type=DURATION,
     default="30s",
     show_default=True,
-    help="Give up a sender that moves nothing so long.",
+    help="Give up on a sender that makes no progress for this long.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace files that exist. Without it they are refused.")
 @trace_option
@@ -71,9 +71,9 @@ def recv(
 ) -> None:
     """Receive files. Prints its ticket as one line on stdout and waits; any number of senders may use it.
 
-    A file appears under its base name in DIR only when it is whole and its SHA-256 agrees. With --json the ticket
-    line is followed by one JSON document when the receiver ends. Ctrl-C ends it with exit status 130, SIGTERM with
-    143. Needs root or CAP_NET_RAW. Without a fabric it runs in udp mode on ordinary addresses.
+    A file appears under its base name in DIR only when it is complete and its SHA-256 agrees. With --json the ticket
+    line is followed by one JSON document when the receiver ends. Ctrl-C ends it with exit status 130, SIGTERM with 143.
+    Needs root or CAP_NET_RAW. Without a fabric it runs in udp mode on ordinary addresses.
 
     \b
     Examples:

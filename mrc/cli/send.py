@@ -54,7 +54,9 @@ _AGAIN_LEAST = 256
     help="Queue pairs the writes are spread over, 1 to 64.",
 )
 @click.option(
-    "--stats", type=click.Path(dir_okay=False, path_type=Path), help="Write progress here, a JSON line each 5 ms."
+    "--stats",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write progress to this file, a JSON line every 5 ms.",
 )
 @trace_option
 @profiles_option
@@ -63,7 +65,7 @@ _AGAIN_LEAST = 256
 @mode_options
 @wire_profile_option
 @json_option
-@click.option("-v", "--verbose", is_flag=True, help="Also the paths and counters.")
+@click.option("-v", "--verbose", is_flag=True, help="Also print paths and counters.")
 def send(
     files_and_ticket: tuple[tuple[Path, ...], Ticket],
     message_size: int,
@@ -82,9 +84,9 @@ def send(
 ) -> None:
     """Send FILEs to the receiver that printed TICKET, over every path of the network.
 
-    Ends with 0 only when every file is whole at the receiver and both sums agree. A file that changes while it is sent
-    is an error; one that tells no size, as in /proc, is read into memory first, 64 MiB at most. Needs
-    root or CAP_NET_RAW. Without a fabric it runs in udp mode on ordinary addresses.
+    Exit status 0 only when every file is complete at the receiver and both checksums agree. A file that changes while
+    it is sent is an error. A file without a size, as in /proc, is read into memory first, 64 MiB at most. Needs root or
+    CAP_NET_RAW. Without a fabric it runs in udp mode on ordinary addresses.
 
     \b
     Examples:

@@ -29,15 +29,17 @@ _FILE_WIDTH = 200
     metavar="WHO",
     help="Only this one: its PID, its host's name (h0, or mrc/h0 with the lab's name) or one of its addresses.",
 )
-@click.option("--interval", "interval_s", type=DURATION, default="1s", show_default=True, help="Between two looks.")
-@click.option("--once", is_flag=True, help="Print one picture, of one interval, and end.")
+@click.option(
+    "--interval", "interval_s", type=DURATION, default="1s", show_default=True, help="Time between two updates."
+)
+@click.option("--once", is_flag=True, help="Print one snapshot, of one interval, and end.")
 @json_option
 def top(wanted: str | None, interval_s: float, once: bool, as_json: bool) -> None:
-    """See running endpoints live: QPs with goodput, window and RTT, each plane and each EV with its state, losses and
-    marks, what happened last. Keys deny and allow an EV.
+    """Show running endpoints live: QPs with goodput, window and RTT; planes and EVs with state, losses and marks; the
+    latest events. Keys deny and allow an EV.
 
-    Endpoints of this system are found by themselves, in labs too; those of other users only by root. With --json, or
-    where standard output is no terminal, one picture is printed.
+    Endpoints on this machine are found automatically, also those inside labs. Only root sees the endpoints of other
+    users. With --json, or if standard output is no terminal, one snapshot is printed.
 
     \b
     Keys:

@@ -13,7 +13,7 @@ from mrc.wire.profile import WireProfile
 
 @click.group()
 def wireshark() -> None:
-    """The dissector that teaches Wireshark and tshark MRC.
+    """Install or print a dissector of MRC for Wireshark and tshark.
 
     \b
     Examples:
@@ -55,8 +55,8 @@ def print_script(as_json: bool, wire_options: tuple[str, ...]) -> None:
 def install(folder: Path | None, as_json: bool, wire_options: tuple[str, ...]) -> None:
     """Write the Lua script into the plugin folder of Wireshark, as mrc.lua.
 
-    A script of an earlier version is replaced, anybody else's file of that name is not. The switches of
-    --wire-profile are built in. To be rid of it, delete the file.
+    A script of an earlier version is replaced. A file of that name that mrc did not write is not. The switches of
+    --wire-profile are built into the script. To uninstall it, delete the file.
 
     \b
     Examples:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -11,7 +12,14 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from mrc.untrusted import printable
+
 _WIDE = 10_000
+
+
+def foreign(text: str, style: str = "", **how: Any) -> Text:
+    """What an endpoint says of itself and its peers, which may be anybody's words: without markup or escapes."""
+    return Text(printable(text), style=style, **how)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +38,11 @@ class FittedTable:
 
     def __init__(self, *columns: Column) -> None:
         self._columns = columns
-        self._rows: list[tuple[Sequence[str | Text], str]] = []
+        self._rows: list[tuple[Sequence[Text], str]] = []
 
     def add_row(self, *cells: str | Text, style: str = "") -> None:
-        """A cell for each column."""
-        self._rows.append((cells, style))
+        """A cell for each column. Text of an endpoint's does nothing to the terminal."""
+        self._rows.append(([cell if isinstance(cell, Text) else foreign(cell) for cell in cells], style))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         shown = list(range(len(self._columns)))

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from mrc.report.units import goodput_text, narrow_size_text, number_text
 from mrc.top.figures import IN_USE, PathFigures, Picture, PlaneFigures, QpFigures
-from mrc.top.fitted import Column, FittedTable
+from mrc.top.fitted import Column, FittedTable, foreign
 
 KEYS = "up/down choose an EV  d deny it  a allow it  tab next endpoint  p pause  q quit"
 _STATE_STYLE = {"good": "green", "skip": "yellow", "assumed_bad": "red", "denied": "magenta"}
@@ -48,13 +48,13 @@ def screen(pictures: Sequence[Picture], shown: int, view: View, height: int) -> 
     qps = picture.qps[: max(_LEAST_ROWS, min(_MOST_QPS, room // 4))]
     failed = [f"QP {qp.qp_num:#x} failed: {qp.error}" for qp in qps if qp.error]
     parts += [_GAP, _qps(qps, picture.qps_total)]
-    parts += [Text(line, style="bold red", no_wrap=True, overflow="ellipsis") for line in failed]
+    parts += [foreign(line, "bold red", no_wrap=True, overflow="ellipsis") for line in failed]
     room -= len(qps) + len(failed)
     events = view.events[-max(0, min(_MOST_EVENTS, room // 4)) :] if room >= 4 * _LEAST_ROWS else []
     parts += [_GAP, _paths(picture.paths, view, max(_LEAST_ROWS, room - len(events)))]
-    parts += [Text(line, style="dim", no_wrap=True, overflow="ellipsis") for line in events]
+    parts += [foreign(line, "dim", no_wrap=True, overflow="ellipsis") for line in events]
     if view.message:
-        parts.append(Text(view.message, style="bold", no_wrap=True, overflow="ellipsis"))
+        parts.append(foreign(view.message, "bold", no_wrap=True, overflow="ellipsis"))
     if view.keys:
         parts.append(Text(KEYS, style="dim", no_wrap=True, overflow="ellipsis"))
     return Group(*parts)
@@ -68,7 +68,7 @@ def describe_path(path: PathFigures) -> str:
 
 def _title(picture: Picture, view: View) -> Text:
     title = Text(no_wrap=True, overflow="ellipsis")
-    title.append(f"{picture.name}  {picture.program}", style="bold")
+    title.append(foreign(f"{picture.name}  {picture.program}", "bold"))
     title.append(f"  pid {picture.pid}  ")
     title.append(f"out {goodput_text(picture.sent_gbps)}  in {goodput_text(picture.received_gbps)}", style="bold cyan")
     title.append(f"  sent again {picture.retransmitted}")
@@ -145,7 +145,7 @@ def _peers_ports(plane: PlaneFigures) -> Text:
     whose = (
         "" if len(plane.peers_down) == plane.peers == 1 else f": {named}" + (f" and {more} more" if more > 0 else "")
     )
-    return _port(False).append(whose)
+    return _port(False).append(foreign(whose))
 
 
 def _qps(qps: Sequence[QpFigures], total: int) -> FittedTable:
@@ -164,7 +164,7 @@ def _qps(qps: Sequence[QpFigures], total: int) -> FittedTable:
         table.add_row(
             f"{qp.qp_num:#x}",
             qp.peer,
-            Text(qp.state, style="bold red" if qp.error else ""),
+            foreign(qp.state, "bold red" if qp.error else ""),
             number_text(qp.sent_gbps, ".2f"),
             number_text(qp.received_gbps, ".2f"),
             number_text(qp.loss, ".1%"),
@@ -218,7 +218,7 @@ def _state(path: PathFigures) -> Text:
     """An EV that would be used but for a port says so."""
     if path.state in IN_USE and not path.ports_up:
         return Text("PORT DOWN", style="bold red")
-    return Text(path.state.upper(), style=_STATE_STYLE.get(path.state, ""))
+    return foreign(path.state.upper(), _STATE_STYLE.get(path.state, ""))
 
 
 def _bar(share: float | None, of: float = 1.0) -> Text:

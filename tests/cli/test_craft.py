@@ -174,7 +174,7 @@ def test_every_field_arrives_at_both_ends_of_its_range(words: str) -> None:
         ("write-only srv6-srh hmac=1", "KEYID:KEY"),
         ("", "name an opcode"),
         ("write-only -o x.txt", ".pcap"),
-        ("write-only --hex --json", "exclude"),
+        ("write-only --hex --json", "cannot be combined"),
     ],
 )
 def test_what_is_wrong_is_named(line: str, said: str) -> None:

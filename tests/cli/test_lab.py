@@ -58,7 +58,7 @@ def test_every_command_shows_examples() -> None:
 
 def test_clearing_and_changing_at_once_is_named() -> None:
     result = invoke("impair", "p0l0-p0s1", "--loss", "1%", "--clear")
-    assert "--clear puts all of it right" in result.stderr
+    assert "--clear removes all impairments" in result.stderr
 
 
 @pytest.mark.parametrize(

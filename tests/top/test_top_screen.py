@@ -152,3 +152,20 @@ def test_on_eighty_columns_the_bars_give_way_and_evs_states_and_losses_stay() ->
     assert "ASSUMED_BAD" in bad
     (lossy,) = [line for line in lines if "0x00000002" in line]
     assert {"GOOD", "10.0%"} <= set(lossy.split())
+
+
+def test_what_an_endpoint_says_does_nothing_to_the_terminal() -> None:
+    """Whoever listens at a control socket may call itself anything: escapes, halves of characters, Rich's markup."""
+    words = "\x1b[2J\ud800[red]\u202e"
+    told = status(
+        1, [qp(0xABCDEF, state=words, error=words, peer=words)], [path(0, peer=words, state=words), path(1, peer=words)]
+    )
+    told["endpoint"]["name"] = told["endpoint"]["program"] = words
+    told["peers"][0]["planes_down"] = [0]
+    told["peers"][0]["peer"] = words
+    again = picture(told)
+    lines = shown([again, again], View(message=words, events=[words]), width=200)
+    assert all(line.isprintable() for line in lines)
+    text = " ".join(lines).lower()
+    # The title, both rows of endpoints, the plane's peers, the QP and why it failed, paths, the event, the message.
+    assert text.count("\\x1b[2j\\ud800[red]\\u202e") >= 9

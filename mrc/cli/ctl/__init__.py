@@ -17,9 +17,10 @@ from mrc.cli.ctl.profiles import profile
 def ctl() -> None:
     """See and steer the endpoints that run on this machine: `mrc recv`, `mrc send`, `mrc bench`, your own programs.
 
-    It finds them by itself, those inside a lab too, whose namespaces need not be entered. With several of them, say
-    which with --endpoint: a PID, a name (h0, or mrc/h0), an address, or `all`. An endpoint steers the packets it sends
-    itself: to take a path out of use in both directions, tell both ends. Needs root, or the endpoint's own user.
+    Endpoints are found automatically, also those inside a lab; no namespace has to be entered. If there are several,
+    name one with --endpoint: by its PID, its name (h0, or mrc/h0) or an address; or name `all`. An endpoint controls
+    only the packets that it sends. To take a path out of use in both directions, deny it at both ends. Root may control
+    every endpoint, other users their own.
 
     \b
     Examples:

@@ -115,7 +115,7 @@ def heading(found: FoundEndpoint, several: bool) -> None:
 @click.command("list")
 @json_option
 def list_endpoints(as_json: bool) -> None:
-    """The endpoints that run here: PID, program, name, peers.
+    """List the endpoints that run here: PID, program, name, peers.
 
     \b
     Examples:

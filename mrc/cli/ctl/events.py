@@ -26,16 +26,20 @@ _STATES = ("good", "skip", "assumed_bad", "denied")
     "--state", "states", multiple=True, type=click.Choice(_STATES),
     help="Only changes of EVs to this state; may be repeated. [default: all but skip, which then counts as good]",
 )  # fmt: skip
-@click.option("--seconds", type=DURATION, help="End after so long. [default: until interrupted]")
+@click.option("--seconds", type=DURATION, help="End after this time. [default: until interrupted]")
 @click.option(
-    "--limit", type=click.IntRange(1, 65536), default=1024, show_default=True, help="Events that may wait there."
+    "--limit",
+    type=click.IntRange(1, 65536),
+    default=1024,
+    show_default=True,
+    help="Most events that wait at the endpoint.",
 )
 @endpoint_option
 def events(as_json: bool, states: tuple[str, ...], seconds: float | None, limit: int, wanted: tuple[str, ...]) -> None:
-    """Show what changes: states of EVs, ports that go and come, QPs that fail.
+    """Show events as they happen: EVs that change state, ports that go down or up, QPs that fail.
 
-    It never holds an endpoint up: events that are not read in time are dropped there, and how many is said. Ends
-    with the endpoints.
+    It never blocks an endpoint: events that are not read in time are dropped and counted. It ends when the endpoints
+    have ended.
 
     \b
     Examples:

@@ -19,9 +19,9 @@ _peer = click.option("--peer", metavar="HOST", help="Only towards this peer: its
 
 @click.group("ev", cls=ErrorGroup)
 def ev() -> None:
-    """List EVs, take some out of use and back, replace some.
+    """List, deny, allow and replace EVs.
 
-    An EV is a number such as 0x01000002; in SRv6 mode p1s2 is the same: through spine 2 of plane 1.
+    An EV is a number such as 0x01000002. In SRv6 mode p1s2 names the same EV: through spine 2 of plane 1.
 
     \b
     Examples:
@@ -38,7 +38,7 @@ def ev() -> None:
 @_peer
 @json_option
 def list_evs(wanted: tuple[str, ...], profile: int | None, peer: str | None, as_json: bool) -> None:
-    """Every EV of every QP: its path, its state, and how many packets it carried, lost and had marked.
+    """List every EV of every QP: path, state, and packets carried, lost and marked.
 
     \b
     Examples:
@@ -77,13 +77,13 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
 @_peer
 @json_option
 def deny(**options: Any) -> None:
-    """Take EVs out of use: no packet leaves on them from the return of this command on, until `allow`.
+    """Take EVs out of use. After this command returns, no packet is sent on them until `allow`.
 
-    Only probes of `mrc ctl probe` that name such an EV still take it. QPs to come are told too. What the other end
-    sends is for the other end to deny: --endpoint all.
+    Only `mrc ctl probe` still uses a denied EV, where it is named. The denial also applies to QPs created later. It
+    does not apply to packets that the other end sends: deny the EV there too, or use --endpoint all.
 
-    With --from, each endpoint of the fabric takes the entries that name it. How many it had denied is said, how many
-    named EVs or peers that it has no QP for ("not there"), and how many were about other endpoints.
+    With --from, each endpoint of the fabric applies the entries that name it. The output counts the entries that were
+    applied, those that name an EV or peer without a QP here ("not there"), and those for other endpoints.
 
     \b
     Examples:
@@ -104,7 +104,7 @@ def deny(**options: Any) -> None:
 @_peer
 @json_option
 def allow(**options: Any) -> None:
-    """Use EVs again that were denied.
+    """Put denied EVs back into use.
 
     \b
     Examples:
@@ -180,10 +180,10 @@ def _change_by_list(do: str, path: Path, wanted: Sequence[str], profile: int | N
 def replace(
     old: str, new: str | None, index: int | None, wanted: tuple[str, ...], profile: int | None, as_json: bool
 ) -> None:
-    """Put EV NEW in the place of OLD in an EXPLICIT profile: in every entry, or with --index in one.
+    """Replace EV OLD by NEW in an EXPLICIT profile: in every entry, or with --index in one.
 
-    QPs go on at once with what is there then; what is under way on the old EV still arrives. `mrc ctl profile show`
-    tells which profiles are EXPLICIT; `mrc ctl profile load --help` has a file that makes one, as the examples want it.
+    QPs use the new EV at once. Packets in flight on the old EV still arrive. `mrc ctl profile show` says which profiles
+    are EXPLICIT; `mrc ctl profile load --help` has the file that the examples load.
 
     \b
     Examples:

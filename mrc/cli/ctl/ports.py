@@ -16,7 +16,7 @@ _COLUMNS = ("port_num", "plane", "address", "admin", "link_up", "up")
 
 @click.group(cls=ErrorGroup)
 def ports() -> None:
-    """Show ports, and set them down or up. A port is a host's foot in one plane.
+    """Show ports, and set them down or up. A port connects a host to one plane.
 
     \b
     Examples:
@@ -30,7 +30,7 @@ def ports() -> None:
 @endpoint_option
 @json_option
 def show(wanted: tuple[str, ...], as_json: bool) -> None:
-    """Every port: what was set, whether there is a link, and so whether it is in use.
+    """Show every port: its setting, whether it has a link, and whether it is in use.
 
     \b
     Examples:
@@ -54,9 +54,9 @@ def show(wanted: tuple[str, ...], as_json: bool) -> None:
 @endpoint_option
 @json_option
 def down(**options: Any) -> None:
-    """Empty a plane: nothing is sent on it from here, and every peer is told to send nothing on it to us.
+    """Drain a plane: stop sending on it, and notify every peer to stop sending on it to this endpoint.
 
-    What is under way still arrives. The link itself stays as it is.
+    Packets in flight still arrive. The link itself stays as it is.
 
     \b
     Examples:
@@ -70,7 +70,7 @@ def down(**options: Any) -> None:
 @endpoint_option
 @json_option
 def up(**options: Any) -> None:
-    """Undo `down`.
+    """Put a plane back into use after `down`.
 
     \b
     Examples:

@@ -23,20 +23,21 @@ _MOST_TIMEOUT_S = 60.0
 @click.argument("evs", nargs=-1, metavar="[EV]...")
 @click.option("--count", type=click.IntRange(1, 1000), default=3, show_default=True, help="Probes on each EV.")
 @click.option(
-    "--timeout", type=DURATION, default="1s", show_default=True, help="How long to wait for answers, each time."
+    "--timeout", type=DURATION, default="1s", show_default=True, help="How long to wait for the answers of each round."
 )
 @endpoint_option
 @json_option
 def probe(host: str, evs: tuple[str, ...], count: int, timeout: float, wanted: tuple[str, ...], as_json: bool) -> None:
     """Send EV probes to HOST, a peer's name or address, and show each EV's round trip.
 
-    Without EVs every one that QPs use towards HOST; named ones may be denied, or in no profile at all. With
-    `--endpoint all` every endpoint that has a QP to HOST sends them. The time the peer held a probe is taken off where
-    both ends can. Exit status 1 when an EV answered no probe, or could not be sent one (its port is down, no such
-    path). A loop that is busy with data answers between its batches: that time is in the figures.
+    Without EV arguments it probes every EV that QPs use towards HOST. An EV that is named may be denied, or in no
+    profile. With `--endpoint all` every endpoint that has a QP to HOST sends probes. The time the peer held a probe is
+    subtracted where both ends support that. A peer that is busy with data answers between its batches, and that wait is
+    part of the figures. Exit status 1 when no probe of an EV was answered, or none could be sent (its port is down, or
+    there is no such path).
 
-    A few probes find an EV that is dead. One that loses now and then takes some hundreds: --count 300. They go to the
-    peer and back, so they tell of an EV; which link of its way it is, and in which direction, tells `mrc map`.
+    A few probes find a dead EV. An EV that loses packets now and then takes some hundreds: --count 300. Probes test the
+    whole path to the peer; `mrc map` finds the faulty link on it, and the direction.
 
     \b
     Examples:

@@ -18,7 +18,7 @@ _kind = click.argument("kind", type=click.Choice(list(_KINDS)))
 
 @click.group(cls=ErrorGroup)
 def profile() -> None:
-    """EV formats, EV profiles and CC profiles: which EVs QPs use, and how they are congestion-controlled.
+    """Show and change EV formats, EV profiles and CC profiles: which EVs QPs use, and their congestion control.
 
     Profile 0 of each kind is the default one. `mrc ctl profile load --help` has a file to begin with, docs/control.md
     the whole format.
@@ -37,7 +37,7 @@ def profile() -> None:
 @endpoint_option
 @json_option
 def show(wanted: tuple[str, ...], as_json: bool) -> None:
-    """Every profile that was ever described: state, attributes, and how many QPs use it.
+    """Show every profile that was ever described: state, attributes, and how many QPs use it.
 
     \b
     Examples:
@@ -77,12 +77,13 @@ def _value(value: Any) -> str:
 @endpoint_option
 @json_option
 def load(file: Path, wanted: tuple[str, ...], as_json: bool) -> None:
-    """Bring the profiles of a YAML FILE ONLINE. QPs that use an EV profile go on with its new EVs at once.
+    """Load the profiles of a YAML FILE and bring them ONLINE. QPs that use an EV profile take its new EVs at once.
 
-    A profile that is wrong changes nothing, those before it stay loaded. CC profiles do not change while QPs use them.
+    A faulty profile changes nothing; the profiles before it in the file stay loaded. A CC profile cannot change while
+    QPs use it.
 
-    The file of the examples, for a lab as `mrc lab up` builds it, makes EV profile 1, which QPs use once `mrc ctl
-    profile move 0 1` has told them to. Describe 0 instead, and they use it at once; {mode: auto} is what that was.
+    The file of the examples describes EV profile 1 for a lab as `mrc lab up` builds it. QPs use it after `mrc ctl
+    profile move 0 1`. If the file describes profile 0 instead, QPs use it at once; {mode: auto} is its default.
 
     \b
     four-paths.yaml:
@@ -114,7 +115,7 @@ def load(file: Path, wanted: tuple[str, ...], as_json: bool) -> None:
 @endpoint_option
 @json_option
 def online(**options: Any) -> None:
-    """Bring profile NUMBER of a KIND (ev-format, ev, cc) from OFFLINE to ONLINE, where QPs may name it.
+    """Bring profile NUMBER of a KIND (ev-format, ev, cc) from OFFLINE to ONLINE, so that QPs may use it.
 
     \b
     Examples:
@@ -129,7 +130,7 @@ def online(**options: Any) -> None:
 @endpoint_option
 @json_option
 def offline(**options: Any) -> None:
-    """Take profile NUMBER of a KIND (ev-format, ev, cc) from ONLINE to OFFLINE; not while something uses it.
+    """Take profile NUMBER of a KIND (ev-format, ev, cc) from ONLINE to OFFLINE. Refused while something uses it.
 
     \b
     Examples:
@@ -156,7 +157,7 @@ def _go(state: str, kind: str, number: int, wanted: tuple[str, ...], as_json: bo
 @endpoint_option
 @json_option
 def move(old: int, new: int, wanted: tuple[str, ...], as_json: bool) -> None:
-    """QPs that use EV profile OLD use NEW from now on, without losing a byte. Both are ONLINE.
+    """Move QPs from EV profile OLD to NEW, without losing a byte. Both have to be ONLINE.
 
     \b
     Examples:

@@ -16,10 +16,10 @@ from mrc.cli.lab.status import status
 
 @click.group(cls=ErrorGroup)
 def lab() -> None:
-    """A fabric of network namespaces on this machine, with the kernel as its SRv6 switches.
+    """Build and break a fabric of network namespaces, whose switches are the SRv6 code of the kernel.
 
-    Hosts are h0, h1, ...; leaves p0l0 (plane 0, leaf 0); spines p0s0; links are named by their two ends:
-    p0l0-p0s1, h0-p0l0. Needs root; as an ordinary user say `mrc lab shell` first.
+    Hosts are h0, h1, ...; leaves p0l0 (plane 0, leaf 0); spines p0s0; links are named by their two ends: p0l0-p0s1,
+    h0-p0l0. Needs root; as an ordinary user run `mrc lab shell` first.
 
     \b
     Examples:

@@ -35,10 +35,10 @@ MOST_SHOWN = 12
 @name_option
 @json_option
 def up(topology_file: str | None, fast: bool, name: str, as_json: bool, **options: Any) -> None:
-    """Build a lab, from options or from a topology file. `mrc lab schema` prints what such a file may say.
+    """Build a lab, from options or from a topology file. `mrc lab schema` prints the schema of such a file.
 
-    Where a lab of that name is up already and was built from the same description, nothing is changed; whatever is no
-    longer as described is told, with the command that puts it right, and the exit status is 1 then.
+    If a lab of that name is up already and was built from the same description, nothing is changed. Each difference
+    from the description is then reported with the command that repairs it; the exit status is 1 if there is one.
 
     \b
     Examples:
@@ -108,10 +108,10 @@ def _tell(name: str, differences: Sequence[Difference], remedies: Sequence[str])
 @json_option
 @click.option("--kill", is_flag=True, help="First end the programs that run in it, with SIGTERM, then SIGKILL.")
 def down(name: str, as_json: bool, kill: bool) -> None:
-    """Take a lab down, also one whose building crashed. Removes what it made and nothing else.
+    """Take a lab down, even one whose building crashed. Only what the lab made is removed.
 
-    A program that still runs in it keeps its namespace, without a name, until it ends. It is named here, or ended with
-    --kill. With --kill a second time, when the lab is gone, those are ended that it left.
+    A program that still runs in the lab keeps its namespace, without a name, until it ends. Such programs are listed,
+    or ended with --kill. --kill also works after the lab is gone: it ends the programs that were left.
 
     \b
     Examples:

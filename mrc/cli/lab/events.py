@@ -40,13 +40,17 @@ class Moment(click.ParamType[int]):
 @name_option
 @json_option
 @click.option("--jsonl", "as_lines", is_flag=True, help="One JSON object a line: what `mrc analyze --events` reads.")
-@click.option("--follow", is_flag=True, help="Go on with what comes, until Ctrl-C or the lab is taken down.")
-@click.option("--since", type=Moment(), metavar="AGO|TIME", help="Only later ones: 30s, 5m, 2026-11-21T19:30:05.")
+@click.option(
+    "--follow", is_flag=True, help="Also show new events as they come, until Ctrl-C or the lab is taken down."
+)
+@click.option(
+    "--since", type=Moment(), metavar="AGO|TIME", help="Only events since then: 30s, 5m, 2026-11-21T19:30:05."
+)
 def events(name: str, as_json: bool, as_lines: bool, follow: bool, since: int | None) -> None:
     """Show what was done to a lab and when: built, cut, healed, impaired, flapped.
 
     Times are those of the wall clock, as in a capture; --json and --jsonl also have CLOCK_MONOTONIC's, as in a trace.
-    The log goes with the lab: keep a copy with --jsonl.
+    The log is removed with the lab: keep a copy with --jsonl.
 
     \b
     Examples:
@@ -58,7 +62,7 @@ def events(name: str, as_json: bool, as_lines: bool, follow: bool, since: int | 
     from mrc.lab import Lab
 
     if as_json and (follow or as_lines):
-        raise click.UsageError("--json is one document: use --jsonl, one a line, with --follow or alone")
+        raise click.UsageError("--json prints one document: use --jsonl, one object a line")
     log = Lab.open(name).events
     if follow:
         try:

@@ -27,5 +27,5 @@ def execute(name: str, node: str, command: tuple[str, ...]) -> None:
     # The parser leaves the `--` in when NODE comes before it.
     argv = command[1:] if command[0] == "--" else command
     if not argv:
-        raise click.UsageError("what is to run? Put a command after the node")
+        raise click.UsageError("no command to run: put one after the node")
     Lab.open(name).become(node, argv)

@@ -43,7 +43,7 @@ def cut(name: str, as_json: bool, targets: tuple[str, ...]) -> None:
 @json_option
 @click.argument("targets", metavar=_TARGETS, nargs=-1, required=True)
 def heal(name: str, as_json: bool, targets: tuple[str, ...]) -> None:
-    """Mend cables, with every address, neighbour and route that the cut took away.
+    """Mend cables and restore every address, neighbour and route that the cut removed.
 
     \b
     Examples:
@@ -75,14 +75,17 @@ def _cut_or_heal(what: str, name: str, as_json: bool, targets: tuple[str, ...]) 
 @name_option
 @json_option
 @click.option("--period", type=DURATION, default="2s", show_default=True, help="From one cut to the next: 2s, 500ms.")
-@click.option("--count", type=click.IntRange(min=1), default=5, show_default=True, help="How many times it goes down.")
-@click.option("--duty", type=SHARE, default="50%", show_default=True, help="Share of the period that it is down.")
+@click.option(
+    "--count", type=click.IntRange(min=1), default=5, show_default=True, help="How many times the targets are cut."
+)
+@click.option("--duty", type=SHARE, default="50%", show_default=True, help="Share of the period in which they are cut.")
 @click.argument("targets", metavar=_TARGETS, nargs=-1, required=True)
 def flap(name: str, as_json: bool, period: float, count: int, duty: float, targets: tuple[str, ...]) -> None:
-    """Cut and heal in turn, all targets at the same moments, until COUNT is reached or Ctrl-C; leaves them healed.
+    """Cut and heal cables in turn, COUNT times or until Ctrl-C, and leave them healed.
 
-    The schedule does not drift: the k-th cut is due k periods after the first. `mrc lab events` has each change with
-    its time. Ends with 128 + the signal's number when interrupted: 130 after Ctrl-C.
+    All targets change at the same moments. The schedule does not drift: the k-th cut is due k periods after the first.
+    `mrc lab events` has each change with its time. Exit status when interrupted: 128 plus the signal's number, so 130
+    after Ctrl-C.
 
     \b
     Examples:

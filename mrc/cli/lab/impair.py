@@ -30,10 +30,14 @@ _SHARE, _SIZE, _RATE, _DSCP = _OffOr(SHARE), _OffOr(SIZE), _OffOr(RATE), _OffOr(
 @name_option
 @json_option
 @click.argument("link")
-@click.option("--toward", metavar="NODE", help="Only what travels toward this end of the link.  [default: each way]")
+@click.option(
+    "--toward", metavar="NODE", help="Only packets that travel toward this end of the link.  [default: each way]"
+)
 @click.option("--loss", type=_SHARE, metavar="PERCENT", help="Lose this share of the packets at random: 1%.")
-@click.option("--rate", "rate_bps", type=_RATE, metavar="RATE", help="How fast the link is: 1gbit, 200mbit.")
-@click.option("--queue", "queue_bytes", type=_SIZE, metavar="SIZE", help="How much may wait for the rate: 400KB.")
+@click.option("--rate", "rate_bps", type=_RATE, metavar="RATE", help="Limit the link to this rate: 1gbit, 200mbit.")
+@click.option(
+    "--queue", "queue_bytes", type=_SIZE, metavar="SIZE", help="How much may wait in the queue of the rate: 400KB."
+)
 @click.option(
     "--ecn-at",
     "ecn_at_bytes",
@@ -69,15 +73,18 @@ _SHARE, _SIZE, _RATE, _DSCP = _OffOr(SHARE), _OffOr(SIZE), _OffOr(RATE), _OffOr(
     help="The codepoint of packets trimmed toward a host.  [default: 16]",
 )
 @click.option("--duplicate", type=_SHARE, metavar="PERCENT", help="Send this share of the packets twice: 1%.")
-@click.option("--corrupt", type=_SHARE, metavar="PERCENT", help="Turn a bit over in this share of the MRC packets: 1%.")
-@click.option("--clear", is_flag=True, help="Nothing is wrong with the link any more.")
+@click.option("--corrupt", type=_SHARE, metavar="PERCENT", help="Flip one bit in this share of the MRC packets: 1%.")
+@click.option("--clear", is_flag=True, help="Remove all impairments of the link.")
 def impair(name: str, as_json: bool, link: str, toward: str | None, clear: bool, **changes: float | int | None) -> None:
-    """Change what is wrong with a link, while traffic runs. `mrc lab status` counts what it does.
+    """Impair a link while traffic runs: loss, a rate, marks, trims, duplicates, corruption. `mrc lab status` shows the
+    counters.
 
-    What is given changes, what is not given stays; `off` takes one thing away, --clear everything, and --rate off the
-    queue too. Queue sizes are bytes of whole frames. Without --queue one is chosen: 5 ms of the rate, at least 64 KiB.
+    Settings that are not given stay as they are. `off` removes one impairment, --clear removes all; --rate off also
+    removes the queue. Queue sizes are bytes of whole frames. Without --queue one is chosen: 5 ms of the rate, at least
+    64 KiB.
 
-    Loss and rate work wherever a lab does. The rest needs eBPF: root outside any user namespace. `mrc doctor` tells.
+    Loss and rate work in every lab. The rest needs eBPF, which only root outside any user namespace has; `mrc doctor`
+    checks it.
 
     \b
     Examples:
@@ -93,9 +100,9 @@ def impair(name: str, as_json: bool, link: str, toward: str | None, clear: bool,
 
     given = {field: value for field, value in changes.items() if value is not None}
     if clear and given:
-        raise click.UsageError("--clear puts all of it right: leave out what is to change, or --clear")
+        raise click.UsageError("--clear removes all impairments: give either --clear or what to change")
     if not clear and not given:
-        raise click.UsageError("say what is to change (--loss, --rate, ...) or --clear")
+        raise click.UsageError("name what to change (--loss, --rate, ...), or give --clear")
     opened = Lab.open(name)
     try:
         if clear:

@@ -25,6 +25,6 @@ class LabName(click.ParamType[str]):
 
 
 def name_option(function: F) -> F:
-    return click.option("--name", type=LabName(), metavar="NAME", default="mrc", show_default=True, help="Which lab.")(
-        function
-    )
+    return click.option(
+        "--name", type=LabName(), metavar="NAME", default="mrc", show_default=True, help="Name of the lab."
+    )(function)

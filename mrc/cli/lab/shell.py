@@ -15,8 +15,8 @@ from mrc.cli.common import note
 def shell(command: tuple[str, ...]) -> None:
     """Run COMMAND, or a shell, where every `mrc lab` command works without root. Ends with its exit status.
 
-    It gets a network and a /run of its own (and, if it is not root's, a user namespace, in which it looks like root):
-    labs made inside are seen from inside only, and end with the last process inside. Your files are yours as before.
+    It gets its own network and its own /run. As an ordinary user it also gets a user namespace, in which it looks like
+    root. Labs made inside are visible inside only, and end with the last process inside. Your files stay accessible.
 
     \b
     Examples:

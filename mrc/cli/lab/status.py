@@ -20,13 +20,14 @@ _REFRESH_S = 1.0
 
 @click.command()
 @name_option
-@click.option("--watch", is_flag=True, help="Show it anew every second, with rates in Gbit/s, until Ctrl-C.")
+@click.option("--watch", is_flag=True, help="Refresh every second, with rates in Gbit/s, until Ctrl-C.")
 @json_option
 def status(name: str, watch: bool, as_json: bool) -> None:
     """Show hosts, switches and links with their counters. Packets and bytes are counted where they arrive.
 
-    Of an impaired direction also: what was lost at random; at the sending end, what was marked, trimmed, duplicated and
-    corrupted, what found the queue full, what waits in it now and the most that ever waited.
+    For an impaired direction it also counts the packets lost at random. At its sending end it counts packets marked,
+    trimmed, duplicated, corrupted and dropped at a full queue, and shows how much waits in the queue now and the most
+    that ever waited.
 
     \b
     Examples:
@@ -37,7 +38,7 @@ def status(name: str, watch: bool, as_json: bool) -> None:
     from mrc.lab import Lab
 
     if watch and as_json:
-        raise click.UsageError("--watch shows tables; take --json once, as often as wanted")
+        raise click.UsageError("--watch shows tables only: leave out --json, or run --json repeatedly")
     opened = Lab.open(name)
     try:
         if watch:

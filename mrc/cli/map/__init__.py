@@ -12,10 +12,10 @@ from mrc.cli.map.show import show
 
 @click.group("map", cls=ErrorGroup)
 def map_group() -> None:
-    """Name the faulty link, switch or host port of a fabric, from which probes do not come back.
+    """Find the faulty link, switch or host port of a fabric by probes.
 
-    An agent on each host sends probes to leaves and spines and back to itself; `serve` takes what they report, decides,
-    keeps history, and shows it. Nothing is asked of the switches but forwarding by uSIDs.
+    An agent on each host sends probes over leaves and spines back to itself. `serve` collects the agents' reports,
+    names what is faulty, keeps history and serves a page. The switches only have to forward by uSIDs.
 
     \b
     Examples:

@@ -30,14 +30,14 @@ _LOOK_S = 0.2
     metavar="SOCKET",
     help="Where `mrc map serve` listens.  [default: in the directory of the lab that the fabric file names]",
 )
-@click.option("--all", "on_all", is_flag=True, help="From outside: an agent on every host of the lab --name.")
+@click.option("--all", "on_all", is_flag=True, help="Run an agent on every host of the lab, from outside the lab.")
 @name_option
 def agent(fabric_file: str | None, rate: int, collector: Path | None, on_all: bool, name: str) -> None:
-    """Send probes from this host in loops, and report what becomes of them, until Ctrl-C.
+    """Send probes from this host in loops and report which come back, until Ctrl-C.
 
     It needs raw sockets, so root or `mrc lab exec`. The loops go to its own leaf, to each spine, and over a spine to
-    each other leaf and back over another spine. Without a collector it waits for one and sends nothing. Exit status 1
-    when its interfaces are gone, as they are a few seconds after `mrc lab down`.
+    each other leaf and back over another spine. Without a collector it waits for one and sends nothing. The exit status
+    is 1 when its interfaces have been gone for a few seconds, as after `mrc lab down`.
 
     \b
     Examples:

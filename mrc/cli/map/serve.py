@@ -42,23 +42,28 @@ class Days(Duration):
 @click.command()
 @name_option
 @click.option(
-    "--listen", type=Listen(), default="127.0.0.1:8633", show_default=True, metavar="ADDRESS:PORT", help="For the page."
+    "--listen",
+    type=Listen(),
+    default="127.0.0.1:8633",
+    show_default=True,
+    metavar="ADDRESS:PORT",
+    help="Address of the page.",
 )
 @click.option(
     "--history",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Where to keep history.  [default: in the lab's directory, it goes with the lab]",
+    help="Where to keep history. [default: in the lab's directory, removed with the lab]",
 )
 @click.option("--keep", type=Days(), default="7d", show_default=True, help="How long history is kept: 12h, 7d.")
 @click.option(
     "--deny-list",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Keep a deny list for `mrc ctl ev deny --from` there, of the EVs that go over what is faulty.",
+    help="Keep a deny list for `mrc ctl ev deny --from` in this file: the EVs that pass a faulty part.",
 )
 def serve(name: str, listen: tuple[str, int], history: Path | None, keep: float, deny_list: Path | None) -> None:
-    """Take what agents report, name what is faulty, keep history, and show it, until Ctrl-C or the lab is gone.
+    """Collect the agents' reports, name what is faulty, keep history and serve a page, until Ctrl-C or the lab is gone.
 
     The page is at /, the same as JSON at /map.json, metrics for Prometheus at /metrics. Anyone who reaches the
     address may read them; nothing can be changed there.

@@ -25,7 +25,9 @@ _SHOWN_BACK_NS = 3_600_000_000_000
 @click.command()
 @name_option
 @json_option
-@click.option("--since", type=Moment(), metavar="AGO|TIME", help="Faults that are over too: since 5m.  [default: 1h]")
+@click.option(
+    "--since", type=Moment(), metavar="AGO|TIME", help="Also faults that ended since then: 5m.  [default: 1h]"
+)
 @click.option(
     "--history",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -39,9 +41,9 @@ _SHOWN_BACK_NS = 3_600_000_000_000
     help="Write a deny list for `mrc ctl ev deny --from` of what is faulty now.",
 )
 def show(name: str, as_json: bool, since: int | None, history: Path | None, deny_list: Path | None) -> None:
-    """Show what is faulty, what was, and which agents report.
+    """Show what is faulty now, what was faulty, and which agents report.
 
-    Exit status 1 when `mrc map serve` is not at work for that lab: what was known last is shown, if anything.
+    Exit status 1 when no `mrc map serve` runs for that lab. What was last known is shown then, if anything.
 
     \b
     Examples:
