@@ -461,7 +461,7 @@ def test_the_command_reports_errors_and_exits_with_1(tmp_path: Path) -> None:
     assert "Traceback" not in done.stdout + done.stderr
     assert "FAILED" not in done.stdout
     assert "1 case ended in an error and says nothing of the target: exit status 1" in done.stdout
-    assert done.stdout.splitlines()[-1].endswith("the control case failed as it has to")
+    assert done.stdout.splitlines()[-1].endswith("the control case failed, as it must")
     assert len(list(ElementTree.parse(tmp_path / "r.xml").iter("error"))) == 1
     assert "<h2>Errors</h2>" in (tmp_path / "r.html").read_text()
     verbose = mrc(*ASKED, "-v")
