@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--size", type=SIZE, default="64MiB", show_default=True, help="Bytes to send.")
+@click.option("--size", type=SIZE, default="128MiB", show_default=True, help="Bytes to send.")
 @click.option("--planes", type=click.IntRange(1, 16), default=2, show_default=True, help="Independent planes, 1 to 16.")
 @click.option(
     "--spines", type=click.IntRange(1, 256), default=4, show_default=True, help="Spines, and so paths, per plane."
@@ -55,7 +55,7 @@ def demo(
 
     The lab is built in private namespaces, so no root is needed, and removed at the end. Exit status 0 means: the
     checksums agree; every path was used before the cut; the dead path got no data later than 100 ms after the cut;
-    every other path was still in use in the last tenth of the transfer (at least the last 6 MiB).
+    every other path was still in use in the last tenth of the transfer (at least the last 6 MiB and 200 ms).
 
     \b
     Examples:
