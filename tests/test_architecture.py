@@ -16,26 +16,26 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "mrc"
 
-# cli -> bench -> lab, sim, capture, net -> control -> verbs -> endpoint -> wire <- layers; topology and errors serve
+# cli -> bench -> lab, sim, capture, net -> control -> verbs -> endpoint -> wire <- layers; fabric and errors serve
 # all, trace those that write or read one, report those that write for people.
 ALLOWED = {
     "report": {"report"},
     "wire": {"wire"},
-    "topology": {"topology", "wire"},
+    "fabric": {"fabric", "wire"},
     "layers": {"layers", "wire"},
     "trace": {"trace"},
     "endpoint": {"endpoint", "wire", "trace"},
     "verbs": {"verbs", "endpoint", "wire"},
     "control": {"control", "verbs", "endpoint", "wire"},
-    "net": {"net", "control", "verbs", "endpoint", "wire", "topology"},
-    "sim": {"sim", "report", "verbs", "endpoint", "wire", "topology"},
-    "lab": {"lab", "wire", "topology"},
-    "map": {"map", "report", "net", "topology", "wire"},
+    "net": {"net", "control", "verbs", "endpoint", "wire", "fabric"},
+    "sim": {"sim", "report", "verbs", "endpoint", "wire", "fabric"},
+    "lab": {"lab", "wire", "fabric"},
+    "map": {"map", "report", "net", "fabric", "wire"},
     "top": {"top", "net", "control", "report"},
-    "capture": {"capture", "layers", "report", "topology", "trace", "wire"},
-    "bench": {"bench", "report", "lab", "net", "verbs", "endpoint", "wire", "topology"},
-    "drill": {"drill", "report", "bench", "lab", "net", "verbs", "endpoint", "wire", "topology", "trace"},
-    "conformance": {"conformance", "report", "net", "endpoint", "wire", "topology"},
+    "capture": {"capture", "layers", "report", "fabric", "trace", "wire"},
+    "bench": {"bench", "report", "lab", "net", "verbs", "endpoint", "wire", "fabric"},
+    "drill": {"drill", "report", "bench", "lab", "net", "verbs", "endpoint", "wire", "fabric", "trace"},
+    "conformance": {"conformance", "report", "net", "endpoint", "wire", "fabric"},
     "cli": {
         "cli",
         "bench",
@@ -51,7 +51,7 @@ ALLOWED = {
         "endpoint",
         "layers",
         "wire",
-        "topology",
+        "fabric",
         "trace",
         "conformance",
         "report",
@@ -221,7 +221,7 @@ def test_the_command_line_starts_without_scapy(command: list[str]) -> None:
 # Of mrc, beside the endpoint it runs. Where many senders start together each of them pays for each module.
 OF_A_SENDER = {
     *("mrc", "mrc.core", "mrc.errors", "mrc.lazy", "mrc.netlink", "mrc.records", "mrc.untrusted", "mrc.whole_files"),
-    *("mrc.topology", "mrc.topology.fabric", "mrc.topology.units", "mrc.trace", "mrc.trace.vocabulary"),
+    *("mrc.fabric", "mrc.fabric.host_view", "mrc.fabric.units", "mrc.trace", "mrc.trace.vocabulary"),
     *("mrc.cli", "mrc.cli.commands", "mrc.cli.common", "mrc.cli.endpoint_options", "mrc.cli.send", "mrc.cli.starting"),
     *("mrc.cli.tickets", "mrc.cli.transfer_output"),
     *("mrc.net", "mrc.net.control", "mrc.net.control.places", "mrc.net.control.server"),
@@ -257,7 +257,7 @@ def test_a_sender_imports_this_and_no_more() -> None:
     assert {name for name in ours if not _OF_THE_ENDPOINT.fullmatch(name) or name in OF_A_SENDER} == OF_A_SENDER
 
 
-LAZY = ["mrc.control", "mrc.net.control", "mrc.net.exchange", "mrc.net.transfer", "mrc.topology", "mrc.trace"]
+LAZY = ["mrc.control", "mrc.net.control", "mrc.net.exchange", "mrc.net.transfer", "mrc.fabric", "mrc.trace"]
 
 
 @pytest.mark.parametrize("package", LAZY)

@@ -12,8 +12,8 @@ from mrc.bench.baselines import make_baseline
 from mrc.bench.rounds import Rounds, run_rounds
 from mrc.bench.settings import Settings, Variant
 from mrc.bench.subject import LATENCY_KEYS, THROUGHPUT_KEYS, Mrc, Subject
+from mrc.fabric import Clos
 from mrc.lab import Lab
-from mrc.topology import Clos
 
 LAB_NAME = "bench"
 OURS = "mrc"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mrc.endpoint.paths.formats import EvFormat
 from mrc.endpoint.paths.profiles import EvProfile, EvProfileMode
 from mrc.errors import CallerError
-from mrc.topology.fabric import Fabric
+from mrc.fabric.host_view import Fabric
 from mrc.wire.entropy import EvMode
 from mrc.wire.usid import ev_of_path
 

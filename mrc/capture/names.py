@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mrc.topology.clos import leaf_name, spine_name
+from mrc.fabric.clos import leaf_name, spine_name
 from mrc.wire.usid import BLOCK_BITS, HOST_BASE, LEAF_NIBBLE, MAX_PLANES, SPINE_NIBBLE, USIDS_PER_CONTAINER
 
 IP_PROTOCOLS = {0: "hop-by-hop options", 1: "ICMP", 2: "IGMP", 6: "TCP", 17: "UDP", 44: "fragment", 58: "ICMPv6"}

@@ -16,7 +16,7 @@ from mrc.report.tables import aligned
 if TYPE_CHECKING:
     from mrc.bench.lab_run import LabPlan
     from mrc.bench.rounds import Rounds
-    from mrc.topology import Clos
+    from mrc.fabric import Clos
 
 _EVERY = "all"
 _MTUS = ("256", "512", "1024", "2048", "4096")
@@ -153,7 +153,7 @@ def lab(
       mrc bench lab --fast --baseline bare
     """
     from mrc.cli.isolation import is_isolated, private_run_directory, run_isolated
-    from mrc.topology import Clos
+    from mrc.fabric import Clos
 
     if not seconds:
         raise click.UsageError("--seconds must be above 0")

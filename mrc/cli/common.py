@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from mrc.errors import CallerError
-from mrc.topology.units import rate_bps, rate_text, share, size_bytes
+from mrc.fabric.units import rate_bps, rate_text, share, size_bytes
 from mrc.untrusted import printable_lines
 
 if TYPE_CHECKING:
-    from mrc.topology.fabric import Fabric
+    from mrc.fabric.host_view import Fabric
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -145,7 +145,7 @@ def note(message: str) -> None:
 
 def load_fabric(fabric_file: str | None) -> Fabric:
     """The fabric named by --fabric or MRC_FABRIC. Raises CallerError when there is none."""
-    from mrc.topology.fabric import Fabric
+    from mrc.fabric.host_view import Fabric
 
     if not fabric_file:
         raise CallerError(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mrc.conformance.case import Case
     from mrc.conformance.results import Result
     from mrc.conformance.target import Target
-    from mrc.topology.fabric import Fabric
+    from mrc.fabric.host_view import Fabric
     from mrc.wire.profile import WireProfile
 
 _OUT_FILE = click.Path(dir_okay=False, path_type=Path)

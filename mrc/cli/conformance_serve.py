@@ -13,7 +13,7 @@ from mrc.cli.endpoint_options import fabric_for, mode_options
 from mrc.errors import CallerError
 
 if TYPE_CHECKING:
-    from mrc.topology.fabric import Fabric
+    from mrc.fabric.host_view import Fabric
 
 
 @click.command()

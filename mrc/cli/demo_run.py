@@ -17,10 +17,10 @@ from typing import Any
 from mrc import CORE
 from mrc.core import COMPILED
 from mrc.errors import PeerError, SystemRefused
+from mrc.fabric import Clos
 from mrc.lab import Lab
 from mrc.lab.scratch import scratch_directory
 from mrc.net.transfer.report import FileReport, PathReport, TransferReport
-from mrc.topology import Clos
 from mrc.whole_files import WholeFile, write_whole
 from mrc.wire.usid import UsidTemplate, address_text
 

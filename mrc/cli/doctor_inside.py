@@ -8,8 +8,8 @@ import sys
 
 from mrc.cli.isolation import private_run_directory
 from mrc.errors import MrcError
+from mrc.fabric import Clos
 from mrc.lab import Lab
-from mrc.topology import Clos
 
 
 def _check(name: str, ok: bool, found: str, needed_for: str, advice: str) -> dict[str, object]:

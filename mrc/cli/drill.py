@@ -144,7 +144,7 @@ def _described(each: Drill) -> dict[str, object]:
 def _check_kept(chosen: Sequence[Drill], trim_to: int) -> None:
     from mrc.drill.catalogue import DRILLS
     from mrc.errors import CallerError
-    from mrc.topology import Impairment
+    from mrc.fabric import Impairment
 
     if not any(each.trims for each in chosen):
         trim = ", ".join(each.name for each in DRILLS.values() if each.trims)

@@ -13,8 +13,8 @@ import click
 from mrc.cli.common import LINE_RATE, note
 
 if TYPE_CHECKING:
+    from mrc.fabric.host_view import Fabric
     from mrc.net.node import Node
-    from mrc.topology.fabric import Fabric
     from mrc.trace.writer import TraceWriter
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -115,7 +115,7 @@ def fabric_for(
     when an address is not this host's, UsageError for options that contradict each other.
     """
     from mrc.errors import CallerError
-    from mrc.topology.fabric import USID_MODES, Fabric
+    from mrc.fabric.host_view import USID_MODES, Fabric
 
     if binds and mode in USID_MODES:
         raise click.UsageError(f"--bind goes with --mode udp or stev; in {mode} mode the fabric file names the ports")

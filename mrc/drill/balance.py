@@ -11,8 +11,8 @@ from mrc.drill.phases import SETTLED_NS
 from mrc.drill.plots import draw_goodput, draw_path_shares
 from mrc.drill.recording import BEGIN, END, Recording
 from mrc.drill.stage import Stage
+from mrc.fabric import Clos
 from mrc.report.expectations import at_least, at_most, exactly
-from mrc.topology import Clos
 from mrc.wire.usid import ev_of_path
 
 if TYPE_CHECKING:

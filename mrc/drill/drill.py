@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from mrc.drill.recording import Recording, integrity
 from mrc.drill.stage import Stage
+from mrc.fabric import Clos
 from mrc.report.expectations import Check, Expectation, at_least, exactly
-from mrc.topology import Clos
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -18,8 +18,8 @@ from mrc.drill.plots import draw_goodput
 from mrc.drill.recording import CUT, END, HEAL, Recording
 from mrc.drill.rivals import HOSTS_PER_LEAF, set_up
 from mrc.drill.stage import Stage
+from mrc.fabric import Clos
 from mrc.report.expectations import at_least, at_most
-from mrc.topology import Clos
 from mrc.wire.usid import ev_of_path
 
 PLANES, SPINES = 2, 8

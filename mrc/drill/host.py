@@ -20,9 +20,9 @@ from mrc.drill.ends import Source, Target, tuning
 from mrc.drill.flow import FlowPlan
 from mrc.drill.heartbeat import Heartbeat, ProcessorWait
 from mrc.errors import CallerError, MrcError
+from mrc.fabric.host_view import Fabric
 from mrc.net.node import Node
 from mrc.net.node_device import NodeDevice
-from mrc.topology.fabric import Fabric
 from mrc.trace.writer import TraceWriter
 from mrc.verbs import ConnectionParameters, Context, RemoteMemory
 

@@ -8,8 +8,8 @@ from mrc.drill.plots import draw_goodput
 from mrc.drill.recording import Recording
 from mrc.drill.rivals import HOSTS_PER_LEAF, host_ports, set_up
 from mrc.drill.stage import Stage
+from mrc.fabric import Clos
 from mrc.report.expectations import at_least, at_most
-from mrc.topology import Clos
 
 PLANES = 4
 HOST_RATE_BPS = 30_000_000

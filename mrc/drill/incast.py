@@ -11,8 +11,8 @@ from mrc.drill.phases import RECOVERY_NS, SETTLED_NS
 from mrc.drill.plots import draw_goodput, draw_windows
 from mrc.drill.recording import BEGIN, END, Recording
 from mrc.drill.stage import Stage
+from mrc.fabric import Clos
 from mrc.report.expectations import at_least, exactly
-from mrc.topology import Clos
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,8 +12,8 @@ from mrc.drill.plots import draw_goodput, draw_path_shares, draw_states
 from mrc.drill.recording import BEGIN, CLEAR, END, IMPAIR, FlowRecord, Happening, Recording
 from mrc.drill.stage import Stage
 from mrc.errors import PeerError
+from mrc.fabric import Clos
 from mrc.report.expectations import at_least, at_most, exactly
-from mrc.topology import Clos
 from mrc.wire.usid import ev_of_path, path_of_ev
 
 if TYPE_CHECKING:

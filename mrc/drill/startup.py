@@ -12,8 +12,8 @@ from mrc.drill.phases import MS, RECOVERY_NS
 from mrc.drill.plots import draw_dead_paths, draw_starts
 from mrc.drill.recording import BEGIN, CUT, END, FlowRecord, Recording
 from mrc.drill.stage import Stage
+from mrc.fabric import Clos
 from mrc.report.expectations import at_least, at_most, exactly
-from mrc.topology import Clos
 from mrc.wire.usid import ev_of_path
 
 if TYPE_CHECKING:

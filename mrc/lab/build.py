@@ -17,13 +17,13 @@ from functools import partial
 from pathlib import Path
 
 from mrc.errors import CallerError, SystemRefused
+from mrc.fabric import Clos, Description
 from mrc.lab import marking, messages, namespace, outlived, state
 from mrc.lab.netlink import NetlinkSocket, Request
 from mrc.lab.plan import NodePlan, host_fabric, plan
 from mrc.lab.processes import bears
 from mrc.lab.settled import wait_until_settled
 from mrc.lab.witnesses import Witnesses
-from mrc.topology import Clos, Description
 
 # Of the differences between two descriptions, how many an error names.
 _SHOWN = 8

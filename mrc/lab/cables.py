@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from mrc.fabric import Link
 from mrc.lab import messages
 from mrc.lab.netlink import NetlinkSocket, Request
 from mrc.lab.plan import Interface, NodePlan
 from mrc.lab.settled import wait_until_settled
-from mrc.topology import Link
 
 Plans = Mapping[str, NodePlan]
 Route = Callable[[str], NetlinkSocket]

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from mrc.errors import SystemRefused
+from mrc.fabric import Clos, Description, Impairment, link_keys
 from mrc.lab import fast, impairment, installed, messages
 from mrc.lab.netlink import NetlinkSocket
 from mrc.lab.plan import LOOPBACK_INDEX, USID_DEVICE_INDEX, NodePlan
-from mrc.topology import Clos, Description, Impairment, link_keys
 
 
 class Remedy(Enum):

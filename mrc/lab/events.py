@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from mrc.errors import SystemRefused
+from mrc.fabric.events import FabricEvent, parse_events, parse_line
 from mrc.lab import state
-from mrc.topology.events import FabricEvent, parse_events, parse_line
 
 FILE = "events.jsonl"
 MOST_BYTES = 4 << 20

@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from ipaddress import IPv6Network
 
 from mrc.errors import CallerError, SystemRefused
+from mrc.fabric import Clos, Link
 from mrc.lab import impairment
 from mrc.lab.bpf import EbpfRefused, Port, PortsProgram
 from mrc.lab.impairment import traffic_control as tc
 from mrc.lab.netlink import NetlinkSocket, Request
 from mrc.lab.plan import Interface, NodePlan, RouteKind
-from mrc.topology import Clos, Link
 
 MODES = ("srv6", "srv6-srh")
 ADVICE = "leave out --fast, and the kernel's seg6local carries the packets"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from mrc.errors import CallerError
-from mrc.topology import Link
+from mrc.fabric import Link
 
 # A heal takes some milliseconds: what is shorter is no state that anything could notice.
 LEAST_PHASE_S = 0.01

@@ -11,19 +11,19 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from mrc.errors import CallerError
+from mrc.fabric import Clos, Description, Link
 from mrc.lab import state
 from mrc.lab.nodes import LabNodes
 from mrc.lab.plan import links_of_target
-from mrc.topology import Clos, Description, Link
 
 if TYPE_CHECKING:
+    from mrc.fabric import Impairment
     from mrc.lab.build import Removal
     from mrc.lab.differences import Difference
     from mrc.lab.events import EventLog
     from mrc.lab.flap import Flapped, FlapResult
     from mrc.lab.impairment import Direction
     from mrc.lab.status import LabStatus
-    from mrc.topology import Impairment
 
 
 def lab_names() -> tuple[str, ...]:
@@ -190,7 +190,7 @@ class Lab(LabNodes):
     ) -> None:
         """Change what is wrong with `link`, each way or only `toward` one end, while traffic runs.
 
-        What is given changes, what is not stays; 0 is off (`mrc.topology.Impairment` has units and ranges). Taking the
+        What is given changes, what is not stays; 0 is off (`mrc.fabric.Impairment` has units and ranges). Taking the
         rate away takes the queue with it. Raises CallerError, SystemRefused: marks, trims, duplicates and corruption
         need eBPF.
         """
@@ -264,7 +264,7 @@ class Lab(LabNodes):
 
         Raises SystemRefused, also when this lab is gone: sockets into its namespaces outlive it.
         """
-        from mrc.topology.events import FabricEvent
+        from mrc.fabric.events import FabricEvent
 
         names = [link.name for link in links]
         self.events.append(FabricEvent.of(event, target, names, at_ns, details), self._state.tag)

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mrc.errors import CallerError, SystemRefused
+from mrc.fabric import Clos
 from mrc.lab import namespace, state
 from mrc.lab.plan import NodePlan, host_address, plan
-from mrc.topology import Clos
 
 if TYPE_CHECKING:
     from mrc.lab.netlink import NetlinkSocket
@@ -68,7 +68,7 @@ class LabNodes:
         return namespace.NETNS_DIRECTORY / state.namespace_name(self.name, node)
 
     def fabric_path(self, host: str) -> Path:
-        """The file that tells `host` its fabric (`mrc.topology.Fabric`), what MRC_FABRIC names. Raises CallerError."""
+        """The file that tells `host` its fabric (`mrc.fabric.Fabric`), what MRC_FABRIC names. Raises CallerError."""
         if self._node(host).is_switch:
             raise CallerError(f"{host} is a switch: only hosts have a fabric file")
         return state.directory(self.name) / f"{host}.json"

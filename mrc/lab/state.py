@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from mrc.errors import CallerError, SystemRefused
+from mrc.fabric import Clos, Description
 from mrc.lab.namespace import ROOT_ADVICE
-from mrc.topology import Clos, Description
 
 STATE_DIRECTORY = Path("/run/mrc")
 BUILDING, UP = "building", "up"

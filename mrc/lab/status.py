@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from mrc.errors import SystemRefused
+from mrc.fabric import Clos, Impairment
 from mrc.lab.netlink import NetlinkSocket
 from mrc.lab.plan import host_address, interface_name
 from mrc.lab.state import FABRICS
-from mrc.topology import Clos, Impairment
 
 if TYPE_CHECKING:
     from mrc.lab.impairment import SendingFigures

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mrc.errors import CallerError, PeerError, SystemRefused
+from mrc.fabric.host_view import Fabric, FabricPort
 from mrc.map.interfaces import InterfacesGone
 from mrc.map.loops import Loop, PlanePort
 from mrc.map.probe import INNER_LENGTH, UDP_PORT, ProbeCodec
@@ -35,7 +36,6 @@ from mrc.map.wording import (
 from mrc.net.filters import Instruction, attach_filter
 from mrc.net.mtu import ignore_path_mtu
 from mrc.net.ports import RAW_SOCKET_ADVICE, dropped_by
-from mrc.topology.fabric import Fabric, FabricPort
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 from mrc.wire.usid import address_text
 

@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mrc.errors import CallerError, PeerError, SystemRefused
+from mrc.fabric import Clos
 from mrc.map.faults import Fault
 from mrc.map.inference import FabricInference
 from mrc.map.loops import Loop
 from mrc.map.prober import SECOND, Counters, Report
 from mrc.map.wording import LONGEST_LINE, Hello, Totals, Welcome, read_hello, read_result, refusal_line, welcome_line
-from mrc.topology import Clos
 
 _CREDENTIALS = struct.Struct("3i")
 _EVALUATE_NS = SECOND // 5

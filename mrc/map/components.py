@@ -14,8 +14,8 @@ from enum import Enum
 import numpy as np
 import numpy.typing as npt
 
+from mrc.fabric.clos import leaf_name, spine_name
 from mrc.map.loops import Loop
-from mrc.topology.clos import leaf_name, spine_name
 
 F64 = npt.NDArray[np.float64]
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from mrc.errors import CallerError
+from mrc.fabric.clos import Clos, parse_switch
 from mrc.map.components import Kind
-from mrc.topology.clos import Clos, parse_switch
 from mrc.wire.usid import ev_of_path
 
 # What `mrc ctl` takes at most.

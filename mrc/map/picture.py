@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from mrc.fabric import Clos
 from mrc.map.collector import AgentState, Collector
 from mrc.map.faults import SECOND, Fault
-from mrc.topology import Clos
 
 # An agent that has said nothing for so long is silent: it tells every tick.
 SILENT_NS = 3 * SECOND

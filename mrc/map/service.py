@@ -8,14 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from mrc.fabric import Clos
+from mrc.fabric.events import wall_clock_offset_ns
 from mrc.map.collector import Collector
 from mrc.map.deny import deny_list
 from mrc.map.faults import SECOND, Fault
 from mrc.map.history import History
 from mrc.map.picture import fault_document, picture
 from mrc.map.server import MapServer
-from mrc.topology import Clos
-from mrc.topology.events import wall_clock_offset_ns
 from mrc.whole_files import write_whole
 
 _PICTURE_NS = SECOND // 4

@@ -12,10 +12,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from mrc.fabric.host_view import Fabric
 from mrc.net.node import Node
 from mrc.net.node_device import NodeDevice
 from mrc.net.priority import go_first
-from mrc.topology.fabric import Fabric
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 
 __all__ = ["NodeDevice", "open_device"]

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from mrc import netlink
 from mrc.errors import CallerError, SystemRefused
+from mrc.fabric.host_view import HOST_FABRIC, Fabric, FabricPort
 from mrc.net.mtu import interface_mtu
 from mrc.net.ports import LOOPBACK
-from mrc.topology.fabric import HOST_FABRIC, Fabric, FabricPort
 from mrc.wire.usid import MAX_PLANES
 
 _RTM_NEWADDR, _RTM_GETADDR = 20, 22

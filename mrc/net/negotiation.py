@@ -15,8 +15,8 @@ from mrc.endpoint.paths.formats import EvFormat
 from mrc.endpoint.paths.profiles import EvProfile, EvProfileMode
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.errors import CallerError, PeerError
+from mrc.fabric.host_view import MODES, USID_MODES, Fabric
 from mrc.records import record
-from mrc.topology.fabric import MODES, USID_MODES, Fabric
 from mrc.untrusted import quoted
 from mrc.wire.entropy import EvMode
 from mrc.wire.ipv4 import address_number

@@ -36,6 +36,7 @@ from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.tracing import Tracer
 from mrc.errors import PeerError, SystemRefused
+from mrc.fabric.host_view import HOST_FABRIC, Fabric
 from mrc.net.control.places import SWITCH_VARIABLE
 from mrc.net.control.server import ControlServer
 from mrc.net.driver import Driver
@@ -45,7 +46,6 @@ from mrc.net.negotiation import NodeDescription, QpDescription, default_ev_profi
 from mrc.net.ports import NEEDED_BUFFER, PACKET_BUFFER_BYTES, Port
 from mrc.net.sockets import Srv6Port
 from mrc.net.udp_port import IPV6_HEADER, UdpPort, full_packets
-from mrc.topology.fabric import HOST_FABRIC, Fabric
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 from mrc.wire.rows import HEADER_ROOM
 from mrc.wire.srh import SRH_LENGTH

@@ -14,10 +14,10 @@ from mrc.endpoint.paths.profiles import EvProfile
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.errors import CallerError
+from mrc.fabric.host_view import Fabric
 from mrc.net.driver import Driver
 from mrc.net.negotiation import NodeDescription, QpDescription
 from mrc.net.unheard import perhaps_blocked
-from mrc.topology.fabric import Fabric
 from mrc.verbs.device import DevicePort
 
 T = TypeVar("T")

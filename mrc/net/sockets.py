@@ -11,10 +11,10 @@ import ipaddress
 import socket
 
 from mrc.errors import SystemRefused
+from mrc.fabric.host_view import FabricPort
 from mrc.net.filters import accept_srh, attach_filter
 from mrc.net.mtu import FullPackets, ignore_path_mtu
 from mrc.net.ports import RAW_SOCKET_ADVICE, SRV6, SRV6_SRH, Framing, dropped_by, grow
-from mrc.topology.fabric import FabricPort
 from mrc.wire.srh import IPV6_IN_IPV6, ROUTING
 
 _IPV6_HDRINCL = 36

@@ -13,10 +13,10 @@ import socket
 from collections.abc import Iterable, Sequence
 
 from mrc.errors import SystemRefused
+from mrc.fabric.host_view import FabricPort
 from mrc.net.filters import DROP_ALL, accept_ports, attach_filter
 from mrc.net.mtu import FullPackets, ignore_path_mtu
 from mrc.net.ports import LOOPBACK, RAW_SOCKET_ADVICE, UDP_IPV4, UDP_IPV6, Framing, dropped_by, grow
-from mrc.topology.fabric import FabricPort
 from mrc.wire.ipv4 import IPV4_HEADER, address_number
 from mrc.wire.opcodes import BTH_LENGTH, HEADER_LENGTHS, ICRC_LENGTH
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from mrc.fabric.host_view import Fabric
 from mrc.net.negotiation import NodeDescription
-from mrc.topology.fabric import Fabric
 
 _PAIRS_NAMED = 4
 

@@ -1,4 +1,4 @@
-"""Quantities as reports write them for people; `mrc.topology.units` reads and writes those that people type."""
+"""Quantities as reports write them for people; `mrc.fabric.units` reads and writes those that people type."""
 
 from __future__ import annotations
 

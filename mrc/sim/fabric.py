@@ -26,13 +26,13 @@ from mrc.endpoint.paths.addressing import Path, PlanePair, srv6_paths
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.errors import CallerError
+from mrc.fabric import Clos, Link
+from mrc.fabric.clos import leaf_name, parse_switch, spine_name
 from mrc.sim.clock import Clock
 from mrc.sim.host import Agent, HostPort, Observer, SimHost
 from mrc.sim.link import Codepoints, Egress, LinkModel, SimPacket
 from mrc.sim.switch import Switch, UsidForwarding
 from mrc.sim.transfers import Completions, QpEnd, Stream, Transfer
-from mrc.topology import Clos, Link
-from mrc.topology.clos import leaf_name, parse_switch, spine_name
 from mrc.wire.usid import UsidTemplate, container, host_usid, leaf_usid, spine_usid
 
 _SEED_STRIDE = 1 << 16  # endpoints of fabrics with neighbouring seeds draw different numbers

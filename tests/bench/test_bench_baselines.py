@@ -18,9 +18,9 @@ from mrc.bench.baselines.iperf3 import Iperf3
 from mrc.bench.compiler import PROGRAMS, compile_program
 from mrc.bench.settings import Settings
 from mrc.errors import CallerError, PeerError, SystemRefused
+from mrc.fabric import Clos
 from mrc.lab import Lab
 from mrc.lab.status import DirectionStatus
-from mrc.topology import Clos
 
 # What iperf3 3.12 said of a run over loopback, as far as it is read.
 UDP_RUN: dict[str, Any] = {

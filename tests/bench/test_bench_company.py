@@ -20,8 +20,8 @@ from mrc.bench.baselines.ucx import read_row
 from mrc.bench.settings import Settings
 from mrc.bench.subject import RECEIVER, SENDER
 from mrc.errors import PeerError, SystemRefused
+from mrc.fabric import Clos
 from mrc.lab import Lab
-from mrc.topology import Clos
 
 HEADINGS = "iterations,50.0_percentile_lat,avg_lat,overall_lat,avg_bw,overall_bw,avg_mr,overall_mr\n"
 # ucx_perftest 1.13.1 between two hosts of a lab: 1 MiB messages, and a ping-pong of 2 bytes.

@@ -11,8 +11,8 @@ import pytest
 from mrc.bench.rounds import Rounds, Spread, run_rounds, set_loss
 from mrc.bench.subject import Subject
 from mrc.errors import CallerError, SystemRefused
+from mrc.fabric import Clos
 from mrc.lab import Lab
-from mrc.topology import Clos
 
 KEY = "goodput_gbps"
 

@@ -16,8 +16,8 @@ from mrc.bench.settings import Settings
 from mrc.bench.stall import Cut, Stall, longest_stall
 from mrc.bench.suite import CUT, GOODPUT, LATENCY, LOSSY, MEASURES, MESSAGES, parts_of, resumed, suite_document
 from mrc.errors import PeerError
+from mrc.fabric import Clos
 from mrc.lab import Lab
-from mrc.topology import Clos
 
 ALL = set(MEASURES)
 

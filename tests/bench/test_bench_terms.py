@@ -11,7 +11,7 @@ from mrc.bench.paths import first_paths
 from mrc.bench.settings import Settings
 from mrc.bench.terms import Terms, default_cq_mod, default_depth
 from mrc.errors import CallerError, PeerError
-from mrc.topology.fabric import Fabric, FabricPort
+from mrc.fabric.host_view import Fabric, FabricPort
 
 
 @pytest.mark.parametrize(("size", "depth"), [(1, 128), (64, 128), (64 << 10, 128), (1 << 20, 8), (64 << 20, 4)])

@@ -18,7 +18,7 @@ from test_analysis_report import data_of
 
 from mrc.capture.analysis.fabric_events import FabricEvents
 from mrc.cli import main
-from mrc.topology.events import FabricEvent
+from mrc.fabric.events import FabricEvent
 
 ROOT = Path(__file__).resolve().parents[2]
 US = MICROSECOND

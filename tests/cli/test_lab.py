@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from mrc.cli.lab import lab as lab_command
+from mrc.fabric import Fabric
 from mrc.lab import Lab, lab_names
-from mrc.topology import Fabric
 
 needs_root = [
     pytest.mark.root,

@@ -13,9 +13,9 @@ from patience import PATIENCE_S
 
 from mrc.cli import main
 from mrc.cli.transfer_output import print_paths
+from mrc.fabric.host_view import Fabric, FabricPort
 from mrc.net.ticket import Ticket
 from mrc.net.transfer.report import PathReport, TransferReport
-from mrc.topology.fabric import Fabric, FabricPort
 
 # A good one, of nobody.
 TICKET = Ticket(("::1",), 9, bytes(32), bytes(16)).text

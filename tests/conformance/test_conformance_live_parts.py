@@ -35,8 +35,8 @@ from mrc.conformance.targets.by_hand import fits
 from mrc.conformance.targets.in_process import InProcess
 from mrc.conformance.times import ms, us
 from mrc.errors import PeerError
+from mrc.fabric.host_view import Fabric, FabricPort
 from mrc.net.negotiation import NodeDescription, PortDescription
-from mrc.topology.fabric import Fabric, FabricPort
 from mrc.wire.profile import WireProfile
 
 # ---------------------------------------------------------------------- messages

@@ -13,9 +13,9 @@ from mrc.control import ControlError, Controller
 from mrc.endpoint.config import EndpointConfig, PathConfig, QpConfig
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.tracing import Tracer
+from mrc.fabric import Clos
 from mrc.sim import LinkModel, SimFabric
 from mrc.sim.device import SimDevice
-from mrc.topology import Clos
 from mrc.verbs import QP, AccessFlag, Context, QPCap, SendWR, WCStatus, connect, describe
 
 MILLISECOND = 1_000_000

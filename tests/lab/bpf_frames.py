@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import struct
 
+from mrc.fabric import Impairment
 from mrc.lab.bpf import LinkProgram, LinkSettings, libbpf, trial
-from mrc.topology import Impairment
 
 ETHERNET = bytes.fromhex("4d5200000002 4d5200000001")
 UDP, IPV6, ROUTING, TCP = 17, 41, 43, 6

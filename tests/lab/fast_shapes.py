@@ -13,9 +13,9 @@ from functools import partial
 from lab_wire import Tap, paths, usid_address
 from patience import Fence
 
+from mrc.fabric import Clos
 from mrc.lab import Lab
 from mrc.lab.plan import plan
-from mrc.topology import Clos
 
 HOP_BY_HOP, TCP, UDP, IPV6, ROUTING, FRAGMENT, ICMP, NONE, OPTIONS = 0, 6, 17, 41, 43, 44, 58, 59, 60
 

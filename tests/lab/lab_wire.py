@@ -14,8 +14,8 @@ from contextlib import suppress
 
 from patience import PATIENCE_S, Fence
 
+from mrc.fabric import Clos
 from mrc.lab import Lab
-from mrc.topology import Clos
 from mrc.wire.usid import UsidTemplate, address_text
 
 IPPROTO_IPV6 = 41

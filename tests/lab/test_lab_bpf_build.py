@@ -31,8 +31,8 @@ from bpf_frames import (
     udp,
 )
 
+from mrc.fabric import Impairment
 from mrc.lab.bpf import LINK_OBJECT, LinkProgram, LinkSettings, trial
-from mrc.topology import Impairment
 
 pytestmark = pytest.mark.root
 

@@ -15,9 +15,9 @@ from lab_wire import run
 from patience import PATIENCE_S, eventually
 
 from mrc.errors import CallerError, SystemRefused
+from mrc.fabric import Clos, Impairment
 from mrc.lab import Lab
 from mrc.lab.bpf import LinkProgram
-from mrc.topology import Clos, Impairment
 
 pytestmark = pytest.mark.root
 
@@ -284,7 +284,7 @@ import json, subprocess, sys
 from mrc.cli.isolation import private_run_directory
 from mrc.errors import SystemRefused
 from mrc.lab import Lab
-from mrc.topology import Clos, Impairment
+from mrc.fabric import Clos, Impairment
 
 private_run_directory()
 said = {}

@@ -16,8 +16,8 @@ from bpf_frames import CONTROL, NO_TRIM, TRIMMABLE, TRIMMED, TRIMMED_LASTHOP
 from bpf_traffic import ETHERNET_AND_OUTER, Traffic, captured, direction
 from patience import PATIENCE_S
 
+from mrc.fabric import Clos
 from mrc.lab import Lab
-from mrc.topology import Clos
 
 pytestmark = pytest.mark.root
 

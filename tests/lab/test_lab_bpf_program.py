@@ -39,8 +39,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrc.errors import SystemRefused
+from mrc.fabric import Impairment
 from mrc.lab.bpf import LinkCounters, LinkProgram, trial
-from mrc.topology import Impairment
 from mrc.wire.profile import WireProfile
 from mrc.wire.trimming import trim
 

@@ -20,9 +20,9 @@ import pytest
 from patience import PATIENCE_S, eventually
 
 from mrc.errors import SystemRefused
+from mrc.fabric.events import FabricEvent, parse_events, parse_line, wall_clock_offset_ns
 from mrc.lab import Lab, state
 from mrc.lab.events import EventLog
-from mrc.topology.events import FabricEvent, parse_events, parse_line, wall_clock_offset_ns
 
 SO_TIMESTAMPNS = 35
 FORK = multiprocessing.get_context("fork")

@@ -15,11 +15,11 @@ from lab_wire import Wire, deliveries, run, touches, usid_address
 
 from mrc.cli.lab import lab as lab_command
 from mrc.errors import CallerError, SystemRefused
+from mrc.fabric import Clos, Description, Impairment
 from mrc.lab import Lab, fast, lab_names
 from mrc.lab.bpf import EbpfRefused, PortsProgram
 from mrc.lab.differences import Remedy
 from mrc.lab.plan import plan
-from mrc.topology import Clos, Description, Impairment
 
 pytestmark = pytest.mark.root
 

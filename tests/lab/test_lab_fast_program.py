@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from fast_shapes import Watched, shapes
 
+from mrc.fabric import Clos
 from mrc.lab import Lab
 from mrc.lab.bpf import USID_OBJECT, PortsProgram
-from mrc.topology import Clos
 
 pytestmark = pytest.mark.root
 

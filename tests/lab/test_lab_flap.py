@@ -20,9 +20,9 @@ import pytest
 from patience import PATIENCE_S, eventually
 
 from mrc.errors import CallerError, SystemRefused
+from mrc.fabric.events import FabricEvent
 from mrc.lab import Lab
 from mrc.lab.flap import Flapped, Flapping
-from mrc.topology.events import FabricEvent
 
 MRC = (sys.executable, "-m", "mrc")
 MS = 1_000_000

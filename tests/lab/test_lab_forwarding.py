@@ -14,8 +14,8 @@ import pytest
 from lab_wire import Wire, arrived, deliveries, inner_packet, next_tunnelled, outer_addresses, paths, run, usid_address
 from patience import PATIENCE_S
 
+from mrc.fabric import Clos, Fabric
 from mrc.lab import Lab
-from mrc.topology import Clos, Fabric
 
 pytestmark = pytest.mark.root
 

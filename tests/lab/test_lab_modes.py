@@ -15,8 +15,8 @@ from lab_modes import Host, SpineTaps, arrivals, icmp_errors
 from lab_wire import Wire, configuration, paths, touches
 from patience import PATIENCE_S
 
+from mrc.fabric import Clos
 from mrc.lab import Lab
-from mrc.topology import Clos
 
 pytestmark = pytest.mark.root
 
@@ -246,7 +246,7 @@ def test_a_user_namespace_is_enough_for_each_mode(mode: str) -> None:
         "from lab_modes import Host\n"
         "from lab_wire import Wire\n"
         "from mrc.lab import Lab\n"
-        "from mrc.topology import Clos\n"
+        "from mrc.fabric import Clos\n"
         "with Lab.up('inner', Clos(spines=2, mode=sys.argv[1])) as lab:\n"
         "  wire = Wire(lab)\n"
         "  sender, receiver = Host(wire, 'h0'), Host(wire, 'h1')\n"

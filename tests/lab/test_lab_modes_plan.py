@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mrc.endpoint.paths.addressing import Path
+from mrc.fabric import FORWARDING_MODES, Clos
 from mrc.lab.plan import NodePlan, Route, RouteKind, host_fabric, plan
 from mrc.net.negotiation import NodeDescription, QpDescription, peer_of
-from mrc.topology import FORWARDING_MODES, Clos
 from mrc.wire.entropy import ev_to_fields
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE
 

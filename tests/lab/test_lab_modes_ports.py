@@ -18,11 +18,11 @@ from patience import PATIENCE_S
 
 from mrc.endpoint.paths.addressing import PlanePair, srv6_path
 from mrc.errors import SystemRefused
+from mrc.fabric import Clos, Fabric
 from mrc.lab import Lab
 from mrc.net.mmsg import BatchReceiver, BatchSender
 from mrc.net.mtu import FullPackets
 from mrc.net.sockets import Srv6Port
-from mrc.topology import Clos, Fabric
 from mrc.wire.fields import ACK
 from mrc.wire.frames import Frames
 from mrc.wire.rows import HEADER_ROOM

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mrc.errors import CallerError
+from mrc.fabric import Clos, Fabric
 from mrc.lab.plan import RouteKind, host_fabric, interface_name, links_of_target, plan
 from mrc.lab.state import check_name
-from mrc.topology import Clos, Fabric
 
 shapes = st.builds(
     Clos,

@@ -23,8 +23,8 @@ from click.testing import CliRunner, Result
 from patience import PATIENCE_S
 
 from mrc.cli.lab import lab as lab_command
+from mrc.fabric import Clos
 from mrc.lab import Lab
-from mrc.topology import Clos
 
 pytestmark = pytest.mark.root
 

@@ -21,12 +21,12 @@ from patience import PATIENCE_S
 
 from mrc.cli.lab import lab as lab_command
 from mrc.errors import CallerError
+from mrc.fabric import FORWARDING_MODES, Clos, Description, Impairment
+from mrc.fabric.file import TopologyFile
 from mrc.lab import Lab, lab_names, namespace, state
 from mrc.lab.bpf import EbpfRefused, LinkProgram
 from mrc.lab.differences import Remedy
 from mrc.lab.plan import plan
-from mrc.topology import FORWARDING_MODES, Clos, Description, Impairment
-from mrc.topology.file import TopologyFile
 
 LIMITS = {"rate_bps": st.integers(10**5, 10**12), "queue_bytes": st.integers(10**6, 10**7)}
 impairments = st.builds(Impairment, loss=st.integers(0, 10**6).map(lambda each: each / 10**6)) | st.builds(
@@ -190,7 +190,7 @@ def test_the_schema_is_printed_as_published() -> None:
 
 def test_nothing_heavy_is_imported_for_a_lab_without_a_file() -> None:
     script = (
-        "import sys; from mrc.cli.lab.described import described; import mrc.lab, mrc.topology\n"
+        "import sys; from mrc.cli.lab.described import described; import mrc.lab, mrc.fabric\n"
         "described(None, 'x', {}); print(*{'yaml', 'jsonschema', 'numpy'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -11,10 +11,10 @@ import pytest
 from scapy.config import conf
 from tutorials import DOCS, steps
 
+from mrc.fabric import Clos, Fabric
 from mrc.lab import Lab
 from mrc.layers import use_wire_profile
 from mrc.net.device import open_device
-from mrc.topology import Clos, Fabric
 from mrc.verbs import MR, QP, ConnectionParameters, Context, QPCap, connect, describe
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE
 

@@ -19,9 +19,9 @@ import pytest
 from live_run import MIB, MRC, Running, Transfers, eventually, sha256
 from patience import PATIENCE_S
 
+from mrc.fabric import Clos
 from mrc.lab import Lab
 from mrc.net.control.client import ControlClient, endpoints
-from mrc.topology import Clos
 
 pytestmark = pytest.mark.root
 

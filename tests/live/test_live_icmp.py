@@ -28,9 +28,9 @@ from live_run import MIB, Running, Transfers, sha256, stats_lines
 from patience import PATIENCE_S, eventually
 from test_live_udp import IPV4, IPV6, Hosts, bound, ip, transferred
 
+from mrc.fabric import Clos
 from mrc.lab import Lab
 from mrc.lab.namespace import in_namespace
-from mrc.topology import Clos
 from mrc.wire.usid import UsidTemplate, address_text
 
 pytestmark = pytest.mark.root

@@ -15,10 +15,10 @@ from live_run import eventually
 from patience import PATIENCE_S
 
 from mrc.endpoint.qp import QueuePair
+from mrc.fabric import Fabric
 from mrc.lab import Lab
 from mrc.net.negotiation import QpDescription
 from mrc.net.node import Node, transfer_config
-from mrc.topology import Fabric
 from mrc.trace.vocabulary import PORT, EventType
 
 pytestmark = pytest.mark.root

@@ -19,11 +19,11 @@ from mrc.endpoint.completions import Completion, WorkStatus
 from mrc.endpoint.qp_states import QpState
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import PeerError
+from mrc.fabric import Fabric
 from mrc.lab import Lab
 from mrc.net.exchange import ExchangeClient
 from mrc.net.negotiation import NodeDescription, QpDescription
 from mrc.net.node import Node, describe_qp, transfer_config
-from mrc.topology import Fabric
 
 pytestmark = pytest.mark.root
 

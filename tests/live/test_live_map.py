@@ -22,9 +22,9 @@ from patience import PATIENCE_S, undisturbed
 from prometheus_client.parser import text_string_to_metric_families
 
 from mrc.control import deny_list
+from mrc.fabric import Clos
 from mrc.lab import Lab
 from mrc.map.probe import UDP_PORT, ProbeCodec
-from mrc.topology import Clos
 from mrc.wire.usid import DEFAULT_BLOCK, address_text, container, host_usid, leaf_usid, spine_usid
 
 pytestmark = pytest.mark.root

@@ -15,9 +15,9 @@ import pytest
 from live_run import MRC, eventually
 from patience import PATIENCE_S
 
+from mrc.fabric import Clos
 from mrc.lab import Lab, state
 from mrc.map.interfaces import InterfacesGone
-from mrc.topology import Clos
 
 pytestmark = pytest.mark.root
 

@@ -19,8 +19,8 @@ import pytest
 from live_run import MIB, MRC, Transfers, sha256, stats_lines
 from patience import MARKER_ETHERTYPE, CaptureMarker, Fence
 
+from mrc.fabric import FORWARDING_MODES, Clos
 from mrc.lab import Lab
-from mrc.topology import FORWARDING_MODES, Clos
 
 pytestmark = pytest.mark.root
 

@@ -16,9 +16,9 @@ import pytest
 from live_run import MRC, Transfers, eventually
 from patience import PATIENCE_S
 
+from mrc.fabric import Clos
 from mrc.lab import Lab
 from mrc.net.control.client import ControlClient, endpoints
-from mrc.topology import Clos
 
 pytestmark = pytest.mark.root
 

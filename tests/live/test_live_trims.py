@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from live_run import MIB, Transfers, sha256
 
+from mrc.fabric import Clos
 from mrc.lab import Lab
-from mrc.topology import Clos
 
 pytestmark = pytest.mark.root
 

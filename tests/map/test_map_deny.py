@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from virtual_fabric import walk
 
+from mrc.fabric import Clos
 from mrc.map.deny import deny_list
-from mrc.topology import Clos
 from mrc.wire.usid import UsidTemplate, ev_of_path
 
 

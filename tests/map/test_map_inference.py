@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from virtual_fabric import TICK_NS, VirtualFabric
 
 from mrc.errors import CallerError
+from mrc.fabric import Clos
 from mrc.map.faults import SECOND, Fault
 from mrc.map.inference import FabricInference, PlaneInference
 from mrc.map.loops import Loop
-from mrc.topology import Clos
 
 FABRIC = Clos(planes=2, leaves=4, spines=4)
 SEEDS = st.integers(0, 2**32)

@@ -11,9 +11,9 @@ import pytest
 from virtual_fabric import passages
 
 from mrc.errors import CallerError
+from mrc.fabric import Clos
 from mrc.map.components import Kind, suspects_of
 from mrc.map.loops import Loop, PlanePort, far_loops, loops_of, near_loops, schedule
-from mrc.topology import Clos
 from mrc.wire.usid import DEFAULT_BLOCK
 
 

@@ -6,11 +6,11 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from mrc.fabric import Clos
+from mrc.fabric.clos import leaf_name, spine_name
 from mrc.map.faults import SECOND, Fault
 from mrc.map.inference import FabricInference
 from mrc.map.loops import Loop, PlanePort, loops_of, schedule
-from mrc.topology import Clos
-from mrc.topology.clos import leaf_name, spine_name
 
 TICK_NS = SECOND // 10
 # An agent tells what came of a tick's probes when all of them are decided: its timeout and a tick later.

@@ -19,13 +19,13 @@ from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError, MrcError, PeerError, SystemRefused
+from mrc.fabric import Fabric
 from mrc.lab import Lab
 from mrc.net.mtu import FullPackets
 from mrc.net.node import Node, describe_qp, transfer_config
 from mrc.net.ports import waiting_in
 from mrc.net.sockets import Srv6Port
 from mrc.net.turn import MOST_TURNS_BEFORE_TIMERS
-from mrc.topology import Fabric
 
 pytestmark = [
     pytest.mark.root,

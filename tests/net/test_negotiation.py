@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from mrc.endpoint.paths.formats import EvFormat
 from mrc.errors import CallerError, PeerError
+from mrc.fabric import Fabric
+from mrc.fabric.host_view import FabricPort
 from mrc.net.negotiation import (
     NodeDescription,
     PortDescription,
@@ -24,8 +26,6 @@ from mrc.net.negotiation import (
     peer_of,
     text,
 )
-from mrc.topology import Fabric
-from mrc.topology.fabric import FabricPort
 from mrc.wire.entropy import EvMode
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 from mrc.wire.usid import address_text

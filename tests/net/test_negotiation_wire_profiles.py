@@ -13,10 +13,10 @@ import pytest
 from mrc.endpoint.config import EndpointConfig, QpConfig
 from mrc.endpoint.endpoint import Endpoint
 from mrc.errors import PeerError
+from mrc.fabric import Clos, Fabric
+from mrc.fabric.host_view import FabricPort
 from mrc.net.negotiation import NodeDescription, QpDescription, peer_of
 from mrc.sim import LinkModel, SimFabric
-from mrc.topology import Clos, Fabric
-from mrc.topology.fabric import FabricPort
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 
 FIELDS = {field.name: field.default for field in dataclasses.fields(WireProfile)}

@@ -15,13 +15,13 @@ from loopback import Inside, needs_root, own_loopback, skipped_without_root
 from patience import Fence
 
 from mrc.endpoint.endpoint import Endpoint
+from mrc.fabric.host_view import FabricPort
 from mrc.net.filters import accept_ports, accept_srh, attach_filter, only_qpns
 from mrc.net.flood_filter import FloodFilter
 from mrc.net.mtu import FullPackets
 from mrc.net.neighbours import HELD_NS, MANY, MANY_NS, shared
 from mrc.net.ports import SRV6, SRV6_SRH, UDP_IPV4, UDP_IPV6, Framing, Port
 from mrc.net.udp_port import UdpPort
-from mrc.topology.fabric import FabricPort
 from mrc.wire.srh import SRH_HEAD, SRH_LENGTH
 
 UDP_PORTS = (4791, 4971)

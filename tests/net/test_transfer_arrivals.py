@@ -16,13 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrc.errors import CallerError, MrcError, PeerError, SystemRefused
+from mrc.fabric import Clos
 from mrc.net.transfer.arrivals import Arrivals
 from mrc.net.transfer.bounds import FilePlaces, SenderBounds
 from mrc.net.transfer.connecting import TUNING
 from mrc.net.transfer.files import Directory, outgoing_size
 from mrc.sim import SimFabric
 from mrc.sim.device import SimDevice
-from mrc.topology import Clos
 from mrc.verbs import PD, Context
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30

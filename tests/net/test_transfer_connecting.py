@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrc.errors import PeerError
+from mrc.fabric import Clos
 from mrc.net.transfer.connecting import TUNING, connect_qps, describe_qps, from_message, make_qps, to_message
 from mrc.sim import SimFabric
 from mrc.sim.device import SimDevice
-from mrc.topology import Clos
 from mrc.verbs import Context, DeviceCap, QPState, SendWR
 
 MESSAGE: dict[str, Any] = {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from mrc.fabric import Fabric
+from mrc.fabric.host_view import FabricPort
 from mrc.net.negotiation import NodeDescription
 from mrc.net.unheard import perhaps_blocked
-from mrc.topology import Fabric
-from mrc.topology.fabric import FabricPort
 
 
 def host(mode: str, *addresses: str) -> Fabric:

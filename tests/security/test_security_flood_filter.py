@@ -16,10 +16,10 @@ from loopback import Inside, needs_root, own_loopback
 from patience import Fence
 
 from mrc.endpoint.config import QpConfig
+from mrc.fabric.host_view import FabricPort
 from mrc.net.flood_filter import HELD_NS, LOOK_NS, FloodFilter
 from mrc.net.mtu import FullPackets
 from mrc.net.udp_port import UdpPort
-from mrc.topology.fabric import FabricPort
 from mrc.wire.ipv4 import address_number
 
 pytestmark = needs_root

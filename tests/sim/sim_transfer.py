@@ -10,8 +10,8 @@ from mrc.endpoint.memory import MemoryRegion
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_states import QpState
 from mrc.endpoint.work import WriteRequest
+from mrc.fabric import Clos
 from mrc.sim import Egress, LinkModel, SimFabric
-from mrc.topology import Clos
 
 MICROSECOND, MILLISECOND, SECOND = 1_000, 1_000_000, 1_000_000_000
 NODES = ("h0", "h1")

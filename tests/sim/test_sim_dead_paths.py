@@ -29,8 +29,8 @@ from mrc.endpoint.memory import MemoryRegion
 from mrc.endpoint.paths.states import EvState
 from mrc.endpoint.qp_states import QpState
 from mrc.endpoint.work import WriteRequest
+from mrc.fabric import Clos
 from mrc.sim import LinkModel, SimFabric
-from mrc.topology import Clos
 from mrc.wire.packet import decode_transport
 
 

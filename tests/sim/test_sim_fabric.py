@@ -10,9 +10,9 @@ import pytest
 from mrc.endpoint.completions import EventKind, WorkStatus
 from mrc.endpoint.config import EndpointConfig, QpConfig
 from mrc.errors import CallerError
+from mrc.fabric import Clos
 from mrc.sim import Egress, LinkModel, SimFabric
 from mrc.sim.link import SimPacket
-from mrc.topology import Clos
 from mrc.wire.profile import WireProfile
 
 GIGABIT = 1_000_000_000

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from mrc.fabric import Clos
 from mrc.sim import LinkModel, SimFabric
 from mrc.sim.go_back_n import GoBackNConfig, GoBackNFlow
 from mrc.sim.link import SimPacket
-from mrc.topology import Clos
 
 MICROSECOND, MILLISECOND = 1_000, 1_000_000
 WRITE_MIDDLE, ACKNOWLEDGE = 0x07, 0x11

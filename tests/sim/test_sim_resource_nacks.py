@@ -13,8 +13,8 @@ from sim_transfer import MICROSECOND, SECOND, check_all_arrived, run, start, two
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import QpConfig, ResponderConfig
 from mrc.endpoint.counters import Counters
+from mrc.fabric import Clos
 from mrc.sim import LinkModel, SimFabric
-from mrc.topology import Clos
 
 PACKETS = 1024  # of 1 KiB
 ROOM = 128

@@ -14,9 +14,9 @@ from mrc.endpoint.congestion import FixedWindow, NsccFactory
 from mrc.endpoint.memory import MemoryRegion
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.work import WriteRequest
+from mrc.fabric import Clos
 from mrc.net.node import USER_SPACE_NSCC, transfer_config
 from mrc.sim import LinkModel, SimFabric
-from mrc.topology import Clos
 
 MIB = 1 << 20
 CONFIG = transfer_config(path_mtu=4096)

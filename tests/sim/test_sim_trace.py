@@ -10,8 +10,8 @@ from sim_transfer import MICROSECOND, NODES, check_all_arrived, path, run, trans
 
 from mrc.endpoint.config import EndpointConfig, QpConfig
 from mrc.endpoint.endpoint import Endpoint
+from mrc.fabric import Clos
 from mrc.sim import LinkModel, SimFabric
-from mrc.topology import Clos
 from mrc.trace.vocabulary import EVENTS, EventType
 
 SIZES = [400_000] * 4

@@ -11,8 +11,8 @@ from mrc.endpoint.memory import MemoryRegion
 from mrc.endpoint.qp_states import QpState
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError
+from mrc.fabric import Clos
 from mrc.sim import SimFabric
-from mrc.topology import Clos
 
 
 def test_a_number_given_is_the_number_and_given_once() -> None:

@@ -13,10 +13,10 @@ import pytest
 from verbs_pair import End, open_end
 
 from mrc.errors import CallerError, MrcError, PeerError
+from mrc.fabric import Fabric
 from mrc.lab import Lab
 from mrc.net.device import NodeDevice, open_device
 from mrc.net.node import Node, transfer_config
-from mrc.topology import Fabric
 from mrc.verbs import (
     AHAttr,
     AsyncEventType,

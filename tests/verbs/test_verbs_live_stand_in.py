@@ -16,11 +16,11 @@ from verbs_pair import End, open_end
 
 from mrc import CORE
 from mrc.core import COMPILED
+from mrc.fabric import Fabric
 from mrc.lab import Lab
 from mrc.net.device import NodeDevice, open_device
 from mrc.net.driver import Driver
 from mrc.net.node import transfer_config
-from mrc.topology import Fabric
 from mrc.verbs import MR, ConnectionParameters, QPCap, QPState, RecvWR, SendWR, WCStatus, WROpcode, connect, describe
 
 pytestmark = [

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 import pytest
 from verbs_pair import Pair
 
+from mrc.fabric import Clos
 from mrc.sim import SimFabric
 from mrc.sim.device import SimDevice
-from mrc.topology import Clos
 from mrc.verbs import (
     CQ,
     QP,

@@ -14,9 +14,9 @@ from mrc.endpoint.config import Capability, QpConfig
 from mrc.endpoint.congestion import FixedWindow
 from mrc.endpoint.paths.formats import EvFormat
 from mrc.endpoint.paths.profiles import EvProfile, EvProfileMode
+from mrc.fabric import Clos
 from mrc.sim import SimFabric
 from mrc.sim.device import SimDevice
-from mrc.topology import Clos
 from mrc.verbs import (
     QP,
     AccessFlag,

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from mrc.endpoint.config import QpConfig
+from mrc.fabric import Clos
 from mrc.sim import LinkModel, SimFabric
 from mrc.sim.device import SimDevice
-from mrc.topology import Clos
 from mrc.verbs import CQ, MR, PD, QP, WC, AHAttr, CompChannel, Context, QPAttr, QPCap, QPState, connect, describe
 
 SECOND_NS = 1_000_000_000

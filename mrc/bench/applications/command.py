@@ -15,9 +15,9 @@ from mrc.bench.applications.ends import HERE
 from mrc.bench.lab_run import machine
 from mrc.bench.rounds import Rounds, Spread, run_rounds
 from mrc.errors import CallerError, MrcError, PeerError
+from mrc.fabric import Clos
 from mrc.lab import Lab
 from mrc.report.tables import aligned
-from mrc.topology import Clos
 
 SHAPE = Clos(planes=2, spines=4)
 BEFORE = " (before)"

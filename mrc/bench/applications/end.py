@@ -20,8 +20,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from mrc.fabric import Fabric
 from mrc.net.device import open_device
-from mrc.topology import Fabric
 from mrc.verbs import (
     CQ,
     MR,

@@ -26,8 +26,8 @@ from mrc.bench.prepared import harmless, through_the_fabric, write_packets
 from mrc.bench.processes import first_line, json_output, running
 from mrc.bench.subject import PATIENCE_S
 from mrc.errors import PeerError
+from mrc.fabric import Clos
 from mrc.lab import Lab
-from mrc.topology import Clos
 from mrc.wire.usid import UsidTemplate
 
 LAB_NAME = "hostile"

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from mrc.bench.client import BenchClient, BenchOptions
 from mrc.bench.terms import WRITE
 from mrc.errors import MrcError
+from mrc.fabric import Fabric
 from mrc.net.node import Node
 from mrc.net.ticket import Ticket
-from mrc.topology import Fabric
 
 _FOR_EVER_S = 24 * 3600.0
 

@@ -8,8 +8,8 @@ from typing import Any, BinaryIO
 
 from mrc.capture.analysis.finding import WARNING, Finding
 from mrc.errors import CallerError
+from mrc.fabric.events import FabricEvent, parse_events
 from mrc.report.units import plural
-from mrc.topology.events import FabricEvent, parse_events
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from mrc.report.units import decimal_size_text, rate_text, share_text
 
 if TYPE_CHECKING:
-    from mrc.topology import Impairment
+    from mrc.fabric import Impairment
 
 
 def impairment_text(found: Impairment, *, marks: bool) -> str:

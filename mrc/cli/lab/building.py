@@ -48,9 +48,9 @@ def up(topology_file: str | None, fast: bool, name: str, as_json: bool, **option
       mrc lab up rail.yaml
       mrc lab up --fast
     """
+    from mrc.fabric.room import largest_path_mtu
     from mrc.lab import Lab
     from mrc.lab.differences import commands
-    from mrc.topology.room import largest_path_mtu
 
     name, wanted = described(topology_file, name, options)
     started = time.monotonic()
@@ -168,7 +168,7 @@ def schema() -> None:
     Examples:
       mrc lab schema > topology.schema.json
     """
-    from mrc.topology.structure import schema_text
+    from mrc.fabric.structure import schema_text
 
     click.echo(schema_text(), nl=False)
 

@@ -10,11 +10,11 @@ from click.core import ParameterSource
 
 from mrc.cli.common import options_named
 from mrc.errors import CallerError
-from mrc.topology.clos import FORWARDING_MODES, Clos, block_text, parse_block
+from mrc.fabric.clos import FORWARDING_MODES, Clos, block_text, parse_block
 
 if TYPE_CHECKING:
-    from mrc.topology import Description
-    from mrc.topology.file import TopologyFile
+    from mrc.fabric import Description
+    from mrc.fabric.file import TopologyFile
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -58,7 +58,7 @@ def described(path: str | None, name: str, options: Mapping[str, Any]) -> tuple[
     the file at `path` say different things or there is no file and options no fabric can have, CallerError for a file
     that describes no fabric.
     """
-    from mrc.topology import Description
+    from mrc.fabric import Description
 
     given = {key: value for key, value in options.items() if value is not None}
     if path is None:
@@ -67,7 +67,7 @@ def described(path: str | None, name: str, options: Mapping[str, Any]) -> tuple[
                 return name, Description(Clos(**given))
         except CallerError as error:
             raise click.UsageError(str(error)) from None
-    from mrc.topology.file import TopologyFile
+    from mrc.fabric.file import TopologyFile
 
     file = TopologyFile.read(path)
     said = file.shape

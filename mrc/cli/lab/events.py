@@ -15,7 +15,7 @@ from mrc.cli.common import DURATION, interrupted, json_option, note, print_json
 from mrc.cli.lab.options import name_option
 
 if TYPE_CHECKING:
-    from mrc.topology.events import FabricEvent
+    from mrc.fabric.events import FabricEvent
 
 _AGO = re.compile(r"[\d.]+\s*(ms|s|m|h)?\Z")
 

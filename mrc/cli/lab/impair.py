@@ -95,8 +95,8 @@ def impair(name: str, as_json: bool, link: str, toward: str | None, clear: bool,
       mrc lab impair p0l0-p0s1 --loss off
       mrc lab impair p0l0-p0s1 --clear
     """
+    from mrc.fabric import Impairment
     from mrc.lab import Lab
-    from mrc.topology import Impairment
 
     given = {field: value for field, value in changes.items() if value is not None}
     if clear and given:

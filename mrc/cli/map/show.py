@@ -78,8 +78,8 @@ def show(name: str, as_json: bool, since: int | None, history: Path | None, deny
 
 
 def _write_deny_list(document: dict[str, Any], path: Path) -> None:
+    from mrc.fabric import Clos
     from mrc.map.deny import deny_list
-    from mrc.topology import Clos
     from mrc.whole_files import write_whole
 
     clos = Clos(document["planes"], document["leaves"], document["spines"], document["hosts_per_leaf"])

@@ -20,9 +20,9 @@ from mrc.conformance.target import Refused, TargetQp, Unsupported
 from mrc.conformance.targets.in_process import InProcessSession
 from mrc.endpoint.config import MILLISECOND, LossConfig, QpConfig
 from mrc.errors import MrcError
+from mrc.fabric.host_view import Fabric
 from mrc.net.negotiation import NodeDescription
 from mrc.net.node import Node
-from mrc.topology.fabric import Fabric
 from mrc.untrusted import quoted
 from mrc.wire.profile import WireProfile
 

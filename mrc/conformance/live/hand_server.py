@@ -11,8 +11,8 @@ from mrc.conformance.live.qp_file import HandPlane, QpFile
 from mrc.conformance.setup import Plane, Setup
 from mrc.conformance.target import Unsupported
 from mrc.errors import CallerError
+from mrc.fabric.host_view import USID_MODES, Fabric
 from mrc.net.negotiation import NodeDescription, PortDescription
-from mrc.topology.fabric import USID_MODES, Fabric
 from mrc.wire.profile import WireProfile
 from mrc.wire.usid import UsidTemplate
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from mrc.conformance.setup import Plane
 from mrc.conformance.target import Frame
+from mrc.fabric.host_view import Fabric
 from mrc.net.negotiation import NodeDescription
-from mrc.topology.fabric import Fabric
 from mrc.wire.usid import UsidTemplate, ev_of_path
 
 _SOURCE, _DESTINATION = slice(8, 24), slice(24, 40)

@@ -12,8 +12,8 @@ from mrc.conformance.targets.in_process_paths import (
     InProcessPaths,
 )
 from mrc.endpoint.paths.addressing import Path, PlanePair, srv6_path, srv6_uplinks
+from mrc.fabric.host_view import USID_MODES, Fabric
 from mrc.net.negotiation import NodeDescription
-from mrc.topology.fabric import USID_MODES, Fabric
 from mrc.wire.profile import WireProfile
 from mrc.wire.usid import UsidTemplate
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from mrc.conformance.setup import Plane, TargetQpTerms, TesterQp
 from mrc.errors import CallerError
-from mrc.topology.structure import Problem, structure_problems
-from mrc.topology.yaml_tree import KeyPath, YamlError, YamlTree, key_text, parse
+from mrc.fabric.structure import Problem, structure_problems
+from mrc.fabric.yaml_tree import KeyPath, YamlError, YamlTree, key_text, parse
 from mrc.whole_files import write_whole
 
 VERSION = 1

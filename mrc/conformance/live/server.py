@@ -13,10 +13,10 @@ from mrc.conformance.live.messages import FEATURE, unpack
 from mrc.conformance.setup import Setup, TesterQp
 from mrc.conformance.target import Unsupported
 from mrc.errors import MrcError, PeerError
+from mrc.fabric.host_view import Fabric
 from mrc.net.exchange import ExchangeServer, SessionInfo
 from mrc.net.negotiation import NodeDescription
 from mrc.net.ticket import Ticket
-from mrc.topology.fabric import Fabric
 from mrc.untrusted import quoted
 from mrc.wire.profile import WireProfile
 

@@ -16,10 +16,10 @@ import time
 from collections.abc import Iterable
 
 from mrc.errors import CallerError, SystemRefused
+from mrc.fabric.host_view import FabricPort
 from mrc.net.filters import DROP_ALL, Instruction, attach_filter
 from mrc.net.mtu import ignore_path_mtu
 from mrc.net.ports import LOOPBACK, RAW_SOCKET_ADVICE, grow
-from mrc.topology.fabric import FabricPort
 
 _SOL_PACKET, _PACKET_IGNORE_OUTGOING = 263, 23
 _SO_TIMESTAMPNS = 35

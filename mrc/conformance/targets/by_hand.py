@@ -16,7 +16,7 @@ from mrc.conformance.setup import DEFAULT_FIRST_PSN, SVC_TIME, Plane, Setup, Tes
 from mrc.conformance.target import Frame, Session, Target, TargetQp, Unsupported
 from mrc.conformance.targets.in_process_paths import PATH_OPTIONS
 from mrc.errors import CallerError
-from mrc.topology.fabric import USID_MODES, Fabric
+from mrc.fabric.host_view import USID_MODES, Fabric
 from mrc.wire.profile import WireProfile
 
 # How long what the target does at once may take to come: it cannot be asked whether it is done.

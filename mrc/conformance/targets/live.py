@@ -10,10 +10,10 @@ from mrc.conformance.live.wire_clock import WireClock
 from mrc.conformance.setup import Setup
 from mrc.conformance.target import Session, Target, TargetLost
 from mrc.errors import PeerError
+from mrc.fabric.host_view import USID_MODES, Fabric
 from mrc.net.exchange import ExchangeClient
 from mrc.net.negotiation import NodeDescription
 from mrc.net.ticket import Ticket
-from mrc.topology.fabric import USID_MODES, Fabric
 from mrc.wire.profile import WireProfile
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from mrc.fabric.impairment import SHARE_GRAIN, Impairment
 from mrc.lab.bpf import libbpf
-from mrc.topology.impairment import SHARE_GRAIN, Impairment
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 
 LINK_OBJECT = Path(__file__).with_name("link.o")

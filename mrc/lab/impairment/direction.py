@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from mrc.errors import SystemRefused
+from mrc.fabric.impairment import Impairment
 from mrc.lab.bpf import EbpfRefused, LinkCounters, LinkProgram, LinkSettings
 from mrc.lab.impairment import loss
 from mrc.lab.impairment import traffic_control as tc
 from mrc.lab.netlink import NetlinkSocket
-from mrc.topology.impairment import Impairment
 
 # Handles of our own, "MR" and what follows: somebody else's discipline on the same interface is told from ours.
 _ROOT, _BANDS, _FAST_FIFO, _DATA_FIFO = 0x4D520000, 0x4D530000, 0x4D540000, 0x4D550000

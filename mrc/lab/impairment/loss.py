@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pyroute2.netlink.nfnetlink.nftsocket import nft_rule_msg
 
 from mrc.errors import SystemRefused
+from mrc.fabric.impairment import SHARE_GRAIN
 from mrc.lab import nftables
 from mrc.lab.netlink import NetlinkSocket
 from mrc.lab.nftables import Expression
-from mrc.topology.impairment import SHARE_GRAIN
 
 _GETRULE, _DUMP = 7, 0x300
 _NUMGEN_RANDOM = 1

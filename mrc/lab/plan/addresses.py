@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 
-from mrc.topology import Link
-from mrc.topology.clos import parse_switch
+from mrc.fabric import Link
+from mrc.fabric.clos import parse_switch
 from mrc.wire.usid import BLOCK_BITS, USID_BITS, address_text, container
 
 USID_PREFIX = BLOCK_BITS + USID_BITS

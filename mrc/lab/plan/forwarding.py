@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mrc.fabric import Clos
 from mrc.lab.plan import addresses
 from mrc.lab.plan.nodes import LOOPBACK_INDEX, USID_DEVICE_INDEX, Interface, Marking, Route, RouteKind, Rule
-from mrc.topology import Clos
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE
 from mrc.wire.usid import host_usid, leaf_usid, spine_usid
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from mrc.errors import CallerError
+from mrc.fabric import Link
 from mrc.lab.plan.addresses import interface_name, link_local, mac
-from mrc.topology import Link
 
 LOOPBACK_INDEX = 1
 # The device a switch's uSID routes name: a bridge without members, because a route dies with its device and

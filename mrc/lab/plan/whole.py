@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from mrc.errors import CallerError
+from mrc.fabric import Clos, Fabric, FabricPort, Link
+from mrc.fabric.clos import leaf_name, parse_switch, spine_name
 from mrc.lab.plan.addresses import host_address, interface_name, leaf_address, spine_address
 from mrc.lab.plan.forwarding import LEAF, STEV_WIDTHS, PlainForwarding, forwarding_of
 from mrc.lab.plan.nodes import Interface, NodePlan, Route
-from mrc.topology import Clos, Fabric, FabricPort, Link
-from mrc.topology.clos import leaf_name, parse_switch, spine_name
 
-# What a host's endpoint calls the way the fabric reads its EVs (`mrc.topology.fabric.MODES`).
+# What a host's endpoint calls the way the fabric reads its EVs (`mrc.fabric.host_view.MODES`).
 _ENDPOINT_MODES = {"srv6": "srv6", "srv6-srh": "srv6-srh", "stev": "stev", "ecmp": "udp"}
 
 

@@ -8,8 +8,8 @@ from typing import Any
 from mrc.control.errors import ControlError
 from mrc.control.loading import load, set_line_rate
 from mrc.errors import CallerError
+from mrc.fabric.yaml_tree import YamlError, key_text, parse
 from mrc.net.node import Node
-from mrc.topology.yaml_tree import YamlError, key_text, parse
 
 _MOST_BYTES = 1 << 20
 

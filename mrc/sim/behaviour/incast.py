@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from mrc.endpoint.config import QpConfig
 from mrc.endpoint.congestion import NsccConfig, NsccFactory
+from mrc.fabric import Clos
 from mrc.report.expectations import at_least, below
 from mrc.sim.behaviour.figures import GIGABIT, MICROSECOND, MILLISECOND, Experiment, Figures, goodput_gbps
 from mrc.sim.fabric import SimFabric
 from mrc.sim.link import LinkModel
-from mrc.topology import Clos
 
 # h0 to h3 on leaf 0, h4 to h7 on leaf 1, h8 to h11 on leaf 2.
 CLOS = Clos(planes=2, leaves=3, spines=4, hosts_per_leaf=4)

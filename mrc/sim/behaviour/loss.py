@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from mrc.endpoint.config import QpConfig
 from mrc.endpoint.congestion import FixedWindow
+from mrc.fabric import Clos
 from mrc.report.expectations import at_least, below
 from mrc.sim.behaviour.figures import GIGABIT, MICROSECOND, MILLISECOND, Experiment, Figures, Plot, goodput_gbps
 from mrc.sim.fabric import SimFabric
 from mrc.sim.go_back_n import GoBackNConfig, GoBackNFlow
 from mrc.sim.link import LinkModel
-from mrc.topology import Clos
 
 WINDOW_PACKETS = 100
 CLOS = Clos(planes=2, leaves=2, spines=16)

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from mrc.endpoint.config import QpConfig
 from mrc.endpoint.congestion import FixedWindow
+from mrc.fabric import Clos
 from mrc.report.expectations import below
 from mrc.sim.behaviour.figures import GIGABIT, MICROSECOND, MILLISECOND, Experiment, Figures, goodput_gbps
 from mrc.sim.fabric import SimFabric
 from mrc.sim.go_back_n import GoBackNConfig, GoBackNFlow
 from mrc.sim.link import LinkModel
-from mrc.topology import Clos
 
 CLOS = Clos(planes=2, leaves=2, spines=16, hosts_per_leaf=2)
 # A queue of 16 kB takes 5 us at this rate.

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from mrc.endpoint.config import QpConfig
 from mrc.endpoint.congestion import FixedWindow
+from mrc.fabric import Clos
 from mrc.report.expectations import below
 from mrc.sim.behaviour.figures import GIGABIT, MICROSECOND, MILLISECOND, Experiment, Figures
 from mrc.sim.fabric import SimFabric
 from mrc.sim.link import LinkModel
-from mrc.topology import Clos
 
 CLOS = Clos(planes=2, leaves=2, spines=4)
 HOST_LINK = LinkModel(rate_bps=25 * GIGABIT, delay_ns=0)

@@ -1,4 +1,4 @@
-"""The shape of a fabric, said once: the lab builds it from namespaces, the simulator from events."""
+"""The shape of a network, written once: the lab builds it from namespaces, the simulator from events."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from mrc.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from mrc.topology.clos import FORWARDING_MODES, Clos, Link
-    from mrc.topology.description import Description
-    from mrc.topology.fabric import Fabric, FabricPort
-    from mrc.topology.impairment import Impairment
+    from mrc.fabric.clos import FORWARDING_MODES, Clos, Link
+    from mrc.fabric.description import Description
+    from mrc.fabric.host_view import Fabric, FabricPort
+    from mrc.fabric.impairment import Impairment
 
 __all__ = ["FORWARDING_MODES", "Clos", "Description", "Fabric", "FabricPort", "Impairment", "Link"]
 
@@ -19,7 +19,7 @@ __getattr__ = lazy_names(
     {
         "clos": ("FORWARDING_MODES", "Clos", "Link"),
         "description": ("Description",),
-        "fabric": ("Fabric", "FabricPort"),
+        "host_view": ("Fabric", "FabricPort"),
         "impairment": ("Impairment",),
     },
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mrc.topology.clos import Clos
+from mrc.fabric.clos import Clos
 
 PATH_MTUS = (256, 512, 1024, 2048, 4096)
 _IPV6, _UDP = 40, 8

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from mrc.topology import units
-from mrc.topology.impairment import Impairment
+from mrc.fabric import units
+from mrc.fabric.impairment import Impairment
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrc.errors import CallerError
-from mrc.topology.file import TopologyFile, TopologyFileError
-from mrc.topology.structure import Problem
+from mrc.fabric.file import TopologyFile, TopologyFileError
+from mrc.fabric.structure import Problem
 
 # The text; line, column and key of each error, and a part of its message.
 WRONG: dict[str, tuple[str, list[tuple[int, int, str, str]]]] = {

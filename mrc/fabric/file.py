@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from mrc.errors import CallerError
-from mrc.topology.clos import Clos, Link, parse_block
-from mrc.topology.description import Description, Direction
-from mrc.topology.impairment import Impairment
-from mrc.topology.link_keys import LINK_KEYS
-from mrc.topology.structure import Problem, structure_problems
-from mrc.topology.yaml_tree import KeyPath, YamlError, YamlTree, key_text, parse
+from mrc.fabric.clos import Clos, Link, parse_block
+from mrc.fabric.description import Description, Direction
+from mrc.fabric.impairment import Impairment
+from mrc.fabric.link_keys import LINK_KEYS
+from mrc.fabric.structure import Problem, structure_problems
+from mrc.fabric.yaml_tree import KeyPath, YamlError, YamlTree, key_text, parse
 
 _MOST_BYTES = 1 << 20
 # The keys of a topology file that are the command line's and Clos's too.

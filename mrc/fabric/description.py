@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from mrc.errors import CallerError
-from mrc.topology.clos import Clos, block_text
-from mrc.topology.impairment import Impairment
-from mrc.topology.link_keys import differing
+from mrc.fabric.clos import Clos, block_text
+from mrc.fabric.impairment import Impairment
+from mrc.fabric.link_keys import differing
 
 # The name of a link and the end that packets travel toward.
 Direction = tuple[str, str]

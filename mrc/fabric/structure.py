@@ -10,7 +10,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from mrc.topology.yaml_tree import KeyPath, Place, YamlTree, key_text, shown
+from mrc.fabric.yaml_tree import KeyPath, Place, YamlTree, key_text, shown
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
@@ -35,7 +35,7 @@ class Problem:
 
 def schema_text() -> str:
     """The published schema, JSON Schema 2020-12."""
-    return resources.files("mrc.topology").joinpath(SCHEMA_FILE).read_text()
+    return resources.files("mrc.fabric").joinpath(SCHEMA_FILE).read_text()
 
 
 @cache

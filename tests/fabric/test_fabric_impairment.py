@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrc.errors import CallerError
-from mrc.topology import Impairment
+from mrc.fabric import Impairment
 
 GIGABIT = 1_000_000_000
 

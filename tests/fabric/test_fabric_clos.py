@@ -6,10 +6,10 @@ import pytest
 
 from mrc.endpoint.config import QpConfig
 from mrc.errors import CallerError
+from mrc.fabric import Clos, Description, Impairment
+from mrc.fabric.clos import block_text, parse_block
+from mrc.fabric.room import largest_path_mtu
 from mrc.sim.fabric import SimFabric
-from mrc.topology import Clos, Description, Impairment
-from mrc.topology.clos import block_text, parse_block
-from mrc.topology.room import largest_path_mtu
 
 
 @pytest.mark.parametrize("block", [0x1FFFFFFF, 0xFE000000, 0xFD4D5243, -1, 1 << 32])

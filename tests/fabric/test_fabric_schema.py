@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from mrc.errors import CallerError
-from mrc.topology import FORWARDING_MODES, Clos, Description
-from mrc.topology.clos import parse_block
-from mrc.topology.file import SHAPE_KEYS, TopologyFile, TopologyFileError
-from mrc.topology.link_keys import LINK_KEYS
-from mrc.topology.structure import schema_text
-from mrc.topology.units import rate_bps, rate_text, share, share_text, size_bytes, size_text
+from mrc.fabric import FORWARDING_MODES, Clos, Description
+from mrc.fabric.clos import parse_block
+from mrc.fabric.file import SHAPE_KEYS, TopologyFile, TopologyFileError
+from mrc.fabric.link_keys import LINK_KEYS
+from mrc.fabric.structure import schema_text
+from mrc.fabric.units import rate_bps, rate_text, share, share_text, size_bytes, size_text
 
 DOCS = Path(__file__).parents[2] / "docs"
 PUBLISHED = DOCS / "topology.schema.json"
