@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mrc.fabric import Clos
+from mrc.fabric.address import PLAIN, address, hosts_prefix, leaves_prefix, plane_prefix
+from mrc.fabric.clos import leaf_name, spine_name
 from mrc.lab.plan import addresses
 from mrc.lab.plan.nodes import LOOPBACK_INDEX, USID_DEVICE_INDEX, Interface, Marking, Route, RouteKind, Rule
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE
@@ -73,28 +75,28 @@ class PlainForwarding:
 
     def switch(self, plane: int, tier: str, number: int) -> Iterator[Route]:
         """Routes of a switch that no link carries."""
-        yield Route(addresses.PLAIN, RouteKind.BLACKHOLE, LOOPBACK_INDEX)
+        yield Route(PLAIN, RouteKind.BLACKHOLE, LOOPBACK_INDEX)
         if tier == LEAF:
             # Without its cable a host is nowhere: not up at the spines, which would send the packet back.
             for host in self._hosts_of(number):
-                prefix = f"{addresses.host_address(plane, host)}/128"
+                prefix = _one(address(f"h{host}", plane))
                 yield Route(prefix, RouteKind.BLACKHOLE, LOOPBACK_INDEX, metric=_LAST_METRIC)
 
     def host_up(self, plane: int, host: int, end: Interface) -> Iterator[Route]:
-        yield forward(end, addresses.plane_prefix(plane), source=addresses.host_address(plane, host))
+        yield forward(end, plane_prefix(plane), source=address(f"h{host}", plane))
 
     def leaf_down(self, plane: int, host: int, end: Interface) -> Iterator[Route]:
-        yield forward(end, f"{addresses.host_address(plane, host)}/128")
+        yield forward(end, _one(address(f"h{host}", plane)))
 
     def leaf_up(self, plane: int, spine: int, end: Interface) -> Iterator[Route]:
-        yield forward(end, f"{addresses.spine_address(plane, spine)}/128")
-        yield forward(end, addresses.hosts_prefix(plane), one_of_many=True)
-        yield forward(end, addresses.leaves_prefix(plane), one_of_many=True)
+        yield forward(end, _one(address(spine_name(plane, spine), plane)))
+        yield forward(end, hosts_prefix(plane), one_of_many=True)
+        yield forward(end, leaves_prefix(plane), one_of_many=True)
 
     def spine_down(self, plane: int, leaf: int, end: Interface) -> Iterator[Route]:
-        yield forward(end, f"{addresses.leaf_address(plane, leaf)}/128")
+        yield forward(end, _one(address(leaf_name(plane, leaf), plane)))
         for host in self._hosts_of(leaf):
-            yield forward(end, f"{addresses.host_address(plane, host)}/128")
+            yield forward(end, _one(address(f"h{host}", plane)))
 
     def rules(self, tier: str) -> Iterator[Rule]:
         """Routing rules of a switch, beside the kernel's own."""
@@ -128,7 +130,7 @@ class UsidForwarding(PlainForwarding):
 
     def host_up(self, plane: int, host: int, end: Interface) -> Iterator[Route]:
         leaves = self._prefix(leaf_usid(plane, 0), addresses.PLANE_LEAVES_PREFIX)
-        yield forward(end, leaves, source=addresses.host_address(plane, host), table=_LOCAL_TABLE)
+        yield forward(end, leaves, source=address(f"h{host}", plane), table=_LOCAL_TABLE)
         yield from super().host_up(plane, host, end)
 
     def leaf_down(self, plane: int, host: int, end: Interface) -> Iterator[Route]:
@@ -169,7 +171,7 @@ class StevForwarding(PlainForwarding):
         return Marking(DEFAULT_WIRE_PROFILE.accepted_udp_ports, _FIELD_MASK, _TAG)
 
     def leaf_up(self, plane: int, spine: int, end: Interface) -> Iterator[Route]:
-        yield forward(end, addresses.hosts_prefix(plane), table=_spine_table(spine))
+        yield forward(end, hosts_prefix(plane), table=_spine_table(spine))
         yield from super().leaf_up(plane, spine, end)
 
 
@@ -197,6 +199,11 @@ def _spine_table(spine: int) -> int:
 
 def _spine_mark(spine: int) -> int:
     return _TAG | spine << _FIELD_SHIFT
+
+
+def _one(node_address: str) -> str:
+    """The prefix of a single address."""
+    return f"{node_address}/128"
 
 
 def forward(
