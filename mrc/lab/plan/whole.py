@@ -58,7 +58,9 @@ def _with_configuration(forwarding: PlainForwarding, link: Link, end: Interface)
         routes = forwarding.spine_down(plane, parse_switch(link.lower)[2], end)
     else:
         routes = forwarding.leaf_up(plane, number, end)
-    found: tuple[Route, ...] = tuple(routes)
+    near, far = link.ends[::-1] if end.upper else link.ends
+    to_neighbour = forwarding.to_neighbour(plane, far, end) if near[0] == "p" else ()
+    found: tuple[Route, ...] = (*to_neighbour, *routes)
     return Interface(end.node, end.name, end.number, end.upper, addresses, found)
 
 
