@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mrc.fabric.clos import leaf_name, spine_name
-from mrc.wire.usid import BLOCK_BITS, HOST_BASE, LEAF_NIBBLE, MAX_PLANES, SPINE_NIBBLE, USIDS_PER_CONTAINER
+from mrc.fabric.address import node_of_usid
+from mrc.wire.usid import BLOCK_BITS, USIDS_PER_CONTAINER
 
 IP_PROTOCOLS = {0: "hop-by-hop options", 1: "ICMP", 2: "IGMP", 6: "TCP", 17: "UDP", 44: "fragment", 58: "ICMPv6"}
 ETHER_TYPES = {0x0806: "ARP", 0x88CC: "LLDP", 0x8915: "RoCEv1"}
@@ -16,14 +16,11 @@ _BLOCK = BLOCK_BITS // 8
 def usid_name(usid: int) -> str:
     """What our plan (wire.md section 11) calls a uSID: leaf `p1l0`, spine `p1s3`, port towards a host `p1h1`; else its
     four hex digits."""
-    plane, number = usid >> 8 & 0xF, usid & 0xFF
-    if usid & 0xF000 == LEAF_NIBBLE:
-        return leaf_name(plane, number)
-    if usid & 0xF000 == SPINE_NIBBLE:
-        return spine_name(plane, number)
-    if HOST_BASE <= usid < HOST_BASE + (MAX_PLANES << 8):
-        return f"p{plane}h{number}"
-    return f"{usid:04x}"
+    named = node_of_usid(usid)
+    if named is None:
+        return f"{usid:04x}"
+    plane, node = named
+    return f"p{plane}{node}" if node.startswith("h") else node
 
 
 def container_names(address: bytes) -> list[str] | None:

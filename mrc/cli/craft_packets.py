@@ -13,6 +13,7 @@ from scapy.packet import Packet, Raw
 
 from mrc.cli.craft_fields import CraftRequest
 from mrc.errors import CallerError
+from mrc.fabric.address import address
 from mrc.layers import BTH, ICRC, in_srv6, in_udp, segmented, with_hmac
 from mrc.layers.base import HEADERS
 from mrc.wire.opcodes import ICRC_LENGTH, Op
@@ -167,7 +168,7 @@ def _below(request: CraftRequest, ev: int) -> Packet:
 def _ends(family: str, request: CraftRequest, plane: int) -> tuple[str, str]:
     """The innermost addresses: those given, else those of the default lab's hosts 0 and 1."""
     given = request.of(family)
-    source, destination = f"fd4d:5243:{plane:x}::1", f"fd4d:5243:{plane:x}::2"
+    source, destination = address("h0", plane), address("h1", plane)
     if family == "ipv4":
         source, destination = "192.0.2.1", "192.0.2.2"
     return given.get("src", source), given.get("dst", destination)

@@ -21,7 +21,7 @@ FORWARDING_MODES = ("srv6", "srv6-srh", "stev", "ecmp")
 LEAST_MTU, MOST_MTU = 1280, 65535
 # Unicast addresses below fe00::/8; the plain addresses of the lab's nodes lie in fd4d:5243::/32.
 _LEAST_BLOCK, _MOST_BLOCK = 0x20000000, 0xFDFFFFFF
-_PLAIN_ADDRESSES = 0xFD4D5243
+PLAIN_BLOCK = 0xFD4D5243
 _LEAF_OR_SPINE = re.compile(r"p(\d+)([ls])(\d+)\Z")
 
 
@@ -72,7 +72,7 @@ class Clos:
             raise CallerError(f"mtu must be {LEAST_MTU}..{MOST_MTU} bytes, got {self.mtu}")
         if self.mode not in FORWARDING_MODES:
             raise CallerError(f"mode must be one of {', '.join(FORWARDING_MODES)}, got {self.mode!r}")
-        if not _LEAST_BLOCK <= self.block <= _MOST_BLOCK or self.block == _PLAIN_ADDRESSES:
+        if not _LEAST_BLOCK <= self.block <= _MOST_BLOCK or self.block == PLAIN_BLOCK:
             raise CallerError(
                 f"block must be a /32 from 2000::/32 to fdff:ffff::/32 other than fd4d:5243::/32 "
                 f"(the plain addresses), such as 5f00:0::/32, got {self.block:#010x}"

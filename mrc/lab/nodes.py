@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mrc.errors import CallerError, SystemRefused
 from mrc.fabric import Clos
+from mrc.fabric.address import address
 from mrc.lab import namespace, state
-from mrc.lab.plan import NodePlan, host_address, plan
+from mrc.lab.plan import NodePlan, plan
 
 if TYPE_CHECKING:
     from mrc.lab.netlink import NetlinkSocket
@@ -77,8 +78,7 @@ class LabNodes:
         """The plain IPv6 addresses of `host`, one a plane. Raises CallerError when it is not a host."""
         if host not in self.topology.hosts:
             raise CallerError(f"no host {host!r}: there are {', '.join(self.topology.hosts)}")
-        number = self.topology.hosts.index(host)
-        return tuple(host_address(plane, number) for plane in range(self.topology.planes))
+        return tuple(address(host, plane) for plane in range(self.topology.planes))
 
     def open_namespace(self, node: str) -> int:
         """An open descriptor of the namespace of `node`, the caller's to close.

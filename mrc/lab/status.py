@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from mrc.errors import SystemRefused
 from mrc.fabric import Clos, Impairment
+from mrc.fabric.address import address
 from mrc.lab.netlink import NetlinkSocket
-from mrc.lab.plan import host_address, interface_name
+from mrc.lab.plan import interface_name
 from mrc.lab.state import FABRICS
 
 if TYPE_CHECKING:
@@ -136,8 +137,7 @@ def read(
                 toward[node] = _direction(end, sending[other].get(far.index) if far is not None else None)
         links.append(LinkStatus(link.name, "up" if up else "down", toward))
     hosts = tuple(
-        HostStatus(host, tuple(host_address(plane, number) for plane in range(topology.planes)))
-        for number, host in enumerate(topology.hosts)
+        HostStatus(host, tuple(address(host, plane) for plane in range(topology.planes))) for host in topology.hosts
     )
     switches = topology.leaf_switches + topology.spine_switches
     return LabStatus(name, topology.mode, FABRICS[fast], topology.mtu, hosts, switches, tuple(links))

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from mrc.fabric.clos import leaf_name, spine_name
+from mrc.fabric.clos import parse_switch
+from mrc.fabric.next_hop import nodes_passed
 from mrc.map.loops import Loop
 
 F64 = npt.NDArray[np.float64]
@@ -28,6 +30,9 @@ class Kind(Enum):
     LEAF = "leaf"
     SPINE = "spine"
     PLANE = "plane"
+
+
+_SWITCHES = {"l": Kind.LEAF, "s": Kind.SPINE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,29 +83,21 @@ def suspects_of(plane: int, loops: Sequence[Loop]) -> Suspects:
         key = Component(kind, name, plane), toward
         columns.setdefault(key, np.zeros(len(loops)))[number] += 1
 
-    def cable(number: int, leaf: int, spine: int, *, up: bool) -> None:
-        ends = leaf_name(plane, leaf), spine_name(plane, spine)
-        passed(number, Kind.LINK, "-".join(ends))
-        passed(number, Kind.LINK, "-".join(ends), ends[up])
-
     for number, loop in enumerate(loops):
+        *switches, host = nodes_passed(loop.usids)
         passed(number, Kind.PLANE, f"plane:{plane}")
-        passed(number, Kind.HOST_PORT, f"h{loop.host}-{leaf_name(plane, loop.leaf)}")
-        passed(number, Kind.LEAF, leaf_name(plane, loop.leaf))
-        if loop.spine is None:
-            continue
-        passed(number, Kind.LEAF, leaf_name(plane, loop.leaf))
-        passed(number, Kind.SPINE, spine_name(plane, loop.spine))
-        cable(number, loop.leaf, loop.spine, up=True)
-        back = loop.spine
-        if loop.far_leaf is not None and loop.back_spine is not None:
-            back = loop.back_spine
-            cable(number, loop.far_leaf, loop.spine, up=False)
-            passed(number, Kind.LEAF, leaf_name(plane, loop.far_leaf))
-            cable(number, loop.far_leaf, back, up=True)
-            passed(number, Kind.SPINE, spine_name(plane, back))
-        cable(number, loop.leaf, back, up=False)
+        passed(number, Kind.HOST_PORT, f"{host}-{switches[0]}")
+        for node in switches:
+            passed(number, _kind_of(node), node)
+        for near, far in pairwise(switches):
+            name = "-".join(sorted((near, far)))
+            passed(number, Kind.LINK, name)
+            passed(number, Kind.LINK, name, far)
     return _without_equals(columns)
+
+
+def _kind_of(switch: str) -> Kind:
+    return _SWITCHES[parse_switch(switch)[1]]
 
 
 def _without_equals(columns: dict[tuple[Component, str | None], F64]) -> Suspects:

@@ -20,7 +20,8 @@ from mrc.endpoint.paths.profiles import EvProfile
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.errors import CallerError, PeerError
-from mrc.sim.fabric import SimFabric, host_address
+from mrc.fabric.address import address
+from mrc.sim.fabric import SimFabric
 from mrc.verbs.device import DevicePort
 from mrc.wire.entropy import EvMode
 from mrc.wire.ipv4 import address_number
@@ -52,10 +53,9 @@ class SimDevice:
         return f"<SimDevice {self.name}: {len(self.ports())} ports>"
 
     def ports(self) -> list[DevicePort]:
-        number = int(self.name[1:])
         host = self.fabric.hosts[self.name]
         return [
-            DevicePort(plane, host_address(number, plane), _MAX_MTU, host.ports[plane].up)
+            DevicePort(plane, address(self.name, plane), _MAX_MTU, host.ports[plane].up)
             for plane in range(self.fabric.clos.planes)
         ]
 
@@ -87,7 +87,7 @@ class SimDevice:
         clos = self.fabric.clos
         usids = UsidTemplate(clos.leaf_of_host(local), clos.leaf_of_host(far), far, clos.block)
         return [
-            PlanePair(plane, plane, host_address(local, plane), host_address(far, plane), clos.spines, usids)
+            PlanePair(plane, plane, address(f"h{local}", plane), address(f"h{far}", plane), clos.spines, usids)
             for plane in range(clos.planes)
         ]
 

@@ -12,7 +12,6 @@ All chance comes from the seed: the same program gives the same packets at the s
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -27,20 +26,18 @@ from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.errors import CallerError
 from mrc.fabric import Clos, Link
+from mrc.fabric.address import address, usid
 from mrc.fabric.clos import leaf_name, parse_switch, spine_name
+from mrc.fabric.next_hop import next_hops
 from mrc.sim.clock import Clock
 from mrc.sim.host import Agent, HostPort, Observer, SimHost
 from mrc.sim.link import Codepoints, Egress, LinkModel, SimPacket
 from mrc.sim.switch import Switch, UsidForwarding
 from mrc.sim.transfers import Completions, QpEnd, Stream, Transfer
-from mrc.wire.usid import UsidTemplate, container, host_usid, leaf_usid, spine_usid
+from mrc.wire.ipv4 import address_number
+from mrc.wire.usid import UsidTemplate, container
 
 _SEED_STRIDE = 1 << 16  # endpoints of fabrics with neighbouring seeds draw different numbers
-
-
-def host_address(host: int, plane: int) -> str:
-    """The inner address of a host's port."""
-    return str(ipaddress.IPv6Address(f"fd4d:5243:{plane:x}::{host + 1:x}"))
 
 
 class SimFabric:
@@ -82,8 +79,10 @@ class SimFabric:
             self._add_host(name, (agents or {}).get(name) or Endpoint(own), coalesce_ns)
         link = link or LinkModel()
         self._build_links(link, host_link or replace(link, ecn_at_bytes=None), host_link is None)
+        hops = next_hops(clos.links)
         for name, switch in self.switches.items():
-            switch.forward = UsidForwarding(clos.block, self._usid(name), self._routes(name))
+            routes = {value: self._egresses[link.name, far] for value, (link, far) in hops[name].items()}
+            switch.forward = UsidForwarding(clos.block, usid(name, parse_switch(name)[0]), routes)
 
     @property
     def now(self) -> int:
@@ -104,8 +103,7 @@ class SimFabric:
         for cable in self.clos.host_links():
             plane, _, _ = parse_switch(cable.upper)
             host = self.hosts[cable.lower]
-            address = container(self.clos.block, (host_usid(plane, int(cable.lower[1:])),))
-            port = HostPort(host, plane, address)
+            port = HostPort(host, plane, container(self.clos.block, (usid(cable.lower, plane),)))
             up = self._add_egress(cable, cable.upper, uplink, self.switches[cable.upper].receive)
             up.on_room = host.pump
             host.ports[plane] = up
@@ -127,27 +125,6 @@ class SimFabric:
         egress = Egress(cable.name, toward, model, deliver, self.clock, codepoints, self._random)
         self._egresses[cable.name, toward] = egress
         return egress
-
-    def _usid(self, switch: str) -> int:
-        plane, tier, number = parse_switch(switch)
-        return leaf_usid(plane, number) if tier == "l" else spine_usid(plane, number)
-
-    def _routes(self, switch: str) -> dict[int, Egress]:
-        """The neighbour each uSID stands for at this switch."""
-        plane, tier, number = parse_switch(switch)
-        routes = {}
-        if tier == "s":
-            for leaf in range(self.clos.leaves):
-                near = leaf_name(plane, leaf)
-                routes[leaf_usid(plane, leaf)] = self._egresses[f"{near}-{switch}", near]
-            return routes
-        for spine in range(self.clos.spines):
-            far = spine_name(plane, spine)
-            routes[spine_usid(plane, spine)] = self._egresses[f"{switch}-{far}", far]
-        for host in range(self.clos.host_count):
-            if self.clos.leaf_of_host(host) == number:
-                routes[host_usid(plane, host)] = self._egresses[f"h{host}-{switch}", f"h{host}"]
-        return routes
 
     # ------------------------------------------------------------------ links
 
@@ -208,7 +185,7 @@ class SimFabric:
 
     def _planes(self, local: int, far: int) -> list[PlanePair]:
         return [
-            PlanePair(plane, plane, host_address(local, plane), host_address(far, plane), self.clos.spines)
+            PlanePair(plane, plane, address(f"h{local}", plane), address(f"h{far}", plane), self.clos.spines)
             for plane in range(self.clos.planes)
         ]
 
@@ -237,10 +214,7 @@ class SimFabric:
         )
         for (near, far), (qp, other) in zip(((host, peer), (peer, host)), (qps, qps[::-1]), strict=True):
             paths = self.paths(near, far)
-            number = self._host_number(far)
-            sources = {
-                plane: int(ipaddress.IPv6Address(host_address(number, plane))) for plane in range(self.clos.planes)
-            }
+            sources = {plane: address_number(address(far, plane)) for plane in range(self.clos.planes)}
             qp.to_init()
             qp.to_rtr(QpPeer(other.qpn, other.first_psn, paths, sources, other.config.capabilities))
             self._ends[id(qp)] = QpEnd(

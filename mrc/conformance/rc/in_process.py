@@ -14,6 +14,7 @@ from mrc.endpoint.paths.addressing import PlanePair, udp_paths
 from mrc.endpoint.rc import RcConfig, RcEndpoint, RcEndpointConfig, RcPeer, RcQueuePair
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError
+from mrc.fabric.address import address
 from mrc.wire.ipv4 import address_number
 from mrc.wire.profile import WireProfile
 from mrc.wire.received_batch import ReceivedBatch
@@ -25,7 +26,7 @@ _DEFAULT_MTU = 1024
 _SOURCE_PORT = 0xC111
 _BATCH = 256
 # By IP version: the tester's address and the target's.
-_ADDRESSES = {4: ("10.0.0.1", "10.0.0.2"), 6: ("fd4d:5243::1", "fd4d:5243::2")}
+_ADDRESSES = {4: ("10.0.0.1", "10.0.0.2"), 6: (address("h0", 0), address("h1", 0))}
 
 
 class RcInProcess(Target):

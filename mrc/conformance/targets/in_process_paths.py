@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from random import Random
 
 import numpy as np
@@ -14,16 +13,17 @@ from mrc.endpoint.paths.addressing import Path, PlanePair, srv6_path, stev_paths
 from mrc.endpoint.paths.formats import EvFormat
 from mrc.endpoint.paths.profiles import EvProfile, EvProfileMode
 from mrc.errors import CallerError
+from mrc.fabric.address import address, usid
 from mrc.wire.entropy import EvField, EvMode
 from mrc.wire.header_rows import new_headers, split_rows
 from mrc.wire.ipv4 import address_number
 from mrc.wire.profile import WireProfile
-from mrc.wire.usid import UsidTemplate
+from mrc.wire.usid import DEFAULT_BLOCK, UsidTemplate, container
 
 PATH_OPTIONS = ("evs_per_plane", "ev_fields", "ev_widths", "srh", "target_leaf", "tester_leaf", "tester_host")
 DEFAULT_PLANES = 2
 DEFAULT_EVS_PER_PLANE = 4
-_TARGET_HOST = 1
+_TARGET_HOST, _TESTER_HOST = 1, 0
 _FIRST_UDP_EV = 0xC000
 _UPLINKS = 256
 _NEXT_HEADER = 6  # where an IPv6 header has it
@@ -49,7 +49,14 @@ class InProcessPaths:
         leaves = int(options.get("target_leaf", 1)), int(options.get("tester_leaf", 0))
         self._usids = UsidTemplate(*leaves, int(options.get("tester_host", 0)))
         self.pairs = [
-            PlanePair(plane, plane, self._address(plane, 2), self._address(plane, 1), _UPLINKS, self._usids)
+            PlanePair(
+                plane,
+                plane,
+                self._address(plane, _TARGET_HOST),
+                self._address(plane, _TESTER_HOST),
+                _UPLINKS,
+                self._usids,
+            )
             for plane in range(setup.planes or DEFAULT_PLANES)
         ]
         # By plane, in order.
@@ -66,8 +73,8 @@ class InProcessPaths:
 
     def _address(self, plane: int, host: int) -> str:
         if self._version == 4:
-            return f"10.0.{plane}.{host}"
-        return str(ipaddress.IPv6Address(f"fd4d:5243:{plane:x}::{host}"))
+            return f"10.0.{plane}.{host + 1}"
+        return address(f"h{host}", plane)
 
     def _plain(self, pair: PlanePair) -> list[Path]:
         count, plane, wire = self._evs_per_plane, pair.plane, self._wire
@@ -100,7 +107,7 @@ class InProcessPaths:
             return None
         plane = ev >> 24 if ev >> 24 < len(self.pairs) else 0
         # What is left of the uSIDs at the host: block and the port towards it.
-        destination = 0x5F000000 << 96 | (0x4000 + 256 * plane + _TARGET_HOST) << 80
+        destination = container(DEFAULT_BLOCK, (usid(f"h{_TARGET_HOST}", plane),))
         return address_number(self.pairs[plane].peer_address), destination
 
     def on_the_wire(self, packet: bytes, port: int, destination: int, traffic_class: int) -> bytes:

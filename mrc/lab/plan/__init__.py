@@ -4,7 +4,7 @@ A pure function of `Clos`: no kernel, no netlink, nothing to clean up. The build
 healing a cut link applies the same pieces again, so what a link-down flushed comes back exactly as it was.
 """
 
-from mrc.lab.plan.addresses import host_address, interface_name
+from mrc.lab.plan.addresses import interface_name
 from mrc.lab.plan.nodes import (
     LOOPBACK_INDEX,
     USID_DEVICE,
@@ -28,7 +28,6 @@ __all__ = [
     "Route",
     "RouteKind",
     "Rule",
-    "host_address",
     "host_fabric",
     "interface_name",
     "links_of_target",

@@ -16,10 +16,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mrc.fabric import Clos
+from mrc.fabric.address import PLAIN, address, hosts_prefix, leaves_prefix, plane_prefix, usid
+from mrc.fabric.clos import leaf_name, spine_name
 from mrc.lab.plan import addresses
 from mrc.lab.plan.nodes import LOOPBACK_INDEX, USID_DEVICE_INDEX, Interface, Marking, Route, RouteKind, Rule
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE
-from mrc.wire.usid import host_usid, leaf_usid, spine_usid
 
 LEAF = "l"
 # Behind every route that has the kernel's own metric of 1024.
@@ -73,28 +74,32 @@ class PlainForwarding:
 
     def switch(self, plane: int, tier: str, number: int) -> Iterator[Route]:
         """Routes of a switch that no link carries."""
-        yield Route(addresses.PLAIN, RouteKind.BLACKHOLE, LOOPBACK_INDEX)
+        yield Route(PLAIN, RouteKind.BLACKHOLE, LOOPBACK_INDEX)
         if tier == LEAF:
             # Without its cable a host is nowhere: not up at the spines, which would send the packet back.
             for host in self._hosts_of(number):
-                prefix = f"{addresses.host_address(plane, host)}/128"
+                prefix = _one(address(f"h{host}", plane))
                 yield Route(prefix, RouteKind.BLACKHOLE, LOOPBACK_INDEX, metric=_LAST_METRIC)
 
+    def to_neighbour(self, plane: int, neighbour: str, end: Interface) -> Iterator[Route]:
+        """Routes of a switch to the node at the other end of a cable, whatever tier either is of."""
+        return iter(())
+
     def host_up(self, plane: int, host: int, end: Interface) -> Iterator[Route]:
-        yield forward(end, addresses.plane_prefix(plane), source=addresses.host_address(plane, host))
+        yield forward(end, plane_prefix(plane), source=address(f"h{host}", plane))
 
     def leaf_down(self, plane: int, host: int, end: Interface) -> Iterator[Route]:
-        yield forward(end, f"{addresses.host_address(plane, host)}/128")
+        yield forward(end, _one(address(f"h{host}", plane)))
 
     def leaf_up(self, plane: int, spine: int, end: Interface) -> Iterator[Route]:
-        yield forward(end, f"{addresses.spine_address(plane, spine)}/128")
-        yield forward(end, addresses.hosts_prefix(plane), one_of_many=True)
-        yield forward(end, addresses.leaves_prefix(plane), one_of_many=True)
+        yield forward(end, _one(address(spine_name(plane, spine), plane)))
+        yield forward(end, hosts_prefix(plane), one_of_many=True)
+        yield forward(end, leaves_prefix(plane), one_of_many=True)
 
     def spine_down(self, plane: int, leaf: int, end: Interface) -> Iterator[Route]:
-        yield forward(end, f"{addresses.leaf_address(plane, leaf)}/128")
+        yield forward(end, _one(address(leaf_name(plane, leaf), plane)))
         for host in self._hosts_of(leaf):
-            yield forward(end, f"{addresses.host_address(plane, host)}/128")
+            yield forward(end, _one(address(f"h{host}", plane)))
 
     def rules(self, tier: str) -> Iterator[Rule]:
         """Routing rules of a switch, beside the kernel's own."""
@@ -118,33 +123,24 @@ class UsidForwarding(PlainForwarding):
 
     def host(self, host: int) -> Iterator[Route]:
         for plane in range(self.topology.planes):
-            yield Route(self._prefix(host_usid(plane, host)), RouteKind.LOCAL, LOOPBACK_INDEX)
+            yield Route(self._prefix(usid(f"h{host}", plane)), RouteKind.LOCAL, LOOPBACK_INDEX)
 
     def switch(self, plane: int, tier: str, number: int) -> Iterator[Route]:
-        own = leaf_usid(plane, number) if tier == LEAF else spine_usid(plane, number)
-        yield Route(self._prefix(own), RouteKind.USID, USID_DEVICE_INDEX, table=_LOCAL_TABLE)
+        own = self._prefix(usid(f"p{plane}{tier}{number}", plane))
+        yield Route(own, RouteKind.USID, USID_DEVICE_INDEX, table=_LOCAL_TABLE)
         yield Route(addresses.block_prefix(self.topology.block), RouteKind.BLACKHOLE, LOOPBACK_INDEX)
         yield from super().switch(plane, tier, number)
 
     def host_up(self, plane: int, host: int, end: Interface) -> Iterator[Route]:
-        leaves = self._prefix(leaf_usid(plane, 0), addresses.PLANE_LEAVES_PREFIX)
-        yield forward(end, leaves, source=addresses.host_address(plane, host), table=_LOCAL_TABLE)
+        leaves = self._prefix(usid(leaf_name(plane, 0), plane), addresses.PLANE_LEAVES_PREFIX)
+        yield forward(end, leaves, source=address(f"h{host}", plane), table=_LOCAL_TABLE)
         yield from super().host_up(plane, host, end)
 
-    def leaf_down(self, plane: int, host: int, end: Interface) -> Iterator[Route]:
-        yield forward(end, self._prefix(host_usid(plane, host)), table=_LOCAL_TABLE)
-        yield from super().leaf_down(plane, host, end)
+    def to_neighbour(self, plane: int, neighbour: str, end: Interface) -> Iterator[Route]:
+        yield forward(end, self._prefix(usid(neighbour, plane)), table=_LOCAL_TABLE)
 
-    def leaf_up(self, plane: int, spine: int, end: Interface) -> Iterator[Route]:
-        yield forward(end, self._prefix(spine_usid(plane, spine)), table=_LOCAL_TABLE)
-        yield from super().leaf_up(plane, spine, end)
-
-    def spine_down(self, plane: int, leaf: int, end: Interface) -> Iterator[Route]:
-        yield forward(end, self._prefix(leaf_usid(plane, leaf)), table=_LOCAL_TABLE)
-        yield from super().spine_down(plane, leaf, end)
-
-    def _prefix(self, usid: int, length: int = addresses.USID_PREFIX) -> str:
-        return addresses.usid_prefix(self.topology.block, usid, length)
+    def _prefix(self, value: int, length: int = addresses.USID_PREFIX) -> str:
+        return addresses.usid_prefix(self.topology.block, value, length)
 
 
 class StevForwarding(PlainForwarding):
@@ -169,7 +165,7 @@ class StevForwarding(PlainForwarding):
         return Marking(DEFAULT_WIRE_PROFILE.accepted_udp_ports, _FIELD_MASK, _TAG)
 
     def leaf_up(self, plane: int, spine: int, end: Interface) -> Iterator[Route]:
-        yield forward(end, addresses.hosts_prefix(plane), table=_spine_table(spine))
+        yield forward(end, hosts_prefix(plane), table=_spine_table(spine))
         yield from super().leaf_up(plane, spine, end)
 
 
@@ -197,6 +193,11 @@ def _spine_table(spine: int) -> int:
 
 def _spine_mark(spine: int) -> int:
     return _TAG | spine << _FIELD_SHIFT
+
+
+def _one(node_address: str) -> str:
+    """The prefix of a single address."""
+    return f"{node_address}/128"
 
 
 def forward(

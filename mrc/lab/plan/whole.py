@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from mrc.errors import CallerError
 from mrc.fabric import Clos, Fabric, FabricPort, Link
+from mrc.fabric.address import address
 from mrc.fabric.clos import leaf_name, parse_switch, spine_name
-from mrc.lab.plan.addresses import host_address, interface_name, leaf_address, spine_address
+from mrc.lab.plan.addresses import interface_name
 from mrc.lab.plan.forwarding import LEAF, STEV_WIDTHS, PlainForwarding, forwarding_of
 from mrc.lab.plan.nodes import Interface, NodePlan, Route
 
@@ -30,11 +31,10 @@ def plan(topology: Clos) -> dict[str, NodePlan]:
         plans[name] = NodePlan(name, False, (), own, tuple(interfaces[name]), on_hosts)
     for name in topology.leaf_switches + topology.spine_switches:
         plane, tier, number = parse_switch(name)
-        address = leaf_address(plane, number) if tier == LEAF else spine_address(plane, number)
         plans[name] = NodePlan(
             name,
             True,
-            (address,),
+            (address(name, plane),),
             tuple(forwarding.switch(plane, tier, number)),
             tuple(interfaces[name]),
             on_switches,
@@ -52,20 +52,22 @@ def _with_configuration(forwarding: PlainForwarding, link: Link, end: Interface)
         if end.upper:
             routes = forwarding.leaf_down(plane, host, end)
         else:
-            addresses = (host_address(plane, host),)
+            addresses = (address(link.lower, plane),)
             routes = forwarding.host_up(plane, host, end)
     elif end.upper:
         routes = forwarding.spine_down(plane, parse_switch(link.lower)[2], end)
     else:
         routes = forwarding.leaf_up(plane, number, end)
-    found: tuple[Route, ...] = tuple(routes)
+    near, far = link.ends[::-1] if end.upper else link.ends
+    to_neighbour = forwarding.to_neighbour(plane, far, end) if near[0] == "p" else ()
+    found: tuple[Route, ...] = (*to_neighbour, *routes)
     return Interface(end.node, end.name, end.number, end.upper, addresses, found)
 
 
 def host_fabric(topology: Clos, host: int, name: str) -> Fabric:
     """What host `host` must know of the lab `name`: the document behind MRC_FABRIC."""
     ports = tuple(
-        FabricPort(plane, f"p{plane}", host_address(plane, host), topology.leaf_of_host(host), topology.spines)
+        FabricPort(plane, f"p{plane}", address(f"h{host}", plane), topology.leaf_of_host(host), topology.spines)
         for plane in range(topology.planes)
     )
     return Fabric(
