@@ -98,37 +98,36 @@ static inline uint32_t mrc_crc_by_table(uint32_t value, const uint8_t *p, size_t
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-/* Carry-less multiplication folds 64 bytes a step into four lanes, these into one, that into 32 bits. Each constant is a
- * power of x modulo the polynomial, bit-reflected: x^(distance of the fold in bits +- 32). At least 64 bytes, a multiple
- * of 16. */
-__attribute__((target("pclmul,sse4.1"))) static uint32_t mrc_crc_by_folding(uint32_t value, const uint8_t *p, size_t length)
-{
-    const __m128i by_512 = _mm_set_epi64x(0x1c6e41596, 0x154442bd4);
-    const __m128i by_128 = _mm_set_epi64x(0x0ccaa009e, 0x1751997d0);
-    const __m128i by_64 = _mm_set_epi64x(0, 0x163cd6124);
-    const __m128i barrett = _mm_set_epi64x(0x1f7011641, 0x1db710641);
-    const __m128i low_words = _mm_setr_epi32(-1, 0, -1, 0);
-    __m128i lane[4];
+/* Carry-less multiplication folds a step's bytes into lanes, these into one, that into 32 bits. Each constant is a power
+ * of x modulo the polynomial, bit-reflected: x^(distance of the fold in bits +- 32). */
+#define MRC_CRC_BY_2048 0x11542778aULL, 0x1322d1430ULL
+#define MRC_CRC_BY_512 0x154442bd4ULL, 0x1c6e41596ULL
+#define MRC_CRC_BY_128 0x1751997d0ULL, 0x0ccaa009eULL
+#define MRC_CRC_BY_64 0x163cd6124ULL, 0x0ULL
+#define MRC_CRC_BARRETT 0x1db710641ULL, 0x1f7011641ULL
+#define MRC_CRC_FOLDS __attribute__((target("pclmul,sse4.1")))
 
-    for (int i = 0; i < 4; i++)
-        lane[i] = _mm_loadu_si128((const __m128i *)p + i);
-    lane[0] = _mm_xor_si128(lane[0], _mm_cvtsi32_si128((int)value));
-    for (p += 64, length -= 64; length >= 64; p += 64, length -= 64)
-        for (int i = 0; i < 4; i++) {
-            __m128i low = _mm_clmulepi64_si128(lane[i], by_512, 0x00);
-            __m128i high = _mm_clmulepi64_si128(lane[i], by_512, 0x11);
-            lane[i] = _mm_xor_si128(_mm_xor_si128(low, high), _mm_loadu_si128((const __m128i *)p + i));
-        }
+static inline __m128i mrc_crc_pair(uint64_t low, uint64_t high) { return _mm_set_epi64x((long long)high, (long long)low); }
+
+MRC_CRC_FOLDS static inline __m128i mrc_crc_fold(__m128i lane, __m128i by, __m128i next)
+{
+    __m128i low = _mm_clmulepi64_si128(lane, by, 0x00);
+    return _mm_xor_si128(_mm_xor_si128(low, _mm_clmulepi64_si128(lane, by, 0x11)), next);
+}
+
+/* Four lanes and the bytes behind them, a multiple of 16, to 32 bits. */
+MRC_CRC_FOLDS static inline uint32_t mrc_crc_of_lanes(const __m128i lane[4], const uint8_t *p, size_t length)
+{
+    const __m128i by_128 = mrc_crc_pair(MRC_CRC_BY_128);
+    const __m128i by_64 = mrc_crc_pair(MRC_CRC_BY_64);
+    const __m128i barrett = mrc_crc_pair(MRC_CRC_BARRETT);
+    const __m128i low_words = _mm_setr_epi32(-1, 0, -1, 0);
     __m128i all = lane[0];
-    for (int i = 1; i < 4; i++) {
-        __m128i low = _mm_clmulepi64_si128(all, by_128, 0x00);
-        all = _mm_xor_si128(_mm_xor_si128(low, _mm_clmulepi64_si128(all, by_128, 0x11)), lane[i]);
-    }
-    for (; length >= 16; p += 16, length -= 16) {
-        __m128i low = _mm_clmulepi64_si128(all, by_128, 0x00);
-        all = _mm_xor_si128(_mm_xor_si128(low, _mm_clmulepi64_si128(all, by_128, 0x11)),
-                            _mm_loadu_si128((const __m128i *)p));
-    }
+
+    for (int i = 1; i < 4; i++)
+        all = mrc_crc_fold(all, by_128, lane[i]);
+    for (; length >= 16; p += 16, length -= 16)
+        all = mrc_crc_fold(all, by_128, _mm_loadu_si128((const __m128i *)p));
     /* 128 bits to 64, then to 32. */
     __m128i folded = _mm_clmulepi64_si128(all, by_128, 0x10);
     all = _mm_xor_si128(_mm_srli_si128(all, 8), folded);
@@ -139,12 +138,59 @@ __attribute__((target("pclmul,sse4.1"))) static uint32_t mrc_crc_by_folding(uint
     return (uint32_t)_mm_extract_epi32(_mm_xor_si128(all, folded), 1);
 }
 
-static int mrc_crc_folds;
+/* 64 bytes a step. At least 64 bytes, a multiple of 16. */
+MRC_CRC_FOLDS static uint32_t mrc_crc_by_folding(uint32_t value, const uint8_t *p, size_t length)
+{
+    const __m128i by_512 = mrc_crc_pair(MRC_CRC_BY_512);
+    __m128i lane[4];
+
+    for (int i = 0; i < 4; i++)
+        lane[i] = _mm_loadu_si128((const __m128i *)p + i);
+    lane[0] = _mm_xor_si128(lane[0], _mm_cvtsi32_si128((int)value));
+    for (p += 64, length -= 64; length >= 64; p += 64, length -= 64)
+        for (int i = 0; i < 4; i++)
+            lane[i] = mrc_crc_fold(lane[i], by_512, _mm_loadu_si128((const __m128i *)p + i));
+    return mrc_crc_of_lanes(lane, p, length);
+}
+
+#define MRC_CRC_FOLDS_WIDE __attribute__((target("pclmul,sse4.1,avx512f,avx512vl,vpclmulqdq")))
+
+MRC_CRC_FOLDS_WIDE static inline __m512i mrc_crc_fold_wide(__m512i lane, __m512i by, __m512i next)
+{
+    __m512i low = _mm512_clmulepi64_epi128(lane, by, 0x00);
+    return _mm512_ternarylogic_epi64(low, _mm512_clmulepi64_epi128(lane, by, 0x11), next, 0x96); /* a ^ b ^ c */
+}
+
+/* 256 bytes a step, where the processor multiplies four lanes at once. At least 256 bytes, a multiple of 16. */
+MRC_CRC_FOLDS_WIDE static uint32_t mrc_crc_by_wide_folding(uint32_t value, const uint8_t *p, size_t length)
+{
+    const __m512i by_2048 = _mm512_broadcast_i32x4(mrc_crc_pair(MRC_CRC_BY_2048));
+    const __m512i by_512 = _mm512_broadcast_i32x4(mrc_crc_pair(MRC_CRC_BY_512));
+    __m512i wide[4];
+    __m128i lane[4];
+
+    for (int i = 0; i < 4; i++)
+        wide[i] = _mm512_loadu_si512(p + 64 * i);
+    wide[0] = _mm512_xor_si512(wide[0], _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)value)));
+    for (p += 256, length -= 256; length >= 256; p += 256, length -= 256)
+        for (int i = 0; i < 4; i++)
+            wide[i] = mrc_crc_fold_wide(wide[i], by_2048, _mm512_loadu_si512(p + 64 * i));
+    for (int i = 1; i < 4; i++)
+        wide[0] = mrc_crc_fold_wide(wide[0], by_512, wide[i]);
+    for (; length >= 64; p += 64, length -= 64)
+        wide[0] = mrc_crc_fold_wide(wide[0], by_512, _mm512_loadu_si512(p));
+    _mm512_storeu_si512(lane, wide[0]);
+    return mrc_crc_of_lanes(lane, p, length);
+}
+
+static int mrc_crc_folds, mrc_crc_folds_wide;
 
 __attribute__((constructor)) static void mrc_crc_look(void)
 {
     __builtin_cpu_init();
     mrc_crc_folds = __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1");
+    mrc_crc_folds_wide = mrc_crc_folds && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+                         __builtin_cpu_supports("vpclmulqdq");
 }
 #endif
 
@@ -154,7 +200,8 @@ static inline uint32_t mrc_crc32(uint32_t value, const uint8_t *p, size_t length
 #if defined(__x86_64__)
     if (mrc_crc_folds && length >= 64) {
         size_t whole = length & ~(size_t)15;
-        value = mrc_crc_by_folding(value, p, whole);
+        value = mrc_crc_folds_wide && whole >= 256 ? mrc_crc_by_wide_folding(value, p, whole)
+                                                   : mrc_crc_by_folding(value, p, whole);
         p += whole;
         length -= whole;
     }
