@@ -51,7 +51,7 @@ def comparisons(plan: LabPlan) -> list[tuple[str, str]]:
 
 
 def compared_keys(plan: LabPlan) -> tuple[tuple[str, str], ...]:
-    """The figures whose ratios are told, and what is put behind a ratio's name."""
+    """The figures whose ratios are reported, and what is put behind a ratio's name."""
     if plan.settings.latency:
         return ("t_typical_us", ""), ("p99_us", " p99")
     return (("goodput_gbps", ""),)
@@ -63,7 +63,7 @@ def document(plan: LabPlan, rounds: Rounds) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, documents in rounds.documents.items():
         spreads = {key: rounds.spread(name, key) for key in keys}
-        # What is told of MRC alone is left out where it is not known.
+        # A figure of MRC alone is left out where it is not known.
         told = [key for key, spread in spreads.items() if spread or key in keys[:4]]
         found[name] = {key: _rounded(spread.median) if (spread := spreads[key]) else None for key in told}
         found[name]["spread"] = {

@@ -32,7 +32,7 @@ class Rounds:
     documents: Mapping[str, Sequence[Mapping[str, Any]]]
 
     def spread(self, name: str, key: str) -> Spread | None:
-        """None for a figure the subject does not tell."""
+        """None for a figure the subject does not report."""
         values = [document.get(key) for document in self.documents[name]]
         known = [float(value) for value in values if value is not None]
         return Spread.of(known) if known else None

@@ -107,7 +107,7 @@ def run_suite(plan: LabPlan, on_run: Callable[[int, str, Mapping[str, Any]], Non
 
 
 def suite_document(plan: LabPlan, rounds: Rounds) -> dict[str, Any]:
-    """Medians, their spread, and each round; null for what a program cannot tell."""
+    """Medians, their spread, and each round; null for what a program does not report."""
     found: dict[str, Any] = {}
     for who in (OURS, *plan.baselines):
         spreads = {

@@ -1,4 +1,4 @@
-"""What both ends of a measurement agree on, told by the client through the out-of-band exchange."""
+"""What both ends of a measurement agree on, sent by the client through the out-of-band exchange."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def _print(plan: LabPlan, rounds: Rounds) -> None:
 
 
 def _cell(rounds: Rounds, who: str, figure: Figure) -> str:
-    """`-` for what a program cannot tell; `>` where data did not come again as long as it was watched."""
+    """`-` for what a program does not report; `>` where data did not come again as long as it was watched."""
     from mrc.bench.suite import CUT, part_name, resumed
 
     name = part_name(who, figure.measure)

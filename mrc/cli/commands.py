@@ -64,7 +64,7 @@ def _errors_told() -> Iterator[None]:
 
 
 def buffer_output() -> None:
-    """Give stdout and stderr a buffer, flushed at each line, where Python was told to have none (-u, PYTHONUNBUFFERED).
+    """Give stdout and stderr a buffer, flushed at each line, where Python was started with none (-u, PYTHONUNBUFFERED).
 
     Without one Python writes once and forgets what did not fit, as when the program is stopped in the midst of a write.
     """

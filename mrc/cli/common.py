@@ -105,7 +105,7 @@ class Duration(click.ParamType[float]):
 SIZE, SHARE, DURATION, RATE = Size(), Share(), Duration(), Rate()
 LOSS = Share(above_zero=True)
 MESSAGE_SIZE = Size(1, (1 << 31) - 1)
-# What congestion control can be told (mrc.endpoint.congestion.nscc_config).
+# The settings of congestion control (mrc.endpoint.congestion.nscc_config).
 LINE_RATE = Rate(10**6, 10**13)
 
 

@@ -7,7 +7,7 @@ import click
 from mrc.conformance.results import Result, Run
 from mrc.conformance.verdicts import ERROR, FAILED, UNSUPPORTED, VERDICTS
 
-_STORY = 16  # packets told of a failed case
+_STORY = 16  # packets shown of a failed case
 
 
 def print_run(found: Run, verbose: bool) -> None:

@@ -202,7 +202,7 @@ def _finished(request: CraftRequest, options: CraftOptions, profile: WireProfile
 
 
 def _without_icrc(request: CraftRequest, data: bytes) -> bytes:
-    """The same packet without its last four bytes, in all lengths that were not given."""
+    """Remove the packet's last four bytes, and from every length that was not given."""
     packet = Ether(data)
     udp = packet[UDP]
     transport = bytes(udp.payload)

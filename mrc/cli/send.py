@@ -142,7 +142,7 @@ def send(
 
 
 def _mostly_sent_again(report: TransferReport, path_mtu: int) -> bool:
-    """More than a quarter of a transfer that is long enough to tell: no loss at random does that."""
+    """More than a quarter of a transfer that is long enough to judge: random loss never causes that."""
     again = report.retransmitted_packets
     return again > _AGAIN_LEAST and again > report.bytes / path_mtu / 4
 

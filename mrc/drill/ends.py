@@ -43,7 +43,7 @@ _RECEIVES = 2 * MOST_IMMEDIATES
 _POLLED_AT_ONCE = 256
 _SACK_THRESHOLD_BYTES = 16 * 1024
 # A round trip here is 10 to 30 ms, most of it in queues; it grows to 80 where three planes of four are gone.
-# And it differs so much from path to path that two of them are too few to tell late from lost.
+# And it differs so much from path to path that two of them are too few to distinguish late from lost.
 _LOSS = LossConfig(
     reorder_guard_max_rtts=4, path_timer_min_ns=60 * MILLISECOND, path_timer_initial_ns=100 * MILLISECOND
 )

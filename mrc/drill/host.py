@@ -1,4 +1,4 @@
-"""One host of a drill: a process of its own with an endpoint, which does what it is told and writes down how it goes.
+"""One host of a drill: a process of its own with an endpoint, which follows orders and records its progress.
 
 `python -m mrc.drill.host SAMPLES [TRACE]` in a host's namespace. Commands come as JSON lines on stdin, each is answered
 by one on stdout: `{"ok": ...}` or `{"error": "..."}`. The end of stdin ends the process.

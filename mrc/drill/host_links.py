@@ -32,7 +32,7 @@ _FAIL_AT_S, _STEP_S, _HEAL_AT_S, _FAIL_SECONDS = 1.5, 1.0, 4.5, 8.0
 def _fail(stage: Stage) -> None:
     set_up(stage, HOST_RATE_BPS)
     stage.begin(stream_seconds=_FAIL_SECONDS)
-    # Ports of the source and of the target in turn: the one sees its carrier go, the other is told.
+    # Ports of the source and of the target in turn: the one sees its carrier go, the other is notified.
     ports = [host_ports(plane, number % 2) for number, plane in enumerate(_FAILED)]
     for number, each in enumerate(ports):
         stage.until(_FAIL_AT_S + number * _STEP_S)

@@ -9,7 +9,7 @@ from mrc.lab import Lab
 
 
 def counted(lab: Lab, link: str, toward: str) -> dict[str, Any]:
-    """What `mrc lab status` tells of one direction of a link."""
+    """What `mrc lab status` reports of one direction of a link."""
     found = next(each for each in lab.status().links if each.name == link)
     return asdict(found.toward[toward])
 

@@ -94,7 +94,7 @@ def lossy_ev(recording: Recording) -> int:
 
 
 def _bad_ns(recording: Recording) -> int:
-    """When the path could first lose a packet: as the kernel was told, which may answer much later."""
+    """When the path could first lose a packet: when the kernel was asked, which may answer much later."""
     impaired = _last(recording, IMPAIR)
     return impaired.at_ns - impaired.took_ns
 

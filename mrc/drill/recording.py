@@ -180,7 +180,7 @@ class Recording:
 
     @property
     def ended_ns(self) -> int:
-        """When the last flow was told to end. Raises CallerError when none was."""
+        """When the last flow was asked to end. Raises CallerError when none was."""
         self.time(END)
         return self.times(END)[-1]
 

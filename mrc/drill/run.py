@@ -1,4 +1,4 @@
-"""Running drills: a lab and a stage for each, a judgement, and what is told and kept of it."""
+"""Running drills: a lab and a stage for each, a judgement, its report and its files."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def run_drill(
 
     A drill that trims has switches that keep `trim_to_bytes` of a frame; None: what MRC's own kind keeps.
 
-    `on_time` is told now and then how many seconds are left, `say` what is worth telling meanwhile. Raises MrcError
+    `on_time` receives the seconds left now and then, `say` receives progress messages. Raises MrcError
     when the lab cannot be built or a program in it fails; then nothing stays behind.
     """
     began = time.monotonic()

@@ -41,7 +41,7 @@ _DRAIN_S = 20.0
 class Stage:
     """Flows, streams and failures in one lab. A context manager: leaving it ends every program it started.
 
-    `directory` takes the programs' files; `on_wait(seconds)` is told now and then how far the script is.
+    `directory` takes the programs' files; `on_wait(seconds)` receives the script's progress now and then.
     `trim_to_bytes` is what switches keep of a frame they trim; None: what MRC's own kind keeps.
     """
 

@@ -16,7 +16,7 @@ SECOND = 1_000_000_000
 PATH_MTUS = (256, 512, 1024, 2048, 4096)
 MPR_UNIT = 128  # PSNs
 EXPONENTIAL_RETRIES_FOREVER = 25
-MAX_IMMEDIATES = 1 << 15  # half of what RQMSN can tell apart
+MAX_IMMEDIATES = 1 << 15  # half the range of RQMSN
 
 
 class Capability(IntFlag):
@@ -32,7 +32,7 @@ NO_CAPABILITIES = Capability(0)
 
 @record(frozen=True, slots=True)
 class LossConfig:
-    """How losses are told from reordering, and when timers fire (behaviour.md, Requestor)."""
+    """How losses are distinguished from reordering, and when timers fire (behaviour.md, Requestor)."""
 
     reorder_guard_packets: int = 3
     # The guard in time starts at srtt / reorder_guard_divisor. When a retransmission proves spurious it doubles, or
@@ -120,7 +120,7 @@ class ResponderConfig:
 class QpConfig:
     """One QP's parameters, local side. Names and ranges as in api.md.
 
-    `path_mtu` in bytes. `mpr_dest` and `max_wimm_dest` are what our responder grants the peer (and are told to it):
+    `path_mtu` in bytes. `mpr_dest` and `max_wimm_dest` are what our responder grants the peer, as sent to it:
     how far past our cack_psn it may send, in units of 128 PSNs, and how many writes with immediate it may have
     unacknowledged. `mpr` and `max_wimm` are the same for our requestor: what the peer granted, or less. `max_mpr` is
     the most our requestor follows where the peer's MPR is dynamic. `timeout` t gives a local ACK timeout of
@@ -220,11 +220,11 @@ class PeerNodeConfig:
 
 @record(frozen=True, slots=True)
 class TraceConfig:
-    """How much a tracer is told, where there is one (mrc.endpoint.tracing)."""
+    """How much is traced, where there is a tracer (mrc.endpoint.tracing)."""
 
-    # Counts and congestion state are told at most once per this and once a round trip.
+    # Counts and congestion state are recorded at most once per this and once a round trip.
     interval_ns: int = 1 * MILLISECOND
-    # Completions told of a second of the endpoint's clock, by each QP. 0: none.
+    # Completions that each QP records in a second of the endpoint's clock. 0: none.
     work_per_second: int = 1000
 
     def __post_init__(self) -> None:

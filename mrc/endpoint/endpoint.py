@@ -57,7 +57,7 @@ class Endpoint:
         tracer: Tracer | None = None,
     ) -> None:
         """`draw_rkey` gives random 32-bit numbers for R_Keys; without it they come from the configured seed, which
-        is for simulations: there one R_Key tells the next. `tracer` is told what happens (docs/trace.md)."""
+        is for simulations: seeded R_Keys are predictable. `tracer` records what happens (docs/trace.md)."""
         self.config = config or EndpointConfig()
         _check_supported(self.config.wire)
         self.counters = Counters()

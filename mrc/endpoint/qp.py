@@ -362,7 +362,7 @@ class QueuePair:
             self.datapath.completions.drain()
 
     def set_mpr(self, units: int) -> None:
-        """Let the peer send `units` x 128 PSNs (1..255) beyond cack_psn from now on: every SACK tells it.
+        """Let the peer send `units` x 128 PSNs (1..255) beyond cack_psn from now on: every SACK advertises it.
 
         What was granted before is honoured. Raises CallerError before RTR and where DYNAMIC_MPR is not agreed.
         """

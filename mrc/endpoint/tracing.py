@@ -1,4 +1,4 @@
-"""What the endpoint tells a tracer; mrc.trace.vocabulary has the table. Without one it holds None and tells nothing."""
+"""What the endpoint reports to a tracer; mrc.trace.vocabulary has the table. Without a tracer it reports nothing."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Tracer(Protocol):
 
 
 class EndpointTrace:
-    """One endpoint's tracer. `entered` tells the `now` of the entry that is being worked on, or was last."""
+    """One endpoint's tracer. `entered` returns the `now` of the entry that is being worked on, or was last."""
 
     __slots__ = ("_latest", "_tracer", "config", "entered")
 
@@ -66,7 +66,7 @@ class EndpointTrace:
         self._latest = 0
 
     def tell(self, kind: EventType, at_ns: int, qpn: int | None, *values: object) -> None:
-        """Events are told in order of time, though some take theirs from the entry and some from the clock."""
+        """Record an event, in order of time: some events take theirs from the entry and some from the clock."""
         self._latest = at_ns = max(at_ns, self._latest)
         self._tracer.event(kind, at_ns, qpn, values)
 
@@ -85,7 +85,7 @@ class EndpointTrace:
 
 
 class QpTrace:
-    """What one QP tells the tracer. EVs are named by their index in its profile, PSNs are unbounded."""
+    """What one QP reports to the tracer. EVs are named by their index in its profile, PSNs are unbounded."""
 
     __slots__ = (
         "_all",
@@ -108,7 +108,7 @@ class QpTrace:
         self._config = whole.config
         self._qpn = qpn
         self._evs: list[int] = []
-        # Of the counts that are told at intervals: what they were, since when, and when they are told again.
+        # Of the counts recorded at intervals: what they were, since when, and when they are due again.
         self._feedback_before = (0,) * 5
         self._feedback_since = self._feedback_due = 0
         self._answers_before = (0,) * 6
@@ -271,15 +271,15 @@ class QpTrace:
         self._tell(say.NACK_RECEIVED, psn & PSN_BITS_MASK, reason, ev, rtx)
 
     def completing(self, complete: Callable[[Completion], None]) -> Callable[[Completion], None]:
-        """`complete`, and what completes is told of as far as the configuration goes."""
+        """Wrap `complete` to record completions too, as many as the configuration allows."""
         if not self._config.work_per_second:
             return complete
 
-        def told(done: Completion) -> None:
+        def traced(done: Completion) -> None:
             self._completed(done)
             complete(done)
 
-        return told
+        return traced
 
     def _completed(self, done: Completion) -> None:
         now = self._all.entered()

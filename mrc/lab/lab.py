@@ -317,7 +317,7 @@ class Lab(LabNodes):
         return directions
 
     def _changing(self, links: Sequence[Link]) -> AbstractContextManager[None]:
-        """Return the context to change the impairments of these links in: it tells a fast fabric's programs of them."""
+        """Return the context to change the impairments of these links in: it updates a fast fabric's programs."""
         if not self.fast:
             return nullcontext()
         from mrc.lab import fast

@@ -72,7 +72,7 @@ def load_bytes(header: int, offset: int, length: int) -> Expression:
 
 
 def compare(operation: int, value: bytes) -> Expression:
-    """Go on only when the register compares so with `value`; less than is told of big-endian numbers."""
+    """Go on only when the register compares so with `value`; less than compares big-endian numbers."""
     data = {"attrs": [("NFTA_DATA_VALUE", value)]}
     return expression("cmp", [("NFTA_CMP_SREG", REGISTER), ("NFTA_CMP_OP", operation), ("NFTA_CMP_DATA", data)])
 

@@ -69,7 +69,7 @@ class LabNodes:
         return namespace.NETNS_DIRECTORY / state.namespace_name(self.name, node)
 
     def fabric_path(self, host: str) -> Path:
-        """The file that tells `host` its fabric (`mrc.fabric.Fabric`), what MRC_FABRIC names. Raises CallerError."""
+        """The file that describes `host`'s fabric (`mrc.fabric.Fabric`), what MRC_FABRIC names. Raises CallerError."""
         if self._node(host).is_switch:
             raise CallerError(f"{host} is a switch: only hosts have a fabric file")
         return state.directory(self.name) / f"{host}.json"

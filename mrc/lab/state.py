@@ -2,7 +2,7 @@
 
 One directory a lab, /run/mrc/NAME: `lab.json`, and one fabric file a host. `lab.json` is written before anything is
 created, so that after a crash at any moment `mrc lab down` knows what to look for; the identity (device, inode) of each
-namespace, and the tag on its `lo`, tell ours from somebody else's under the same name.
+namespace, and the tag on its `lo`, distinguish our lab from another under the same name.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """An agent: a prober on raw sockets in a host's namespace, and its line to the collector.
 
-It wakes once a tick: takes in what came back, tells what is decided, sends what is due. Without a collector it sends
+It wakes once a tick: takes in what came back, reports what is decided, sends what is due. Without a collector it sends
 nothing and looks for one every second. It ends when its interfaces do, as those of a host of a lab do with the lab.
 """
 

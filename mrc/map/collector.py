@@ -1,4 +1,4 @@
-"""The collector: agents report to it over a local socket, and what they tell goes to the inference.
+"""The collector: agents report to it over a local socket, and it passes their reports to the inference.
 
 The socket is a file, which programs in all network namespaces of a machine see; its other end has to be root or the
 same user. A connection that says something malformed is closed and counted; it spoils nothing that others said.
@@ -72,7 +72,7 @@ class Collector:
     def __init__(
         self, path: Path, name: str, clos: Clos, is_on_host: Callable[[int, int], bool] = lambda pid, host: True
     ) -> None:
-        """`is_on_host` tells whether a process is on that host: nobody reports for another, or for a lab that is gone.
+        """`is_on_host` checks that a process is on a host: no agent reports for another host or a lab that is gone.
 
         Raises CallerError when another collector listens there, SystemRefused when the socket cannot be made.
         """

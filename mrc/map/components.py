@@ -23,7 +23,7 @@ F64 = npt.NDArray[np.float64]
 
 
 class Kind(Enum):
-    """What a component is. Of two that cannot be told apart, the one that comes first here is named."""
+    """What a component is. Of two that cannot be distinguished, the one that comes first here is named."""
 
     LINK = "link"
     HOST_PORT = "host-port"
@@ -54,7 +54,7 @@ class Component:
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """`component`, in all its directions (`toward` None) or one. `also`: what no loop can tell from it."""
+    """`component`, in all its directions (`toward` None) or one. `also`: what no loop can distinguish from it."""
 
     component: Component
     toward: str | None

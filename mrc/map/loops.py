@@ -5,7 +5,7 @@
     far leaf    host, own leaf, a spine, another leaf, another spine, own leaf, host
 
 The last of them takes all six uSIDs that an address holds. Since it comes back over another spine than it went out
-by, it tells the two directions of a cable apart, which a loop to a spine and straight back cannot; and it looks at
+by, it distinguishes the two directions of a cable, which a loop to a spine and straight back cannot; and it looks at
 the cables of leaves whose own hosts are silent.
 """
 

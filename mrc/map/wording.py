@@ -32,7 +32,7 @@ _LONGEST_RTT_US = 3_600_000_000
 
 @dataclass(frozen=True, slots=True)
 class Welcome:
-    """What an agent is told: the lab's name, and how many leaves each plane has."""
+    """What an agent receives: the lab's name, and how many leaves each plane has."""
 
     fabric: str
     leaves: int

@@ -29,7 +29,7 @@ FLOOD = 25_000
 HELD_NS = 10_000 * _MILLISECOND
 # The filters follow a QP whose epsn has moved by so many.
 _FOLLOWED = BEHIND // 2
-# What a filter could have told, of the endpoint and of a QP; some only if the PSN gives it away.
+# What a filter could have distinguished, of the endpoint and of a QP; some only if the PSN gives it away.
 _REFUSED = (
     "too_short",
     "not_ipv6_udp",

@@ -1,4 +1,4 @@
-"""The classic BPF program that tells what may be for a QP from what surely is not (wire.md sections 1 to 3)."""
+"""The classic BPF program that separates what may be for a QP from what surely is not (wire.md sections 1 to 3)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _VERSION_MASK, _IPV6, _UDP = 0xF0, 0x60, 17
 _WORD_MASK = 0xFFFFFF  # QPN and PSN, below a byte of something else
 _QPN_AT, _PSN_AT = BTH_AT + 4, BTH_AT + 8
 _REQUESTS = (int(Op.WRITE_FIRST), int(Op.WRITE_ONLY_WITH_IMMEDIATE))
-# A jump reaches 255 instructions: with more than so many of a kind it is not told apart here.
+# A jump reaches 255 instructions: with more than so many of a kind it does not distinguish them.
 MOST = 64
 # PSNs a request may have, from epsn on. No window has more than 255 x 128 PSNs: a filter is good while epsn moves on
 # by what they leave over.

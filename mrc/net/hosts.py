@@ -100,7 +100,7 @@ def addresses_towards(peer: Sequence[str]) -> list[str]:
 def default_addresses() -> list[str]:
     """The address others reach this host at: that of the default route, or the only one there is.
 
-    Raises CallerError when that cannot be told.
+    Raises CallerError when that is unknown.
     """
     useful = [own.address for own in own_addresses() if own.useful]
     for somewhere in _SOMEWHERE:

@@ -32,7 +32,7 @@ class LinkWatch:
     def __init__(self, interfaces: dict[int, str]) -> None:
         # Several ports may share an interface: one address each.
         self._index_of_port = {port: socket.if_nametoindex(name) for port, name in interfaces.items()}
-        # What was last told; ports are taken to be up until the first look says otherwise.
+        # What was last reported; ports are taken to be up until the first look says otherwise.
         self._up = dict.fromkeys(interfaces, True)
         self._mtu = dict.fromkeys(interfaces, 0)
         self._names = dict(interfaces)
@@ -46,7 +46,7 @@ class LinkWatch:
         return self._socket.fileno()
 
     def changes(self) -> list[LinkChange]:
-        """What changed since the last call; the first tells every port's MTU."""
+        """What changed since the last call; the first reports every port's MTU."""
         changed: list[LinkChange] = []
         if self._look_again:
             self._look_again = False
@@ -67,7 +67,7 @@ class LinkWatch:
                         changed += self._told(port, kind == RTM_NEWLINK and _is_up(flags))
 
     def _states(self) -> list[LinkChange]:
-        """Every port whose state is not what was last told."""
+        """Every port whose state is not what was last reported."""
         changed = []
         for port, name in self._names.items():
             request = struct.pack("16sH14x", name.encode(), 0)

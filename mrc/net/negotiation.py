@@ -1,4 +1,4 @@
-"""What two ends tell each other before the first write (behaviour.md, QP life), as JSON and back."""
+"""What two ends exchange before the first write (behaviour.md, QP life), as JSON and back."""
 
 from __future__ import annotations
 

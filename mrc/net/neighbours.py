@@ -102,7 +102,7 @@ def base_filter(port: Port, udp_ports: Sequence[int]) -> list[Instruction]:
 
 
 def shared(ports: Iterable[Port]) -> bool:
-    """Whether another endpoint sends from an address of these ports, and so receives there too, as /proc tells."""
+    """Whether another endpoint sends from an address of these ports, and so receives there too, according to /proc."""
     ours = {str(os.fstat(port.sender.fileno()).st_ino) for port in ports}
     raw = [*_raw_sockets("raw"), *_raw_sockets("raw6")]
     places = {place for place, inode in raw if inode in ours}

@@ -72,7 +72,7 @@ class Node:
     """One process's endpoint. A context manager: leaving it closes the sockets.
 
     `path_mtu` in bytes; None: the largest the interfaces have room for. `ev_profile` is what QPs use; None: as the
-    fabric's mode has it. `tracer` is told what the endpoint does; its clock is CLOCK_MONOTONIC. Raises SystemRefused
+    fabric's mode has it. `tracer` records what the endpoint does; its clock is CLOCK_MONOTONIC. Raises SystemRefused
     when the ports of `fabric` cannot be opened here, or have no room for the path MTU.
 
     While its loop runs it can be seen and steered through a control socket, of which `program` tells who it is; where

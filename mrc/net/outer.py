@@ -69,7 +69,7 @@ class OuterHeaders:
         self._trailer_lengths = batch.trailer_lengths
         self._traffic_classes = batch.classes
         self._ports = batch.ports
-        # Where the packets are to go, and where the kernel is told to send them.
+        # Where the packets are to go, and the addresses given to the kernel.
         self._destinations = batch.flat_destinations
         self.flat_destinations = self._to = (
             memoryview(bytearray(batch.capacity * _SOCKADDR)) if srh else memoryview(batch.flat_destinations)

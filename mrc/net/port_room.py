@@ -15,7 +15,7 @@ REFUSED_NS = 1_000_000_000
 
 
 class PortRoom:
-    """Tells an endpoint which ports carry no full packets, and which do again."""
+    """Notifies an endpoint which ports carry no full packets, and which do again."""
 
     __slots__ = ("_endpoint", "_limited", "_ports", "_refused")
 
@@ -39,7 +39,7 @@ class PortRoom:
         """The kernel refused packets on these ports for their length. Its link event may still be on its way."""
         for number in ports:
             port = self._ports[number]
-            with contextlib.suppress(OSError):  # the interface is gone, as a link event tells
+            with contextlib.suppress(OSError):  # the interface is gone; a link event reports it
                 mtu, length = interface_mtu(port.sender, port.interface), port.full.length
                 if mtu < length:
                     self.on_mtu(number, mtu, now)

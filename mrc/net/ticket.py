@@ -127,7 +127,7 @@ class Ticket:
 
 
 def names_a_version(text: str) -> bool:
-    """Tell whether `text` begins as a ticket does, of this release or another."""
+    """Return whether `text` begins as a ticket does, of this release or another."""
     return _ANY_VERSION.match(text.strip()) is not None
 
 

@@ -329,7 +329,7 @@ class Turn:
 
     def stand_in(self) -> None:
         """Turn while Python is away, until `end_stand_in`: for a thread of its own. It waits for the interpreter only
-        where an event is to be told."""
+        where an event is to be reported."""
         state = system.let_go()
         self._stand_in()
         system.take_back(state)

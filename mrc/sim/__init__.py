@@ -1,4 +1,4 @@
-"""The same endpoints in virtual time: a fabric of events, seeded and exactly repeatable."""
+"""Run the endpoints in virtual time: a fabric of events, seeded and exactly repeatable."""
 
 from mrc.sim.fabric import SimFabric
 from mrc.sim.link import Egress, LinkModel

@@ -31,7 +31,7 @@ class QpFigures:
 @dataclass(frozen=True, slots=True)
 class PathFigures:
     """An EV towards a peer. `share` of all packets to that peer, `loss` and `marks` of its own packets in the interval;
-    `lost` in all. `ports_up`: its plane's port here, and by what the peer told the one there."""
+    `lost` in all. `ports_up`: its plane's port here, and, as the peer reported, the one there."""
 
     peer: str
     ev: int
@@ -49,7 +49,7 @@ class PathFigures:
 @dataclass(frozen=True, slots=True)
 class PlaneFigures:
     """A plane: its port and the EVs that lead over it. `up` None: the endpoint has no port of that number. `peers`: how
-    many there are; `peers_down`: those that told that their port is down."""
+    many there are; `peers_down`: those that reported their port as down."""
 
     plane: int
     up: bool | None

@@ -135,7 +135,7 @@ def _port(up: bool) -> Text:
 
 
 def _peers_ports(plane: PlaneFigures) -> Text:
-    """Whose port is down, by what peers told us."""
+    """The peers that reported their port as down."""
     if not plane.peers:
         return Text("-")
     if not plane.peers_down:

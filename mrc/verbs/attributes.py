@@ -72,7 +72,7 @@ class QPCap(Tabular):
 @record(frozen=True, slots=True)
 class QpHint(Tabular):
     """What an application expects of its traffic: how many QPs to each peer, how many peers it sends to, how many
-    peers' writes with immediate it takes. 0: not known. Kept and told by `query`; it promises nothing."""
+    peers' writes with immediate it takes. 0: not known. `query` returns it; it promises nothing."""
 
     num_qps_per_peer: int = 0
     num_send_peers: int = 0

@@ -1,4 +1,4 @@
-"""What two ends tell each other before the first write, and the way from RESET to RTS with it (behaviour.md, QP life).
+"""What two ends exchange before the first write, and the way from RESET to RTS with it (behaviour.md, QP life).
 
 How it gets across is the application's business: `to_json` and `from_json` make it plain data. It is no secret, but who
 can write a region's rkey (`RemoteMemory`) can write the region: that wants a channel only the peer can read.
@@ -103,7 +103,7 @@ def connect(
     linear_retries: int = 7,
     exponential_retries: int = 7,
 ) -> None:
-    """Bring a QP from RESET or INIT to RTS, towards the QP that `theirs` describes; `ours` is what the peer was told.
+    """Bring a QP from RESET or INIT to RTS, towards the QP that `theirs` describes; `ours` is what the peer received.
 
     Both sides take the smaller path MTU and what both can do. A QP in RTS may send at once, but the other side hears it
     only once it is in RTR: wait for its word. Raises as `QP.modify`, EINVAL too when `ours` describes another QP.

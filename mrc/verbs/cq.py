@@ -1,4 +1,4 @@
-"""Completion queues, and the channels that tell of them."""
+"""Completion queues, and the channels that notify of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_CQE = 1 << 22
 
 
 class CompChannel:
-    """A completion channel: a file descriptor (`fileno`) that is readable while one of its CQs has an event to tell.
+    """A completion channel: a file descriptor (`fileno`) that is readable while one of its CQs has an event.
 
     It works with select, poll and epoll. Closing it while a CQ uses it raises VerbsError EBUSY.
     """
@@ -135,7 +135,7 @@ class CQ:
         return taken
 
     def req_notify(self, solicited_only: bool = False) -> None:
-        """Have the channel told when the next completion comes: once, and not for those that are there already.
+        """Notify the channel of the next completion: once, and not for those that are there already.
 
         So poll once more after asking. With `solicited_only` only a completion in error counts: no message of MRC
         asks for a solicited event. Raises VerbsError EINVAL for a CQ without channel.

@@ -73,7 +73,7 @@ _UNREADABLE = (
     "refused_by_kernel",
 )
 
-# A send work request that has not completed: the region it reads from, whether its success is told.
+# A send work request that has not completed: the region it reads from, whether its success makes a completion.
 _Sent = tuple[MR | None, bool]
 
 

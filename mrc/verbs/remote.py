@@ -13,7 +13,7 @@ from mrc.verbs.tables import Tabular
 
 @record(frozen=True, slots=True)
 class RemoteMemory(Tabular):
-    """`length` bytes at `addr`, open to whoever names `rkey`: what `MR.remote` tells and a SendWR needs."""
+    """`length` bytes at `addr`, open to any request that names `rkey`: `MR.remote` returns it, a SendWR needs it."""
 
     addr: int
     length: int

@@ -89,7 +89,7 @@ def _with_region(qp: InProcessQp, region: MemoryRegion) -> Any:
 
 
 class LimitedRc(RcInProcess):
-    """The same of plain RC: path MTU and memory are all it may lack."""
+    """A limited target of plain RC: path MTU and memory are all it may lack."""
 
     def __init__(self, limits: Limits) -> None:
         super().__init__("limited")

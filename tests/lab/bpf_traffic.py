@@ -87,7 +87,7 @@ class Traffic:
         return arrived(self._receiver)
 
     def arrived_unless_held(self) -> list[bytes]:
-        """The same, where no link has a rate."""
+        """Every inner packet of those sent so far. Complete only where no link has a rate."""
         self._fence.wait()
         return arrived(self._receiver)
 

@@ -261,7 +261,7 @@ def in_a_shell(now: Round) -> None:
 
 
 def demonstrating(now: Round) -> None:
-    """The same; what it had started in its lab comes to an end by itself."""
+    """Its labs are in namespaces of its own; the programs it started there end by themselves."""
     commands = (["demo", "--size", "16MiB"], ["drill", "run", "startup"])
     now.mrc(*now.chance.choice(commands))
 

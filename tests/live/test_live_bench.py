@@ -170,7 +170,7 @@ def test_an_interrupted_client_tells_what_it_measured(transfers: Transfers, test
 
 
 def measuring_silently(transfers: Transfers, test: str, *options: str) -> Running:
-    """The same with --json, which says nothing before the end: until the server has got something."""
+    """Start a client with --json, which prints nothing before the end; wait until the server has received data."""
     server = serving(transfers)
     client = bench(transfers, server, test, "--seconds", "60s", "--json", *options)
     before = packets_at_server(transfers)

@@ -252,7 +252,7 @@ def test_dead_parts_in_fabrics_of_any_size(planes: int, leaves: int, spines: int
 
 
 def test_the_order_in_which_results_come_does_not_matter() -> None:
-    """The same results, shuffled: the same verdict."""
+    """The order of the results does not change the verdict."""
     verdicts = []
     for shuffled in (False, True):
         results: list[tuple[int, tuple[int, int], bool]] = []

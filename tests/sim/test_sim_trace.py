@@ -85,7 +85,7 @@ def test_losses_are_those_that_the_link_counts(seed: int) -> None:
 
 @pytest.mark.parametrize("model", [replace(CLEAN, loss=0.05), replace(CLEAN, mark=0.3), replace(CLEAN, reorder=0.5)])
 def test_a_tracer_changes_nothing(model: LinkModel) -> None:
-    """The same packets at the same times, with one and without."""
+    """A run sends identical packets at identical times with a tracer and without."""
     seen: list[list[tuple[int, str, bytes]]] = []
     for tracer in (None, _Recorder()):
         fabric, _ = _network(7, tracer, replace(model, jitter_ns=100 * MICROSECOND))

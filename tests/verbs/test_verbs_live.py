@@ -1,4 +1,4 @@
-"""The same programs on real sockets: two nodes of a lab, each with its loop in a thread of its own, or without one."""
+"""Verbs programs on real sockets: two nodes of a lab, each with its loop in a thread of its own, or without one."""
 
 from __future__ import annotations
 

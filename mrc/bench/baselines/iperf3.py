@@ -80,7 +80,7 @@ class Iperf3:
                 figures |= {"kpps": arrived / 1e3, "message_rate_mps": arrived, "retransmitted_packets": 0}
                 figures["lost_packets"] = int(received["lost_packets"])
             else:
-                # Segments are the kernel's business; what it sent again it tells.
+                # Segments are the kernel's business; it reports what it sent again.
                 figures |= {"kpps": None, "retransmitted_packets": end["sum_sent"].get("retransmits")}
         except (KeyError, TypeError, ValueError, ZeroDivisionError):
             raise PeerError("iperf3 tells its results in a form this release does not know") from None

@@ -30,7 +30,7 @@ class Ngtcp2:
     """`gtlsserver` on the sender, `gtlsclient` on the receiver, datagrams as large as the lab's MTU takes.
 
     The client takes one file of 16 MiB as often as fills the time, and throws it away. Time is the client's, from its
-    start to its end; it tells no figures itself.
+    start to its end; it reports no figures itself.
     """
 
     name = "ngtcp2"

@@ -3,7 +3,7 @@
     python -m mrc.bench.baselines.quic_stream serve ADDRESS CERTIFICATE
     python -m mrc.bench.baselines.quic_stream send ADDRESS PORT SECONDS DATAGRAM
 
-The server prints its port. It tells what it got as JSON on the stream; the client prints that as its last line. What
+The server prints its port. It reports what it received as JSON on the stream; the client prints that last. What
 counts is what the server's application got, from the first byte to the last.
 """
 
@@ -42,7 +42,7 @@ def _configuration(*, is_client: bool, datagram: int) -> QuicConfiguration:
 
 
 class Receiving(QuicConnectionProtocol):
-    """Counts a stream, confirms what it got every 128 KiB, and tells the figures at its end."""
+    """Counts a stream, confirms what it got every 128 KiB, and sends the figures at its end."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

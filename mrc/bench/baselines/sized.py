@@ -9,7 +9,7 @@ from typing import Any
 # How much more than before is tried at once: a first small amount says little about speed.
 _MOST_AT_ONCE = 16
 _AIM = 1.1  # of the time that was asked for
-_ENOUGH = 0.6  # of it: more costs a second run and tells no more
+_ENOUGH = 0.6  # of it: more costs a second run and adds nothing
 
 
 @dataclass(frozen=True, slots=True)

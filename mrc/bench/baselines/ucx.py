@@ -63,7 +63,7 @@ class Ucx:
         row = read_row(out)
         seconds = row["iterations"] * row["overall_lat"] / 1e6
         if self._latency:
-            # Of percentiles it tells one a run.
+            # It reports one percentile a run.
             return Sized(seconds, {"t_typical_us": row["50.0_percentile_lat"], "t_avg_us": row["overall_lat"]})
         cpu_seconds, length = children_cpu_seconds() - cpu_before, row["iterations"] * self._size
         figures = {
@@ -96,7 +96,7 @@ class Ucx:
 
 
 def read_row(out: str) -> dict[str, float]:
-    """The only row of `ucx_perftest -f -v`, by its headings. Raises PeerError when it tells something else."""
+    """The only row of `ucx_perftest -f -v`, by its headings. Raises PeerError when it prints something else."""
     rows = list(csv.reader(line for line in out.splitlines() if "," in line))
     try:
         headings, cells = rows

@@ -76,7 +76,7 @@ def probe(host: str, evs: tuple[str, ...], count: int, timeout: float, wanted: t
 
 
 def _shown(row: dict[str, Any], planes: Mapping[int, int], known: Mapping[str, Any]) -> dict[str, Any]:
-    """`known`: what is told of this EV where a QP uses it; of others only the plane is known, and once one was sent."""
+    """`known`: what is reported of an EV that a QP uses. Of others only the plane is known, once a probe was sent."""
     spine = known.get("spine", -1)
     lost = 100 * (1 - row["answered"] / row["sent"]) if row["sent"] else None
     plane = known.get("plane", planes.get(row["port_num"]))

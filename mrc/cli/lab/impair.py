@@ -117,7 +117,7 @@ def impair(name: str, as_json: bool, link: str, toward: str | None, clear: bool,
     finally:
         opened.close()
     if given.get("ecn_at_bytes") and (unmarked := [node for node in ends if node in hosts]):
-        note(f"toward {unmarked[0]} nothing is marked: a mark is to tell of a path, not of a receiver")
+        note(f"toward {unmarked[0]} nothing is marked: a mark concerns a path, not a receiver")
     if as_json:
         changed = asdict(Impairment()) if clear else given
         told = {node: dict(in_units(*item) for item in asdict(each).items()) for node, each in now.items()}

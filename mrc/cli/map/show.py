@@ -114,7 +114,7 @@ def _print(document: dict[str, Any], past: list[dict[str, Any]]) -> None:
 
 def fault_line(fault: dict[str, Any]) -> str:
     """`p0l0-p0s1 loses 2.1 % (1.2 to 3.4) toward p0s1, since 21:04:11.2, named after 9.4 s`."""
-    also = f" (or {' or '.join(fault['also'])}: no loop tells them apart)" if fault["also"] else ""
+    also = f" (or {' or '.join(fault['also'])}: no loop distinguishes them)" if fault["also"] else ""
     is_over = fault["until_unix_ns"] is not None
     if fault["state"] == "down":
         switch = fault["kind"] in ("leaf", "spine", "plane")

@@ -1,7 +1,7 @@
 """Endpoint operations, node to node on DQP 2: EV probes and port status updates (wire.md section 8).
 
-An EV probe measures one EV, for a controller or to learn reverse EVs. A port status update tells a peer node which of
-our ports are up; it is repeated until answered. Requests of peer nodes are answered in the control class. Their EV
+An EV probe measures one EV, for a controller or to learn reverse EVs. A port status update lists our ports that are up
+for a peer node; it is repeated until answered. Requests of peer nodes are answered in the control class. Their EV
 probes never come here: `OperationIntake` and `OperationAnswers` answer them without the interpreter.
 """
 
@@ -40,7 +40,7 @@ _PORT_STATUS_AT, _REQUEST_STAMP_AT, _RESPONSE_STAMP_AT = 64, 72, 88
 
 @record(frozen=True, slots=True)
 class EvProbeResult:
-    """How an EV probe ended. `rtt_ns` is None when no answer came; `service_time_taken_off` tells whether the time
+    """How an EV probe ended. `rtt_ns` is None when no answer came; `service_time_taken_off` is whether the time
     the peer held the probe is still in it."""
 
     req_id: int
@@ -57,7 +57,7 @@ OnAnswered = Callable[[bool], None]
 @record(slots=True)
 class _Request:
     """A request of ours that waits to be sent or answered. `number` is its EV's at the node; a port status update
-    draws one each time it is sent. One with `on_answered` is a controller's: it tells `mask` and ends at `ends_at`."""
+    draws one each time it is sent. One with `on_answered` is a controller's: it sends `mask` and ends at `ends_at`."""
 
     node: PeerNode
     operation: Operation
@@ -165,7 +165,7 @@ class EndpointOperations:
             self._add(_Request(node, Operation.EV_PROBE, number, self._wire.dscp_control << 2))
 
     def measure_base_rtt(self, node: PeerNode) -> None:
-        """Probe some EVs of a node before there is data: the controllers of that destination are told what they say.
+        """Probe some EVs of a node before there is data: their results go to the controllers of that destination.
 
         A node that is being probed already is left to it: a thousand QPs at once learn no more than one.
         """
@@ -175,7 +175,7 @@ class EndpointOperations:
             self.learn(node)
 
     def update_port_status(self, node: PeerNode) -> None:
-        """Tell a node which of our ports are up, until it answers. An update it has not answered is superseded."""
+        """Notify a node which of our ports are up, until it answers. An update it has not answered is superseded."""
         old = self._updates.pop(node.key, None)
         if old is not None and self._requests[old].sent_at == NEVER:
             del self._requests[old]
@@ -190,7 +190,7 @@ class EndpointOperations:
         self._updates[node.key] = self._add(request)
 
     def tell_port_status(self, node: PeerNode, mask: int | None, ends_at: int, on_answered: OnAnswered) -> int:
-        """Tell a node once, for a controller, that the ports in `mask` are up; None: those that are.
+        """Notify a node once, for a controller, that the ports in `mask` are up; None: those that are.
 
         Repeated until answered, at most until `ends_at`; `on_answered` is called once with whether it was. Raises
         CallerError when too many requests are out.

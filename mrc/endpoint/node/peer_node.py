@@ -1,4 +1,4 @@
-"""A peer node as all QPs of an endpoint towards it see it: its addresses, the EVs that reach it, what it told us."""
+"""A peer node as all QPs of an endpoint towards it see it: its addresses, the EVs that reach it, its port status."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PeerKey = frozenset[int]
 
 
 def peer_key(sources: Mapping[int, int]) -> PeerKey:
-    """What tells peer nodes apart: the set of a peer's inner addresses (128 bit each)."""
+    """Identifies a peer node: the set of a peer's inner addresses (128 bit each)."""
     return frozenset(sources.values())
 
 

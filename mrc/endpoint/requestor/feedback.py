@@ -39,7 +39,7 @@ _TRIGGERS = (HOLE, PATH_TIMER, LOCAL_ACK_TIMEOUT)
 class Feedback:
     """Acknowledgements, one after another, and timers of one requestor: what they change in its parts.
 
-    `resend` is the requestor's heap of PSNs to be sent again, `room` tells whether something may leave now. `fail` is
+    `resend` is the requestor's heap of PSNs to be sent again, `room` returns whether something may leave now. `fail` is
     the QP's.
     """
 
@@ -243,7 +243,7 @@ class Feedback:
         self._trace.lost(*lost, _TRIGGERS[trigger])
 
     def _after_losses(self, now: int) -> None:
-        """Tell the controller and the paths of what was lost, and have it sent again."""
+        """Report losses to the controller and the paths, and schedule the retransmissions."""
         self._controller.on_removed(self._lost_bytes)
         self._controller.lost(now, self._lost_bytes)
         self._lost_bytes = 0

@@ -1,4 +1,4 @@
-"""When a transmission is lost (behaviour.md, Loss): by a hole, or by its path timer. NACKs are told directly."""
+"""When a transmission is lost (behaviour.md, Loss): by a hole, or by its path timer. NACKs report losses directly."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST = 1 << 20
 
 
 class LossDetector:
-    """Told what was acknowledged, answers which transmissions are lost. Works in order of transmission, not of PSN."""
+    """Derives lost transmissions from what was acknowledged. Works in order of transmission, not of PSN."""
 
     __slots__ = (
         "_guard_divisor",
@@ -147,7 +147,7 @@ class LossDetector:
     def look_for_timeouts(self, now: int) -> None:
         """Begin a walk over the transmissions whose path timer ran out: `next_timed_out` gives them one by one.
 
-        A path timer tells one path from the others. While none of them brings anything it can tell nothing: then it
+        A path timer compares one path with the others. While no path brings anything it is inconclusive: then it
         waits, probes ask, and the local ACK timeout decides.
         """
         self._walk = self._sent.next_transmission

@@ -195,7 +195,7 @@ class Requestor:
         return self._probes.waiting or self.queue.has_unsent() or self._sender.has_lost() or self._nacks.keeps_waiting()
 
     def one_packet_waits(self) -> bool:
-        """Whether a single packet of new data is all there is to send, as far as its message tells."""
+        """Whether a single packet of new data is all there is to send, judged by its message."""
         return self.queue.one_packet_waits() and not self._sender.resend.count
 
     def transmit(self, batch: TransmitBatch, limit: int, now: int, others_wait: bool) -> int:

@@ -131,7 +131,7 @@ class SendQueue:
         return self.unsent < self.next_msn
 
     def one_packet_waits(self) -> bool:
-        """Whether a single packet is all that has never left, as far as its message tells."""
+        """Whether a single packet is all that has never left, judged by its message."""
         place = self.unsent & self._mask
         return self.next_msn - self.unsent == 1 and self.packets[place] - self.sent_packets[place] == 1
 

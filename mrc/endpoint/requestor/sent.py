@@ -79,13 +79,13 @@ class SentPackets:
         self.state = memoryview(bytearray(size))
         self.times_sent = _ring(size)
         self.transmission = _ring(size)
-        # The retries it drew, how often it was told to wait, the EV of the transmission last taken for lost,
+        # The retries it drew, how often a NACK made it wait, the EV of the transmission last taken for lost,
         # and the transmission last found lost by a hole or timer (-1: none, or it proved spurious).
         self.retries = _ring(size)
         self.waits = _ring(size)
         self.lost_ev = _ring(size)
         self.blamed = _ring(size, -1)
-        # When one that was told to wait is due, ns (-1: none waits for its time).
+        # When one that a NACK made wait is due, ns (-1: none waits for its time).
         self.due_at = _ring(size, -1)
         # Whether a timer found that loss.
         self.by_timer = memoryview(bytearray(size))

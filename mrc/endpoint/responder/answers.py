@@ -80,7 +80,7 @@ class Reflector:
         self._unit_0_ns, self._unit_1_ns = units_ns
 
     def of_request(self, answer: Answer, batch: ReceivedBatch, row: int, whole: bool) -> None:
-        """Fill in what a request's answer reflects; `whole` tells that the TSETH, if any, was not cut off."""
+        """Fill in what a request's answer reflects; `whole` means that the TSETH, if any, was not cut off."""
         base = batch.row(row)
         self._common(answer, batch, base)
         if whole and octets.u32(batch.flat, base + _PSN_AT) & _TS:

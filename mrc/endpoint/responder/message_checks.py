@@ -1,7 +1,7 @@
 """Whether the packets of a message agree with each other (behaviour.md, Responder: "contradicts").
 
-Packets come in any order. Each tells its message's length, and with its VA where the message lies: DMALen, and VA less
-PSN x path MTU, are the same in every packet of one message. A First and a Last tell at which PSN the message starts, a
+Packets come in any order. Each has its message's length, and with its VA where the message lies: DMALen, and VA less
+PSN x path MTU, are the same in every packet of one message. A First and a Last show at which PSN the message starts, a
 Middle between which. Besides, neighbours by PSN belong together: a message starts where another has ended.
 
 What is kept is bounded by the window: one message at most reaches below epsn, every other one has a packet above it.

@@ -61,7 +61,7 @@ class NackMaker:
         self._planes = len(set(memoryview(paths.table.port)))
         self._last_port = _NO_PORT
         self.pending = PendingAnswers()
-        # The one that is being told.
+        # The one that is being sent.
         self._answer = Answer()
 
     def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:

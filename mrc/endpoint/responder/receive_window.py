@@ -1,4 +1,4 @@
-"""How far past cack_psn the peer may send, and what the SACKs tell it about that (behaviour.md, Dynamic MPR)."""
+"""How far past cack_psn the peer may send, and the window that SACKs advertise (behaviour.md, Dynamic MPR)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAX_MPR = 255
 class ReceiveWindow:
     """The window of `units` x 128 PSNs from epsn on. Where MPR is dynamic it may change at any time.
 
-    Every right edge ever told is honoured. After a cut the edge told last stands still until epsn has come near
+    Every right edge ever advertised is honoured. After a cut the last edge stands still until epsn has come near
     enough; since the field counts whole units, it is rounded up by up to 127 PSNs meanwhile, which are honoured too.
     """
 
@@ -20,7 +20,7 @@ class ReceiveWindow:
     def __init__(self, units: int, first_psn: int, *, dynamic: bool) -> None:
         self.units = units
         self.dynamic = dynamic
-        # First PSNs beyond the edge: the highest told on purpose, and the highest the rounding ever amounted to.
+        # First PSNs beyond the edge: the highest advertised on purpose, and the highest the rounding ever amounted to.
         self._told = self._honoured = first_psn + units * MPR_UNIT
 
     @property

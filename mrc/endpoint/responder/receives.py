@@ -23,7 +23,7 @@ _COLUMNS = 4
 
 class Receives:
     """One QP's posted receives, `posted` of them. An early immediate waits here until every earlier request has
-    arrived; `stashed` of them do. `refusal` is told of a request that is refused."""
+    arrived; `stashed` of them do. `refusal` receives a request that is refused."""
 
     __slots__ = (
         "_completions",

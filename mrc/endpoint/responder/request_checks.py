@@ -15,7 +15,7 @@ _OUTSIDE_REGION = int(Verdict.OUTSIDE_REGION)
 
 
 class RequestChecks:
-    """What a peer may write on one QP. The checks give back verdicts; `refusal` is told of the request that one
+    """What a peer may write on one QP. The checks give back verdicts; `refusal` receives the request that one
     refuses. `address` is where the payload goes of the request that `check_range` found right last."""
 
     __slots__ = ("_memory", "_path_mtu", "_refusal", "address")

@@ -76,7 +76,7 @@ class SackMaker:
         self._bytes_since = 0
         self._penalty = self._restore_word = 0
         self.pending = PendingAnswers()
-        # The one that is being told.
+        # The one that is being sent.
         self._answer = Answer()
         # Running total of new untrimmed packets, UDP length + 40 each.
         self.received_bytes = 0
@@ -107,7 +107,7 @@ class SackMaker:
         self._bytes_since = 0
 
     def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:
-        """Append up to `limit` SACKs, all telling the state as it is now. Returns how many."""
+        """Append up to `limit` SACKs, all reporting the current state. Returns how many."""
         count = limit if limit < self.pending.count else self.pending.count
         if count <= 0:
             return 0

@@ -30,7 +30,7 @@ _BYTE = 8_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class LinkSettings:
-    """What the program is told: `impairment` (of which it does not do the loss), and what that means here.
+    """The settings of the program: `impairment` (of which it does not do the loss), and what that means here.
 
     `limit_bytes`: what may wait. `burst_bytes`: what leaves at once after a pause, as in the queue behind the program.
     `last_hop`: toward a host, where nothing is marked and a trimmed packet gets another codepoint. `fast_class`: the

@@ -18,7 +18,7 @@ from mrc.lab.impairment import loss
 from mrc.lab.impairment import traffic_control as tc
 from mrc.lab.netlink import NetlinkSocket
 
-# Handles of our own, "MR" and what follows: somebody else's discipline on the same interface is told from ours.
+# Handles of our own, "MR" and what follows: they distinguish our disciplines from others on the interface.
 _ROOT, _BANDS, _FAST_FIFO, _DATA_FIFO = 0x4D520000, 0x4D530000, 0x4D540000, 0x4D550000
 _BELOW_ROOT = _ROOT | 1
 _FAST_CLASS, _DATA_CLASS = _BANDS | 1, _BANDS | 2

@@ -170,7 +170,7 @@ class StevForwarding(PlainForwarding):
 
 
 class EcmpForwarding(PlainForwarding):
-    """The kernel's multipath, with a hash over everything that tells packets of one host pair apart."""
+    """The kernel's multipath, with a hash over everything in which packets of one host pair differ."""
 
     hash_settings = _HASH_FLOW_LABEL_TOO
 
@@ -181,7 +181,7 @@ STEV_WIDTHS = (8, 24)
 # 10): there the first field is on top.
 _FIELD_SHIFT = 16 - STEV_WIDTHS[0]
 _FIELD_MASK = ((1 << STEV_WIDTHS[0]) - 1) << _FIELD_SHIFT
-# "MR": tells our marks from none.
+# "MR": identifies our marks.
 _TAG, _TAG_MASK = 0x4D520000, 0xFFFF0000
 _KNOWN_ADDRESSES_RULE, _FIRST_SPINE_RULE, _NO_SPINE_RULE = 1000, 2000, 3000
 _FIRST_SPINE_TABLE = 2000

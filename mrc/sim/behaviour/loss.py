@@ -36,7 +36,7 @@ def mrc_goodput(chance: float, seed: int, measured_ns: int = MEASURED_NS) -> flo
 
 
 def go_back_n_goodput(chance: float, seed: int, measured_ns: int = MEASURED_NS) -> float:
-    """The same window and links, one path."""
+    """Gbit/s of go-back-N on one path, with this window and these links."""
     flow = GoBackNFlow("h0", "h1", GoBackNConfig(window_packets=WINDOW_PACKETS))
     fabric = SimFabric(CLOS, LINK, seed=seed, agents=flow.agents)
     lose_everywhere(fabric, chance)

@@ -117,7 +117,7 @@ def test_the_ev_that_proved_good_is_the_one_that_is_restored() -> None:
 
 
 def test_each_of_several_originals_restores_its_own_ev() -> None:
-    """The same, for two packets by two SACKs that arrive together."""
+    """Two SACKs that arrive together restore the EVs of two original packets."""
     hand = trained()
     sent = _spaced(hand, 40)
     arrived = [number for number in range(1, 41) if number not in (1, 2)]

@@ -112,7 +112,7 @@ def test_a_qp_fills_what_is_left_of_a_batch_and_says_how_much() -> None:
 
 
 def test_answers_take_their_part_of_the_limit() -> None:
-    """The same, with a SACK and an ACK that leave first."""
+    """A SACK and an ACK leave first and count towards the limit."""
     hand = HandPeer(CONFIG)
     hand.receive(hand.request(0, b"x", bth={"ackreq": 1}))
     hand.post(256 * 5)

@@ -147,7 +147,7 @@ def test_a_port_said_to_be_full_twice_is_full() -> None:
 
 
 def test_a_port_that_drained_lets_every_qp_that_waited_send() -> None:
-    """The same, with two QPs, and a third that has nothing to send."""
+    """Two QPs wait for the port; a third has nothing to send."""
     hand = HandPeer(CONFIG)
     qps = [hand.qp, hand.connect(CONFIG, qpn=PEER_QPN + 1), hand.connect(CONFIG, qpn=PEER_QPN + 2)]
     for port in (0, 1):

@@ -83,7 +83,7 @@ def test_divisor_and_most_are_as_configured(divisor: int, most: int) -> None:
 
 
 def _two_lost(hand: HandPeer) -> tuple[list[Sent], int]:
-    """The same with the first and the fourth of sixty."""
+    """Send sixty packets and lose the first and the fourth."""
     sent = []
     for _ in range(60):
         sent += list(send(hand, 1).values())
@@ -140,7 +140,7 @@ def test_what_was_sent_exactly_a_guard_before_is_lost(behind: int, lost: list[in
 
 @pytest.mark.parametrize(("packets", "lost"), [(2, []), (3, [1]), (4, [1])])
 def test_what_was_sent_exactly_as_many_packets_before_is_lost(packets: int, lost: list[int]) -> None:
-    """The same, in packets; each in time for the other."""
+    """The guard's limit in packets: every packet here is late enough in time."""
     hand = trained()
     send(hand, 1)
     hand.now += RTT

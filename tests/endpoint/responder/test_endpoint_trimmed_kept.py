@@ -90,7 +90,7 @@ def answering(wire: WireProfile | None = None) -> HandPeer:
 
 
 def over_ipv4(packet: bytes) -> bytes:
-    """The same UDP datagram in IPv4, its ICRC computed over that header (wire.md section 9)."""
+    """The UDP datagram moved into IPv4, its ICRC computed over that header (wire.md section 9)."""
     rest = packet[IPV6:-ICRC]
     head = struct.pack(
         ">BBHHHBBHII", 0x45, 4 << 2 | ECT0, IPV4 + len(rest) + ICRC, 0, 0x4000, 64, 17, 0, PEER_IPV4, LOCAL_IPV4

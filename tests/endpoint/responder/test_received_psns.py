@@ -13,7 +13,7 @@ from mrc.endpoint.responder.received import ReceivedPsns
 
 
 class Plain:
-    """The same by definition: every PSN that arrived, and which of them end a message."""
+    """ReceivedPsns by definition: every PSN that arrived, and which of them end a message."""
 
     def __init__(self, first_psn: int) -> None:
         self.first, self.arrived, self.ends = first_psn, set[int](), set[int]()
