@@ -269,7 +269,7 @@ def test_no_two_compiled_modules_end_alike() -> None:
 # Memory and strings, and what of the processor there is.
 _MEMORY = {"abort", "calloc", "free", "malloc", "memcmp", "memcpy", "memmove", "memset", "realloc"}
 _HARMLESS = _MEMORY | {"strlen", "strrchr", "vsnprintf", "_GLOBAL_OFFSET_TABLE_", "__stack_chk_fail"}
-_HARMLESS |= {"__cpu_indicator_init", "__cpu_model"}
+_HARMLESS |= {"__cpu_features2", "__cpu_indicator_init", "__cpu_model"}
 
 
 @pytest.mark.skipif(mrc.CORE.kind != core.COMPILED, reason="nothing is compiled")

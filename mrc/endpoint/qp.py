@@ -35,6 +35,8 @@ from mrc.errors import CallerError
 from mrc.wire.profile import WireProfile
 from mrc.wire.transmit_batch import TransmitBatch
 
+_ERROR = QpState.ERROR
+
 
 class QueuePair:
     """One QP. Created in RESET by `Endpoint.create_qp`; `to_init`, `to_rtr` and `to_rts` bring it up."""
@@ -342,7 +344,7 @@ class QueuePair:
 
     def post_write(self, request: WriteRequest) -> None:
         """Post an RDMA write. In ERROR it completes at once, flushed. Raises CallerError in any other state but RTS."""
-        if self.state == QpState.ERROR:
+        if self.state is _ERROR:
             self._complete(Completion(request.wr_id, self.qpn, WorkStatus.FLUSHED, 0))
             return
         if self.state not in MAY_SEND:

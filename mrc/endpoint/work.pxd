@@ -5,4 +5,5 @@ from mrc.endpoint.memory cimport MemoryRegion
 @cython.final
 cdef class WriteRequest:
     cdef readonly MemoryRegion source
-    cdef readonly object wr_id, offset, length, remote_va, rkey, immediate
+    cdef readonly object immediate, wr_id
+    cdef readonly long long length, offset, remote_va, rkey

@@ -24,7 +24,7 @@ from mrc.verbs.errors import VerbsError
 from mrc.verbs.memory import MR, NO_BYTES, PD
 from mrc.verbs.tables import brief, table
 from mrc.verbs.transitions import check_attributes
-from mrc.verbs.work import MAX_SGE, NO_FLAGS, SGE, WC, RecvWR, SendWR
+from mrc.verbs.work import MAX_SGE, NO_FLAGS, WC, RecvWR, SendWR
 
 # What post_send and post_recv do in each state: the others refuse.
 MAY_POST_SEND = frozenset({QPState.RTS, QPState.ERROR})
@@ -329,22 +329,18 @@ class QP:
             sge = sge[0] if sge else None
         if sge is None or sge.length == 0:
             return None, NO_BYTES, 0, 0
-        mr, offset = self._find(sge)
-        if not inline:
-            return mr, mr.region, offset, sge.length
-        if sge.length > self.cap.max_inline_data:
-            raise VerbsError(ENOMEM, f"{sge.length} bytes INLINE, the QP takes {self.cap.max_inline_data}")
-        copy = bytes(mr.region.view[offset : offset + sge.length])
-        return None, MemoryRegion(copy, 0, 0, remote_write=False), 0, sge.length
-
-    def _find(self, sge: SGE) -> tuple[MR, int]:
         mr = self.pd.region(sge.lkey)
         if mr is None:
             raise VerbsError(EINVAL, f"lkey {sge.lkey:#010x} names no region of this protection domain")
-        offset = sge.addr - mr.addr
-        if sge.length < 0 or offset < 0 or offset + sge.length > mr.length:
-            raise VerbsError(EINVAL, f"{sge.length} bytes at {sge.addr:#x} leave the region of {mr.length}")
-        return mr, offset
+        length, offset = sge.length, sge.addr - mr.addr
+        if length < 0 or offset < 0 or offset + length > mr.length:
+            raise VerbsError(EINVAL, f"{length} bytes at {sge.addr:#x} leave the region of {mr.length}")
+        if not inline:
+            return mr, mr.region, offset, length
+        if length > self.cap.max_inline_data:
+            raise VerbsError(ENOMEM, f"{length} bytes INLINE, the QP takes {self.cap.max_inline_data}")
+        copy = bytes(mr.region.view[offset : offset + length])
+        return None, MemoryRegion(copy, 0, 0, remote_write=False), 0, length
 
     def _put(self, work: WriteRequest | int) -> bool:
         """Leave work for the endpoint. True when it does not look there anyway."""

@@ -24,4 +24,4 @@ def longer(numbers: memoryview, length: int) -> memoryview:
 
 def signed(number: int) -> int:
     """What a column has for a number of 64 bits, with or without a sign."""
-    return (number + _SIGN) % (2 * _SIGN) - _SIGN
+    return number if -_SIGN <= number < _SIGN else (number + _SIGN) % (2 * _SIGN) - _SIGN

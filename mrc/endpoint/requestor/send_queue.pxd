@@ -1,5 +1,6 @@
 cimport cython
 from mrc.endpoint.completion_ring cimport CompletionRing
+from mrc.endpoint.work cimport WriteRequest
 
 cdef long long _NONE, _NO_IMMEDIATE
 cdef int _SUCCESS, _WRITE
@@ -14,6 +15,8 @@ cdef class SendQueue:
     cdef public long long[::1] wr_ids, address, first_psn, immediate, last_psn, length, packets, remote_va, rkey, rqmsn
     cdef public long long[::1] sent_packets
 
+    @cython.locals(place=cython.longlong)
+    cpdef post(self, WriteRequest request)
     cdef long long place(self, long long msn) noexcept nogil
     cpdef bint has_unsent(self) noexcept nogil
     @cython.locals(place=cython.longlong)
