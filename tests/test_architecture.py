@@ -114,6 +114,12 @@ def files_imported(path: Path) -> set[Path]:
     return {file for file in found if file.name != "__init__.py"} - {path}
 
 
+def test_an_endpoints_qp_is_the_affair_of_verbs() -> None:
+    """Others read what `QP.figures` offers."""
+    named = [path for path in PACKAGE.rglob("*.py") if re.search(r"\bendpoint_qp\b", path.read_text())]
+    assert {path.relative_to(PACKAGE).parts[0] for path in named} == {"verbs"}
+
+
 def test_no_files_import_each_other_in_a_circle() -> None:
     graph = {path: files_imported(path) for path in modules()}
     try:

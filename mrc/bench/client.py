@@ -215,8 +215,8 @@ class BenchClient:
         return {name: difference for name, difference in differences.items() if difference}
 
     def _counters(self) -> dict[str, int]:
-        inner = [qp.endpoint_qp for qp in self._qps]
-        return counters_of(inner, self._node.endpoint.counters, self._node.driver.socket_drops())
+        figures = [qp.figures for qp in self._qps]
+        return counters_of(figures, self._node.endpoint.counters, self._node.driver.socket_drops())
 
 
 def _seconds(stopped: dict[str, Any]) -> float:

@@ -215,7 +215,7 @@ class BenchServer:
         if client.terms is None:
             raise PeerError("a measurement is prepared before it starts")
         client.immediates = 0
-        client.duplicates_before = duplicates_received(qp.endpoint_qp for qp in client.qps)
+        client.duplicates_before = duplicates_received(qp.figures for qp in client.qps)
         client.started_cpu_s = time.process_time()
         return {}
 
@@ -227,9 +227,9 @@ class BenchServer:
         client.started_cpu_s = None
         self._turn(client)
         client.answering = None
-        inner = [qp.endpoint_qp for qp in client.qps]
-        placed = sum(qp.counters.bytes_placed for qp in inner)
-        counters = counters_of(inner, self._node.endpoint.counters, self._node.driver.socket_drops())
+        figures = [qp.figures for qp in client.qps]
+        placed = sum(each.counters.bytes_placed for each in figures)
+        counters = counters_of(figures, self._node.endpoint.counters, self._node.driver.socket_drops())
         measurement = client.terms.to_json() | {
             "bytes": placed - client.placed_before,
             "cpu_seconds": round(cpu_seconds, 4),
@@ -242,7 +242,7 @@ class BenchServer:
             "immediates": client.immediates,
             "sha256": hashlib.sha256(client.memory).hexdigest(),
             "counters": counters,
-            "duplicates_received": duplicates_received(inner) - client.duplicates_before,
+            "duplicates_received": duplicates_received(figures) - client.duplicates_before,
         }
 
     # ------------------------------------------------------------------ ends

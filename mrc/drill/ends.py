@@ -155,12 +155,12 @@ class Source(_End):
 
     def sample(self) -> dict[str, Any]:
         """How it stands: bytes acknowledged, congestion control, and of each path packets, losses and state."""
-        inner = self.qp.endpoint_qp
-        requestor, controller, paths = inner.requestor, inner.controller, inner.paths
+        figures = self.qp.figures
+        controller, paths = figures.controller, figures.paths
         sample: dict[str, Any] = {
-            "acked_bytes": (requestor.sent.una - inner.first_psn) * self.plan.path_mtu,
-            "srtt_ns": requestor.rtt.srtt,
-            "retransmitted_packets": inner.counters.retransmitted_packets,
+            "acked_bytes": figures.packets_acknowledged * self.plan.path_mtu,
+            "srtt_ns": figures.srtt_ns,
+            "retransmitted_packets": figures.counters.retransmitted_packets,
         }
         if controller is not None and paths is not None:
             sample |= {
@@ -174,21 +174,21 @@ class Source(_End):
 
     def paths(self) -> list[tuple[int, int, int]]:
         """(EV, data packets put on it so far, how many of them are taken for lost) of every path."""
-        paths = self.qp.endpoint_qp.paths
+        paths = self.qp.figures.paths
         if paths is None:
             return []
         figures = zip(paths.paths, paths.packets.tolist(), paths.lost.tolist(), strict=True)
         return [(path.ev, packets, lost) for path, packets, lost in figures]
 
     def report(self) -> dict[str, Any]:
-        paths = self.qp.endpoint_qp.paths
+        paths = self.qp.figures.paths
         return {
             "qpn": self.qp.qp_num,
             "posted_writes": self.posted,
             "completed_writes": self.completed,
             "failed_writes": self.failed_writes,
             "error": self.failed(),
-            "counters": self.qp.endpoint_qp.counters.as_dict(),
+            "counters": self.qp.figures.counters.as_dict(),
             "paths": [] if paths is None else [[path.ev, path.plane, path.spine] for path in paths.paths],
         }
 
@@ -214,7 +214,7 @@ class Target(_End):
         super().connect(theirs)
         for number in range(_RECEIVES):
             self.qp.post_recv(RecvWR(number))
-        self._first_psn = self.qp.endpoint_qp.responder.received.epsn
+        self._first_psn = self.qp.figures.epsn
 
     def turn(self) -> None:
         for done in self._cq.poll(_POLLED_AT_ONCE):
@@ -228,9 +228,9 @@ class Target(_End):
 
     def sample(self) -> dict[str, Any]:
         """Bytes placed in any order, and bytes before which nothing is missing."""
-        inner = self.qp.endpoint_qp
-        in_order = (inner.responder.received.epsn - (self._first_psn or 0)) * self.plan.path_mtu
-        return {"placed_bytes": inner.counters.bytes_placed, "in_order_bytes": in_order}
+        figures = self.qp.figures
+        in_order = ((figures.epsn or 0) - (self._first_psn or 0)) * self.plan.path_mtu
+        return {"placed_bytes": figures.counters.bytes_placed, "in_order_bytes": in_order}
 
     def report(self) -> dict[str, Any]:
         return {
@@ -238,7 +238,7 @@ class Target(_End):
             "wrong_bytes": self.wrong_bytes,
             "misnumbered_writes": self.misnumbered,
             "error": self.failed(),
-            "counters": self.qp.endpoint_qp.counters.as_dict(),
+            "counters": self.qp.figures.counters.as_dict(),
         }
 
 

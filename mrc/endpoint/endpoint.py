@@ -19,6 +19,7 @@ from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.node.local_ports import LocalPorts, PortLimit
 from mrc.endpoint.node.operations import EndpointOperations, OnAnswered, OnResult
 from mrc.endpoint.node.peer_node import PeerKey, PeerNode, peer_key
+from mrc.endpoint.node_parts import NodeParts
 from mrc.endpoint.parts.deadlines import FOREVER
 from mrc.endpoint.parts.draws import Draws
 from mrc.endpoint.paths.ev_events import EvEvents
@@ -91,6 +92,17 @@ class Endpoint:
         )
         checks = PacketChecks(self.config.wire, self.counters)
         self.datapath = Datapath(checks, self._operations, self.counters, self.config.fair_share)
+        self._parts = NodeParts(
+            wire=self.config.wire,
+            budget=self.receive_budget,
+            ports=self._ports,
+            ev_events=self.ev_events,
+            away=self.datapath.away,
+            join=self._join,
+            on_ready=self._ready_to_send,
+            on_error=self._qp_error,
+            denied=lambda profile_id, node: self.online.denied(profile_id, node.key),
+        )
         self._trace: EndpointTrace | None = None
         if tracer is not None:
             self._trace = EndpointTrace(tracer, self.config.trace, lambda: self.datapath.now)
@@ -125,23 +137,15 @@ class Endpoint:
         elif not FIRST_QPN <= qpn < QPN_LIMIT or qpn in self.qps:
             raise CallerError(f"QPN {qpn:#x} is taken, or not one of {FIRST_QPN:#x}..{QPN_LIMIT - 1:#x}")
         qp = QueuePair(
+            self._parts,
             qpn=qpn,
             first_psn=self._random.randrange(PSN_MODULUS),
             config=config,
-            wire=self.config.wire,
             memory=memory or self.memory,
-            budget=self.receive_budget,
             controller_factory=factory_of(controller),
             random=Random(self._random.getrandbits(63)),
             complete=complete or self.completions.append,
-            on_error=self._qp_error,
-            ports=self._ports,
-            join=self._join,
-            on_ready=self._ready_to_send,
-            ev_events=self.ev_events,
-            denied=lambda profile_id, node: self.online.denied(profile_id, node.key),
             trace=self._trace.of_qp(qpn) if self._trace is not None else None,
-            away=self.datapath.away,
         )
         self.qps[qpn] = qp
         self.datapath.add(qp.datapath)

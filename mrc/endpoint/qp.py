@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
 
@@ -14,25 +14,21 @@ from mrc.endpoint.counters import Counters
 from mrc.endpoint.datapath.arrivals import Arrivals
 from mrc.endpoint.datapath.qp_datapath import QpDatapath
 from mrc.endpoint.memory import MemoryTable
-from mrc.endpoint.node.local_ports import LocalPorts
 from mrc.endpoint.node.peer_node import PeerNode
-from mrc.endpoint.parts.flags import Away
+from mrc.endpoint.node_parts import NodeParts
 from mrc.endpoint.paths.addressing import Path
-from mrc.endpoint.paths.ev_events import EvEvents
 from mrc.endpoint.paths.online import DEFAULT_PROFILE
 from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.qp_states import MAY_SEND, QpState, check_transition
 from mrc.endpoint.requestor.requestor import Requestor
 from mrc.endpoint.requestor.requests import full_packet_bytes
-from mrc.endpoint.responder.receive_budget import ReceiveBudget
 from mrc.endpoint.responder.receives import Receives
 from mrc.endpoint.responder.responder import Responder
 from mrc.endpoint.tracing import QpTrace
 from mrc.endpoint.traffic_class import TrafficClasses
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError
-from mrc.wire.profile import WireProfile
 from mrc.wire.transmit_batch import TransmitBatch
 
 _ERROR = QpState.ERROR
@@ -42,27 +38,19 @@ class QueuePair:
     """One QP. Created in RESET by `Endpoint.create_qp`; `to_init`, `to_rtr` and `to_rts` bring it up."""
 
     __slots__ = (
-        "_budget",
         "_classes",
         "_complete",
         "_controller_factory",
-        "_denied",
-        "_ev_events",
-        "_join",
         "_memory",
-        "_on_error",
-        "_on_ready",
+        "_node",
         "_peer",
-        "_ports",
         "_random",
         "_receives",
         "_requestor",
         "_responder",
         "_trace",
-        "_wire",
         "agreed",
         "arrivals",
-        "away",
         "cc_profile_id",
         "config",
         "controller",
@@ -79,36 +67,25 @@ class QueuePair:
 
     def __init__(
         self,
+        node: NodeParts[QueuePair],
         *,
         qpn: int,
         first_psn: int,
         config: QpConfig,
-        wire: WireProfile,
         memory: MemoryTable,
-        budget: ReceiveBudget,
         controller_factory: ControllerFactory,
         random: Random,
         complete: Callable[[Completion], None],
-        on_error: Callable[[QueuePair, str], None],
-        ports: LocalPorts,
-        join: Callable[[QueuePair, QpPeer], PeerNode],
-        on_ready: Callable[[QueuePair], None],
-        ev_events: EvEvents,
-        denied: Callable[[int, PeerNode], Iterable[int]] = lambda profile_id, node: (),
         trace: QpTrace | None = None,
-        away: Away | None = None,
     ) -> None:
+        self._node = node
         self.qpn = qpn
         self.first_psn = first_psn
         self.config = config
         self.counters = Counters()
-        # Whether Python may be away.
-        self.away = away or Away()
         self.state = QpState.RESET
         self.error: str | None = None
-        self._wire = wire
         self._memory = memory
-        self._budget = budget
         self._controller_factory = controller_factory
         # The controller of the destination, which other QPs may share; None before RTR.
         self.controller: CongestionController | None = None
@@ -116,15 +93,9 @@ class QueuePair:
         self._trace = trace
         self._complete = complete = complete if trace is None else trace.completing(complete)
         completions = CompletionRing(qpn, complete)
-        self._on_error = on_error
-        self._ports = ports
-        self._join = join
-        self._on_ready = on_ready
-        self._ev_events = ev_events
-        self._denied = denied
         # The profiles its owner chose, by their numbers in the endpoint's table.
         self.ev_profile_id = self.cc_profile_id = DEFAULT_PROFILE
-        self._classes = TrafficClasses.of(wire, peer_answers_trims=False)
+        self._classes = TrafficClasses.of(node.wire, peer_answers_trims=False)
         # What both ends can do, from RTR on.
         self.agreed = NO_CAPABILITIES
         # The node of the peer, from RTR on.
@@ -134,7 +105,7 @@ class QueuePair:
         self._peer: QpPeer | None = None
         self._requestor: Requestor | None = None
         self._responder: Responder | None = None
-        self.arrivals = Arrivals(self.counters, self.away)
+        self.arrivals = Arrivals(self.counters, node.away)
         self.datapath = QpDatapath(qpn, self.counters, self.arrivals, completions)
 
     # ------------------------------------------------------------------ life
@@ -169,7 +140,7 @@ class QueuePair:
         check_transition(self.state, QpState.RTR)
         for port, address in peer.sources.items():
             self.arrivals.sources.add(port, address)
-        node = self.peer_node = self.datapath.peer_node = self._join(self, peer)
+        node = self.peer_node = self.datapath.peer_node = self._node.join(self, peer)
         self.datapath.peer_is_doubted = bool(node.doubted)
         self.paths = PathSet(
             peer.paths,
@@ -177,29 +148,29 @@ class QueuePair:
             self._random,
             reverse=node.reverse,
             numbers=node.add_paths(peer.paths),
-            events=self._ev_events,
+            events=self._node.ev_events,
             qpn=self.qpn,
             profile_id=self.ev_profile_id,
-            full_ports=self._ports.full,
+            full_ports=self._node.ports.full,
             trace=self._trace,
         )
         self.datapath.paths = self.paths
         self._close_ports(self.paths, node)
-        for ev in self._denied(self.ev_profile_id, node):
+        for ev in self._node.denied(self.ev_profile_id, node):
             if self.paths.holds(ev):
                 self.paths.deny(ev)
         self.agreed = self.config.capabilities & peer.capabilities
         if self._trace is not None:
             self._trace.responder_started(peer, self.config, self.agreed)
-        self._classes = TrafficClasses.of(self._wire, peer_answers_trims=Capability.TRIM_NACK in self.agreed)
+        self._classes = TrafficClasses.of(self._node.wire, peer_answers_trims=Capability.TRIM_NACK in self.agreed)
         self._responder = Responder(
             qpn=self.qpn,
             peer_qpn=peer.qpn,
             first_psn=peer.first_psn,
             config=self.config,
-            wire=self._wire,
+            wire=self._node.wire,
             memory=self._memory,
-            budget=self._budget,
+            budget=self._node.budget,
             paths=self.paths,
             counters=self.counters,
             classes=self._classes,
@@ -215,7 +186,7 @@ class QueuePair:
 
     def _close_ports(self, paths: PathSet, node: PeerNode) -> None:
         """No packets on planes whose port is down, at either end."""
-        for port in self._ports.down:
+        for port in self._node.ports.down:
             paths.set_port(port, up=False)
         for plane in node.planes_down:
             paths.set_peer_port(plane, up=False)
@@ -232,7 +203,7 @@ class QueuePair:
         self.ev_profile_id = self.paths.profile_id = profile_id
         self.config = replace(self.config, paths=config)
         self._close_ports(self.paths, node)
-        for ev in self._denied(profile_id, node):
+        for ev in self._node.denied(profile_id, node):
             if self.paths.holds(ev):
                 self.paths.deny(ev)
 
@@ -241,7 +212,7 @@ class QueuePair:
         factory = self._controller_factory
         if factory not in node.controllers:
             controller = factory(PacketSizes(full_packet_bytes(self.config), self.config.path_mtu))
-            controller.away = self.away
+            controller.away = self._node.away
             node.controllers[factory] = controller
         return node.controllers[factory]
 
@@ -268,7 +239,7 @@ class QueuePair:
         self._enter(QpState.RTS)
         if self._trace is not None:
             self._trace.requestor_started(self.first_psn, self.config)
-        self._on_ready(self)
+        self._node.on_ready(self)
 
     def on_port(self, port: int, up: bool, now: int) -> None:
         """A local port's link changed. EVs that went bad while it was down are probed anew once it is back."""
@@ -295,7 +266,7 @@ class QueuePair:
 
     def _failed(self, status: WorkStatus, why: str, psn: int) -> None:
         if status == WorkStatus.RETRY_EXCEEDED and self.paths is not None:
-            cause = self._ports.refuse_all(self.paths.ports, self.config.path_mtu)
+            cause = self._node.ports.refuse_all(self.paths.ports, self.config.path_mtu)
             why = f"{cause} ({why})" if cause else why
         self._fail(status, why, psn)
 
@@ -309,7 +280,7 @@ class QueuePair:
             self._requestor.flush(status, psn)
         self._receives.flush()
         self.datapath.completions.drain()
-        self._on_error(self, why)
+        self._node.on_error(self, why)
 
     # ------------------------------------------------------------------ work
 
@@ -407,7 +378,7 @@ class QueuePair:
             self._tell_totals(self._trace)
         if self._requestor is not None:
             self._requestor.abandon()
-        self._budget.forget(self.qpn)
+        self._node.budget.forget(self.qpn)
         if self.paths is not None:
             self.paths.release()
 

@@ -23,6 +23,7 @@ from mrc.verbs.enums import (
     WROpcode,
 )
 from mrc.verbs.errors import VerbsError
+from mrc.verbs.figures import QPFigures
 from mrc.verbs.memory import MR, PD
 from mrc.verbs.qp import QP
 from mrc.verbs.remote import RemoteMemory
@@ -52,6 +53,7 @@ __all__ = [
     "QPAttr",
     "QPAttrMask",
     "QPCap",
+    "QPFigures",
     "QPState",
     "QpHint",
     "RecvWR",

@@ -21,6 +21,7 @@ from mrc.verbs.attributes import QPAttr, QPCap
 from mrc.verbs.cq import CQ
 from mrc.verbs.enums import AsyncEventType, QPAttrMask, QPState, SendFlag, WCOpcode, WCStatus, WROpcode
 from mrc.verbs.errors import VerbsError
+from mrc.verbs.figures import QPFigures
 from mrc.verbs.memory import MR, NO_BYTES, PD
 from mrc.verbs.tables import brief, table
 from mrc.verbs.transitions import check_attributes
@@ -46,19 +47,7 @@ _PARAMETERS = (
 )
 
 
-# Counters of a QP that rise with what its peer sends, and those of its endpoint for packets that cannot be read.
-_FROM_THE_PEER = (
-    "requests_received",
-    "sacks_received",
-    "acks_received",
-    "nacks_received",
-    "naks_received",
-    "ack_for_unsent_psn",
-    "ack_too_old",
-    "unknown_probe_answer",
-    "bad_source",
-    "misdirected",
-)
+# Counters of an endpoint for packets that cannot be read.
 _UNREADABLE = (
     "too_short",
     "bad_length",
@@ -153,10 +142,15 @@ class QP:
             )
         return why
 
+    @property
+    def figures(self) -> QPFigures:
+        """Its counters, paths and round trips, as they stand whenever one is read."""
+        return QPFigures(self.endpoint_qp)
+
     def _heard(self) -> bool:
         """Whether anything arrived that the peer may have sent, be it broken or too late."""
-        mine, node = self.endpoint_qp.counters, self.context.device.endpoint.counters
-        return any(getattr(mine, name) for name in _FROM_THE_PEER) or any(getattr(node, name) for name in _UNREADABLE)
+        node = self.context.device.endpoint.counters
+        return self.figures.heard or any(getattr(node, name) for name in _UNREADABLE)
 
     def query(self) -> QPAttr:
         """Its state, and every attribute it was given. At any time."""

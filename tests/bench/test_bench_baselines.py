@@ -48,6 +48,37 @@ def test_what_counts_is_what_iperf3_received() -> None:
     assert figures["retransmitted_packets"] == 0
 
 
+@pytest.mark.parametrize(("lost", "runs"), [(0, 1), (3, 4)])
+def test_a_lost_greeting_of_iperf3_is_repeated(monkeypatch: pytest.MonkeyPatch, lost: int, runs: int) -> None:
+    said = [PeerError("iperf3 failed: unable to read from stream socket: Resource temporarily unavailable")] * lost
+    begun = []
+
+    def run(self: Iperf3, lab: Lab) -> dict[str, Any]:
+        begun.append(lab)
+        if said:
+            raise said.pop()
+        return UDP_RUN
+
+    monkeypatch.setattr(Iperf3, "_run", run)
+    assert Iperf3("udp", 1.0, 4096, 0.01).run(Lab.__new__(Lab)) is UDP_RUN
+    assert len(begun) == runs
+
+
+@pytest.mark.parametrize("said", ["unable to read from stream socket: Resource temporarily unavailable", "no route"])
+def test_an_iperf3_that_fails_in_earnest(monkeypatch: pytest.MonkeyPatch, said: str) -> None:
+    """At the fourth lost greeting, and at once for any other reason."""
+    begun = []
+
+    def run(self: Iperf3, lab: Lab) -> dict[str, Any]:
+        begun.append(lab)
+        raise PeerError(f"iperf3 failed: {said}")
+
+    monkeypatch.setattr(Iperf3, "_run", run)
+    with pytest.raises(PeerError, match="failed"):
+        Iperf3("udp", 1.0, 4096, 0.01).run(Lab.__new__(Lab))
+    assert len(begun) == (1 if said == "no route" else 4)
+
+
 def test_an_iperf3_nobody_knows() -> None:
     with pytest.raises(PeerError, match="form"):
         Iperf3("udp", 1.0, 4096, 0.0)._figures({"end": {}})

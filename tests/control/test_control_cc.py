@@ -22,10 +22,10 @@ def test_a_qp_has_the_algorithm_and_the_configuration_of_its_profile() -> None:
     pair.controller.modify_cc_profile(1, CcProfileAttr(ONLINE, nscc=config))
     assert pair.controller.query_cc_profile(1) == CcProfileAttr(ONLINE, "uet-1.0-nscc", config)
     left, right = pair.connect(cc_profile_id=1)
-    assert isinstance(left.endpoint_qp.controller, Nscc)
-    assert left.endpoint_qp.controller.cwnd == 3000
-    assert right.endpoint_qp.controller is not None
-    assert right.endpoint_qp.controller.cwnd != 3000
+    assert isinstance(left.figures.controller, Nscc)
+    assert left.figures.controller.cwnd == 3000
+    assert right.figures.controller is not None
+    assert right.figures.controller.cwnd != 3000
     pair.write(left)
 
 
@@ -35,7 +35,7 @@ def test_another_algorithm() -> None:
     pair.controller.modify_cc_profile(1, CcProfileAttr(OFFLINE, "fixed"))
     pair.controller.modify_cc_profile(1, CcProfileAttr(ONLINE))
     left, _ = pair.connect(cc_profile_id=1)
-    assert isinstance(left.endpoint_qp.controller, FixedWindow)
+    assert isinstance(left.figures.controller, FixedWindow)
 
 
 @pytest.mark.parametrize(

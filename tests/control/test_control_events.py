@@ -51,7 +51,7 @@ def test_every_change_of_a_state_makes_an_event() -> None:
     """Of a path that dies and comes back, one controlled, and marks: no change without an event. MRC-CTL-20."""
     pair = ControlPair(rate_bps=1_000_000_000)
     left, _ = pair.connect()
-    paths = left.endpoint_qp.paths
+    paths = left.figures.paths
     assert paths is not None
     with pair.controller.ev_events(limit=1 << 16, mask=EVERY, ev_only=True) as events:
         told = {path.ev: EvState.GOOD for path in paths.paths}

@@ -315,7 +315,7 @@ def test_an_ev_is_replaced_under_a_write() -> None:
     assert pair.controller.ev_operations(1, [EvOp(REPLACE, ev=a, new_ev=c)])[0].errno == 0
     pair.finish()
     assert set(pair.sent()["h0"]) == {b, c}
-    assert left.endpoint_qp.counters.retransmitted_packets == 0
+    assert left.figures.counters.retransmitted_packets == 0
 
 
 def test_an_ev_that_leads_nowhere_replaces_nothing() -> None:
@@ -353,7 +353,7 @@ def test_four_evs_a_plane_become_eight_under_a_write() -> None:
     pair.finish()
     sent = pair.sent()["h0"]
     assert set(sent) == set(eight)
-    assert left.endpoint_qp.counters.retransmitted_packets == 0
+    assert left.figures.counters.retransmitted_packets == 0
 
 
 def test_qps_move_from_one_profile_to_another() -> None:
@@ -390,7 +390,7 @@ def test_what_is_lost_on_an_ev_that_was_replaced_is_sent_again() -> None:
     pair.sent()
     pair.finish()
     assert set(pair.sent()["h0"]) == {b, c}
-    assert left.endpoint_qp.counters.retransmitted_packets > 0
+    assert left.figures.counters.retransmitted_packets > 0
 
 
 def test_event_mask_and_state_are_queried() -> None:

@@ -20,9 +20,9 @@ def test_the_default_profile_has_it_and_keeps_all_else() -> None:
     expected = NsccConfig(gamma=0.5, base_rtt=20_000, line_rate_bps=1_000_000_000)
     assert pair.controller.query_cc_profile(0).nscc == expected
     left, _ = pair.connect()
-    assert isinstance(left.endpoint_qp.controller, Nscc)
+    assert isinstance(left.figures.controller, Nscc)
     # nscc.md: max_cwnd is 1.5 BDP, and 1 Gbit/s times 20 us are 2,500 bytes.
-    assert left.endpoint_qp.controller.max_cwnd == 3750
+    assert left.figures.controller.max_cwnd == 3750
     pair.write(left)
 
 

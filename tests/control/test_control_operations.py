@@ -48,7 +48,7 @@ def test_a_port_set_down_empties_its_plane_at_both_ends() -> None:
     pair.run(2 * MILLISECOND)
     sent = pair.sent()
     assert {ev >> 24 for ev in sent["h0"]} == {ev >> 24 for ev in sent["h1"]} == {0}
-    assert left.endpoint_qp.counters.retransmitted_packets == 0
+    assert left.figures.counters.retransmitted_packets == 0
     pair.controller.modify_port(2, PortAdmin.UP)
     assert pair.controller.query_port(2).up
     pair.run(2 * MILLISECOND)
@@ -159,10 +159,9 @@ def test_a_port_status_update_tells_a_mask() -> None:
     """The peer leaves the plane that the mask leaves out, and comes back. MRC-CTL-23, MRC-CTL-24."""
     pair = ControlPair(rate_bps=1_000_000_000)
     left, right = pair.connect()
-    assert right.endpoint_qp.peer_node is not None
     (result,) = pair.controller.operate([PortStatusUpdate(5, "h1", 0b01)])
     assert (result.req_id, result.errno) == (5, 0)
-    assert right.endpoint_qp.peer_node.planes_down == {1}
+    assert right.figures.peer_ports_down == {1}
     pair.write(left)
     pair.run(10 * MILLISECOND)
     pair.sent()
@@ -170,7 +169,7 @@ def test_a_port_status_update_tells_a_mask() -> None:
     assert {ev >> 24 for ev in pair.sent()["h1"]} == {0}
     (result,) = pair.controller.operate([PortStatusUpdate(6, "h1")])
     assert result.errno == 0
-    assert right.endpoint_qp.peer_node.planes_down == set()
+    assert not right.figures.peer_ports_down
 
 
 def test_a_port_status_update_that_nobody_answers() -> None:

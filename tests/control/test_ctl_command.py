@@ -34,7 +34,7 @@ def document(served: Served, *argv: str | Path) -> Any:
 
 
 def states(served: Served) -> dict[int, EvState]:
-    paths = served.left.endpoint_qp.paths
+    paths = served.left.figures.paths
     assert paths is not None
     return {paths.paths[index].ev: EvState(int(paths.state[index])) for index in paths.current()}
 
@@ -302,7 +302,7 @@ def test_events(served: Served) -> None:
 
 def _deny_once(served: Served) -> None:
     """As soon as somebody listens."""
-    paths = served.left.endpoint_qp.paths
+    paths = served.left.figures.paths
     if paths is not None and any(served.pair.left.endpoint.ev_events.wanted_flags) and paths.state[1] == GOOD:
         paths.deny(spine_ev(0, 1))
 

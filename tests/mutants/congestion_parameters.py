@@ -314,7 +314,7 @@ def base_rtt_is_forgotten_in_a_second(endpoint: Endpoint, qp: QueuePair) -> None
 @mutant("MRC-CC-34", at_creation=True)
 def base_rtt_is_not_measured(endpoint: Endpoint, qp: QueuePair) -> None:
     """No EV probe leaves when a QP comes up."""
-    qp._on_ready = lambda ready: None
+    qp._node = replace(qp._node, on_ready=lambda ready: None)
 
 
 @mutant("MRC-CC-34", at_creation=True)

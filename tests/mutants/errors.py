@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from mrc.endpoint.completion_ring import NO_IMMEDIATE
@@ -21,8 +22,7 @@ from mutants.requestors import _Syndromes
 
 def _on_error(qp: QueuePair, told: Callable[[QueuePair, str], None]) -> None:
     """Have the endpoint told otherwise."""
-    changed: Any = qp
-    changed._on_error = told
+    qp._node = replace(qp._node, on_error=told)
 
 
 @mutant("MRC-ERR-03")
@@ -180,7 +180,7 @@ class EachAttemptIsTold(QueuePair):
 
     def to_error(self, why: str) -> None:
         if self.state == QpState.ERROR:
-            self._on_error(self, why)
+            self._node.on_error(self, why)
         super().to_error(why)
 
 

@@ -175,7 +175,7 @@ class End:
 
     def _note_placed(self) -> None:
         if self._in is not None:
-            self.noted.placed.append((time.monotonic_ns(), self._in.endpoint_qp.counters.bytes_placed))
+            self.noted.placed.append((time.monotonic_ns(), self._in.figures.counters.bytes_placed))
 
     def _write(self) -> None:
         """Keep `depth` writes outstanding until the time is up, or post the first ones; then wait for all."""
@@ -263,7 +263,7 @@ class End:
             self._holder.join()
         qps = [qp for qp in (self._out, self._in) if qp is not None]
         broken = next((qp.error for qp in qps if qp.state == QPState.ERROR), None)
-        counters = [qp.endpoint_qp.counters for qp in qps]
+        counters = [qp.figures.counters for qp in qps]
         noted = self.noted
 
         def total(*names: str) -> int:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mrc.endpoint.counters import Counters
-from mrc.endpoint.qp import QueuePair
 from mrc.errors import CallerError, MrcError, PeerError
 from mrc.net.exchange.server import ExchangeServer
 from mrc.net.exchange.session import SessionInfo
@@ -31,6 +30,7 @@ from mrc.net.transfer.files import Directory
 from mrc.net.transfer.report import SENDER_COUNTERS, TransferReport, counters_of, duplicates_received
 from mrc.untrusted import quoted
 from mrc.verbs import PD, QP, Context, QPState
+from mrc.verbs.figures import QPFigures
 
 MINIMUM_MPR = 8  # behaviour.md, QP life: minimum capability
 _CLOSE_WAIT_S = 5.0
@@ -191,7 +191,7 @@ class Receiver:
         qps: list[QP] = []
 
         def placed() -> int:
-            return sum(qp.endpoint_qp.counters.bytes_placed for qp in qps)
+            return sum(qp.figures.counters.bytes_placed for qp in qps)
 
         in_parts = TRANSFER_FEATURE in session.features
         arrivals = Arrivals(pd, self._directory, self._bounds, self._places, placed, in_parts=in_parts)
@@ -241,14 +241,14 @@ class Receiver:
         report = incoming.report
         report.seconds, report.paths = told.seconds, told.paths
         node = self._node
-        qps = [qp.endpoint_qp for qp in incoming.qps]
+        qps = [qp.figures for qp in incoming.qps]
         ours = node.driver.call(lambda: self._counters_of(qps))
         report.counters = ours | {name: told.counters[name] for name in SENDER_COUNTERS if name in told.counters}
         report.duplicates_received = node.driver.call(lambda: duplicates_received(qps))
         incoming.finished = True
         return {"duplicates_received": report.duplicates_received}
 
-    def _counters_of(self, qps: list[QueuePair]) -> dict[str, int]:
+    def _counters_of(self, qps: list[QPFigures]) -> dict[str, int]:
         """Counters of a session's QPs, and of the node what no session has reported yet. In the loop's thread."""
         of_node = counters_of((), self._node.endpoint.counters, self._node.driver.socket_drops())
         departed = self._departed.as_dict()
@@ -264,7 +264,7 @@ class Receiver:
     def _account(self, incoming: _Incoming) -> None:
         """What a session did that never came to its end."""
         if not incoming.finished and not incoming.report.counters:
-            incoming.report.counters = self._counters_of([qp.endpoint_qp for qp in incoming.qps])
+            incoming.report.counters = self._counters_of([qp.figures for qp in incoming.qps])
 
     # ------------------------------------------------------------------ ends
 
@@ -291,7 +291,7 @@ class Receiver:
         with self._lock:
             current = list(self._incoming.items())
         for number, (session, incoming) in current:
-            packets = sum(qp.endpoint_qp.counters.requests_received for qp in incoming.qps)
+            packets = sum(qp.figures.counters.requests_received for qp in incoming.qps)
             if packets != incoming.packets_seen:
                 incoming.packets_seen, incoming.active_at_ns = packets, now
                 incoming.arrivals.follow()
@@ -328,7 +328,7 @@ class Receiver:
         incoming.abandoned = True
         self._account(incoming)
         for qp in incoming.qps:
-            self._departed.add(qp.endpoint_qp.counters)
+            self._departed.add(qp.figures.counters)
             qp.close()
         incoming.arrivals.close()
         incoming.pd.close()

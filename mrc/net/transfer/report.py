@@ -10,10 +10,10 @@ from typing import Any
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.paths.path_set import NEVER, PathSet
 from mrc.endpoint.paths.states import EvState
-from mrc.endpoint.qp import QueuePair
 from mrc.errors import PeerError
 from mrc.net.negotiation import integer
 from mrc.records import record
+from mrc.verbs.figures import QPFigures
 
 # What only the sending half of a QP counts.
 SENDER_COUNTERS = (
@@ -152,7 +152,7 @@ def spurious_retransmissions(resent: int, noticed: int, duplicates: int | None) 
     return min(resent, max(noticed, duplicates or 0))
 
 
-def duplicates_received(qps: Iterable[QueuePair]) -> int:
+def duplicates_received(qps: Iterable[QPFigures]) -> int:
     """Requests that came more than once, over these QPs of a receiver."""
     return sum(qp.counters.duplicates_received for qp in qps)
 
@@ -175,7 +175,7 @@ def _list(document: dict[str, Any], key: str) -> list[Any]:
     return value
 
 
-def path_reports(qps: Iterable[QueuePair]) -> list[PathReport]:
+def path_reports(qps: Iterable[QPFigures]) -> list[PathReport]:
     """The paths of QPs, added up EV by EV; the worst state counts. One that a profile lost on the way is DENIED."""
     by_ev: dict[int, list[tuple[PathSet, int]]] = {}
     for qp in qps:
@@ -202,7 +202,7 @@ def _path_report(places: Sequence[tuple[PathSet, int]]) -> PathReport:
     )
 
 
-def packets_per_path(qps: Iterable[QueuePair]) -> list[int]:
+def packets_per_path(qps: Iterable[QPFigures]) -> list[int]:
     """Data packets put on each EV so far."""
     total: list[int] = []
     for qp in qps:
@@ -212,7 +212,7 @@ def packets_per_path(qps: Iterable[QueuePair]) -> list[int]:
     return total
 
 
-def counters_of(qps: Iterable[QueuePair], endpoint_counters: Counters, socket_drops: int) -> dict[str, int]:
+def counters_of(qps: Iterable[QPFigures], endpoint_counters: Counters, socket_drops: int) -> dict[str, int]:
     """Counters of QPs and their endpoint, and what the kernel dropped because its receive buffers were full."""
     total = Counters()
     total.add(endpoint_counters)

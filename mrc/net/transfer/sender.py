@@ -143,9 +143,9 @@ class _Sending:
                     report.bytes += file.size
             self._write_stats(time.monotonic_ns())
             report.seconds = self._progress.transfer_ns / 1e9
-            inner = [qp.endpoint_qp for qp in self._qps]
-            report.paths = path_reports(inner)
-            report.counters = counters_of(inner, self._node.endpoint.counters, self._node.driver.socket_drops())
+            figures_of = [qp.figures for qp in self._qps]
+            report.paths = path_reports(figures_of)
+            report.counters = counters_of(figures_of, self._node.endpoint.counters, self._node.driver.socket_drops())
         except OSError as error:
             if isinstance(error, MrcError):
                 raise
@@ -273,7 +273,7 @@ class _Sending:
             "monotonic_ns": now,
             "bytes_acked": self._progress.acked,
             "bytes_total": self._progress.total,
-            "packets_per_path": packets_per_path(qp.endpoint_qp for qp in self._qps),
+            "packets_per_path": packets_per_path(qp.figures for qp in self._qps),
         }
         self._stats.write(json.dumps(line))
 
