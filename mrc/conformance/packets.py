@@ -97,14 +97,14 @@ class Crafted:
         return icrc(self.uncovered)
 
     def but(self, **changes: Any) -> Crafted:
-        """The same packet with these fields; its ICRC is that of what it has become."""
+        """A copy with these fields changed, and an ICRC that fits."""
         packet = self
         for name, value in changes.items():
             packet = packet._with(name, value)
         return packet
 
     def on_the_way(self, **changes: Any) -> Crafted:
-        """The same packet, changed behind its ICRC."""
+        """A copy as a switch would have changed it: its ICRC stays."""
         return replace(self, changed={**self.changed, **changes})
 
     def trimmed(self, *, lasthop: bool = False, lengths: bool = True, kept: int | None = None) -> Crafted:

@@ -76,7 +76,7 @@ def crc(view: memoryview, at: int, length: int, value: int) -> int:
 
 
 def crc_at(address: int, length: int, value: int) -> int:
-    """The same over memory that somebody else keeps alive, from `address` on."""
+    """CRC-32 of memory that somebody else keeps alive, from `address` on."""
     return crc32(ctypes.string_at(address, length), value)
 
 

@@ -131,7 +131,7 @@ def test_with_the_peers_address_too_answers_are_within_the_law(kind: str) -> Non
 
 
 def test_a_captured_message_is_worth_nothing_at_another_qp() -> None:
-    """The same bytes with another DQP and a new ICRC: another QP has its own PSNs, and its own peer."""
+    """A packet replayed to another QP, with a new ICRC, is refused: that QP has its own PSNs, and its own peer."""
     hand = HandPeer(CONFIG)
     other = hand.connect(CONFIG, qpn=0x99, sources={0: 0xF0, 1: 0xF1})
     said = hand.exchange(hand.request(0, b"x" * 256, op=MIDDLE, dmalen=1024, bth={"dqp": other.qpn}))

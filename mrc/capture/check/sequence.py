@@ -90,7 +90,7 @@ class Sequences:
         return kept_now
 
     def _transmissions(self, before: Requests, after: Requests) -> None:
-        """The same PSN again. A packet that is the same bit for bit was captured twice."""
+        """A PSN that came before. A packet that is the same bit for bit was captured twice."""
         self._report(
             "MRC-WIRE-25",
             "a PSN sent again without rtx",

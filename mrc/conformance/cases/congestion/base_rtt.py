@@ -101,7 +101,7 @@ def base_rtt_is_forgotten(bench: Bench) -> None:
     look_at="whether a round trip counts for base_rtt for 10 s",
 )
 def base_rtt_is_remembered(bench: Bench) -> None:
-    """The same after 9 s: base RTT is 12 us still, and the window 81 packets."""
+    """Base RTT is remembered: 9 s after a round trip of 12 us it is 12 us still, and the window 81 packets."""
     _window_after(bench, seconds(9)).expect_window(FULL.max_cwnd, slack=0)
 
 

@@ -43,7 +43,7 @@ def too_little_cuts_the_window_to_what_got_through(bench: Bench) -> None:
     look_at="whether little got through is enough without a reason",
 )
 def too_little_alone_is_no_reason(bench: Bench) -> None:
-    """The same with a delay of at most 46 us, nothing lost and nothing trimmed: the window stays."""
+    """The delay is at most 46 us, nothing is lost or trimmed, and few packets are acknowledged: the window stays."""
     flow = Flow(bench)
     _open(flow, FULL.base_rtt + us(20))
     flow.sack(4, FULL.base_rtt + us(43))
@@ -173,7 +173,7 @@ def a_trimmed_packet_is_a_reason_for_quick_adapt(bench: Bench) -> None:
     look_at="whether TRIMMED_LASTHOP is a reason as TRIMMED is: both say that packets are too many",
 )
 def a_packet_trimmed_at_the_last_hop_is_a_reason_too(bench: Bench) -> None:
-    """The same with TRIMMED_LASTHOP."""
+    """One packet is NACKed TRIMMED_LASTHOP in the interval, four are acknowledged: the window becomes these four."""
     flow = _trimmed_cuts(bench, wire.TRIMMED_LASTHOP)
     flow.expect_window(4 * flow.mtu, slack=0)
 
@@ -186,7 +186,7 @@ def a_packet_trimmed_at_the_last_hop_is_a_reason_too(bench: Bench) -> None:
     look_at="whether other NACKs leave a reason for the end of the interval: they do not",
 )
 def other_nacks_are_no_reason_later(bench: Bench) -> None:
-    """The same with NO_RESOURCE: the window loses that packet's size and no more."""
+    """One packet is NACKed NO_RESOURCE in the interval: the window loses that packet's size and no more."""
     flow = _trimmed_cuts(bench, wire.NO_RESOURCE)
     flow.expect_window(TRIMMING.max_cwnd - flow.mtu)
 

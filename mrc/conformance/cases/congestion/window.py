@@ -43,7 +43,8 @@ def growth_is_proportional_to_what_is_missing(bench: Bench) -> None:
     look_at="whether less is missing to the target, the less the window grows",
 )
 def growth_is_less_near_the_target(bench: Bench) -> None:
-    """The same with a delay of 9 us: inc grows by a third of that, 4 mss a byte. The window becomes 48 packets."""
+    """From 40 packets on two windows are acknowledged with a delay of 9 us, near the target: inc grows by 4 mss a byte,
+    a third of what 3 us give. The window becomes 48 packets."""
     flow = Flow(bench)
     for _ in range(2):
         flow.round(FAST.base_rtt + us(9))
@@ -76,7 +77,7 @@ def growth_is_fair_above_target(bench: Bench) -> None:
     look_at="whether the delay matters once it is above target: it does not",
 )
 def growth_is_the_same_far_above_target(bench: Bench) -> None:
-    """The same with a delay of 42 us: 56 packets too."""
+    """A window of 40 packets, acknowledged with a delay of 42 us, becomes 56 packets, as with 18 us."""
     _fair(bench, us(42))
 
 
@@ -87,7 +88,8 @@ def growth_is_the_same_far_above_target(bench: Bench) -> None:
     look_at="what a delay of just the target is: at or above it, so that growth is fair",
 )
 def growth_is_fair_at_target(bench: Bench) -> None:
-    """The same with a delay of 12 us, the target itself: 56 packets too, where what is missing to it is nothing."""
+    """A window of 40 packets, acknowledged with a delay of 12 us, the target itself, becomes 56 packets, as above
+    it."""
     _fair(bench, us(12))
 
 
@@ -316,8 +318,8 @@ def increases_end_at_max_cwnd(bench: Bench) -> None:
     look_at="whether a fast increase ends at max_cwnd",
 )
 def fast_increases_end_at_max_cwnd(bench: Bench) -> None:
-    """The same without delay: once a fast increase has begun, each packet acknowledged would add ten. All SACKs of the
-    third window are seen one by one, for a fulfil would hide it."""
+    """A fast increase ends at max_cwnd, 80 packets. Without delay each packet acknowledged would add ten. All SACKs
+    of the third window are seen one by one, for a fulfil would hide it."""
     flow = Flow(bench)
     for _ in range(2):
         flow.round(HUGE.base_rtt)

@@ -55,13 +55,13 @@ def a_bad_rkey_ends_that_qp_only(bench: Bench) -> None:
 
 @case("MRC-ERR-03/length", connections=4, look_at=REST)
 def a_bad_length_ends_that_qp_only(bench: Bench) -> None:
-    """The same with an Only whose DMALen is more than its payload."""
+    """On the second of three connections an Only has a DMALen of more than its payload: that QP alone goes to ERROR."""
     _only_this_qp(bench, _request(dmalen=128))
 
 
 @case("MRC-ERR-03/immediate", connections=4, look_at=REST)
 def an_immediate_without_a_receive_ends_that_qp_only(bench: Bench) -> None:
-    """The same with a write with immediate, for which the second connection has no receive and the others have."""
+    """A write with immediate finds no receive on the second of three connections: that QP alone goes to ERROR."""
 
     def violate(second: Bench) -> None:
         second.request(0, immediate=7)
@@ -73,7 +73,7 @@ def an_immediate_without_a_receive_ends_that_qp_only(bench: Bench) -> None:
 
 @case("MRC-ERR-03/rqmsn", connections=4, immediates=2, look_at=REST)
 def an_rqmsn_out_of_order_ends_that_qp_only(bench: Bench) -> None:
-    """The same with two writes with immediate under the same RQMSN."""
+    """On the second of three connections two writes with immediate have the same RQMSN: that QP alone goes to ERROR."""
 
     def violate(second: Bench) -> None:
         second.post_receives(2)
@@ -94,8 +94,8 @@ def _of_its_write(violate: Callable[[Bench, Any], object]) -> Callable[[Bench], 
 
 @case("MRC-ERR-03/nak", connections=4, look_at=REST)
 def a_nak_ends_that_qp_only(bench: Bench) -> None:
-    """The same as requestor: the write of the second connection is NAKed with remote access error, which is what its
-    completion says."""
+    """The target's write on the second of three connections is NAKed with remote access error: its completion says
+    so, and that QP alone goes to ERROR."""
     _only_this_qp(
         bench,
         _of_its_write(lambda second, write: second.nak(0, wire.REMOTE_ACCESS_ERROR)),
@@ -105,7 +105,8 @@ def a_nak_ends_that_qp_only(bench: Bench) -> None:
 
 @case("MRC-ERR-03/unexpected-event", connections=4, agreed=[TRIM_NACK], look_at=REST)
 def an_unexpected_event_ends_that_qp_only(bench: Bench) -> None:
-    """The same as requestor: the peer answers the write of the second connection with NACK UNEXP_EVENT."""
+    """The target's write on the second of three connections is answered with NACK UNEXP_EVENT: that QP alone goes to
+    ERROR."""
     _only_this_qp(
         bench,
         _of_its_write(lambda second, write: second.nack(write, wire.UNEXP_EVENT)),

@@ -61,7 +61,8 @@ def immediates_are_delivered_in_rqmsn_order(bench: Bench) -> None:
 
 @case("MRC-IMM-03/in-one-burst", immediates=4, look_at="in which order the immediates of one burst find their receives")
 def immediates_of_a_burst_are_delivered_in_order(bench: Bench) -> None:
-    """The same four in one burst."""
+    """Four writes with immediate come in one burst in the order 3, 1, 0, 2: the receives complete in the order 0, 1,
+    2, 3."""
     receives = bench.post_receives(4)
     bench.send(*(bench.make.request(psn, rqmsn=psn, immediate=0x100 + psn) for psn in (3, 1, 0, 2)))
     bench.expect("ACK", psn=3)

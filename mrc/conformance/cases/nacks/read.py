@@ -182,13 +182,13 @@ def after_no_bitmap_a_psn_waits(bench: Bench) -> None:
 
 @case("MRC-NACK-20/buffer", look_at="how long a PSN waits after NO_PKT_BUFFER, and how that grows")
 def after_no_packet_buffer_a_psn_waits(bench: Bench) -> None:
-    """The same with NO_PKT_BUFFER."""
+    """A write is NACKed with NO_PKT_BUFFER again and again: it is sent again after one RTT, two, four, eight."""
     _waits_one_rtt_then_twice_as_long(bench, wire.NO_PKT_BUFFER)
 
 
 @case("MRC-NACK-20/resource", look_at="how long a PSN waits after NO_RESOURCE, and how that grows")
 def after_no_resource_a_psn_waits(bench: Bench) -> None:
-    """The same with NO_RESOURCE."""
+    """A write is NACKed with NO_RESOURCE again and again: it is sent again after one RTT, two, four, eight."""
     _waits_one_rtt_then_twice_as_long(bench, wire.NO_RESOURCE)
 
 

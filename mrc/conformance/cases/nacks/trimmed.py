@@ -25,13 +25,13 @@ def lengths_may_be_rewritten_or_not(bench: Bench) -> None:
 
 @case("MRC-TRIM-04/udp", agreed=[TRIM_NACK], mode="udp", look_at="the IP and UDP lengths of a trimmed packet")
 def lengths_may_be_rewritten_or_not_in_udp_mode(bench: Bench) -> None:
-    """The same without an outer header, where IP length and UDP length are rewritten."""
+    """Without an outer header IP length and UDP length are rewritten, or neither: NACK TRIMMED for either."""
     _both_lengths(bench)
 
 
 @case("MRC-TRIM-04/ipv4", agreed=[TRIM_NACK], mode="udp", ip=4, look_at="the IPv4 length of a trimmed packet")
 def lengths_may_be_rewritten_or_not_in_ipv4(bench: Bench) -> None:
-    """The same over IPv4."""
+    """Over IPv4 lengths are rewritten or not: NACK TRIMMED for either."""
     _both_lengths(bench)
 
 
@@ -75,19 +75,19 @@ def whatever_a_switch_keeps(bench: Bench) -> None:
 
 @case("MRC-TRIM-10/udp", agreed=[TRIM_NACK], path_mtu=1024, mode="udp", look_at="as MRC-TRIM-10")
 def whatever_a_switch_keeps_in_udp_mode(bench: Bench) -> None:
-    """The same without an outer header."""
+    """Packets without an outer header cut to eight sizes: NACK TRIMMED for each."""
     _every_size(bench)
 
 
 @case("MRC-TRIM-10/stev", agreed=[TRIM_NACK], path_mtu=1024, mode="stev", look_at="as MRC-TRIM-10")
 def whatever_a_switch_keeps_in_stev_mode(bench: Bench) -> None:
-    """The same where switches read the EV."""
+    """Packets cut to eight sizes where switches read the EV: NACK TRIMMED for each."""
     _every_size(bench)
 
 
 @case("MRC-TRIM-10/ipv4", agreed=[TRIM_NACK], path_mtu=1024, mode="udp", ip=4, look_at="as MRC-TRIM-10")
 def whatever_a_switch_keeps_in_ipv4(bench: Bench) -> None:
-    """The same over IPv4."""
+    """Packets over IPv4 cut to eight sizes: NACK TRIMMED for each."""
     _every_size(bench)
 
 

@@ -36,7 +36,7 @@ def codepoints_of_data_are_switches(bench: Bench) -> None:
 
 @case("MRC-ECN-11/no-trim", without=[TRIM_NACK], wire=OWN, look_at="the DSCP of data that must not be trimmed")
 def the_codepoint_of_data_that_is_not_trimmed_is_a_switch(bench: Bench) -> None:
-    """The same where trims cannot be answered: data has that network's DSCP_NO_TRIM."""
+    """A peer that cannot answer trims gets data with the network's own DSCP_NO_TRIM."""
     bench.post_write(pattern(16))
     _expect_dscp(bench, bench.expect("WRITE", psn=0), "dscp_no_trim")
 

@@ -63,7 +63,8 @@ def always_skip_condemns(bench: Bench) -> None:
 
 @case("MRC-PATH-06/skip", target_evs=2, look_at="what m=2 does to an EV that is in SKIP")
 def always_skip_condemns_from_skip(bench: Bench) -> None:
-    """The same from SKIP: of two packets on the EV the SACK of the first has m=1, that of the second m=2."""
+    """A SACK with m=2 takes its EV from SKIP to ASSUMED_BAD: of two packets on it the first is answered with m=1, the
+    second with m=2."""
     sending = Sending(bench)
     writes = sending.send(32)
     ev = writes[0].ev

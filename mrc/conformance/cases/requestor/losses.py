@@ -45,7 +45,7 @@ def a_nack_loses_a_packet(bench: Bench) -> None:
 
 @case("MRC-LOSS-01/last-hop", agreed=[TRIM_NACK], look_at="whether TRIMMED_LASTHOP loses a packet as TRIMMED does")
 def a_nack_from_the_last_hop_loses_a_packet(bench: Bench) -> None:
-    """The same with TRIMMED_LASTHOP."""
+    """PSN 3 of five is NACKed TRIMMED_LASTHOP: it is sent again at once, and nothing else is."""
     writes = _burst(bench, 5)
     bench.nack(writes[3], wire.TRIMMED_LASTHOP)
     bench.expect("WRITE", psn=3, rtx=1, within=us(10), payload=writes[3].payload)

@@ -210,5 +210,5 @@ def a_sack_for_what_was_never_sent_is_dropped(bench: Bench) -> None:
 
 @case("MRC-SEND-09/ack", look_at="whether the PSN of an ACK is compared with what was sent")
 def an_ack_for_what_was_never_sent_is_dropped(bench: Bench) -> None:
-    """The same with an ACK of PSN 1."""
+    """Only PSN 0 was sent: an ACK of PSN 1 completes nothing and is counted; the right one completes the write."""
     _unsent_is_dropped(bench, "ACK")

@@ -151,7 +151,7 @@ def the_first_offender_of_a_burst_is_named(bench: Bench) -> None:
 
 @case("MRC-ACK-08/another-order", look_at=BURST)
 def the_first_offender_is_named_whatever_is_wrong_with_it(bench: Bench) -> None:
-    """The same three the other way round."""
+    """A request of wrong length, one with an R_Key that opens none, one beyond the region: the first is named."""
     far = bench.target.region_length
     _burst(bench, [{"dmalen": 31, "offset": 128}, {"rkey": bench.target.rkey ^ 1, "offset": 64}, {"offset": far}])
 

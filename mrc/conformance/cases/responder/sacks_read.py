@@ -92,7 +92,7 @@ def a_penalty_reaches_the_controller(bench: Bench) -> None:
     look_at="what the controller takes a penalty of 0 for",
 )
 def no_penalty_holds_nothing_back(bench: Bench) -> None:
-    """The same SACK with rcv_cwnd_pen 0: about as many packets leave as it acknowledges."""
+    """A SACK for eight packets in flight with rcv_cwnd_pen 0: about as many packets leave as it acknowledges."""
     bench.needs_virtual_time("what follows from a round trip of some microseconds")
     free = _left_by_a_sack(bench, 0)
     bench.check(free >= 6, "at least 6 new packets after a SACK without penalty", f"{free} came")
@@ -125,7 +125,8 @@ def a_restored_window_lets_packets_out(bench: Bench) -> None:
     look_at="what a penalty without restore_cwnd leaves behind",
 )
 def a_window_that_is_not_restored_stays_small(bench: Bench) -> None:
-    """The same without restore_cwnd: when the penalty ends the window stays what it has become."""
+    """A SACK for 32 packets with rcv_cwnd_pen 127, without restore_cwnd: when the penalty ends the window stays what
+    it has become."""
     bench.needs_virtual_time("what follows from a round trip of some microseconds")
     writes = _in_flight(bench)
     bench.sack(31, to=writes[31], rcv_cwnd_pen=127)

@@ -162,13 +162,13 @@ def the_timeout_is_a_power_of_two(bench: Bench) -> None:
 
 @case("MRC-RETRY-05/long", options={**NONE, "timeout": 20}, look_at="a limit on the local ACK timeout below t 24")
 def the_timeout_may_be_long(bench: Bench) -> None:
-    """The same with t 20: after 1.07 s."""
+    """Without retries the first local ACK timeout ends the QP: with t 20 after 1.07 s."""
     _one_timeout_ends_it(bench, 20)
 
 
 @case("MRC-RETRY-05/longest", options={**NONE, "timeout": 24}, look_at="a limit on the local ACK timeout below t 24")
 def the_timeout_may_be_very_long(bench: Bench) -> None:
-    """The same with t 24, the highest: after 17.2 s."""
+    """Without retries the first local ACK timeout ends the QP: with t 24, the highest, after 17.2 s."""
     _one_timeout_ends_it(bench, 24)
 
 

@@ -52,7 +52,8 @@ def requests_with_a_bit_flipped(bench: Bench) -> None:
 
 @case("MRC-ERR-01/flipped-immediate", connections=42, group="robustness", look_at=ONE_BIT)
 def immediates_with_a_bit_flipped(bench: Bench) -> None:
-    """The same with a write with immediate and a timestamp, for which there is no receive."""
+    """A write with immediate and a timestamp, for which there is no receive, with one bit of its headers flipped, one
+    after the other: nothing is raised, and only the QP that is refused suffers."""
     _bits_flipped(bench, immediate=5, timestamp=3)
 
 

@@ -44,13 +44,14 @@ def packets_that_break_off(bench: Bench) -> None:
 
 @case("MRC-ERR-01/truncated-udp", group="robustness", mode="udp", look_at=WHERE)
 def packets_without_an_outer_header_that_break_off(bench: Bench) -> None:
-    """The same without an outer header, with six kinds."""
+    """Packets of six kinds without an outer header are broken off behind each of their bytes: nothing is raised,
+    nothing changes."""
     _broken_off_everywhere(bench, SIX_KINDS)
 
 
 @case("MRC-ERR-01/truncated-ipv4", group="robustness", mode="udp", ip=4, look_at=WHERE)
 def packets_over_ipv4_that_break_off(bench: Bench) -> None:
-    """The same over IPv4, with six kinds."""
+    """Packets of six kinds over IPv4 are broken off behind each of their bytes: nothing is raised, nothing changes."""
     _broken_off_everywhere(bench, SIX_KINDS)
 
 

@@ -112,7 +112,7 @@ def over_ipv4_the_missing_half_is_zero(bench: Bench) -> None:
     "MRC-EV-03/stev", mode="stev", ip=4, wire=LOW_IN_PORT, look_at="the high 16 bits of entropy over IPv4 in STEV mode"
 )
 def over_ipv4_the_missing_half_is_zero_in_stev_mode(bench: Bench) -> None:
-    """The same in STEV mode."""
+    """In STEV mode over IPv4 the source port is the low half of entropy and the high half is 0."""
     _expect_low_half_alone(bench)
 
 
@@ -225,6 +225,6 @@ def an_ev_chooses_a_usid_stack(bench: Bench) -> None:
 
 @case("MRC-EV-08/srh", mode="srv6", options={"srh": 1}, look_at="how many segments the SRH lists, and for which EVs")
 def an_ev_chooses_a_usid_stack_and_a_segment(bench: Bench) -> None:
-    """The same with a segment routing header: it lists one segment, and destination and segment together are those of
-    one EV."""
+    """Over 128 requests each EV has one outer destination and one segment in the segment routing header, always the
+    same, and no two EVs have both alike."""
     _expect_a_stack_for_each_ev(bench, 1)

@@ -155,7 +155,7 @@ def the_udp_checksum_is_sent_as_0(bench: Bench) -> None:
     look_at="the UDP checksum in UDP mode, where the system might fill it in",
 )
 def the_udp_checksum_is_sent_as_0_in_udp_mode(bench: Bench) -> None:
-    """The same in UDP mode."""
+    """The UDP checksum is 0 in every packet of the target's in UDP mode."""
     for packet in every_kind(bench):
         found = packet.carriage.chksum
         bench.check(found == 0, "UDP checksum 0", f"it is {found:#06x}: {packet}")

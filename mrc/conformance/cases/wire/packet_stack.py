@@ -31,7 +31,7 @@ def a_data_packet_has_its_headers_in_order(bench: Bench) -> None:
 
 @case("MRC-WIRE-01/no-tseth", options={"timestamps": 0}, look_at="the order of the headers where ts is 0")
 def a_data_packet_without_tseth_has_its_headers_in_order(bench: Bench) -> None:
-    """The same without TSETH."""
+    """The target's write of three packets with immediate, without TSETH: every field and the payload in its place."""
     _expect_long_write(bench, 0)
 
 

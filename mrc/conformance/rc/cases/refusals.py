@@ -202,13 +202,14 @@ def remote_access_error(bench: RcBench) -> None:
 
 @rc_case("RC-ERR-08/invalid", look_at="a NAK 0x61 at the requestor")
 def remote_invalid_request(bench: RcBench) -> None:
-    """The same with a NAK invalid request."""
+    """Of two writes the first gets a NAK invalid request: it fails so, the other is flushed, and all is over."""
     _ends_with(bench, INVALID_REQUEST, "REMOTE_INVALID_REQUEST")
 
 
 @rc_case("RC-ERR-08/operational", look_at="a NAK 0x63 at the requestor")
 def remote_operational_error(bench: RcBench) -> None:
-    """The same with a NAK remote operational error."""
+    """Of two writes the first gets a NAK remote operational error: it fails so, the other is flushed, and all is
+    over."""
     _ends_with(bench, REMOTE_OPERATIONAL_ERROR, "REMOTE_OPERATION_ERROR")
 
 

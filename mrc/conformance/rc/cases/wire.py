@@ -102,7 +102,8 @@ def icrc_over_ipv6(bench: RcBench) -> None:
 
 @rc_case("RC-WIRE-06/ipv4", ip=4, look_at="the ICRC over IPv4: TTL, ToS and header checksum are masked")
 def icrc_over_ipv4(bench: RcBench) -> None:
-    """The same over IPv4."""
+    """Over IPv4: wrong ICRCs are dropped; a packet whose TTL and ECN changed on the way is not; the target's own ICRC
+    is right."""
     _wrong_icrc_is_dropped(bench)
 
 
