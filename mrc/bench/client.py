@@ -135,7 +135,7 @@ class BenchClient:
             raise
 
     def _loop(self, until: Callable[[], bool]) -> None:
-        self._node.driver.run(until, _POLL_S, before_sending=True)
+        self._node.driver.run(until, _POLL_S, before_sending=lambda: True)
 
     def _write(self, terms: Terms) -> WriteResult:
         content = os.urandom(terms.size * terms.qps)

@@ -97,7 +97,10 @@ class BenchServer:
                 self._turn(client)
             return until()
 
-        self._node.driver.run(done, _POLL_S, before_sending=True)
+        def answers() -> bool:
+            return self._client is not None and self._client.answering is not None
+
+        self._node.driver.run(done, _POLL_S, before_sending=answers)
 
     @property
     def served(self) -> list[ServedSession]:

@@ -247,20 +247,29 @@ class Driver:
 
     # ------------------------------------------------------------------ the loop
 
-    def run(self, until: Callable[[], bool], poll_s: float = _LONGEST_SLEEP_S, *, before_sending: bool = False) -> None:
+    def run(
+        self,
+        until: Callable[[], bool],
+        poll_s: float = _LONGEST_SLEEP_S,
+        *,
+        before_sending: Callable[[], bool] = _never,
+    ) -> None:
         """Turn until `until()` holds; it is asked when work has ended, and at least every `poll_s` seconds.
 
-        With `before_sending` it is asked whenever packets have arrived, before anything leaves: writes posted there go
-        ahead of the answers. It must not destroy a QP then, whose last answer would never leave.
+        While `before_sending()` holds, `until` is asked whenever packets have arrived, before anything leaves: writes
+        posted there go ahead of the answers. It must not destroy a QP then, whose last answer would never leave. This
+        costs a return to Python for each batch of packets, so only who answers writes with writes wants it.
         """
-        asked = until if before_sending else _never
         with self._lock:
             self._owner = threading.get_ident()
         try:
-            while before_sending or not until():
-                if self.turn(poll_s, asked):
+            while True:
+                early = before_sending()
+                if not early and until():
                     break
-            if before_sending:
+                if self.turn(poll_s, until if early else _never):
+                    break
+            if early:
                 # What was posted last goes out.
                 self._turn.run(0, False)
         finally:

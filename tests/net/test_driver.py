@@ -205,7 +205,7 @@ def test_posts_from_the_loops_own_thread_leave_in_the_same_turn(node: Node, peer
         node.driver.submit(lambda: post(2))
         return True
 
-    node.driver.run(until, 600.0, before_sending=True)
+    node.driver.run(until, 600.0, before_sending=lambda: True)
     assert happened == ["post 0", "post 1", "call", "post 2"]
     assert qp.counters.data_packets_sent == 3
 
@@ -344,7 +344,7 @@ def test_what_is_posted_when_the_loop_asks_leaves_in_the_same_turn(node: Node, p
             node.endpoint.wake(qp)
         return len(sent) == 2
 
-    node.driver.run(over, 0.01, before_sending=True)
+    node.driver.run(over, 0.01, before_sending=lambda: True)
     assert sent == [0, 1]
 
 
@@ -357,7 +357,7 @@ def test_what_is_posted_when_the_loop_ends_leaves_before_it_does(node: Node, pee
         node.endpoint.wake(qp)
         return True
 
-    node.driver.run(over, 0.01, before_sending=True)
+    node.driver.run(over, 0.01, before_sending=lambda: True)
     assert node.endpoint.total_counters().data_packets_sent == 1
 
 
