@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -10,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
+from control_served import Served, serving
 from tutorials import DOCS, steps
 
-from mrc.endpoint.congestion import base
-from mrc.endpoint.congestion.base import CongestionController, PacketSizes, algorithm_names, factory_of
+from mrc.cli import main
+from mrc.endpoint.congestion import CongestionController, PacketSizes, algorithm_names, factory_of, registry
 from mrc.errors import CallerError
 
 PAGE = DOCS / "extending.md"
@@ -21,13 +24,13 @@ PAGE = DOCS / "extending.md"
 
 @pytest.fixture(autouse=True)
 def known_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "_REGISTRY", dict(base._REGISTRY))
+    monkeypatch.setattr(registry, "_registered", dict(registry._registered))
 
 
 def test_the_page_prints_what_it_says() -> None:
     names: dict[str, Any] = {}
     here = [step for step in steps(PAGE) if not step.live]
-    assert [bool(step.shown) for step in here] == [False, True]
+    assert [bool(step.shown) for step in here] == [False, True, True]
     for step in here:
         step.run(names)
 
@@ -53,6 +56,35 @@ def test_the_controller_is_forty_lines_at_most() -> None:
     assert len(lines) <= 40
 
 
+def test_mrc_ctl_gives_it_with_its_parameters_and_refuses_wrong_ones(tmp_path: Path) -> None:
+    first, *_ = steps(PAGE)
+    first.run({})
+    profile = tmp_path / "aimd.yaml"
+    served = Served()
+
+    def ctl(*argv: str) -> Result:
+        result = serving(served, lambda: CliRunner().invoke(main, ["ctl", "profile", *argv]))
+        assert isinstance(result, Result), result
+        return result
+
+    try:
+        profile.write_text("cc_profiles: {7: {algorithm: aimd, aimd: {first_packets: 16}}}")
+        assert "CC profile 7 ONLINE" in ctl("load", str(profile)).stdout
+        shown = json.loads(ctl("show", "--json").stdout)["endpoints"][0]["cc_profiles"]["7"]
+        assert (shown["algorithm"], shown["aimd"]) == ("aimd", {"first_packets": 16, "least_packets": 2})
+        qp, _ = served.pair.connect(cc_profile_id=7)
+        controller = qp.figures.controller
+        assert controller is not None
+        assert type(controller).__name__ == "Aimd"
+        assert controller.shown() == {"rtt_ns": 0}
+        profile.write_text("cc_profiles: {8: {algorithm: aimd, aimd: {first_packets: 65537}}}")
+        refused = ctl("load", str(profile))
+        assert refused.exit_code == 1
+        assert "CC profile 8: first_packets must be 1..65536, got 65537" in refused.stderr
+    finally:
+        served.close()
+
+
 # ---------------------------------------------------------------------- entry points
 
 
@@ -65,7 +97,7 @@ def offer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
         info = tmp_path / "another_package-1.dist-info"
         info.mkdir()
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: another-package\nVersion: 1\n")
-        (info / "entry_points.txt").write_text(f"[{base.ENTRY_POINTS}]\nhalving = {value}\n")
+        (info / "entry_points.txt").write_text(f"[{registry.ENTRY_POINTS}]\nhalving = {value}\n")
 
     monkeypatch.syspath_prepend(tmp_path)
     yield install
