@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
@@ -11,11 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
-from control_served import Served, serving
 from tutorials import DOCS, steps
 
-from mrc.cli import main
 from mrc.endpoint.congestion import CongestionController, PacketSizes, algorithm_names, factory_of, registry
 from mrc.errors import CallerError
 
@@ -54,35 +50,6 @@ def test_the_controller_is_forty_lines_at_most() -> None:
     first, *_ = steps(PAGE)
     lines = [line for line in first.code.splitlines() if line.strip()]
     assert len(lines) <= 40
-
-
-def test_mrc_ctl_gives_it_with_its_parameters_and_refuses_wrong_ones(tmp_path: Path) -> None:
-    first, *_ = steps(PAGE)
-    first.run({})
-    profile = tmp_path / "aimd.yaml"
-    served = Served()
-
-    def ctl(*argv: str) -> Result:
-        result = serving(served, lambda: CliRunner().invoke(main, ["ctl", "profile", *argv]))
-        assert isinstance(result, Result), result
-        return result
-
-    try:
-        profile.write_text("cc_profiles: {7: {algorithm: aimd, aimd: {first_packets: 16}}}")
-        assert "CC profile 7 ONLINE" in ctl("load", str(profile)).stdout
-        shown = json.loads(ctl("show", "--json").stdout)["endpoints"][0]["cc_profiles"]["7"]
-        assert (shown["algorithm"], shown["aimd"]) == ("aimd", {"first_packets": 16, "least_packets": 2})
-        qp, _ = served.pair.connect(cc_profile_id=7)
-        controller = qp.figures.controller
-        assert controller is not None
-        assert type(controller).__name__ == "Aimd"
-        assert controller.shown() == {"rtt_ns": 0}
-        profile.write_text("cc_profiles: {8: {algorithm: aimd, aimd: {first_packets: 65537}}}")
-        refused = ctl("load", str(profile))
-        assert refused.exit_code == 1
-        assert "CC profile 8: first_packets must be 1..65536, got 65537" in refused.stderr
-    finally:
-        served.close()
 
 
 # ---------------------------------------------------------------------- entry points
