@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mrc.endpoint.config import Capability, EndpointConfig, QpConfig
-from mrc.endpoint.congestion import FixedWindow
+from mrc.endpoint.congestion import FixedWindow, FixedWindowConfig
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.paths.addressing import Path, PlanePair, srv6_paths
 from mrc.endpoint.qp_peer import QpPeer
@@ -40,7 +40,7 @@ class Pair:
         config = QpConfig(path_mtu=path_mtu, mpr=mpr, mpr_dest=mpr, capabilities=Capability.TRIM_NACK)
         self.sender, self.receiver = (Endpoint(EndpointConfig(seed=host, transmit_batch=BATCH)) for host in (0, 1))
         qps = [
-            endpoint.create_qp(config, lambda sizes: FixedWindow(sizes, window))
+            endpoint.create_qp(config, lambda sizes: FixedWindow(sizes, FixedWindowConfig(window)))
             for endpoint in (self.sender, self.receiver)
         ]
         for host, (qp, other) in enumerate(zip(qps, reversed(qps), strict=True)):

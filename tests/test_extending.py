@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 from tutorials import DOCS, steps
 
-from mrc.endpoint.congestion import base
-from mrc.endpoint.congestion.base import CongestionController, PacketSizes, algorithm_names, factory_of
+from mrc.endpoint.congestion import CongestionController, PacketSizes, algorithm_names, factory_of, registry
 from mrc.errors import CallerError
 
 PAGE = DOCS / "extending.md"
@@ -21,13 +20,13 @@ PAGE = DOCS / "extending.md"
 
 @pytest.fixture(autouse=True)
 def known_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "_REGISTRY", dict(base._REGISTRY))
+    monkeypatch.setattr(registry, "_registered", dict(registry._registered))
 
 
 def test_the_page_prints_what_it_says() -> None:
     names: dict[str, Any] = {}
     here = [step for step in steps(PAGE) if not step.live]
-    assert [bool(step.shown) for step in here] == [False, True]
+    assert [bool(step.shown) for step in here] == [False, True, True]
     for step in here:
         step.run(names)
 
@@ -65,7 +64,7 @@ def offer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
         info = tmp_path / "another_package-1.dist-info"
         info.mkdir()
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: another-package\nVersion: 1\n")
-        (info / "entry_points.txt").write_text(f"[{base.ENTRY_POINTS}]\nhalving = {value}\n")
+        (info / "entry_points.txt").write_text(f"[{registry.ENTRY_POINTS}]\nhalving = {value}\n")
 
     monkeypatch.syspath_prepend(tmp_path)
     yield install

@@ -9,7 +9,7 @@ from typing import Any
 
 from mrc.control.errors import ControlError
 from mrc.control.states import ProfileState
-from mrc.endpoint.congestion import NsccConfig
+from mrc.endpoint.congestion import ControllerConfig, section_names
 from mrc.endpoint.paths.profiles import EvProfileMode
 from mrc.endpoint.paths.states import EvState
 from mrc.verbs.tables import Tabular
@@ -160,13 +160,47 @@ class EvProfileAttr(ProfileAttr):
     evs: tuple[int, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class CcProfileAttr(ProfileAttr):
-    """A congestion control profile: the algorithm by its name, and NSCC's configuration where it is that."""
+    """A congestion control profile: the algorithm by its name, and its configuration.
 
-    state: ProfileState | None = None
-    algorithm: str | None = None
-    nscc: NsccConfig | None = None
+    A configuration is given and read by the name of its section too: `CcProfileAttr(nscc=NsccConfig())`, `attr.nscc`.
+    """
+
+    state: ProfileState | None
+    algorithm: str | None
+    config: ControllerConfig | None
+
+    def __init__(
+        self,
+        state: ProfileState | None = None,
+        algorithm: str | None = None,
+        config: ControllerConfig | None = None,
+        **section: ControllerConfig | None,
+    ) -> None:
+        given = {name: each for name, each in section.items() if each is not None}
+        if len(given) + (config is not None) > 1:
+            raise ControlError(EINVAL, "a CC profile takes one configuration")
+        for name, each in given.items():
+            if not isinstance(each, ControllerConfig) or each.section != name:
+                raise ControlError(EINVAL, f"{name}={each!r} is no configuration of that name")
+            config = each
+        object.__setattr__(self, "state", state)
+        object.__setattr__(self, "algorithm", algorithm)
+        object.__setattr__(self, "config", config)
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_") and self.config is not None and self.config.section == name:
+            return self.config
+        if name in section_names():
+            return None
+        raise AttributeError(f"a CC profile has no {name!r}")
+
+    def rows(self) -> list[tuple[str, Any]]:
+        return [
+            (value.section if isinstance(value, ControllerConfig) else name, value)
+            for name, value in ProfileAttr.rows(self)
+        ]
 
 
 def _within(value: Any, low: int, high: int) -> bool:
@@ -190,5 +224,5 @@ _RANGES = {
     "event_mask": lambda value: isinstance(value, EvEventMask),
     "evs": lambda value: _tuple_of(value, int, 1 << 17) and all(0 <= each < 1 << 32 for each in value),
     "algorithm": lambda value: isinstance(value, str),
-    "nscc": lambda value: isinstance(value, NsccConfig),
+    "config": lambda value: isinstance(value, ControllerConfig),
 }

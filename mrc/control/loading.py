@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from errno import EINVAL
 from typing import Any
 
@@ -12,7 +11,7 @@ from mrc.control.attributes import CcProfileAttr, EvFormatAttr
 from mrc.control.errors import ControlError, arguments
 from mrc.control.profiles import Profiles
 from mrc.control.states import ProfileState
-from mrc.endpoint.congestion import NsccConfig
+from mrc.endpoint.congestion import config_of
 from mrc.endpoint.paths.online import DEFAULT_PROFILE
 from mrc.endpoint.paths.states import EvState
 
@@ -48,13 +47,16 @@ def set_line_rate(profiles: Profiles, line_rate_bps: int) -> None:
     """What the default CC profile takes the network for, in bits a second; all else of it stays.
 
     Called where the endpoint runs, before it has QPs. Raises ControlError EINVAL for a rate out of range, or when that
-    profile is not NSCC, EBUSY when QPs use it.
+    profile's algorithm takes none, EBUSY when QPs use it.
     """
     said = profiles.described(profiles.ccs, "CC", DEFAULT_PROFILE).attributes
-    config = said.get("nscc", NsccConfig())
+    algorithm = said["algorithm"]
     with arguments():
-        told = replace(config, line_rate_bps=line_rate_bps, measure_line_rate=False)
-    profiles.load_cc(DEFAULT_PROFILE, CcProfileAttr(algorithm=said["algorithm"], nscc=told))
+        config = said.get("config") or config_of(algorithm)
+        if config is None:
+            raise ControlError(EINVAL, f"{algorithm} takes no line rate")
+        config = config.with_line_rate(line_rate_bps)
+    profiles.load_cc(DEFAULT_PROFILE, CcProfileAttr(algorithm=algorithm, config=config))
 
 
 def _numbered(told: object, key: str) -> list[tuple[int, object]]:

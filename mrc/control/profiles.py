@@ -21,7 +21,7 @@ from mrc.control.attributes import (
 )
 from mrc.control.errors import ControlError, arguments
 from mrc.control.states import ProfileState, check
-from mrc.endpoint.congestion import NsccConfig, NsccFactory, algorithm_names, factory_of
+from mrc.endpoint.congestion import DEFAULT_ALGORITHM, Configured, algorithm_names, configured, factory_of, name_of
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.paths.addressing import Path
 from mrc.endpoint.paths.formats import EvFormat
@@ -34,7 +34,6 @@ from mrc.verbs.tables import brief
 from mrc.wire.entropy import EvField, generated_count
 
 INIT, OFFLINE, ONLINE = ProfileState
-NSCC_NAMES = ("nscc", "uet-1.0-nscc")
 _EV_NEEDS = {
     EvProfileMode.AUTO: frozenset[str](),
     EvProfileMode.EXPLICIT: frozenset({"count"}),
@@ -74,9 +73,9 @@ class Profiles:
         self.native = fmt.mode
         self.formats[0] = Slot(ONLINE, {"mode": fmt.mode, "fields": fmt.widths, "srh": fmt.srh})
         self.evs[0] = Slot(ONLINE, _attributes_of(profile), list(profile.evs))
-        controller = self.endpoint.online.cc.get(DEFAULT_PROFILE)
-        nscc = controller.config if isinstance(controller, NsccFactory) else NsccConfig()
-        self.ccs[0] = Slot(ONLINE, {"algorithm": NSCC_NAMES[1], "nscc": nscc})
+        controller = self.endpoint.online.cc.get(DEFAULT_PROFILE) or factory_of(DEFAULT_ALGORITHM)
+        config = {"config": controller.config} if isinstance(controller, Configured) else {}
+        self.ccs[0] = Slot(ONLINE, {"algorithm": name_of(controller), **config})
 
     @property
     def planes(self) -> int:
@@ -312,17 +311,15 @@ class Profiles:
         if algorithm not in algorithm_names():
             known = ", ".join(algorithm_names())
             raise ControlError(ENOTSUP, f"no congestion control algorithm {algorithm!r}: there are {known}")
-        if "nscc" in attributes and algorithm not in NSCC_NAMES:
-            raise ControlError(EINVAL, f"{algorithm} is not NSCC: it has no NSCC configuration")
+        with arguments():
+            configured(algorithm, attributes.get("config"))
 
     def _commit_cc(self, profile_id: int, wanted: ProfileState, attributes: dict[str, Any]) -> None:
         online = self.endpoint.online.cc
         if wanted != ONLINE:
             online.pop(profile_id, None)
-        elif attributes["algorithm"] in NSCC_NAMES:
-            online[profile_id] = NsccFactory(attributes.get("nscc", NsccConfig()))
         else:
-            online[profile_id] = factory_of(attributes["algorithm"])
+            online[profile_id] = configured(attributes["algorithm"], attributes.get("config"))
         self.ccs[profile_id] = Slot(wanted, attributes)
 
 

@@ -72,6 +72,7 @@ def _qp(qp: QueuePair) -> dict[str, Any]:
         "outstanding_packets": qp.outstanding,
         "cwnd_bytes": controller.cwnd if controller is not None else None,
         "inflight_bytes": controller.inflight if controller is not None else None,
+        "controller": dict(controller.shown()) if controller is not None else {},
         "srtt_us": _us(rtt.srtt) if rtt is not None else None,
         "min_rtt_us": _us(rtt.minimum) if rtt is not None else None,
     }

@@ -49,7 +49,7 @@ _EV = "ev_mode format_id count min_active active_count event_mask fields evs"
 
 EV_FORMAT: Table = _table(offline="mode", online="fields", attributes="mode fields srh")
 EV_PROFILE: Table = _table(offline="ev_mode format_id", online="", attributes=_EV, changeable_online=_EV)
-CC_PROFILE: Table = _table(offline="algorithm", online="", attributes="algorithm nscc")
+CC_PROFILE: Table = _table(offline="algorithm", online="", attributes="algorithm config")
 TABLES = {"EV format": EV_FORMAT, "EV": EV_PROFILE, "CC": CC_PROFILE}
 
 

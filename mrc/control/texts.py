@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from enum import Enum, Flag
 from errno import EINVAL
 from typing import Any
@@ -11,20 +11,18 @@ from typing import Any
 from mrc.control import reading
 from mrc.control.attributes import CcProfileAttr, EvEventMask, EvFormatAttr, EvProfileAttr
 from mrc.control.errors import ControlError, arguments
-from mrc.endpoint.congestion import NsccConfig
+from mrc.endpoint.congestion import ControllerConfig, algorithm_names, config_of
 from mrc.endpoint.paths.profiles import EvProfileMode
 from mrc.wire.entropy import EvField, EvMode
 
-# A profile file says times in these units; NSCC's own is a nanosecond.
-_NSCC_OWN = ("ticks_per_second", "delay_average")
-# How a member of NsccConfig is read, by its annotation.
-_NSCC_READERS: dict[str, Callable[[object, str], object]] = {
+# How a setting of a controller is read, by its annotation.
+_SETTING_READERS: dict[str, Callable[[object, str], object]] = {
     "int": reading.whole,
-    "int | None": reading.whole,
     "float": reading.number,
-    "float | None": reading.number,
     "bool": reading.flag,
+    "str": reading.text,
 }
+_OR_NONE = " | None"
 
 
 def ev_text(ev: int) -> str:
@@ -37,9 +35,10 @@ def plain(value: object) -> Any:
         return [str(each.name).lower() for each in type(value) if each in value]
     if isinstance(value, Enum):
         return value.name.lower()
-    if isinstance(value, NsccConfig):
-        own = {name: member for name, member in asdict(value).items() if name != "delay_average"}
-        return {name: member for name, member in own.items() if member is not None and name not in _NSCC_OWN}
+    if isinstance(value, ControllerConfig):
+        return value.in_profile()
+    if isinstance(value, CcProfileAttr):
+        return {name: plain(member) for name, member in value.rows()}
     if is_dataclass(value) and not isinstance(value, type):
         pairs = [(each.name, getattr(value, each.name)) for each in fields(value)]
         return {name: plain(member) for name, member in pairs if member is not None}
@@ -83,21 +82,35 @@ def ev_profile(told: object) -> EvProfileAttr:
 
 
 def cc_profile(told: object) -> CcProfileAttr:
-    said = reading.mapping(told, "a CC profile", {"algorithm", "nscc", "state"})
-    return CcProfileAttr(
-        algorithm=reading.text(said.get("algorithm"), "algorithm"), nscc=reading.optional(_nscc, said.get("nscc"))
-    )
-
-
-def _nscc(told: object) -> NsccConfig:
-    kinds = {each.name: str(each.type) for each in fields(NsccConfig) if each.name not in _NSCC_OWN}
-    said = reading.mapping(told, "nscc", kinds)
-    values = {
-        name: None if value is None and kinds[name].endswith("None") else _NSCC_READERS[kinds[name]](value, name)
-        for name, value in said.items()
-    }
+    said = reading.mapping(told, "a CC profile")
+    algorithm = reading.text(said.get("algorithm"), "algorithm")
+    if algorithm not in algorithm_names():
+        # Refused where it is loaded: which configuration it would take is not known.
+        return CcProfileAttr(algorithm=algorithm)
     with arguments():
-        return NsccConfig(**values)  # type: ignore[arg-type]
+        default = config_of(algorithm)
+    section = set() if default is None else {default.section}
+    reading.mapping(said, f"a CC profile of {algorithm}", {"algorithm", "state", *section})
+    if default is None or said.get(default.section) is None:
+        return CcProfileAttr(algorithm=algorithm)
+    return CcProfileAttr(algorithm=algorithm, config=_config(type(default), said[default.section]))
+
+
+def _config(kind: type[ControllerConfig], told: object) -> ControllerConfig:
+    """A controller's configuration, each setting read by its annotation."""
+    kinds = kind.profile_settings()
+    said = reading.mapping(told, kind.section, kinds)
+    with arguments():
+        return kind(**{name: _setting(value, name, kinds[name]) for name, value in said.items()})
+
+
+def _setting(value: object, name: str, kind: str) -> object:
+    if value is None and kind.endswith(_OR_NONE):
+        return None
+    read = _SETTING_READERS.get(kind.removesuffix(_OR_NONE))
+    if read is None:
+        raise ControlError(EINVAL, f"a CC profile cannot say {name}: it is {kind}")
+    return read(value, name)
 
 
 def denied(told: object) -> list[int]:

@@ -10,7 +10,7 @@ import numpy as np
 from mrc.drill.flow import FlowPlan
 from mrc.drill.pattern import SLOTS, Comparison, Pattern
 from mrc.endpoint.config import MILLISECOND, LossConfig, PathConfig, QpConfig
-from mrc.endpoint.congestion import NsccConfig, NsccFactory, PacketSizes
+from mrc.endpoint.congestion import Configured, Nscc, NsccConfig, PacketSizes
 from mrc.endpoint.congestion.nscc_config import NANOSECONDS
 from mrc.endpoint.paths.formats import EvFormat
 from mrc.endpoint.paths.profiles import EvProfile, EvProfileMode
@@ -73,7 +73,7 @@ class _End:
         self._cq: CQ = context.cq(plan.depth + receives)
         cap = QPCap(max_send_wr=plan.depth, max_recv_wr=receives)
         self.qp = QP(self._pd, send_cq=self._cq, recv_cq=self._cq, cap=cap)
-        context.cc_profile(number, NsccFactory(_congestion(context, plan)))
+        context.cc_profile(number, Configured(Nscc, _congestion(context, plan)))
         context.ev_profile(number, _ev_profile(context, plan))
         mpr = context.tuning.mpr_dest
         self.side = describe(

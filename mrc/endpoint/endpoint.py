@@ -11,7 +11,7 @@ from random import Random
 
 from mrc.endpoint.completions import Completion, Event, EventKind
 from mrc.endpoint.config import Capability, EndpointConfig, QpConfig
-from mrc.endpoint.congestion import ControllerFactory, factory_of
+from mrc.endpoint.congestion import DEFAULT_ALGORITHM, ControllerFactory, factory_of
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.datapath.datapath import Datapath
 from mrc.endpoint.datapath.packet_checks import PacketChecks
@@ -117,7 +117,7 @@ class Endpoint:
     def create_qp(
         self,
         config: QpConfig | None = None,
-        controller: str | ControllerFactory = "nscc",
+        controller: str | ControllerFactory = DEFAULT_ALGORITHM,
         *,
         memory: MemoryTable | None = None,
         complete: Callable[[Completion], None] | None = None,

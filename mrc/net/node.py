@@ -27,7 +27,7 @@ from mrc.endpoint.config import (
     ReceivingConfig,
     ResponderConfig,
 )
-from mrc.endpoint.congestion import NsccConfig, NsccFactory
+from mrc.endpoint.congestion import DEFAULT_ALGORITHM, NsccConfig, configured
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.node.local_ports import advice
 from mrc.endpoint.paths.online import DEFAULT_PROFILE
@@ -103,7 +103,7 @@ class Node:
             seed=secrets.randbits(63),
         )
         self.endpoint = Endpoint(config, draw_rkey=lambda: secrets.randbits(32), tracer=tracer)
-        self.endpoint.online.cc[DEFAULT_PROFILE] = NsccFactory(USER_SPACE_NSCC)
+        self.endpoint.online.cc[DEFAULT_PROFILE] = configured(DEFAULT_ALGORITHM, USER_SPACE_NSCC)
         ports: list[Port] = []
         try:
             ports.extend(_open_port(fabric, number, self.path_mtu, wire) for number in range(len(fabric.ports)))

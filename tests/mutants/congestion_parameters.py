@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from mrc.endpoint.congestion import EwmaDelay, Nscc, NsccConfig, NsccFactory
+from mrc.endpoint.congestion import Configured, EwmaDelay, Nscc, NsccConfig
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.qp import QueuePair
 from mutants.mutant import mutant
@@ -18,14 +18,14 @@ BITS = 8 * 1_000_000_000
 def nscc_config(qp: QueuePair) -> NsccConfig | None:
     """What NSCC is configured with, before the QP is up; None: it has another controller."""
     factory: Any = qp._controller_factory
-    return factory.config if isinstance(factory, NsccFactory) else None
+    return factory.config if isinstance(factory, Configured) and isinstance(factory.config, NsccConfig) else None
 
 
 def with_config(qp: QueuePair, **changes: Any) -> None:
     """Configure NSCC otherwise, before the QP is up."""
     config = nscc_config(qp)
     if config is not None:
-        qp._controller_factory = NsccFactory(replace(config, **changes))
+        qp._controller_factory = Configured(Nscc, replace(config, **changes))
 
 
 def bdp(config: NsccConfig) -> int:

@@ -24,7 +24,7 @@ from sim_transfer import (
 
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import PathConfig, QpConfig
-from mrc.endpoint.congestion import FixedWindow
+from mrc.endpoint.congestion import FixedWindow, FixedWindowConfig
 from mrc.endpoint.memory import MemoryRegion
 from mrc.endpoint.paths.states import EvState
 from mrc.endpoint.qp_states import QpState
@@ -226,7 +226,7 @@ def test_the_last_good_path_comes_back_though_answers_go_on_dying() -> None:
     """Of two paths one lost a packet and is being probed when the other's cable is cut. Only probes get through then,
     and every second answer takes the dead plane until the responder's own probes tell it. MRC-PATH-29, MRC-PATH-31."""
     fabric = SimFabric(Clos(planes=2, leaves=2, spines=1), LinkModel(rate_bps=1_000_000_000, delay_ns=5_000), seed=5)
-    qp, peer = fabric.connect("h0", "h1", QpConfig(), lambda sizes: FixedWindow(sizes, 30))
+    qp, peer = fabric.connect("h0", "h1", QpConfig(), lambda sizes: FixedWindow(sizes, FixedWindowConfig(30)))
     fabric.stream(qp)
     fabric.run(5 * MILLISECOND)
     fabric.impair("p1l0-p1s0", loss=1.0)

@@ -10,7 +10,7 @@ import pytest
 from sim_transfer import MILLISECOND, SECOND, Transfer, check_all_arrived, run, transfer
 
 from mrc.endpoint.config import EndpointConfig, ReceivingConfig
-from mrc.endpoint.congestion import FixedWindow, NsccFactory
+from mrc.endpoint.congestion import Configured, FixedWindow, FixedWindowConfig, Nscc
 from mrc.endpoint.memory import MemoryRegion
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.work import WriteRequest
@@ -33,7 +33,7 @@ def _starved(host: str, every_ns: int, clos: Clos = SHAPE, most_packets: int | N
 
 
 def _one_write(fabric: SimFabric, size: int) -> Transfer:
-    qp, _ = fabric.connect("h0", "h1", CONFIG, controller=NsccFactory(USER_SPACE_NSCC))
+    qp, _ = fabric.connect("h0", "h1", CONFIG, controller=Configured(Nscc, USER_SPACE_NSCC))
     return transfer(fabric, qp, "h0", [size])
 
 
@@ -66,7 +66,9 @@ def _most_on_the_way(most_packets: int | None) -> int:
     size = 24 * MIB
     for number in range(8):
         host = f"h{number}"
-        qp, _ = fabric.connect(host, "h8", CONFIG, controller=lambda sizes: FixedWindow(sizes, 1 << 18))
+        qp, _ = fabric.connect(
+            host, "h8", CONFIG, controller=lambda sizes: FixedWindow(sizes, FixedWindowConfig(1 << 18))
+        )
         region = fabric.endpoints["h8"].memory.register(bytearray(size), va=0)
         qp.post_write(WriteRequest(0, MemoryRegion(bytes(size), 0, 0, remote_write=False), 0, size, 0, region.rkey))
         fabric.endpoints[host].wake(qp)

@@ -11,7 +11,7 @@ import pytest
 from verbs_pair import INIT, Pair
 
 from mrc.endpoint.config import Capability, QpConfig
-from mrc.endpoint.congestion import FixedWindow
+from mrc.endpoint.congestion import FixedWindow, FixedWindowConfig
 from mrc.endpoint.paths.formats import EvFormat
 from mrc.endpoint.paths.profiles import EvProfile, EvProfileMode
 from mrc.fabric import Clos
@@ -258,7 +258,7 @@ def test_profiles_are_known_by_number(pair: Pair) -> None:
     made: list[FixedWindow] = []
 
     def small(sizes: Any) -> FixedWindow:
-        made.append(FixedWindow(sizes, window_packets=2))
+        made.append(FixedWindow(sizes, FixedWindowConfig(2)))
         return made[-1]
 
     context.cc_profile(7, small)

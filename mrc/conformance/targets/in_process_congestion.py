@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from mrc.endpoint.congestion import ControllerFactory, NsccConfig, NsccFactory, factory_of
+from mrc.endpoint.congestion import ControllerFactory, config_of, configured
 from mrc.errors import CallerError
 
-# By option, the field of `NsccConfig`.
+# By option, the setting of the controller.
 CONGESTION_OPTIONS = {
     "base_rtt_ns": "base_rtt",
     "line_rate_bps": "line_rate_bps",
@@ -26,8 +27,10 @@ def controller_of(options: Mapping[str, int | str]) -> str | ControllerFactory |
     }
     if not changes:
         return name or None
-    factory = factory_of(name)
-    if not isinstance(factory, NsccFactory):
-        raise CallerError(f"controller {name} has none of the settings {', '.join(changes)}")
-    changes["trimming"] = bool(changes.get("trimming", 0))
-    return NsccFactory(NsccConfig(**changes))
+    config = config_of(name)
+    settings = config.profile_settings() if config is not None else {}
+    if config is None or not changes.keys() <= settings.keys():
+        raise CallerError(f"controller {name} has not all of the settings {', '.join(changes)}")
+    if "trimming" in changes:
+        changes["trimming"] = bool(changes["trimming"])
+    return configured(name, replace(config, **changes))  # type: ignore[type-var]

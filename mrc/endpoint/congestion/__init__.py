@@ -1,34 +1,47 @@
 """Congestion control, pluggable: controllers by name, one for each destination."""
 
-from mrc.endpoint.congestion.base import (
-    NO_SAMPLE,
-    PENALTY_UNKNOWN,
-    CongestionController,
-    ControllerFactory,
-    PacketSizes,
-    algorithm_names,
-    factory_of,
-    register,
-)
+from mrc.endpoint.congestion.base import NO_SAMPLE, PENALTY_UNKNOWN, CongestionController, PacketSizes
+from mrc.endpoint.congestion.config import ControllerConfig, Setting, setting
 from mrc.endpoint.congestion.delay_average import DelayAverage, EwmaDelay
-from mrc.endpoint.congestion.fixed import FixedWindow
-from mrc.endpoint.congestion.nscc import Nscc, NsccFactory
+from mrc.endpoint.congestion.fixed import FixedWindow, FixedWindowConfig
+from mrc.endpoint.congestion.nscc import Nscc
 from mrc.endpoint.congestion.nscc_config import NsccConfig, NsccParameters
+from mrc.endpoint.congestion.registry import (
+    DEFAULT_ALGORITHM,
+    Configured,
+    ControllerFactory,
+    algorithm_names,
+    config_of,
+    configured,
+    factory_of,
+    name_of,
+    register,
+    section_names,
+)
 
 __all__ = [
+    "DEFAULT_ALGORITHM",
     "NO_SAMPLE",
     "PENALTY_UNKNOWN",
+    "Configured",
     "CongestionController",
+    "ControllerConfig",
     "ControllerFactory",
     "DelayAverage",
     "EwmaDelay",
     "FixedWindow",
+    "FixedWindowConfig",
     "Nscc",
     "NsccConfig",
-    "NsccFactory",
     "NsccParameters",
     "PacketSizes",
+    "Setting",
     "algorithm_names",
+    "config_of",
+    "configured",
     "factory_of",
+    "name_of",
     "register",
+    "section_names",
+    "setting",
 ]

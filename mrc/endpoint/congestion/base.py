@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from mrc.endpoint.parts.flags import Away
-from mrc.errors import CallerError
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
 
 # rcv_cwnd_pen of a SACK that says nothing of one: its cc_type is not 0 (MRC-SACK-28).
 PENALTY_UNKNOWN = -1
@@ -56,6 +51,10 @@ class CongestionController:
     def wants_base_rtt(self) -> bool:
         """Whether a round trip measured now, before there is data, would help: then EV probes are sent at QP start."""
         return False
+
+    def shown(self) -> Mapping[str, int | float | None]:
+        """What `mrc ctl` shows of its state besides `cwnd` and `inflight`, each name with its unit: `base_rtt_ns`."""
+        return {}
 
     def on_ack(
         self, now: int, acked_bytes: int, marked: bool, rtt_ns: int | None, penalty: int = 0, restore: bool = False
@@ -112,54 +111,3 @@ class CongestionController:
     def on_removed(self, removed_bytes: int) -> None:
         """A transmission left the network: acknowledged, lost or NACKed, whichever came first."""
         self.inflight -= removed_bytes
-
-
-ControllerFactory = Callable[[PacketSizes], CongestionController]
-# An installed package offers a controller by an entry point of this group: `NAME = "module:factory"`.
-ENTRY_POINTS = "mrc.congestion"
-_REGISTRY: dict[str, ControllerFactory] = {}
-
-
-def register(name: str, factory: ControllerFactory) -> None:
-    """Make a controller known by name."""
-    _REGISTRY[name] = factory
-
-
-def _offered() -> dict[str, EntryPoint]:
-    """By name, the controllers that installed packages offer."""
-    # Whoever names none of them does not pay for it: some 20 ms.
-    from importlib.metadata import entry_points
-
-    return {each.name: each for each in entry_points(group=ENTRY_POINTS)}
-
-
-def algorithm_names() -> tuple[str, ...]:
-    """The controllers known by name: registered ones, and those that installed packages offer."""
-    return tuple(sorted({*_REGISTRY, *_offered()}))
-
-
-def factory_of(controller: str | ControllerFactory) -> ControllerFactory:
-    """The factory of a controller given by name, or the one given.
-
-    Raises CallerError for an unknown name, and for one whose package cannot be loaded.
-    """
-    if not isinstance(controller, str):
-        return controller
-    if controller not in _REGISTRY:
-        offered = _offered()
-        if controller not in offered:
-            known = ", ".join(sorted({*_REGISTRY, *offered}))
-            raise CallerError(f"no congestion controller {controller!r}: there are {known}")
-        _REGISTRY[controller] = _loaded(offered[controller])
-    return _REGISTRY[controller]
-
-
-def _loaded(entry: EntryPoint) -> ControllerFactory:
-    try:
-        factory: ControllerFactory = entry.load()
-    except Exception as error:
-        # Anything: it is another's code.
-        raise CallerError(f"congestion controller {entry.name!r} ({entry.value}) cannot be loaded: {error}") from error
-    if not callable(factory):
-        raise CallerError(f"congestion controller {entry.name!r}: {entry.value} makes no controller")
-    return factory

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from mrc.endpoint.congestion.base import CongestionController, PacketSizes, register
+from typing import ClassVar
 
-DEFAULT_WINDOW_PACKETS = 384
+from mrc.endpoint.congestion.base import CongestionController, PacketSizes
+from mrc.endpoint.congestion.config import ControllerConfig, setting
+from mrc.endpoint.congestion.registry import Configured, register
+from mrc.records import record
+
+
+@record(frozen=True, slots=True)
+class FixedWindowConfig(ControllerConfig):
+    """What a fixed window is."""
+
+    section: ClassVar[str] = "fixed"
+    window_packets: int = setting(384, "the window", unit="full packets", low=1, high=1 << 20)
 
 
 class FixedWindow(CongestionController):
-    """`window_packets` full packets, from the first on; signals do not move it."""
+    """The configured window, from the first on; signals do not move it."""
 
     __slots__ = ("_cwnd",)
 
-    def __init__(self, sizes: PacketSizes, window_packets: int = DEFAULT_WINDOW_PACKETS) -> None:
+    def __init__(self, sizes: PacketSizes, config: FixedWindowConfig | None = None) -> None:
         super().__init__()
-        self._cwnd = sizes.mtu * window_packets
+        self._cwnd = sizes.mtu * (config or FixedWindowConfig()).window_packets
 
     @property
     def cwnd(self) -> int:
@@ -36,4 +47,4 @@ class FixedWindow(CongestionController):
         """Nothing to learn."""
 
 
-register("fixed", FixedWindow)
+register("fixed", Configured(FixedWindow, FixedWindowConfig()))

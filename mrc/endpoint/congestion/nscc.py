@@ -6,12 +6,13 @@ squared, times are integers in the unit of the caller's `now` (NsccConfig.ticks_
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 
-from mrc.endpoint.congestion.base import NO_SAMPLE, PENALTY_UNKNOWN, CongestionController, PacketSizes, register
+from mrc.endpoint.congestion.base import NO_SAMPLE, PENALTY_UNKNOWN, CongestionController, PacketSizes
 from mrc.endpoint.congestion.delay_average import EwmaDelay
 from mrc.endpoint.congestion.delivery_rate import DeliveryRate
-from mrc.endpoint.congestion.nscc_config import NsccConfig, NsccParameters
+from mrc.endpoint.congestion.nscc_config import NANOSECONDS, NsccConfig, NsccParameters
+from mrc.endpoint.congestion.registry import Configured, register
 from mrc.endpoint.congestion.window_limit import WindowLimit
 from mrc.endpoint.congestion.windowed_minimum import WindowedMinimum
 
@@ -182,6 +183,14 @@ class Nscc(CongestionController):
     @property
     def wants_base_rtt(self) -> bool:
         return self._base_rtt == _NONE
+
+    def shown(self) -> Mapping[str, int | float | None]:
+        second = self._config.ticks_per_second
+        delays = {"base_rtt_ns": self.base_rtt, "avg_delay_ns": self.avg_delay}
+        return {
+            "max_cwnd_bytes": self._max_cwnd,
+            **{name: None if delay is None else delay * NANOSECONDS // second for name, delay in delays.items()},
+        }
 
     # ------------------------------------------------------------------ events, for callers in Python
 
@@ -445,16 +454,6 @@ class Nscc(CongestionController):
         self._saved_cwnd = _NONE
 
 
-@dataclass(frozen=True, slots=True)
-class NsccFactory:
-    """Makes controllers of one configuration. Factories of equal configurations are equal, and so share controllers
-    where those are shared by destination."""
-
-    config: NsccConfig = field(default_factory=NsccConfig)
-
-    def __call__(self, sizes: PacketSizes) -> Nscc:
-        return Nscc(sizes, self.config)
-
-
-register("nscc", NsccFactory())
-register("uet-1.0-nscc", NsccFactory())  # its name in the control API
+NSCC = Configured(Nscc, NsccConfig())
+register("uet-1.0-nscc", NSCC)  # its name in the control API
+register("nscc", NSCC)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import ClassVar
 
 from mrc.endpoint.congestion.base import PacketSizes
+from mrc.endpoint.congestion.config import ControllerConfig, setting
 from mrc.endpoint.congestion.delay_average import DelayAverage, EwmaDelay
-from mrc.errors import CallerError
 from mrc.records import record
 
 NANOSECONDS = 1_000_000_000
@@ -35,126 +37,132 @@ class NsccParameters:
 
 
 @record(frozen=True, slots=True)
-class NsccConfig:
-    """Names of `mrc_ctl_cc_nscc_cfg` where there is one; None means the default of nscc.md's table.
+class NsccConfig(ControllerConfig):
+    """NSCC's configuration: what the network is, the window at the start, the specification's parameters, our own.
 
-    Times are integers in the unit of the `now` that the caller passes: nanoseconds, unless `ticks_per_second` says
-    otherwise. Windows and thresholds are bytes of nominal packet size. Raises CallerError for a value out of range.
-
-    What the network is:
-      line_rate_bps: bits per second. The default is a little more than a path of veth pairs carries on two cores (4.4
-        to 9 Gbit/s), so that no window derived from it is too small; too high costs a longer queue.
-      measure_line_rate: once data was acknowledged for 10 ms, take the highest rate of delivery of the last 10 s
-        instead, at most line_rate_bps. The window is 1.5 BDP of it, so that it can grow to what the network carries.
-      base_rtt: the RTT without queues; it counts as a sample that comes with the first one. None: measured; what
-        follows from it keeps the value it has after `base_rtt_samples` valid samples, all but max_cwnd.
-      trimming: whether switches trim and the peer answers with trim NACKs.
-
-    The window at the start:
-      initial_cwnd: None: max_cwnd with a configured base_rtt, otherwise `unmeasured_cwnd_packets` full packets.
-      unmeasured_cwnd_packets: also the derived max_cwnd as long as the base RTT is not known.
-
-    The specification's parameters:
-      target_delay: None: 0.75 base_rtt with trimming, 1.0 without.
-      max_cwnd: None: 1.5 BDP, and it follows base_rtt.
-      gamma, max_md_jump: weight of a multiplicative decrease, and the least factor of one (0 to 1).
-      fi, fi_scale, eta: None: 5 mss a, 0.25 a, 0.15 mss a, where a = BDP / 150,000 bytes.
-      quick_adapt: False turns it off.
-      qa_gate: quick adapt acts when less than max_cwnd >> qa_gate got through.
-      qa_threshold: delay that alone is reason for it; 0: none is. None: 4 x target without trimming, 0 with it.
-      adjust_bytes_threshold, adjust_period_threshold: None: 8 mtu, 1 base_rtt.
-
-    What user space needs beyond it (each can be set to what hardware does):
-      base_rtt_window_s: base_rtt is the minimum of so many seconds; None: of all time.
-      max_cwnd_least_packets: max_cwnd is at least so many full packets.
-      least_base_rtt: a max_cwnd that is derived takes base_rtt for at least this: processes wake no sooner. None: any.
-      ack_gap_bytes: and it is this much larger: what the peer lets arrive before it sends a SACK.
-      quick_adapt_when_limited_only: judge only intervals in which the window was the limit.
-      penalty_when_limited_only: apply the receiver's penalty only while the window is the limit.
-      clamp_restored_cwnd: a restored window is at most max_cwnd.
-      zero_delay: a delay below it counts as none. None: 1 us or base_rtt / 8, whichever is more.
-      delay_average: makes the part that averages the delay.
-
-    Where the consortium's pseudocode differs (nscc.md, Consortium pseudocode; MRC-CC-35 to MRC-CC-41). False is what
-    that page has first. True has it as the consortium:
-      resource_nack_keeps_cwnd: a NACK that is not of a trimmed packet leaves cwnd alone.
-      trim_feeds_base_rtt: a trim feeds base_rtt, as configured or else as measured, to the delay average.
-      penalty_without_sample: the receiver's penalty applies to an acknowledgement without a valid RTT sample too.
-      restore_on_request_only: each penalty saves the window; only restore_cwnd with a penalty of 0 restores it.
-      fulfil_at_period: a fulfil comes when exactly one period has passed, not only after more.
-      last_adjust_starts_now: the first period begins when the first acknowledged packet left, not at time 0.
-      alpha_uses_mtu: alpha follows from the nominal size of a full packet, not from its payload.
+    Names of `mrc_ctl_cc_nscc_cfg` where there is one; None means the default of nscc.md's table. Times are integers in
+    the unit of the `now` that the caller passes: nanoseconds, unless `ticks_per_second` says otherwise. Windows and
+    thresholds are bytes of nominal packet size. Raises CallerError for a value out of range.
     """
 
-    line_rate_bps: int = 10_000_000_000
-    measure_line_rate: bool = False
-    base_rtt: int | None = None
-    base_rtt_samples: int = 16
-    trimming: bool = False
-    ticks_per_second: int = NANOSECONDS
+    section: ClassVar[str] = "nscc"
 
-    initial_cwnd: int | None = None
-    unmeasured_cwnd_packets: int = 128
+    # What the network is.
+    # The default is a little more than a path of veth pairs carries on two cores (4.4 to 9 Gbit/s), so that no window
+    # derived from it is too small; too high costs a longer queue.
+    line_rate_bps: int = setting(
+        10_000_000_000, "the line rate", unit="bits a second", low=1_000_000, high=10_000_000_000_000
+    )
+    # The window is 1.5 BDP of it, so that it can grow to what the network carries.
+    measure_line_rate: bool = setting(
+        False,
+        "once data was acknowledged for 10 ms, take the highest rate of delivery of the last 10 s, at most "
+        "line_rate_bps",
+    )
+    base_rtt: int | None = setting(
+        None,
+        "the RTT without queues, a sample that comes with the first one. None: measured; what follows from it keeps "
+        "the value it has after `base_rtt_samples` valid samples, all but max_cwnd",
+        unit="ns",
+        low=1,
+        high=_MOST,
+    )
+    base_rtt_samples: int = setting(16, "valid samples that base_rtt is derived from", low=1, high=1 << 20)
+    trimming: bool = setting(False, "whether switches trim and the peer answers with trim NACKs")
+    ticks_per_second: int = setting(
+        NANOSECONDS, "the unit of time", low=1_000_000, high=1_000_000_000_000, in_profile=False
+    )
 
-    target_delay: int | None = None
-    max_cwnd: int | None = None
-    gamma: float = 0.8
-    max_md_jump: float = 0.5
-    fi: float | None = None
-    fi_scale: float | None = None
-    eta: float | None = None
-    quick_adapt: bool = True
-    qa_gate: int = 3
-    qa_threshold: int | None = None
-    adjust_bytes_threshold: int | None = None
-    adjust_period_threshold: int | None = None
+    # The window at the start.
+    initial_cwnd: int | None = setting(
+        None,
+        "None: max_cwnd with a configured base_rtt, otherwise `unmeasured_cwnd_packets` full packets",
+        unit="bytes",
+        low=1,
+        high=_MOST,
+    )
+    unmeasured_cwnd_packets: int = setting(
+        128, "also the derived max_cwnd as long as the base RTT is not known", unit="full packets", low=1, high=1 << 20
+    )
 
-    base_rtt_window_s: float | None = 10.0
-    max_cwnd_least_packets: int = 2
-    least_base_rtt: int | None = None
-    ack_gap_bytes: int = 0
-    quick_adapt_when_limited_only: bool = True
-    penalty_when_limited_only: bool = True
-    clamp_restored_cwnd: bool = True
-    zero_delay: int | None = None
-    delay_average: Callable[[], DelayAverage] = EwmaDelay
+    # The specification's parameters. a = BDP / 150,000 bytes.
+    target_delay: int | None = setting(
+        None, "None: 0.75 base_rtt with trimming, 1.0 without", unit="ns", low=1, high=_MOST
+    )
+    max_cwnd: int | None = setting(None, "None: 1.5 BDP, and it follows base_rtt", unit="bytes", low=1, high=_MOST)
+    gamma: float = setting(0.8, "weight of a multiplicative decrease", low=0, high=1)
+    max_md_jump: float = setting(0.5, "the least factor of a multiplicative decrease", low=0, high=1)
+    fi: float | None = setting(None, "None: 5 mss a", unit="bytes", low=0, high=_MOST)
+    fi_scale: float | None = setting(None, "None: 0.25 a", low=0, high=_MOST)
+    eta: float | None = setting(None, "None: 0.15 mss a", unit="bytes", low=0, high=_MOST)
+    quick_adapt: bool = setting(True, "False turns it off")
+    qa_gate: int = setting(3, "quick adapt acts when less than max_cwnd >> qa_gate got through", low=0, high=63)
+    qa_threshold: int | None = setting(
+        None,
+        "delay that alone is reason for quick adapt; 0: none is. None: 4 x target without trimming, 0 with it",
+        unit="ns",
+        low=0,
+        high=_MOST,
+    )
+    adjust_bytes_threshold: int | None = setting(None, "None: 8 mtu", unit="bytes", low=0, high=_MOST)
+    adjust_period_threshold: int | None = setting(None, "None: 1 base_rtt", unit="ns", low=0, high=_MOST)
 
-    resource_nack_keeps_cwnd: bool = False
-    trim_feeds_base_rtt: bool = False
-    penalty_without_sample: bool = False
-    restore_on_request_only: bool = False
-    fulfil_at_period: bool = False
-    last_adjust_starts_now: bool = False
-    alpha_uses_mtu: bool = False
+    # What user space needs beyond it. Each can be set to what hardware does.
+    base_rtt_window_s: float | None = setting(
+        10.0, "base_rtt is the minimum of this long; None: of all time", unit="s", low=0.001, high=1_000_000_000
+    )
+    max_cwnd_least_packets: int = setting(
+        2, "max_cwnd is at least this many full packets", unit="full packets", low=1, high=1 << 20
+    )
+    least_base_rtt: int | None = setting(
+        None,
+        "a max_cwnd that is derived takes base_rtt for at least this: processes wake no sooner. None: any",
+        unit="ns",
+        low=1,
+        high=_MOST,
+    )
+    ack_gap_bytes: int = setting(
+        0,
+        "a max_cwnd that is derived is this much larger: what the peer lets arrive before it sends a SACK",
+        unit="bytes",
+        low=0,
+        high=_MOST,
+    )
+    quick_adapt_when_limited_only: bool = setting(True, "judge only intervals in which the window was the limit")
+    penalty_when_limited_only: bool = setting(True, "apply the receiver's penalty only while the window is the limit")
+    clamp_restored_cwnd: bool = setting(True, "a restored window is at most max_cwnd")
+    zero_delay: int | None = setting(
+        None,
+        "a delay below it counts as none. None: 1 us or base_rtt / 8, whichever is more",
+        unit="ns",
+        low=0,
+        high=_MOST,
+    )
+    delay_average: Callable[[], DelayAverage] = setting(
+        EwmaDelay, "makes the part that averages the delay", in_profile=False
+    )
 
-    def __post_init__(self) -> None:
-        for name, low, high in (
-            ("line_rate_bps", 1_000_000, 10_000_000_000_000),
-            ("base_rtt", 1, _MOST),
-            ("base_rtt_samples", 1, 1 << 20),
-            ("ticks_per_second", 1_000_000, 1_000_000_000_000),
-            ("initial_cwnd", 1, _MOST),
-            ("unmeasured_cwnd_packets", 1, 1 << 20),
-            ("target_delay", 1, _MOST),
-            ("max_cwnd", 1, _MOST),
-            ("gamma", 0, 1),
-            ("max_md_jump", 0, 1),
-            ("fi", 0, _MOST),
-            ("fi_scale", 0, _MOST),
-            ("eta", 0, _MOST),
-            ("qa_gate", 0, 63),
-            ("qa_threshold", 0, _MOST),
-            ("adjust_bytes_threshold", 0, _MOST),
-            ("adjust_period_threshold", 0, _MOST),
-            ("base_rtt_window_s", 0.001, 1_000_000_000),
-            ("max_cwnd_least_packets", 1, 1 << 20),
-            ("least_base_rtt", 1, _MOST),
-            ("ack_gap_bytes", 0, _MOST),
-            ("zero_delay", 0, _MOST),
-        ):
-            value = getattr(self, name)
-            if value is not None and not low <= value <= high:
-                raise CallerError(f"{name} must be {low}..{high}, got {value}")
+    # Where the consortium's pseudocode differs (nscc.md, Consortium pseudocode; MRC-CC-35 to MRC-CC-41). False is what
+    # that page has first. True has it as the consortium.
+    resource_nack_keeps_cwnd: bool = setting(False, "a NACK that is not of a trimmed packet leaves cwnd alone")
+    trim_feeds_base_rtt: bool = setting(
+        False, "a trim feeds base_rtt, as configured or else as measured, to the delay average"
+    )
+    penalty_without_sample: bool = setting(
+        False, "the receiver's penalty applies to an acknowledgement without a valid RTT sample too"
+    )
+    restore_on_request_only: bool = setting(
+        False, "each penalty saves the window; only restore_cwnd with a penalty of 0 restores it"
+    )
+    fulfil_at_period: bool = setting(False, "a fulfil comes when exactly one period has passed, not only after more")
+    last_adjust_starts_now: bool = setting(
+        False, "the first period begins when the first acknowledged packet left, not at time 0"
+    )
+    alpha_uses_mtu: bool = setting(False, "alpha follows from the nominal size of a full packet, not from its payload")
+
+    def with_line_rate(self, line_rate_bps: int) -> NsccConfig:
+        """This configuration with a line rate that is known, so it is not measured. Raises CallerError."""
+        return replace(self, line_rate_bps=line_rate_bps, measure_line_rate=False)
 
     def max_cwnd_for(self, sizes: PacketSizes, base_rtt: int | None, line_rate_bps: int | None = None) -> int:
         """The largest window in bytes at this base RTT (None: not known yet) and line rate (None: as configured)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mrc.endpoint.config import QpConfig
-from mrc.endpoint.congestion import NsccConfig, NsccFactory
+from mrc.endpoint.congestion import Configured, Nscc, NsccConfig
 from mrc.fabric import Clos
 from mrc.report.expectations import at_least, below
 from mrc.sim.behaviour.figures import GIGABIT, MICROSECOND, MILLISECOND, Experiment, Figures, goodput_gbps
@@ -42,7 +42,7 @@ class Incast:
 def incast(senders: tuple[str, ...], seed: int, measured_ns: int = MEASURED_NS) -> Incast:
     """One run with these senders to the target, NSCC everywhere."""
     fabric = SimFabric(CLOS, LINK, seed=seed, coalesce_ns=2 * MICROSECOND)
-    controller = NsccFactory(NsccConfig(line_rate_bps=CLOS.planes * RATE_BPS, base_rtt=BASE_RTT_NS, trimming=True))
+    controller = Configured(Nscc, NsccConfig(line_rate_bps=CLOS.planes * RATE_BPS, base_rtt=BASE_RTT_NS, trimming=True))
     victim = fabric.stream(fabric.connect(*VICTIM, QpConfig(), controller)[0])
     fabric.run(START_NS)
     streams = [fabric.stream(fabric.connect(sender, TARGET, QpConfig(), controller)[0]) for sender in senders]

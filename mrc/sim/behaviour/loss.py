@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mrc.endpoint.config import QpConfig
-from mrc.endpoint.congestion import FixedWindow
+from mrc.endpoint.congestion import FixedWindow, FixedWindowConfig
 from mrc.fabric import Clos
 from mrc.report.expectations import at_least, below
 from mrc.sim.behaviour.figures import GIGABIT, MICROSECOND, MILLISECOND, Experiment, Figures, Plot, goodput_gbps
@@ -30,7 +30,7 @@ def mrc_goodput(chance: float, seed: int, measured_ns: int = MEASURED_NS) -> flo
     """Gbit/s of payload at this loss, the window fixed at WINDOW_PACKETS."""
     fabric = SimFabric(CLOS, LINK, seed=seed)
     lose_everywhere(fabric, chance)
-    qp, _ = fabric.connect("h0", "h1", QpConfig(), lambda sizes: FixedWindow(sizes, WINDOW_PACKETS))
+    qp, _ = fabric.connect("h0", "h1", QpConfig(), lambda sizes: FixedWindow(sizes, FixedWindowConfig(WINDOW_PACKETS)))
     stream = fabric.stream(qp)
     return goodput_gbps(fabric, [stream], WARM_UP_NS, WARM_UP_NS + measured_ns)[0]
 

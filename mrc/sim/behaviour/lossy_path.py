@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mrc.endpoint.config import QpConfig
-from mrc.endpoint.congestion import FixedWindow
+from mrc.endpoint.congestion import FixedWindow, FixedWindowConfig
 from mrc.fabric import Clos
 from mrc.report.expectations import below
 from mrc.sim.behaviour.figures import GIGABIT, MICROSECOND, MILLISECOND, Experiment, Figures
@@ -39,7 +39,7 @@ class Departure:
 def departure(seed: int) -> Departure:
     """One run."""
     fabric = SimFabric(CLOS, LINK, seed=seed)
-    qp, _ = fabric.connect("h0", "h1", QpConfig(), lambda sizes: FixedWindow(sizes, 60))
+    qp, _ = fabric.connect("h0", "h1", QpConfig(), lambda sizes: FixedWindow(sizes, FixedWindowConfig(60)))
     fabric.stream(qp)
     fabric.run(WARM_UP_NS)
     lossy = fabric.uplink(PLANE, 0, SPINE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mrc.endpoint.config import QpConfig
-from mrc.endpoint.congestion import FixedWindow
+from mrc.endpoint.congestion import FixedWindow, FixedWindowConfig
 from mrc.fabric import Clos
 from mrc.report.expectations import below
 from mrc.sim.behaviour.figures import GIGABIT, MICROSECOND, MILLISECOND, Experiment, Figures, goodput_gbps
@@ -40,7 +40,7 @@ def avoidance(cross_window: int, seed: int, measured_ns: int = MEASURED_NS) -> A
     """One run: h0 sends to h2 over all paths, h1 to h3 over one of them."""
     cross = GoBackNFlow("h1", "h3", GoBackNConfig(window_packets=cross_window))
     fabric = SimFabric(CLOS, LINK, seed=seed, agents=cross.agents)
-    qp, _ = fabric.connect("h0", "h2", QpConfig(), lambda sizes: FixedWindow(sizes, WINDOW_PACKETS))
+    qp, _ = fabric.connect("h0", "h2", QpConfig(), lambda sizes: FixedWindow(sizes, FixedWindowConfig(WINDOW_PACKETS)))
     stream = fabric.stream(qp)
     cross.start(fabric, PLANE * CLOS.spines + SPINE)
     paths = qp.paths

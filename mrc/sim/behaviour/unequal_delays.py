@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mrc.endpoint.config import QpConfig
-from mrc.endpoint.congestion import FixedWindow
+from mrc.endpoint.congestion import FixedWindow, FixedWindowConfig
 from mrc.fabric import Clos
 from mrc.report.expectations import below
 from mrc.sim.behaviour.figures import GIGABIT, MICROSECOND, MILLISECOND, Experiment, Figures
@@ -37,7 +37,9 @@ def spurious(slow_paths: int, seed: int, duration_ns: int = DURATION_NS) -> Spur
         for leaf in range(CLOS.leaves):
             for spine in range(slow_paths):
                 fabric.impair(f"p{plane}l{leaf}-p{plane}s{spine}", delay_ns=FACTOR * FAST_NS)
-    qp, peer = fabric.connect("h0", "h1", QpConfig(), lambda sizes: FixedWindow(sizes, WINDOW_PACKETS))
+    qp, peer = fabric.connect(
+        "h0", "h1", QpConfig(), lambda sizes: FixedWindow(sizes, FixedWindowConfig(WINDOW_PACKETS))
+    )
     stream = fabric.stream(qp)
     fabric.run(duration_ns // 2)
     at_half = peer.counters.duplicates_received

@@ -8,11 +8,12 @@ import pytest
 from nscc_network import BASE_RTT, MAX_CWND, MTU, NETWORK, SIZES, TARGET, Window
 
 from mrc.endpoint.congestion import (
+    Configured,
     EwmaDelay,
     FixedWindow,
+    FixedWindowConfig,
     Nscc,
     NsccConfig,
-    NsccFactory,
     NsccParameters,
     factory_of,
 )
@@ -211,9 +212,12 @@ def test_it_is_known_by_name(name: str) -> None:
 
 
 def test_factories_of_equal_configurations_are_equal() -> None:
-    assert NsccFactory(NsccConfig(gamma=0.5)) == NsccFactory(NsccConfig(gamma=0.5))
-    assert len({NsccFactory(), NsccFactory(NsccConfig()), NsccFactory(NsccConfig(gamma=0.5))}) == 2
-    assert NsccFactory(NETWORK)(SIZES).cwnd == 100_000
+    assert Configured(Nscc, NsccConfig(gamma=0.5)) == Configured(Nscc, NsccConfig(gamma=0.5))
+    assert (
+        len({Configured(Nscc, NsccConfig()), Configured(Nscc, NsccConfig()), Configured(Nscc, NsccConfig(gamma=0.5))})
+        == 2
+    )
+    assert Configured(Nscc, NETWORK)(SIZES).cwnd == 100_000
 
 
 @pytest.mark.parametrize(
@@ -263,7 +267,7 @@ def test_the_default_average_is_of_the_samples_alone() -> None:
 
 
 def test_a_fixed_window_learns_nothing_from_round_trips() -> None:
-    controller = FixedWindow(SIZES, 10)
+    controller = FixedWindow(SIZES, FixedWindowConfig(10))
     controller.on_rtt(1, 1)
     assert controller.cwnd == 10 * MTU
 

@@ -10,11 +10,12 @@ from nscc_network import SIZES
 from mrc.endpoint.congestion import (
     CongestionController,
     FixedWindow,
+    FixedWindowConfig,
     NsccConfig,
     PacketSizes,
-    base,
     factory_of,
     register,
+    registry,
 )
 from mrc.endpoint.congestion.windowed_minimum import WindowedMinimum
 from mrc.errors import CallerError
@@ -62,10 +63,10 @@ def test_an_unknown_controller_is_refused_and_the_known_ones_are_named() -> None
 
 
 def test_a_controller_of_ones_own_is_found_by_its_name_or_given_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "_REGISTRY", dict(base._REGISTRY))  # what other tests find is as it was
+    monkeypatch.setattr(registry, "_registered", dict(registry._registered))  # what other tests find is as it was
 
     def ten_packets(sizes: PacketSizes) -> CongestionController:
-        return FixedWindow(sizes, 10)
+        return FixedWindow(sizes, FixedWindowConfig(10))
 
     register("ten-packets", ten_packets)
     assert factory_of("ten-packets") is ten_packets

@@ -12,7 +12,7 @@ from told_window import ToldWindows
 
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import QpConfig
-from mrc.endpoint.congestion import NsccFactory
+from mrc.endpoint.congestion import Configured, Nscc
 from mrc.endpoint.congestion.nscc_config import NsccConfig
 from mrc.endpoint.qp_states import QpState
 
@@ -22,7 +22,7 @@ CONFIG = QpConfig(path_mtu=256, timeout=14, linear_retries=7)
 
 def _full(packets: int) -> HandPeer:
     """A window of so many packets, all of it in use, and two packets that wait for it."""
-    hand = HandPeer(CONFIG, controller=NsccFactory(NsccConfig(initial_cwnd=packets * NOMINAL)))
+    hand = HandPeer(CONFIG, controller=Configured(Nscc, NsccConfig(initial_cwnd=packets * NOMINAL)))
     hand.post(256 * (packets + 2))
     assert numbers(hand, data(hand.transmitted())) == list(range(packets))
     return hand
@@ -80,7 +80,7 @@ def test_what_has_not_waited_for_a_timeout_is_not_lost_with_the_oldest() -> None
 
 def test_what_was_sent_before_the_peer_was_heard_again_has_waited_since_then() -> None:
     """An old ACK half an interval before the second timeout: the third one makes room."""
-    hand = trained(CONFIG, controller=NsccFactory(NsccConfig(initial_cwnd=4 * NOMINAL)))
+    hand = trained(CONFIG, controller=Configured(Nscc, NsccConfig(initial_cwnd=4 * NOMINAL)))
     started = hand.now
     sent = send(hand, 100)
     assert _sent_by(hand, started + INTERVAL * 3 // 2) == []
