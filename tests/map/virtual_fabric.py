@@ -31,7 +31,8 @@ def walk(source: int, usids: Sequence[int]) -> Iterator[tuple[str, str]]:
     for usid in usids:
         nibble, plane, number = usid >> 12, usid >> 8 & 0xF, usid & 0xFF
         there = leaf_name(plane, number) if nibble == 1 else spine_name(plane, number) if nibble == 2 else f"h{number}"
-        lower, upper = (here, there) if (here[0] == "h" or "s" in there) else (there, here)
+        # Hosts before leaves before spines, as in the alphabet.
+        lower, upper = sorted((here, there))
         yield f"{lower}-{upper}", there
         if there[0] == "p":
             yield there, ""
