@@ -140,7 +140,7 @@ class Fence:
     @classmethod
     def of(cls, lab: Lab) -> Fence:
         """On a switch: raw sockets on hosts would hear it."""
-        return cls(partial(lab.inside, lab.topology.spine_switches[0]))
+        return cls(partial(lab.inside, lab.topology.switches[-1]))
 
     def close(self) -> None:
         self._socket.close()

@@ -227,7 +227,15 @@ def test_the_command_line_starts_without_scapy(command: list[str]) -> None:
 # Of mrc, beside the endpoint it runs. Where many senders start together each of them pays for each module.
 OF_A_SENDER = {
     *("mrc", "mrc.core", "mrc.errors", "mrc.lazy", "mrc.netlink", "mrc.records", "mrc.untrusted", "mrc.whole_files"),
-    *("mrc.fabric", "mrc.fabric.host_view", "mrc.fabric.units", "mrc.trace", "mrc.trace.vocabulary"),
+    *(
+        "mrc.fabric",
+        "mrc.fabric.host_view",
+        "mrc.fabric.place",
+        "mrc.fabric.shapes",
+        "mrc.fabric.units",
+        "mrc.trace",
+        "mrc.trace.vocabulary",
+    ),
     *("mrc.cli", "mrc.cli.commands", "mrc.cli.common", "mrc.cli.endpoint_options", "mrc.cli.send", "mrc.cli.starting"),
     *("mrc.cli.tickets", "mrc.cli.transfer_output"),
     *("mrc.net", "mrc.net.control", "mrc.net.control.places", "mrc.net.control.server"),

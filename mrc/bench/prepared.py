@@ -7,14 +7,14 @@ import struct
 from collections.abc import Sequence
 from pathlib import Path
 
-from mrc.wire.usid import UsidTemplate
+from mrc.wire.usid import PathTemplate
 
 _IPV6 = struct.Struct("!IHBB16s16s")
 _UDP = struct.Struct("!HHHH")
 _IPV6_IN_IPV6, _UDP_PROTOCOL = 41, 17
 
 
-def through_the_fabric(inner: bytes, source: str, way: UsidTemplate, uplink: int, plane: int = 0) -> bytes:
+def through_the_fabric(inner: bytes, source: str, way: PathTemplate, uplink: int, plane: int = 0) -> bytes:
     """`inner` behind an outer IPv6 header from `source` along one path of `way`."""
     destination = way.address(plane, uplink).to_bytes(16, "big")
     head = _IPV6.pack(6 << 28, len(inner), _IPV6_IN_IPV6, 64, ipaddress.IPv6Address(source).packed, destination)

@@ -7,19 +7,23 @@ from typing import TYPE_CHECKING
 from mrc.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from mrc.fabric.clos import FORWARDING_MODES, Clos, Link
     from mrc.fabric.description import Description
     from mrc.fabric.host_view import Fabric, FabricPort
     from mrc.fabric.impairment import Impairment
+    from mrc.fabric.names import Link
+    from mrc.fabric.shape import FORWARDING_MODES, Shape
+    from mrc.fabric.shapes.clos import Clos
 
-__all__ = ["FORWARDING_MODES", "Clos", "Description", "Fabric", "FabricPort", "Impairment", "Link"]
+__all__ = ["FORWARDING_MODES", "Clos", "Description", "Fabric", "FabricPort", "Impairment", "Link", "Shape"]
 
 __getattr__ = lazy_names(
     __name__,
     {
-        "clos": ("FORWARDING_MODES", "Clos", "Link"),
         "description": ("Description",),
         "host_view": ("Fabric", "FabricPort"),
         "impairment": ("Impairment",),
+        "names": ("Link",),
+        "shape": ("FORWARDING_MODES", "Shape"),
+        "shapes.clos": ("Clos",),
     },
 )

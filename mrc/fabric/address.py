@@ -8,10 +8,10 @@ p0s1   fd4d:5243:0:2::2
 from __future__ import annotations
 
 import ipaddress
-import re
 
 from mrc.errors import CallerError
-from mrc.fabric.clos import PLAIN_BLOCK, block_text, leaf_name, parse_switch, spine_name
+from mrc.fabric.block import PLAIN_BLOCK, block_text
+from mrc.fabric.names import host_name, leaf_name, parse_host, parse_switch, spine_name
 from mrc.wire.usid import (
     BLOCK_BITS,
     HOST_BASE,
@@ -25,7 +25,6 @@ from mrc.wire.usid import (
 
 # All plain addresses.
 PLAIN = block_text(PLAIN_BLOCK)
-_HOST = re.compile(r"h(\d+)\Z")
 # By kind of node: the group after the plane's in a plain address, and the uSID plan's function.
 _KINDS = {"h": (0, host_usid), "l": (1, leaf_usid), "s": (2, spine_usid)}
 
@@ -50,8 +49,18 @@ def node_of_usid(value: int) -> tuple[int, str] | None:
     if value & 0xF000 == SPINE_NIBBLE:
         return plane, spine_name(plane, number)
     if HOST_BASE <= value < HOST_BASE + (MAX_PLANES << 8):
-        return plane, f"h{number}"
+        return plane, host_name(number)
     return None
+
+
+def node_prefix(node: str, plane: int) -> str:
+    """The plain address of one node alone. Raises CallerError when it has none in that plane."""
+    return f"{address(node, plane)}/128"
+
+
+def host_prefix(host: int, plane: int) -> str:
+    """The plain address of one host alone."""
+    return node_prefix(host_name(host), plane)
 
 
 def plane_prefix(plane: int) -> str:
@@ -74,9 +83,9 @@ def _plain(plane: int, group: int, number: int) -> str:
 
 
 def _place(node: str, plane: int) -> tuple[str, int]:
-    host = _HOST.match(node)
+    host = parse_host(node)
     if host is not None:
-        return "h", int(host[1])
+        return "h", host
     own, kind, number = parse_switch(node)
     if own != plane:
         raise CallerError(f"{node} has no address in plane {plane}: it is a switch of plane {own}")

@@ -18,16 +18,17 @@ from pathlib import Path
 from typing import Any
 
 from mrc.errors import CallerError
-from mrc.fabric.clos import Clos, Link, parse_block
+from mrc.fabric.block import check_block, parse_block
 from mrc.fabric.description import Description, Direction
 from mrc.fabric.impairment import Impairment
 from mrc.fabric.link_keys import LINK_KEYS
-from mrc.fabric.structure import Problem, structure_problems
+from mrc.fabric.names import Link
+from mrc.fabric.shape import Shape
+from mrc.fabric.shapes import ShapeError, shape_of
+from mrc.fabric.structure import Problem, shape_keys, structure_problems
 from mrc.fabric.yaml_tree import KeyPath, YamlError, YamlTree, key_text, parse
 
 _MOST_BYTES = 1 << 20
-# The keys of a topology file that are the command line's and Clos's too.
-SHAPE_KEYS = ("mode", "planes", "leaves", "spines", "hosts_per_leaf", "mtu", "block")
 
 
 # Bytes waiting in a queue, in the order in which a queue that fills must meet them.
@@ -90,12 +91,12 @@ class TopologyFile:
 
     @property
     def shape(self) -> dict[str, Any]:
-        """What the file says of SHAPE_KEYS, as `Clos` takes it. Raises TopologyFileError for a block out of range."""
-        found = {key: self._said[key] for key in SHAPE_KEYS if key in self._said}
+        """What the file says of `shape_keys`, as `shape_of` takes it. Raises TopologyFileError for a wrong block."""
+        found = {key: self._said[key] for key in shape_keys() if key in self._said}
         if "block" in found:
             try:
                 found["block"] = parse_block(found["block"])
-                Clos(block=found["block"])
+                check_block(found["block"])
             except CallerError as error:
                 raise TopologyFileError([self._problem(("block",), str(error))]) from None
         # To JSON Schema 2.0 is a whole number too.
@@ -110,43 +111,39 @@ class TopologyFile:
         return self._tree.values[key,].text
 
     def description(self, shape: Mapping[str, Any] | None = None) -> Description:
-        """What the file describes; `shape` gives values of SHAPE_KEYS that take the place of the file's.
+        """What the file describes; `shape` gives values of `shape_keys` that take the place of the file's.
 
         Raises TopologyFileError.
         """
-        clos = self._clos(shape or {})
+        fabric = self._shape(shape or {})
         problems: list[Problem] = []
-        impairments = dict(self._impairments(clos, problems))
+        impairments = dict(self._impairments(fabric, problems))
         if problems:
             raise TopologyFileError(list(dict.fromkeys(problems)))
-        return Description(clos, impairments)
+        return Description(fabric, impairments)
 
-    def _clos(self, given: Mapping[str, Any]) -> Clos:
-        shape = {**self.shape, **given}
-        hosts_per_leaf = shape.pop("hosts_per_leaf", 1)
-        # The schema bounds each value of the file, so what this refuses was given beside it.
-        clos = Clos(**shape)
+    def _shape(self, given: Mapping[str, Any]) -> Shape:
         try:
-            return replace(clos, hosts_per_leaf=hosts_per_leaf)
-        except CallerError as error:
-            blamed = [key for key in ("hosts_per_leaf", "leaves") if key in self._said and key not in given]
+            return shape_of({**self.shape, **given})
+        except ShapeError as error:
+            blamed = [key for key in error.keys if key in self._said and key not in given]
             if not blamed:
                 raise
             raise TopologyFileError([self._problem((blamed[0],), str(error))]) from None
 
     # ------------------------------------------------------------------ links
 
-    def _impairments(self, clos: Clos, problems: list[Problem]) -> Iterator[tuple[Direction, Impairment]]:
+    def _impairments(self, fabric: Shape, problems: list[Problem]) -> Iterator[tuple[Direction, Impairment]]:
         if not {"host_links", "fabric_links", "links"} & self._said.keys():
             return
-        links = {link.name: link for link in clos.links}
+        links = {link.name: link for link in fabric.links}
         for name in self._said.get("links", {}):
             problems.extend(self._link_problems(name, links))
         values = {path: value for path in self._link_paths() for value in self._value_of(path, problems)}
         if problems:
             return
         for link in links.values():
-            tier = "host_links" if link.lower.startswith("h") else "fabric_links"
+            tier = "host_links" if link.is_host_link else "fabric_links"
             for toward in (link.upper, link.lower):
                 sources = self._sources(link, tier, toward, values)
                 effective = {key: values[path] for key, path in sources.items()}

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from mrc.errors import CallerError
+from mrc.fabric.place import Place
+from mrc.fabric.shapes import DEFAULT_SHAPE
 from mrc.records import record
-from mrc.wire.usid import DEFAULT_BLOCK
+from mrc.wire.usid import DEFAULT_BLOCK, PathTemplate
 
 FABRIC_VERSION = 1
 # How its switches choose a packet's way: a uSID list (with the last of it in a segment routing header), fields of the
@@ -29,7 +31,8 @@ class FabricPort:
     """One local port: the host's foot in one plane.
 
     `interface` is the kernel's name, `address` the port's own address (IPv6; IPv4 too in stev and udp modes), `leaf`
-    the number of the leaf it hangs on, `uplinks` how many spines that leaf reaches, 0 where that is not known.
+    the number of the leaf it hangs on, `uplinks` how many ways that leaf has to another one (to as many spines),
+    0 where that is not known.
     """
 
     plane: int
@@ -50,6 +53,8 @@ class Fabric:
     """A host's view of its fabric. `host` is its number, `block` the 32-bit uSID block, `mtu` in bytes.
 
     `mode` is one of MODES; `ev_widths` the widths in bits of the EV's fields in stev mode, most significant first.
+    `shape` is the name of the fabric's shape (mrc/fabric/shapes), `leaves` how many leaves each plane has, 0 where that
+    is not known.
     """
 
     name: str
@@ -59,6 +64,8 @@ class Fabric:
     mode: str = "srv6"
     block: int = DEFAULT_BLOCK
     ev_widths: tuple[int, ...] = ()
+    shape: str = DEFAULT_SHAPE
+    leaves: int = 0
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
@@ -79,6 +86,17 @@ class Fabric:
     @property
     def planes(self) -> tuple[int, ...]:
         return tuple(port.plane for port in self.ports)
+
+    def place(self, port: FabricPort) -> Place:
+        """Where this host stands in the plane of one of its ports."""
+        return Place(port.plane, port.leaf, self.leaves, port.uplinks, self.shape)
+
+    def template(self, port: FabricPort, leaf: int, host: int) -> PathTemplate | None:
+        """The paths from a port to host `host` on leaf `leaf`; None where packets carry no uSIDs.
+
+        Raises CallerError for a leaf that the fabric does not have.
+        """
+        return self.place(port).template(leaf, host, self.block) if self.uses_usids else None
 
     def to_json(self) -> str:
         document: dict[str, Any] = {"version": FABRIC_VERSION, **asdict(self)}

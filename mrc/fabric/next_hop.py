@@ -9,16 +9,15 @@ from collections.abc import Iterable
 
 from mrc.errors import CallerError
 from mrc.fabric.address import node_of_usid, usid
-from mrc.fabric.clos import Link, parse_switch
+from mrc.fabric.names import Link
 
 
 def next_hops(links: Iterable[Link]) -> dict[str, dict[int, tuple[Link, str]]]:
     """By node, then by uSID: the link to the neighbour that the uSID names, and the neighbour."""
     found: dict[str, dict[int, tuple[Link, str]]] = {}
     for link in links:
-        plane, _, _ = parse_switch(link.upper)
         for near, far in (link.ends, link.ends[::-1]):
-            found.setdefault(near, {})[usid(far, plane)] = link, far
+            found.setdefault(near, {})[usid(far, link.plane)] = link, far
     return found
 
 

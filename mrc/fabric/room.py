@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from mrc.fabric.clos import Clos
+from mrc.fabric.shape import Shape
 
 PATH_MTUS = (256, 512, 1024, 2048, 4096)
 _IPV6, _UDP = 40, 8
 
 
-def largest_path_mtu(topology: Clos) -> int:
+def largest_path_mtu(topology: Shape) -> int:
     """The largest path MTU whose packets, with every header the mode adds, fit the links' MTU. Bytes of payload."""
     headers = _headers(topology.mode)
     return max(mtu for mtu in PATH_MTUS if mtu + headers <= topology.mtu)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
 
 SCHEMA_FILE = "topology.schema.json"
+# What a topology file says beside its shape.
+_OTHER_KEYS = frozenset({"name", "host_links", "fabric_links", "links"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,11 @@ def schema_text() -> str:
 def schema() -> dict[str, Any]:
     loaded: dict[str, Any] = json.loads(schema_text())
     return loaded
+
+
+def shape_keys() -> tuple[str, ...]:
+    """The keys of a topology file that say what shape a fabric has and how large it is: the command line's too."""
+    return tuple(key for key in schema()["properties"] if key not in _OTHER_KEYS)
 
 
 def structure_problems(file: str, tree: YamlTree, against: Mapping[str, Any] | None = None) -> Iterator[Problem]:

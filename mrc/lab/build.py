@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from mrc.errors import CallerError, SystemRefused
-from mrc.fabric import Clos, Description
+from mrc.fabric import Description, Shape
 from mrc.lab import marking, messages, namespace, outlived, state
 from mrc.lab.netlink import NetlinkSocket, Request
 from mrc.lab.plan import NodePlan, host_fabric, plan
@@ -79,7 +79,7 @@ def build(
     Raises CallerError when the name is in use, SystemRefused when the system does not allow it; nothing stays behind.
     """
     state.check_name(name)
-    plans = plan(description.clos)
+    plans = plan(description.shape)
     with state.builders_lock():
         found = state.load(name) if state.directory(name).is_dir() else None
         if found is not None and found.phase == state.UP:
@@ -201,7 +201,7 @@ def _set(setting: str, value: str) -> None:
         ) from None
 
 
-def _configure(node: NodePlan, plans: Mapping[str, NodePlan], rooms: Mapping[str, _Room], topology: Clos) -> None:
+def _configure(node: NodePlan, plans: Mapping[str, NodePlan], rooms: Mapping[str, _Room], topology: Shape) -> None:
     """Lay the cables whose lower end is here, then give this node its addresses, neighbours and routes.
 
     Hosts come first, then leaves, then spines, so every cable into a node from below lies when its turn comes.

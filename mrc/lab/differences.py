@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from mrc.errors import SystemRefused
-from mrc.fabric import Clos, Description, Impairment, link_keys
+from mrc.fabric import Description, Impairment, Shape, link_keys
 from mrc.lab import fast, impairment, installed, messages
 from mrc.lab.netlink import NetlinkSocket
 from mrc.lab.plan import LOOPBACK_INDEX, USID_DEVICE_INDEX, NodePlan
@@ -47,7 +47,7 @@ def commands(name: str, differences: Sequence[Difference]) -> list[str]:
 
 
 def of_nodes(
-    topology: Clos, plans: Mapping[str, NodePlan], tag: str, open_namespace: Callable[[str], int]
+    topology: Shape, plans: Mapping[str, NodePlan], tag: str, open_namespace: Callable[[str], int]
 ) -> Iterator[Difference]:
     """What differs in namespaces and on cables, each node and cable once.
 
@@ -147,7 +147,7 @@ def of_impairments(
     """
     sending = {node: impairment.sending_ends(route(node)) for node in plans}
     losses = {node: _losses(filters(node)) for node in plans}
-    for link in description.clos.links:
+    for link in description.shape.links:
         for sender, receiver in ((link.lower, link.upper), (link.upper, link.lower)):
             if sender not in plans or receiver not in plans:
                 continue

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from ipaddress import IPv6Network
 
 from mrc.errors import CallerError, SystemRefused
-from mrc.fabric import Clos, Link
+from mrc.fabric import Link, Shape
 from mrc.lab import impairment
 from mrc.lab.bpf import EbpfRefused, Port, PortsProgram
 from mrc.lab.impairment import traffic_control as tc
@@ -32,7 +32,7 @@ Plans = Mapping[str, NodePlan]
 Sockets = Callable[[str], NetlinkSocket]
 
 
-def check(topology: Clos) -> None:
+def check(topology: Shape) -> None:
     """Raise CallerError for a fabric without uSIDs, SystemRefused where the kernel is too old."""
     if topology.mode not in MODES:
         raise CallerError(f"--fast is for the modes {' and '.join(MODES)}, and this fabric's is {topology.mode}")

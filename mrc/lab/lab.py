@@ -11,10 +11,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from mrc.errors import CallerError
-from mrc.fabric import Clos, Description, Link
+from mrc.fabric import Description, Link, Shape
 from mrc.lab import state
 from mrc.lab.nodes import LabNodes
-from mrc.lab.plan import links_of_target
 
 if TYPE_CHECKING:
     from mrc.fabric import Impairment
@@ -51,7 +50,7 @@ class Lab(LabNodes):
     def up(
         cls,
         name: str = "mrc",
-        topology: Clos | Description | None = None,
+        topology: Shape | Description | None = None,
         *,
         exist_ok: bool = False,
         fast: bool = False,
@@ -67,11 +66,11 @@ class Lab(LabNodes):
         """
         from mrc.lab import build
 
-        wanted = topology if isinstance(topology, Description) else Description(topology or Clos())
+        wanted = topology if isinstance(topology, Description) else Description(topology) if topology else Description()
         if fast:
             from mrc.lab import fast as fast_fabric
 
-            fast_fabric.check(wanted.clos)
+            fast_fabric.check(wanted.shape)
         outcome = build.build(name, wanted, fast=fast, exist_ok=exist_ok, before_up=_finish)
         if outcome is build.Outcome.FOUND:
             return cls(_load_up(name), created=False)
@@ -129,7 +128,7 @@ class Lab(LabNodes):
 
     def links_of(self, target: str) -> tuple[Link, ...]:
         """The links `target` names: a link, a switch or host (all its links), `plane:N`. Raises CallerError."""
-        return links_of_target(self.topology, target)
+        return self.topology.links_of_target(target)
 
     def prepare(self, *targets: str) -> tuple[Link, ...]:
         """Load and open all that cutting and healing these takes, so that it takes no longer than the kernel does.
@@ -285,9 +284,7 @@ class Lab(LabNodes):
 
     def _shape(self) -> dict[str, object]:
         shape = self.topology
-        sizes = {"planes": shape.planes, "leaves": shape.leaves, "spines": shape.spines}
-        modes = {"mode": shape.mode, "fast": self.fast}
-        return {**sizes, "hosts_per_leaf": shape.hosts_per_leaf, "mtu_bytes": shape.mtu, **modes}
+        return {**shape.sizes, "mtu_bytes": shape.mtu, "mode": shape.mode, "fast": self.fast}
 
     def _links_of_all(self, targets: Sequence[str]) -> tuple[Link, ...]:
         """Each link once, in the order of `targets`. Raises CallerError."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mrc.errors import CallerError, SystemRefused
-from mrc.fabric import Clos
+from mrc.fabric import Shape
 from mrc.fabric.address import address
 from mrc.lab import namespace, state
 from mrc.lab.plan import NodePlan, plan
@@ -36,7 +36,7 @@ class LabNodes:
         return self._state.name
 
     @property
-    def topology(self) -> Clos:
+    def topology(self) -> Shape:
         return self._state.topology
 
     def close(self) -> None:

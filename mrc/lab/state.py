@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from mrc.errors import CallerError, SystemRefused
-from mrc.fabric import Clos, Description
+from mrc.fabric import Description, Shape
 from mrc.lab.namespace import ROOT_ADVICE
 
 STATE_DIRECTORY = Path("/run/mrc")
@@ -67,8 +67,8 @@ class LabState:
     fast: bool = False
 
     @property
-    def topology(self) -> Clos:
-        return self.description.clos
+    def topology(self) -> Shape:
+        return self.description.shape
 
     def save(self) -> None:
         """Write it whole or not at all. Raises SystemRefused."""

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from mrc.errors import SystemRefused
-from mrc.fabric import Clos, Impairment
+from mrc.fabric import Impairment, Shape
 from mrc.fabric.address import address
 from mrc.lab.netlink import NetlinkSocket
 from mrc.lab.plan import interface_name
@@ -117,7 +117,7 @@ class _Arriving:
 
 def read(
     name: str,
-    topology: Clos,
+    topology: Shape,
     route: Callable[[str], NetlinkSocket],
     filters: Callable[[str], NetlinkSocket],
     *,
@@ -139,8 +139,7 @@ def read(
     hosts = tuple(
         HostStatus(host, tuple(address(host, plane) for plane in range(topology.planes))) for host in topology.hosts
     )
-    switches = topology.leaf_switches + topology.spine_switches
-    return LabStatus(name, topology.mode, FABRICS[fast], topology.mtu, hosts, switches, tuple(links))
+    return LabStatus(name, topology.mode, FABRICS[fast], topology.mtu, hosts, topology.switches, tuple(links))
 
 
 def _arriving(route: NetlinkSocket, filters: Callable[[str], NetlinkSocket], node: str) -> dict[str, _Arriving]:

@@ -15,12 +15,13 @@ import socket
 import struct
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from mrc.errors import CallerError, PeerError, SystemRefused
 from mrc.fabric.host_view import Fabric, FabricPort
 from mrc.map.interfaces import InterfacesGone
-from mrc.map.loops import Loop, PlanePort
+from mrc.map.loops import Loop
 from mrc.map.probe import INNER_LENGTH, UDP_PORT, ProbeCodec
 from mrc.map.prober import SECOND, Prober, ProberConfig
 from mrc.map.wording import (
@@ -279,9 +280,11 @@ class Agent:
             self._say(what)
 
     def _probe(self, line: CollectorLine, is_over: Callable[[], bool]) -> None:
-        ports = [PlanePort(port.plane, port.leaf, line.welcome.leaves, port.uplinks) for port in self._fabric.ports]
+        # The collector's number of leaves: a fabric file need not say it.
+        fabric = replace(self._fabric, leaves=line.welcome.leaves)
+        places = [fabric.place(port) for port in fabric.ports]
         begun = time.monotonic_ns()
-        prober = Prober(self._fabric.host, ports, self._config, self._chance, begun)
+        prober = Prober(fabric.host, places, self._config, self._chance, begun)
         line.tell(hello_line(Hello(self._fabric.host, self._config.rate, prober.loops)))
         poll = select.poll()
         poll.register(line.fileno(), select.POLLIN)

@@ -17,7 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mrc.errors import CallerError, PeerError, SystemRefused
-from mrc.fabric import Clos
+from mrc.fabric import Shape
+from mrc.fabric.names import host_name
+from mrc.fabric.next_hop import next_hops
 from mrc.map.faults import Fault
 from mrc.map.inference import FabricInference
 from mrc.map.loops import Loop
@@ -67,10 +69,10 @@ class _Connection:
 
 
 class Collector:
-    """Takes agents' reports for the fabric `clos` at the socket `path`, and has them judged five times a second."""
+    """Takes agents' reports for the fabric `shape` at the socket `path`, and has them judged five times a second."""
 
     def __init__(
-        self, path: Path, name: str, clos: Clos, is_on_host: Callable[[int, int], bool] = lambda pid, host: True
+        self, path: Path, name: str, shape: Shape, is_on_host: Callable[[int, int], bool] = lambda pid, host: True
     ) -> None:
         """`is_on_host` checks that a process is on a host: no agent reports for another host or a lab that is gone.
 
@@ -80,7 +82,8 @@ class Collector:
         self._is_on_host = is_on_host
         self.agents: dict[int, AgentState] = {}
         self.malformed = 0
-        self._clos, self._welcome = clos, Welcome(name, clos.leaves)
+        self._shape, self._welcome = shape, Welcome(name, shape.leaves)
+        self._next_hops = next_hops(shape.links)
         self._path = path
         self._listener = _listen(path)
         self._selector = selectors.DefaultSelector()
@@ -181,18 +184,24 @@ class Collector:
         self._count(connection, agent, result, now)
 
     def _greet(self, connection: _Connection, hello: Hello, now: int) -> None:
-        clos = self._clos
-        if hello.host >= clos.host_count:
+        if hello.host >= self._shape.host_count:
             raise PeerError(f"this fabric has no host h{hello.host}")
         if not self._is_on_host(connection.pid, hello.host):
             raise PeerError(f"process {connection.pid} is not on h{hello.host} of this lab")
         if (known := self.agents.get(hello.host)) is not None and known.connected:
             raise PeerError(f"h{hello.host} has an agent already")
-        if not all(_is_of(clos, loop) for loop in hello.loops):
+        if not all(self._has(loop) for loop in hello.loops):
             raise PeerError("a loop is not of this fabric")
         connection.hello = hello
         connection.numbers = self.inference.declare(hello.loops)
         connection.agent = self.agents[hello.host] = AgentState(hello.host, hello.rate, now, now)
+
+    def _has(self, loop: Loop) -> bool:
+        """Whether each uSID of a loop names a neighbour of the node before it."""
+        here = host_name(loop.host)
+        for usid in loop.usids:
+            _, here = self._next_hops.get(here, {}).get(usid, (None, ""))
+        return here == host_name(loop.host)
 
     def _count(self, connection: _Connection, agent: AgentState, report: Report, now: int) -> None:
         if report.sent_ns > now:
@@ -214,13 +223,6 @@ class Collector:
             connection.agent.connected = False
         self._selector.unregister(connection.socket)
         connection.socket.close()
-
-
-def _is_of(clos: Clos, loop: Loop) -> bool:
-    leaves = (loop.leaf, loop.far_leaf or 0)
-    spines = (loop.spine or 0, loop.back_spine or 0)
-    fits = loop.plane < clos.planes and max(leaves) < clos.leaves and max(spines) < clos.spines
-    return fits and clos.leaf_of_host(loop.host) == loop.leaf
 
 
 def _listen(path: Path) -> socket.socket:

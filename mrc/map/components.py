@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from mrc.fabric.clos import parse_switch
+from mrc.fabric.names import LEAF, SPINE, Link, parse_switch
 from mrc.fabric.next_hop import nodes_passed
 from mrc.map.loops import Loop
 
@@ -32,7 +32,7 @@ class Kind(Enum):
     PLANE = "plane"
 
 
-_SWITCHES = {"l": Kind.LEAF, "s": Kind.SPINE}
+_SWITCHES = {LEAF: Kind.LEAF, SPINE: Kind.SPINE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def suspects_of(plane: int, loops: Sequence[Loop]) -> Suspects:
         for node in switches:
             passed(number, _kind_of(node), node)
         for near, far in pairwise(switches):
-            name = "-".join(sorted((near, far)))
+            name = Link.between(near, far).name
             passed(number, Kind.LINK, name)
             passed(number, Kind.LINK, name, far)
     return _without_equals(columns)

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from mrc.errors import CallerError
-from mrc.fabric.clos import Clos, parse_switch
+from mrc.fabric.names import host_name, parse_host, parse_switch
+from mrc.fabric.shape import Shape
 from mrc.map.components import Kind
 from mrc.wire.usid import ev_of_path
 
@@ -14,7 +15,7 @@ from mrc.wire.usid import ev_of_path
 MOST_ENTRIES = 65536
 
 
-def deny_list(clos: Clos, faults: Iterable[Mapping[str, Any]], fabric: str, at_unix_ns: int) -> dict[str, Any]:
+def deny_list(shape: Shape, faults: Iterable[Mapping[str, Any]], fabric: str, at_unix_ns: int) -> dict[str, Any]:
     """The list for these faults (`picture.fault_document`), for all hosts of the fabric.
 
     A cable that loses packets one way is denied to the data that goes that way alone. Raises CallerError beyond 65536
@@ -24,7 +25,7 @@ def deny_list(clos: Clos, faults: Iterable[Mapping[str, Any]], fabric: str, at_u
     entries: dict[tuple[Any, ...], dict[str, Any]] = {}
     for fault in listed:
         rate = "is down" if fault["state"] == "down" else f"loses {fault['loss_percent']:.2g} %"
-        for entry in _entries(clos, fault):
+        for entry in _entries(shape, fault):
             # Two faults that one path meets are one entry.
             entries.setdefault(tuple(sorted(entry.items())), {**entry, "reason": f"{fault['name']} {rate}"})
     if len(entries) > MOST_ENTRIES:
@@ -33,49 +34,53 @@ def deny_list(clos: Clos, faults: Iterable[Mapping[str, Any]], fabric: str, at_u
     return {"made_unix_ns": at_unix_ns, "fabric": fabric, "faults": names, "deny": list(entries.values())}
 
 
-def _entries(clos: Clos, fault: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _entries(shape: Shape, fault: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     kind, plane, name = Kind(fault["kind"]), int(fault["plane"]), str(fault["name"])
+    every = range(shape.uplinks)
     if kind is Kind.PLANE:
-        yield from _evs(plane, range(clos.spines))
-    elif kind is Kind.SPINE:
-        yield from _evs(plane, [parse_switch(name)[2]])
-    elif kind is Kind.LEAF:
-        hosts = _hosts_of(clos, parse_switch(name)[2])
-        yield from (entry for host in hosts for entry in _to_and_from(plane, range(clos.spines), host))
-    elif kind is Kind.HOST_PORT:
-        yield from _to_and_from(plane, range(clos.spines), int(name.partition("-")[0][1:]))
-    else:
-        yield from _of_link(clos, plane, name, fault["toward"])
+        yield from _evs(plane, every)
+        return
+    if kind is Kind.HOST_PORT:
+        yield from _to_and_from(plane, every, parse_host(name.partition("-")[0]))
+        return
+    if kind is Kind.LEAF:
+        for inside in shape.hosts_of_leaf(parse_switch(name)[2]):
+            yield from _to_and_from(plane, every, inside)
+    toward = list(fault["toward"])
+    for leaf, far, uplink in shape.ways_over(name, toward[0] if len(toward) == 1 else None):
+        for host, peer in _ends(shape, leaf, far):
+            yield from _evs(plane, [uplink], host, peer)
 
 
-def _of_link(clos: Clos, plane: int, name: str, toward: list[str]) -> Iterator[dict[str, Any]]:
-    lower, _, upper = name.partition("-")
-    leaf, spine = parse_switch(lower)[2], parse_switch(upper)[2]
-    inside = _hosts_of(clos, leaf)
-    outside = [host for host in range(clos.host_count) if host not in inside]
-    if upper in toward or not toward:
-        # Hosts on one leaf reach each other without a spine.
-        peers: list[int | None] = [None] if clos.hosts_per_leaf == 1 else list(outside)
-        yield from (entry for host in inside for peer in peers for entry in _evs(plane, [spine], host, peer))
-    if lower in toward or not toward:
-        senders: list[int | None] = [None] if clos.hosts_per_leaf == 1 else list(outside)
-        yield from (entry for host in senders for peer in inside for entry in _evs(plane, [spine], host, peer))
+def _ends(shape: Shape, leaf: int | None, far: int | None) -> Iterator[tuple[int | None, int | None]]:
+    """The hosts between which packets go from one leaf to another. None: any leaf, and any host."""
+    if leaf is None and far is None:
+        yield None, None
+        return
+    alone = shape.hosts_per_leaf == 1
+    for host in _hosts(shape, leaf, far, any_host=alone):
+        for peer in _hosts(shape, far, leaf, any_host=alone):
+            yield host, peer
 
 
-def _to_and_from(plane: int, spines: Iterable[int], host: int) -> Iterator[dict[str, Any]]:
-    numbers = list(spines)
+def _hosts(shape: Shape, leaf: int | None, other: int | None, *, any_host: bool) -> Iterable[int | None]:
+    """The hosts of a leaf; without one those of all leaves but the `other`."""
+    if leaf is not None:
+        return shape.hosts_of_leaf(leaf)
+    # Hosts on one leaf reach each other without the part. Where none has company there, no host need be named.
+    return [None] if any_host else [host for host in range(shape.host_count) if shape.leaf_of_host(host) != other]
+
+
+def _to_and_from(plane: int, uplinks: Iterable[int], host: int | None) -> Iterator[dict[str, Any]]:
+    numbers = list(uplinks)
     yield from _evs(plane, numbers, host, None)
     yield from _evs(plane, numbers, None, host)
 
 
 def _evs(
-    plane: int, spines: Iterable[int], endpoint: int | None = None, peer: int | None = None
+    plane: int, uplinks: Iterable[int], endpoint: int | None = None, peer: int | None = None
 ) -> Iterator[dict[str, Any]]:
-    for spine in spines:
+    for uplink in uplinks:
         ends = {"endpoint": endpoint, "peer": peer}
-        named = {key: f"h{host}" for key, host in ends.items() if host is not None}
-        yield {**named, "plane": plane, "ev": f"{ev_of_path(plane, spine):#010x}"}
-
-
-def _hosts_of(clos: Clos, leaf: int) -> range:
-    return range(leaf * clos.hosts_per_leaf, (leaf + 1) * clos.hosts_per_leaf)
+        named = {key: host_name(host) for key, host in ends.items() if host is not None}
+        yield {**named, "plane": plane, "ev": f"{ev_of_path(plane, uplink):#010x}"}

@@ -18,12 +18,12 @@ function span(ns) {
 }
 
 function drawPlane(map, plane, marks, agents) {
-  const widest = Math.max(map.leaves, map.spines, map.leaves * map.hosts_per_leaf * 0.62);
+  const spines = map.spines || 0, widest = Math.max(map.leaves, spines, map.leaves * map.hosts_per_leaf * 0.62);
   const step = Math.max(74, Math.min(130, 900 / widest)), width = widest * step + 20, height = 250;
   const svg = element(SVG, "svg", {viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `plane ${plane}`});
   const spread = (count, number) => width * (number + 0.5) / count;
   const at = {};
-  for (let s = 0; s < map.spines; s++) at[`p${plane}s${s}`] = [spread(map.spines, s), 24];
+  for (let s = 0; s < spines; s++) at[`p${plane}s${s}`] = [spread(spines, s), 24];
   for (let l = 0; l < map.leaves; l++) at[`p${plane}l${l}`] = [spread(map.leaves, l), 150];
   const hosts = map.leaves * map.hosts_per_leaf;
   for (let h = 0; h < hosts; h++) at[`h${h}`] = [spread(hosts, h), 226];
@@ -31,7 +31,10 @@ function drawPlane(map, plane, marks, agents) {
   const cable = (lower, upper) => {
     const name = `${lower}-${upper}`, mark = marks.get(name), [x1, y1] = at[lower], [x2, y2] = at[upper];
     const state = mark ? mark.state : "";
-    const line = element(SVG, "line", {x1, y1, x2, y2, class: state, "data-name": name});
+    // Between leaves that are not neighbours in the picture a cable goes around those between them.
+    const around = y1 === y2 && Math.abs(x2 - x1) > 1.5 * width / map.leaves;
+    const shape = around ? {d: `M${x1} ${y1}Q${(x1 + x2) / 2} 10 ${x2} ${y2}`, fill: "none"} : {x1, y1, x2, y2};
+    const line = element(SVG, around ? "path" : "line", {...shape, class: state, "data-name": name});
     line.append(element(SVG, "title", {}, mark ? `${name}: ${mark.words}` : name));
     // What is wrong lies on top.
     state ? lines.push(line) : lines.unshift(line);
@@ -45,7 +48,7 @@ function drawPlane(map, plane, marks, agents) {
       labels.push(element(SVG, "text", {x, y, class: `loss ${state}`}, mark.loss + arrow));
     }
   };
-  for (let l = 0; l < map.leaves; l++) for (let s = 0; s < map.spines; s++) cable(`p${plane}l${l}`, `p${plane}s${s}`);
+  for (const ends of map.cables) cable(...ends.map((end) => end.replace(/^p0/, `p${plane}`)));
   for (let h = 0; h < hosts; h++) cable(`h${h}`, `p${plane}l${Math.floor(h / map.hosts_per_leaf)}`);
   svg.append(...lines);
   for (const [name, [x, y]] of Object.entries(at)) {

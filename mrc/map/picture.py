@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mrc.fabric import Clos
+from mrc.fabric import Shape
 from mrc.map.collector import AgentState, Collector
 from mrc.map.faults import SECOND, Fault
 
@@ -58,16 +58,14 @@ def agent_document(agent: AgentState, now_ns: int) -> dict[str, Any]:
     }
 
 
-def picture(name: str, clos: Clos, collector: Collector, now_ns: int, offset_ns: int) -> dict[str, Any]:
+def picture(name: str, shape: Shape, collector: Collector, now_ns: int, offset_ns: int) -> dict[str, Any]:
     """The fabric as it is known at `now_ns`, CLOCK_MONOTONIC. Hosts without an agent are not in `agents`."""
     inference = collector.inference
     return {
         "fabric": name,
         "at_unix_ns": now_ns + offset_ns,
-        "planes": clos.planes,
-        "leaves": clos.leaves,
-        "spines": clos.spines,
-        "hosts_per_leaf": clos.hosts_per_leaf,
+        **shape.sizes,
+        "cables": [list(link.ends) for link in shape.fabric_links() if link.plane == 0],
         "faults": [fault_document(fault, offset_ns) for fault in inference.faults],
         "suspicions": [
             {"names": list(each.names), "since_unix_ns": each.since_ns + offset_ns} for each in inference.suspicions

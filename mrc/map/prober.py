@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mrc.errors import CallerError
-from mrc.map.loops import Loop, PlanePort, loops_of, schedule
+from mrc.fabric.place import Place
+from mrc.map.loops import Loop, loops_of, schedule
 
 SECOND = 1_000_000_000
 LEAST_RATE, MOST_RATE = 1, 10_000
@@ -75,16 +76,16 @@ class _Tick:
 
 
 class Prober:
-    """One host's probes over `ports`. `loops` are numbered by their place."""
+    """One host's probes over the planes of `places`. `loops` are numbered by their place."""
 
     def __init__(
-        self, host: int, ports: Sequence[PlanePort], config: ProberConfig, chance: random.Random, now_ns: int
+        self, host: int, places: Sequence[Place], config: ProberConfig, chance: random.Random, now_ns: int
     ) -> None:
-        self.loops: tuple[Loop, ...] = loops_of(host, ports)
+        self.loops: tuple[Loop, ...] = loops_of(host, places)
         self.counters = Counters()
         self._config = config
         self._number: Mapping[Loop, int] = {loop: number for number, loop in enumerate(self.loops)}
-        self._schedule: Iterator[Loop] = schedule(host, ports, chance)
+        self._schedule: Iterator[Loop] = schedule(host, places, chance)
         self._credited_ns = now_ns
         self._credit = 0
         self._sequence = 0

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mrc.fabric import Clos
+from mrc.fabric import Shape
 from mrc.fabric.events import wall_clock_offset_ns
 from mrc.map.collector import Collector
 from mrc.map.deny import deny_list
@@ -25,7 +25,7 @@ _PAST_SHOWN = 50
 
 
 class MapService:
-    """The map of the fabric `clos`, called `name`: agents at `socket_path`, history in `history_path`.
+    """The map of the fabric `shape`, called `name`: agents at `socket_path`, history in `history_path`.
 
     `is_on_host(pid, host)` says who may report for a host. `listen` is where the page is. `deny_path` is rewritten
     whenever the faults change. `keep_s` is how long history is kept. Raises CallerError and SystemRefused as its parts
@@ -35,7 +35,7 @@ class MapService:
     def __init__(
         self,
         name: str,
-        clos: Clos,
+        shape: Shape,
         socket_path: Path,
         history_path: Path,
         listen: tuple[str, int],
@@ -45,12 +45,12 @@ class MapService:
         is_on_host: Callable[[int, int], bool] = lambda pid, host: True,
         on_change: Callable[[dict[str, Any]], None] = lambda fault: None,
     ) -> None:
-        self._name, self._clos, self._deny_path, self._keep_s = name, clos, deny_path, keep_s
+        self._name, self._shape, self._deny_path, self._keep_s = name, shape, deny_path, keep_s
         self._on_change = on_change
         self._named = 0
         self._due = dict.fromkeys(("picture", "keep", "forget"), 0)
         self._denied: list[Any] | None = None
-        self.collector = Collector(socket_path, name, clos, is_on_host)
+        self.collector = Collector(socket_path, name, shape, is_on_host)
         try:
             self._history = History(history_path)
             try:
@@ -108,13 +108,13 @@ class MapService:
         return True
 
     def _drawn(self, now: int) -> dict[str, Any]:
-        return {**picture(self._name, self._clos, self.collector, now, self._offset), "past": self._past}
+        return {**picture(self._name, self._shape, self.collector, now, self._offset), "past": self._past}
 
     def _write_deny_list(self) -> None:
         if self._deny_path is None:
             return
         document = self._document
-        wanted = deny_list(self._clos, document["faults"], self._name, document["at_unix_ns"])
+        wanted = deny_list(self._shape, document["faults"], self._name, document["at_unix_ns"])
         # What is told in words changes with every measurement, the paths do not.
         paths = [{key: value for key, value in entry.items() if key != "reason"} for entry in wanted["deny"]]
         if paths == self._denied:

@@ -1,7 +1,7 @@
 """The lines between an agent and the collector: JSON, one object a line, over a local stream socket.
 
-    collector: {"version": 1, "fabric": NAME, "leaves": 4}       first, or {"refused": REASON}
-    agent:     {"version": 1, "host": 0, "rate": 100, "loops": [[plane, leaf, spine, far leaf, back spine], ...]}
+    collector: {"version": 2, "fabric": NAME, "leaves": 4}       first, or {"refused": REASON}
+    agent:     {"version": 2, "host": 0, "rate": 100, "loops": [[own leaf, ..., own host], ...]}  by uSIDs
     agent:     {"sent_ns": ..., "back": [...], "rtt_us": [...], "lost": [...], "void": 0}   a tick; loops by number
     agent:     {"sent": ..., "late": ..., "repeated": ..., "foreign": ..., "cpu_s": ...}    every second
 
@@ -16,11 +16,12 @@ from dataclasses import asdict, dataclass
 from typing import Any, TypeGuard
 
 from mrc.errors import CallerError, PeerError
+from mrc.fabric.address import node_of_usid
 from mrc.map.loops import Loop
 from mrc.map.prober import MOST_RATE, Counters, Report
 from mrc.untrusted import NotJson, parse_json, quoted
 
-VERSION = 1
+VERSION = 2
 LONGEST_LINE = 1 << 20
 _MOST_LOOPS = 20_000
 _MOST_IN_A_TICK = 4 * MOST_RATE
@@ -72,7 +73,7 @@ def refusal_line(reason: str) -> bytes:
 
 
 def hello_line(hello: Hello) -> bytes:
-    loops = [[each.plane, each.leaf, each.spine, each.far_leaf, each.back_spine] for each in hello.loops]
+    loops = [each.usids for each in hello.loops]
     return to_line({"version": VERSION, "host": hello.host, "rate": hello.rate, "loops": loops})
 
 
@@ -164,15 +165,16 @@ def _is_number(value: Any, least: int, most: int) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
-def _loop(host: int, parts: Any) -> Loop:
-    if not isinstance(parts, Sequence) or len(parts) != 5:
-        raise PeerError("a loop is not a list of five")
-    plane, leaf, *way = parts
-    if not (_is_number(plane, 0, 15) and _is_number(leaf, 0, 255)):
-        raise PeerError("a loop's plane or leaf is out of range")
-    if not all(each is None or _is_number(each, 0, 255) for each in way):
-        raise PeerError("a loop's switches are out of range")
+def _loop(host: int, usids: Any) -> Loop:
+    if not isinstance(usids, Sequence) or not usids or not all(_is_number(each, 0, 0xFFFF) for each in usids):
+        raise PeerError("a loop is not a list of uSIDs")
+    named = node_of_usid(usids[0])
+    if named is None:
+        raise PeerError("the first uSID of a loop names no node")
     try:
-        return Loop(plane, host, leaf, *way)
+        loop = Loop(named[0], tuple(usids))
     except CallerError as error:
         raise PeerError(str(error)) from None
+    if loop.host != host:
+        raise PeerError(f"a loop of h{loop.host} among those of h{host}")
+    return loop

@@ -22,7 +22,7 @@ from mrc.wire.entropy import EvMode
 from mrc.wire.ipv4 import address_number
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 from mrc.wire.psn import PSN_MODULUS
-from mrc.wire.usid import MAX_PER_PLANE, MAX_PLANES, UsidTemplate
+from mrc.wire.usid import MAX_PER_PLANE, MAX_PLANES
 
 _MAX_UDP_PORTS = 8
 _MAX_SWITCHES = 64
@@ -180,7 +180,10 @@ def peer_of(
         their = theirs.get(port.plane)
         if their is None:
             continue
-        usids = UsidTemplate(port.leaf, their.leaf, node.host, fabric.block) if fabric.uses_usids else None
+        try:
+            usids = fabric.template(port, their.leaf, node.host)
+        except CallerError as error:
+            raise PeerError(f"no paths to the peer: {error}") from None
         pairs.append(PlanePair(number, port.plane, port.address, their.address, port.uplinks, usids))
     if not pairs:
         raise PeerError(

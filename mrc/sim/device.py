@@ -15,7 +15,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.paths.addressing import Path, PlanePair
+from mrc.endpoint.paths.addressing import Path
 from mrc.endpoint.paths.profiles import EvProfile
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_peer import QpPeer
@@ -25,7 +25,6 @@ from mrc.sim.fabric import SimFabric
 from mrc.verbs.device import DevicePort
 from mrc.wire.entropy import EvMode
 from mrc.wire.ipv4 import address_number
-from mrc.wire.usid import UsidTemplate
 
 T = TypeVar("T")
 
@@ -56,7 +55,7 @@ class SimDevice:
         host = self.fabric.hosts[self.name]
         return [
             DevicePort(plane, address(self.name, plane), _MAX_MTU, host.ports[plane].up)
-            for plane in range(self.fabric.clos.planes)
+            for plane in range(self.fabric.shape.planes)
         ]
 
     def address(self) -> dict[str, Any]:
@@ -72,7 +71,7 @@ class SimDevice:
         host = address.get("host")
         if not isinstance(host, str) or host not in self.fabric.hosts or host == self.name:
             raise PeerError(f"no other host {host!r} on this fabric")
-        planes = self._planes(int(self.name[1:]), int(host[1:]))
+        planes = self.fabric.planes(self.name, host)
 
         def paths_of(profile: EvProfile) -> list[Path]:
             try:
@@ -82,14 +81,6 @@ class SimDevice:
 
         sources = {pair.port: address_number(pair.peer_address) for pair in planes}
         return QpPeer(qp_num, first_psn, paths_of(ev_profile), sources, name=host, paths_of=paths_of)
-
-    def _planes(self, local: int, far: int) -> list[PlanePair]:
-        clos = self.fabric.clos
-        usids = UsidTemplate(clos.leaf_of_host(local), clos.leaf_of_host(far), far, clos.block)
-        return [
-            PlanePair(plane, plane, address(f"h{local}", plane), address(f"h{far}", plane), clos.spines, usids)
-            for plane in range(clos.planes)
-        ]
 
     def unheard(self, address: Mapping[str, Any]) -> str:
         return f"every path between {self.name} and {address.get('host')} is perhaps cut, in one direction or in both"

@@ -1,4 +1,4 @@
-"""A multi-plane leaf-spine fabric in virtual time, built from its description, with an endpoint on every host.
+"""A multi-plane fabric in virtual time, built from its description, with an endpoint on every host.
 
     fabric = SimFabric(Clos(planes=2, spines=4), LinkModel(rate_bps=10**10, delay_ns=1000), seed=7)
     qp, peer = fabric.connect("h0", "h1", QpConfig(path_mtu=1024))
@@ -25,9 +25,9 @@ from mrc.endpoint.paths.addressing import Path, PlanePair, srv6_paths
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.errors import CallerError
-from mrc.fabric import Clos, Link
+from mrc.fabric import Link, Shape
 from mrc.fabric.address import address, usid
-from mrc.fabric.clos import leaf_name, parse_switch, spine_name
+from mrc.fabric.names import host_name, leaf_name, parse_host, parse_switch, spine_name
 from mrc.fabric.next_hop import next_hops
 from mrc.sim.clock import Clock
 from mrc.sim.host import Agent, HostPort, Observer, SimHost
@@ -35,7 +35,7 @@ from mrc.sim.link import Codepoints, Egress, LinkModel, SimPacket
 from mrc.sim.switch import Switch, UsidForwarding
 from mrc.sim.transfers import Completions, QpEnd, Stream, Transfer
 from mrc.wire.ipv4 import address_number
-from mrc.wire.usid import UsidTemplate, container
+from mrc.wire.usid import container
 
 _SEED_STRIDE = 1 << 16  # endpoints of fabrics with neighbouring seeds draw different numbers
 
@@ -51,7 +51,7 @@ class SimFabric:
 
     def __init__(
         self,
-        clos: Clos,
+        shape: Shape,
         link: LinkModel | None = None,
         *,
         host_link: LinkModel | None = None,
@@ -60,29 +60,29 @@ class SimFabric:
         agents: Mapping[str, Agent] | None = None,
         coalesce_ns: int = 0,
     ) -> None:
-        if clos.mode != "srv6":
-            raise CallerError(f"the simulated switches forward by uSIDs, mode srv6: not {clos.mode}")
-        self.clos = clos
+        if shape.mode != "srv6":
+            raise CallerError(f"the simulated switches forward by uSIDs, mode srv6: not {shape.mode}")
+        self.shape = shape
         self.clock = Clock()
         self.observers: list[Observer] = []
         self.hosts: dict[str, SimHost] = {}
         self.endpoints: dict[str, Endpoint] = {}
         self.completions: dict[str, Completions] = {}
-        self.switches = {name: Switch(name) for name in (*clos.leaf_switches, *clos.spine_switches)}
+        self.switches = {name: Switch(name) for name in shape.switches}
         self._egresses: dict[tuple[str, str], Egress] = {}
         self._ends: dict[int, QpEnd] = {}
         self._cut: set[str] = set()
         self._wire = (config or EndpointConfig()).wire
         self._random = np.random.default_rng(seed)
-        for number, name in enumerate(clos.hosts):
+        for number, name in enumerate(shape.hosts):
             own = replace(config or EndpointConfig(), seed=seed * _SEED_STRIDE + number)
             self._add_host(name, (agents or {}).get(name) or Endpoint(own), coalesce_ns)
         link = link or LinkModel()
         self._build_links(link, host_link or replace(link, ecn_at_bytes=None), host_link is None)
-        hops = next_hops(clos.links)
+        hops = next_hops(shape.links)
         for name, switch in self.switches.items():
             routes = {value: self._egresses[link.name, far] for value, (link, far) in hops[name].items()}
-            switch.forward = UsidForwarding(clos.block, usid(name, parse_switch(name)[0]), routes)
+            switch.forward = UsidForwarding(shape.block, usid(name, parse_switch(name)[0]), routes)
 
     @property
     def now(self) -> int:
@@ -100,15 +100,15 @@ class SimFabric:
 
     def _build_links(self, link: LinkModel, host_link: LinkModel, host_never_trims: bool) -> None:
         uplink = replace(host_link, trim_at_bytes=None) if host_never_trims else host_link
-        for cable in self.clos.host_links():
-            plane, _, _ = parse_switch(cable.upper)
+        for cable in self.shape.host_links():
+            plane = cable.plane
             host = self.hosts[cable.lower]
-            port = HostPort(host, plane, container(self.clos.block, (usid(cable.lower, plane),)))
+            port = HostPort(host, plane, container(self.shape.block, (usid(cable.lower, plane),)))
             up = self._add_egress(cable, cable.upper, uplink, self.switches[cable.upper].receive)
             up.on_room = host.pump
             host.ports[plane] = up
             self._add_egress(cable, cable.lower, host_link, port.receive, last_hop=True)
-        for cable in self.clos.fabric_links():
+        for cable in self.shape.fabric_links():
             for toward in (cable.upper, cable.lower):
                 self._add_egress(cable, toward, link, self.switches[toward].receive)
 
@@ -130,14 +130,14 @@ class SimFabric:
 
     def link(self, name: str, toward: str) -> Egress:
         """One direction of a link: its model (`set`), its counters. Raises CallerError when there is none."""
-        cable = self.clos.link(name)
+        cable = self.shape.link(name)
         if toward not in (cable.lower, cable.upper):
             raise CallerError(f"{cable.name} leads to {cable.lower} and {cable.upper}, not to {toward!r}")
         return self._egresses[cable.name, toward]
 
     def impair(self, name: str, toward: str | None = None, **changes: Any) -> None:
         """Change the model of a link, in one direction or both, from now on: fields of LinkModel by name."""
-        cable = self.clos.link(name)
+        cable = self.shape.link(name)
         for end in (cable.lower, cable.upper) if toward is None else (toward,):
             self.link(name, end).set(**changes)
 
@@ -162,37 +162,39 @@ class SimFabric:
         self._apply_cuts()
 
     def _known(self, names: tuple[str, ...]) -> list[str]:
-        return [name if name in self.switches else self.clos.link(name).name for name in names]
+        return [name if name in self.switches else self.shape.link(name).name for name in names]
 
     def _apply_cuts(self) -> None:
-        for cable in self.clos.links:
+        for cable in self.shape.links:
             up = not self._cut & {cable.name, cable.lower, cable.upper}
             changed = self._egresses[cable.name, cable.upper].up != up
             for end in (cable.lower, cable.upper):
                 self._egresses[cable.name, end].set_up(up)
             endpoint = self.endpoints.get(cable.lower)
             if changed and endpoint is not None:
-                plane, _, _ = parse_switch(cable.upper)
-                endpoint.set_port(plane, up, self.now)
+                endpoint.set_port(cable.plane, up, self.now)
 
     # ------------------------------------------------------------------ work
 
     def paths(self, host: str, peer: str) -> list[Path]:
         """Every path from one host to another."""
         local, far = self._host_number(host), self._host_number(peer)
-        usids = UsidTemplate(self.clos.leaf_of_host(local), self.clos.leaf_of_host(far), far, self.clos.block)
-        return srv6_paths(self._planes(local, far), usids, self._wire)
+        return srv6_paths(self.planes(host, peer), self.shape.template_between(local, far), self._wire)
 
-    def _planes(self, local: int, far: int) -> list[PlanePair]:
+    def planes(self, host: str, peer: str) -> list[PlanePair]:
+        """What an endpoint on `host` knows of the way to another, plane by plane."""
+        local, far = self._host_number(host), self._host_number(peer)
+        usids = self.shape.template_between(local, far)
         return [
-            PlanePair(plane, plane, address(f"h{local}", plane), address(f"h{far}", plane), self.clos.spines)
-            for plane in range(self.clos.planes)
+            PlanePair(plane, plane, address(host, plane), address(peer, plane), self.shape.uplinks, usids)
+            for plane in range(self.shape.planes)
         ]
 
     def _host_number(self, name: str) -> int:
-        if name not in self.hosts:
-            raise CallerError(f"no host {name!r}: there are h0 to h{self.clos.host_count - 1}")
-        return int(name[1:])
+        number = parse_host(name)
+        if number is None or name not in self.hosts:
+            raise CallerError(f"no host {name!r}: there are h0 to {host_name(self.shape.host_count - 1)}")
+        return number
 
     def connect(
         self,
@@ -214,7 +216,7 @@ class SimFabric:
         )
         for (near, far), (qp, other) in zip(((host, peer), (peer, host)), (qps, qps[::-1]), strict=True):
             paths = self.paths(near, far)
-            sources = {plane: address_number(address(far, plane)) for plane in range(self.clos.planes)}
+            sources = {plane: address_number(address(far, plane)) for plane in range(self.shape.planes)}
             qp.to_init()
             qp.to_rtr(QpPeer(other.qpn, other.first_psn, paths, sources, other.config.capabilities))
             self._ends[id(qp)] = QpEnd(

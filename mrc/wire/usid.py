@@ -8,6 +8,7 @@ shifts the uSIDs left by 16 bits and looks the result up.
 from __future__ import annotations
 
 import ipaddress
+from typing import Protocol
 
 from mrc.errors import CallerError
 from mrc.records import record
@@ -65,14 +66,31 @@ def shifted(address: int) -> int:
     return address & ~usids | address << USID_BITS & usids
 
 
+class PathTemplate(Protocol):
+    """Everything about one destination that does not depend on the EV: the plane and uplink go into it."""
+
+    def count(self, uplinks: int) -> int:
+        """How many distinct paths a plane has whose leaves have so many uplinks. Their numbers begin at 0."""
+
+    def usids(self, plane: int, uplink: int) -> tuple[int, ...]:
+        """The uSID list of one path."""
+
+    def address(self, plane: int, uplink: int) -> int:
+        """The 128-bit outer destination as it leaves the host."""
+
+
 @record(frozen=True, slots=True)
 class UsidTemplate:
-    """Everything about one destination that does not depend on the EV: the plane and uplink go into it."""
+    """The paths to one destination in a fabric of leaves and spines (wire.md section 11, Address plan)."""
 
     source_leaf: int
     destination_leaf: int
     destination_host: int
     block: int = DEFAULT_BLOCK
+
+    def count(self, uplinks: int) -> int:
+        """The uplinks of a leaf; one under a shared leaf."""
+        return 1 if self.source_leaf == self.destination_leaf else uplinks
 
     def usids(self, plane: int, uplink: int) -> tuple[int, ...]:
         """The uSID list of one path. Hosts under one leaf have one path per plane and `uplink` plays no part."""

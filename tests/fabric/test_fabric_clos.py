@@ -7,7 +7,7 @@ import pytest
 from mrc.endpoint.config import QpConfig
 from mrc.errors import CallerError
 from mrc.fabric import Clos, Description, Impairment
-from mrc.fabric.clos import block_text, parse_block
+from mrc.fabric.block import block_text, parse_block
 from mrc.fabric.room import largest_path_mtu
 from mrc.sim.fabric import SimFabric
 

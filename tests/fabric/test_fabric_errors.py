@@ -21,7 +21,7 @@ WRONG: dict[str, tuple[str, list[tuple[int, int, str, str]]]] = {
     ),
     "a key nothing is like": (
         "planes: 2\nx: 4\n",
-        [(2, 1, "x", "unknown key, there are name, mode, planes, leaves")],
+        [(2, 1, "x", "unknown key, there are name, shape, mode, planes, leaves")],
     ),
     "a misspelt key of a link": (
         "links:\n  p0l0-p0s1:\n    los: 1%\n",
@@ -43,7 +43,7 @@ WRONG: dict[str, tuple[str, list[tuple[int, int, str, str]]]] = {
     "a key without a value": ("planes:\n", [(1, 8, "planes", "must be a whole number from 1 to 16, got nothing")]),
     "a fraction": ("planes: 1.5\n", [(1, 9, "planes", "must be a whole number from 1 to 16, got 1.5")]),
     "a list for a number": ("planes: [1]\n", [(1, 9, "planes", "whole number from 1 to 16, got a list or a mapping")]),
-    "no mapping at all": ("- planes\n", [(1, 1, "", "must be a mapping with keys out of name, mode, planes")]),
+    "no mapping at all": ("- planes\n", [(1, 1, "", "must be a mapping with keys out of name, shape, mode, planes")]),
     "a rate without its unit": (
         "fabric_links: {rate: 1Gbps}\n",
         [(1, 22, "fabric_links.rate", "must be a rate such as 1gbit or 200mbit, got 1Gbps")],
@@ -207,7 +207,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path: Path) -> None:
     path = tmp_path / "bom.yaml"
     path.write_text("planes: 3\n", encoding="utf-8-sig")
-    assert TopologyFile.read(path).description().clos.planes == 3
+    assert TopologyFile.read(path).description().shape.planes == 3
 
 
 def test_a_small_text_cannot_become_a_huge_document() -> None:

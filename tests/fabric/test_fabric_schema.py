@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,10 @@ from jsonschema import Draft202012Validator
 
 from mrc.errors import CallerError
 from mrc.fabric import FORWARDING_MODES, Clos, Description
-from mrc.fabric.clos import parse_block
-from mrc.fabric.file import SHAPE_KEYS, TopologyFile, TopologyFileError
+from mrc.fabric.block import parse_block
+from mrc.fabric.file import TopologyFile, TopologyFileError
 from mrc.fabric.link_keys import LINK_KEYS
-from mrc.fabric.structure import schema_text
+from mrc.fabric.structure import schema_text, shape_keys
 from mrc.fabric.units import rate_bps, rate_text, share, share_text, size_bytes, size_text
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -36,8 +35,8 @@ def test_the_package_ships_what_is_published() -> None:
 
 
 def test_defaults_and_ranges_are_those_of_the_fabric() -> None:
-    default = asdict(Clos())
-    for key in SHAPE_KEYS:
+    default = Clos().to_json()
+    for key in shape_keys():
         said = SCHEMA["properties"][key]
         assert (parse_block(said["default"]) if key == "block" else said["default"]) == default[key], key
         if said.get("type") == "integer":
@@ -52,7 +51,7 @@ def test_defaults_and_ranges_are_those_of_the_fabric() -> None:
 def test_every_key_of_a_link_is_understood_and_every_one_understood_is_published() -> None:
     assert SCHEMA["$defs"]["impairment"]["properties"].keys() == LINK_KEYS.keys()
     assert SCHEMA["$defs"]["link"]["properties"].keys() == LINK_KEYS.keys() | {"toward"}
-    assert SCHEMA["properties"].keys() == {*SHAPE_KEYS, "name", "host_links", "fabric_links", "links"}
+    assert SCHEMA["properties"].keys() == {*shape_keys(), "name", "host_links", "fabric_links", "links"}
 
 
 QUANTITIES = {
@@ -215,7 +214,7 @@ def test_what_both_take_means_what_it_says(
     assert VALIDATOR.is_valid(document)
     found = outcome(yaml.safe_dump(document))
     assert isinstance(found, Description)
-    assert found.clos == clos
+    assert found.shape == clos
     assert len(found.impairments) == 2 * len(clos.links)
     for each in clos.links:
         for end in each.ends:
@@ -260,7 +259,7 @@ def test_the_example_of_every_key_has_every_key() -> None:
     said = yaml.safe_load((DOCS / "topologies" / "every-key.yaml").read_text())
     assert said.keys() == SCHEMA["properties"].keys()
     assert said["fabric_links"].keys() == LINK_KEYS.keys()
-    for key in SHAPE_KEYS:
+    for key in shape_keys():
         assert said[key] == SCHEMA["properties"][key]["default"], key
 
 

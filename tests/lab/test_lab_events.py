@@ -358,8 +358,8 @@ def test_a_log_begins_with_the_building_and_ends_with_the_lab(lab_name: Callable
         (up,), damaged = built.events.read()
         assert damaged == 0
         assert (up.event, up.target, up.links) == ("up", name, ())
-        sizes = {"planes": 2, "leaves": 2, "spines": 4, "hosts_per_leaf": 1, "mtu_bytes": 4400, "mode": "srv6"}
-        assert up.details == {**sizes, "fast": False}
+        sizes = {"planes": 2, "leaves": 2, "spines": 4, "hosts_per_leaf": 1, "mtu_bytes": 4400}
+        assert up.details == {"shape": "clos", **sizes, "mode": "srv6", "fast": False}
         path = built.events.path
         assert path.stat().st_mode & 0o777 == 0o644
     assert not path.parent.exists()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mrc.errors import CallerError
 from mrc.fabric import Clos, Fabric
-from mrc.lab.plan import RouteKind, host_fabric, interface_name, links_of_target, plan
+from mrc.lab.plan import RouteKind, host_fabric, interface_name, plan
 from mrc.lab.state import check_name
 
 shapes = st.builds(
@@ -96,13 +96,13 @@ def test_the_fabric_file_reads_back(tmp_path: object) -> None:
     ("target", "count"), [("p0l0-p0s1", 1), ("p0s1-p0l0", 1), ("p0s1", 2), ("p0l0", 5), ("h0", 2), ("plane:1", 10)]
 )
 def test_targets(target: str, count: int) -> None:
-    assert len(links_of_target(Clos(), target)) == count
+    assert len(Clos().links_of_target(target)) == count
 
 
 @pytest.mark.parametrize("target", ["p0l0-p1s1", "p0s9", "plane:2", "plane:x", "", "h7"])
 def test_unknown_targets_are_the_callers_fault(target: str) -> None:
     with pytest.raises(CallerError):
-        links_of_target(Clos(), target)
+        Clos().links_of_target(target)
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a/b", "-x", "a" * 41, "a b", "x\n"])

@@ -308,7 +308,7 @@ def test_examples_come_up_as_they_say(example: str, name: str, tmp_path: Path, n
     described = TopologyFile.read(path).description()
     with Lab.open(name) as lab:
         assert lab.description == described
-        for link in described.clos.links:
+        for link in described.shape.links:
             for toward in link.ends:
                 wanted = described.impairments.get((link.name, toward), Impairment())
                 assert lab.impairment(link.name, toward) == wanted, (link, toward)

@@ -277,7 +277,7 @@ def test_what_others_send_to_an_agents_host_changes_nothing(whole: Map) -> None:
         b"{}\n",
         b"[" * 100_000 + b"\n",
         b'{"version":1,"host":7,"rate":100,"loops":[[0,0,null,null,null]]}\n',
-        b'{"version":1,"host":0,"rate":100,"loops":[[0,0,null,null,null]]}\n',
+        b'{"version":2,"host":0,"rate":100,"loops":[[4096,16384]]}\n',
         b'{"version":1,"host":2,"rate":100,"loops":[[0,2,null,null,null]]}\n{"sent_ns":0,"back":[5]}\n',
     ],
 )
@@ -317,7 +317,7 @@ def test_nobody_reports_for_a_host_that_it_is_not_on(whole: Map) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as intruder:
         intruder.settimeout(PATIENCE_S)
         intruder.connect(str(path))
-        intruder.sendall(b'{"version":1,"host":0,"rate":100,"loops":[[0,0,null,null,null]]}\n')
+        intruder.sendall(b'{"version":2,"host":0,"rate":100,"loops":[[4096,16384]]}\n')
         heard = b""
         with contextlib.suppress(ConnectionResetError):
             while chunk := intruder.recv(4096):

@@ -277,12 +277,12 @@ def test_the_order_in_which_results_come_does_not_matter() -> None:
 
 def test_a_loop_of_another_plane_is_refused() -> None:
     with pytest.raises(CallerError, match="not of plane 1"):
-        PlaneInference(1).declare([Loop(0, 0, 0)])
+        PlaneInference(1).declare([Loop(0, (0x1000, 0x4000))])
 
 
 def test_results_older_than_memory_are_forgotten() -> None:
     inference = FabricInference()
-    (number,) = inference.declare([Loop(0, 0, 0)])
+    (number,) = inference.declare([Loop(0, (0x1000, 0x4000))])
     for tick in range(40):
         inference.add(tick * TICK_NS, [number], lost=True)
     assert [fault.name for fault in inference.evaluate(4 * SECOND)] == ["h0-p0l0"]

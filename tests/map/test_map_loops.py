@@ -12,18 +12,19 @@ from virtual_fabric import passages
 
 from mrc.errors import CallerError
 from mrc.fabric import Clos
+from mrc.fabric.place import Place
 from mrc.map.components import Kind, suspects_of
-from mrc.map.loops import Loop, PlanePort, far_loops, loops_of, near_loops, schedule
+from mrc.map.loops import Loop, far_loops, loops_of, near_loops, schedule
 from mrc.wire.usid import DEFAULT_BLOCK
 
 
 @pytest.mark.parametrize(
     ("loop", "address"),
     [
-        (Loop(0, 0, 0), "5f00:0:1000:4000::"),
-        (Loop(1, 3, 2), "5f00:0:1102:4103::"),
-        (Loop(0, 0, 0, 1), "5f00:0:1000:2001:1000:4000::"),
-        (Loop(1, 5, 4, 3, 7, 2), "5f00:0:1104:2103:1107:2102:1104:4105"),
+        (Loop(0, (0x1000, 0x4000)), "5f00:0:1000:4000::"),
+        (Loop(1, (0x1102, 0x4103)), "5f00:0:1102:4103::"),
+        (Loop(0, (0x1000, 0x2001, 0x1000, 0x4000)), "5f00:0:1000:2001:1000:4000::"),
+        (Loop(1, (0x1104, 0x2103, 0x1107, 0x2102, 0x1104, 0x4105)), "5f00:0:1104:2103:1107:2102:1104:4105"),
     ],
 )
 def test_a_loop_is_an_address_worked_out_by_hand(loop: Loop, address: str) -> None:
@@ -31,16 +32,26 @@ def test_a_loop_is_an_address_worked_out_by_hand(loop: Loop, address: str) -> No
 
 
 @pytest.mark.parametrize(
-    "numbers",
-    [(16, 0, 0), (0, 256, 0), (0, 0, -1), (0, 0, 0, 1, 2), (0, 0, 0, None, 2, 1), (0, 0, 1, 0, 1, 2)],
+    "usids",
+    [
+        (),
+        (0x4000,),
+        (0x1000, 0x2001, 0x1000),
+        (0x1000, 0x4000, 0x1000, 0x4000),
+        (0x1100, 0x4000),
+        (0x1000, 0x3000, 0x1000, 0x4000),
+        (0x1000, 0x2001, 0x1001, 0x4000),
+        (0x1000, 0x1000, 0x4000),
+        (0x1000, 0x2001, 0x1001, 0x2001, 0x1001, 0x2001, 0x1000, 0x4000),
+    ],
 )
-def test_no_loop_of_numbers_that_make_none(numbers: tuple[int, ...]) -> None:
+def test_no_loop_of_usids_that_make_none(usids: tuple[int, ...]) -> None:
     with pytest.raises(CallerError):
-        Loop(*numbers)
+        Loop(0, usids)
 
 
 def test_the_loops_of_a_host_reach_each_leaf_and_each_spine_and_come_back() -> None:
-    port = PlanePort(plane=1, leaf=2, leaves=4, spines=4)
+    port = Place(plane=1, leaf=2, leaves=4, uplinks=4)
     loops = loops_of(2, [port])
     # Itself, 4 spines, and 3 leaves by 4 spines back by 3 others.
     assert len(loops) == len(set(loops)) == 1 + 4 + 3 * 4 * 3
@@ -55,7 +66,7 @@ def test_the_loops_of_a_host_reach_each_leaf_and_each_spine_and_come_back() -> N
 def test_both_directions_of_each_cable_are_told_apart_from_loops() -> None:
     """Every part of a fabric of four hosts has a column of its own."""
     clos = Clos(planes=1, leaves=4, spines=4)
-    loops = [loop for host in range(4) for loop in loops_of(host, [PlanePort(0, host, 4, 4)])]
+    loops = [loop for host in range(4) for loop in loops_of(host, [Place(0, host, 4, 4)])]
     suspects = suspects_of(0, loops)
     assert not any(each.also for each in suspects.listed)
     told = Counter(each.component.kind for each in suspects.listed)
@@ -79,7 +90,7 @@ def test_both_directions_of_each_cable_are_told_apart_from_loops() -> None:
 
 def test_what_no_loop_tells_apart_is_said_to_be_so() -> None:
     """One leaf, one host: a spine cannot be told from its only cable, nor the leaf from the host's port."""
-    suspects = suspects_of(0, loops_of(0, [PlanePort(0, 0, 1, 2)]))
+    suspects = suspects_of(0, loops_of(0, [Place(0, 0, 1, 2)]))
     also = {each.component.name: each.also for each in suspects.listed}
     assert also["p0l0-p0s0"] == ("p0s0",)
     assert "p0s0" not in also
@@ -87,13 +98,13 @@ def test_what_no_loop_tells_apart_is_said_to_be_so() -> None:
 
 
 def test_with_one_spine_the_directions_of_a_cable_are_one() -> None:
-    loops = [loop for host in range(3) for loop in loops_of(host, [PlanePort(0, host, 3, 1)])]
+    loops = [loop for host in range(3) for loop in loops_of(host, [Place(0, host, 3, 1)])]
     links = [each for each in suspects_of(0, loops).listed if each.component.kind is Kind.LINK]
     assert [each.toward for each in links] == [None] * 3
 
 
 def test_the_schedule_is_fair_to_planes_and_loops() -> None:
-    ports = [PlanePort(plane, 1, 4, 4) for plane in range(2)]
+    ports = [Place(plane, 1, 4, 4) for plane in range(2)]
     sent = Counter(itertools.islice(schedule(1, ports, random.Random(5)), 6 * 36 * 2 * 10))
     assert sum(count for loop, count in sent.items() if loop.plane == 0) == sum(sent.values()) // 2
     near = [sent[loop] for loop in near_loops(1, ports[0])]
@@ -105,6 +116,6 @@ def test_the_schedule_is_fair_to_planes_and_loops() -> None:
 
 
 def test_a_fabric_of_one_leaf_has_near_loops_alone() -> None:
-    port = PlanePort(0, 0, 1, 3)
+    port = Place(0, 0, 1, 3)
     assert far_loops(0, port) == ()
     assert set(itertools.islice(schedule(0, [port], random.Random(1)), 40)) == set(near_loops(0, port))

@@ -12,7 +12,7 @@ from scapy.layers.inet import UDP
 from scapy.layers.inet6 import IPv6
 
 from mrc.errors import CallerError
-from mrc.map.loops import PlanePort
+from mrc.fabric.place import Place
 from mrc.map.probe import INNER_LENGTH, UDP_PORT, ProbeCodec
 from mrc.map.prober import SECOND, Prober, ProberConfig
 
@@ -25,7 +25,7 @@ def codec() -> ProbeCodec:
 
 
 def prober(rate: int = 100, start: int = 0) -> Prober:
-    ports = [PlanePort(plane, 0, 4, 4) for plane in range(2)]
+    ports = [Place(plane, 0, 4, 4) for plane in range(2)]
     return Prober(0, ports, ProberConfig(rate=rate), random.Random(1), start)
 
 

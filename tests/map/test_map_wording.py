@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrc.errors import PeerError
-from mrc.map.loops import PlanePort, loops_of
+from mrc.fabric.place import Place
+from mrc.map.loops import loops_of
 from mrc.map.prober import Counters, Report
 from mrc.map.wording import (
     Hello,
@@ -25,7 +26,7 @@ from mrc.map.wording import (
     welcome_line,
 )
 
-HELLO = Hello(1, 100, loops_of(1, [PlanePort(plane, 1, 4, 4) for plane in range(2)]))
+HELLO = Hello(1, 100, loops_of(1, [Place(plane, 1, 4, 4) for plane in range(2)]))
 
 
 def test_lines_say_what_was_put_into_them() -> None:
@@ -77,16 +78,18 @@ def test_a_report_that_makes_no_sense_is_refused(change: dict[str, object]) -> N
 @pytest.mark.parametrize(
     "change",
     [
-        {"version": 2},
+        {"version": 1},
         {"host": 256},
         {"host": None},
         {"rate": 0},
         {"loops": []},
-        {"loops": [[0, 1, None, None]]},
-        {"loops": [[0, 1, 300, None, None]]},
-        {"loops": [[0, 1, None, 2, 3]]},
-        {"loops": [[0, 1, 1, 1, 1]]},
-        {"loops": [[0, 1, None, None, None]] * 2},
+        {"loops": [[]]},
+        {"loops": [[0x1001, None]]},
+        {"loops": [[0x1001, 0x14001]]},
+        {"loops": [[0x0001, 0x4001]]},
+        {"loops": [[0x1001, 0x4002]]},
+        {"loops": [[0x1001, 0x2000, 0x4001]]},
+        {"loops": [[0x1001, 0x4001]] * 2},
         {"loops": ["01234"]},
         {"loops": [7]},
     ],

@@ -6,11 +6,11 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from mrc.fabric import Clos
-from mrc.fabric.clos import leaf_name, spine_name
+from mrc.fabric import Shape
+from mrc.fabric.names import leaf_name, spine_name
 from mrc.map.faults import SECOND, Fault
 from mrc.map.inference import FabricInference
-from mrc.map.loops import Loop, PlanePort, loops_of, schedule
+from mrc.map.loops import Loop, loops_of, schedule
 
 TICK_NS = SECOND // 10
 # An agent tells what came of a tick's probes when all of them are decided: its timeout and a tick later.
@@ -31,7 +31,8 @@ def walk(source: int, usids: Sequence[int]) -> Iterator[tuple[str, str]]:
     for usid in usids:
         nibble, plane, number = usid >> 12, usid >> 8 & 0xF, usid & 0xFF
         there = leaf_name(plane, number) if nibble == 1 else spine_name(plane, number) if nibble == 2 else f"h{number}"
-        lower, upper = (here, there) if (here[0] == "h" or "s" in there) else (there, here)
+        # Hosts before leaves before spines, as in the alphabet.
+        lower, upper = sorted((here, there))
         yield f"{lower}-{upper}", there
         if there[0] == "p":
             yield there, ""
@@ -42,7 +43,7 @@ def walk(source: int, usids: Sequence[int]) -> Iterator[tuple[str, str]]:
 class VirtualFabric:
     """`loss` maps (part, toward) to the share it loses; a cable in both directions under (name, "")."""
 
-    clos: Clos
+    shape: Shape
     seed: int = 0
     rate: int = 100
     silent: set[int] = field(default_factory=set)
@@ -60,9 +61,8 @@ class VirtualFabric:
         self._waiting: list[tuple[int, int, list[tuple[int, int]], list[tuple[int, int]]]] = []
         self._ways: dict[Loop, list[tuple[str, str]]] = {}
         self._offsets: dict[int, int] = {}
-        for host in range(self.clos.host_count):
-            leaf = self.clos.leaf_of_host(host)
-            ports = [PlanePort(plane, leaf, self.clos.leaves, self.clos.spines) for plane in range(self.clos.planes)]
+        for host in range(self.shape.host_count):
+            ports = [self.shape.place(host, plane) for plane in range(self.shape.planes)]
             loops = loops_of(host, ports)
             self._numbers |= dict(zip(loops, self.inference.declare(loops), strict=True))
             self._schedules[host] = schedule(host, ports, self.chance)

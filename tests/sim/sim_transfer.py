@@ -36,8 +36,8 @@ def path(fabric: SimFabric, sender: str, plane: int, spine: int) -> Egress:
 
 def set_all_paths(fabric: SimFabric, model: LinkModel, senders: tuple[str, ...] = NODES) -> None:
     for sender in senders:
-        for plane in range(fabric.clos.planes):
-            for spine in range(fabric.clos.spines):
+        for plane in range(fabric.shape.planes):
+            for spine in range(fabric.shape.spines):
                 path(fabric, sender, plane, spine).model = model
 
 

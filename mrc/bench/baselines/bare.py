@@ -22,7 +22,6 @@ from mrc.endpoint.requestor.requests import full_packet_bytes
 from mrc.errors import PeerError
 from mrc.lab import Lab
 from mrc.net.node import transfer_config
-from mrc.wire.usid import UsidTemplate
 
 _PROGRAM = "bare-packets.c"
 _WHO = "the baseline bare"
@@ -53,11 +52,11 @@ class Bare:
         """One packet for each path, neighbours on different planes."""
         shape = lab.topology
         sender, receiver = (shape.hosts.index(host) for host in (SENDER, RECEIVER))
-        way = UsidTemplate(shape.leaf_of_host(sender), shape.leaf_of_host(receiver), receiver, shape.block)
+        way = shape.template_between(sender, receiver)
         length = full_packet_bytes(transfer_config(path_mtu=self._mtu))
         return [
             through_the_fabric(harmless(source, destination, _DISCARD, length), source, way, uplink, plane)
-            for uplink in range(shape.spines)
+            for uplink in range(way.count(shape.uplinks))
             for plane, (source, destination) in enumerate(
                 zip(lab.addresses(SENDER), lab.addresses(RECEIVER), strict=True)
             )

@@ -28,7 +28,6 @@ from mrc.bench.subject import PATIENCE_S
 from mrc.errors import PeerError
 from mrc.fabric import Clos
 from mrc.lab import Lab
-from mrc.wire.usid import UsidTemplate
 
 LAB_NAME = "hostile"
 # Two hosts on each leaf: the attacker is a neighbour of the end it attacks, one hop away.
@@ -119,8 +118,7 @@ class _Session:
         heard = overhear(self._lab, _ENDS[SENDER][0], "p0")
         chance = random.Random(kind.name)
         shape, number = self._lab.topology, self._lab.topology.hosts.index(host)
-        leaf = shape.leaf_of_host(number)
-        way = UsidTemplate(leaf, leaf, number, shape.block)
+        way = shape.template_between(number, number)
         return [through_the_fabric(kind.make(heard, chance), source, way, 0) for _ in range(_DIFFERENT)]
 
     def _goodput(self, began: int, ended: int) -> float:

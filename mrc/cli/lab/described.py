@@ -10,7 +10,9 @@ from click.core import ParameterSource
 
 from mrc.cli.common import options_named
 from mrc.errors import CallerError
-from mrc.fabric.clos import FORWARDING_MODES, Clos, block_text, parse_block
+from mrc.fabric.block import block_text, parse_block
+from mrc.fabric.shape import FORWARDING_MODES
+from mrc.fabric.shapes import DEFAULT_SHAPE, shape_class, shape_names, shape_of
 
 if TYPE_CHECKING:
     from mrc.fabric import Description
@@ -33,15 +35,16 @@ class Block(click.ParamType[int]):
 
 def shape_options(function: F) -> F:
     """The options that describe a fabric. Not given, each is None: the file's value or the default counts."""
-    default = Clos()
+    default = shape_class(DEFAULT_SHAPE)().to_json()
     for option in (
-        _option("--block", Block(), block_text(default.block), "uSID block, an IPv6 prefix of 32 bits."),
-        _option("--mtu", int, default.mtu, "Bytes a link carries, outer IPv6 header included."),
-        _option("--mode", click.Choice(FORWARDING_MODES), default.mode, "How switches choose a packet's way."),
-        _option("--hosts-per-leaf", int, default.hosts_per_leaf, "Hosts on each leaf."),
-        _option("--spines", int, default.spines, "Spines in each plane, 1 to 256."),
-        _option("--leaves", int, default.leaves, "Leaves in each plane, 1 to 256."),
-        _option("--planes", int, default.planes, "Independent planes, 1 to 16."),
+        _option("--block", Block(), block_text(default["block"]), "uSID block, an IPv6 prefix of 32 bits."),
+        _option("--mtu", int, default["mtu"], "Bytes a link carries, outer IPv6 header included."),
+        _option("--mode", click.Choice(FORWARDING_MODES), default["mode"], "How switches choose a packet's way."),
+        _option("--hosts-per-leaf", int, default["hosts_per_leaf"], "Hosts on each leaf."),
+        _option("--spines", int, default["spines"], "Spines in each plane, 1 to 256."),
+        _option("--leaves", int, default["leaves"], "Leaves in each plane, 1 to 256."),
+        _option("--planes", int, default["planes"], "Independent planes, 1 to 16."),
+        _option("--shape", click.Choice(shape_names()), DEFAULT_SHAPE, "How the switches are connected."),
     ):
         function = option(function)
     return function
@@ -64,7 +67,7 @@ def described(path: str | None, name: str, options: Mapping[str, Any]) -> tuple[
     if path is None:
         try:
             with options_named():
-                return name, Description(Clos(**given))
+                return name, Description(shape_of(given))
         except CallerError as error:
             raise click.UsageError(str(error)) from None
     from mrc.fabric.file import TopologyFile

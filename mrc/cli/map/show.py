@@ -78,12 +78,13 @@ def show(name: str, as_json: bool, since: int | None, history: Path | None, deny
 
 
 def _write_deny_list(document: dict[str, Any], path: Path) -> None:
-    from mrc.fabric import Clos
+    from mrc.fabric.shapes import shape_of
+    from mrc.fabric.structure import shape_keys
     from mrc.map.deny import deny_list
     from mrc.whole_files import write_whole
 
-    clos = Clos(document["planes"], document["leaves"], document["spines"], document["hosts_per_leaf"])
-    text = json.dumps(deny_list(clos, document["faults"], document["fabric"], document["at_unix_ns"]), indent=1)
+    shape = shape_of({key: document[key] for key in shape_keys() if key in document})
+    text = json.dumps(deny_list(shape, document["faults"], document["fabric"], document["at_unix_ns"]), indent=1)
     if path == Path("-"):
         click.echo(text)
     else:

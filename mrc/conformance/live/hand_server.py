@@ -12,9 +12,9 @@ from mrc.conformance.setup import Plane, Setup
 from mrc.conformance.target import Unsupported
 from mrc.errors import CallerError
 from mrc.fabric.host_view import USID_MODES, Fabric
+from mrc.fabric.place import Place
 from mrc.net.negotiation import NodeDescription, PortDescription
 from mrc.wire.profile import WireProfile
-from mrc.wire.usid import UsidTemplate
 
 
 def serve_qps(file: QpFile, fabric: Fabric, wire: WireProfile) -> tuple[EndpointSession, QpFile]:
@@ -57,6 +57,7 @@ def _filled(each: HandPlane, session: EndpointSession, fabric: Fabric, tester_ho
     if session.mode not in USID_MODES:
         return replace(each, plane=plane)
     port = next(port for port in fabric.ports if port.plane == plane.number)
-    usids = UsidTemplate(each.tester_leaf, port.leaf, fabric.host, fabric.block)
+    theirs = Place(plane.number, each.tester_leaf, fabric.leaves, port.uplinks, fabric.shape)
+    usids = theirs.template(port.leaf, fabric.host, fabric.block)
     destinations = tuple(usids.address(plane.number, ev & 0xFFFF) for ev in plane.evs)
     return replace(each, plane=plane, destinations=tuple(int(ipaddress.IPv6Address(each)) for each in destinations))

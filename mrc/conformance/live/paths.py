@@ -15,7 +15,6 @@ from mrc.endpoint.paths.addressing import Path, PlanePair, srv6_path, srv6_uplin
 from mrc.fabric.host_view import USID_MODES, Fabric
 from mrc.net.negotiation import NodeDescription
 from mrc.wire.profile import WireProfile
-from mrc.wire.usid import UsidTemplate
 
 _PLACES = ("target_leaf", "tester_leaf", "tester_host")
 
@@ -62,7 +61,7 @@ def _pairs(fabric: Fabric, tester: NodeDescription) -> list[PlanePair]:
     for number, port in enumerate(fabric.ports):
         their = theirs.get(port.plane)
         if their is not None:
-            usids = UsidTemplate(port.leaf, their.leaf, tester.host, fabric.block) if fabric.uses_usids else None
+            usids = fabric.template(port, their.leaf, tester.host)
             pairs.append(PlanePair(number, port.plane, port.address, their.address, port.uplinks, usids))
     if not pairs:
         raise Unsupported("tester and target have no plane in common: are both on the same fabric?")

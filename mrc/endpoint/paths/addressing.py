@@ -11,7 +11,7 @@ from mrc.wire.entropy import EvMode, ev_to_fields, fields_to_ev
 from mrc.wire.ipv4 import address_number, is_mapped
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 from mrc.wire.templates import packet_template
-from mrc.wire.usid import UsidTemplate, ev_of_path
+from mrc.wire.usid import PathTemplate, ev_of_path
 
 _AF_INET, _AF_INET6 = 2, 10
 NO_SPINE = -1  # the network chooses, or it cannot be told
@@ -47,7 +47,7 @@ class PlanePair:
     local_address: str
     peer_address: str
     uplinks: int
-    usids: UsidTemplate | None = None
+    usids: PathTemplate | None = None
 
     @property
     def over_ipv4(self) -> bool:
@@ -71,8 +71,8 @@ def sockaddr_in(address: int) -> bytes:
     return struct.pack("=HH4s20x", _AF_INET, 0, (address & 0xFFFFFFFF).to_bytes(4, "big"))
 
 
-def srv6_path(plane: PlanePair, usids: UsidTemplate, uplink: int, profile: WireProfile = DEFAULT_WIRE_PROFILE) -> Path:
-    """The path through one spine of a uSID fabric; under a shared leaf `uplink` plays no part in the address."""
+def srv6_path(plane: PlanePair, usids: PathTemplate, uplink: int, profile: WireProfile = DEFAULT_WIRE_PROFILE) -> Path:
+    """The path of one uplink of a uSID fabric; under a shared leaf `uplink` plays no part in the address."""
     ev = ev_of_path(plane.plane, uplink)
     source_port, flow_label = ev_to_fields(ev, profile)
     local, peer = address_number(plane.local_address), address_number(plane.peer_address)
@@ -81,13 +81,13 @@ def srv6_path(plane: PlanePair, usids: UsidTemplate, uplink: int, profile: WireP
     return Path(ev, plane.port, plane.plane, uplink, destination, template)
 
 
-def srv6_uplinks(plane: PlanePair, usids: UsidTemplate) -> int:
+def srv6_uplinks(plane: PlanePair, usids: PathTemplate) -> int:
     """How many distinct paths a plane has: its leaf's uplinks, one under a shared leaf."""
-    return 1 if usids.source_leaf == usids.destination_leaf else plane.uplinks
+    return usids.count(plane.uplinks)
 
 
 def srv6_paths(
-    planes: Sequence[PlanePair], usids: UsidTemplate, profile: WireProfile = DEFAULT_WIRE_PROFILE
+    planes: Sequence[PlanePair], usids: PathTemplate, profile: WireProfile = DEFAULT_WIRE_PROFILE
 ) -> list[Path]:
     """Every path to a peer through a uSID fabric: planes times uplinks, or one per plane under a shared leaf.
 

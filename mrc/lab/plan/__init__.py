@@ -1,6 +1,6 @@
 """What a fabric's shape means for each namespace: settings, interfaces, addresses, neighbours, routes, rules.
 
-A pure function of `Clos`: no kernel, no netlink, nothing to clean up. The builder applies a plan once, and
+A pure function of `Shape`: no kernel, no netlink, nothing to clean up. The builder applies a plan once, and
 healing a cut link applies the same pieces again, so what a link-down flushed comes back exactly as it was.
 """
 
@@ -16,7 +16,7 @@ from mrc.lab.plan.nodes import (
     RouteKind,
     Rule,
 )
-from mrc.lab.plan.whole import host_fabric, links_of_target, plan
+from mrc.lab.plan.whole import host_fabric, plan
 
 __all__ = [
     "LOOPBACK_INDEX",
@@ -30,6 +30,5 @@ __all__ = [
     "Rule",
     "host_fabric",
     "interface_name",
-    "links_of_target",
     "plan",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from mrc.fabric import Link
-from mrc.fabric.clos import parse_switch
 from mrc.wire.usid import BLOCK_BITS, USID_BITS, address_text, container
 
 USID_PREFIX = BLOCK_BITS + USID_BITS
@@ -34,4 +33,4 @@ def interface_name(link: Link, node: str) -> str:
     """What `node` calls its end of `link`: a host names the plane (`p0`), a switch its neighbour (`h0`, `p0s1`)."""
     if node != link.lower:
         return link.lower
-    return link.upper if link.lower[0] == "p" else f"p{parse_switch(link.upper)[0]}"
+    return f"p{link.plane}" if link.is_host_link else link.upper

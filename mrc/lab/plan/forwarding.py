@@ -1,7 +1,7 @@
 """Routes, rules and kernel settings by forwarding mode: how a switch finds a packet's next hop.
 
-Plain IPv6 is there in every mode, for TCP and the exchange of tickets: to another leaf's hosts by the kernel's
-multipath over all spines of the plane, per flow. A mode adds what it needs:
+Plain IPv6 is there in every mode, for TCP and the exchange of tickets: as the shape has it (with spines: to another
+leaf's hosts by the kernel's multipath over all spines of the plane, per flow). A mode adds what it needs:
 
     srv6, srv6-srh   routes for uSIDs, the switch's own one with the action that shifts (UsidForwarding)
     stev             the leaf's field of the EV becomes a mark, each mark has a table with one spine (StevForwarding)
@@ -15,14 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mrc.fabric import Clos
-from mrc.fabric.address import PLAIN, address, hosts_prefix, leaves_prefix, plane_prefix, usid
-from mrc.fabric.clos import leaf_name, spine_name
+from mrc.fabric import Shape
+from mrc.fabric.address import PLAIN, address, host_prefix, hosts_prefix, plane_prefix, usid
+from mrc.fabric.names import LEAF, host_name, leaf_name, parse_switch
 from mrc.lab.plan import addresses
 from mrc.lab.plan.nodes import LOOPBACK_INDEX, USID_DEVICE_INDEX, Interface, Marking, Route, RouteKind, Rule
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE
 
-LEAF = "l"
 # Behind every route that has the kernel's own metric of 1024.
 _LAST_METRIC = 4096
 _MAIN_TABLE = 254
@@ -49,7 +48,7 @@ class PlainForwarding:
 
     hash_settings: Settings = _HASH_ADDRESSES_AND_PORTS
 
-    def __init__(self, topology: Clos) -> None:
+    def __init__(self, topology: Shape) -> None:
         self.topology = topology
 
     def settings(self, is_switch: bool) -> Settings:
@@ -77,29 +76,23 @@ class PlainForwarding:
         yield Route(PLAIN, RouteKind.BLACKHOLE, LOOPBACK_INDEX)
         if tier == LEAF:
             # Without its cable a host is nowhere: not up at the spines, which would send the packet back.
-            for host in self._hosts_of(number):
-                prefix = _one(address(f"h{host}", plane))
-                yield Route(prefix, RouteKind.BLACKHOLE, LOOPBACK_INDEX, metric=_LAST_METRIC)
+            for host in self.topology.hosts_of_leaf(number):
+                yield Route(host_prefix(host, plane), RouteKind.BLACKHOLE, LOOPBACK_INDEX, metric=_LAST_METRIC)
 
     def to_neighbour(self, plane: int, neighbour: str, end: Interface) -> Iterator[Route]:
         """Routes of a switch to the node at the other end of a cable, whatever tier either is of."""
         return iter(())
 
     def host_up(self, plane: int, host: int, end: Interface) -> Iterator[Route]:
-        yield forward(end, plane_prefix(plane), source=address(f"h{host}", plane))
+        yield forward(end, plane_prefix(plane), source=address(host_name(host), plane))
 
     def leaf_down(self, plane: int, host: int, end: Interface) -> Iterator[Route]:
-        yield forward(end, _one(address(f"h{host}", plane)))
+        yield forward(end, host_prefix(host, plane))
 
-    def leaf_up(self, plane: int, spine: int, end: Interface) -> Iterator[Route]:
-        yield forward(end, _one(address(spine_name(plane, spine), plane)))
-        yield forward(end, hosts_prefix(plane), one_of_many=True)
-        yield forward(end, leaves_prefix(plane), one_of_many=True)
-
-    def spine_down(self, plane: int, leaf: int, end: Interface) -> Iterator[Route]:
-        yield forward(end, _one(address(leaf_name(plane, leaf), plane)))
-        for host in self._hosts_of(leaf):
-            yield forward(end, _one(address(f"h{host}", plane)))
+    def between(self, plane: int, near: str, far: str, end: Interface) -> Iterator[Route]:
+        """Routes of the switch `near` over a cable to the switch `far`."""
+        for prefix, one_of_many in self.topology.plain_routes(near, far):
+            yield forward(end, prefix, one_of_many=one_of_many)
 
     def rules(self, tier: str) -> Iterator[Rule]:
         """Routing rules of a switch, beside the kernel's own."""
@@ -108,10 +101,6 @@ class PlainForwarding:
     def marking(self, tier: str) -> Marking | None:
         """How a switch marks packets before it routes them."""
         return None
-
-    def _hosts_of(self, leaf: int) -> range:
-        first = leaf * self.topology.hosts_per_leaf
-        return range(first, first + self.topology.hosts_per_leaf)
 
 
 class UsidForwarding(PlainForwarding):
@@ -123,7 +112,7 @@ class UsidForwarding(PlainForwarding):
 
     def host(self, host: int) -> Iterator[Route]:
         for plane in range(self.topology.planes):
-            yield Route(self._prefix(usid(f"h{host}", plane)), RouteKind.LOCAL, LOOPBACK_INDEX)
+            yield Route(self._prefix(usid(host_name(host), plane)), RouteKind.LOCAL, LOOPBACK_INDEX)
 
     def switch(self, plane: int, tier: str, number: int) -> Iterator[Route]:
         own = self._prefix(usid(f"p{plane}{tier}{number}", plane))
@@ -133,7 +122,7 @@ class UsidForwarding(PlainForwarding):
 
     def host_up(self, plane: int, host: int, end: Interface) -> Iterator[Route]:
         leaves = self._prefix(usid(leaf_name(plane, 0), plane), addresses.PLANE_LEAVES_PREFIX)
-        yield forward(end, leaves, source=address(f"h{host}", plane), table=_LOCAL_TABLE)
+        yield forward(end, leaves, source=address(host_name(host), plane), table=_LOCAL_TABLE)
         yield from super().host_up(plane, host, end)
 
     def to_neighbour(self, plane: int, neighbour: str, end: Interface) -> Iterator[Route]:
@@ -154,7 +143,7 @@ class StevForwarding(PlainForwarding):
         if tier != LEAF:
             return
         yield Rule(_KNOWN_ADDRESSES_RULE, _MAIN_TABLE, longer_than=64)
-        for spine in range(self.topology.spines):
+        for spine in range(self.topology.uplinks):
             yield Rule(_FIRST_SPINE_RULE + spine, _spine_table(spine), mark=_spine_mark(spine))
         # An EV that names no spine, or one whose port is down so that its table is empty: not to any other spine.
         yield Rule(_NO_SPINE_RULE, None, mark=_TAG, mask=_TAG_MASK)
@@ -164,9 +153,11 @@ class StevForwarding(PlainForwarding):
             return None
         return Marking(DEFAULT_WIRE_PROFILE.accepted_udp_ports, _FIELD_MASK, _TAG)
 
-    def leaf_up(self, plane: int, spine: int, end: Interface) -> Iterator[Route]:
-        yield forward(end, hosts_prefix(plane), table=_spine_table(spine))
-        yield from super().leaf_up(plane, spine, end)
+    def between(self, plane: int, near: str, far: str, end: Interface) -> Iterator[Route]:
+        _, tier, number = parse_switch(far)
+        if tier != LEAF:
+            yield forward(end, hosts_prefix(plane), table=_spine_table(number))
+        yield from super().between(plane, near, far, end)
 
 
 class EcmpForwarding(PlainForwarding):
@@ -195,11 +186,6 @@ def _spine_mark(spine: int) -> int:
     return _TAG | spine << _FIELD_SHIFT
 
 
-def _one(node_address: str) -> str:
-    """The prefix of a single address."""
-    return f"{node_address}/128"
-
-
 def forward(
     end: Interface, prefix: str, *, source: str | None = None, one_of_many: bool = False, table: int | None = None
 ) -> Route:
@@ -210,6 +196,6 @@ def forward(
 _OF_MODE = {"srv6": UsidForwarding, "srv6-srh": UsidForwarding, "stev": StevForwarding, "ecmp": EcmpForwarding}
 
 
-def forwarding_of(topology: Clos) -> PlainForwarding:
+def forwarding_of(topology: Shape) -> PlainForwarding:
     """The forwarding of a topology's mode."""
     return _OF_MODE[topology.mode](topology)

@@ -74,7 +74,7 @@ class Marking:
 class Interface:
     """One end of a link, with everything a link-down takes away from it.
 
-    `number` is the link's place in `Clos.links`; `upper` says which end of the cable this is.
+    `number` is the link's place in `Shape.links`; `upper` says which end of the cable this is.
     """
 
     node: str

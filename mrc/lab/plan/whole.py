@@ -1,20 +1,20 @@
-"""The plan of a whole fabric, and the parts of it a target names."""
+"""The plan of a whole fabric, and what each host must know of it."""
 
 from __future__ import annotations
 
 from mrc.errors import CallerError
-from mrc.fabric import Clos, Fabric, FabricPort, Link
+from mrc.fabric import Fabric, FabricPort, Link, Shape
 from mrc.fabric.address import address
-from mrc.fabric.clos import leaf_name, parse_switch, spine_name
+from mrc.fabric.names import parse_host, parse_switch
 from mrc.lab.plan.addresses import interface_name
-from mrc.lab.plan.forwarding import LEAF, STEV_WIDTHS, PlainForwarding, forwarding_of
+from mrc.lab.plan.forwarding import STEV_WIDTHS, PlainForwarding, forwarding_of
 from mrc.lab.plan.nodes import Interface, NodePlan, Route
 
 # What a host's endpoint calls the way the fabric reads its EVs (`mrc.fabric.host_view.MODES`).
 _ENDPOINT_MODES = {"srv6": "srv6", "srv6-srh": "srv6-srh", "stev": "stev", "ecmp": "udp"}
 
 
-def plan(topology: Clos) -> dict[str, NodePlan]:
+def plan(topology: Shape) -> dict[str, NodePlan]:
     """The plan of every node, by name, hosts first. Raises CallerError beyond 65,536 links."""
     if len(topology.links) > 1 << 16:
         raise CallerError(f"{len(topology.links)} links are more than the lab's address plan can number: at most 65536")
@@ -29,7 +29,7 @@ def plan(topology: Clos) -> dict[str, NodePlan]:
     for host, name in enumerate(topology.hosts):
         own = tuple(forwarding.host(host))
         plans[name] = NodePlan(name, False, (), own, tuple(interfaces[name]), on_hosts)
-    for name in topology.leaf_switches + topology.spine_switches:
+    for name in topology.switches:
         plane, tier, number = parse_switch(name)
         plans[name] = NodePlan(
             name,
@@ -46,28 +46,24 @@ def plan(topology: Clos) -> dict[str, NodePlan]:
 
 def _with_configuration(forwarding: PlainForwarding, link: Link, end: Interface) -> Interface:
     addresses: tuple[str, ...] = ()
-    plane, tier, number = parse_switch(link.upper)
-    if tier == LEAF:
-        host = int(link.lower[1:])
-        if end.upper:
-            routes = forwarding.leaf_down(plane, host, end)
-        else:
-            addresses = (address(link.lower, plane),)
-            routes = forwarding.host_up(plane, host, end)
-    elif end.upper:
-        routes = forwarding.spine_down(plane, parse_switch(link.lower)[2], end)
-    else:
-        routes = forwarding.leaf_up(plane, number, end)
+    plane, host = link.plane, parse_host(link.lower)
     near, far = link.ends[::-1] if end.upper else link.ends
-    to_neighbour = forwarding.to_neighbour(plane, far, end) if near[0] == "p" else ()
+    if host is None:
+        routes = forwarding.between(plane, near, far, end)
+    elif end.upper:
+        routes = forwarding.leaf_down(plane, host, end)
+    else:
+        addresses = (address(link.lower, plane),)
+        routes = forwarding.host_up(plane, host, end)
+    to_neighbour = forwarding.to_neighbour(plane, far, end) if parse_host(near) is None else ()
     found: tuple[Route, ...] = (*to_neighbour, *routes)
     return Interface(end.node, end.name, end.number, end.upper, addresses, found)
 
 
-def host_fabric(topology: Clos, host: int, name: str) -> Fabric:
+def host_fabric(topology: Shape, host: int, name: str) -> Fabric:
     """What host `host` must know of the lab `name`: the document behind MRC_FABRIC."""
     ports = tuple(
-        FabricPort(plane, f"p{plane}", address(f"h{host}", plane), topology.leaf_of_host(host), topology.spines)
+        FabricPort(plane, f"p{plane}", address(f"h{host}", plane), topology.leaf_of_host(host), topology.uplinks)
         for plane in range(topology.planes)
     )
     return Fabric(
@@ -78,22 +74,6 @@ def host_fabric(topology: Clos, host: int, name: str) -> Fabric:
         mode=_ENDPOINT_MODES[topology.mode],
         block=topology.block,
         ev_widths=STEV_WIDTHS if topology.mode == "stev" else (),
+        shape=topology.kind,
+        leaves=topology.leaves,
     )
-
-
-def links_of_target(topology: Clos, target: str) -> tuple[Link, ...]:
-    """The links a target names: one link (`p0l0-p0s1`), every link of a node (`p0s1`, `h0`), of a plane (`plane:0`).
-
-    Raises CallerError when it names nothing.
-    """
-    if target.startswith("plane:"):
-        number = target.removeprefix("plane:")
-        if not number.isdecimal() or int(number) >= topology.planes:
-            raise CallerError(f"no {target!r}: planes are plane:0 to plane:{topology.planes - 1}")
-        plane = int(number)
-        switches = {leaf_name(plane, leaf) for leaf in range(topology.leaves)}
-        switches |= {spine_name(plane, spine) for spine in range(topology.spines)}
-        return tuple(link for link in topology.links if link.upper in switches)
-    if "-" in target:
-        return (topology.link(target),)
-    return topology.links_of(target)

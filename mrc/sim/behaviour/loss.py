@@ -20,10 +20,8 @@ WARM_UP_NS, MEASURED_NS = 2 * MILLISECOND, 10 * MILLISECOND
 
 def lose_everywhere(fabric: SimFabric, chance: float) -> None:
     """Each packet, data or control, is lost with this chance once on its way: between its leaf and the spine."""
-    for plane in range(fabric.clos.planes):
-        for leaf in range(fabric.clos.leaves):
-            for spine in range(fabric.clos.spines):
-                fabric.uplink(plane, leaf, spine).set(loss=chance)
+    for link in fabric.shape.fabric_links():
+        fabric.link(link.name, link.upper).set(loss=chance)
 
 
 def mrc_goodput(chance: float, seed: int, measured_ns: int = MEASURED_NS) -> float:
