@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hand_peer import MICROSECOND, MILLISECOND, HandPeer, Sent, data, numbers
 
-from mrc.endpoint.congestion.fixed import DEFAULT_WINDOW_PACKETS
+from mrc.endpoint.congestion.fixed import FixedWindowConfig
 from mrc.endpoint.endpoint import EndpointConfig
 from mrc.net.node import transfer_config
 
@@ -28,7 +28,7 @@ def _all_but_the_first(hand: HandPeer, sent: list[Sent]) -> list[bytes]:
 def test_a_packet_lost_twice_does_not_shut_the_window() -> None:
     """Four round trips of full windows go by until it could have been noticed twice, and its third copy arrives."""
     hand = HandPeer(TRANSFER)
-    hand.post(256 * 8 * DEFAULT_WINDOW_PACKETS)
+    hand.post(256 * 8 * FixedWindowConfig().window_packets)
     sent, copies = data(hand.transmitted()), 1
     for _ in range(4):
         assert len(sent) >= EndpointConfig().transmit_batch
@@ -37,5 +37,5 @@ def test_a_packet_lost_twice_does_not_shut_the_window() -> None:
         hand.now += 10 * MICROSECOND
         sent = data(hand.transmitted())
         copies += numbers(hand, sent).count(0)
-    assert max(numbers(hand, sent)) >= 4 * DEFAULT_WINDOW_PACKETS
+    assert max(numbers(hand, sent)) >= 4 * FixedWindowConfig().window_packets
     assert copies >= 3
