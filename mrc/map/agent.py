@@ -38,10 +38,12 @@ from mrc.net.filters import Instruction, attach_filter
 from mrc.net.mtu import ignore_path_mtu
 from mrc.net.ports import RAW_SOCKET_ADVICE, dropped_by
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
+from mrc.wire.rows import fields_at
 from mrc.wire.usid import address_text
 
 _IPV6_IN_IPV6, _UDP_PROTOCOL = 41, 17
-_NEXT_HEADER_AT, _UDP_DPORT_AT = 6, 42
+(_NEXT_HEADER_AT,) = fields_at("ipv6", "nh")
+(_UDP_DPORT_AT,) = fields_at("udp", "dport")
 _LOAD_HALF, _LOAD_BYTE, _JUMP_IF_EQUAL, _RETURN, _WHOLE = 0x28, 0x30, 0x15, 0x06, 0xFFFFFFFF
 # asm-generic/socket.h: option and control message have the same number; the latter is a struct timespec.
 _SO_TIMESTAMPNS = 35

@@ -14,13 +14,13 @@ from mrc.endpoint.responder.responder import Responder
 from mrc.wire import octets
 from mrc.wire.opcodes import REQUEST_OPCODES, Op
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import PSN_BITS_MASK
+from mrc.wire.rows import PSN_BITS_MASK, fields_at, header_at, lowest_bit, masks_in
 
 if TYPE_CHECKING:
     from mrc.endpoint.node.peer_node import PeerNode
 
-_OPCODE_AT, _PSN_AT, _AETH_AT = 48, 56, 60
-_SYNDROME_SHIFT = 24
+_OPCODE_AT, _PSN_AT = fields_at("bth", "opcode ackreq")
+_AETH_AT, _SYNDROME_SHIFT = header_at("aeth"), lowest_bit(masks_in("aeth", "syndrome msn")[0])
 _PSN_MASK, _ACK_SYNDROME = PSN_BITS_MASK, ACK_SYNDROME
 _NEVER = -1
 _PROBE, _SACK, _ACK, _NACK = int(Op.PROBE), int(Op.SACK), int(Op.ACKNOWLEDGE), int(Op.NACK)

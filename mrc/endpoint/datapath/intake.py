@@ -13,9 +13,10 @@ from mrc.endpoint.parts.flags import Away
 from mrc.endpoint.parts.numbers import column, longer
 from mrc.wire import octets
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import PSN_BITS_MASK
+from mrc.wire.rows import fields_at, masks_in
 
-_OPCODE_AT, _DQP_AT, _QPN_MASK = 48, 52, PSN_BITS_MASK
+_OPCODE_AT, _DQP_AT = fields_at("bth", "opcode reserved")
+(_QPN_MASK,) = masks_in("bth", "dqp")
 _DROPPED, _SOUND, _TRIMMED_LASTHOP = DROPPED, SOUND, TRIMMED_LASTHOP
 _ENDPOINT_QPN = ENDPOINT_QPN
 _NONE = -1

@@ -22,6 +22,7 @@ from mrc.wire.rows import (
     PAD_SHIFT,
     TVER_MASK,
     UDP_AT,
+    fields_at,
 )
 
 # What `look` says of a packet. Those below SOUND were dropped and counted.
@@ -34,8 +35,9 @@ _DROPPED, _SOUND, _TRIMMED, _TRIMMED_LASTHOP = DROPPED, SOUND, TRIMMED, TRIMMED_
 _IPV6_UDP = 17
 _MIN_PACKET, _UDP_AT, _PAD_SHIFT, _TVER_MASK, _P_KEY = MIN_PACKET, UDP_AT, PAD_SHIFT, TVER_MASK, P_KEY
 # Where in a packet: ip_plen, ip_nh; udp_dport, udp_len; opcode, flags, pkey, the byte of psn_word that holds ts.
-_PLEN_AT, _NH_AT, _DPORT_AT, _UDP_LEN_AT = 4, 6, 42, 44
-_OPCODE_AT, _FLAGS_AT, _PKEY_AT, _PSN_FLAGS_AT = 48, 49, 50, 56
+_PLEN_AT, _NH_AT = fields_at("ipv6", "plen nh")
+_DPORT_AT, _UDP_LEN_AT = fields_at("udp", "dport len")
+_OPCODE_AT, _FLAGS_AT, _PKEY_AT, _PSN_FLAGS_AT = fields_at("bth", "opcode se pkey ackreq")
 _TS_SHIFT = 4
 _UNKNOWN_LENGTH = 1 << 20
 

@@ -10,8 +10,9 @@ from mrc.endpoint.node.peer_node import PeerNode
 from mrc.wire import octets
 from mrc.wire.profile import WireProfile
 from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.rows import fields_at
 
-_SOURCE_AT = 8
+(_SOURCE_AT,) = fields_at("ipv6", "src")
 
 
 class PeerPorts:

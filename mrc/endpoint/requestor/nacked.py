@@ -21,7 +21,7 @@ from mrc.wire import octets
 from mrc.wire.names import NackReason
 from mrc.wire.psn import unwrap
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import PSN_BITS_MASK, PSN_FLAGS_AT, RTX
+from mrc.wire.rows import PSN_BITS_MASK, PSN_FLAGS_AT, RTX, fields_at
 
 _ACKED, _OUTSTANDING = int(PsnState.ACKED), int(PsnState.OUTSTANDING)
 _MAX_DOUBLINGS = 32
@@ -30,7 +30,7 @@ _OLDEST_PSNS, _PSN_MASK = OLDEST_PSNS, PSN_BITS_MASK
 _NONE = -1
 # Where in a packet (mrc.wire.fields.NACK); flags of the BTH's last word in their byte.
 _FLAGS_AT, _RTX = PSN_FLAGS_AT, RTX >> 24
-_REASON_AT, _ENTROPY_AT, _NACK_PSN_AT = 62, 64, 72
+_REASON_AT, _ENTROPY_AT, _NACK_PSN_AT = fields_at("neth", "reason entropy reserved2")
 
 
 class NackResponse(IntEnum):

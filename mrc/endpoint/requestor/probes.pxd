@@ -7,7 +7,8 @@ from mrc.wire cimport octets
 from mrc.wire.transmit_batch cimport TransmitBatch
 
 cdef long long _TAIL, _NONE, _FOREVER, _REMEMBERED, _PLACES, _ID_MASK, _UNIT_NS
-cdef Py_ssize_t _ROOM, _BTH_AT, _HEADERS
+cdef Py_ssize_t _ROOM, _HEADERS, _OPCODE_AT, _PKEY_AT, _DQP_AT, _PSN_AT, _PETH_AT, _PROBE_ID_AT, _RESERVED_AT
+cdef Py_ssize_t _SPDCID_AT, _DPDCID_AT, _STAMP_AT
 cdef int _PROBE, _P_KEY, _FTYPE
 
 

@@ -13,13 +13,17 @@ from mrc.endpoint.tracing import QpTrace
 from mrc.endpoint.traffic_class import TrafficClasses
 from mrc.wire import octets
 from mrc.wire.opcodes import HEADER_LENGTHS, Op
-from mrc.wire.rows import BTH_AT, EXTENSION_AT, HEADER_ROOM, P_KEY, TIMESTAMP_FTYPE, TIMESTAMP_UNIT_NS
+from mrc.wire.rows import HEADER_ROOM, P_KEY, TIMESTAMP_FTYPE, TIMESTAMP_UNIT_NS, fields_at, header_at
 from mrc.wire.transmit_batch import TransmitBatch
 
 _TAIL = _NONE = -1
 _REMEMBERED = 1024
 _PLACES, _ID_MASK = _REMEMBERED - 1, 0xFFFF
-_FOREVER, _ROOM, _BTH_AT, _HEADERS = FOREVER, HEADER_ROOM, BTH_AT, EXTENSION_AT + HEADER_LENGTHS["peth"]
+_FOREVER, _ROOM, _HEADERS = FOREVER, HEADER_ROOM, header_at("peth") + HEADER_LENGTHS["peth"]
+# Where in a probe: the fields of mrc.wire.fields.PROBE; flags are in the word of the opcode.
+_OPCODE_AT, _PKEY_AT, _DQP_AT, _PSN_AT = fields_at("bth", "opcode pkey reserved ackreq")
+_PETH_AT, _PROBE_ID_AT, _RESERVED_AT = fields_at("peth", "type probe_id reserved3")
+_SPDCID_AT, _DPDCID_AT, _STAMP_AT = fields_at("peth", "spdcid dpdcid tx_timestamp")
 _PROBE, _P_KEY, _FTYPE, _UNIT_NS = int(Op.PROBE), P_KEY, TIMESTAMP_FTYPE, TIMESTAMP_UNIT_NS
 
 
@@ -154,18 +158,18 @@ class Probes:
 
     def _append(self, batch: TransmitBatch, probe_id: int, target: int, now: int) -> None:
         index = self._paths.control.take_one(now) if target == _TAIL else target
-        at = batch.open_row(self._paths.frames, index, self._traffic_class, _HEADERS) * _ROOM + _BTH_AT
-        # BTH and PETH as the fields of mrc.wire.fields.PROBE lie.
-        octets.put16(batch.flat, at, _PROBE << 8)
-        octets.put16(batch.flat, at + 2, _P_KEY)
-        octets.put32(batch.flat, at + 4, self._peer_qpn)
-        octets.put64(batch.flat, at + 8, 0)
-        octets.put16(batch.flat, at + 16, probe_id)
-        octets.put16(batch.flat, at + 18, 0)
-        octets.put16(batch.flat, at + 20, self._qpn)
-        octets.put16(batch.flat, at + 22, self._peer_qpn)
-        octets.put16(batch.flat, at + 24, now // _UNIT_NS)
-        octets.put16(batch.flat, at + 26, _FTYPE)
+        at = batch.open_row(self._paths.frames, index, self._traffic_class, _HEADERS) * _ROOM
+        octets.put16(batch.flat, at + _OPCODE_AT, _PROBE << 8)
+        octets.put16(batch.flat, at + _PKEY_AT, _P_KEY)
+        octets.put32(batch.flat, at + _DQP_AT, self._peer_qpn)
+        octets.put32(batch.flat, at + _PSN_AT, 0)
+        octets.put32(batch.flat, at + _PETH_AT, 0)
+        octets.put16(batch.flat, at + _PROBE_ID_AT, probe_id)
+        octets.put16(batch.flat, at + _RESERVED_AT, 0)
+        octets.put16(batch.flat, at + _SPDCID_AT, self._qpn)
+        octets.put16(batch.flat, at + _DPDCID_AT, self._peer_qpn)
+        octets.put16(batch.flat, at + _STAMP_AT, now // _UNIT_NS)
+        octets.put16(batch.flat, at + _STAMP_AT + 2, _FTYPE)
         if self._trace is not None:
             self._tell_sent(probe_id, index, target)
 

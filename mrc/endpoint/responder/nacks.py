@@ -10,15 +10,15 @@ from mrc.wire import octets
 from mrc.wire.names import NackReason
 from mrc.wire.opcodes import HEADER_LENGTHS, Op
 from mrc.wire.profile import WireProfile
-from mrc.wire.rows import PSN_BITS_MASK, RTX
+from mrc.wire.rows import PSN_BITS_MASK, RTX, fields_at
 from mrc.wire.transmit_batch import TransmitBatch
 
 _NACK, _BYTES = int(Op.NACK), HEADER_LENGTHS["neth"]
 _PSN_MASK, _RTX = PSN_BITS_MASK, RTX
 # Where in a NACK: the fields of mrc.wire.fields.NACK; reason and vendor_info are one word, and so are the two bytes
 # from cc_type on.
-_NETH_AT, _REASON_AT, _ENTROPY_AT, _SPDCID_AT, _DPDCID_AT = 60, 62, 64, 68, 70
-_NACK_WORD_AT, _CC_TYPE_AT, _STAMP_AT = 72, 76, 78
+_NETH_AT, _REASON_AT, _ENTROPY_AT, _SPDCID_AT, _DPDCID_AT = fields_at("neth", "type reason entropy spdcid dpdcid")
+_NACK_WORD_AT, _CC_TYPE_AT, _STAMP_AT = fields_at("neth", "reserved2 cc_type tx_timestamp")
 _CC_TYPE_SHIFT = 4
 _NO_PORT = -1
 

@@ -17,7 +17,7 @@ from mrc.wire cimport octets
 from mrc.wire.received_batch cimport ReceivedBatch
 from mrc.wire.transmit_batch cimport TransmitBatch
 
-cdef Py_ssize_t _PLEN_AT, _OPCODE_AT, _FLAGS_AT, _PSN_AT, _RQMSN_AT, _MSN_AT, _RETH_AT, _PROBE_ID_AT
+cdef Py_ssize_t _PLEN_AT, _OPCODE_AT, _FLAGS_AT, _PSN_AT, _RQMSN_AT, _MSN_AT, _RETH_AT, _RKEY, _DMALEN, _PROBE_ID_AT
 cdef Py_ssize_t _TSETH_BYTES, _RETH_BYTES, _IMMDT_BYTES, _TSETH_END, _IP_HEADER, _ICRC_BYTES
 cdef Py_ssize_t _AETH_BYTES, _AETH_AT
 cdef int _PAD_SHIFT, _TRAFFIC_CLASS_SHIFT, _CE, _ACKNOWLEDGE, _ACK_SYNDROME, _RIGHT

@@ -35,24 +35,34 @@ from mrc.wire.psn import PSN_HALF
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import (
     ACKREQ,
-    EXTENSION_AT,
     PAD_SHIFT,
     PSN_BITS_MASK,
     RTX,
     TIMESTAMP_UNIT_NS,
     TS,
     UDP_AT,
+    fields_at,
+    header_at,
+    lowest_bit,
+    masks_in,
+    offsets_in,
 )
 from mrc.wire.transmit_batch import TransmitBatch
 
 # Of an ACK or NAK: the opcode, its bytes behind the BTH, where in it the aeth_word is, and what that holds.
-_ACKNOWLEDGE, _AETH_BYTES, _AETH_AT = int(Op.ACKNOWLEDGE), HEADER_LENGTHS["aeth"], EXTENSION_AT
-_SYNDROME_SHIFT, _MSN_MASK, _ACK_SYNDROME = 24, 0xFFFFFF, ACK_SYNDROME
+_ACKNOWLEDGE, _AETH_BYTES, _AETH_AT = int(Op.ACKNOWLEDGE), HEADER_LENGTHS["aeth"], header_at("aeth")
+_SYNDROME, _MSN_MASK = masks_in("aeth", "syndrome msn")
+_SYNDROME_SHIFT, _ACK_SYNDROME = lowest_bit(_SYNDROME), ACK_SYNDROME
 # Where in a request: ip_plen, opcode, flags, psn_word, rqmsn, msn; the RETH, behind a TSETH if there is one; and the
 # probe_id of a probe.
-_PLEN_AT, _OPCODE_AT, _FLAGS_AT, _PSN_AT, _RQMSN_AT, _MSN_AT, _RETH_AT, _PROBE_ID_AT = 4, 48, 49, 56, 60, 62, 64, 64
+(_PLEN_AT,) = fields_at("ipv6", "plen")
+_OPCODE_AT, _FLAGS_AT, _PSN_AT = fields_at("bth", "opcode se ackreq")
+_RQMSN_AT, _MSN_AT = fields_at("meth", "rqmsn msn")
+_RETH_AT = header_at("reth")
+_RKEY, _DMALEN = offsets_in("reth", "rkey dmalen")
+(_PROBE_ID_AT,) = fields_at("peth", "probe_id")
 _TSETH_BYTES, _RETH_BYTES, _IMMDT_BYTES = (HEADER_LENGTHS[header] for header in ("tseth", "reth", "immdt"))
-_TSETH_END = EXTENSION_AT + HEADER_LENGTHS["meth"] + HEADER_LENGTHS["tseth"]
+_TSETH_END = header_at("reth", ts=True)
 _IP_HEADER, _ICRC_BYTES, _PAD_SHIFT, _TS, _TRAFFIC_CLASS_SHIFT, _CE = UDP_AT, ICRC_LENGTH, PAD_SHIFT, TS, 4, CE
 _ASKS_FOR_SACK = ACKREQ | RTX
 _PSN_MASK, _PSN_MODULUS = PSN_BITS_MASK, PSN_BITS_MASK + 1
@@ -249,7 +259,7 @@ class Responder:
             payload += _IMMDT_BYTES
         pad = batch.flat[base + _FLAGS_AT] >> _PAD_SHIFT & 3
         size = base + batch.lengths[row] - payload - pad - _ICRC_BYTES
-        va, dmalen = octets.u64(batch.flat, reth), octets.u32(batch.flat, reth + 12)
+        va, dmalen = octets.u64(batch.flat, reth), octets.u32(batch.flat, reth + _DMALEN)
         # What no region can have is refused below: it has only to be a number here.
         start = va if va < _VA_LIMIT else _VA_LIMIT
         rqmsn = octets.u16(batch.flat, base + _RQMSN_AT) if _IMMEDIATE[opcode] else _NO_IMMEDIATE
@@ -258,7 +268,7 @@ class Responder:
         if verdict == _RIGHT:
             verdict = self._messages.take(psn, octets.u16(batch.flat, base + _MSN_AT), dmalen, start, opcode)
         if verdict == _RIGHT and size:
-            verdict = self._checks.check_range(psn, opcode, va, octets.u32(batch.flat, reth + 8), dmalen)
+            verdict = self._checks.check_range(psn, opcode, va, octets.u32(batch.flat, reth + _RKEY), dmalen)
         if verdict == _RIGHT and immediates:
             verdict = self._receives.check(psn, rqmsn, self.received.edge_after(psn))
         if verdict != _RIGHT:

@@ -12,22 +12,23 @@ from mrc.errors import CallerError
 from mrc.wire import octets
 from mrc.wire.opcodes import HEADER_LENGTHS, Op
 from mrc.wire.psn import PSN_MASK
-from mrc.wire.rows import RTX, SETH_M_SHIFT, SETH_PR
+from mrc.wire.rows import RTX, SETH_M_SHIFT, SETH_PR, fields_at, lowest_bit, masks_in
 from mrc.wire.transmit_batch import TransmitBatch
 
 _MIN_COUNTED_BYTES = 1024  # a packet counts at least this much towards the byte trigger
-_RESTORE_CWND = 1 << 31
-_PENALTY_SHIFT = 24
+_RESTORE_CWND, _PENALTY, _RCVD_MASK = masks_in("cc_state", "restore_cwnd rcv_cwnd_pen rcvd_bytes")
+_PENALTY_SHIFT = lowest_bit(_PENALTY)
 _BITMAP = 64  # PSNs
 _RCVD_UNIT = 256  # bytes; a unit that has begun counts (MRC-SACK-14)
-_RCVD_MASK = 0xFFFFFF
 _MOST_COUNTED = 0x7FFF
 _MOST_BELOW, _MOST_ABOVE = -0x8000, 0x7FFF  # of ack_psn_offset
 _SACK, _BYTES = int(Op.SACK), HEADER_LENGTHS["seth"] + HEADER_LENGTHS["cc_state"]
 _PSN_MASK, _RTX, _M_SHIFT, _PR = PSN_MASK, RTX, SETH_M_SHIFT, SETH_PR
 # Where in a SACK: the fields of mrc.wire.fields.SACK; cc_type and mpr are one word.
-_SETH_AT, _OFFSET_AT, _ENTROPY_AT, _SPDCID_AT, _DPDCID_AT, _CACK_AT = 60, 62, 64, 68, 70, 72
-_MPR_AT, _BASE_AT, _BITMAP_AT, _STAMP_AT, _OOO_AT, _RCVD_AT = 76, 78, 80, 88, 90, 92
+_SETH_AT, _OFFSET_AT, _ENTROPY_AT = fields_at("seth", "type ack_psn_offset entropy")
+_SPDCID_AT, _DPDCID_AT, _CACK_AT = fields_at("seth", "spdcid dpdcid reserved3")
+_MPR_AT, _BASE_AT, _BITMAP_AT = fields_at("seth", "cc_type sack_offset bitmap")
+_STAMP_AT, _OOO_AT, _RCVD_AT = fields_at("cc_state", "tx_timestamp reserved restore_cwnd")
 
 
 class SackMaker:
