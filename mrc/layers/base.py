@@ -70,9 +70,9 @@ class TransportHeader(Packet):
             depth += 1
         return layer, depth
 
-    def info(self) -> str:
-        """What this header adds to the one-line summary of its packet."""
-        return ""
+    def shown_value(self, field: str) -> Any:
+        """A field as the summary of its packet shows it."""
+        return getattr(self, field)
 
     @property
     def show_summary(self) -> bool:
