@@ -123,6 +123,8 @@ def _table() -> dict[int, Opcode]:
 
 OPCODES: dict[int, Opcode] = _table()
 
+# Every header that a request can have behind its BTH.
+REQUEST_HEADERS: tuple[str, ...] = max((opcode.headers for opcode in OPCODES.values() if opcode.is_request), key=len)
 IMMEDIATE_OPCODES = frozenset(
     value for value, opcode in OPCODES.items() if opcode.is_request and "immdt" in opcode.headers
 )
