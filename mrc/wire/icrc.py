@@ -17,10 +17,10 @@ UDP_HEADER = HEADERS["udp"].length
 ICRC_SEED: int = crc32(b"\xff" * 8)
 
 # What is set to ones: in a BTH its reserved byte, behind which nothing is.
-_MASK_IPV6 = HEADERS["ipv6"].pack({"tc": 0xFF, "fl": 0xFFFFF, "hlim": 0xFF})
-_MASK_UDP_AND_BTH = HEADERS["udp"].pack({"chksum": 0xFFFF}) + HEADERS["bth"].pack({"reserved": 0xFF}).rstrip(b"\0")
+IPV6_ICRC_MASK = HEADERS["ipv6"].pack({"tc": 0xFF, "fl": 0xFFFFF, "hlim": 0xFF})
+TRANSPORT_ICRC_MASK = HEADERS["udp"].pack({"chksum": 0xFFFF}) + HEADERS["bth"].pack({"reserved": 0xFF}).rstrip(b"\0")
 # In the first 53 bytes of an IPv6 packet.
-ICRC_MASK: bytes = _MASK_IPV6 + _MASK_UDP_AND_BTH
+ICRC_MASK: bytes = IPV6_ICRC_MASK + TRANSPORT_ICRC_MASK
 _MOST_OPTIONS = 40
 
 
@@ -32,7 +32,7 @@ def icrc_ipv6(packet: bytes | bytearray | memoryview) -> int:
 def icrc_ipv4(packet: bytes | bytearray | memoryview) -> int:
     """ICRC of an IPv4 packet given from its IPv4 header (options included) to just before the ICRC."""
     header = (packet[0] & 0x0F) * 4
-    return _icrc(packet, (IPV4_ICRC_MASK + bytes(_MOST_OPTIONS))[:header] + _MASK_UDP_AND_BTH)
+    return _icrc(packet, (IPV4_ICRC_MASK + bytes(_MOST_OPTIONS))[:header] + TRANSPORT_ICRC_MASK)
 
 
 def _icrc(packet: bytes | bytearray | memoryview, mask: bytes) -> int:

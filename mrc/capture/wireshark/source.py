@@ -8,8 +8,10 @@ from importlib.resources import files
 from mrc import __version__
 from mrc.capture.wireshark.words import lua_format, word_functions
 from mrc.wire.headers import HEADERS, Field, HeaderLayout
+from mrc.wire.icrc import IPV6_ICRC_MASK, TRANSPORT_ICRC_MASK
+from mrc.wire.ipv4 import IPV4_ICRC_MASK
 from mrc.wire.names import FIELD_NAMES, NumberNames
-from mrc.wire.opcodes import FIRST_MRC_OPCODE, OPCODES, Opcode
+from mrc.wire.opcodes import BTH_LENGTH, FIRST_MRC_OPCODE, ICRC_LENGTH, OPCODES, Opcode
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 
 # The first line of every script written here; what lacks it is somebody else's.
@@ -62,6 +64,12 @@ def _tables(profile: WireProfile) -> Iterator[str]:
     yield f"local ICRC_COVERS_OUTER = {_boolean(profile.icrc_covers_outer)}"
     yield f"local EV_LOW_HALF_IN_SOURCE_PORT = {_boolean(profile.ev_low_half_in_source_port)}"
     yield f"local FIRST_PORT_BIT = {profile.first_port_bit}"
+    yield f"local BTH_LENGTH, ICRC_LENGTH = {BTH_LENGTH}, {ICRC_LENGTH}"
+    for name in ("udp", "ipv4", "ipv6"):
+        yield f"local {name.upper()}_LENGTH = {HEADERS[name].length}"
+    # What the ICRC sets to ones: by distance from the start of the header, the bits.
+    for name, mask in (("IPV4", IPV4_ICRC_MASK), ("IPV6", IPV6_ICRC_MASK), ("TRANSPORT", TRANSPORT_ICRC_MASK)):
+        yield f"local {name}_MASK = {{{', '.join(f'[{at}] = 0x{ones:02X}' for at, ones in enumerate(mask) if ones)}}}"
     yield ""
     yield "local OPCODES = {"
     for opcode in _mrc_opcodes():
