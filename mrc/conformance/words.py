@@ -1,4 +1,9 @@
-"""Packets in the words of the protocol, one line each. PSNs are told as scripts count them."""
+"""Packets in the words of the protocol, one line each, with PSNs as scripts count them.
+
+These are not the lines of `mrc dissect` (`mrc.wire.words`), and are not made from them. They say what a case is about:
+a PSN by its distance from the first one, a SACK by the PSNs above its cack_psn, a plane. And what judges an
+implementation shares no table with it: a wrong name there must not make a wrong verdict look right.
+"""
 
 from __future__ import annotations
 
