@@ -39,7 +39,7 @@ def lua_format(form: str, is_text: bool = False) -> str:
     """A format of Python's, `06x`, as string.format has it. Raises CallerError for one that Lua has no like of."""
     match = _FORMAT.fullmatch(form)
     if match is None or (is_text and form not in ("x", "s")):
-        raise CallerError(f"Lua cannot format as {form!r}" + " what has more than 32 bits" * is_text)
+        raise CallerError(f"Lua cannot format as {form!r}" + " what lies in more than 4 bytes" * is_text)
     return "%s" if is_text else f"%{match[1]}{match[2] or 'd'}"
 
 
@@ -67,6 +67,10 @@ def _value(header: str, value: Value) -> str:
 
 
 def _holds(condition: Condition, texts: Iterable[str]) -> str:
+    if condition.field in texts and condition.operator not in ("==", "!="):
+        raise CallerError(
+            f"Lua cannot tell whether {condition.field} {condition.operator} a number: it lies in more than 4 bytes"
+        )
     operator = {"!=": "~="}.get(condition.operator, condition.operator)
     number = f'"{condition.number:x}"' if condition.field in texts else str(condition.number)
     return f"v.{condition.field} {operator} {number}"
