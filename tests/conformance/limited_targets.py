@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mrc.conformance import setup as setups
-from mrc.conformance.rc.in_process import RcInProcess, RcSession
+from mrc.rc.conformance.in_process import RcInProcess, RcSession
 from mrc.conformance.setup import Setup
 from mrc.conformance.target import Session, TargetQp, Unsupported
 from mrc.conformance.targets.in_process import InProcess, InProcessQp, InProcessSession

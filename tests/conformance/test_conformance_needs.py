@@ -12,7 +12,7 @@ from toy_targets import ToySession, ToyTarget, silent
 
 from mrc.conformance.catalogue import catalogue, chosen
 from mrc.conformance.control import TWIN
-from mrc.conformance.rc.catalogue import rc_catalogue
+from mrc.rc.conformance.catalogue import rc_catalogue
 from mrc.conformance.requirements import CONGESTION, GROUPS
 from mrc.conformance.runner import run_case
 from mrc.conformance.setup import Plane, Setup

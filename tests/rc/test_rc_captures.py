@@ -14,7 +14,7 @@ from rc_hand import ACKNOWLEDGE, FIRST, ONLY, Sent, parsed
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.memory import MemoryRegion
 from mrc.endpoint.paths.addressing import PlanePair, udp_paths
-from mrc.endpoint.rc import RcConfig, RcEndpoint, RcPeer, RcQueuePair
+from mrc.rc import RcConfig, RcEndpoint, RcPeer, RcQueuePair
 from mrc.endpoint.work import WriteRequest
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.transmit_batch import TransmitBatch

@@ -12,7 +12,7 @@ import pytest
 from mutants.rc import rc_mutants
 
 from mrc import CORE
-from mrc.conformance.rc.catalogue import rc_catalogue
+from mrc.rc.conformance.catalogue import rc_catalogue
 from mrc.core import COMPILED
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "softroce.md"

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from mrc.conformance.rc.in_process import RcInProcess
+from mrc.rc.conformance.in_process import RcInProcess
 from mrc.conformance.setup import Setup
 from mrc.conformance.target import Session, Target
-from mrc.endpoint.rc import RcEndpoint, RcQueuePair
-from mrc.endpoint.rc.framing import Framing
-from mrc.endpoint.rc.requestor import Requestor
-from mrc.endpoint.rc.responder import Responder
+from mrc.rc import RcEndpoint, RcQueuePair
+from mrc.rc.framing import Framing
+from mrc.rc.requestor import Requestor
+from mrc.rc.responder import Responder
 from mrc.wire.profile import WireProfile
 from mutants.mutant import words_of
 

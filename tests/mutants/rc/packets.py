@@ -5,9 +5,9 @@ from __future__ import annotations
 import struct
 from typing import Any, ClassVar
 
-from mrc.endpoint.rc import RcEndpoint, RcQueuePair
-from mrc.endpoint.rc.framing import Framing
-from mrc.endpoint.rc.opcodes import RcOp
+from mrc.rc import RcEndpoint, RcQueuePair
+from mrc.rc.framing import Framing
+from mrc.rc.opcodes import RcOp
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import P_KEY, UDP_AT
 from mrc.wire.transmit_batch import TransmitBatch

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from mrc.endpoint.completions import WorkStatus
-from mrc.endpoint.rc import RcEndpoint, RcQueuePair
-from mrc.endpoint.rc.framing import Framing
-from mrc.endpoint.rc.messages import Message, SendQueue
-from mrc.endpoint.rc.requestor import Requestor
+from mrc.rc import RcEndpoint, RcQueuePair
+from mrc.rc.framing import Framing
+from mrc.rc.messages import Message, SendQueue
+from mrc.rc.requestor import Requestor
 from mrc.wire.psn import unwrap
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import EXTENSION_AT, PSN_BITS_MASK

@@ -5,10 +5,10 @@ from __future__ import annotations
 import struct
 
 from mrc.endpoint.memory import MemoryRegion
-from mrc.endpoint.rc import RcEndpoint, RcQueuePair
-from mrc.endpoint.rc.opcodes import EXTENSION_BYTES, WRITES, RcOp
-from mrc.endpoint.rc.responder import Responder
-from mrc.endpoint.rc.syndromes import NAK_SEQUENCE_ERROR
+from mrc.rc import RcEndpoint, RcQueuePair
+from mrc.rc.opcodes import EXTENSION_BYTES, WRITES, RcOp
+from mrc.rc.responder import Responder
+from mrc.rc.syndromes import NAK_SEQUENCE_ERROR
 from mrc.endpoint.refusals import ACK_SYNDROME
 from mrc.wire.opcodes import ICRC_LENGTH
 from mrc.wire.psn import psn_diff

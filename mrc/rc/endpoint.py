@@ -15,10 +15,10 @@ import numpy as np
 from mrc.endpoint.completions import Completion, Event, EventKind
 from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.node.local_ports import LocalPorts, PortLimit
-from mrc.endpoint.rc.checks import sound_rows
-from mrc.endpoint.rc.config import RcConfig, RcEndpointConfig
-from mrc.endpoint.rc.counters import RcCounters
-from mrc.endpoint.rc.qp import RcQueuePair
+from mrc.rc.checks import sound_rows
+from mrc.rc.config import RcConfig, RcEndpointConfig
+from mrc.rc.counters import RcCounters
+from mrc.rc.qp import RcQueuePair
 from mrc.errors import CallerError
 from mrc.wire.fields import COMMON
 from mrc.wire.psn import PSN_MODULUS

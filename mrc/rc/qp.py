@@ -10,12 +10,12 @@ from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.node.local_ports import LocalPorts
 from mrc.endpoint.paths.addressing import Path
 from mrc.endpoint.qp_states import MAY_RECEIVE, MAY_SEND, QpState, check_transition
-from mrc.endpoint.rc.config import RcConfig
-from mrc.endpoint.rc.counters import RcCounters
-from mrc.endpoint.rc.framing import Framing
-from mrc.endpoint.rc.opcodes import OTHER_ANSWERS, RcOp
-from mrc.endpoint.rc.requestor import Requestor
-from mrc.endpoint.rc.responder import Responder
+from mrc.rc.config import RcConfig
+from mrc.rc.counters import RcCounters
+from mrc.rc.framing import Framing
+from mrc.rc.opcodes import OTHER_ANSWERS, RcOp
+from mrc.rc.requestor import Requestor
+from mrc.rc.responder import Responder
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError
 from mrc.wire.received_batch import ReceivedBatch

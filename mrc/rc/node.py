@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from mrc.endpoint.completions import Completion
 from mrc.endpoint.paths.addressing import PlanePair, udp_paths
-from mrc.endpoint.rc import RcConfig, RcEndpoint, RcEndpointConfig, RcPeer, RcQueuePair
+from mrc.rc import RcConfig, RcEndpoint, RcEndpointConfig, RcPeer, RcQueuePair
 from mrc.errors import CallerError
 from mrc.fabric.host_view import FabricPort
 from mrc.net.driver import Driver

@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 from mrc.endpoint.completions import Completion, WorkKind, WorkStatus
 from mrc.endpoint.memory import MemoryRegion, MemoryTable
-from mrc.endpoint.rc.config import RcConfig
-from mrc.endpoint.rc.counters import RcCounters
-from mrc.endpoint.rc.framing import Framing
-from mrc.endpoint.rc.opcodes import EXTENSION_BYTES, WRITES, RcOp
-from mrc.endpoint.rc.syndromes import NAK_SEQUENCE_ERROR, RNR_NAK
+from mrc.rc.config import RcConfig
+from mrc.rc.counters import RcCounters
+from mrc.rc.framing import Framing
+from mrc.rc.opcodes import EXTENSION_BYTES, WRITES, RcOp
+from mrc.rc.syndromes import NAK_SEQUENCE_ERROR, RNR_NAK
 from mrc.endpoint.refusals import ACK_SYNDROME, NAK_INVALID_REQUEST, NAK_REMOTE_ACCESS, NAK_STATUS
 from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH, OPCODES
 from mrc.wire.psn import psn_diff

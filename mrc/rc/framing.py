@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 from mrc.endpoint.paths.addressing import Path
-from mrc.endpoint.rc.opcodes import RcOp
+from mrc.rc.opcodes import RcOp
 from mrc.wire.frames import Frames
 from mrc.wire.opcodes import BTH_LENGTH, HEADER_LENGTHS
 from mrc.wire.rows import BTH_AT, P_KEY

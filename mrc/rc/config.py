@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mrc.endpoint.config import PATH_MTUS
-from mrc.endpoint.rc.syndromes import RNR_DELAYS_NS
+from mrc.rc.syndromes import RNR_DELAYS_NS
 from mrc.errors import CallerError
 from mrc.wire.profile import WireProfile
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mrc.conformance.rc.case import RC_OPTIONS
+from mrc.rc.conformance.case import RC_OPTIONS
 from mrc.conformance.setup import Plane, Setup, TargetQpTerms, TesterQp
 from mrc.conformance.target import Frame, Refused, Session, Target, TargetCompletion, TargetQp, Unsupported
 from mrc.conformance.virtual import VirtualSession, endpoint_at_work
 from mrc.endpoint.completions import WorkKind
 from mrc.endpoint.memory import MemoryRegion
 from mrc.endpoint.paths.addressing import PlanePair, udp_paths
-from mrc.endpoint.rc import RcConfig, RcEndpoint, RcEndpointConfig, RcPeer, RcQueuePair
+from mrc.rc import RcConfig, RcEndpoint, RcEndpointConfig, RcPeer, RcQueuePair
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError
 from mrc.fabric.address import address

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections import deque
 
-from mrc.endpoint.rc.opcodes import RcOp, write_opcode
+from mrc.rc.opcodes import RcOp, write_opcode
 from mrc.endpoint.work import WriteRequest
 
 _RETH = struct.Struct(">QII")

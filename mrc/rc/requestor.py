@@ -6,11 +6,11 @@ import struct
 from collections.abc import Callable
 
 from mrc.endpoint.completions import Completion, WorkStatus
-from mrc.endpoint.rc.config import RETRY_FOREVER, RcConfig
-from mrc.endpoint.rc.counters import RcCounters
-from mrc.endpoint.rc.framing import Framing
-from mrc.endpoint.rc.messages import Message, SendQueue
-from mrc.endpoint.rc.syndromes import RNR_DELAYS_NS, RNR_TIMER_MASK, Answer, answer_of
+from mrc.rc.config import RETRY_FOREVER, RcConfig
+from mrc.rc.counters import RcCounters
+from mrc.rc.framing import Framing
+from mrc.rc.messages import Message, SendQueue
+from mrc.rc.syndromes import RNR_DELAYS_NS, RNR_TIMER_MASK, Answer, answer_of
 from mrc.endpoint.refusals import NAK_STATUS
 from mrc.endpoint.work import WriteRequest
 from mrc.wire.opcodes import HEADER_LENGTHS

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from mrc.endpoint.rc.counters import RcCounters
-from mrc.endpoint.rc.opcodes import RC_OPCODES
+from mrc.rc.counters import RcCounters
+from mrc.rc.opcodes import RC_OPCODES
 from mrc.wire.fields import COMMON
 from mrc.wire.opcodes import ICRC_LENGTH
 from mrc.wire.profile import WireProfile
