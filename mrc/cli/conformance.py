@@ -286,7 +286,6 @@ def _target(
     from mrc.net.ticket import PREFIX, Ticket
 
     if name == "self":
-
         return suite(transport).own()
     from mrc.conformance.wrong_endpoints import named_mutant, wrong_endpoint
 

@@ -1,19 +1,16 @@
-"""How packets of one QP are framed: one path, and headers written in plain numbers."""
+"""How packets of one QP are written: all go one path."""
 
 from __future__ import annotations
 
-import struct
+from collections.abc import Sequence
 
 from mrc.endpoint.paths.addressing import Path
 from mrc.rc.opcodes import RcOp
 from mrc.wire.frames import Frames
-from mrc.wire.opcodes import BTH_LENGTH, HEADER_LENGTHS
+from mrc.wire.headers import pack_header
+from mrc.wire.packet import Layer
 from mrc.wire.rows import BTH_AT, P_KEY
 from mrc.wire.transmit_batch import TransmitBatch
-
-_TARGET_AT = BTH_AT + 4  # behind opcode, flags and P_Key
-_TARGET = struct.Struct(">II")  # dqp_word, psn_word
-_ACKNOWLEDGE = struct.Struct(">BBHIII")  # BTH and AETH
 
 
 class Framing:
@@ -27,24 +24,22 @@ class Framing:
         self._peer_qpn = peer_qpn
         self._traffic_class = traffic_class
 
-    def request(
-        self,
-        batch: TransmitBatch,
-        opcode: RcOp,
-        psn_word: int,
-        extension: bytes,
-        address: int,
-        length: int,
-    ) -> None:
-        """One packet of a message: `extension` are its headers behind the BTH, what follows the `length` bytes at
-        `address`, which the caller keeps alive."""
-        header_length = BTH_AT + BTH_LENGTH + len(extension)
-        row = batch.append(self._frames, 0, self._traffic_class, header_length, address, length)
-        batch.write_headers(row, BTH_AT, bytes((opcode,)))
-        batch.write_headers(row, _TARGET_AT, _TARGET.pack(self._peer_qpn, psn_word) + extension)
+    def request(self, batch: TransmitBatch, layers: Sequence[Layer], address: int, length: int) -> None:
+        """One packet of a message: its BTH, without what all packets of the QP have alike, and the headers behind it.
+        What follows are the `length` bytes at `address`, which the caller keeps alive."""
+        (name, bth), *others = layers
+        headers = self._written([(name, {**bth, "pad": -length % 4}), *others])
+        row = batch.append(self._frames, 0, self._traffic_class, BTH_AT + len(headers), address, length)
+        batch.write_headers(row, BTH_AT, headers)
 
     def acknowledge(self, batch: TransmitBatch, psn: int, syndrome: int, msn: int) -> None:
         """An ACK or NAK for `psn`, all in 24 bits but the syndrome of 8."""
-        headers = _ACKNOWLEDGE.pack(RcOp.ACKNOWLEDGE, 0, P_KEY, self._peer_qpn, psn, syndrome << 24 | msn)
-        row = batch.open_row(self._frames, 0, self._traffic_class, BTH_AT + BTH_LENGTH + HEADER_LENGTHS["aeth"])
+        bth = {"opcode": int(RcOp.ACKNOWLEDGE), "psn": psn}
+        headers = self._written([("bth", bth), ("aeth", {"syndrome": syndrome, "msn": msn})])
+        row = batch.open_row(self._frames, 0, self._traffic_class, BTH_AT + len(headers))
         batch.write_headers(row, BTH_AT, headers)
+
+    def _written(self, layers: Sequence[Layer]) -> bytes:
+        (name, bth), *others = layers
+        bth = {"pkey": P_KEY, "dqp": self._peer_qpn, **bth}
+        return b"".join(pack_header(each, fields) for each, fields in ((name, bth), *others))

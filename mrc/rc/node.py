@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 
 from mrc.endpoint.completions import Completion
 from mrc.endpoint.paths.addressing import PlanePair, udp_paths
-from mrc.rc import RcConfig, RcEndpoint, RcEndpointConfig, RcPeer, RcQueuePair
 from mrc.errors import CallerError
 from mrc.fabric.host_view import FabricPort
 from mrc.net.driver import Driver
 from mrc.net.hosts import OwnAddress
 from mrc.net.udp_port import UdpPort, full_packets
+from mrc.rc import RcConfig, RcEndpoint, RcEndpointConfig, RcPeer, RcQueuePair
 from mrc.wire.ipv4 import address_number
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 from mrc.wire.rows import HEADER_ROOM

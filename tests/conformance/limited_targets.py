@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mrc.conformance import setup as setups
-from mrc.rc.conformance.in_process import RcInProcess, RcSession
 from mrc.conformance.setup import Setup
 from mrc.conformance.target import Session, TargetQp, Unsupported
 from mrc.conformance.targets.in_process import InProcess, InProcessQp, InProcessSession
 from mrc.endpoint.config import QpConfig
 from mrc.endpoint.memory import MemoryRegion
+from mrc.rc.conformance.in_process import RcInProcess, RcSession
 from mrc.wire.profile import WireProfile
 
 

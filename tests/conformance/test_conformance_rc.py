@@ -24,16 +24,16 @@ from mrc.conformance.codec.icrc import icrc
 from mrc.conformance.codec.rc import RC, RC_OPCODES
 from mrc.conformance.codec.transport import read_transport, write_transport
 from mrc.conformance.packets import Crafted
-from mrc.rc.conformance.bench import RcBench
-from mrc.rc.conformance.case import RC_OPTIONS, rc_case, rc_requirements
-from mrc.rc.conformance.catalogue import RC_CONTROL, RC_REASONS, RC_TWIN, rc_catalogue, rc_missing
-from mrc.rc.conformance.in_process import target
-from mrc.rc.conformance.suite import RC_MUTANTS
 from mrc.conformance.requirements import GROUPS, ids_in
 from mrc.conformance.results import Run
 from mrc.conformance.runner import run, run_case
 from mrc.conformance.wrong_endpoints import wrong_endpoint, wrong_endpoints
 from mrc.errors import CallerError
+from mrc.rc.conformance.bench import RcBench
+from mrc.rc.conformance.case import RC_OPTIONS, rc_case, rc_requirements
+from mrc.rc.conformance.catalogue import RC_CONTROL, RC_REASONS, RC_TWIN, rc_catalogue, rc_missing
+from mrc.rc.conformance.in_process import target
+from mrc.rc.conformance.suite import RC_MUTANTS
 from mrc.wire.profile import WireProfile
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -101,7 +101,11 @@ def test_scripts_and_codec_know_nothing_of_the_endpoint(path: Path) -> None:
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
         for name in names:
-            mine = name.startswith(("mrc.conformance.", "mrc.rc.conformance.")) and "in_process" not in name and "wrong_endpoints" not in name
+            mine = (
+                name.startswith(("mrc.conformance.", "mrc.rc.conformance."))
+                and "in_process" not in name
+                and "wrong_endpoints" not in name
+            )
             assert mine or name.partition(".")[0] not in ("mrc", "mutants"), name
 
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from mrc.endpoint.completions import Completion, WorkStatus
 from mrc.endpoint.memory import MemoryRegion
 from mrc.endpoint.paths.addressing import PlanePair, udp_paths
-from mrc.rc import RcConfig, RcEndpoint, RcPeer
 from mrc.endpoint.work import WriteRequest
+from mrc.rc import RcConfig, RcEndpoint, RcPeer
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.transmit_batch import TransmitBatch
 

@@ -32,7 +32,7 @@ def not_udp(version: int) -> bytes:
 
 FAULTS: dict[str, tuple[str, Callable[[int], bytes]]] = {
     "no room for a BTH": ("too_short", lambda version: in_ip(GOOD, version)[: (40 if version == 6 else 20) + 15]),
-    "TCP": ("not_udp", not_udp),
+    "TCP": ("not_ipv6_udp", not_udp),
     "cut short": ("bad_length", lambda version: in_ip(GOOD, version)[:-4]),
     "the UDP length": ("bad_length", changed(5, 43)),
     "no RETH": ("bad_length", lambda version: in_ip(bth(ONLY, PEER_PSN), version)),
@@ -78,7 +78,7 @@ def test_a_limited_member_of_the_partition_is_taken(version: int) -> None:
 def test_another_ip_version() -> None:
     peer = HandPeer()
     peer.receive_packets([b"\x70" + in_ip(GOOD)[1:]])
-    assert (peer.sent(), peer.endpoint.counters.as_dict()) == ([], {"not_udp": 1})
+    assert (peer.sent(), peer.endpoint.counters.as_dict()) == ([], {"not_ipv6_udp": 1})
 
 
 def test_from_somebody_else() -> None:

@@ -17,7 +17,6 @@ import pytest
 from patience import PATIENCE_S, until_in_use
 
 from mrc.endpoint.completions import Completion, WorkKind, WorkStatus
-from mrc.rc import RcConfig
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError, SystemRefused
 from mrc.lab.impairment import loss
@@ -25,8 +24,9 @@ from mrc.lab.namespace import in_namespace, in_thread, unshare_network
 from mrc.lab.netlink import NetlinkSocket
 from mrc.lab.nftables import NETLINK_NETFILTER
 from mrc.net.hosts import OwnAddress
-from mrc.rc.node import RC_HEADERS, RcNode
 from mrc.net.udp_port import full_packets
+from mrc.rc import RcConfig
+from mrc.rc.node import RC_HEADERS, RcNode
 
 pytestmark = [
     pytest.mark.root,

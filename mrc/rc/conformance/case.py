@@ -7,10 +7,10 @@ from functools import cache
 from importlib.resources import files
 
 from mrc.conformance.case import Case, add
-from mrc.rc.conformance.bench import RcBench
 from mrc.conformance.requirements import Requirement, tabled
 from mrc.conformance.setup import Setup
 from mrc.errors import CallerError
+from mrc.rc.conformance.bench import RcBench
 
 RcScript = Callable[[RcBench], None]
 REGISTRY: dict[str, Case] = {}

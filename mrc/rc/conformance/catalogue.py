@@ -7,9 +7,9 @@ from functools import cache, partial
 import mrc.rc.conformance.cases
 from mrc.conformance.case import Case
 from mrc.conformance.catalogue import Missing, collected, without_case
+from mrc.conformance.setup import Setup
 from mrc.rc.conformance.bench import RcBench
 from mrc.rc.conformance.case import REGISTRY, rc_requirements
-from mrc.conformance.setup import Setup
 
 # Why a requirement has no case.
 RC_REASONS: dict[str, str] = {}

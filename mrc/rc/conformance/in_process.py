@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mrc.rc.conformance.case import RC_OPTIONS
 from mrc.conformance.setup import Plane, Setup, TargetQpTerms, TesterQp
 from mrc.conformance.target import Frame, Refused, Session, Target, TargetCompletion, TargetQp, Unsupported
 from mrc.conformance.virtual import VirtualSession, endpoint_at_work
 from mrc.endpoint.completions import WorkKind
 from mrc.endpoint.memory import MemoryRegion
 from mrc.endpoint.paths.addressing import PlanePair, udp_paths
-from mrc.rc import RcConfig, RcEndpoint, RcEndpointConfig, RcPeer, RcQueuePair
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError
 from mrc.fabric.address import address
+from mrc.rc import RcConfig, RcEndpoint, RcEndpointConfig, RcPeer, RcQueuePair
+from mrc.rc.conformance.case import RC_OPTIONS
 from mrc.wire.ipv4 import address_number
 from mrc.wire.profile import WireProfile
 from mrc.wire.received_batch import ReceivedBatch
