@@ -11,10 +11,16 @@ from mrc.endpoint.datapath.peer_sources import PeerSources
 from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.node.local_ports import LocalPorts
 from mrc.endpoint.paths.addressing import Path
-from mrc.endpoint.qp_states import MAY_RECEIVE, MAY_SEND, QpState, check_transition
+from mrc.endpoint.qp_states import (
+    MAY_RECEIVE,
+    MAY_SEND,
+    QpState,
+    check_takes_receives,
+    check_transition,
+    no_writes_yet,
+)
 from mrc.endpoint.responder.receives import Receives
 from mrc.endpoint.work import WriteRequest
-from mrc.errors import CallerError
 from mrc.rc.config import RcConfig
 from mrc.rc.counters import RcCounters
 from mrc.rc.framing import Framing
@@ -152,7 +158,7 @@ class RcQueuePair:
             self._complete(Completion(request.wr_id, self.qpn, WorkStatus.FLUSHED, 0))
             return
         if self.state not in MAY_SEND:
-            raise CallerError(f"QP {self.qpn:#08x} is in {self.state.name}: writes are posted in RTS")
+            raise no_writes_yet(self.qpn, self.state)
         self._requestor.post(request)
 
     def post_receive(self, wr_id: int) -> None:
@@ -160,8 +166,7 @@ class RcQueuePair:
 
         Raises CallerError in RESET.
         """
-        if self.state == QpState.RESET:
-            raise CallerError(f"QP {self.qpn:#08x} is in RESET: receives are posted from INIT on")
+        check_takes_receives(self.qpn, self.state)
         self._receives.post(wr_id)
         if self.state == QpState.ERROR:
             self._receives.flush()

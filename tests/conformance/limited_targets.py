@@ -78,7 +78,7 @@ class LimitedSession(InProcessSession):
         va = old.va if limits.region_va is None else limits.region_va
         length = old.length if limits.region_length is None else limits.region_length
         if (va, length) != (old.va, old.length):
-            region = self._endpoint.memory.register(bytearray(length), va=va)
+            region = self.endpoint.memory.register(bytearray(length), va=va)
             qp._region = region
             qp.terms = _with_region(qp, region)
         return qp
