@@ -9,6 +9,7 @@ from rc_hand import ACK, ONLY, PEER_PSN, HandPeer, bth, icrc, in_ip, write
 
 from mrc.endpoint.qp_states import QpState
 from mrc.errors import CallerError
+from mrc.wire.received_batch import ReceivedBatch
 
 GOOD = write(ONLY, PEER_PSN, b"abcd", ackreq=True)
 
@@ -84,6 +85,13 @@ def test_another_ip_version() -> None:
 def test_from_somebody_else() -> None:
     peer = HandPeer()
     peer.receive_packets([in_ip(GOOD, source="fd09::3")])
+    assert (peer.sent(), peer.count("bad_source"), any(peer.memory)) == ([], 1, False)
+
+
+def test_at_another_address_of_ours() -> None:
+    """A QP is at one address: what comes in where another is, is not for it."""
+    peer = HandPeer()
+    peer.endpoint.receive(ReceivedBatch.from_packets([in_ip(GOOD)], port=1), peer.now)
     assert (peer.sent(), peer.count("bad_source"), any(peer.memory)) == ([], 1, False)
 
 

@@ -186,6 +186,8 @@ def test_refusals(namespace: int, pair: Callable[[int, int], tuple[End, End]]) -
         first.node.connect(qp, "10.9.0.2", "10.9.0.1", 17, 0)
     with pytest.raises(CallerError, match="different IP versions"):
         first.node.connect(qp, "10.9.0.1", "fd09::2", 17, 0)
+    with pytest.raises(CallerError, match="at most 16 addresses, got 17"):
+        RcNode([OwnAddress("lo", "10.9.0.1")] * 17, 1024)
     descriptors = len(os.listdir("/proc/self/fd"))
     with pytest.raises(SystemRefused, match=r"10\.9\.0\.9"):
         in_namespace(namespace, lambda: RcNode([OwnAddress("lo", "10.9.0.1"), OwnAddress("lo", "10.9.0.9")], 1024))

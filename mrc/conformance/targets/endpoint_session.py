@@ -56,7 +56,7 @@ QpT = TypeVar("QpT", bound=OwnQp)
 
 
 class EndpointSession(VirtualSession, Generic[EndpointT]):
-    """One endpoint, given packets without outer headers."""
+    """One endpoint. Packets reach it without their outer headers."""
 
     def __init__(self, endpoint: EndpointT) -> None:
         super().__init__()
