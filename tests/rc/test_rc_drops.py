@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from rc_hand import ACK, ONLY, PEER_PSN, HandPeer, bth, icrc, in_ip, write
+from rc_hand import ACK, ONLY, OUR_PSN, PEER_PSN, HandPeer, answer, bth, icrc, in_ip, write
 
 from mrc.endpoint.qp_states import QpState
 from mrc.errors import CallerError
@@ -135,6 +135,15 @@ def test_a_queue_pair_that_is_gone() -> None:
     assert peer.count("unknown_qp") == 1
     with pytest.raises(CallerError, match="not one of this endpoint's"):
         peer.endpoint.destroy_qp(peer.qp)
+
+
+def test_a_queue_pair_destroyed_as_its_work_completes() -> None:
+    peer = HandPeer(complete=lambda done: peer.endpoint.destroy_qp(peer.qp))
+    for _ in range(2):
+        peer.post(300)
+    assert len(peer.sent()) == 4
+    peer.receive(answer(OUR_PSN + 1))
+    assert (peer.sent(), peer.endpoint.qps, peer.endpoint.next_deadline()) == ([], {}, None)
 
 
 def test_a_timer_of_a_queue_pair_that_is_gone() -> None:
