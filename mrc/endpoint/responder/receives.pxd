@@ -32,6 +32,6 @@ cdef class Receives:
     cpdef void take(self, long long psn, long long rqmsn, long long immediate, long long length) noexcept nogil
     @cython.locals(row=Py_ssize_t, immediate=cython.longlong, length=cython.longlong)
     cpdef void deliver(self, long long epsn) noexcept nogil
-    cdef void _consume(self, long long immediate, long long length) noexcept nogil
+    cpdef void consume(self, long long immediate, long long length) noexcept nogil
     @cython.locals(wr_id=cython.longlong)
     cdef long long _oldest(self) noexcept nogil

@@ -123,10 +123,10 @@ class Receives:
             self._stash.remove(row)
             self.stashed -= 1
             self.delivered += 1
-            self._consume(immediate, length)
+            self.consume(immediate, length)
 
-    def _consume(self, immediate: int, length: int) -> None:
-        """The oldest receive completes with this immediate."""
+    def consume(self, immediate: int, length: int) -> None:
+        """The oldest receive, which there is, completes with this immediate of a message of `length` bytes."""
         self._completions.add(self._oldest(), _SUCCESS, length, _RECEIVE, immediate)
 
     def _oldest(self) -> int:
