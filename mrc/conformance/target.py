@@ -100,10 +100,16 @@ class TargetCompletion:
     immediate: int | None = None
 
 
+QP_ERROR = "QP_ERROR"
+
+
 @dataclass(frozen=True, slots=True)
 class TargetEvent:
-    """Something the target told its owner: `kind` QP_ERROR where a QP went to ERROR, else a name of its own; `qpn` None
-    where it is about no QP."""
+    """An event that the target reported to its owner.
+
+    `kind` is QP_ERROR where a QP went to ERROR, and a name of the target's own for any other event. `qpn` is None where
+    the event is about no QP.
+    """
 
     kind: str
     qpn: int | None

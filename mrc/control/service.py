@@ -14,7 +14,7 @@ from mrc.control.attributes import MAX_PROFILES, CcProfileAttr, EvFormatAttr, Ev
 from mrc.control.controller import Controller
 from mrc.control.errors import ControlError
 from mrc.control.ev_operations import EvOp, EvOpResult, entries, run_batch
-from mrc.control.events import ControlEvent, EvEventQueue, EvStateChange, PortChange
+from mrc.control.events import ControlEvent, EvEventQueue
 from mrc.control.loading import KINDS, load
 from mrc.control.operations import Batch, EvProbe, Operation, OperationResult, PortStatusUpdate
 from mrc.control.peers import addresses, find_peer
@@ -152,8 +152,7 @@ class Session:
 
 
 def event_json(event: ControlEvent) -> dict[str, Any]:
-    kind = "ev" if isinstance(event, EvStateChange) else "port" if isinstance(event, PortChange) else "qp"
-    return {"event": kind, **texts.plain(event)}
+    return {"event": event.short_name, **texts.plain(event)}
 
 
 def to_line(document: Mapping[str, Any]) -> bytes:

@@ -9,12 +9,13 @@ from collections import deque
 from collections.abc import Callable
 from random import Random
 
-from mrc.endpoint.completions import Completion, Event, EventKind
+from mrc.endpoint.completions import Completion
 from mrc.endpoint.config import Capability, EndpointConfig, QpConfig
 from mrc.endpoint.congestion import DEFAULT_ALGORITHM, ControllerFactory, factory_of
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.datapath.datapath import Datapath
 from mrc.endpoint.datapath.packet_checks import PacketChecks
+from mrc.endpoint.events import Event, local_port, peer_port, qp_error
 from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.node.local_ports import LocalPorts, PortLimit
 from mrc.endpoint.node.operations import EndpointOperations, OnAnswered, OnResult
@@ -314,9 +315,7 @@ class Endpoint:
         for node in self.peer_nodes.values():
             if port in node.port_of_plane.values():
                 self._operations.update_port_status(node)
-        kind = EventKind.PORT_UP if up else EventKind.PORT_DOWN
-        detail = f"port {port} is {'up' if up else 'down'}{self._ports.why_down(port)}"
-        self._tell(Event(kind, self.datapath.now, port, detail))
+        self._tell(local_port(self.datapath.now, port, up, self._ports.why_down(port)))
 
     def _peer_port(self, node: PeerNode, plane: int, up: bool, now: int) -> None:
         """A peer said that its port on `plane` went down or came back: QPs towards it leave that plane or return."""
@@ -325,13 +324,12 @@ class Endpoint:
             qp.on_peer_port(plane, up, now)
             self.wake(qp)
             self.datapath.schedule(qp.datapath.slot)
-        kind = EventKind.PEER_PORT_UP if up else EventKind.PEER_PORT_DOWN
-        self._tell(Event(kind, now, plane, f"the peer's port on plane {plane} is {'up' if up else 'down'}"))
+        self._tell(peer_port(now, plane, up))
 
-    def _qp_error(self, qp: QueuePair, why: str) -> None:
+    def _qp_error(self, qp: QueuePair, old: QpState, why: str) -> None:
         if self.qps.get(qp.qpn) is qp:  # and was not destroyed as its work was completed
             self.datapath.scheduler.window_moved(qp.datapath.slot)
-        self._tell(Event(EventKind.QP_ERROR, self.datapath.now, qp.qpn, why))
+        self._tell(qp_error(self.datapath.now, qp.qpn, old, why))
 
     def _doubts(self, node: PeerNode) -> None:
         for qpn in node.qpns:

@@ -273,14 +273,15 @@ class QueuePair:
     def _fail(self, status: WorkStatus, why: str, psn: int | None) -> None:
         if self.state == QpState.ERROR:
             return
-        check_transition(self.state, QpState.ERROR)
+        old = self.state
+        check_transition(old, QpState.ERROR)
         self._enter(QpState.ERROR, why)
         self.error = why
         if self._requestor is not None:
             self._requestor.flush(status, psn)
         self._receives.flush()
         self.datapath.completions.drain()
-        self._node.on_error(self, why)
+        self._node.on_error(self, old, why)
 
     # ------------------------------------------------------------------ work
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol
 
-from mrc.endpoint.completions import Completion, Event, EventKind
+from mrc.endpoint.completions import Completion
 from mrc.endpoint.config import Capability, QpConfig, TraceConfig
 from mrc.endpoint.counters import Counters
+from mrc.endpoint.events import Event
 from mrc.endpoint.paths.states import EvInput, EvState
 from mrc.trace import vocabulary as say
 from mrc.trace.vocabulary import EventType
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 HOLE, PATH_TIMER, LOCAL_ACK_TIMEOUT = "hole", "path_timer", "local_ack_timeout"
 _TAIL, _PATH = "tail", "path"
 _SECOND = 1_000_000_000
-_LOCAL_PORTS = {EventKind.PORT_DOWN: False, EventKind.PORT_UP: True}
-_PEER_PORTS = {EventKind.PEER_PORT_DOWN: False, EventKind.PEER_PORT_UP: True}
 
 
 class PathColumns(Protocol):
@@ -74,11 +73,9 @@ class EndpointTrace:
         return max(self._tracer.now(), self.entered())
 
     def on_event(self, event: Event) -> None:
-        """A listener of the endpoint's: ports."""
-        if event.kind in _LOCAL_PORTS:
-            self.tell(say.PORT, event.at_ns, None, "local", event.subject, _LOCAL_PORTS[event.kind])
-        elif event.kind in _PEER_PORTS:
-            self.tell(say.PORT, event.at_ns, None, "peer", event.subject, _PEER_PORTS[event.kind])
+        """A listener of the endpoint's. What a QP's state is its QpTrace records."""
+        if event.kind is say.PORT:
+            self.tell(event.kind, event.at_ns, event.qpn, *event.values)
 
     def of_qp(self, qpn: int) -> QpTrace:
         return QpTrace(self, qpn)

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from mrc.errors import CallerError
 from mrc.fabric import Link
+from mrc.trace.vocabulary import FLAP_END, FLAP_START, EventType
 
 # A heal takes some milliseconds: what is shorter is no state that anything could notice.
 LEAST_PHASE_S = 0.01
@@ -27,7 +28,7 @@ class Cables(Protocol):
     def prepare(self, *targets: str) -> tuple[Link, ...]: ...
     def cut(self, *targets: str) -> int: ...
     def heal(self, *targets: str) -> int: ...
-    def record(self, event: str, target: str, links: Iterable[Link], at_ns: int, **details: Any) -> None: ...
+    def record(self, kind: EventType, target: str, links: Iterable[Link], at_ns: int, **details: Any) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ class Flapping:
         name = " ".join(targets)
         schedule = {"period_s": self.period_s, "count": self.count, "duty": self.duty}
         began = time.monotonic_ns()
-        lab.record("flap-start", name, links, began, **schedule)
+        lab.record(FLAP_START, name, links, began, **schedule)
         run = _Run(self, lab, targets, began, told)
         ended = FAILED
         try:
@@ -113,7 +114,7 @@ class Flapping:
                 run.mend()
             finally:
                 details = {"cycles": run.cycles, "left_out": run.left_out, "latest_ns": run.latest_ns, "ended": ended}
-                lab.record("flap-end", name, links, time.monotonic_ns(), **details)
+                lab.record(FLAP_END, name, links, time.monotonic_ns(), **details)
         return FlapResult(run.cycles, run.left_out, run.latest_ns, ended)
 
 

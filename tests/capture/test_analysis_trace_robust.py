@@ -68,6 +68,7 @@ _INTEGERS = st.one_of(
 _OF_KIND = {
     Kind.INTEGER: _INTEGERS,
     Kind.TEXT: st.one_of(st.text(max_size=9), st.sampled_from(["ASSUMED_BAD", "GOOD", "nack:", "hole", "\x1b[2J"])),
+    Kind.FRACTION: st.one_of(_INTEGERS, st.floats(allow_nan=False, allow_infinity=False)),
     Kind.FLAG: st.booleans(),
     Kind.LIST: st.lists(st.one_of(_INTEGERS, st.dictionaries(st.sampled_from(["ev", "plane"]), _INTEGERS)), max_size=3),
     Kind.TABLE: st.dictionaries(st.text(max_size=3), _INTEGERS, max_size=3),

@@ -10,6 +10,7 @@ from mrc.conformance.codec.carriage import read_carriage
 from mrc.conformance.setup import CAPABILITIES, Setup, TargetQpTerms, TesterQp
 from mrc.conformance.target import (
     ATTRIBUTES,
+    QP_ERROR,
     Frame,
     Refused,
     Session,
@@ -22,7 +23,7 @@ from mrc.conformance.target import (
 from mrc.conformance.targets.in_process_congestion import CONGESTION_OPTIONS, controller_of
 from mrc.conformance.targets.in_process_paths import PATH_OPTIONS, InProcessPaths, check_paths
 from mrc.conformance.virtual import VirtualSession, endpoint_at_work
-from mrc.endpoint.completions import Completion, EventKind, WorkKind
+from mrc.endpoint.completions import Completion, WorkKind
 from mrc.endpoint.config import Capability, EndpointConfig, QpConfig
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.memory import MemoryRegion
@@ -32,6 +33,7 @@ from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError
+from mrc.trace.vocabulary import QP_STATE
 from mrc.wire.ipv4 import address_number
 from mrc.wire.profile import WireProfile
 from mrc.wire.received_batch import ReceivedBatch
@@ -174,8 +176,7 @@ class InProcessSession(VirtualSession):
         there = list(self._endpoint.events)
         self._endpoint.events.clear()
         return [
-            TargetEvent(each.kind.name, each.subject if each.kind == EventKind.QP_ERROR else None, each.detail)
-            for each in there
+            TargetEvent(QP_ERROR if each.kind is QP_STATE else each.kind.name, each.qpn, each.detail) for each in there
         ]
 
     def set_port(self, plane: int, up: bool) -> None:

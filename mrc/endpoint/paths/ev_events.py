@@ -18,7 +18,10 @@ ANY_STATE = len(EvState)
 
 @record(frozen=True, slots=True)
 class EvEvent:
-    """An EV of QP `qpn`, which has the EV profile `profile_id`, that leaves by `port` went to `state` at `at_ns`."""
+    """A path:ev_state of the trace's vocabulary for a controller: an EV of QP `qpn` went to `state` at `at_ns`.
+
+    The QP has the EV profile `profile_id`. Packets with this EV leave by `port`.
+    """
 
     qpn: int
     ev: int

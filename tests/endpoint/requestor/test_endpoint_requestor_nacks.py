@@ -25,10 +25,11 @@ from nacking import (
 )
 from told_window import Told, ToldWindows
 
-from mrc.endpoint.completions import EventKind, WorkStatus
+from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import Capability, QpConfig
 from mrc.endpoint.paths.states import EvState
 from mrc.endpoint.qp_states import QpState
+from mrc.trace.vocabulary import QP_STATE
 
 # ------------------------------------------------------------------ the retransmission
 
@@ -382,7 +383,7 @@ def test_unexp_event_ends_the_qp_at_once() -> None:
         (1, WorkStatus.REMOTE_OPERATION_ERROR),
         (2, WorkStatus.FLUSHED),
     ]
-    assert [event.kind for event in hand.endpoint.events] == [EventKind.QP_ERROR]
+    assert [event.kind for event in hand.endpoint.events] == [QP_STATE]
     assert hand.run(hand.now + 10 * SECOND) == []
     assert windows.only.inflight == 0
 
@@ -408,7 +409,7 @@ def test_nothing_that_follows_an_error_in_its_batch_has_an_effect() -> None:
     assert hand.completed() == [(0, WorkStatus.FLUSHED), (1, WorkStatus.REMOTE_ACCESS_ERROR)]
     assert windows.only.told == []
     assert windows.only.inflight == 0
-    assert [event.kind for event in hand.endpoint.events] == [EventKind.QP_ERROR]
+    assert [event.kind for event in hand.endpoint.events] == [QP_STATE]
     assert hand.run(hand.now + 10 * SECOND) == []
 
 
