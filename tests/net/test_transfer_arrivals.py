@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from mrc.errors import CallerError, MrcError, PeerError, SystemRefused
 from mrc.fabric import Clos
+from mrc.net.session.qps import TUNING
 from mrc.net.transfer.arrivals import Arrivals
 from mrc.net.transfer.bounds import FilePlaces, SenderBounds
-from mrc.net.transfer.connecting import TUNING
 from mrc.net.transfer.files import Directory, outgoing_size
 from mrc.sim import SimFabric
 from mrc.sim.device import SimDevice
