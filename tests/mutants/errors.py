@@ -168,7 +168,7 @@ def the_event_names_the_peers_qp(endpoint: Endpoint, qp: QueuePair) -> None:
     """The event of a QP in ERROR has the QPN of the peer's."""
 
     def told(failed: QueuePair, old: QpState, why: str) -> None:
-        endpoint._tell(qp_error(endpoint.datapath.now, failed._peer.qpn if failed._peer else 0, old, why))
+        endpoint._tell(qp_error(endpoint.datapath.now, failed._parts.peer.qpn if failed._parts else 0, old, why))
 
     _on_error(qp, told)
 

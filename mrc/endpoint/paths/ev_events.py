@@ -8,6 +8,7 @@ from dataclasses import field
 from typing import Any
 
 from mrc.endpoint.paths.states import EvState
+from mrc.endpoint.tracing import QpTrace
 from mrc.records import record
 
 _NOTHING: frozenset[EvState] = frozenset()
@@ -96,3 +97,13 @@ class EvEvents:
             self.queue.append(event)
         else:
             self.dropped += 1
+
+
+@record(frozen=True, slots=True)
+class EvObservers:
+    """What hears of the changes of a QP's EVs, and as whose: `events` for controllers, `trace` the QP's."""
+
+    qpn: int = 0
+    profile_id: int = 0
+    events: EvEvents | None = None
+    trace: QpTrace | None = None

@@ -15,13 +15,12 @@ from mrc.endpoint.parts.draws import Draws
 from mrc.endpoint.parts.numbers import column
 from mrc.endpoint.paths.addressing import Path
 from mrc.endpoint.paths.control_evs import ControlEvs
-from mrc.endpoint.paths.ev_events import ANY_STATE, EvEvents
+from mrc.endpoint.paths.ev_events import ANY_STATE, EvObservers
 from mrc.endpoint.paths.ev_table import EvTable
 from mrc.endpoint.paths.port_set import PortSet
 from mrc.endpoint.paths.reverse import ReverseEvs
 from mrc.endpoint.paths.rotation import Rotation
 from mrc.endpoint.paths.states import EvInput, EvState, next_state
-from mrc.endpoint.tracing import QpTrace
 from mrc.errors import CallerError
 from mrc.wire.columns import array_of
 from mrc.wire.frames import Frames
@@ -83,22 +82,20 @@ class PathSet:
         *,
         reverse: ReverseEvs | None = None,
         numbers: Sequence[int] | None = None,
-        events: EvEvents | None = None,
-        qpn: int = 0,
-        profile_id: int = 0,
         full_ports: PortSet | None = None,
-        trace: QpTrace | None = None,
+        observers: EvObservers | None = None,
     ) -> None:
         """`full_ports` are the local ports without room for a packet just now, kept by the owner."""
         if not paths:
             raise CallerError("a QP needs at least one EV")
         if len({path.ev for path in paths}) != len(paths):
             raise CallerError("the EVs of a profile must differ")
-        self._qpn = qpn
-        self.profile_id = profile_id
-        self._trace = trace
+        observers = observers or EvObservers()
+        self._qpn = observers.qpn
+        self.profile_id = observers.profile_id
+        self._trace = observers.trace
         self._full_ports = PortSet() if full_ports is None else full_ports
-        self.events = events
+        self.events = events = observers.events
         self._wanted = memoryview(bytearray(ANY_STATE + 1)) if events is None else events.wanted_flags
         self.paths: tuple[Path, ...] = ()
         self.frames = Frames()
@@ -117,7 +114,7 @@ class PathSet:
         self.silent = False
         self._released = False
         draws = Draws(random.getrandbits(63))
-        self._rotation = Rotation(self._evs, config.active_count, draws, trace, self._wanted, self._tell_passed)
+        self._rotation = Rotation(self._evs, config.active_count, draws, self._trace, self._wanted, self._tell_passed)
         self.control = ControlEvs(self._evs, self._reverse, draws)
 
     @property

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from mrc.endpoint.congestion.base import CongestionController
-from mrc.endpoint.counters import Counters
-from mrc.endpoint.parts.rtt import RttEstimator
-from mrc.endpoint.paths.path_set import PathSet
-from mrc.endpoint.requestor.loss import LossDetector
+from mrc.endpoint.config import Capability
+from mrc.endpoint.qp_parts import QpParts
 from mrc.endpoint.requestor.sack_reading import Sack
-from mrc.endpoint.requestor.sent import PsnState, SentPackets
-from mrc.endpoint.tracing import QpTrace
+from mrc.endpoint.requestor.sending_parts import SendingParts
+from mrc.endpoint.requestor.sent import PsnState
 from mrc.wire.rows import TIMESTAMP_UNIT_NS
 
 _ACKED, _LOST = int(PsnState.ACKED), int(PsnState.LOST)
@@ -34,26 +31,15 @@ class Acknowledgements:
         "_trace",
     )
 
-    def __init__(
-        self,
-        *,
-        sent: SentPackets,
-        rtt: RttEstimator,
-        loss: LossDetector,
-        paths: PathSet,
-        controller: CongestionController,
-        counters: Counters,
-        service_time: bool,
-        trace: QpTrace | None = None,
-    ) -> None:
-        self._sent = sent
-        self._trace = trace
-        self._rtt = rtt
-        self._loss = loss
-        self._paths = paths
-        self._controller = controller
-        self._counters = counters
-        self._service_time = service_time
+    def __init__(self, qp: QpParts, sending: SendingParts) -> None:
+        self._sent = sending.sent
+        self._trace = qp.trace
+        self._rtt = sending.rtt
+        self._loss = sending.loss
+        self._paths = qp.paths
+        self._controller = sending.controller
+        self._counters = qp.counters
+        self._service_time = Capability.SVC_TIME in qp.agreed and qp.config.timestamps
         # Of the acknowledgement at hand: packets newly arrived, and the bytes of those that were in the network.
         self._arrived = self._removed = 0
 

@@ -6,12 +6,11 @@ from collections.abc import Callable
 
 from mrc.endpoint.completion_ring import NO_IMMEDIATE
 from mrc.endpoint.completions import WorkStatus
-from mrc.endpoint.config import NO_CAPABILITIES, Capability, QpConfig
-from mrc.endpoint.counters import Counters
+from mrc.endpoint.config import Capability
 from mrc.endpoint.memory import VA_LIMIT, MemoryTable
 from mrc.endpoint.parts.deadlines import FOREVER
 from mrc.endpoint.parts.rate_limit import RateLimit
-from mrc.endpoint.paths.path_set import PathSet
+from mrc.endpoint.qp_parts import QpParts
 from mrc.endpoint.refusals import ACK_SYNDROME, NAK_STATUS, Verdict
 from mrc.endpoint.responder.ack_delay import AckDelay
 from mrc.endpoint.responder.answers import NO_PROBE, Answer, ControlPackets, Reflector
@@ -25,12 +24,10 @@ from mrc.endpoint.responder.receives import Receives
 from mrc.endpoint.responder.request_checks import RequestChecks
 from mrc.endpoint.responder.resource_limits import ResourceLimits
 from mrc.endpoint.responder.sacks import SackMaker
-from mrc.endpoint.tracing import QpTrace
-from mrc.endpoint.traffic_class import CE, TrafficClasses
+from mrc.endpoint.traffic_class import CE
 from mrc.wire import octets
 from mrc.wire.names import NackReason
 from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH, Op
-from mrc.wire.profile import WireProfile
 from mrc.wire.psn import PSN_HALF
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import (
@@ -105,28 +102,20 @@ class Responder:
 
     def __init__(
         self,
+        qp: QpParts,
         *,
-        qpn: int,
-        peer_qpn: int,
-        first_psn: int,
-        config: QpConfig,
-        wire: WireProfile,
         memory: MemoryTable,
         budget: ReceiveBudget,
-        paths: PathSet,
-        counters: Counters,
-        classes: TrafficClasses,
         receives: Receives,
         fail: Callable[[WorkStatus, str], None],
-        agreed: Capability = NO_CAPABILITIES,
-        trace: QpTrace | None = None,
     ) -> None:
-        self._qpn = qpn
+        config, agreed, first_psn = qp.config, qp.agreed, qp.peer.first_psn
+        self._qpn = qp.qpn
         self._budget = budget
-        self._trace = trace
-        self._paths = paths
-        self._counters = counters
-        self._packets = ControlPackets(paths, peer_qpn, classes.control)
+        self._trace = qp.trace
+        self._paths = qp.paths
+        self._counters = qp.counters
+        self._packets = ControlPackets(qp.paths, qp.peer.qpn, qp.classes.control)
         self._receives = receives
         receives.max_in_flight = config.max_wimm_dest
         self._fail = fail
@@ -135,31 +124,13 @@ class Responder:
         self._again, self.probes_rate = RateLimit(*rate), RateLimit(*rate)
         self._beyond, self._trimmed = RateLimit(*rate), RateLimit(*rate)
         # The time a packet is held goes into its reflected timestamp where that is agreed.
-        units_ns = (TIMESTAMP_UNIT_NS, wire.tsr1_unit_ns) if Capability.SVC_TIME in agreed else (0, 0)
-        self._reflector = Reflector(wire, units_ns)
+        units_ns = (TIMESTAMP_UNIT_NS, qp.wire.tsr1_unit_ns) if Capability.SVC_TIME in agreed else (0, 0)
+        self._reflector = Reflector(qp.wire, units_ns)
         self.window = ReceiveWindow(config.mpr_dest, first_psn, dynamic=Capability.DYNAMIC_MPR in agreed)
         self.received = ReceivedPsns(self.window.largest_span, first_psn)
         self._messages = MessageChecks(self.window.largest_span, first_psn, config.path_mtu, receives.refusal)
-        self.sacks = SackMaker(
-            qpn=qpn,
-            peer_qpn=peer_qpn,
-            threshold_bytes=config.sack_threshold_bytes,
-            received=self.received,
-            window=self.window,
-            budget=budget,
-            paths=paths,
-            counters=counters,
-            packets=self._packets,
-        )
-        self.nacks = NackMaker(
-            qpn=qpn,
-            peer_qpn=peer_qpn,
-            wire=wire,
-            paths=paths,
-            counters=counters,
-            packets=self._packets,
-            trace=trace,
-        )
+        self.sacks = SackMaker(qp, received=self.received, window=self.window, budget=budget, packets=self._packets)
+        self.nacks = NackMaker(qp, self._packets)
         # The one that is being made.
         self._answer = Answer()
         self._checks = RequestChecks(memory, config.path_mtu, receives.refusal)

@@ -58,8 +58,8 @@ class Application:
 def bring_up(hand: HandPeer, qp: QueuePair, peer_qpn: int) -> QueuePair:
     """Connect a QP to the hand's peer."""
     model = hand.connect(CONFIG, qpn=peer_qpn)
-    peer = model._peer
-    assert peer is not None
+    assert model._parts is not None
+    peer = model._parts.peer
     hand.endpoint.destroy_qp(model)
     qp.to_init()
     qp.to_rtr(peer)
@@ -259,8 +259,8 @@ def test_a_qp_that_was_destroyed_is_not_woken_and_not_brought_up() -> None:
     qp = hand.connect(CONFIG, qpn=PEER_QPN + 1, to_rts=False)
     new = hand.endpoint.create_qp(CONFIG, "fixed")
     new.to_init()
-    peer = qp._peer
-    assert peer is not None
+    assert qp._parts is not None
+    peer = qp._parts.peer
     for each in (qp, new):
         hand.endpoint.destroy_qp(each)
     with pytest.raises(CallerError, match="not one of this endpoint's"):
