@@ -208,7 +208,7 @@ def _check(runs: Runs, name: str, as_json: bool) -> None:
         for columns, rows in runs:
             passing = np.zeros(len(columns), np.bool_)
             passing[rows] = True
-            checked.take(columns, passing)
+            checked.add(columns, passing)
             packets += len(rows)
     except MrcError as error:
         failure = error

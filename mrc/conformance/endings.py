@@ -55,13 +55,13 @@ def ending_of(error: Exception) -> Ending:
     if isinstance(error, Refused):
         return Ending(FAILED, "the target to do as it is told", f"it refused: {error}")
     if isinstance(error, TargetCrashed):
-        return Ending(FAILED, "a target that keeps running", str(error), _told(error))
+        return Ending(FAILED, "a target that keeps running", str(error), _traceback(error))
     if isinstance(error, TargetLost):
         return Ending(ERROR, actual=f"the target was lost: {error}", lost=str(error))
-    return Ending(ERROR, actual=_blamed(error), traceback=_told(error))
+    return Ending(ERROR, actual=_blamed(error), traceback=_traceback(error))
 
 
-def _told(error: Exception) -> str:
+def _traceback(error: Exception) -> str:
     return "".join(traceback.format_exception(error)).rstrip()
 
 

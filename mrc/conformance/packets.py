@@ -322,7 +322,7 @@ class Came(list[Heard]):
         return super().__getitem__(index)
 
 
-def told_value(name: str, value: Any) -> str:
+def value_text(name: str, value: Any) -> str:
     """A value as its field is usually written."""
     if isinstance(value, bytes):
         return f"{len(value)} bytes {value[:16].hex(' ')}{' ...' if len(value) > 16 else ''}"

@@ -166,8 +166,8 @@ class TargetSide:
             return
         packets = self._that_came(packets)
         if packets and packets not in risen.values():
-            told_risen = ", ".join(f"{name} by {by}" for name, by in risen.items() if by) or "none"
-            raise Failed(f"a counter that rose by {packets}", f"what rose: {told_risen}")
+            risen_text = ", ".join(f"{name} by {by}" for name, by in risen.items() if by) or "none"
+            raise Failed(f"a counter that rose by {packets}", f"what rose: {risen_text}")
 
     def expect_dropped(self, packets: int) -> None:
         """See that the target's counters rose by so many or more since `mark_counters`, whatever they are called: each

@@ -48,8 +48,8 @@ def ranges(numbers: Iterable[int]) -> str:
             runs[-1][1] = number
         else:
             runs.append([number, number])
-    told = (str(low) if low == high else f"{low}{' to ' if high > low + 1 else ', '}{high}" for low, high in runs)
-    return ", ".join(told) or "none"
+    ranges = (str(low) if low == high else f"{low}{' to ' if high > low + 1 else ', '}{high}" for low, high in runs)
+    return ", ".join(ranges) or "none"
 
 
 def kind_of(layers: Layers) -> str:

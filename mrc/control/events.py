@@ -101,9 +101,9 @@ class EvEventQueue(EvEvents):
 
     def put(self, event: object) -> None:
         if isinstance(event, EvEvent):
-            self._put(self._told(event))
+            self._put(self._state_change(event))
 
-    def _told(self, event: EvEvent) -> EvStateChange:
+    def _state_change(self, event: EvEvent) -> EvStateChange:
         qp = self._profiles.endpoint.qps.get(event.qpn)
         peer = qp.peer_node.label if qp is not None and qp.peer_node is not None else ""
         plane = self._plane(event.port)

@@ -172,16 +172,20 @@ def _errno_name(number: int) -> str | None:
 
 
 def _operation_json(operation: Operation, result: OperationResult) -> dict[str, Any]:
-    told: dict[str, Any] = {"peer": operation.destination, "errno": _errno_name(result.errno), "message": result.reason}
+    answer: dict[str, Any] = {
+        "peer": operation.destination,
+        "errno": _errno_name(result.errno),
+        "message": result.reason,
+    }
     if isinstance(operation, EvProbe):
         rtt_us = None if result.rtt_ns is None else round(result.rtt_ns / 1e3, 3)
-        told |= {
+        answer |= {
             "ev": operation.ev,
             "port_num": result.port_num,
             "rtt_us": rtt_us,
             "service_time_taken_off": result.service_time_taken_off,
         }
-    return told
+    return answer
 
 
 # ------------------------------------------------------------------ requests that answer at once
@@ -227,8 +231,8 @@ def _answer(session: Session, request: requests.AtOnce) -> Any:
 
 def _port(controller: Controller, number: int) -> dict[str, Any]:
     port = controller.query_port(number)
-    told: dict[str, Any] = texts.plain(port)
-    return told | {"up": port.up}
+    answer: dict[str, Any] = texts.plain(port)
+    return answer | {"up": port.up}
 
 
 def _port_set(service: Service, request: requests.PortSet) -> Any:
@@ -306,8 +310,8 @@ def _either(one: EvOpResult, other: EvOpResult) -> EvOpResult:
 
 
 def _ev_result(result: EvOpResult) -> dict[str, Any]:
-    told: dict[str, Any] = {"errno": _errno_name(result.errno), "message": result.reason, "count": result.count}
-    return told if result.state is None else told | {"state": result.state.name.lower()}
+    answer: dict[str, Any] = {"errno": _errno_name(result.errno), "message": result.reason, "count": result.count}
+    return answer if result.state is None else answer | {"state": result.state.name.lower()}
 
 
 def _operations(session: Session, request: requests.Waiting) -> list[Operation]:

@@ -315,7 +315,7 @@ class Endpoint:
         for node in self.peer_nodes.values():
             if port in node.port_of_plane.values():
                 self._operations.update_port_status(node)
-        self._tell(local_port(self.datapath.now, port, up, self._ports.why_down(port)))
+        self._report(local_port(self.datapath.now, port, up, self._ports.why_down(port)))
 
     def _peer_port(self, node: PeerNode, plane: int, up: bool, now: int) -> None:
         """A peer said that its port on `plane` went down or came back: QPs towards it leave that plane or return."""
@@ -324,18 +324,18 @@ class Endpoint:
             qp.on_peer_port(plane, up, now)
             self.wake(qp)
             self.datapath.schedule(qp.datapath.slot)
-        self._tell(peer_port(now, plane, up))
+        self._report(peer_port(now, plane, up))
 
     def _qp_error(self, qp: QueuePair, old: QpState, why: str) -> None:
         if self.qps.get(qp.qpn) is qp:  # and was not destroyed as its work was completed
             self.datapath.scheduler.window_moved(qp.datapath.slot)
-        self._tell(qp_error(self.datapath.now, qp.qpn, old, why))
+        self._report(qp_error(self.datapath.now, qp.qpn, old, why))
 
     def _doubts(self, node: PeerNode) -> None:
         for qpn in node.qpns:
             self.qps[qpn].datapath.peer_is_doubted = bool(node.doubted)
 
-    def _tell(self, event: Event) -> None:
+    def _report(self, event: Event) -> None:
         self.events.append(event)
         for listener in self.listeners:
             listener(event)
@@ -372,9 +372,9 @@ class Endpoint:
     # ------------------------------------------------------------------ packets out
 
     @property
-    def went_ahead(self) -> int:
+    def data_before_answers(self) -> int:
         """How often a single packet of data was sent ahead of answers that were due."""
-        return self.datapath.went_ahead
+        return self.datapath.data_before_answers
 
     def transmit(self, batch: TransmitBatch, now: int) -> int:
         """Fill `batch` with what may leave now, QP by QP in turn, and seal it. Returns the number of packets."""

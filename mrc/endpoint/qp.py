@@ -368,14 +368,14 @@ class QueuePair:
         """The QP is being destroyed: give its share of the window back, and consume no more receives."""
         self._receives.forget()
         if self._trace is not None:
-            self._tell_totals(self._trace)
+            self._trace_totals(self._trace)
         if self._requestor is not None:
             self._requestor.abandon()
         self._node.budget.forget(self.qpn)
         if self.paths is not None:
             self.paths.release()
 
-    def _tell_totals(self, trace: QpTrace) -> None:
+    def _trace_totals(self, trace: QpTrace) -> None:
         if self._requestor is not None and self.controller is not None:
             trace.flush_feedback(self.counters, self._requestor.sent, self._requestor.rtt, self.controller)
         if self._responder is not None:

@@ -91,12 +91,12 @@ class Flapping:
         lab: Cables,
         targets: Sequence[str],
         wait: Callable[[float], object] | None = None,
-        told: Callable[[Flapped], object] | None = None,
+        on_change: Callable[[Flapped], object] | None = None,
     ) -> FlapResult:
         """Cut and heal `targets` (as `Lab.cut` takes them); they are healed when this ends, whatever ends it.
 
         `wait(seconds)` sleeps, and what it returns stops the flapping if it is true: `threading.Event().wait` is one.
-        `told` hears of each change. Raises CallerError, SystemRefused; SystemRefused too when the lab was taken down
+        `on_change` is called with each change. Raises CallerError, and SystemRefused: also when the lab was taken down
         meanwhile.
         """
         wait = wait or time.sleep
@@ -105,7 +105,7 @@ class Flapping:
         schedule = {"period_s": self.period_s, "count": self.count, "duty": self.duty}
         began = time.monotonic_ns()
         lab.record(FLAP_START, name, links, began, **schedule)
-        run = _Run(self, lab, targets, began, told)
+        run = _Run(self, lab, targets, began, on_change)
         ended = FAILED
         try:
             ended = DONE if run.cycles_until_stopped(wait) else STOPPED
@@ -127,9 +127,9 @@ class _Run:
         lab: Cables,
         targets: Sequence[str],
         began: int,
-        told: Callable[[Flapped], object] | None,
+        on_change: Callable[[Flapped], object] | None,
     ) -> None:
-        self._plan, self._lab, self._targets, self._began, self._told = plan, lab, targets, began, told
+        self._plan, self._lab, self._targets, self._began, self._on_change = plan, lab, targets, began, on_change
         self._down = False
         self.cycles = self.left_out = self.latest_ns = 0
 
@@ -170,5 +170,5 @@ class _Run:
 
     def _say(self, cycle: int, down: bool, due: int, at: int) -> None:
         self.latest_ns = max(self.latest_ns, at - due)
-        if self._told is not None:
-            self._told(Flapped(cycle, self._plan.count, down, at, at - due))
+        if self._on_change is not None:
+            self._on_change(Flapped(cycle, self._plan.count, down, at, at - due))

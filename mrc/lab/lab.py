@@ -276,12 +276,12 @@ class Lab(LabNodes):
         count: int = 5,
         duty: float = 0.5,
         wait: Callable[[float], object] | None = None,
-        told: Callable[[Flapped], object] | None = None,
+        on_change: Callable[[Flapped], object] | None = None,
     ) -> FlapResult:
         """Cut and heal these `count` times, once a period, and leave them healed. `mrc.lab.flap` has the details."""
         from mrc.lab.flap import Flapping
 
-        return Flapping(period_s, count, duty).run(self, targets, wait, told)
+        return Flapping(period_s, count, duty).run(self, targets, wait, on_change)
 
     def _shape(self) -> dict[str, object]:
         shape = self.topology

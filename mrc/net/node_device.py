@@ -16,8 +16,8 @@ from mrc.endpoint.qp_peer import QpPeer
 from mrc.errors import CallerError
 from mrc.fabric.host_view import Fabric
 from mrc.net.driver import Driver
+from mrc.net.firewall_hint import perhaps_blocked
 from mrc.net.negotiation import NodeDescription, QpDescription
-from mrc.net.unheard import perhaps_blocked
 from mrc.verbs.device import DevicePort
 
 T = TypeVar("T")
@@ -82,7 +82,7 @@ class NodeDevice:
         node = NodeDescription.from_json(dict(address))
         return self.node.peer(node, QpDescription(qp_num, first_psn), path_mtu, ev_profile)
 
-    def unheard(self, address: Mapping[str, Any]) -> str:
+    def firewall_hint(self, address: Mapping[str, Any]) -> str:
         node = self.node
         return perhaps_blocked(
             node.fabric, node.endpoint.config.wire.udp_port, NodeDescription.from_json(dict(address))

@@ -45,7 +45,7 @@ class PlainTurn:
         self._sends_first = False
         self._before_timers = 0
         self._short_batches = 0  # in a row
-        self._awake_for = 0
+        self._data_before_answers = 0
 
     def watch(self, ports: list[int], others: list[int]) -> None:
         """Sleep until one of these descriptors is readable: those of the ports, or Python's."""
@@ -126,8 +126,8 @@ class PlainTurn:
         deadline = self._endpoint.next_deadline()
         end = min(until, self.sleep_until) if deadline is None else min(until, self.sleep_until, deadline)
         readable: list[int] = []
-        if self._endpoint.went_ahead != self._awake_for:
-            self._awake_for = self._endpoint.went_ahead
+        if self._endpoint.data_before_answers != self._data_before_answers:
+            self._data_before_answers = self._endpoint.data_before_answers
             readable = self._stay_awake(min(end, now + AWAKE_NS))
         readable = readable or self._wait(max(0, end - time.monotonic_ns()))
         self.readable = self._bits(readable)

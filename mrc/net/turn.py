@@ -56,7 +56,6 @@ class Turn:
     __slots__ = (
         "_arrived",
         "_asleep",
-        "_awake_for",
         "_away",
         "_batch",
         "_before_timers",
@@ -65,6 +64,7 @@ class Turn:
         "_call",
         "_call_fds",
         "_counters",
+        "_data_before_answers",
         "_datapath",
         "_fd_count",
         "_fds",
@@ -112,7 +112,7 @@ class Turn:
         self.readable = 0
         self._before_timers = 0
         self._short_batches = 0  # in a row
-        self._awake_for = 0
+        self._data_before_answers = 0
         self._arrived = 0  # packets received and not taken in
         self._sends_first = False
         self._lock = EndpointLock()
@@ -302,8 +302,8 @@ class Turn:
 
     def _wait(self, end: int) -> int:
         readable = 0
-        if self._datapath.went_ahead != self._awake_for:
-            self._awake_for = self._datapath.went_ahead
+        if self._datapath.data_before_answers != self._data_before_answers:
+            self._data_before_answers = self._datapath.data_before_answers
             readable = self._stay_awake(min(end, system.clock() + _AWAKE_NS))
         if not readable:
             readable = system.wait(self._fds, self._fd_count, max(0, end - system.clock()))

@@ -140,7 +140,7 @@ QP_DESTROYED = _event(
     "connectivity:qp_destroyed",
     "a QP is let go of; path:ev_totals of each EV comes before it",
     Field("counters", Kind.TABLE, "the QP's named counters, those that are not 0"),
-    _number("work_omitted", "completions that transport:work_completed never told of"),
+    _number("work_omitted", "completions without a transport:work_completed, not counted by one either"),
 )
 
 # ---------------------------------------------------------------------- path

@@ -173,13 +173,13 @@ class Context:
         """
         return self._events.get(timeout)
 
-    def tell(self, event_type: AsyncEventType, element: object, detail: str) -> None:
+    def report(self, event_type: AsyncEventType, element: object, detail: str) -> None:
         self._events.put(AsyncEvent(event_type, element, detail))
 
     def _on_event(self, event: Event) -> None:
         if event.kind is PORT and event["side"] == LOCAL:
             event_type = AsyncEventType.PORT_ACTIVE if event["up"] else AsyncEventType.PORT_ERR
-            self.tell(event_type, event["port"] + 1, event.detail)
+            self.report(event_type, event["port"] + 1, event.detail)
         elif event.kind is QP_STATE and event.qpn in self._qps:
             self._qps[event.qpn].on_error(event.detail)
 

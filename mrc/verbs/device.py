@@ -54,7 +54,7 @@ class Device(Protocol):
         Raises PeerError for a malformed address and for a node that cannot be reached so.
         """
 
-    def unheard(self, address: Mapping[str, Any]) -> str:
+    def firewall_hint(self, address: Mapping[str, Any]) -> str:
         """Why nothing may ever arrive from the node at an address that `peer` took, and how to check, for people."""
 
     def now(self) -> int:

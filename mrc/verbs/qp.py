@@ -135,7 +135,7 @@ class QP:
         if status == WCStatus.RETRY_EXCEEDED:
             peer = self._attributes.get("ah_attr")
             if peer is not None and not self._heard():
-                return f"{why}; no packet of the peer ever arrived: {self.context.device.unheard(peer.node)}"
+                return f"{why}; no packet of the peer ever arrived: {self.context.device.firewall_hint(peer.node)}"
             return (
                 f"{why}; the peer may have ended, all paths to it be gone, or all that is sent be trimmed or refused"
                 " (far slower links than congestion control thinks do that: --line-rate)"
@@ -253,7 +253,7 @@ class QP:
     def on_error(self, detail: str) -> None:
         """The endpoint's QP went to ERROR."""
         if not self._expect_error:
-            self.context.tell(AsyncEventType.QP_FATAL, self, f"QP {self.qp_num:#08x}: {detail}")
+            self.context.report(AsyncEventType.QP_FATAL, self, f"QP {self.qp_num:#08x}: {detail}")
 
     # ------------------------------------------------------------------ posting, from any thread
 

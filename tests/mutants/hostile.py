@@ -151,9 +151,9 @@ class ABurstIsCountedOnce(Intake):
 
     __slots__ = ()
 
-    def take(self, batch: ReceivedBatch, now: int) -> None:
+    def receive(self, batch: ReceivedBatch, now: int) -> None:
         before = {name: getattr(self._counters, name) for name in _MALFORMED}
-        super().take(batch, now)
+        super().receive(batch, now)
         for name, count in before.items():
             setattr(self._counters, name, min(getattr(self._counters, name), count + 1))
 
@@ -287,12 +287,12 @@ class StrangersAreBelieved(OperationIntake):
 
     __slots__ = ()
 
-    def take(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> bool:
+    def receive(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> bool:
         fields = batch.fields(COMMON)
         for node in filter(None, self._peers._nodes):
             source = node.sources.get(batch.ports[row], 0)
             fields["src_high"][row], fields["src_low"][row] = source >> 64, source & (1 << 64) - 1
-        return super().take(batch, row, opcode, now)
+        return super().receive(batch, row, opcode, now)
 
 
 @mutant("MRC-ERR-02")

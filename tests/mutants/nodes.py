@@ -98,7 +98,7 @@ class PeersPortsAreNotMinded(PeerPorts):
 
     __slots__ = ()
 
-    def take(self, node: PeerNode, mask: int, now: int) -> None:
+    def update(self, node: PeerNode, mask: int, now: int) -> None:
         return
 
 

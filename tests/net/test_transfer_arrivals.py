@@ -176,9 +176,9 @@ def test_places_follow_the_limit_of_descriptors() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     # (1024 - 256) / 2: enough for a file of each of the exchange's 256 sessions.
     for _ in range(384):
-        places.take(0)
+        places.reserve(0)
     with pytest.raises(PeerError):
-        places.take(0)
+        places.reserve(0)
 
 
 def test_a_session_has_so_many_files_and_names_so_long(hall: Hall) -> None:

@@ -47,9 +47,9 @@ class EwmaDelay(DelayAverage):
         self._weight = weight
 
     def on_delay(self, delay: int, *, marked: bool, target: int, base_rtt: int) -> None:
-        self.take(delay)
+        self.update(delay)
 
-    def take(self, delay: int) -> None:
+    def update(self, delay: int) -> None:
         """A valid sample, of which nothing else counts."""
         self.value = int(self._weight * delay + (1 - self._weight) * self.value)
 

@@ -81,11 +81,11 @@ class EvEvents:
         at_ns = self._clock()
         for each in (self, *self._others):
             wanted = each.wanted_of(profile_id)
-            was, told = old, new
+            before, after = old, new
             if _SKIP not in wanted:
-                was, told = (_GOOD if state == _SKIP else state for state in (old, new))
-            if was != told and told in wanted:
-                each.put(EvEvent(qpn, ev, port, told, profile_id, at_ns))
+                before, after = (_GOOD if state == _SKIP else state for state in (old, new))
+            if before != after and after in wanted:
+                each.put(EvEvent(qpn, ev, port, after, profile_id, at_ns))
 
     def wanted_of(self, profile_id: int) -> frozenset[EvState]:
         """What this queue wants of the QPs with one profile."""

@@ -114,7 +114,7 @@ class PathSet:
         self.silent = False
         self._released = False
         draws = Draws(random.getrandbits(63))
-        self._rotation = Rotation(self._evs, config.active_count, draws, self._trace, self._wanted, self._tell_passed)
+        self._rotation = Rotation(self._evs, config.active_count, draws, self._trace, self._wanted, self._report_passed)
         self.control = ControlEvs(self._evs, self._reverse, draws)
 
     @property
@@ -165,7 +165,7 @@ class PathSet:
         if self._full_ports.count:
             index = self._select_beside(avoid)
         else:
-            index = self._rotation.take()
+            index = self._rotation.next()
             if index == avoid and index != _NONE:
                 index = self._rotation.take_other(self._full_ports, avoid)
         if index == _NONE:
@@ -404,7 +404,7 @@ class PathSet:
         """An EV is in another state."""
         plane = self._evs.plane_of[index]
         if self._trace is not None or self._wanted[_ANY_STATE]:
-            self._tell(index, old, new, happened)
+            self._report(index, old, new, happened)
         if new == _BAD:
             self._note_bad(index)
         if old == _DENIED or new == _DENIED:
@@ -418,7 +418,7 @@ class PathSet:
             self._evs.condemned_by[index] = _NEVER
             self._rejoin(index, plane)
 
-    def _tell(self, index: int, old: int, new: int, happened: int) -> None:
+    def _report(self, index: int, old: int, new: int, happened: int) -> None:
         """Let the trace and the owner know."""
         if self._trace is not None:
             self._trace.ev_state(index, EvState(old), EvState(new), EvInput(happened))
@@ -426,7 +426,7 @@ class PathSet:
             path = self.paths[index]
             self.events.changed(self._qpn, self.profile_id, path.ev, path.port, EvState(old), EvState(new))
 
-    def _tell_passed(self, index: int) -> None:
+    def _report_passed(self, index: int) -> None:
         """The rotation took an EV out of SKIP."""
         if self.events is not None:
             path = self.paths[index]

@@ -123,7 +123,7 @@ class RcEndpoint:
         return total
 
     @property
-    def went_ahead(self) -> int:
+    def data_before_answers(self) -> int:
         """How often data was sent ahead of answers that were due: never, RC answers first."""
         return 0
 

@@ -56,23 +56,23 @@ class Acknowledgements:
             psn = una
         while bits:
             if bits & 1 and self._is_news(psn):
-                acked += self._take(psn, now)
+                acked += self._acknowledge_psn(psn, now)
             bits >>= 1
             psn += 1
         # A bitmap may begin too low or too high to hold the packet that triggered it.
         if sack.trigger >= una and self._is_news(sack.trigger):
-            acked += self._take(sack.trigger, now)
-        self._tell()
+            acked += self._acknowledge_psn(sack.trigger, now)
+        self._report_removed()
         return acked
 
     def acknowledge(self, cack: int, now: int) -> int:
         """Take everything up to `cack` as arrived. Returns the bytes newly acknowledged."""
         self._arrived = self._removed = 0
         acked = self._up_to(cack, now)
-        self._tell()
+        self._report_removed()
         return acked
 
-    def _tell(self) -> None:
+    def _report_removed(self) -> None:
         if self._arrived:
             self._controller.on_removed(self._removed)
 
@@ -80,7 +80,7 @@ class Acknowledgements:
         acked, psn = 0, self._sent.una
         while psn <= cack:
             if self._sent.state[psn & self._sent.mask] != _ACKED:
-                acked += self._take(psn, now)
+                acked += self._acknowledge_psn(psn, now)
             psn += 1
         self._sent.una = psn
         return acked
@@ -89,7 +89,7 @@ class Acknowledgements:
         """Whether a PSN that is reported was not known to have arrived."""
         return self._sent.state[psn & self._sent.mask] != _ACKED
 
-    def _take(self, psn: int, now: int) -> int:
+    def _acknowledge_psn(self, psn: int, now: int) -> int:
         """This PSN arrived, perhaps after it was taken for lost. Returns its bytes."""
         slot = psn & self._sent.mask
         transmission = self._sent.transmission[slot]

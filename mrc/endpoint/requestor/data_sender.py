@@ -62,10 +62,10 @@ class DataSender:
         self._counters.retransmitted_packets += 1
         size = self._requests.transmit_again(batch, psn, ev, now)
         if self._trace is not None:
-            self._tell(psn, ev)
+            self._trace_sent_again(psn, ev)
         return size
 
-    def _tell(self, psn: int, ev: int) -> None:
+    def _trace_sent_again(self, psn: int, ev: int) -> None:
         if self._trace is not None:
             self._trace.sent_again([psn], [ev], [int(self._sent.times_sent[psn & self._sent.mask])])
 

@@ -153,9 +153,9 @@ class Probes:
         octets.put16(batch.flat, at + 24, now // _UNIT_NS)
         octets.put16(batch.flat, at + 26, _FTYPE)
         if self._trace is not None:
-            self._tell_sent(probe_id, index, target)
+            self._trace_sent(probe_id, index, target)
 
-    def _tell_sent(self, probe_id: int, index: int, target: int) -> None:
+    def _trace_sent(self, probe_id: int, index: int, target: int) -> None:
         if self._trace is not None:
             self._trace.probe_sent(probe_id, index, tail=target == _TAIL)
 
@@ -170,13 +170,13 @@ class Probes:
             return _NONE
         self._known[place] = 0
         if self._trace is not None:
-            self._tell_answered(probe_id, m, self._target[place])
+            self._trace_answered(probe_id, m, self._target[place])
         if self._target[place] == _TAIL:
             self.asked_at = self._asked_at[place]
             return self._after[place]
         self._path_probing.on_answer(self._target[place], probe_id, m, now)
         return _NONE
 
-    def _tell_answered(self, probe_id: int, m: int, target: int) -> None:
+    def _trace_answered(self, probe_id: int, m: int, target: int) -> None:
         if self._trace is not None:
             self._trace.probe_answered(probe_id, m, tail=target == _TAIL)

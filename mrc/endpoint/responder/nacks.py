@@ -67,7 +67,7 @@ class NackMaker:
         for number in range(count):
             if number:
                 index = self._paths.control.take_one(now)
-            self.pending.take(self._answer)
+            self.pending.pop(self._answer)
             self._append(batch, index, now)
         self._last_port = self._paths.frames.ports[index]
         while drawn % self._planes:
@@ -89,9 +89,9 @@ class NackMaker:
         octets.put16(batch.flat, at + _CC_TYPE_AT, self._cc_type << 8)
         octets.put16(batch.flat, at + _STAMP_AT, self._answer.timestamp(now))
         if self._trace is not None:
-            self._tell()
+            self._trace_sent()
 
-    def _tell(self) -> None:
+    def _trace_sent(self) -> None:
         answer = self._answer
         if self._trace is not None:
             psn = answer.psn & PSN_BITS_MASK

@@ -106,7 +106,7 @@ class Receives:
             return self.refusal.of(_NO_RECEIVE, psn, 0, 0)
         return _RIGHT
 
-    def take(self, psn: int, rqmsn: int, immediate: int, length: int) -> None:
+    def consume(self, psn: int, rqmsn: int, immediate: int, length: int) -> None:
         """It has arrived, in any order, and has been checked."""
         row = self._stash.put(psn)
         self._stash.cells[row + _RQMSN] = rqmsn

@@ -197,7 +197,7 @@ class Responder:
             self._counters.no_room += 1
             self._nack(batch, row, psn, lacking, now)
             return
-        if self._take(batch, row, psn, opcode) != _RIGHT:
+        if self._execute(batch, row, psn, opcode) != _RIGHT:
             self._refuse()
             return
         size = octets.u16(batch.flat, batch.row(row) + _PLEN_AT) + _IP_HEADER
@@ -208,7 +208,7 @@ class Responder:
         if self.sacks.is_triggered(size, asked or marked):
             self._sack(batch, row, psn, marked, now)
 
-    def _take(self, batch: ReceivedBatch, row: int, psn: int, opcode: int) -> int:
+    def _execute(self, batch: ReceivedBatch, row: int, psn: int, opcode: int) -> int:
         """Check a new request, count it as arrived and place its payload. Returns a verdict: nothing has been written
         for one that ends the QP."""
         base = batch.row(row)
@@ -227,7 +227,7 @@ class Responder:
         immediates = rqmsn != _NO_IMMEDIATE or self._receives.stashed > 0
         verdict = self._checks.check_length(psn, opcode, size, dmalen)
         if verdict == _RIGHT:
-            verdict = self._messages.take(psn, octets.u16(batch.flat, base + _MSN_AT), dmalen, start, opcode)
+            verdict = self._messages.check(psn, octets.u16(batch.flat, base + _MSN_AT), dmalen, start, opcode)
         if verdict == _RIGHT and size:
             verdict = self._checks.check_range(psn, opcode, va, octets.u32(batch.flat, reth + 8), dmalen)
         if verdict == _RIGHT and immediates:
@@ -241,7 +241,7 @@ class Responder:
             octets.place(self._checks.address, batch.flat, payload, size)
             self._counters.bytes_placed += size
         if rqmsn != _NO_IMMEDIATE:
-            self._receives.take(psn, rqmsn, octets.u32(batch.flat, reth + _RETH_BYTES), dmalen)
+            self._receives.consume(psn, rqmsn, octets.u32(batch.flat, reth + _RETH_BYTES), dmalen)
         if immediates:
             # Those with immediate wait for all before them; those whose turn it is are delivered.
             self._receives.deliver(self.received.epsn)
@@ -334,8 +334,8 @@ class Responder:
         self._gave_notice = False
         # NACKs go before SACKs: a requestor that sees the hole first blames the path.
         self.nacks.transmit(batch, most, now)
-        told = self.sacks.transmit(batch, most - (batch.count - start), now)
-        if self._ack_due and told and self._ack_delay.may_wait(now):
+        sacks_sent = self.sacks.transmit(batch, most - (batch.count - start), now)
+        if self._ack_due and sacks_sent and self._ack_delay.may_wait(now):
             self._ack_due = False
         if self._ack_due and batch.count - start < most:
             self._ack_due = False
@@ -349,10 +349,10 @@ class Responder:
             self._transmit_aeth(batch, self._refused_psn, self._refused_syndrome, now)
             self._counters.naks_sent += 1
         if self._trace is not None:
-            self._tell(now)
+            self._trace_answers(now)
         return batch.count - start
 
-    def _tell(self, now: int) -> None:
+    def _trace_answers(self, now: int) -> None:
         if self._trace is not None:
             self._trace.on_answers(self._counters, self.received, now)
 

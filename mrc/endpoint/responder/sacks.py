@@ -106,12 +106,12 @@ class SackMaker:
         count = limit if limit < self.pending.count else self.pending.count
         if count <= 0:
             return 0
-        mpr = self._window.tell(self._received.epsn, self._budget.units)
+        mpr = self._window.grant(self._received.epsn, self._budget.units)
         ooo_count = self._received.held if self._received.held < _MOST_COUNTED else _MOST_COUNTED
         rcvd = (self.received_bytes + _RCVD_UNIT - 1) // _RCVD_UNIT & _RCVD_MASK
         rcvd_word = self._penalty_word() | rcvd
         for _ in range(count):
-            self.pending.take(self._answer)
+            self.pending.pop(self._answer)
             self._append(batch, mpr, ooo_count, rcvd_word, now)
         self._counters.sacks_sent += count
         return count

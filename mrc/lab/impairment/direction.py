@@ -75,7 +75,7 @@ def sending_ends(route: NetlinkSocket, only: int | None = None) -> dict[int, Sen
     """By interface index, what is installed on the interfaces of a node (or on one of them). Raises SystemRefused."""
     found: dict[int, Sending] = {}
 
-    def take(_: int, data: bytes) -> None:
+    def collect(_: int, data: bytes) -> None:
         each = tc.parse_discipline(data)
         before = found.get(each.index, Sending())
         if each.handle == _ROOT and each.kind == "tbf":
@@ -87,7 +87,7 @@ def sending_ends(route: NetlinkSocket, only: int | None = None) -> dict[int, Sen
         elif each.parent == tc.ROOT and each.handle:
             found[each.index] = replace(before, foreign=each.kind)
 
-    route.dump("read the queues of a node", tc.dump_disciplines(), take)
+    route.dump("read the queues of a node", tc.dump_disciplines(), collect)
     if only is not None:
         found = {only: found.get(only, Sending())}
     return {
@@ -103,12 +103,12 @@ def program_of(route: NetlinkSocket, index: int, *, egress: bool = True) -> int:
     """
     ours = 0
 
-    def take(_: int, data: bytes) -> None:
+    def collect(_: int, data: bytes) -> None:
         nonlocal ours
         is_ours, number = tc.parse_filter(data)
         ours = number if is_ours else ours
 
-    route.dump("read the filters of a node", tc.dump_filters(index, egress=egress), take)
+    route.dump("read the filters of a node", tc.dump_filters(index, egress=egress), collect)
     return ours
 
 

@@ -68,7 +68,7 @@ class Connection:
             self._ended = True
         self._in += data
         if len(self._in) > MAX_REQUEST and b"\n" not in self._in:
-            self.tell(refusal_line(ControlError(errno.E2BIG, "a request is one line", MAX_REQUEST)))
+            self.send_line(refusal_line(ControlError(errno.E2BIG, "a request is one line", MAX_REQUEST)))
             self._in.clear()
             self._ended = True
 
@@ -82,9 +82,9 @@ class Connection:
             return
         if self.session.events is None:
             self._told_dropped = 0
-        self._call(lambda: self.session.handle(line, self.tell))
+        self._call(lambda: self.session.handle(line, self.send_line))
 
-    def tell(self, line: bytes) -> None:
+    def send_line(self, line: bytes) -> None:
         """Append a line. What was asked for before it was closed is told nobody."""
         if self.open:
             self._out += line
@@ -93,11 +93,11 @@ class Connection:
         if self._out or not self._has_events():
             return
         for event in self.session.take_events(_MOST_EVENTS):
-            self.tell(to_line(event))
+            self.send_line(to_line(event))
         events = self.session.events
         if events is not None and events.dropped != self._told_dropped and not events.waiting:
             self._told_dropped = events.dropped
-            self.tell(to_line({"event": "dropped", "dropped": events.dropped}))
+            self.send_line(to_line({"event": "dropped", "dropped": events.dropped}))
 
     def _flush(self) -> None:
         while self._out:

@@ -107,7 +107,7 @@ class Arrivals:
             raise PeerError(
                 f"a file's name has {len(name)} characters, at most {bounds.name_bytes} are taken: rename it"
             )
-        self._places.take(len(self._files))
+        self._places.reserve(len(self._files))
         try:
             file = IncomingFile(self._directory, name, size)
         except MrcError:

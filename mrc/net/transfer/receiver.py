@@ -204,13 +204,13 @@ class Receiver(SessionServer):
         """Trade figures: the sender knows what it sent again and over which path, the receiver what came twice."""
         if incoming.arrivals.on_their_way or not incoming.report.files:
             raise PeerError(f"the session cannot end: {incoming.arrivals.on_their_way} of its files are not committed")
-        told = TransferReport.figures_from_json(body)
+        figures = TransferReport.figures_from_json(body)
         report = incoming.report
-        report.seconds, report.paths = told.seconds, told.paths
+        report.seconds, report.paths = figures.seconds, figures.paths
         node = self._node
         qps = [qp.figures for qp in incoming.qps]
         ours = node.driver.call(lambda: self._counters_of(qps))
-        report.counters = ours | {name: told.counters[name] for name in SENDER_COUNTERS if name in told.counters}
+        report.counters = ours | {name: figures.counters[name] for name in SENDER_COUNTERS if name in figures.counters}
         report.duplicates_received = node.driver.call(lambda: duplicates_received(qps))
         incoming.finished = True
         return {"duplicates_received": report.duplicates_received}

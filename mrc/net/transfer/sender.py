@@ -146,8 +146,8 @@ class _Sending:
                 with contextlib.suppress(OSError):
                     self._stats.close()
             self._context.close()
-        told = report.to_json()
-        figures = {"seconds": report.seconds, "paths": told["paths"], "counters": report.counters}
+        document = report.to_json()
+        figures = {"seconds": report.seconds, "paths": document["paths"], "counters": report.counters}
         report.duplicates_received = reported_duplicates(self._exchange.request("finish", figures, REQUEST_TIMEOUT_S))
         return report
 
