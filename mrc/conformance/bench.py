@@ -1,7 +1,7 @@
 """The tester's side of a connection, as scripts see it: packets out, packets expected, in time.
 
-PSNs count from the first one of whoever numbers them: PSN 0 of the tester is its first request, cack_psn -1 says that
-nothing has arrived. Times count from the beginning of the case, in ns (`us(10)`, `ms(1)`).
+PSNs count from the first one of the end that numbers them: PSN 0 of the tester is its first request, and cack_psn -1
+says that nothing has arrived. Times count from the beginning of the case, in ns (`us(10)`, `ms(1)`).
 """
 
 from __future__ import annotations
@@ -249,6 +249,6 @@ class Bench(TargetSide):
         return found
 
     def check(self, holds: bool, expected: str, actual: str) -> None:
-        """Fail unless `holds`; both sentences are told."""
+        """Fail unless `holds`. The report shows both sentences."""
         if not holds:
             raise Failed(expected, actual)

@@ -1,4 +1,4 @@
-"""What a script expects of a packet: which kind, which fields, and when; and how that is told when it fails."""
+"""What a script expects of a packet: which kind, which fields, and when; and the sentences of a failure."""
 
 from __future__ import annotations
 

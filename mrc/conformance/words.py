@@ -1,4 +1,4 @@
-"""Packets in the words of the protocol, one line each. PSNs are told as scripts count them."""
+"""Packets in the words of the protocol, one line each. PSNs are shown as scripts count them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Layers = Mapping[str, Mapping[str, int]]
 
 
 def counted_from(first_psn: int, psn: int) -> int:
-    """A PSN as scripts count it: how far it lies from the first one of whoever numbers it, -2^23 to 2^23 - 1."""
+    """A PSN as scripts count it: how far it lies from the first one of the end that numbers it, -2^23 to 2^23 - 1."""
     return (psn - first_psn + _HALF & PSN_MASK) - _HALF
 
 

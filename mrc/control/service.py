@@ -30,7 +30,7 @@ _log = logging.getLogger("mrc.control")
 
 
 class Service:
-    """One endpoint's. `about` is what `hello` tells besides what the endpoint knows itself.
+    """One endpoint's. `about` is what `hello` reports besides what the endpoint itself knows.
 
     Everything is called where the endpoint runs.
     """
@@ -129,7 +129,7 @@ class Session:
         return _answer(self, request)
 
     def take_events(self, most: int) -> list[dict[str, Any]]:
-        """Events that wait, as they are told."""
+        """The events that wait, as the socket's JSON."""
         return [] if self.events is None else [event_json(event) for event in self.events.take(most)]
 
     # ------------------------------------------------------------------ operations, which wait

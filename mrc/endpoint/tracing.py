@@ -1,4 +1,4 @@
-"""What the endpoint reports to a tracer; mrc.trace.vocabulary has the table. Without a tracer it reports nothing."""
+"""What an endpoint reports to a tracer, if it has one; mrc.trace.vocabulary has the table."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class PathColumns(Protocol):
 
 
 class Tracer(Protocol):
-    """Whoever wants to know. Neither method may raise or take long: packets wait meanwhile."""
+    """What takes the events of a trace. Neither method may raise or take long: packets wait meanwhile."""
 
     def now(self) -> int:
         """The endpoint's clock, ns: when something happens that no entry with a `now` of its own caused."""
@@ -73,7 +73,7 @@ class EndpointTrace:
         return max(self._tracer.now(), self.entered())
 
     def on_event(self, event: Event) -> None:
-        """A listener of the endpoint's. What a QP's state is its QpTrace records."""
+        """A listener of the endpoint's. States of QPs are recorded by their QpTraces."""
         if event.kind is vocabulary.PORT:
             self.record(event.kind, event.at_ns, event.qpn, *event.values)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from mrc.map.evidence import Evidence, Explanation, Term, loss_rate
 from mrc.map.faults import Fault, Loss
 
-# A direction is told when leaving it out costs so much likelihood.
+# A direction counts when leaving it out costs so much likelihood.
 _TELLING = 4.0
 
 

@@ -44,7 +44,7 @@ class OpenNode(Protocol):
 
 
 class NodeDevice:
-    """One node. Whoever opened it closes it, after everything that stands on this."""
+    """One node. Its opener closes it, after everything that was made on this device."""
 
     def __init__(self, node: OpenNode) -> None:
         self.node = node
@@ -132,7 +132,7 @@ class NodeDevice:
                 self._running.release()
 
     def _run(self, over: Callable[[], bool], longest_sleep_s: float) -> bool:
-        """Run the loop. False when somebody else does."""
+        """Run the loop. False when another thread runs it."""
         if self.node.driver.owner is not None or not self._running.acquire(blocking=False):
             return False
         try:

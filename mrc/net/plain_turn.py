@@ -1,4 +1,4 @@
-"""The loop's turn for an endpoint that is asked in all it does: plain RC, and one that somebody watches or changed."""
+"""The loop's turn for an endpoint that is run by its methods: plain RC, and subclasses that watch or change it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class PlainTurn:
         """As `begin`."""
 
     def close(self) -> None:
-        """Nobody turns any more."""
+        """End the turn: no thread turns any more."""
 
     def ring(self, bell: int) -> None:
         """Make an eventfd readable."""
@@ -149,7 +149,7 @@ class PlainTurn:
         return readable
 
     def _wait(self, ns: int) -> list[int]:
-        # select tells microseconds apart but knows no descriptors beyond its set; poll the other way round.
+        # select has a resolution of microseconds but a limited set of descriptors; poll has neither.
         if max(self._fds) < _SELECT_LIMIT:
             return select.select(self._fds, (), (), ns * _NS)[0]
         poll = select.poll()

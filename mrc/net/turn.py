@@ -129,7 +129,7 @@ class Turn:
         self._served_fds = column(0)
 
     def close(self) -> None:
-        """Nobody turns any more."""
+        """End the turn: no thread turns any more."""
         os.close(self._bell)
         os.close(self._call)
 
@@ -359,14 +359,14 @@ class Turn:
                 self._serve()
 
     def _watch_over(self, quiet: bool) -> None:
-        """Python is there. Wait until it is time to look again, or somebody calls."""
+        """Python is there. Wait until it is time to look again, or another thread calls."""
         self._watcher_sleeps = quiet
         if system.wait(self._call_fds, 1, _LONGEST_SLEEP_NS if quiet else _LOOK_NS):
             system.hear(self._call)
         self._watcher_sleeps = False
 
     def _serve(self) -> None:
-        """Turn until there is nothing to do or somebody wants the endpoint; then sleep over the ports."""
+        """Turn until there is nothing to do or another thread wants the endpoint; then sleep over the ports."""
         busy = True
         while busy and not self._in_turn and not self._lock.is_asked_for():
             busy = self._turn_alone()

@@ -51,7 +51,7 @@ class ConnectionParameters(Tabular):
 
     @classmethod
     def from_json(cls, document: object) -> ConnectionParameters:
-        """Raises PeerError for anything but such a description. Capabilities nobody here knows are left out."""
+        """Raises PeerError for anything but such a description. Unknown capabilities are left out."""
         fields = mapping(document, "connection parameters")
         path_mtu = integer(fields, "path_mtu", PATH_MTUS[0], PATH_MTUS[-1])
         if path_mtu not in PATH_MTUS:

@@ -46,7 +46,7 @@ class AsyncEvent:
 class Context:
     """A device opened. `tuning` are the parameters of its QPs that no attribute sets.
 
-    Closing it closes everything that was made on it; the device stays with whoever opened it.
+    Closing it closes everything that was made on it; the device stays open.
     """
 
     def __init__(self, device: Device, *, tuning: QpConfig | None = None) -> None:

@@ -71,7 +71,7 @@ class QP:
 
     Sends complete on `send_cq`, receives on `recv_cq`. `cap`: how many of each may be outstanding. `sq_sig_all`: every
     send makes a completion, not only those with SIGNALED. A place in the send queue is free again when its work ends.
-    `endpoint_qp` is the endpoint's own object: counters, paths and their states, for whoever wants to look.
+    `endpoint_qp` is the endpoint's own object: counters, paths and their states.
 
     Raises VerbsError EINVAL for a closed PD, and queues of another Context.
     """
@@ -242,7 +242,7 @@ class QP:
         """Destroy the endpoint's QP, and with it everything posted and what has completed."""
         self._device.endpoint.destroy_qp(self.endpoint_qp)
         with self._lock:
-            # Nobody who posts meanwhile may find the old one's state.
+            # A thread that posts meanwhile must not find the state of the old one.
             self.endpoint_qp = successor() if successor is not None else self.endpoint_qp
             self._sent.clear()
             self._inbox.clear()
@@ -376,7 +376,7 @@ class QP:
     # ------------------------------------------------------------------ end
 
     def close(self) -> None:
-        """Destroy it. What is posted is forgotten, and so are its completions that nobody polled."""
+        """Destroy it. What is posted is forgotten, and so are completions that were not polled."""
         if not self._closed:
             self._device.call(self._close)
 

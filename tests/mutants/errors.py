@@ -175,7 +175,7 @@ def the_event_names_the_peers_qp(endpoint: Endpoint, qp: QueuePair) -> None:
 
 @mutant("MRC-ERR-05")
 class EachAttemptIsTold(QueuePair):
-    """A QP that is in ERROR already leaves an event each time it is told to go there."""
+    """A QP that is in ERROR already leaves an event each time it is asked to go there."""
 
     __slots__ = ()
 

@@ -283,7 +283,7 @@ class OldAnswersLose(Feedback):
 
 @mutant("MRC-PORT-03")
 class StrangersAreBelieved(OperationIntake):
-    """An endpoint operation is taken for the peer's of the plane it comes in by, whoever sent it."""
+    """An endpoint operation is taken for the peer's of the plane it comes in by, whichever node sent it."""
 
     __slots__ = ()
 

@@ -284,7 +284,7 @@ class NacksNameEpsn(Responder):
 
 @mutant("MRC-RESP-13")
 class AnyRkeyOpens(MemoryTable):
-    """A request with an R_Key that nobody gave out is written to the first region there is."""
+    """A request with an R_Key that was never given out is written to the first region there is."""
 
     __slots__ = ()
 

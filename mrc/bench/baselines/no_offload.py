@@ -64,7 +64,7 @@ def offloads_on(output: str) -> list[str]:
         (features,) = json.loads(output)
         return [name for name, feature in _OFFLOADS.items() if features[feature]["active"]]
     except (KeyError, TypeError, ValueError):
-        raise PeerError("ethtool tells the offloads in a form this release does not know") from None
+        raise PeerError("ethtool reports the offloads in a form this release does not know") from None
 
 
 def _all(offloads: list[str], state: str) -> list[str]:

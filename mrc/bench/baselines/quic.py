@@ -56,7 +56,7 @@ class Aioquic:
                 "retransmitted_packets": None,
             }
         except (KeyError, TypeError, ValueError, ZeroDivisionError):
-            raise PeerError("the aioquic client tells its results in another form") from None
+            raise PeerError("the aioquic client reports its results in a form this release does not know") from None
 
     @contextmanager
     def stream(self, lab: Lab) -> Iterator[None]:

@@ -87,7 +87,7 @@ class ByHandSession(Session):
         fitting = [qp for qp in self._fresh if fits(qp, setup, self._path_mtu)]
         if not fitting:
             raise Unsupported(f"no QP is left in the file that {_description(setup)}")
-        # Whoever needs less leaves the others to those that need more.
+        # A case that needs less leaves the other QPs to cases that need more.
         chosen = min(fitting, key=lambda qp: len(qp.tester.capabilities - setup.agreed))
         self._fresh.remove(chosen)
         self._taken.append(chosen)

@@ -281,7 +281,7 @@ class InProcessQp(TargetQp):
             raise Refused(str(error)) from None
 
     def to_error(self) -> None:
-        self._qp.to_error("told to")
+        self._qp.to_error("asked to by its owner")
         self._session.stir()
 
     def go_to(self, state: str, attributes: Mapping[str, int]) -> None:

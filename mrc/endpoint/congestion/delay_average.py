@@ -23,11 +23,11 @@ class DelayAverage:
         raise NotImplementedError
 
     def on_trimmed(self) -> None:
-        """A NACK told of a trimmed packet, which has no delay of its own."""
+        """A NACK reported a trimmed packet, which has no delay of its own."""
         raise NotImplementedError
 
     def without_sample(self) -> int | None:
-        """The delay an acknowledgement without a valid sample counts with; None: it tells nothing of the delay."""
+        """The delay an acknowledgement without a valid sample counts with; None: it says nothing about the delay."""
         raise NotImplementedError
 
 

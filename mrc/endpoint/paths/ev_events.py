@@ -1,4 +1,4 @@
-"""EV state changes for whoever asked for them: queues that never block, with a count of what each dropped (api.md)."""
+"""EV state changes for controllers: queues that never block, with a count of what each dropped (api.md)."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class EvEvent:
 class EvEvents:
     """At most `limit` events wait in `queue`; later ones are `dropped`. Only changes to a state `wanted` are kept.
 
-    To whoever does not want SKIP it is no state of its own: such an EV is in use, as one in GOOD. Other queues can be
-    attached: each keeps what it wants, and drops what it has no room for. `wanted_flags` say for each state whether
-    this queue or one attached to it wants it; compiled code holds on to them.
+    For a queue that does not want SKIP, SKIP is no state of its own: such an EV is in use, as one in GOOD. Other queues
+    can be attached: each keeps what it wants, and drops what it has no room for. `wanted_flags` say for each state
+    whether this queue or one attached to it wants it; compiled code holds on to them.
     """
 
     __slots__ = ("_clock", "_limit", "_others", "_own", "dropped", "queue", "wanted_flags")
@@ -77,7 +77,7 @@ class EvEvents:
         self.wanted_flags[ANY_STATE] = bool(wanted)
 
     def changed(self, qpn: int, profile_id: int, ev: int, port: int, old: EvState, new: EvState) -> None:
-        """An EV went from one state to another. Its SKIP may be GOOD to some of those who hear of it."""
+        """An EV went from one state to another. For queues that do not want SKIP it is GOOD."""
         at_ns = self._clock()
         for each in (self, *self._others):
             wanted = each.wanted_of(profile_id)

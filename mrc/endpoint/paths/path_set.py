@@ -300,7 +300,7 @@ class PathSet:
         for index in after - before:
             self._bring_in(index)
         self._evs.arrange(sorted(after))
-        # What becomes of a port that the profile does not have is not told here.
+        # The state of a port that the profile does not have is not reported here.
         self._ports_down &= set(self._evs.ports())
         self._peer_ports_down &= set(self._evs.ports())
         for plane, port in enumerate(self._evs.ports()):

@@ -149,7 +149,7 @@ class Acknowledgements:
 
     def sample_rtt(self, sack: Sack, now: int) -> int:
         """The RTT by the send-time record of the triggering packet, where it is unambiguous and the news fresh (a SACK
-        that the network held or doubled tells its own age), else -1."""
+        that the network held or doubled shows its own age), else -1."""
         slot = sack.trigger & self._sent.mask
         if sack.probe_id != _NONE or self._sent.psn[slot] != sack.trigger:
             return _NONE

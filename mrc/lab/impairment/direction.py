@@ -1,7 +1,7 @@
 """One direction of one link: what is wrong with it, changed while traffic runs and read back from the kernel.
 
 At the sending end: the queue (a token bucket and what is below it) and in front of it the eBPF program. At the
-receiving end: the loss. Nothing is remembered elsewhere; whoever asks next, from whichever process, finds it there.
+receiving end: the loss. Nothing is remembered elsewhere: any process that asks later finds it there.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Direction:
 @dataclass(frozen=True, slots=True)
 class Sending:
     """What is installed at a sending end: our queue and hook, the number of our eBPF program (0: none), and the kind of
-    somebody else's queue, empty when there is none."""
+    a queue of another program, empty when there is none."""
 
     root: tc.Discipline | None = None
     foreign: str = ""
@@ -128,7 +128,7 @@ def figures(sending: Sending) -> SendingFigures:
                 impairment, counters = program.impairment(), program.counters()
             return SendingFigures(impairment, counters, dropped + counters.dropped_packets, waiting)
         except SystemRefused as error:
-            # Somebody has taken it off since.
+            # Another process has taken it off since.
             if error.errno != errno.ENOENT:
                 raise
     return SendingFigures(_by_queue_alone(root), None, dropped, waiting)
@@ -187,7 +187,7 @@ def change(directions: Sequence[Direction], **changes: float | int | None) -> No
 
 
 def _is_whole(sending: Sending, found: Impairment) -> bool:
-    """Whether queue and program are both there, or neither: not so when somebody was killed between the two."""
+    """Whether queue and program are both there, or neither: not so when a process was killed between the two."""
     has_queue = sending.root is not None
     return has_queue == bool(found.rate_bps) and (not has_queue or sending.has_bands == bool(sending.program))
 

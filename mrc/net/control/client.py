@@ -30,7 +30,7 @@ _MOST_ANSWER = 1 << 26
 class ControlClient:
     """A connection to one endpoint. A context manager.
 
-    Raises SystemRefused when nobody listens or answers there, ControlError for what the endpoint refuses.
+    Raises SystemRefused when no process listens or answers there, ControlError for what the endpoint refuses.
     """
 
     def __init__(self, path: Path, timeout_s: float = TIMEOUT_S) -> None:
@@ -104,7 +104,7 @@ class ControlClient:
                 yield answer
 
     def arrived(self) -> list[dict[str, Any]]:
-        """The events that have come, without waiting; then `gone` tells whether the endpoint is."""
+        """The events that have come, without waiting. `gone` then says whether the endpoint has ended."""
         events, self._events = self._events, []
         while True:
             try:

@@ -11,7 +11,7 @@ from mrc.control.service import Service, Session, refusal_line, to_line
 
 MAX_REQUEST = 1 << 20
 _READ = 1 << 16
-# A client that has so many bytes to read is asked nothing more, and told no more events, until it has read them.
+# From a client with so many bytes to read no requests are taken, and no events are sent to it, until it has read them.
 HIGH_WATER = 1 << 18
 _MOST_EVENTS = 256  # at a time
 
@@ -32,7 +32,7 @@ class Connection:
 
     @property
     def pending(self) -> bool:
-        """Whether there is something to do that no file descriptor tells of."""
+        """Whether there is something to do that no file descriptor shows."""
         return not self._out and (b"\n" in self._in or self._has_events())
 
     @property
@@ -85,7 +85,7 @@ class Connection:
         self._call(lambda: self.session.handle(line, self.send_line))
 
     def send_line(self, line: bytes) -> None:
-        """Append a line. What was asked for before it was closed is told nobody."""
+        """Append a line. On a closed connection the answer to an earlier request is dropped."""
         if self.open:
             self._out += line
 

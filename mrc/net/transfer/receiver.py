@@ -111,7 +111,7 @@ class Receiver(SessionServer):
         return self._outcomes
 
     def close(self) -> None:
-        """Stop serving. Senders that are not done are told so, and count as failed."""
+        """Stop serving. Senders that are not done get the reason, and count as failed."""
         with self._lock:
             for _, incoming in self._incoming.values():
                 if not incoming.finished and incoming.failure is None:
