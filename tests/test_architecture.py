@@ -36,8 +36,11 @@ ALLOWED = {
     "bench": {"bench", "report", "lab", "net", "verbs", "endpoint", "wire", "fabric"},
     "drill": {"drill", "report", "bench", "lab", "net", "verbs", "endpoint", "wire", "fabric", "trace"},
     "conformance": {"conformance", "report", "net", "endpoint", "wire", "fabric", "trace"},
+    # Plain RC, an annex: of all the others only the commands know it.
+    "rc": {"rc", "conformance", "net", "endpoint", "wire", "fabric", "trace"},
     "cli": {
         "cli",
+        "rc",
         "bench",
         "drill",
         "lab",
@@ -57,6 +60,8 @@ ALLOWED = {
         "report",
     },
 }
+# The one file of the RC endpoint that has sockets and a clock.
+RC_NODE = PACKAGE / "rc" / "node.py"
 SCAPY_ALLOWED = {"layers", "capture", "cli"}
 NEVER_IN_THE_CORE = {"time", "socket", "asyncio", "select", "threading", "random", "secrets"}
 # A generator that its caller seeds. The functions of `random` share one that nobody seeds.
@@ -94,7 +99,7 @@ def test_imports_point_one_way(path: Path) -> None:
             assert package in SCAPY_ALLOWED, f"mrc.{package} may not import scapy"
         if package == "endpoint":
             assert name != "mrc.trace.writer", "what an endpoint tells is written by somebody else"
-        if package in ("endpoint", "wire"):
+        if package in ("endpoint", "wire") or (package == "rc" and path.parent.name == "rc" and path != RC_NODE):
             assert name == SEEDED or parts[0] not in NEVER_IN_THE_CORE, (
                 f"mrc.{package} owns no clock and does no I/O: {name}"
             )
@@ -137,7 +142,6 @@ ENDPOINT_ROOMS = {
     "responder": {"parts", "paths"},
     "node": {"parts", "congestion", "paths"},
     "datapath": {"parts", "congestion", "paths", "requestor", "responder", "node"},
-    "rc": {"parts", "paths", "node"},
 }
 # Files beside the rooms that stand on them.
 ABOVE_THE_ROOMS = {"endpoint.py", "qp.py"}
@@ -156,6 +160,15 @@ def test_the_rooms_of_the_endpoint_import_one_way() -> None:
                 assert first not in ABOVE_THE_ROOMS, f"{room}/{path.name} may not import {first}"
                 if first in rooms - {room}:
                     assert first in allowed, f"{room}/{path.name} may not import {imported.relative_to(endpoint)}"
+
+
+def test_the_rc_endpoint_knows_neither_its_node_nor_its_cases() -> None:
+    for path in sorted((PACKAGE / "rc").glob("*.py")):
+        imported = {file.relative_to(PACKAGE).parts[:-1] for file in files_imported(path)}
+        allowed = {"rc", "endpoint", "wire", *({"net", "fabric"} if path == RC_NODE else ())}
+        assert {folder[0] for folder in imported if folder} <= allowed, path.name
+        assert ("rc", "conformance") not in imported, path.name
+        assert RC_NODE not in files_imported(path), path.name
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))

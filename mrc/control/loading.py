@@ -12,6 +12,7 @@ from mrc.control.errors import ControlError, arguments
 from mrc.control.profiles import Profiles
 from mrc.control.states import ProfileState
 from mrc.endpoint.congestion import config_of
+from mrc.endpoint.congestion.config import no_line_rate
 from mrc.endpoint.paths.online import DEFAULT_PROFILE
 from mrc.endpoint.paths.states import EvState
 
@@ -54,7 +55,7 @@ def set_line_rate(profiles: Profiles, line_rate_bps: int) -> None:
     with arguments():
         config = said.get("config") or config_of(algorithm)
         if config is None:
-            raise ControlError(EINVAL, f"{algorithm} takes no line rate")
+            raise ControlError(EINVAL, no_line_rate(algorithm))
         config = config.with_line_rate(line_rate_bps)
     profiles.load_cc(DEFAULT_PROFILE, CcProfileAttr(algorithm=algorithm, config=config))
 

@@ -28,6 +28,7 @@ from mrc.endpoint.paths.online import OnlineProfiles
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.qp_states import QpState
+from mrc.endpoint.qpns import free_qpn
 from mrc.endpoint.responder.receive_budget import ReceiveBudget
 from mrc.endpoint.tracing import EndpointTrace, Tracer
 from mrc.errors import CallerError
@@ -36,7 +37,6 @@ from mrc.wire.psn import PSN_MODULUS
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.transmit_batch import TransmitBatch
 
-FIRST_QPN, QPN_LIMIT = 0x10, 1 << 24
 _KEPT_EVENTS = 1024
 _NODE_SEED = 0x6E6F6465  # sets a peer node's randomness apart from everything else drawn from the same seed
 
@@ -131,12 +131,7 @@ class Endpoint:
         Raises CallerError for an unknown controller and for a QPN that is taken.
         """
         config = config or QpConfig()
-        if qpn is None:
-            qpn = self._random.randrange(FIRST_QPN, QPN_LIMIT)
-            while qpn in self.qps:
-                qpn = self._random.randrange(FIRST_QPN, QPN_LIMIT)
-        elif not FIRST_QPN <= qpn < QPN_LIMIT or qpn in self.qps:
-            raise CallerError(f"QPN {qpn:#x} is taken, or not one of {FIRST_QPN:#x}..{QPN_LIMIT - 1:#x}")
+        qpn = free_qpn(qpn, self.qps, self._random)
         qp = QueuePair(
             self._parts,
             qpn=qpn,

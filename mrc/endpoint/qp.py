@@ -22,7 +22,7 @@ from mrc.endpoint.paths.online import DEFAULT_PROFILE
 from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.qp_parts import QpParts
 from mrc.endpoint.qp_peer import QpPeer
-from mrc.endpoint.qp_states import MAY_SEND, QpState, check_transition
+from mrc.endpoint.qp_states import MAY_SEND, QpState, check_takes_receives, check_transition, no_writes_yet
 from mrc.endpoint.requestor.requestor import Requestor
 from mrc.endpoint.requestor.requests import full_packet_bytes
 from mrc.endpoint.responder.receives import Receives
@@ -312,7 +312,7 @@ class QueuePair:
             self._complete(Completion(request.wr_id, self.qpn, WorkStatus.FLUSHED, 0))
             return
         if self.state not in MAY_SEND:
-            raise CallerError(f"QP {self.qpn:#08x} is in {self.state.name}: writes are posted in RTS")
+            raise no_writes_yet(self.qpn, self.state)
         self.requestor.post(request)
 
     def post_receive(self, wr_id: int) -> None:
@@ -320,8 +320,7 @@ class QueuePair:
 
         Raises CallerError in RESET.
         """
-        if self.state == QpState.RESET:
-            raise CallerError(f"QP {self.qpn:#08x} is in RESET: receives are posted from INIT on")
+        check_takes_receives(self.qpn, self.state)
         self._receives.post(wr_id)
         if self.state == QpState.ERROR:
             self._receives.flush()

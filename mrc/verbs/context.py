@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from mrc.endpoint.config import MAX_IMMEDIATES, MPR_UNIT, Capability, QpConfig
 from mrc.endpoint.congestion import ControllerFactory, factory_of
-from mrc.endpoint.endpoint import FIRST_QPN, QPN_LIMIT
 from mrc.endpoint.events import Event
 from mrc.endpoint.paths.online import DEFAULT_PROFILE, OWN_PROFILE
 from mrc.endpoint.paths.profiles import EvProfile
+from mrc.endpoint.qpns import FIRST_QPN, QPN_LIMIT
 from mrc.endpoint.work import MAX_MESSAGE
 from mrc.errors import CallerError
 from mrc.records import record

@@ -117,7 +117,7 @@ class EarlyImmediatesAreDeliveredAtLast(Receives):
 
     def flush(self) -> None:
         for _, _, immediate, length in reversed(self._stash.rows()[: self.posted]):
-            self._consume(immediate, length)
+            self.consume(immediate, length)
         super().flush()
 
 

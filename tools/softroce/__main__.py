@@ -38,12 +38,12 @@ from transfers import Row, rows
 
 from mrc.cli.isolation import isolated_command
 from mrc.conformance.catalogue import chosen
-from mrc.conformance.rc.catalogue import RC_CONTROL, RC_TWIN, rc_catalogue
 from mrc.conformance.results import Result, Run
 from mrc.conformance.runner import run as run_cases
 from mrc.conformance.verdicts import ERROR, FAILED, UNSUPPORTED
 from mrc.errors import MrcError
-from mrc.net.rc_node import RcNode
+from mrc.rc.conformance.catalogue import RC_CONTROL, RC_TWIN, rc_catalogue
+from mrc.rc.node import RcNode
 
 _CACHE = Path(__file__).resolve().parents[2] / "build" / "softroce"
 _LARGEST_PATH_MTU = 4096

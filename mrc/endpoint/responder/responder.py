@@ -241,7 +241,7 @@ class Responder:
             octets.place(self._checks.address, batch.flat, payload, size)
             self._counters.bytes_placed += size
         if rqmsn != _NO_IMMEDIATE:
-            self._receives.consume(psn, rqmsn, octets.u32(batch.flat, reth + _RETH_BYTES), dmalen)
+            self._receives.arrive(psn, rqmsn, octets.u32(batch.flat, reth + _RETH_BYTES), dmalen)
         if immediates:
             # Those with immediate wait for all before them; those whose turn it is are delivered.
             self._receives.deliver(self.received.epsn)

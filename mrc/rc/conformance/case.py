@@ -7,10 +7,10 @@ from functools import cache
 from importlib.resources import files
 
 from mrc.conformance.case import Case, add
-from mrc.conformance.rc.bench import RcBench
 from mrc.conformance.requirements import Requirement, tabled
 from mrc.conformance.setup import Setup
 from mrc.errors import CallerError
+from mrc.rc.conformance.bench import RcBench
 
 RcScript = Callable[[RcBench], None]
 REGISTRY: dict[str, Case] = {}
@@ -26,7 +26,7 @@ RC_OPTIONS: dict[str, str] = {
 @cache
 def rc_requirements() -> dict[str, Requirement]:
     """The tables of docs/requirements-rc.md, which lies beside this file as a link."""
-    return tabled((files("mrc.conformance.rc") / "requirements.md").read_text(encoding="utf-8"), "RC")
+    return tabled((files("mrc.rc.conformance") / "requirements.md").read_text(encoding="utf-8"), "RC")
 
 
 def rc_case(

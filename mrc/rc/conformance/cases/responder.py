@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mrc.conformance.rc.script import RcBench, between, ms, pattern, rc_case, us, wire
+from mrc.rc.conformance.script import RcBench, between, ms, pattern, rc_case, us, wire
 
 HALF = 1 << 23
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mrc.conformance.rc.script import RcBench, between, ms, pattern, rc_case, wire
+from mrc.rc.conformance.script import RcBench, between, ms, pattern, rc_case, wire
 
 _ANY_RNR = between(wire.RNR_NAK, wire.RNR_NAK | 0x1F)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import cache, partial
 
-import mrc.conformance.rc.cases
+import mrc.rc.conformance.cases
 from mrc.conformance.case import Case
 from mrc.conformance.catalogue import Missing, collected, without_case
-from mrc.conformance.rc.bench import RcBench
-from mrc.conformance.rc.case import REGISTRY, rc_requirements
 from mrc.conformance.setup import Setup
+from mrc.rc.conformance.bench import RcBench
+from mrc.rc.conformance.case import REGISTRY, rc_requirements
 
 # Why a requirement has no case.
 RC_REASONS: dict[str, str] = {}
@@ -18,7 +18,7 @@ RC_REASONS: dict[str, str] = {}
 @cache
 def rc_catalogue() -> tuple[Case, ...]:
     """Every case, by group, then in the order of the requirements."""
-    return collected(mrc.conformance.rc.cases, REGISTRY, rc_requirements())
+    return collected(mrc.rc.conformance.cases, REGISTRY, rc_requirements())
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mrc.conformance.rc.script import RcBench, ms, pattern, rc_case, wire
+from mrc.rc.conformance.script import RcBench, ms, pattern, rc_case, wire
 
 
 @rc_case("RC-WIRE-01", look_at="the opcode of each packet by its place in the message")

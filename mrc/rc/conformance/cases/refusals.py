@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mrc.conformance.rc.script import (
+from mrc.rc.conformance.script import (
     INVALID_REQUEST,
     REMOTE_ACCESS_ERROR,
     REMOTE_OPERATIONAL_ERROR,

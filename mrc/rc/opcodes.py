@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Final
 
-from mrc.wire.opcodes import HEADER_LENGTHS, OPCODES
+from mrc.endpoint.datapath.packet_checks import TransportTerms
+from mrc.wire.opcodes import OPCODES
 
 
 class RcOp(IntEnum):
@@ -20,11 +22,14 @@ class RcOp(IntEnum):
 
 
 WRITES = frozenset(RcOp) - {RcOp.ACKNOWLEDGE}
-# All of RC: its opcodes begin with the bits 000.
-RC_OPCODES = range(0x20)
 # Answers to READs and ATOMICs, which nobody here asks for.
 OTHER_ANSWERS = frozenset({0x0D, 0x0E, 0x0F, 0x10, 0x12})
-EXTENSION_BYTES = {op: sum(HEADER_LENGTHS[name] for name in OPCODES[op].headers) for op in RcOp}
+
+_RC_OPCODES = range(0x20)  # they begin with the bits 000
+# What packets of RC have to be. Our P_Key is a full member's: of the peer's only the lower 15 bits have to agree.
+RC_TERMS: Final = TransportTerms(
+    bytes(value in _RC_OPCODES and value in OPCODES for value in range(256)), pkey_mask=0x7FFF
+)
 
 
 def write_opcode(*, first: bool, last: bool, immediate: bool) -> RcOp:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mrc.endpoint.config import PATH_MTUS
-from mrc.endpoint.rc.syndromes import RNR_DELAYS_NS
 from mrc.errors import CallerError
+from mrc.rc.syndromes import RNR_DELAYS_NS
 from mrc.wire.profile import WireProfile
 
 RETRY_FOREVER = 7

@@ -6,13 +6,14 @@ import secrets
 from collections.abc import Callable, Sequence
 
 from mrc.endpoint.completions import Completion
+from mrc.endpoint.datapath.peer_sources import MAX_PORTS
 from mrc.endpoint.paths.addressing import PlanePair, udp_paths
-from mrc.endpoint.rc import RcConfig, RcEndpoint, RcEndpointConfig, RcPeer, RcQueuePair
 from mrc.errors import CallerError
 from mrc.fabric.host_view import FabricPort
 from mrc.net.driver import Driver
 from mrc.net.hosts import OwnAddress
 from mrc.net.udp_port import UdpPort, full_packets
+from mrc.rc import RcConfig, RcEndpoint, RcEndpointConfig, RcPeer, RcQueuePair
 from mrc.wire.ipv4 import address_number
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 from mrc.wire.rows import HEADER_ROOM
@@ -25,13 +26,15 @@ RC_HEADERS = ("reth", "immdt")
 class RcNode:
     """One process's RC endpoint at addresses of this host. A context manager: leaving it closes the sockets.
 
-    `path_mtu` in bytes is the largest its QPs may have. Raises SystemRefused when a raw socket is not to be had or an
-    interface has no room for that path MTU.
+    It has up to 16 `addresses`. `path_mtu` in bytes is the largest its QPs may have. Raises CallerError for more
+    addresses, SystemRefused when a raw socket is not to be had or an interface has no room for that path MTU.
     """
 
     def __init__(
         self, addresses: Sequence[OwnAddress], path_mtu: int, *, wire: WireProfile = DEFAULT_WIRE_PROFILE
     ) -> None:
+        if len(addresses) > MAX_PORTS:
+            raise CallerError(f"a node has at most {MAX_PORTS} addresses, got {len(addresses)}")
         self._path_mtu = path_mtu
         self._port_of: dict[str, int] = {}
         self.endpoint = RcEndpoint(

@@ -9,26 +9,26 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable
-
-import numpy as np
+from random import Random
 
 from mrc.endpoint.completions import Completion
+from mrc.endpoint.datapath.packet_checks import SOUND, PacketChecks
 from mrc.endpoint.events import Event, local_port, qp_error
 from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.node.local_ports import LocalPorts, PortLimit
 from mrc.endpoint.qp_states import QpState
-from mrc.endpoint.rc.checks import sound_rows
-from mrc.endpoint.rc.config import RcConfig, RcEndpointConfig
-from mrc.endpoint.rc.counters import RcCounters
-from mrc.endpoint.rc.qp import RcQueuePair
+from mrc.endpoint.qpns import free_qpn
 from mrc.errors import CallerError
-from mrc.wire.fields import COMMON
+from mrc.rc.config import RcConfig, RcEndpointConfig
+from mrc.rc.counters import RcCounters
+from mrc.rc.opcodes import RC_TERMS
+from mrc.rc.qp import RcQueuePair
+from mrc.wire.packet import decode_transport
 from mrc.wire.psn import PSN_MODULUS
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import PSN_BITS_MASK
+from mrc.wire.rows import BTH_AT
 from mrc.wire.transmit_batch import TransmitBatch
 
-FIRST_QPN, QPN_LIMIT = 0x10, 1 << 24
 _KEPT_EVENTS = 1024
 
 
@@ -43,8 +43,9 @@ class RcEndpoint:
         self.completions: deque[Completion] = deque()
         self.events: deque[Event] = deque(maxlen=_KEPT_EVENTS)
         self.qps: dict[int, RcQueuePair] = {}
-        self._random = np.random.default_rng(self.config.seed)
-        self._draw_rkey = draw_rkey or (lambda: int(self._random.integers(1 << 32)))
+        self._checks = PacketChecks(self.config.wire, self.counters, RC_TERMS)
+        self._random = Random(self.config.seed)
+        self._draw_rkey = draw_rkey or (lambda: self._random.getrandbits(32))
         self.memory = self.create_memory()
         # QPs that may have something to send, in the order of their turns.
         self._ready: dict[int, RcQueuePair] = {}
@@ -73,14 +74,9 @@ class RcEndpoint:
         without they are kept in `completions`. Raises CallerError for a QPN that is taken or out of range, and for a
         PSN that does not fit 24 bits.
         """
-        if qpn is None:
-            qpn = int(self._random.integers(FIRST_QPN, QPN_LIMIT))
-            while qpn in self.qps:
-                qpn = int(self._random.integers(FIRST_QPN, QPN_LIMIT))
-        elif not FIRST_QPN <= qpn < QPN_LIMIT or qpn in self.qps:
-            raise CallerError(f"QPN {qpn:#x} is taken, or not one of {FIRST_QPN:#x}..{QPN_LIMIT - 1:#x}")
+        qpn = free_qpn(qpn, self.qps, self._random)
         if first_psn is None:
-            first_psn = int(self._random.integers(PSN_MODULUS))
+            first_psn = self._random.randrange(PSN_MODULUS)
         elif not 0 <= first_psn < PSN_MODULUS:
             raise CallerError(f"a PSN is 0..{PSN_MODULUS - 1}, got {first_psn}")
         qp = RcQueuePair(
@@ -135,19 +131,23 @@ class RcEndpoint:
     def receive(self, batch: ReceivedBatch, now: int) -> None:
         """Take a batch of packets. Whatever they hold, nothing is raised: what is wrong is dropped and counted."""
         self._now = now
-        rows = sound_rows(batch, self.config.wire, self.counters)
-        fields = batch.fields(COMMON)
-        qpns = (fields["dqp_word"][rows] & PSN_BITS_MASK).tolist()
-        opcodes = fields["opcode"][rows].tolist()
+        touched: dict[int, RcQueuePair] = {}
         # In the order they came, which is what RC lives by.
-        for row, qpn, opcode in zip(rows.tolist(), qpns, opcodes, strict=True):
-            qp = self.qps.get(qpn)
+        for row in range(batch.count):
+            if self._checks.look(batch, row) != SOUND:
+                continue
+            packet = decode_transport(batch.view(row, BTH_AT, batch.lengths[row]))
+            qp = self.qps.get(packet.layers[0][1]["dqp"])
             if qp is None:
                 self.counters.unknown_qp += 1
                 continue
-            qp.receive(batch, row, opcode, now)
-        for qpn in set(qpns) & self.qps.keys():
-            self._after_event(self.qps[qpn])
+            touched[qp.qpn] = qp
+            if qp.sources.has_sent(batch, row):
+                qp.receive(packet, now)
+            else:
+                qp.counters.bad_source += 1
+        for qp in touched.values():
+            self._after_event(qp)
 
     def transmit(self, batch: TransmitBatch, now: int) -> int:
         """Fill `batch` with what may leave now, QP by QP in turn, and seal it. Returns the number of packets."""
@@ -161,6 +161,9 @@ class RcEndpoint:
         return batch.count - start
 
     def _after_event(self, qp: RcQueuePair) -> None:
+        qp.completions.drain()
+        if self.qps.get(qp.qpn) is not qp:
+            return  # it was destroyed as its work was completed
         if qp.has_work:
             self.wake(qp)
         deadline = qp.next_deadline()

@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from mrc.endpoint.completions import Completion, WorkStatus
-from mrc.endpoint.rc.config import RETRY_FOREVER, RcConfig
-from mrc.endpoint.rc.counters import RcCounters
-from mrc.endpoint.rc.framing import Framing
-from mrc.endpoint.rc.messages import Message, SendQueue
-from mrc.endpoint.rc.syndromes import RNR_DELAYS_NS, RNR_TIMER_MASK, Answer, answer_of
+from mrc.endpoint.completion_ring import NO_IMMEDIATE, CompletionRing
+from mrc.endpoint.completions import WorkKind, WorkStatus
+from mrc.endpoint.parts.numbers import signed
 from mrc.endpoint.refusals import NAK_STATUS
 from mrc.endpoint.work import WriteRequest
-from mrc.wire.opcodes import HEADER_LENGTHS
-from mrc.wire.psn import unwrap
-from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import ACKREQ, EXTENSION_AT, PSN_BITS_MASK
+from mrc.rc.config import RETRY_FOREVER, RcConfig
+from mrc.rc.counters import RcCounters
+from mrc.rc.framing import Framing
+from mrc.rc.messages import Message, SendQueue
+from mrc.rc.syndromes import RNR_DELAYS_NS, RNR_TIMER_MASK, Answer, answer_of
+from mrc.wire.psn import PSN_MASK, unwrap
 from mrc.wire.transmit_batch import TransmitBatch
-
-# Of an answer: psn_word, aeth_word.
-_AETH = struct.Struct(">II")
-_AETH_AT = EXTENSION_AT - 4
 
 
 class Requestor:
-    """One QP's sending half. `fail(status, detail)` is called when an answer or its absence ends the QP."""
+    """One QP's sending half. Work that ends goes to `completions`. `fail(status, detail)` is called when an answer or
+    its absence ends the QP."""
 
     __slots__ = (
-        "_complete",
+        "_completions",
         "_config",
         "_counters",
         "_fail",
-        "_qpn",
         "_queue",
         "_retries",
         "_rnr_retries",
@@ -44,17 +38,15 @@ class Requestor:
     def __init__(
         self,
         *,
-        qpn: int,
         first_psn: int,
         config: RcConfig,
         counters: RcCounters,
-        complete: Callable[[Completion], None],
+        completions: CompletionRing,
         fail: Callable[[WorkStatus, str], None],
     ) -> None:
-        self._qpn = qpn
         self._config = config
         self._counters = counters
-        self._complete = complete
+        self._completions = completions
         self._fail = fail
         self._queue = SendQueue(config.path_mtu, first_psn)
         # Attempts in a row that brought nothing.
@@ -67,23 +59,25 @@ class Requestor:
         self._wait_until: int | None = None
 
     def post(self, request: WriteRequest) -> None:
+        self._completions.expect()
         self._queue.post(request)
+
+    def _end(self, request: WriteRequest, status: WorkStatus, length: int) -> None:
+        self._completions.add(signed(request.wr_id), status, length, WorkKind.RDMA_WRITE, NO_IMMEDIATE)
 
     def flush(self, status: WorkStatus) -> None:
         """The QP is over: the oldest write completes with `status`, the rest flushed."""
         for request in self._queue.clear():
-            self._complete(Completion(request.wr_id, self._qpn, status, 0))
+            self._end(request, status, 0)
             status = WorkStatus.FLUSHED
         self._timer_at = self._wait_until = None
 
     # ------------------------------------------------------------------ answers in
 
-    def on_answer(self, batch: ReceivedBatch, row: int, now: int) -> None:
-        """An ACK or NAK whose length, ICRC and source have been checked."""
-        end = EXTENSION_AT + HEADER_LENGTHS["aeth"]
-        psn_word, aeth_word = _AETH.unpack(batch.view(row, _AETH_AT, end))
-        queue, counters, syndrome = self._queue, self._counters, aeth_word >> 24
-        psn = unwrap(psn_word & PSN_BITS_MASK, queue.una)
+    def on_answer(self, layers: Mapping[str, Mapping[str, int]], now: int) -> None:
+        """An ACK or NAK whose length, ICRC and source have been checked; `layers` are the fields of BTH and AETH."""
+        queue, counters, syndrome = self._queue, self._counters, layers["aeth"]["syndrome"]
+        psn = unwrap(layers["bth"]["psn"], queue.una)
         answer = answer_of(syndrome)
         if answer == Answer.UNKNOWN:
             counters.unknown_syndrome += 1
@@ -105,8 +99,8 @@ class Requestor:
             counters.rnr_naks_received += 1
             self._on_not_ready(psn, RNR_DELAYS_NS[syndrome & RNR_TIMER_MASK], now)
         else:
-            counters.fatal_naks_received += 1
-            self._fail(NAK_STATUS[syndrome], f"the peer refused the request with PSN {psn & PSN_BITS_MASK}")
+            counters.naks_received += 1
+            self._fail(NAK_STATUS[syndrome], f"the peer refused the request with PSN {psn & PSN_MASK}")
 
     def _arrived(self, una: int, now: int) -> None:
         """The peer has everything before `una`."""
@@ -116,7 +110,7 @@ class Requestor:
         self._retries = self._rnr_retries = 0
         self._wait_until = None
         for request in queue.acknowledge(una):
-            self._complete(Completion(request.wr_id, self._qpn, WorkStatus.SUCCESS, request.length))
+            self._end(request, WorkStatus.SUCCESS, request.length)
         self._timer_at = now + self._config.local_ack_timeout_ns if queue.una < queue.highest else None
 
     def _on_sequence_error(self, psn: int, now: int) -> None:
@@ -167,15 +161,14 @@ class Requestor:
     def _send_next(self, batch: TransmitBatch, framing: Framing, message: Message, *, last_of_window: bool) -> None:
         queue, counters = self._queue, self._counters
         psn = queue.next_psn
-        opcode, extension, start, stop = message.packet(psn)
+        layers, start, stop = message.packet(psn)
         self._since_ackreq += 1
-        psn_word = psn & PSN_BITS_MASK
         ends = psn == message.end_psn - 1
         if ends or last_of_window or self._since_ackreq >= self._config.ack_every_packets:
-            psn_word |= ACKREQ
+            layers[0][1]["ackreq"] = 1
             self._since_ackreq = 0
         region, offset = message.request.source, message.request.offset
-        framing.request(batch, opcode, psn_word, extension, region.address + offset + start, stop - start)
+        framing.request(batch, layers, region.address + offset + start, stop - start)
         counters.data_packets_sent += 1
         counters.data_bytes_sent += stop - start
         if queue.sent():

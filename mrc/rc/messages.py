@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import struct
 from collections import deque
 
-from mrc.endpoint.rc.opcodes import RcOp, write_opcode
 from mrc.endpoint.work import WriteRequest
-
-_RETH = struct.Struct(">QII")
-_IMMEDIATE = struct.Struct(">I")
+from mrc.rc.opcodes import write_opcode
+from mrc.wire.opcodes import OPCODES
+from mrc.wire.packet import Layer
+from mrc.wire.psn import PSN_MASK
 
 
 class Message:
@@ -24,16 +23,19 @@ class Message:
         self.end_psn = first_psn + max(1, -(-request.length // path_mtu))
         self._path_mtu = path_mtu
 
-    def packet(self, psn: int) -> tuple[RcOp, bytes, int, int]:
-        """Of the packet `psn`: opcode, the headers behind the BTH, and which bytes of the message it carries."""
+    def packet(self, psn: int) -> tuple[list[Layer], int, int]:
+        """Of the packet `psn`: its headers from the BTH on, and which bytes of the message it carries."""
         request = self.request
         first, last = psn == self.first_psn, psn == self.end_psn - 1
         opcode = write_opcode(first=first, last=last, immediate=request.immediate is not None)
-        extension = _RETH.pack(request.remote_va, request.rkey, request.length) if first else b""
-        if last and request.immediate is not None:
-            extension += _IMMEDIATE.pack(request.immediate)
+        fields = {
+            "reth": {"va": request.remote_va, "rkey": request.rkey, "dmalen": request.length},
+            "immdt": {"data": request.immediate or 0},
+        }
+        layers = [("bth", {"opcode": int(opcode), "psn": psn & PSN_MASK})]
+        layers += [(name, fields[name]) for name in OPCODES[opcode].headers]
         start = (psn - self.first_psn) * self._path_mtu
-        return opcode, extension, start, min(start + self._path_mtu, request.length)
+        return layers, start, min(start + self._path_mtu, request.length)
 
 
 class SendQueue:

@@ -5,23 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from mrc.endpoint.completion_ring import CompletionRing
 from mrc.endpoint.completions import Completion, WorkStatus
+from mrc.endpoint.datapath.peer_sources import PeerSources
 from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.node.local_ports import LocalPorts
 from mrc.endpoint.paths.addressing import Path
-from mrc.endpoint.qp_states import MAY_RECEIVE, MAY_SEND, QpState, check_transition
-from mrc.endpoint.rc.config import RcConfig
-from mrc.endpoint.rc.counters import RcCounters
-from mrc.endpoint.rc.framing import Framing
-from mrc.endpoint.rc.opcodes import OTHER_ANSWERS, RcOp
-from mrc.endpoint.rc.requestor import Requestor
-from mrc.endpoint.rc.responder import Responder
+from mrc.endpoint.qp_states import (
+    MAY_RECEIVE,
+    MAY_SEND,
+    QpState,
+    check_takes_receives,
+    check_transition,
+    no_writes_yet,
+)
+from mrc.endpoint.responder.receives import Receives
 from mrc.endpoint.work import WriteRequest
-from mrc.errors import CallerError
-from mrc.wire.received_batch import ReceivedBatch
+from mrc.rc.config import RcConfig
+from mrc.rc.counters import RcCounters
+from mrc.rc.framing import Framing
+from mrc.rc.opcodes import OTHER_ANSWERS, RcOp
+from mrc.rc.requestor import Requestor
+from mrc.rc.responder import Responder
+from mrc.wire.packet import Transport
 from mrc.wire.transmit_batch import TransmitBatch
-
-_SOURCE = (8, 24)  # where in a packet the source address is
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +51,16 @@ class RcQueuePair:
         "_on_error",
         "_port",
         "_ports",
+        "_receives",
         "_requestor",
         "_responder",
-        "_source",
+        "completions",
         "config",
         "counters",
         "error",
         "first_psn",
         "qpn",
+        "sources",
         "state",
         "timer_at",
     )
@@ -78,14 +87,22 @@ class RcQueuePair:
         self._complete = complete
         self._on_error = on_error
         self._ports = ports
-        self._source = b""
+        # The addresses its packets come from.
+        self.sources = PeerSources()
         self._port = 0
         self._framing: Framing | None = None
+        # Work that has ended, until the endpoint hands it over.
+        self.completions = CompletionRing(qpn, complete)
+        self._receives = Receives(self.completions)
         self._responder = Responder(
-            qpn=qpn, config=config, memory=memory, counters=self.counters, complete=complete, fail=self._refused
+            config=config, memory=memory, counters=self.counters, receives=self._receives, fail=self._refused
         )
         self._requestor = Requestor(
-            qpn=qpn, first_psn=first_psn, config=config, counters=self.counters, complete=complete, fail=self._failed
+            first_psn=first_psn,
+            config=config,
+            counters=self.counters,
+            completions=self.completions,
+            fail=self._failed,
         )
 
     # ------------------------------------------------------------------ life
@@ -97,8 +114,8 @@ class RcQueuePair:
     def to_rtr(self, peer: RcPeer) -> None:
         """Ready to receive from `peer`. Raises CallerError in the wrong state."""
         check_transition(self.state, QpState.RTR)
-        self._source = peer.source.to_bytes(16, "big")
         self._port = peer.path.port
+        self.sources.add(self._port, peer.source)
         self._framing = Framing(peer.path, peer.qpn, self.config.traffic_class)
         self._responder.epsn = peer.first_psn
         self.state = QpState.RTR
@@ -130,7 +147,8 @@ class RcQueuePair:
         self.state = QpState.ERROR
         self.error = why
         self._requestor.flush(status)
-        self._responder.flush()
+        self._receives.flush()
+        self.completions.drain()
         self._on_error(self, old, why)
 
     # ------------------------------------------------------------------ work
@@ -141,7 +159,7 @@ class RcQueuePair:
             self._complete(Completion(request.wr_id, self.qpn, WorkStatus.FLUSHED, 0))
             return
         if self.state not in MAY_SEND:
-            raise CallerError(f"QP {self.qpn:#08x} is in {self.state.name}: writes are posted in RTS")
+            raise no_writes_yet(self.qpn, self.state)
         self._requestor.post(request)
 
     def post_receive(self, wr_id: int) -> None:
@@ -149,28 +167,28 @@ class RcQueuePair:
 
         Raises CallerError in RESET.
         """
-        if self.state == QpState.RESET:
-            raise CallerError(f"QP {self.qpn:#08x} is in RESET: receives are posted from INIT on")
-        self._responder.post_receive(wr_id)
+        check_takes_receives(self.qpn, self.state)
+        self._receives.post(wr_id)
         if self.state == QpState.ERROR:
-            self._responder.flush()
+            self._receives.flush()
+            self.completions.drain()
 
     # ------------------------------------------------------------------ packets
 
-    def receive(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> None:
-        """A packet for this QP that passed the endpoint's checks."""
-        if bytes(batch.view(row, *_SOURCE)) != self._source:
-            self.counters.bad_source += 1
-        elif opcode in OTHER_ANSWERS:
+    def receive(self, packet: Transport, now: int) -> None:
+        """A packet of the peer's that passed the endpoint's checks."""
+        layers = dict(packet.layers)
+        opcode = layers["bth"]["opcode"]
+        if opcode in OTHER_ANSWERS:
             self.counters.answers_to_nothing += 1
         elif self.state not in MAY_RECEIVE:
             self.counters.wrong_qp_state += 1
             if self.state == QpState.ERROR and opcode != RcOp.ACKNOWLEDGE:
                 self._responder.on_request_in_error()
         elif opcode == RcOp.ACKNOWLEDGE:
-            self._requestor.on_answer(batch, row, now)
+            self._requestor.on_answer(layers, now)
         else:
-            self._responder.on_request(batch, row)
+            self._responder.on_request(layers, packet.payload)
 
     @property
     def has_work(self) -> bool:

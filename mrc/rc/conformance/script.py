@@ -6,10 +6,10 @@ from mrc.conformance.codec import rc as wire
 from mrc.conformance.codec.headers import INVALID_REQUEST, REMOTE_ACCESS_ERROR, REMOTE_OPERATIONAL_ERROR
 from mrc.conformance.expectation import at_least, between, one_of, other_than
 from mrc.conformance.packets import Crafted, Heard
-from mrc.conformance.rc.bench import RcBench
-from mrc.conformance.rc.case import rc_case
 from mrc.conformance.script import pattern
 from mrc.conformance.times import ms, seconds, us
+from mrc.rc.conformance.bench import RcBench
+from mrc.rc.conformance.case import rc_case
 
 __all__ = [
     "INVALID_REQUEST",

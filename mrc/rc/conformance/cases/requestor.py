@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mrc.conformance.rc.script import RcBench, ms, pattern, rc_case, seconds
+from mrc.rc.conformance.script import RcBench, ms, pattern, rc_case, seconds
 
 PATIENT = {"timeout": 20}  # 4.3 s: nothing is sent again while a script, or a slow target, goes on
 

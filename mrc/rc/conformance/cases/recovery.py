@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mrc.conformance.rc.script import Heard, RcBench, ms, pattern, rc_case, seconds, us, wire
+from mrc.rc.conformance.script import Heard, RcBench, ms, pattern, rc_case, seconds, us, wire
 
 T = 4096 << 14  # ns, the local ACK timeout of t 14: 67.1 ms
 T14 = {"timeout": 14}
