@@ -149,7 +149,7 @@ class PlainTurn:
         return readable
 
     def _wait(self, ns: int) -> list[int]:
-        # select has a resolution of microseconds but a limited set of descriptors; poll has neither.
+        # select waits to the microsecond but takes few descriptors; poll takes any but waits to the millisecond.
         if max(self._fds) < _SELECT_LIMIT:
             return select.select(self._fds, (), (), ns * _NS)[0]
         poll = select.poll()
