@@ -21,23 +21,23 @@ PACKAGE = ROOT / "mrc"
 ALLOWED = {
     "report": {"report"},
     "wire": {"wire"},
-    "fabric": {"fabric", "wire"},
+    "fabric": {"fabric", "wire", "trace"},
     "layers": {"layers", "wire"},
     "trace": {"trace"},
     "endpoint": {"endpoint", "wire", "trace"},
-    "verbs": {"verbs", "endpoint", "wire"},
-    "control": {"control", "verbs", "endpoint", "wire"},
+    "verbs": {"verbs", "endpoint", "wire", "trace"},
+    "control": {"control", "verbs", "endpoint", "wire", "trace"},
     "net": {"net", "control", "verbs", "endpoint", "wire", "fabric"},
     "sim": {"sim", "report", "verbs", "endpoint", "wire", "fabric"},
-    "lab": {"lab", "wire", "fabric"},
+    "lab": {"lab", "wire", "fabric", "trace"},
     "map": {"map", "report", "net", "fabric", "wire"},
     "top": {"top", "net", "control", "report"},
     "capture": {"capture", "layers", "report", "fabric", "trace", "wire"},
     "bench": {"bench", "report", "lab", "net", "verbs", "endpoint", "wire", "fabric"},
     "drill": {"drill", "report", "bench", "lab", "net", "verbs", "endpoint", "wire", "fabric", "trace"},
-    "conformance": {"conformance", "report", "net", "endpoint", "wire", "fabric"},
+    "conformance": {"conformance", "report", "net", "endpoint", "wire", "fabric", "trace"},
     # Plain RC, an annex: of all the others only the commands know it.
-    "rc": {"rc", "conformance", "net", "endpoint", "wire", "fabric"},
+    "rc": {"rc", "conformance", "net", "endpoint", "wire", "fabric", "trace"},
     "cli": {
         "cli",
         "rc",
@@ -254,8 +254,9 @@ OF_A_SENDER = {
     *("mrc.net", "mrc.net.control", "mrc.net.control.places", "mrc.net.control.server"),
     *("mrc.net.exchange", "mrc.net.exchange.channel", "mrc.net.exchange.client", "mrc.net.exchange.config"),
     *("mrc.net.exchange.dial", "mrc.net.exchange.messages", "mrc.net.exchange.tls"),
-    *("mrc.net.transfer", "mrc.net.transfer.connecting", "mrc.net.transfer.files", "mrc.net.transfer.paging"),
-    *("mrc.net.transfer.report", "mrc.net.transfer.sender", "mrc.net.transfer.sources"),
+    *("mrc.net.session", "mrc.net.session.qps"),
+    *("mrc.net.transfer", "mrc.net.transfer.files", "mrc.net.transfer.paging", "mrc.net.transfer.report"),
+    *("mrc.net.transfer.sender", "mrc.net.transfer.sources", "mrc.net.transfer.terms"),
 }
 _OF_THE_ENDPOINT = re.compile(r"mrc\.((endpoint|wire|verbs)(\..+)?|net\.\w+)")
 NEVER_IN_A_TRANSFER = {

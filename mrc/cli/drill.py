@@ -226,9 +226,9 @@ def _print(result: Result) -> None:
         elif check.actual is not None:
             click.echo(f"  {check.expectation.figure:32} {check.actual:10.4g}   {check.expectation.words}")
     stalls = {name: value for name, value in result.judgement.figures.items() if name.endswith("_stall_ms")}
-    told = [f"{name.removesuffix('_stall_ms').upper()} {value:.0f} ms" for name, value in stalls.items() if value]
-    if told:
-        click.echo(f"  longest without a byte in order: {', '.join(told)}")
+    shown = [f"{name.removesuffix('_stall_ms').upper()} {value:.0f} ms" for name, value in stalls.items() if value]
+    if shown:
+        click.echo(f"  longest without a byte in order: {', '.join(shown)}")
     if result.recording is not None:
         for reason in result.recording.extra.get("missing", {}).values():
             click.echo(f"  not compared with: {reason}")

@@ -33,7 +33,7 @@ Layers = Mapping[str, Mapping[str, int]]
 
 
 def counted_from(first_psn: int, psn: int) -> int:
-    """A PSN as scripts count it: how far it lies from the first one of whoever numbers it, -2^23 to 2^23 - 1."""
+    """A PSN as scripts count it: how far it lies from the first one of the end that numbers it, -2^23 to 2^23 - 1."""
     return (psn - first_psn + _HALF & PSN_MASK) - _HALF
 
 
@@ -53,8 +53,8 @@ def ranges(numbers: Iterable[int]) -> str:
             runs[-1][1] = number
         else:
             runs.append([number, number])
-    told = (str(low) if low == high else f"{low}{' to ' if high > low + 1 else ', '}{high}" for low, high in runs)
-    return ", ".join(told) or "none"
+    ranges = (str(low) if low == high else f"{low}{' to ' if high > low + 1 else ', '}{high}" for low, high in runs)
+    return ", ".join(ranges) or "none"
 
 
 def kind_of(layers: Layers) -> str:

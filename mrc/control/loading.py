@@ -33,10 +33,10 @@ def load(profiles: Profiles, document: object) -> list[str]:
     }
     loaded: list[str] = []
     for key, load_one in loaders.items():
-        for profile_id, told in _numbered(said.get(key), key):
+        for profile_id, listed in _numbered(said.get(key), key):
             name = f"{KINDS[key]} profile {profile_id}"
             try:
-                load_one(profiles, profile_id, told)
+                load_one(profiles, profile_id, listed)
             except ControlError as error:
                 before = f" (loaded before it: {', '.join(loaded)})" if loaded else ""
                 raise ControlError(error.errno or EINVAL, f"{name}: {error.reason}{before}", error.needed) from None
@@ -60,17 +60,17 @@ def set_line_rate(profiles: Profiles, line_rate_bps: int) -> None:
     profiles.load_cc(DEFAULT_PROFILE, CcProfileAttr(algorithm=algorithm, config=config))
 
 
-def _numbered(told: object, key: str) -> list[tuple[int, object]]:
-    if told is None:
+def _numbered(listed: object, key: str) -> list[tuple[int, object]]:
+    if listed is None:
         return []
     return [
         (reading.number_text(name, f"a profile number in {key}"), value)
-        for name, value in reading.mapping(told, key).items()
+        for name, value in reading.mapping(listed, key).items()
     ]
 
 
-def _format(profiles: Profiles, profile_id: int, told: object) -> None:
-    attr = texts.ev_format(told)
+def _format(profiles: Profiles, profile_id: int, listed: object) -> None:
+    attr = texts.ev_format(listed)
     slot = profiles.slot(profiles.formats, "EV format", profile_id)
     if slot.state == ONLINE:
         if all(slot.attributes.get(name, False) == value for name, value in attr.given().items()):
@@ -82,9 +82,9 @@ def _format(profiles: Profiles, profile_id: int, told: object) -> None:
     profiles.modify_format(profile_id, EvFormatAttr(state=ONLINE, **given))
 
 
-def _ev(profiles: Profiles, profile_id: int, told: object) -> None:
-    attr = texts.ev_profile(told)
-    denied = texts.denied(told)
+def _ev(profiles: Profiles, profile_id: int, listed: object) -> None:
+    attr = texts.ev_profile(listed)
+    denied = texts.denied(listed)
     profiles.load_ev(profile_id, attr)
     for ev in denied:
         profiles.endpoint.online.deny(profile_id, ev, None)
@@ -93,8 +93,8 @@ def _ev(profiles: Profiles, profile_id: int, told: object) -> None:
                 qp.paths.deny(ev)
 
 
-def _cc(profiles: Profiles, profile_id: int, told: object) -> None:
-    attr = texts.cc_profile(told)
+def _cc(profiles: Profiles, profile_id: int, listed: object) -> None:
+    attr = texts.cc_profile(listed)
     slot = profiles.slot(profiles.ccs, "CC", profile_id)
     if slot.state != ONLINE or slot.attributes != attr.given():
         profiles.load_cc(profile_id, attr)

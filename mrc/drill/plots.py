@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mrc.drill.phases import Phase
-from mrc.drill.recording import Recording
+from mrc.drill.recording import CLEAR, CUT, HEAL, IMPAIR, Recording
 from mrc.drill.series import ByteSeries
 from mrc.report.plots import legend
+from mrc.trace.vocabulary import EV_STATES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 _BIN_NS = 50_000_000
 _HEADROOM = 1.2
 _COLOURS = {"mrc": "#0b5fa5", "mptcp": "#d9822b", "tcp": "#8a8a8a"}
-_MARKS = {"cut": ("#b3261e", "-"), "heal": ("#2e7d32", "--"), "impair": ("#b3261e", "-"), "clear": ("#2e7d32", "--")}
+_BROKEN, _MENDED = ("#b3261e", "-"), ("#2e7d32", "--")
+_MARKS = {CUT: _BROKEN, HEAL: _MENDED, IMPAIR: _BROKEN, CLEAR: _MENDED}
 _TOGETHER_NS = 100_000_000
 
 
@@ -125,7 +127,6 @@ def draw_path_shares(
     legend(axes)
 
 
-_STATES = ("GOOD", "SKIP", "ASSUMED_BAD", "DENIED")
 _STATE_COLOURS = {"GOOD": "#7fbf7f", "SKIP": "#f2c14e", "ASSUMED_BAD": "#c0392b", "DENIED": "#555555"}
 
 
@@ -150,7 +151,7 @@ def draw_states(axes: Any, recording: Recording, flow: str, evs: Sequence[int], 
             seen.add(state)
     axes.set_yticks(range(len(evs)), labels)
     axes.set_ylim(len(evs) - 0.5, -0.5)
-    legend(axes, [Patch(color=_STATE_COLOURS[state], label=state) for state in _STATES if state in seen])
+    legend(axes, [Patch(color=_STATE_COLOURS[state], label=state) for state in EV_STATES if state in seen])
 
 
 def draw_starts(axes: Any, recording: Recording, flows: Sequence[str]) -> None:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from mrc.drill.flow import FlowPlan
 from mrc.drill.series import ByteSeries
 from mrc.errors import CallerError
+from mrc.trace import vocabulary
 
 I64 = npt.NDArray[np.int64]
 
@@ -21,12 +22,19 @@ LONGEST_ACTION_NS = 40_000_000
 # Of a run, what its processes may wait for a processor.
 MOST_WAITED = 0.1
 
-CUT, HEAL, BEGIN, END, IMPAIR, CLEAR = "cut", "heal", "begin", "end", "impair", "clear"
+# What a script does, in the words of the vocabulary: to the fabric, and to flows.
+CUT, HEAL, IMPAIR, CLEAR = (
+    each.word for each in (vocabulary.CUT, vocabulary.HEAL, vocabulary.IMPAIR, vocabulary.CLEAR)
+)
+BEGIN, END = vocabulary.BEGIN.word, vocabulary.END_OF_FLOW.word
 
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """Something the script did: `what` to `target`, done at `at_ns`, which took the kernel `took_ns`."""
+    """A `fabric` or `drill` event of the vocabulary that the script caused: `what` is its word.
+
+    It was done to `target` at `at_ns`, which took the kernel `took_ns`.
+    """
 
     at_ns: int
     what: str
@@ -47,7 +55,7 @@ class EvChange:
 
 @dataclass(frozen=True, slots=True)
 class PathSamples:
-    """Data packets put on each path of a flow so far and its state (0 GOOD, 1 SKIP, 2 ASSUMED_BAD, 3 DENIED).
+    """Data packets put on each path of a flow so far, and its state as an index into EV_STATES of mrc.trace.vocabulary.
 
     Rows are moments, columns paths: `evs[column]`, in `plane[column]` by `spine[column]`.
     """

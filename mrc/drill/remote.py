@@ -57,7 +57,7 @@ class Program:
         line, _, self._rest = self._rest.partition(b"\n")
         return line.decode()
 
-    def tell(self, line: str) -> None:
+    def send(self, line: str) -> None:
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(line.encode() + b"\n")
@@ -116,7 +116,7 @@ class RemoteHost(Program):
 
     def ask(self, do: str, **details: Any) -> Any:
         """Give a command and return its answer. Raises PeerError when it refuses or is gone."""
-        self.tell(json.dumps({"do": do, **details}))
+        self.send(json.dumps({"do": do, **details}))
         answer = json.loads(self.line(_ANSWER_TIMEOUT_S))
         if "error" in answer:
             raise PeerError(f"{self.name}: {answer['error']}")

@@ -9,12 +9,13 @@ from collections import deque
 from collections.abc import Callable
 from random import Random
 
-from mrc.endpoint.completions import Completion, Event, EventKind
+from mrc.endpoint.completions import Completion
 from mrc.endpoint.config import Capability, EndpointConfig, QpConfig
 from mrc.endpoint.congestion import DEFAULT_ALGORITHM, ControllerFactory, factory_of
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.datapath.datapath import Datapath
 from mrc.endpoint.datapath.packet_checks import PacketChecks
+from mrc.endpoint.events import Event, local_port, peer_port, qp_error
 from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.node.local_ports import LocalPorts, PortLimit
 from mrc.endpoint.node.operations import EndpointOperations, OnAnswered, OnResult
@@ -309,9 +310,7 @@ class Endpoint:
         for node in self.peer_nodes.values():
             if port in node.port_of_plane.values():
                 self._operations.update_port_status(node)
-        kind = EventKind.PORT_UP if up else EventKind.PORT_DOWN
-        detail = f"port {port} is {'up' if up else 'down'}{self._ports.why_down(port)}"
-        self._tell(Event(kind, self.datapath.now, port, detail))
+        self._report(local_port(self.datapath.now, port, up, self._ports.why_down(port)))
 
     def _peer_port(self, node: PeerNode, plane: int, up: bool, now: int) -> None:
         """A peer said that its port on `plane` went down or came back: QPs towards it leave that plane or return."""
@@ -320,19 +319,18 @@ class Endpoint:
             qp.on_peer_port(plane, up, now)
             self.wake(qp)
             self.datapath.schedule(qp.datapath.slot)
-        kind = EventKind.PEER_PORT_UP if up else EventKind.PEER_PORT_DOWN
-        self._tell(Event(kind, now, plane, f"the peer's port on plane {plane} is {'up' if up else 'down'}"))
+        self._report(peer_port(now, plane, up))
 
-    def _qp_error(self, qp: QueuePair, why: str) -> None:
+    def _qp_error(self, qp: QueuePair, old: QpState, why: str) -> None:
         if self.qps.get(qp.qpn) is qp:  # and was not destroyed as its work was completed
             self.datapath.scheduler.window_moved(qp.datapath.slot)
-        self._tell(Event(EventKind.QP_ERROR, self.datapath.now, qp.qpn, why))
+        self._report(qp_error(self.datapath.now, qp.qpn, old, why))
 
     def _doubts(self, node: PeerNode) -> None:
         for qpn in node.qpns:
             self.qps[qpn].datapath.peer_is_doubted = bool(node.doubted)
 
-    def _tell(self, event: Event) -> None:
+    def _report(self, event: Event) -> None:
         self.events.append(event)
         for listener in self.listeners:
             listener(event)
@@ -369,9 +367,9 @@ class Endpoint:
     # ------------------------------------------------------------------ packets out
 
     @property
-    def went_ahead(self) -> int:
+    def data_before_answers(self) -> int:
         """How often a single packet of data was sent ahead of answers that were due."""
-        return self.datapath.went_ahead
+        return self.datapath.data_before_answers
 
     def transmit(self, batch: TransmitBatch, now: int) -> int:
         """Fill `batch` with what may leave now, QP by QP in turn, and seal it. Returns the number of packets."""

@@ -10,7 +10,7 @@
     32-47  BLAKE2s of the above, keyed with 32 random bytes that never leave the process
 
 A probe comes back to the process that sent it, and nobody else has to read it: so the key needs no exchange, and
-whoever forges an echo, of a probe that was lost, has to guess 128 bits.
+to forge an echo of a lost probe 128 bits have to be guessed.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class Driver:
         self._links = LinkWatch({port.port: port.interface for port in ports})
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._calls: deque[tuple[Callable[[], Any], Future[Any] | None]] = deque()
-        # The thread that runs the loop. While there is none, whoever holds the lock may touch the endpoint.
+        # The thread that runs the loop. While there is none, the thread that holds the lock may touch the endpoint.
         self._owner: int | None = None
         self._lock = threading.RLock()
         self._closed = False
@@ -160,7 +160,7 @@ class Driver:
             self._turn.end()
 
     def _do(self, action: Callable[[], T]) -> T:
-        """Do what somebody reached in for."""
+        """Run the calls that other threads left."""
         if self._closed:
             raise MrcError("the endpoint is shut down")
         return action()

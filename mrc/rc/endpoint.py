@@ -11,10 +11,12 @@ from collections import deque
 from collections.abc import Callable
 from random import Random
 
-from mrc.endpoint.completions import Completion, Event, EventKind
+from mrc.endpoint.completions import Completion
 from mrc.endpoint.datapath.packet_checks import SOUND, PacketChecks
+from mrc.endpoint.events import Event, local_port, qp_error
 from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.node.local_ports import LocalPorts, PortLimit
+from mrc.endpoint.qp_states import QpState
 from mrc.endpoint.qpns import free_qpn
 from mrc.errors import CallerError
 from mrc.rc.config import RcConfig, RcEndpointConfig
@@ -103,8 +105,7 @@ class RcEndpoint:
 
     def set_port(self, port: int, up: bool, now: int) -> None:
         """A local port's link went down or came back. RC has one path: what is lost on it meanwhile is sent again."""
-        kind = EventKind.PORT_UP if up else EventKind.PORT_DOWN
-        self.events.append(Event(kind, now, port, f"port {port} is {'up' if up else 'down'}"))
+        self.events.append(local_port(now, port, up))
 
     def limit_port(self, port: int, limit: PortLimit | None, now: int) -> None:
         """A local port takes no longer packets than `limit` has it: longer ones are lost, and the retries run out."""
@@ -118,12 +119,12 @@ class RcEndpoint:
         return total
 
     @property
-    def went_ahead(self) -> int:
+    def data_before_answers(self) -> int:
         """How often data was sent ahead of answers that were due: never, RC answers first."""
         return 0
 
-    def _qp_error(self, qp: RcQueuePair, why: str) -> None:
-        self.events.append(Event(EventKind.QP_ERROR, self._now, qp.qpn, why))
+    def _qp_error(self, qp: RcQueuePair, old: QpState, why: str) -> None:
+        self.events.append(qp_error(self._now, qp.qpn, old, why))
 
     # ------------------------------------------------------------------ packets
 

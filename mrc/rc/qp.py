@@ -73,7 +73,7 @@ class RcQueuePair:
         config: RcConfig,
         memory: MemoryTable,
         complete: Callable[[Completion], None],
-        on_error: Callable[[RcQueuePair, str], None],
+        on_error: Callable[[RcQueuePair, QpState, str], None],
         ports: LocalPorts,
     ) -> None:
         self.qpn = qpn
@@ -142,13 +142,14 @@ class RcQueuePair:
     def _fail(self, status: WorkStatus, why: str) -> None:
         if self.state == QpState.ERROR:
             return
-        check_transition(self.state, QpState.ERROR)
+        old = self.state
+        check_transition(old, QpState.ERROR)
         self.state = QpState.ERROR
         self.error = why
         self._requestor.flush(status)
         self._receives.flush()
         self.completions.drain()
-        self._on_error(self, why)
+        self._on_error(self, old, why)
 
     # ------------------------------------------------------------------ work
 

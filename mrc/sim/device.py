@@ -82,7 +82,7 @@ class SimDevice:
         sources = {pair.port: address_number(pair.peer_address) for pair in planes}
         return QpPeer(qp_num, first_psn, paths_of(ev_profile), sources, name=host, paths_of=paths_of)
 
-    def unheard(self, address: Mapping[str, Any]) -> str:
+    def firewall_hint(self, address: Mapping[str, Any]) -> str:
         return f"every path between {self.name} and {address.get('host')} is perhaps cut, in one direction or in both"
 
     # ------------------------------------------------------------------ running

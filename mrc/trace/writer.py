@@ -174,9 +174,7 @@ class TraceWriter:
 
     @staticmethod
     def _record(kind: EventType, at_ns: int, qpn: int | None, values: tuple[object, ...]) -> bytes:
-        names = (field.name for field in kind.fields)
-        data = dict(zip(names, values, strict=True))
-        return encode({"time_ns": at_ns, "name": kind.name, "qpn": qpn, "data": data})
+        return encode({"time_ns": at_ns, "name": kind.name, "qpn": qpn, "data": kind.named(values)})
 
     def _write(self, data: bytes) -> None:
         view = memoryview(data)

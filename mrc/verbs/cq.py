@@ -159,7 +159,7 @@ class CQ:
         if len(self._queue) >= self.cqe:
             if not self.overrun:
                 self.overrun = True
-                self.context.tell(AsyncEventType.CQ_ERR, self, f"more than {self.cqe} completions: some are lost")
+                self.context.report(AsyncEventType.CQ_ERR, self, f"more than {self.cqe} completions: some are lost")
             return
         with self._lock:
             self._queue.append(completion)

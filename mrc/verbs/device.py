@@ -44,7 +44,7 @@ class Device(Protocol):
 
     @property
     def ev_profile(self) -> EvProfile:
-        """The EVs that QPs use where nobody says otherwise."""
+        """The EVs that QPs use by default."""
 
     def peer(
         self, address: Mapping[str, Any], qp_num: int, first_psn: int, path_mtu: int, ev_profile: EvProfile
@@ -54,7 +54,7 @@ class Device(Protocol):
         Raises PeerError for a malformed address and for a node that cannot be reached so.
         """
 
-    def unheard(self, address: Mapping[str, Any]) -> str:
+    def firewall_hint(self, address: Mapping[str, Any]) -> str:
         """Why nothing may ever arrive from the node at an address that `peer` took, and how to check, for people."""
 
     def now(self) -> int:
@@ -70,10 +70,10 @@ class Device(Protocol):
         """Work was posted on `qp`. Called where the endpoint runs."""
 
     def ring(self, fd: int) -> None:
-        """Make an eventfd readable. Where the endpoint runs nobody else gets the interpreter for it."""
+        """Make an eventfd readable. Where the endpoint runs this gives up no interpreter lock."""
 
     def wait(self, fd: int, ready: Callable[[], bool], timeout_s: float | None) -> bool:
         """Wait until `fd` is readable, which it is when `ready()` holds, at most `timeout_s`. Returns `ready()`."""
 
     def idle(self) -> None:
-        """The caller polls and found nothing: go on with the endpoint's work if nobody else does."""
+        """The caller polls and found nothing: go on with the endpoint's work if no other thread does."""

@@ -144,7 +144,7 @@ class MR:
         with self._lock:
             if self._closed:
                 return
-            # First nobody may find it any more, then look who already has.
+            # First no packet may find it any more. Then look which QPs use it already.
             self.pd._remove(self)
             if any(qp.uses(self) for qp in list(self.pd.qps)):
                 self.pd._add(self)

@@ -71,7 +71,7 @@ class QP:
 
     Sends complete on `send_cq`, receives on `recv_cq`. `cap`: how many of each may be outstanding. `sq_sig_all`: every
     send makes a completion, not only those with SIGNALED. A place in the send queue is free again when its work ends.
-    `endpoint_qp` is the endpoint's own object: counters, paths and their states, for whoever wants to look.
+    `endpoint_qp` is the endpoint's own object: counters, paths and their states.
 
     Raises VerbsError EINVAL for a closed PD, and queues of another Context.
     """
@@ -135,7 +135,7 @@ class QP:
         if status == WCStatus.RETRY_EXCEEDED:
             peer = self._attributes.get("ah_attr")
             if peer is not None and not self._heard():
-                return f"{why}; no packet of the peer ever arrived: {self.context.device.unheard(peer.node)}"
+                return f"{why}; no packet of the peer ever arrived: {self.context.device.firewall_hint(peer.node)}"
             return (
                 f"{why}; the peer may have ended, all paths to it be gone, or all that is sent be trimmed or refused"
                 " (far slower links than congestion control thinks do that: --line-rate)"
@@ -242,7 +242,7 @@ class QP:
         """Destroy the endpoint's QP, and with it everything posted and what has completed."""
         self._device.endpoint.destroy_qp(self.endpoint_qp)
         with self._lock:
-            # Nobody who posts meanwhile may find the old one's state.
+            # A thread that posts meanwhile must not find the state of the old one.
             self.endpoint_qp = successor() if successor is not None else self.endpoint_qp
             self._sent.clear()
             self._inbox.clear()
@@ -253,7 +253,7 @@ class QP:
     def on_error(self, detail: str) -> None:
         """The endpoint's QP went to ERROR."""
         if not self._expect_error:
-            self.context.tell(AsyncEventType.QP_FATAL, self, f"QP {self.qp_num:#08x}: {detail}")
+            self.context.report(AsyncEventType.QP_FATAL, self, f"QP {self.qp_num:#08x}: {detail}")
 
     # ------------------------------------------------------------------ posting, from any thread
 
@@ -376,7 +376,7 @@ class QP:
     # ------------------------------------------------------------------ end
 
     def close(self) -> None:
-        """Destroy it. What is posted is forgotten, and so are its completions that nobody polled."""
+        """Destroy it. What is posted is forgotten, and so are completions that were not polled."""
         if not self._closed:
             self._device.call(self._close)
 

@@ -244,7 +244,7 @@ def test_what_ends_the_queue_pair(taken: int, request_bytes: bytes, syndrome: in
         WorkKind.RECV_RDMA_WITH_IMM,
     )
     assert str(P + taken) in str(peer.qp.error)
-    assert [event.subject for event in peer.endpoint.events] == [peer.qp.qpn]
+    assert [event.qpn for event in peer.endpoint.events] == [peer.qp.qpn]
 
 
 def test_the_nak_that_ended_it_is_repeated_once_a_batch() -> None:

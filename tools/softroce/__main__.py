@@ -116,7 +116,7 @@ def hold(qemu: Emulator, image: Image, patterns: Sequence[str], console: Path, s
     return found
 
 
-def told(found: Run) -> dict[str, Any]:
+def as_json(found: Run) -> dict[str, Any]:
     """What the run has to say beside verdicts: whatever was not passed, and the checks that nothing could tell."""
     return {
         "target": found.target,
@@ -149,7 +149,7 @@ def inside(prepared_outside: str, options: argparse.Namespace) -> int:
         found = hold(
             qemu, image, options.id, options.cache / "console.log", lambda text: print(text, file=out, flush=True)
         )
-        print(json.dumps(told(found), indent=2))
+        print(json.dumps(as_json(found), indent=2))
         return 1 if found.void or any(map(_unexpected, found.results)) else 0
     report = run(
         qemu, image, options.loss, options.cache / "console.log", lambda text: print(text, file=out, flush=True)

@@ -75,11 +75,11 @@ def mutant_table(rows: Sequence[Row], known: dict[str, WrongEndpoint]) -> str:
         mutant = known[row.mutant]
         meant = [each for each in row.failed if each.partition("/")[0] in mutant.caught_by]
         others = [each for each in row.failed if each not in meant]
-        told = [f"**{each}**" for each in meant] + (others if len(others) <= _MORE_THAN else [])
+        cases = [f"**{each}**" for each in meant] + (others if len(others) <= _MORE_THAN else [])
         if len(others) > _MORE_THAN:
-            told.append(f"and {len(others)} more")
+            cases.append(f"and {len(others)} more")
         void = "; the run is void" if row.void else ""
-        lines.append((row.mutant, mutant.what, f"{', '.join(told)}{void}"))
+        lines.append((row.mutant, mutant.what, f"{', '.join(cases)}{void}"))
     return "\n".join(markdown(("mutant", "what is wrong", "cases that fail it"), lines))
 
 

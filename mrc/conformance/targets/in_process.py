@@ -9,6 +9,7 @@ from typing import Any
 from mrc.conformance.setup import CAPABILITIES, Setup, TesterQp
 from mrc.conformance.target import (
     ATTRIBUTES,
+    QP_ERROR,
     Frame,
     Refused,
     Session,
@@ -20,7 +21,6 @@ from mrc.conformance.target import (
 from mrc.conformance.targets.endpoint_session import DEFAULT_MTU, EndpointQp, EndpointSession
 from mrc.conformance.targets.in_process_congestion import CONGESTION_OPTIONS, controller_of
 from mrc.conformance.targets.in_process_paths import PATH_OPTIONS, InProcessPaths, check_paths
-from mrc.endpoint.completions import EventKind
 from mrc.endpoint.config import Capability, EndpointConfig, QpConfig
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.node.operations import EvProbeResult
@@ -28,6 +28,7 @@ from mrc.endpoint.paths.states import EvState
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.errors import CallerError
+from mrc.trace.vocabulary import QP_STATE
 from mrc.wire.ipv4 import address_number
 from mrc.wire.profile import WireProfile
 from mrc.wire.transmit_batch import TransmitBatch
@@ -125,8 +126,7 @@ class InProcessSession(EndpointSession[Endpoint]):
         there = list(self.endpoint.events)
         self.endpoint.events.clear()
         return [
-            TargetEvent(each.kind.name, each.subject if each.kind == EventKind.QP_ERROR else None, each.detail)
-            for each in there
+            TargetEvent(QP_ERROR if each.kind is QP_STATE else each.kind.name, each.qpn, each.detail) for each in there
         ]
 
     def set_port(self, plane: int, up: bool) -> None:
@@ -196,7 +196,7 @@ class InProcessQp(EndpointQp[Endpoint, QueuePair]):
             raise Refused(str(error)) from None
 
     def to_error(self) -> None:
-        self._qp.to_error("told to")
+        self._qp.to_error("asked to by its owner")
         self._session.stir()
 
     def go_to(self, state: str, attributes: Mapping[str, int]) -> None:

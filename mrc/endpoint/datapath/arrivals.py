@@ -104,9 +104,9 @@ class Arrivals:
                 if self._away.up:
                     self._away.waits = True
                 else:
-                    self._tell_node(now)
+                    self._report_to_node(now)
 
-    def _tell_node(self, now: int) -> None:
+    def _report_to_node(self, now: int) -> None:
         if self._node is not None:
             self._node.on_requests(now)
             learns_at = self._node.next_learning_at

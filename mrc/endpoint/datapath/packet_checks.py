@@ -157,7 +157,7 @@ class PacketChecks:
         """Whether a packet with a TRIMMED codepoint is whole (wire.md section 12, MRC-TRIM-05).
 
         A switch keeps what it is configured to, and may leave every length as it was or rewrite it: where enough is
-        left for headers and ICRC and no length says more, only the ICRC tells.
+        left for headers and ICRC and no length says more, only the ICRC shows it.
         """
         length = batch.lengths[row]
         return length >= least and length >= said and batch.icrc_right(row)

@@ -41,7 +41,7 @@ class OperationIntake:
         self._answers = answers
         self._counters = counters
 
-    def take(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> bool:
+    def receive(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> bool:
         """Take a packet that passed the endpoint's checks. Returns whether the rest is Python's to do."""
         place = self._peers.find(batch, row)
         if place == _NONE:

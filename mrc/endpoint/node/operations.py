@@ -242,7 +242,7 @@ class EndpointOperations:
         # The first node's answers go with it, which may be while the application hears of a port.
         self.answers.add(self._peers.handle_of(nodes[0]), Operation.PORT_STATUS_UPDATE, batch, row, now)
         for node in nodes:
-            self.peer_ports.take(node, octets.u32(batch.flat, batch.row(row) + _PORT_STATUS_AT), now)
+            self.peer_ports.update(node, octets.u32(batch.flat, batch.row(row) + _PORT_STATUS_AT), now)
 
     def _on_response(self, nodes: list[PeerNode], batch: ReceivedBatch, row: int, now: int) -> None:
         base = batch.row(row)

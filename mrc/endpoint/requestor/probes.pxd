@@ -41,7 +41,7 @@ cdef class Probes:
     cdef void _skip_forbidden(self) noexcept nogil
     @cython.locals(index=Py_ssize_t, at=Py_ssize_t)
     cdef void _append(self, TransmitBatch batch, long long probe_id, long long target, long long now) noexcept nogil
-    cdef void _tell_sent(self, long long probe_id, long long index, long long target) noexcept with gil
+    cdef void _trace_sent(self, long long probe_id, long long index, long long target) noexcept with gil
     @cython.locals(place=Py_ssize_t, number=cython.longlong)
     cpdef long long on_answer(self, long long probe_id, long long m, long long now) noexcept nogil
-    cdef void _tell_answered(self, long long probe_id, long long m, long long target) noexcept with gil
+    cdef void _trace_answered(self, long long probe_id, long long m, long long target) noexcept with gil

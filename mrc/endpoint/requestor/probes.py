@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from mrc.endpoint.config import QpConfig
-from mrc.endpoint.counters import Counters
 from mrc.endpoint.parts.deadlines import FOREVER
 from mrc.endpoint.parts.numbers import column
-from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.paths.probing import PathProbing
+from mrc.endpoint.qp_parts import QpParts
 from mrc.endpoint.requestor.sent import SentPackets
-from mrc.endpoint.tracing import QpTrace
-from mrc.endpoint.traffic_class import TrafficClasses
 from mrc.wire import octets
 from mrc.wire.opcodes import HEADER_LENGTHS, Op
 from mrc.wire.rows import HEADER_ROOM, P_KEY, TIMESTAMP_FTYPE, TIMESTAMP_UNIT_NS, fields_at, header_at
@@ -55,25 +51,15 @@ class Probes:
         "waiting",
     )
 
-    def __init__(
-        self,
-        *,
-        qpn: int,
-        peer_qpn: int,
-        config: QpConfig,
-        paths: PathSet,
-        counters: Counters,
-        classes: TrafficClasses,
-        trace: QpTrace | None = None,
-    ) -> None:
-        self._qpn = qpn
-        self._trace = trace
-        self._peer_qpn = peer_qpn
-        self._longest_interval = config.local_ack_timeout_ns
-        self._paths = paths
-        self._counters = counters
-        self._traffic_class = classes.probe
-        self._path_probing = PathProbing(paths, config.paths, trace)
+    def __init__(self, qp: QpParts) -> None:
+        self._qpn = qp.qpn
+        self._trace = qp.trace
+        self._peer_qpn = qp.peer.qpn
+        self._longest_interval = qp.config.local_ack_timeout_ns
+        self._paths = qp.paths
+        self._counters = qp.counters
+        self._traffic_class = qp.classes.probe
+        self._path_probing = PathProbing(qp.paths, qp.config.paths, qp.trace)
         self._next = self._unsent = 0
         # By place: whether the probe there is remembered, what it is for (the EV index of a path probe or _TAIL), after
         # which transmissions and when a tail probe was asked for.
@@ -171,9 +157,9 @@ class Probes:
         octets.put16(batch.flat, at + _STAMP_AT, now // _UNIT_NS)
         octets.put16(batch.flat, at + _STAMP_AT + 2, _FTYPE)
         if self._trace is not None:
-            self._tell_sent(probe_id, index, target)
+            self._trace_sent(probe_id, index, target)
 
-    def _tell_sent(self, probe_id: int, index: int, target: int) -> None:
+    def _trace_sent(self, probe_id: int, index: int, target: int) -> None:
         if self._trace is not None:
             self._trace.probe_sent(probe_id, index, tail=target == _TAIL)
 
@@ -188,13 +174,13 @@ class Probes:
             return _NONE
         self._known[place] = 0
         if self._trace is not None:
-            self._tell_answered(probe_id, m, self._target[place])
+            self._trace_answered(probe_id, m, self._target[place])
         if self._target[place] == _TAIL:
             self.asked_at = self._asked_at[place]
             return self._after[place]
         self._path_probing.on_answer(self._target[place], probe_id, m, now)
         return _NONE
 
-    def _tell_answered(self, probe_id: int, m: int, target: int) -> None:
+    def _trace_answered(self, probe_id: int, m: int, target: int) -> None:
         if self._trace is not None:
             self._trace.probe_answered(probe_id, m, tail=target == _TAIL)

@@ -21,7 +21,7 @@ _M_SHIFT, _PR, _CC_TYPE_SHIFT = SETH_M_SHIFT, SETH_PR, 4
 _PENALTY_UNKNOWN, _PENALTY_MASK, _RESTORE_SHIFT = PENALTY_UNKNOWN, 0x7F, 7
 _WORD = 64
 # A cack_psn so far behind what is acknowledged comes from no path, however slow: as far as ack_psn_offset reaches. Half
-# of all PSNs are old, and whoever guesses one must not get to say which paths are bad.
+# of all PSNs are old, and a forger who guesses one must not decide which paths are bad.
 OLDEST_PSNS = 1 << 16
 _OLDEST_PSNS = OLDEST_PSNS
 _NONE = -1

@@ -152,7 +152,7 @@ class PendingAnswers:
         self._cells[at + 8] = answer.unit_ns
         self._cells[at + 9] = answer.rtx
 
-    def take(self, answer: Answer) -> None:
+    def pop(self, answer: Answer) -> None:
         """Take the oldest of them, which there is, into `answer`."""
         at = self._place(0)
         self._first = self._first + 1 & self._room - 1

@@ -69,7 +69,7 @@ cdef class Responder:
         va=cython.ulonglong, start=cython.ulonglong, dmalen=cython.longlong, immediates=cython.bint,
         rqmsn=cython.longlong, verdict=cython.int
     )
-    cdef int _take(self, ReceivedBatch batch, Py_ssize_t row, long long psn, int opcode) noexcept nogil
+    cdef int _execute(self, ReceivedBatch batch, Py_ssize_t row, long long psn, int opcode) noexcept nogil
     cdef void _refuse(self) noexcept with gil
     @cython.locals(marked=cython.bint)
     cdef void _answer_copy(self, ReceivedBatch batch, Py_ssize_t row, long long psn, long long now) noexcept nogil
@@ -88,9 +88,9 @@ cdef class Responder:
     @cython.locals(inner=cython.int)
     cdef bint _is_marked(self, ReceivedBatch batch, Py_ssize_t row) noexcept nogil
     cpdef bint pending(self) noexcept nogil
-    @cython.locals(start=Py_ssize_t, most=Py_ssize_t, told=Py_ssize_t)
+    @cython.locals(start=Py_ssize_t, most=Py_ssize_t, sacks_sent=Py_ssize_t)
     cpdef Py_ssize_t transmit(self, TransmitBatch batch, Py_ssize_t limit, long long now) noexcept nogil
-    cdef void _tell(self, long long now) noexcept with gil
+    cdef void _trace_answers(self, long long now) noexcept with gil
     cpdef long long next_deadline(self) noexcept nogil
     cpdef void on_timer(self, long long now) noexcept nogil
     @cython.locals(index=Py_ssize_t, at=Py_ssize_t, completed=cython.longlong)

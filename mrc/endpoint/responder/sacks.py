@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from mrc.endpoint.counters import Counters
-from mrc.endpoint.paths.path_set import PathSet
+from mrc.endpoint.qp_parts import QpParts
 from mrc.endpoint.responder.answers import Answer, ControlPackets, PendingAnswers
 from mrc.endpoint.responder.receive_budget import MAX_PENALTY, ReceiveBudget
 from mrc.endpoint.responder.receive_window import ReceiveWindow
@@ -54,25 +53,21 @@ class SackMaker:
 
     def __init__(
         self,
+        qp: QpParts,
         *,
-        qpn: int,
-        peer_qpn: int,
-        threshold_bytes: int,
         received: ReceivedPsns,
         window: ReceiveWindow,
         budget: ReceiveBudget,
-        paths: PathSet,
-        counters: Counters,
         packets: ControlPackets,
     ) -> None:
-        self._qpn = qpn
-        self._peer_qpn = peer_qpn
-        self._threshold = threshold_bytes
+        self._qpn = qp.qpn
+        self._peer_qpn = qp.peer.qpn
+        self._threshold = qp.config.sack_threshold_bytes
         self._received = received
         self._window = window
         self._budget = budget
-        self._paths = paths
-        self._counters = counters
+        self._paths = qp.paths
+        self._counters = qp.counters
         self._packets = packets
         self._bytes_since = 0
         self._penalty = self._restore_word = 0
@@ -112,12 +107,12 @@ class SackMaker:
         count = limit if limit < self.pending.count else self.pending.count
         if count <= 0:
             return 0
-        mpr = self._window.tell(self._received.epsn, self._budget.units)
+        mpr = self._window.grant(self._received.epsn, self._budget.units)
         ooo_count = self._received.held if self._received.held < _MOST_COUNTED else _MOST_COUNTED
         rcvd = (self.received_bytes + _RCVD_UNIT - 1) // _RCVD_UNIT & _RCVD_MASK
         rcvd_word = self._penalty_word() | rcvd
         for _ in range(count):
-            self.pending.take(self._answer)
+            self.pending.pop(self._answer)
             self._append(batch, mpr, ooo_count, rcvd_word, now)
         self._counters.sacks_sent += count
         return count

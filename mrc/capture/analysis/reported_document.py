@@ -7,10 +7,10 @@ from statistics import median_low
 from typing import Any
 
 from mrc.capture.analysis.comparison import changes
-from mrc.capture.analysis.told import METRICS_KEPT, ToldQp, Trace, short_text
+from mrc.capture.analysis.reported import METRICS_KEPT, ReportedQp, Trace, short_text
 
 
-def told_document(trace: Trace) -> dict[str, Any]:
+def reported_document(trace: Trace) -> dict[str, Any]:
     return {
         "file": trace.file,
         "title": short_text(trace.header.title),
@@ -31,7 +31,7 @@ def told_document(trace: Trace) -> dict[str, Any]:
     }
 
 
-def _qp(trace: Trace, qp: ToldQp) -> dict[str, Any]:
+def _qp(trace: Trace, qp: ReportedQp) -> dict[str, Any]:
     counts, lost = qp.counts, qp.lost()
     by_kind: Counter[str] = Counter()
     for (_, kind), count in lost.items():
@@ -82,7 +82,7 @@ def _qp(trace: Trace, qp: ToldQp) -> dict[str, Any]:
     }
 
 
-def _paths(trace: Trace, qp: ToldQp, lost: Counter[tuple[int, str]]) -> list[dict[str, Any]]:
+def _paths(trace: Trace, qp: ReportedQp, lost: Counter[tuple[int, str]]) -> list[dict[str, Any]]:
     triggers: dict[int, Counter[str]] = {}
     for each in qp.losses:
         triggers.setdefault(each.ev, Counter())[each.trigger] += 1

@@ -1,4 +1,4 @@
-"""When a congestion controller is told what, and what is in flight by then (behaviour.md; nscc.md)."""
+"""Which calls a congestion controller gets and when, and what is in flight by then (behaviour.md; nscc.md)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 from hand_peer import MICROSECOND, MILLISECOND, HandPeer, data, numbers
 from nacking import CONFIG, NO_BITMAP, NOMINAL, PSN_OOR_WINDOW, RTT, TRIMMED, TRIMMED_LASTHOP, send
-from told_window import ToldWindow
+from recording_window import RecordingWindow
 
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import LossConfig, QpConfig
@@ -27,7 +27,7 @@ class When:
     inflight: int
 
 
-class Watching(ToldWindow):
+class Watching(RecordingWindow):
     __slots__ = ("calls",)
 
     def __init__(self, cwnd: int) -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from mrc.fabric import Fabric
 from mrc.fabric.host_view import FabricPort
+from mrc.net.firewall_hint import perhaps_blocked
 from mrc.net.negotiation import NodeDescription
-from mrc.net.unheard import perhaps_blocked
 
 
 def host(mode: str, *addresses: str) -> Fabric:

@@ -1,4 +1,4 @@
-"""`mrc analyze` with traces on the terminal: told beside inferred, or what is told alone."""
+"""`mrc analyze` with traces on the terminal: reported beside inferred, or what is reported alone."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ if TYPE_CHECKING:
     from mrc.capture.analysis.fabric_events import FabricEvents
     from mrc.capture.analysis.figures import DirectionFigures
     from mrc.capture.analysis.finding import Finding
-    from mrc.capture.analysis.told import Trace
+    from mrc.capture.analysis.reported import Trace
 
 _PATHS_SHOWN, _CHANGES_SHOWN, _POINTS_SHOWN = 64, 40, 12
 
 
 def print_comparison(console: Console, directions: list[DirectionFigures]) -> None:
-    """Two tables: directions, then paths; "inferred" is from packets, "told" from the endpoints' traces."""
+    """Two tables: directions, then paths; "inferred" is from packets, "reported" from the endpoints' traces."""
     rows: list[tuple[str, ...]] = []
     paths: list[tuple[str, ...]] = []
     for each in directions:
-        told = each.told
-        if told is None:
+        reported = each.reported
+        if reported is None:
             continue
         rows.append(
             (
                 each.name,
                 number_text(each.lost),
-                number_text(told.lost),
-                number_text(told.lost_in_both),
-                " ".join(f"{name} {count:,}" for name, count in (told.losses_by_trigger or {}).items()) or "-",
+                number_text(reported.lost),
+                number_text(reported.lost_in_both),
+                " ".join(f"{name} {count:,}" for name, count in (reported.losses_by_trigger or {}).items()) or "-",
                 f"{each.retransmissions:,}",
-                number_text(told.retransmissions),
+                number_text(reported.retransmissions),
                 f"{each.spurious_retransmissions:,}",
-                number_text(told.spurious_retransmissions),
-                number_text(told.duplicates_received),
+                number_text(reported.spurious_retransmissions),
+                number_text(reported.duplicates_received),
             )
         )
         for path in each.paths:
-            says = path.told
+            says = path.reported
             if says is None:
                 continue
             paths.append(
@@ -61,18 +61,18 @@ def print_comparison(console: Console, directions: list[DirectionFigures]) -> No
             )
     if rows:
         summary: tuple[str, ...] = (
-            "inferred from packets, told by the endpoints",
+            "inferred from packets, reported by the endpoints",
             "lost inferred",
-            "told",
+            "reported",
             "both",
-            "triggers told",
+            "triggers reported",
         )
-        summary += ("resent inferred", "told", "spurious inferred", "told", "came twice, told")
+        summary += ("resent inferred", "reported", "spurious inferred", "reported", "came twice, reported")
         print_table(console, summary, rows, left=1)
         console.print()
     if paths:
-        headings: tuple[str, ...] = ("QP", "EV", "lost inferred", "told", "both", "trims inferred", "told")
-        headings += ("out inferred", "told", "state inferred", "state told")
+        headings: tuple[str, ...] = ("QP", "EV", "lost inferred", "reported", "both", "trims inferred", "reported")
+        headings += ("out inferred", "reported", "state inferred", "state reported")
         print_table(console, headings, paths[:_PATHS_SHOWN], left=2)
         left_out(console, len(paths), _PATHS_SHOWN)
 
@@ -80,9 +80,9 @@ def print_comparison(console: Console, directions: list[DirectionFigures]) -> No
 def print_traces(
     console: Console, traces: list[Trace], found: list[Finding], events: FabricEvents | None = None
 ) -> None:
-    from mrc.capture.analysis.told_document import told_document
+    from mrc.capture.analysis.reported_document import reported_document
 
-    documents = [told_document(each) for each in traces]
+    documents = [reported_document(each) for each in traces]
     for each in documents:
         end = "" if each["ended"] else ", its end is missing"
         text = f"{each['file']}: {each['events']:,} events in {each['seconds']:.3f} s, {each['title']}{end}"
@@ -99,7 +99,9 @@ def print_traces(
 
 def _print_qp(console: Console, qp: dict[str, Any]) -> None:
     peer = "?" if qp["peer_qpn"] is None else f"0x{qp['peer_qpn']:06x}"
-    console.print(f"QP 0x{qp['qpn']:06x} with {peer}, {qp['state'] or 'state not told'}", style="bold", markup=False)
+    console.print(
+        f"QP 0x{qp['qpn']:06x} with {peer}, {qp['state'] or 'state not reported'}", style="bold", markup=False
+    )
     sent = qp["data_packets"] or qp["losses_by_trigger"]
     if sent:
         words = f"sent {qp['data_packets']:,} packets, {size_text(qp['data_bytes'])}; {qp['retransmissions']:,} again, "

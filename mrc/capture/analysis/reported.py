@@ -1,4 +1,4 @@
-"""What an endpoint's trace (docs/trace.md) tells of its QPs: figures, not inferred but as the endpoint took them."""
+"""What an endpoint's trace (docs/trace.md) reports of its QPs: figures as the endpoint took them, not inferred."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 from mrc.errors import CallerError
-from mrc.trace import Event, Header, read_trace
-from mrc.trace import vocabulary as told
+from mrc.trace import Event, Header, read_trace, vocabulary
 from mrc.untrusted import printable
 from mrc.wire.psn import PSN_MASK, unwrap
 
@@ -24,7 +23,7 @@ ASSUMED_BAD = "ASSUMED_BAD"
 
 
 @dataclass(slots=True)
-class ToldLoss:
+class ReportedLoss:
     """A transmission taken for lost. `seq` is its PSN unwrapped along the trace; `taken_back` says that it arrived."""
 
     seq: int
@@ -41,7 +40,7 @@ class ToldLoss:
 
 
 @dataclass(slots=True)
-class ToldPath:
+class ReportedPath:
     """One EV of a QP. `packets` is None where the trace has no totals; `changes` are (time_ns, old, new, cause)."""
 
     ev: int
@@ -65,8 +64,8 @@ class ToldPath:
 
 
 @dataclass(slots=True)
-class ToldQp:
-    """What a trace tells of the QP `qpn`; `counts` are sums by name, those of docs/analyze.md.
+class ReportedQp:
+    """What a trace reports of the QP `qpn`; `counts` are sums by name, those of docs/analyze.md.
 
     `spurious` are (seq, whether it was sent again) of losses taken back. `metrics` are (time_ns, cwnd_bytes,
     inflight_bytes, outstanding, srtt_ns, min_rtt_ns), thinned out evenly.
@@ -78,9 +77,9 @@ class ToldQp:
     why: str | None = None
     first_seq: int | None = None
     near: int | None = None
-    losses: list[ToldLoss] = field(default_factory=list)
+    losses: list[ReportedLoss] = field(default_factory=list)
     spurious: list[tuple[int, bool]] = field(default_factory=list)
-    paths: dict[int, ToldPath] = field(default_factory=dict)
+    paths: dict[int, ReportedPath] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
     nacks_sent: Counter[str] = field(default_factory=Counter)
     nacks_received: Counter[str] = field(default_factory=Counter)
@@ -89,13 +88,13 @@ class ToldQp:
     metrics_stride: int = 1
     metrics_seen: int = 0
     destroyed: bool = False
-    _by_psn: dict[int, list[ToldLoss]] = field(default_factory=dict)
+    _by_psn: dict[int, list[ReportedLoss]] = field(default_factory=dict)
 
-    def path(self, ev: int) -> ToldPath:
-        return self.paths.setdefault(ev, ToldPath(ev))
+    def path(self, ev: int) -> ReportedPath:
+        return self.paths.setdefault(ev, ReportedPath(ev))
 
     def seq(self, psn: int) -> int:
-        """The PSN unwrapped beside the one told of before."""
+        """The PSN, unwrapped next to the one reported before it."""
         seq = unwrap(psn, self.near) if self.near is not None else psn
         self.near = seq
         if self.first_seq is None:
@@ -103,7 +102,7 @@ class ToldQp:
         return seq
 
     def lose(self, psn: int, ev: int, trigger: str) -> None:
-        loss = ToldLoss(self.seq(psn), ev, trigger)
+        loss = ReportedLoss(self.seq(psn), ev, trigger)
         self.losses.append(loss)
         self._by_psn.setdefault(loss.seq, []).append(loss)
 
@@ -159,7 +158,7 @@ class Trace:
 
     file: str
     header: Header
-    qps: list[ToldQp] = field(default_factory=list)
+    qps: list[ReportedQp] = field(default_factory=list)
     ports: list[tuple[int, str, int, bool]] = field(default_factory=list)
     events: int = 0
     first_ns: int = 0
@@ -170,17 +169,17 @@ class Trace:
     cut: bool = False
     ended: bool = False
 
-    def take(self, event: Event) -> None:
+    def add(self, event: Event) -> None:
         if not _believable(event):
             self.not_believed += 1
             return
         if not self.events:
             self.first_ns = self.last_ns = _when(event)
-        self.events += event.kind is not told.END
+        self.events += event.kind is not vocabulary.END
         self.last_ns = max(self.last_ns, _when(event))
-        if event.kind is told.DROPPED:
+        if event.kind is vocabulary.DROPPED:
             self.dropped += event["events"]
-        elif event.kind is told.PORT:
+        elif event.kind is vocabulary.PORT:
             self.ports.append((_when(event), _text(event, "side"), event["port"], event["up"]))
         elif event.qpn is not None and event.kind is not None:
             _TAKEN.get(event.name, _leave)(self._qp(event.qpn), event)
@@ -189,18 +188,18 @@ class Trace:
     def has_wall_clock(self) -> bool:
         return self.header.realtime_offset_ns is not None
 
-    def _qp(self, qpn: int) -> ToldQp:
+    def _qp(self, qpn: int) -> ReportedQp:
         """The latest QP of this number: one let go of is followed by another."""
         for qp in reversed(self.qps):
             if qp.qpn == qpn:
                 if not qp.destroyed:
                     return qp
                 break
-        self.qps.append(ToldQp(qpn))
+        self.qps.append(ReportedQp(qpn))
         return self.qps[-1]
 
 
-def read_told(stream: BinaryIO, name: str) -> Trace:
+def read_reported(stream: BinaryIO, name: str) -> Trace:
     """A trace, whatever state it is in. Raises CallerError when it is none."""
     try:
         header, events = read_trace(stream)
@@ -208,7 +207,7 @@ def read_told(stream: BinaryIO, name: str) -> Trace:
         raise CallerError(f"{name}: {error}") from error
     trace = Trace(name, header)
     for event in events:
-        trace.take(event)
+        trace.add(event)
     trace.skipped, trace.cut, trace.ended = events.skipped, events.cut, events.ended
     return trace
 
@@ -250,15 +249,15 @@ _OFFSET = "realtime_offset_ns"
 # ------------------------------------------------------------------ what becomes of each event
 
 
-def _leave(qp: ToldQp, event: Event) -> None:
+def _leave(qp: ReportedQp, event: Event) -> None:
     """Nothing here is about it."""
 
 
-def _qp_state(qp: ToldQp, event: Event) -> None:
+def _qp_state(qp: ReportedQp, event: Event) -> None:
     qp.state, qp.why = _text(event, "new"), _text(event, "why") if event["why"] is not None else None
 
 
-def _responder_started(qp: ToldQp, event: Event) -> None:
+def _responder_started(qp: ReportedQp, event: Event) -> None:
     qp.peer_qpn = event["peer_qpn"]
     for each in event["paths"]:
         ev, plane = (each.get("ev"), each.get("plane")) if isinstance(each, dict) else (None, None)
@@ -266,102 +265,102 @@ def _responder_started(qp: ToldQp, event: Event) -> None:
             qp.path(ev).plane = plane if isinstance(plane, int) and 0 <= plane < 1 << 16 else None
 
 
-def _requestor_started(qp: ToldQp, event: Event) -> None:
+def _requestor_started(qp: ReportedQp, event: Event) -> None:
     qp.seq(event["first_psn"])
 
 
-def _destroyed(qp: ToldQp, event: Event) -> None:
+def _destroyed(qp: ReportedQp, event: Event) -> None:
     qp.destroyed = True
 
 
-def _ev_state(qp: ToldQp, event: Event) -> None:
+def _ev_state(qp: ReportedQp, event: Event) -> None:
     qp.path(event["ev"]).change(_when(event), *(_text(event, name) for name in ("old", "new", "cause")))
 
 
-def _ev_totals(qp: ToldQp, event: Event) -> None:
+def _ev_totals(qp: ReportedQp, event: Event) -> None:
     path = qp.path(event["ev"])
     path.packets, path.marked, path.state = event["packets"], event["marked"], _text(event, "state")
 
 
-def _packet_lost(qp: ToldQp, event: Event) -> None:
+def _packet_lost(qp: ReportedQp, event: Event) -> None:
     qp.lose(event["psn"], event["ev"], _text(event, "trigger"))
 
 
-def _retransmission(qp: ToldQp, event: Event) -> None:
+def _retransmission(qp: ReportedQp, event: Event) -> None:
     qp.seq(event["psn"])
     qp.counts["retransmissions"] += 1
 
 
-def _spurious_loss(qp: ToldQp, event: Event) -> None:
+def _spurious_loss(qp: ReportedQp, event: Event) -> None:
     qp.take_back(event["psn"], event["ev"], event["sent_again"])
 
 
-def _local_ack_timeout(qp: ToldQp, event: Event) -> None:
+def _local_ack_timeout(qp: ReportedQp, event: Event) -> None:
     qp.counts["local_ack_timeouts"] += 1
 
 
-def _probe_sent(qp: ToldQp, event: Event) -> None:
+def _probe_sent(qp: ReportedQp, event: Event) -> None:
     qp.counts["probes_sent"] += 1
 
 
-def _probe_answered(qp: ToldQp, event: Event) -> None:
+def _probe_answered(qp: ReportedQp, event: Event) -> None:
     qp.counts["probes_answered"] += 1
 
 
-def _metrics(qp: ToldQp, event: Event) -> None:
+def _metrics(qp: ReportedQp, event: Event) -> None:
     names = ("cwnd_bytes", "inflight_bytes", "outstanding", "srtt_ns", "min_rtt_ns")
     cwnd, inflight, outstanding, srtt, min_rtt = (event[name] for name in names)
     qp.measure((_when(event), cwnd, inflight, outstanding, srtt, min_rtt))
 
 
-def _sum(qp: ToldQp, event: Event, names: dict[str, str]) -> None:
+def _sum(qp: ReportedQp, event: Event, names: dict[str, str]) -> None:
     for name, of in names.items():
         qp.counts[name] += event[of]
 
 
-def _sacks_received(qp: ToldQp, event: Event) -> None:
-    # The edge moves on where nothing is lost, so that PSNs can be told apart when they come round again.
+def _sacks_received(qp: ReportedQp, event: Event) -> None:
+    # The edge moves on where nothing is lost, so that a PSN can be distinguished from the same one a round later.
     if qp.near is not None:
         qp.near = max(qp.near, unwrap(event["cack_psn"], qp.near))
     names = {"sacks_received": "sacks", "data_packets": "data_packets", "data_bytes": "data_bytes"}
     _sum(qp, event, names)
 
 
-def _sacks_sent(qp: ToldQp, event: Event) -> None:
+def _sacks_sent(qp: ReportedQp, event: Event) -> None:
     names = {name: name for name in ("requests", "bytes_placed", "duplicates", "ecn_marked")}
     _sum(qp, event, {"sacks_sent": "sacks", **names})
 
 
-def _nack_sent(qp: ToldQp, event: Event) -> None:
+def _nack_sent(qp: ReportedQp, event: Event) -> None:
     qp.nacks_sent[_text(event, "reason")] += 1
 
 
-def _nack_received(qp: ToldQp, event: Event) -> None:
+def _nack_received(qp: ReportedQp, event: Event) -> None:
     qp.nacks_received[_text(event, "reason")] += 1
 
 
-def _work(qp: ToldQp, event: Event) -> None:
+def _work(qp: ReportedQp, event: Event) -> None:
     qp.work[_text(event, "status")] += 1
     qp.counts["work_omitted"] += event["omitted"]
 
 
 _TAKEN: dict[str, Any] = {
-    told.QP_STATE.name: _qp_state,
-    told.RESPONDER_STARTED.name: _responder_started,
-    told.REQUESTOR_STARTED.name: _requestor_started,
-    told.QP_DESTROYED.name: _destroyed,
-    told.EV_STATE.name: _ev_state,
-    told.EV_TOTALS.name: _ev_totals,
-    told.PACKET_LOST.name: _packet_lost,
-    told.RETRANSMISSION.name: _retransmission,
-    told.SPURIOUS_LOSS.name: _spurious_loss,
-    told.LOCAL_ACK_TIMEOUT.name: _local_ack_timeout,
-    told.PROBE_SENT.name: _probe_sent,
-    told.PROBE_ANSWERED.name: _probe_answered,
-    told.METRICS_UPDATED.name: _metrics,
-    told.SACKS_RECEIVED.name: _sacks_received,
-    told.SACKS_SENT.name: _sacks_sent,
-    told.NACK_SENT.name: _nack_sent,
-    told.NACK_RECEIVED.name: _nack_received,
-    told.WORK_COMPLETED.name: _work,
+    vocabulary.QP_STATE.name: _qp_state,
+    vocabulary.RESPONDER_STARTED.name: _responder_started,
+    vocabulary.REQUESTOR_STARTED.name: _requestor_started,
+    vocabulary.QP_DESTROYED.name: _destroyed,
+    vocabulary.EV_STATE.name: _ev_state,
+    vocabulary.EV_TOTALS.name: _ev_totals,
+    vocabulary.PACKET_LOST.name: _packet_lost,
+    vocabulary.RETRANSMISSION.name: _retransmission,
+    vocabulary.SPURIOUS_LOSS.name: _spurious_loss,
+    vocabulary.LOCAL_ACK_TIMEOUT.name: _local_ack_timeout,
+    vocabulary.PROBE_SENT.name: _probe_sent,
+    vocabulary.PROBE_ANSWERED.name: _probe_answered,
+    vocabulary.METRICS_UPDATED.name: _metrics,
+    vocabulary.SACKS_RECEIVED.name: _sacks_received,
+    vocabulary.SACKS_SENT.name: _sacks_sent,
+    vocabulary.NACK_SENT.name: _nack_sent,
+    vocabulary.NACK_RECEIVED.name: _nack_received,
+    vocabulary.WORK_COMPLETED.name: _work,
 }
