@@ -65,9 +65,9 @@ def print_comparison(console: Console, directions: list[DirectionFigures]) -> No
             "lost inferred",
             "reported",
             "both",
-            "triggers reported",
+            "triggers",
         )
-        summary += ("resent inferred", "reported", "spurious inferred", "reported", "came twice, reported")
+        summary += ("resent inferred", "reported", "spurious inferred", "reported", "came twice")
         print_table(console, summary, rows, left=1)
         console.print()
     if paths:

@@ -212,7 +212,7 @@ def test_a_trace_of_another_qp_is_said_and_tells_nothing() -> None:
     assert both == []
     assert analysis.directions[0].figures.reported is None
     (other,) = found["reported-of-others"]
-    assert other.text == "t0 tells of 1 QP that the capture does not have: QP 0x111111"
+    assert other.text == "t0 reports on 1 QP that the capture does not have: QP 0x111111"
 
 
 def test_a_trace_without_its_end_is_said() -> None:
