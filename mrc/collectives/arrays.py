@@ -107,3 +107,23 @@ def split(given: Any, name: str, splits: Sequence[int] | None, parts: int, *, wr
 def bytes_of(array: NDArray[Any]) -> Bytes:
     """The bytes of a contiguous array, without a copy."""
     return array.reshape(-1).view(np.uint8)
+
+
+def check_parts(parts: Sequence[Part], one: NDArray[Any], name: str, other: str) -> None:
+    part = parts[0]
+    if part.array.dtype != one.dtype:
+        raise CallerError(f"{name} is of {part.array.dtype}, {other} of {one.dtype}")
+    if part.count != one.size:
+        raise CallerError(f"{name} has room for {part.count} values of each rank, {other} has {one.size}")
+
+
+def check_apart(one: NDArray[Any], parts: Sequence[Part], own: int) -> None:
+    """It may be this rank's part, and must not touch another's."""
+    for rank, part in enumerate(parts):
+        if rank != own and np.may_share_memory(one, part.values):
+            raise CallerError(f"the array shares memory with rank {rank}'s part: pass another, or this rank's own part")
+
+
+def copy(source: Part | None, target: Part | None) -> None:
+    if source is not None and target is not None:
+        np.copyto(target.values, source.values)

@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from mrc.endpoint.config import EXPONENTIAL_RETRIES_FOREVER
+from mrc.endpoint.config import (
+    EXPONENTIAL_RETRIES_FOREVER,
+    MILLISECOND,
+    LossConfig,
+    PathConfig,
+    QpConfig,
+    ResponderConfig,
+)
 from mrc.errors import CallerError
 from mrc.records import record
 
@@ -13,6 +20,26 @@ from mrc.records import record
 MOST_PIECES_UNDER_WAY = 1 << 13
 # Receives beyond those for data: what says that slots and pieces are free again.
 SPARE_RECEIVES = 32
+
+
+# QPs between processes that share a machine with much else, as those of a job do: timers far above what a stalled
+# process delays, or what was only late is sent again, and retries that last. A window of 2,048 PSNs, several round
+# trips of full batches. An acknowledgement waits for a later one where a SACK says as much.
+JOB_TUNING = QpConfig(
+    mpr=16,
+    mpr_dest=16,
+    max_mpr=16,
+    timeout=17,
+    linear_retries=7,
+    exponential_retries=EXPONENTIAL_RETRIES_FOREVER,
+    loss=LossConfig(
+        path_timer_min_ns=20 * MILLISECOND,
+        path_timer_initial_ns=20 * MILLISECOND,
+        tail_probe_min_ns=2 * MILLISECOND,
+    ),
+    paths=PathConfig(first_probe_path_timers=0.0),
+    responder=ResponderConfig(ack_after_sack_ns=4 * MILLISECOND),
+)
 
 
 @record(frozen=True, slots=True)
@@ -28,8 +55,8 @@ class GroupConfig:
     doubling, of more by a ring. So a rank of N keeps 2 x (N - 1) x eager_slots x (eager_bytes + 64) + window x
     piece_bytes bytes of its own.
 
-    `registrations` buffers stay registered after their operation. `linear_retries`, `exponential_retries` and
-    `timeout` are those of every QP: the default waits for a fabric, or a stopped peer, for as long as it takes.
+    `registrations` buffers stay registered after their operation. `tuning` has the parameters of every QP; those of
+    the default wait for a fabric, or a stopped peer, for as long as it takes.
 
     `join_timeout_s` is how long a new group waits for all ranks.
     """
@@ -41,9 +68,7 @@ class GroupConfig:
     doubling_bytes: int = 16 * 1024
     halving_bytes: int = 256 * 1024
     registrations: int = 256
-    linear_retries: int = 7
-    exponential_retries: int = EXPONENTIAL_RETRIES_FOREVER
-    timeout: int = 14
+    tuning: QpConfig = JOB_TUNING
     join_timeout_s: float = 300.0
 
     def __post_init__(self) -> None:

@@ -332,6 +332,11 @@ class Engine:
         if self.points is not None:
             self.points.left(link)
 
+    def has_left_before(self, rank: int, sequence: int) -> bool:
+        """Whether a rank takes no part in the operation of this number."""
+        left_at = self.links[rank].left_at
+        return left_at is not None and sequence - left_at & _SEQUENCE_MASK < _HALF
+
     def has_left(self, rank: int) -> RankLost:
         return RankLost(f"rank {rank} has closed its group before this operation", rank)
 

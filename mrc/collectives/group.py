@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import threading
-import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mrc.collectives.arrays import Part, array_over, parts_of, split
+from mrc.collectives.arrays import Part, array_over, check_apart, check_parts, copy, parts_of, split
 from mrc.collectives.config import DEFAULT_GROUP_CONFIG, GroupConfig
-from mrc.collectives.control.listening import Control, Note
-from mrc.collectives.control.memory import MemoryControl
-from mrc.collectives.control.tcp import TcpControl
+from mrc.collectives.control.listening import Control
 from mrc.collectives.engine import Carried, Engine
-from mrc.collectives.errors import GroupError, RankLost
+from mrc.collectives.errors import GroupError
+from mrc.collectives.membership import Membership
 from mrc.collectives.mesh import Mesh
 from mrc.collectives.messages import Call, Signature, dtype_number
 from mrc.collectives.operations.all_reduce import DoublingAllReduce, HalvingAllReduce, RingAllReduce, fits_halving
@@ -25,13 +24,21 @@ from mrc.collectives.operations.exchange import Exchange, ReduceScatter
 from mrc.collectives.operations.point import MOST_TAGS, Points, Receive, Send
 from mrc.collectives.operations.trees import Barrier, ChainBroadcast, ChainReduce, TreeBroadcast, TreeReduce
 from mrc.collectives.reduction import ReduceOp, Reduction
-from mrc.collectives.stores import MemoryStore, Store
+from mrc.collectives.stores import Store
 from mrc.collectives.work import Work
-from mrc.errors import CallerError, MrcError, PeerError
+from mrc.errors import CallerError
 from mrc.verbs import Context
 from mrc.verbs.device import Device
 
-_LOOK_S = 0.25
+MOST_RANKS = 1024
+
+
+class Within(NamedTuple):
+    """Where a group is: its name in the store, its ranks' numbers in the group of all, and that one's control."""
+
+    name: str
+    ranks: tuple[int, ...]
+    control: Control | None
 
 
 class Group:
@@ -45,119 +52,78 @@ class Group:
     """
 
     def __init__(
-        self, device: Device, store: Store, rank: int, size: int, config: GroupConfig = DEFAULT_GROUP_CONFIG
+        self,
+        device: Device,
+        store: Store,
+        rank: int,
+        size: int,
+        config: GroupConfig = DEFAULT_GROUP_CONFIG,
+        *,
+        within: Within | None = None,
     ) -> None:
-        if type(size) is not int or not 1 <= size <= 1024:
-            raise CallerError(f"size is 1..1024, got {size!r}")
+        """`within` is for `subgroup`."""
+        if type(size) is not int or not 1 <= size <= MOST_RANKS:
+            raise CallerError(f"size is 1..{MOST_RANKS}, got {size!r}")
         if type(rank) is not int or not 0 <= rank < size:
             raise CallerError(f"rank is 0..{size - 1} in a group of {size}, got {rank!r}")
         self.device = device
         self.rank = rank
         self.size = size
         self.config = config
-        self._store = store
+        self._within = within or Within("world", tuple(range(size)), None)
         self._lock = threading.Lock()
         self._sequence = 0
+        self._subgroups: list[Group] = []
+        self._made: Counter[tuple[int, ...]] = Counter()
         self._closed = False
-        self._context = Context(device)
-        self._control: Control | None = None
-        self._name = "world"
+        self._context = Context(device, tuning=config.tuning)
         try:
-            self._pd = self._context.pd()
-            self._engine = Engine(self._context, self._pd, rank, size, config)
+            self._engine = Engine(self._context, self._context.pd(), rank, size, config)
             self._engine.points = Points(self._engine)
-            self._mesh = Mesh(self._context, self._engine, config)
-            self._join()
+            mesh = Mesh(self._context, self._engine, config)
         except BaseException:
-            self._give_up("it could not join the group")
+            self._context.close()
+            raise
+        within = self._within
+        self._membership = Membership(store, within.name, within.ranks, self._engine, mesh, config)
+        try:
+            if size > 1:
+                self._membership.join(within.control, [port.address for port in device.ports()])
+        except BaseException as error:
+            self._give_up(f"it could not join: {error}")
             raise
 
-    # ------------------------------------------------------------------ coming together
+    def subgroup(self, ranks: Sequence[int]) -> Group | None:
+        """A group of some of these ranks, in this order, or None for a rank that is not among them.
 
-    def _join(self) -> None:
-        if self.size == 1:
-            return
-        others = [rank for rank in range(self.size) if rank != self.rank]
-        store = self._store
-        self._engine.on_failed = self._tell_failure
-        if isinstance(store, MemoryStore):
-            self._control = MemoryControl(store.board, self.rank)
-            self._store.set(f"rank/{self.rank}", self._mesh.document(None))
-            store.when([f"rank/{rank}" for rank in others], self._connect)
-        else:
-            control = TcpControl(self.rank, [port.address for port in self.device.ports()])
-            self._control = control
-            self._store.set(f"rank/{self.rank}", self._mesh.document(control.document()))
-            self._connect()
-
-    def _connect(self) -> None:
-        """All documents are there, or are waited for. Who is connected says so: before nobody may send to it."""
-        others = [rank for rank in range(self.size) if rank != self.rank]
-        controls = {rank: self._mesh.connect(rank, self._get(f"rank/{rank}", rank)) for rank in others}
-        if isinstance(self._control, TcpControl):
-            self._control.meet(controls)
-        assert self._control is not None
-        self._control.listen(self._name, self)
-        self._store.set(f"ready/{self.rank}", b"")
-        ready = [f"ready/{rank}" for rank in others]
-        if isinstance(self._store, MemoryStore):
-            self._store.when(ready, lambda: self._engine.ask(self._engine.open))
-            return
-        for rank in others:
-            self._get(f"ready/{rank}", rank)
-        self._engine.ask(self._engine.open)
-
-    def _get(self, key: str, rank: int) -> bytes:
-        """A value of another rank's. Ends early when a rank that has come is gone again."""
-        deadline = time.monotonic() + self.config.join_timeout_s
-        while True:
-            try:
-                return self._store.get(key, min(_LOOK_S, max(0.0, deadline - time.monotonic())))
-            except TimeoutError:
-                if self._engine.error is not None:
-                    raise self._engine.error.during("joining") from None
-                if time.monotonic() >= deadline:
-                    raise PeerError(
-                        f"rank {rank} of {self.size} has not come within {self.config.join_timeout_s:g} s: look "
-                        "whether it was started, and with the same store"
-                    ) from None
-
-    # ------------------------------------------------------------------ what other ranks say, from any thread
-
-    def hear(self, rank: int, note: Note) -> None:
-        """For the control: what a rank says of itself, or of another."""
-        engine = self._engine
-        if "bye" in note:
-            sequence = int(note["bye"])
-            engine.settle(lambda: engine.left(rank, sequence))
-        elif "lost" in note:
-            lost, text = int(note["lost"]), str(note["failed"])
-            error = (
-                RankLost(text, lost)
-                if lost != self.rank
-                else GroupError(f"rank {rank} takes this one for gone: {text}", rank)
-            )
-            engine.ask(lambda: engine.fail(error))
-        else:
-            text = str(note.get("failed"))
-            engine.ask(lambda: engine.fail(GroupError(f"rank {rank} has given up: {text}", rank)))
-
-    def gone(self, rank: int, why: str) -> None:
-        """For the control: a rank's process has ended."""
-        engine = self._engine
-        engine.ask(lambda: engine.lost(rank, why))
-
-    def _tell_failure(self, error: GroupError) -> None:
-        note: Note = {"failed": error.text}
-        if isinstance(error, RankLost) and error.rank is not None:
-            note["lost"] = error.rank
-        self._tell_all(note)
-
-    def _tell_all(self, note: Note) -> None:
-        if self._control is not None:
-            for rank in range(self.size):
-                if rank != self.rank:
-                    self._control.say(rank, self._name, note)
+        All its ranks call it, in the same order where they make several. It has QPs and scratch memory of its own. It
+        may be closed before this one, and is closed with it.
+        """
+        chosen = tuple(ranks)
+        for each in chosen:
+            self._check_rank(each, "a subgroup's rank")
+        if not chosen or len(set(chosen)) != len(chosen):
+            raise CallerError(f"a subgroup has one rank or more, each once, got {list(chosen)}")
+        if self.rank not in chosen:
+            return None
+        with self._lock:
+            self._check_open("subgroup")
+            number = self._made[chosen]
+            self._made[chosen] += 1
+        within = self._within
+        name = f"{within.name}/{'-'.join(map(str, chosen))}.{number}"
+        whole = tuple(within.ranks[each] for each in chosen)
+        made = Group(
+            self.device,
+            self._membership.store,
+            chosen.index(self.rank),
+            len(chosen),
+            self.config,
+            within=Within(name, whole, self._membership.control),
+        )
+        with self._lock:
+            self._subgroups.append(made)
+        return made
 
     # ------------------------------------------------------------------ operations
 
@@ -188,8 +154,8 @@ class Group:
         """
         mine = array_over(output, "output", written=True)
         parts = parts_of(input, "input", self.size, written=False)
-        _check_parts(parts, mine, "input", "output")
-        _check_apart(mine, parts, self.rank)
+        check_parts(parts, mine, "input", "output")
+        check_apart(mine, parts, self.rank)
         reduction = Reduction(op, mine.dtype)
         signature = _signature(Call.REDUCE_SCATTER, mine, op)
         return self._start(
@@ -198,7 +164,7 @@ class Group:
             lambda sequence, work: ReduceScatter(
                 self._engine, sequence, signature, work, mine, parts, reduction, eager=self._is_short(mine.nbytes)
             ),
-            lambda: _copy(parts[self.rank], Part(mine, 0, mine.size)),
+            lambda: copy(parts[self.rank], Part(mine, 0, mine.size)),
         )
 
     def all_gather(self, output: Any, input: Any) -> Work:
@@ -209,8 +175,8 @@ class Group:
         """
         mine = array_over(input, "input", written=False)
         parts = parts_of(output, "output", self.size, written=True)
-        _check_parts(parts, mine, "output", "input")
-        _check_apart(mine, parts, self.rank)
+        check_parts(parts, mine, "output", "input")
+        check_apart(mine, parts, self.rank)
         own = Part(mine, 0, mine.size)
         return self._exchange(_signature(Call.ALL_GATHER, mine), mine.nbytes, [own] * self.size, list(parts))
 
@@ -281,8 +247,8 @@ class Group:
         sends[root] = Part(mine, 0, mine.size)
         if self.rank == root:
             parts = parts_of(_given(outputs, "outputs", "gather"), "outputs", self.size, written=True)
-            _check_parts(parts, mine, "outputs", "array")
-            _check_apart(mine, parts, self.rank)
+            check_parts(parts, mine, "outputs", "array")
+            check_apart(mine, parts, self.rank)
             receives = list(parts)
         return self._exchange(signature, mine.nbytes, sends, receives)
 
@@ -297,8 +263,8 @@ class Group:
         receives[root] = Part(mine, 0, mine.size)
         if self.rank == root:
             parts = parts_of(_given(inputs, "inputs", "scatter"), "inputs", self.size, written=False)
-            _check_parts(parts, mine, "inputs", "array")
-            _check_apart(mine, parts, self.rank)
+            check_parts(parts, mine, "inputs", "array")
+            check_apart(mine, parts, self.rank)
             sends = list(parts)
         return self._exchange(signature, mine.nbytes, sends, receives)
 
@@ -352,7 +318,7 @@ class Group:
             signature,
             nbytes,
             lambda sequence, work: Exchange(self._engine, sequence, signature, work, sends, receives, eager=short),
-            lambda: _copy(sends[self.rank], receives[self.rank]),
+            lambda: copy(sends[self.rank], receives[self.rank]),
         )
 
     def _start(
@@ -391,16 +357,22 @@ class Group:
         work.wait(timeout)
 
     def close(self) -> None:
-        """Drain, and give everything back. A group that has failed is given back as it is."""
+        """Drain, and give everything back; subgroups first. A group that has failed is given back as it is.
+
+        The others hear that this rank takes no part any more. They need not close at the same time: all they are owed
+        is there.
+        """
         with self._lock:
             if self._closed:
                 return
             self._closed = True
+        for each in self._subgroups:
+            each.close()
         try:
             if self._engine.error is None and self.size > 1:
                 self.drain()
-                self._tell_all({"bye": self._sequence})
-        except MrcError:
+                self._membership.say_bye(self._sequence)
+        except GroupError:
             # What was under way has said so to those who wait for it.
             pass
         finally:
@@ -412,15 +384,29 @@ class Group:
             if self._closed:
                 return
             self._closed = True
-        if self._engine.error is None:
-            self._tell_all({"failed": why})
+        for each in self._subgroups:
+            each._give_up(why)
+        work = Work(self.device, "close")
+        error = GroupError(why, self.rank)
+
+        def fail() -> None:
+            self._engine.fail(error)
+            work.finish()
+
+        self._engine.ask(fail)
+        work.wait()
         self._end()
 
     def _end(self) -> None:
-        if self._control is not None:
-            self._control.forget(self._name)
-            self._control.close()
-        self.device.call(self._engine.close)
+        self._membership.leave()
+        work = Work(self.device, "close")
+
+        def close() -> None:
+            self._engine.close()
+            work.finish()
+
+        self._engine.ask(close)
+        work.wait()
         self._context.close()
 
     def __enter__(self) -> Group:
@@ -447,23 +433,3 @@ def _given(value: Any, name: str, call: str) -> Any:
     if value is None:
         raise CallerError(f"the root of {call} needs {name}")
     return value
-
-
-def _check_parts(parts: Sequence[Part], one: NDArray[Any], name: str, other: str) -> None:
-    part = parts[0]
-    if part.array.dtype != one.dtype:
-        raise CallerError(f"{name} is of {part.array.dtype}, {other} of {one.dtype}")
-    if part.count != one.size:
-        raise CallerError(f"{name} has room for {part.count} values of each rank, {other} has {one.size}")
-
-
-def _check_apart(one: NDArray[Any], parts: Sequence[Part], own: int) -> None:
-    """It may be this rank's part, and must not touch another's."""
-    for rank, part in enumerate(parts):
-        if rank != own and np.may_share_memory(one, part.values):
-            raise CallerError(f"the array shares memory with rank {rank}'s part: pass another, or this rank's own part")
-
-
-def _copy(source: Part | None, target: Part | None) -> None:
-    if source is not None and target is not None:
-        np.copyto(target.values, source.values)

@@ -24,7 +24,7 @@ class Mesh:
         ports = [context.query_port(number) for number in range(1, device.phys_port_cnt + 1)]
         path_mtu = min(port.max_mtu for port in ports)
         self._sides = {
-            rank: describe(link.qp, path_mtu=path_mtu, max_wimm_dest=link.receives)
+            rank: describe(link.qp, path_mtu=path_mtu, mpr_dest=config.tuning.mpr_dest, max_wimm_dest=link.receives)
             for rank, link in engine.links.items()
         }
 
@@ -63,9 +63,9 @@ class Mesh:
             link.qp,
             ours,
             theirs,
-            timeout=config.timeout,
-            linear_retries=config.linear_retries,
-            exponential_retries=config.exponential_retries,
+            timeout=config.tuning.timeout,
+            linear_retries=config.tuning.linear_retries,
+            exponential_retries=config.tuning.exponential_retries,
         )
         link.open(RemoteMemory.from_json(there.get("inbox")), RemoteMemory.from_json(told.get("scratch")))
         return told.get("control")

@@ -30,6 +30,9 @@ class Registrations:
         self.hits = 0
         self.misses = 0
 
+    def __len__(self) -> int:
+        return len(self._known)
+
     def take(self, view: Bytes) -> tuple[_Key, MR]:
         """The region of these bytes, at least one of them, until it is given back."""
         address, writable = view.ctypes.data, bool(view.flags.writeable)

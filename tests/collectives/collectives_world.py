@@ -43,6 +43,12 @@ class World:
 
 @contextmanager
 def world(size: int, **options: Any) -> Iterator[World]:
+    """A world whose groups are closed in the end; where something went wrong without waiting for what is under way."""
     made = World(size, **options)
-    yield made
+    try:
+        yield made
+    except BaseException as error:
+        for group in made.groups:
+            group.__exit__(type(error), error, None)
+        raise
     made.close()

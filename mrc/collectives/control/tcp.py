@@ -51,6 +51,7 @@ class _Connection:
         self.rank = rank
         self.plane = plane
         self.connected = False
+        self.closed = False
         self.greeted = False
         self.unsent = bytearray(secured.nonce)
         self.since = time.monotonic()
@@ -234,12 +235,15 @@ class TcpControl:
         self._selector.register(sock, events, lambda events: self._on_events(connection, events))
 
     def _on_events(self, connection: _Connection, events: int) -> None:
+        if connection.closed:
+            # By another event of the same round.
+            return
         try:
             if not connection.connected:
                 self._on_dialled(connection)
             if connection.connected and events & selectors.EVENT_READ:
                 self._read(connection)
-            if connection.connected:
+            if connection.connected and not connection.closed:
                 self._flush(connection)
         except PeerError:
             # Whoever that is does not know the key.
@@ -290,7 +294,6 @@ class TcpControl:
             if self._peers[connection.rank].left:
                 # It closes, too.
                 self._lose(connection, again=False)
-                connection.connected = False
                 return
 
     def _identify(self, connection: _Connection) -> None:
@@ -378,6 +381,9 @@ class TcpControl:
         self._selector.register(sock, selectors.EVENT_WRITE, lambda _: self._on_asked(rank, peer, sock))
 
     def _on_asked(self, rank: int, peer: _Peer, sock: socket.socket) -> None:
+        if sock not in peer.asking:
+            # Another event of the same round has settled it.
+            return
         code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         self._stop_asking(peer, sock)
         if code == errno.ECONNREFUSED and not peer.left:
@@ -420,6 +426,7 @@ class TcpControl:
         self._discard(connection)
 
     def _discard(self, connection: _Connection) -> None:
+        connection.closed = True
         with contextlib.suppress(KeyError, ValueError):
             self._selector.unregister(connection.sock)
         connection.sock.close()

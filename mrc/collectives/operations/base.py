@@ -105,7 +105,8 @@ class Operation:
         outgoing = {rank: stream for rank, stream in self._outgoing.items() if not stream.is_empty}
         self._incoming, self._outgoing = incoming, outgoing
         for rank in sorted({*incoming, *outgoing}):
-            if self.engine.links[rank].left_at is not None:
+            # Who left after this operation has sent all of it, and got what it was owed.
+            if self.engine.has_left_before(rank, self.sequence):
                 raise self.engine.has_left(rank)
         # One more, until all of them are under way.
         self._unfinished = len(incoming) + len(outgoing) + 1

@@ -5,6 +5,6 @@ A store is anything with `set` and `get` (`Store`). What lies in it opens memory
 
 from mrc.collectives.stores.file import FileStore
 from mrc.collectives.stores.memory import MemoryStore
-from mrc.collectives.stores.store import Store, sub_store
+from mrc.collectives.stores.store import Store
 
-__all__ = ["FileStore", "MemoryStore", "Store", "sub_store"]
+__all__ = ["FileStore", "MemoryStore", "Store"]
