@@ -27,6 +27,7 @@ ALLOWED = {
     "endpoint": {"endpoint", "wire", "trace"},
     "verbs": {"verbs", "endpoint", "wire", "trace"},
     "control": {"control", "verbs", "endpoint", "wire", "trace"},
+    "collectives": {"collectives", "verbs", "endpoint"},
     "net": {"net", "control", "verbs", "endpoint", "wire", "fabric"},
     "sim": {"sim", "report", "verbs", "endpoint", "wire", "fabric"},
     "lab": {"lab", "wire", "fabric", "trace"},

@@ -99,6 +99,9 @@ class NodeDevice:
     def submit(self, action: Callable[[], None]) -> None:
         self.node.driver.submit(action)
 
+    def call_soon(self, action: Callable[[], None]) -> None:
+        self.node.driver.call_soon(action)
+
     def wake(self, qp: QueuePair) -> None:
         self.endpoint.wake(qp)
 

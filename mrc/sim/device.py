@@ -98,6 +98,9 @@ class SimDevice:
     def submit(self, action: Callable[[], None]) -> None:
         self.call(action)
 
+    def call_soon(self, action: Callable[[], None]) -> None:
+        self.fabric.clock.at(self.fabric.now, lambda _: self.call(action))
+
     def wake(self, qp: QueuePair) -> None:
         self.endpoint.wake(qp)
 

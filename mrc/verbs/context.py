@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from errno import EBUSY, EINVAL, ENOENT
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from mrc.verbs.errors import VerbsError
 from mrc.verbs.memory import PD
 from mrc.verbs.notifications import Notifications
 from mrc.verbs.tables import brief, table
-from mrc.verbs.work import MAX_SGE
+from mrc.verbs.work import MAX_SGE, WC
 
 if TYPE_CHECKING:
     from mrc.verbs.qp import QP
@@ -70,8 +71,23 @@ class Context:
     def comp_channel(self) -> CompChannel:
         return CompChannel(self)
 
-    def cq(self, cqe: int = 256, *, channel: CompChannel | None = None, cq_context: Any = None) -> CQ:
-        return CQ(self, cqe, channel=channel, cq_context=cq_context)
+    def cq(
+        self,
+        cqe: int = 256,
+        *,
+        channel: CompChannel | None = None,
+        cq_context: Any = None,
+        handler: Callable[[WC], None] | None = None,
+    ) -> CQ:
+        return CQ(self, cqe, channel=channel, cq_context=cq_context, handler=handler)
+
+    def call_soon(self, action: Callable[[], None]) -> None:
+        """Run `action` soon in the thread that runs the endpoint, and do not wait. From any thread, a CQ's handler too.
+
+        It may take long and post work: the endpoint goes on meanwhile. It may not wait for completions, and raises
+        nothing. Many actions run in the order in which they were given.
+        """
+        self.device.call_soon(action)
 
     # ------------------------------------------------------------------ profiles
 

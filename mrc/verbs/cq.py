@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import deque
+from collections.abc import Callable
 from enum import Enum, auto
 from errno import EBUSY, EINVAL, EIO
 from typing import Any
@@ -91,18 +92,30 @@ class CQ:
 
     Completions that find it full are lost: the Context gets a CQ_ERR event, and `poll` raises EIO once what had room
     is taken. Closing it while a QP uses it raises VerbsError EBUSY. EINVAL for a size out of range.
+
+    With a `handler` none are kept: it gets each as it comes, where the endpoint runs, which waits for it. So it only
+    notes what came and leaves the work to `Context.call_soon`. It raises nothing. EINVAL for a handler and a channel.
     """
 
     def __init__(
-        self, context: Owner, cqe: int = 256, *, channel: CompChannel | None = None, cq_context: Any = None
+        self,
+        context: Owner,
+        cqe: int = 256,
+        *,
+        channel: CompChannel | None = None,
+        cq_context: Any = None,
+        handler: Callable[[WC], None] | None = None,
     ) -> None:
         context.check_open()
         if type(cqe) is not int or not 1 <= cqe <= MAX_CQE:
             raise VerbsError(EINVAL, f"cqe must be 1..{MAX_CQE}, got {cqe!r}")
         if channel is not None and (channel.context is not context or channel._closed):
             raise VerbsError(EINVAL, "the channel is closed, or another context's")
+        if channel is not None and handler is not None:
+            raise VerbsError(EINVAL, "a completion queue has a handler or a channel, not both")
         self.context = context
         self.cqe = cqe
+        self.handler = handler
         self.channel = channel
         self.cq_context = cq_context
         self.unacknowledged = 0
@@ -156,6 +169,9 @@ class CQ:
     # ------------------------------------------------------------------ for QPs, where the endpoint runs
 
     def push(self, completion: WC) -> None:
+        if self.handler is not None:
+            self.handler(completion)
+            return
         if len(self._queue) >= self.cqe:
             if not self.overrun:
                 self.overrun = True

@@ -66,6 +66,13 @@ class Device(Protocol):
     def submit(self, action: Callable[[], None]) -> None:
         """Run `action` where the endpoint runs and do not wait; at once when called there. `action` raises nothing."""
 
+    def call_soon(self, action: Callable[[], None]) -> None:
+        """Run `action` in the thread that runs the endpoint, soon, from any thread, and do not wait.
+
+        It does not have the endpoint, so it may take long and give up the interpreter: packets go on where something
+        stands in. `action` raises nothing.
+        """
+
     def wake(self, qp: QueuePair) -> None:
         """Work was posted on `qp`. Called where the endpoint runs."""
 
