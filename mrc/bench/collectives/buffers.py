@@ -39,7 +39,7 @@ class Buffers:
         self.source[:] = stream(job.rank, repetition, job.dtype, job.redop, 0, len(self.source))
 
     def rest(self, job: Job) -> None:
-        """What may be reduced in place any number of times: it stays as it is, and in the caches and pages of its own."""
+        """Values that stay as they are, however often they are reduced in place; each array has pages of its own."""
         value = 1 if job.redop == "prod" else 0
         self.result[:] = value
         self.source[:] = value

@@ -37,7 +37,7 @@ def _values(random: np.random.Generator, dtype: np.dtype[Any], redop: str) -> ND
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """`length` values of a result from `at` on: those of rank `source` from `start` on; of all ranks, reduced, if None."""
+    """`length` values of a result from `at` on: those of rank `source` from `start` on; None: of all ranks, reduced."""
 
     at: int
     length: int
@@ -69,8 +69,8 @@ def origins(job: Job, count: int) -> list[Span]:
 def wrong_values(result: NDArray[Any], job: Job, repetition: int) -> int:
     """How many values of a result are not numpy's.
 
-    Integers, and what is not added or multiplied, agree in every bit. A float may be off by `ranks` roundings of the sum
-    of the absolute values, or of the product (docs/bench.md).
+    Integers, and what is not added or multiplied, agree in every bit. A float may be off by `ranks` roundings of the
+    sum of the absolute values, or of the product (docs/bench.md).
     """
     count = len(result) // (job.ranks if job.kind in ("allgather", "alltoall") else 1)
     return sum(_wrong_in(result, span, job, repetition) for span in origins(job, count))

@@ -2,8 +2,8 @@
 
     python -m mrc.bench.collectives.rank JOB           (a `Job` as JSON)
 
-It prints {} once all ranks have come. What ends it early is its last line: {"error": text, "lost": whether another rank's
-end is what ended it}.
+It prints {} once all ranks have come. What ends it early is its last line, {"error": text, "lost": bool}: lost is true
+where another rank's end has ended it.
 """
 
 from __future__ import annotations

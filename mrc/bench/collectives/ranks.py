@@ -32,6 +32,7 @@ class _Rank:
         self.lines: list[dict[str, Any]] = []
         self.ended = False
         self._unread = b""
+        self._end: str | None = None
 
     @property
     def descriptor(self) -> int:
@@ -47,16 +48,22 @@ class _Rank:
 
     @property
     def error(self) -> tuple[bool, str] | None:
-        """Whether another rank's end is what ended it, and what it said; None while it goes on, or has all been said."""
+        """Whether another rank's end has ended it, and what it said; None while it goes on, or has lines left."""
         for line in self.lines:
             if "error" in line:
                 return bool(line["lost"]), str(line["error"])
         if not self.ended or self.lines:
             return None
+        if self._end is None:
+            self._end = self._how_it_ended()
+        return False, self._end
+
+    def _how_it_ended(self) -> str:
         assert self.process.stderr is not None
         code = self.process.wait()
         said = self.process.stderr.read().strip().splitlines()
-        return False, f"ended by signal {-code}" if code < 0 else said[-1] if said else f"exit status {code}"
+        how = f"ended by signal {-code}" if code < 0 else f"exit status {code}"
+        return f"{how}: {said[-1].strip()}" if said else how
 
 
 class Ranks:
@@ -90,7 +97,7 @@ class Ranks:
     def _failure(self) -> PeerError:
         """The error of the rank that began it: one that lost another one is a consequence."""
         errors = [(rank, error) for rank in self._ranks if (error := rank.error) is not None]
-        rank, (_, text) = min(errors, key=lambda each: each[1][0])
+        rank, (_, text) = min(errors, key=lambda each: (each[0].process.poll() == 0, each[1][0]))
         return PeerError(f"rank {rank.number} on {rank.host} failed: {text}")
 
     def _read_until(self, satisfied: Callable[[_Rank], bool], timeout_s: float, *, patient: bool = False) -> None:

@@ -16,7 +16,7 @@ from mrc.bench.collectives.transports import GLOO, MRC
 from mrc.bench.processes import START_TIMEOUT_S
 from mrc.bench.settings import Settings
 from mrc.bench.subject import Mrc, Subject
-from mrc.errors import CallerError, SystemRefused
+from mrc.errors import CallerError, PeerError, SystemRefused
 from mrc.lab import Lab
 
 GLOO_MPTCP, WRITE = "gloo-mptcp", "write"
@@ -54,6 +54,12 @@ class Collective:
         return {}
 
     def run(self, lab: Lab) -> Mapping[str, Any]:
+        try:
+            return self._run(lab)
+        except PeerError as error:
+            raise PeerError(f"{self.name}: {error}") from error
+
+    def _run(self, lab: Lab) -> Mapping[str, Any]:
         plan = self._plan
         with tempfile.TemporaryDirectory(prefix="mrc-bench-") as store:
             jobs = [plan.job(self._transport, rank, store) for rank in range(plan.ranks)]
@@ -72,7 +78,7 @@ class Collective:
 
 
 def row_of(plan: CollectivesPlan, count: int, place: str, told: list[dict[str, Any]]) -> Row:
-    """One line of the table: `told` is what each rank measured. The time is the mean over the ranks, as in nccl-tests."""
+    """One line of the table from what each rank measured. The time is the mean over the ranks, as in nccl-tests."""
     size = plan.kind.size(count, plan.itemsize, plan.ranks)
     time_us = sum(each["time_us"] for each in told) / len(told)
     algbw = size / time_us / 1e3
@@ -149,26 +155,24 @@ class Writes:
         """Nothing: it runs on the fabric as it is."""
 
     def run(self, lab: Lab) -> Mapping[str, Any]:
-        plan, rows = self._plan, []
+        plan = self._plan
+        rows: list[Row] = []
         for count in plan.counts:
             size = plan.kind.size(count, plan.itemsize, plan.ranks)
             settings = Settings(size=min(size, _LARGEST_WRITE), seconds=_WRITE_SECONDS)
             figures = Mrc(WRITE, settings).run(lab)
-            for place in plan.kind.places:
-                rows.append(
-                    {
-                        "size_bytes": size,
-                        "count": count,
-                        "place": place,
-                        "time_us": None,
-                        "algbw_gbytes_per_s": None,
-                        "busbw_gbytes_per_s": figures["goodput_gbps"] / 8,
-                        "wrong": None,
-                        "ranks_identical": None,
-                        "cpu_seconds": figures["cpu_seconds"],
-                    }
-                )
-            self._on_row(self.name, rows[-1])
+            row = {
+                "size_bytes": size,
+                "count": count,
+                "time_us": None,
+                "algbw_gbytes_per_s": None,
+                "busbw_gbytes_per_s": figures["goodput_gbps"] / 8,
+                "wrong": None,
+                "ranks_identical": None,
+                "cpu_seconds": figures["cpu_seconds"],
+            }
+            rows += [row | {"place": place} for place in plan.kind.places]
+            self._on_row(self.name, row)
         return {"rows": rows}
 
 

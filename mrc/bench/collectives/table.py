@@ -27,7 +27,8 @@ def header(results: Results) -> list[str]:
     rate = "" if plan.link_rate_bps is None else f", every link {rate_text(plan.link_rate_bps)}/s each way"
     missing = [text for place, text in _MISSING.items() if place not in plan.kind.places]
     return [
-        f"# {plan.kind.name}: {plan.ranks} ranks on {plan.hosts} hosts, {plan.planes} planes x {plan.spines} spines{rate}",
+        f"# {plan.kind.name}: {plan.ranks} ranks on {plan.hosts} hosts, "
+        f"{plan.planes} planes x {plan.spines} spines{rate}",
         f"# minBytes {plan.sizes[0]} maxBytes {plan.sizes[-1]} warmup iters: {plan.warm_up} iters: {plan.iterations} "
         f"validation: {plan.checks} blocking: each call is waited for; medians of {plan.rounds} rounds",
         *(f"# {text}" for text in missing),
