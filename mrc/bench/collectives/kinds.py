@@ -1,7 +1,7 @@
 """The operations that are measured: their counts, and the factors between algorithm and bus bandwidth.
 
-Both are those of nccl-tests (https://github.com/NVIDIA/nccl-tests, commit a0b82b2): doc/PERFORMANCE.md, and the functions
-`GetCollByteCount` and `GetBw` in each of src/*.cu.
+Both are those of nccl-tests (https://github.com/NVIDIA/nccl-tests, commit a0b82b2): doc/PERFORMANCE.md, and the
+functions `GetCollByteCount` and `GetBw` in each of src/*.cu.
 """
 
 from __future__ import annotations
