@@ -16,7 +16,6 @@ from mrc.cli.common import (
     interrupted,
     json_option,
     note,
-    options_named,
     print_json,
 )
 
@@ -200,9 +199,8 @@ def _measure(
     from mrc.errors import CallerError
 
     try:
-        with options_named():
-            sizes = swept(minbytes, maxbytes, stepfactor)
-            plan = CollectivesPlan(KINDS[name], sizes, hosts if ranks is None else ranks, hosts, **chosen)
+        sizes = swept(minbytes, maxbytes, stepfactor)
+        plan = CollectivesPlan(KINDS[name], sizes, hosts if ranks is None else ranks, hosts, **chosen)
     except CallerError as error:
         raise click.UsageError(str(error)) from None
     if not is_isolated():

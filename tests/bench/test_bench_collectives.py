@@ -87,14 +87,14 @@ def test_sizes() -> None:
     assert swept(8, 128, 2) == (8, 16, 32, 64, 128)
     assert swept(1000, 5000, 4) == (1000, 4000)
     assert swept(64, 64, 4) == (64,)
-    with pytest.raises(CallerError, match="above maxbytes"):
+    with pytest.raises(CallerError, match="above --maxbytes"):
         swept(65, 64, 2)
 
 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"ranks": 2, "hosts": 3}, "at least hosts"),
+        ({"ranks": 2, "hosts": 3}, "at least --hosts"),
         ({"root": 2}, r"0\.\.1"),
         ({"redop": "avg", "dtype": "int32"}, "avg is for"),
         ({"sizes": (2,)}, r"minbytes must be 4\.\."),

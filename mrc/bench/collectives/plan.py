@@ -17,12 +17,12 @@ MOST_BYTES = 1 << 32
 def swept(least: int, most: int, factor: int) -> tuple[int, ...]:
     """`least` and each `factor` times the one before, up to `most`. Raises CallerError for none, and for too many."""
     if least > most:
-        raise CallerError(f"minbytes ({least}) is above maxbytes ({most})")
+        raise CallerError(f"--minbytes ({least}) is above --maxbytes ({most})")
     sizes = [least]
     while (following := sizes[-1] * factor) <= most and len(sizes) <= MOST_SIZES:
         sizes.append(following)
     if len(sizes) > MOST_SIZES:
-        raise CallerError(f"these are more than {MOST_SIZES} sizes: take a larger stepfactor")
+        raise CallerError(f"these are more than {MOST_SIZES} sizes: take a larger --stepfactor")
     return tuple(sizes)
 
 
@@ -52,19 +52,21 @@ class CollectivesPlan:
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
-            raise CallerError(f"datatype must be one of {', '.join(DTYPES)}, got {self.dtype!r}")
+            raise CallerError(f"--datatype must be one of {', '.join(DTYPES)}, got {self.dtype!r}")
         if self.redop not in REDOPS:
-            raise CallerError(f"op must be one of {', '.join(REDOPS)}, got {self.redop!r}")
+            raise CallerError(f"--op must be one of {', '.join(REDOPS)}, got {self.redop!r}")
         if self.redop == "avg" and self.dtype not in FLOATS:
-            raise CallerError(f"op avg is for {', '.join(FLOATS)}, not for {self.dtype}")
+            raise CallerError(f"--op avg is for {', '.join(FLOATS)}, not for {self.dtype}")
         if self.ranks < self.hosts:
-            raise CallerError(f"ranks ({self.ranks}) must be at least hosts ({self.hosts}): each host runs one or more")
+            raise CallerError(
+                f"--ranks ({self.ranks}) must be at least --hosts ({self.hosts}): each host runs one or more"
+            )
         if not 0 <= self.root < self.ranks:
-            raise CallerError(f"root must be a rank, 0..{self.ranks - 1}, got {self.root}")
+            raise CallerError(f"--root must be a rank, 0..{self.ranks - 1}, got {self.root}")
         least = self.kind.least_size(self.itemsize, self.ranks)
         if not self.sizes or min(self.sizes) < least or max(self.sizes) > MOST_BYTES:
             raise CallerError(
-                f"minbytes must be {least}..{MOST_BYTES} for {self.kind.name} of {self.dtype} at {self.ranks} ranks"
+                f"--minbytes must be {least}..{MOST_BYTES} for {self.kind.name} of {self.dtype} at {self.ranks} ranks"
             )
 
     @property

@@ -3,13 +3,15 @@
     python -m mrc.bench.collectives.rank JOB           (a `Job` as JSON)
 
 It prints {} once all ranks have come. What ends it early is its last line, {"error": text, "lost": bool}: lost is true
-where another rank's end has ended it.
+where another rank's end has ended it. Its standard input is the other end of a pipe: a rank ends with who holds that.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
+import threading
 import time
 import zlib
 from typing import Any
@@ -53,6 +55,7 @@ def measure(transport: Transport, job: Job, count: int, place: str) -> dict[str,
 def main() -> int:
     given = json.loads(sys.argv[1])
     job = Job(**{**given, "counts": tuple(given["counts"])})
+    threading.Thread(target=_end_with_the_parent, daemon=True).start()
     try:
         with open_transport(job) as transport:
             _tell({})
@@ -69,6 +72,14 @@ def main() -> int:
         _tell({"error": (str(error).strip().splitlines() or [type(error).__name__])[0], "lost": True})
         return 1
     return 0
+
+
+def _end_with_the_parent() -> None:
+    """Whatever ends the process that started this one, also in the midst of starting it."""
+    # Past sys.stdin, whose lock nobody may hold when the interpreter ends.
+    while os.read(0, 1):
+        pass
+    os._exit(1)
 
 
 def _tell(document: dict[str, Any]) -> None:

@@ -126,6 +126,7 @@ def started(lab: Lab, jobs: Sequence[Job], places: Sequence[str], environment: M
         ranks = []
         for job, host in zip(jobs, places, strict=True):
             argv = [sys.executable, "-m", "mrc.bench.collectives.rank", json.dumps(asdict(job))]
-            process = stack.enter_context(running(lab, host, argv, env={**os.environ, **environment}))
+            options: dict[str, Any] = {"env": {**os.environ, **environment}, "stdin": subprocess.PIPE}
+            process = stack.enter_context(running(lab, host, argv, **options))
             ranks.append(_Rank(job.rank, host, process))
         yield Ranks(ranks)

@@ -178,4 +178,4 @@ def test_interrupted(number: signal.Signals) -> None:
         process.kill()
     assert (process.returncode, out) == (128 + number, "")
     assert err == "interrupted; the lab is taken down\n"
-    assert not any(os.path.exists(f"/proc/{rank}") for rank in ranks)
+    assert eventually(lambda: not any(os.path.exists(f"/proc/{rank}") for rank in ranks))
