@@ -34,7 +34,7 @@ ALLOWED = {
     "map": {"map", "report", "net", "fabric", "wire"},
     "top": {"top", "net", "control", "report"},
     "capture": {"capture", "layers", "report", "fabric", "trace", "wire"},
-    "bench": {"bench", "report", "lab", "net", "verbs", "endpoint", "wire", "fabric"},
+    "bench": {"bench", "report", "collectives", "lab", "net", "verbs", "endpoint", "wire", "fabric"},
     "drill": {"drill", "report", "bench", "lab", "net", "verbs", "endpoint", "wire", "fabric", "trace"},
     "conformance": {"conformance", "report", "net", "endpoint", "wire", "fabric", "trace"},
     # Plain RC, an annex: of all the others only the commands know it.

@@ -2,6 +2,7 @@
  * systems that do not have it. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -19,4 +20,19 @@ int socket(int domain, int type, int protocol)
         (protocol == 0 || protocol == IPPROTO_TCP))
         protocol = IPPROTO_MPTCP;
     return real(domain, type, protocol);
+}
+
+/* Linux refuses SO_REUSEADDR on an MPTCP socket that accept() returned, where TCP takes it and it means nothing any more.
+ * Gloo sets it there, and gives up over a refusal. */
+int setsockopt(int fd, int level, int name, const void *value, socklen_t length)
+{
+    static int (*real)(int, int, int, const void *, socklen_t);
+    int result;
+
+    if (!real)
+        real = (int (*)(int, int, int, const void *, socklen_t))dlsym(RTLD_NEXT, "setsockopt");
+    result = real(fd, level, name, value, length);
+    if (result != 0 && errno == EINVAL && level == SOL_SOCKET && name == SO_REUSEADDR)
+        return 0;
+    return result;
 }
