@@ -29,6 +29,7 @@ ALLOWED = {
     "control": {"control", "verbs", "endpoint", "wire"},
     "collectives": {"collectives", "verbs", "endpoint"},
     "net": {"net", "control", "verbs", "endpoint", "wire", "fabric"},
+    "torch": {"torch", "collectives", "net", "fabric"},
     "sim": {"sim", "report", "verbs", "endpoint", "wire", "fabric"},
     "lab": {"lab", "wire", "fabric"},
     "map": {"map", "report", "net", "fabric", "wire"},
