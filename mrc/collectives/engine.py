@@ -344,7 +344,8 @@ class Engine:
     # ------------------------------------------------------------------ the end
 
     def fail(self, error: GroupError) -> None:
-        """End everything. First nothing can be written to any array of a caller's, then the other ranks hear of it, then the callers."""
+        """End everything. First nothing can be written to any array of a caller's, then the other ranks hear of it, and
+        then the callers."""
         if self.error is not None or self._closed:
             return
         self.error = error

@@ -384,7 +384,7 @@ class Group:
     # ------------------------------------------------------------------ end
 
     def abort(self, why: str) -> None:
-        """End what is under way without waiting: it raises `why`, and so does what comes later. The other ranks hear it."""
+        """End what is under way without waiting: it raises `why`, as does what comes later. The other ranks hear it."""
         engine = self._engine
         engine.ask(lambda: engine.fail(GroupError(why, self.rank)))
 

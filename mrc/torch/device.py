@@ -24,8 +24,8 @@ def take_device() -> NodeDevice:
             path = os.environ.get("MRC_FABRIC")
             if not path:
                 raise CallerError(
-                    "no fabric: the backend mrc of torch.distributed needs MRC_FABRIC, the file that describes the fabric "
-                    "this host is on. In a lab `mrc lab exec h0 -- python ...` sets it"
+                    "no fabric: the backend mrc of torch.distributed needs MRC_FABRIC, the file that describes the "
+                    "fabric this host is on. In a lab `mrc lab exec h0 -- python ...` sets it"
                 )
             _device = _opened.enter_context(open_device(Fabric.load(path)))
         _users += 1

@@ -11,7 +11,10 @@ from mrc.errors import MrcError
 
 
 class MrcBackendError(dist.DistBackendError):  # type: ignore[misc]
-    """A process group has failed: `rank` is the rank it is about in the whole job, None where it is about no single one."""
+    """A process group has failed.
+
+    `rank` is the rank of the job that it is about, None where it is about no single one.
+    """
 
     rank: int | None = None
 

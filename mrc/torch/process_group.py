@@ -8,11 +8,12 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import numpy as np
-
 import torch.distributed as dist
+from torch import Tensor
 
 from mrc.collectives import DEFAULT_GROUP_CONFIG, Group, GroupConfig
 from mrc.collectives import Work as GroupWork
@@ -23,7 +24,7 @@ from mrc.torch.deadlines import Deadlines
 from mrc.torch.device import give_back_device, take_device
 from mrc.torch.errors import as_torch_raises
 from mrc.torch.store import TorchStore
-from mrc.torch.tensors import Tensor, all_bytes, bytes_of, only, reduction_of, rows_of, values_of
+from mrc.torch.tensors import all_bytes, bytes_of, only, reduction_of, rows_of, values_of
 from mrc.torch.work import MrcWork
 
 Tensors = Sequence[Tensor]
@@ -50,7 +51,9 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     ) -> None:
         super().__init__(rank, size)
         if config is not None and not isinstance(config, GroupConfig):
-            raise CallerError(f"pg_options of the backend mrc is a mrc.collectives.GroupConfig, got {type(config).__name__}")
+            raise CallerError(
+                f"pg_options of the backend mrc is a mrc.collectives.GroupConfig, got {type(config).__name__}"
+            )
         self._ranks = list(global_ranks) or list(range(size))
         self._timeout_s = timeout.total_seconds()
         config = replace(config or DEFAULT_GROUP_CONFIG, join_timeout_s=self._timeout_s)
@@ -109,17 +112,17 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def _allreduce(self, tensors: Tensors, opts: Any) -> MrcWork:
         op = reduction_of(opts.reduceOp)
-        return self._start([lambda each=each: self._group.all_reduce(values_of(each), op) for each in tensors], tensors, opts)
+        return self._start([partial(self._group.all_reduce, values_of(each), op) for each in tensors], tensors, opts)
 
     def reduce(self, tensors: Tensors, opts: Any) -> MrcWork:
         tensor, op = only(tensors, "reduce"), reduction_of(opts.reduceOp)
-        return self._start([lambda: self._group.reduce(values_of(tensor), opts.rootRank, op)], [tensor], opts)
+        return self._start([partial(self._group.reduce, values_of(tensor), opts.rootRank, op)], [tensor], opts)
 
     def reduce_scatter(self, output_tensors: Tensors, input_tensors: Sequence[Tensors], opts: Any = None) -> MrcWork:
         opts = opts or dist.ReduceScatterOptions()
         output, op = only(output_tensors, "reduce_scatter"), reduction_of(opts.reduceOp)
         parts = [values_of(each) for each in _only_list(input_tensors, "reduce_scatter")]
-        return self._start([lambda: self._group.reduce_scatter(values_of(output), parts, op)], [output], opts)
+        return self._start([partial(self._group.reduce_scatter, values_of(output), parts, op)], [output], opts)
 
     def reduce_scatter_single(self, output: Tensor, input: Tensor, opts: Any = None) -> MrcWork:
         return self.reduce_scatter_single_coalesced([output], [input], opts)
@@ -129,7 +132,7 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         op = reduction_of(opts.reduceOp)
         return self._start(
             [
-                lambda output=output, given=given: self._group.reduce_scatter(values_of(output), values_of(given), op)
+                partial(self._group.reduce_scatter, values_of(output), values_of(given), op)
                 for output, given in zip(outputs, inputs, strict=True)
             ],
             outputs,
@@ -141,7 +144,7 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def broadcast(self, tensors: Tensors, opts: Any = None) -> MrcWork:
         opts = opts or dist.BroadcastOptions()
         tensor = only(tensors, "broadcast")
-        return self._start([lambda: self._group.broadcast(bytes_of(tensor), opts.rootRank)], [tensor], opts)
+        return self._start([partial(self._group.broadcast, bytes_of(tensor), opts.rootRank)], [tensor], opts)
 
     def allgather(self, output_tensors: Sequence[Tensors], input_tensors: Tensors, opts: Any = None) -> MrcWork:
         only(input_tensors, "all_gather")
@@ -150,7 +153,7 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def allgather_coalesced(self, output_lists: Sequence[Tensors], input_list: Tensors, opts: Any = None) -> MrcWork:
         return self._start(
             [
-                lambda outputs=outputs, given=given: self._group.all_gather(all_bytes(outputs), bytes_of(given))
+                partial(self._group.all_gather, all_bytes(outputs), bytes_of(given))
                 for outputs, given in zip(output_lists, input_list, strict=True)
             ],
             [output for outputs in output_lists for output in outputs],
@@ -163,7 +166,7 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> MrcWork:
         return self._start(
             [
-                lambda output=output, given=given: self._group.all_gather(bytes_of(output), bytes_of(given))
+                partial(self._group.all_gather, bytes_of(output), bytes_of(given))
                 for output, given in zip(outputs, inputs, strict=True)
             ],
             outputs,
@@ -174,14 +177,14 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         given = only(input_tensors, "gather")
         outputs = _only_list(output_tensors, "gather") if self.rank() == opts.rootRank else []
         return self._start(
-            [lambda: self._group.gather(bytes_of(given), all_bytes(outputs) or None, opts.rootRank)], outputs, opts
+            [partial(self._group.gather, bytes_of(given), all_bytes(outputs) or None, opts.rootRank)], outputs, opts
         )
 
     def scatter(self, output_tensors: Tensors, input_tensors: Sequence[Tensors], opts: Any) -> MrcWork:
         output = only(output_tensors, "scatter")
         inputs = _only_list(input_tensors, "scatter") if self.rank() == opts.rootRank else []
         return self._start(
-            [lambda: self._group.scatter(bytes_of(output), all_bytes(inputs) or None, opts.rootRank)], [output], opts
+            [partial(self._group.scatter, bytes_of(output), all_bytes(inputs) or None, opts.rootRank)], [output], opts
         )
 
     def all_to_all_single(
@@ -194,13 +197,15 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     ) -> MrcWork:
         splits = list(output_split_sizes) or None, list(input_split_sizes) or None
         if splits == (None, None):
-            return self._start([lambda: self._group.all_to_all(bytes_of(output), bytes_of(input))], [output], opts)
+            return self._start([partial(self._group.all_to_all, bytes_of(output), bytes_of(input))], [output], opts)
         # A side without splits has equal ones.
         outs, ins = (
             given or [tensor.shape[0] // self.size()] * self.size()
             for given, tensor in zip(splits, (output, input), strict=True)
         )
-        return self._start([lambda: self._group.all_to_all(rows_of(output), rows_of(input), outs, ins)], [output], opts)
+        return self._start(
+            [partial(self._group.all_to_all, rows_of(output), rows_of(input), outs, ins)], [output], opts
+        )
 
     def alltoall(self, output_tensors: Tensors, input_tensors: Tensors, opts: Any = None) -> MrcWork:
         """Tensors of any sizes go by way of one array for all of them."""
@@ -213,7 +218,7 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
                 np.copyto(output, values)
 
         return self._start(
-            [lambda: self._group.all_to_all(got, given, outs, ins)], output_tensors, opts, after=hand_out
+            [partial(self._group.all_to_all, got, given, outs, ins)], output_tensors, opts, after=hand_out
         )
 
     def barrier(self, opts: Any = None) -> MrcWork:
@@ -221,11 +226,11 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def send(self, tensors: Tensors, dst: int, tag: int = 0) -> MrcWork:
         tensor = only(tensors, "send")
-        return self._start([lambda: self._group.send(bytes_of(tensor), dst, tag)], [tensor], None)
+        return self._start([partial(self._group.send, bytes_of(tensor), dst, tag)], [tensor], None)
 
     def recv(self, tensors: Tensors, src: int, tag: int = 0) -> MrcWork:
         tensor = only(tensors, "recv")
-        return self._start([lambda: self._group.recv(bytes_of(tensor), src, tag)], [tensor], None, source=src)
+        return self._start([partial(self._group.recv, bytes_of(tensor), src, tag)], [tensor], None, source=src)
 
     def recv_anysource(self, tensors: Tensors, tag: int = 0) -> MrcWork:
         raise CallerError("the backend mrc receives from one rank: name it, as in dist.recv(tensor, src=1)")
@@ -261,8 +266,8 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         work = next((work for work in late.works if not work.done), None)
         if work is not None:
             self._group.abort(
-                f"{work.name} is not done in the time it was given{work.waited_for()}: see whether the ranks it waits for "
-                "run, or give a longer timeout to init_process_group"
+                f"{work.name} is not done in the time it was given{work.waited_for()}: see whether the ranks it waits "
+                "for run, or give a longer timeout to init_process_group"
             )
 
     # ------------------------------------------------------------------ the end

@@ -10,11 +10,10 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
+from torch import Tensor
 
 from mrc.collectives import ReduceOp
 from mrc.errors import CallerError
-
-Tensor = torch.Tensor
 
 _REDUCTIONS = (
     (dist.ReduceOp.SUM, ReduceOp.SUM),
@@ -36,18 +35,18 @@ def reduction_of(op: Any) -> ReduceOp:
 def values_of(tensor: Tensor) -> NDArray[Any]:
     """A tensor's values, as one row of a type that can be reduced. Raises CallerError as `bytes_of` does."""
     flat = _flat(tensor)
-    if flat.dtype is torch.bfloat16:
-        return flat.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
     try:
-        return flat.numpy()
+        values: NDArray[Any] = flat.view(torch.int16).numpy() if flat.dtype is torch.bfloat16 else flat.numpy()
     except TypeError:
         raise CallerError(f"no reduction of {tensor.dtype}: convert the tensor, for example to float32") from None
+    return values.view(ml_dtypes.bfloat16) if flat.dtype is torch.bfloat16 else values
 
 
 def bytes_of(tensor: Tensor) -> NDArray[np.uint8]:
     """A tensor's bytes, whatever its type. Raises CallerError for one that is not in this host's memory, not dense or
     not contiguous."""
-    return _flat(tensor).view(torch.uint8).numpy()
+    values: NDArray[np.uint8] = _flat(tensor).view(torch.uint8).numpy()
+    return values
 
 
 def rows_of(tensor: Tensor) -> NDArray[np.uint8]:
@@ -73,7 +72,9 @@ def _flat(tensor: Tensor) -> Tensor:
     if tensor.device.type != "cpu":
         raise CallerError(f"the backend mrc moves CPU tensors, and this one is on {tensor.device}: pass tensor.cpu()")
     if tensor.layout is not torch.strided:
-        raise CallerError(f"the backend mrc moves dense tensors, and this one is {tensor.layout}: pass tensor.to_dense()")
+        raise CallerError(
+            f"the backend mrc moves dense tensors, and this one is {tensor.layout}: pass tensor.to_dense()"
+        )
     if not tensor.is_contiguous():
         raise CallerError(
             f"the tensor is not contiguous (shape {tuple(tensor.shape)}, strides {tensor.stride()}): pass "

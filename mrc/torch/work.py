@@ -9,14 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
-import torch
 import torch.distributed as dist
+from torch import Tensor
+from torch.futures import Future
 
 from mrc.collectives import OperationTimeout
 from mrc.collectives import Work as GroupWork
 from mrc.errors import MrcError
 
-Future = torch.futures.Future
 Raised = Callable[[MrcError], Exception]
 
 # Where futures end and what was chained to them runs: gradient hooks may take long there and wait for operations of
@@ -34,7 +34,7 @@ class MrcWork(dist.Work):  # type: ignore[misc]
     def __init__(
         self,
         works: Sequence[GroupWork],
-        result: Sequence[torch.Tensor],
+        result: Sequence[Tensor],
         deadline: float,
         raised: Raised,
         after: Callable[[], None] | None = None,
@@ -76,7 +76,7 @@ class MrcWork(dist.Work):  # type: ignore[misc]
         error = next((error for work in self.works if (error := work.exception()) is not None), None)
         return None if error is None else self._raised(error)
 
-    def result(self) -> list[torch.Tensor]:
+    def result(self) -> list[Tensor]:
         return self._outcome()
 
     def source_rank(self) -> int:
@@ -117,7 +117,7 @@ class MrcWork(dist.Work):  # type: ignore[misc]
         for work in self.works:
             work.add_done_callback(one)
 
-    def _outcome(self) -> list[torch.Tensor]:
+    def _outcome(self) -> list[Tensor]:
         """The tensors of what is done. Raises what ended it."""
         error = self.exception()
         if error is not None:
