@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-BACKEND = "mrc"
+from mrc.torch.compat import BACKEND
 
 
 def register() -> None:

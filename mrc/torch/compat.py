@@ -1,6 +1,6 @@
-"""What differs between versions of torch in what a process group written in Python has to offer.
+"""What torch calls things: the backend, and what differs between its versions in a process group written in Python.
 
-torch 2.13 renamed four operations. Older ones call them by the names on the right; who asks a newer one for these gets
+torch 2.13 renamed five operations. Older ones call them by the names on the right; who asks a newer one for these gets
 the new ones.
 """
 
@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 Class = TypeVar("Class", bound=type[Any])
 
+BACKEND = "mrc"
 OLDER_NAMES = {
     "all_gather_single": "_allgather_base",
     "all_gather_single_coalesced": "allgather_into_tensor_coalesced",

@@ -18,8 +18,7 @@ from torch import Tensor
 from mrc.collectives import DEFAULT_GROUP_CONFIG, Group, GroupConfig
 from mrc.collectives import Work as GroupWork
 from mrc.errors import CallerError, MrcError, PeerError
-from mrc.torch.autoload import BACKEND
-from mrc.torch.compat import under_all_names
+from mrc.torch.compat import BACKEND, under_all_names
 from mrc.torch.deadlines import Deadlines
 from mrc.torch.device import give_back_device, take_device
 from mrc.torch.errors import as_torch_raises
