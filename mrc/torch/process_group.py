@@ -254,7 +254,6 @@ class MrcProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         work = MrcWork(works, result, deadline, self._raised, after, source)
         if not work.is_completed():
             self._deadlines.add(work)
-            work.when_done(lambda: self._deadlines.remove(work))
         return work
 
     def _raised(self, error: MrcError) -> Exception:

@@ -94,12 +94,12 @@ class MrcWork(dist.Work):  # type: ignore[misc]
             # Only an error raised by what is chained is an error to torch's own C++, too.
             self._future = done.then(lambda _: self._outcome())
             future = self._future
-        self.when_done(lambda: _end(done))
+        self._when_done(lambda: _end(done))
         return future
 
-    # ------------------------------------------------------------------ for the process group
+    # ------------------------------------------------------------------ within
 
-    def when_done(self, action: Callable[[], None]) -> None:
+    def _when_done(self, action: Callable[[], None]) -> None:
         """Call `action` once all works are done, where the endpoint's loop runs, or here and now."""
         left = len(self.works)
         lock = threading.Lock()
