@@ -29,6 +29,7 @@ ALLOWED = {
     "control": {"control", "verbs", "endpoint", "wire", "trace"},
     "collectives": {"collectives", "verbs", "endpoint"},
     "net": {"net", "control", "verbs", "endpoint", "wire", "fabric"},
+    "torch": {"torch", "collectives", "net", "fabric"},
     "sim": {"sim", "report", "verbs", "endpoint", "wire", "fabric"},
     "lab": {"lab", "wire", "fabric", "trace"},
     "map": {"map", "report", "net", "fabric", "wire"},

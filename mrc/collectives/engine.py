@@ -349,12 +349,16 @@ class Engine:
     # ------------------------------------------------------------------ the end
 
     def fail(self, error: GroupError) -> None:
-        """End everything. First nothing can be written to any array of a caller's, then the callers hear of it."""
+        """End everything. First nothing can be written to any array of a caller's, then the other ranks hear of it, and
+        then the callers."""
         if self.error is not None or self._closed:
             return
         self.error = error
         for link in self.links.values():
             link.close()
+        # Before the callers hear of it, who may end at once.
+        if self.on_failed is not None:
+            self.on_failed(error)
         self._came.clear()
         self._behind.clear()
         ended: list[Carried | Point] = [*([self._current] if self._current else []), *self._waiting, *self._posted]
@@ -370,8 +374,6 @@ class Engine:
             drained(error)
         self._drains.clear()
         self._draining.clear()
-        if self.on_failed is not None:
-            self.on_failed(error)
 
     def drain(self, drained: Drained) -> None:
         """Call `drained` once all operations are done and the peers have all that was sent. Where the engine runs."""

@@ -349,6 +349,11 @@ class Group:
 
     # ------------------------------------------------------------------ end
 
+    def abort(self, why: str) -> None:
+        """End what is under way without waiting: it raises `why`, as does what comes later. The other ranks hear it."""
+        engine = self._engine
+        engine.ask(lambda: engine.fail(GroupError(why, self.rank)))
+
     def drain(self, timeout: float | None = None) -> None:
         """Return once all operations are done, and every other rank has what this one sent."""
         work = Work(self.device, "drain")

@@ -66,6 +66,10 @@ class Work:
         else:
             os.close(fd)
 
+    def waited_for(self) -> str:
+        """Whom it waits for, as an error says it after what is not done: nothing where it is done."""
+        return "" if self.done else self._waited_for()
+
     def exception(self) -> MrcError | None:
         """What ended it; None while it is under way, and when it succeeded."""
         return self._error

@@ -156,8 +156,11 @@ class TcpControl:
 
     def _run(self) -> None:
         while True:
+            known = self._selector.get_map()
             for key, events in self._selector.select(self._patience()):
-                key.data(events)
+                # What came before it may have closed this one.
+                if known.get(key.fd) is key:
+                    key.data(events)
             while self._asked:
                 self._asked.popleft()()
             now = time.monotonic()
