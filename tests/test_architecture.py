@@ -35,7 +35,7 @@ ALLOWED = {
     "top": {"top", "net", "control", "report"},
     "capture": {"capture", "layers", "report", "fabric", "trace", "wire"},
     "bench": {"bench", "report", "lab", "net", "verbs", "endpoint", "wire", "fabric"},
-    "drill": {"drill", "report", "bench", "lab", "net", "verbs", "endpoint", "wire", "fabric", "trace"},
+    "drill": {"drill", "collectives", "report", "bench", "lab", "net", "verbs", "endpoint", "wire", "fabric", "trace"},
     "conformance": {"conformance", "report", "net", "endpoint", "wire", "fabric"},
     "cli": {
         "cli",
