@@ -67,8 +67,8 @@ def list_drills(as_json: bool) -> None:
     type=click.IntRange(0, 1 << 31),
     default=DEFAULT_SEED,
     show_default=True,
-    help="Decides the bytes written and, where it is random, which cable breaks. Each endpoint still draws the order "
-    "of its EVs and its reserve EVs anew, and with them the lossy path of lossy-path.",
+    help="Decides the bytes written, what a model is trained on and, where it is random, which cable breaks. Each "
+    "endpoint still draws the order of its EVs and its reserve EVs anew, and with them the lossy path of lossy-path.",
 )
 @click.option(
     "--trim-to",

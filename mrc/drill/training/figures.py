@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mrc.drill.drill import Figures
-from mrc.drill.recording import CUT, HEAL, Happening, Recording
+from mrc.drill.recording import BEGIN, CUT, HEAL, Happening, Recording
 from mrc.drill.training.plan import MPTCP, MRC, TCP
 from mrc.drill.training.record import JobRecord
 from mrc.drill.training.script import FAIR, FOUL, PORT_GONE
@@ -43,7 +43,10 @@ def measure(recording: Recording) -> Figures:
 
 def _of_mrc(recording: Recording, fair: JobRecord, foul: JobRecord) -> Figures:
     first = min(each.at_ns for each in during(recording, foul) if each.what == CUT)
-    last = max((each.at_ns for each in during(recording, foul) if each.what == HEAL), default=0)
+    later = (each.at_ns for each in recording.happenings if each.what == BEGIN and each.at_ns > foul.began_ns)
+    until = next(later, recording.happenings[-1].at_ns + 1)
+    # What a job that ended early has left broken is mended after it.
+    last = max(each.at_ns for each in recording.happenings if each.what == HEAL and each.at_ns < until)
     longest, median = _longest_s(foul), foul.median_step_s(first)
     losses = fair.losses()
     return {
