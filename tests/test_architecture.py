@@ -171,6 +171,7 @@ FOREIGN = {
     "_IPv6ExtHdr": "Scapy's",
     "_overload_fields": "Scapy's",
     "_transport": "aioquic's",
+    "_Options": "torch's: of a process group of gloo",
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -82,8 +82,8 @@ def mark_happenings(axes: Any, recording: Recording, began: int) -> None:
     mark_moments(axes, recording.happenings, began)
 
 
-def mark_moments(axes: Any, happenings: Sequence[Happening], began: int) -> None:
-    """The same, of these alone."""
+def mark_moments(axes: Any, happenings: Sequence[Happening], began: int, unnamed: Collection[str] = ()) -> None:
+    """The same, of these alone, and without names for what is in `unnamed`."""
     last: tuple[str, int] | None = None
     for each in happenings:
         if each.what not in _MARKS:
@@ -95,6 +95,8 @@ def mark_moments(axes: Any, happenings: Sequence[Happening], began: int) -> None
         colour, style = _MARKS[each.what]
         at = (each.at_ns - began) / 1e9
         axes.axvline(at, color=colour, linestyle=style, linewidth=0.9)
+        if each.what in unnamed:
+            continue
         axes.annotate(
             f"{each.what} {each.target}",
             (at, 1.0),

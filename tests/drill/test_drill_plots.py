@@ -29,7 +29,7 @@ MADE: dict[str, tuple[Callable[[], Recording], tuple[str, ...]]] = {
     "lossy-path": (lossy, ("the lossy EV", "its replacement", "ASSUMED_BAD")),
     "balance": (lambda: balance(0.5), ("the shared path", "the others, mean", "forced")),
     "incast": (incast, ("victim", "the seven", "window, kB")),
-    "training": (recorded, ("MRC", "MPTCP, nothing breaks", "ms a step", "steps done", "cut p0s0", "heal p0s0")),
+    "training": (recorded, ("MRC", "MPTCP, nothing breaks", "ms a step", "steps done", "cut p0s0")),
     "startup": (lambda: startup([(3.5, FULL)]), ("a tenth dead", "dead EV 0x00000002")),
 }
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mrc.drill.plots import COLOURS, mark_moments
-from mrc.drill.recording import Recording
+from mrc.drill.recording import CLEAR, HEAL, Recording
 from mrc.drill.training.figures import during, job
 from mrc.drill.training.plan import MPTCP, MRC, TCP
 from mrc.drill.training.script import FAIR, FOUL
@@ -36,7 +36,7 @@ def draw(recording: Recording, figure: Figure) -> None:
             progress.plot(seconds, np.arange(len(seconds)), label=words, **look)
     mrc = job(recording, MRC, FOUL)
     if mrc is not None:
-        mark_moments(progress, during(recording, mrc), mrc.began_ns)
+        mark_moments(progress, during(recording, mrc), mrc.began_ns, unnamed=(HEAL, CLEAR))
     times.set_xlabel("step")
     times.set_ylabel("ms a step")
     times.set_yscale("log")

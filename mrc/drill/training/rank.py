@@ -7,7 +7,7 @@ and how it went. The end of stdin ends the process at once, in the midst of a jo
 from __future__ import annotations
 
 import json
-import os
+import signal
 import sys
 import threading
 import time
@@ -77,7 +77,7 @@ def _read(lines: SimpleQueue[str]) -> None:
     """Whoever closes our stdin wants nothing more of this process, and there is nothing of it to clear away."""
     for line in sys.stdin:
         lines.put(line)
-    os._exit(0)
+    signal.raise_signal(signal.SIGTERM)
 
 
 if __name__ == "__main__":
