@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +22,8 @@ def array_over(given: Any, name: str, *, written: bool) -> NDArray[Any]:
     array = _shared(given, name)
     if not array.flags.c_contiguous:
         raise CallerError(
-            f"{name} is not contiguous (shape {array.shape}, strides {array.strides}): pass a contiguous one, for example "
-            f"numpy.ascontiguousarray({name}), and copy the result back if you need it there"
+            f"{name} is not contiguous (shape {array.shape}, strides {array.strides}): pass a contiguous one, "
+            f"for example numpy.ascontiguousarray({name}), and copy the result back if you need it there"
         )
     if array.dtype.hasobject:
         raise CallerError(f"{name} holds Python objects ({array.dtype}), which cannot be sent: pass numbers")
@@ -45,6 +46,62 @@ def _shared(given: Any, name: str) -> NDArray[Any]:
             f"{name} must be a numpy array, a buffer, or something with __array_interface__ or __dlpack__, got "
             f"{type(given).__name__}: {error}"
         ) from None
+
+
+class Part(NamedTuple):
+    """`count` values of an array from `start` on."""
+
+    array: NDArray[Any]
+    start: int
+    count: int
+
+    @property
+    def values(self) -> NDArray[Any]:
+        return self.array.reshape(-1)[self.start : self.start + self.count]
+
+    @property
+    def offset(self) -> int:
+        """Where it begins, bytes."""
+        return self.start * self.array.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self.count * self.array.itemsize
+
+
+def parts_of(given: Any, name: str, parts: int, *, written: bool) -> list[Part]:
+    """One part for each rank: of a list as many arrays, of an array equal parts. Raises CallerError as `array_over`
+    does, and for the wrong number or lengths."""
+    if isinstance(given, (list, tuple)):
+        if len(given) != parts:
+            raise CallerError(f"{name} must be {parts} arrays, one for each rank, got {len(given)}")
+        arrays = [array_over(each, f"{name}[{place}]", written=written) for place, each in enumerate(given)]
+        if len({(each.size, each.dtype) for each in arrays}) != 1:
+            raise CallerError(f"the arrays of {name} must be of one size and type")
+        return [Part(each, 0, each.size) for each in arrays]
+    array = array_over(given, name, written=written)
+    if array.size % parts:
+        raise CallerError(f"{name} has {array.size} values, which is no multiple of the {parts} ranks")
+    count = array.size // parts
+    return [Part(array, place * count, count) for place in range(parts)]
+
+
+def split(given: Any, name: str, splits: Sequence[int] | None, parts: int, *, written: bool) -> list[Part]:
+    """One part for each rank: `splits` rows of the first axis each, without them equal parts."""
+    if splits is None:
+        return parts_of(given, name, parts, written=written)
+    array = array_over(given, name, written=written)
+    if len(splits) != parts or any(type(each) is not int or each < 0 for each in splits):
+        raise CallerError(f"{name}_splits must be {parts} numbers of rows, one for each rank, got {list(splits)}")
+    rows = array.shape[0] if array.ndim else 1
+    if sum(splits) != rows:
+        raise CallerError(f"{name}_splits come to {sum(splits)} rows, {name} has {rows}")
+    row = array.size // rows if rows else 0
+    found, at = [], 0
+    for each in splits:
+        found.append(Part(array, at, each * row))
+        at += each * row
+    return found
 
 
 def bytes_of(array: NDArray[Any]) -> Bytes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -18,9 +18,9 @@ from mrc.collectives.arrays import Bytes
 from mrc.collectives.config import GroupConfig
 from mrc.collectives.errors import CallMismatch, GroupError, RankLost, RankUnreachable
 from mrc.collectives.link import Link
-from mrc.collectives.messages import STREAM_MASK, Header, Signature
-from mrc.collectives.registrations import Registrations
-from mrc.collectives.streams import Grant, Incoming, Token, Way
+from mrc.collectives.messages import STREAM_MASK, Call, Header, Signature
+from mrc.collectives.registrations import Memory, Registrations
+from mrc.collectives.streams import Grant, Incoming, Outgoing, Token, Way
 from mrc.collectives.work import Work
 from mrc.errors import MrcError
 from mrc.verbs import MR, PD, WC, Context
@@ -55,6 +55,31 @@ class Carried(Protocol):
         """What it waits for, for people."""
 
 
+class Point(Protocol):
+    """A send or a receive."""
+
+    work: Work
+
+    def release(self) -> None: ...
+
+
+class BetweenTwo(Protocol):
+    """All sends and receives of this rank, as the engine sees them."""
+
+    def begin(self, point: Any) -> None: ...
+
+    def on_grant(self, link: Link, header: Header) -> None:
+        """A rank says where a send goes."""
+
+    def left(self, link: Link) -> None:
+        """A rank has left."""
+
+    def take_all(self) -> Sequence[Point]:
+        """All that has not ended: it never will."""
+
+    def __bool__(self) -> bool: ...
+
+
 class Engine:
     """One group's. `post` and the handler of its CQ may be called from any thread."""
 
@@ -69,6 +94,7 @@ class Engine:
         self._context = context
         self._scratch: Bytes = np.zeros(config.window * config.piece_bytes, np.uint8)
         self.scratch_mr: MR = pd.mr(self._scratch)
+        self.scratch = Memory(self._scratch, self.registrations, self.scratch_mr)
         # No queue: completions come to `_note`.
         self.cq = context.cq(1, handler=self._note)
         self.links: dict[int, Link] = {}
@@ -78,6 +104,8 @@ class Engine:
         self._by_qp = {link.qp.qp_num: link for link in self.links.values()}
         self._came: deque[WC] = deque()
         self._posted: deque[Carried] = deque()
+        self._points_posted: deque[Point] = deque()
+        self.points: BetweenTwo | None = None
         self._asked: deque[Callable[[], None]] = deque()
         self._scheduled = False
         self._open = size == 1
@@ -102,6 +130,11 @@ class Engine:
         self._posted.append(operation)
         self._schedule()
 
+    def post_point(self, point: Point) -> None:
+        """Carry out a send or a receive, beside the others."""
+        self._points_posted.append(point)
+        self._schedule()
+
     def ask(self, action: Callable[[], None]) -> None:
         """Run `action` where the engine runs."""
         self._asked.append(action)
@@ -117,7 +150,7 @@ class Engine:
     def open(self) -> None:
         """All ranks are there."""
         self._open = True
-        self._next()
+        self._schedule()
 
     def _step(self) -> None:
         self._scheduled = False
@@ -143,6 +176,8 @@ class Engine:
                 link.on_completion(done)
         while posted:
             self._waiting.append(posted.popleft())
+        while self._points_posted and self._open and self.points is not None:
+            self.points.begin(self._points_posted.popleft())
         if self._current is None:
             self._next()
         for link in self.links.values():
@@ -172,7 +207,7 @@ class Engine:
         if self._waiting:
             self.ask(self._next)
         elif self._drains:
-            self.ask(self._drain_if_idle)
+            self.ask(self.drain_if_idle)
 
     # ------------------------------------------------------------------ for links and streams
 
@@ -202,6 +237,10 @@ class Engine:
         stream.on_landed(slot)
 
     def on_grant(self, link: Link, header: Header) -> None:
+        if header.signature.call is Call.POINT:
+            assert self.points is not None
+            self.points.on_grant(link, header)
+            return
         out = link.outgoing.get(header.stream)
         if out is None:
             current = self._current
@@ -210,9 +249,19 @@ class Engine:
             self._keep(link, header)
             link.grants[header.stream] = header
             return
-        self.check(link, header, out.token)
-        out.grant = Grant(header.address, header.rkey, header.first, header.pieces)
+        self.granted(out, header)
         out.pump()
+
+    def granted(self, out: Outgoing, header: Header) -> None:
+        """The receiver of a stream says where it goes."""
+        self.check(out.link, header, out.token)
+        if header.length != out.length:
+            raise CallMismatch(
+                f"rank {out.link.rank} expects {header.length:,} bytes of this rank's {out.token.signature}, which "
+                f"sends it {out.length:,}",
+                out.link.rank,
+            )
+        out.grant = Grant(header.address, header.rkey, header.first, header.pieces)
 
     def _keep(self, link: Way, header: Header) -> None:
         """It is for an operation that has not begun here: one that has ended gets nothing any more."""
@@ -242,7 +291,7 @@ class Engine:
     def _differ(self, link: Way, header: Header, sequence: int, signature: Signature) -> str:
         return (
             f"rank {link.rank} called {header.signature} as operation {header.sequence}, this rank called {signature} "
-            f"as operation {sequence}: all ranks have to call the same operations in the same order, with the same sizes"
+            f"as operation {sequence}: all ranks have to call the same operations in the same order, of the same sizes"
         )
 
     def too_much(self, link: Way, token: Token) -> None:
@@ -280,6 +329,8 @@ class Engine:
                 raise self.has_left(rank)
         if any(stream.pieces_left for stream in incoming):
             raise self.has_left(rank)
+        if self.points is not None:
+            self.points.left(link)
 
     def has_left(self, rank: int) -> RankLost:
         return RankLost(f"rank {rank} has closed its group before this operation", rank)
@@ -301,7 +352,9 @@ class Engine:
             link.close()
         self._came.clear()
         self._behind.clear()
-        ended: Sequence[Carried] = [*([self._current] if self._current else []), *self._waiting, *self._posted]
+        ended: list[Carried | Point] = [*([self._current] if self._current else []), *self._waiting, *self._posted]
+        ended += [*(self.points.take_all() if self.points is not None else ()), *self._points_posted]
+        self._points_posted.clear()
         self._current = None
         self._waiting.clear()
         self._posted.clear()
@@ -321,10 +374,11 @@ class Engine:
             drained(self.error)
             return
         self._drains.append(drained)
-        self._drain_if_idle()
+        self.drain_if_idle()
 
-    def _drain_if_idle(self) -> None:
-        if self._current is not None or self._waiting or self._posted:
+    def drain_if_idle(self) -> None:
+        """An operation has ended."""
+        if self._current is not None or self._waiting or self._posted or self._points_posted or self.points:
             return
         while self._drains:
             self._drain_links(self._drains.popleft())

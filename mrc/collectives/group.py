@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
 
-from mrc.collectives.arrays import array_over
+import numpy as np
+from numpy.typing import NDArray
+
+from mrc.collectives.arrays import Part, array_over, parts_of, split
 from mrc.collectives.config import DEFAULT_GROUP_CONFIG, GroupConfig
 from mrc.collectives.control.listening import Control, Note
 from mrc.collectives.control.memory import MemoryControl
@@ -17,7 +20,10 @@ from mrc.collectives.engine import Carried, Engine
 from mrc.collectives.errors import GroupError, RankLost
 from mrc.collectives.mesh import Mesh
 from mrc.collectives.messages import Call, Signature, dtype_number
-from mrc.collectives.operations.all_reduce import DoublingAllReduce, RingAllReduce
+from mrc.collectives.operations.all_reduce import DoublingAllReduce, HalvingAllReduce, RingAllReduce, fits_halving
+from mrc.collectives.operations.exchange import Exchange, ReduceScatter
+from mrc.collectives.operations.point import MOST_TAGS, Points, Receive, Send
+from mrc.collectives.operations.trees import Barrier, ChainBroadcast, ChainReduce, TreeBroadcast, TreeReduce
 from mrc.collectives.reduction import ReduceOp, Reduction
 from mrc.collectives.stores import MemoryStore, Store
 from mrc.collectives.work import Work
@@ -59,6 +65,7 @@ class Group:
         try:
             self._pd = self._context.pd()
             self._engine = Engine(self._context, self._pd, rank, size, config)
+            self._engine.points = Points(self._engine)
             self._mesh = Mesh(self._context, self._engine, config)
             self._join()
         except BaseException:
@@ -155,29 +162,218 @@ class Group:
     # ------------------------------------------------------------------ operations
 
     def all_reduce(self, array: Any, op: ReduceOp = ReduceOp.SUM) -> Work:
-        """Reduce the arrays of all ranks, value by value; every rank finds the result in its own, the same bits
+        """Reduce the arrays of all ranks, value by value; each finds the result in its own, the same bits
         everywhere."""
         mine = array_over(array, "array", written=True)
         reduction = Reduction(op, mine.dtype)
-        signature = Signature(Call.ALL_REDUCE, mine.nbytes, dtype_number(mine.dtype.name), int(op))
-        kind = DoublingAllReduce if mine.nbytes <= self.config.doubling_bytes else RingAllReduce
-        alone = self.size == 1 or not mine.size
+        signature = _signature(Call.ALL_REDUCE, mine, op)
+        config = self.config
+        kind: type[DoublingAllReduce | HalvingAllReduce | RingAllReduce] = RingAllReduce
+        if mine.nbytes <= config.doubling_bytes:
+            kind = DoublingAllReduce
+        elif mine.nbytes <= config.halving_bytes and fits_halving(self.size, config.window):
+            kind = HalvingAllReduce
         return self._start(
             signature,
-            None if alone else lambda sequence, work: kind(self._engine, sequence, signature, work, mine, reduction),
+            mine.nbytes,
+            lambda sequence, work: kind(self._engine, sequence, signature, work, mine, reduction),
+            lambda: None,
         )
 
-    def _start(self, signature: Signature, make: Callable[[int, Work], Carried] | None) -> Work:
+    def reduce_scatter(self, output: Any, input: Any, op: ReduceOp = ReduceOp.SUM) -> Work:
+        """Reduce `input`, one part for each rank, and leave this rank's part in `output`.
+
+        `input` is an array of size x output's values, or a list of as many arrays. It stays as it is. `output` may be
+        this rank's own part of it, and no other memory of it.
+        """
+        mine = array_over(output, "output", written=True)
+        parts = parts_of(input, "input", self.size, written=False)
+        _check_parts(parts, mine, "input", "output")
+        _check_apart(mine, parts, self.rank)
+        reduction = Reduction(op, mine.dtype)
+        signature = _signature(Call.REDUCE_SCATTER, mine, op)
+        return self._start(
+            signature,
+            mine.nbytes,
+            lambda sequence, work: ReduceScatter(
+                self._engine, sequence, signature, work, mine, parts, reduction, eager=self._is_short(mine.nbytes)
+            ),
+            lambda: _copy(parts[self.rank], Part(mine, 0, mine.size)),
+        )
+
+    def all_gather(self, output: Any, input: Any) -> Work:
+        """Leave the `input` of all ranks in `output` at every rank, in the order of ranks.
+
+        `output` is an array of size x input's values, or a list of as many arrays. `input` may be this rank's own part
+        of it.
+        """
+        mine = array_over(input, "input", written=False)
+        parts = parts_of(output, "output", self.size, written=True)
+        _check_parts(parts, mine, "output", "input")
+        _check_apart(mine, parts, self.rank)
+        own = Part(mine, 0, mine.size)
+        return self._exchange(_signature(Call.ALL_GATHER, mine), mine.nbytes, [own] * self.size, list(parts))
+
+    def all_to_all(
+        self,
+        output: Any,
+        input: Any,
+        output_splits: Sequence[int] | None = None,
+        input_splits: Sequence[int] | None = None,
+    ) -> Work:
+        """Send each rank its part of `input`, and put what comes from each into its part of `output`.
+
+        Parts are equal, or as many rows of the first axis as the splits say: what a rank sends another has to be what
+        that one expects of it. Both may be lists of arrays of one size. They may not share memory.
+        """
+        sends = split(input, "input", input_splits, self.size, written=False)
+        receives = split(output, "output", output_splits, self.size, written=True)
+        if sends[0].array.dtype != receives[0].array.dtype:
+            raise CallerError(f"input is of {sends[0].array.dtype}, output of {receives[0].array.dtype}")
+        if any(np.may_share_memory(sent.values, got.values) for sent in sends for got in receives):
+            raise CallerError("input and output of all_to_all share memory: pass another array for one of them")
+        uneven = input_splits is not None or output_splits is not None
+        if sends[self.rank].nbytes != receives[self.rank].nbytes:
+            raise CallerError(
+                f"this rank sends itself {sends[self.rank].count} values and expects "
+                f"{receives[self.rank].count} of itself"
+            )
+        nbytes = 0 if uneven else sends[0].nbytes
+        signature = Signature(Call.ALL_TO_ALL, nbytes, dtype_number(sends[0].array.dtype.name))
+        most = max(part.nbytes for part in (*sends, *receives))
+        # Uneven parts never go through slots: their lengths are compared before anything is written.
+        return self._exchange(signature, most, list(sends), list(receives), eager=not uneven and self._is_short(most))
+
+    def broadcast(self, array: Any, root: int = 0) -> Work:
+        """Leave the root's array in that of every rank."""
+        self._check_rank(root, "root")
+        mine = array_over(array, "array", written=self.rank != root)
+        signature = _signature(Call.BROADCAST, mine, root=root)
+        kind: type[TreeBroadcast | ChainBroadcast] = TreeBroadcast if self._is_short(mine.nbytes) else ChainBroadcast
+        return self._start(
+            signature,
+            mine.nbytes,
+            lambda sequence, work: kind(self._engine, sequence, signature, work, mine, root),
+            lambda: None,
+        )
+
+    def reduce(self, array: Any, root: int = 0, op: ReduceOp = ReduceOp.SUM) -> Work:
+        """Reduce the arrays of all ranks into the root's. The others' stay as they are."""
+        self._check_rank(root, "root")
+        mine = array_over(array, "array", written=self.rank == root)
+        reduction = Reduction(op, mine.dtype)
+        signature = _signature(Call.REDUCE, mine, op, root)
+        kind: type[TreeReduce | ChainReduce] = TreeReduce if self._is_short(mine.nbytes) else ChainReduce
+        return self._start(
+            signature,
+            mine.nbytes,
+            lambda sequence, work: kind(self._engine, sequence, signature, work, mine, root, reduction),
+            lambda: None,
+        )
+
+    def gather(self, array: Any, outputs: Any = None, root: int = 0) -> Work:
+        """Leave the arrays of all ranks in the root's `outputs`: one array of all, or a list of one for each rank."""
+        self._check_rank(root, "root")
+        mine = array_over(array, "array", written=False)
+        signature = _signature(Call.GATHER, mine, root=root)
+        sends: list[Part | None] = [None] * self.size
+        receives: list[Part | None] = [None] * self.size
+        sends[root] = Part(mine, 0, mine.size)
+        if self.rank == root:
+            parts = parts_of(_given(outputs, "outputs", "gather"), "outputs", self.size, written=True)
+            _check_parts(parts, mine, "outputs", "array")
+            _check_apart(mine, parts, self.rank)
+            receives = list(parts)
+        return self._exchange(signature, mine.nbytes, sends, receives)
+
+    def scatter(self, array: Any, inputs: Any = None, root: int = 0) -> Work:
+        """Leave in each rank's array its part of the root's `inputs`: one array of all, or a list of one for each
+        rank."""
+        self._check_rank(root, "root")
+        mine = array_over(array, "array", written=True)
+        signature = _signature(Call.SCATTER, mine, root=root)
+        sends: list[Part | None] = [None] * self.size
+        receives: list[Part | None] = [None] * self.size
+        receives[root] = Part(mine, 0, mine.size)
+        if self.rank == root:
+            parts = parts_of(_given(inputs, "inputs", "scatter"), "inputs", self.size, written=False)
+            _check_parts(parts, mine, "inputs", "array")
+            _check_apart(mine, parts, self.rank)
+            sends = list(parts)
+        return self._exchange(signature, mine.nbytes, sends, receives)
+
+    def barrier(self) -> Work:
+        """Done once every rank has called it."""
+        signature = Signature(Call.BARRIER)
+        return self._start(
+            signature, 1, lambda sequence, work: Barrier(self._engine, sequence, signature, work), lambda: None
+        )
+
+    def send(self, array: Any, to: int, tag: int = 0) -> Work:
+        """Send an array to one rank, which receives it with the same tag, 0..2^32-1, in the order of sends.
+
+        Done once it is there: it waits for the receive. The array stays as it is until then.
+        """
+        return self._point(Send, array_over(array, "array", written=False), to, tag, f"send to rank {to}")
+
+    def recv(self, array: Any, source: int, tag: int = 0) -> Work:
+        """Receive an array of as many bytes as the other rank sends."""
+        return self._point(Receive, array_over(array, "array", written=True), source, tag, f"recv from rank {source}")
+
+    def _point(self, kind: type[Send | Receive], array: NDArray[Any], other: int, tag: int, name: str) -> Work:
+        self._check_rank(other, "the other rank")
+        if other == self.rank:
+            raise CallerError("a rank cannot send to itself: copy the array")
+        if type(tag) is not int or not 0 <= tag < MOST_TAGS:
+            raise CallerError(f"tag is 0..{MOST_TAGS - 1}, got {tag!r}")
+        work = Work(self.device, f"{name} ({array.nbytes:,} bytes, tag {tag})")
+        with self._lock:
+            self._check_open(work.name)
+            if array.nbytes:
+                self._engine.post_point(kind(self._engine, self._engine.links[other], work, array, tag))
+                return work
+        work.finish()
+        return work
+
+    def _is_short(self, nbytes: int) -> bool:
+        return nbytes <= self.config.eager_bytes
+
+    def _exchange(
+        self,
+        signature: Signature,
+        nbytes: int,
+        sends: Sequence[Part | None],
+        receives: Sequence[Part | None],
+        *,
+        eager: bool | None = None,
+    ) -> Work:
+        short = self._is_short(nbytes) if eager is None else eager
+        return self._start(
+            signature,
+            nbytes,
+            lambda sequence, work: Exchange(self._engine, sequence, signature, work, sends, receives, eager=short),
+            lambda: _copy(sends[self.rank], receives[self.rank]),
+        )
+
+    def _start(
+        self, signature: Signature, nbytes: int, make: Callable[[int, Work], Carried], alone: Callable[[], None]
+    ) -> Work:
+        """`alone` is what it comes to in a group of one."""
         work = Work(self.device, str(signature))
         with self._lock:
             self._check_open(work.name)
             sequence = self._sequence
             self._sequence = sequence + 1 & 0xFFFFFFFF
-            if make is not None:
+            if self.size > 1 and nbytes:
                 self._engine.post(make(sequence, work))
                 return work
+        alone()
         work.finish()
         return work
+
+    def _check_rank(self, rank: int, name: str) -> None:
+        if type(rank) is not int or not 0 <= rank < self.size:
+            raise CallerError(f"{name} is 0..{self.size - 1} in a group of {self.size}, got {rank!r}")
 
     def _check_open(self, name: str) -> None:
         if self._closed:
@@ -241,3 +437,33 @@ class Group:
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"failed: {self._engine.error}" if self._engine.error else "open"
         return f"<Group rank {self.rank} of {self.size} on {self.device.name}: {state}>"
+
+
+def _signature(call: Call, array: NDArray[Any], op: ReduceOp | None = None, root: int = 0) -> Signature:
+    return Signature(call, array.nbytes, dtype_number(array.dtype.name), 0 if op is None else int(op), root)
+
+
+def _given(value: Any, name: str, call: str) -> Any:
+    if value is None:
+        raise CallerError(f"the root of {call} needs {name}")
+    return value
+
+
+def _check_parts(parts: Sequence[Part], one: NDArray[Any], name: str, other: str) -> None:
+    part = parts[0]
+    if part.array.dtype != one.dtype:
+        raise CallerError(f"{name} is of {part.array.dtype}, {other} of {one.dtype}")
+    if part.count != one.size:
+        raise CallerError(f"{name} has room for {part.count} values of each rank, {other} has {one.size}")
+
+
+def _check_apart(one: NDArray[Any], parts: Sequence[Part], own: int) -> None:
+    """It may be this rank's part, and must not touch another's."""
+    for rank, part in enumerate(parts):
+        if rank != own and np.may_share_memory(one, part.values):
+            raise CallerError(f"the array shares memory with rank {rank}'s part: pass another, or this rank's own part")
+
+
+def _copy(source: Part | None, target: Part | None) -> None:
+    if source is not None and target is not None:
+        np.copyto(target.values, source.values)

@@ -146,13 +146,14 @@ class Link:
         self._staging[start : start + data.size] = data
         self._write_slot(place, Header(Told.DATA, token.signature, self._freed, token.sequence, data.size))
 
-    def send_grant(self, token: Token, stream: int, grant: Grant) -> None:
+    def send_grant(self, token: Token, stream: int, length: int, grant: Grant) -> None:
+        """Say where `length` bytes of a stream go."""
         header = Header(
             Told.GRANT,
             token.signature,
             0,
             token.sequence,
-            0,
+            length,
             grant.address,
             grant.rkey,
             stream,
@@ -172,7 +173,7 @@ class Link:
         header._replace(freed=self._freed).pack_into(self._staging_view[place : place + HEADER_BYTES])
         assert self._to is not None
         mr = self._staging_mr
-        length = HEADER_BYTES + header.length
+        length = HEADER_BYTES + (header.length if header.told == Told.DATA else 0)
         immediate = count_immediate(SLOT, self._written)
         self._written += 1
         sge = SGE(mr.addr + place, length, mr.lkey)

@@ -105,7 +105,7 @@ class Told(IntEnum):
 
 # Told, call, dtype, op, root, freed slots, operation (or tag), length, bytes in all, address, rkey, stream, first
 # scratch piece, how many of them.
-_HEADER = struct.Struct("<BBBBHxxIIIQQIHHHxx")
+_HEADER = struct.Struct("<BBBBHxxIIQQQIHHHxx")
 HEADER_BYTES = 64
 
 

@@ -71,15 +71,15 @@ class Registrations:
 
 
 class Memory:
-    """Bytes of an operation: as an array, and as a region once it is needed."""
+    """Bytes of an operation: as an array, and as a region once it is needed. `mr`: they are registered for good."""
 
     __slots__ = ("_key", "_mr", "_registrations", "view")
 
-    def __init__(self, view: Bytes, registrations: Registrations) -> None:
+    def __init__(self, view: Bytes, registrations: Registrations, mr: MR | None = None) -> None:
         self.view = view
         self._registrations = registrations
         self._key: _Key | None = None
-        self._mr: MR | None = None
+        self._mr = mr
 
     @property
     def mr(self) -> MR:

@@ -72,7 +72,7 @@ class Way(Protocol):
 
     def has_slot_for(self, stream: Outgoing) -> bool: ...
     def send_data(self, token: Token, data: Bytes) -> None: ...
-    def send_grant(self, token: Token, stream: int, grant: Grant) -> None: ...
+    def send_grant(self, token: Token, stream: int, length: int, grant: Grant) -> None: ...
     def scratch_place(self, piece: int) -> tuple[int, int]: ...
     def write_piece(
         self, stream: Outgoing, at: int, length: int, lkey: int, address: int, rkey: int, number: int
@@ -89,12 +89,23 @@ def _nothing(_: int) -> None:
 class Departure:
     """A segment to send: `length` bytes of `memory` from `start` on, to `place` in the peer's array or to SCRATCH.
 
-    `ready`: so many of its bytes may be sent.
+    `ready`: so many of its bytes may be sent. `ring`: its pieces lie where those of this stream came in, in scratch
+    memory, which is free again when they were acknowledged.
     """
 
-    __slots__ = ("length", "memory", "place", "ready", "sent", "source", "start")
+    __slots__ = ("length", "memory", "place", "ready", "ring", "sent", "source", "start")
 
-    def __init__(self, memory: Memory, start: int, length: int, place: int, *, ready: bool = True) -> None:
+    def __init__(
+        self,
+        memory: Memory,
+        start: int,
+        length: int,
+        place: int,
+        *,
+        ready: bool = True,
+        ring: Incoming | None = None,
+    ) -> None:
+        self.ring = ring
         self.memory = memory
         self.start = start
         self.length = length
@@ -148,7 +159,9 @@ class Outgoing:
         "_segments",
         "_sent",
         "eager",
+        "forwards",
         "grant",
+        "length",
         "link",
         "stream",
         "taken",
@@ -161,7 +174,9 @@ class Outgoing:
         self.stream = stream
         self.eager = eager
         self.grant: Grant | None = None
+        self.forwards: Incoming | None = None  # whose scratch memory it sends from
         self.taken = 0  # pieces that the receiver has taken
+        self.length = 0  # bytes in all
         self._sent = 0
         self._acknowledged = 0
         self._segments: deque[Departure] = deque()
@@ -170,6 +185,7 @@ class Outgoing:
     def add(self, segment: Departure) -> Departure:
         if segment.length:
             self._segments.append(segment)
+            self.length += segment.length
         return segment
 
     def advance(self, segment: Departure, ready: int) -> None:
@@ -212,7 +228,10 @@ class Outgoing:
         else:
             address, rkey = grant.address + segment.place + segment.sent, grant.rkey
         mr = segment.memory.mr
-        self.link.write_piece(self, mr.addr + segment.start + segment.sent, length, mr.lkey, address, rkey, self._sent)
+        at = segment.start + segment.sent
+        if segment.ring is not None:
+            at = self.link.piece_bytes * segment.ring.place_of(self._sent)
+        self.link.write_piece(self, mr.addr + at, length, mr.lkey, address, rkey, self._sent)
 
     def on_left(self) -> bool:
         """The peer took part in this operation and has left: all that was sent has arrived. Returns whether all was
@@ -226,6 +245,8 @@ class Outgoing:
 
     def on_acknowledged(self) -> None:
         self._acknowledged += 1
+        if self.forwards is not None:
+            self.forwards.give_back()
         if not self._segments and self._acknowledged == self._sent:
             self._finished()
 
@@ -246,19 +267,23 @@ class Incoming:
 
     __slots__ = (
         "_finished",
+        "_given_back",
         "_landed",
         "_left",
-        "_pieces",
         "_segments",
         "_taken",
         "_told",
+        "base",
         "eager",
         "first",
+        "holds",
+        "length",
         "link",
         "memory",
         "pieces",
         "stream",
         "token",
+        "waits",
     )
 
     def __init__(
@@ -270,10 +295,14 @@ class Incoming:
         self.stream = stream
         self.eager = eager
         self.memory = memory
+        self.base = 0  # where in it
         self.first = 0
         self.pieces = link.window
+        self.holds = False  # scratch memory is given back by `give_back`, not when a piece was taken
+        self.waits = False  # the sender is told later where to send
+        self.length = 0  # bytes in all
+        self._given_back = 0
         self._landed: deque[int] = deque()  # slots, or the numbers of pieces
-        self._pieces = 0
         self._taken = 0
         self._told = 0
         self._left = 0
@@ -283,9 +312,19 @@ class Incoming:
     def add(self, segment: Arrival) -> Arrival:
         if segment.length:
             self._segments.append(segment)
+            self.length += segment.length
             size = self.link.eager_bytes if self.eager else self.link.piece_bytes
             self._left += -(-segment.length // size)
         return segment
+
+    def place_of(self, number: int) -> int:
+        """Where a piece lies in scratch memory, in pieces."""
+        return self.first + number % self.pieces
+
+    def give_back(self) -> None:
+        """A piece that was held is needed no more."""
+        self._given_back += 1
+        self._tell()
 
     @property
     def is_empty(self) -> bool:
@@ -299,8 +338,8 @@ class Incoming:
         """Say where it goes."""
         address, rkey = 0, 0
         if self.memory is not None and any(each.place != SCRATCH for each in self._segments):
-            address, rkey = self.memory.mr.addr, self.memory.mr.rkey
-        self.link.send_grant(self.token, self.stream, Grant(address, rkey, self.first, self.pieces))
+            address, rkey = self.memory.mr.addr + self.base, self.memory.mr.rkey
+        self.link.send_grant(self.token, self.stream, self.length, Grant(address, rkey, self.first, self.pieces))
 
     def on_landed(self, slot: int) -> None:
         """A piece is there: in a slot, or where it belongs."""
@@ -330,14 +369,15 @@ class Incoming:
                 segment.target[start : start + length] = piece
             link.free_slot(at)
         elif segment.take is not None:
-            segment.take(link.engine.scratch_piece(self.first + self._taken % self.pieces, length), start)
+            segment.take(link.engine.scratch_piece(self.place_of(self._taken), length), start)
         link.engine.worked(length)
         self._taken += 1
         self._left -= 1
         segment.taken += length
         if segment.taken == segment.length:
             self._segments.popleft()
-        if not self.eager:
+        if not self.eager and not self.holds:
+            self._given_back += 1
             self._tell()
         segment.then(segment.taken)
         if not self._left:
@@ -345,8 +385,8 @@ class Incoming:
 
     def _tell(self) -> None:
         """Let the sender go on. It is not told while it may send all that is left anyway."""
-        if self._taken - self._told >= max(1, self.pieces // 4) and self._left > self.pieces - (
-            self._taken - self._told
-        ):
-            self._told = self._taken
-            self.link.say_taken(self.stream, self._taken)
+        free = self._given_back
+        still = self._left + self._taken - free  # pieces that there has to be room for
+        if free - self._told >= max(1, self.pieces // 4) and still > self.pieces - (free - self._told):
+            self._told = free
+            self.link.say_taken(self.stream, free)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from mrc.collectives.errors import CallMismatch
 from mrc.collectives.messages import Signature
 from mrc.collectives.reduction import Reduction
 from mrc.collectives.registrations import Memory
-from mrc.collectives.streams import Grant, Incoming, Outgoing, Token
+from mrc.collectives.streams import Arrival, Departure, Incoming, Outgoing, Token
 from mrc.collectives.work import Work
 
 
@@ -50,7 +50,8 @@ class Operation:
         self._stream = stream_number(sequence)
         self._incoming: dict[int, Incoming] = {}
         self._outgoing: dict[int, Outgoing] = {}
-        self._memories: list[Memory] = []
+        # Arrays, so that they stay, and what they are to streams.
+        self._memories: list[tuple[NDArray[Any], Memory]] = []
         self._unfinished = 0
         work.says(self.waits_for)
 
@@ -66,10 +67,13 @@ class Operation:
     def complete(self) -> None:
         """Everything came and went: what is left to do before the caller hears of it."""
 
-    def memory(self, array: NDArray[Any] | Bytes) -> Memory:
+    def memory(self, array: NDArray[Any]) -> Memory:
         """An array of the caller's, or of the operation's own."""
+        for known, memory in self._memories:
+            if known is array:
+                return memory
         made = Memory(bytes_of(array), self.engine.registrations)
-        self._memories.append(made)
+        self._memories.append((array, made))
         return made
 
     def outgoing(self, rank: int) -> Outgoing:
@@ -115,9 +119,9 @@ class Operation:
                 self.engine.check(link, stray, self.token)
                 raise CallMismatch(f"rank {rank} waits for more than {self.signature} sends", rank)
         for stream in incoming.values():
-            self.start_incoming(stream)
+            self._start_incoming(stream)
         for out in outgoing.values():
-            self.start_outgoing(out)
+            self._start_outgoing(out)
         for stream in incoming.values():
             for header, slot in stream.link.early.pop(self.sequence, ()):
                 self.engine.check(stream.link, header, self.token)
@@ -125,18 +129,22 @@ class Operation:
         self.under_way()
         self._ended()
 
-    def start_incoming(self, stream: Incoming) -> None:
+    def _start_incoming(self, stream: Incoming) -> None:
         stream.link.incoming[self._stream] = stream
-        if not self.eager:
+        if not self.eager and not stream.waits:
             stream.grant()
 
-    def start_outgoing(self, out: Outgoing) -> None:
+    def let_come(self, rank: int) -> None:
+        """A stream that waited may come now."""
+        if not self.eager:
+            self._incoming[rank].grant()
+
+    def _start_outgoing(self, out: Outgoing) -> None:
         link = out.link
         link.outgoing[self._stream] = out
         header = link.grants.pop(self._stream, None)
         if header is not None:
-            self.engine.check(link, header, self.token)
-            out.grant = Grant(header.address, header.rkey, header.first, header.pieces)
+            self.engine.granted(out, header)
         out.pump()
 
     def _ended(self) -> None:
@@ -150,7 +158,7 @@ class Operation:
             self.engine.finish(self)
 
     def release(self) -> None:
-        for memory in self._memories:
+        for _, memory in self._memories:
             memory.release()
         self._memories.clear()
 
@@ -170,24 +178,87 @@ class Operation:
         return f": {'; '.join(told[:4])}{'; ...' if len(told) > 4 else ''}" if told else ""
 
 
-class Reducing(Operation):
-    """An operation that reduces `array` at every rank."""
+Leaves = tuple[int, Departure]
 
-    def __init__(
-        self, engine: Engine, sequence: int, signature: Signature, work: Work, array: NDArray[Any], reduction: Reduction
-    ) -> None:
+
+class Stepwise(Operation):
+    """An operation in steps: what leaves in one may depend on what came in those before. `step` adds one, in `plan`.
+
+    What comes early waits for its step.
+    """
+
+    def __init__(self, engine: Engine, sequence: int, signature: Signature, work: Work) -> None:
         super().__init__(engine, sequence, signature, work)
-        self.array = array
-        self.reduction = reduction
+        self._steps: list[tuple[list[Leaves], tuple[int, Arrival] | None]] = []
 
-    def into(self, target: Bytes, *, last: bool = False) -> Callable[[Bytes, int], None]:
-        """What an arrival does: reduce a piece into the bytes of `target`. `last`: then nothing is missing."""
-        reduction, size = self.reduction, self.size
+    def step(self, leaves: Sequence[Leaves] = (), comes: tuple[int, Arrival] | None = None) -> None:
+        """Send these to their ranks, and go on once this has come from its rank; without one at once.
+
+        Of one step's streams to a rank the segments are in the order of the steps, at both ends.
+        """
+        for rank, departure in leaves:
+            departure.ready = 0
+            self.outgoing(rank).add(departure)
+        if comes is not None:
+            rank, arrival = comes
+            number, then = len(self._steps), arrival.then
+
+            def go_on(stop: int) -> None:
+                then(stop)
+                if stop == arrival.length:
+                    self._go(number + 1)
+
+            arrival.open, arrival.then = False, go_on
+            self.receive(rank).add(arrival)
+        self._steps.append((list(leaves), comes))
+
+    def under_way(self) -> None:
+        self._go(0)
+
+    def _go(self, number: int) -> None:
+        while number < len(self._steps):
+            leaves, comes = self._steps[number]
+            for rank, departure in leaves:
+                self.outgoing(rank).advance(departure, departure.length)
+            if comes is not None and comes[1].length:
+                rank, arrival = comes
+                arrival.open = True
+                self.receive(rank).process()
+                return
+            number += 1
+
+
+class Reducer:
+    """What arrivals do where values are reduced: `op` of `size` ranks' values."""
+
+    def __init__(self, reduction: Reduction, size: int) -> None:
+        self._reduction = reduction
+        self._size = size
+
+    def into(self, target: Bytes, *, last: bool = False, first: bool = False) -> Callable[[Bytes, int], None]:
+        """Reduce a piece into the bytes of `target`. `first`: its values come first. `last`: then nothing is
+        missing."""
+        combine = self._reduction.combine
 
         def take(piece: Bytes, start: int) -> None:
             mine = target[start : start + piece.size]
-            reduction.combine(mine, piece, mine)
+            if first:
+                combine(piece, mine, mine)
+            else:
+                combine(mine, piece, mine)
             if last:
-                reduction.finish(mine, size)
+                self.finish(mine)
 
         return take
+
+    def onto(self, source: Bytes) -> Callable[[Bytes, int], None]:
+        """Reduce the bytes of `source` into a piece, where it lies."""
+
+        def take(piece: Bytes, start: int) -> None:
+            self._reduction.combine(source[start : start + piece.size], piece, piece)
+
+        return take
+
+    def finish(self, values: Bytes) -> None:
+        """Values of all ranks are in these."""
+        self._reduction.finish(values, self._size)
