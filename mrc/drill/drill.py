@@ -51,7 +51,7 @@ class Drill:
     `needs_bpf`: it wants links that mark or trim, which take eBPF. `trims`: it is about packets that switches trim, and
     follows `Stage.trim_to_bytes`. `beside`: expectations that are held only where a transport that it is compared with,
     by name, could run. `common`: what is expected of it as of every drill; a drill without flows has none of that.
-    `void_without`: where this one fails, what was to break did not, and there is no judgement.
+    `void_without`: where this one alone fails, what was to break did not, and there is no judgement.
     """
 
     name: str
@@ -112,8 +112,9 @@ class Judgement:
 
     @property
     def void(self) -> str | None:
-        """Why there is no judgement, if so."""
-        return next((str(check) for check in self.failed if check.expectation is self.void_without), None)
+        """Why there is no judgement, if so. What fails besides has failed all the same."""
+        failed = self.failed
+        return str(failed[0]) if [check.expectation for check in failed] == [self.void_without] else None
 
     @property
     def verdict(self) -> Verdict:

@@ -164,6 +164,11 @@ def test_where_the_control_does_not_stall_there_is_no_judgement(monkeypatch: pyt
     assert [one["weather"] for one in result.to_json()["jobs"]] == [weather for _, weather in JOBS]
 
 
+def test_what_fails_beside_a_control_that_does_not_stall_has_failed() -> None:
+    wrong = job("mrc", "foul", steps(0.1), digest=OTHER)
+    assert TRAINING.judge(recorded(tcp_foul=CALM["tcp_foul"](), mrc_foul=wrong)).verdict is Verdict.FAILED
+
+
 def test_a_stalled_control_in_a_second_run_is_a_judgement(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = [recorded(tcp_foul=CALM["tcp_foul"]()), recorded()]
     monkeypatch.setattr(running, "_perform", lambda *told: runs.pop(0))
