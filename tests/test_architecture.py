@@ -185,6 +185,7 @@ FOREIGN = {
     "_IPv6ExtHdr": "Scapy's",
     "_overload_fields": "Scapy's",
     "_transport": "aioquic's",
+    "_exit": "os's: the end of a process, at once",
     "_Options": "torch's: of a process group of gloo",
 }
 

@@ -80,18 +80,3 @@ int setsockopt(int fd, int level, int name, const void *value, socklen_t length)
         return 0;
     return result;
 }
-
-/* Linux refuses SO_REUSEADDR on an MPTCP socket that accept() returned, where TCP takes it and it means nothing any more.
- * Gloo sets it there, and gives up over a refusal. */
-int setsockopt(int fd, int level, int name, const void *value, socklen_t length)
-{
-    static int (*real)(int, int, int, const void *, socklen_t);
-    int result;
-
-    if (!real)
-        real = (int (*)(int, int, int, const void *, socklen_t))dlsym(RTLD_NEXT, "setsockopt");
-    result = real(fd, level, name, value, length);
-    if (result != 0 && errno == EINVAL && level == SOL_SOCKET && name == SO_REUSEADDR)
-        return 0;
-    return result;
-}
