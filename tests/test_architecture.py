@@ -36,7 +36,7 @@ ALLOWED = {
     "top": {"top", "net", "control", "report"},
     "capture": {"capture", "layers", "report", "fabric", "trace", "wire"},
     "bench": {"bench", "report", "collectives", "lab", "net", "verbs", "endpoint", "wire", "fabric"},
-    "drill": {"drill", "report", "bench", "lab", "net", "verbs", "endpoint", "wire", "fabric", "trace"},
+    "drill": {"drill", "collectives", "report", "bench", "lab", "net", "verbs", "endpoint", "wire", "fabric", "trace"},
     "conformance": {"conformance", "report", "net", "endpoint", "wire", "fabric", "trace"},
     # Plain RC, an annex: of all the others only the commands know it.
     "rc": {"rc", "conformance", "net", "endpoint", "wire", "fabric", "trace"},
@@ -185,6 +185,7 @@ FOREIGN = {
     "_IPv6ExtHdr": "Scapy's",
     "_overload_fields": "Scapy's",
     "_transport": "aioquic's",
+    "_Options": "torch's: of a process group of gloo",
 }
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mrc.errors import CallerError
+from mrc.records import record
 
 Bytes = NDArray[np.uint8]
 
@@ -48,7 +49,8 @@ def _shared(given: Any, name: str) -> NDArray[Any]:
         ) from None
 
 
-class Part(NamedTuple):
+@record(frozen=True, slots=True)
+class Part:
     """`count` values of an array from `start` on."""
 
     array: NDArray[Any]

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from mrc.drill.flow import FlowPlan
 from mrc.drill.series import ByteSeries
+from mrc.drill.training.record import JobRecord
 from mrc.errors import CallerError
 from mrc.trace import vocabulary
 
@@ -154,7 +155,8 @@ class Machine:
 class Recording:
     """One run of a drill. `streams` are the kernel's, by kind; `standstills` as Heartbeat notes them; `waited` is the
     share of its time, 0 to 1, that a host's loop waited for a processor, the largest of all hosts; `socket_drops` are
-    packets that came while a socket's buffer was full; `extra` is what a drill itself noted, such as counters of links.
+    packets that came while a socket's buffer was full; `jobs` are training jobs, one after the other; `extra` is what
+    a drill itself noted, such as counters of links.
     """
 
     flows: Mapping[str, FlowRecord]
@@ -164,6 +166,7 @@ class Recording:
     extra: Mapping[str, Any] = field(default_factory=dict)
     socket_drops: int = 0
     waited: float = 0.0
+    jobs: Sequence[JobRecord] = ()
 
     @property
     def main(self) -> FlowRecord:

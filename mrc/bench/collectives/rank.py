@@ -43,7 +43,7 @@ def measure(transport: Transport, job: Job, count: int, place: str) -> dict[str,
         call()
         wrong += wrong_values(buffers.result, job, repetition)
         if origins(job, count):
-            sums.append(zlib.crc32(buffers.result.view("uint8")))
+            sums.append(zlib.crc32(buffers.result.view("uint8").data))
     return {
         "time_us": took / job.iterations / 1e3,
         "cpu_seconds": cpu,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import tempfile
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -132,7 +133,7 @@ class GlooMptcp(Gloo):
         for host in lab.topology.hosts:
             # Any rank may be the one that listens.
             announced = lab.addresses(host)[1:]
-            lab.inside(host, lambda announced=announced: configure_path_manager(announced, planes))
+            lab.inside(host, partial(configure_path_manager, announced, planes))
 
     def environment(self) -> dict[str, str]:
         return {**super().environment(), "LD_PRELOAD": str(self._library)}

@@ -102,7 +102,7 @@ class _Between:
         send, header = sends.popleft(), grants.popleft()
         for known, left in ((self._sends, sends), (self._grants, grants)):
             if not left:
-                del known[tag]  # type: ignore[attr-defined]
+                del known[tag]
         send.start(header, lambda: self._sent(send))
 
     def _sent(self, send: Send) -> None:
