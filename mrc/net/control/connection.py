@@ -27,7 +27,7 @@ class Connection:
         self._in = bytearray()
         self._out = bytearray()
         self._searched = 0
-        self._told_dropped = 0
+        self._reported_dropped = 0
         self._ended = False
 
     @property
@@ -41,7 +41,7 @@ class Connection:
 
     def _has_events(self) -> bool:
         events = self.session.events
-        return events is not None and (events.waiting > 0 or events.dropped != self._told_dropped)
+        return events is not None and (events.waiting > 0 or events.dropped != self._reported_dropped)
 
     def turn(self) -> None:
         """Everything that can be done without waiting."""
@@ -81,7 +81,7 @@ class Connection:
         if not line.strip():
             return
         if self.session.events is None:
-            self._told_dropped = 0
+            self._reported_dropped = 0
         self._call(lambda: self.session.handle(line, self.send_line))
 
     def send_line(self, line: bytes) -> None:
@@ -95,8 +95,8 @@ class Connection:
         for event in self.session.take_events(_MOST_EVENTS):
             self.send_line(to_line(event))
         events = self.session.events
-        if events is not None and events.dropped != self._told_dropped and not events.waiting:
-            self._told_dropped = events.dropped
+        if events is not None and events.dropped != self._reported_dropped and not events.waiting:
+            self._reported_dropped = events.dropped
             self.send_line(to_line({"event": "dropped", "dropped": events.dropped}))
 
     def _flush(self) -> None:
