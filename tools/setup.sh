@@ -51,7 +51,7 @@ setup() {
 # PyPI's, which brings gigabytes of it along. Fails where that build is not within reach.
 torch_cpu() {
     "$venv/bin/python" -c 'import torch, ml_dtypes' 2>/dev/null && return
-    local wanted=("torch==2.13.0+cpu" "ml-dtypes>=0.4")
+    local wanted=("torch==2.13.0+cpu" "ml-dtypes>=0.5")
     echo "installing ${wanted[0]}" >&2
     "$venv/bin/python" -m pip install --quiet --quiet --disable-pip-version-check "${wanted[@]}" >&2 ||
         "$venv/bin/python" -m pip install --quiet --quiet --disable-pip-version-check --retries 1 \

@@ -46,7 +46,7 @@ _HELP = """{says}
 
     The ranks are processes on the hosts of a private lab, each host on leaves of its own. Each round measures MRC and
     each baseline once, in new processes; every second round runs in reverse order. Figures are medians. The speed of a
-    machine drifts, so trust the ratios. Root is not needed.
+    machine drifts, so trust the ratios. It needs no root.
 
     \b
     Baselines:
@@ -141,7 +141,7 @@ def _options(name: str) -> Callable[[F], F]:
             ),
             click.option(
                 "-f", "--stepfactor", type=click.IntRange(2, 1024), default=4, show_default=True,
-                help="Each size is so many times the one before.",
+                help="Factor from each size to the next.",
             ),
             click.option(
                 "-e", "--maxbytes", type=_NcclSize(1, 1 << 32), default="64M", show_default=True,

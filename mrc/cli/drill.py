@@ -90,8 +90,8 @@ def run(
     """Run drills in labs of their own, one after the other; `all` runs every one, in less than ten minutes.
 
     Only drills whose links mark or trim packets need root; without it they are "unsupported". A drill that fails while
-    the machine kept its processes waiting is run again, twice at most. If it fails again for that reason it is
-    "disturbed", with the measurements. Exit status 0: at least one drill was judged, and every judged one passed. Exit
+    the machine was overloaded is repeated, up to twice. If it fails again for that reason it is "disturbed", with the
+    measurements. Exit status 0: at least one drill was judged, and every judged one passed. Exit
     status 1: a drill failed or was disturbed, or none was judged. Plots need matplotlib (pip install 'mrc[plot]').
 
     \b

@@ -1,4 +1,4 @@
-"""The EVs of one QP: it alone decides which EV a packet gets (behaviour.md, Paths).
+"""The EVs of one QP: it alone decides which EV a packet of data gets (behaviour.md, Paths).
 
 The profile's EVs are numbered 0 .. n-1 (an *index*); per-EV state lies in arrays over that index. Active EVs are
 in the rotation; the rest of the usable ones are the reserve.
