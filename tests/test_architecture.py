@@ -27,7 +27,7 @@ ALLOWED = {
     "endpoint": {"endpoint", "wire", "trace"},
     "verbs": {"verbs", "endpoint", "wire", "trace"},
     "control": {"control", "verbs", "endpoint", "wire", "trace"},
-    "collectives": {"collectives", "verbs", "endpoint"},
+    "collectives": {"collectives", "net", "verbs", "endpoint"},
     "net": {"net", "control", "verbs", "endpoint", "wire", "fabric"},
     "torch": {"torch", "collectives", "net", "fabric"},
     "sim": {"sim", "report", "verbs", "endpoint", "wire", "fabric"},

@@ -51,15 +51,15 @@ def _shared(given: Any, name: str) -> NDArray[Any]:
 
 @record(frozen=True, slots=True)
 class Part:
-    """`count` values of an array from `start` on."""
+    """`size` values of an array from `start` on."""
 
     array: NDArray[Any]
     start: int
-    count: int
+    size: int
 
     @property
     def values(self) -> NDArray[Any]:
-        return self.array.reshape(-1)[self.start : self.start + self.count]
+        return self.array.reshape(-1)[self.start : self.start + self.size]
 
     @property
     def offset(self) -> int:
@@ -68,7 +68,7 @@ class Part:
 
     @property
     def nbytes(self) -> int:
-        return self.count * self.array.itemsize
+        return self.size * self.array.itemsize
 
 
 def parts_of(given: Any, name: str, parts: int, *, written: bool) -> list[Part]:
@@ -115,8 +115,8 @@ def check_parts(parts: Sequence[Part], one: NDArray[Any], name: str, other: str)
     part = parts[0]
     if part.array.dtype != one.dtype:
         raise CallerError(f"{name} is of {part.array.dtype}, {other} of {one.dtype}")
-    if part.count != one.size:
-        raise CallerError(f"{name} has room for {part.count} values of each rank, {other} has {one.size}")
+    if part.size != one.size:
+        raise CallerError(f"{name} has room for {part.size} values of each rank, {other} has {one.size}")
 
 
 def check_apart(one: NDArray[Any], parts: Sequence[Part], own: int) -> None:

@@ -201,8 +201,8 @@ class Group:
         uneven = input_splits is not None or output_splits is not None
         if sends[self.rank].nbytes != receives[self.rank].nbytes:
             raise CallerError(
-                f"this rank sends itself {sends[self.rank].count} values and expects "
-                f"{receives[self.rank].count} of itself"
+                f"this rank sends itself {sends[self.rank].size} values and expects "
+                f"{receives[self.rank].size} of itself"
             )
         nbytes = 0 if uneven else sends[0].nbytes
         signature = Signature(Call.ALL_TO_ALL, nbytes, dtype_number(sends[0].array.dtype.name))

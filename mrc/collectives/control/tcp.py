@@ -280,11 +280,12 @@ class TcpControl:
         if known.events != events:
             self._selector.modify(connection.sock, events, known.data)
 
-    def _read(self, connection: _Connection) -> None:
+    def _read(self, connection: _Connection) -> bool:
+        """Take what has come. Returns whether there may be more."""
         try:
             data = connection.sock.recv(_READ)
         except BlockingIOError:
-            return
+            return False
         if not data:
             raise ConnectionResetError(errno.ECONNRESET, "closed")
         secured = connection.secured
@@ -297,7 +298,14 @@ class TcpControl:
             if self._peers[connection.rank].left:
                 # It closes, too.
                 self._lose(connection, again=False)
-                return
+                return False
+        return True
+
+    def _read_rest(self, connection: _Connection) -> None:
+        """It broke as something was sent: what the other end said before is still there."""
+        with contextlib.suppress(OSError, PeerError):
+            while connection.connected and not connection.closed and self._read(connection):
+                pass
 
     def _identify(self, connection: _Connection) -> None:
         claim = connection.secured.peek()
@@ -349,11 +357,17 @@ class TcpControl:
         if rank is None:
             self._drop_stranger(connection)
             return
+        self._read_rest(connection)
+        if connection.closed:
+            return
         refused = error.errno == errno.ECONNREFUSED
         closed = error.errno in (errno.ECONNRESET, errno.EPIPE)
         self._lose(connection, again=True)
         peer = self._peers[rank]
-        if peer.left or self._closing is not None:
+        if self._closing is not None:
+            # It heard that this one leaves, or is gone: either way there is nobody to tell.
+            peer.left = True
+        if peer.left:
             return
         if refused:
             self._gone(rank, "nobody listens at its address any more: its process has ended")

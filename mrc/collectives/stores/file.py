@@ -12,7 +12,7 @@ from pathlib import Path
 
 from mrc.errors import CallerError, SystemRefused
 
-_NAME = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*")
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*")
 _FIRST_LOOK_S, _LONGEST_LOOK_S = 0.001, 0.05
 
 
@@ -71,5 +71,7 @@ class FileStore:
 
     def _place(self, key: str) -> Path:
         if not _NAME.fullmatch(key):
-            raise CallerError(f"a key is letters, digits, '_', '.', '-' and '/', got {key!r}")
+            raise CallerError(
+                f"a key is letters, digits, '_', '-', '.' and '/', no part of it begins with '.', got {key!r}"
+            )
         return self._folder / key.replace("/", "+")

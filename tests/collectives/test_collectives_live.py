@@ -1,0 +1,111 @@
+"""A process for each rank, on the hosts of a lab: results, and a rank that is held, stopped or killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mrc import CORE
+from mrc.bench.processes import first_line, running
+from mrc.core import COMPILED
+from mrc.fabric import Clos
+from mrc.lab import Lab
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(os.geteuid() != 0 and os.environ.get("CI") != "true", reason="needs root"),
+    pytest.mark.skipif(CORE.kind != COMPILED, reason="interpreted nothing runs without the interpreter"),
+]
+
+RANK = Path(__file__).with_name("collectives_rank.py")
+RANKS = 4
+STOPPED_S = 8.0
+END_S = 300.0
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    with Lab.up(f"collectives-{os.getpid()}", Clos(planes=2, leaves=2, spines=2, hosts_per_leaf=2), fast=True) as built:
+        yield built
+
+
+@contextmanager
+def started(lab: Lab, store: Path, size: int, *what: str) -> Iterator[list[subprocess.Popen[str]]]:
+    store.chmod(0o700)
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context(
+                running(
+                    lab,
+                    f"h{rank}",
+                    [sys.executable, "-P", str(RANK), str(store), str(rank), str(size), *what],
+                    stdin=subprocess.PIPE,
+                )
+            )
+            for rank in range(size)
+        ]
+
+
+def said(process: subprocess.Popen[str]) -> dict[str, Any]:
+    """The last line of a process that ends well."""
+    out, err = process.communicate(timeout=END_S)
+    assert process.returncode == 0, err
+    return dict(json.loads(out.strip().splitlines()[-1]))
+
+
+@pytest.mark.parametrize("size", [2, RANKS])
+def test_results(lab: Lab, tmp_path: Path, size: int) -> None:
+    """Up to 64 MiB, and a group of half the ranks."""
+    with started(lab, tmp_path, size, "results") as ranks:
+        assert [said(each) for each in ranks] == [{"ok": True}] * size
+
+
+def test_one_ticket_starts_all_ranks(lab: Lab, tmp_path: Path) -> None:
+    with started(lab, tmp_path, 3, "ticket") as ranks:
+        ticket = json.loads(first_line(ranks[0], "rank 0", "ticket"))["ticket"]
+        for each in ranks[1:]:
+            assert each.stdin is not None
+            each.stdin.write(f"{ticket}\n")
+            each.stdin.flush()
+        assert [said(each) for each in ranks] == [{"ok": True}] * 3
+
+
+def test_groups_come_and_go(lab: Lab, tmp_path: Path) -> None:
+    with started(lab, tmp_path, RANKS, "groups") as ranks:
+        assert [said(each) for each in ranks] == [{"ok": True}] * RANKS
+
+
+@pytest.mark.parametrize("victim", [0, 2])
+def test_a_rank_that_is_killed_is_named(lab: Lab, tmp_path: Path, victim: int) -> None:
+    with started(lab, tmp_path, RANKS, "killed") as ranks:
+        for each in ranks:
+            first_line(each, "a rank", "going")
+        ranks[victim].send_signal(signal.SIGKILL)
+        for rank, each in enumerate(ranks):
+            if rank != victim:
+                noticed = said(each)
+                assert noticed["lost"] == victim
+                assert f"rank {victim} is gone" in noticed["text"]
+
+
+@pytest.mark.parametrize("how", ["held", "stopped"])
+def test_a_rank_that_does_nothing_for_a_while_is_waited_for(lab: Lab, tmp_path: Path, how: str) -> None:
+    """One call keeps its interpreter, or the process is stopped."""
+    with started(lab, tmp_path, 3, how) as ranks:
+        for each in ranks:
+            first_line(each, "a rank", "going")
+        if how == "stopped":
+            ranks[1].send_signal(signal.SIGSTOP)
+            time.sleep(STOPPED_S)
+            ranks[1].send_signal(signal.SIGCONT)
+        assert [said(each) for each in ranks] == [{"ok": True}] * 3
