@@ -159,10 +159,14 @@ class Driver:
             self._holder = None
             self._turn.end()
 
-    def _do(self, action: Callable[[], T]) -> T:
-        """Do what somebody reached in for."""
+    def check_open(self) -> None:
+        """Raises MrcError when the driver is closed."""
         if self._closed:
             raise MrcError("the endpoint is shut down")
+
+    def _do(self, action: Callable[[], T]) -> T:
+        """Do what somebody reached in for."""
+        self.check_open()
         return action()
 
     def call(self, action: Callable[[], T], timeout_s: float = 30.0) -> T:
@@ -180,8 +184,7 @@ class Driver:
             self._turn.wanted.up = True
             return self._inside(lambda: self._do(action))
         with self._lock:
-            if self._closed:
-                raise MrcError("the endpoint is shut down")
+            self.check_open()
             if self._owner is None:
                 self._run_calls()
                 return self._inside(action)
@@ -212,8 +215,7 @@ class Driver:
             self._inside(lambda: self._do(action))
             return
         with self._lock:
-            if self._closed:
-                raise MrcError("the endpoint is shut down")
+            self.check_open()
             self._calls.append((action, None))
             self._turn.wanted.up = True
             if self._owner is not None:

@@ -93,6 +93,9 @@ class NodeDevice:
     def now(self) -> int:
         return time.monotonic_ns()
 
+    def check_open(self) -> None:
+        self.node.driver.check_open()
+
     def call(self, action: Callable[[], T]) -> T:
         return self.node.driver.call(action)
 

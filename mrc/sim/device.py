@@ -90,6 +90,9 @@ class SimDevice:
     def now(self) -> int:
         return self.fabric.now
 
+    def check_open(self) -> None:
+        """Virtual time has no end."""
+
     def call(self, action: Callable[[], T]) -> T:
         result = action()
         self.fabric.hosts[self.name].pump()

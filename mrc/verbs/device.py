@@ -60,6 +60,9 @@ class Device(Protocol):
     def now(self) -> int:
         """The endpoint's clock, ns."""
 
+    def check_open(self) -> None:
+        """Raise MrcError when it is shut down."""
+
     def call(self, action: Callable[[], T]) -> T:
         """Run `action` where the endpoint runs, between two of its turns, and return what it returns."""
 

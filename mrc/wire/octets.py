@@ -105,3 +105,17 @@ def longer_words(old: memoryview, count: int, wanted: int) -> memoryview:
 
 def free_words(old: memoryview) -> None:
     """Nobody uses these any more."""
+
+
+# One thread writes words, another reads them, and nobody locks anything: what the writer wrote before it published a
+# word is there for who has read that word.
+
+
+def publish(words: memoryview, at: int, value: int) -> None:
+    """Write a word for another thread, after all that was written before."""
+    words[at] = value
+
+
+def published(words: memoryview, at: int) -> int:
+    """Read a word that another thread publishes, before all that is read after."""
+    return int(words[at])
