@@ -313,6 +313,21 @@ class QueuePair:
         """Reliability probes that were not answered, because too many came."""
         return 0 if self._responder is None else self._responder.probes_rate.refused
 
+    def owes(self) -> bool:
+        """Whether the peer is known to wait for this end: an answer has not left, or a message is only partly here."""
+        return self._responder is not None and self._responder.owes()
+
+    @property
+    def asked_at(self) -> int:
+        """When the peer last sent something that wants an answer, ns; -1: never."""
+        return self.arrivals.asked_at
+
+    @property
+    def asks_again_ns(self) -> int:
+        """How long a peer like this end, whose answer was lost, leaves it at the most before it has asked again."""
+        timeout = self.config.local_ack_timeout_ns
+        return timeout if self._requestor is None else self._requestor.rtt.coarse_timer(timeout)
+
     def post_write(self, request: WriteRequest) -> None:
         """Post an RDMA write. In ERROR it completes at once, flushed. Raises CallerError in any other state but RTS."""
         if self.state is _ERROR:

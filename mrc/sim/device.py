@@ -110,6 +110,13 @@ class SimDevice:
     def wait(self, fd: int, ready: Callable[[], bool], timeout_s: float | None) -> bool:
         return self._run(PATIENCE_NS if timeout_s is None else int(timeout_s * 1e9), ready)
 
+    @property
+    def runs_itself(self) -> bool:
+        return False
+
+    def step(self, fd: int, ready: Callable[[], bool], began: int) -> bool:
+        return self._run(STEP_NS, ready) or self.now() - began < PATIENCE_NS
+
     def idle(self) -> None:
         asked = 0
 

@@ -78,5 +78,15 @@ class Device(Protocol):
     def wait(self, fd: int, ready: Callable[[], bool], timeout_s: float | None) -> bool:
         """Wait until `fd` is readable, which it is when `ready()` holds, at most `timeout_s`. Returns `ready()`."""
 
+    @property
+    def runs_itself(self) -> bool:
+        """Whether somebody runs it now: then its descriptors become readable by themselves."""
+
+    def step(self, fd: int, ready: Callable[[], bool], began: int) -> bool:
+        """Where nobody runs it: as `wait` for a millisecond, for who has others to see to meanwhile.
+
+        False when it is no use any more to wait for what has been waited for since `began` (`now`).
+        """
+
     def idle(self) -> None:
         """The caller polls and found nothing: go on with the endpoint's work if nobody else does."""

@@ -10,7 +10,7 @@ from errno import EINVAL, ENOMEM, ENOTSUP
 from typing import Any
 
 from mrc.endpoint.completions import Completion
-from mrc.endpoint.config import NO_CAPABILITIES, Capability, QpConfig
+from mrc.endpoint.config import EXPONENTIAL_RETRIES_FOREVER, NO_CAPABILITIES, Capability, QpConfig
 from mrc.endpoint.congestion import ControllerFactory, factory_of
 from mrc.endpoint.memory import MemoryRegion
 from mrc.endpoint.qp import QueuePair
@@ -18,7 +18,9 @@ from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError
 from mrc.verbs.attributes import QPAttr, QPCap
+from mrc.verbs.bells import Bell, Bells, Deadline
 from mrc.verbs.cq import CQ
+from mrc.verbs.draining import UnderWay, under_way
 from mrc.verbs.enums import AsyncEventType, QPAttrMask, QPState, SendFlag, WCOpcode, WCStatus, WROpcode
 from mrc.verbs.errors import VerbsError
 from mrc.verbs.figures import QPFigures
@@ -96,6 +98,7 @@ class QP:
         self._receives_posted = 0
         self._inbox: deque[WriteRequest | int] = deque()
         self._taking_inbox = False
+        self._bells = Bells(self._device)
         self._closed = False
         self._expect_error = False
         self.endpoint_qp: QueuePair = self._device.call(self._create)
@@ -217,6 +220,9 @@ class QP:
         tuning, context = self.context.tuning, self.context
         changes = {name: attributes[name] for name in _PARAMETERS if name in attributes}
         changes["paths"] = context.evs_of(attributes.get("ev_profile_id", 0)).path_config(tuning.paths)
+        if attributes.get("exponential_retries") == EXPONENTIAL_RETRIES_FOREVER:
+            # For ever is what it says, however few timeouts in a row the tuning allows.
+            changes["timeout_retries"] = None
         if "dynamic_mpr" in attributes:
             changes["capabilities"] = _with_dynamic_mpr(tuning.capabilities, attributes["dynamic_mpr"])
         controller = context.controller_of(attributes.get("cc_profile_id", 0))
@@ -249,6 +255,7 @@ class QP:
             self._receives_posted = 0
         for cq in (self.send_cq, self.recv_cq):
             cq.forget(self.qp_num)
+        self._bells.ring()
 
     def on_error(self, detail: str) -> None:
         """The endpoint's QP went to ERROR."""
@@ -347,6 +354,43 @@ class QP:
         with self._lock:
             return any(read is mr for read, _ in self._sent)
 
+    # ------------------------------------------------------------------ drained
+
+    def drain(self, timeout: float | None = None, *, quiet: float | None = None) -> None:
+        """Wait until nothing is under way: to close the QP then leaves neither end without an answer.
+
+        It returns once all of this holds: every send posted here has completed; every answer to what has arrived has
+        left; no message of the peer's has arrived in part; and for `quiet` seconds the peer has sent nothing that wants
+        an answer. The last is for answers that were lost: who misses one asks again, first after a round trip, and is
+        answered as long as this waits. Without `quiet` it is twice the local ACK timeout; 0 is enough for who then
+        waits for the peer's word that it has drained, too. Completions stay to be polled; receives that are posted do
+        not count.
+
+        Waits at most `timeout` seconds, without one for ever. Raises VerbsError EIO when the QP is in ERROR, EAGAIN
+        with a timeout of 0 when something is under way, ETIMEDOUT after any other, EINVAL when the QP is closed.
+        """
+        deadline = Deadline(self._device, timeout)
+        with self._bells.one() as bell:
+            while (rest := self._under_way(bell, quiet)) is not None:
+                rest.check(bell.wait(rest.patience_s(deadline)), deadline)
+
+    async def drained(self, timeout: float | None = None, *, quiet: float | None = None) -> None:
+        """`drain` as a coroutine of asyncio."""
+        deadline = Deadline(self._device, timeout)
+        with self._bells.one() as bell:
+            while (rest := self._under_way(bell, quiet)) is not None:
+                rest.check(await bell.wait_async(rest.patience_s(deadline)), deadline)
+
+    def _under_way(self, bell: Bell, quiet_s: float | None) -> UnderWay | None:
+        """What `drain` waits for, None where nothing is. From now on `bell` rings when the last send has completed."""
+        bell.hush()
+
+        def look() -> UnderWay | None:
+            self._check_open()
+            return under_way(self.endpoint_qp, len(self._sent), quiet_s, self._device.now())
+
+        return self._device.call(look)
+
     # ------------------------------------------------------------------ where the endpoint runs
 
     def _take_inbox(self) -> None:
@@ -368,8 +412,12 @@ class QP:
         if receive:
             with self._lock:
                 self._receives_posted -= 1
-        elif not self._sent.popleft()[1] and done.status is _SUCCESS:
-            return
+        else:
+            signaled = self._sent.popleft()[1]
+            if not self._sent:
+                self._bells.ring()
+            if not signaled and done.status is _SUCCESS:
+                return
         completion = WC(done.wr_id, done.status, done.kind, done.byte_len, done.qpn, done.immediate)
         (self.recv_cq if receive else self.send_cq).push(completion)
 
@@ -385,6 +433,7 @@ class QP:
             return
         self._closed = True
         self._forget()
+        self._bells.close()
         self.context.remove(self)
         self.pd.qps.discard(self)
         self.send_cq.qps.discard(self)

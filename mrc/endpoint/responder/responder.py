@@ -350,6 +350,12 @@ class Responder:
 
     # ------------------------------------------------------------------ answers out
 
+    def owes(self) -> bool:
+        """Whether the peer is known to wait for this end: an answer has not left, or a message is only partly here."""
+        if self.received.held > 0 or self._messages.open.count > 0:
+            return True
+        return self.pending() or self._ack_delay.due_at != _FOREVER
+
     def pending(self) -> bool:
         """Whether `transmit` would send something."""
         return self._ack_due or self._nak_due or self.sacks.pending.count > 0 or self.nacks.pending.count > 0
