@@ -10,7 +10,13 @@ from errno import EINVAL, ENOMEM, ENOTSUP
 from typing import Any
 
 from mrc.endpoint.completions import Completion
-from mrc.endpoint.config import EXPONENTIAL_RETRIES_FOREVER, NO_CAPABILITIES, Capability, QpConfig
+from mrc.endpoint.config import (
+    EXPONENTIAL_RETRIES_FOREVER,
+    MAX_TIMEOUT_RETRIES,
+    NO_CAPABILITIES,
+    Capability,
+    QpConfig,
+)
 from mrc.endpoint.congestion import ControllerFactory, factory_of
 from mrc.endpoint.memory import MemoryRegion
 from mrc.endpoint.qp import QueuePair
@@ -221,8 +227,9 @@ class QP:
         changes = {name: attributes[name] for name in _PARAMETERS if name in attributes}
         changes["paths"] = context.evs_of(attributes.get("ev_profile_id", 0)).path_config(tuning.paths)
         if attributes.get("exponential_retries") == EXPONENTIAL_RETRIES_FOREVER:
-            # For ever is what it says, however few timeouts in a row the tuning allows.
-            changes["timeout_retries"] = None
+            # For ever is what it says, however few timeouts in a row the tuning allows; and what a switch trimmed often
+            # waits no longer for the next timeout than anything else.
+            changes["timeout_retries"] = MAX_TIMEOUT_RETRIES
         if "dynamic_mpr" in attributes:
             changes["capabilities"] = _with_dynamic_mpr(tuning.capabilities, attributes["dynamic_mpr"])
         controller = context.controller_of(attributes.get("cc_profile_id", 0))
