@@ -130,7 +130,7 @@ class NodeDevice:
     def runs_itself(self) -> bool:
         return self.node.driver.owner is not None
 
-    def step(self, fd: int, ready: Callable[[], bool], began: int) -> bool:
+    def step(self, fd: int, ready: Callable[[], bool], until: int | None, began: int) -> bool:
         self.wait(fd, ready, _STEP_S)
         return True
 

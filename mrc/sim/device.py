@@ -30,6 +30,7 @@ T = TypeVar("T")
 
 PATIENCE_NS = 3600 * 1_000_000_000
 STEP_NS = 1_000_000
+_STEPS_OF_WAIT = 16
 _MAX_MTU = 4096
 _EV_SEED = 0  # all QPs towards one peer draw the same EVs
 
@@ -114,8 +115,15 @@ class SimDevice:
     def runs_itself(self) -> bool:
         return False
 
-    def step(self, fd: int, ready: Callable[[], bool], began: int) -> bool:
-        return self._run(STEP_NS, ready) or self.now() - began < PATIENCE_NS
+    def step(self, fd: int, ready: Callable[[], bool], until: int | None, began: int) -> bool:
+        now, next_at = self.now(), self.fabric.clock.next_at
+        end = began + PATIENCE_NS if until is None else until
+        # While nothing happens the steps grow: an hour of that takes some hundred of them. Who others wait for may be
+        # about to post something, so it is not skipped.
+        longest = max(STEP_NS, (now - began) // _STEPS_OF_WAIT)
+        quiet = longest if next_at is None else next_at - now
+        step = min(max(STEP_NS, min(quiet, longest)), max(0, end - now))
+        return self._run(step, ready) or until is not None or self.now() < end
 
     def idle(self) -> None:
         asked = 0

@@ -68,7 +68,7 @@ class Bell:
         while not self._rung and not deadline.is_over():
             if device.runs_itself:
                 await self._readable(_LOOK_AGAIN_S if (left := deadline.left_s()) is None else min(left, _LOOK_AGAIN_S))
-            elif device.step(self.fd, self.is_rung, began):
+            elif device.step(self.fd, self.is_rung, deadline.until, began):
                 await asyncio.sleep(0)
             else:
                 break
@@ -133,21 +133,22 @@ class Bells:
 
 
 class Deadline:
-    """How long somebody is willing to wait, by the device's clock. `timeout_s`: None for ever, 0 not at all."""
+    """How long somebody is willing to wait. `timeout_s`: None for ever, 0 not at all. `until` is when it is over by the
+    device's clock, ns, or None."""
 
-    __slots__ = ("_device", "_until", "_waits")
+    __slots__ = ("_device", "_waits", "until")
 
     def __init__(self, device: Device, timeout_s: float | None) -> None:
         self._device = device
         self._waits = timeout_s is None or timeout_s > 0
-        self._until = None if timeout_s is None else device.now() + int(timeout_s * 1e9)
+        self.until = None if timeout_s is None else device.now() + int(timeout_s * 1e9)
 
     def is_over(self) -> bool:
-        return self._until is not None and self._device.now() >= self._until
+        return self.until is not None and self._device.now() >= self.until
 
     def left_s(self) -> float | None:
         """Seconds that are left; None: for ever."""
-        return None if self._until is None else max(0.0, (self._until - self._device.now()) / 1e9)
+        return None if self.until is None else max(0.0, (self.until - self._device.now()) / 1e9)
 
     def error(self, what: str) -> VerbsError:
         """What to raise, with these words, when the time is up."""

@@ -82,10 +82,11 @@ class Device(Protocol):
     def runs_itself(self) -> bool:
         """Whether somebody runs it now: then its descriptors become readable by themselves."""
 
-    def step(self, fd: int, ready: Callable[[], bool], began: int) -> bool:
+    def step(self, fd: int, ready: Callable[[], bool], until: int | None, began: int) -> bool:
         """Where nobody runs it: as `wait` for a millisecond, for who has others to see to meanwhile.
 
-        False when it is no use any more to wait for what has been waited for since `began` (`now`).
+        What is waited for has been since `began` and is to be until `until` (ns, as `now` says; None: for ever). False
+        when there is no use in that any more.
         """
 
     def idle(self) -> None:
