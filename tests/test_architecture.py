@@ -21,23 +21,28 @@ PACKAGE = ROOT / "mrc"
 ALLOWED = {
     "report": {"report"},
     "wire": {"wire"},
-    "fabric": {"fabric", "wire"},
+    "fabric": {"fabric", "wire", "trace"},
     "layers": {"layers", "wire"},
     "trace": {"trace"},
     "endpoint": {"endpoint", "wire", "trace"},
-    "verbs": {"verbs", "endpoint", "wire"},
-    "control": {"control", "verbs", "endpoint", "wire"},
+    "verbs": {"verbs", "endpoint", "wire", "trace"},
+    "control": {"control", "verbs", "endpoint", "wire", "trace"},
+    "collectives": {"collectives", "verbs", "endpoint"},
     "net": {"net", "control", "verbs", "endpoint", "wire", "fabric"},
+    "torch": {"torch", "collectives", "net", "fabric"},
     "sim": {"sim", "report", "verbs", "endpoint", "wire", "fabric"},
-    "lab": {"lab", "wire", "fabric"},
+    "lab": {"lab", "wire", "fabric", "trace"},
     "map": {"map", "report", "net", "fabric", "wire"},
     "top": {"top", "net", "control", "report"},
     "capture": {"capture", "layers", "report", "fabric", "trace", "wire"},
-    "bench": {"bench", "report", "lab", "net", "verbs", "endpoint", "wire", "fabric"},
-    "drill": {"drill", "report", "bench", "lab", "net", "verbs", "endpoint", "wire", "fabric", "trace"},
-    "conformance": {"conformance", "report", "net", "endpoint", "wire", "fabric"},
+    "bench": {"bench", "report", "collectives", "lab", "net", "verbs", "endpoint", "wire", "fabric"},
+    "drill": {"drill", "collectives", "report", "bench", "lab", "net", "verbs", "endpoint", "wire", "fabric", "trace"},
+    "conformance": {"conformance", "report", "net", "endpoint", "wire", "fabric", "trace"},
+    # Plain RC, an annex: of all the others only the commands know it.
+    "rc": {"rc", "conformance", "net", "endpoint", "wire", "fabric", "trace"},
     "cli": {
         "cli",
+        "rc",
         "bench",
         "drill",
         "lab",
@@ -57,6 +62,8 @@ ALLOWED = {
         "report",
     },
 }
+# The one file of the RC endpoint that has sockets and a clock.
+RC_NODE = PACKAGE / "rc" / "node.py"
 SCAPY_ALLOWED = {"layers", "capture", "cli"}
 NEVER_IN_THE_CORE = {"time", "socket", "asyncio", "select", "threading", "random", "secrets"}
 # A generator that its caller seeds. The functions of `random` share one that nobody seeds.
@@ -94,7 +101,7 @@ def test_imports_point_one_way(path: Path) -> None:
             assert package in SCAPY_ALLOWED, f"mrc.{package} may not import scapy"
         if package == "endpoint":
             assert name != "mrc.trace.writer", "what an endpoint tells is written by somebody else"
-        if package in ("endpoint", "wire"):
+        if package in ("endpoint", "wire") or (package == "rc" and path.parent.name == "rc" and path != RC_NODE):
             assert name == SEEDED or parts[0] not in NEVER_IN_THE_CORE, (
                 f"mrc.{package} owns no clock and does no I/O: {name}"
             )
@@ -137,7 +144,6 @@ ENDPOINT_ROOMS = {
     "responder": {"parts", "paths"},
     "node": {"parts", "congestion", "paths"},
     "datapath": {"parts", "congestion", "paths", "requestor", "responder", "node"},
-    "rc": {"parts", "paths", "node"},
 }
 # Files beside the rooms that stand on them.
 ABOVE_THE_ROOMS = {"endpoint.py", "qp.py"}
@@ -158,6 +164,15 @@ def test_the_rooms_of_the_endpoint_import_one_way() -> None:
                     assert first in allowed, f"{room}/{path.name} may not import {imported.relative_to(endpoint)}"
 
 
+def test_the_rc_endpoint_knows_neither_its_node_nor_its_cases() -> None:
+    for path in sorted((PACKAGE / "rc").glob("*.py")):
+        imported = {file.relative_to(PACKAGE).parts[:-1] for file in files_imported(path)}
+        allowed = {"rc", "endpoint", "wire", *({"net", "fabric"} if path == RC_NODE else ())}
+        assert {folder[0] for folder in imported if folder} <= allowed, path.name
+        assert ("rc", "conformance") not in imported, path.name
+        assert RC_NODE not in files_imported(path), path.name
+
+
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_no_module_needs_the_tests(path: Path) -> None:
     """They are no part of an installed package; mrc.conformance.wrong_endpoints looks for theirs when it is asked."""
@@ -170,6 +185,8 @@ FOREIGN = {
     "_IPv6ExtHdr": "Scapy's",
     "_overload_fields": "Scapy's",
     "_transport": "aioquic's",
+    "_exit": "os's: the end of a process, at once",
+    "_Options": "torch's: of a process group of gloo",
 }
 
 
@@ -241,8 +258,9 @@ OF_A_SENDER = {
     *("mrc.net", "mrc.net.control", "mrc.net.control.places", "mrc.net.control.server"),
     *("mrc.net.exchange", "mrc.net.exchange.channel", "mrc.net.exchange.client", "mrc.net.exchange.config"),
     *("mrc.net.exchange.dial", "mrc.net.exchange.messages", "mrc.net.exchange.tls"),
-    *("mrc.net.transfer", "mrc.net.transfer.connecting", "mrc.net.transfer.files", "mrc.net.transfer.paging"),
-    *("mrc.net.transfer.report", "mrc.net.transfer.sender", "mrc.net.transfer.sources"),
+    *("mrc.net.session", "mrc.net.session.qps"),
+    *("mrc.net.transfer", "mrc.net.transfer.files", "mrc.net.transfer.paging", "mrc.net.transfer.report"),
+    *("mrc.net.transfer.sender", "mrc.net.transfer.sources", "mrc.net.transfer.terms"),
 }
 _OF_THE_ENDPOINT = re.compile(r"mrc\.((endpoint|wire|verbs)(\..+)?|net\.\w+)")
 NEVER_IN_A_TRANSFER = {

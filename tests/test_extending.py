@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tutorials import DOCS, steps
+from tutorials import DOCS, ChangedSources, steps
 
 from mrc.endpoint.congestion import CongestionController, PacketSizes, algorithm_names, factory_of, registry
 from mrc.errors import CallerError
+from mrc.wire.opcodes import OPCODES
 
 PAGE = DOCS / "extending.md"
 
@@ -25,7 +26,7 @@ def known_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_page_prints_what_it_says() -> None:
     names: dict[str, Any] = {}
-    here = [step for step in steps(PAGE) if not step.live]
+    here = [step for step in steps(PAGE) if not step.live and not step.changed]
     assert [bool(step.shown) for step in here] == [False, True, True]
     for step in here:
         step.run(names)
@@ -39,6 +40,20 @@ def test_the_live_part_prints_what_it_says() -> None:
     first.run(names)
     (live,) = [step for step in steps(PAGE) if step.live]
     live.run(names)
+
+
+def test_a_header_that_is_added_as_the_page_says_is_crafted_dissected_worded_and_received(tmp_path: Path) -> None:
+    sources = ChangedSources(PAGE, tmp_path)
+    commands = list(sources.consoles())
+    assert len(commands) == 3
+    for line, command, shown in commands:
+        assert sources.run("sh", "-c", command) == shown, f"{PAGE.name}, line {line}"
+    (step,) = [step for step in steps(PAGE) if step.changed]
+    assert sources.run(sys.executable, "-c", step.code) == step.shown != "", f"{PAGE.name}, line {step.line}"
+
+
+def test_the_opcode_of_the_page_is_nobodys() -> None:
+    assert 0xDA not in OPCODES
 
 
 @pytest.mark.parametrize("place", sorted(set(re.findall(r"`((?:mrc|tests)/[\w/.]+)`", PAGE.read_text()))))

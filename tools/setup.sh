@@ -1,6 +1,7 @@
 # Sourced by the tools beside it: a virtual environment in the checkout with this package installed.
 #
 #   setup EXTRA...     sets $venv; installs again only when pyproject.toml changed or one of these extras is new
+#   torch_cpu          installs torch's CPU build, where it is within reach
 #   packages NAME...   installs Debian packages, where that is possible; elsewhere only says that they are missing
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -44,6 +45,17 @@ setup() {
         { "$venv/bin/python" "$root/hatch_build.py" --if-needed || echo "the datapath is not compiled: it runs interpreted" >&2; }
     # Where PYTHONDONTWRITEBYTECODE is set, as in many containers, every start would compile every module: half a second.
     "$venv/bin/python" -m compileall -qq -j 0 "$root/mrc" || true
+}
+
+# torch_cpu: torch without CUDA, for the tests of mrc.torch. Pinned to a build that has none, so that pip can never take
+# PyPI's, which brings gigabytes of it along. Fails where that build is not within reach.
+torch_cpu() {
+    "$venv/bin/python" -c 'import torch, ml_dtypes' 2>/dev/null && return
+    local wanted=("torch==2.13.0+cpu" "ml-dtypes>=0.5")
+    echo "installing ${wanted[0]}" >&2
+    "$venv/bin/python" -m pip install --quiet --quiet --disable-pip-version-check "${wanted[@]}" >&2 ||
+        "$venv/bin/python" -m pip install --quiet --quiet --disable-pip-version-check --retries 1 \
+            --extra-index-url https://download.pytorch.org/whl/cpu "${wanted[@]}" >&2
 }
 
 version() {

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from mrc.bench.connecting import TUNING, connect_qps, describe_qps, from_message, make_qps, to_message
 from mrc.bench.figures import LatencyResult, WriteResult
 from mrc.bench.latency import PLACES, Pinger, ping
 from mrc.bench.terms import (
@@ -27,9 +26,10 @@ from mrc.errors import CallerError, PeerError
 from mrc.net.exchange import ExchangeClient
 from mrc.net.node import Node
 from mrc.net.node_device import NodeDevice
+from mrc.net.session.qps import TUNING, connect_qps, describe_qps, from_message, make_qps, to_message
 from mrc.net.ticket import Ticket
 from mrc.net.transfer.report import counters_of, reported_duplicates, spurious_retransmissions
-from mrc.verbs import QP, AccessFlag, Context, RemoteMemory
+from mrc.verbs import QP, AccessFlag, Context, QPCap, RemoteMemory
 
 _REQUEST_TIMEOUT_S = 60.0
 _POLL_S = 0.25
@@ -117,7 +117,8 @@ class BenchClient:
         made: list[QP] = []
         immediates = self._options.test == WRITE_IMM and not idle
         while len(made) < count:
-            portion = make_qps(self._pd, self._cq, min(QPS_PER_REQUEST, count - len(made)), self._depth)
+            cap = QPCap(max_send_wr=self._depth, max_recv_wr=0)
+            portion = make_qps(self._pd, self._cq, min(QPS_PER_REQUEST, count - len(made)), cap)
             ours = describe_qps(portion, self._node.path_mtu)
             body = to_message(ours) | {"idle": idle, "immediates": immediates}
             theirs = from_message(self._request("connect", body), QPS_PER_REQUEST)

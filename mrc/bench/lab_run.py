@@ -64,8 +64,8 @@ def document(plan: LabPlan, rounds: Rounds) -> dict[str, Any]:
     for name, documents in rounds.documents.items():
         spreads = {key: rounds.spread(name, key) for key in keys}
         # A figure of MRC alone is left out where it is not known.
-        told = [key for key, spread in spreads.items() if spread or key in keys[:4]]
-        found[name] = {key: _rounded(spread.median) if (spread := spreads[key]) else None for key in told}
+        shown = [key for key, spread in spreads.items() if spread or key in keys[:4]]
+        found[name] = {key: _rounded(spread.median) if (spread := spreads[key]) else None for key in shown}
         found[name]["spread"] = {
             key: [_rounded(spread.least), _rounded(spread.most)] for key, spread in spreads.items() if spread
         }

@@ -11,17 +11,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from mrc.bench.connecting import MOST_IMMEDIATES, TUNING, connect_qps, describe_qps, from_message, make_qps, to_message
 from mrc.bench.latency import PLACES, Answering
 from mrc.bench.terms import BENCH_FEATURE, LATENCY, MAX_IDLE_QPS, MAX_QPS, QPS_PER_REQUEST, WRITE_IMM, Terms
 from mrc.errors import MrcError, PeerError, SystemRefused
-from mrc.net.exchange import ExchangeServer, SessionInfo
+from mrc.net.exchange import SessionInfo
 from mrc.net.node import Node
 from mrc.net.node_device import NodeDevice
-from mrc.net.ticket import Ticket
+from mrc.net.session.qps import MOST_IMMEDIATES, TUNING, answer_qps, from_message, make_qps, to_message
+from mrc.net.session.server import SessionServer, handler_of
 from mrc.net.transfer.report import counters_of, duplicates_received
-from mrc.untrusted import quoted
-from mrc.verbs import CQ, MR, PD, QP, Context, QPState, RecvWR, RemoteMemory, WCStatus
+from mrc.verbs import CQ, MR, PD, QP, Context, QPCap, QPState, RecvWR, RemoteMemory, WCStatus
 
 _POLL_S = 0.1
 _GOODBYE_S = 1.0
@@ -60,14 +59,17 @@ class _Client:
     failure: str | None = None
 
 
-class BenchServer:
-    """Serves measurements until interrupted. Close it, or use it as a context manager.
+class BenchServer(SessionServer):
+    """Serves measurements until interrupted.
 
     A second client is refused while one is there: two at once would measure each other. `on_session` hears of each
     client's end in the loop's thread.
     """
 
+    feature = BENCH_FEATURE
+
     def __init__(self, node: Node, on_session: Callable[[ServedSession], None] = lambda session: None) -> None:
+        super().__init__(node.fabric)
         self._node = node
         self._context = Context(NodeDevice(node), tuning=TUNING)
         self._on_session = on_session
@@ -76,17 +78,6 @@ class BenchServer:
         self._lock = threading.Lock()
         self._free = threading.Event()
         self._free.set()
-        self._exchange = ExchangeServer(
-            [],
-            self._handle,
-            advertised=[port.address for port in node.fabric.ports],
-            features=(BENCH_FEATURE,),
-            on_session_closed=self._session_closed,
-        )
-
-    def start(self) -> Ticket:
-        """Listen, and return the ticket that lets clients in."""
-        return self._exchange.start().ticket
 
     def run(self, until: Callable[[], bool] = lambda: False) -> None:
         """Serve until `until()` holds, which is asked between turns of the loop."""
@@ -115,12 +106,6 @@ class BenchServer:
             self._let_go(client)
         self._context.close()
 
-    def __enter__(self) -> BenchServer:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
     # ------------------------------------------------------------------ in the loop's thread, each turn
 
     @staticmethod
@@ -147,8 +132,7 @@ class BenchServer:
 
     def _handle(self, session: SessionInfo, kind: str, body: dict[str, Any]) -> dict[str, Any]:
         handlers = {"connect": self._connect, "prepare": self._prepare, "start": self._start, "stop": self._stop}
-        if kind not in handlers:
-            raise PeerError(f"this server knows no request {quoted(kind)}: are both ends the same release of mrc?")
+        handler = handler_of(kind, handlers)
         if BENCH_FEATURE not in session.features:
             raise PeerError("this ticket is of `mrc bench serve`, which takes no files: take that of `mrc recv`")
         with self._lock:
@@ -162,7 +146,7 @@ class BenchServer:
                 self._free.clear()
             if client.failure is not None:
                 raise PeerError(client.failure)
-            handler, known = handlers[kind], client
+            known = client
             return self._node.driver.call(lambda: handler(known, body))
 
     def _new_client(self) -> _Client:
@@ -177,15 +161,9 @@ class BenchServer:
         if len(known) + len(theirs) > most:
             raise PeerError(f"this server gives at most {most} {'idle ' if idle else ''}QPs")
         immediates = body.get("immediates") is True
-        made: list[QP] = []
-        try:
-            made += make_qps(client.pd, client.cq, len(theirs), PLACES, _RECEIVES if immediates else 0)
-            ours = describe_qps(made, min(theirs[0].path_mtu, self._node.path_mtu))
-            connect_qps(made, ours, theirs)
-        except MrcError:
-            for qp in made:
-                qp.close()
-            raise
+        cap = QPCap(max_send_wr=PLACES, max_recv_wr=_RECEIVES if immediates else 0)
+        made = make_qps(client.pd, client.cq, len(theirs), cap)
+        ours = answer_qps(made, theirs, min(theirs[0].path_mtu, self._node.path_mtu))
         if immediates:
             for qp in made:
                 for number in range(_RECEIVES):

@@ -27,7 +27,7 @@ class Figure:
     heading: str
     measure: str
     key: str
-    told_as: str
+    reported_as: str
     digits: int
 
 
@@ -111,12 +111,12 @@ def suite_document(plan: LabPlan, rounds: Rounds) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for who in (OURS, *plan.baselines):
         spreads = {
-            figure.told_as: rounds.spread(part_name(who, figure.measure), figure.key)
+            figure.reported_as: rounds.spread(part_name(who, figure.measure), figure.key)
             for figure in FIGURES
             if part_name(who, figure.measure) in rounds.documents
         }
         found[who] = {
-            figure.told_as: round(spread.median, 4) if (spread := spreads.get(figure.told_as)) else None
+            figure.reported_as: round(spread.median, 4) if (spread := spreads.get(figure.reported_as)) else None
             for figure in FIGURES
         }
         found[who]["resumed"] = resumed(rounds, who)

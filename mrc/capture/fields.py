@@ -41,7 +41,8 @@ _ETHER, _IPV4, _IPV6, _SRH = _plain("ether"), _plain("ipv4"), _plain("ipv6"), _p
 
 
 def _ether(data: bytes, at: int) -> Fields:
-    return _ETHER(data, at) | {"dst": data[at : at + 6].hex(":"), "src": data[at + 6 : at + 12].hex(":")}
+    fields = _ETHER(data, at)
+    return fields | {end: fields[end].to_bytes(6, "big").hex(":") for end in ("dst", "src")}
 
 
 def _sll(data: bytes, at: int) -> Fields:
@@ -49,11 +50,13 @@ def _sll(data: bytes, at: int) -> Fields:
 
 
 def _ipv4(data: bytes, at: int) -> Fields:
-    return _IPV4(data, at) | {"src": ipv4_text(data[at + 12 : at + 16]), "dst": ipv4_text(data[at + 16 : at + 20])}
+    fields = _IPV4(data, at)
+    return fields | {end: ipv4_text(fields[end].to_bytes(4, "big")) for end in ("src", "dst")}
 
 
 def _ipv6(data: bytes, at: int) -> Fields:
-    return _IPV6(data, at) | {"src": ipv6_text(data[at + 8 : at + 24]), "dst": ipv6_text(data[at + 24 : at + 40])}
+    fields = _IPV6(data, at)
+    return fields | {end: ipv6_text(fields[end].to_bytes(16, "big")) for end in ("src", "dst")}
 
 
 def _srh(data: bytes, at: int) -> Fields:

@@ -80,7 +80,7 @@ def read_frames(stream: BinaryIO, name: str) -> Iterator[Frames]:
 
 
 def _pcap(source: Source, order: str, unit_ns: int) -> Iterator[Frames]:
-    header = source.take(_PCAP_HEADER)
+    header = source.read(_PCAP_HEADER)
     if header is None:
         raise CallerError(f"{source.name}: ends inside the 24-byte pcap header, at byte {source.unread}")
     snaplen, network = struct.unpack(order + "16xII", header)

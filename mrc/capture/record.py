@@ -1,7 +1,7 @@
 """Record what passes the interfaces of a host into a pcap file, with the kernel's nanosecond stamps.
 
 Runs as a process of its own inside the host's namespace, `python -m mrc.capture.record FILE INTERFACE...`, until it
-is told to end by SIGTERM or SIGINT; it says `ready` on stdout once it listens. At the end it says how many packets it
+is ended by SIGTERM or SIGINT; it prints `ready` on stdout once it listens. At the end it says how many packets it
 wrote and how many the kernel had to drop.
 
 Packets are taken from a ring (TPACKET_V2), into which the kernel copies each one as it passes. An ordinary packet

@@ -110,7 +110,7 @@ class Source:
         """The next bytes, at most `count` and no more than have been read; they stay unread."""
         return self.view[self.at : min(self.end, self.at + count)].tobytes()
 
-    def take(self, count: int) -> bytes | None:
+    def read(self, count: int) -> bytes | None:
         """The next `count` bytes, or None when the stream ends before: then they stay unread."""
         if self.end - self.at < count and self.fill(count) < count:
             return None

@@ -1,12 +1,11 @@
 """One line a packet: number, time, source, destination, path, and what it says, in words that read like tshark's.
 
-Words about the transport are those of the Scapy layers' summaries. Only the fields that are shown are read, by the
-layouts of `mrc.wire.headers`: this is the way through a capture of millions of packets.
+`mrc.wire.words` has the words for the transport. This module words one packet, `mrc.capture.columns` runs of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
 
 from mrc.capture.ends import Ends, ends_of
 from mrc.capture.frames import Record
@@ -14,150 +13,42 @@ from mrc.capture.names import ETHER_TYPES, IP_PROTOCOLS
 from mrc.capture.transport import icrc_ok
 from mrc.capture.walked import Walked
 from mrc.wire.headers import HEADERS, unpack_header
-from mrc.wire.names import MARKS, NACK_REASONS, OPERATIONS, SYNDROMES
-from mrc.wire.opcodes import FIRST_MRC_OPCODE, OPCODES
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
-from mrc.wire.psn import PSN_MASK
+from mrc.wire.words import in_words
 
-Picker = Callable[[bytes, int], list[int]]
 HEADING = ("no.", "time", "source", "destination", "path", "summary")
 _FLOWS_KEPT = 4096
-
-
-def picker(header: str, *names: str) -> Picker:
-    """A function that reads these fields of the `header` at an offset in some bytes, signed ones as unsigned."""
-    layout = HEADERS[header]
-    length = layout.length
-    by_name = {field.name: field for field in layout.fields}
-    places = [(by_name[name].shift, (1 << by_name[name].bits) - 1) for name in names]
-
-    def pick(data: bytes, at: int) -> list[int]:
-        word = int.from_bytes(data[at : at + length], "big")
-        return [word >> shift & mask for shift, mask in places]
-
-    return pick
-
-
-_BTH = picker("bth", "opcode", "dqp", "ackreq", "rtx", "psn")
-_METH = picker("meth", "rqmsn", "msn")
-_TSETH = picker("tseth", "tx_timestamp")
-_RETH = picker("reth", "va", "dmalen")
-_AETH = picker("aeth", "syndrome", "msn")
-_SETH = picker("seth", "m", "pr", "ack_psn_offset", "entropy", "cack_psn", "sack_offset", "bitmap")
-_CC_STATE = picker("cc_state", "ooo_count")
-_NETH = picker("neth", "reason", "entropy", "nack_psn")
-_PETH = picker("peth", "probe_id")
-_ERTH = picker("erth", "op", "port_status_mask")
-_UDP = picker("udp", "sport", "dport")
-
-
-def _meth(data: bytes, at: int, profile: WireProfile) -> str:
-    rqmsn, msn = _METH(data, at)
-    return f"MSN={msn} RQMSN={rqmsn}" if rqmsn else f"MSN={msn}"
-
-
-def _reth(data: bytes, at: int, profile: WireProfile) -> str:
-    va, dmalen = _RETH(data, at)
-    return f"VA=0x{va:x} Len={dmalen}"
-
-
-def _aeth(data: bytes, at: int, profile: WireProfile) -> str:
-    syndrome, msn = _AETH(data, at)
-    return f"{'ACK' if syndrome < 0x20 else SYNDROMES.get(syndrome, f'syndrome 0x{syndrome:02x}')} MSN={msn}"
-
-
-def _seth(data: bytes, at: int, profile: WireProfile) -> str:
-    mark, probe_answer, offset, entropy, cack_psn, sack_offset, bitmap = _SETH(data, at)
-    offset_or_id = f"probe_id={offset}" if probe_answer else f"ack={(cack_psn + _signed(offset)) & PSN_MASK}"
-    words = f"cack={cack_psn} {offset_or_id} EV=0x{entropy:08x}"
-    if mark:
-        words += f" [{MARKS[mark]}]"
-    return f"{words} bitmap={_signed(sack_offset):+d}:0x{bitmap:x}" if bitmap else words
-
-
-def _signed(value: int) -> int:
-    return value - 0x10000 if value & 0x8000 else value
-
-
-def _cc_state(data: bytes, at: int, profile: WireProfile) -> str:
-    (held,) = _CC_STATE(data, at)
-    return f"ooo={held}" if held else ""
-
-
-def _neth(data: bytes, at: int, profile: WireProfile) -> str:
-    reason, entropy, nack_psn = _NETH(data, at)
-    return f"{NACK_REASONS.get(reason, f'reason 0x{reason:02x}')} nack={nack_psn} EV=0x{entropy:08x}"
-
-
-def _erth(data: bytes, at: int, profile: WireProfile) -> str:
-    op, ports = _ERTH(data, at)
-    return OPERATIONS.get(op, f"op {op}") + (f" ports=0x{ports:x}" if op == 0 else "")
-
-
-def _eeth(data: bytes, at: int, profile: WireProfile) -> str:
-    op = unpack_header("eeth", data[at : at + HEADERS["eeth"].length], profile)["op"]
-    return OPERATIONS.get(op, f"op {op}")
-
-
-def _one(header: str, field: str, form: str) -> Callable[[bytes, int, WireProfile], str]:
-    pick = picker(header, field)
-    return lambda data, at, profile: form.format(pick(data, at)[0])
-
-
-_WORDS: dict[str, Callable[[bytes, int, WireProfile], str]] = {
-    "meth": _meth,
-    "tseth": _one("tseth", "tx_timestamp", "TS={}"),
-    "reth": _reth,
-    "immdt": _one("immdt", "data", "Imm=0x{:08x}"),
-    "aeth": _aeth,
-    "seth": _seth,
-    "cc_state": _cc_state,
-    "neth": _neth,
-    "peth": _one("peth", "probe_id", "probe_id={}"),
-    "erth": _erth,
-    "eeth": _eeth,
-    "atomiceth": _one("atomiceth", "va", "VA=0x{:x}"),
-    "atomicacketh": _one("atomicacketh", "orig", "Orig={}"),
-    "deth": _one("deth", "sqpn", "SQP=0x{:06x}"),
-    "ieth": _one("ieth", "rkey", "Invalidate=0x{:08x}"),
-}
-
-
-def transport_words(walked: Walked, profile: WireProfile = DEFAULT_WIRE_PROFILE) -> str:
-    """The transport headers in words: opcode, queue pair, PSN, then what each further header adds."""
-    data = walked.data
-    layers = walked.layers
-    # Everything from the UDP header on was found in one go, the BTH first.
-    bth = walked.transport_index
-    if bth is None or bth >= len(layers):
-        return "RoCEv2"
-    value, dqp, ackreq, rtx, psn = _BTH(data, layers[bth][1])
-    opcode = OPCODES.get(value)
-    words = f"{opcode.name if opcode else f'Unknown opcode 0x{value:02x}'} QP=0x{dqp:06x} PSN={psn}"
-    if ackreq:
-        words += " [AckReq]"
-    if rtx and value >= FIRST_MRC_OPCODE:
-        words += " [rtx]"
-    for name, at in layers[bth + 1 :]:
-        more = _WORDS[name](data, at, profile)
-        if more:
-            words += " " + more
-    return words
+# A packet to one of the ports that is too short for a BTH.
+_NO_BTH = "RoCEv2"
 
 
 def info(walked: Walked, profile: WireProfile = DEFAULT_WIRE_PROFILE) -> str:
     """What a packet says and what is wrong with it."""
-    if walked.transport_at is not None:
-        words = transport_words(walked, profile)
-        if walked.payload_length:
-            words += f" Payload={walked.payload_length}"
-        if icrc_ok(walked, profile) is False:
-            words += " [ICRC wrong]"
-        if walked.trimmed:
-            words += " [trimmed]"
-    else:
-        words = _other_words(walked)
-    return f"{words} [malformed: {walked.malformed}]" if walked.malformed else words
+    verdict: dict[str, Any] = {"trimmed": walked.trimmed, "malformed": walked.malformed}
+    if walked.transport_at is None:
+        return f"{_other_words(walked)} {in_words([('verdict', verdict)])}".rstrip()
+    headers = _transport_headers(walked, profile)
+    about_the_rest: list[tuple[str, dict[str, Any]]] = [
+        ("payload", {"length": walked.payload_length}),
+        ("icrc", {"wrong": icrc_ok(walked, profile) is False}),
+        ("verdict", verdict),
+    ]
+    if not headers:
+        return f"{_NO_BTH} {in_words(about_the_rest)}".rstrip()
+    return in_words([*headers, *about_the_rest])
+
+
+def transport_words(walked: Walked, profile: WireProfile = DEFAULT_WIRE_PROFILE) -> str:
+    """The transport headers in words: opcode, queue pair, PSN, then what each further header adds."""
+    headers = _transport_headers(walked, profile)
+    return in_words(headers) if headers else _NO_BTH
+
+
+def _transport_headers(walked: Walked, profile: WireProfile) -> list[tuple[str, dict[str, Any]]]:
+    # Everything from the UDP header on was found in one go, the BTH first.
+    bth = walked.transport_index
+    found = [] if bth is None else walked.layers[bth:]
+    return [(name, unpack_header(name, walked.data[at : at + HEADERS[name].length], profile)) for name, at in found]
 
 
 def _other_words(walked: Walked) -> str:
@@ -168,8 +59,8 @@ def _other_words(walked: Walked) -> str:
     name, at = walked.layers[-1]
     length = walked.payload_length
     if name == "udp":
-        sport, dport = _UDP(data, at)
-        return f"UDP {sport} > {dport} Len={length}"
+        udp = unpack_header("udp", data[at : at + HEADERS["udp"].length])
+        return f"UDP {udp['sport']} > {udp['dport']} Len={length}"
     if walked.ip:
         at = walked.ip[-1]
         kind = data[at + 9] if data[at] >> 4 == 4 else data[at + 6]

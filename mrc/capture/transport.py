@@ -9,12 +9,18 @@ from __future__ import annotations
 from isal.isal_zlib import crc32
 
 from mrc.capture.walked import Walked
-from mrc.wire.icrc import icrc_ipv4, icrc_ipv6
+from mrc.wire.headers import HEADERS
+from mrc.wire.icrc import ICRC_SEED, IPV6_ICRC_MASK, TRANSPORT_ICRC_MASK, icrc_ipv4, icrc_ipv6
+from mrc.wire.ipv4 import IPV4_ICRC_MASK
 from mrc.wire.opcodes import BTH_LENGTH, HEADER_LENGTHS, ICRC_LENGTH, OPCODES
 from mrc.wire.packet import decode_transport, is_trimmed
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
+from mrc.wire.rows import PAD_SHIFT, lowest_bit, masks_in, offsets_in
 
-_TS_BIT, _UDP_LENGTH = 0x10, 8
+_UDP_LENGTH = HEADERS["udp"].length
+# Where in a BTH: the two bits of the pad count, and ts.
+PAD_AT, TS_AT = offsets_in("bth", "pad ts")
+TS_SHIFT = lowest_bit(masks_in("bth", "ts reserved3")[0])
 
 
 def _shapes() -> dict[int, tuple[int, tuple[tuple[str, int], ...], bool]]:
@@ -43,11 +49,11 @@ def walk_transport(walked: Walked, profile: WireProfile) -> None:
     walked.transport_index = len(walked.layers)
     marked = any(dscp in profile.trimmed_dscps for dscp in _dscps(walked))
     if not marked and len(data) >= end and end - at >= BTH_LENGTH and walked.short is None:
-        shape = SHAPES.get(data[at] << 1 | data[at + 8] >> 4 & 1)
+        shape = SHAPES.get(data[at] << 1 | data[at + TS_AT] >> TS_SHIFT & 1)
         if shape is not None:
             length, headers, has_payload = shape
             body = end - at - length - ICRC_LENGTH
-            pad = data[at + 1] >> 4 & 3
+            pad = data[at + PAD_AT] >> PAD_SHIFT & 3
             if body >= pad and (has_payload or not body):
                 layers = walked.layers
                 for name, distance in headers:
@@ -97,7 +103,7 @@ def _walk_doubtful(walked: Walked, profile: WireProfile) -> None:
     elif reason is not None and reason.startswith("unknown_opcode") and payload >= ICRC_LENGTH:
         # The ICRC is the last 4 bytes whatever the opcode.
         icrc = True
-        pad = min(kept[1] >> 4 & 3, payload - ICRC_LENGTH)
+        pad = min(kept[PAD_AT] >> PAD_SHIFT & 3, payload - ICRC_LENGTH)
         payload -= ICRC_LENGTH + pad
     if reason is not None:
         walked.note(reason)
@@ -116,11 +122,11 @@ def _cut_short(walked: Walked, bth: int, at: int, reason: str | None, payload: i
     there = len(data) - bth
     if there < BTH_LENGTH:
         return f"cut_short: the capture kept {max(0, there)} bytes of bth, it takes {BTH_LENGTH}", payload
-    length = SHAPES[data[bth] << 1 | data[bth + 8] >> 4 & 1][0]
+    length = SHAPES[data[bth] << 1 | data[bth + TS_AT] >> TS_SHIFT & 1][0]
     if at < bth + length:
         return f"cut_short: the capture kept {there} bytes of headers, they take {length}", payload
     body = walked.end - at - ICRC_LENGTH
-    pad = data[bth + 1] >> 4 & 3
+    pad = data[bth + PAD_AT] >> PAD_SHIFT & 3
     if body < 0:
         return f"no_icrc: {walked.end - at} bytes follow the headers, the ICRC takes 4", walked.end - at
     if pad > body:
@@ -157,13 +163,8 @@ def _icrc_right(walked: Walked, udp_at: int, icrc_at: int, profile: WireProfile)
         if udp_at == first + 40:
             return icrc_ipv6(packet) == sent
     masked = bytearray(packet)
-    for at in covered:
-        at -= first
-        if masked[at] >> 4 == 4:
-            masked[at + 1] = masked[at + 8] = masked[at + 10] = masked[at + 11] = 0xFF
-        else:
-            masked[at] |= 0x0F
-            masked[at + 1] = masked[at + 2] = masked[at + 3] = masked[at + 7] = 0xFF
-    udp = udp_at - first
-    masked[udp + 6] = masked[udp + 7] = masked[udp + 12] = 0xFF
-    return crc32(masked, crc32(b"\xff" * 8)) == sent
+    masks = [(at, IPV4_ICRC_MASK if data[at] >> 4 == 4 else IPV6_ICRC_MASK) for at in covered]
+    for begin, mask in (*masks, (udp_at, TRANSPORT_ICRC_MASK)):
+        for at, ones in enumerate(mask, begin - first):
+            masked[at] |= ones
+    return crc32(masked, ICRC_SEED) == sent

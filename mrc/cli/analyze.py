@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mrc.capture.analysis.fabric_events import FabricEvents
     from mrc.capture.analysis.figures import DirectionFigures, PathFigures
     from mrc.capture.analysis.finding import Finding
-    from mrc.capture.analysis.told import Trace
+    from mrc.capture.analysis.reported import Trace
     from mrc.wire.profile import WireProfile
 
 _PATHS_SHOWN, _QPS_SHOWN = 64, 32
@@ -97,14 +97,14 @@ def analyze(
         if _is_trace(file):
             if directory is not None or parquet is not None:
                 raise click.UsageError(f"{name} is a trace: --out and --parquet need a capture")
-            told = [_read_trace(cast("BinaryIO", stream), name), *map(_open_trace, traces)]
-            first = told[0]
+            reported = [_read_trace(cast("BinaryIO", stream), name), *map(_open_trace, traces)]
+            first = reported[0]
             start_ns = first.first_ns if first.has_wall_clock and first.events else None
-            _say_traces(name, told, _events(events_file, start_ns, (first.last_ns - first.first_ns) / 1e9), as_json)
+            _say_traces(name, reported, _events(events_file, start_ns, (first.last_ns - first.first_ns) / 1e9), as_json)
             return
-        told = [_open_trace(each) for each in traces]
+        reported = [_open_trace(each) for each in traces]
         analysis, failure = _read(cast("BinaryIO", stream), name, profile, parquet)
-    _say(name, analysis, told, _events(events_file, analysis.start_ns, analysis.seconds), directory, as_json)
+    _say(name, analysis, reported, _events(events_file, analysis.start_ns, analysis.seconds), directory, as_json)
     if failure is not None:
         raise failure
 
@@ -122,7 +122,7 @@ def _events(file: str | None, start_ns: int | None, seconds: float) -> FabricEve
 def _say(
     name: str,
     analysis: Analysis,
-    told: list[Trace],
+    reported: list[Trace],
     events: FabricEvents | None,
     directory: Path | None,
     as_json: bool,
@@ -131,31 +131,31 @@ def _say(
     from mrc.capture.analysis.findings import by_severity, findings
     from mrc.capture.analysis.trace_findings import trace_findings
 
-    compared = compare(analysis, told)
+    compared = compare(analysis, reported)
     about_events = events.findings() if events is not None else []
-    found = by_severity([*findings(analysis), *trace_findings(told, compared), *about_events])
+    found = by_severity([*findings(analysis), *trace_findings(reported, compared), *about_events])
     if directory is not None:
         _write_report(directory, name, analysis, found, compared, events)
     if as_json:
         from mrc.capture.analysis.document import document
 
-        print_json(document(name, analysis, found, told, events))
+        print_json(document(name, analysis, found, reported, events))
     else:
-        _print(name, analysis, found, told, events)
+        _print(name, analysis, found, reported, events)
 
 
-def _say_traces(name: str, told: list[Trace], events: FabricEvents | None, as_json: bool) -> None:
+def _say_traces(name: str, reported: list[Trace], events: FabricEvents | None, as_json: bool) -> None:
     from mrc.capture.analysis.trace_findings import trace_findings
 
-    found = [*trace_findings(told, None), *(events.findings() if events is not None else [])]
+    found = [*trace_findings(reported, None), *(events.findings() if events is not None else [])]
     if as_json:
         from mrc.capture.analysis.document import traces_document
 
-        print_json(traces_document(name, told, found, events))
+        print_json(traces_document(name, reported, found, events))
     else:
-        from mrc.cli.analyze_told import print_traces
+        from mrc.cli.analyze_reported import print_traces
 
-        print_traces(make_console(), told, found, events)
+        print_traces(make_console(), reported, found, events)
 
 
 def _is_trace(file: str) -> bool:
@@ -170,9 +170,9 @@ def _open_trace(path: str) -> Trace:
 
 
 def _read_trace(stream: BinaryIO, name: str) -> Trace:
-    from mrc.capture.analysis.told import read_told
+    from mrc.capture.analysis.reported import read_reported
 
-    return read_told(stream, name)
+    return read_reported(stream, name)
 
 
 def _opened(file: str) -> IO[bytes]:
@@ -205,7 +205,7 @@ def _read(stream: BinaryIO, name: str, profile: WireProfile, parquet: Path | Non
                 break
             if columns is None:
                 break
-            collector.take(columns)
+            collector.add(columns)
             if table is not None:
                 table.write(columns)
             progress.show(columns.first + len(columns) - 1)
@@ -252,7 +252,9 @@ def _write_report(
 # ------------------------------------------------------------------ on the terminal
 
 
-def _print(name: str, analysis: Analysis, found: list[Finding], told: list[Trace], events: FabricEvents | None) -> None:
+def _print(
+    name: str, analysis: Analysis, found: list[Finding], reported: list[Trace], events: FabricEvents | None
+) -> None:
     console = make_console()
     _print_summary(console, name, analysis)
     print_findings(console, found)
@@ -264,8 +266,8 @@ def _print(name: str, analysis: Analysis, found: list[Finding], told: list[Trace
     if directions:
         _print_qps(console, directions)
         _print_paths(console, directions)
-        if told:
-            from mrc.cli.analyze_told import print_comparison
+        if reported:
+            from mrc.cli.analyze_reported import print_comparison
 
             print_comparison(console, directions)
         for sentence in dict.fromkeys(f"{each.name}: {words}" for each in directions[:1] for words in each.unknowable):

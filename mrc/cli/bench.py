@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from mrc.cli.bench_collectives import collective_commands
 from mrc.cli.bench_lab import lab
 from mrc.cli.commands import ErrorGroup
 from mrc.cli.common import (
@@ -45,11 +46,12 @@ _MOST = 1 << 30
 
 @click.group(cls=ErrorGroup)
 def bench() -> None:
-    """Measure: goodput, message rate and latency, between two hosts or in a lab beside other transports.
+    """Measure: goodput, message rate, latency and collective operations, between hosts or in a lab beside others.
 
     \b
     Examples:
       mrc bench lab --baseline udp
+      mrc bench allreduce --baseline gloo
       mrc lab exec h1 -- mrc bench serve
       mrc lab exec h0 -- mrc bench write TICKET
       mrc lab exec h0 -- mrc bench latency TICKET
@@ -57,6 +59,8 @@ def bench() -> None:
 
 
 bench.add_command(lab)
+for _each in collective_commands:
+    bench.add_command(_each)
 
 
 @bench.command()

@@ -28,11 +28,11 @@ class ErrorGroup(click.Group):
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         # Prints --help and --version.
-        with _errors_told():
+        with _errors_reported():
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _errors_told():
+        with _errors_reported():
             try:
                 result = super().invoke(ctx)
             except KeyboardInterrupt:
@@ -47,7 +47,7 @@ class ErrorGroup(click.Group):
 
 
 @contextlib.contextmanager
-def _errors_told() -> Iterator[None]:
+def _errors_reported() -> Iterator[None]:
     try:
         yield
     except MrcError as error:

@@ -20,6 +20,7 @@ from mrc.cli.common import (
     wire_profile_option,
 )
 from mrc.cli.conformance_serve import serve
+from mrc.cli.conformance_suites import MRC, TRANSPORTS, suite
 from mrc.cli.endpoint_options import fabric_for, mode_options
 from mrc.conformance.requirements import GROUPS
 from mrc.errors import CallerError
@@ -39,8 +40,8 @@ _OUT_FILE = click.Path(dir_okay=False, path_type=Path)
 def _choosing(function: Any) -> Any:
     function = click.option(
         "--transport",
-        type=click.Choice(("mrc", "rc")),
-        default="mrc",
+        type=click.Choice(TRANSPORTS),
+        default=MRC,
         show_default=True,
         help="MRC, or the plain RoCEv2 RC that it is a superset of.",
     )(function)
@@ -116,7 +117,6 @@ def list_cases(
 
 def _list_missing(as_json: bool, transport: str) -> None:
     from mrc.conformance.report.document import missing_document
-    from mrc.conformance.suites import suite
 
     without = suite(transport).missing
     if as_json:
@@ -131,11 +131,10 @@ def _list_missing(as_json: bool, transport: str) -> None:
 def _chosen(patterns: tuple[str, ...], groups: tuple[str, ...], transport: str) -> list[Case]:
     """Raises a usage error for a pattern that no case matches: a run of nothing must not look like a success."""
     from mrc.conformance.catalogue import chosen, near_ids
-    from mrc.conformance.suites import suite
 
     held = suite(transport)
     every = held.cases
-    command = f"mrc conformance list{'' if transport == 'mrc' else f' --transport {transport}'}"
+    command = f"mrc conformance list{'' if transport == MRC else f' --transport {transport}'}"
     for pattern in patterns:
         if chosen(every, [pattern]):
             continue
@@ -231,7 +230,6 @@ def run(
     from mrc.cli.conformance_report import print_run
     from mrc.conformance.runner import close
     from mrc.conformance.runner import run as run_cases
-    from mrc.conformance.suites import suite
     from mrc.wire.profile import WireProfile
 
     wire = WireProfile.from_option(wire_options)
@@ -288,14 +286,12 @@ def _target(
     from mrc.net.ticket import PREFIX, Ticket
 
     if name == "self":
-        from mrc.conformance.suites import suite
-
         return suite(transport).own()
     from mrc.conformance.wrong_endpoints import named_mutant, wrong_endpoint
 
     if (mutant := named_mutant(name)) is not None:
         try:
-            return wrong_endpoint(mutant, transport).target()
+            return wrong_endpoint(mutant, suite(transport).mutants).target()
         except CallerError as error:
             raise click.UsageError(f"--target: {error}") from None
     by_hand, slack_ns = name.endswith((".yaml", ".yml")), round(slack_s * 1e9)
@@ -306,7 +302,7 @@ def _target(
             return named_target(name)
         except CallerError as error:
             raise click.UsageError(f"--target: {error}") from None
-    if transport != "mrc":
+    if transport != MRC:
         raise click.UsageError("--target: live targets speak MRC: with --transport rc self or MODULE:FACTORY")
     interrupt_on_signals()
     if by_hand:
@@ -366,10 +362,9 @@ def print_parameters(
       mrc lab exec h0 -- mrc conformance run --id MRC-SACK --target qps.yaml
     """
     from mrc.conformance.live.qp_file import qp_file_text
-    from mrc.conformance.suites import suite
     from mrc.conformance.targets.by_hand import parameters
 
-    if transport != "mrc":
+    if transport != MRC:
         raise click.UsageError("live targets speak MRC: leave out --transport rc")
     held = suite(transport)
     fabric = fabric_for(fabric_file, mode, binds)

@@ -28,12 +28,12 @@ def progress(total: int, *, show: bool) -> Iterator[Callable[[Result], None]]:
             nonlocal failed, errors
             failed += result.verdict == "failed"
             errors += result.verdict == "error"
-            bar.update(task, advance=1, description=told(result.case.id, failed, errors))
+            bar.update(task, advance=1, description=progress_text(result.case.id, failed, errors))
 
         yield advance
 
 
-def told(case_id: str, failed: int, errors: int) -> str:
+def progress_text(case_id: str, failed: int, errors: int) -> str:
     """What is beside the bar: the last case, and how many so far failed or ended in an error."""
     counts = [f"{failed} failed"] if failed else []
     counts += [f"{errors} error{'s' if errors > 1 else ''}"] if errors else []

@@ -37,12 +37,12 @@ def print_run(found: Run, verbose: bool) -> None:
         click.echo(f"{again} cases failed during CPU starvation of a host and were run again: -v names them")
     if found.errors:
         more = "" if verbose else "; -v and --json have the tracebacks"
-        told = (
+        text = (
             "1 case ended in an error and says"
             if found.errors == 1
             else f"{found.errors} cases ended in errors and say"
         )
-        click.echo(f"{told} nothing of the target: exit status 1{more}")
+        click.echo(f"{text} nothing of the target: exit status 1{more}")
     if found.closing is not None:
         click.echo(f"the target was not closed: {found.closing.actual}")
         _print_traceback(found.closing.traceback, verbose)

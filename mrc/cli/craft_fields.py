@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from mrc.wire.headers import HEADERS
-from mrc.wire.names import MARKS, NACK_REASONS, OPERATIONS
+from mrc.wire.names import FIELD_NAMES
 from mrc.wire.opcodes import OPCODES, Opcode
 
 MODES = {
@@ -27,7 +27,12 @@ PAYLOAD_FORMS = "text:hello, hex:00ff, zeros:1024, count:1024 (0, 1, .. 255, 0, 
 _SHORT_SLUGS = {"acknowledge": "ack"}
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z", re.IGNORECASE)
 _NOT_IN_SECTION_13 = {"version", "ihl", "dei"}
-_ENUMERATIONS = {"neth.reason": NACK_REASONS, "seth.m": MARKS, "erth.op": OPERATIONS, "eeth.op": OPERATIONS}
+# The opcode is the first word of a line, and most syndromes are credits, which are numbers.
+_ENUMERATIONS = {
+    f"{layer}.{field}": names
+    for (layer, field), names in FIELD_NAMES.items()
+    if (layer, field) not in (("bth", "opcode"), ("aeth", "syndrome"))
+}
 _ADDRESSES = {"ipv4": ipaddress.IPv4Address, "ipv6": ipaddress.IPv6Address, "outer": ipaddress.IPv6Address}
 
 

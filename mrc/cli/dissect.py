@@ -122,7 +122,7 @@ def _opened(file: str) -> IO[bytes]:
 
 
 def _print_all(text: Iterable[str]) -> None:
-    """Write to stdout until whoever reads it has had enough, as `head` has; each part at once, for live captures."""
+    """Write to stdout until its reader closes it, as `head` does; each part at once, for live captures."""
     out = sys.stdout
     if out is None:
         raise CallerError("standard output is closed: there is nowhere to print to")
@@ -208,7 +208,7 @@ def _check(runs: Runs, name: str, as_json: bool) -> None:
         for columns, rows in runs:
             passing = np.zeros(len(columns), np.bool_)
             passing[rows] = True
-            checked.take(columns, passing)
+            checked.add(columns, passing)
             packets += len(rows)
     except MrcError as error:
         failure = error

@@ -13,7 +13,7 @@ import sys
 
 from mrc.errors import SystemRefused
 
-# Names the mount namespace that was left, so that it says nothing outside of a new one, whoever sets or inherits it.
+# Names the mount namespace that was left, so that it means nothing outside of a new one, even where it is inherited.
 _MARK = "MRC_ISOLATED_FROM"
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
 _libc = ctypes.CDLL(None, use_errno=True)

@@ -1,7 +1,7 @@
 """The tester's side of a connection, as scripts see it: packets out, packets expected, in time.
 
-PSNs count from the first one of whoever numbers them: PSN 0 of the tester is its first request, cack_psn -1 says that
-nothing has arrived. Times count from the beginning of the case, in ns (`us(10)`, `ms(1)`).
+PSNs count from the first one of the end that numbers them: PSN 0 of the tester is its first request, and cack_psn -1
+says that nothing has arrived. Times count from the beginning of the case, in ns (`us(10)`, `ms(1)`).
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any, ClassVar, Self
 
 from mrc.conformance.codec.headers import MRC, OpcodeTable
 from mrc.conformance.crafting import PacketMaker
-from mrc.conformance.expectation import Expected, told_kinds
+from mrc.conformance.expectation import Expected, kinds_text
 from mrc.conformance.network import Network
 from mrc.conformance.packets import Came, Crafted, Heard
 from mrc.conformance.setup import Plane, Setup
 from mrc.conformance.target_side import TargetSide
-from mrc.conformance.times import ms, told, us
+from mrc.conformance.times import ms, time_text, us
 from mrc.conformance.verdicts import Failed
 from mrc.wire.profile import WireProfile
 
@@ -156,7 +156,7 @@ class Bench(TargetSide):
 
     # ------------------------------------------------------------------ packets in
 
-    def take(self, packet: Heard) -> None:
+    def receive(self, packet: Heard) -> None:
         """A packet came for this connection."""
         packet.first_psn = self.target.first_psn if packet.kind == "WRITE" else self.tester.first_psn
         self._unread.append(packet)
@@ -193,13 +193,13 @@ class Bench(TargetSide):
             self.network.run(origin + within + slack, stop=lambda: self._next(expected) is not None)
             packet = self._next(expected)
         if packet is None:
-            raise Failed(str(expected), told_kinds([*self._unread, *self.dropped], kind))
+            raise Failed(str(expected), kinds_text([*self._unread, *self.dropped], kind))
         self._unread.remove(packet)
         in_time = packet.at <= origin + within + slack
         if after is not None and packet.at < origin + after - min(slack, after // 5):
             in_time = False
         if not in_time or expected.wrong_fields(packet):
-            raise Failed(str(expected), expected.told_of(packet))
+            raise Failed(str(expected), expected.description_of(packet))
         return packet
 
     def _next(self, expected: Expected) -> Heard | None:
@@ -211,7 +211,7 @@ class Bench(TargetSide):
         self.wait(within)
         found = next((packet for packet in self._unread if unwanted.holds(packet)), None)
         if found is not None:
-            raise Failed(f"not {unwanted}", f"at {told(found.at)} came {found}")
+            raise Failed(f"not {unwanted}", f"at {time_text(found.at)} came {found}")
 
     def expect_silence(self, within: int = SOON, *, but: Sequence[str] = ("ENDPOINT_REQUEST",)) -> None:
         """See that for so long, and among what came before, there is nothing at all, `but` of these kinds. A node may
@@ -219,7 +219,7 @@ class Bench(TargetSide):
         self.wait(within)
         found = [packet for packet in self._unread if packet.kind not in but]
         if found:
-            raise Failed(f"silence until {told(self.now)}", f"at {told(found[0].at)} came {found[0]}")
+            raise Failed(f"silence until {time_text(self.now)}", f"at {time_text(found[0].at)} came {found[0]}")
 
     def read(self, *kinds: str) -> Came:
         """What came of these kinds (all, without any) and was not expected yet; it counts as expected now."""
@@ -249,6 +249,6 @@ class Bench(TargetSide):
         return found
 
     def check(self, holds: bool, expected: str, actual: str) -> None:
-        """Fail unless `holds`; both sentences are told."""
+        """Fail unless `holds`. The report shows both sentences."""
         if not holds:
             raise Failed(expected, actual)

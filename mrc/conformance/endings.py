@@ -53,15 +53,15 @@ def ending_of(error: Exception) -> Ending:
     if isinstance(error, Failed):
         return Ending(FAILED, error.expected, error.actual)
     if isinstance(error, Refused):
-        return Ending(FAILED, "the target to do as it is told", f"it refused: {error}")
+        return Ending(FAILED, "the target to do what was asked", f"it refused: {error}")
     if isinstance(error, TargetCrashed):
-        return Ending(FAILED, "a target that keeps running", str(error), _told(error))
+        return Ending(FAILED, "a target that keeps running", str(error), _traceback(error))
     if isinstance(error, TargetLost):
         return Ending(ERROR, actual=f"the target was lost: {error}", lost=str(error))
-    return Ending(ERROR, actual=_blamed(error), traceback=_told(error))
+    return Ending(ERROR, actual=_blamed(error), traceback=_traceback(error))
 
 
-def _told(error: Exception) -> str:
+def _traceback(error: Exception) -> str:
     return "".join(traceback.format_exception(error)).rstrip()
 
 
@@ -72,8 +72,8 @@ def _blamed(error: Exception) -> str:
     method = _adapter_method(error)
     whose = "the suite" if method is None else f"the adapter's {method}"
     message = " ".join(str(error).split())
-    told = f"{type(error).__name__}: {message}" if message else type(error).__name__
-    return f"{whose} raised {told} ({_place(error)})"
+    raised = f"{type(error).__name__}: {message}" if message else type(error).__name__
+    return f"{whose} raised {raised} ({_place(error)})"
 
 
 def _place(error: Exception) -> str:

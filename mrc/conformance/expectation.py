@@ -1,4 +1,4 @@
-"""What a script expects of a packet: which kind, which fields, and when; and how that is told when it fails."""
+"""What a script expects of a packet: which kind, which fields, and when; and the sentences of a failure."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mrc.conformance.packets import Heard, told_value
-from mrc.conformance.times import told
+from mrc.conformance.packets import Heard, value_text
+from mrc.conformance.times import time_text
 
 KINDS = ("WRITE", "SACK", "ACK", "NAK", "NACK", "PROBE", "ENDPOINT_REQUEST", "ENDPOINT_RESPONSE")
 # Which packet is meant: of several of a kind, the first that agrees in these has to agree in all.
@@ -79,29 +79,29 @@ class Expected:
     def __str__(self) -> str:
         said = f"{'an' if self.kind[0] in 'AE' or self.kind == 'NACK' else 'a'} {self.kind}"
         if self.fields:
-            said += " with " + ", ".join(f"{name} {_told(name, value)}" for name, value in self.fields.items())
+            said += " with " + ", ".join(f"{name} {_wanted_text(name, value)}" for name, value in self.fields.items())
         if self.earliest is not None:
-            said += f", not before {told(self.earliest)}"
-        return said if self.latest is None else f"{said}, by {told(self.latest)}"
+            said += f", not before {time_text(self.earliest)}"
+        return said if self.latest is None else f"{said}, by {time_text(self.latest)}"
 
-    def told_of(self, packet: Heard) -> str:
+    def description_of(self, packet: Heard) -> str:
         """What is wrong with a packet that is meant."""
         values = [
-            f"{name} {told_value(name, packet.value(name))}" if packet.has(name) else f"no {name}"
+            f"{name} {value_text(name, packet.value(name))}" if packet.has(name) else f"no {name}"
             for name in self.wrong_fields(packet)
         ]
-        when = told(packet.at)
+        when = time_text(packet.at)
         said = f"one came at {when} with {', '.join(values)}" if values else f"it came at {when}"
         return f"{said}: {packet}"
 
 
-def told_kinds(packets: Sequence[Heard], kind: str) -> str:
+def kinds_text(packets: Sequence[Heard], kind: str) -> str:
     """What came instead of a packet of a kind."""
     near = [packet for packet in packets if packet.kind == kind]
     if near:
-        return "; ".join(f"at {told(packet.at)} {packet}" for packet in near[-3:])
+        return "; ".join(f"at {time_text(packet.at)} {packet}" for packet in near[-3:])
     if packets:
-        return "none came, only " + "; ".join(f"at {told(p.at)} {p}" for p in packets[-3:])
+        return "none came, only " + "; ".join(f"at {time_text(p.at)} {p}" for p in packets[-3:])
     return "nothing came"
 
 
@@ -116,5 +116,5 @@ def _agrees(packet: Heard, name: str, wanted: Any) -> bool:
     return bool(value == wanted)
 
 
-def _told(name: str, wanted: Any) -> str:
-    return wanted.words if isinstance(wanted, Such) else told_value(name, wanted)
+def _wanted_text(name: str, wanted: Any) -> str:
+    return wanted.words if isinstance(wanted, Such) else value_text(name, wanted)

@@ -5,7 +5,7 @@ from __future__ import annotations
 REASONS: dict[str, str] = {
     "MRC-WIRE-21": (
         "SE and M are sent as 0 (MRC-WIRE-22) and change nothing on receipt (MRC-WIRE-20/received sets both), "
-        "so no packet tells which of the two bits an endpoint takes for which"
+        "so no packet shows which of the two bits an endpoint takes for which"
     ),
     "MRC-WIRE-34": (
         "how opcodes that are not MRC's are read; an endpoint drops such packets (MRC-WIRE-17). Held by "
@@ -58,7 +58,7 @@ REASONS: dict[str, str] = {
         "test_standard_opcodes_have_neither_rtx_nor_ts of tests/wire/test_wire_packets.py"
     ),
     "MRC-NAME-06": (
-        "what is told of a trimmed packet, not what is sent. Held by test_a_whole_packet_as_raw_ip of "
+        "about the report of a trimmed packet, not about what is sent. Held by test_a_whole_packet_as_raw_ip of "
         "tests/capture/test_capture_fields.py"
     ),
     "MRC-NAME-07..10": (
@@ -70,8 +70,8 @@ REASONS: dict[str, str] = {
         "test_its_names_are_those_of_the_codec_below_mrc of tests/capture/test_capture_wireshark.py"
     ),
     "MRC-PATH-02": (
-        "how large a profile is, and how large its active set, is up to whoever sets up the QP and to the hardware: "
-        "a script gives both"
+        "how large a profile is, and how large its active set, depends on the configuration of the QP and on the "
+        "hardware: a script gives both"
     ),
     "MRC-CC-35..41": (
         "parameters that few controllers have: what they are by default is MRC-CC-04, -10, -11, -18, -20 and -26. Held "

@@ -24,7 +24,7 @@ class End(Protocol):
 
     tester: TesterQp
 
-    def take(self, packet: Heard) -> None:
+    def receive(self, packet: Heard) -> None:
         """A packet came for it."""
 
 
@@ -61,7 +61,7 @@ class Network:
             limit = until if due is None else min(until, due)
             frames = self.session.get(max(limit + self.started, self.session.now))
             if frames:
-                self._take(frames)
+                self._receive(frames)
                 if stop():
                     return
             elif due is not None and due <= self.now:
@@ -84,7 +84,7 @@ class Network:
             self.log.append(Passed(self.now, packet, frame.data))
         self.session.put(frames)
 
-    def _take(self, frames: Sequence[Frame]) -> None:
+    def _receive(self, frames: Sequence[Frame]) -> None:
         for frame in frames:
             if not isinstance(frame, Frame) or not isinstance(frame.data, bytes):
                 raise AdapterFault(f"the adapter gave {frame!r:.60} as a packet, not a Frame of a plane and bytes")
@@ -96,7 +96,7 @@ class Network:
             if owner is None:
                 self.dropped.append(packet)
             else:
-                owner.take(packet)
+                owner.receive(packet)
         if len(self.log) > _MOST_PACKETS:
             raise Failed("a case of some packets", f"{len(self.log)} of them passed")
 

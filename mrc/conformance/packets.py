@@ -143,20 +143,20 @@ class Crafted:
         return frame if self.frame_length is None else frame[: self.frame_length]
 
     def __str__(self) -> str:
-        told = describe(self.fields, len(self.payload), self.ev, self.plane, self.first_psn)
+        text = describe(self.fields, len(self.payload), self.ev, self.plane, self.first_psn)
         if self.kept is not None:
-            told += ", TRIMMED"
+            text += ", TRIMMED"
         if self.traffic_class & CE == CE:
-            told += ", CE"
+            text += ", CE"
         if self.body is not None:
-            told += f", but for its {len(self.body)} bytes from the BTH on: {self.body[:48].hex(' ')}"
+            text += f", but for its {len(self.body)} bytes from the BTH on: {self.body[:48].hex(' ')}"
         if self.whole is not None:
-            told += f", but as these {len(self.whole)} bytes: {self.whole[:96].hex(' ')}"
+            text += f", but as these {len(self.whole)} bytes: {self.whole[:96].hex(' ')}"
         if self.icrc is not None:
-            told += f", ICRC {self.icrc:#010x}"
+            text += f", ICRC {self.icrc:#010x}"
         if self.changed:
-            told += ", changed on the way: " + ", ".join(f"{name} {value!r}" for name, value in self.changed.items())
-        return told
+            text += ", changed on the way: " + ", ".join(f"{name} {value!r}" for name, value in self.changed.items())
+        return text
 
     @property
     def traffic_class(self) -> int:
@@ -222,7 +222,7 @@ def _put(traffic_class: int, name: str, value: int) -> int:
 class Heard:
     """A packet the tester got, at time `at`. A script reads its fields as attributes, by the names of `Crafted`.
 
-    PSNs count from the first one of whoever numbers them: of a WRITE from the target's, of everything that answers
+    PSNs count from the first one of the end that numbers them: of a WRITE from the target's, of everything that answers
     the tester's requests from the tester's. Beside the fields of its headers it has `kind`, `plane`, `ev`, `payload`,
     `length` (bytes of payload), `dscp` and `ecn` (of the outermost IP header; also `inner_dscp`, `inner_ecn`), of a
     SACK `ack_psn` and `above` (the PSNs reported received), of an endpoint operation `request_id`.
@@ -309,8 +309,8 @@ class Heard:
         return None
 
     def __str__(self) -> str:
-        told = describe(self.layers, len(self.payload), self.ev, self.plane, self.first_psn)
-        return f"{told} (dropped: {self.fault})" if self.fault else told
+        text = describe(self.layers, len(self.payload), self.ev, self.plane, self.first_psn)
+        return f"{text} (dropped: {self.fault})" if self.fault else text
 
 
 class Came(list[Heard]):
@@ -322,7 +322,7 @@ class Came(list[Heard]):
         return super().__getitem__(index)
 
 
-def told_value(name: str, value: Any) -> str:
+def value_text(name: str, value: Any) -> str:
     """A value as its field is usually written."""
     if isinstance(value, bytes):
         return f"{len(value)} bytes {value[:16].hex(' ')}{' ...' if len(value) > 16 else ''}"

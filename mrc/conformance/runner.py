@@ -71,8 +71,8 @@ def _attempted(each: Case, target: Target, wire: WireProfile) -> tuple[Result, s
 
 
 def _result(each: Case, ending: Ending, unchecked: tuple[str, ...], log: WireLog, took_s: float) -> Result:
-    told = {"traceback": ending.traceback, "lost": ending.lost}
-    return Result(each, ending.verdict, ending.expected, ending.actual, unchecked, log, took_s, **told)
+    more = {"traceback": ending.traceback, "lost": ending.lost}
+    return Result(each, ending.verdict, ending.expected, ending.actual, unchecked, log, took_s, **more)
 
 
 def close(target: Target) -> Ending | None:

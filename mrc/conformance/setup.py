@@ -1,4 +1,4 @@
-"""What a case asks of the target, and what either end tells the other beforehand (behaviour.md, QP life)."""
+"""What a case asks of the target, and the parameters that both ends exchange first (behaviour.md, QP life)."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Plane:
 
 @dataclass(frozen=True, slots=True)
 class TesterQp:
-    """The tester's end of a connection, as the target is told of it. Writes of the target's may go to the
+    """The tester's end of a connection, as it is described to the target. Writes of the target's may go to the
     `region_length` bytes at `region_va` under `rkey`."""
 
     qpn: int

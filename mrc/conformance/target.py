@@ -73,7 +73,7 @@ class AdapterFault(Exception):
 
 
 class Refused(Exception):
-    """The target does not do what it was told, because the protocol or its API does not allow it. The text says why."""
+    """The target refuses what it was asked for: the protocol or its API does not allow it. The text says why."""
 
 
 class Unsupported(Exception):
@@ -100,10 +100,16 @@ class TargetCompletion:
     immediate: int | None = None
 
 
+QP_ERROR = "QP_ERROR"
+
+
 @dataclass(frozen=True, slots=True)
 class TargetEvent:
-    """Something the target told its owner: `kind` QP_ERROR where a QP went to ERROR, else a name of its own; `qpn` None
-    where it is about no QP."""
+    """An event that the target reported to its owner.
+
+    `kind` is QP_ERROR where a QP went to ERROR, and a name of the target's own for any other event. `qpn` is None where
+    the event is about no QP.
+    """
 
     kind: str
     qpn: int | None
@@ -142,11 +148,11 @@ class TargetQp(ABC):
 
     def deny_ev(self, ev: int) -> None:
         """What a controller does: send nothing on this EV."""
-        self._cannot("be told to deny an EV")
+        self._cannot("be asked to deny an EV")
 
     def allow_ev(self, ev: int) -> None:
         """What a controller does: use it again."""
-        self._cannot("be told to allow an EV")
+        self._cannot("be asked to allow an EV")
 
     def set_mpr(self, units: int) -> None:
         """Grant the tester `units` x 128 PSNs from now on."""
@@ -154,16 +160,16 @@ class TargetQp(ABC):
 
     def set_receiver_penalty(self, penalty: int, restore: bool) -> None:
         """Say so in every SACK from now on."""
-        self._cannot("be told to ask for a smaller window")
+        self._cannot("be asked to request a smaller window")
 
     def to_error(self) -> None:
         """Put the QP into ERROR."""
-        self._cannot("be told to put its QP into ERROR")
+        self._cannot("be asked to put its QP into ERROR")
 
     def go_to(self, state: str, attributes: Mapping[str, int]) -> None:
         """Take the QP to INIT, RTR or RTS with these of `ATTRIBUTES`. Raises Refused, and leaves the QP in the state it
         is in, for a step or a value that is not allowed."""
-        self._cannot("be told to bring a QP up step by step")
+        self._cannot("be asked to bring a QP up step by step")
 
     def _cannot(self, what: str) -> NoReturn:
         raise Unsupported(f"the target cannot {what}")
@@ -234,7 +240,7 @@ class Session(ABC):
         self._cannot("tell its counters")
 
     def events(self) -> Sequence[TargetEvent]:
-        """What the target told its owner since the last call, in order."""
+        """The events that the target reported to its owner since the last call, in order."""
         self._cannot("tell its events")
 
     def set_port(self, plane: int, up: bool) -> None:
@@ -247,7 +253,7 @@ class Session(ABC):
 
     def probe_ev(self, ev: int, dscp: int | None) -> None:
         """What a controller does: an EV probe on this EV, with this codepoint."""
-        self._cannot("be told to probe an EV")
+        self._cannot("be asked to probe an EV")
 
     def ev_probe_results(self) -> Mapping[int, int | None]:
         """By EV: the round trip in ns that the last probe measured, None where it failed."""

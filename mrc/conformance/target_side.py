@@ -51,7 +51,7 @@ class TargetSide:
         try:
             return question()
         except Refused as reason:
-            raise Failed("the target to do as it is told", f"it refused: {reason}") from None
+            raise Failed("the target to do what was asked", f"it refused: {reason}") from None
 
     def ask_if_it_can(self, what: str, question: Callable[[], T]) -> T | None:
         """Have the target do or tell what it need not support. None, and `what` noted as unchecked, where not."""
@@ -79,7 +79,7 @@ class TargetSide:
 
     @property
     def slack(self) -> int:
-        """How much later than told things may happen on this network, 0 in virtual time."""
+        """How much later than its time limit something may happen on this network, 0 in virtual time."""
         return self.network.session.slack_ns
 
     @property
@@ -133,7 +133,7 @@ class TargetSide:
             raise Failed(f"the QP in {state}", f"it is in {found}")
 
     def ev_state(self, ev: int) -> str:
-        """The state of one of the target's EVs. Fails where it tells none."""
+        """The state of one of the target's EVs. Fails where it reports none."""
         found = self.ask(self._qp.ev_states)
         if ev not in found:
             raise Failed(
@@ -166,8 +166,8 @@ class TargetSide:
             return
         packets = self._that_came(packets)
         if packets and packets not in risen.values():
-            told_risen = ", ".join(f"{name} by {by}" for name, by in risen.items() if by) or "none"
-            raise Failed(f"a counter that rose by {packets}", f"what rose: {told_risen}")
+            risen_text = ", ".join(f"{name} by {by}" for name, by in risen.items() if by) or "none"
+            raise Failed(f"a counter that rose by {packets}", f"what rose: {risen_text}")
 
     def expect_dropped(self, packets: int) -> None:
         """See that the target's counters rose by so many or more since `mark_counters`, whatever they are called: each
@@ -195,7 +195,7 @@ class TargetSide:
         raise Failed(f"{what} refused", "it was done")
 
     def events(self) -> list[TargetEvent]:
-        """What the target told its owner since this was last asked."""
+        """The events that the target reported to its owner since the last call."""
         return list(self.ask(self.network.session.events))
 
     def post_write(self, data: bytes, *, offset: int = 0, immediate: int | None = None) -> int:

@@ -18,7 +18,7 @@ def seconds(count: float) -> int:
     return round(count * 1_000_000_000)
 
 
-def told(duration: int) -> str:
+def time_text(duration: int) -> str:
     """A time or duration for people: `10 us`, `16.777 ms`, `1.5 s`."""
     for unit, name in ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")):
         if abs(duration) >= unit:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mrc.conformance.packets import Crafted, Heard
-from mrc.conformance.times import told
+from mrc.conformance.times import time_text
 from mrc.whole_files import write_whole
 
 _PCAP_NANOSECONDS = 0xA1B23C4D
@@ -28,7 +28,7 @@ class Passed:
         return isinstance(self.packet, Heard)
 
     def __str__(self) -> str:
-        return f"{told(self.at):>10} {'target' if self.from_target else 'tester'}: {self.packet}"
+        return f"{time_text(self.at):>10} {'target' if self.from_target else 'tester'}: {self.packet}"
 
 
 class WireLog(list[Passed]):

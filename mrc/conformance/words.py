@@ -1,4 +1,9 @@
-"""Packets in the words of the protocol, one line each. PSNs are told as scripts count them."""
+"""Packets in the words of the protocol, one line each, with PSNs as scripts count them.
+
+These are not the lines of `mrc dissect` (`mrc.wire.words`), and are not made from them. They say what a case is about:
+a PSN by its distance from the first one, a SACK by the PSNs above its cack_psn, a plane. And what judges an
+implementation shares no table with it: a wrong name there must not make a wrong verdict look right.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +33,7 @@ Layers = Mapping[str, Mapping[str, int]]
 
 
 def counted_from(first_psn: int, psn: int) -> int:
-    """A PSN as scripts count it: how far it lies from the first one of whoever numbers it, -2^23 to 2^23 - 1."""
+    """A PSN as scripts count it: how far it lies from the first one of the end that numbers it, -2^23 to 2^23 - 1."""
     return (psn - first_psn + _HALF & PSN_MASK) - _HALF
 
 
@@ -48,8 +53,8 @@ def ranges(numbers: Iterable[int]) -> str:
             runs[-1][1] = number
         else:
             runs.append([number, number])
-    told = (str(low) if low == high else f"{low}{' to ' if high > low + 1 else ', '}{high}" for low, high in runs)
-    return ", ".join(told) or "none"
+    ranges = (str(low) if low == high else f"{low}{' to ' if high > low + 1 else ', '}{high}" for low, high in runs)
+    return ", ".join(ranges) or "none"
 
 
 def kind_of(layers: Layers) -> str:

@@ -9,20 +9,32 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from mrc import core
 from mrc.conformance.interpreted import run_interpreted
-from mrc.conformance.suites import MRC, RC
 from mrc.conformance.target import Target
 from mrc.errors import CallerError, SystemRefused
 
 PREFIX: Final = "mutant:"
 _FOLDER: Final = Path("tests", "mutants")
 _PACKAGE: Final = "mutants"
-# By transport: the package, and its function that gives all of them by name.
-_REGISTRIES: Final = {MRC: (_PACKAGE, "mutants"), RC: (f"{_PACKAGE}.rc", "rc_mutants")}
+
+
+@dataclass(frozen=True, slots=True)
+class Mutants:
+    """Those of one transport: the folder below tests/mutants, "" for itself, whose `function` gives all by name, and
+    where a person `finds` their names."""
+
+    transport: str
+    folder: str
+    function: str
+    finds: str
+
+
+MRC_MUTANTS: Final = Mutants("MRC", "", "mutants", "docs/conformance.md lists them")
 
 
 class WrongEndpoint(Protocol):
@@ -70,42 +82,39 @@ def run_with_mutants() -> None:
     run_interpreted()
 
 
-def wrong_endpoints(transport: str) -> dict[str, WrongEndpoint]:
+def wrong_endpoints(of: Mutants) -> dict[str, WrongEndpoint]:
     """All mutants of a transport by name, in order of the modules and of the places in them.
 
     Raises SystemRefused where this package is installed without them, CallerError where the datapath is compiled.
     """
-    return dict(_registry(transport))
+    return dict(_registry(of))
 
 
-def wrong_endpoint(name: str, transport: str) -> WrongEndpoint:
+def wrong_endpoint(name: str, of: Mutants) -> WrongEndpoint:
     """The mutant of that name. Raises what `wrong_endpoints` raises, and CallerError for an unknown name."""
-    found: WrongEndpoint = _registered(name, transport)
+    found: WrongEndpoint = _registered(name, of)
     return found
 
 
 def served_endpoint(name: str) -> ServedEndpoint:
     """The mutant of MRC of that name. Raises what `wrong_endpoint` raises."""
-    found: ServedEndpoint = _registered(name, MRC)
+    found: ServedEndpoint = _registered(name, MRC_MUTANTS)
     return found
 
 
-def _registered(name: str, transport: str) -> Any:
-    found = _registry(transport).get(name)
+def _registered(name: str, of: Mutants) -> Any:
+    found = _registry(of).get(name)
     if found is None:
-        raise CallerError(
-            f"no mutant {name} of {transport.upper()}: docs/conformance.md lists those of MRC, tests/mutants/rc holds "
-            "those of RC"
-        )
+        raise CallerError(f"no mutant {name} of {of.transport}: {of.finds}")
     return found
 
 
-def _registry(transport: str) -> dict[str, Any]:
+def _registry(of: Mutants) -> dict[str, Any]:
     folder = find_mutants()
     if _PACKAGE not in sys.modules:
         _import_package(folder)
-    module, function = _REGISTRIES[transport]
-    found: dict[str, Any] = getattr(importlib.import_module(module), function)()
+    module = f"{_PACKAGE}.{of.folder}" if of.folder else _PACKAGE
+    found: dict[str, Any] = getattr(importlib.import_module(module), of.function)()
     return found
 
 

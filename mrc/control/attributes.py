@@ -1,4 +1,4 @@
-"""What a controller asks a device and tells its profiles (api.md, Controller)."""
+"""Attributes that a controller reads of a device and sets of its profiles (api.md, Controller)."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 class Controller:
-    """Sees and steers a device and the QPs on it, whoever made them. Calls may come from any thread.
+    """Reads and controls a device and all QPs on it, also those of other Contexts. Calls may come from any thread.
 
     Every Controller of a device shares its profiles. A call that raises ControlError has changed nothing.
     """
@@ -89,7 +89,7 @@ class Controller:
     def modify_port(self, port_num: int, admin: PortAdmin) -> None:
         """Set a port down, or give it back. Raises ControlError ENOENT, and EINVAL for a state that is none.
 
-        Its EVs carry nothing from then on, peers are told over the other planes, and what still arrives is taken.
+        Its EVs carry nothing from then on. Peers are notified over the other planes. What still arrives is received.
         """
         port = self._port(port_num)
         if not isinstance(admin, PortAdmin):
@@ -143,7 +143,7 @@ class Controller:
     # ------------------------------------------------------------------ EVs
 
     def ev_operations(self, profile_id: int, batch: Sequence[EvOp]) -> list[EvOpResult]:
-        """Run a batch on the EVs of a profile; each entry succeeds or fails alone, and tells which.
+        """Run a batch on the EVs of a profile; each entry succeeds or fails alone, and its result says which.
 
         An EV that was DENIED carries no packet from the return of this call on, but probes of `operate` that name it.
         Raises ControlError ENOENT for a profile nobody described, E2BIG for too long a batch.
@@ -186,7 +186,7 @@ class Controller:
     def operate(self, batch: Sequence[operations.Operation], timeout: float = 1.0) -> list[OperationResult]:
         """Send EV probes and port status updates and wait for the answers, at most `timeout` seconds.
 
-        Each entry tells how it went. Raises ControlError E2BIG for too long a batch, EINVAL for a req_id that does not
+        Each entry has its result. Raises ControlError E2BIG for too long a batch, EINVAL for a req_id that does not
         fit 16 bits, ETIMEDOUT when the endpoint itself does not come back in time.
         """
         over: Notifications[bool] = Notifications(self.device)

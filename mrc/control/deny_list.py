@@ -65,13 +65,13 @@ def read(path: str | Path) -> DenyList:
         raise CallerError(f"deny list {path}: {error.strerror}") from None
     except NotJson as error:
         raise CallerError(str(error)) from None
-    told = document.get("deny") if isinstance(document, dict) else None
-    if not isinstance(told, list) or len(told) > _MOST_ENTRIES:
+    entries = document.get("deny") if isinstance(document, dict) else None
+    if not isinstance(entries, list) or len(entries) > _MOST_ENTRIES:
         raise CallerError(
             f'deny list {path}: an object with a list "deny" of at most {_MOST_ENTRIES} entries is expected'
         )
     found = []
-    for number, each in enumerate(told):
+    for number, each in enumerate(entries):
         try:
             found.append(_entry(each))
         except CallerError as error:
@@ -83,8 +83,8 @@ def read(path: str | Path) -> DenyList:
     return DenyList(tuple(found), fabric)
 
 
-def _entry(told: Any) -> Denied:
-    said = reading.mapping(told, "an entry", _KEYS)
+def _entry(entry: Any) -> Denied:
+    said = reading.mapping(entry, "an entry", _KEYS)
     plane = reading.whole(said.get("plane"), "plane", 0, MAX_PLANES - 1)
     endpoint, peer = (reading.optional(reading.text, said.get(name), name) for name in ("endpoint", "peer"))
     return Denied(plane, reading.ev_of(said.get("ev")), endpoint, peer)

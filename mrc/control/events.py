@@ -4,27 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from mrc.control.attributes import EvEventMask
 from mrc.control.profiles import Profiles
-from mrc.endpoint.completions import Event, EventKind
+from mrc.endpoint.events import Event
 from mrc.endpoint.paths.ev_events import EvEvent, EvEvents
 from mrc.endpoint.paths.states import EvState
+from mrc.trace.vocabulary import EV_STATE, LOCAL, PORT, QP_STATE, EventType
 from mrc.verbs.device import Device
 from mrc.verbs.notifications import Notifications
 from mrc.verbs.tables import Tabular, brief
-
-_PORTS = {
-    EventKind.PORT_DOWN: ("local", False),
-    EventKind.PORT_UP: ("local", True),
-    EventKind.PEER_PORT_DOWN: ("peer", False),
-    EventKind.PEER_PORT_UP: ("peer", True),
-}
 
 
 @dataclass(frozen=True, slots=True)
 class EvStateChange(Tabular):
     """An EV of a QP went to `state`. `at_ns` is the endpoint's clock; ports count from 1."""
+
+    kind: ClassVar[EventType] = EV_STATE
+    short_name: ClassVar[str] = "ev"
 
     at_ns: int
     profile_id: int
@@ -40,6 +38,9 @@ class EvStateChange(Tabular):
 class PortChange(Tabular):
     """A port of ours, or a peer's towards us (`side` "local" or "peer"), is in use again or no longer."""
 
+    kind: ClassVar[EventType] = PORT
+    short_name: ClassVar[str] = "port"
+
     at_ns: int
     side: str
     plane: int
@@ -48,11 +49,17 @@ class PortChange(Tabular):
 
 @dataclass(frozen=True, slots=True)
 class QpFailed(Tabular):
+    """A QP went to ERROR."""
+
+    kind: ClassVar[EventType] = QP_STATE
+    short_name: ClassVar[str] = "qp"
     at_ns: int
     qp_num: int
     reason: str
 
 
+# What a controller sees of the trace's vocabulary. Each has the event it shows, `kind`, and its name on the control
+# socket, `short_name`.
 ControlEvent = EvStateChange | PortChange | QpFailed
 
 
@@ -94,9 +101,9 @@ class EvEventQueue(EvEvents):
 
     def put(self, event: object) -> None:
         if isinstance(event, EvEvent):
-            self._put(self._told(event))
+            self._put(self._state_change(event))
 
-    def _told(self, event: EvEvent) -> EvStateChange:
+    def _state_change(self, event: EvEvent) -> EvStateChange:
         qp = self._profiles.endpoint.qps.get(event.qpn)
         peer = qp.peer_node.label if qp is not None and qp.peer_node is not None else ""
         plane = self._plane(event.port)
@@ -109,12 +116,11 @@ class EvEventQueue(EvEvents):
         return ports[port].plane if port < len(ports) else -1
 
     def _on_event(self, event: Event) -> None:
-        if event.kind in _PORTS:
-            side, up = _PORTS[event.kind]
-            plane = self._plane(event.subject) if side == "local" else event.subject
-            self._put(PortChange(event.at_ns, side, plane, up))
-        elif event.kind == EventKind.QP_ERROR:
-            self._put(QpFailed(event.at_ns, event.subject, event.detail))
+        if event.kind is PORT:
+            plane = self._plane(event["port"]) if event["side"] == LOCAL else event["port"]
+            self._put(PortChange(event.at_ns, event["side"], plane, event["up"]))
+        elif event.kind is QP_STATE and event.qpn is not None:
+            self._put(QpFailed(event.at_ns, event.qpn, event.detail))
 
     def _put(self, event: ControlEvent) -> None:
         before = self._notifications.dropped

@@ -12,6 +12,7 @@ from mrc.control.errors import ControlError, arguments
 from mrc.control.profiles import Profiles
 from mrc.control.states import ProfileState
 from mrc.endpoint.congestion import config_of
+from mrc.endpoint.congestion.config import no_line_rate
 from mrc.endpoint.paths.online import DEFAULT_PROFILE
 from mrc.endpoint.paths.states import EvState
 
@@ -32,10 +33,10 @@ def load(profiles: Profiles, document: object) -> list[str]:
     }
     loaded: list[str] = []
     for key, load_one in loaders.items():
-        for profile_id, told in _numbered(said.get(key), key):
+        for profile_id, listed in _numbered(said.get(key), key):
             name = f"{KINDS[key]} profile {profile_id}"
             try:
-                load_one(profiles, profile_id, told)
+                load_one(profiles, profile_id, listed)
             except ControlError as error:
                 before = f" (loaded before it: {', '.join(loaded)})" if loaded else ""
                 raise ControlError(error.errno or EINVAL, f"{name}: {error.reason}{before}", error.needed) from None
@@ -54,22 +55,22 @@ def set_line_rate(profiles: Profiles, line_rate_bps: int) -> None:
     with arguments():
         config = said.get("config") or config_of(algorithm)
         if config is None:
-            raise ControlError(EINVAL, f"{algorithm} takes no line rate")
+            raise ControlError(EINVAL, no_line_rate(algorithm))
         config = config.with_line_rate(line_rate_bps)
     profiles.load_cc(DEFAULT_PROFILE, CcProfileAttr(algorithm=algorithm, config=config))
 
 
-def _numbered(told: object, key: str) -> list[tuple[int, object]]:
-    if told is None:
+def _numbered(listed: object, key: str) -> list[tuple[int, object]]:
+    if listed is None:
         return []
     return [
         (reading.number_text(name, f"a profile number in {key}"), value)
-        for name, value in reading.mapping(told, key).items()
+        for name, value in reading.mapping(listed, key).items()
     ]
 
 
-def _format(profiles: Profiles, profile_id: int, told: object) -> None:
-    attr = texts.ev_format(told)
+def _format(profiles: Profiles, profile_id: int, listed: object) -> None:
+    attr = texts.ev_format(listed)
     slot = profiles.slot(profiles.formats, "EV format", profile_id)
     if slot.state == ONLINE:
         if all(slot.attributes.get(name, False) == value for name, value in attr.given().items()):
@@ -81,9 +82,9 @@ def _format(profiles: Profiles, profile_id: int, told: object) -> None:
     profiles.modify_format(profile_id, EvFormatAttr(state=ONLINE, **given))
 
 
-def _ev(profiles: Profiles, profile_id: int, told: object) -> None:
-    attr = texts.ev_profile(told)
-    denied = texts.denied(told)
+def _ev(profiles: Profiles, profile_id: int, listed: object) -> None:
+    attr = texts.ev_profile(listed)
+    denied = texts.denied(listed)
     profiles.load_ev(profile_id, attr)
     for ev in denied:
         profiles.endpoint.online.deny(profile_id, ev, None)
@@ -92,8 +93,8 @@ def _ev(profiles: Profiles, profile_id: int, told: object) -> None:
                 qp.paths.deny(ev)
 
 
-def _cc(profiles: Profiles, profile_id: int, told: object) -> None:
-    attr = texts.cc_profile(told)
+def _cc(profiles: Profiles, profile_id: int, listed: object) -> None:
+    attr = texts.cc_profile(listed)
     slot = profiles.slot(profiles.ccs, "CC", profile_id)
     if slot.state != ONLINE or slot.attributes != attr.given():
         profiles.load_cc(profile_id, attr)

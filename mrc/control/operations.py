@@ -42,7 +42,7 @@ class PortStatusUpdate(Tabular):
     """Tell the peer at `destination` which ports are up: bit n of `mask` (32 bits) for the port of plane n, or for that
     of plane n - 1 where the wire profile's first_port_bit is 1.
 
-    Without a mask it is told what holds. Another one holds until it is told the next time, by whatever cause.
+    Without a mask the peer gets the port states as they are. A mask holds until the next update to that peer.
     """
 
     req_id: int

@@ -208,8 +208,8 @@ def _ev_ops(said: Said) -> EvOps:
     return EvOps(_profile_id(said), tuple(_ev_op(each) for each in reading.items(said.get("batch"), "batch")))
 
 
-def _ev_op(told: object) -> EvOp:
-    said = reading.mapping(told, "an operation")
+def _ev_op(document: object) -> EvOp:
+    said = reading.mapping(document, "an operation")
     op, state = reading.one_of(said.get("do"), "do", _EV_WORDS)
     return EvOp(
         op,
@@ -226,8 +226,8 @@ def _timeout_s(said: Said) -> float:
 
 
 def _probe(said: Said) -> Probe:
-    told = said.get("evs")
-    evs = None if told is None else tuple(reading.ev_of(each) for each in reading.items(told, "evs"))
+    listed = said.get("evs")
+    evs = None if listed is None else tuple(reading.ev_of(each) for each in reading.items(listed, "evs"))
     return Probe(reading.text(said.get("peer"), "peer"), evs, _timeout_s(said))
 
 
@@ -237,8 +237,8 @@ def _port_status(said: Said) -> PortStatus:
 
 
 def _subscribe(said: Said) -> Subscribe:
-    told = said.get("states")
-    mask = USUAL_EV_EVENTS if told is None else ALL_EV_EVENTS if told == "all" else texts.event_mask(told)
+    states = said.get("states")
+    mask = USUAL_EV_EVENTS if states is None else ALL_EV_EVENTS if states == "all" else texts.event_mask(states)
     return Subscribe(mask, max(1, reading.whole(said.get("limit", 1024), "limit", 0, _MOST_EVENTS)))
 
 

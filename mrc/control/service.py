@@ -14,7 +14,7 @@ from mrc.control.attributes import MAX_PROFILES, CcProfileAttr, EvFormatAttr, Ev
 from mrc.control.controller import Controller
 from mrc.control.errors import ControlError
 from mrc.control.ev_operations import EvOp, EvOpResult, entries, run_batch
-from mrc.control.events import ControlEvent, EvEventQueue, EvStateChange, PortChange
+from mrc.control.events import ControlEvent, EvEventQueue
 from mrc.control.loading import KINDS, load
 from mrc.control.operations import Batch, EvProbe, Operation, OperationResult, PortStatusUpdate
 from mrc.control.peers import addresses, find_peer
@@ -30,7 +30,7 @@ _log = logging.getLogger("mrc.control")
 
 
 class Service:
-    """One endpoint's. `about` is what `hello` tells besides what the endpoint knows itself.
+    """One endpoint's. `about` is what `hello` reports besides what the endpoint itself knows.
 
     Everything is called where the endpoint runs.
     """
@@ -129,7 +129,7 @@ class Session:
         return _answer(self, request)
 
     def take_events(self, most: int) -> list[dict[str, Any]]:
-        """Events that wait, as they are told."""
+        """The events that wait, as the socket's JSON."""
         return [] if self.events is None else [event_json(event) for event in self.events.take(most)]
 
     # ------------------------------------------------------------------ operations, which wait
@@ -152,8 +152,7 @@ class Session:
 
 
 def event_json(event: ControlEvent) -> dict[str, Any]:
-    kind = "ev" if isinstance(event, EvStateChange) else "port" if isinstance(event, PortChange) else "qp"
-    return {"event": kind, **texts.plain(event)}
+    return {"event": event.short_name, **texts.plain(event)}
 
 
 def to_line(document: Mapping[str, Any]) -> bytes:
@@ -173,16 +172,20 @@ def _errno_name(number: int) -> str | None:
 
 
 def _operation_json(operation: Operation, result: OperationResult) -> dict[str, Any]:
-    told: dict[str, Any] = {"peer": operation.destination, "errno": _errno_name(result.errno), "message": result.reason}
+    answer: dict[str, Any] = {
+        "peer": operation.destination,
+        "errno": _errno_name(result.errno),
+        "message": result.reason,
+    }
     if isinstance(operation, EvProbe):
         rtt_us = None if result.rtt_ns is None else round(result.rtt_ns / 1e3, 3)
-        told |= {
+        answer |= {
             "ev": operation.ev,
             "port_num": result.port_num,
             "rtt_us": rtt_us,
             "service_time_taken_off": result.service_time_taken_off,
         }
-    return told
+    return answer
 
 
 # ------------------------------------------------------------------ requests that answer at once
@@ -228,8 +231,8 @@ def _answer(session: Session, request: requests.AtOnce) -> Any:
 
 def _port(controller: Controller, number: int) -> dict[str, Any]:
     port = controller.query_port(number)
-    told: dict[str, Any] = texts.plain(port)
-    return told | {"up": port.up}
+    answer: dict[str, Any] = texts.plain(port)
+    return answer | {"up": port.up}
 
 
 def _port_set(service: Service, request: requests.PortSet) -> Any:
@@ -307,8 +310,8 @@ def _either(one: EvOpResult, other: EvOpResult) -> EvOpResult:
 
 
 def _ev_result(result: EvOpResult) -> dict[str, Any]:
-    told: dict[str, Any] = {"errno": _errno_name(result.errno), "message": result.reason, "count": result.count}
-    return told if result.state is None else told | {"state": result.state.name.lower()}
+    answer: dict[str, Any] = {"errno": _errno_name(result.errno), "message": result.reason, "count": result.count}
+    return answer if result.state is None else answer | {"state": result.state.name.lower()}
 
 
 def _operations(session: Session, request: requests.Waiting) -> list[Operation]:

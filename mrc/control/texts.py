@@ -52,9 +52,9 @@ def plain(value: object) -> Any:
 # ------------------------------------------------------------------ what a profile file says
 
 
-def ev_format(told: object) -> EvFormatAttr:
+def ev_format(document: object) -> EvFormatAttr:
     """Raises ControlError EINVAL, as the other two do, for anything but a mapping of known keys to fitting values."""
-    said = reading.mapping(told, "an EV format", {"mode", "fields", "srh", "state"})
+    said = reading.mapping(document, "an EV format", {"mode", "fields", "srh", "state"})
     widths = reading.items(said.get("fields", []), "fields")
     return EvFormatAttr(
         mode=reading.member(EvMode, said.get("mode"), "mode"),
@@ -63,9 +63,9 @@ def ev_format(told: object) -> EvFormatAttr:
     )
 
 
-def ev_profile(told: object) -> EvProfileAttr:
+def ev_profile(document: object) -> EvProfileAttr:
     known = {"mode", "format", "count", "min_active", "active_count", "event_mask", "fields", "evs", "deny", "state"}
-    said = reading.mapping(told, "an EV profile", known)
+    said = reading.mapping(document, "an EV profile", known)
     count, min_active, active_count = (
         reading.optional(reading.number_text, said.get(name), name) for name in ("count", "min_active", "active_count")
     )
@@ -81,8 +81,8 @@ def ev_profile(told: object) -> EvProfileAttr:
     )
 
 
-def cc_profile(told: object) -> CcProfileAttr:
-    said = reading.mapping(told, "a CC profile")
+def cc_profile(document: object) -> CcProfileAttr:
+    said = reading.mapping(document, "a CC profile")
     algorithm = reading.text(said.get("algorithm"), "algorithm")
     if algorithm not in algorithm_names():
         # Refused where it is loaded: which configuration it would take is not known.
@@ -96,10 +96,10 @@ def cc_profile(told: object) -> CcProfileAttr:
     return CcProfileAttr(algorithm=algorithm, config=_config(type(default), said[default.section]))
 
 
-def _config(kind: type[ControllerConfig], told: object) -> ControllerConfig:
+def _config(kind: type[ControllerConfig], document: object) -> ControllerConfig:
     """A controller's configuration, each setting read by its annotation."""
     kinds = kind.profile_settings()
-    said = reading.mapping(told, kind.section, kinds)
+    said = reading.mapping(document, kind.section, kinds)
     with arguments():
         return kind(**{name: _setting(value, name, kinds[name]) for name, value in said.items()})
 
@@ -113,22 +113,23 @@ def _setting(value: object, name: str, kind: str) -> object:
     return read(value, name)
 
 
-def denied(told: object) -> list[int]:
+def denied(document: object) -> list[int]:
     """The EVs that an EV profile of a file has denied from the start."""
     return [
-        reading.ev_of(each) for each in reading.items(reading.mapping(told, "an EV profile").get("deny", []), "deny")
+        reading.ev_of(each)
+        for each in reading.items(reading.mapping(document, "an EV profile").get("deny", []), "deny")
     ]
 
 
-def event_mask(told: object) -> EvEventMask:
+def event_mask(document: object) -> EvEventMask:
     mask = EvEventMask(0)
-    for each in reading.items(told, "event_mask"):
+    for each in reading.items(document, "event_mask"):
         mask |= reading.member(EvEventMask, each, "event_mask")
     return mask
 
 
-def _field(told: object) -> EvField:
-    said = reading.mapping(told, "a field", {"width", "init_val", "mask", "min_val", "max_val"})
+def _field(document: object) -> EvField:
+    said = reading.mapping(document, "a field", {"width", "init_val", "mask", "min_val", "max_val"})
     numbers = {name: reading.number_text(value, name) for name, value in said.items()}
     if "width" not in numbers:
         raise ControlError(EINVAL, "a field needs a width")

@@ -12,6 +12,7 @@ from mrc.drill.incast import INCAST
 from mrc.drill.lossy_path import LOSSY_PATH
 from mrc.drill.startup import STARTUP
 from mrc.drill.switches import LEAF_FAIL, SPINE_FAIL
+from mrc.drill.training.training import TRAINING, training
 from mrc.errors import CallerError
 
 DRILLS = {
@@ -27,23 +28,30 @@ DRILLS = {
         BALANCE,
         INCAST,
         STARTUP,
+        TRAINING,
     )
 }
 
 
-def find(names: Sequence[str]) -> list[Drill]:
-    """The drills of these names, `all` being every one. Raises CallerError for a name there is not, and for none."""
-    if "all" in names:
-        return list(DRILLS.values())
-    unknown = [name for name in names if name not in DRILLS]
+def find(names: Sequence[str], training_hosts: int | None = None) -> list[Drill]:
+    """The drills of these names, `all` being every one; that of training with so many hosts.
+
+    Raises CallerError for a name there is not, for none, and for a number of hosts where there is no training.
+    """
+    unknown = [name for name in names if name not in DRILLS and name != "all"]
     if unknown or not names:
         raise CallerError(f"no drill {', '.join(unknown) or 'named'}: there are {', '.join(DRILLS)}, and all")
-    return [DRILLS[name] for name in dict.fromkeys(names)]
+    chosen = DRILLS if "all" in names else {name: DRILLS[name] for name in names}
+    if training_hosts is None:
+        return list(chosen.values())
+    if TRAINING not in chosen.values():
+        raise CallerError(f"the number of hosts is for {TRAINING.name}: the other drills have labs of their own")
+    return [training(training_hosts) if each is TRAINING else each for each in chosen.values()]
 
 
 def expectation_table(drill: Drill | None) -> str:
     """What a drill expects beyond what all do, as a table of docs/drills.md; None: what all do."""
-    rows = (FIT, *INTEGRITY) if drill is None else drill.expectations
+    rows = (FIT, *INTEGRITY) if drill is None else drill.own_expectations
     lines = ["| figure | bound | |", "|---|---|---|"]
     lines += [f"| `{each.figure}` | {each.bound.value} {each.limit:g} | {each.meaning} |" for each in rows]
     return "\n".join(lines) + "\n"

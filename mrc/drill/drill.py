@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,7 @@ INTEGRITY = (
 
 
 class Verdict(Enum):
-    """How a drill ended. UNSUPPORTED: this system lacks what it needs; no judgement.
+    """How a drill ended. UNSUPPORTED: this system lacks what it needs, or its control did not fail; no judgement.
 
     DISTURBED: it failed, and measurements say that the machine was too busy for it.
     """
@@ -49,7 +49,9 @@ class Drill:
     """`perform` is the script, about `seconds` long; `measure` reads its figures off a recording, `draw` plots it.
 
     `needs_bpf`: it wants links that mark or trim, which take eBPF. `trims`: it is about packets that switches trim, and
-    follows `Stage.trim_to_bytes`.
+    follows `Stage.trim_to_bytes`. `beside`: expectations that are held only where a transport that it is compared with,
+    by name, could run. `common`: what is expected of it as of every drill; a drill without flows has none of that.
+    `void_without`: where this one alone fails, what was to break did not, and there is no judgement.
     """
 
     name: str
@@ -62,14 +64,27 @@ class Drill:
     expectations: tuple[Expectation, ...]
     needs_bpf: bool = False
     trims: bool = False
+    beside: Mapping[str, tuple[Expectation, ...]] = field(default_factory=dict)
+    common: tuple[Expectation, ...] = (FIT, *INTEGRITY)
+    void_without: Expectation | None = None
+
+    @property
+    def own_expectations(self) -> tuple[Expectation, ...]:
+        """Those that not every drill has."""
+        return (*self.expectations, *(one for each in self.beside.values() for one in each))
 
     @property
     def all_expectations(self) -> tuple[Expectation, ...]:
-        return (FIT, *self.expectations, *INTEGRITY)
+        return (*self.common, *self.own_expectations)
 
     def judge(self, recording: Recording) -> Judgement:
-        figures: dict[str, float | None] = {**self.measure(recording), **integrity(recording)}
-        return Judgement(figures, tuple(each.check(figures) for each in self.all_expectations))
+        figures: dict[str, float | None] = dict(self.measure(recording))
+        if recording.flows:
+            figures |= integrity(recording)
+        absent = recording.extra.get("missing", {})
+        unheld = {one for name, each in self.beside.items() if name in absent for one in each}
+        checks = tuple(each.check(figures) for each in self.all_expectations if each not in unheld)
+        return Judgement(figures, checks, self.void_without)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +93,7 @@ class Judgement:
 
     figures: Mapping[str, float | None]
     checks: tuple[Check, ...]
+    void_without: Expectation | None = None
 
     @property
     def failed(self) -> tuple[Check, ...]:
@@ -85,7 +101,9 @@ class Judgement:
 
     @property
     def unfit(self) -> str | None:
-        """Why the machine was not fit for this drill, if so."""
+        """Why this run says nothing about the transport, if so."""
+        if self.void is not None:
+            return self.void
         for check in self.failed:
             if check.expectation is FIT:
                 share = "nothing" if check.actual is None else f"{check.actual:.0%}"
@@ -93,7 +111,15 @@ class Judgement:
         return None
 
     @property
+    def void(self) -> str | None:
+        """Why there is no judgement, if so. What fails besides has failed all the same."""
+        failed = self.failed
+        return str(failed[0]) if [check.expectation for check in failed] == [self.void_without] else None
+
+    @property
     def verdict(self) -> Verdict:
+        if self.void is not None:
+            return Verdict.UNSUPPORTED
         return Verdict.FAILED if self.failed else Verdict.PASSED
 
     def to_json(self) -> dict[str, Any]:

@@ -17,11 +17,11 @@ from mrc.endpoint.paths.profiles import EvProfile, EvProfileMode
 from mrc.endpoint.requestor.requests import full_packet_bytes
 from mrc.errors import PeerError
 from mrc.net.node import transfer_config
+from mrc.net.session.qps import MOST_IMMEDIATES, connect_qps, describe_qps, make_qps
 from mrc.verbs import (
     CQ,
     MR,
     PD,
-    QP,
     AccessFlag,
     ConnectionParameters,
     Context,
@@ -32,13 +32,10 @@ from mrc.verbs import (
     SendWR,
     WCStatus,
     WROpcode,
-    connect,
-    describe,
 )
 from mrc.wire.entropy import EvMode
 
 # Every write carries its number as immediate, so that the target hears of each in order.
-MOST_IMMEDIATES = 1024
 _RECEIVES = 2 * MOST_IMMEDIATES
 _POLLED_AT_ONCE = 256
 _SACK_THRESHOLD_BYTES = 16 * 1024
@@ -72,26 +69,13 @@ class _End:
         self._pd: PD = context.pd()
         self._cq: CQ = context.cq(plan.depth + receives)
         cap = QPCap(max_send_wr=plan.depth, max_recv_wr=receives)
-        self.qp = QP(self._pd, send_cq=self._cq, recv_cq=self._cq, cap=cap)
+        (self.qp,) = make_qps(self._pd, self._cq, 1, cap)
         context.cc_profile(number, Configured(Nscc, _congestion(context, plan)))
         context.ev_profile(number, _ev_profile(context, plan))
-        mpr = context.tuning.mpr_dest
-        self.side = describe(
-            self.qp, path_mtu=plan.path_mtu, mpr_dest=mpr, max_wimm_dest=min(receives, MOST_IMMEDIATES)
-        )
+        (self.side,) = describe_qps([self.qp], plan.path_mtu)
 
     def connect(self, theirs: ConnectionParameters) -> None:
-        tuned = self._context.tuning
-        connect(
-            self.qp,
-            self.side,
-            theirs,
-            ev_profile_id=self._number,
-            cc_profile_id=self._number,
-            timeout=tuned.timeout,
-            linear_retries=tuned.linear_retries,
-            exponential_retries=tuned.exponential_retries,
-        )
+        connect_qps([self.qp], [self.side], [theirs], ev_profile_id=self._number, cc_profile_id=self._number)
 
     def failed(self) -> str | None:
         """Why its QP is over, if it is."""

@@ -77,7 +77,7 @@ def _measure(recording: Recording) -> Figures:
     flows = list(recording.flows.values())
     rates = [recording.flows[host].placed.rate_bps(settled, end) for host in SENDERS]
     trimmed = recording.extra["trimmed_packets"]
-    told = sum(flow.target_count("nacks_sent") for flow in flows)
+    nacks_sent = sum(flow.target_count("nacks_sent") for flow in flows)
     heard = sum(flow.count("nacks_received") for flow in flows)
     # Probes are trimmed like data, unless they are small enough to pass uncut, but a probe is no request that could be
     # asked for again.
@@ -92,8 +92,8 @@ def _measure(recording: Recording) -> Figures:
         "most_sender_mbps": max(rates) / 1e6,
         "trimmed_packets": trimmed,
         "trimmed_probes": trimmed_probes,
-        "trims_without_nack": trimmed - trimmed_probes - told,
-        "nacks_that_did_not_arrive": told - heard,
+        "trims_without_nack": trimmed - trimmed_probes - nacks_sent,
+        "nacks_that_did_not_arrive": nacks_sent - heard,
         "nacked_packets_not_resent": sum(
             max(0, flow.count("losses_by_nack") - flow.count("retransmitted_packets")) for flow in flows
         ),

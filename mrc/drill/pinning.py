@@ -1,4 +1,4 @@
-"""Plain IPv6 through one spine: a leaf spreads plain flows over its spines by a hash, here one is told to be on which.
+"""Plain IPv6 through a given spine. By itself a leaf spreads plain flows over its spines by a hash.
 
 So that a stream of the kernel's is sure to meet the failure of that spine.
 """

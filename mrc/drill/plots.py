@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mrc.drill.phases import Phase
-from mrc.drill.recording import Recording
+from mrc.drill.recording import CLEAR, CUT, HEAL, IMPAIR, Happening, Recording
 from mrc.drill.series import ByteSeries
 from mrc.report.plots import legend
+from mrc.trace.vocabulary import EV_STATES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
 
 _BIN_NS = 50_000_000
 _HEADROOM = 1.2
-_COLOURS = {"mrc": "#0b5fa5", "mptcp": "#d9822b", "tcp": "#8a8a8a"}
-_MARKS = {"cut": ("#b3261e", "-"), "heal": ("#2e7d32", "--"), "impair": ("#b3261e", "-"), "clear": ("#2e7d32", "--")}
+COLOURS = {"mrc": "#0b5fa5", "mptcp": "#d9822b", "tcp": "#8a8a8a"}
+_BROKEN, _MENDED = ("#b3261e", "-"), ("#2e7d32", "--")
+_MARKS = {CUT: _BROKEN, HEAL: _MENDED, IMPAIR: _BROKEN, CLEAR: _MENDED}
 _TOGETHER_NS = 100_000_000
 
 
@@ -73,14 +75,19 @@ def _highest_flow(recording: Recording, began: int, end: int) -> float:
 def _draw_series(axes: Any, series: Sequence[ByteSeries], began: int, end: int, name: str) -> None:
     rates = [each.rates_bps(began, end, _BIN_NS) for each in series]
     middles, total = rates[0][0], np.sum([rate for _, rate in rates], axis=0)
-    label = name.upper() if name in _COLOURS else name
-    axes.plot((middles - began) / 1e9, total / 1e6, label=label, color=_COLOURS.get(name), linewidth=1.3)
+    label = name.upper() if name in COLOURS else name
+    axes.plot((middles - began) / 1e9, total / 1e6, label=label, color=COLOURS.get(name), linewidth=1.3)
 
 
 def mark_happenings(axes: Any, recording: Recording, began: int) -> None:
     """A line at each moment something was broken (red) or mended (green, dashed), with the first target's name."""
+    mark_moments(axes, recording.happenings, began)
+
+
+def mark_moments(axes: Any, happenings: Sequence[Happening], began: int, unnamed: Collection[str] = ()) -> None:
+    """The same, of these alone, and without names for what is in `unnamed`."""
     last: tuple[str, int] | None = None
-    for each in recording.happenings:
+    for each in happenings:
         if each.what not in _MARKS:
             continue
         if last is not None and last[0] == each.what and each.at_ns - last[1] < _TOGETHER_NS:
@@ -90,6 +97,8 @@ def mark_happenings(axes: Any, recording: Recording, began: int) -> None:
         colour, style = _MARKS[each.what]
         at = (each.at_ns - began) / 1e9
         axes.axvline(at, color=colour, linestyle=style, linewidth=0.9)
+        if each.what in unnamed:
+            continue
         axes.annotate(
             f"{each.what} {each.target}",
             (at, 1.0),
@@ -125,7 +134,6 @@ def draw_path_shares(
     legend(axes)
 
 
-_STATES = ("GOOD", "SKIP", "ASSUMED_BAD", "DENIED")
 _STATE_COLOURS = {"GOOD": "#7fbf7f", "SKIP": "#f2c14e", "ASSUMED_BAD": "#c0392b", "DENIED": "#555555"}
 
 
@@ -150,7 +158,7 @@ def draw_states(axes: Any, recording: Recording, flow: str, evs: Sequence[int], 
             seen.add(state)
     axes.set_yticks(range(len(evs)), labels)
     axes.set_ylim(len(evs) - 0.5, -0.5)
-    legend(axes, [Patch(color=_STATE_COLOURS[state], label=state) for state in _STATES if state in seen])
+    legend(axes, [Patch(color=_STATE_COLOURS[state], label=state) for state in EV_STATES if state in seen])
 
 
 def draw_starts(axes: Any, recording: Recording, flows: Sequence[str]) -> None:

@@ -11,7 +11,9 @@ import numpy.typing as npt
 
 from mrc.drill.flow import FlowPlan
 from mrc.drill.series import ByteSeries
+from mrc.drill.training.record import JobRecord
 from mrc.errors import CallerError
+from mrc.trace import vocabulary
 
 I64 = npt.NDArray[np.int64]
 
@@ -21,12 +23,19 @@ LONGEST_ACTION_NS = 40_000_000
 # Of a run, what its processes may wait for a processor.
 MOST_WAITED = 0.1
 
-CUT, HEAL, BEGIN, END, IMPAIR, CLEAR = "cut", "heal", "begin", "end", "impair", "clear"
+# What a script does, in the words of the vocabulary: to the fabric, and to flows.
+CUT, HEAL, IMPAIR, CLEAR = (
+    each.word for each in (vocabulary.CUT, vocabulary.HEAL, vocabulary.IMPAIR, vocabulary.CLEAR)
+)
+BEGIN, END = vocabulary.BEGIN.word, vocabulary.END_OF_FLOW.word
 
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """Something the script did: `what` to `target`, done at `at_ns`, which took the kernel `took_ns`."""
+    """A `fabric` or `drill` event of the vocabulary that the script caused: `what` is its word.
+
+    It was done to `target` at `at_ns`, which took the kernel `took_ns`.
+    """
 
     at_ns: int
     what: str
@@ -47,7 +56,7 @@ class EvChange:
 
 @dataclass(frozen=True, slots=True)
 class PathSamples:
-    """Data packets put on each path of a flow so far and its state (0 GOOD, 1 SKIP, 2 ASSUMED_BAD, 3 DENIED).
+    """Data packets put on each path of a flow so far, and its state as an index into EV_STATES of mrc.trace.vocabulary.
 
     Rows are moments, columns paths: `evs[column]`, in `plane[column]` by `spine[column]`.
     """
@@ -146,7 +155,8 @@ class Machine:
 class Recording:
     """One run of a drill. `streams` are the kernel's, by kind; `standstills` as Heartbeat notes them; `waited` is the
     share of its time, 0 to 1, that a host's loop waited for a processor, the largest of all hosts; `socket_drops` are
-    packets that came while a socket's buffer was full; `extra` is what a drill itself noted, such as counters of links.
+    packets that came while a socket's buffer was full; `jobs` are training jobs, one after the other; `extra` is what
+    a drill itself noted, such as counters of links.
     """
 
     flows: Mapping[str, FlowRecord]
@@ -156,6 +166,7 @@ class Recording:
     extra: Mapping[str, Any] = field(default_factory=dict)
     socket_drops: int = 0
     waited: float = 0.0
+    jobs: Sequence[JobRecord] = ()
 
     @property
     def main(self) -> FlowRecord:

@@ -9,6 +9,7 @@ import select
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,19 @@ _END_TIMEOUT_S = 5.0
 class Program:
     """`python -m MODULE ARGUMENTS...` on a host of the lab, in a session of its own so that Ctrl-C is the controller's.
 
-    A context manager; leaving it ends the program. Its errors go to `errors`, a file.
+    A context manager; leaving it ends the program. Its errors go to `errors`, a file. `environment` None: this
+    process's.
     """
 
-    def __init__(self, lab: Lab, host: str, module: str, arguments: list[str], errors: Path) -> None:
+    def __init__(
+        self,
+        lab: Lab,
+        host: str,
+        module: str,
+        arguments: list[str],
+        errors: Path,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.name = f"{module.rpartition('.')[2]} on {host}"
         self._errors = errors
         self._rest = b""
@@ -34,6 +44,7 @@ class Program:
             self._process: subprocess.Popen[bytes] = lab.popen(
                 host,
                 [sys.executable, "-m", module, *arguments],
+                environment,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
@@ -46,18 +57,27 @@ class Program:
 
     def line(self, timeout_s: float) -> str:
         """The next line it prints. Raises PeerError when it ends or says nothing for so long."""
+        line = self.next_line(timeout_s)
+        if line is None:
+            raise PeerError(f"{self.name} {self._why(False, timeout_s)}")
+        return line
+
+    def next_line(self, timeout_s: float) -> str | None:
+        """The next line it prints, None when it says nothing for so long. Raises PeerError when it ends."""
         assert self._process.stdout is not None
         descriptor, deadline = self._process.stdout.fileno(), time.monotonic() + timeout_s
         while b"\n" not in self._rest:
             readable, _, _ = select.select([descriptor], (), (), max(0.0, deadline - time.monotonic()))
-            data = os.read(descriptor, 1 << 16) if readable else b""
+            if not readable:
+                return None
+            data = os.read(descriptor, 1 << 16)
             if not data:
-                raise PeerError(f"{self.name} {self._why(bool(readable), timeout_s)}")
+                raise PeerError(f"{self.name} {self._why(True, timeout_s)}")
             self._rest += data
         line, _, self._rest = self._rest.partition(b"\n")
         return line.decode()
 
-    def tell(self, line: str) -> None:
+    def send(self, line: str) -> None:
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(line.encode() + b"\n")
@@ -116,7 +136,7 @@ class RemoteHost(Program):
 
     def ask(self, do: str, **details: Any) -> Any:
         """Give a command and return its answer. Raises PeerError when it refuses or is gone."""
-        self.tell(json.dumps({"do": do, **details}))
+        self.send(json.dumps({"do": do, **details}))
         answer = json.loads(self.line(_ANSWER_TIMEOUT_S))
         if "error" in answer:
             raise PeerError(f"{self.name}: {answer['error']}")

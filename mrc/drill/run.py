@@ -27,7 +27,7 @@ _SHARED_MEMORY = Path("/dev/shm")
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How one drill ended. `judgement` and `recording` are None where it is UNSUPPORTED, for `reason`.
+    """How one drill ended. It is UNSUPPORTED for `reason`; `judgement` and `recording` are None where it could not run.
 
     `trim_to_bytes` is what switches kept of a frame they trimmed, None for what MRC's own kind keeps. `disturbed` is
     what the machine did in the last of `attempts` that a transport cannot help, `run_again_because` what it did in
@@ -50,7 +50,7 @@ class Result:
     def verdict(self) -> Verdict:
         if self.judgement is None:
             return Verdict.UNSUPPORTED
-        if self.judgement.verdict is Verdict.FAILED and self.disturbed is not None:
+        if self.judgement.verdict is not Verdict.PASSED and self.disturbed is not None:
             return Verdict.DISTURBED
         return self.judgement.verdict
 
@@ -73,6 +73,8 @@ class Result:
         if self.recording is not None:
             document["machine"] = self.recording.machine.to_json()
             document["missing"] = self.recording.extra.get("missing", {})
+            if self.recording.jobs:
+                document["jobs"] = [job.to_json() for job in self.recording.jobs]
             document |= _history(self.recording)
         return document
 
@@ -96,7 +98,7 @@ def run_drill(
     again: list[str] = []
     for attempt in range(1, MOST_ATTEMPTS + 1):
         try:
-            recording = _perform(drill, seed, on_time, trim_to_bytes)
+            recording = _perform(drill, seed, on_time, trim_to_bytes, say)
         except SystemRefused as error:
             if not _is_about_bpf(error):
                 raise
@@ -112,7 +114,7 @@ def run_drill(
         if judgement.verdict is Verdict.PASSED or reason is None or attempt == MOST_ATTEMPTS:
             break
         again.append(reason)
-        say(f"{drill.name} failed ({judgement.failed[0].expectation.figure}), but {reason}: once more")
+        say(f"{drill.name}: {judgement.failed[0].expectation.figure} is out of bounds, but {reason}: once more")
     result = Result(
         drill,
         seed,
@@ -120,6 +122,7 @@ def run_drill(
         attempt,
         judgement,
         recording,
+        reason=judgement.void,
         disturbed=disturbed,
         run_again_because=tuple(again),
         plot=None if out is None else _plot(drill, recording, out, say),
@@ -128,11 +131,17 @@ def run_drill(
     return _kept(result, out)
 
 
-def _perform(drill: Drill, seed: int, on_time: Callable[[float], None], trim_to_bytes: int | None = None) -> Recording:
+def _perform(
+    drill: Drill,
+    seed: int,
+    on_time: Callable[[float], None],
+    trim_to_bytes: int | None,
+    say: Callable[[str], None],
+) -> Recording:
     with (
         scratch_directory("mrc-drill-", _memory()) as scratch,
         Lab.up(f"drill-{os.getpid()}", drill.shape) as lab,
-        Stage(lab, scratch, seed, lambda at_s: on_time(drill.seconds - at_s), trim_to_bytes) as stage,
+        Stage(lab, scratch, seed, lambda at_s: on_time(drill.seconds - at_s), trim_to_bytes, say) as stage,
     ):
         drill.perform(stage)
         return stage.finish()

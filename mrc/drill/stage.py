@@ -26,9 +26,10 @@ from mrc.drill.recording import (
     PathSamples,
     Recording,
 )
-from mrc.drill.remote import RemoteHost, Stream
+from mrc.drill.remote import Program, RemoteHost, Stream
 from mrc.drill.series import ByteSeries
 from mrc.drill.stream import missing
+from mrc.drill.training.record import JobRecord
 from mrc.errors import PeerError
 from mrc.lab import Lab
 from mrc.trace import read_trace
@@ -39,9 +40,10 @@ _DRAIN_S = 20.0
 
 
 class Stage:
-    """Flows, streams and failures in one lab. A context manager: leaving it ends every program it started.
+    """Flows, streams, jobs and failures in one lab. A context manager: leaving it ends every program it started.
 
-    `directory` takes the programs' files; `on_wait(seconds)` receives the script's progress now and then.
+    `directory` takes the programs' files; `on_wait(seconds)` receives the script's progress now and then, `say` what a
+    long script is at. `jobs` are what the script has seen of training jobs.
     `trim_to_bytes` is what switches keep of a frame they trim; None: what MRC's own kind keeps.
     """
 
@@ -52,18 +54,22 @@ class Stage:
         seed: int,
         on_wait: Callable[[float], None] = lambda at_s: None,
         trim_to_bytes: int | None = None,
+        say: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.lab = lab
         self.seed = seed
         self.trim_to_bytes = trim_to_bytes
+        self.directory = directory
+        self.say = say
         self.extra: dict[str, Any] = {}
-        self._directory = directory
+        self.jobs: list[JobRecord] = []
         self._on_wait = on_wait
         self._stack = ExitStack()
         self._heartbeat = Heartbeat()
         self._hosts: dict[str, RemoteHost] = {}
         self._plans: dict[str, FlowPlan] = {}
         self._streams: dict[str, Stream] = {}
+        self._employed: list[Program] = []
         self._happenings: list[Happening] = []
         self._running: set[str] = set()
         self._began_ns = 0
@@ -77,8 +83,8 @@ class Stage:
         self._stack.close()
 
     @property
-    def _programs(self) -> list[RemoteHost | Stream]:
-        return [*self._hosts.values(), *self._streams.values()]
+    def _programs(self) -> list[Program | Stream]:
+        return [*self._hosts.values(), *self._streams.values(), *self._employed]
 
     def _hang_up(self) -> None:
         """Ask all programs to end, before any is waited for."""
@@ -99,13 +105,18 @@ class Stage:
 
     # ------------------------------------------------------------------ traffic
 
+    def employ(self, program: Program) -> None:
+        """A program that the script has started is ended with the stage."""
+        self._employed.append(program)
+        self._stack.enter_context(program)
+
     def open(self, plans: Iterable[FlowPlan]) -> None:
         """Start the hosts these flows need and connect them; nothing is sent yet. Raises PeerError."""
         plans = list(plans)
         needed = [host for plan in plans for host in (plan.target, plan.source)]
         fresh = [host for host in dict.fromkeys(needed) if host not in self._hosts]
         for host in fresh:
-            self._hosts[host] = remote = RemoteHost(self.lab, host, self._directory, traced=True)
+            self._hosts[host] = remote = RemoteHost(self.lab, host, self.directory, traced=True)
             self._stack.enter_context(remote)
         for host in fresh:
             self._hosts[host].wait_started()
@@ -125,7 +136,7 @@ class Stage:
             return
         if kind == "mptcp":
             self._configure_mptcp(source, target)
-        self._streams[kind] = stream = Stream(self.lab, kind, source, target, self._directory)
+        self._streams[kind] = stream = Stream(self.lab, kind, source, target, self.directory)
         self._stack.enter_context(stream)
 
     def _configure_mptcp(self, source: str, target: str) -> None:
@@ -141,7 +152,7 @@ class Stage:
         with the first call."""
         for name in flows or tuple(self._plans):
             at_ns = self._hosts[self._plans[name].source].ask("start", flow=name)
-            self._note(at_ns, BEGIN, name)
+            self.note(at_ns, BEGIN, name)
             self._running.add(name)
             self._began_ns = self._began_ns or at_ns
         if stream_seconds:
@@ -152,7 +163,7 @@ class Stage:
         """Let these flows, without names all of them, post no more."""
         for name in flows or tuple(self._running):
             at_ns = self._hosts[self._plans[name].source].ask("stop", flow=name)
-            self._note(at_ns, END, name)
+            self.note(at_ns, END, name)
             self._running.discard(name)
 
     def packets(self, flow: str) -> dict[int, int]:
@@ -173,6 +184,14 @@ class Stage:
     def at_s(self) -> float:
         """Seconds since the first `begin`."""
         return time.monotonic() - self._began_ns / 1e9
+
+    def start_clock(self) -> None:
+        """Begin the script's clock, where no flow does."""
+        self._began_ns = time.monotonic_ns()
+
+    def tell_time(self) -> None:
+        """Progress, for a script that waits by itself."""
+        self._on_wait(self.at_s)
 
     def until(self, seconds: float) -> None:
         """Wait until so many seconds after the first `begin`. Raises PeerError when a host ends meanwhile."""
@@ -203,7 +222,8 @@ class Stage:
             after = time.monotonic_ns()
             self._happenings.append(Happening(after, what, target, after - before))
 
-    def _note(self, at_ns: int, what: str, target: str) -> None:
+    def note(self, at_ns: int, what: str, target: str) -> None:
+        """`what` happened to `target`, at a time of CLOCK_MONOTONIC."""
         self._happenings.append(Happening(at_ns, what, target))
 
     # ------------------------------------------------------------------ the end
@@ -230,6 +250,7 @@ class Stage:
             self.extra,
             socket_drops=sum(report["socket_drops"] for report in reports.values()),
             waited=max((report["waited"] for report in reports.values()), default=0.0),
+            jobs=tuple(self.jobs),
         )
 
     def drain(self) -> None:

@@ -39,7 +39,7 @@ class CompletionRing:
         self._wr_ids = self._statuses = self._byte_lens = self._kinds = self._immediates = column(0)
 
     def expect(self) -> None:
-        """A piece of work is posted: it has room here once it ends, whoever may be there to make some then."""
+        """Reserve room for the completion of a piece of work that is posted: when it ends Python may be away."""
         self._expected += 1
         if self.count + self._expected > self._room:
             self._grow()

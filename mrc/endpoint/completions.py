@@ -1,4 +1,4 @@
-"""Work completions and the events an endpoint leaves for its owner."""
+"""Work completions."""
 
 from __future__ import annotations
 
@@ -40,22 +40,3 @@ class Completion:
     byte_len: int
     kind: WorkKind = WorkKind.RDMA_WRITE
     immediate: int | None = None
-
-
-class EventKind(IntEnum):
-    QP_ERROR = 0
-    PORT_DOWN = 1
-    PORT_UP = 2
-    PEER_PORT_DOWN = 3
-    PEER_PORT_UP = 4
-
-
-@record(frozen=True, slots=True)
-class Event:
-    """Something the owner should know: `subject` is a QPN, a port number, or the plane of a peer's port; `detail` a
-    sentence."""
-
-    kind: EventKind
-    at_ns: int
-    subject: int
-    detail: str

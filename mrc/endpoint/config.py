@@ -16,7 +16,7 @@ SECOND = 1_000_000_000
 PATH_MTUS = (256, 512, 1024, 2048, 4096)
 MPR_UNIT = 128  # PSNs
 EXPONENTIAL_RETRIES_FOREVER = 25
-MAX_TIMEOUT_RETRIES = 1 << 62  # as good as for ever
+MAX_TIMEOUT_RETRIES = 1 << 62  # in effect no limit
 MAX_IMMEDIATES = 1 << 15  # half the range of RQMSN
 
 

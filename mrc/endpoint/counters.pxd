@@ -1,7 +1,4 @@
-cimport cython
-
-
-@cython.final
+# Not final: plain RC has counters of its own besides.
 cdef class Counters:
     cdef public long long too_short
     cdef public long long bad_length

@@ -84,10 +84,14 @@ class Counters:
     not_sent_by_system: int
 
     def __init__(self, **values: int) -> None:
-        for name in COUNTERS:
+        for name in self.names():
             setattr(self, name, 0)
         for name, value in values.items():
             setattr(self, name, value)
+
+    def names(self) -> tuple[str, ...]:
+        """All counters there are."""
+        return COUNTERS
 
     @property
     def duplicates_received(self) -> int:
@@ -96,21 +100,21 @@ class Counters:
 
     def as_dict(self, *, zeros: bool = False) -> dict[str, int]:
         """Name to count; those still 0 are left out unless `zeros`."""
-        values = {name: getattr(self, name) for name in COUNTERS}
+        values = {name: getattr(self, name) for name in self.names()}
         return {name: value for name, value in values.items() if value or zeros}
 
     def add(self, other: Counters) -> None:
-        for name in COUNTERS:
+        for name in self.names():
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def __eq__(self, other: Any) -> bool:
-        return isinstance(other, Counters) and all(getattr(self, name) == getattr(other, name) for name in COUNTERS)
+        return isinstance(other, Counters) and all(getattr(self, name) == getattr(other, name) for name in self.names())
 
     def __hash__(self) -> int:
         raise TypeError("counters change: they have no hash")
 
     def __repr__(self) -> str:
-        return f"Counters({', '.join(f'{name}={value}' for name, value in self.as_dict().items())})"
+        return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in self.as_dict().items())})"
 
 
 def _names() -> tuple[str, ...]:

@@ -9,12 +9,13 @@ from collections import deque
 from collections.abc import Callable
 from random import Random
 
-from mrc.endpoint.completions import Completion, Event, EventKind
+from mrc.endpoint.completions import Completion
 from mrc.endpoint.config import Capability, EndpointConfig, QpConfig
 from mrc.endpoint.congestion import DEFAULT_ALGORITHM, ControllerFactory, factory_of
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.datapath.datapath import Datapath
 from mrc.endpoint.datapath.packet_checks import PacketChecks
+from mrc.endpoint.events import Event, local_port, peer_port, qp_error
 from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.node.local_ports import LocalPorts, PortLimit
 from mrc.endpoint.node.operations import EndpointOperations, OnAnswered, OnResult
@@ -27,6 +28,7 @@ from mrc.endpoint.paths.online import OnlineProfiles
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.qp_states import QpState
+from mrc.endpoint.qpns import free_qpn
 from mrc.endpoint.responder.receive_budget import ReceiveBudget
 from mrc.endpoint.tracing import EndpointTrace, Tracer
 from mrc.errors import CallerError
@@ -35,7 +37,6 @@ from mrc.wire.psn import PSN_MODULUS
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.transmit_batch import TransmitBatch
 
-FIRST_QPN, QPN_LIMIT = 0x10, 1 << 24
 _KEPT_EVENTS = 1024
 _NODE_SEED = 0x6E6F6465  # sets a peer node's randomness apart from everything else drawn from the same seed
 
@@ -130,12 +131,7 @@ class Endpoint:
         Raises CallerError for an unknown controller and for a QPN that is taken.
         """
         config = config or QpConfig()
-        if qpn is None:
-            qpn = self._random.randrange(FIRST_QPN, QPN_LIMIT)
-            while qpn in self.qps:
-                qpn = self._random.randrange(FIRST_QPN, QPN_LIMIT)
-        elif not FIRST_QPN <= qpn < QPN_LIMIT or qpn in self.qps:
-            raise CallerError(f"QPN {qpn:#x} is taken, or not one of {FIRST_QPN:#x}..{QPN_LIMIT - 1:#x}")
+        qpn = free_qpn(qpn, self.qps, self._random)
         qp = QueuePair(
             self._parts,
             qpn=qpn,
@@ -314,9 +310,7 @@ class Endpoint:
         for node in self.peer_nodes.values():
             if port in node.port_of_plane.values():
                 self._operations.update_port_status(node)
-        kind = EventKind.PORT_UP if up else EventKind.PORT_DOWN
-        detail = f"port {port} is {'up' if up else 'down'}{self._ports.why_down(port)}"
-        self._tell(Event(kind, self.datapath.now, port, detail))
+        self._report(local_port(self.datapath.now, port, up, self._ports.why_down(port)))
 
     def _peer_port(self, node: PeerNode, plane: int, up: bool, now: int) -> None:
         """A peer said that its port on `plane` went down or came back: QPs towards it leave that plane or return."""
@@ -325,19 +319,18 @@ class Endpoint:
             qp.on_peer_port(plane, up, now)
             self.wake(qp)
             self.datapath.schedule(qp.datapath.slot)
-        kind = EventKind.PEER_PORT_UP if up else EventKind.PEER_PORT_DOWN
-        self._tell(Event(kind, now, plane, f"the peer's port on plane {plane} is {'up' if up else 'down'}"))
+        self._report(peer_port(now, plane, up))
 
-    def _qp_error(self, qp: QueuePair, why: str) -> None:
+    def _qp_error(self, qp: QueuePair, old: QpState, why: str) -> None:
         if self.qps.get(qp.qpn) is qp:  # and was not destroyed as its work was completed
             self.datapath.scheduler.window_moved(qp.datapath.slot)
-        self._tell(Event(EventKind.QP_ERROR, self.datapath.now, qp.qpn, why))
+        self._report(qp_error(self.datapath.now, qp.qpn, old, why))
 
     def _doubts(self, node: PeerNode) -> None:
         for qpn in node.qpns:
             self.qps[qpn].datapath.peer_is_doubted = bool(node.doubted)
 
-    def _tell(self, event: Event) -> None:
+    def _report(self, event: Event) -> None:
         self.events.append(event)
         for listener in self.listeners:
             listener(event)
@@ -374,9 +367,9 @@ class Endpoint:
     # ------------------------------------------------------------------ packets out
 
     @property
-    def went_ahead(self) -> int:
+    def data_before_answers(self) -> int:
         """How often a single packet of data was sent ahead of answers that were due."""
-        return self.datapath.went_ahead
+        return self.datapath.data_before_answers
 
     def transmit(self, batch: TransmitBatch, now: int) -> int:
         """Fill `batch` with what may leave now, QP by QP in turn, and seal it. Returns the number of packets."""

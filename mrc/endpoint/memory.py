@@ -19,7 +19,7 @@ VA_LIMIT = 1 << 62  # keeps every address computation inside a signed 64-bit int
 VA, LENGTH, ADDRESS = 1, 2, 3
 _COLUMNS = 4
 _VA, _LENGTH, _ADDRESS, _WIDTH = VA, LENGTH, ADDRESS, _COLUMNS
-# Regions that wait to be taken into `MemoryTable.open`: so many at most, and how many there have ever been.
+# Regions that the ring of a MemoryTable holds, and the places of its two counts.
 NEW_REGIONS = 256
 _NEW, _NEW_MASK = NEW_REGIONS, NEW_REGIONS - 1
 _REGISTERED, _TAKEN, _MARKS = 0, 1, 2
@@ -65,9 +65,9 @@ class MemoryTable:
     `open` has those that a peer may write to. The regions themselves are kept beside it: while one is registered its
     buffer stays where it is.
 
-    Who has the endpoint may do everything here. Another thread may `register` at any time unless the table `is_full`,
-    one thread at a time: the region waits in a ring, from where the first packet that names an unknown R_Key has it
-    taken into `open`. So it is open once `register` has returned, and nobody has waited for the endpoint.
+    A thread that has the endpoint may call everything here. Another thread may call `register` unless the table
+    `is_full`; one such thread at a time. It puts the region into a ring. The first packet with an unknown R_Key has the
+    ring taken into `open`, so the R_Key is valid once `register` has returned.
     """
 
     __slots__ = ("_draw_rkey", "_marks", "_new", "_regions", "open")
@@ -104,11 +104,11 @@ class MemoryTable:
         octets.publish(self._marks, _REGISTERED, registered + 1)
 
     def is_full(self) -> bool:
-        """Whether who has the endpoint has to `take_new` before another thread may register one more."""
+        """Whether the ring is full. A thread with the endpoint then calls `take_new` before the next `register`."""
         return octets.published(self._marks, _REGISTERED) - octets.published(self._marks, _TAKEN) >= _NEW
 
     def take_new(self) -> None:
-        """Take the regions that wait into `open`."""
+        """Move the regions of the ring into `open`."""
         registered, taken = octets.published(self._marks, _REGISTERED), octets.published(self._marks, _TAKEN)
         while taken < registered:
             at = (taken & _NEW_MASK) * _WIDTH

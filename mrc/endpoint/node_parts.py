@@ -10,6 +10,7 @@ from mrc.endpoint.node.peer_node import PeerNode
 from mrc.endpoint.parts.flags import Away
 from mrc.endpoint.paths.ev_events import EvEvents
 from mrc.endpoint.qp_peer import QpPeer
+from mrc.endpoint.qp_states import QpState
 from mrc.endpoint.responder.receive_budget import ReceiveBudget
 from mrc.records import record
 from mrc.wire.profile import WireProfile
@@ -22,8 +23,8 @@ class NodeParts(Generic[Q]):
     """What an endpoint gives each of its QPs.
 
     `budget` is what all peers together may have on their way, `away` whether Python may be away. A QP calls `join` on
-    its way to RTR for the node of its peer, `on_ready` in RTS, `on_error` in ERROR with the reason. `denied` names the
-    EVs of a profile that are denied towards a node.
+    its way to RTR for the node of its peer, `on_ready` in RTS, and `on_error` in ERROR with the state it was in and the
+    reason. `denied` names the EVs of a profile that are denied towards a node.
     """
 
     wire: WireProfile
@@ -33,5 +34,5 @@ class NodeParts(Generic[Q]):
     away: Away
     join: Callable[[Q, QpPeer], PeerNode]
     on_ready: Callable[[Q], None]
-    on_error: Callable[[Q, str], None]
+    on_error: Callable[[Q, QpState, str], None]
     denied: Callable[[int, PeerNode], Iterable[int]]

@@ -17,10 +17,12 @@ from mrc.endpoint.memory import MemoryTable
 from mrc.endpoint.node.peer_node import PeerNode
 from mrc.endpoint.node_parts import NodeParts
 from mrc.endpoint.paths.addressing import Path
+from mrc.endpoint.paths.ev_events import EvObservers
 from mrc.endpoint.paths.online import DEFAULT_PROFILE
 from mrc.endpoint.paths.path_set import PathSet
+from mrc.endpoint.qp_parts import QpParts
 from mrc.endpoint.qp_peer import QpPeer
-from mrc.endpoint.qp_states import MAY_SEND, QpState, check_transition
+from mrc.endpoint.qp_states import MAY_SEND, QpState, check_takes_receives, check_transition, no_writes_yet
 from mrc.endpoint.requestor.requestor import Requestor
 from mrc.endpoint.requestor.requests import full_packet_bytes
 from mrc.endpoint.responder.receives import Receives
@@ -38,12 +40,11 @@ class QueuePair:
     """One QP. Created in RESET by `Endpoint.create_qp`; `to_init`, `to_rtr` and `to_rts` bring it up."""
 
     __slots__ = (
-        "_classes",
         "_complete",
         "_controller_factory",
         "_memory",
         "_node",
-        "_peer",
+        "_parts",
         "_random",
         "_receives",
         "_requestor",
@@ -95,14 +96,13 @@ class QueuePair:
         completions = CompletionRing(qpn, complete)
         # The profiles its owner chose, by their numbers in the endpoint's table.
         self.ev_profile_id = self.cc_profile_id = DEFAULT_PROFILE
-        self._classes = TrafficClasses.of(node.wire, peer_answers_trims=False)
         # What both ends can do, from RTR on.
         self.agreed = NO_CAPABILITIES
-        # The node of the peer, from RTR on.
+        # The peer's node, and what both halves share, from RTR on.
         self.peer_node: PeerNode | None = None
+        self._parts: QpParts | None = None
         self.paths: PathSet | None = None
         self._receives = Receives(completions)
-        self._peer: QpPeer | None = None
         self._requestor: Requestor | None = None
         self._responder: Responder | None = None
         self.arrivals = Arrivals(self.counters, node.away)
@@ -148,11 +148,8 @@ class QueuePair:
             self._random,
             reverse=node.reverse,
             numbers=node.add_paths(peer.paths),
-            events=self._node.ev_events,
-            qpn=self.qpn,
-            profile_id=self.ev_profile_id,
             full_ports=self._node.ports.full,
-            trace=self._trace,
+            observers=EvObservers(self.qpn, self.ev_profile_id, self._node.ev_events, self._trace),
         )
         self.datapath.paths = self.paths
         self._close_ports(self.paths, node)
@@ -162,26 +159,26 @@ class QueuePair:
         self.agreed = self.config.capabilities & peer.capabilities
         if self._trace is not None:
             self._trace.responder_started(peer, self.config, self.agreed)
-        self._classes = TrafficClasses.of(self._node.wire, peer_answers_trims=Capability.TRIM_NACK in self.agreed)
-        self._responder = Responder(
+        self._parts = QpParts(
             qpn=self.qpn,
-            peer_qpn=peer.qpn,
-            first_psn=peer.first_psn,
+            peer=peer,
             config=self.config,
+            agreed=self.agreed,
             wire=self._node.wire,
-            memory=self._memory,
-            budget=self._node.budget,
+            classes=TrafficClasses.of(self._node.wire, peer_answers_trims=Capability.TRIM_NACK in self.agreed),
             paths=self.paths,
             counters=self.counters,
-            classes=self._classes,
+            trace=self._trace,
+        )
+        self._responder = Responder(
+            self._parts,
+            memory=self._memory,
+            budget=self._node.budget,
             receives=self._receives,
             fail=self._refused,
-            agreed=self.agreed,
-            trace=self._trace,
         )
         self.datapath.responder = self._responder
         self.controller = self.datapath.controller = self._controller_of(self.peer_node)
-        self._peer = peer
         self._enter(QpState.RTR)
 
     def _close_ports(self, paths: PathSet, node: PeerNode) -> None:
@@ -219,21 +216,16 @@ class QueuePair:
     def to_rts(self) -> None:
         """Ready to send as well."""
         check_transition(self.state, QpState.RTS)
-        if self._peer is None or self.paths is None or self.controller is None:
+        if self._parts is None or self.controller is None:
             raise CallerError(f"QP {self.qpn:#08x} knows no peer")
+        # What the requestor goes by may have been configured since.
+        self._parts = replace(self._parts, config=self.config)
         self._requestor = Requestor(
-            qpn=self.qpn,
-            peer_qpn=self._peer.qpn,
+            self._parts,
             first_psn=self.first_psn,
-            config=self.config,
-            paths=self.paths,
             controller=self.controller,
-            counters=self.counters,
-            classes=self._classes,
             completions=self.datapath.completions,
             fail=self._failed,
-            agreed=self.agreed,
-            trace=self._trace,
         )
         self.datapath.requestor = self._requestor
         self._enter(QpState.RTS)
@@ -273,14 +265,15 @@ class QueuePair:
     def _fail(self, status: WorkStatus, why: str, psn: int | None) -> None:
         if self.state == QpState.ERROR:
             return
-        check_transition(self.state, QpState.ERROR)
+        old = self.state
+        check_transition(old, QpState.ERROR)
         self._enter(QpState.ERROR, why)
         self.error = why
         if self._requestor is not None:
             self._requestor.flush(status, psn)
         self._receives.flush()
         self.datapath.completions.drain()
-        self._node.on_error(self, why)
+        self._node.on_error(self, old, why)
 
     # ------------------------------------------------------------------ work
 
@@ -314,17 +307,17 @@ class QueuePair:
         return 0 if self._responder is None else self._responder.probes_rate.refused
 
     def owes(self) -> bool:
-        """Whether the peer is known to wait for this end: an answer has not left, or a message is only partly here."""
+        """Whether an answer to the peer has not been sent, or a message of the peer has arrived in part."""
         return self._responder is not None and self._responder.owes()
 
     @property
     def asked_at(self) -> int:
-        """When the peer last sent something that wants an answer, ns; -1: never."""
+        """When the last request or probe of the peer arrived, ns; -1: never."""
         return self.arrivals.asked_at
 
     @property
     def asks_again_ns(self) -> int:
-        """How long a peer like this end, whose answer was lost, leaves it at the most before it has asked again."""
+        """The longest time between two probes of a peer whose answers are lost, ns, if its timeouts are as ours."""
         timeout = self.config.local_ack_timeout_ns
         return timeout if self._requestor is None else self._requestor.rtt.coarse_timer(timeout)
 
@@ -334,7 +327,7 @@ class QueuePair:
             self._complete(Completion(request.wr_id, self.qpn, WorkStatus.FLUSHED, 0))
             return
         if self.state not in MAY_SEND:
-            raise CallerError(f"QP {self.qpn:#08x} is in {self.state.name}: writes are posted in RTS")
+            raise no_writes_yet(self.qpn, self.state)
         self.requestor.post(request)
 
     def post_receive(self, wr_id: int) -> None:
@@ -342,8 +335,7 @@ class QueuePair:
 
         Raises CallerError in RESET.
         """
-        if self.state == QpState.RESET:
-            raise CallerError(f"QP {self.qpn:#08x} is in RESET: receives are posted from INIT on")
+        check_takes_receives(self.qpn, self.state)
         self._receives.post(wr_id)
         if self.state == QpState.ERROR:
             self._receives.flush()
@@ -390,14 +382,14 @@ class QueuePair:
         """The QP is being destroyed: give its share of the window back, and consume no more receives."""
         self._receives.forget()
         if self._trace is not None:
-            self._tell_totals(self._trace)
+            self._trace_totals(self._trace)
         if self._requestor is not None:
             self._requestor.abandon()
         self._node.budget.forget(self.qpn)
         if self.paths is not None:
             self.paths.release()
 
-    def _tell_totals(self, trace: QpTrace) -> None:
+    def _trace_totals(self, trace: QpTrace) -> None:
         if self._requestor is not None and self.controller is not None:
             trace.flush_feedback(self.counters, self._requestor.sent, self._requestor.rtt, self.controller)
         if self._responder is not None:

@@ -35,3 +35,14 @@ def check_transition(current: QpState, wanted: QpState) -> None:
     if (current, wanted) not in TRANSITIONS:
         allowed = ", ".join(state.name for state in QpState if (current, state) in TRANSITIONS)
         raise CallerError(f"a QP in {current.name} cannot go to {wanted.name}: from here it goes to {allowed}")
+
+
+def no_writes_yet(qpn: int, state: QpState) -> CallerError:
+    """What is raised for a write posted in a state in which a QP takes none."""
+    return CallerError(f"QP {qpn:#08x} is in {state.name}: writes are posted in RTS")
+
+
+def check_takes_receives(qpn: int, state: QpState) -> None:
+    """Raises CallerError in RESET."""
+    if state == QpState.RESET:
+        raise CallerError(f"QP {qpn:#08x} is in RESET: receives are posted from INIT on")

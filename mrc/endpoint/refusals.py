@@ -33,6 +33,7 @@ class Verdict(IntEnum):
     NO_IMMEDIATES = 10
     NO_RECEIVE = 11
     TOO_MANY_IMMEDIATES = 12
+    NO_WRITE = 13  # plain RC only
 
 
 class Reason(NamedTuple):
@@ -69,6 +70,9 @@ REASONS: dict[Verdict, Reason] = {
         NAK_INVALID_REQUEST,
         "invalid_request",
         "has RQMSN {0}: more writes with immediate are in flight than the {1} agreed",
+    ),
+    Verdict.NO_WRITE: Reason(
+        NAK_INVALID_REQUEST, "invalid_request", "has opcode {0:#04x}: only writes are served here"
     ),
 }
 

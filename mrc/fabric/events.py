@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
+from mrc.trace.vocabulary import EVENTS, EventType
+
 _READINGS = 3
 # No time is as large: what is beyond belongs to a damaged record.
 _MOST_NS = 1 << 62
@@ -22,8 +24,8 @@ _LINKS_SAID, _LONGEST_WORDS = 6, 1000
 class FabricEvent:
     """Something was done to a fabric at `at_monotonic_ns`, which is `at_unix_ns` since 1970 by the wall clock.
 
-    `event` is one word: up, cut, heal, impair, clear, flap-start, flap-end. `target` is what the caller named, `links`
-    the names of the cables that it stands for, `details` what more there is to say, with units in the keys.
+    `event` is the name of one of the `fabric` events of mrc.trace.vocabulary, without that category. `target` is what
+    the caller named, `links` the names of the cables that it stands for, `details` the event's fields.
     """
 
     at_monotonic_ns: int
@@ -35,10 +37,15 @@ class FabricEvent:
 
     @classmethod
     def of(
-        cls, event: str, target: str, links: Iterable[str], at_monotonic_ns: int, details: Mapping[str, Any]
+        cls, kind: EventType, target: str, links: Iterable[str], at_monotonic_ns: int, details: Mapping[str, Any]
     ) -> FabricEvent:
         """What happened a moment ago, at `at_monotonic_ns`; the wall clock's time is worked out now."""
-        return cls(at_monotonic_ns, at_monotonic_ns + wall_clock_offset_ns(), event, target, tuple(links), details)
+        return cls(at_monotonic_ns, at_monotonic_ns + wall_clock_offset_ns(), kind.word, target, tuple(links), details)
+
+    @property
+    def kind(self) -> EventType | None:
+        """Its row of the vocabulary; None for one that this release does not know."""
+        return EVENTS.get(f"fabric:{self.event}")
 
     @property
     def words(self) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from mrc.fabric.shape import Shape
 
 PATH_MTUS = (256, 512, 1024, 2048, 4096)
-_IPV6, _UDP = 40, 8
 
 
 def largest_path_mtu(topology: Shape) -> int:
@@ -15,12 +14,11 @@ def largest_path_mtu(topology: Shape) -> int:
 
 
 def _headers(mode: str) -> int:
-    from mrc.wire.opcodes import BTH_LENGTH, HEADER_LENGTHS, ICRC_LENGTH
-    from mrc.wire.rows import HEADER_ROOM
+    from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH, REQUEST_HEADERS
+    from mrc.wire.rows import EXTENSION_AT, HEADER_ROOM, UDP_AT
     from mrc.wire.srh import SRH_LENGTH
 
     if mode in ("srv6", "srv6-srh"):
         # What an endpoint asks for before it sends: the outer header, and all the room it keeps for the inner ones.
-        return _IPV6 + HEADER_ROOM + (SRH_LENGTH if mode == "srv6-srh" else 0)
-    extensions = sum(HEADER_LENGTHS[name] for name in ("meth", "tseth", "reth", "immdt"))
-    return _IPV6 + _UDP + BTH_LENGTH + extensions + ICRC_LENGTH
+        return UDP_AT + HEADER_ROOM + (SRH_LENGTH if mode == "srv6-srh" else 0)
+    return EXTENSION_AT + sum(HEADER_LENGTHS[name] for name in REQUEST_HEADERS) + ICRC_LENGTH

@@ -75,7 +75,7 @@ class Shape(ABC):
     @staticmethod
     @abstractmethod
     def far_loops(place: Place, host: int) -> tuple[tuple[int, ...], ...]:
-        """Loops that come back another way than they went out, and so tell the directions of a cable apart."""
+        """Loops that come back another way than they went out, and so distinguish the directions of a cable."""
 
     @abstractmethod
     def plain_routes(self, near: str, far: str) -> Iterator[tuple[str, bool]]:

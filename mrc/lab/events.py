@@ -1,7 +1,7 @@
 """The event log of a lab: what was done to it and when, in a file that several processes write and read at once.
 
 One event is one line, written by one call at the end of the file (O_APPEND), so lines never mix. A process that is
-killed, or a full disk, may leave the beginning of a line: whoever writes next ends that line first, and readers pass
+killed, or a full disk, may leave the beginning of a line: the next writer ends that line first, and readers pass
 over it. When the file has grown to MOST_BYTES it becomes `events.jsonl.1`, in place of an older one of that name, and
 a new one begins: the log takes about twice MOST_BYTES at most, however long something flaps.
 """
@@ -79,7 +79,7 @@ class EventLog:
         fcntl.flock(handle, fcntl.LOCK_EX)
         if os.stat(self.path).st_ino != os.fstat(handle).st_ino:
             return  # another process was first
-        # The name is never without a file, and whoever still writes to the old file writes to the older one.
+        # The name always has a file. A writer that still has the old file open writes to the older one.
         new = self.path.with_name(f"{FILE}.new")
         os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644))
         self._older.unlink(missing_ok=True)

@@ -1,7 +1,7 @@
 """A fast fabric: at each switch port an eBPF program (bpf/usid.c) does what seg6local does, with less on its way.
 
 The program asks the kernel's routes for the next hop, so links that are down need nothing here. It does not see
-impairments. When those change, this module tells the program which packets to leave to the kernel: packets that arrive
+impairments. When those change, this module sets which packets the program leaves to the kernel: packets that arrive
 at a port where nftables drops some, and packets that leave by a port whose egress `bpf_redirect_peer` would bypass.
 """
 

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from mrc.errors import CallerError
 from mrc.fabric import Link
+from mrc.trace.vocabulary import FLAP_END, FLAP_START, EventType
 
 # A heal takes some milliseconds: what is shorter is no state that anything could notice.
 LEAST_PHASE_S = 0.01
@@ -27,7 +28,7 @@ class Cables(Protocol):
     def prepare(self, *targets: str) -> tuple[Link, ...]: ...
     def cut(self, *targets: str) -> int: ...
     def heal(self, *targets: str) -> int: ...
-    def record(self, event: str, target: str, links: Iterable[Link], at_ns: int, **details: Any) -> None: ...
+    def record(self, kind: EventType, target: str, links: Iterable[Link], at_ns: int, **details: Any) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +91,12 @@ class Flapping:
         lab: Cables,
         targets: Sequence[str],
         wait: Callable[[float], object] | None = None,
-        told: Callable[[Flapped], object] | None = None,
+        on_change: Callable[[Flapped], object] | None = None,
     ) -> FlapResult:
         """Cut and heal `targets` (as `Lab.cut` takes them); they are healed when this ends, whatever ends it.
 
         `wait(seconds)` sleeps, and what it returns stops the flapping if it is true: `threading.Event().wait` is one.
-        `told` hears of each change. Raises CallerError, SystemRefused; SystemRefused too when the lab was taken down
+        `on_change` is called with each change. Raises CallerError, and SystemRefused: also when the lab was taken down
         meanwhile.
         """
         wait = wait or time.sleep
@@ -103,8 +104,8 @@ class Flapping:
         name = " ".join(targets)
         schedule = {"period_s": self.period_s, "count": self.count, "duty": self.duty}
         began = time.monotonic_ns()
-        lab.record("flap-start", name, links, began, **schedule)
-        run = _Run(self, lab, targets, began, told)
+        lab.record(FLAP_START, name, links, began, **schedule)
+        run = _Run(self, lab, targets, began, on_change)
         ended = FAILED
         try:
             ended = DONE if run.cycles_until_stopped(wait) else STOPPED
@@ -113,7 +114,7 @@ class Flapping:
                 run.mend()
             finally:
                 details = {"cycles": run.cycles, "left_out": run.left_out, "latest_ns": run.latest_ns, "ended": ended}
-                lab.record("flap-end", name, links, time.monotonic_ns(), **details)
+                lab.record(FLAP_END, name, links, time.monotonic_ns(), **details)
         return FlapResult(run.cycles, run.left_out, run.latest_ns, ended)
 
 
@@ -126,9 +127,9 @@ class _Run:
         lab: Cables,
         targets: Sequence[str],
         began: int,
-        told: Callable[[Flapped], object] | None,
+        on_change: Callable[[Flapped], object] | None,
     ) -> None:
-        self._plan, self._lab, self._targets, self._began, self._told = plan, lab, targets, began, told
+        self._plan, self._lab, self._targets, self._began, self._on_change = plan, lab, targets, began, on_change
         self._down = False
         self.cycles = self.left_out = self.latest_ns = 0
 
@@ -169,5 +170,5 @@ class _Run:
 
     def _say(self, cycle: int, down: bool, due: int, at: int) -> None:
         self.latest_ns = max(self.latest_ns, at - due)
-        if self._told is not None:
-            self._told(Flapped(cycle, self._plan.count, down, at, at - due))
+        if self._on_change is not None:
+            self._on_change(Flapped(cycle, self._plan.count, down, at, at - due))

@@ -53,14 +53,14 @@ def interfaces(netlink: NetlinkSocket, node: str) -> dict[int, InterfaceFound]:
     """The interfaces of a namespace by index. Raises SystemRefused."""
     found: dict[int, InterfaceFound] = {}
 
-    def take(_: int, data: bytes) -> None:
+    def collect(_: int, data: bytes) -> None:
         _, _, index, flags, _ = LINK.unpack_from(data, HEADER.size)
         said = _after(data, LINK)
         alias = said.get(_IFLA_IFALIAS, b"").rstrip(b"\0").decode(errors="replace")
         up, running = bool(flags & _IFF_UP), bool(flags & _IFF_UP and flags & _IFF_RUNNING)
         found[index] = InterfaceFound(up, running, _number(said.get(_IFLA_MTU)), alias)
 
-    netlink.dump(f"read the interfaces of {node}", messages.dump_links(), take)
+    netlink.dump(f"read the interfaces of {node}", messages.dump_links(), collect)
     return found
 
 

@@ -14,6 +14,7 @@ from mrc.errors import CallerError
 from mrc.fabric import Description, Link, Shape
 from mrc.lab import state
 from mrc.lab.nodes import LabNodes
+from mrc.trace.vocabulary import CLEAR, CUT, FABRIC_UP, HEAL, IMPAIR, EventType
 
 if TYPE_CHECKING:
     from mrc.fabric import Impairment
@@ -76,7 +77,7 @@ class Lab(LabNodes):
             return cls(_load_up(name), created=False)
         built = cls(_load_up(name), replaced_crashed=outcome is build.Outcome.REPLACED, ours=True)
         try:
-            built.record("up", name, (), time.monotonic_ns(), **built._shape())
+            built.record(FABRIC_UP, name, (), time.monotonic_ns(), **built._shape())
         except BaseException:
             built.down()
             raise
@@ -155,7 +156,7 @@ class Lab(LabNodes):
         links = self._links_of_all(targets)
         with self._forgetting(links):
             cut_at_ns, took_ns = cables.cut(links, self._plans, self._route)
-        self.record("cut", " ".join(targets), links, cut_at_ns, took_ns=took_ns)
+        self.record(CUT, " ".join(targets), links, cut_at_ns, took_ns=took_ns)
         return cut_at_ns
 
     def heal(self, *targets: str) -> int:
@@ -168,7 +169,7 @@ class Lab(LabNodes):
 
         links = self._links_of_all(targets)
         healed_at_ns, took_ns = cables.heal(links, self._plans, self._route)
-        self.record("heal", " ".join(targets), links, healed_at_ns, took_ns=took_ns)
+        self.record(HEAL, " ".join(targets), links, healed_at_ns, took_ns=took_ns)
         return healed_at_ns
 
     def impair(
@@ -214,7 +215,7 @@ class Lab(LabNodes):
         directions = self._directions(link, toward)
         with impairment.turn(state.directory(self.name)), self._changing([self.topology.link(link)]):
             impairment.change(list(directions.values()), **given)
-        self.record("impair", link, [self.topology.link(link)], at_ns, toward=list(directions), **given)
+        self.record(IMPAIR, link, [self.topology.link(link)], at_ns, toward=list(directions), **given)
 
     def clear(self, link: str, toward: str | None = None) -> None:
         """Nothing is wrong with `link` any more, each way or `toward` one end. Raises CallerError, SystemRefused."""
@@ -225,7 +226,7 @@ class Lab(LabNodes):
         with impairment.turn(state.directory(self.name)), self._changing([self.topology.link(link)]):
             for each in directions.values():
                 impairment.clear(each)
-        self.record("clear", link, [self.topology.link(link)], at_ns, toward=list(directions))
+        self.record(CLEAR, link, [self.topology.link(link)], at_ns, toward=list(directions))
 
     def impairment(self, link: str, toward: str) -> Impairment:
         """What is wrong with `link` toward that end. Raises CallerError, SystemRefused."""
@@ -258,7 +259,7 @@ class Lab(LabNodes):
 
         return EventLog(self.name)
 
-    def record(self, event: str, target: str, links: Iterable[Link], at_ns: int, **details: Any) -> None:
+    def record(self, kind: EventType, target: str, links: Iterable[Link], at_ns: int, **details: Any) -> None:
         """Write down what was done at `at_ns` (CLOCK_MONOTONIC) in the lab's event log.
 
         Raises SystemRefused, also when this lab is gone: sockets into its namespaces outlive it.
@@ -266,7 +267,7 @@ class Lab(LabNodes):
         from mrc.fabric.events import FabricEvent
 
         names = [link.name for link in links]
-        self.events.append(FabricEvent.of(event, target, names, at_ns, details), self._state.tag)
+        self.events.append(FabricEvent.of(kind, target, names, at_ns, details), self._state.tag)
 
     def flap(
         self,
@@ -275,12 +276,12 @@ class Lab(LabNodes):
         count: int = 5,
         duty: float = 0.5,
         wait: Callable[[float], object] | None = None,
-        told: Callable[[Flapped], object] | None = None,
+        on_change: Callable[[Flapped], object] | None = None,
     ) -> FlapResult:
         """Cut and heal these `count` times, once a period, and leave them healed. `mrc.lab.flap` has the details."""
         from mrc.lab.flap import Flapping
 
-        return Flapping(period_s, count, duty).run(self, targets, wait, told)
+        return Flapping(period_s, count, duty).run(self, targets, wait, on_change)
 
     def _shape(self) -> dict[str, object]:
         shape = self.topology

@@ -2,7 +2,7 @@
 
 A process counts by the namespace it is in: the namespace's identity has to be one that the lab wrote down, and its `lo`
 has to bear the lab's tag, since the numbers of dead namespaces are given out again. A pidfd is taken before that is
-looked at, so that a signal goes to the process that was looked at, whoever has its number by then.
+looked at, so that a signal goes to that process, even when another one has its number by then.
 """
 
 from __future__ import annotations

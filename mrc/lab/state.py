@@ -169,7 +169,7 @@ def names() -> tuple[str, ...]:
 def builders_lock() -> Iterator[None]:
     """Only one process builds or removes labs at a time, and the kernel releases the lock when that process dies.
 
-    So whoever holds it and finds a lab "building" knows that its builder crashed. Raises SystemRefused.
+    So a process that holds it and finds a lab "building" knows that its builder crashed. Raises SystemRefused.
     """
     try:
         STATE_DIRECTORY.mkdir(mode=0o755, parents=True, exist_ok=True)

@@ -153,14 +153,14 @@ def _arriving(route: NetlinkSocket, filters: Callable[[str], NetlinkSocket], nod
         losses = {}
     ends: dict[str, _Arriving] = {}
 
-    def take(_: int, data: bytes) -> None:
+    def collect(_: int, data: bytes) -> None:
         index = messages.parse_index(data)
         interface, up, packets, octets = messages.parse_link(data)
         loss = losses.get(interface)
         dropped, share = (loss.dropped_packets, loss.share) if loss is not None else (0, 0.0)
         ends[interface] = _Arriving(index, up, packets, octets, dropped, share)
 
-    route.dump(f"read the interfaces of {node}", messages.dump_links(), take)
+    route.dump(f"read the interfaces of {node}", messages.dump_links(), collect)
     return ends
 
 

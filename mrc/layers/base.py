@@ -12,7 +12,7 @@ from mrc.layers.icrc import ICRC, Pad
 from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH, OPCODES
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 
-# Layer class of each header name in the opcode table; bind.py fills it.
+# Layer class of each header name in the opcode table, put here when the class is made.
 HEADERS: dict[str, type[Packet]] = {}
 _DCID = 0xFFFF
 
@@ -43,6 +43,12 @@ class TransportHeader(Packet):
     payload (as Raw), its padding and the ICRC. A trimmed or truncated packet ends in Raw, without an ICRC.
     """
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        name = cls.__name__.lower()
+        if name in HEADER_LENGTHS:
+            HEADERS[name] = cls
+
     @property
     def header_name(self) -> str:
         """Its name in the opcode table."""
@@ -70,9 +76,9 @@ class TransportHeader(Packet):
             depth += 1
         return layer, depth
 
-    def info(self) -> str:
-        """What this header adds to the one-line summary of its packet."""
-        return ""
+    def shown_value(self, field: str) -> Any:
+        """A field as the summary of its packet shows it."""
+        return getattr(self, field)
 
     @property
     def show_summary(self) -> bool:

@@ -5,31 +5,12 @@ from __future__ import annotations
 from scapy.layers.inet import UDP
 from scapy.packet import Packet, bind_top_down
 
-from mrc.layers.base import HEADERS, ActiveProfile
+from mrc.layers.base import ActiveProfile
 from mrc.layers.bth import BTH, bth_fields
-from mrc.layers.control import AETH, CC_STATE, NETH, SETH, AtomicAckETH
-from mrc.layers.endpoint_operations import EETH, ERTH, PETH, eeth_fields
+from mrc.layers.control import CC_STATE, NETH, SETH
+from mrc.layers.endpoint_operations import EETH, eeth_fields
 from mrc.layers.pairing import pair_by_transport
-from mrc.layers.request import DETH, IETH, METH, RETH, TSETH, AtomicETH, ImmDt
 from mrc.wire.profile import WireProfile
-
-HEADERS.update(
-    meth=METH,
-    tseth=TSETH,
-    reth=RETH,
-    immdt=ImmDt,
-    aeth=AETH,
-    seth=SETH,
-    cc_state=CC_STATE,
-    neth=NETH,
-    peth=PETH,
-    erth=ERTH,
-    eeth=EETH,
-    atomiceth=AtomicETH,
-    atomicacketh=AtomicAckETH,
-    deth=DETH,
-    ieth=IETH,
-)
 
 # Source port of a packet without an EV: the first that hosts choose from. Scapy's own default is DNS.
 _SOURCE_PORT = 0xC000

@@ -16,6 +16,7 @@ from mrc.layers.pairing import is_answer, pairing_key
 from mrc.layers.traffic_class import give_traffic_class
 from mrc.wire.icrc import icrc_bytes
 from mrc.wire.opcodes import BTH_LENGTH, FIRST_MRC_OPCODE, ICRC_LENGTH, OPCODES, Op
+from mrc.wire.words import fields_of, in_words
 
 _PAD_SHIFT = 4
 _UDP_LENGTH = 8
@@ -201,13 +202,10 @@ class BTH(TransportHeader):
         return isinstance(other, BTH) and is_answer(self, other)
 
     def mysummary(self) -> tuple[str, list[Any]]:
-        opcode = OPCODES.get(self.opcode)
-        words = [opcode.name if opcode else f"Unknown opcode 0x{self.opcode:02x}", f"QP=0x{self.dqp:06x}"]
-        words.append(f"PSN={self.psn}")
-        words += [word for word, flag in (("[AckReq]", self.ackreq), ("[rtx]", self.rtx)) if flag]
-        layer = self.payload
+        headers = []
+        layer: Any = self
         while isinstance(layer, TransportHeader):
-            info = layer.info()
-            words += [info] if info else []
+            name = layer.header_name
+            headers.append((name, {field: layer.shown_value(field) for field in fields_of(name)}))
             layer = layer.payload
-        return " ".join(words), [UDP]
+        return in_words(headers), [UDP]

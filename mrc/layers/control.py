@@ -31,19 +31,12 @@ class AETH(TransportHeader):
     name = "AETH"
     fields_desc = [XByteEnumField("syndrome", UNLIMITED_CREDITS, SYNDROMES), ThreeBytesField("msn", 0)]
 
-    def info(self) -> str:
-        named = "ACK" if self.syndrome < 0x20 else SYNDROMES.get(self.syndrome, f"syndrome 0x{self.syndrome:02x}")
-        return f"{named} MSN={self.msn}"
-
 
 class AtomicAckETH(TransportHeader):
     """Atomic ACK extended transport header, 8 bytes (IBTA; standard opcodes only): the value before the operation."""
 
     name = "AtomicAckETH"
     fields_desc = [LongField("orig", 0)]
-
-    def info(self) -> str:
-        return f"Orig={self.orig}"
 
 
 def _is_probe_answer(seth: Any) -> bool:
@@ -95,19 +88,6 @@ class SETH(TransportHeader):
     def own_psn(self) -> int:
         return int(self.cack_psn)
 
-    def info(self) -> str:
-        words = [f"cack={self.cack_psn}"]
-        if self.pr:
-            words.append(f"probe_id={self.probe_id}")
-        else:
-            words.append(f"ack={(self.cack_psn + self.ack_psn_offset) & 0xFFFFFF}")
-        words.append(f"EV=0x{self.entropy:08x}")
-        if self.m:
-            words.append(f"[{MARKS[self.m]}]")
-        if self.bitmap:
-            words.append(f"bitmap={self.sack_offset:+d}:0x{self.bitmap:x}")
-        return " ".join(words)
-
 
 class CC_STATE(TransportHeader):
     """Congestion-control state, 8 bytes after the SETH (grade A). `rcvd_bytes` counts units of 256 bytes and wraps."""
@@ -121,9 +101,6 @@ class CC_STATE(TransportHeader):
         BitField("rcv_cwnd_pen", 0, 7),
         ThreeBytesField("rcvd_bytes", 0),
     ]
-
-    def info(self) -> str:
-        return f"ooo={self.ooo_count}" if self.ooo_count else ""
 
 
 class NETH(TransportHeader):
@@ -150,7 +127,3 @@ class NETH(TransportHeader):
 
     def own_psn(self) -> int:
         return int(self.nack_psn)
-
-    def info(self) -> str:
-        reason = NACK_REASONS.get(self.reason, f"reason 0x{self.reason:02x}")
-        return f"{reason} nack={self.nack_psn} EV=0x{self.entropy:08x}"

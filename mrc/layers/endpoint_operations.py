@@ -44,9 +44,6 @@ class PETH(TransportHeader):
         BitField("ftype", 1, 4),
     ]
 
-    def info(self) -> str:
-        return f"probe_id={self.probe_id}"
-
 
 class ERTH(TransportHeader):
     """Endpoint request extended transport header, 16 bytes (grade A; which bit is which port is C).
@@ -70,10 +67,6 @@ class ERTH(TransportHeader):
         BitField("ftype", 1, 4),
     ]
 
-    def info(self) -> str:
-        operation = OPERATIONS.get(self.op, f"op {self.op}")
-        return operation + (f" ports=0x{self.port_status_mask:x}" if self.op == 0 else "")
-
 
 def eeth_fields(op_shift: int = 2) -> list[Any]:
     """The EETH's table. `op_shift`: lowest bit of op in byte 1, 2 or 4 (grade C, WireProfile.eeth_op_shift)."""
@@ -94,6 +87,3 @@ class EETH(TransportHeader):
 
     name = "EETH"
     fields_desc = eeth_fields()
-
-    def info(self) -> str:
-        return OPERATIONS.get(self.op, f"op {self.op}")

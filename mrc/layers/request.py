@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from scapy.fields import BitField, ByteField, IntField, LongField, ShortField, X3BytesField, XIntField, XLongField
 
 from mrc.layers.base import Reserved, TransportHeader
@@ -15,9 +17,6 @@ class METH(TransportHeader):
 
     name = "METH"
     fields_desc = [ShortField("rqmsn", 0), ShortField("msn", 0)]
-
-    def info(self) -> str:
-        return f"MSN={self.msn}" + (f" RQMSN={self.rqmsn}" if self.rqmsn else "")
 
 
 class TSETH(TransportHeader):
@@ -33,9 +32,6 @@ class TSETH(TransportHeader):
         Reserved("reserved", 11),
         BitField("ftype", 1, 4),
     ]
-
-    def info(self) -> str:
-        return f"TS={self.tx_timestamp}"
 
 
 class RETH(TransportHeader):
@@ -60,9 +56,10 @@ class RETH(TransportHeader):
                 above -= len(layer.self_build())
         return above
 
-    def info(self) -> str:
-        length = self._payload_length(len(self.payload)) if self.dmalen is None else self.dmalen
-        return f"VA=0x{self.va:x} Len={length}"
+    def shown_value(self, field: str) -> Any:
+        if field == "dmalen" and self.dmalen is None:
+            return self._payload_length(len(self.payload))
+        return super().shown_value(field)
 
 
 class ImmDt(TransportHeader):
@@ -71,18 +68,12 @@ class ImmDt(TransportHeader):
     name = "ImmDt"
     fields_desc = [XIntField("data", 0)]
 
-    def info(self) -> str:
-        return f"Imm=0x{self.data:08x}"
-
 
 class AtomicETH(TransportHeader):
     """Atomic extended transport header, 28 bytes (IBTA; standard opcodes only). `swap` is what FETCH & ADD adds."""
 
     name = "AtomicETH"
     fields_desc = [XLongField("va", 0), XIntField("rkey", 0), LongField("swap", 0), LongField("compare", 0)]
-
-    def info(self) -> str:
-        return f"VA=0x{self.va:x}"
 
 
 class DETH(TransportHeader):
@@ -91,15 +82,9 @@ class DETH(TransportHeader):
     name = "DETH"
     fields_desc = [XIntField("qkey", 0), ByteField("reserved", 0), X3BytesField("sqpn", 0)]
 
-    def info(self) -> str:
-        return f"SQP=0x{self.sqpn:06x}"
-
 
 class IETH(TransportHeader):
     """Invalidate extended transport header, 4 bytes (IBTA; standard opcodes only)."""
 
     name = "IETH"
     fields_desc = [XIntField("rkey", 0)]
-
-    def info(self) -> str:
-        return f"Invalidate=0x{self.rkey:08x}"

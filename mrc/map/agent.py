@@ -38,10 +38,12 @@ from mrc.net.filters import Instruction, attach_filter
 from mrc.net.mtu import ignore_path_mtu
 from mrc.net.ports import RAW_SOCKET_ADVICE, dropped_by
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
+from mrc.wire.rows import fields_at
 from mrc.wire.usid import address_text
 
 _IPV6_IN_IPV6, _UDP_PROTOCOL = 41, 17
-_NEXT_HEADER_AT, _UDP_DPORT_AT = 6, 42
+(_NEXT_HEADER_AT,) = fields_at("ipv6", "nh")
+(_UDP_DPORT_AT,) = fields_at("udp", "dport")
 _LOAD_HALF, _LOAD_BYTE, _JUMP_IF_EQUAL, _RETURN, _WHOLE = 0x28, 0x30, 0x15, 0x06, 0xFFFFFFFF
 # asm-generic/socket.h: option and control message have the same number; the latter is a struct timespec.
 _SO_TIMESTAMPNS = 35
@@ -170,7 +172,7 @@ class CollectorLine:
     def fileno(self) -> int:
         return self._socket.fileno()
 
-    def tell(self, lines: bytes) -> None:
+    def send(self, lines: bytes) -> None:
         """Send lines, or keep them for the next call. Raises OSError or PeerError when the collector is gone."""
         self._unsent += lines
         if len(self._unsent) > _MOST_UNSENT:
@@ -255,13 +257,13 @@ class Agent:
                 self._probe(line, lambda: is_over() or self._interfaces_gone())
             except CollectorRefused as error:
                 self._was_refused = True
-                self._tell_once(f"{error}; asking again every second")
+                self._note_once(f"{error}; asking again every second")
                 time.sleep(_RETRY_S)
             except (PeerError, OSError) as error:
                 why = (
                     f"the collector has gone ({error.strerror or error})" if isinstance(error, OSError) else str(error)
                 )
-                self._tell_once(f"{why}; looking for a collector at {self._collector}")
+                self._note_once(f"{why}; looking for a collector at {self._collector}")
                 time.sleep(_RETRY_S)
             finally:
                 line.close()
@@ -270,11 +272,11 @@ class Agent:
         try:
             line = CollectorLine(self._collector)
         except OSError:
-            self._tell_once(f"no collector at {self._collector} yet: `mrc map serve` is one")
+            self._note_once(f"no collector at {self._collector} yet: `mrc map serve` is one")
             return None
         return line
 
-    def _tell_once(self, what: str) -> None:
+    def _note_once(self, what: str) -> None:
         if what != self._said:
             self._said = what
             self._say(what)
@@ -285,7 +287,7 @@ class Agent:
         places = [fabric.place(port) for port in fabric.ports]
         begun = time.monotonic_ns()
         prober = Prober(fabric.host, places, self._config, self._chance, begun)
-        line.tell(hello_line(Hello(self._fabric.host, self._config.rate, prober.loops)))
+        line.send(hello_line(Hello(self._fabric.host, self._config.rate, prober.loops)))
         poll = select.poll()
         poll.register(line.fileno(), select.POLLIN)
         # Hosts that were started together do not all send at the same moment.
@@ -302,12 +304,12 @@ class Agent:
             next_tick = max(next_tick + self._config.tick_ns, now)
             if now >= settled:
                 self._was_refused = False
-                self._tell_once(f"probing {self._config.rate} times a second for {line.welcome.fabric}")
+                self._note_once(f"probing {self._config.rate} times a second for {line.welcome.fabric}")
             said = self._tick(prober)
             if now >= next_totals:
                 next_totals = now + _TOTALS_NS
                 said += totals_line(Totals(prober.counters, time.process_time()))
-            line.tell(said)
+            line.send(said)
 
     def _tick(self, prober: Prober) -> bytes:
         now = time.monotonic_ns()

@@ -1,7 +1,7 @@
 """What may be faulty in one plane, and how often each loop passes it.
 
 A suspect is one explanation: a cable both ways, one direction of it, a host's port, a leaf, a spine, the plane.
-Suspects that all loops pass in the same proportion cannot be told apart by any result: the most specific stands for
+Suspects that all loops pass in the same proportion cannot be distinguished by any result: the most specific stands for
 all.
 """
 
@@ -45,7 +45,7 @@ class Component:
 
     @property
     def directions(self) -> tuple[str, ...]:
-        """The ends that packets travel toward, of a cable whose directions loops can tell apart; else none."""
+        """The ends that packets travel toward, of a cable whose directions loops can distinguish; else none."""
         if self.kind is not Kind.LINK:
             return ()
         lower, _, upper = self.name.partition("-")

@@ -15,7 +15,7 @@ class InferenceConfig:
 
     `starts_s`: how long ago a fault may have begun, as tried. `margin`: how much better the best explanation with a
     part is than the best without, before the part is accused. `recovery`: how much better "it is well again" is than
-    "it is as it was" before a fault is over. `rate_window_s`: over which loss rates are told. `least_loss`: a part
+    "it is as it was" before a fault is over. `rate_window_s`: over which loss rates are computed. `least_loss`: a part
     that loses less than this share, by the lower end of the interval, is not accused.
     """
 
@@ -50,8 +50,8 @@ class Fault:
     `since_ns`: when the first lost probe was sent. `named_ns`: when it was accused. `until_ns`: when the first probe
     that showed it well again was sent, None while it is not. `withdrawn`: it was not this part after all. `toward`:
     the ends that packets lost travel toward, for a cable; empty where that is not settled, or for other parts.
-    `also`: parts that no loop can tell from it. `loss` is per passage; for a host's port it is that of the way up and
-    down again.
+    `also`: parts that no loop can distinguish from it. `loss` is per passage; for a host's port it is that of the way
+    up and down again.
     """
 
     component: Component

@@ -8,7 +8,7 @@ from mrc.fabric import Shape
 from mrc.map.collector import AgentState, Collector
 from mrc.map.faults import SECOND, Fault
 
-# An agent that has said nothing for so long is silent: it tells every tick.
+# An agent that has said nothing for so long is silent: it reports every tick.
 SILENT_NS = 3 * SECOND
 
 

@@ -10,7 +10,7 @@
     32-47  BLAKE2s of the above, keyed with 32 random bytes that never leave the process
 
 A probe comes back to the process that sent it, and nobody else has to read it: so the key needs no exchange, and
-whoever forges an echo, of a probe that was lost, has to guess 128 bits.
+to forge an echo of a lost probe 128 bits have to be guessed.
 """
 
 from __future__ import annotations
@@ -21,17 +21,19 @@ import struct
 from hashlib import blake2s
 from hmac import compare_digest
 
+from mrc.wire.headers import HEADERS
+
 # Nobody's by IANA's list (49152 and up), and none of MRC's: an endpoint on the same host takes no notice of it.
 UDP_PORT = 54791
 PAYLOAD_LENGTH = 48
-INNER_LENGTH = 40 + 8 + PAYLOAD_LENGTH
 _MAGIC = b"mrc-map1"
 _BODY = struct.Struct(">8s8sQQ")
 _MAC_LENGTH = 16
-_IPV6 = struct.Struct(">IHBB16s16s")
-_UDP = struct.Struct(">HHHH")
+_IPV6, _UDP = HEADERS["ipv6"], HEADERS["udp"]
 _UDP_PROTOCOL, _HOP_LIMIT = 17, 64
-_PAYLOAD_AT = 48
+_PAYLOAD_AT = _IPV6.length + _UDP.length
+INNER_LENGTH = _PAYLOAD_AT + PAYLOAD_LENGTH
+_CHECKSUM_SHIFT = _UDP.field("chksum").shift
 
 
 class ProbeCodec:
@@ -39,12 +41,16 @@ class ProbeCodec:
 
     def __init__(self, address: str, key: bytes, session: bytes, traffic_class: int) -> None:
         """`address`: the port's own one, both source and destination of the inner packet. `traffic_class`: 0..255."""
-        own = ipaddress.IPv6Address(address).packed
+        own = ipaddress.IPv6Address(address)
         self._key, self._session = key, session
-        length = 8 + PAYLOAD_LENGTH
-        self._head = _IPV6.pack(6 << 28 | traffic_class << 20, length, _UDP_PROTOCOL, _HOP_LIMIT, own, own)
+        length = _UDP.length + PAYLOAD_LENGTH
+        ends = {"src": int(own), "dst": int(own)}
+        lengths = {"plen": length, "nh": _UDP_PROTOCOL, "hlim": _HOP_LIMIT}
+        self._head = _IPV6.pack({"version": 6, "tc": traffic_class} | lengths | ends)
+        udp = _UDP.pack({"sport": UDP_PORT, "dport": UDP_PORT, "len": length})
+        self._udp = int.from_bytes(udp, "big")
         # The pseudo header of RFC 8200 section 8.1, and the UDP header without its checksum.
-        self._summed = own + own + struct.pack(">II", length, _UDP_PROTOCOL) + self._udp(0)
+        self._summed = own.packed + own.packed + struct.pack(">II", length, _UDP_PROTOCOL) + udp
 
     @staticmethod
     def new_secrets() -> tuple[bytes, bytes]:
@@ -57,7 +63,8 @@ class ProbeCodec:
         payload = body + self._mac(body)
         # The ones' complement sum is the remainder by 65535; a checksum of 0 means none and is sent as its other zero.
         total = int.from_bytes(self._summed + payload, "big") % 0xFFFF
-        return self._head + self._udp(0xFFFF - total or 0xFFFF) + payload
+        udp = self._udp | (0xFFFF - total or 0xFFFF) << _CHECKSUM_SHIFT
+        return self._head + udp.to_bytes(_UDP.length, "big") + payload
 
     def read(self, packet: bytes) -> tuple[int, int] | None:
         """(sequence, sent_unix_ns) of an inner packet of this process; None for anything else."""
@@ -71,7 +78,3 @@ class ProbeCodec:
 
     def _mac(self, body: bytes) -> bytes:
         return blake2s(body, digest_size=_MAC_LENGTH, key=self._key).digest()
-
-    @staticmethod
-    def _udp(checksum: int) -> bytes:
-        return _UDP.pack(UDP_PORT, UDP_PORT, 8 + PAYLOAD_LENGTH, checksum)

@@ -1,6 +1,6 @@
 """What an agent sends when, and what became of it: sans-IO, times in nanoseconds.
 
-Probes go out in ticks. What became of a tick's probes is told when all of them are decided, so that what came back
+Probes go out in ticks. The results of a tick's probes are reported when all of them are decided, so that what came back
 early is not heard of before what was lost. A probe is lost when it has not come back `timeout_ns` after it was sent
 *and* everything that had arrived by then was looked at: an agent that was kept from running does not take that for
 loss.
@@ -142,7 +142,7 @@ class Prober:
         self._void_until_ns = now_ns
 
     def decided(self, drained_ns: int) -> list[Report]:
-        """The ticks that are over. `drained_ns`: everything that had arrived by then was told in `came_back`."""
+        """The ticks that are over. `drained_ns`: everything that had arrived by then was given to `came_back`."""
         reports = []
         while self._ticks and self._ticks[0].sent_ns + self._config.timeout_ns <= drained_ns:
             tick = self._ticks.popleft()

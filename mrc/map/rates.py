@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from mrc.map.evidence import Evidence, Explanation, Term, loss_rate
 from mrc.map.faults import Fault, Loss
 
-# A direction is told when leaving it out costs so much likelihood.
+# A direction counts when leaving it out costs so much likelihood.
 _TELLING = 4.0
 
 
@@ -25,14 +25,16 @@ def measure(evidence: Evidence, fitted: Explanation, fault: Fault, at: Sequence[
 def _measure_directions(evidence: Evidence, fitted: Explanation, fault: Fault, at: Sequence[int]) -> None:
     listed = evidence.suspects.listed
     ends = [str(listed[fitted.terms[number].suspect].toward) for number in at]
-    told = [fitted.log_likelihood - evidence.without(fitted, {number}) > _TELLING for number in at]
+    counts = [fitted.log_likelihood - evidence.without(fitted, {number}) > _TELLING for number in at]
     intervals = [evidence.interval(fitted, number) for number in at]
     weights = [fitted.weights[number] for number in at]
     fault.weights = dict(zip(ends, weights, strict=True))
-    if all(told):
+    if all(counts):
         fault.toward = tuple(ends)
     else:
-        alone = [one for one in (0, 1) if told[one] and loss_rate(intervals[1 - one][1]) < loss_rate(intervals[one][0])]
+        alone = [
+            one for one in (0, 1) if counts[one] and loss_rate(intervals[1 - one][1]) < loss_rate(intervals[one][0])
+        ]
         fault.toward = tuple(ends[one] for one in alone)
     if fault.toward:
         worst = max((one for one in (0, 1) if ends[one] in fault.toward), key=lambda one: weights[one])

@@ -115,7 +115,7 @@ class MapService:
             return
         document = self._document
         wanted = deny_list(self._shape, document["faults"], self._name, document["at_unix_ns"])
-        # What is told in words changes with every measurement, the paths do not.
+        # The figures in sentences change with every measurement, the paths do not.
         paths = [{key: value for key, value in entry.items() if key != "reason"} for entry in wanted["deny"]]
         if paths == self._denied:
             return

@@ -26,7 +26,7 @@ class Driven(Protocol):
     @property
     def counters(self) -> UnsentCounter: ...
     @property
-    def went_ahead(self) -> int:
+    def data_before_answers(self) -> int:
         """How often a single packet of data was sent ahead of answers that were due."""
         ...
 

@@ -75,7 +75,8 @@ class Driver:
         self._links = LinkWatch({port.port: port.interface for port in ports})
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._calls: deque[tuple[Callable[[], Any], Future[Any] | None]] = deque()
-        # The thread that runs the loop. While there is none, whoever holds the lock may touch the endpoint.
+        self._steps: deque[Callable[[], None]] = deque()
+        # The thread that runs the loop. While there is none, the thread that holds the lock may touch the endpoint.
         self._owner: int | None = None
         self._lock = threading.RLock()
         self._closed = False
@@ -165,7 +166,7 @@ class Driver:
             raise MrcError("the endpoint is shut down")
 
     def _do(self, action: Callable[[], T]) -> T:
-        """Do what somebody reached in for."""
+        """Run what another thread asked for."""
         self.check_open()
         return action()
 
@@ -220,6 +221,19 @@ class Driver:
             self._turn.wanted.up = True
             if self._owner is not None:
                 os.eventfd_write(self._wake, 1)
+
+    def call_soon(self, action: Callable[[], None]) -> None:
+        """Run `action` in the loop's thread after its turn, from any thread, and do not wait for it.
+
+        Unlike what is submitted it does not have the endpoint: it may take long and give up the interpreter, and what
+        stands in for the loop goes on meanwhile. It raises nothing. With no loop running it is done in the next turn.
+        Raises MrcError when the driver is closed.
+        """
+        if self._closed:
+            raise MrcError("the endpoint is shut down")
+        self._steps.append(action)
+        if threading.get_ident() != self._owner:
+            self.wake()
 
     @property
     def owner(self) -> int | None:
@@ -304,6 +318,8 @@ class Driver:
         if self._interrupted:
             raise KeyboardInterrupt
         self._look_after(time.monotonic_ns())
+        if self._steps:
+            self._run_steps()
         over = until()
         if self._calls:
             self._run_calls()
@@ -357,6 +373,13 @@ class Driver:
         operation = None if self._native is None else self._native.looks_at()
         return due if operation is None else min(due, operation)
 
+    def _run_steps(self) -> None:
+        """Those that are there now: what they ask for comes after the next turn."""
+        for _ in range(len(self._steps)):
+            self._steps.popleft()()
+        if self._steps:
+            self._turn.wanted.up = True
+
     def _run_calls(self) -> None:
         if self._calls:
             self._inside(self._run_all_calls)
@@ -388,6 +411,7 @@ class Driver:
             self._closed = True
             refused = [future for _, future in self._calls if future and future.set_running_or_notify_cancel()]
             self._calls.clear()
+            self._steps.clear()
         for future in refused:
             future.set_exception(MrcError("the endpoint is shut down"))
         if self._stand_in is not None and isinstance(self._turn, Turn):

@@ -52,7 +52,7 @@ class EndpointLock:
             system.sleep(_SHORTLY_NS)
 
     def try_hold(self) -> bool:
-        """Have the endpoint if nobody has it. Returns whether."""
+        """Take the endpoint if no thread has it. Returns whether it was taken."""
         return system.try_hold(self._words)
 
     def give_back(self) -> None:
@@ -60,7 +60,7 @@ class EndpointLock:
         system.give_back(self._words)
 
     def is_asked_for(self) -> bool:
-        """Whether somebody wants it who reaches in."""
+        """Whether a caller's thread waits for it."""
         return system.is_asked_for(self._words)
 
     def let_others(self) -> None:

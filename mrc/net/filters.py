@@ -9,18 +9,20 @@ from collections.abc import Collection, Sequence
 
 from mrc.net.ports import SRV6, SRV6_SRH, UDP_IPV4, Framing
 from mrc.wire.ipv4 import IPV4_HEADER, NO_OPTIONS
-from mrc.wire.rows import BTH_AT, MIN_PACKET, UDP_AT
+from mrc.wire.rows import MIN_PACKET, UDP_AT, fields_at, masks_in, offsets_in
 from mrc.wire.srh import SRH_HEAD, SRH_LENGTH
 
 SO_ATTACH_FILTER, SO_DETACH_FILTER = 26, 27
-_UDP, _UDP_DPORT = 17, 2  # where in the UDP header
-_QPN_AT, _QPN_MASK = BTH_AT + 4, 0xFFFFFF
+_UDP = 17
+(_UDP_DPORT,) = offsets_in("udp", "dport")
+(_QPN_AT,) = fields_at("bth", "reserved")
+(_QPN_MASK,) = masks_in("bth", "dqp")
 
 # An instruction: (code, jump if true, jump if false, operand).
 _LOAD_WORD, _LOAD_HALF, _LOAD_BYTE, _LOAD_LENGTH, _AND = 0x20, 0x28, 0x30, 0x80, 0x54
 _JUMP_IF_EQUAL, _JUMP_IF_AT_LEAST, _RETURN = 0x15, 0x35, 0x06
 _WHOLE = 0xFFFFFFFF
-_NEXT_HEADER = 6  # where in the IPv6 header
+(_NEXT_HEADER,) = offsets_in("ipv6", "nh")
 Instruction = tuple[int, int, int, int]
 DROP_ALL: list[Instruction] = [(_RETURN, 0, 0, 0)]
 

@@ -10,17 +10,20 @@ from mrc.net.ports import SRV6, UDP_IPV4, Framing
 from mrc.records import record
 from mrc.wire.ipv4 import NO_OPTIONS
 from mrc.wire.opcodes import Op
-from mrc.wire.rows import BTH_AT, MIN_PACKET, P_KEY, TVER_MASK, UDP_AT
+from mrc.wire.rows import MIN_PACKET, P_KEY, TVER_MASK, fields_at, offsets_in
 
 _LOAD_WORD, _LOAD_HALF, _LOAD_BYTE, _LOAD_LENGTH, _LOAD_KEPT, _KEEP = 0x20, 0x28, 0x30, 0x80, 0x60, 0x02
 _ADD, _AND, _JUMP, _EQUAL, _AT_LEAST, _RETURN = 0x04, 0x54, 0x05, 0x15, 0x35, 0x06
 _WHOLE = 0xFFFFFFFF
 _NETWORK_HEADER = -0x100000 & _WHOLE  # SKF_NET_OFF: offsets from the (outer) IP header on
 _RANDOM = -0x1000 + 56 & _WHOLE  # SKF_AD_OFF + SKF_AD_RANDOM: loads 32 random bits
-_IPV6_SOURCE_END, _IPV4_SOURCE = 20, 12  # the last four bytes of the source address
+# The last four bytes of the source address.
+_IPV6_SOURCE_END, _IPV4_SOURCE = offsets_in("ipv6", "dst")[0] - 4, offsets_in("ipv4", "src")[0]
 _VERSION_MASK, _IPV6, _UDP = 0xF0, 0x60, 17
 _WORD_MASK = 0xFFFFFF  # QPN and PSN, below a byte of something else
-_QPN_AT, _PSN_AT = BTH_AT + 4, BTH_AT + 8
+(_NEXT_HEADER_AT,) = fields_at("ipv6", "nh")
+(_DPORT_AT,) = fields_at("udp", "dport")
+_OPCODE_AT, _FLAGS_AT, _PKEY_AT, _QPN_AT, _PSN_AT = fields_at("bth", "opcode se pkey reserved ackreq")
 _REQUESTS = (int(Op.WRITE_FIRST), int(Op.WRITE_ONLY_WITH_IMMEDIATE))
 # A jump reaches 255 instructions: with more than so many of a kind it does not distinguish them.
 MOST = 64
@@ -63,13 +66,13 @@ def flood_program(framing: Framing, lists: Lists, *, refused: bool = False) -> l
     one_of([(_LOAD_LENGTH, 0)], [MIN_PACKET + begin], _AT_LEAST)
     if framing is SRV6:
         one_of([(_LOAD_BYTE, 0), (_AND, _VERSION_MASK)], [_IPV6])
-        one_of([(_LOAD_BYTE, 6)], [_UDP])
+        one_of([(_LOAD_BYTE, _NEXT_HEADER_AT)], [_UDP])
     elif framing is UDP_IPV4:
         one_of([(_LOAD_BYTE, 0)], [NO_OPTIONS])
-    one_of([(_LOAD_HALF, UDP_AT + 2 + begin)], lists.udp_ports)
-    one_of([(_LOAD_BYTE, BTH_AT + begin)], [int(op) for op in Op])
-    one_of([(_LOAD_BYTE, BTH_AT + 1 + begin), (_AND, TVER_MASK)], [0])
-    one_of([(_LOAD_HALF, BTH_AT + 2 + begin)], [P_KEY])
+    one_of([(_LOAD_HALF, _DPORT_AT + begin)], lists.udp_ports)
+    one_of([(_LOAD_BYTE, _OPCODE_AT + begin)], [int(op) for op in Op])
+    one_of([(_LOAD_BYTE, _FLAGS_AT + begin), (_AND, TVER_MASK)], [0])
+    one_of([(_LOAD_HALF, _PKEY_AT + begin)], [P_KEY])
     if len(set(lists.sources)) <= MOST:
         at = _IPV6_SOURCE_END if framing is SRV6 else _NETWORK_HEADER + _IPV6_SOURCE_END
         if framing is UDP_IPV4:
@@ -77,7 +80,7 @@ def flood_program(framing: Framing, lists: Lists, *, refused: bool = False) -> l
         one_of([(_LOAD_WORD, at)], [source & _WHOLE for source in lists.sources])
     if lists.few_probes:
         program += [
-            (_LOAD_BYTE, 0, 0, BTH_AT + begin),
+            (_LOAD_BYTE, 0, 0, _OPCODE_AT + begin),
             (_EQUAL, 0, 3, int(Op.PROBE)),
             (_LOAD_WORD, 0, 0, _RANDOM),
             (_AT_LEAST, 0, 1, (1 << 32) // PROBES_SAMPLED),
@@ -110,7 +113,7 @@ def _requests_in_range(begin: int, epsns: Mapping[int, int], accept: int, refuse
         ]
     first, last = _REQUESTS
     return [
-        (_LOAD_BYTE, 0, 0, BTH_AT + begin),
+        (_LOAD_BYTE, 0, 0, _OPCODE_AT + begin),
         (_AT_LEAST, 0, 1, first),
         (_AT_LEAST, 0, 1, last + 1),
         (_JUMP, 0, 0, len(of_requests)),

@@ -19,7 +19,7 @@ from mrc.wire.usid import MAX_PLANES
 
 _RTM_NEWADDR, _RTM_GETADDR = 20, 22
 _IFA_ADDRESS, _IFA_LOCAL = 1, 2
-# Nobody is asked anything there (RFC 5737, RFC 3849): only the route is looked up.
+# No packet is sent there (RFC 5737, RFC 3849): only the route is looked up.
 _SOMEWHERE = ("192.0.2.1", "2001:db8::1")
 _DISCARD_PORT = 9
 

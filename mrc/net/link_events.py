@@ -64,7 +64,7 @@ class LinkWatch:
                 if kind in (RTM_NEWLINK, RTM_DELLINK):
                     _, _, index, flags, _ = netlink.LINK.unpack_from(body)
                     for port in [port for port, its in self._index_of_port.items() if its == index]:
-                        changed += self._told(port, kind == RTM_NEWLINK and _is_up(flags))
+                        changed += self._change_of(port, kind == RTM_NEWLINK and _is_up(flags))
 
     def _states(self) -> list[LinkChange]:
         """Every port whose state is not what was last reported."""
@@ -75,10 +75,10 @@ class LinkWatch:
                 (flags,) = struct.unpack_from("H", fcntl.ioctl(self._ioctl.fileno(), SIOCGIFFLAGS, request), 16)
             except OSError:
                 flags = 0  # the interface is gone
-            changed += self._told(port, _is_up(flags))
+            changed += self._change_of(port, _is_up(flags))
         return changed
 
-    def _told(self, port: int, up: bool) -> list[LinkChange]:
+    def _change_of(self, port: int, up: bool) -> list[LinkChange]:
         try:
             mtu = interface_mtu(self._ioctl, self._names[port])
         except OSError:

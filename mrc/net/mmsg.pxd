@@ -59,7 +59,7 @@ cdef class BatchReceiver:
     cdef void _aim(self, Py_ssize_t row, long long offset) noexcept nogil
     @cython.locals(message=Py_ssize_t, form=cython.longlong)
     cdef void _take(self, Py_ssize_t index, Py_ssize_t row) noexcept nogil
-    @cython.locals(told=cython.bint, word=cython.uint, at=Py_ssize_t)
+    @cython.locals(has_control=cython.bint, word=cython.uint, at=Py_ssize_t)
     cdef void _complete_ipv6(self, Py_ssize_t index, Py_ssize_t row) noexcept nogil
     @cython.locals(at=Py_ssize_t, header=Py_ssize_t, tos=cython.int)
     cdef void _complete_ipv4(self, Py_ssize_t row) noexcept nogil

@@ -384,8 +384,8 @@ class BatchReceiver:
 
     def _complete_ipv6(self, index: int, row: int) -> None:
         # Traffic class and flow label come as the header's first word; nothing comes when both are 0.
-        told = self._messages[row * _MESSAGE + _CONTROL_LENGTH] != 0
-        word = octets.u32(self._control, row * _CONTROL_ROOM + _NUMBER_AT) if told else 0
+        has_control = self._messages[row * _MESSAGE + _CONTROL_LENGTH] != 0
+        word = octets.u32(self._control, row * _CONTROL_ROOM + _NUMBER_AT) if has_control else 0
         at = row * self._room
         octets.put32(self._bytes, at, _VERSION_WORD | word)
         octets.put16(self._bytes, at + 4, self._lengths[row] - _UDP)

@@ -219,7 +219,7 @@ def _compare_wire_profiles(wire: WireProfile, node: NodeDescription) -> None:
 
 
 def default_ev_profile(fabric: Fabric) -> EvProfile:
-    """The EVs a node uses when nobody says otherwise."""
+    """The EVs that a node uses by default."""
     if fabric.uses_usids:
         return EvProfile(EvProfileMode.AUTO, EvFormat(EvMode.SRV6, srh=fabric.mode == "srv6-srh"))
     if fabric.mode == "stev":

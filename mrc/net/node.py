@@ -76,7 +76,7 @@ class Node:
     fabric's mode has it. `tracer` records what the endpoint does; its clock is CLOCK_MONOTONIC. Raises SystemRefused
     when the ports of `fabric` cannot be opened here, or have no room for the path MTU.
 
-    While its loop runs it can be seen and steered through a control socket, of which `program` tells who it is; where
+    While its loop runs it can be seen and steered through a control socket, which names it as `program`; where
     none can be made, `control_refused` says why.
     """
 

@@ -16,8 +16,8 @@ from mrc.endpoint.qp_peer import QpPeer
 from mrc.errors import CallerError
 from mrc.fabric.host_view import Fabric
 from mrc.net.driver import Driver
+from mrc.net.firewall_hint import perhaps_blocked
 from mrc.net.negotiation import NodeDescription, QpDescription
-from mrc.net.unheard import perhaps_blocked
 from mrc.verbs.device import DevicePort
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ class OpenNode(Protocol):
 
 
 class NodeDevice:
-    """One node. Whoever opened it closes it, after everything that stands on this."""
+    """One node. Its opener closes it, after everything that was made on this device."""
 
     def __init__(self, node: OpenNode) -> None:
         self.node = node
@@ -83,7 +83,7 @@ class NodeDevice:
         node = NodeDescription.from_json(dict(address))
         return self.node.peer(node, QpDescription(qp_num, first_psn), path_mtu, ev_profile)
 
-    def unheard(self, address: Mapping[str, Any]) -> str:
+    def firewall_hint(self, address: Mapping[str, Any]) -> str:
         node = self.node
         return perhaps_blocked(
             node.fabric, node.endpoint.config.wire.udp_port, NodeDescription.from_json(dict(address))
@@ -102,6 +102,9 @@ class NodeDevice:
 
     def submit(self, action: Callable[[], None]) -> None:
         self.node.driver.submit(action)
+
+    def call_soon(self, action: Callable[[], None]) -> None:
+        self.node.driver.call_soon(action)
 
     def wake(self, qp: QueuePair) -> None:
         self.endpoint.wake(qp)
@@ -144,7 +147,7 @@ class NodeDevice:
                 self._running.release()
 
     def _run(self, over: Callable[[], bool], longest_sleep_s: float) -> bool:
-        """Run the loop. False when somebody else does."""
+        """Run the loop. False when another thread runs it."""
         if self.node.driver.owner is not None or not self._running.acquire(blocking=False):
             return False
         try:

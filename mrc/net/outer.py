@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from mrc.net.ports import Port
 from mrc.wire import octets
 from mrc.wire.columns import rows_of
+from mrc.wire.headers import HEADERS
+from mrc.wire.rows import offsets_in
 from mrc.wire.srh import IPV6_IN_IPV6, ROUTING, SRH_HEAD, SRH_LENGTH
 from mrc.wire.transmit_batch import TransmitBatch
 from mrc.wire.usid import BLOCK_BITS
@@ -19,11 +21,12 @@ from mrc.wire.usid import BLOCK_BITS
 if TYPE_CHECKING:
     from mrc.wire.fields import U8
 
-IPV6_HEADER = 40
+IPV6_HEADER = HEADERS["ipv6"].length
 _HOP_LIMIT = 64
 _VERSION = 6 << 28
 _TRAFFIC_CLASS_SHIFT = 20
-_PLEN_AT, _NH_AT, _HLIM_AT, _SOURCE_AT, _DESTINATION_AT, _ROUTING_AT = 4, 6, 7, 8, 24, IPV6_HEADER
+_PLEN_AT, _NH_AT, _HLIM_AT, _SOURCE_AT, _DESTINATION_AT = offsets_in("ipv6", "plen nh hlim src dst")
+_ROUTING_AT = IPV6_HEADER
 _ADDRESS = 16
 _SOCKADDR, _ADDRESS_AT = 28, 8  # of a sockaddr_in6
 _BLOCK, _USID = BLOCK_BITS // 8, 2

@@ -1,4 +1,4 @@
-"""The loop's turn for an endpoint that is asked in all it does: plain RC, and one that somebody watches or changed."""
+"""The loop's turn for an endpoint that is run by its methods: plain RC, and subclasses that watch or change it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class PlainTurn:
         self._sends_first = False
         self._before_timers = 0
         self._short_batches = 0  # in a row
-        self._awake_for = 0
+        self._data_before_answers = 0
 
     def watch(self, ports: list[int], others: list[int]) -> None:
         """Sleep until one of these descriptors is readable: those of the ports, or Python's."""
@@ -58,7 +58,7 @@ class PlainTurn:
         """As `begin`."""
 
     def close(self) -> None:
-        """Nobody turns any more."""
+        """End the turn: no thread turns any more."""
 
     def ring(self, bell: int) -> None:
         """Make an eventfd readable."""
@@ -126,8 +126,8 @@ class PlainTurn:
         deadline = self._endpoint.next_deadline()
         end = min(until, self.sleep_until) if deadline is None else min(until, self.sleep_until, deadline)
         readable: list[int] = []
-        if self._endpoint.went_ahead != self._awake_for:
-            self._awake_for = self._endpoint.went_ahead
+        if self._endpoint.data_before_answers != self._data_before_answers:
+            self._data_before_answers = self._endpoint.data_before_answers
             readable = self._stay_awake(min(end, now + AWAKE_NS))
         readable = readable or self._wait(max(0, end - time.monotonic_ns()))
         self.readable = self._bits(readable)
@@ -149,7 +149,7 @@ class PlainTurn:
         return readable
 
     def _wait(self, ns: int) -> list[int]:
-        # select tells microseconds apart but knows no descriptors beyond its set; poll the other way round.
+        # select waits to the microsecond but takes few descriptors; poll takes any but waits to the millisecond.
         if max(self._fds) < _SELECT_LIMIT:
             return select.select(self._fds, (), (), ns * _NS)[0]
         poll = select.poll()

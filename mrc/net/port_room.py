@@ -31,9 +31,9 @@ class PortRoom:
         self._refused.pop(port, None)
         full, interface = self._ports[port].full, self._ports[port].interface
         if mtu >= full.length:
-            self._tell(port, None, now)
+            self._limit_port(port, None, now)
         else:
-            self._tell(port, PortLimit(mtu - full.headers, f"interface {interface} has MTU {mtu}"), now)
+            self._limit_port(port, PortLimit(mtu - full.headers, f"interface {interface} has MTU {mtu}"), now)
 
     def on_refused(self, ports: Iterable[int], now: int) -> None:
         """The kernel refused packets on these ports for their length. Its link event may still be on its way."""
@@ -46,15 +46,15 @@ class PortRoom:
                     continue
                 self._refused[number] = now + REFUSED_NS
                 says = f"interface {port.interface} has MTU {mtu}, but the kernel refuses packets of {length} (IPsec?)"
-                self._tell(number, PortLimit(0, says), now)
+                self._limit_port(number, PortLimit(0, says), now)
 
     def look(self, now: int) -> None:
         """Give back the ports that are to be tried again."""
         for port in [port for port, until in self._refused.items() if now >= until]:
             del self._refused[port]
-            self._tell(port, None, now)
+            self._limit_port(port, None, now)
 
-    def _tell(self, port: int, limit: PortLimit | None, now: int) -> None:
+    def _limit_port(self, port: int, limit: PortLimit | None, now: int) -> None:
         if limit is not None or port in self._limited:
             (self._limited.discard if limit is None else self._limited.add)(port)
             self._endpoint.limit_port(port, limit, now)

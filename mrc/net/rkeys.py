@@ -1,16 +1,16 @@
-"""R_Keys that nobody can guess (docs/security.md)."""
+"""Unpredictable R_Keys (docs/security.md)."""
 
 from __future__ import annotations
 
 import os
 
 _BYTES = 4
-# To ask the system is to give up the interpreter, and who computes keeps that for 5 ms: it is asked rarely.
+# Reading the system's random source gives up the interpreter, and a computing thread then keeps it for 5 ms.
 _AT_ONCE = 1024
 
 
 class RKeys:
-    """32-bit numbers of the system's random source: each call gives the next."""
+    """32-bit numbers of the system's random source. Each call returns a new one; any thread may call."""
 
     __slots__ = ("_drawn",)
 

@@ -111,7 +111,7 @@ LOCK_WORDS = 2
 
 
 def try_hold(lock: memoryview) -> bool:
-    """Take the lock if nobody has it. Returns whether."""
+    """Take the lock if no thread has it. Returns whether it was taken."""
     if lock[0]:
         return False
     lock[0] = 1

@@ -29,7 +29,7 @@ cdef class Turn:
     cdef long long _left_at
     cdef Py_ssize_t _arrived
     cdef bint _sends_first
-    cdef long long _before_timers, _short_batches, _awake_for
+    cdef long long _before_timers, _short_batches, _data_before_answers
     cdef public long long look_at, sleep_until
     cdef readonly long long readable
     cdef readonly Flag wanted

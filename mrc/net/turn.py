@@ -56,7 +56,6 @@ class Turn:
     __slots__ = (
         "_arrived",
         "_asleep",
-        "_awake_for",
         "_away",
         "_batch",
         "_before_timers",
@@ -65,6 +64,7 @@ class Turn:
         "_call",
         "_call_fds",
         "_counters",
+        "_data_before_answers",
         "_datapath",
         "_fd_count",
         "_fds",
@@ -112,7 +112,7 @@ class Turn:
         self.readable = 0
         self._before_timers = 0
         self._short_batches = 0  # in a row
-        self._awake_for = 0
+        self._data_before_answers = 0
         self._arrived = 0  # packets received and not taken in
         self._sends_first = False
         self._lock = EndpointLock()
@@ -129,7 +129,7 @@ class Turn:
         self._served_fds = column(0)
 
     def close(self) -> None:
-        """Nobody turns any more."""
+        """End the turn: no thread turns any more."""
         os.close(self._bell)
         os.close(self._call)
 
@@ -302,8 +302,8 @@ class Turn:
 
     def _wait(self, end: int) -> int:
         readable = 0
-        if self._datapath.went_ahead != self._awake_for:
-            self._awake_for = self._datapath.went_ahead
+        if self._datapath.data_before_answers != self._data_before_answers:
+            self._data_before_answers = self._datapath.data_before_answers
             readable = self._stay_awake(min(end, system.clock() + _AWAKE_NS))
         if not readable:
             readable = system.wait(self._fds, self._fd_count, max(0, end - system.clock()))
@@ -359,14 +359,14 @@ class Turn:
                 self._serve()
 
     def _watch_over(self, quiet: bool) -> None:
-        """Python is there. Wait until it is time to look again, or somebody calls."""
+        """Python is there. Wait until it is time to look again, or another thread calls."""
         self._watcher_sleeps = quiet
         if system.wait(self._call_fds, 1, _LONGEST_SLEEP_NS if quiet else _LOOK_NS):
             system.hear(self._call)
         self._watcher_sleeps = False
 
     def _serve(self) -> None:
-        """Turn until there is nothing to do or somebody wants the endpoint; then sleep over the ports."""
+        """Turn until there is nothing to do or another thread wants the endpoint; then sleep over the ports."""
         busy = True
         while busy and not self._in_turn and not self._lock.is_asked_for():
             busy = self._turn_alone()

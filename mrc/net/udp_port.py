@@ -18,7 +18,7 @@ from mrc.net.filters import DROP_ALL, accept_ports, attach_filter
 from mrc.net.mtu import FullPackets, ignore_path_mtu
 from mrc.net.ports import LOOPBACK, RAW_SOCKET_ADVICE, UDP_IPV4, UDP_IPV6, Framing, dropped_by, grow
 from mrc.wire.ipv4 import IPV4_HEADER, address_number
-from mrc.wire.opcodes import BTH_LENGTH, HEADER_LENGTHS, ICRC_LENGTH
+from mrc.wire.opcodes import BTH_LENGTH, HEADER_LENGTHS, ICRC_LENGTH, REQUEST_HEADERS
 
 IPV6_HEADER, UDP_HEADER = 40, 8
 IPV6_FLOWINFO, IPV6_FLOWINFO_SEND, IPV6_AUTOFLOWLABEL = 11, 33, 70
@@ -101,9 +101,7 @@ class UdpPort:
             sock.close()
 
 
-def full_packets(
-    address: str, path_mtu: int, extensions: Iterable[str] = ("meth", "tseth", "reth", "immdt")
-) -> FullPackets:
+def full_packets(address: str, path_mtu: int, extensions: Iterable[str] = REQUEST_HEADERS) -> FullPackets:
     """Packets from this address with these headers behind the BTH; the IP header counts."""
     ip = IPV4_HEADER if ipaddress.ip_address(address).version == 4 else IPV6_HEADER
     behind = sum(HEADER_LENGTHS[name] for name in extensions)

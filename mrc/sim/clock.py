@@ -15,7 +15,7 @@ Event = tuple[int, int, Callable[[Any], None], Any]
 
 
 class Clock:
-    """`now` in ns. Whoever changes what a stop condition may look at sets `touched`."""
+    """`now` in ns. Code that changes what a stop condition may look at sets `touched`."""
 
     __slots__ = ("_events", "_order", "now", "touched")
 

@@ -83,7 +83,7 @@ class SimDevice:
         sources = {pair.port: address_number(pair.peer_address) for pair in planes}
         return QpPeer(qp_num, first_psn, paths_of(ev_profile), sources, name=host, paths_of=paths_of)
 
-    def unheard(self, address: Mapping[str, Any]) -> str:
+    def firewall_hint(self, address: Mapping[str, Any]) -> str:
         return f"every path between {self.name} and {address.get('host')} is perhaps cut, in one direction or in both"
 
     # ------------------------------------------------------------------ running
@@ -102,6 +102,9 @@ class SimDevice:
     def submit(self, action: Callable[[], None]) -> None:
         self.call(action)
 
+    def call_soon(self, action: Callable[[], None]) -> None:
+        self.fabric.clock.at(self.fabric.now, lambda _: self.call(action))
+
     def wake(self, qp: QueuePair) -> None:
         self.endpoint.wake(qp)
 
@@ -118,8 +121,8 @@ class SimDevice:
     def step(self, fd: int, ready: Callable[[], bool], until: int | None, began: int) -> bool:
         now, next_at = self.now(), self.fabric.clock.next_at
         end = began + PATIENCE_NS if until is None else until
-        # While nothing happens the steps grow: an hour of that takes some hundred of them. Who others wait for may be
-        # about to post something, so it is not skipped.
+        # While no event is due the steps grow: an hour takes some hundred steps. Time does not jump to the end, because
+        # another task may be about to post work.
         longest = max(STEP_NS, (now - began) // _STEPS_OF_WAIT)
         quiet = longest if next_at is None else next_at - now
         step = min(max(STEP_NS, min(quiet, longest)), max(0, end - now))

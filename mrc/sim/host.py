@@ -45,7 +45,7 @@ class HostPort:
 
     def receive(self, packet: SimPacket) -> None:
         if packet.destination == self._address:
-            self._host.take(packet, self._number)
+            self._host.receive(packet, self._number)
         else:
             self.misrouted += 1
 
@@ -91,7 +91,7 @@ class SimHost:
 
     # ------------------------------------------------------------------ packets in
 
-    def take(self, packet: SimPacket, port: int) -> None:
+    def receive(self, packet: SimPacket, port: int) -> None:
         if not self._inbox:
             self._clock.at(self._clock.now + self._coalesce_ns, self._deliver)
         self._inbox.append((packet, port))

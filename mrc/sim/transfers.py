@@ -16,7 +16,7 @@ _FIRST_WR_ID = 1 << 32  # away from the numbers a caller that posts for itself w
 
 
 class Completions:
-    """Hands the completions of one endpoint to whoever posted the work; what nobody waits for stays in `others`."""
+    """Hands the completions of one endpoint to the posters of the work; the rest stay in `others`."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.others: list[Completion] = []

@@ -62,7 +62,7 @@ class Event:
 class Events(Iterator[Event]):
     """The events of a trace in order. What is known about the file's state is right once the iteration is over.
 
-    `skipped` counts records that were no events; `cut` tells that the file ends in the middle of a record; `ended` that
+    `skipped` counts records that were no events; `cut` says that the file ends in the middle of a record; `ended` that
     it was closed in order.
     """
 

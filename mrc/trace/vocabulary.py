@@ -1,4 +1,8 @@
-"""The events of a trace: names, fields and when each is written, in one table. docs/trace.md is drawn from it.
+"""What happened, by name: every event with its fields and when it is written, in one table.
+
+An endpoint writes the categories of ENDPOINT into its trace (docs/trace.md), a lab those of `fabric` into its event log
+(docs/lab.md), a drill those of `fabric` and `drill` into its recording. The tables of both pages are drawn from this
+one. What an endpoint reports to its owner, what a controller and an application hear, are views of these events.
 
 PSNs are those on the wire (24 bit), EVs 32-bit numbers as a SACK reflects them. Fields whose name ends in `_ns` and
 that name a moment are on the same clock as `time_ns`.
@@ -6,7 +10,10 @@ that name a moment are on the same clock as `time_ns`.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from enum import Enum
+from types import UnionType
+from typing import Any
 
 from mrc.records import record
 
@@ -15,6 +22,7 @@ class Kind(Enum):
     """What JSON value a field is."""
 
     INTEGER = "integer"
+    FRACTION = "number"
     TEXT = "text"
     FLAG = "true or false"
     LIST = "list"
@@ -34,12 +42,19 @@ class Field:
         """Whether a JSON value may stand here."""
         if value is None:
             return self.optional
-        if self.kind is Kind.INTEGER:
-            return isinstance(value, int) and not isinstance(value, bool)
+        if isinstance(value, bool):
+            return self.kind is Kind.FLAG
         return isinstance(value, _TYPES[self.kind])
 
 
-_TYPES: dict[Kind, type] = {Kind.TEXT: str, Kind.FLAG: bool, Kind.LIST: list, Kind.TABLE: dict}
+_TYPES: dict[Kind, type | UnionType] = {
+    Kind.INTEGER: int,
+    Kind.FRACTION: int | float,
+    Kind.TEXT: str,
+    Kind.FLAG: bool,
+    Kind.LIST: list,
+    Kind.TABLE: dict,
+}
 
 
 @record(frozen=True, slots=True)
@@ -54,9 +69,21 @@ class EventType:
     def category(self) -> str:
         return self.name.partition(":")[0]
 
+    @property
+    def word(self) -> str:
+        """The name without its category."""
+        return self.name.partition(":")[2]
+
+    def named(self, values: Iterable[object]) -> dict[str, Any]:
+        """These values of its fields by their names. Raises ValueError where there are more or fewer."""
+        return dict(zip((field.name for field in self.fields), values, strict=True))
+
 
 EVENTS: dict[str, EventType] = {}
 """Every event by its name."""
+
+ENDPOINT = ("connectivity", "path", "recovery", "transport", "trace")
+"""The categories of an endpoint's trace."""
 
 
 def _event(name: str, when: str, *fields: Field) -> EventType:
@@ -113,16 +140,17 @@ QP_DESTROYED = _event(
     "connectivity:qp_destroyed",
     "a QP is let go of; path:ev_totals of each EV comes before it",
     Field("counters", Kind.TABLE, "the QP's named counters, those that are not 0"),
-    _number("work_omitted", "completions that transport:work_completed never told of"),
+    _number("work_omitted", "completions without a transport:work_completed, not counted by one either"),
 )
 
 # ---------------------------------------------------------------------- path
 
+EV_STATES = ("GOOD", "SKIP", "ASSUMED_BAD", "DENIED")
 EV_STATE = _event(
     "path:ev_state",
     "an EV goes from one state to another",
     _EV,
-    _text("old", "GOOD, SKIP, ASSUMED_BAD, DENIED"),
+    _text("old", ", ".join(EV_STATES)),
     _text("new", "the same; SKIP after LOST where ev_min_active kept it from going bad"),
     _text("cause", "MARKED, ALWAYS_SKIP, LOST, PASSED, PROBED_CLEAR, PROBED_MARKED, SPURIOUS, DENY, ALLOW"),
 )
@@ -135,10 +163,11 @@ EV_TOTALS = _event(
     _number("marked", "SACKs with m and NACKs TRIMMED that named it"),
     _text("state", "its last one"),
 )
+LOCAL, PEER = "local", "peer"
 PORT = _event(
     "path:port",
     "a local port's link changes, or the peer says that its own did",
-    _text("side", "local or peer"),
+    _text("side", f"{LOCAL} or {PEER}"),
     _number("port", "the local port, or the plane of the peer's"),
     Field("up", Kind.FLAG, ""),
 )
@@ -272,10 +301,53 @@ END = _event(
 )
 
 
-def as_markdown() -> str:
-    """The table of docs/trace.md."""
+# ---------------------------------------------------------------------- fabric: a lab's event log
+
+FABRIC_UP = _event(
+    "fabric:up",
+    "a lab is up",
+    _text("shape", "and its sizes, such as `planes` and `leaves`"),
+    _number("mtu_bytes", ""),
+    _text("mode", ""),
+    Field("fast", Kind.FLAG, ""),
+)
+CUT = _event("fabric:cut", "just before the first of the cables breaks", _number("took_ns", "until the last one broke"))
+HEAL = _event("fabric:heal", "all of the cables work again", _number("took_ns", "since the first one was mended"))
+_TOWARD = Field("toward", Kind.LIST, "the ends whose arriving packets are meant")
+IMPAIR = _event(
+    "fabric:impair",
+    "a link is about to be impaired; each parameter given is a field as well, such as `loss` or `rate_bps`",
+    _TOWARD,
+)
+CLEAR = _event("fabric:clear", "the impairments of a link are about to be removed", _TOWARD)
+FLAP_START = _event(
+    "fabric:flap-start",
+    "cables begin to flap; each change until the end is a `fabric:cut` or `fabric:heal` of its own",
+    Field("period_s", Kind.FRACTION, ""),
+    _number("count", ""),
+    Field("duty", Kind.FRACTION, ""),
+)
+FLAP_END = _event(
+    "fabric:flap-end",
+    "cables flap no longer, and work",
+    _number("cycles", ""),
+    _number("left_out", ""),
+    _number("latest_ns", ""),
+    _text("ended", "done, stopped or failed"),
+)
+
+# ---------------------------------------------------------------------- drill: besides those of its fabric
+
+BEGIN = _event("drill:begin", "a flow begins", _text("target", "its name"))
+END_OF_FLOW = _event("drill:end", "a flow was asked to end", _text("target", "its name"))
+
+
+def as_markdown(categories: Collection[str] = ENDPOINT) -> str:
+    """The table of docs/trace.md, or that of other categories."""
     lines = ["| event | when | fields |", "|---|---|---|"]
     for event in EVENTS.values():
+        if event.category not in categories:
+            continue
         fields = [
             f"`{field.name}`"
             + (f" ({field.meaning})" if field.meaning else "")

@@ -60,7 +60,7 @@ class TraceWriter:
         self._queue: deque[_Queued] = deque()
         self._limit = queue_limit
         self._written = 0
-        self._told_dropped = 0
+        self._reported_dropped = 0
         self._interval_s = flush_interval_s
         self._flushing = threading.Lock()
         self._closed = False
@@ -137,7 +137,7 @@ class TraceWriter:
 
     def _drain(self) -> None:
         queue = self._queue
-        if self.failure is not None or not (queue or self.dropped > self._told_dropped):
+        if self.failure is not None or not (queue or self.dropped > self._reported_dropped):
             return
         self._follow_clock()
         left = len(queue)  # what comes meanwhile is written the next time
@@ -146,10 +146,10 @@ class TraceWriter:
             left -= len(piece)
             self._write(b"".join(piece))
             self._written += len(piece)
-        if (dropped := self.dropped) > self._told_dropped:
-            self._write(self._record(DROPPED, self.now(), None, (dropped - self._told_dropped,)))
+        if (dropped := self.dropped) > self._reported_dropped:
+            self._write(self._record(DROPPED, self.now(), None, (dropped - self._reported_dropped,)))
             self._written += 1
-            self._told_dropped = dropped
+            self._reported_dropped = dropped
 
     def _follow_clock(self) -> None:
         """Both clocks run alike but for steps of the wall clock."""
@@ -174,9 +174,7 @@ class TraceWriter:
 
     @staticmethod
     def _record(kind: EventType, at_ns: int, qpn: int | None, values: tuple[object, ...]) -> bytes:
-        names = (field.name for field in kind.fields)
-        data = dict(zip(names, values, strict=True))
-        return encode({"time_ns": at_ns, "name": kind.name, "qpn": qpn, "data": data})
+        return encode({"time_ns": at_ns, "name": kind.name, "qpn": qpn, "data": kind.named(values)})
 
     def _write(self, data: bytes) -> None:
         view = memoryview(data)

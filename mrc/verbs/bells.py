@@ -1,4 +1,4 @@
-"""What wakes who waits for an object: in a thread, or as a coroutine of asyncio."""
+"""Wake threads and coroutines of asyncio that wait for an object."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from asyncio import Future
 
 
-# How often who waits looks whether somebody runs the device.
+# How often a waiting coroutine looks whether a thread runs the device.
 _LOOK_AGAIN_S = 0.05
 
 
 class Bell:
-    """A file descriptor that is readable once somebody rang. One waits for it, any thread rings."""
+    """A file descriptor that becomes readable when the bell rings. One thread or coroutine waits, any thread rings."""
 
     __slots__ = ("__weakref__", "_device", "_rung", "fd")
 
@@ -34,7 +34,7 @@ class Bell:
         weakref.finalize(self, os.close, self.fd)
 
     def ring(self) -> None:
-        """Wake who waits. Gives up no interpreter: it is for where the endpoint runs."""
+        """Wake the waiter. It does not give up the interpreter, so code that has the endpoint may call it."""
         if not self._rung:
             self._device.ring(self.fd)
             self._rung = True
@@ -43,24 +43,26 @@ class Bell:
         return self._rung
 
     def hush(self) -> None:
-        """Be silent again. What is to ring it afterwards is looked at after this."""
+        """Make it silent again. Check the condition that it rings for after this, not before."""
         self._rung = False
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self.fd)
 
     def wait(self, timeout_s: float | None) -> bool:
-        """Wait until it rings, at most `timeout_s`. Returns whether it did. Raises CallerError where the device runs,
-        which would wait for itself."""
+        """Wait until it rings, at most `timeout_s`; return whether it did.
+
+        Raises CallerError in the thread that runs the device: it would wait for itself.
+        """
         before = self._device.now()
         rang = self._device.wait(self.fd, self.is_rung, timeout_s)
         if not rang and timeout_s != 0 and self._device.now() == before:
             raise CallerError(
-                "time does not pass while somebody waits here: wait outside of what is called as it passes"
+                "virtual time does not pass while this waits: call it outside of callbacks of the simulation"
             )
         return rang
 
     async def wait_async(self, timeout_s: float | None) -> bool:
-        """`wait` as a coroutine of asyncio. Where nobody runs the device this does, step by step between others."""
+        """Wait as a coroutine of asyncio. If no thread runs the device, run it in steps between other tasks."""
         import asyncio
 
         device, deadline = self._device, Deadline(self._device, timeout_s)
@@ -94,14 +96,14 @@ def _settle(rang: Future[None]) -> None:
 
 
 class Bells:
-    """Those of all who wait for one object."""
+    """The bells of all threads and coroutines that wait for one object."""
 
     __slots__ = ("_closed", "_device", "_idle", "_lock", "_waiting")
 
     def __init__(self, device: Device) -> None:
         self._device = device
         self._lock = threading.Lock()
-        # Replaced, never changed: who rings looks at it without the lock.
+        # Replaced, never changed: `ring` reads it without the lock.
         self._waiting: tuple[Bell, ...] = ()
         self._idle: list[Bell] = []
         self._closed = False
@@ -112,7 +114,7 @@ class Bells:
 
     @contextlib.contextmanager
     def one(self) -> Iterator[Bell]:
-        """A bell that rings with all others until the block ends."""
+        """Give a bell that rings with all others until the block ends."""
         with self._lock:
             bell = self._idle.pop() if self._idle else Bell(self._device)
             self._waiting = (*self._waiting, bell)
@@ -125,7 +127,7 @@ class Bells:
                     self._idle.append(bell)
 
     def close(self) -> None:
-        """The object is gone: wake who waits, and keep no descriptor."""
+        """Wake all waiters and close the descriptors: the object is closed."""
         with self._lock:
             self._closed = True
             self._idle.clear()
@@ -133,8 +135,8 @@ class Bells:
 
 
 class Deadline:
-    """How long somebody is willing to wait. `timeout_s`: None for ever, 0 not at all. `until` is when it is over by the
-    device's clock, ns, or None."""
+    """The end of a wait. `timeout_s`: None waits without limit, 0 not at all. `until` is the end on the device's clock,
+    ns, or None."""
 
     __slots__ = ("_device", "_waits", "until")
 
@@ -147,9 +149,9 @@ class Deadline:
         return self.until is not None and self._device.now() >= self.until
 
     def left_s(self) -> float | None:
-        """Seconds that are left; None: for ever."""
+        """Seconds that are left; None: no limit."""
         return None if self.until is None else max(0.0, (self.until - self._device.now()) / 1e9)
 
     def error(self, what: str) -> VerbsError:
-        """What to raise, with these words, when the time is up."""
+        """The error to raise when the time is up."""
         return VerbsError(ETIMEDOUT if self._waits else EAGAIN, what)

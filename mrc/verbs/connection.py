@@ -51,20 +51,20 @@ class ConnectionParameters(Tabular):
 
     @classmethod
     def from_json(cls, document: object) -> ConnectionParameters:
-        """Raises PeerError for anything but such a description. Capabilities nobody here knows are left out."""
-        told = mapping(document, "connection parameters")
-        path_mtu = integer(told, "path_mtu", PATH_MTUS[0], PATH_MTUS[-1])
+        """Raises PeerError for anything but such a description. Unknown capabilities are left out."""
+        fields = mapping(document, "connection parameters")
+        path_mtu = integer(fields, "path_mtu", PATH_MTUS[0], PATH_MTUS[-1])
         if path_mtu not in PATH_MTUS:
             raise PeerError(f"the peer sent path_mtu={path_mtu}, one of {PATH_MTUS} is expected")
         known = DeviceCap.TRIM_NACK | DeviceCap.DYNAMIC_MPR | DeviceCap.SVC_TIME
         return cls(
-            qp_num=integer(told, "qp_num", 1, (1 << 24) - 1),
-            psn=integer(told, "psn", 0, PSN_MODULUS - 1),
+            qp_num=integer(fields, "qp_num", 1, (1 << 24) - 1),
+            psn=integer(fields, "psn", 0, PSN_MODULUS - 1),
             path_mtu=path_mtu,
-            mpr_dest=integer(told, "mpr_dest", 1, MAX_MPR),
-            max_wimm_dest=integer(told, "max_wimm_dest", 0, MAX_IMMEDIATES),
-            caps=DeviceCap(integer(told, "caps", 0, (1 << 32) - 1)) & known,
-            node=mapping(told.get("node"), "address of its node"),
+            mpr_dest=integer(fields, "mpr_dest", 1, MAX_MPR),
+            max_wimm_dest=integer(fields, "max_wimm_dest", 0, MAX_IMMEDIATES),
+            caps=DeviceCap(integer(fields, "caps", 0, (1 << 32) - 1)) & known,
+            node=mapping(fields.get("node"), "address of its node"),
         )
 
 
@@ -105,10 +105,10 @@ def connect(
 ) -> None:
     """Bring a QP from RESET or INIT to RTS, towards the QP that `theirs` describes; `ours` is what the peer received.
 
-    `timeout` and the retries say when it gives up: as they are here 4 s after the last sign of the peer, never with
-    `**FOR_JOBS`. Both sides take the smaller path MTU and what both can do. A QP in RTS may send at once, but the other
-    side hears it only once it is in RTR: wait for its word. Raises as `QP.modify`, EINVAL too when `ours` describes
-    another QP.
+    `timeout` and the retries say when the QP gives up: with the defaults about 4 s after the last answer of the peer,
+    with `**FOR_JOBS` never. Both sides take the smaller path MTU and what both can do. A QP in RTS may send at once,
+    but the other side hears it only once it is in RTR: wait for its word. Raises as `QP.modify`, EINVAL too when `ours`
+    describes another QP.
     """
     if (ours.qp_num, ours.psn) != (qp.qp_num, qp.first_psn):
         raise VerbsError(EINVAL, f"these parameters describe QP {ours.qp_num:#08x}, not {qp.qp_num:#08x}")
@@ -142,5 +142,5 @@ def connect(
         for attributes in way:
             qp.modify(attributes)
 
-    # With traffic under way each call waits for a turn of the endpoint's to end, some milliseconds.
+    # Under load each call waits for a turn of the endpoint to end, which takes milliseconds.
     qp.context.device.call(go)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from errno import EBUSY, EINVAL, ENOENT
 from typing import TYPE_CHECKING, Any
 
-from mrc.endpoint.completions import Event, EventKind
 from mrc.endpoint.config import MAX_IMMEDIATES, MPR_UNIT, Capability, QpConfig
 from mrc.endpoint.congestion import ControllerFactory, factory_of
-from mrc.endpoint.endpoint import FIRST_QPN, QPN_LIMIT
+from mrc.endpoint.events import Event
 from mrc.endpoint.paths.online import DEFAULT_PROFILE, OWN_PROFILE
 from mrc.endpoint.paths.profiles import EvProfile
+from mrc.endpoint.qpns import FIRST_QPN, QPN_LIMIT
 from mrc.endpoint.work import MAX_MESSAGE
 from mrc.errors import CallerError
 from mrc.records import record
+from mrc.trace.vocabulary import LOCAL, PORT, QP_STATE
 from mrc.verbs.attributes import MAX_INLINE, MAX_MPR, MAX_QP_WR, DeviceAttr, PortAttr
 from mrc.verbs.cq import CQ, MAX_CQE, CompChannel
 from mrc.verbs.device import Device
@@ -22,13 +24,12 @@ from mrc.verbs.errors import VerbsError
 from mrc.verbs.memory import PD
 from mrc.verbs.notifications import Notifications
 from mrc.verbs.tables import brief, table
-from mrc.verbs.work import MAX_SGE
+from mrc.verbs.work import MAX_SGE, WC
 
 if TYPE_CHECKING:
     from mrc.verbs.qp import QP
 
 KEPT_EVENTS = 1024
-_PORT_EVENTS = {EventKind.PORT_UP: AsyncEventType.PORT_ACTIVE, EventKind.PORT_DOWN: AsyncEventType.PORT_ERR}
 
 
 @record(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class AsyncEvent:
 class Context:
     """A device opened. `tuning` are the parameters of its QPs that no attribute sets.
 
-    Closing it closes everything that was made on it; the device stays with whoever opened it.
+    Closing it closes everything that was made on it; the device stays open.
     """
 
     def __init__(self, device: Device, *, tuning: QpConfig | None = None) -> None:
@@ -70,8 +71,23 @@ class Context:
     def comp_channel(self) -> CompChannel:
         return CompChannel(self)
 
-    def cq(self, cqe: int = 256, *, channel: CompChannel | None = None, cq_context: Any = None) -> CQ:
-        return CQ(self, cqe, channel=channel, cq_context=cq_context)
+    def cq(
+        self,
+        cqe: int = 256,
+        *,
+        channel: CompChannel | None = None,
+        cq_context: Any = None,
+        handler: Callable[[WC], None] | None = None,
+    ) -> CQ:
+        return CQ(self, cqe, channel=channel, cq_context=cq_context, handler=handler)
+
+    def call_soon(self, action: Callable[[], None]) -> None:
+        """Run `action` soon in the thread that runs the endpoint, and do not wait. From any thread, a CQ's handler too.
+
+        It may take long and post work: the endpoint goes on meanwhile. It may not wait for completions, and raises
+        nothing. Many actions run in the order in which they were given.
+        """
+        self.device.call_soon(action)
 
     # ------------------------------------------------------------------ profiles
 
@@ -173,16 +189,15 @@ class Context:
         """
         return self._events.get(timeout)
 
-    def tell(self, event_type: AsyncEventType, element: object, detail: str) -> None:
+    def report(self, event_type: AsyncEventType, element: object, detail: str) -> None:
         self._events.put(AsyncEvent(event_type, element, detail))
 
     def _on_event(self, event: Event) -> None:
-        if event.kind in _PORT_EVENTS:
-            self.tell(_PORT_EVENTS[event.kind], event.subject + 1, event.detail)
-            return
-        qp = self._qps.get(event.subject)
-        if event.kind == EventKind.QP_ERROR and qp is not None:
-            qp.on_error(event.detail)
+        if event.kind is PORT and event["side"] == LOCAL:
+            event_type = AsyncEventType.PORT_ACTIVE if event["up"] else AsyncEventType.PORT_ERR
+            self.report(event_type, event["port"] + 1, event.detail)
+        elif event.kind is QP_STATE and event.qpn in self._qps:
+            self._qps[event.qpn].on_error(event.detail)
 
     # ------------------------------------------------------------------ for QPs
 

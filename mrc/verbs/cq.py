@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import deque
+from collections.abc import Callable
 from enum import Enum, auto
 from errno import EBUSY, EINVAL, EIO
 from typing import Any
@@ -92,18 +93,30 @@ class CQ:
 
     Completions that find it full are lost: the Context gets a CQ_ERR event, and `poll` raises EIO once what had room
     is taken. Closing it while a QP uses it raises VerbsError EBUSY. EINVAL for a size out of range.
+
+    With a `handler` none are kept: it gets each as it comes, where the endpoint runs, which waits for it. So it only
+    notes what came and leaves the work to `Context.call_soon`. It raises nothing. EINVAL for a handler and a channel.
     """
 
     def __init__(
-        self, context: Owner, cqe: int = 256, *, channel: CompChannel | None = None, cq_context: Any = None
+        self,
+        context: Owner,
+        cqe: int = 256,
+        *,
+        channel: CompChannel | None = None,
+        cq_context: Any = None,
+        handler: Callable[[WC], None] | None = None,
     ) -> None:
         context.check_open()
         if type(cqe) is not int or not 1 <= cqe <= MAX_CQE:
             raise VerbsError(EINVAL, f"cqe must be 1..{MAX_CQE}, got {cqe!r}")
         if channel is not None and (channel.context is not context or channel._closed):
             raise VerbsError(EINVAL, "the channel is closed, or another context's")
+        if channel is not None and handler is not None:
+            raise VerbsError(EINVAL, "a completion queue has a handler or a channel, not both")
         self.context = context
         self.cqe = cqe
+        self.handler = handler
         self.channel = channel
         self.cq_context = cq_context
         self.unacknowledged = 0
@@ -137,12 +150,14 @@ class CQ:
         return taken
 
     async def wait(self, num_entries: int = 64, timeout: float | None = None) -> list[WC]:
-        """As `poll`, but wait until there is one: for coroutines of asyncio, with a channel or without.
+        """Wait in a coroutine of asyncio, then return up to `num_entries` completions, at least one, oldest first.
 
-        Waits at most `timeout` seconds, without one for ever. One that is cancelled takes no completion with it. Raises
-        as `poll`; VerbsError EAGAIN with a timeout of 0 when there is none, ETIMEDOUT after any other, EIO when the
-        queue is closed.
+        It needs no channel. It waits at most `timeout` seconds; None: without limit. Cancelling it loses no completion.
+        Raises VerbsError EAGAIN with a timeout of 0 when there is no completion, ETIMEDOUT after any other timeout, EIO
+        when completions were lost or the queue is closed, EINVAL for a queue with a handler.
         """
+        if self.handler is not None:
+            raise VerbsError(EINVAL, "the completion queue gives its completions to a handler")
         if done := self.poll(num_entries):
             return done
         deadline = Deadline(self.context.device, timeout)
@@ -157,7 +172,7 @@ class CQ:
                     raise deadline.error("nothing has completed")
 
     def __aiter__(self) -> CQ:
-        """One completion after another, each waited for, until the queue is closed."""
+        """Iterate over completions as they come, until the queue is closed."""
         return self
 
     async def __anext__(self) -> WC:
@@ -190,11 +205,14 @@ class CQ:
     # ------------------------------------------------------------------ for QPs, where the endpoint runs
 
     def push(self, completion: WC) -> None:
+        if self.handler is not None:
+            self.handler(completion)
+            return
         if len(self._queue) >= self.cqe:
             if not self.overrun:
                 self.overrun = True
                 self._bells.ring()
-                self.context.tell(AsyncEventType.CQ_ERR, self, f"more than {self.cqe} completions: some are lost")
+                self.context.report(AsyncEventType.CQ_ERR, self, f"more than {self.cqe} completions: some are lost")
             return
         with self._lock:
             self._queue.append(completion)

@@ -44,7 +44,7 @@ class Device(Protocol):
 
     @property
     def ev_profile(self) -> EvProfile:
-        """The EVs that QPs use where nobody says otherwise."""
+        """The EVs that QPs use by default."""
 
     def peer(
         self, address: Mapping[str, Any], qp_num: int, first_psn: int, path_mtu: int, ev_profile: EvProfile
@@ -54,7 +54,7 @@ class Device(Protocol):
         Raises PeerError for a malformed address and for a node that cannot be reached so.
         """
 
-    def unheard(self, address: Mapping[str, Any]) -> str:
+    def firewall_hint(self, address: Mapping[str, Any]) -> str:
         """Why nothing may ever arrive from the node at an address that `peer` took, and how to check, for people."""
 
     def now(self) -> int:
@@ -69,25 +69,32 @@ class Device(Protocol):
     def submit(self, action: Callable[[], None]) -> None:
         """Run `action` where the endpoint runs and do not wait; at once when called there. `action` raises nothing."""
 
+    def call_soon(self, action: Callable[[], None]) -> None:
+        """Run `action` in the thread that runs the endpoint, soon, from any thread, and do not wait.
+
+        It does not have the endpoint, so it may take long and give up the interpreter: packets go on where something
+        stands in. `action` raises nothing.
+        """
+
     def wake(self, qp: QueuePair) -> None:
         """Work was posted on `qp`. Called where the endpoint runs."""
 
     def ring(self, fd: int) -> None:
-        """Make an eventfd readable. Where the endpoint runs nobody else gets the interpreter for it."""
+        """Make an eventfd readable. Where the endpoint runs this gives up no interpreter lock."""
 
     def wait(self, fd: int, ready: Callable[[], bool], timeout_s: float | None) -> bool:
         """Wait until `fd` is readable, which it is when `ready()` holds, at most `timeout_s`. Returns `ready()`."""
 
     @property
     def runs_itself(self) -> bool:
-        """Whether somebody runs it now: then its descriptors become readable by themselves."""
+        """Whether a thread runs it now. Its file descriptors then become readable without the caller's help."""
 
     def step(self, fd: int, ready: Callable[[], bool], until: int | None, began: int) -> bool:
-        """Where nobody runs it: as `wait` for a millisecond, for who has others to see to meanwhile.
+        """Run it for a short time, for a coroutine that waits: as `wait`, but about a millisecond long.
 
-        What is waited for has been since `began` and is to be until `until` (ns, as `now` says; None: for ever). False
-        when there is no use in that any more.
+        The coroutine has waited since `began` and will until `until` (both ns, as `now`; None: without limit). Returns
+        False when it should give up.
         """
 
     def idle(self) -> None:
-        """The caller polls and found nothing: go on with the endpoint's work if nobody else does."""
+        """The caller polls and found nothing: go on with the endpoint's work if no other thread does."""

@@ -1,4 +1,4 @@
-"""What is under way on a QP: what its own end waits for, and what its peer waits for."""
+"""What is under way on a QP: sends of this end, answers and messages of the peer."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from mrc.endpoint.qp_states import QpState
 from mrc.verbs.bells import Deadline
 from mrc.verbs.errors import VerbsError
 
-# How often who drains looks whether answers have left.
+# How often `QP.drain` looks whether answers have been sent.
 _LOOK_AGAIN_S = 0.001
 
 
 class UnderWay:
-    """What a QP that drains waits for, in words, and when it has to look again, s; None: when it is rung for."""
+    """What `QP.drain` waits for, in words, and after how long it looks again, s; None: when its bell rings."""
 
     __slots__ = ("_look_s", "_what")
 
@@ -23,17 +23,17 @@ class UnderWay:
         self._look_s = look_s
 
     def patience_s(self, deadline: Deadline) -> float | None:
-        """How long to wait now."""
+        """Seconds to wait now; None: until the bell rings."""
         return min((each for each in (deadline.left_s(), self._look_s) if each is not None), default=None)
 
     def check(self, rang: bool, deadline: Deadline) -> None:
-        """Raises VerbsError when there is no use in waiting on."""
+        """Raise VerbsError when the time is up. `rang`: the bell ended the wait."""
         if not rang and (self._look_s is None or deadline.is_over()):
             raise deadline.error(f"it is not drained: {self._what}")
 
 
 def under_way(qp: QueuePair, sends: int, quiet_s: float | None, now: int) -> UnderWay | None:
-    """What is under way on a QP with so many sends outstanding, None where nothing is; where the endpoint runs.
+    """Return what is under way on a QP with `sends` outstanding, or None. The caller has the endpoint.
 
     `quiet_s` as in `QP.drain`, `now` in ns. Raises VerbsError EIO for a QP in ERROR.
     """
@@ -42,7 +42,7 @@ def under_way(qp: QueuePair, sends: int, quiet_s: float | None, now: int) -> Und
     if sends:
         return UnderWay(f"{sends} sends have not completed", None)
     if qp.owes():
-        return UnderWay("the peer waits for an answer, or a message of its has arrived in part", _LOOK_AGAIN_S)
+        return UnderWay("an answer has not been sent, or a message of the peer has arrived in part", _LOOK_AGAIN_S)
     quiet_ns = 2 * qp.asks_again_ns if quiet_s is None else int(quiet_s * 1e9)
     left_ns = 0 if qp.asked_at < 0 else qp.asked_at + quiet_ns - now
-    return UnderWay("the peer has just asked for an answer", left_ns / 1e9) if left_ns > 0 else None
+    return UnderWay("the peer sent a request or a probe just now", left_ns / 1e9) if left_ns > 0 else None

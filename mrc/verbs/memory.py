@@ -63,7 +63,7 @@ class PD:
             raise VerbsError(EINVAL, "the protection domain is closed")
 
     def register(self, buffer: Any, va: int | None, remote_write: bool) -> MemoryRegion:
-        """Open a buffer to the network. It does not wait for the endpoint, whose turns take milliseconds under load.
+        """Open a buffer to the network without waiting for the endpoint: under load its turns take milliseconds.
 
         Raises CallerError as MemoryRegion does.
         """
@@ -107,8 +107,8 @@ class MR:
 
     `buffer` is anything contiguous that speaks the buffer protocol: bytearray, mmap, numpy array; bytes with no access.
     The region keeps it alive. `addr` is the address of its first byte, for SGEs and for peers: where it really lies,
-    or `iova` (0..2^62-1). `lkey` and `rkey` name it; the rkey is of use to peers only with REMOTE_WRITE. As soon as the
-    region is made peers may write to it. Nothing is copied or paged in, and traffic is not waited for.
+    or `iova` (0..2^62-1). `lkey` and `rkey` name it; the rkey is of use to peers only with REMOTE_WRITE. Peers may
+    write to it as soon as the region exists. Registering copies nothing, pages nothing in and waits for no traffic.
 
     Raises VerbsError EINVAL for a buffer that is not contiguous, or read-only though something may write to it; for
     REMOTE_WRITE without LOCAL_WRITE.
@@ -156,7 +156,7 @@ class MR:
         with self._lock:
             if self._closed:
                 return
-            # First nobody may find it any more, then look who already has.
+            # First no packet may find it any more. Then look which QPs use it already.
             self.pd._remove(self)
             if any(qp.uses(self) for qp in list(self.pd.qps)):
                 self.pd._add(self)

@@ -42,5 +42,5 @@ class Owner(Protocol):
     def check_open(self) -> None:
         """Raise VerbsError EINVAL when it is closed."""
 
-    def tell(self, event_type: AsyncEventType, element: Any, detail: str) -> None:
+    def report(self, event_type: AsyncEventType, element: Any, detail: str) -> None:
         """Something happened outside of any work request."""

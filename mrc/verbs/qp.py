@@ -79,7 +79,7 @@ class QP:
 
     Sends complete on `send_cq`, receives on `recv_cq`. `cap`: how many of each may be outstanding. `sq_sig_all`: every
     send makes a completion, not only those with SIGNALED. A place in the send queue is free again when its work ends.
-    `endpoint_qp` is the endpoint's own object: counters, paths and their states, for whoever wants to look.
+    `endpoint_qp` is the endpoint's own object: counters, paths and their states.
 
     Raises VerbsError EINVAL for a closed PD, and queues of another Context.
     """
@@ -144,7 +144,7 @@ class QP:
         if status == WCStatus.RETRY_EXCEEDED:
             peer = self._attributes.get("ah_attr")
             if peer is not None and not self._heard():
-                return f"{why}; no packet of the peer ever arrived: {self.context.device.unheard(peer.node)}"
+                return f"{why}; no packet of the peer ever arrived: {self.context.device.firewall_hint(peer.node)}"
             return (
                 f"{why}; the peer may have ended, all paths to it be gone, or all that is sent be trimmed or refused"
                 " (far slower links than congestion control thinks do that: --line-rate)"
@@ -227,8 +227,8 @@ class QP:
         changes = {name: attributes[name] for name in _PARAMETERS if name in attributes}
         changes["paths"] = context.evs_of(attributes.get("ev_profile_id", 0)).path_config(tuning.paths)
         if attributes.get("exponential_retries") == EXPONENTIAL_RETRIES_FOREVER:
-            # For ever is what it says, however few timeouts in a row the tuning allows; and what a switch trimmed often
-            # waits no longer for the next timeout than anything else.
+            # The attribute says for ever, so a limit on timeouts in a row in the tuning does not apply. With this value
+            # timeouts alone double the next timeout: trimmed packets do not.
             changes["timeout_retries"] = MAX_TIMEOUT_RETRIES
         if "dynamic_mpr" in attributes:
             changes["capabilities"] = _with_dynamic_mpr(tuning.capabilities, attributes["dynamic_mpr"])
@@ -255,7 +255,7 @@ class QP:
         """Destroy the endpoint's QP, and with it everything posted and what has completed."""
         self._device.endpoint.destroy_qp(self.endpoint_qp)
         with self._lock:
-            # Nobody who posts meanwhile may find the old one's state.
+            # A thread that posts meanwhile must not find the state of the old one.
             self.endpoint_qp = successor() if successor is not None else self.endpoint_qp
             self._sent.clear()
             self._inbox.clear()
@@ -267,7 +267,7 @@ class QP:
     def on_error(self, detail: str) -> None:
         """The endpoint's QP went to ERROR."""
         if not self._expect_error:
-            self.context.tell(AsyncEventType.QP_FATAL, self, f"QP {self.qp_num:#08x}: {detail}")
+            self.context.report(AsyncEventType.QP_FATAL, self, f"QP {self.qp_num:#08x}: {detail}")
 
     # ------------------------------------------------------------------ posting, from any thread
 
@@ -364,17 +364,17 @@ class QP:
     # ------------------------------------------------------------------ drained
 
     def drain(self, timeout: float | None = None, *, quiet: float | None = None) -> None:
-        """Wait until nothing is under way: to close the QP then leaves neither end without an answer.
+        """Wait until nothing is under way. Closing the QP then leaves neither end waiting for the other.
 
-        It returns once all of this holds: every send posted here has completed; every answer to what has arrived has
-        left; no message of the peer's has arrived in part; and for `quiet` seconds the peer has sent nothing that wants
-        an answer. The last is for answers that were lost: who misses one asks again, first after a round trip, and is
-        answered as long as this waits. Without `quiet` it is twice the local ACK timeout; 0 is enough for who then
-        waits for the peer's word that it has drained, too. Completions stay to be polled; receives that are posted do
-        not count.
+        It returns when all of this holds. Every send posted here has completed. Every answer to what has arrived has
+        been sent. No message of the peer has arrived in part. For `quiet` seconds the peer has sent no request and no
+        probe: a peer whose answer was lost sends a probe, first after a round trip, and `drain` keeps the QP answering.
+        `quiet` is twice the local ACK timeout unless given. With 0 the caller has to wait for the peer's word that it
+        has drained, too. Completions stay in their queues. Posted receives do not count.
 
-        Waits at most `timeout` seconds, without one for ever. Raises VerbsError EIO when the QP is in ERROR, EAGAIN
-        with a timeout of 0 when something is under way, ETIMEDOUT after any other, EINVAL when the QP is closed.
+        It waits at most `timeout` seconds; None: without limit. Raises VerbsError EIO when the QP is in ERROR, EAGAIN
+        with a timeout of 0 when something is under way, ETIMEDOUT after any other timeout, EINVAL when the QP is
+        closed.
         """
         deadline = Deadline(self._device, timeout)
         with self._bells.one() as bell:
@@ -382,14 +382,14 @@ class QP:
                 rest.check(bell.wait(rest.patience_s(deadline)), deadline)
 
     async def drained(self, timeout: float | None = None, *, quiet: float | None = None) -> None:
-        """`drain` as a coroutine of asyncio."""
+        """Wait in a coroutine of asyncio until nothing is under way: see `drain`."""
         deadline = Deadline(self._device, timeout)
         with self._bells.one() as bell:
             while (rest := self._under_way(bell, quiet)) is not None:
                 rest.check(await bell.wait_async(rest.patience_s(deadline)), deadline)
 
     def _under_way(self, bell: Bell, quiet_s: float | None) -> UnderWay | None:
-        """What `drain` waits for, None where nothing is. From now on `bell` rings when the last send has completed."""
+        """Return what `drain` still waits for, or None. `bell` rings when the last send has completed after this."""
         bell.hush()
 
         def look() -> UnderWay | None:
@@ -431,7 +431,7 @@ class QP:
     # ------------------------------------------------------------------ end
 
     def close(self) -> None:
-        """Destroy it. What is posted is forgotten, and so are its completions that nobody polled."""
+        """Destroy it. What is posted is forgotten, and so are completions that were not polled."""
         if not self._closed:
             self._device.call(self._close)
 

@@ -25,9 +25,9 @@ class RemoteMemory(Tabular):
     @classmethod
     def from_json(cls, document: object) -> RemoteMemory:
         """Raises PeerError for anything but such a description."""
-        told = mapping(document, "description of memory")
+        fields = mapping(document, "description of memory")
         return cls(
-            integer(told, "addr", 0, VA_LIMIT - 1),
-            integer(told, "length", 0, VA_LIMIT - 1),
-            integer(told, "rkey", 0, (1 << 32) - 1),
+            integer(fields, "addr", 0, VA_LIMIT - 1),
+            integer(fields, "length", 0, VA_LIMIT - 1),
+            integer(fields, "rkey", 0, (1 << 32) - 1),
         )

@@ -1,4 +1,4 @@
-"""How long a QP waits for a peer that does not answer, under names (behaviour.md, Retry budget).
+"""Named settings of how long a QP waits for a peer that does not answer (behaviour.md, Retry budget).
 
     connect(qp, ours, theirs, **FOR_JOBS)
 
@@ -13,15 +13,15 @@ from mrc.endpoint.config import EXPONENTIAL_RETRIES_FOREVER
 
 
 class Retries(TypedDict):
-    """Attributes of a QP that say when it gives up: see QPAttr."""
+    """The attributes of a QP that say when it gives up. QPAttr has their ranges."""
 
     timeout: int
     linear_retries: int
     exponential_retries: int
 
 
-# It never gives up. A network that was cut in two is waited for, for minutes or hours. Probes go on meanwhile, so the
-# QP goes on a quarter of a second after the network is back. A local ACK timeout of 134 ms: a process that does not get
-# a processor is not taken for a network that is gone. That a peer is dead has to be learned elsewhere, for example from
-# the connection that carried the descriptions. Then close the QP, or move it to ERROR.
+# The QP never gives up: it waits for a partitioned network for minutes or hours. Probes continue, so work resumes
+# within about a quarter of a second after the network is back. The local ACK timeout is 134 ms: a peer process that
+# waits for a processor is not taken for a lost network. The QP cannot detect a dead peer. Learn that elsewhere, for
+# example from the connection that carried the descriptions, then close the QP or move it to ERROR.
 FOR_JOBS: Final = Retries(timeout=17, linear_retries=7, exponential_retries=EXPONENTIAL_RETRIES_FOREVER)

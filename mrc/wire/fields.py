@@ -2,7 +2,7 @@
 
 The layouts are structured dtypes over such rows, so that a field of `n` packets is one strided array. Multi-byte fields
 are big-endian in place; assigning to them encodes, reading them decodes. Words that pack several fields of the
-specification into one load are named `*_word`; their bits are given beside them.
+specification into one load are named `*_word`: the fields they go from and to are given.
 
 A transfer does without: numpy takes as long to load as all of the endpoint.
 """
@@ -12,8 +12,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from mrc.wire.headers import HEADERS
 from mrc.wire.profile import WireProfile
-from mrc.wire.rows import HEADER_ROOM
+from mrc.wire.rows import HEADER_ROOM, header_at
 
 U8 = npt.NDArray[np.uint8]
 I64 = npt.NDArray[np.int64]
@@ -21,28 +22,46 @@ Bools = npt.NDArray[np.bool_]
 Fields = npt.NDArray[np.void]
 _U32 = npt.NDArray[np.uint32]
 
-_COMMON: dict[str, tuple[str, int]] = {
-    "ip_word": (">u4", 0),  # version(4) traffic class(8) flow label(20)
-    "ip_plen": (">u2", 4),
-    "ip_nh": ("u1", 6),
-    "ip_hlim": ("u1", 7),
-    "src_high": (">u8", 8),
-    "src_low": (">u8", 16),
-    "dst_high": (">u8", 24),
-    "dst_low": (">u8", 32),
-    "udp_sport": (">u2", 40),
-    "udp_dport": (">u2", 42),
-    "udp_len": (">u2", 44),
-    "udp_chksum": (">u2", 46),
-    "opcode": ("u1", 48),
-    "flags": ("u1", 49),
-    "pkey": (">u2", 50),
-    "dqp_word": (">u4", 52),  # reserved(8) dqp(24)
-    "psn_word": (">u4", 56),
+Places = dict[str, tuple[str, int]]
+
+
+def _place(header: str, first: str, last: str | None = None, ts: bool = False) -> tuple[str, int]:
+    """Type and place of a field, or of the word from a field `first` to a field `last`."""
+    layout = HEADERS[header]
+    field = layout.field(first)
+    at, length = layout.span(field, layout.field(last or first))
+    return f">{'i' if field.signed else 'u'}{length}", header_at(header, ts) + at
+
+
+def _fields(header: str, names: str, ts: bool = False) -> Places:
+    """Whole fields under the names they have in the header."""
+    return {name: _place(header, name, ts=ts) for name in names.split()}
+
+
+def _halves(header: str, name: str) -> Places:
+    """An address as two words of 64 bits."""
+    at = _place(header, name)[1]
+    return {f"{name}_high": (">u8", at), f"{name}_low": (">u8", at + 8)}
+
+
+def _prefixed(prefix: str, places: Places) -> Places:
+    return {f"{prefix}_{name}": place for name, place in places.items()}
+
+
+_COMMON: Places = {
+    "ip_word": _place("ipv6", "version", "fl"),
+    **_prefixed("ip", _fields("ipv6", "plen nh hlim")),
+    **_halves("ipv6", "src"),
+    **_halves("ipv6", "dst"),
+    **_prefixed("udp", _fields("udp", "sport dport len chksum")),
+    **_fields("bth", "opcode pkey"),
+    "flags": _place("bth", "se", "tver"),
+    "dqp_word": _place("bth", "reserved", "dqp"),
+    "psn_word": _place("bth", "ackreq", "psn"),
 }
 
 
-def _row(**extension: tuple[str, int]) -> np.dtype[np.void]:
+def _row(extension: Places) -> np.dtype[np.void]:
     fields = {**_COMMON, **extension}
     return np.dtype(
         {
@@ -54,65 +73,54 @@ def _row(**extension: tuple[str, int]) -> np.dtype[np.void]:
     )
 
 
-def _request(reth: int) -> dict[str, tuple[str, int]]:
-    return {
-        "rqmsn": (">u2", 60),
-        "msn": (">u2", 62),
-        "va": (">u8", reth),
-        "rkey": (">u4", reth + 8),
-        "dmalen": (">u4", reth + 12),
-        "immediate": (">u4", reth + 16),
-    }
+def _request(ts: bool) -> Places:
+    immediate = {"immediate": _place("immdt", "data", ts=ts)}
+    return _fields("meth", "rqmsn msn") | _fields("reth", "va rkey dmalen", ts) | immediate
 
 
-COMMON = _row()
-REQUEST = _row(**_request(64))
-# tseth_word: tsr(1) reserved(11) ftype(4)
-REQUEST_TS = _row(tx_timestamp=(">u2", 64), tseth_word=(">u2", 66), **_request(68))
-ACK = _row(aeth_word=(">u4", 60))  # syndrome(8) msn(24)
+def _tseth(header: str, ts: bool = False) -> Places:
+    """A time stamp and the word behind it, of a TSETH or of the header that has the like."""
+    return _fields(header, "tx_timestamp", ts) | {"tseth_word": _place(header, "tsr", "ftype", ts)}
+
+
+COMMON = _row({})
+REQUEST = _row(_request(ts=False))
+REQUEST_TS = _row(_request(ts=True) | _tseth("tseth", ts=True))
+ACK = _row({"aeth_word": _place("aeth", "syndrome", "msn")})
 SACK = _row(
-    seth_word=(">u2", 60),  # type(4) next(5) m(2) reserved(3) pr(1) reserved(1)
-    ack_psn_offset=(">i2", 62),
-    entropy=(">u4", 64),
-    spdcid=(">u2", 68),
-    dpdcid=(">u2", 70),
-    cack_word=(">u4", 72),  # reserved(8) cack_psn(24)
-    cc_type=("u1", 76),
-    mpr=("u1", 77),
-    sack_offset=(">i2", 78),
-    bitmap=(">u8", 80),
-    tx_timestamp=(">u2", 88),
-    ooo_count=(">u2", 90),
-    rcvd_word=(">u4", 92),  # restore_cwnd(1) rcv_cwnd_pen(7) rcvd_bytes(24)
+    {
+        "seth_word": _place("seth", "type", "reserved2"),
+        **_fields("seth", "ack_psn_offset entropy spdcid dpdcid mpr sack_offset bitmap"),
+        "cack_word": _place("seth", "reserved3", "cack_psn"),
+        "cc_type": _place("seth", "cc_type", "cc_flags"),
+        "tx_timestamp": _place("cc_state", "tx_timestamp"),
+        "ooo_count": _place("cc_state", "reserved", "ooo_count"),
+        "rcvd_word": _place("cc_state", "restore_cwnd", "rcvd_bytes"),
+    }
 )
 NACK = _row(
-    neth_word=(">u2", 60),
-    reason=("u1", 62),
-    vendor_info=("u1", 63),
-    entropy=(">u4", 64),
-    spdcid=(">u2", 68),
-    dpdcid=(">u2", 70),
-    nack_word=(">u4", 72),  # reserved(8) nack_psn(24)
-    cc_type=("u1", 76),
-    tx_timestamp=(">u2", 78),
+    {
+        "neth_word": _place("neth", "type", "reserved"),
+        **_fields("neth", "reason vendor_info entropy spdcid dpdcid tx_timestamp"),
+        "nack_word": _place("neth", "reserved2", "nack_psn"),
+        "cc_type": _place("neth", "cc_type", "cc_flags"),
+    }
 )
 PROBE = _row(
-    peth_word=(">u2", 60),
-    vendor_info=("u1", 63),
-    probe_id=(">u2", 64),
-    spdcid=(">u2", 68),
-    dpdcid=(">u2", 70),
-    tx_timestamp=(">u2", 72),
-    tseth_word=(">u2", 74),
+    {
+        "peth_word": _place("peth", "type", "reserved"),
+        **_fields("peth", "vendor_info probe_id spdcid dpdcid"),
+        **_tseth("peth"),
+    }
 )
 ENDPOINT_REQUEST = _row(
-    erth_word=(">u2", 60),  # type(4) next(5) reserved(5) op(2)
-    vendor_info=("u1", 63),
-    port_status_mask=(">u4", 64),
-    tx_timestamp=(">u2", 72),
-    tseth_word=(">u2", 74),
+    {
+        "erth_word": _place("erth", "type", "op"),
+        **_fields("erth", "vendor_info port_status_mask"),
+        **_tseth("erth"),
+    }
 )
-ENDPOINT_RESPONSE = _row(eeth_word=(">u2", 60), tx_timestamp=(">u2", 88))
+ENDPOINT_RESPONSE = _row({"eeth_word": _place("eeth", "type", "reserved2"), **_fields("eeth", "tx_timestamp")})
 
 
 def fields_to_ev_array(source_ports: _U32, flow_labels: _U32, profile: WireProfile) -> _U32:

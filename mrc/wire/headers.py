@@ -1,23 +1,22 @@
 """The layout of every header, bit by bit, as data (wire.md sections 3 to 8).
 
 Each layout reads like the tables it comes from: `name:bits` in wire order, `s` marking a signed field. Names are
-those of wire.md section 13; reserved fields are `reserved`, `reserved2`, ... The one-packet codec below is for
-captures, crafting and tests; the endpoint uses `mrc.wire.received_batch` and `mrc.wire.transmit_batch`.
+those of wire.md section 13; reserved fields are `reserved`, `reserved2`, ... Whatever else knows where a field lies has
+it from here: lengths, the places of a row (`mrc.wire.rows`), numpy's layouts (`mrc.wire.fields`), Wireshark's fields.
+The one-packet codec below is for captures, crafting and tests; the endpoint uses `mrc.wire.received_batch` and
+`mrc.wire.transmit_batch`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from mrc.errors import CallerError, MalformedPacket
+from mrc.records import record
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 
-_FIELD = re.compile(r"(\w+):(s?)(\d+)\Z")
 
-
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Field:
     """One field: `shift` is the distance of its lowest bit from the end of the header."""
 
@@ -31,7 +30,7 @@ class Field:
         return self.name.startswith("reserved")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class HeaderLayout:
     """A header of `length` bytes and its fields in wire order."""
 
@@ -41,15 +40,30 @@ class HeaderLayout:
 
     @classmethod
     def parse(cls, name: str, text: str) -> HeaderLayout:
-        items = [item for item in map(_FIELD.match, text.split()) if item is not None]
-        total = sum(int(item[3]) for item in items)
-        if len(items) != len(text.split()) or total % 8:
-            raise CallerError(f"layout of {name} is not a whole number of bytes of name:bits items")
-        fields, left = [], total
-        for item in items:
-            left -= int(item[3])
-            fields.append(Field(item[1], left, int(item[3]), item[2] == "s"))
-        return cls(name, total // 8, tuple(fields))
+        fields: list[Field] = []
+        for item in reversed(text.split()):
+            field, _, width = item.partition(":")
+            bits = width.removeprefix("s")
+            if not field.isidentifier() or not bits.isdecimal():
+                raise CallerError(f"layout of {name}: {item!r} is not name:bits")
+            shift = fields[-1].shift + fields[-1].bits if fields else 0
+            fields.append(Field(field, shift, int(bits), bits != width))
+        total = fields[-1].shift + fields[-1].bits if fields else 0
+        if not total or total % 8:
+            raise CallerError(f"layout of {name} is not a whole number of bytes")
+        return cls(name, total // 8, tuple(reversed(fields)))
+
+    def field(self, name: str) -> Field:
+        """The field of that name. Raises CallerError when there is none."""
+        for field in self.fields:
+            if field.name == name:
+                return field
+        raise CallerError(f"{self.name} has no field {name}")
+
+    def span(self, first: Field, last: Field | None = None) -> tuple[int, int]:
+        """(first byte, number of bytes) of what a field has bits in, or the fields from `first` to `last`."""
+        at = self.length - -(-(first.shift + first.bits) // 8)
+        return at, self.length - (last or first).shift // 8 - at
 
     def unpack(self, data: bytes | memoryview) -> dict[str, int]:
         """Every field of a header that starts `data`. Raises MalformedPacket when the bytes end before it does."""
@@ -79,7 +93,7 @@ class HeaderLayout:
         return word.to_bytes(self.length, "big")
 
 
-_LAYOUTS = {
+_TRANSPORT = {
     # section 3 (A; SE and M: C)
     "bth": "opcode:8 se:1 m:1 pad:2 tver:4 pkey:16 reserved:8 dqp:24 "
     "ackreq:1 reserved2:1 rtx:1 ts:1 reserved3:4 psn:24",
@@ -108,7 +122,9 @@ _LAYOUTS = {
     "atomicacketh": "orig:64",
     "deth": "qkey:32 reserved:8 sqpn:24",
     "ieth": "rkey:32",
-    # what carries it; addresses are numbers here
+}
+# What carries it; addresses are numbers here.
+_CARRIERS = {
     "udp": "sport:16 dport:16 len:16 chksum:16",
     "ipv6": "version:4 tc:8 fl:20 plen:16 nh:8 hlim:8 src:128 dst:128",
     "ipv4": "version:4 ihl:4 tos:8 len:16 id:16 flags:3 frag:13 ttl:8 proto:8 chksum:16 src:32 dst:32",
@@ -117,7 +133,12 @@ _LAYOUTS = {
     "vlan": "pcp:3 dei:1 vid:12 type:16",
 }
 
-HEADERS: dict[str, HeaderLayout] = {name: HeaderLayout.parse(name, text) for name, text in _LAYOUTS.items()}
+HEADERS: dict[str, HeaderLayout] = {
+    name: HeaderLayout.parse(name, text) for name, text in (_TRANSPORT | _CARRIERS).items()
+}
+BTH_LENGTH = HEADERS["bth"].length
+# Bytes of each header that may follow a BTH.
+HEADER_LENGTHS: dict[str, int] = {name: HEADERS[name].length for name in _TRANSPORT if name != "bth"}
 
 
 def unpack_header(name: str, data: bytes | memoryview, profile: WireProfile = DEFAULT_WIRE_PROFILE) -> dict[str, int]:

@@ -12,8 +12,10 @@ import ipaddress
 import struct
 from functools import lru_cache
 
-IPV4_HEADER = 20
-IPV4_AT = 20  # where a row would hold the real header
+from mrc.wire.headers import HEADERS
+
+IPV4_HEADER = HEADERS["ipv4"].length
+IPV4_AT = HEADERS["ipv6"].length - IPV4_HEADER  # where a row would hold the real header
 NO_OPTIONS = 0x45  # version 4, header of five words
 _MAPPED = 0xFFFF << 32
 DONT_FRAGMENT = 0x4000
@@ -37,8 +39,8 @@ def is_mapped(number: int) -> bool:
     return number >> 32 == 0xFFFF
 
 
-# What the ICRC sets to ones in an IPv4 header without options: ToS, TTL and header checksum.
-IPV4_ICRC_MASK = bytes(0xFF if at in (1, 8, 10, 11) else 0 for at in range(IPV4_HEADER))
+# What the ICRC sets to ones in an IPv4 header without options.
+IPV4_ICRC_MASK = HEADERS["ipv4"].pack({"tos": 0xFF, "ttl": 0xFF, "chksum": 0xFFFF})
 
 
 def with_checksum(header: bytes, tos: int, ttl: int = 64) -> bytes:

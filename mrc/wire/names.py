@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
 
 from mrc.wire.opcodes import OPCODES, Op
@@ -34,6 +35,30 @@ MARKS = {0: "none", 1: "skip once", 2: "always skip", 3: "reserved"}
 NACK_REASONS = {reason.value: reason.name for reason in NackReason}
 # Section 8
 OPERATIONS = {0: "PORT_STATUS_UPDATE", 1: "EV_PROBE"}
+
+
+class NumberNames(dict[int, str]):
+    """Names of numbers. A number that has none is called what `unknown`, a format of Python's, makes of it."""
+
+    def __init__(self, names: Mapping[int, str], unknown: str) -> None:
+        super().__init__(names)
+        self.unknown = unknown
+
+    def __missing__(self, number: int) -> str:
+        return self.unknown.format(number)
+
+
+# By header and field, every field whose numbers have names.
+FIELD_NAMES: dict[tuple[str, str], NumberNames] = {
+    ("bth", "opcode"): NumberNames(
+        {value: opcode.name for value, opcode in OPCODES.items()}, "Unknown opcode 0x{:02x}"
+    ),
+    ("aeth", "syndrome"): NumberNames(SYNDROMES, "syndrome 0x{:02x}"),
+    ("seth", "m"): NumberNames(MARKS, "mark {}"),
+    ("neth", "reason"): NumberNames(NACK_REASONS, "reason 0x{:02x}"),
+    ("erth", "op"): NumberNames(OPERATIONS, "op {}"),
+    ("eeth", "op"): NumberNames(OPERATIONS, "op {}"),
+}
 
 # An identifier for each opcode: MRC's as in `Op`, the standard ones' from their names.
 OPCODE_WORDS = {

@@ -107,15 +107,15 @@ def free_words(old: memoryview) -> None:
     """Nobody uses these any more."""
 
 
-# One thread writes words, another reads them, and nobody locks anything: what the writer wrote before it published a
-# word is there for who has read that word.
+# Words that one thread writes and another reads without a lock. A reader that has seen a published word also sees what
+# was written before it.
 
 
 def publish(words: memoryview, at: int, value: int) -> None:
-    """Write a word for another thread, after all that was written before."""
+    """Write a word for another thread, with release order."""
     words[at] = value
 
 
 def published(words: memoryview, at: int) -> int:
-    """Read a word that another thread publishes, before all that is read after."""
+    """Read a word that another thread publishes, with acquire order."""
     return int(words[at])

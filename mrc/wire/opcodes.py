@@ -9,28 +9,10 @@ from __future__ import annotations
 from enum import IntEnum
 
 from mrc.records import record
+from mrc.wire.headers import BTH_LENGTH as BTH_LENGTH
+from mrc.wire.headers import HEADER_LENGTHS as HEADER_LENGTHS
 
-BTH_LENGTH = 12
 ICRC_LENGTH = 4
-
-# Bytes of each extension header (wire.md sections 4 to 8; IBTA chapter 9 for the standard ones).
-HEADER_LENGTHS: dict[str, int] = {
-    "meth": 4,
-    "tseth": 4,
-    "reth": 16,
-    "immdt": 4,
-    "aeth": 4,
-    "seth": 28,
-    "cc_state": 8,
-    "neth": 20,
-    "peth": 16,
-    "erth": 16,
-    "eeth": 36,
-    "atomiceth": 28,
-    "atomicacketh": 8,
-    "deth": 8,
-    "ieth": 4,
-}
 
 
 class Op(IntEnum):
@@ -141,6 +123,8 @@ def _table() -> dict[int, Opcode]:
 
 OPCODES: dict[int, Opcode] = _table()
 
+# Every header that a request can have behind its BTH.
+REQUEST_HEADERS: tuple[str, ...] = max((opcode.headers for opcode in OPCODES.values() if opcode.is_request), key=len)
 IMMEDIATE_OPCODES = frozenset(
     value for value, opcode in OPCODES.items() if opcode.is_request and "immdt" in opcode.headers
 )

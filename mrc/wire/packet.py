@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from mrc.errors import CallerError, MalformedPacket
-from mrc.wire.headers import pack_header, unpack_header
+from mrc.wire.headers import HEADERS, pack_header, unpack_header
 from mrc.wire.icrc import icrc_bytes
 from mrc.wire.opcodes import BTH_LENGTH, HEADER_LENGTHS, ICRC_LENGTH, OPCODES
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
@@ -56,7 +56,7 @@ def is_trimmed(
         return False
     if lengths_say_more or icrc_wrong:
         return True
-    return len(data) < BTH_LENGTH + opcode.header_length(bool(data[8] & 0x10)) + ICRC_LENGTH
+    return len(data) < BTH_LENGTH + opcode.header_length(bool(HEADERS["bth"].unpack(data)["ts"])) + ICRC_LENGTH
 
 
 def decode_transport(

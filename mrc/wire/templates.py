@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-import struct
-
+from mrc.wire.headers import HEADERS
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
-from mrc.wire.rows import EXTENSION_AT, P_KEY
+from mrc.wire.rows import EXTENSION_AT, P_KEY, header_at
 
-# ip_word, two lengths' room, next header, hop limit; two addresses; UDP ports; length and checksum, opcode and flags;
-# P_Key.
-_START = struct.Struct(">IxxBB16s16sHH4x2xH")
 _UDP, _HOP_LIMIT = 17, 64
+# Alike in all of them.
+_FIXED = int.from_bytes(
+    HEADERS["ipv6"].pack({"version": 6, "nh": _UDP, "hlim": _HOP_LIMIT})
+    + HEADERS["udp"].pack({})
+    + HEADERS["bth"].pack({"pkey": P_KEY}),
+    "big",
+)
+
+
+def _shift(header: str, field: str) -> int:
+    """How far a field lies from the end of the 60 bytes, in bits."""
+    layout = HEADERS[header]
+    return layout.field(field).shift + 8 * (EXTENSION_AT - header_at(header) - layout.length)
+
+
+_LABEL, _SOURCE, _DESTINATION = (_shift("ipv6", field) for field in ("fl", "src", "dst"))
+_SOURCE_PORT, _DESTINATION_PORT = (_shift("udp", field) for field in ("sport", "dport"))
 
 
 def packet_template(
@@ -21,14 +34,6 @@ def packet_template(
     Both are 128-bit numbers, IPv4-mapped ones for IPv4 (then without a flow label). The traffic class is 0 and the
     lengths are left open; P_Key is the default one, all other BTH fields 0.
     """
-    start = _START.pack(
-        6 << 28 | flow_label,
-        _UDP,
-        _HOP_LIMIT,
-        source.to_bytes(16, "big"),
-        destination.to_bytes(16, "big"),
-        source_port,
-        profile.udp_port,
-        P_KEY,
-    )
-    return start.ljust(EXTENSION_AT, b"\0")
+    addresses = source << _SOURCE | destination << _DESTINATION
+    ports = source_port << _SOURCE_PORT | profile.udp_port << _DESTINATION_PORT
+    return (_FIXED | flow_label << _LABEL | addresses | ports).to_bytes(EXTENSION_AT, "big")

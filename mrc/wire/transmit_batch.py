@@ -21,7 +21,7 @@ from mrc.wire.ipv4 import (
     with_checksum,
 )
 from mrc.wire.opcodes import ICRC_LENGTH
-from mrc.wire.rows import HEADER_ROOM, PAD_SHIFT, UDP_AT
+from mrc.wire.rows import HEADER_ROOM, PAD_SHIFT, UDP_AT, fields_at
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 _ROOM, _TEMPLATE, _DESTINATION, _ICRC, _UDP_AT = HEADER_ROOM, TEMPLATE, DESTINATION, ICRC_LENGTH, UDP_AT
 _SEED, _PAD_SHIFT, _CLASS_SHIFT, _TRAILER, _WORD = ICRC_SEED, PAD_SHIFT, 20, 8, 8
 # Where in a packet: ip_plen, source and destination address, udp_len, flags.
-_PLEN_AT, _SOURCE_AT, _DESTINATION_AT, _UDP_LENGTH_AT, _FLAGS_AT = 4, 8, 24, 44, 49
+_PLEN_AT, _SOURCE_AT, _DESTINATION_AT = fields_at("ipv6", "plen src dst")
+(_UDP_LENGTH_AT,) = fields_at("udp", "len")
+(_FLAGS_AT,) = fields_at("bth", "se")
 # The part of a packet that is masked ends with the BTH's reserved byte; over IPv4 it begins with the IPv4 header.
 _HEAD = len(ICRC_MASK)
 _MASK = memoryview(ICRC_MASK)

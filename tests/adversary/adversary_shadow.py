@@ -46,7 +46,7 @@ class Shadow:
         # The requestor: the next new PSN, where its messages end, what it was told, and the first PSN it may not use.
         self.next = 0
         self.ends: list[int] = []
-        self.told_cack = -1
+        self.reported_cack = -1
         self.told: set[int] = set()
         self.edge = window
         self.retransmissions = 0
@@ -71,7 +71,13 @@ class Shadow:
         msn = int.from_bytes(data[62:64], "big")
         if data[56] & _RTX:
             hold(0 <= number < self.next, "retransmission of PSN", number, "which was never sent: next is", self.next)
-            hold(number > self.told_cack, "PSN", number, "sent again, but it was covered by cack_psn", self.told_cack)
+            hold(
+                number > self.reported_cack,
+                "PSN",
+                number,
+                "sent again, but it was covered by cack_psn",
+                self.reported_cack,
+            )
             hold(number not in self.told, "PSN", number, "sent again, but a SACK told that it arrived")
             self.retransmissions += 1
             return
@@ -137,7 +143,7 @@ class Shadow:
 
     def on_answer_arrived(self, data: bytes) -> None:
         if data[48] == ACK and data[60] <= 0x1F:
-            self._tell_cack(self._number(int.from_bytes(data[57:60], "big")))
+            self._report_cack(self._number(int.from_bytes(data[57:60], "big")))
         elif data[48] == SACK:
             fields = _SETH.unpack_from(data, 60)
             cack, mpr, base, bitmap = self._number(fields[5] & PSN_MASK), fields[7], fields[8], fields[9]
@@ -145,11 +151,11 @@ class Shadow:
             self.told.update(first + bit for bit in range(64) if bitmap >> bit & 1)
             if self.dynamic_mpr and mpr:
                 self.edge = max(self.edge, cack + 1 + mpr * MPR_UNIT)
-            self._tell_cack(cack)
+            self._report_cack(cack)
 
-    def _tell_cack(self, cack: int) -> None:
-        if cack > self.told_cack:
-            self.told_cack = cack
+    def _report_cack(self, cack: int) -> None:
+        if cack > self.reported_cack:
+            self.reported_cack = cack
             self.told = {number for number in self.told if number > cack}
             if not self.dynamic_mpr:
                 self.edge = cack + 1 + self.window
@@ -158,4 +164,4 @@ class Shadow:
 
     def may_complete(self, message: int) -> bool:
         """Whether the requestor was told that all of its message of this number arrived."""
-        return message < len(self.ends) and self.ends[message] <= self.told_cack
+        return message < len(self.ends) and self.ends[message] <= self.reported_cack

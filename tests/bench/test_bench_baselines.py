@@ -199,6 +199,32 @@ def test_tcp_sockets_become_mptcp_sockets_and_others_stay(tmp_path: Path, c_comp
     assert done.stdout.split() == ["262", "262", "17"]  # IPPROTO_MPTCP, IPPROTO_UDP
 
 
+def test_a_preloaded_listener_is_everywhere_and_says_the_address_it_was_told(tmp_path: Path, c_compiler: None) -> None:
+    """So that subflows reach it at other addresses; and it may set what gloo sets on a socket that it accepted."""
+    library = tmp_path / "mptcp-socket.so"
+    compile_program("mptcp-socket.c", library, "it", "-shared", "-fPIC", "-ldl")
+    script = (
+        "from socket import *\n"
+        "listener = socket(AF_INET6, SOCK_STREAM)\n"
+        "listener.bind(('::1', 0))\n"
+        "listener.listen()\n"
+        "address, port = listener.getsockname()[:2]\n"
+        "local = [line.split()[1] for line in open('/proc/net/tcp6') if line.split()[1].endswith(f':{port:04X}')]\n"
+        "client = create_connection((address, port))\n"
+        "accepted, _ = listener.accept()\n"
+        "accepted.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)\n"
+        "client.sendall(b'through')\n"
+        "plain = socket(AF_INET6, SOCK_DGRAM)\n"
+        "plain.bind(('::1', 0))\n"
+        "print(address, local[0].split(':')[0], accepted.recv(99), accepted.getsockname()[0], plain.getsockname()[0])\n"
+    )
+    environment = {**os.environ, "LD_PRELOAD": str(library)}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
+    if "Protocol not" in done.stderr:
+        pytest.skip("this kernel has no MPTCP")
+    assert done.stdout.split() == ["::1", "0" * 32, "b'through'", "::1", "::1"], done.stderr
+
+
 def test_a_stream_over_aioquic(tmp_path: Path) -> None:
     pytest.importorskip("aioquic")
     from mrc.net.exchange.tls import self_signed

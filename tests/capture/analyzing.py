@@ -15,7 +15,7 @@ from mrc.capture.columns import read_columns
 def analysis_of(capture: bytes) -> Analysis:
     collector = Collector()
     for columns in read_columns(io.BytesIO(capture), "crafted"):
-        collector.take(columns)
+        collector.add(columns)
     return collector.finish()
 
 

@@ -245,7 +245,7 @@ def kinds(found: dict[str, Any]) -> list[str]:
     return [each["kind"] for each in found["findings"]]
 
 
-def test_a_log_of_another_time_is_told(files: Path) -> None:
+def test_a_log_of_another_time_is_reported(files: Path) -> None:
     (files / "log").write_bytes(event(-3_000_000, "cut", "a-b").to_line() + event(9_000_000, "heal", "a-b").to_line())
     found = document(files / "x.pcap", "--events", files / "log")
     (finding,) = (each for each in found["findings"] if each["kind"] == "fabric-events-elsewhere")

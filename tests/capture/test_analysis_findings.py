@@ -180,7 +180,7 @@ def test_a_port_goes_down_and_an_update_nobody_answers() -> None:
     crafted.port_status_response(us(350), 1)
     crafted.port_status(us(900), 2, 0b11)
     found = found_in(crafted.pcap())
-    assert found["port-down"][0].text == "fd4d:5243::1 told fd4d:5243::2 that its port 2 is down"
+    assert found["port-down"][0].text == "fd4d:5243::1 reported to fd4d:5243::2 that its port 2 is down"
     assert found["port-down"][0].packet == 9
     assert "1 endpoint request of 2 got no response" in found["unanswered-endpoint-requests"][0].text
 

@@ -77,6 +77,45 @@ def test_rows_by_hand(tmp_path: Path) -> None:
     assert corrupt["icrc_ok"] is False
 
 
+def test_rows_of_endpoint_operations_and_probes(tmp_path: Path) -> None:
+    crafted, ev = Crafted(at="receiver"), ev_of(1, 3)
+    crafted.port_status(5 * MICROSECOND, 7, 0b101)
+    crafted.port_status_response(6 * MICROSECOND, 7)
+    crafted.probe(7 * MICROSECOND, ev, 0x8001)
+    update, response, probe = table_of(crafted.pcap(), tmp_path / "t.parquet")
+    assert (update["erth_op"], update["port_status_mask"], update["eeth_op"]) == (0, 0b101, None)
+    assert (response["erth_op"], response["port_status_mask"], response["eeth_op"]) == (None, None, 0)
+    assert (probe["probe_id"], probe["seth_probe_id"], probe["erth_op"]) == (0x8001, None, None)
+
+
+# docs/analyze.md names them; programs that read the tables rely on names and types.
+COLUMNS = {
+    "uint8": "opcode aeth_syndrome seth_m seth_pr seth_mpr neth_reason erth_op eeth_op hop_limit",
+    "uint16": "msn rqmsn tx_timestamp ooo_count probe_id seth_probe_id",
+    "int16": "seth_ack_psn_offset seth_sack_offset",
+    "uint32": "dqp psn rkey dmalen immediate aeth_msn seth_entropy seth_cack_psn rcvd_bytes neth_entropy neth_psn "
+    "port_status_mask ev",
+    "uint64": "va seth_bitmap",
+    "bool": "ackreq rtx ce trimmed icrc_ok",
+    "int32": "length payload_length",
+    "int64": "number",
+    "string": "malformed",
+    "timestamp[ns, tz=UTC]": "time",
+    "dictionary<values=string, indices=int32, ordered=0>": "source destination path opcode_name",
+}
+
+
+def test_the_columns_and_their_types(tmp_path: Path) -> None:
+    table_of(Crafted().pcap(), tmp_path / "t.parquet")
+    schema = parquet.read_schema(tmp_path / "t.parquet")
+    found: dict[str, set[str]] = {}
+    for field in schema:
+        found.setdefault(str(field.type), set()).add(field.name)
+    assert found == {kind: set(names.split()) for kind, names in COLUMNS.items()}
+    page = (ROOT / "docs" / "analyze.md").read_text().partition("## The packet table")[2]
+    assert [name for name in schema.names if f"`{name}`" not in page] == []
+
+
 @pytest.mark.parametrize("name", ["mrc-tour-sender.pcap", "mrc-tour-receiver.pcap", "softroce-rc-ipv4-ipv6.pcap"])
 def test_rows_agree_with_the_documents_of_the_same_packets(name: str, tmp_path: Path) -> None:
     capture = (ROOT / "pcaps" / name).read_bytes()

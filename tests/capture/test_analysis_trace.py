@@ -16,9 +16,9 @@ from crafted_traces import EPOCH_NS, CraftedTrace
 
 from mrc.capture.analysis import Analysis
 from mrc.capture.analysis.comparison import Comparison, apart, compare
-from mrc.capture.analysis.figures import DirectionTold
+from mrc.capture.analysis.figures import DirectionReported
 from mrc.capture.analysis.finding import Finding
-from mrc.capture.analysis.told import read_told
+from mrc.capture.analysis.reported import read_reported
 from mrc.capture.analysis.trace_findings import trace_findings
 from mrc.cli import main
 
@@ -76,31 +76,31 @@ def receiver_trace() -> CraftedTrace:
 
 def compared(crafted: Crafted, *traces: CraftedTrace) -> tuple[Analysis, list[Comparison], dict[str, list[Finding]]]:
     analysis = analysis_of(crafted.pcap())
-    told = [read_told(io.BytesIO(each.bytes()), f"t{index}") for index, each in enumerate(traces)]
-    both = compare(analysis, told)
+    reported = [read_reported(io.BytesIO(each.bytes()), f"t{index}") for index, each in enumerate(traces)]
+    both = compare(analysis, reported)
     found: dict[str, list[Finding]] = {}
-    for each in trace_findings(told, both):
+    for each in trace_findings(reported, both):
         found.setdefault(each.kind, []).append(each)
     return analysis, both, found
 
 
-def told_of(analysis: Analysis) -> DirectionTold:
+def reported_of(analysis: Analysis) -> DirectionReported:
     (direction,) = analysis.directions
-    assert direction.figures.told is not None
-    return direction.figures.told
+    assert direction.figures.reported is not None
+    return direction.figures.reported
 
 
-def test_inferred_and_told_figures_of_a_direction() -> None:
+def test_inferred_and_reported_figures_of_a_direction() -> None:
     analysis, _, _ = compared(capture(), sender_trace(), receiver_trace())
     figures = analysis.directions[0].figures
     assert (figures.lost, figures.trimmed, figures.spurious_retransmissions) == (1, 1, 2)
-    assert asdict(told_of(analysis)) == {
+    assert asdict(reported_of(analysis)) == {
         "requestor_trace": "t0",
         "responder_trace": "t1",
         "lost": 3,  # 13, 18 and 40: 17 was taken back, 16 was trimmed
         "lost_in_both": 1,
         "lost_inferred_only": 0,
-        "lost_told_only": 1,
+        "lost_reported_only": 1,
         "losses_not_captured": 1,
         "losses_by_trigger": {"path_timer": 2, "hole": 1, "nack:TRIMMED": 1, "local_ack_timeout": 1},
         "trimmed": 1,
@@ -112,9 +112,9 @@ def test_inferred_and_told_figures_of_a_direction() -> None:
     }
 
 
-def test_paths_have_the_losses_and_states_told() -> None:
+def test_paths_have_the_losses_and_states_reported() -> None:
     analysis, _, _ = compared(capture(), sender_trace())
-    a, b = (path.told for path in analysis.directions[0].figures.paths)
+    a, b = (path.reported for path in analysis.directions[0].figures.paths)
     assert a is not None
     assert b is not None
     assert (a.lost, a.lost_in_both, a.trimmed, a.outs, a.state) == (1, 0, 1, 0, "GOOD")
@@ -128,9 +128,9 @@ def test_paths_have_the_losses_and_states_told() -> None:
 
 @pytest.mark.parametrize("offset_ns", [None, 0, EPOCH_NS + 3600 * 10**9])
 def test_packets_and_losses_are_matched_whatever_the_clock_says(offset_ns: int | None) -> None:
-    expected = asdict(told_of(compared(capture(), sender_trace())[0]))
+    expected = asdict(reported_of(compared(capture(), sender_trace())[0]))
     analysis, both, _ = compared(capture(), sender_trace(offset_ns))
-    assert asdict(told_of(analysis)) == expected
+    assert asdict(reported_of(analysis)) == expected
     requests = both[0].direction.fates.requests
     matched = [None if at < 0 else int(requests["number"][at]) for at in both[0].transmission]
     # PSN 13 is packet 2, 16 is 5, 17 and 18 are 6 and 7; 40 was not captured.
@@ -148,8 +148,8 @@ def test_a_psn_lost_twice_on_one_ev_is_two_transmissions() -> None:
         trace.lost(time * US, 12, ev, "path_timer")
     analysis, both, found = compared(crafted, trace)
     assert [int(both[0].direction.fates.requests["number"][at]) for at in both[0].transmission] == [1, 2, 3]
-    assert told_of(analysis).lost_in_both == told_of(analysis).lost == 3
-    assert set(found) <= {"told-states-differ"}
+    assert reported_of(analysis).lost_in_both == reported_of(analysis).lost == 3
+    assert set(found) <= {"reported-states-differ"}
 
 
 def test_a_loss_taken_back_is_the_one_on_the_ev_it_arrived_on() -> None:
@@ -158,13 +158,13 @@ def test_a_loss_taken_back_is_the_one_on_the_ev_it_arrived_on() -> None:
     trace.lost(1, 12, A, "hole")
     trace.lost(2, 12, B, "hole")
     trace.spurious(3, 12, B, False)
-    (qp,) = read_told(io.BytesIO(trace.bytes()), "t").qps
+    (qp,) = read_reported(io.BytesIO(trace.bytes()), "t").qps
     assert dict(qp.lost()) == {(A, "lost"): 1}
     assert qp.spurious_noticed == 0
 
 
-def many(inferred: int, told: int, duplicates: int | None = None) -> dict[str, list[Finding]]:
-    """`inferred` packets lost on A, of which the trace tells `told`."""
+def many(inferred: int, reported: int, duplicates: int | None = None) -> dict[str, list[Finding]]:
+    """`inferred` packets lost on A, of which the trace reports `reported`."""
     crafted, trace = Crafted(), CraftedTrace()
     trace.started([A, B])
     for index in range(inferred):
@@ -172,7 +172,7 @@ def many(inferred: int, told: int, duplicates: int | None = None) -> dict[str, l
         crafted.data(at, psn, A)
         crafted.data(at + 300 * US, psn, B, rtx=True)
         crafted.sack(at + 400 * US, psn, psn, B, rtx=True)
-        if index < told:
+        if index < reported:
             trace.lost(at, psn, A, "hole")
         trace.resent(at, psn, B)
     others = []
@@ -184,11 +184,11 @@ def many(inferred: int, told: int, duplicates: int | None = None) -> dict[str, l
 
 
 def test_a_finding_where_losses_differ_by_more_than_a_little() -> None:
-    (found,) = many(20, 10)["told-losses-differ"]
+    (found,) = many(20, 10)["reported-losses-differ"]
     assert found.ev == A
     assert "the packets show 20 lost, the endpoint took 10 for lost; 10 are the same transmissions" in found.text
-    assert "told-losses-differ" not in many(20, 20)
-    assert "told-losses-differ" not in many(20, 18)
+    assert "reported-losses-differ" not in many(20, 20)
+    assert "reported-losses-differ" not in many(20, 18)
 
 
 @pytest.mark.parametrize(("one", "other", "differ"), [(0, 2, False), (0, 3, True), (30, 33, False), (30, 34, True)])
@@ -196,12 +196,12 @@ def test_more_than_a_little_is_three_and_a_tenth(one: int, other: int, differ: b
     assert apart(one, other) is apart(other, one) is differ
 
 
-def test_what_came_twice_is_told_by_the_responder() -> None:
-    (found,) = many(20, 20, duplicates=9)["told-spurious-differ"]
+def test_what_came_twice_is_reported_by_the_responder() -> None:
+    (found,) = many(20, 20, duplicates=9)["reported-spurious-differ"]
     assert (
         found.text == "the packets show 0 spurious retransmissions, the requestor noticed 0, the responder got 9 twice"
     )
-    assert "told-spurious-differ" not in many(20, 20, duplicates=2)
+    assert "reported-spurious-differ" not in many(20, 20, duplicates=2)
 
 
 def test_a_trace_of_another_qp_is_said_and_tells_nothing() -> None:
@@ -210,16 +210,16 @@ def test_a_trace_of_another_qp_is_said_and_tells_nothing() -> None:
     trace.lost(1, 13, A, "hole")
     analysis, both, found = compared(capture(), trace)
     assert both == []
-    assert analysis.directions[0].figures.told is None
-    (other,) = found["told-of-others"]
-    assert other.text == "t0 tells of 1 QP that the capture does not have: QP 0x111111"
+    assert analysis.directions[0].figures.reported is None
+    (other,) = found["reported-of-others"]
+    assert other.text == "t0 reports on 1 QP that the capture does not have: QP 0x111111"
 
 
 def test_a_trace_without_its_end_is_said() -> None:
     trace = sender_trace()
     trace.event(0, "trace:dropped", events=7)
-    told = read_told(io.BytesIO(trace.bytes(ended=False)), "t")
-    (found,) = [each for each in trace_findings([told], []) if each.kind == "told-incomplete"]
+    reported = read_reported(io.BytesIO(trace.bytes(ended=False)), "t")
+    (found,) = [each for each in trace_findings([reported], []) if each.kind == "reported-incomplete"]
     assert "its end is missing, 7 events could not be written" in found.text
 
 
@@ -252,8 +252,8 @@ def test_json_with_traces_has_the_documented_keys(files: tuple[Path, Path, Path]
     found = json.loads(result.stdout)
     assert set(found) == documented_keys("The document")
     (direction,) = found["qps"][0]["directions"]
-    assert set(direction["told"]) == documented_keys("Told of a direction")
-    assert {key for path in direction["paths"] for key in path["told"]} == documented_keys("Told of a path")
+    assert set(direction["reported"]) == documented_keys("Reported of a direction")
+    assert {key for path in direction["paths"] for key in path["reported"]} == documented_keys("Reported of a path")
     assert [each["file"] for each in found["traces"]] == [str(sender), str(receiver)]
     for trace in found["traces"]:
         assert set(trace) == documented_keys("Traces")
@@ -262,14 +262,14 @@ def test_json_with_traces_has_the_documented_keys(files: tuple[Path, Path, Path]
             assert {key for path in qp["paths"] for key in path} in (documented_keys("Paths of a trace"), set())
 
 
-def test_tables_put_told_beside_inferred(files: tuple[Path, Path, Path]) -> None:
+def test_tables_put_reported_beside_inferred(files: tuple[Path, Path, Path]) -> None:
     pcap, sender, receiver = files
     result = invoke(pcap, "--trace", sender, "--trace", receiver)
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
-    at = next(index for index, line in enumerate(lines) if line.startswith("inferred from packets, told by"))
-    told = "1 3 1 path_timer 2 hole 1 nack:TRIMMED 1 local_ack_timeout 1 4 4 2 1 2"
-    assert " ".join(lines[at + 1].split()).endswith(told)
+    at = next(index for index, line in enumerate(lines) if line.startswith("inferred from packets, reported by"))
+    reported = "1 3 1 path_timer 2 hole 1 nack:TRIMMED 1 local_ack_timeout 1 4 4 2 1 2"
+    assert " ".join(lines[at + 1].split()).endswith(reported)
     row = next(line for line in lines[at + 2 :] if f"0x{B:08x}" in line)
     assert row.split()[:5] == ["0x2b0222", f"0x{B:08x}", "1", "2", "1"]
 

@@ -1,4 +1,4 @@
-"""A real transfer with loss, captured and traced: what is told is what the endpoint reports by other ways."""
+"""A real transfer with loss, captured and traced: what is reported is what the endpoint reports by other ways."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def mrc(*argv: str | Path) -> dict[str, Any]:
     return found
 
 
-def test_losses_told_of_each_path_are_the_endpoint_s(tmp_path: Path) -> None:
+def test_losses_reported_of_each_path_are_the_endpoint_s(tmp_path: Path) -> None:
     capture, trace = tmp_path / "x.pcap", tmp_path / "x.trace"
     sent = mrc("demo", "--size", "4MiB", "--loss", "3%", "--cut-after", "100%", "--pcap", capture, "--trace", trace)
     sender, receiver = (f"{trace}.{end}" for end in ("sender", "receiver"))
@@ -40,24 +40,24 @@ def test_losses_told_of_each_path_are_the_endpoint_s(tmp_path: Path) -> None:
     with open(sender, "rb") as stream:
         totals = {event["ev"]: event for event in read_trace(stream)[1] if event.kind is EV_TOTALS}
     (direction,) = (each for qp in found["qps"] for each in qp["directions"] if each["packets"])
-    told = direction["told"]
+    reported = direction["reported"]
     # What the endpoint counted as it went, in its report and at the end of its trace.
-    assert {path["ev"]: path["told"]["lost"] for path in direction["paths"]} == {
+    assert {path["ev"]: path["reported"]["lost"] for path in direction["paths"]} == {
         path["ev"]: path["lost"] for path in sent["paths"]
     }
-    assert {path["ev"]: path["told"]["lost"] for path in direction["paths"]} == {
+    assert {path["ev"]: path["reported"]["lost"] for path in direction["paths"]} == {
         ev: event["lost"] for ev, event in totals.items()
     }
-    assert told["lost"] > 0
-    assert told["spurious_retransmissions"] == sent["counters"].get("spurious_retransmissions", 0)
+    assert reported["lost"] > 0
+    assert reported["spurious_retransmissions"] == sent["counters"].get("spurious_retransmissions", 0)
     # The responder's trace goes on after the transfer's closing exchange, so what came late is in it alone.
-    assert 0 <= sent["duplicates_received"] <= told["duplicates_received"]
+    assert 0 <= sent["duplicates_received"] <= reported["duplicates_received"]
     assert sent["spurious_retransmissions"] >= min(sent["duplicates_received"], sent["retransmitted_packets"])
     # The capture has every packet, so every loss finds its own, and both count the same retransmissions.
     assert direction["not_captured"] == 0
-    assert told["losses_not_captured"] == 0
-    assert told["retransmissions"] == direction["retransmissions"] == sent["retransmitted_packets"]
+    assert reported["losses_not_captured"] == 0
+    assert reported["retransmissions"] == direction["retransmissions"] == sent["retransmitted_packets"]
     # What the responder did not get was lost, and each packet sent again was lost or came twice: so both ends together
     # know, whatever the requestor took for lost.
-    lost = direction["packets"] - told["requests_received"]
-    assert told["lost"] + told["spurious_retransmissions"] == lost + told["duplicates_received"]
+    lost = direction["packets"] - reported["requests_received"]
+    assert reported["lost"] + reported["spurious_retransmissions"] == lost + reported["duplicates_received"]

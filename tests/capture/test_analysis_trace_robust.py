@@ -18,9 +18,9 @@ from test_analysis_trace import capture, sender_trace
 from mrc.capture.analysis.comparison import compare
 from mrc.capture.analysis.document import document, traces_document
 from mrc.capture.analysis.report import report
-from mrc.capture.analysis.told import Trace, read_told
+from mrc.capture.analysis.reported import Trace, read_reported
 from mrc.capture.analysis.trace_findings import trace_findings
-from mrc.cli.analyze_told import print_comparison, print_traces
+from mrc.cli.analyze_reported import print_comparison, print_traces
 from mrc.trace.vocabulary import EVENTS, Kind
 
 CAPTURE = capture().pcap()
@@ -28,7 +28,7 @@ CAPTURE = capture().pcap()
 
 def analysed(data: bytes) -> Trace:
     """Everything that is made of a trace, with and without a capture."""
-    trace = read_told(io.BytesIO(data), "t")
+    trace = read_reported(io.BytesIO(data), "t")
     alone = trace_findings([trace], None)
     json.dumps(traces_document("t", [trace], alone))
     console = Console(file=io.StringIO(), width=200)
@@ -68,6 +68,7 @@ _INTEGERS = st.one_of(
 _OF_KIND = {
     Kind.INTEGER: _INTEGERS,
     Kind.TEXT: st.one_of(st.text(max_size=9), st.sampled_from(["ASSUMED_BAD", "GOOD", "nack:", "hole", "\x1b[2J"])),
+    Kind.FRACTION: st.one_of(_INTEGERS, st.floats(allow_nan=False, allow_infinity=False)),
     Kind.FLAG: st.booleans(),
     Kind.LIST: st.lists(st.one_of(_INTEGERS, st.dictionaries(st.sampled_from(["ev", "plane"]), _INTEGERS)), max_size=3),
     Kind.TABLE: st.dictionaries(st.text(max_size=3), _INTEGERS, max_size=3),
@@ -94,16 +95,16 @@ def test_any_numbers_in_any_order(events: list[dict[str, Any]]) -> None:
 def test_a_number_that_cannot_be_is_not_believed(psn: int) -> None:
     trace = CraftedTrace()
     trace.event(1, "recovery:packet_lost", psn=psn, ev=0, sent_at_ns=0, trigger="hole")
-    told = analysed(trace.bytes())
-    assert (told.not_believed, told.qps) == (1, [])
+    reported = analysed(trace.bytes())
+    assert (reported.not_believed, reported.qps) == (1, [])
 
 
 def test_words_of_a_trace_are_no_commands_for_a_terminal_and_no_markup() -> None:
     trace = CraftedTrace()
     trace.started([0])
     trace.lost(1, 12, 0, "\x1b[2J<script>alert(1)</script>")
-    told = analysed(trace.bytes())
-    assert list(told.qps[0].by_trigger) == ["\\x1b[2J<script>alert(1)</script>"]
+    reported = analysed(trace.bytes())
+    assert list(reported.qps[0].by_trigger) == ["\\x1b[2J<script>alert(1)</script>"]
     analysis = analysis_of(CAPTURE)
-    both = compare(analysis, [told])
-    assert "<script>alert" not in report("x", analysis, trace_findings([told], both), both)
+    both = compare(analysis, [reported])
+    assert "<script>alert" not in report("x", analysis, trace_findings([reported], both), both)

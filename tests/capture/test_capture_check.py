@@ -130,7 +130,7 @@ def found(frames: Sequence[bytes], seconds: Sequence[float] | None = None) -> di
     for columns in read_columns(io.BytesIO(data), "it"):
         if seconds is not None:
             columns.frames.time_ns[:] = (np.array(seconds) * 1e9).astype(np.int64)
-        check.take(columns)
+        check.add(columns)
     violations = check.violations
     assert {violation.requirement for violation in violations} <= REQUIREMENTS
     for violation in violations:
@@ -170,7 +170,7 @@ def test_real_captures_and_the_vectors(softroce_capture: Path) -> None:
     check = Check()
     with softroce_capture.open("rb") as stream:
         for columns in read_columns(stream, "it"):
-            check.take(columns)
+            check.add(columns)
     assert check.violations == []
     trimmed = [on_ethernet(packet.packet) for packet in PACKETS if packet.trimmed]
     assert found(trimmed) == {} != trimmed
@@ -270,7 +270,7 @@ def test_what_the_capture_did_not_keep_is_no_violation() -> None:
     for missing in (1, 50, 290):
         check = Check()
         for columns in read_columns(io.BytesIO(pcap(sent(*GOOD[:4]), missing=missing)), "it"):
-            check.take(columns)
+            check.add(columns)
         assert check.violations == []
 
 
@@ -367,7 +367,7 @@ def test_only_packets_that_pass_count_but_all_are_looked_at() -> None:
 
     def violated(passing: list[bool]) -> list[str]:
         check = Check()
-        check.take(columns, np.array(passing))
+        check.add(columns, np.array(passing))
         return [violation.requirement for violation in check.violations]
 
     assert violated([True, False, False]) == []
@@ -380,6 +380,6 @@ def test_counts_and_the_first_five() -> None:
     check = Check()
     for columns in read_columns(io.BytesIO(pcap(sent(acknowledge(), acknowledge(0x20)) * 6000)), "it"):
         assert isinstance(columns, Columns)
-        check.take(columns)
+        check.add(columns)
     (violation,) = check.violations
     assert (violation.count, violation.first) == (6000, [2, 4, 6, 8, 10])

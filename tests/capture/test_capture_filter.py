@@ -154,6 +154,7 @@ SACKS = passed(MIXED, "seth")
         ("bth.opcode in {198..200, 201, 202..203}", "meth"),
         ("bth.opcode == SACK or bth.opcode == NACK", "seth or neth"),
         ("neth.reason in {TRIMMED, NO_BITMAP}", "neth.reason == 1 or neth.reason == 6"),
+        ("erth.op == PORT_STATUS_UPDATE or eeth.op == EV_PROBE", "erth.op == 0 or eeth.op == 1"),
         ("bth.opcode & 0xfe == 0xdc", "seth or neth"),
         ("bth.opcode & 1", "bth.opcode & 0b1 == 1"),
         ("bth.opcode & 0x80 != 0", "bth.opcode >= 128"),

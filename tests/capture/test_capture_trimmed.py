@@ -66,7 +66,7 @@ def test_whatever_is_kept_and_whatever_the_lengths_say(carriage: Carriage, dscp:
     assert compare(columns) > 0
     assert columns.trimmed.all()
     check = Check()
-    check.take(columns)
+    check.add(columns)
     assert check.violations == []
 
 

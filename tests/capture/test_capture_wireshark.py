@@ -59,6 +59,7 @@ RESERVED_FIELDS = [
     for number in range(1, count + 1)
 ]
 MRC_VECTORS = (*VECTORS, *RESERVED_VECTORS)
+FLAGS = ("[AckReq]", "[rtx]")
 TRUE = {"1", "True"}  # tshark's spelling changed in 4.2
 
 
@@ -281,9 +282,9 @@ def test_the_info_column_has_the_words_of_mrc_dissect(tshark: Tshark) -> None:
     rows = tshark.packets(packets, ("_ws.col.Info", "_ws.col.Protocol"))
     for packet, row in zip(packets, rows, strict=True):
         words = info(walk(packet, 101, len(packet))).split(" ")
-        psn = next(number for number, word in enumerate(words) if word.startswith("PSN="))
+        of_bth = [number for number, word in enumerate(words) if word.startswith("PSN=") or word in FLAGS]
         if words[1] not in ("SACK", "NACK"):
-            words.insert(psn + 1, "EV=0x00000003" if packet[0] >> 4 == 4 else "EV=0x01000003")
+            words.insert(of_bth[-1] + 1, "EV=0x00000003" if packet[0] >> 4 == 4 else "EV=0x01000003")
         assert row["_ws.col.Info"].split(" ") == ["MRC", *words]
         assert row["_ws.col.Protocol"] == "MRC"
 

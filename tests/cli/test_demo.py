@@ -204,7 +204,9 @@ def test_usage_errors_end_with_2(options: list[str]) -> None:
 
 
 @pytest.mark.parametrize(("option", "file"), [("--pcap", "x"), ("--events", "x"), ("--trace", "x.sender")])
-def test_a_file_that_cannot_be_written_is_told_before_anything_is_built(option: str, file: str, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_named_before_anything_is_built(
+    option: str, file: str, tmp_path: Path
+) -> None:
     process = demo(option, str(tmp_path / "missing" / "x"))
     out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (1, "")

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mrc.conformance import setup as setups
-from mrc.conformance.rc.in_process import RcInProcess, RcSession
 from mrc.conformance.setup import Setup
 from mrc.conformance.target import Session, TargetQp, Unsupported
 from mrc.conformance.targets.in_process import InProcess, InProcessQp, InProcessSession
 from mrc.endpoint.config import QpConfig
 from mrc.endpoint.memory import MemoryRegion
+from mrc.rc.conformance.in_process import RcInProcess, RcSession
 from mrc.wire.profile import WireProfile
 
 
@@ -78,7 +78,7 @@ class LimitedSession(InProcessSession):
         va = old.va if limits.region_va is None else limits.region_va
         length = old.length if limits.region_length is None else limits.region_length
         if (va, length) != (old.va, old.length):
-            region = self._endpoint.memory.register(bytearray(length), va=va)
+            region = self.endpoint.memory.register(bytearray(length), va=va)
             qp._region = region
             qp.terms = _with_region(qp, region)
         return qp

@@ -24,7 +24,7 @@ from mrc.conformance.runner import run, run_case
 from mrc.conformance.setup import SVC_TIME, TRIM_NACK, Setup
 from mrc.conformance.target import Frame, Unsupported
 from mrc.conformance.targets.in_process import target as own_endpoint
-from mrc.conformance.times import ms, told, us
+from mrc.conformance.times import ms, time_text, us
 from mrc.conformance.verdicts import FAILED, PASSED, UNSUPPORTED, Failed
 from mrc.errors import CallerError
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
@@ -446,7 +446,7 @@ def test_a_target_that_is_made_to_hold_answers_later() -> None:
 
 
 def test_times_are_told_in_the_unit_that_reads_best() -> None:
-    assert [told(each) for each in (0, 1, us(10), us(1.5), ms(16.7772), 2_500_000_000)] == [
+    assert [time_text(each) for each in (0, 1, us(10), us(1.5), ms(16.7772), 2_500_000_000)] == [
         "0 us",
         "1 ns",
         "10 us",

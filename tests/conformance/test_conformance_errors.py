@@ -480,9 +480,9 @@ def test_a_target_that_cannot_be_closed_leaves_its_results() -> None:
 
 
 def test_progress_counts_errors() -> None:
-    from mrc.cli.conformance_progress import told
+    from mrc.cli.conformance_progress import progress_text
 
-    assert told("X", 0, 0) == "X"
-    assert told("X", 2, 0) == "X, 2 failed"
-    assert told("X", 2, 1) == "X, 2 failed, 1 error"
-    assert told("X", 0, 3) == "X, 3 errors"
+    assert progress_text("X", 0, 0) == "X"
+    assert progress_text("X", 2, 0) == "X, 2 failed"
+    assert progress_text("X", 2, 1) == "X, 2 failed, 1 error"
+    assert progress_text("X", 0, 3) == "X, 3 errors"

@@ -11,10 +11,10 @@ import mutants.mutant
 import pytest
 from mutants.mutant import check_interpreted
 
+from mrc.cli.conformance_suites import TRANSPORTS, suite
 from mrc.conformance import interpreted
 from mrc.conformance.catalogue import catalogue
 from mrc.conformance.interpreted import run_interpreted
-from mrc.conformance.suites import TRANSPORTS
 from mrc.conformance.wrong_endpoints import named_mutant, wrong_endpoints
 from mrc.core import COMPILED, INTERPRETED, VARIABLE, Core
 from mrc.errors import CallerError
@@ -30,7 +30,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_where_it_is_compiled_there_are_none(transport: str) -> None:
     with pytest.raises(CallerError, match="set MRC_CORE=python in the environment"):
-        wrong_endpoints(transport)
+        wrong_endpoints(suite(transport).mutants)
 
 
 @pytest.mark.usefixtures("compiled")

@@ -10,9 +10,8 @@ from mrc.conformance import setup
 from mrc.conformance.catalogue import catalogue
 from mrc.conformance.requirements import requirements
 from mrc.conformance.runner import run_case
-from mrc.conformance.suites import MRC
 from mrc.conformance.targets.in_process import target
-from mrc.conformance.wrong_endpoints import served_endpoint, wrong_endpoint, wrong_endpoints
+from mrc.conformance.wrong_endpoints import MRC_MUTANTS, served_endpoint, wrong_endpoint, wrong_endpoints
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.qp import QueuePair
 from mrc.errors import CallerError
@@ -52,10 +51,10 @@ def test_every_requirement_with_a_case_is_named_by_one() -> None:
 
 
 def test_they_are_found_by_name() -> None:
-    for name, found in wrong_endpoints(MRC).items():
-        assert found is mutants()[name] is wrong_endpoint(name, MRC) is served_endpoint(name)
+    for name, found in wrong_endpoints(MRC_MUTANTS).items():
+        assert found is mutants()[name] is wrong_endpoint(name, MRC_MUTANTS) is served_endpoint(name)
         assert found.target().name == name
-    for find in (lambda: wrong_endpoint("nobody", MRC), lambda: served_endpoint("nobody")):
+    for find in (lambda: wrong_endpoint("nobody", MRC_MUTANTS), lambda: served_endpoint("nobody")):
         with pytest.raises(CallerError, match=r"no mutant nobody of MRC: docs/conformance\.md lists"):
             find()
 

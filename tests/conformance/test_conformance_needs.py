@@ -12,12 +12,12 @@ from toy_targets import ToySession, ToyTarget, silent
 
 from mrc.conformance.catalogue import catalogue, chosen
 from mrc.conformance.control import TWIN
-from mrc.conformance.rc.catalogue import rc_catalogue
 from mrc.conformance.requirements import CONGESTION, GROUPS
 from mrc.conformance.runner import run_case
 from mrc.conformance.setup import Plane, Setup
 from mrc.conformance.target import Session, TargetQp
 from mrc.conformance.verdicts import PASSED, UNSUPPORTED
+from mrc.rc.conformance.catalogue import rc_catalogue
 from mrc.wire.profile import WireProfile
 
 NO_CAPABILITIES: frozenset[str] = frozenset()

@@ -15,7 +15,8 @@ from mutants.rc import rc_mutants
 from mutants.rc.mutant import RcMutant
 from scapy.utils import RawPcapReader
 
-import mrc.conformance.rc.cases
+import mrc.rc.conformance.cases
+from mrc.cli.conformance_suites import TRANSPORTS, suite
 from mrc.conformance.case import Case
 from mrc.conformance.codec import rc as codec
 from mrc.conformance.codec.carriage import read_carriage
@@ -23,16 +24,16 @@ from mrc.conformance.codec.icrc import icrc
 from mrc.conformance.codec.rc import RC, RC_OPCODES
 from mrc.conformance.codec.transport import read_transport, write_transport
 from mrc.conformance.packets import Crafted
-from mrc.conformance.rc.bench import RcBench
-from mrc.conformance.rc.case import RC_OPTIONS, rc_case, rc_requirements
-from mrc.conformance.rc.catalogue import RC_CONTROL, RC_REASONS, RC_TWIN, rc_catalogue, rc_missing
-from mrc.conformance.rc.in_process import target
 from mrc.conformance.requirements import GROUPS, ids_in
 from mrc.conformance.results import Run
 from mrc.conformance.runner import run, run_case
-from mrc.conformance.suites import TRANSPORTS, suite
 from mrc.conformance.wrong_endpoints import wrong_endpoint, wrong_endpoints
 from mrc.errors import CallerError
+from mrc.rc.conformance.bench import RcBench
+from mrc.rc.conformance.case import RC_OPTIONS, rc_case, rc_requirements
+from mrc.rc.conformance.catalogue import RC_CONTROL, RC_REASONS, RC_TWIN, rc_catalogue, rc_missing
+from mrc.rc.conformance.in_process import target
+from mrc.rc.conformance.suite import RC_MUTANTS
 from mrc.wire.profile import WireProfile
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -68,7 +69,7 @@ def test_every_requirement_has_a_case_or_a_reason() -> None:
 def test_requirements_are_those_of_the_document() -> None:
     """There is one copy: the package's is a link to it."""
     document = ROOT / "docs" / "requirements-rc.md"
-    assert (ROOT / "mrc" / "conformance" / "rc" / "requirements.md").resolve() == document
+    assert (ROOT / "mrc" / "rc" / "conformance" / "requirements.md").resolve() == document
     rows = [line for line in document.read_text().splitlines() if line.startswith("| RC-")]
     known = rc_requirements().values()
     assert [f"| {each.id} | {each.text} | {each.grade} | {each.level} | {each.source} |" for each in known] == rows
@@ -90,7 +91,7 @@ def test_a_case_can_be_read_without_the_code(each: Case) -> None:
 
 
 def scripts_and_codec() -> list[Path]:
-    cases = Path(mrc.conformance.rc.cases.__path__[0])
+    cases = Path(mrc.rc.conformance.cases.__path__[0])
     return [*sorted(cases.rglob("*.py")), cases.parent / "bench.py", Path(codec.__file__)]
 
 
@@ -100,7 +101,11 @@ def test_scripts_and_codec_know_nothing_of_the_endpoint(path: Path) -> None:
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
         for name in names:
-            mine = name.startswith("mrc.conformance.") and "in_process" not in name and "wrong_endpoints" not in name
+            mine = (
+                name.startswith(("mrc.conformance.", "mrc.rc.conformance."))
+                and "in_process" not in name
+                and "wrong_endpoints" not in name
+            )
             assert mine or name.partition(".")[0] not in ("mrc", "mutants"), name
 
 
@@ -133,11 +138,11 @@ def test_each_requirement_has_a_mutant_that_fails_it() -> None:
 
 
 def test_they_are_found_by_name() -> None:
-    for name, found in wrong_endpoints("rc").items():
-        assert found is rc_mutants()[name] is wrong_endpoint(name, "rc")
+    for name, found in wrong_endpoints(RC_MUTANTS).items():
+        assert found is rc_mutants()[name] is wrong_endpoint(name, RC_MUTANTS)
         assert found.target().name == name
-    with pytest.raises(CallerError, match=r"no mutant nobody of RC: .* tests/mutants/rc holds"):
-        wrong_endpoint("nobody", "rc")
+    with pytest.raises(CallerError, match=r"no mutant nobody of RC: tests/mutants/rc holds"):
+        wrong_endpoint("nobody", RC_MUTANTS)
 
 
 # ---------------------------------------------------------------------- against Linux

@@ -37,7 +37,7 @@ def test_a_rate_out_of_range(rate: int) -> None:
 def test_an_algorithm_without_one() -> None:
     pair = ControlPair()
     pair.controller.profiles.load_cc(0, CcProfileAttr(algorithm="fixed"))
-    with refused(errno.EINVAL, "fixed takes no line rate"):
+    with refused(errno.EINVAL, "the algorithm fixed takes no line rate: choose nscc"):
         set_line_rate(pair.controller.profiles, 1_000_000_000)
 
 

@@ -31,7 +31,7 @@ STOOD_STILL = ((at(3.0), 90 * MS),)
 def runs(monkeypatch: pytest.MonkeyPatch) -> list[Recording]:
     """What each attempt records, instead of one in a lab; those not asked for stay."""
     left: list[Recording] = []
-    monkeypatch.setattr(running, "_perform", lambda drill, seed, on_time, trim_to_bytes: left.pop(0))
+    monkeypatch.setattr(running, "_perform", lambda drill, seed, on_time, trim_to_bytes, say: left.pop(0))
     return left
 
 

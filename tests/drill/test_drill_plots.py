@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 from test_drill_failures import FULL, STEPS, cables, flapping, flaps, leaf, ports, spine
 from test_drill_paths import balance, incast, lossy, startup
+from test_drill_training import recorded
 
 from mrc.drill.catalogue import DRILLS
 from mrc.drill.recording import Recording
@@ -28,6 +29,7 @@ MADE: dict[str, tuple[Callable[[], Recording], tuple[str, ...]]] = {
     "lossy-path": (lossy, ("the lossy EV", "its replacement", "ASSUMED_BAD")),
     "balance": (lambda: balance(0.5), ("the shared path", "the others, mean", "forced")),
     "incast": (incast, ("victim", "the seven", "window, kB")),
+    "training": (recorded, ("MRC", "MPTCP, nothing breaks", "ms a step", "steps done", "cut p0s0")),
     "startup": (lambda: startup([(3.5, FULL)]), ("a tenth dead", "dead EV 0x00000002")),
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hand_peer import PEER_QPN, PSN_MASK, HandPeer, Sent, data
-from told_window import ToldWindow, ToldWindows
+from recording_window import RecordingWindow, RecordingWindows
 
 from mrc.endpoint.config import EndpointConfig, QpConfig
 
@@ -19,7 +19,7 @@ class Several:
     def __init__(
         self, count: int, window: int, *, own: bool = False, fair_share: int = 128, config: QpConfig = CONFIG
     ) -> None:
-        self.windows = [ToldWindows(window) for _ in range(count if own else 1)]
+        self.windows = [RecordingWindows(window) for _ in range(count if own else 1)]
         self.hand = HandPeer(config, controller=self.windows[0], endpoint=EndpointConfig(seed=1, fair_share=fair_share))
         self.qps = [self.hand.qp]
         for at in range(1, count):
@@ -27,7 +27,7 @@ class Several:
             self.qps.append(self.hand.connect(config, qpn=PEER_QPN + at))
 
     @property
-    def window(self) -> ToldWindow:
+    def window(self) -> RecordingWindow:
         (windows,) = self.windows
         return windows.only
 

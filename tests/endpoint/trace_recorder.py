@@ -13,7 +13,7 @@ from mrc.trace.vocabulary import EVENTS, EventType
 
 
 @dataclass(frozen=True)
-class Told:
+class Recorded:
     """One event as it was told."""
 
     name: str
@@ -30,7 +30,7 @@ class Recorder:
 
     def __init__(self, clock: Callable[[], int] = lambda: 0) -> None:
         self.clock = clock
-        self.told: list[Told] = []
+        self.recorded: list[Recorded] = []
 
     def now(self) -> int:
         return self.clock()
@@ -42,12 +42,12 @@ class Recorder:
             assert field.allows(data[field.name]), f"{kind.name}: {field.name} = {data[field.name]!r}"
         # Plain JSON: nothing becomes another on the way to a file and back.
         assert json.loads(json.dumps([at_ns, qpn, data])) == [at_ns, qpn, data]
-        assert not self.told or at_ns >= self.told[-1].at
-        self.told.append(Told(kind.name, at_ns, qpn, data))
+        assert not self.recorded or at_ns >= self.recorded[-1].at
+        self.recorded.append(Recorded(kind.name, at_ns, qpn, data))
 
-    def take(self, *names: str) -> list[Told]:
+    def take(self, *names: str) -> list[Recorded]:
         """What was told since the last call, of these names where some are given; the rest is forgotten."""
-        told, self.told = self.told, []
+        told, self.recorded = self.recorded, []
         return [each for each in told if not names or each.name in names]
 
 

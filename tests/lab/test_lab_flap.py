@@ -72,7 +72,7 @@ def test_each_change_is_made_and_written_down(lab: Lab, whole: Callable[[], list
         before = len(whole())
         seen: list[tuple[Flapped, set[str]]] = []
         tell = partial(lambda seen, at: seen.append((at, down(lab))), seen)
-        result = lab.flap("p0s1", "h0-p0l0", period_s=0.5, count=3, duty=0.4, told=tell)
+        result = lab.flap("p0s1", "h0-p0l0", period_s=0.5, count=3, duty=0.4, on_change=tell)
         assert (result.cycles + result.left_out, result.ended) == (3, "done")
         if not result.left_out:
             break
@@ -109,7 +109,7 @@ def test_lateness_does_not_add_up(lab: Lab, whole: Callable[[], list[FabricEvent
 
     for _ in range(TRIES):
         before = len(whole())
-        result = lab.flap("p0l0-p0s1", period_s=0.2, count=8, told=pause)
+        result = lab.flap("p0l0-p0s1", period_s=0.2, count=8, on_change=pause)
         began = whole()[before].at_monotonic_ns
         assert last.late_ns == last.at_monotonic_ns - (began + (last.cycle - 1) * 200 * MS + 100 * MS)
         if result.cycles == 8 and last.late_ns < 240 * MS:
@@ -127,7 +127,7 @@ def test_what_was_missed_is_left_out_and_does_not_come_in_a_burst(
 
     for _ in range(TRIES):
         before = len(whole())
-        result = lab.flap("p0l0-p0s1", period_s=0.1, count=8, told=stand_still)
+        result = lab.flap("p0l0-p0s1", period_s=0.1, count=8, on_change=stand_still)
         assert result.cycles + result.left_out == 8
         cuts = [each.at_monotonic_ns for each in whole()[before:] if each.event == "cut"]
         # A cut may come late by as much as it was to last, so two are about half a period apart at least.
@@ -147,7 +147,7 @@ def test_stopped_at_any_moment_it_is_whole(lab: Lab, whole: Callable[[], list[Fa
         if ways.count(when_down) == 2:
             stop.set()
 
-    result = lab.flap("plane:0", period_s=0.2, count=100, wait=stop.wait, told=told)
+    result = lab.flap("plane:0", period_s=0.2, count=100, wait=stop.wait, on_change=told)
     assert (result.cycles, result.ended) == (1 if when_down else 2, "stopped")
     assert [each.event for each in whole()] == ["flap-start", *["cut", "heal"] * 2, "flap-end"]
 
@@ -158,7 +158,7 @@ def test_whatever_goes_wrong_it_is_whole(lab: Lab, whole: Callable[[], list[Fabr
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        lab.flap("p0s1", period_s=0.2, told=told)
+        lab.flap("p0s1", period_s=0.2, on_change=told)
     found = whole()
     assert [each.event for each in found] == ["flap-start", "cut", "heal", "flap-end"]
     assert found[-1].details["ended"] == "failed"
@@ -169,7 +169,7 @@ def test_a_lab_taken_down_meanwhile_ends_it(lab_name: Callable[[str], str]) -> N
     name = lab_name("flapped-away")
     held = Lab.up(name)
     with pytest.raises(SystemRefused, match="was taken down meanwhile"):
-        held.flap("p0s1", period_s=0.1, count=100, told=lambda _: Lab.remove(name))
+        held.flap("p0s1", period_s=0.1, count=100, on_change=lambda _: Lab.remove(name))
     held.close()
 
 

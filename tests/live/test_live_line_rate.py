@@ -72,4 +72,4 @@ def test_a_profile_without_one(transfers: Transfers) -> None:
     file = transfers.file("file", 1000)
     ended = transfers.send(transfers.recv(), [file], "--profiles", profiles, "--line-rate", "1gbit").end()
     assert ended.code == 1
-    assert "line rate: fixed is not NSCC" in ended.err
+    assert "line rate: the algorithm fixed takes no line rate: choose nscc, or leave --line-rate out" in ended.err

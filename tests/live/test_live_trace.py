@@ -61,7 +61,7 @@ def resent_packets(capture: Path) -> dict[tuple[int, int], list[int]]:
 
 
 def test_a_transfer_with_losses(transfers: Transfers) -> None:
-    """1 % loss on every uplink: every retransmission that was told was captured where it left, and no other."""
+    """1 % loss on every uplink: every retransmission that was reported was captured where it left, and no other."""
     uplinks = [(f"p{plane}l0-p{plane}s{spine}", f"p{plane}s{spine}") for plane in range(2) for spine in range(4)]
     for link, toward in uplinks:
         transfers.lab.impair(link, 0.01, toward)
@@ -92,7 +92,7 @@ def test_a_transfer_with_losses(transfers: Transfers) -> None:
         assert Counter((event["psn"], event["ev"]) for event in again) == Counter(
             {key: len(times) for key, times in seen.items()}
         )
-        # Told before it left: capture and trace are on one time line.
+        # Reported before it left: capture and trace are on one time line.
         for event in again:
             assert event.realtime_ns is not None
             assert event.realtime_ns <= max(seen[event["psn"], event["ev"]]) + SLACK_NS

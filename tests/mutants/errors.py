@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from mrc.endpoint.completion_ring import NO_IMMEDIATE
-from mrc.endpoint.completions import Event, EventKind, WorkKind, WorkStatus
+from mrc.endpoint.completions import WorkKind, WorkStatus
 from mrc.endpoint.endpoint import Endpoint
+from mrc.endpoint.events import qp_error
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_states import QpState
 from mrc.endpoint.requestor.requestor import Requestor
@@ -20,21 +21,21 @@ from mutants.mutant import mutant
 from mutants.requestors import _Syndromes
 
 
-def _on_error(qp: QueuePair, told: Callable[[QueuePair, str], None]) -> None:
-    """Have the endpoint told otherwise."""
-    qp._node = replace(qp._node, on_error=told)
+def _on_error(qp: QueuePair, on_error: Callable[[QueuePair, QpState, str], None]) -> None:
+    """Have the QP call this when it goes to ERROR, instead of the endpoint."""
+    qp._node = replace(qp._node, on_error=on_error)
 
 
 @mutant("MRC-ERR-03")
 def all_qps_fail_together(endpoint: Endpoint, qp: QueuePair) -> None:
     """A QP that goes to ERROR takes all others with it."""
 
-    def told(failed: QueuePair, why: str) -> None:
-        endpoint._qp_error(failed, why)
+    def on_error(failed: QueuePair, old: QpState, why: str) -> None:
+        endpoint._qp_error(failed, old, why)
         for each in list(endpoint.qps.values()):
             each.to_error("another QP failed")
 
-    _on_error(qp, told)
+    _on_error(qp, on_error)
 
 
 @mutant("MRC-ERR-03")
@@ -66,14 +67,14 @@ class NaksAreOverlooked(_Syndromes):
 def the_node_goes_with_the_qp(endpoint: Endpoint, qp: QueuePair) -> None:
     """When a QP goes to ERROR no data goes to its node any more: all its EVs are denied, in every QP."""
 
-    def told(failed: QueuePair, why: str) -> None:
-        endpoint._qp_error(failed, why)
+    def on_error(failed: QueuePair, old: QpState, why: str) -> None:
+        endpoint._qp_error(failed, old, why)
         for each in endpoint.qps.values():
             if each.paths is not None:
                 for path in each.paths.paths:
                     each.paths.deny(path.ev)
 
-    _on_error(qp, told)
+    _on_error(qp, on_error)
 
 
 @mutant("MRC-ERR-04")
@@ -116,7 +117,7 @@ class EarlyImmediatesAreDeliveredAtLast(Receives):
 
     def flush(self) -> None:
         for _, _, immediate, length in reversed(self._stash.rows()[: self.posted]):
-            self._consume(immediate, length)
+            self.consume(immediate, length)
         super().flush()
 
 
@@ -159,28 +160,28 @@ class WorkForAQpInErrorIsForgotten(QueuePair):
 @mutant("MRC-ERR-05")
 def nobody_is_told(endpoint: Endpoint, qp: QueuePair) -> None:
     """A QP goes to ERROR without an event."""
-    _on_error(qp, lambda failed, why: endpoint.datapath.scheduler.window_moved(failed.datapath.slot))
+    _on_error(qp, lambda failed, old, why: endpoint.datapath.scheduler.window_moved(failed.datapath.slot))
 
 
 @mutant("MRC-ERR-05")
 def the_event_names_the_peers_qp(endpoint: Endpoint, qp: QueuePair) -> None:
     """The event of a QP in ERROR has the QPN of the peer's."""
 
-    def told(failed: QueuePair, why: str) -> None:
-        endpoint._tell(Event(EventKind.QP_ERROR, endpoint.datapath.now, failed._peer.qpn if failed._peer else 0, why))
+    def on_error(failed: QueuePair, old: QpState, why: str) -> None:
+        endpoint._report(qp_error(endpoint.datapath.now, failed._parts.peer.qpn if failed._parts else 0, old, why))
 
-    _on_error(qp, told)
+    _on_error(qp, on_error)
 
 
 @mutant("MRC-ERR-05")
 class EachAttemptIsTold(QueuePair):
-    """A QP that is in ERROR already leaves an event each time it is told to go there."""
+    """A QP that is in ERROR already leaves an event each time it is asked to go there."""
 
     __slots__ = ()
 
     def to_error(self, why: str) -> None:
         if self.state == QpState.ERROR:
-            self._node.on_error(self, why)
+            self._node.on_error(self, self.state, why)
         super().to_error(why)
 
 
@@ -188,11 +189,11 @@ class EachAttemptIsTold(QueuePair):
 def retries_run_out_quietly(endpoint: Endpoint, qp: QueuePair) -> None:
     """A QP whose retry budget is gone goes to ERROR without an event; one that was violated leaves one."""
 
-    def told(failed: QueuePair, why: str) -> None:
+    def on_error(failed: QueuePair, old: QpState, why: str) -> None:
         if "retry" not in why:
-            endpoint._qp_error(failed, why)
+            endpoint._qp_error(failed, old, why)
 
-    _on_error(qp, told)
+    _on_error(qp, on_error)
 
 
 @mutant("MRC-ERR-03")

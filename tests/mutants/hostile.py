@@ -151,9 +151,9 @@ class ABurstIsCountedOnce(Intake):
 
     __slots__ = ()
 
-    def take(self, batch: ReceivedBatch, now: int) -> None:
+    def receive(self, batch: ReceivedBatch, now: int) -> None:
         before = {name: getattr(self._counters, name) for name in _MALFORMED}
-        super().take(batch, now)
+        super().receive(batch, now)
         for name, count in before.items():
             setattr(self._counters, name, min(getattr(self._counters, name), count + 1))
 
@@ -283,16 +283,16 @@ class OldAnswersLose(Feedback):
 
 @mutant("MRC-PORT-03")
 class StrangersAreBelieved(OperationIntake):
-    """An endpoint operation is taken for the peer's of the plane it comes in by, whoever sent it."""
+    """An endpoint operation is taken for the peer's of the plane it comes in by, whichever node sent it."""
 
     __slots__ = ()
 
-    def take(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> bool:
+    def receive(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> bool:
         fields = batch.fields(COMMON)
         for node in filter(None, self._peers._nodes):
             source = node.sources.get(batch.ports[row], 0)
             fields["src_high"][row], fields["src_low"][row] = source >> 64, source & (1 << 64) - 1
-        return super().take(batch, row, opcode, now)
+        return super().receive(batch, row, opcode, now)
 
 
 @mutant("MRC-ERR-02")

@@ -80,9 +80,9 @@ class ImmediatesNeedNoReceive(Receives):
     def check(self, psn: int, rqmsn: int, edge: int) -> int:
         return super().check(psn, rqmsn, edge) if self.posted else Verdict.RIGHT
 
-    def _consume(self, immediate: int, length: int) -> None:
+    def consume(self, immediate: int, length: int) -> None:
         if self.posted:
-            super()._consume(immediate, length)
+            super().consume(immediate, length)
 
 
 @mutant("MRC-IMM-05")

@@ -45,10 +45,10 @@ class NeighboursAreStrangers(MessageChecks):
 
     __slots__ = ()
 
-    def take(self, psn: int, msn: int, dmalen: int, va: int, opcode: int) -> int:
+    def check(self, psn: int, msn: int, dmalen: int, va: int, opcode: int) -> int:
         for neighbour in (psn - 1, psn + 1):
             self._tags[neighbour & self._mask] = _NOBODY
-        return super().take(psn, msn, dmalen, va, opcode)
+        return super().check(psn, msn, dmalen, va, opcode)
 
 
 @mutant("MRC-RESP-14", "MRC-RESP-17", "MRC-RESP-18", "MRC-RESP-19")

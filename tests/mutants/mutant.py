@@ -222,7 +222,7 @@ def taken(waiting: PendingAnswers, most: int = 1 << 10) -> list[Answer]:
     """The oldest answers that wait, up to `most`, taken out."""
     answers = [Answer() for _ in range(min(most, waiting.count))]
     for answer in answers:
-        waiting.take(answer)
+        waiting.pop(answer)
     return answers
 
 

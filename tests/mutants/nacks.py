@@ -135,7 +135,7 @@ def trims_are_answered_without_agreement(endpoint: Endpoint, qp: QueuePair) -> N
 
 @mutant("MRC-NACK-14", "MRC-NACK-15", "MRC-NACK-16")
 class WantsAreMistaken(ResourceLimits):
-    """Each kind of want is told with the reason of another."""
+    """Each shortage is reported with the reason of another."""
 
     __slots__ = ()
 

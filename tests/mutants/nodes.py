@@ -73,7 +73,7 @@ class LinksThatAreBackAreNotUsed(PathSet):
 
 @mutant("MRC-PORT-02", "MRC-PORT-05")
 class PeersAreNotTold(EndpointOperations):
-    """Nobody is told of a port that goes down or comes back."""
+    """No peer is notified of a port that goes down or comes back."""
 
     __slots__ = ()
 
@@ -83,7 +83,7 @@ class PeersAreNotTold(EndpointOperations):
 
 @mutant("MRC-PORT-05")
 class PeersAreNotToldOfWhatIsBack(EndpointOperations):
-    """Peers are told of a port that goes down only."""
+    """Peers are notified only of a port that goes down."""
 
     __slots__ = ()
 
@@ -98,7 +98,7 @@ class PeersPortsAreNotMinded(PeerPorts):
 
     __slots__ = ()
 
-    def take(self, node: PeerNode, mask: int, now: int) -> None:
+    def update(self, node: PeerNode, mask: int, now: int) -> None:
         return
 
 

@@ -102,7 +102,7 @@ class AnswersNeedAQp(_WithQps):
 class _Deaf(OperationIntake):
     __slots__ = ()
 
-    def take(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> bool:
+    def receive(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> bool:
         return False
 
 

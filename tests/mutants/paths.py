@@ -104,7 +104,7 @@ class SkippedEvsAreTaken(Rotation):
 
     __slots__ = ()
 
-    def take(self) -> int:
+    def next(self) -> int:
         if not self.usable():
             return -1
         index = self._next()

@@ -84,8 +84,8 @@ class OneIsDown(PeerPorts):
 
     __slots__ = ()
 
-    def take(self, node: PeerNode, mask: int, now: int) -> None:
-        super().take(node, ~mask, now)
+    def update(self, node: PeerNode, mask: int, now: int) -> None:
+        super().update(node, ~mask, now)
 
 
 @mutant("MRC-OP-03")
@@ -94,11 +94,11 @@ class PortsAreReadFromTheOtherEnd(PeerPorts):
 
     __slots__ = ()
 
-    def take(self, node: PeerNode, mask: int, now: int) -> None:
+    def update(self, node: PeerNode, mask: int, now: int) -> None:
         count = len(node.port_of_plane)
         first = self._wire.first_port_bit
         turned = sum((mask >> count - 1 - bit + first & 1) << bit + first for bit in range(count))
-        super().take(node, turned, now)
+        super().update(node, turned, now)
 
 
 @mutant("MRC-OP-03")
@@ -107,6 +107,6 @@ class AnyOtherBitIsNews(PeerPorts):
 
     __slots__ = ()
 
-    def take(self, node: PeerNode, mask: int, now: int) -> None:
+    def update(self, node: PeerNode, mask: int, now: int) -> None:
         known = sum(1 << plane + self._wire.first_port_bit for plane in node.port_of_plane)
-        super().take(node, 0 if mask & ~known else mask, now)
+        super().update(node, 0 if mask & ~known else mask, now)

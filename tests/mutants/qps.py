@@ -34,7 +34,7 @@ class InitMayBeLeftOut(QueuePair):
 
 @mutant("MRC-QP-01", at_creation=True)
 class StatesMayBeEnteredAgain(QueuePair):
-    """A QP that is told to go to the state it is in does not mind."""
+    """A QP that is asked to go to the state it is in accepts."""
 
     __slots__ = ()
 
@@ -56,7 +56,7 @@ class WritesMayBePostedInRtr(QueuePair):
 
 @mutant("MRC-QP-01", at_creation=True)
 class ErrorCanBeLeft(QueuePair):
-    """A QP in ERROR goes on to INIT when it is told to."""
+    """A QP in ERROR goes on to INIT when it is asked to."""
 
     __slots__ = ()
 
@@ -79,7 +79,7 @@ class OnlyAQpInRtsCanFail(QueuePair):
 
 @mutant("MRC-QP-02", at_creation=True)
 class ErrorIsReset(QueuePair):
-    """A QP that is told to go to ERROR goes back to RESET."""
+    """A QP that is asked to go to ERROR goes back to RESET."""
 
     __slots__ = ()
 
@@ -134,7 +134,7 @@ def the_peer_is_asked_in_band(endpoint: Endpoint, qp: QueuePair) -> None:
 
 @mutant("MRC-QP-04")
 def ones_own_grants_are_the_peers(endpoint: Endpoint, qp: QueuePair) -> None:
-    """A requestor goes by what its own responder grants, not by what the peer told it."""
+    """A requestor goes by what its own responder grants, not by what the peer granted."""
     requestor: Any = qp.requestor
     config = replace(qp.config, mpr=qp.config.mpr_dest, max_wimm=qp.config.max_wimm_dest)
     requestor.queue._max_wimm = config.max_wimm

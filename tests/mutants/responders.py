@@ -210,7 +210,7 @@ class MsnCountsPackets(Responder):
 
     def _transmit_aeth(self, batch: TransmitBatch, psn: int, syndrome: int, now: int) -> None:
         messages = self.received.completed
-        self.received.completed = unwrap(psn - self.window._told, 0) + self.window.units * 128 + 1
+        self.received.completed = unwrap(psn - self.window._granted, 0) + self.window.units * 128 + 1
         super()._transmit_aeth(batch, psn, syndrome, now)
         self.received.completed = messages
 
@@ -284,7 +284,7 @@ class NacksNameEpsn(Responder):
 
 @mutant("MRC-RESP-13")
 class AnyRkeyOpens(MemoryTable):
-    """A request with an R_Key that nobody gave out is written to the first region there is."""
+    """A request with an R_Key that was never given out is written to the first region there is."""
 
     __slots__ = ()
 
@@ -300,11 +300,11 @@ class EmptyWritesNeedAnRkey(_EachRequest):
 
     __slots__ = ()
 
-    def _take(self, batch: ReceivedBatch, row: int, psn: int, opcode: int) -> int:
+    def _execute(self, batch: ReceivedBatch, row: int, psn: int, opcode: int) -> int:
         rkey = int(request_fields(batch, row)["rkey"][0])
         if self._memory.find(rkey) is None:
             return self._receives.refusal.of(Verdict.NO_REGION, psn, rkey, 0)
-        return super()._take(batch, row, psn, opcode)
+        return super()._execute(batch, row, psn, opcode)
 
 
 @mutant("MRC-RESP-15")

@@ -170,7 +170,7 @@ class MarksOneBitTooHigh(_Rewritten):
 
 @mutant("MRC-SACK-08")
 class MprToldWithoutAgreement(_Rewritten):
-    """mpr tells the window although dynamic MPR was not agreed."""
+    """mpr reports the window although dynamic MPR was not agreed."""
 
     __slots__ = ()
 

@@ -77,7 +77,7 @@ class UsidsLeaveAHole(UsidTemplate):
 
 @mutant("MRC-SRV6-02")
 class EachPlaneHasItsBlock(UsidTemplate):
-    """The block tells the plane as well."""
+    """The block holds the plane as well."""
 
     def address(self, plane: int, uplink: int) -> int:
         return container(self.block + plane, self.usids(plane, uplink))
@@ -168,7 +168,7 @@ class HostsAreNumberedInDecimal(UsidTemplate):
 
 @mutant("MRC-SRV6-07", "MRC-SRV6-10")
 class NumbersHaveOneNibble(UsidTemplate):
-    """The uSID of a spine tells the last nibble of its number alone."""
+    """The uSID of a spine holds the last nibble of its number alone."""
 
     def usids(self, plane: int, uplink: int) -> tuple[int, ...]:
         return super().usids(plane, uplink & 0xF)

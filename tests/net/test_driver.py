@@ -14,7 +14,7 @@ import pytest
 from patience import PATIENCE_S, Fence, until_out_of_use
 
 from mrc.conformance.live.watched import Watched
-from mrc.endpoint.completions import EventKind, WorkStatus
+from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.work import WriteRequest
@@ -26,6 +26,7 @@ from mrc.net.node import Node, describe_qp, transfer_config
 from mrc.net.ports import waiting_in
 from mrc.net.sockets import Srv6Port
 from mrc.net.turn import MOST_TURNS_BEFORE_TIMERS
+from mrc.trace.vocabulary import PORT
 
 pytestmark = [
     pytest.mark.root,
@@ -218,19 +219,19 @@ def test_calls_to_a_closed_driver_are_refused(node: Node) -> None:
 
 @pytest.mark.parametrize("link", ["h0-p0l0", "h0-p1l0"])
 def test_a_port_goes_down_and_comes_back(lab: Lab, node: Node, link: str) -> None:
-    def wait_for(kind: EventKind) -> int:
+    def wait_for(up: bool) -> int:
         by = time.monotonic() + PATIENCE_S
         node.driver.run(lambda: bool(node.endpoint.events) or time.monotonic() > by, 0.5)
         event = node.endpoint.events.popleft()
-        assert event.kind == kind
-        return event.subject
+        assert (event.kind, event["side"], event["up"]) == (PORT, "local", up)
+        return int(event["port"])
 
     try:
         lab.cut(link)
-        assert wait_for(EventKind.PORT_DOWN) == int(link[4])
+        assert wait_for(up=False) == int(link[4])
     finally:
         lab.heal(link)
-    assert wait_for(EventKind.PORT_UP) == int(link[4])
+    assert wait_for(up=True) == int(link[4])
 
 
 @pytest.mark.parametrize("endpoint", ["ours", "changed"])
@@ -238,12 +239,13 @@ def test_a_loop_that_never_sleeps_sees_ports_too(lab: Lab, node: Node, endpoint:
     """Sleep tells what is readable; who polls, or is asked for completions in every turn, looks now and then."""
     if endpoint == "changed":
         node.driver.use(Watched(node.endpoint))
-    for act, kind in ((lab.cut, EventKind.PORT_DOWN), (lab.heal, EventKind.PORT_UP)):
+    for act, up in ((lab.cut, False), (lab.heal, True)):
         act("h0-p0l0")
         by = time.monotonic() + PATIENCE_S
         while not node.endpoint.events and time.monotonic() < by:
             node.driver.poll()
-        assert node.endpoint.events.popleft().kind == kind
+        event = node.endpoint.events.popleft()
+        assert (event.kind, event["up"]) == (PORT, up)
 
 
 def test_a_port_that_was_down_before_is_known_to_be_down(lab: Lab, peer: Node) -> None:
@@ -263,7 +265,7 @@ def test_a_qp_made_after_a_port_went_down_avoids_it(lab: Lab, node: Node, peer: 
     try:
         by = time.monotonic() + PATIENCE_S
         node.driver.run(lambda: bool(node.endpoint.events) or time.monotonic() > by, 0.1)
-        assert [event.kind for event in node.endpoint.events] == [EventKind.PORT_DOWN]
+        assert [event.values for event in node.endpoint.events] == [("local", 0, False)]
         assert ports_used(node, connected(node, peer)) == {1}
     finally:
         lab.heal("h0-p0l0")

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from mrc.errors import CallerError, MrcError, PeerError, SystemRefused
 from mrc.fabric import Clos
+from mrc.net.session.qps import TUNING
 from mrc.net.transfer.arrivals import Arrivals
 from mrc.net.transfer.bounds import FilePlaces, SenderBounds
-from mrc.net.transfer.connecting import TUNING
 from mrc.net.transfer.files import Directory, outgoing_size
 from mrc.sim import SimFabric
 from mrc.sim.device import SimDevice
@@ -176,9 +176,9 @@ def test_places_follow_the_limit_of_descriptors() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     # (1024 - 256) / 2: enough for a file of each of the exchange's 256 sessions.
     for _ in range(384):
-        places.take(0)
+        places.reserve(0)
     with pytest.raises(PeerError):
-        places.take(0)
+        places.reserve(0)
 
 
 def test_a_session_has_so_many_files_and_names_so_long(hall: Hall) -> None:

@@ -48,7 +48,7 @@ def test_an_empty_file_is_empty(tmp_path: Path) -> None:
 def test_a_file_without_a_size_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     length = len(Path("/proc/filesystems").read_bytes())
     monkeypatch.setattr(sources, "MOST_READ_FIRST", length - 1)
-    with pytest.raises(CallerError, match=r"/proc/filesystems tells no size.*copy it to a disk"):
+    with pytest.raises(CallerError, match=r"/proc/filesystems reports no size.*copy it to a disk"):
         OutgoingFile("/proc/filesystems")
     monkeypatch.setattr(sources, "MOST_READ_FIRST", length)
     OutgoingFile("/proc/filesystems").close()

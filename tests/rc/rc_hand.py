@@ -9,14 +9,14 @@ import ctypes
 import ipaddress
 import struct
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from mrc.endpoint.completions import Completion, WorkStatus
 from mrc.endpoint.memory import MemoryRegion
 from mrc.endpoint.paths.addressing import PlanePair, udp_paths
-from mrc.endpoint.rc import RcConfig, RcEndpoint, RcPeer
 from mrc.endpoint.work import WriteRequest
+from mrc.rc import RcConfig, RcEndpoint, RcPeer
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.transmit_batch import TransmitBatch
 
@@ -132,7 +132,15 @@ def parsed(packet: bytes) -> Sent:
 class HandPeer:
     """A QP in RTS with a region of `memory` bytes at REGION_VA, and a clock that stands still until it is moved."""
 
-    def __init__(self, *, version: int = 6, memory: int = 8192, peer_psn: int = PEER_PSN, **config: int) -> None:
+    def __init__(
+        self,
+        *,
+        version: int = 6,
+        memory: int = 8192,
+        peer_psn: int = PEER_PSN,
+        complete: Callable[[Completion], None] | None = None,
+        **config: int,
+    ) -> None:
         self.version = version
         self.now = 0
         self.endpoint = RcEndpoint(draw_rkey=lambda: RKEY)
@@ -140,7 +148,7 @@ class HandPeer:
         self.region: MemoryRegion = self.endpoint.memory.register(self.memory, va=REGION_VA)
         settings = {"path_mtu": 256, **config}
         self.psn = settings.pop("first_psn", OUR_PSN)
-        self.qp = self.endpoint.create_qp(RcConfig(**settings), qpn=OUR_QPN, first_psn=self.psn)
+        self.qp = self.endpoint.create_qp(RcConfig(**settings), qpn=OUR_QPN, first_psn=self.psn, complete=complete)
         ours, peers = ADDRESSES[version]
         (path,) = udp_paths(PlanePair(0, 0, ours, peers, 0), [SOURCE_PORT])
         source = int(ipaddress.ip_address(peers)) | (0xFFFF << 32 if version == 4 else 0)

@@ -12,8 +12,8 @@ import pytest
 from mutants.rc import rc_mutants
 
 from mrc import CORE
-from mrc.conformance.rc.catalogue import rc_catalogue
 from mrc.core import COMPILED
+from mrc.rc.conformance.catalogue import rc_catalogue
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "softroce.md"
 TEXT = PAGE.read_text(encoding="utf-8")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from rc_hand import ACK, ONLY, PEER_PSN, HandPeer, bth, icrc, in_ip, write
+from rc_hand import ACK, ONLY, OUR_PSN, PEER_PSN, HandPeer, answer, bth, icrc, in_ip, write
 
 from mrc.endpoint.qp_states import QpState
 from mrc.errors import CallerError
+from mrc.wire.received_batch import ReceivedBatch
 
 GOOD = write(ONLY, PEER_PSN, b"abcd", ackreq=True)
 
@@ -32,7 +33,7 @@ def not_udp(version: int) -> bytes:
 
 FAULTS: dict[str, tuple[str, Callable[[int], bytes]]] = {
     "no room for a BTH": ("too_short", lambda version: in_ip(GOOD, version)[: (40 if version == 6 else 20) + 15]),
-    "TCP": ("not_udp", not_udp),
+    "TCP": ("not_ipv6_udp", not_udp),
     "cut short": ("bad_length", lambda version: in_ip(GOOD, version)[:-4]),
     "the UDP length": ("bad_length", changed(5, 43)),
     "no RETH": ("bad_length", lambda version: in_ip(bth(ONLY, PEER_PSN), version)),
@@ -78,12 +79,19 @@ def test_a_limited_member_of_the_partition_is_taken(version: int) -> None:
 def test_another_ip_version() -> None:
     peer = HandPeer()
     peer.receive_packets([b"\x70" + in_ip(GOOD)[1:]])
-    assert (peer.sent(), peer.endpoint.counters.as_dict()) == ([], {"not_udp": 1})
+    assert (peer.sent(), peer.endpoint.counters.as_dict()) == ([], {"not_ipv6_udp": 1})
 
 
 def test_from_somebody_else() -> None:
     peer = HandPeer()
     peer.receive_packets([in_ip(GOOD, source="fd09::3")])
+    assert (peer.sent(), peer.count("bad_source"), any(peer.memory)) == ([], 1, False)
+
+
+def test_at_another_address_of_ours() -> None:
+    """A QP is at one address: what comes in where another is, is not for it."""
+    peer = HandPeer()
+    peer.endpoint.receive(ReceivedBatch.from_packets([in_ip(GOOD)], port=1), peer.now)
     assert (peer.sent(), peer.count("bad_source"), any(peer.memory)) == ([], 1, False)
 
 
@@ -127,6 +135,15 @@ def test_a_queue_pair_that_is_gone() -> None:
     assert peer.count("unknown_qp") == 1
     with pytest.raises(CallerError, match="not one of this endpoint's"):
         peer.endpoint.destroy_qp(peer.qp)
+
+
+def test_a_queue_pair_destroyed_as_its_work_completes() -> None:
+    peer = HandPeer(complete=lambda done: peer.endpoint.destroy_qp(peer.qp))
+    for _ in range(2):
+        peer.post(300)
+    assert len(peer.sent()) == 4
+    peer.receive(answer(OUR_PSN + 1))
+    assert (peer.sent(), peer.endpoint.qps, peer.endpoint.next_deadline()) == ([], {}, None)
 
 
 def test_a_timer_of_a_queue_pair_that_is_gone() -> None:

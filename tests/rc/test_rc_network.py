@@ -15,8 +15,8 @@ from rc_hand import ADDRESSES
 from mrc.endpoint.completions import WorkKind, WorkStatus
 from mrc.endpoint.paths.addressing import PlanePair, udp_paths
 from mrc.endpoint.qp_states import QpState
-from mrc.endpoint.rc import RcConfig, RcEndpoint, RcEndpointConfig, RcPeer, RcQueuePair
 from mrc.endpoint.work import WriteRequest
+from mrc.rc import RcConfig, RcEndpoint, RcEndpointConfig, RcPeer, RcQueuePair
 from mrc.wire.ipv4 import address_number
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.transmit_batch import TransmitBatch

@@ -17,7 +17,6 @@ import pytest
 from patience import PATIENCE_S, until_in_use
 
 from mrc.endpoint.completions import Completion, WorkKind, WorkStatus
-from mrc.endpoint.rc import RcConfig
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError, SystemRefused
 from mrc.lab.impairment import loss
@@ -25,8 +24,9 @@ from mrc.lab.namespace import in_namespace, in_thread, unshare_network
 from mrc.lab.netlink import NetlinkSocket
 from mrc.lab.nftables import NETLINK_NETFILTER
 from mrc.net.hosts import OwnAddress
-from mrc.net.rc_node import RC_HEADERS, RcNode
 from mrc.net.udp_port import full_packets
+from mrc.rc import RcConfig
+from mrc.rc.node import RC_HEADERS, RcNode
 
 pytestmark = [
     pytest.mark.root,
@@ -186,6 +186,8 @@ def test_refusals(namespace: int, pair: Callable[[int, int], tuple[End, End]]) -
         first.node.connect(qp, "10.9.0.2", "10.9.0.1", 17, 0)
     with pytest.raises(CallerError, match="different IP versions"):
         first.node.connect(qp, "10.9.0.1", "fd09::2", 17, 0)
+    with pytest.raises(CallerError, match="at most 16 addresses, got 17"):
+        RcNode([OwnAddress("lo", "10.9.0.1")] * 17, 1024)
     descriptors = len(os.listdir("/proc/self/fd"))
     with pytest.raises(SystemRefused, match=r"10\.9\.0\.9"):
         in_namespace(namespace, lambda: RcNode([OwnAddress("lo", "10.9.0.1"), OwnAddress("lo", "10.9.0.9")], 1024))

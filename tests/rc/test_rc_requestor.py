@@ -248,7 +248,7 @@ def test_what_is_counted() -> None:
         "acks_received": 2,
         "sequence_naks_received": 1,
         "rnr_naks_received": 1,
-        "fatal_naks_received": 1,
+        "naks_received": 1,
         "local_ack_timeouts": 1,
     }
     assert peer.qp.error == f"the peer refused the request with PSN {P + 2}"

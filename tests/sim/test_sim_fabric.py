@@ -7,7 +7,7 @@ import ipaddress
 import numpy as np
 import pytest
 
-from mrc.endpoint.completions import EventKind, WorkStatus
+from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import EndpointConfig, QpConfig
 from mrc.errors import CallerError
 from mrc.fabric import Clos
@@ -224,8 +224,8 @@ def test_a_host_sees_its_own_link_go_and_others_only_silence() -> None:
     fabric.at(20, lambda: fabric.cut("p0s2", "p0l0-p0s1"))
     fabric.at(30, lambda: fabric.heal("p1l0-h0"))
     fabric.run(SECOND)
-    seen = [(event.kind, event.at_ns, event.subject) for event in fabric.endpoints["h0"].events]
-    assert seen == [(EventKind.PORT_DOWN, 10, 1), (EventKind.PORT_UP, 30, 1)]
+    seen = [(event.at_ns, *event.values) for event in fabric.endpoints["h0"].events]
+    assert seen == [(10, "local", 1, False), (30, "local", 1, True)]
     assert not fabric.endpoints["h1"].events
 
 
@@ -234,8 +234,8 @@ def test_a_leaf_that_goes_takes_the_ports_of_its_hosts() -> None:
     fabric.cut("p1l1")
     fabric.cut("h2-p1l1")
     fabric.heal("p1l1")
-    assert [event.kind for event in fabric.endpoints["h2"].events] == [EventKind.PORT_DOWN]
-    assert [event.kind for event in fabric.endpoints["h3"].events] == [EventKind.PORT_DOWN, EventKind.PORT_UP]
+    assert [event.values for event in fabric.endpoints["h2"].events] == [("local", 1, False)]
+    assert [event["up"] for event in fabric.endpoints["h3"].events] == [False, True]
     assert not fabric.endpoints["h0"].events
 
 

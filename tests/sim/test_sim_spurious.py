@@ -37,13 +37,13 @@ class Network:
         self._sent: dict[int, list[bytes]] = defaultdict(list)
         self._arrived: set[int] = set()
         fabric.observers.append(self._observe)
-        take = SimHost.take
+        receive = SimHost.receive
 
         def noting(host: SimHost, packet: SimPacket, port: int) -> None:
             self._arrived.add(id(packet.data))
-            take(host, packet, port)
+            receive(host, packet, port)
 
-        monkeypatch.setattr(SimHost, "take", noting)
+        monkeypatch.setattr(SimHost, "receive", noting)
 
     def _observe(self, now: int, host: str, data: bytes) -> None:
         layers = dict(decode_transport(data[_BTH_AT:]).layers)

@@ -1,4 +1,4 @@
-"""The table of events: docs/trace.md shows it, and its words are those of the endpoint's own tables."""
+"""The table of events: docs/trace.md and docs/lab.md show it, and its words are those of the endpoint's own tables."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 from mrc.endpoint.paths.states import EvInput, EvState
 from mrc.endpoint.qp_states import QpState
 from mrc.endpoint.tracing import HOLE, LOCAL_ACK_TIMEOUT, PATH_TIMER
-from mrc.trace.vocabulary import EV_STATE, EVENTS, PACKET_LOST, QP_STATE, EventType, as_markdown
+from mrc.trace.vocabulary import ENDPOINT, EV_STATE, EVENTS, PACKET_LOST, QP_STATE, EventType, as_markdown
 from mrc.wire.names import NackReason
 
-DOCS = Path(__file__).parents[2] / "docs" / "trace.md"
-CATEGORIES = {"connectivity", "path", "recovery", "transport", "trace"}
+DOCS = Path(__file__).parents[2] / "docs"
+CATEGORIES = {*ENDPOINT, "fabric", "drill"}
 
 
 def _words(kind: EventType, field: str) -> set[str]:
@@ -24,13 +24,14 @@ def _words(kind: EventType, field: str) -> set[str]:
 
 def test_docs_show_the_table() -> None:
     """Made with: python -c 'from mrc.trace.vocabulary import as_markdown; print(as_markdown())'"""
-    assert as_markdown() in DOCS.read_text()
+    assert as_markdown() in (DOCS / "trace.md").read_text()
+    assert as_markdown({"fabric"}) in (DOCS / "lab.md").read_text()
 
 
 @pytest.mark.parametrize("kind", EVENTS.values(), ids=EVENTS.keys())
 def test_names(kind: EventType) -> None:
     """category:event, fields named once and with their unit."""
-    assert re.fullmatch(r"[a-z]+:[a-z_]+", kind.name)
+    assert re.fullmatch(r"[a-z]+:[a-z_-]+", kind.name)
     assert kind.category in CATEGORIES
     names = [field.name for field in kind.fields]
     assert len(set(names)) == len(names) > 0

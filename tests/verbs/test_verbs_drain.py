@@ -45,7 +45,7 @@ def write(end: End, source: MR, target: MR, number: int, *, immediate: bool = Fa
 
 
 def everything(end: End) -> list[WCStatus]:
-    """What has completed, without letting time pass."""
+    """Statuses of the completions in the queue; no time passes."""
     return [each.status for each in end.cq._queue]
 
 
@@ -99,8 +99,8 @@ def arrived(pair: Pair) -> bool:
 
 
 @pytest.mark.parametrize("lost_ms", [0, 1, 5, 10, 25])
-def test_what_is_closed_after_it_has_left_its_peer_nothing_to_wait_for(lost_ms: int) -> None:
-    """A write with immediate has arrived and the acknowledgements of it are lost for so long. Its receiver is done."""
+def test_the_sender_completes_although_the_receiver_has_closed(lost_ms: int) -> None:
+    """Acknowledgements of a write that has arrived are lost for some time. The receiver drains and closes."""
     pair = connected()
     source, target, _ = pair.memory(b"\7" * 20_000)
     pair.right.qp.post_recv(RecvWR(1))
@@ -117,8 +117,8 @@ def test_what_is_closed_after_it_has_left_its_peer_nothing_to_wait_for(lost_ms: 
 
 
 @pytest.mark.parametrize("drains", [False, True])
-def test_without_it_that_peer_is_lost(drains: bool) -> None:
-    """What the test above would see if `drain` returned too early."""
+def test_without_drain_the_sender_fails(drains: bool) -> None:
+    """The test above detects a `drain` that returns too early."""
     pair = connected()
     source, target, _ = pair.memory(b"\7" * 20_000)
     pair.right.qp.post_recv(RecvWR(1))
@@ -127,7 +127,7 @@ def test_without_it_that_peer_is_lost(drains: bool) -> None:
     assert not arrived(pair)
     pair.fabric.at(pair.fabric.now + 5 * MILLISECOND_NS, lambda: lose(pair, "h0", 0.0))
     if drains:
-        # That the answer has left is enough for who then waits for the peer's word. Nobody waits here.
+        # With quiet=0 the caller has to wait for the peer's word. This test does not.
         pair.right.qp.drain(quiet=0)
     pair.right.qp.close()
     pair.run(30_000 * MILLISECOND_NS)
@@ -149,7 +149,7 @@ def test_answers_leave_before_it_returns() -> None:
     assert everything(pair.left) == [WCStatus.SUCCESS]
 
 
-def test_it_answers_for_twice_the_local_ack_timeout_after_the_last_that_asked() -> None:
+def test_it_answers_for_twice_the_local_ack_timeout_after_the_last_request() -> None:
     pair = connected()
     source, target, _ = pair.memory(b"\7" * 100)
     write(pair.left, source, target, 0)
@@ -159,13 +159,13 @@ def test_it_answers_for_twice_the_local_ack_timeout_after_the_last_that_asked() 
     pair.right.qp.drain()
     assert asked + 2 * TIMEOUT_NS <= pair.fabric.now < asked + 3 * TIMEOUT_NS
     pair.right.qp.drain(timeout=0)
-    # From then on it is drained, and the sender, whom nobody asked anything, was at once.
+    # It is drained from then on. The sender received no request, so it was drained at once.
     assert pair.left.qp.endpoint_qp.asked_at == -1
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_two_ends_that_end_one_after_the_other_over_a_bad_network(seed: int) -> None:
-    """Both write; one in ten packets is lost each way. Each drains, tells the other, and closes when told."""
+    """Both write; one in ten packets is lost each way. Each drains, and closes when both have drained."""
     pair = connected(seed)
     ends = (pair.left, pair.right)
     regions = [(end.pd.mr(bytearray(b"\5" * 30_000)), end.pd.mr(bytearray(30_000))) for end in ends]
@@ -185,7 +185,7 @@ def test_two_ends_that_end_one_after_the_other_over_a_bad_network(seed: int) -> 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_one_end_that_only_drains_leaves_the_other_all_it_waited_for(seed: int) -> None:
-    """Nobody tells anybody anything: it is the quiet that says that the writer is done."""
+    """The ends exchange no word: the quiet period alone covers lost answers."""
     pair = connected(seed)
     source, target, memory = pair.memory(b"\5" * 30_000)
     lose(pair, "h0", 0.1)
@@ -252,7 +252,7 @@ def test_reset_ends_it_and_a_closed_qp_refuses() -> None:
     assert refusal(pair.left.qp.drain).errno == errno.EINVAL
 
 
-def test_what_is_called_as_time_passes_does_not_wait_for_time_to_pass() -> None:
+def test_a_callback_of_the_simulation_cannot_drain() -> None:
     pair = connected()
     source, target, _ = pair.memory(b"\7" * 100)
     write(pair.left, source, target, 0)
@@ -267,5 +267,5 @@ def test_what_is_called_as_time_passes_does_not_wait_for_time_to_pass() -> None:
     pair.fabric.at(pair.fabric.now + 1, drain)
     with pytest.raises(VerbsError, match="ETIMEDOUT"):
         pair.left.channel.get_cq_event(timeout=0.001)
-    assert "time does not pass while somebody waits here" in str(caught[0])
+    assert "virtual time does not pass while this waits" in str(caught[0])
     pair.left.qp.drain()

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from mrc.endpoint.completions import Completion, Event, EventKind, WorkStatus
+from mrc.endpoint.completions import Completion, WorkStatus
 from mrc.endpoint.config import QpConfig
 from mrc.endpoint.endpoint import Endpoint
+from mrc.endpoint.events import Event
 from mrc.endpoint.memory import MemoryRegion
 from mrc.endpoint.qp_states import QpState
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError
 from mrc.fabric import Clos
 from mrc.sim import SimFabric
+from mrc.trace.vocabulary import PORT
 
 
 def test_a_number_given_is_the_number_and_given_once() -> None:
@@ -66,7 +68,7 @@ def test_listeners_hear_of_events_as_they_happen() -> None:
     endpoint, heard = Endpoint(), list[Event]()
     endpoint.listeners.append(heard.append)
     endpoint.set_port(1, up=False, now=5)
-    assert [(each.kind, each.subject) for each in heard] == [(EventKind.PORT_DOWN, 1)]
+    assert [(each.kind, *each.values) for each in heard] == [(PORT, "local", 1, False)]
     assert not endpoint.port_is_up(1)
     assert endpoint.port_is_up(0)
     assert list(endpoint.events) == heard

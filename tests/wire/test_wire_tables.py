@@ -12,6 +12,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from mrc.errors import CallerError
+
 
 def afresh(name: str) -> ModuleType:
     """A second copy of a module; the one everybody else has imported stays what it is."""
@@ -135,6 +137,35 @@ def test_a_field_of_a_layout_is_the_bytes_the_tables_say_most_significant_first(
         piece = row[int(at) : int(at) + int(size.lstrip("s"))]
         assert int(values[field]) == int.from_bytes(piece, "big", signed="s" in size), field
     assert layout.itemsize == 128
+
+
+def test_the_bits_of_a_word_and_the_places_of_fields_are_those_of_the_tables() -> None:
+    """Sections 3, 4, 6: psn_word, flags, tseth_word, seth_word; a RETH lies behind the TSETH where there is one."""
+    rows = afresh("mrc.wire.rows")
+    assert (rows.ACKREQ, rows.RTX, rows.TS, rows.PSN_BITS_MASK) == (1 << 31, 1 << 29, 1 << 28, 0xFFFFFF)
+    assert (rows.PAD_SHIFT, rows.TVER_MASK, rows.TSR_BIT) == (4, 0x0F, 1 << 15)
+    assert (rows.SETH_M_SHIFT, rows.SETH_PR, rows.PSN_FLAGS_AT) == (5, 2, 56)
+    assert (rows.UDP_AT, rows.BTH_AT, rows.EXTENSION_AT, rows.MIN_PACKET) == (40, 48, 60, 64)
+    assert rows.masks_in("cc_state", "restore_cwnd rcv_cwnd_pen rcvd_bytes") == (1 << 31, 0x7F << 24, 0xFFFFFF)
+    assert rows.fields_at("reth", "va rkey dmalen") == (64, 72, 76)
+    assert rows.fields_at("reth", "va rkey dmalen", ts=True) == (68, 76, 80)
+    assert (rows.header_at("tseth", ts=True), rows.header_at("immdt"), rows.header_at("immdt", ts=True)) == (64, 80, 84)
+    assert rows.offsets_in("erth", "op vendor_info port_status_mask tx_timestamp") == (1, 3, 4, 12)
+    with pytest.raises(CallerError, match="reth has no field length"):
+        rows.fields_at("reth", "va length")
+
+
+def test_every_mrc_opcode_has_a_header_at_the_same_place() -> None:
+    rows = afresh("mrc.wire.rows")
+    lengths = {"meth": 4, "tseth": 4, "reth": 16, "immdt": 4, "aeth": 4, "seth": 28, "cc_state": 8, "neth": 20}
+    lengths |= {"peth": 16, "erth": 16, "eeth": 36}
+    for ts in (False, True):
+        for value, (_, headers, _) in OPCODES.items():
+            at = 60
+            for header in headers.split() if value >= 0xC0 else ():
+                if header != "tseth" or ts:
+                    assert rows.header_at(header, ts) == at
+                    at += lengths[header]
 
 
 def test_what_the_icrc_sets_to_ones_in_a_header() -> None:

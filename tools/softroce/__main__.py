@@ -38,12 +38,12 @@ from transfers import Row, rows
 
 from mrc.cli.isolation import isolated_command
 from mrc.conformance.catalogue import chosen
-from mrc.conformance.rc.catalogue import RC_CONTROL, RC_TWIN, rc_catalogue
 from mrc.conformance.results import Result, Run
 from mrc.conformance.runner import run as run_cases
 from mrc.conformance.verdicts import ERROR, FAILED, UNSUPPORTED
 from mrc.errors import MrcError
-from mrc.net.rc_node import RcNode
+from mrc.rc.conformance.catalogue import RC_CONTROL, RC_TWIN, rc_catalogue
+from mrc.rc.node import RcNode
 
 _CACHE = Path(__file__).resolve().parents[2] / "build" / "softroce"
 _LARGEST_PATH_MTU = 4096
@@ -116,7 +116,7 @@ def hold(qemu: Emulator, image: Image, patterns: Sequence[str], console: Path, s
     return found
 
 
-def told(found: Run) -> dict[str, Any]:
+def as_json(found: Run) -> dict[str, Any]:
     """What the run has to say beside verdicts: whatever was not passed, and the checks that nothing could tell."""
     return {
         "target": found.target,
@@ -149,7 +149,7 @@ def inside(prepared_outside: str, options: argparse.Namespace) -> int:
         found = hold(
             qemu, image, options.id, options.cache / "console.log", lambda text: print(text, file=out, flush=True)
         )
-        print(json.dumps(told(found), indent=2))
+        print(json.dumps(as_json(found), indent=2))
         return 1 if found.void or any(map(_unexpected, found.results)) else 0
     report = run(
         qemu, image, options.loss, options.cache / "console.log", lambda text: print(text, file=out, flush=True)

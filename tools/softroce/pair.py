@@ -16,10 +16,10 @@ from network import OURS, PEERS
 from peer import RDMA_WRITE, RECV_RDMA_WITH_IMM, SUCCESS, Done, Peer
 
 from mrc.endpoint.completions import Completion, WorkKind, WorkStatus
-from mrc.endpoint.rc import RcConfig
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import PeerError
-from mrc.net.rc_node import RcNode
+from mrc.rc import RcConfig
+from mrc.rc.node import RcNode
 
 T = TypeVar("T")
 

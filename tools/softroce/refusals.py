@@ -13,7 +13,7 @@ from transfers import VERSIONS
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.qp_states import QpState
 from mrc.errors import PeerError
-from mrc.net.rc_node import RcNode
+from mrc.rc.node import RcNode
 
 _PATH_MTU = 1024
 _OFFSET, _LENGTH, _IMMEDIATE = 100, 3000, 0xC0FFEE

@@ -11,7 +11,7 @@ from network import TOWARDS_PEER, TOWARDS_US, Network
 from pair import MEMORY_BYTES, Pair, Write
 from peer import Peer
 
-from mrc.net.rc_node import RcNode
+from mrc.rc.node import RcNode
 
 VERSIONS, PATH_MTUS = (4, 6), (1024, 4096)
 # Padding of 0 to 3 bytes, one packet, an exact path MTU, one byte more, many packets.

@@ -106,9 +106,9 @@ def _tree(given: Path) -> Path:
 
 
 def _progress(number: int, name: str, run: Mapping[str, Any]) -> None:
-    told = [f"{heading} {text.format(run[key])}" for key, heading, text in COLUMNS if run.get(key) is not None]
-    told += [f"LOST: {each}" for each in run["lost"]]
-    print(f"round {number + 1}: {name:24} {', '.join(told)}", file=sys.stderr, flush=True)
+    shown = [f"{heading} {text.format(run[key])}" for key, heading, text in COLUMNS if run.get(key) is not None]
+    shown += [f"LOST: {each}" for each in run["lost"]]
+    print(f"round {number + 1}: {name:24} {', '.join(shown)}", file=sys.stderr, flush=True)
 
 
 def document(rounds: Rounds, applications: Sequence[Application], *, before: bool) -> dict[str, Any]:

@@ -120,8 +120,8 @@ class End:
             for name, qp in (("out", self._out), ("in", self._in))
             if qp is not None
         }
-        told: dict[str, Any] = {name: side.to_json() for name, side in self._sides.items()}
-        return told | {"memory": self._target.remote.to_json()}
+        described: dict[str, Any] = {name: side.to_json() for name, side in self._sides.items()}
+        return described | {"memory": self._target.remote.to_json()}
 
     def connect(self, theirs: dict[str, Any]) -> None:
         """`out` and `in`: the sides these QPs are to reach; `memory`: where `out` writes to."""
@@ -289,18 +289,18 @@ def main() -> None:
     plan = Plan(**json.loads(sys.argv[1]))
     with open_device(Fabric.load(os.environ["MRC_FABRIC"])) as device, Context(device) as context:
         end = End(context, plan)
-        _tell(end.described())
+        _send(end.described())
         end.connect(json.loads(sys.stdin.readline()))
-        _tell({})
+        _send({})
         sys.stdin.readline()
         end.run()
         if not plan.sends:
             end.watch()
-        _tell(end.finish())
+        _send(end.finish())
         sys.stdin.read()
 
 
-def _tell(document: dict[str, Any]) -> None:
+def _send(document: dict[str, Any]) -> None:
     print(json.dumps(document), flush=True)
 
 

@@ -33,7 +33,7 @@ class Talking:
         self._host = host
         self._seen = b""
 
-    def tell(self, document: dict[str, Any]) -> None:
+    def send(self, document: dict[str, Any]) -> None:
         """Raises PeerError when it has ended."""
         assert self._process.stdin is not None
         try:
@@ -92,22 +92,22 @@ def run_ends(
     """
     with ExitStack() as stack:
         ends = [stack.enter_context(_started(lab, tree, host, plan)) for host, plan in plans]
-        told = [end.hear() for end in ends]
+        described = [end.hear() for end in ends]
         theirs: list[dict[str, Any]] = [{} for _ in ends]
         for sender, receiver in links:
-            theirs[sender] |= {"out": told[receiver]["in"], "memory": told[receiver]["memory"]}
-            theirs[receiver]["in"] = told[sender]["out"]
+            theirs[sender] |= {"out": described[receiver]["in"], "memory": described[receiver]["memory"]}
+            theirs[receiver]["in"] = described[sender]["out"]
         for end, peers in zip(ends, theirs, strict=True):
-            end.tell(peers)
+            end.send(peers)
         for end in ends:
             end.hear()
         for end in ends:
-            end.tell({})
+            end.send({})
         saw: list[dict[str, Any]] = [{} for _ in ends]
         # Who only receives is asked when those who send have done so.
         for place in sorted(range(len(ends)), key=lambda place: not plans[place][1].sends):
             if not plans[place][1].sends:
-                ends[place].tell({})
+                ends[place].send({})
             saw[place] = ends[place].hear(patience_s)
         for end in ends:
             end.end()

@@ -96,7 +96,7 @@ class Iperf3:
                 # Segments are the kernel's business; it reports what it sent again.
                 figures |= {"kpps": None, "retransmitted_packets": end["sum_sent"].get("retransmits")}
         except (KeyError, TypeError, ValueError, ZeroDivisionError):
-            raise PeerError("iperf3 tells its results in a form this release does not know") from None
+            raise PeerError("iperf3 reports its results in a form this release does not know") from None
         return figures
 
 

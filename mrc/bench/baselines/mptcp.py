@@ -32,16 +32,10 @@ class Mptcp(Iperf3):
 
     def check(self) -> None:
         super().check()
-        check_compiler("the baseline mptcp")
-        try:
-            socket.socket(socket.AF_INET6, socket.SOCK_STREAM, _IPPROTO_MPTCP).close()
-        except OSError as error:
-            raise SystemRefused(
-                error.errno, f"this kernel has no MPTCP for the baseline mptcp: {error.strerror}"
-            ) from None
+        check_mptcp(self.name)
 
     def prepare(self, lab: Lab) -> None:
-        compile_program(_PROGRAM, self._library, "the baseline mptcp", "-shared", "-fPIC", "-ldl")
+        compile_mptcp_sockets(self._library, self.name)
         planes = lab.topology.planes
         announced = lab.addresses(RECEIVER)[1:]
         lab.inside(RECEIVER, lambda: configure_path_manager(announced, planes))
@@ -58,6 +52,22 @@ class Mptcp(Iperf3):
 
 def make(name: str, settings: Settings) -> Mptcp:
     return Mptcp(settings.seconds, settings.mtu, settings.loss)
+
+
+def check_mptcp(name: str) -> None:
+    """Raises SystemRefused where the baseline of this name lacks a compiler, or the kernel has no MPTCP."""
+    check_compiler(f"the baseline {name}")
+    try:
+        socket.socket(socket.AF_INET6, socket.SOCK_STREAM, _IPPROTO_MPTCP).close()
+    except OSError as error:
+        raise SystemRefused(
+            error.errno, f"this kernel has no MPTCP for the baseline {name}: {error.strerror}"
+        ) from None
+
+
+def compile_mptcp_sockets(library: Path, name: str) -> None:
+    """Compile what makes a program's TCP sockets MPTCP ones (LD_PRELOAD). Raises SystemRefused where that fails."""
+    compile_program(_PROGRAM, library, f"the baseline {name}", "-shared", "-fPIC", "-ldl")
 
 
 def configure_path_manager(announced: tuple[str, ...], planes: int) -> None:

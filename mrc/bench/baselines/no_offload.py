@@ -58,13 +58,13 @@ def offloads_off(lab: Lab) -> Iterator[None]:
             _ethtool(lab, host, "-K", interface, *_all(were_on, "on"))
 
 
-def offloads_on(told: str) -> list[str]:
+def offloads_on(output: str) -> list[str]:
     """Which of them are on, from what `ethtool --json -k` says. Raises PeerError for something else."""
     try:
-        (features,) = json.loads(told)
+        (features,) = json.loads(output)
         return [name for name, feature in _OFFLOADS.items() if features[feature]["active"]]
     except (KeyError, TypeError, ValueError):
-        raise PeerError("ethtool tells the offloads in a form this release does not know") from None
+        raise PeerError("ethtool reports the offloads in a form this release does not know") from None
 
 
 def _all(offloads: list[str], state: str) -> list[str]:

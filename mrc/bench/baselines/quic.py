@@ -42,21 +42,21 @@ class Aioquic:
 
     def run(self, lab: Lab) -> Mapping[str, Any]:
         with self._started(lab, self._seconds) as client:
-            told = json_output(client, "the aioquic client", self._seconds + PATIENCE_S + 10)
+            figures = json_output(client, "the aioquic client", self._seconds + PATIENCE_S + 10)
         try:
-            seconds = float(told["seconds"])
-            goodput_gbps = told["bytes"] * 8 / seconds / 1e9
-            cpu_seconds = told["cpu_seconds"] + told["sender_cpu_seconds"]
+            seconds = float(figures["seconds"])
+            goodput_gbps = figures["bytes"] * 8 / seconds / 1e9
+            cpu_seconds = figures["cpu_seconds"] + figures["sender_cpu_seconds"]
             return {
                 "goodput_gbps": goodput_gbps,
-                "kpps": told["datagrams"] / seconds / 1e3,
+                "kpps": figures["datagrams"] / seconds / 1e3,
                 "cpu_seconds": cpu_seconds,
                 "cpu_seconds_per_gb": cpu_seconds_per_gb(cpu_seconds, goodput_gbps, seconds),
                 # aioquic does not count them.
                 "retransmitted_packets": None,
             }
         except (KeyError, TypeError, ValueError, ZeroDivisionError):
-            raise PeerError("the aioquic client tells its results in another form") from None
+            raise PeerError("the aioquic client reports its results in a form this release does not know") from None
 
     @contextmanager
     def stream(self, lab: Lab) -> Iterator[None]:

@@ -107,11 +107,11 @@ class Sending(QuicConnectionProtocol):
         elif isinstance(event, StreamDataReceived):
             *lines, self._unread = (self._unread + event.data).split(b"\n")
             for line in lines:
-                told = json.loads(line)
-                if isinstance(told, int):
-                    self._confirmed = told
+                message = json.loads(line)
+                if isinstance(message, int):
+                    self._confirmed = message
                 elif not self.figures.done():
-                    self.figures.set_result(told)
+                    self.figures.set_result(message)
             if self._until:
                 self._fill()
 

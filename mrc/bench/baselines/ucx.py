@@ -105,7 +105,7 @@ def read_row(out: str) -> dict[str, float]:
             return row
     except (KeyError, ValueError):
         pass
-    raise PeerError("ucx_perftest tells its results in a form this release does not know")
+    raise PeerError("ucx_perftest reports its results in a form this release does not know")
 
 
 def make(name: str, settings: Settings) -> Ucx:

@@ -2,8 +2,8 @@
 
 In a lab of its own one host writes to another over one QP while a third, a neighbour of one of the two, sends packets
 to it at a steady rate: harmless ones (UDP to another socket of the same host, over the same interface), then hostile
-ones of one kind, then the next kind in the same way. Every second round goes backwards. Of each kind the ratio of its
-goodput to that under the harmless packets right before is told, as the median of the rounds.
+ones of one kind, then the next kind in the same way. Every second round goes backwards. For each kind
+it prints the median over the rounds of its goodput divided by that under the harmless packets right before.
 
     tools/hostile-load                     all kinds, 100,000 packets a second for 10 s, 3 rounds: a quarter of an hour
     tools/hostile-load --kind wrong-icrc --kind probes --seconds 3
@@ -49,10 +49,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     plan = HostilePlan(kinds_named(options.kind), options.rate, options.seconds, options.rounds)
 
     def progress(number: int, kind: Kind, run: Measured) -> None:
-        told = (
+        shown = (
             f"{run.hostile_gbps:.3f} Gbit/s under {run.hostile_kpps:.1f} kpps, {run.ratio:.2f} of what harmless leave"
         )
-        print(f"round {number + 1}: {kind.name:20} {run.failed or told}", file=sys.stderr, flush=True)
+        print(f"round {number + 1}: {kind.name:20} {run.failed or shown}", file=sys.stderr, flush=True)
 
     # Asked to end it takes its lab down first.
     signal.signal(signal.SIGTERM, signal.default_int_handler)

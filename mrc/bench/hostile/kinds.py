@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import random
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from mrc.bench.hostile.overheard import Overheard
-from mrc.wire.headers import unpack_header
+from mrc.wire.headers import HEADERS, pack_header, unpack_header
 from mrc.wire.icrc import icrc_bytes, icrc_ipv6
-from mrc.wire.opcodes import BTH_LENGTH, HEADER_LENGTHS, ICRC_LENGTH, Op
+from mrc.wire.opcodes import ICRC_LENGTH, Op
 from mrc.wire.packet import encode_transport
 from mrc.wire.psn import PSN_MODULUS
+from mrc.wire.rows import BTH_AT, EXTENSION_AT, UDP_AT, header_at
 
 SENDER, RECEIVER = "sender", "receiver"
 PAYLOAD_BYTES = 256
 UDP_PORT = 4791
-_IPV6_UDP = struct.Struct("!IHBB16s16sHHHH")
-_UDP = 17
-_BTH_AT = 48
+_TRAFFIC_CLASS_OF_DSCP = 2
 # So far behind what was overheard, or ahead of it, that no window reaches it while one flood lasts.
 _FAR = PSN_MODULUS // 4
 _DSCP_TRIMMED = 12
@@ -39,26 +37,31 @@ class Kind:
 
 def packet(like: bytes, transport: bytes, *, source: bytes = b"", dscp: int = 0, good_icrc: bool = True) -> bytes:
     """An inner packet between the ends of `like` around `transport` (BTH to padding), with an ICRC."""
-    length = 8 + len(transport) + ICRC_LENGTH
-    (port,) = struct.unpack_from("!H", like, 40)
-    head = _IPV6_UDP.pack(
-        6 << 28 | dscp << 22, length, _UDP, 64, source or like[8:24], like[24:40], port, UDP_PORT, length, 0
-    )
+    length = HEADERS["udp"].length + len(transport) + ICRC_LENGTH
+    ipv6 = unpack_header("ipv6", like) | {"tc": dscp << _TRAFFIC_CLASS_OF_DSCP, "fl": 0, "plen": length, "hlim": 64}
+    if source:
+        ipv6["src"] = int.from_bytes(source, "big")
+    udp = unpack_header("udp", like[UDP_AT:]) | {"dport": UDP_PORT, "len": length, "chksum": 0}
+    head = pack_header("ipv6", ipv6) + pack_header("udp", udp)
     icrc = icrc_ipv6(head + transport)
     return head + transport + icrc_bytes(icrc if good_icrc else icrc ^ 0xA5A5A5A5)
 
 
 def bth_of(like: bytes) -> dict[str, int]:
-    return unpack_header("bth", like[_BTH_AT:])
+    return unpack_header("bth", like[BTH_AT:])
+
+
+def _from_the_other_end(like: bytes) -> bytes:
+    """The packet with source and destination address exchanged."""
+    ipv6 = unpack_header("ipv6", like)
+    return pack_header("ipv6", ipv6 | {"src": ipv6["dst"], "dst": ipv6["src"]}) + like[UDP_AT:]
 
 
 def _request(heard: Overheard, chance: random.Random, *, psn: int | None = None, dqp: int | None = None) -> bytes:
     """A request like the one overheard, with an own payload; its PSN far behind where nothing else is said."""
     bth = bth_of(heard.request)
-    at = _BTH_AT + BTH_LENGTH
-    meth = unpack_header("meth", heard.request[at:])
-    at += HEADER_LENGTHS["meth"] + (HEADER_LENGTHS["tseth"] if bth["ts"] else 0)
-    reth = unpack_header("reth", heard.request[at:])
+    meth = unpack_header("meth", heard.request[header_at("meth") :])
+    reth = unpack_header("reth", heard.request[header_at("reth", bool(bth["ts"])) :])
     old = (bth["psn"] - _FAR - chance.randrange(1 << 20)) % PSN_MODULUS
     layers: Layers = [
         ("bth", {"opcode": Op.WRITE_MIDDLE, "pkey": 0xFFFF, "dqp": bth["dqp"] if dqp is None else dqp,
@@ -70,7 +73,7 @@ def _request(heard: Overheard, chance: random.Random, *, psn: int | None = None,
 
 
 def _noise(heard: Overheard, chance: random.Random) -> bytes:
-    return chance.randbytes(48 + PAYLOAD_BYTES)
+    return chance.randbytes(BTH_AT + PAYLOAD_BYTES)
 
 
 def _noise_to_the_port(heard: Overheard, chance: random.Random) -> bytes:
@@ -121,16 +124,16 @@ def _ev_probe_of_the_peer(heard: Overheard, chance: random.Random) -> bytes:
 def _trimmed(heard: Overheard, chance: random.Random) -> bytes:
     """Cut after the METH: no ICRC says that it was not made up."""
     whole = packet(heard.request, _request(heard, chance), dscp=_DSCP_TRIMMED)
-    return whole[: _BTH_AT + BTH_LENGTH + 8]
+    return whole[: EXTENSION_AT + 8]
 
 
 def _sack(heard: Overheard, away: int) -> bytes:
     bth = bth_of(heard.sack)
-    seth = unpack_header("seth", heard.sack[_BTH_AT + BTH_LENGTH :])
-    cc_state = unpack_header("cc_state", heard.sack[_BTH_AT + BTH_LENGTH + HEADER_LENGTHS["seth"] :])
+    seth = unpack_header("seth", heard.sack[header_at("seth") :])
+    cc_state = unpack_header("cc_state", heard.sack[header_at("cc_state") :])
     moved = {"cack_psn": (seth["cack_psn"] + away) % PSN_MODULUS}
     # From the receiver to the sender.
-    like = heard.request[:8] + heard.request[24:40] + heard.request[8:24] + heard.request[40:]
+    like = _from_the_other_end(heard.request)
     bth["psn"] = moved["cack_psn"]
     transport = encode_transport([("bth", bth), ("seth", seth | moved), ("cc_state", cc_state)])
     return packet(like, transport)
@@ -150,9 +153,9 @@ def _replayed_sack(heard: Overheard, chance: random.Random) -> bytes:
 
 def _nack(heard: Overheard, chance: random.Random) -> bytes:
     bth = bth_of(heard.sack)
-    seth = unpack_header("seth", heard.sack[_BTH_AT + BTH_LENGTH :])
+    seth = unpack_header("seth", heard.sack[header_at("seth") :])
     psn = (seth["cack_psn"] + _FAR + chance.randrange(1 << 20)) % PSN_MODULUS
-    like = heard.request[:8] + heard.request[24:40] + heard.request[8:24] + heard.request[40:]
+    like = _from_the_other_end(heard.request)
     layers: Layers = [
         ("bth", bth | {"opcode": Op.NACK, "psn": psn}),
         ("neth", {"reason": 1, "nack_psn": psn, "entropy": seth["entropy"]}),

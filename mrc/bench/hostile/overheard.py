@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from mrc.errors import PeerError
 from mrc.lab import Lab
 from mrc.wire.opcodes import REQUEST_OPCODES, Op
+from mrc.wire.rows import BTH_AT, UDP_AT
 
 _ETH_P_ALL = 3
 _IPPROTO_IPV6 = 41
-_IPV6 = 40
-_BTH_AT = 48
 _PATIENCE_S = 20.0
 
 
@@ -44,11 +43,11 @@ def overhear(lab: Lab, node: str, interface: str) -> Overheard:
                 frame = listening.recv(65536)
             except TimeoutError:
                 continue
-            inner = frame[_IPV6:]
-            if len(inner) <= _BTH_AT or frame[6] != _IPPROTO_IPV6:
+            inner = frame[UDP_AT:]
+            if len(inner) <= BTH_AT or frame[6] != _IPPROTO_IPV6:
                 continue
-            if inner[_BTH_AT] in REQUEST_OPCODES:
+            if inner[BTH_AT] in REQUEST_OPCODES:
                 request = inner
-            elif inner[_BTH_AT] == Op.SACK:
+            elif inner[BTH_AT] == Op.SACK:
                 sack = inner
     return Overheard(request, sack)

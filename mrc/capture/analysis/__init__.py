@@ -2,7 +2,7 @@
 
     collector = Collector()
     for columns in read_columns(stream, "capture.pcap"):
-        collector.take(columns)
+        collector.add(columns)
     analysis = collector.finish()
 
 Packets become rows of numbers (`records`), sorted into flows (`flows`); of each flow it is worked out when every PSN

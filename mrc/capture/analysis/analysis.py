@@ -62,7 +62,7 @@ class Collector:
         self._malformed: dict[str, Some] = {}
         self._first_ns, self._last_ns = 0, 0
 
-    def take(self, columns: Columns) -> None:
+    def add(self, columns: Columns) -> None:
         if not len(columns):
             return
         fields = Fields(columns, self._clock)
@@ -79,7 +79,7 @@ class Collector:
             word = reason.partition(":")[0]
             self._malformed.setdefault(word, Some()).add(np.array([columns.first + row]))
         if (fields.kind != OTHER).any():
-            self._flows.take(columns, fields)
+            self._flows.add(columns, fields)
 
     def finish(self) -> Analysis:
         self._flows.finish()

@@ -1,4 +1,4 @@
-"""Where on the way of a flow the capture was taken, told from the packets themselves."""
+"""Where on the way of a flow the capture was taken, inferred from the packets themselves."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def capture_point(requests: Rows, answers: Rows) -> CapturePoint:
     found = _by_usids(requests["hop"] >> 8, answers["hop"] >> 8) or _by_hop_limit(
         requests["hop"] & 0xFF, answers["hop"] & 0xFF
     )
-    return found or _by_reactions(requests, answers) or CapturePoint(UNKNOWN, "nothing in the packets tells")
+    return found or _by_reactions(requests, answers) or CapturePoint(UNKNOWN, "nothing in the packets shows it")
 
 
 def _common(values: I64) -> int:

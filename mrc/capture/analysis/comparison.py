@@ -14,8 +14,8 @@ import numpy as np
 from mrc.capture.analysis.analysis import Analysis
 from mrc.capture.analysis.direction import Direction
 from mrc.capture.analysis.fates import LOST
-from mrc.capture.analysis.figures import DirectionTold, PathTold
-from mrc.capture.analysis.told import CHANGES_KEPT, ToldQp, Trace
+from mrc.capture.analysis.figures import DirectionReported, PathReported
+from mrc.capture.analysis.reported import CHANGES_KEPT, ReportedQp, Trace
 from mrc.capture.frames import I64
 from mrc.wire.psn import PSN_MASK, unwrap
 
@@ -25,20 +25,20 @@ class Comparison:
     """A direction and the QPs of its two ends, where there is a trace with them.
 
     `transmission` [losses] is for each loss of the requestor's trace the index into `direction.fates.requests`, -1
-    where the capture lacks the packet; `spurious` likewise of each retransmission told to be spurious. `start_ns` is
-    what to take off told times to have the capture's; None where they have no clock in common.
+    where the capture lacks the packet; `spurious` likewise of each retransmission reported as spurious. `start_ns` is
+    what to take off reported times to have the capture's; None where they have no clock in common.
     """
 
     direction: Direction
-    requestor: ToldQp | None
-    responder: ToldQp | None
+    requestor: ReportedQp | None
+    responder: ReportedQp | None
     transmission: I64
     spurious: I64
     start_ns: int | None
 
 
 def compare(analysis: Analysis, traces: list[Trace]) -> list[Comparison]:
-    """For each MRC direction that a trace tells of; its figures get their `told`."""
+    """Compare each MRC direction that a trace reports on; its figures get their `reported`."""
     made = []
     for direction in analysis.directions:
         figures = direction.figures
@@ -53,13 +53,13 @@ def compare(analysis: Analysis, traces: list[Trace]) -> list[Comparison]:
         one = Comparison(
             direction, requestor and requestor[1], responder and responder[1], transmission, spurious, start
         )
-        figures.told = DirectionTold(requestor and requestor[0].file, responder and responder[0].file)
+        figures.reported = DirectionReported(requestor and requestor[0].file, responder and responder[0].file)
         if one.requestor is not None:
             end_ns = requestor[0].last_ns if requestor else 0
-            _tell_requestor(one, one.requestor, figures.told, end_ns)
+            _add_requestor(one, one.requestor, figures.reported, end_ns)
         if one.responder is not None:
-            figures.told.requests_received = one.responder.counts["requests"]
-            figures.told.duplicates_received = one.responder.counts["duplicates"]
+            figures.reported.requests_received = one.responder.counts["requests"]
+            figures.reported.duplicates_received = one.responder.counts["duplicates"]
         made.append(one)
     return made
 
@@ -68,7 +68,7 @@ def _none() -> I64:
     return np.zeros(0, np.int64)
 
 
-def _end(traces: list[Trace], qpn: int | None, peer: int | None, *, requestor: bool) -> tuple[Trace, ToldQp] | None:
+def _end(traces: list[Trace], qpn: int | None, peer: int | None, *, requestor: bool) -> tuple[Trace, ReportedQp] | None:
     """The QP `qpn` with this peer, as far as they are known; the one with the most to tell where QPNs came again."""
     fitting = []
     for trace in traces:
@@ -81,7 +81,7 @@ def _end(traces: list[Trace], qpn: int | None, peer: int | None, *, requestor: b
     return max(fitting, key=lambda each: each[1].weight, default=None)
 
 
-def _matched(direction: Direction, qp: ToldQp) -> tuple[I64, I64]:
+def _matched(direction: Direction, qp: ReportedQp) -> tuple[I64, I64]:
     requests = direction.fates.requests
     seqs, evs = requests["seq"], requests["ev"]
     if not len(seqs):
@@ -89,8 +89,8 @@ def _matched(direction: Direction, qp: ToldQp) -> tuple[I64, I64]:
     first = qp.first_seq or 0
     shift = unwrap(first & PSN_MASK, int(seqs[0])) - first
 
-    def spans(told: Iterable[int]) -> list[tuple[int, int]]:
-        wanted = np.array([seq + shift for seq in told], np.int64)
+    def spans(reported: Iterable[int]) -> list[tuple[int, int]]:
+        wanted = np.array([seq + shift for seq in reported], np.int64)
         sides = (np.searchsorted(seqs, wanted, side).tolist() for side in ("left", "right"))
         return list(zip(*sides, strict=True))
 
@@ -107,20 +107,23 @@ def _matched(direction: Direction, qp: ToldQp) -> tuple[I64, I64]:
     return found, np.array([end - 1 for begin, end in again if end - begin > 1], np.int64)
 
 
-def _tell_requestor(one: Comparison, qp: ToldQp, told: DirectionTold, end_ns: int) -> None:
+def _add_requestor(one: Comparison, qp: ReportedQp, reported: DirectionReported, end_ns: int) -> None:
     known, counts = one.direction.fates, qp.lost()
     standing = np.array([each.kind == "lost" and not each.taken_back for each in qp.losses], np.bool_)
-    told_lost = np.zeros(len(known.fate), np.bool_)
-    told_lost[one.transmission[standing & (one.transmission >= 0)]] = True
-    inferred, both = known.are(LOST), known.are(LOST) & told_lost
+    reported_lost = np.zeros(len(known.fate), np.bool_)
+    reported_lost[one.transmission[standing & (one.transmission >= 0)]] = True
+    inferred, both = known.are(LOST), known.are(LOST) & reported_lost
     kinds = {kind: sum(count for (_, of), count in counts.items() if of == kind) for kind in _KINDS}
-    told.lost, told.trimmed, told.refused = (kinds[kind] for kind in _KINDS)
-    told.lost_in_both = int(both.sum())
-    told.lost_inferred_only, told.lost_told_only = int((inferred & ~both).sum()), int((told_lost & ~both).sum())
-    told.losses_not_captured = int((one.transmission < 0).sum())
-    told.losses_by_trigger = qp.by_trigger
-    told.retransmissions = qp.counts["retransmissions"]
-    told.spurious_retransmissions = qp.spurious_noticed
+    reported.lost, reported.trimmed, reported.refused = (kinds[kind] for kind in _KINDS)
+    reported.lost_in_both = int(both.sum())
+    reported.lost_inferred_only, reported.lost_reported_only = (
+        int((inferred & ~both).sum()),
+        int((reported_lost & ~both).sum()),
+    )
+    reported.losses_not_captured = int((one.transmission < 0).sum())
+    reported.losses_by_trigger = qp.by_trigger
+    reported.retransmissions = qp.counts["retransmissions"]
+    reported.spurious_retransmissions = qp.spurious_noticed
     by_ev = dict(
         zip(*(each.tolist() for each in np.unique(known.requests["ev"][both], return_counts=True)), strict=True)
     )
@@ -128,7 +131,7 @@ def _tell_requestor(one: Comparison, qp: ToldQp, told: DirectionTold, end_ns: in
     for path in one.direction.figures.paths:
         of = qp.paths.get(path.ev)
         lost, trimmed, refused = (counts[path.ev, kind] for kind in _KINDS)
-        path.told = PathTold(
+        path.reported = PathReported(
             packets=of.packets if of else None,
             lost=lost,
             lost_in_both=by_ev.get(path.ev, 0),
@@ -144,11 +147,11 @@ def _tell_requestor(one: Comparison, qp: ToldQp, told: DirectionTold, end_ns: in
 _KINDS = ("lost", "trimmed", "refused")
 
 
-def changes(told: list[tuple[int, str, str, str]], start_ns: int | None) -> list[dict[str, object]]:
+def changes(reported: list[tuple[int, str, str, str]], start_ns: int | None) -> list[dict[str, object]]:
     """The first of a path's changes as they go into a document; `time_s` is None without a clock in common."""
     return [
         {"time_s": None if start_ns is None else (time - start_ns) / 1e9, "old": old, "state": new, "trigger": cause}
-        for time, old, new, cause in told[:CHANGES_KEPT]
+        for time, old, new, cause in reported[:CHANGES_KEPT]
     ]
 
 

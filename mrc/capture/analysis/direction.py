@@ -117,11 +117,11 @@ def _sort_out(rows: Rows, mrc: bool, believe_icrcs: bool) -> _Sorted:
     order = np.lexsort((rows["number"], rows["time"], rows["stamp"], rows["ev"], rows["rtx"], rows["seq"]))
     again = _same(rows[order], "seq", "rtx", "ev", "stamp")
     # Without a time stamp two retransmissions on one EV look the same; so do all those of RC.
-    told_apart = rows["stamp"][order] >= 0
-    told_apart |= ~rows["rtx"][order] & mrc
+    reported_apart = rows["stamp"][order] >= 0
+    reported_apart |= ~rows["rtx"][order] & mrc
     first_hop = _first_of_group(rows["hop"][order], again)
     copy = again & (rows["hop"][order] != first_hop)
-    duplicate = again & ~copy & told_apart
+    duplicate = again & ~copy & reported_apart
     keep = np.ones(len(rows), np.bool_)
     keep[order[copy | duplicate]] = False
     return _Sorted(rows[keep], trimmed, bad, int(copy.sum()), int(duplicate.sum()))

@@ -9,8 +9,8 @@ from typing import Any
 from mrc.capture.analysis.analysis import Analysis
 from mrc.capture.analysis.fabric_events import FabricEvents
 from mrc.capture.analysis.finding import Finding
-from mrc.capture.analysis.told import Trace
-from mrc.capture.analysis.told_document import told_document
+from mrc.capture.analysis.reported import Trace
+from mrc.capture.analysis.reported_document import reported_document
 
 
 def document(
@@ -38,7 +38,7 @@ def document(
         "findings": [_finding(each) for each in found],
         "qps": [asdict(qp) for qp in analysis.qps],
         "endpoint_operations": [asdict(each) for each in analysis.operations],
-        "traces": [told_document(each) for each in traces],
+        "traces": [reported_document(each) for each in traces],
         "fabric_events": None if events is None else events.to_json(),
     }
 
@@ -50,7 +50,7 @@ def traces_document(
     return {
         "file": name,
         "findings": [_finding(each) for each in found],
-        "traces": [told_document(each) for each in traces],
+        "traces": [reported_document(each) for each in traces],
         "fabric_events": None if events is None else events.to_json(),
     }
 

@@ -10,6 +10,7 @@ from mrc.capture.analysis.finding import WARNING, Finding
 from mrc.errors import CallerError
 from mrc.fabric.events import FabricEvent, parse_events
 from mrc.report.units import plural
+from mrc.trace.vocabulary import CLEAR, CUT, HEAL, IMPAIR
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +80,15 @@ def _apply(event: FabricEvent, standing: dict[tuple[str, ...], FabricEvent]) -> 
     toward = event.details.get("toward")
     ends = [str(end) for end in (toward if isinstance(toward, list) else [toward])]
     for link in event.links:
-        if event.event in ("cut", "heal"):
+        if event.kind in (CUT, HEAL):
             standing.pop(("cable", link), None)
-            if event.event == "cut":
+            if event.kind is CUT:
                 standing["cable", link] = event
-        elif event.event in ("impair", "clear"):
+        elif event.kind in (IMPAIR, CLEAR):
             for end in ends:
                 given = {name: value for name, value in event.details.items() if name != "toward"}
                 gone = [key for key in standing if key[:3] == ("way", link, end)]
                 for key in gone:
-                    if event.event == "clear" or key[3] in given:
+                    if event.kind is CLEAR or key[3] in given:
                         del standing[key]
                 standing |= {("way", link, end, name): event for name, value in given.items() if value}

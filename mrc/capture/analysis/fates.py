@@ -55,7 +55,7 @@ class Fates:
 
     @property
     def delivered_at(self) -> I64:
-        """When each transmission that arrived was acknowledged; its own time where no answer tells."""
+        """When each transmission that arrived was acknowledged; its own time where no answer shows it."""
         at = self.acknowledged.at[self.group]
         return np.where(at < NEVER, at, self.requests["time"])
 
@@ -92,7 +92,7 @@ def fates(requests: Rows, answers: Rows, *, mrc: bool, at_receiver: bool) -> Fat
 
 
 def _arrived_by(time: I64, first: Bools, known: Acknowledged, answers: Rows, trips: RoundTrips, shortest: int) -> I64:
-    """For each PSN: what was sent later is not the transmission that arrived. NEVER where only `known.at` tells.
+    """For each PSN: what was sent later is not the transmission that arrived. NEVER where only `known.at` shows it.
 
     A SACK knows of what came before the packet that triggered it. When a responder that stood still goes on, all of its
     SACKs come after the retransmissions its silence caused, but the first of them were triggered by older packets. Not
@@ -155,15 +155,15 @@ def _why(fate: U8, found: U8, requests: Rows, known: Acknowledged, group: I64, n
     """Mark what was trimmed or refused, and how each loss came to light."""
     lost = fate == LOST
     found[lost & (known.hole_at[group] <= noticed)] = BY_HOLE
-    told = answers[answers["kind"] == NACK]
+    reported = answers[answers["kind"] == NACK]
     naks = answers[(answers["kind"] == NAK) & (answers["code"] == 0x60)]
     for one in naks:
         at = int(np.searchsorted(requests["seq"], one["cack"] + 1))
         if at < len(fate) and fate[at] == LOST and requests["seq"][at] == one["cack"] + 1:
             found[at] = BY_NACK
-    begins = np.searchsorted(requests["seq"], told["trigger"], "left").tolist()
-    ends = np.searchsorted(requests["seq"], told["trigger"], "right").tolist()
-    for one, begin, end in zip(told, begins, ends, strict=True):
+    begins = np.searchsorted(requests["seq"], reported["trigger"], "left").tolist()
+    ends = np.searchsorted(requests["seq"], reported["trigger"], "right").tolist()
+    for one, begin, end in zip(reported, begins, ends, strict=True):
         for at in range(end - 1, begin - 1, -1):
             if requests["time"][at] <= one["time"] and requests["ev"][at] == one["entropy"]:
                 if fate[at] in (LOST, PENDING):

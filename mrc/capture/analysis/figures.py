@@ -30,8 +30,8 @@ class Times:
 
 
 @dataclass(slots=True)
-class PathTold:
-    """What the requestor's trace tells of a path. `packets` is None without totals, times are None without a clock.
+class PathReported:
+    """What the requestor's trace reports of a path. `packets` is None without totals, times are None without a clock.
 
     `lost`, `trimmed`, `refused` transmissions were not taken back; `lost_in_both` of `lost` are also inferred.
     """
@@ -48,7 +48,7 @@ class PathTold:
 
 
 @dataclass(slots=True)
-class DirectionTold:
+class DirectionReported:
     """What the traces of the two ends tell of a direction; what the requestor says, from `lost` to
     `spurious_retransmissions`, is None without its trace, what the responder says without its."""
 
@@ -57,7 +57,7 @@ class DirectionTold:
     lost: int | None = None
     lost_in_both: int | None = None
     lost_inferred_only: int | None = None
-    lost_told_only: int | None = None
+    lost_reported_only: int | None = None
     losses_not_captured: int | None = None
     losses_by_trigger: dict[str, int] | None = None
     trimmed: int | None = None
@@ -105,7 +105,7 @@ class PathFigures:
     first_use_s: float | None = None
     last_use_s: float | None = None
     first_lost_packet: int | None = None
-    told: PathTold | None = None
+    reported: PathReported | None = None
 
 
 @dataclass(slots=True)
@@ -180,7 +180,7 @@ class DirectionFigures:
     read_bytes: int = 0
     planes: list[PlaneFigures] = field(default_factory=list)
     paths: list[PathFigures] = field(default_factory=list)
-    told: DirectionTold | None = None
+    reported: DirectionReported | None = None
 
     @property
     def name(self) -> str:

@@ -77,7 +77,7 @@ def _of_capture(analysis: Analysis) -> Iterator[Finding]:
         missing = ever & ~(each.port_status_mask or 0)
         if missing:
             ports = ", ".join(str(bit + 1) for bit in range(32) if missing >> bit & 1)
-            text = f"{each.source} told {each.destination} that its port {ports} is down"
+            text = f"{each.source} reported to {each.destination} that its port {ports} is down"
             yield Finding(WARNING, "port-down", text, packet=each.packet, time_s=each.time_s, weight=1)
     silent = [each for each in analysis.operations if each.rtt_us is None]
     if silent:

@@ -89,7 +89,7 @@ class Flows:
         self._by_low_16: dict[int, list[Flow]] = {}
         self._waiting: list[tuple[Leg, Rows]] = []
 
-    def take(self, columns: Columns, fields: Fields) -> None:
+    def add(self, columns: Columns, fields: Fields) -> None:
         for leg, rows in _legs(columns, fields):
             if leg.kind == ENDPOINT:
                 operations = self.endpoint_operations.setdefault((leg.source, leg.destination), [])
@@ -209,7 +209,7 @@ def _may_answer(half: Flow, flow: Flow) -> bool:
 
 
 def _meets(flow: Flow, leg: Leg) -> bool:
-    """Whether the two nodes of a leg are those of a flow, as far as one common address of each tells."""
+    """Whether the two nodes of a leg are those of a flow, as far as one common address of each shows."""
     nodes = {address for pair in flow.pairs for address in pair}
     return leg.source in nodes or leg.destination in nodes
 

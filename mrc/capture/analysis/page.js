@@ -15,13 +15,13 @@
     "sent again": ["--c1", "triangle", 3.4],
     "spurious retransmission": ["--c6", "diamond", 3.4],
     "NACK": ["--c3", "square", 2.6],
-    // Told by the endpoint: rings around what is inferred, one colour a trigger.
-    "told hole": ["--lost", "ring", 6],
-    "told path_timer": ["--c4", "ring", 6],
-    "told local_ack_timeout": ["--c6", "ring", 6],
-    "told nack": ["--skip", "ring", 6],
-    "told other": ["--c7", "ring", 6],
-    "told spurious": ["--c6", "frame", 6],
+    // Reported by the endpoint: rings around what is inferred, a colour for each trigger.
+    "reported hole": ["--lost", "ring", 6],
+    "reported path_timer": ["--c4", "ring", 6],
+    "reported local_ack_timeout": ["--c6", "ring", 6],
+    "reported nack": ["--skip", "ring", 6],
+    "reported other": ["--c7", "ring", 6],
+    "reported spurious": ["--c6", "frame", 6],
   };
 
   // What was done to the fabric: colour and dash of the line across all graphs.
@@ -307,7 +307,7 @@
         const top = TOP + LANE * index, y = top + NAME + 1, height = LANE - NAME - 2;
         pen.globalAlpha = 1; pen.fillStyle = colour("--soft"); pen.fillText(lane.name, LEFT + 6, top + NAME / 2 + 1);
         pen.fillStyle = colour("--good"); pen.fillRect(LEFT, y, width, height);
-        // SKIP fills the lower half only, so that the two are told apart without colour.
+        // SKIP fills the lower half only, so that the two differ without colour.
         for (const [name, values, part] of [["--skip", lane.skip, .5], ["--bad", lane.bad, 1]]) {
           pen.fillStyle = colour(name);
           for (let i = 0; i < count; i++) {

@@ -17,46 +17,49 @@ from mrc.capture.columns import LAST, NO_TIME, NOT_THERE, RIGHT, Columns
 from mrc.capture.summary import Summary
 from mrc.errors import CallerError
 from mrc.whole_files import WholeFile
+from mrc.wire.headers import HEADERS
 from mrc.wire.opcodes import FIRST_MRC_OPCODE, OPCODES
 from mrc.wire.profile import WireProfile
+from mrc.wire.words import fields_of
 
 if TYPE_CHECKING:
     from mrc.capture.columns.values import Values
     from mrc.capture.frames import I64, Bools
 
-# Column -> layer, field and Arrow type. Names are layer_field, but for those everybody knows by one word.
-_FIELDS: dict[str, tuple[str, str, str]] = {
-    "opcode": ("bth", "opcode", "uint8"),
-    "dqp": ("bth", "dqp", "uint32"),
-    "psn": ("bth", "psn", "uint32"),
-    "ackreq": ("bth", "ackreq", "bool"),
-    "rtx": ("bth", "rtx", "bool"),
-    "msn": ("meth", "msn", "uint16"),
-    "rqmsn": ("meth", "rqmsn", "uint16"),
-    "tx_timestamp": ("tseth", "tx_timestamp", "uint16"),
-    "va": ("reth", "va", "uint64"),
-    "rkey": ("reth", "rkey", "uint32"),
-    "dmalen": ("reth", "dmalen", "uint32"),
-    "immediate": ("immdt", "data", "uint32"),
-    "aeth_syndrome": ("aeth", "syndrome", "uint8"),
-    "aeth_msn": ("aeth", "msn", "uint32"),
-    "seth_m": ("seth", "m", "uint8"),
-    "seth_pr": ("seth", "pr", "uint8"),
-    "seth_ack_psn_offset": ("seth", "ack_psn_offset", "int16"),
-    "seth_entropy": ("seth", "entropy", "uint32"),
-    "seth_cack_psn": ("seth", "cack_psn", "uint32"),
-    "seth_mpr": ("seth", "mpr", "uint8"),
-    "seth_sack_offset": ("seth", "sack_offset", "int16"),
-    "seth_bitmap": ("seth", "bitmap", "uint64"),
-    "ooo_count": ("cc_state", "ooo_count", "uint16"),
-    "rcvd_bytes": ("cc_state", "rcvd_bytes", "uint32"),
-    "neth_reason": ("neth", "reason", "uint8"),
-    "neth_entropy": ("neth", "entropy", "uint32"),
-    "neth_psn": ("neth", "nack_psn", "uint32"),
-    "probe_id": ("peth", "probe_id", "uint16"),
-    "port_status_mask": ("erth", "port_status_mask", "uint32"),
-    "hop_limit": ("ipv6", "hlim", "uint8"),
+# Columns that have another name than layer_field; those of some layers are called by the field alone.
+_NAMES = {
+    ("immdt", "data"): "immediate",
+    ("neth", "nack_psn"): "neth_psn",
+    ("peth", "probe_id"): "probe_id",
+    ("erth", "port_status_mask"): "port_status_mask",
+    ("ipv6", "hlim"): "hop_limit",
 }
+_BY_FIELD_ALONE = ("bth", "meth", "tseth", "reth", "cc_state")
+# Beside the fields that the words of each MRC header show.
+_MORE = (("reth", "rkey"), ("seth", "mpr"), ("cc_state", "rcvd_bytes"), ("ipv6", "hlim"))
+
+
+def _columns() -> dict[str, tuple[str, str, str]]:
+    """Column -> layer, field and Arrow type."""
+    headers = dict.fromkeys(["bth", *(header for op in OPCODES.values() if op.is_mrc for header in op.headers)])
+    shown = [(header, field) for header in headers for field in fields_of(header)]
+    found = {}
+    for layer, field in (*shown, *_MORE):
+        name = field if layer in _BY_FIELD_ALONE else f"{layer}_{field}"
+        found[_NAMES.get((layer, field), name)] = layer, field, _kind(layer, field)
+    return found
+
+
+def _kind(layer: str, field: str) -> str:
+    # The probe_id of a SETH lies where its ack_psn_offset does.
+    place = HEADERS[layer].field("ack_psn_offset" if (layer, field) == ("seth", "probe_id") else field)
+    if layer == "bth" and place.bits == 1:
+        return "bool"
+    bits = next(bits for bits in (8, 16, 32, 64) if bits >= place.bits)
+    return f"{'int' if place.signed and field == place.name else 'uint'}{bits}"
+
+
+_FIELDS = _columns()
 _ROWS_A_GROUP = 1 << 17
 _ENDS_KEPT = 1 << 16
 

@@ -9,7 +9,7 @@ from mrc.capture.analysis.analysis import Analysis
 from mrc.capture.analysis.comparison import Comparison
 from mrc.capture.analysis.direction import Direction
 from mrc.capture.analysis.fabric_events import FabricEvents
-from mrc.capture.analysis.figures import DirectionFigures, DirectionTold, PathFigures, PathTold
+from mrc.capture.analysis.figures import DirectionFigures, DirectionReported, PathFigures, PathReported
 from mrc.capture.analysis.finding import Finding
 from mrc.capture.analysis.series import series
 from mrc.report.html import Cell, escape, more, page, resource, table
@@ -31,12 +31,12 @@ def report(
 ) -> str:
     """The page as text. `name` is the capture's, `compared` what traces tell beside it, `events` what was done to the
     fabric meanwhile."""
-    told = {id(each.direction): each for each in compared}
+    reported = {id(each.direction): each for each in compared}
     heaviest = sorted(analysis.directions, key=lambda each: -each.weight)
     drawn = heaviest[:DIRECTIONS_DRAWN]
     points = min(_MOST_POINTS_EACH, _POINTS // max(1, len(drawn)))
     body = [_head(name, analysis), _findings(found), _events(events), _qps([each.figures for each in heaviest])]
-    body += [_direction(each, index, told.get(id(each))) for index, each in enumerate(drawn)]
+    body += [_direction(each, index, reported.get(id(each))) for index, each in enumerate(drawn)]
     if len(heaviest) > len(drawn):
         body.append(
             f"<p class=note>{len(heaviest) - len(drawn)} more directions have figures only: mrc analyze --json.</p>"
@@ -46,7 +46,7 @@ def report(
         "\n".join([*body, "<div id=tip hidden></div>"]),
         style=resource("mrc.capture.analysis", "page.css"),
         script=resource("mrc.capture.analysis", "page.js"),
-        data=[series(each, points, told.get(id(each)), events) for each in drawn],
+        data=[series(each, points, reported.get(id(each)), events) for each in drawn],
     )
 
 
@@ -105,7 +105,7 @@ def _qps(directions: list[DirectionFigures]) -> str:
     return "<h2>Queue pairs</h2>\n" + table(headings, rows, 2, most=_DIRECTIONS_LISTED)
 
 
-def _direction(direction: Direction, index: int, told: Comparison | None) -> str:
+def _direction(direction: Direction, index: int, reported: Comparison | None) -> str:
     figures = direction.figures
     at_receiver = figures.capture_point == "receiver"
     notes = f"Captured at the {figures.capture_point}: {figures.capture_point_why}."
@@ -120,8 +120,8 @@ def _direction(direction: Direction, index: int, told: Comparison | None) -> str
     if any(path.packets for path in figures.paths) and figures.transport == "mrc":
         parts.append("<h3>Paths</h3>")
         parts.append(_paths(figures.paths, at_receiver))
-    if figures.told is not None:
-        parts.append(_told(figures, figures.told))
+    if figures.reported is not None:
+        parts.append(_reported(figures, figures.reported))
     drag = "Drag to zoom, double-click for all."
     reply = (
         "Median time from packet to SACK, per path: at the receiver, its own"
@@ -141,13 +141,13 @@ def _direction(direction: Direction, index: int, told: Comparison | None) -> str
         ("loss", "Loss per path", "Share of the data packets put on a path that were lost, or trimmed. "),
         (
             "states",
-            "Path states as inferred" if told is None else "Path states, inferred and told",
+            "Path states as inferred" if reported is None else "Path states, inferred and reported",
             "Darker: more of the time. Marked or trimmed: SKIP until used; lost: ASSUMED_BAD until probed or used. "
-            + ("" if told is None else "Told: as the endpoint's trace says. "),
+            + ("" if reported is None else "Reported: as the endpoint's trace says. "),
         ),
     ):
         inside = _loss(figures.paths) if name == "loss" and not at_receiver and figures.transport == "mrc" else ""
-        shown = name in _shown(direction, told) or inside
+        shown = name in _shown(direction, reported) or inside
         if shown:
             parts.append(
                 f"<figure><figcaption>{title}</figcaption><p class=note>{words}</p>"
@@ -156,12 +156,14 @@ def _direction(direction: Direction, index: int, told: Comparison | None) -> str
     return "\n".join([*parts, "</details>"])
 
 
-def _shown(direction: Direction, told: Comparison | None) -> set[str]:
+def _shown(direction: Direction, reported: Comparison | None) -> set[str]:
     shown = {"sequence", "goodput"} if len(direction.requests) else {"sequence"}
     if len(direction.fates.round_trips.ns):
         shown.add("rtt")
-    of_told = told.requestor.paths.values() if told and told.requestor and told.start_ns is not None else ()
-    if direction.histories or any(path.changes for path in of_told):
+    of_reported = (
+        reported.requestor.paths.values() if reported and reported.requestor and reported.start_ns is not None else ()
+    )
+    if direction.histories or any(path.changes for path in of_reported):
         shown.add("states")
     return shown
 
@@ -226,34 +228,34 @@ def _paths(paths: list[PathFigures], at_receiver: bool) -> str:
 
 
 def _loss(paths: list[PathFigures]) -> str:
-    """Bars of what is inferred, and where a trace tells, of what is told below."""
-    if all(path.told is None for path in paths):
+    """Bars of what is inferred; below them, where there is a trace, bars of what it reports."""
+    if all(path.reported is None for path in paths):
         return _bars(paths)
-    told = [_as_told(path, path.told) for path in paths if path.told is not None]
-    most = max(map(_bad, [*paths, *told]))
-    return f"<p>Inferred from the packets</p>{_bars(paths, most)}<p>Told by the endpoint</p>{_bars(told, most)}"
+    reported = [_as_reported(path, path.reported) for path in paths if path.reported is not None]
+    most = max(map(_bad, [*paths, *reported]))
+    return f"<p>Inferred from the packets</p>{_bars(paths, most)}<p>Reported by the endpoint</p>{_bars(reported, most)}"
 
 
-def _as_told(path: PathFigures, told: PathTold) -> PathFigures:
-    return PathFigures(path.ev, path.route, path.plane, path.packets, lost=told.lost, trimmed=told.trimmed)
+def _as_reported(path: PathFigures, reported: PathReported) -> PathFigures:
+    return PathFigures(path.ev, path.route, path.plane, path.packets, lost=reported.lost, trimmed=reported.trimmed)
 
 
-def _told(figures: DirectionFigures, told: DirectionTold) -> str:
-    """Tables: inferred beside told, of the direction and of its paths."""
-    triggers = ", ".join(f"{name} {count:,}" for name, count in (told.losses_by_trigger or {}).items())
+def _reported(figures: DirectionFigures, reported: DirectionReported) -> str:
+    """Tables: inferred beside reported, of the direction and of its paths."""
+    triggers = ", ".join(f"{name} {count:,}" for name, count in (reported.losses_by_trigger or {}).items())
     rows: list[list[Cell]] = [
-        ["lost", figures.lost, told.lost, triggers],
-        ["the same transmissions", told.lost_in_both, told.lost_in_both, ""],
-        ["trimmed", figures.trimmed, told.trimmed, ""],
-        ["refused", figures.refused, told.refused, ""],
-        ["sent again", figures.retransmissions, told.retransmissions, ""],
-        ["spurious", figures.spurious_retransmissions, told.spurious_retransmissions, "as the requestor noticed"],
-        ["came twice", None, told.duplicates_received, "as the responder counted"],
+        ["lost", figures.lost, reported.lost, triggers],
+        ["the same transmissions", reported.lost_in_both, reported.lost_in_both, ""],
+        ["trimmed", figures.trimmed, reported.trimmed, ""],
+        ["refused", figures.refused, reported.refused, ""],
+        ["sent again", figures.retransmissions, reported.retransmissions, ""],
+        ["spurious", figures.spurious_retransmissions, reported.spurious_retransmissions, "as the requestor noticed"],
+        ["came twice", None, reported.duplicates_received, "as the responder counted"],
     ]
-    parts = ["<h3>Inferred and told</h3>", table(["", "inferred", "told", "told more closely"], rows, 1)]
-    paths = [(path, path.told) for path in figures.paths if path.told is not None]
+    parts = ["<h3>Inferred and reported</h3>", table(["", "inferred", "reported", "reported in detail"], rows, 1)]
+    paths = [(path, path.reported) for path in figures.paths if path.reported is not None]
     if paths:
-        headings = ["EV", "lost inferred", "told", "both", "out inferred", "told", "state inferred", "told"]
+        headings = ["EV", "lost inferred", "reported", "both", "out inferred", "reported", "state inferred", "reported"]
         of_paths: list[list[Cell]] = [
             [f"0x{path.ev:08x}", path.lost, says.lost, says.lost_in_both, path.outs, says.outs, path.state, says.state]
             for path, says in paths

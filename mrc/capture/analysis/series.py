@@ -19,8 +19,8 @@ from mrc.capture.analysis.fates import ARRIVED, LOST, SPURIOUS, TRIMMED
 from mrc.capture.analysis.figures import PathFigures
 from mrc.capture.analysis.path_states import ASSUMED_BAD, SKIP
 from mrc.capture.analysis.records import NACK
-from mrc.capture.analysis.told import HOLE, LOCAL_ACK_TIMEOUT, PATH_TIMER
-from mrc.capture.analysis.told import NACK as NACKED
+from mrc.capture.analysis.reported import HOLE, LOCAL_ACK_TIMEOUT, PATH_TIMER
+from mrc.capture.analysis.reported import NACK as NACKED
 from mrc.capture.frames import I64, Bools
 
 GOODPUT_BINS, RTT_BINS, STATE_BINS = 400, 300, 400
@@ -35,19 +35,21 @@ Values = npt.NDArray[Any]
 
 
 def series(
-    direction: Direction, most_points: int, told: Comparison | None = None, events: FabricEvents | None = None
+    direction: Direction, most_points: int, reported: Comparison | None = None, events: FabricEvents | None = None
 ) -> dict[str, Any]:
-    """The graphs of one direction; about `most_points` points in the graph of time and sequence. With `told`, what the
-    requestor's trace says lies over what is inferred, each with a `label` that says which it is. `events` are marked in
-    all graphs."""
+    """Make the graphs of one direction, with about `most_points` points in the graph of time and sequence.
+
+    With `reported`, what the requestor's trace reports lies over what is inferred. A `label` says which is which.
+    `events` are marked in all graphs.
+    """
     scale = _Scale(direction)
     return {
         "start_s": scale.start / 1e9,
         "span_s": scale.span / 1e9,
-        "sequence": _sequence(direction, scale, most_points, told),
+        "sequence": _sequence(direction, scale, most_points, reported),
         "goodput": _goodput(direction, scale),
         "rtt": _rtt(direction, scale),
-        "states": _states(direction, scale, told),
+        "states": _states(direction, scale, reported),
         "events": _events(scale, events),
     }
 
@@ -90,7 +92,7 @@ def _thinned(count: int, most: int) -> I64:
     return np.arange(count) if count <= most else np.linspace(0, count - 1, most).astype(np.int64)
 
 
-def _sequence(direction: Direction, scale: _Scale, most: int, told: Comparison | None) -> list[dict[str, Any]]:
+def _sequence(direction: Direction, scale: _Scale, most: int, reported: Comparison | None) -> list[dict[str, Any]]:
     known, answers = direction.fates, direction.answers
     requests, seqs = known.requests, known.acknowledged.seqs
     edges = known.acknowledged.edge
@@ -128,7 +130,7 @@ def _sequence(direction: Direction, scale: _Scale, most: int, told: Comparison |
     chosen("spurious retransmission", known.are(SPURIOUS), 0.05)
     refusals = answers[answers["kind"] == NACK]
     points("NACK", refusals["time"], refusals["trigger"], 0.05, refusals["number"])
-    if told is None or told.requestor is None:
+    if reported is None or reported.requestor is None:
         return made
     for line in made:
         if line["name"] in INFERRED:
@@ -141,11 +143,11 @@ def _sequence(direction: Direction, scale: _Scale, most: int, told: Comparison |
         for line in made[before:]:
             line["label"] = label
 
-    triggers = np.array([_trigger(each.trigger) for each in told.requestor.losses])
+    triggers = np.array([_trigger(each.trigger) for each in reported.requestor.losses])
     for trigger in TRIGGERS:
-        which = told.transmission[(triggers == trigger) & (told.transmission >= 0)]
-        overlaid(f"told {trigger}", f"lost (told: {trigger})", which, 0.05)
-    overlaid("told spurious", "spurious retransmission (told)", told.spurious, 0.05)
+        which = reported.transmission[(triggers == trigger) & (reported.transmission >= 0)]
+        overlaid(f"reported {trigger}", f"lost (reported: {trigger})", which, 0.05)
+    overlaid("reported spurious", "spurious retransmission (reported)", reported.spurious, 0.05)
     return made
 
 
@@ -213,25 +215,27 @@ def _medians(name: str, which: Bools, bins: I64, ns: I64, count: int) -> dict[st
     return {"name": name, "y": base64.b64encode(octets).decode()}
 
 
-def _states(direction: Direction, scale: _Scale, told: Comparison | None) -> list[dict[str, Any]]:
-    """For each path the share of each bin that it spent in ASSUMED_BAD (or DENIED) and in SKIP, 0 to 255. Where the
-    requestor's trace and the capture have a clock in common, the told lane of a path lies below the inferred one."""
-    told_paths = told.requestor.paths if told is not None and told.requestor is not None else {}
-    start_ns = told.start_ns if told is not None else None
-    with_told = {ev for ev, path in told_paths.items() if path.changes} if start_ns is not None else set()
-    paths = [path for path in direction.figures.paths if path.ev in direction.histories or path.ev in with_told]
+def _states(direction: Direction, scale: _Scale, reported: Comparison | None) -> list[dict[str, Any]]:
+    """Return for each path the share of each bin that it spent in ASSUMED_BAD (or DENIED) and in SKIP, 0 to 255.
+
+    Where the requestor's trace and the capture share a clock, the reported lane of a path lies below the inferred one.
+    """
+    reported_paths = reported.requestor.paths if reported is not None and reported.requestor is not None else {}
+    start_ns = reported.start_ns if reported is not None else None
+    with_reported = {ev for ev, path in reported_paths.items() if path.changes} if start_ns is not None else set()
+    paths = [path for path in direction.figures.paths if path.ev in direction.histories or path.ev in with_reported]
     paths.sort(key=lambda path: (-path.outs, -path.marks))
     made = []
-    most = LANES_DRAWN // 2 if with_told else LANES_DRAWN
+    most = LANES_DRAWN // 2 if with_reported else LANES_DRAWN
     for path in sorted(paths[:most], key=lambda path: path.ev):
         history = direction.histories.get(path.ev)
         inferred = [(each.time, each.state) for each in history.changes] if history is not None else []
         name = _label(path)
-        made.append({"name": f"{name} (inferred)" if with_told else name, **_lane(inferred, scale)})
-        if with_told and start_ns is not None:
-            changes = told_paths[path.ev].changes if path.ev in told_paths else []
+        made.append({"name": f"{name} (inferred)" if with_reported else name, **_lane(inferred, scale)})
+        if with_reported and start_ns is not None:
+            changes = reported_paths[path.ev].changes if path.ev in reported_paths else []
             lane = _lane([(time - start_ns, new) for time, _, new, _ in changes], scale)
-            made.append({"name": f"{name} (told)", **lane})
+            made.append({"name": f"{name} (reported)", **lane})
     return made
 
 

@@ -14,12 +14,12 @@ from mrc.capture.analysis.finding import (
 )
 from mrc.capture.analysis.findings import by_severity
 from mrc.capture.analysis.path_findings import stands_out
-from mrc.capture.analysis.told import ASSUMED_BAD, ToldPath, ToldQp, Trace
+from mrc.capture.analysis.reported import ASSUMED_BAD, ReportedPath, ReportedQp, Trace
 from mrc.report.units import duration_text, percent_text, plural
 
 
 def trace_findings(traces: list[Trace], comparisons: list[Comparison] | None) -> list[Finding]:
-    """By severity, then weight. `comparisons` are None without a capture: then what is told stands for itself."""
+    """By severity, then weight. `comparisons` are None without a capture: then what is reported stands for itself."""
     found: list[Finding] = []
     for trace in traces:
         found += _incomplete(trace)
@@ -35,7 +35,7 @@ def trace_findings(traces: list[Trace], comparisons: list[Comparison] | None) ->
     return by_severity(found)
 
 
-def name_of(qp: ToldQp) -> str:
+def name_of(qp: ReportedQp) -> str:
     return f"QP 0x{qp.qpn:06x}"
 
 
@@ -48,27 +48,27 @@ def _incomplete(trace: Trace) -> Iterator[Finding]:
     if trace.skipped + trace.not_believed:
         lacks.append(f"{plural(trace.skipped + trace.not_believed, 'record')} damaged")
     if lacks:
-        text = f"{trace.file} does not tell all: {', '.join(lacks)}; told figures are too low by as much"
-        yield Finding(WARNING, "told-incomplete", text, weight=trace.dropped)
+        text = f"{trace.file} is incomplete: {', '.join(lacks)}; reported figures are too low by as much"
+        yield Finding(WARNING, "reported-incomplete", text, weight=trace.dropped)
 
 
 def _ports(trace: Trace) -> Iterator[Finding]:
     for side, port in sorted({(side, port) for _, side, port, up in trace.ports if not up}):
         text = f"{trace.file}: the {'peer said that its' if side == 'peer' else 'local'} port {port} went down"
-        yield Finding(WARNING, "told-port-down", text, weight=1)
+        yield Finding(WARNING, "reported-port-down", text, weight=1)
 
 
-def _qp(trace: Trace, qp: ToldQp) -> Iterator[Finding]:
+def _qp(trace: Trace, qp: ReportedQp) -> Iterator[Finding]:
     if qp.state == "ERROR" or qp.why:
-        text = f"{trace.file}: {name_of(qp)} went to ERROR: {qp.why or 'no reason told'}"
-        yield Finding(ERROR, "told-qp-error", text, name_of(qp), weight=1e9)
+        text = f"{trace.file}: {name_of(qp)} went to ERROR: {qp.why or 'no reason reported'}"
+        yield Finding(ERROR, "reported-qp-error", text, name_of(qp), weight=1e9)
     timeouts = qp.counts["local_ack_timeouts"]
     if timeouts:
         text = f"{trace.file}: {name_of(qp)} ran into {plural(timeouts, 'local ACK timeout')}"
-        yield Finding(WARNING, "told-local-ack-timeouts", text, name_of(qp), weight=timeouts)
+        yield Finding(WARNING, "reported-local-ack-timeouts", text, name_of(qp), weight=timeouts)
 
 
-def _paths(trace: Trace, qp: ToldQp) -> Iterator[Finding]:
+def _paths(trace: Trace, qp: ReportedQp) -> Iterator[Finding]:
     counts = qp.lost()
     packets = {ev: path.packets for ev, path in qp.paths.items() if path.packets}
     lost = {ev: counts[ev, "lost"] for ev in packets}
@@ -77,26 +77,26 @@ def _paths(trace: Trace, qp: ToldQp) -> Iterator[Finding]:
         if stands_out(lost[ev], sent, all_lost - lost[ev], whole - sent):
             text = f"path EV 0x{ev:08x} loses {percent_text(lost[ev] / sent)}: the endpoint took {lost[ev]:,} of "
             text += f"{plural(sent, 'data packet')} for lost, {all_lost - lost[ev]:,} of {whole - sent:,} on the others"
-            yield Finding(ERROR, "told-lossy-path", text, name_of(qp), ev, weight=1e6 * lost[ev] / sent)
+            yield Finding(ERROR, "reported-lossy-path", text, name_of(qp), ev, weight=1e6 * lost[ev] / sent)
     for path in qp.paths.values():
         if path.outs:
             yield _out(trace, qp, path)
     again, resent = qp.spurious_noticed, qp.counts["retransmissions"]
     if again >= 5 and again > 0.1 * resent:
         text = f"{again:,} of {plural(resent, 'retransmission')} were spurious, as the endpoint itself noticed"
-        yield Finding(WARNING, "told-spurious", text, name_of(qp), weight=again)
+        yield Finding(WARNING, "reported-spurious", text, name_of(qp), weight=again)
     duplicates, requests = qp.counts["duplicates"], qp.counts["requests"]
     if duplicates >= 5 and duplicates > 0.01 * requests:
         text = f"{duplicates:,} of {plural(requests, 'request')} had come before: spurious retransmissions"
-        yield Finding(WARNING, "told-duplicates", text, name_of(qp), weight=duplicates)
+        yield Finding(WARNING, "reported-duplicates", text, name_of(qp), weight=duplicates)
 
 
-def _out(trace: Trace, qp: ToldQp, path: ToldPath) -> Finding:
+def _out(trace: Trace, qp: ReportedQp, path: ReportedPath) -> Finding:
     stayed = path.state == ASSUMED_BAD
     text = f"path EV 0x{path.ev:08x} was taken out of use {plural(path.outs, 'time')}, for "
     text += f"{duration_text(path.out_ns(trace.last_ns) / 1e9)} in all; it {'stayed out' if stayed else 'is back'}"
     severity = WARNING if stayed else INFO
-    return Finding(severity, "told-path-out", text, name_of(qp), path.ev, weight=path.outs)
+    return Finding(severity, "reported-path-out", text, name_of(qp), path.ev, weight=path.outs)
 
 
 # ------------------------------------------------------------------ beside a capture
@@ -108,17 +108,17 @@ def _unmatched(trace: Trace, comparisons: list[Comparison]) -> Iterator[Finding]
     if not strangers:
         return
     names = ", ".join(name_of(qp) for qp in strangers[:4]) + (", ..." if len(strangers) > 4 else "")
-    text = f"{trace.file} tells of {plural(len(strangers), 'QP')} that the capture does not have: {names}"
-    yield Finding(WARNING, "told-of-others", text, weight=len(strangers))
+    text = f"{trace.file} reports on {plural(len(strangers), 'QP')} that the capture does not have: {names}"
+    yield Finding(WARNING, "reported-of-others", text, weight=len(strangers))
 
 
 def _differences(one: Comparison) -> Iterator[Finding]:
     figures = one.direction.figures
-    told = figures.told
-    if told is None:
+    reported = figures.reported
+    if reported is None:
         return
     for path in figures.paths:
-        says = path.told
+        says = path.reported
         if says is None:
             continue
         if path.lost is not None and apart(path.lost, says.lost):
@@ -126,7 +126,7 @@ def _differences(one: Comparison) -> Iterator[Finding]:
             text += f"lost; {says.lost_in_both:,} are the same transmissions"
             weight = abs(path.lost - says.lost)
             yield Finding(
-                WARNING, "told-losses-differ", text, figures.name, path.ev, path.first_lost_packet, None, weight
+                WARNING, "reported-losses-differ", text, figures.name, path.ev, path.first_lost_packet, None, weight
             )
         if figures.capture_point == "receiver":
             continue
@@ -135,22 +135,22 @@ def _differences(one: Comparison) -> Iterator[Finding]:
                 f"path {path_name(path)}: the packets show it out of use {plural(path.outs, 'time')} and {path.state} "
             )
             text += f"at the end, the endpoint says {plural(says.outs, 'time')} and {says.state}"
-            yield Finding(INFO, "told-states-differ", text, figures.name, path.ev)
+            yield Finding(INFO, "reported-states-differ", text, figures.name, path.ev)
     yield from _spurious(one)
 
 
 def _spurious(one: Comparison) -> Iterator[Finding]:
     """The responder knows what came twice, the requestor only what it noticed."""
-    figures, told = one.direction.figures, one.direction.figures.told
-    if told is None:
+    figures, reported = one.direction.figures, one.direction.figures.reported
+    if reported is None:
         return
-    own, duplicates = told.spurious_retransmissions, told.duplicates_received
-    told_count = own if duplicates is None else duplicates
+    own, duplicates = reported.spurious_retransmissions, reported.duplicates_received
+    reported_count = own if duplicates is None else duplicates
     inferred = figures.spurious_retransmissions
-    if told_count is None or not apart(inferred, told_count):
+    if reported_count is None or not apart(inferred, reported_count):
         return
     says = [] if own is None else [f"the requestor noticed {own:,}"]
     says += [] if duplicates is None else [f"the responder got {duplicates:,} twice"]
     text = f"the packets show {plural(inferred, 'spurious retransmission')}, {', '.join(says)}"
-    weight = abs(inferred - told_count)
-    yield Finding(WARNING, "told-spurious-differ", text, figures.name, weight=weight)
+    weight = abs(inferred - reported_count)
+    yield Finding(WARNING, "reported-spurious-differ", text, figures.name, weight=weight)

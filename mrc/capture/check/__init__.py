@@ -18,7 +18,7 @@ class Check:
         self._findings = Findings()
         self._sequences = Sequences(self._findings)
 
-    def take(self, columns: Columns, passing: Bools | None = None) -> None:
+    def add(self, columns: Columns, passing: Bools | None = None) -> None:
         """Check a run. With `passing` only violations of those packets count; all are looked at all the same."""
         self._findings.passing, self._findings.first_number = passing, columns.first
         check_packets(columns, self._findings)

@@ -12,11 +12,12 @@ from typing import NamedTuple
 import numpy as np
 
 from mrc.capture.frames import I64, U8, Bools, Frames, rows_at
-from mrc.capture.transport import SHAPES
+from mrc.capture.transport import PAD_AT, SHAPES, TS_AT, TS_SHIFT
 from mrc.capture.walk import ETHERNET, IPV4, IPV6, LINUX_SLL, LINUX_SLL2, RAW_IP, ROUTING, UDP, VLAN_TYPES
 from mrc.capture.walked import Walked
 from mrc.wire.opcodes import BTH_LENGTH, ICRC_LENGTH
 from mrc.wire.profile import WireProfile
+from mrc.wire.rows import PAD_SHIFT
 
 Layers = tuple[tuple[str, int], ...]
 
@@ -205,11 +206,11 @@ class _Walker:
             return
         group, head = self.header(group, BTH_LENGTH)
         at, rows = group.at, group.rows
-        key = head[:, 0].astype(np.int64) << 1 | head[:, 8] >> 4 & 1
+        key = head[:, 0].astype(np.int64) << 1 | head[:, TS_AT] >> TS_SHIFT & 1
         length = _HEADERS_LENGTH[key]
         end, kept = self.end[rows], self.frames.kept[rows]
         body = end - at - length - ICRC_LENGTH
-        pad = head[:, 1] >> 4 & 3
+        pad = head[:, PAD_AT] >> PAD_SHIFT & 3
         good = (length >= 0) & (body >= pad) & (_HAS_PAYLOAD[key] | (body == 0)) & (kept >= at + length)
         if not good.all():
             rows, key, end, kept, body, pad = (each[good] for each in (rows, key, end, kept, body, pad))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mrc.capture.fields import NOT_NAMED
 from mrc.wire.headers import HEADERS
-from mrc.wire.names import NACK_REASONS, OPCODE_WORDS
+from mrc.wire.names import FIELD_NAMES, OPCODE_WORDS
 
 NUMBER, MAC, IPV4, IPV6, TIME, TRUTH, WORD = "number", "MAC", "IPv4", "IPv6", "time", "truth", "word"
 
@@ -19,11 +19,11 @@ _ADDRESSES = {
     ("ipv6", "src"): IPV6,
     ("ipv6", "dst"): IPV6,
 }
-# Words that stand for values of one field.
+# Words that stand for values of one field: those of its names that are one word.
 _WORDS = {
-    ("bth", "opcode"): {name: value for value, name in OPCODE_WORDS.items()},
-    ("neth", "reason"): {name: value for value, name in NACK_REASONS.items()},
-}
+    place: {name: value for value, name in names.items() if name.isidentifier() and name.isupper()}
+    for place, names in FIELD_NAMES.items()
+} | {("bth", "opcode"): {name: value for value, name in OPCODE_WORDS.items()}}
 
 
 @dataclass(frozen=True, slots=True)

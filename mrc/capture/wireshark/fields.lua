@@ -1,6 +1,5 @@
 -- The protocol, its preferences, its fields and what it warns of.
 
-local BTH_LENGTH, ICRC_LENGTH, UDP_LENGTH, IPV4_LENGTH, IPV6_LENGTH = 12, 4, 8, 20, 40
 local PSNS = 2 ^ 24
 local MPR_UNIT, RECEIVED_UNIT, TIMESTAMP_UNIT_NS = 128, 256, 128
 

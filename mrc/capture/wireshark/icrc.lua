@@ -1,7 +1,7 @@
 -- The ICRC: CRC-32 with the Ethernet polynomial over the IP packet, variable fields set to ones
 
 local bitwise = bit32 or bit
-local bxor, band, rshift = bitwise.bxor, bitwise.band, bitwise.rshift
+local bxor, band, bor, rshift = bitwise.bxor, bitwise.band, bitwise.bor, bitwise.rshift
 local byte = string.byte
 
 local function crc_table()
@@ -29,33 +29,26 @@ end
 
 local ONES = crc_bytes(0xFFFFFFFF, string.rep("\255", 8), 1, 8)
 
--- The variable fields, as distance from the start of `place.frame` -> what to write over the byte.
-local function masked_bytes(place, covered)
+-- The bits of the variable fields, by distance from the start of `place.frame`.
+local function masked_bits(place, covered)
   local masked = {}
-  local function all_ones(...)
-    for _, at in ipairs({ ... }) do masked[at] = 0xFF end
+  local function add(at, mask)
+    for distance, ones in pairs(mask) do masked[at + distance] = ones end
   end
-  for _, ip in ipairs(covered) do
-    if ip.version == 4 then
-      all_ones(ip.at + 1, ip.at + 8, ip.at + 10, ip.at + 11)
-    else
-      masked[ip.at] = 0x6F
-      all_ones(ip.at + 1, ip.at + 2, ip.at + 3, ip.at + 7)
-    end
-  end
-  all_ones(place.bth - 2, place.bth - 1, place.bth + 4)
+  for _, ip in ipairs(covered) do add(ip.at, ip.version == 4 and IPV4_MASK or IPV6_MASK) end
+  add(place.udp, TRANSPORT_MASK)
   return masked
 end
 
 local function icrc_of(place, icrc_at)
   local covered = ICRC_COVERS_OUTER and place.ips or { place.ips[#place.ips] }
   local first = covered[1].at
-  local masked = masked_bytes(place, covered)
+  local masked = masked_bits(place, covered)
   local text = place.frame:range(first, icrc_at - first):raw()
   local register = ONES
   local headers = place.bth + 5 - first
   for at = 1, headers do
-    local value = masked[first + at - 1] or byte(text, at)
+    local value = bor(byte(text, at), masked[first + at - 1] or 0)
     register = bxor(CRC_TABLE[band(bxor(register, value), 0xFF)], rshift(register, 8))
   end
   register = crc_bytes(register, text, headers + 1, #text)

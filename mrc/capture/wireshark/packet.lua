@@ -19,14 +19,14 @@ function Packet:header(name, at)
   local header = HEADERS[name]
   local range = self.tvb:range(at, header.length)
   local branch = self.root:add(header.proto_field, range)
-  local values, remarks = {}, REMARKS[name] or {}
+  local values = {}
   for _, field in ipairs(header.fields) do
     values[field.name] = value_of(field, range:range(field.at, field.length))
   end
   for _, field in ipairs(header.fields) do
     if is_there(field, values) then
       local item = branch:add(field.proto_field, range:range(field.at, field.length))
-      local remark = remarks[field.name] and remarks[field.name](values)
+      local remark = REMARKS[field.name] and REMARKS[field.name](values)
       if remark then item:append_text((" (%s)"):format(remark)) end
       if name == "bth" and field.name == "tver" and values.tver ~= 0 then
         item:add_proto_expert_info(experts.tver)
@@ -37,7 +37,7 @@ function Packet:header(name, at)
 end
 
 function Packet:say(words)
-  if words then self.words[#self.words + 1] = words end
+  if words ~= "" then self.words[#self.words + 1] = words end
 end
 
 -- A switch cut it: a TRIMMED codepoint, and it is not whole. It is too short for its opcode's headers and ICRC, or
@@ -98,7 +98,7 @@ function Packet:payload(at, length, icrc_at)
     local here = math.min(length, self.kept - at)
     if here > 0 then self.root:add(fields.payload, self.tvb:range(at, here)) end
     self.root:add(fields.payload_length, length):set_generated()
-    self:say(("Payload=%d"):format(length))
+    self:say(WORDS.payload({ length = length }))
   end
   local padding = icrc_at and icrc_at - at - length or 0
   if padding > 0 then self.root:add(fields.padding, self.tvb:range(at + length, padding)) end
@@ -117,7 +117,7 @@ function Packet:icrc(icrc_at)
   else
     branch:add(fields.icrc_expected, expected):set_generated()
     item:add_proto_expert_info(experts.icrc)
-    self:say("[ICRC wrong]")
+    self:say(WORDS.icrc({ wrong = 1 }))
   end
 end
 
@@ -125,7 +125,7 @@ function Packet:wrong(reason)
   local item = self.root:add(fields.malformed, reason)
   item:set_generated()
   item:add_proto_expert_info(reason:find("^cut_short") and experts.cut_short or experts.malformed, reason)
-  self:say(("[malformed: %s]"):format(reason))
+  self:say(WORDS.verdict({ trimmed = 0, malformed = reason }))
 end
 
 function Packet:show_verdict(at, length, icrc_at, reason)
@@ -135,7 +135,7 @@ function Packet:show_verdict(at, length, icrc_at, reason)
     local item = self.root:add(fields.trimmed, true)
     item:set_generated()
     item:add_proto_expert_info(experts.trimmed)
-    self:say("[trimmed]")
+    self:say(WORDS.verdict({ trimmed = 1, malformed = 0 }))
   end
   local place = self.place
   if not reason and place and not self.trimmed and place.finish < place.ip_finish then
@@ -152,11 +152,21 @@ function Packet:without_bth()
   self:show_verdict(0, self.kept, nil, self.short or form:format(self.kept))
 end
 
+-- An answer has the EV of the packet it answers in its words: `entropy` of a SACK and of a NACK.
+local function names_an_ev(opcode)
+  for _, name in ipairs(opcode and opcode.headers or {}) do
+    if field_of(name, "entropy") then return true end
+  end
+  return false
+end
+
 function Packet:whole()
   local bth = self:header("bth", 0)
   local opcode = OPCODES[bth.opcode]
-  self.root:append_text((", %s, PSN: %d"):format(opcode_name(bth.opcode), bth.psn))
-  self:say(bth_words(bth, self.ev))
+  self.root:append_text((", %s, PSN: %d"):format(name_of("bth", "opcode", bth.opcode), bth.psn))
+  self:say("MRC")
+  self:say(WORDS.bth(bth))
+  if not names_an_ev(opcode) then self:say(("EV=0x%08x"):format(self.ev)) end
   local all_headers, at, missing = BTH_LENGTH, BTH_LENGTH, nil
   if opcode then
     for _, name in ipairs(opcode.headers) do

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from importlib.resources import files
 
 from mrc import __version__
+from mrc.capture.wireshark.words import lua_format, word_functions
 from mrc.wire.headers import HEADERS, Field, HeaderLayout
-from mrc.wire.names import MARKS, NACK_REASONS, OPERATIONS, SYNDROMES
-from mrc.wire.opcodes import FIRST_MRC_OPCODE, OPCODES, Opcode
+from mrc.wire.icrc import IPV6_ICRC_MASK, TRANSPORT_ICRC_MASK
+from mrc.wire.ipv4 import IPV4_ICRC_MASK
+from mrc.wire.names import FIELD_NAMES, NumberNames
+from mrc.wire.opcodes import BTH_LENGTH, FIRST_MRC_OPCODE, ICRC_LENGTH, OPCODES, Opcode
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 
 # The first line of every script written here; what lacks it is somebody else's.
 MARKER = "-- MRC dissector for Wireshark, written by `mrc wireshark`."
 
-# In this order: each uses what the ones before it define.
+# In this order: each uses what the ones before it define. Behind "words" come the functions written from their table.
 PARTS = ("fields", "icrc", "place", "values", "words", "packet", "ports")
-# The words for the numbers of a field.
-_NAMES: dict[tuple[str, str], Mapping[int, str]] = {
-    ("bth", "opcode"): {value: opcode.name for value, opcode in OPCODES.items() if opcode.is_mrc},
-    ("aeth", "syndrome"): SYNDROMES,
-    ("seth", "m"): MARKS,
-    ("neth", "reason"): NACK_REASONS,
-    ("erth", "op"): OPERATIONS,
-    ("eeth", "op"): OPERATIONS,
-}
 _HEXADECIMAL = {
     *("opcode", "pkey", "dqp", "va", "rkey", "data", "syndrome", "entropy", "spdcid", "dpdcid", "bitmap", "reason"),
     *("vendor_info", "port_status_mask"),
@@ -35,7 +29,11 @@ _WIDEST_NUMBER = 64
 def dissector_source(profile: WireProfile = DEFAULT_WIRE_PROFILE) -> str:
     """The Lua script, ready for Wireshark. The switches of `profile` that say how to read a packet are built in."""
     folder = files("mrc.capture.wireshark")
-    parts = [(folder / f"{name}.lua").read_text(encoding="utf-8") for name in PARTS]
+    parts = []
+    for name in PARTS:
+        parts.append((folder / f"{name}.lua").read_text(encoding="utf-8"))
+        if name == "words":
+            parts += [*word_functions(header_layouts(profile)), ""]
     return "\n".join([MARKER, f"-- mrc {__version__}", "", *_tables(profile), "", *parts])
 
 
@@ -66,6 +64,12 @@ def _tables(profile: WireProfile) -> Iterator[str]:
     yield f"local ICRC_COVERS_OUTER = {_boolean(profile.icrc_covers_outer)}"
     yield f"local EV_LOW_HALF_IN_SOURCE_PORT = {_boolean(profile.ev_low_half_in_source_port)}"
     yield f"local FIRST_PORT_BIT = {profile.first_port_bit}"
+    yield f"local BTH_LENGTH, ICRC_LENGTH = {BTH_LENGTH}, {ICRC_LENGTH}"
+    for name in ("udp", "ipv4", "ipv6"):
+        yield f"local {name.upper()}_LENGTH = {HEADERS[name].length}"
+    # What the ICRC sets to ones: by distance from the start of the header, the bits.
+    for name, mask in (("IPV4", IPV4_ICRC_MASK), ("IPV6", IPV6_ICRC_MASK), ("TRANSPORT", TRANSPORT_ICRC_MASK)):
+        yield f"local {name}_MASK = {{{', '.join(f'[{at}] = 0x{ones:02X}' for at, ones in enumerate(mask) if ones)}}}"
     yield ""
     yield "local OPCODES = {"
     for opcode in _mrc_opcodes():
@@ -94,22 +98,32 @@ def _entries(layout: HeaderLayout, field: Field) -> Iterator[str]:
 
 def _entry(layout: HeaderLayout, field: Field) -> str:
     """One field: the bytes it lies in, and which of their bits are its own (`shift` from the end of those bytes)."""
-    last_bit = 8 * layout.length - field.shift
-    at = (last_bit - field.bits) // 8
-    length = -(-last_bit // 8) - at
+    at, length = layout.span(field)
     parts = [f'name = "{field.name}"', f"at = {at}", f"length = {length}"]
     if 8 * length > _WIDEST_NUMBER:
         return ", ".join([*parts, 'kind = "bytes"'])
     kind = ("int" if field.signed else "uint") + str(8 * length if length <= 4 else 64)
     parts += [f'kind = "{kind}"', f"base = base.{_base(field)}"]
     if field.bits != 8 * length:
-        shift = 8 * (at + length) - last_bit
+        shift = field.shift - 8 * (layout.length - at - length)
         parts += [f"shift = {shift}", f"bits = {field.bits}", f"mask = 0x{((1 << field.bits) - 1) << shift:X}"]
-    names = _NAMES.get((layout.name, field.name))
+    names = FIELD_NAMES.get((layout.name, field.name))
     if names is not None:
-        pairs = ", ".join(f'[{number}] = "{words}"' for number, words in names.items())
-        parts.append(f"names = {{{pairs}}}")
+        parts += [f"names = {{{_pairs(layout, names)}}}", f'unknown = "{_lua_text(names.unknown)}"']
     return ", ".join(parts)
+
+
+def _pairs(layout: HeaderLayout, names: NumberNames) -> str:
+    # Wireshark dissects the standard opcodes itself.
+    shown = {op: OPCODES[op].name for op in OPCODES if OPCODES[op].is_mrc} if layout.name == "bth" else names
+    return ", ".join(f'[{number}] = "{words}"' for number, words in shown.items())
+
+
+def _lua_text(text: str) -> str:
+    """`reason 0x{:02x}` with a format of Lua's in it."""
+    before, _, rest = text.partition("{")
+    form, _, after = rest.partition("}")
+    return f"{before}{lua_format(form.removeprefix(':'))}{after}"
 
 
 def _base(field: Field) -> str:

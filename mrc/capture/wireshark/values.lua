@@ -58,19 +58,13 @@ local function timestamp(values)
   return values.tsr == 0 and ("%d ns"):format(values.tx_timestamp * TIMESTAMP_UNIT_NS)
 end
 
+-- By field: whatever header it is in, it means the same.
 local REMARKS = {
-  tseth = { tx_timestamp = timestamp },
-  peth = { tx_timestamp = timestamp },
-  erth = { tx_timestamp = timestamp, port_status_mask = ports_up },
-  seth = {
-    ack_psn_offset = function(values) return ("PSN %d"):format((values.cack_psn + values.ack_psn_offset) % PSNS) end,
-    sack_offset = function(values)
-      return ("bitmap from PSN %d"):format((values.cack_psn + values.sack_offset) % PSNS)
-    end,
-    mpr = function(values) return values.mpr > 0 and ("%d PSNs"):format(values.mpr * MPR_UNIT) end,
-    bitmap = received_psns,
-  },
-  cc_state = {
-    rcvd_bytes = function(values) return ("%d bytes"):format(values.rcvd_bytes * RECEIVED_UNIT) end,
-  },
+  tx_timestamp = timestamp,
+  port_status_mask = ports_up,
+  ack_psn_offset = function(values) return ("PSN %d"):format((values.cack_psn + values.ack_psn_offset) % PSNS) end,
+  sack_offset = function(values) return ("bitmap from PSN %d"):format((values.cack_psn + values.sack_offset) % PSNS) end,
+  mpr = function(values) return values.mpr > 0 and ("%d PSNs"):format(values.mpr * MPR_UNIT) end,
+  bitmap = received_psns,
+  rcvd_bytes = function(values) return ("%d bytes"):format(values.rcvd_bytes * RECEIVED_UNIT) end,
 }

@@ -131,8 +131,8 @@ def list_endpoints(as_json: bool) -> None:
         return
     for each in search.found:
         peers = ", ".join(f"{peer['peer']} ({peer['qps']} QPs)" for peer in each.hello["peers"]) or "nobody yet"
-        told = f"{each.pid}  {each.program}  {each.name}  {', '.join(each.addresses)}  connected to {peers}"
-        click.echo(printable(told))
+        line = f"{each.pid}  {each.program}  {each.name}  {', '.join(each.addresses)}  connected to {peers}"
+        click.echo(printable(line))
     for why in search.silent:
         note(why)
     if not search.found:

@@ -98,8 +98,8 @@ def flap(name: str, as_json: bool, period: float, count: int, duty: float, targe
     opened = Lab.open(name)
     try:
         links = [link.name for link in opened.prepare(*targets)]
-        with _signals_held() as wait, _progress(period) as told:
-            result = opened.flap(*targets, period_s=period, count=count, duty=duty, wait=wait, told=told)
+        with _signals_held() as wait, _progress(period) as on_change:
+            result = opened.flap(*targets, period_s=period, count=count, duty=duty, wait=wait, on_change=on_change)
     finally:
         opened.close()
     if as_json:
@@ -156,7 +156,7 @@ def _progress(period: float) -> Iterator[Callable[[Flapped], None]]:
     """What hears of each change and shows it on stderr, if that is a terminal."""
     shown = sys.stderr.isatty()
 
-    def told(change: Flapped) -> None:
+    def on_change(change: Flapped) -> None:
         if shown:
             state = "down" if change.down else "up  "
             left_s = (change.count - change.cycle) * period
@@ -164,7 +164,7 @@ def _progress(period: float) -> Iterator[Callable[[Flapped], None]]:
             click.echo(f"\r{text}", nl=False, err=True)
 
     try:
-        yield told
+        yield on_change
     finally:
         if shown:
             click.echo("\r\033[K", nl=False, err=True)

@@ -120,9 +120,9 @@ def impair(name: str, as_json: bool, link: str, toward: str | None, clear: bool,
         note(f"toward {unmarked[0]} nothing is marked: a mark concerns a path, not a receiver")
     if as_json:
         changed = asdict(Impairment()) if clear else given
-        told = {node: dict(in_units(*item) for item in asdict(each).items()) for node, each in now.items()}
+        impairments = {node: dict(in_units(*item) for item in asdict(each).items()) for node, each in now.items()}
         document = {"name": name, "link": known.name, "toward": ends}
-        print_json({**document, **dict(in_units(*item) for item in changed.items()), "impairments": told})
+        print_json({**document, **dict(in_units(*item) for item in changed.items()), "impairments": impairments})
         return
     for node, each in now.items():
         click.echo(f"{known.name} toward {node}: {impairment_text(each, marks=node not in hosts)}")

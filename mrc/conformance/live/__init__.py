@@ -1,1 +1,1 @@
-"""The suite across a real network: packets of the tester's own making on real ports, and a target told by messages."""
+"""The suite across a real network: packets made by the tester on real ports, and a target that messages control."""

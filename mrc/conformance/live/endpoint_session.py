@@ -143,7 +143,7 @@ class EndpointSession(InProcessSession):
 
 
 def answer_to(question: Callable[[], Any]) -> dict[str, Any]:
-    """What the tester is told: the answer, or why there is none."""
+    """Return the message for the tester: the answer, or why there is none."""
     try:
         return {"result": pack(question())}
     except Unsupported as reason:
@@ -152,5 +152,5 @@ def answer_to(question: Callable[[], Any]) -> dict[str, Any]:
         return {"refused": str(reason)}
     except MrcError as error:
         return {"unsupported": str(error)}
-    except Exception as error:  # an error of this end, and the tester's to tell
+    except Exception as error:  # an error of this end, which the tester reports
         return {"raised": f"{type(error).__name__}: {error}", "traceback": "".join(traceback.format_exception(error))}

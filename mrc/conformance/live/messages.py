@@ -40,7 +40,7 @@ def pack(value: Any) -> Any:
         return [pack(each) for each in value]
     if is_dataclass(value) and type(value).__name__ in _KINDS:
         return {type(value).__name__: {each.name: pack(getattr(value, each.name)) for each in fields(value)}}
-    raise TypeError(f"a {type(value).__name__} cannot be told to the other end")
+    raise TypeError(f"a {type(value).__name__} cannot be sent to the other end")
 
 
 def unpack(document: Any) -> Any:

@@ -187,8 +187,8 @@ def qp_file_text(file: QpFile, notes: Sequence[str] = ()) -> str:
             lines.append(f'    target: "{plane.target}"')
             lines += [f"    {name}: {_hexes(evs)}" for name, evs in _evs_of(plane)]
         if each.destinations:
-            told = ", ".join(f'"{ipaddress.IPv6Address(address)}"' for address in each.destinations)
-            lines.append(f"    destinations: [{told}]")
+            addresses = ", ".join(f'"{ipaddress.IPv6Address(address)}"' for address in each.destinations)
+            lines.append(f"    destinations: [{addresses}]")
     lines.append("qps:")
     for number, qp in enumerate(file.qps):
         note = f"  # {notes[number]}" if number < len(notes) else ""
@@ -212,5 +212,5 @@ def _hexes(numbers: Iterable[int]) -> str:
 
 
 def _end(end: TesterQp | TargetQpTerms) -> str:
-    told = ", ".join(f"{name}: {getattr(end, name):#x}" for name in _END)
-    return f"{{{told}}}"
+    values = ", ".join(f"{name}: {getattr(end, name):#x}" for name in _END)
+    return f"{{{values}}}"

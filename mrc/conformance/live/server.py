@@ -14,9 +14,9 @@ from mrc.conformance.setup import Setup, TesterQp
 from mrc.conformance.target import Unsupported
 from mrc.errors import MrcError, PeerError
 from mrc.fabric.host_view import Fabric
-from mrc.net.exchange import ExchangeServer, SessionInfo
+from mrc.net.exchange import SessionInfo
 from mrc.net.negotiation import NodeDescription
-from mrc.net.ticket import Ticket
+from mrc.net.session.server import SessionServer
 from mrc.untrusted import quoted
 from mrc.wire.profile import WireProfile
 
@@ -28,11 +28,10 @@ _OPEN_WITHIN_S = 5.0
 _POLL_S = 0.25
 
 
-class TargetServer:
-    """A target for testers that hold its ticket.
+class TargetServer(SessionServer):
+    """A target for testers that hold its ticket. The loops of all cases turn in the thread that calls `run`."""
 
-    The loops of all cases turn in the thread that calls `run`. Use as a context manager.
-    """
+    feature = FEATURE
 
     def __init__(
         self,
@@ -40,6 +39,7 @@ class TargetServer:
         *,
         on_case: Callable[[int], None] = lambda count: None,
     ) -> None:
+        super().__init__(fabric)
         self._fabric = fabric
         self._on_case = on_case
         self._changed = threading.Condition()
@@ -47,14 +47,6 @@ class TargetServer:
         self._owner: SessionInfo | None = None
         self._over = False
         self._cases = 0
-        addresses = [port.address for port in fabric.ports]
-        self._exchange = ExchangeServer(
-            [], self._handle, advertised=addresses, features=(FEATURE,), on_session_closed=self._gone
-        )
-
-    def start(self) -> Ticket:
-        """Listen, and return the ticket that lets testers in."""
-        return self._exchange.start().ticket
 
     def run(self) -> None:
         """Serve until `interrupt`, or until an exception such as KeyboardInterrupt ends it."""
@@ -91,12 +83,6 @@ class TargetServer:
         if session is not None:
             session.close()
         self._exchange.close()
-
-    def __enter__(self) -> TargetServer:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
     # ------------------------------------------------------------------ the tester's calls, in threads of their own
 
@@ -157,7 +143,7 @@ class TargetServer:
             if not self._changed.wait_for(lambda: self._session is not session, _OPEN_WITHIN_S):
                 raise Unsupported("the target's loop does not end")
 
-    def _gone(self, tester: SessionInfo) -> None:
+    def _session_closed(self, tester: SessionInfo) -> None:
         with contextlib.suppress(Unsupported):
             self._close(tester)
 

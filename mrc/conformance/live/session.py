@@ -1,4 +1,4 @@
-"""The tester's end of a case with a live target that is told by messages what to do."""
+"""The tester's end of a case with a live target that messages control."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ControlLine:
         self._client = client
         self._lost: str | None = None
         self.slowest_ns = 0
-        # How many of the packets sent in this case have come, as the target last told.
+        # How many of the packets sent in this case have arrived, as the target last reported.
         self.came = 0
 
     def call(self, kind: str, **body: Any) -> Any:

@@ -94,7 +94,7 @@ class TesterPort:
             sink.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
                 sink.setsockopt(socket.IPPROTO_UDP, _UDP_NO_CHECK6_RX, 1)
-            # Whoever else has the port keeps the kernel quiet as well.
+            # Another process that has the port keeps the kernel quiet as well.
             with contextlib.suppress(OSError):
                 sink.bind((self.address, udp_port))
 

@@ -28,8 +28,8 @@ class Watched:
         return self._endpoint.counters
 
     @property
-    def went_ahead(self) -> int:
-        return self._endpoint.went_ahead
+    def data_before_answers(self) -> int:
+        return self._endpoint.data_before_answers
 
     def receive(self, batch: ReceivedBatch, now: int) -> None:
         self._endpoint.receive(batch, now)

@@ -11,7 +11,7 @@ from mrc.conformance.catalogue import Missing
 from mrc.conformance.results import Result, Run
 from mrc.conformance.verdicts import ERROR, FAILED
 
-_STORY = 40  # packets told of a case that failed or ended in an error
+_STORY = 40  # packets shown of a case that failed or ended in an error
 
 
 def run_document(run: Run) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def run_document(run: Run) -> dict[str, Any]:
 
 
 def _result(result: Result) -> dict[str, Any]:
-    told = {
+    document = {
         **_about(result.case),
         "verdict": result.verdict,
         "expected": result.expected,
@@ -45,7 +45,7 @@ def _result(result: Result) -> dict[str, Any]:
         "packets": len(result.log),
         "seconds": round(result.took_s, 4),
     }
-    return told | ({"story": result.log.story(_STORY)} if result.verdict in (FAILED, ERROR) else {})
+    return document | ({"story": result.log.story(_STORY)} if result.verdict in (FAILED, ERROR) else {})
 
 
 def _about(each: Case) -> dict[str, Any]:

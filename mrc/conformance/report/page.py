@@ -59,18 +59,18 @@ def _groups(run: Run) -> str:
 
 def _case(result: Result, strict: bool) -> str:
     each, requirement = result.case, result.case.requirement
-    told = [
+    rows = [
         ("shows", each.about),
         ("source", f"{requirement.source}, grade {requirement.grade}, {requirement.level}"),
     ]
     if result.verdict == FAILED:
         aside = "" if result.counts(strict) else f" (only a {requirement.level}: it does not count without --strict)"
-        told += [("expected", f"{result.expected}{aside}"), ("actual", str(result.actual)), ("look at", each.look_at)]
+        rows += [("expected", f"{result.expected}{aside}"), ("actual", str(result.actual)), ("look at", each.look_at)]
     elif result.verdict in (UNSUPPORTED, ERROR):
-        told.append(("reason", str(result.actual)))
+        rows.append(("reason", str(result.actual)))
     if result.unchecked:
-        told.append(("not checked", ", ".join(result.unchecked)))
-    terms = "".join(f"<dt>{name}</dt><dd>{escape(text)}</dd>" for name, text in told)
+        rows.append(("not checked", ", ".join(result.unchecked)))
+    terms = "".join(f"<dt>{name}</dt><dd>{escape(text)}</dd>" for name, text in rows)
     traceback = f"<pre class=traceback>{escape(result.traceback)}</pre>\n" if result.traceback else ""
     return (
         f"<details class='case {result.verdict}'{' open' if result.verdict in (FAILED, ERROR) else ''}>"

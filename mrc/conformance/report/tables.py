@@ -21,9 +21,8 @@ from pathlib import Path
 from mrc.conformance.case import Case
 from mrc.conformance.catalogue import Missing, catalogue, missing
 from mrc.conformance.runner import run
-from mrc.conformance.suites import MRC
 from mrc.conformance.verdicts import ERROR, FAILED
-from mrc.conformance.wrong_endpoints import WrongEndpoint, wrong_endpoint, wrong_endpoints
+from mrc.conformance.wrong_endpoints import MRC_MUTANTS, WrongEndpoint, wrong_endpoint, wrong_endpoints
 from mrc.errors import CallerError
 from mrc.report.tables import markdown
 
@@ -47,7 +46,7 @@ class Row:
 
 def against_its_groups(name: str) -> Row:
     """Run against a mutant every case of the groups of the requirements that are to catch it."""
-    mutant = wrong_endpoint(name, MRC)
+    mutant = wrong_endpoint(name, MRC_MUTANTS)
     groups = {_group(each) for each in mutant.caught_by}
     return _against(name, [case for case in catalogue() if _group(case.id.partition("/")[0]) in groups])
 
@@ -62,7 +61,7 @@ def _group(requirement: str) -> str:
 
 
 def _against(name: str, cases: Sequence[Case]) -> Row:
-    found = run(cases, wrong_endpoint(name, MRC).target(), strict=True)
+    found = run(cases, wrong_endpoint(name, MRC_MUTANTS).target(), strict=True)
     failed, errors = (
         tuple(result.case.id for result in found.results if result.verdict == verdict) for verdict in (FAILED, ERROR)
     )
@@ -76,11 +75,11 @@ def mutant_table(rows: Sequence[Row], known: dict[str, WrongEndpoint]) -> str:
         mutant = known[row.mutant]
         meant = [each for each in row.failed if each.partition("/")[0] in mutant.caught_by]
         others = [each for each in row.failed if each not in meant]
-        told = [f"**{each}**" for each in meant] + (others if len(others) <= _MORE_THAN else [])
+        cases = [f"**{each}**" for each in meant] + (others if len(others) <= _MORE_THAN else [])
         if len(others) > _MORE_THAN:
-            told.append(f"and {len(others)} more")
+            cases.append(f"and {len(others)} more")
         void = "; the run is void" if row.void else ""
-        lines.append((row.mutant, mutant.what, f"{', '.join(told)}{void}"))
+        lines.append((row.mutant, mutant.what, f"{', '.join(cases)}{void}"))
     return "\n".join(markdown(("mutant", "what is wrong", "cases that fail it"), lines))
 
 
@@ -105,7 +104,7 @@ def between_markers(page: str, name: str, table: str) -> str:
 def main(page: Path, note: Callable[[str], None] = print, *, every_case: bool = False) -> int:
     """Run every mutant and write the tables of docs/conformance.md. Exit status 1 when one was not caught, or ended a
     case in an error: what a target does may fail a case and never break its script."""
-    known = wrong_endpoints(MRC)
+    known = wrong_endpoints(MRC_MUTANTS)
     with ProcessPoolExecutor(max_workers=min(2, os.cpu_count() or 1)) as pool:
         rows = list(pool.map(against_all if every_case else against_its_groups, known))
     text = page.read_text(encoding="utf-8")

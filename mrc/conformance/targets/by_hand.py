@@ -86,8 +86,8 @@ class ByHandSession(Session):
             raise Unsupported("the QPs of the file are in RTS already")
         fitting = [qp for qp in self._fresh if fits(qp, setup, self._path_mtu)]
         if not fitting:
-            raise Unsupported(f"no QP is left in the file that {_told(setup)}")
-        # Whoever needs less leaves the others to those that need more.
+            raise Unsupported(f"no QP is left in the file that {_description(setup)}")
+        # A case that needs less leaves the other QPs to cases that need more.
         chosen = min(fitting, key=lambda qp: len(qp.tester.capabilities - setup.agreed))
         self._fresh.remove(chosen)
         self._taken.append(chosen)
@@ -149,7 +149,7 @@ def fits(qp: HandQp, setup: Setup, path_mtu: int) -> bool:
     )
 
 
-def _told(setup: Setup) -> str:
+def _description(setup: Setup) -> str:
     needs = [f"{name} {value}" for name, value in setup.options.items()]
     usually = Setup()
     granted = (("MPR", setup.mpr, usually.mpr), ("immediates", setup.max_wimm, usually.max_wimm))

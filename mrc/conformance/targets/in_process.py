@@ -6,41 +6,33 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mrc.conformance.codec.carriage import read_carriage
-from mrc.conformance.setup import CAPABILITIES, Setup, TargetQpTerms, TesterQp
+from mrc.conformance.setup import CAPABILITIES, Setup, TesterQp
 from mrc.conformance.target import (
     ATTRIBUTES,
+    QP_ERROR,
     Frame,
     Refused,
     Session,
     Target,
-    TargetCompletion,
     TargetEvent,
     TargetQp,
     Unsupported,
 )
+from mrc.conformance.targets.endpoint_session import DEFAULT_MTU, EndpointQp, EndpointSession
 from mrc.conformance.targets.in_process_congestion import CONGESTION_OPTIONS, controller_of
 from mrc.conformance.targets.in_process_paths import PATH_OPTIONS, InProcessPaths, check_paths
-from mrc.conformance.virtual import VirtualSession, endpoint_at_work
-from mrc.endpoint.completions import Completion, EventKind, WorkKind
 from mrc.endpoint.config import Capability, EndpointConfig, QpConfig
 from mrc.endpoint.endpoint import Endpoint
-from mrc.endpoint.memory import MemoryRegion
 from mrc.endpoint.node.operations import EvProbeResult
 from mrc.endpoint.paths.states import EvState
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_peer import QpPeer
-from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError
+from mrc.trace.vocabulary import QP_STATE
 from mrc.wire.ipv4 import address_number
 from mrc.wire.profile import WireProfile
-from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.transmit_batch import TransmitBatch
 
-DEFAULT_MTU = 1024
-REGION_VA = 0x7F00_0000_0000
-REGION_LENGTH = 256 * 1024
-_BATCH = 256
 _STEPS = ("INIT", "RTR", "RTS")
 _QP_OPTIONS = (
     "mpr_dest",
@@ -73,16 +65,14 @@ class InProcess(Target):
         return Endpoint(config)
 
 
-class InProcessSession(VirtualSession):
+class InProcessSession(EndpointSession[Endpoint]):
     """One endpoint, and between it and the tester what its ports do: the outer header on and off."""
 
     # What a QP has where a case does not say otherwise.
     base_config = QpConfig()
 
     def __init__(self, endpoint: Endpoint, paths: InProcessPaths) -> None:
-        super().__init__()
-        self._endpoint = endpoint
-        self._batch = TransmitBatch(_BATCH)
+        super().__init__(endpoint)
         self._probe_results: dict[int, int | None] = {}
         self._paths = paths
         self.mode = paths.mode
@@ -94,7 +84,7 @@ class InProcessSession(VirtualSession):
         config = _qp_config(setup, tester, self.base_config)
         try:
             controller = controller_of(setup.options)
-            create = self._endpoint.create_qp
+            create = self.endpoint.create_qp
             qp = create(config) if controller is None else create(config, controller)
         except CallerError as error:
             raise Unsupported(str(error)) from None
@@ -105,8 +95,7 @@ class InProcessSession(VirtualSession):
         peer = QpPeer(tester.qpn, tester.first_psn, profile, sources, _capabilities(tester.capabilities))
         for state in _STEPS[: _STEPS.index(setup.state) + 1] if setup.state != "RESET" else ():
             self.take_step(qp, peer, state)
-        region = self._endpoint.memory.register(bytearray(REGION_LENGTH), va=REGION_VA)
-        return InProcessQp(self, self._endpoint, qp, peer, region)
+        return InProcessQp(self, qp, peer)
 
     def take_step(self, qp: QueuePair, peer: QpPeer, state: str) -> None:
         """Take a QP to the next state on its way up. Raises CallerError if it is not the next."""
@@ -122,74 +111,36 @@ class InProcessSession(VirtualSession):
         return self._paths.outer_addresses(ev)
 
     def check(self, setup: Setup) -> None:
-        check_paths(type(self._paths), setup, self._endpoint.config.wire)
+        check_paths(type(self._paths), setup, self.endpoint.config.wire)
 
     # ------------------------------------------------------------------ packets
 
-    def deliver(self, frames: Sequence[Frame], now: int) -> None:
-        packets, classes, ports = [], [], []
-        for frame in frames:
-            inner, traffic_class = _without_outer(frame.data)
-            packets.append(inner)
-            classes.append(traffic_class)
-            ports.append(frame.plane)
-        batch = ReceivedBatch.from_packets(packets, traffic_class=classes)
-        batch.port[:] = ports
-        with endpoint_at_work():
-            self._endpoint.receive(batch, now)
-
-    def collect(self, now: int) -> Sequence[Frame]:
-        batch = self._batch
-        frames: list[Frame] = []
-        while self._transmitted(now) and len(frames) < 1 << 16:
-            frames += [self._framed(row) for row in range(batch.count)]
-            batch.clear()
-        batch.clear()
-        return frames
-
-    def _transmitted(self, now: int) -> int:
-        with endpoint_at_work():
-            return self._endpoint.transmit(self._batch, now)
-
-    def _framed(self, row: int) -> Frame:
-        batch = self._batch
+    def framed(self, batch: TransmitBatch, row: int) -> Frame:
         port, destination = int(batch.port[row]), int.from_bytes(batch.destination[row, 8:24].tobytes(), "big")
         traffic_class = int(batch.traffic_class[row])
         return Frame(port, self._paths.on_the_wire(batch.packet(row), port, destination, traffic_class))
 
-    def next_deadline(self) -> int | None:
-        with endpoint_at_work():
-            return self._endpoint.next_deadline()
-
-    def on_timer(self, now: int) -> None:
-        with endpoint_at_work():
-            self._endpoint.on_timer(now)
-
     # ------------------------------------------------------------------ what else a case may ask
 
-    def counters(self) -> Mapping[str, int]:
-        return self._endpoint.total_counters().as_dict()
-
     def events(self) -> Sequence[TargetEvent]:
-        there = list(self._endpoint.events)
-        self._endpoint.events.clear()
+        there = list(self.endpoint.events)
+        self.endpoint.events.clear()
         return [
-            TargetEvent(each.kind.name, each.subject if each.kind == EventKind.QP_ERROR else None, each.detail)
-            for each in there
+            TargetEvent(QP_ERROR if each.kind is QP_STATE else each.kind.name, each.qpn, each.detail) for each in there
         ]
 
     def set_port(self, plane: int, up: bool) -> None:
-        self._endpoint.set_port(plane, up, self.now)
+        self.endpoint.set_port(plane, up, self.now)
         self.stir()
 
     def set_port_room(self, plane: int, room: bool) -> None:
-        self._endpoint.set_port_room(plane, room)
+        self.endpoint.set_port_room(plane, room)
         self.stir()
 
     def probe_ev(self, ev: int, dscp: int | None) -> None:
-        (node,) = self._endpoint.peer_nodes.values()
+        (node,) = self.endpoint.peer_nodes.values()
         number = next(number for number, path in enumerate(node.paths) if path.ev == ev)
-        self._endpoint.probe_ev(node, number, dscp=dscp, on_result=self._on_probe_result)
+        self.endpoint.probe_ev(node, number, dscp=dscp, on_result=self._on_probe_result)
         self.stir()
 
     def _on_probe_result(self, result: EvProbeResult) -> None:
@@ -199,56 +150,21 @@ class InProcessSession(VirtualSession):
         return self._probe_results
 
 
-class InProcessQp(TargetQp):
+class InProcessQp(EndpointQp[Endpoint, QueuePair]):
     """One QP of that endpoint."""
 
-    def __init__(
-        self, session: InProcessSession, endpoint: Endpoint, qp: QueuePair, peer: QpPeer, region: MemoryRegion
-    ) -> None:
-        self._session = session
-        self._endpoint = endpoint
-        self._qp = qp
-        self._peer = peer
-        self._region = region
-        config = qp.config
-        self.terms = TargetQpTerms(
-            qpn=qp.qpn,
-            first_psn=qp.first_psn,
-            path_mtu=config.path_mtu,
-            region_va=region.va,
-            region_length=region.length,
-            rkey=region.rkey,
-            mpr=config.mpr_dest,
-            max_wimm=config.max_wimm_dest,
+    _session: InProcessSession
+
+    def __init__(self, session: InProcessSession, qp: QueuePair, peer: QpPeer) -> None:
+        super().__init__(
+            session,
+            qp,
+            qp.config.path_mtu,
+            mpr=qp.config.mpr_dest,
+            max_wimm=qp.config.max_wimm_dest,
             agreed=frozenset(name for name in CAPABILITIES if Capability[name] in qp.agreed),
         )
-
-    def memory(self, offset: int, length: int) -> bytes:
-        return bytes(self._region.view[offset : offset + length])
-
-    def state(self) -> str:
-        return self._qp.state.name
-
-    def completions(self) -> Sequence[TargetCompletion]:
-        there = list(self._endpoint.completions)
-        self._endpoint.completions.clear()
-        self._endpoint.completions.extend(each for each in there if each.qpn != self._qp.qpn)
-        return [_completion(each) for each in there if each.qpn == self._qp.qpn]
-
-    def post_receive(self, wr_id: int) -> None:
-        try:
-            self._qp.post_receive(wr_id)
-        except CallerError as error:
-            raise Refused(str(error)) from None
-
-    def post_write(self, wr_id: int, data: bytes, remote_va: int, rkey: int, immediate: int | None) -> None:
-        source = MemoryRegion(data, 0, 0, remote_write=False)
-        try:
-            self._qp.post_write(WriteRequest(wr_id, source, 0, len(data), remote_va, rkey, immediate))
-        except CallerError as error:
-            raise Refused(str(error)) from None
-        self._endpoint.wake(self._qp)
-        self._session.stir()
+        self._peer = peer
 
     def ev_states(self) -> Mapping[int, str]:
         paths = self._qp.paths
@@ -280,7 +196,7 @@ class InProcessQp(TargetQp):
             raise Refused(str(error)) from None
 
     def to_error(self) -> None:
-        self._qp.to_error("told to")
+        self._qp.to_error("asked to by its owner")
         self._session.stir()
 
     def go_to(self, state: str, attributes: Mapping[str, int]) -> None:
@@ -332,17 +248,3 @@ def _qp_config(setup: Setup, tester: TesterQp, base: QpConfig) -> QpConfig:
         return replace(base, **changes)
     except CallerError as error:
         raise Unsupported(str(error)) from None
-
-
-def _without_outer(data: bytes) -> tuple[bytes, int]:
-    """(the inner packet, the outermost traffic class); what cannot be read goes on as it is."""
-    found = read_carriage(data)
-    if isinstance(found, str):
-        return data, 0
-    outer = found.carriage.outer
-    return data[found.inner_at :], found.carriage.traffic_class if outer is None else outer.traffic_class
-
-
-def _completion(each: Completion) -> TargetCompletion:
-    kind = "RECEIVE" if each.kind == WorkKind.RECV_RDMA_WITH_IMM else "WRITE"
-    return TargetCompletion(each.wr_id, kind, each.status.name, each.byte_len, each.immediate)

@@ -1,4 +1,4 @@
-"""What a congestion controller is told and what it answers: bytes and signals in, a window out."""
+"""The interface of a congestion controller: bytes and signals in, a window out."""
 
 from __future__ import annotations
 

@@ -85,7 +85,12 @@ class ControllerConfig:
 
     def with_line_rate(self: C, line_rate_bps: int) -> C:
         """This configuration for a network that carries so many bits a second. Raises CallerError."""
-        raise CallerError(f"{self.section} takes no line rate")
+        raise CallerError(no_line_rate(self.section))
+
+
+def no_line_rate(algorithm: str) -> str:
+    """What to say of an algorithm that cannot be given a line rate."""
+    return f"the algorithm {algorithm} takes no line rate: choose nscc, or leave --line-rate out"
 
 
 def _described(config: type[ControllerConfig]) -> Iterator[tuple[str, Setting]]:

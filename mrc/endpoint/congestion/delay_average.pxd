@@ -5,4 +5,4 @@ cdef class DelayAverage:
 cdef class EwmaDelay(DelayAverage):
     cdef double _weight
 
-    cdef void take(self, long long delay) noexcept nogil
+    cdef void update(self, long long delay) noexcept nogil

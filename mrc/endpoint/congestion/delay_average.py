@@ -23,11 +23,11 @@ class DelayAverage:
         raise NotImplementedError
 
     def on_trimmed(self) -> None:
-        """A NACK told of a trimmed packet, which has no delay of its own."""
+        """A NACK reported a trimmed packet, which has no delay of its own."""
         raise NotImplementedError
 
     def without_sample(self) -> int | None:
-        """The delay an acknowledgement without a valid sample counts with; None: it tells nothing of the delay."""
+        """The delay an acknowledgement without a valid sample counts with; None: it says nothing about the delay."""
         raise NotImplementedError
 
 
@@ -47,9 +47,9 @@ class EwmaDelay(DelayAverage):
         self._weight = weight
 
     def on_delay(self, delay: int, *, marked: bool, target: int, base_rtt: int) -> None:
-        self.take(delay)
+        self.update(delay)
 
-    def take(self, delay: int) -> None:
+    def update(self, delay: int) -> None:
         """A valid sample, of which nothing else counts."""
         self.value = int(self._weight * delay + (1 - self._weight) * self.value)
 

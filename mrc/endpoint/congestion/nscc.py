@@ -291,7 +291,7 @@ class Nscc(CongestionController):
             return _NONE
         delay = max(rtt - self._base_rtt, 0)
         if self._ewma is not None:
-            self._ewma.take(delay)
+            self._ewma.update(delay)
         else:
             self._average_otherwise(delay, marked)
         return delay
@@ -310,7 +310,7 @@ class Nscc(CongestionController):
         if self._ewma is None:
             self._average_trim_otherwise(base_rtt, feeds)
         elif feeds:
-            self._ewma.take(base_rtt)
+            self._ewma.update(base_rtt)
 
     def _average_trim_otherwise(self, base_rtt: int, feeds: bool) -> None:
         if feeds:

@@ -44,7 +44,7 @@ def register(name: str, factory: ControllerFactory) -> None:
 
 def _offered() -> dict[str, EntryPoint]:
     """By name, the controllers that installed packages offer."""
-    # Whoever names none of them does not pay for it: some 20 ms.
+    # Loaded only when one of them is named: it takes some 20 ms.
     from importlib.metadata import entry_points
 
     return {each.name: each for each in entry_points(group=ENTRY_POINTS)}

@@ -29,7 +29,7 @@ cdef class Arrivals:
     @cython.locals(answered=cython.bint)
     cpdef void receive(self, ReceivedBatch batch, Py_ssize_t row, int opcode, long long now) noexcept nogil
     cdef void _note(self, long long now) noexcept nogil
-    cdef void _tell_node(self, long long now) noexcept with gil
+    cdef void _report_to_node(self, long long now) noexcept with gil
     cpdef void receive_trimmed(self, ReceivedBatch batch, Py_ssize_t row, bint lasthop, long long now) noexcept nogil
     @cython.locals(base=Py_ssize_t, psn=cython.uint, syndrome=cython.int)
     cdef void _on_aeth(self, ReceivedBatch batch, Py_ssize_t row, long long now) noexcept nogil

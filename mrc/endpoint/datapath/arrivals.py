@@ -14,13 +14,13 @@ from mrc.endpoint.responder.responder import Responder
 from mrc.wire import octets
 from mrc.wire.opcodes import REQUEST_OPCODES, Op
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import PSN_BITS_MASK
+from mrc.wire.rows import PSN_BITS_MASK, fields_at, header_at, lowest_bit, masks_in
 
 if TYPE_CHECKING:
     from mrc.endpoint.node.peer_node import PeerNode
 
-_OPCODE_AT, _PSN_AT, _AETH_AT = 48, 56, 60
-_SYNDROME_SHIFT = 24
+_OPCODE_AT, _PSN_AT = fields_at("bth", "opcode ackreq")
+_AETH_AT, _SYNDROME_SHIFT = header_at("aeth"), lowest_bit(masks_in("aeth", "syndrome msn")[0])
 _PSN_MASK, _ACK_SYNDROME = PSN_BITS_MASK, ACK_SYNDROME
 _NEVER = -1
 _PROBE, _SACK, _ACK, _NACK = int(Op.PROBE), int(Op.SACK), int(Op.ACKNOWLEDGE), int(Op.NACK)
@@ -32,7 +32,7 @@ _IS_ENDPOINT_OPERATION = memoryview(bytes(value in (Op.ENDPOINT_REQUEST, Op.ENDP
 class Arrivals:
     """Packets of one QP that passed the endpoint's checks, one by one. `sources` is empty before RTR.
 
-    `asked_at` is when something arrived last that wants an answer, a request or a probe, ns; -1: never.
+    `asked_at` is when the last request or probe arrived, ns; -1: never.
     """
 
     __slots__ = (
@@ -107,9 +107,9 @@ class Arrivals:
                 if self._away.up:
                     self._away.waits = True
                 else:
-                    self._tell_node(now)
+                    self._report_to_node(now)
 
-    def _tell_node(self, now: int) -> None:
+    def _report_to_node(self, now: int) -> None:
         if self._node is not None:
             self._node.on_requests(now)
             learns_at = self._node.next_learning_at

@@ -24,7 +24,7 @@ cdef class Datapath:
     cdef Heap _timers
     cdef long long _fair_share, _first_done
     cdef long long[::1] _done, _is_done
-    cdef readonly long long done, went_ahead
+    cdef readonly long long done, data_before_answers
     cdef public long long now
 
     @cython.locals(slot=cython.longlong)

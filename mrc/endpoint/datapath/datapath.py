@@ -25,9 +25,11 @@ _NONE = -1
 
 
 class Datapath:
-    """One endpoint's. `went_ahead` counts how often a single packet of data was sent ahead of answers that were due:
-    writes are answered by writes. `now` is the time of what is being done, ns. `away` is up where Python may not
-    come: what is Python's then waits."""
+    """The packets of one endpoint, in and out. `now` is the time of the entry under way, ns.
+
+    `data_before_answers` counts how often a single data packet was sent before answers that were due: in a ping-pong
+    the peer waits for data. `away` is up while Python may not be called: what needs Python waits.
+    """
 
     __slots__ = (
         "_done",
@@ -39,12 +41,12 @@ class Datapath:
         "_operations_wait",
         "_timers",
         "away",
+        "data_before_answers",
         "done",
         "intake",
         "now",
         "qps",
         "scheduler",
-        "went_ahead",
     )
 
     def __init__(
@@ -60,7 +62,7 @@ class Datapath:
         self._operations_wait = operations.pending
         self._fair_share = fair_share
         self._timers = Heap()  # deadlines and QPNs
-        self.went_ahead = 0
+        self.data_before_answers = 0
         self.now = 0
         # A ring of the slots of QPs that have work which has ended: `done` of them from `_first_done` on.
         self.done = self._first_done = 0
@@ -129,7 +131,7 @@ class Datapath:
 
     def _receive(self, batch: ReceivedBatch, now: int) -> None:
         self.now = now
-        self.intake.take(batch, now)
+        self.intake.receive(batch, now)
         for place in range(self.intake.touched):
             self.after_event(self.intake.slot(place))
 
@@ -170,7 +172,7 @@ class Datapath:
             self.scheduler.after_turn(slot, sent, by_handle.data_packets_sent(handle) > data_before)
             self.schedule(slot)
         if by_handle.answers_wait(handle):
-            self.went_ahead += 1
+            self.data_before_answers += 1
             return False
         return True
 

@@ -31,8 +31,8 @@ cdef class Intake:
     cpdef void make_room(self, long long slots) noexcept
     cpdef long long slot(self, long long place) noexcept nogil
     @cython.locals(row=Py_ssize_t)
-    cpdef void take(self, ReceivedBatch batch, long long now) noexcept nogil
+    cpdef void receive(self, ReceivedBatch batch, long long now) noexcept nogil
     @cython.locals(verdict=cython.int, base=Py_ssize_t, qpn=cython.uint, opcode=cython.int, slot=cython.longlong)
-    cdef void _take(self, ReceivedBatch batch, Py_ssize_t row, long long now) noexcept nogil
+    cdef void _receive_one(self, ReceivedBatch batch, Py_ssize_t row, long long now) noexcept nogil
     cdef void _operate(self, ReceivedBatch batch, Py_ssize_t row, int opcode, long long now) noexcept with gil
     cdef void _hear(self, long long slot, ReceivedBatch batch, Py_ssize_t row, long long now) noexcept with gil

@@ -13,9 +13,10 @@ from mrc.endpoint.parts.flags import Away
 from mrc.endpoint.parts.numbers import column, longer
 from mrc.wire import octets
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import PSN_BITS_MASK
+from mrc.wire.rows import fields_at, masks_in
 
-_OPCODE_AT, _DQP_AT, _QPN_MASK = 48, 52, PSN_BITS_MASK
+_OPCODE_AT, _DQP_AT = fields_at("bth", "opcode reserved")
+(_QPN_MASK,) = masks_in("bth", "dqp")
 _DROPPED, _SOUND, _TRIMMED_LASTHOP = DROPPED, SOUND, TRIMMED_LASTHOP
 _ENDPOINT_QPN = ENDPOINT_QPN
 _NONE = -1
@@ -66,14 +67,14 @@ class Intake:
         """One of those touched."""
         return self._slots[place]
 
-    def take(self, batch: ReceivedBatch, now: int) -> None:
+    def receive(self, batch: ReceivedBatch, now: int) -> None:
         """Take all of a batch."""
         self._batches += 1
         self.touched = 0
         for row in range(batch.count):
-            self._take(batch, row, now)
+            self._receive_one(batch, row, now)
 
-    def _take(self, batch: ReceivedBatch, row: int, now: int) -> None:
+    def _receive_one(self, batch: ReceivedBatch, row: int, now: int) -> None:
         verdict = self._checks.look(batch, row)
         if verdict == _DROPPED:
             return
@@ -81,7 +82,7 @@ class Intake:
         qpn = octets.u32(batch.flat, base + _DQP_AT) & _QPN_MASK
         opcode = batch.flat[base + _OPCODE_AT]
         if qpn == _ENDPOINT_QPN and verdict == _SOUND:
-            if not self._operation_intake.take(batch, row, opcode, now):
+            if not self._operation_intake.receive(batch, row, opcode, now):
                 return
             if self._away.up:
                 self.aside.put(batch, row, now)

@@ -1,4 +1,7 @@
-"""What a packet must be before a QP sees it: whole, of a known opcode, its ICRC right (wire.md sections 2, 3, 9)."""
+"""What a packet must be before a QP sees it: whole, of a known opcode, its ICRC right (wire.md sections 2, 3, 9).
+
+`TransportTerms` are what differs between MRC and plain RC.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,7 @@ from mrc.wire.rows import (
     PAD_SHIFT,
     TVER_MASK,
     UDP_AT,
+    fields_at,
 )
 
 # What `look` says of a packet. Those below SOUND were dropped and counted.
@@ -34,8 +38,9 @@ _DROPPED, _SOUND, _TRIMMED, _TRIMMED_LASTHOP = DROPPED, SOUND, TRIMMED, TRIMMED_
 _IPV6_UDP = 17
 _MIN_PACKET, _UDP_AT, _PAD_SHIFT, _TVER_MASK, _P_KEY = MIN_PACKET, UDP_AT, PAD_SHIFT, TVER_MASK, P_KEY
 # Where in a packet: ip_plen, ip_nh; udp_dport, udp_len; opcode, flags, pkey, the byte of psn_word that holds ts.
-_PLEN_AT, _NH_AT, _DPORT_AT, _UDP_LEN_AT = 4, 6, 42, 44
-_OPCODE_AT, _FLAGS_AT, _PKEY_AT, _PSN_FLAGS_AT = 48, 49, 50, 56
+_PLEN_AT, _NH_AT = fields_at("ipv6", "plen nh")
+_DPORT_AT, _UDP_LEN_AT = fields_at("udp", "dport len")
+_OPCODE_AT, _FLAGS_AT, _PKEY_AT, _PSN_FLAGS_AT = fields_at("bth", "opcode se pkey ackreq")
 _TS_SHIFT = 4
 _UNKNOWN_LENGTH = 1 << 20
 
@@ -47,37 +52,64 @@ def _by_opcode(numbers: Iterable[int]) -> memoryview:
     return made
 
 
-# By opcode: bytes of a packet without payload, padding and TSETH, beyond any packet when unknown; bytes of a TSETH.
-_PLAIN_LENGTH = _by_opcode(
-    [
-        EXTENSION_AT + length + ICRC_LENGTH if is_mrc else _UNKNOWN_LENGTH
-        for is_mrc, length in zip(IS_MRC, EXTENSION_LENGTH, strict=True)
-    ]
-)
-_TSETH_LENGTH = _by_opcode([HEADER_LENGTHS["tseth"] if has else 0 for has in HAS_TSETH])
-_IS_MRC, _HAS_PAYLOAD = memoryview(IS_MRC), memoryview(HAS_PAYLOAD)
+_HAS_PAYLOAD = memoryview(HAS_PAYLOAD)
 _DSCPS, _PORTS = 64, 1 << 16
+
+
+class TransportTerms:
+    """What the packets of a transport have to be.
+
+    `opcodes` holds 1 for each of its own. Of a P_Key the bits of `pkey_mask` have to agree with ours. Switches cut
+    packets short where `trims` says so. By opcode: `plain_lengths` are bytes of a packet without payload, padding and
+    TSETH, beyond any packet when unknown; `tseth_lengths` are bytes of a TSETH.
+    """
+
+    __slots__ = ("is_own", "pkey_mask", "plain_lengths", "trims", "tseth_lengths")
+
+    def __init__(self, opcodes: bytes, *, pkey_mask: int = 0xFFFF, trims: bool = False) -> None:
+        self.is_own = memoryview(opcodes)
+        self.pkey_mask = pkey_mask
+        self.trims = trims
+        self.plain_lengths = _by_opcode(
+            EXTENSION_AT + length + ICRC_LENGTH if own else _UNKNOWN_LENGTH
+            for own, length in zip(opcodes, EXTENSION_LENGTH, strict=True)
+        )
+        self.tseth_lengths = _by_opcode(HEADER_LENGTHS["tseth"] if has else 0 for has in HAS_TSETH)
+
+
+MRC_TERMS: Final = TransportTerms(IS_MRC, trims=True)
 
 
 class PacketChecks:
     """Looks at packets one by one and counts each that is dropped by its first fault."""
 
-    __slots__ = ("_counters", "_dscp_trimmed", "_is_ours", "_is_trimmed")
+    __slots__ = (
+        "_counters",
+        "_dscp_trimmed",
+        "_is_ours",
+        "_is_own",
+        "_is_trimmed",
+        "_pkey_mask",
+        "_plain_lengths",
+        "_tseth_lengths",
+    )
 
-    def __init__(self, wire: WireProfile, counters: Counters) -> None:
+    def __init__(self, wire: WireProfile, counters: Counters, terms: TransportTerms = MRC_TERMS) -> None:
         self._counters = counters
+        self._is_own, self._pkey_mask = terms.is_own, terms.pkey_mask
+        self._plain_lengths, self._tseth_lengths = terms.plain_lengths, terms.tseth_lengths
         # By UDP destination port, and by DSCP.
         self._is_ours = memoryview(bytearray(_PORTS))
         for port in wire.accepted_udp_ports:
             self._is_ours[port] = 1
         self._is_trimmed = memoryview(bytearray(_DSCPS))
-        for dscp in wire.trimmed_dscps:
+        for dscp in wire.trimmed_dscps if terms.trims else ():
             self._is_trimmed[dscp] = 1
         self._dscp_trimmed = wire.dscp_trimmed
 
     def look(self, batch: ReceivedBatch, row: int) -> int:
-        """SOUND for a whole MRC packet with a right ICRC; TRIMMED or TRIMMED_LASTHOP for one a switch cut short, on the
-        last hop or before it; DROPPED for any other."""
+        """SOUND for a whole packet of the transport with a right ICRC; TRIMMED or TRIMMED_LASTHOP for one a switch cut
+        short, on the last hop or before it; DROPPED for any other."""
         base, length = batch.row(row), batch.lengths[row]
         if length < _MIN_PACKET:
             self._counters.too_short += 1
@@ -86,15 +118,15 @@ class PacketChecks:
             self._counters.not_ipv6_udp += 1
             return _DROPPED
         opcode = batch.flat[base + _OPCODE_AT]
-        least = _PLAIN_LENGTH[opcode]
+        least = self._plain_lengths[opcode]
         if batch.flat[base + _PSN_FLAGS_AT] >> _TS_SHIFT & 1:
-            least += _TSETH_LENGTH[opcode]
+            least += self._tseth_lengths[opcode]
         plen = octets.u16(batch.flat, base + _PLEN_AT)
         udp_length = octets.u16(batch.flat, base + _UDP_LEN_AT)
         said = (plen if plen > udp_length else udp_length) + _UDP_AT
         inner = octets.u16(batch.flat, base) >> 6 & 0x3F
         marked = self._is_trimmed[batch.classes[row] >> 2] or self._is_trimmed[inner]
-        if marked and _IS_MRC[opcode] and not self._is_whole(batch, row, least, said):
+        if marked and self._is_own[opcode] and not self._is_whole(batch, row, least, said):
             return self._cut(batch, row, inner)
         if plen != udp_length or said != length:
             self._counters.bad_length += 1
@@ -102,17 +134,20 @@ class PacketChecks:
             self._counters.bad_udp_port += 1
         elif batch.flat[base + _FLAGS_AT] & _TVER_MASK:
             self._counters.bad_tver += 1
-        elif not _IS_MRC[opcode]:
+        elif not self._is_own[opcode]:
             self._counters.unknown_opcode += 1
         elif not self._fits(opcode, length - least - (batch.flat[base + _FLAGS_AT] >> _PAD_SHIFT & 3)):
             self._counters.bad_length += 1
         elif not batch.icrc_right(row):
             self._counters.bad_icrc += 1
-        elif octets.u16(batch.flat, base + _PKEY_AT) != _P_KEY:
+        elif not self._is_of_partition(batch, base):
             self._counters.bad_pkey += 1
         else:
             return _SOUND
         return _DROPPED
+
+    def _is_of_partition(self, batch: ReceivedBatch, base: int) -> bool:
+        return (octets.u16(batch.flat, base + _PKEY_AT) ^ _P_KEY) & self._pkey_mask == 0
 
     def _fits(self, opcode: int, spare: int) -> bool:
         """Whether a packet may have so many bytes of payload."""
@@ -122,7 +157,7 @@ class PacketChecks:
         """Whether a packet with a TRIMMED codepoint is whole (wire.md section 12, MRC-TRIM-05).
 
         A switch keeps what it is configured to, and may leave every length as it was or rewrite it: where enough is
-        left for headers and ICRC and no length says more, only the ICRC tells.
+        left for headers and ICRC and no length says more, only the ICRC shows it.
         """
         length = batch.lengths[row]
         return length >= least and length >= said and batch.icrc_right(row)
@@ -133,7 +168,7 @@ class PacketChecks:
         base = batch.row(row)
         if (
             not self._is_ours[octets.u16(batch.flat, base + _DPORT_AT)]
-            or octets.u16(batch.flat, base + _PKEY_AT) != _P_KEY
+            or not self._is_of_partition(batch, base)
             or batch.flat[base + _FLAGS_AT] & _TVER_MASK
         ):
             return _DROPPED

@@ -5,9 +5,11 @@ from __future__ import annotations
 from mrc.errors import CallerError
 from mrc.wire import octets
 from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.rows import fields_at
 
 MAX_PORTS = 16
-_SOURCE_AT, _ADDRESS = 8, 16  # where in a packet the source address is, and its bytes
+(_SOURCE_AT,) = fields_at("ipv6", "src")
+_ADDRESS = 16
 
 
 class PeerSources:

@@ -174,7 +174,7 @@ class Scheduler:
             self._wait_if_shut(slot)
 
     def window_moved(self, slot: int) -> None:
-        """Bytes of this QP's left the network or its window changed: if that is open, whoever waited longest is ready.
+        """Bytes of this QP left the network or its window changed. If it is open, the QP that waited longest is ready.
 
         After that QP's turn comes the next, as long as the window stays open.
         """

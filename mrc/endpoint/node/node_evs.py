@@ -10,12 +10,12 @@ from mrc.endpoint.paths.port_set import PortSet
 from mrc.endpoint.paths.reverse import ReverseEvs
 from mrc.wire import octets
 from mrc.wire.frames import Frames
-from mrc.wire.rows import EXTENSION_AT, HEADER_ROOM
+from mrc.wire.rows import EXTENSION_AT, HEADER_ROOM, fields_at
 from mrc.wire.transmit_batch import TransmitBatch
 
 ENDPOINT_QPN = 2
 _QPN, _ROOM, _HEADERS = ENDPOINT_QPN, HEADER_ROOM, EXTENSION_AT
-_DQP_AT = 52  # where in a packet
+(_DQP_AT,) = fields_at("bth", "reserved")  # where in a packet: dqp_word
 _ZEROS = memoryview(bytes(HEADER_ROOM))
 _NONE = -1
 

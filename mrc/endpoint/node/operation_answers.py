@@ -9,12 +9,14 @@ from mrc.wire import octets
 from mrc.wire.opcodes import HEADER_LENGTHS, Op
 from mrc.wire.profile import WireProfile
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import BTH_AT, EXTENSION_AT, PSN_FLAGS_AT, TIMESTAMP_FTYPE, TIMESTAMP_UNIT_NS, TSR_BIT
+from mrc.wire.rows import TIMESTAMP_FTYPE, TIMESTAMP_UNIT_NS, TSR_BIT, fields_at
 from mrc.wire.transmit_batch import TransmitBatch
 
 _MOST = 1024
 # Where in a packet (mrc.wire.fields.ENDPOINT_REQUEST, ENDPOINT_RESPONSE).
-_OPCODE_AT, _PSN_AT, _EETH_AT, _REQUEST_STAMP_AT, _RESPONSE_STAMP_AT = BTH_AT, PSN_FLAGS_AT, EXTENSION_AT, 72, 88
+_OPCODE_AT, _PSN_AT = fields_at("bth", "opcode ackreq")
+(_REQUEST_STAMP_AT,) = fields_at("erth", "tx_timestamp")
+_EETH_AT, _RESPONSE_STAMP_AT = fields_at("eeth", "type tx_timestamp")
 _RESPONSE, _EETH = int(Op.ENDPOINT_RESPONSE), HEADER_LENGTHS["eeth"]
 _FTYPE, _TSR, _UNIT_0_NS = TIMESTAMP_FTYPE, TSR_BIT, TIMESTAMP_UNIT_NS
 _COLUMNS = 6

@@ -19,7 +19,7 @@ cdef class OperationIntake:
     cdef Counters _counters
 
     @cython.locals(place=cython.longlong)
-    cpdef bint take(self, ReceivedBatch batch, Py_ssize_t row, int opcode, long long now) noexcept nogil
+    cpdef bint receive(self, ReceivedBatch batch, Py_ssize_t row, int opcode, long long now) noexcept nogil
     cdef int _kind(self, ReceivedBatch batch, Py_ssize_t row, int opcode) noexcept nogil
     @cython.locals(operation=cython.int)
     cdef bint _take_request(self, long long handle, ReceivedBatch batch, Py_ssize_t row, long long now) noexcept nogil

@@ -11,7 +11,7 @@ from mrc.endpoint.node.peer_table import PeerTable
 from mrc.wire import octets
 from mrc.wire.opcodes import Op
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import EXTENSION_AT
+from mrc.wire.rows import header_at, masks_in
 
 
 class Operation(IntEnum):
@@ -21,8 +21,8 @@ class Operation(IntEnum):
     EV_PROBE = 1
 
 
-OPERATION_BITS = 3
-_ERTH_AT, _OPERATION_BITS = EXTENSION_AT, OPERATION_BITS
+(OPERATION_BITS,) = masks_in("erth", "op")
+_ERTH_AT, _OPERATION_BITS = header_at("erth"), OPERATION_BITS
 _REQUEST, _RESPONSE = int(Op.ENDPOINT_REQUEST), int(Op.ENDPOINT_RESPONSE)
 _PORT_STATUS_UPDATE, _EV_PROBE = int(Operation.PORT_STATUS_UPDATE), int(Operation.EV_PROBE)
 _KIND_RESPONSE, _KIND_OTHER = RESPONSE, OTHER
@@ -41,7 +41,7 @@ class OperationIntake:
         self._answers = answers
         self._counters = counters
 
-    def take(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> bool:
+    def receive(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> bool:
         """Take a packet that passed the endpoint's checks. Returns whether the rest is Python's to do."""
         place = self._peers.find(batch, row)
         if place == _NONE:

@@ -26,7 +26,7 @@ from mrc.wire import octets
 from mrc.wire.opcodes import HEADER_LENGTHS, Op
 from mrc.wire.profile import WireProfile
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import BTH_AT, EXTENSION_AT, PSN_FLAGS_AT, TIMESTAMP_FTYPE, TIMESTAMP_UNIT_NS
+from mrc.wire.rows import BTH_AT, EXTENSION_AT, PSN_FLAGS_AT, TIMESTAMP_FTYPE, TIMESTAMP_UNIT_NS, fields_at
 from mrc.wire.transmit_batch import TransmitBatch
 
 NEVER = -1
@@ -35,7 +35,8 @@ _REQUEST_IDS = 1 << 16
 _REMEMBERED_IDS = 1 << 12
 _MAX_OUTSTANDING = 4096
 # Where in a packet (mrc.wire.fields.ENDPOINT_REQUEST, ENDPOINT_RESPONSE); the extension header begins with its word.
-_PORT_STATUS_AT, _REQUEST_STAMP_AT, _RESPONSE_STAMP_AT = 64, 72, 88
+_PORT_STATUS_AT, _REQUEST_STAMP_AT = fields_at("erth", "port_status_mask tx_timestamp")
+(_RESPONSE_STAMP_AT,) = fields_at("eeth", "tx_timestamp")
 
 
 @record(frozen=True, slots=True)
@@ -241,7 +242,7 @@ class EndpointOperations:
         # The first node's answers go with it, which may be while the application hears of a port.
         self.answers.add(self._peers.handle_of(nodes[0]), Operation.PORT_STATUS_UPDATE, batch, row, now)
         for node in nodes:
-            self.peer_ports.take(node, octets.u32(batch.flat, batch.row(row) + _PORT_STATUS_AT), now)
+            self.peer_ports.update(node, octets.u32(batch.flat, batch.row(row) + _PORT_STATUS_AT), now)
 
     def _on_response(self, nodes: list[PeerNode], batch: ReceivedBatch, row: int, now: int) -> None:
         base = batch.row(row)

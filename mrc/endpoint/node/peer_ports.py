@@ -10,8 +10,9 @@ from mrc.endpoint.node.peer_node import PeerNode
 from mrc.wire import octets
 from mrc.wire.profile import WireProfile
 from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.rows import fields_at
 
-_SOURCE_AT = 8
+(_SOURCE_AT,) = fields_at("ipv6", "src")
 
 
 class PeerPorts:
@@ -34,7 +35,7 @@ class PeerPorts:
         self._on_peer_port = on_peer_port
         self._on_doubt = on_doubt
 
-    def take(self, node: PeerNode, mask: int, now: int) -> None:
+    def update(self, node: PeerNode, mask: int, now: int) -> None:
         """The peer's port on plane p is number p + 1."""
         for plane in sorted(node.port_of_plane):
             up = bool(mask >> (plane + self._wire.first_port_bit) & 1)

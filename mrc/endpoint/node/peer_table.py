@@ -9,8 +9,10 @@ from mrc.endpoint.parts.numbers import column, longer
 from mrc.endpoint.parts.tables import Table
 from mrc.wire import octets
 from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.rows import fields_at
 
-_SOURCE_AT, _ADDRESS, _HALF = 8, 16, 8  # where in a packet the source address is, its bytes, those of its low half
+(_SOURCE_AT,) = fields_at("ipv6", "src")
+_ADDRESS, _HALF = 16, 8  # bytes of an address, and of its low half
 _LOW_HALF = (1 << 64) - 1
 _LEAST_ROOM = 16
 _NONE = -1

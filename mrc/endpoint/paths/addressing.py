@@ -14,7 +14,7 @@ from mrc.wire.templates import packet_template
 from mrc.wire.usid import PathTemplate, ev_of_path
 
 _AF_INET, _AF_INET6 = 2, 10
-NO_SPINE = -1  # the network chooses, or it cannot be told
+NO_SPINE = -1  # the network chooses, or the spine is not known
 SOURCE_PORT_BITS, EV_BITS = 16, 32
 
 

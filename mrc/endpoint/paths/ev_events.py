@@ -1,4 +1,4 @@
-"""EV state changes for whoever asked for them: queues that never block, with a count of what each dropped (api.md)."""
+"""EV state changes for controllers: queues that never block, with a count of what each dropped (api.md)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import field
 from typing import Any
 
 from mrc.endpoint.paths.states import EvState
+from mrc.endpoint.tracing import QpTrace
 from mrc.records import record
 
 _NOTHING: frozenset[EvState] = frozenset()
@@ -18,7 +19,10 @@ ANY_STATE = len(EvState)
 
 @record(frozen=True, slots=True)
 class EvEvent:
-    """An EV of QP `qpn`, which has the EV profile `profile_id`, that leaves by `port` went to `state` at `at_ns`."""
+    """A path:ev_state of the trace's vocabulary for a controller: an EV of QP `qpn` went to `state` at `at_ns`.
+
+    The QP has the EV profile `profile_id`. Packets with this EV leave by `port`.
+    """
 
     qpn: int
     ev: int
@@ -31,9 +35,9 @@ class EvEvent:
 class EvEvents:
     """At most `limit` events wait in `queue`; later ones are `dropped`. Only changes to a state `wanted` are kept.
 
-    To whoever does not want SKIP it is no state of its own: such an EV is in use, as one in GOOD. Other queues can be
-    attached: each keeps what it wants, and drops what it has no room for. `wanted_flags` say for each state whether
-    this queue or one attached to it wants it; compiled code holds on to them.
+    For a queue that does not want SKIP, SKIP is no state of its own: such an EV is in use, as one in GOOD. Other queues
+    can be attached: each keeps what it wants, and drops what it has no room for. `wanted_flags` say for each state
+    whether this queue or one attached to it wants it; compiled code holds on to them.
     """
 
     __slots__ = ("_clock", "_limit", "_others", "_own", "dropped", "queue", "wanted_flags")
@@ -73,15 +77,15 @@ class EvEvents:
         self.wanted_flags[ANY_STATE] = bool(wanted)
 
     def changed(self, qpn: int, profile_id: int, ev: int, port: int, old: EvState, new: EvState) -> None:
-        """An EV went from one state to another. Its SKIP may be GOOD to some of those who hear of it."""
+        """An EV went from one state to another. For queues that do not want SKIP it is GOOD."""
         at_ns = self._clock()
         for each in (self, *self._others):
             wanted = each.wanted_of(profile_id)
-            was, told = old, new
+            before, after = old, new
             if _SKIP not in wanted:
-                was, told = (_GOOD if state == _SKIP else state for state in (old, new))
-            if was != told and told in wanted:
-                each.put(EvEvent(qpn, ev, port, told, profile_id, at_ns))
+                before, after = (_GOOD if state == _SKIP else state for state in (old, new))
+            if before != after and after in wanted:
+                each.put(EvEvent(qpn, ev, port, after, profile_id, at_ns))
 
     def wanted_of(self, profile_id: int) -> frozenset[EvState]:
         """What this queue wants of the QPs with one profile."""
@@ -93,3 +97,13 @@ class EvEvents:
             self.queue.append(event)
         else:
             self.dropped += 1
+
+
+@record(frozen=True, slots=True)
+class EvObservers:
+    """What hears of the changes of a QP's EVs, and as whose: `events` for controllers, `trace` the QP's."""
+
+    qpn: int = 0
+    profile_id: int = 0
+    events: EvEvents | None = None
+    trace: QpTrace | None = None

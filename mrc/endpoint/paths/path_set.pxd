@@ -54,7 +54,7 @@ cdef class PathSet:
     cdef int _feed(self, long long index, int happened) noexcept nogil
     @cython.locals(plane=Py_ssize_t)
     cdef void _moved(self, long long index, int old, int new, int happened) noexcept nogil
-    cdef void _tell(self, long long index, int old, int new, int happened) noexcept with gil
+    cdef void _report(self, long long index, int old, int new, int happened) noexcept with gil
     cdef void _note_bad(self, long long index) noexcept nogil
     @cython.locals(usable=cython.longlong, each=Py_ssize_t)
     cdef bint _can_spare(self, long long plane) noexcept nogil

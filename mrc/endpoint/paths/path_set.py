@@ -1,4 +1,4 @@
-"""The EVs of one QP: it alone decides which EV a packet gets (behaviour.md, Paths).
+"""The EVs of one QP: it alone decides which EV a packet of data gets (behaviour.md, Paths).
 
 The profile's EVs are numbered 0 .. n-1 (an *index*); per-EV state lies in arrays over that index. Active EVs are
 in the rotation; the rest of the usable ones are the reserve.
@@ -15,13 +15,12 @@ from mrc.endpoint.parts.draws import Draws
 from mrc.endpoint.parts.numbers import column
 from mrc.endpoint.paths.addressing import Path
 from mrc.endpoint.paths.control_evs import ControlEvs
-from mrc.endpoint.paths.ev_events import ANY_STATE, EvEvents
+from mrc.endpoint.paths.ev_events import ANY_STATE, EvObservers
 from mrc.endpoint.paths.ev_table import EvTable
 from mrc.endpoint.paths.port_set import PortSet
 from mrc.endpoint.paths.reverse import ReverseEvs
 from mrc.endpoint.paths.rotation import Rotation
 from mrc.endpoint.paths.states import EvInput, EvState, next_state
-from mrc.endpoint.tracing import QpTrace
 from mrc.errors import CallerError
 from mrc.wire.columns import array_of
 from mrc.wire.frames import Frames
@@ -83,22 +82,20 @@ class PathSet:
         *,
         reverse: ReverseEvs | None = None,
         numbers: Sequence[int] | None = None,
-        events: EvEvents | None = None,
-        qpn: int = 0,
-        profile_id: int = 0,
         full_ports: PortSet | None = None,
-        trace: QpTrace | None = None,
+        observers: EvObservers | None = None,
     ) -> None:
         """`full_ports` are the local ports without room for a packet just now, kept by the owner."""
         if not paths:
             raise CallerError("a QP needs at least one EV")
         if len({path.ev for path in paths}) != len(paths):
             raise CallerError("the EVs of a profile must differ")
-        self._qpn = qpn
-        self.profile_id = profile_id
-        self._trace = trace
+        observers = observers or EvObservers()
+        self._qpn = observers.qpn
+        self.profile_id = observers.profile_id
+        self._trace = observers.trace
         self._full_ports = PortSet() if full_ports is None else full_ports
-        self.events = events
+        self.events = events = observers.events
         self._wanted = memoryview(bytearray(ANY_STATE + 1)) if events is None else events.wanted_flags
         self.paths: tuple[Path, ...] = ()
         self.frames = Frames()
@@ -117,7 +114,7 @@ class PathSet:
         self.silent = False
         self._released = False
         draws = Draws(random.getrandbits(63))
-        self._rotation = Rotation(self._evs, config.active_count, draws, trace, self._wanted, self._tell_passed)
+        self._rotation = Rotation(self._evs, config.active_count, draws, self._trace, self._wanted, self._report_passed)
         self.control = ControlEvs(self._evs, self._reverse, draws)
 
     @property
@@ -168,7 +165,7 @@ class PathSet:
         if self._full_ports.count:
             index = self._select_beside(avoid)
         else:
-            index = self._rotation.take()
+            index = self._rotation.next()
             if index == avoid and index != _NONE:
                 index = self._rotation.take_other(self._full_ports, avoid)
         if index == _NONE:
@@ -303,7 +300,7 @@ class PathSet:
         for index in after - before:
             self._bring_in(index)
         self._evs.arrange(sorted(after))
-        # What becomes of a port that the profile does not have is not told here.
+        # The state of a port that the profile does not have is not reported here.
         self._ports_down &= set(self._evs.ports())
         self._peer_ports_down &= set(self._evs.ports())
         for plane, port in enumerate(self._evs.ports()):
@@ -407,7 +404,7 @@ class PathSet:
         """An EV is in another state."""
         plane = self._evs.plane_of[index]
         if self._trace is not None or self._wanted[_ANY_STATE]:
-            self._tell(index, old, new, happened)
+            self._report(index, old, new, happened)
         if new == _BAD:
             self._note_bad(index)
         if old == _DENIED or new == _DENIED:
@@ -421,7 +418,7 @@ class PathSet:
             self._evs.condemned_by[index] = _NEVER
             self._rejoin(index, plane)
 
-    def _tell(self, index: int, old: int, new: int, happened: int) -> None:
+    def _report(self, index: int, old: int, new: int, happened: int) -> None:
         """Let the trace and the owner know."""
         if self._trace is not None:
             self._trace.ev_state(index, EvState(old), EvState(new), EvInput(happened))
@@ -429,7 +426,7 @@ class PathSet:
             path = self.paths[index]
             self.events.changed(self._qpn, self.profile_id, path.ev, path.port, EvState(old), EvState(new))
 
-    def _tell_passed(self, index: int) -> None:
+    def _report_passed(self, index: int) -> None:
         """The rotation took an EV out of SKIP."""
         if self.events is not None:
             path = self.paths[index]

@@ -25,7 +25,7 @@ cdef class PathProbing:
     @cython.locals(kept=Py_ssize_t, place=Py_ssize_t, index=Py_ssize_t)
     cpdef void due(self, long long now, long long path_timer) noexcept nogil
     cdef void _find(self, Py_ssize_t index, long long now, long long path_timer) noexcept nogil
-    cdef void _tell_failed(self, long long probe_id, Py_ssize_t index) noexcept with gil
+    cdef void _trace_failed(self, long long probe_id, Py_ssize_t index) noexcept with gil
     cpdef void sent(self, Py_ssize_t index, long long probe_id) noexcept nogil
     cpdef void on_answer(self, Py_ssize_t index, long long probe_id, int m, long long now) noexcept nogil
     @cython.locals(kept=Py_ssize_t, place=Py_ssize_t)

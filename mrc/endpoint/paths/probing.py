@@ -130,7 +130,7 @@ class PathProbing:
         if self._probe_id[index] != _NONE:
             self.failed += 1
             if self._trace is not None:
-                self._tell_failed(self._probe_id[index], index)
+                self._trace_failed(self._probe_id[index], index)
             self._paths.on_probe_failed(index)
             self._answered[index] = 0
             self._interval[index] = min(self._interval[index] * 2, self._longest_interval)
@@ -139,7 +139,7 @@ class PathProbing:
         self.found[self.found_count] = index
         self.found_count += 1
 
-    def _tell_failed(self, probe_id: int, index: int) -> None:
+    def _trace_failed(self, probe_id: int, index: int) -> None:
         if self._trace is not None:
             self._trace.probe_failed(probe_id, index)
 

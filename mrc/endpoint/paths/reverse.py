@@ -17,7 +17,7 @@ _UNKNOWN, _LOST = UNKNOWN, LOST
 class ReverseEvs:
     """`confirmed_at` by EV number within a peer node: when it last proved good (ns), UNKNOWN or LOST.
 
-    `losses` counts the EVs that ceased to be known good; whoever keeps a choice makes it anew when it moves.
+    `losses` counts the EVs that ceased to be known good. A caller that keeps a choice chooses anew when it moves.
     `users` counts the profiles of QPs that have an EV, `denied` those of them in which it is DENIED.
     """
 

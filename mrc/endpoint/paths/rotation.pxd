@@ -34,12 +34,12 @@ cdef class Rotation:
     @cython.locals(with_room=Py_ssize_t, place=Py_ssize_t)
     cdef bint usable_beside(self, PortSet full) noexcept nogil
     @cython.locals(reset=Py_ssize_t, index=Py_ssize_t)
-    cpdef Py_ssize_t take(self) noexcept nogil
+    cpdef Py_ssize_t next(self) noexcept nogil
     @cython.locals(plane=Py_ssize_t, index=Py_ssize_t)
     cdef Py_ssize_t _next(self) noexcept nogil
     cdef void _shuffle(self, Py_ssize_t plane) noexcept nogil
     cdef void _pass(self, Py_ssize_t index) noexcept nogil
-    cdef void _tell_passed(self, Py_ssize_t index) noexcept with gil
+    cdef void _report_passed(self, Py_ssize_t index) noexcept with gil
     @cython.locals(index=Py_ssize_t, other=Py_ssize_t)
     cdef Py_ssize_t take_other(self, PortSet full, Py_ssize_t avoid) noexcept nogil
     @cython.locals(count=Py_ssize_t, chosen=Py_ssize_t, place=Py_ssize_t, plane=Py_ssize_t, at=Py_ssize_t)

@@ -197,7 +197,7 @@ class Rotation:
             with_room += not full.holds(self._evs.port_of_plane[self._open[place]])
         return with_room > 0
 
-    def take(self) -> int:
+    def next(self) -> int:
         """The EV of the next packet, -1 when no EV is usable.
 
         The first EV in SKIP on the way leaves that state, but has no turn yet; all others stay in it.
@@ -236,9 +236,9 @@ class Rotation:
         """The turn of an EV in SKIP has passed."""
         self._evs.state[index] = _AFTER_SKIP
         if self._trace is not None or self._wanted[_SKIP]:
-            self._tell_passed(index)
+            self._report_passed(index)
 
-    def _tell_passed(self, index: int) -> None:
+    def _report_passed(self, index: int) -> None:
         """Let the trace and the owner know."""
         if self._trace is not None:
             self._trace.ev_state(index, EvState.SKIP, EvState(_AFTER_SKIP), EvInput.PASSED)
@@ -249,7 +249,7 @@ class Rotation:
         """`take`, but an EV whose port is not `full`, and another than `avoid`: -1 where no port has room; `avoid`
         where there is no other."""
         for _ in range(_DRAWS + 2 * self._evs.count):
-            index = self.take()
+            index = self.next()
             if index == _NONE or (index != avoid and not full.holds(self._evs.port[index])):
                 return index
         other = self._any_beside(full, avoid)

@@ -29,12 +29,12 @@ cdef class Acknowledgements:
     cpdef long long apply(self, Sack sack, long long now) noexcept nogil
     @cython.locals(acked=cython.longlong)
     cpdef long long acknowledge(self, long long cack, long long now) noexcept nogil
-    cdef void _tell(self) noexcept nogil
+    cdef void _report_removed(self) noexcept nogil
     @cython.locals(acked=cython.longlong, psn=cython.longlong)
     cdef long long _up_to(self, long long cack, long long now) noexcept nogil
     cdef bint _is_news(self, long long psn) noexcept nogil
     @cython.locals(slot=cython.longlong, transmission=cython.longlong, was_lost=cython.bint)
-    cdef long long _take(self, long long psn, long long now) noexcept nogil
+    cdef long long _acknowledge_psn(self, long long psn, long long now) noexcept nogil
     @cython.locals(transmission=cython.longlong, sent_at=cython.longlong)
     cdef void _false_alarm(self, long long psn, bint was_lost, long long now) noexcept nogil
     @cython.locals(slot=cython.longlong, blamed=cython.longlong, entry=cython.longlong, took=cython.longlong)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from mrc.endpoint.congestion.base import CongestionController
-from mrc.endpoint.counters import Counters
-from mrc.endpoint.parts.rtt import RttEstimator
-from mrc.endpoint.paths.path_set import PathSet
-from mrc.endpoint.requestor.loss import LossDetector
+from mrc.endpoint.config import Capability
+from mrc.endpoint.qp_parts import QpParts
 from mrc.endpoint.requestor.sack_reading import Sack
-from mrc.endpoint.requestor.sent import PsnState, SentPackets
-from mrc.endpoint.tracing import QpTrace
+from mrc.endpoint.requestor.sending_parts import SendingParts
+from mrc.endpoint.requestor.sent import PsnState
 from mrc.wire.rows import TIMESTAMP_UNIT_NS
 
 _ACKED, _LOST = int(PsnState.ACKED), int(PsnState.LOST)
@@ -34,26 +31,15 @@ class Acknowledgements:
         "_trace",
     )
 
-    def __init__(
-        self,
-        *,
-        sent: SentPackets,
-        rtt: RttEstimator,
-        loss: LossDetector,
-        paths: PathSet,
-        controller: CongestionController,
-        counters: Counters,
-        service_time: bool,
-        trace: QpTrace | None = None,
-    ) -> None:
-        self._sent = sent
-        self._trace = trace
-        self._rtt = rtt
-        self._loss = loss
-        self._paths = paths
-        self._controller = controller
-        self._counters = counters
-        self._service_time = service_time
+    def __init__(self, qp: QpParts, sending: SendingParts) -> None:
+        self._sent = sending.sent
+        self._trace = qp.trace
+        self._rtt = sending.rtt
+        self._loss = sending.loss
+        self._paths = qp.paths
+        self._controller = sending.controller
+        self._counters = qp.counters
+        self._service_time = Capability.SVC_TIME in qp.agreed and qp.config.timestamps
         # Of the acknowledgement at hand: packets newly arrived, and the bytes of those that were in the network.
         self._arrived = self._removed = 0
 
@@ -70,23 +56,23 @@ class Acknowledgements:
             psn = una
         while bits:
             if bits & 1 and self._is_news(psn):
-                acked += self._take(psn, now)
+                acked += self._acknowledge_psn(psn, now)
             bits >>= 1
             psn += 1
         # A bitmap may begin too low or too high to hold the packet that triggered it.
         if sack.trigger >= una and self._is_news(sack.trigger):
-            acked += self._take(sack.trigger, now)
-        self._tell()
+            acked += self._acknowledge_psn(sack.trigger, now)
+        self._report_removed()
         return acked
 
     def acknowledge(self, cack: int, now: int) -> int:
         """Take everything up to `cack` as arrived. Returns the bytes newly acknowledged."""
         self._arrived = self._removed = 0
         acked = self._up_to(cack, now)
-        self._tell()
+        self._report_removed()
         return acked
 
-    def _tell(self) -> None:
+    def _report_removed(self) -> None:
         if self._arrived:
             self._controller.on_removed(self._removed)
 
@@ -94,7 +80,7 @@ class Acknowledgements:
         acked, psn = 0, self._sent.una
         while psn <= cack:
             if self._sent.state[psn & self._sent.mask] != _ACKED:
-                acked += self._take(psn, now)
+                acked += self._acknowledge_psn(psn, now)
             psn += 1
         self._sent.una = psn
         return acked
@@ -103,7 +89,7 @@ class Acknowledgements:
         """Whether a PSN that is reported was not known to have arrived."""
         return self._sent.state[psn & self._sent.mask] != _ACKED
 
-    def _take(self, psn: int, now: int) -> int:
+    def _acknowledge_psn(self, psn: int, now: int) -> int:
         """This PSN arrived, perhaps after it was taken for lost. Returns its bytes."""
         slot = psn & self._sent.mask
         transmission = self._sent.transmission[slot]
@@ -163,7 +149,7 @@ class Acknowledgements:
 
     def sample_rtt(self, sack: Sack, now: int) -> int:
         """The RTT by the send-time record of the triggering packet, where it is unambiguous and the news fresh (a SACK
-        that the network held or doubled tells its own age), else -1."""
+        that the network held or doubled shows its own age), else -1."""
         slot = sack.trigger & self._sent.mask
         if sack.probe_id != _NONE or self._sent.psn[slot] != sack.trigger:
             return _NONE

@@ -29,6 +29,6 @@ cdef class DataSender:
     cdef long long _next(self, TransmitBatch batch, long long last_psn, long long now) noexcept nogil
     @cython.locals(psn=cython.longlong, ev=cython.longlong, size=cython.longlong)
     cdef long long _again(self, TransmitBatch batch, long long now) noexcept nogil
-    cdef void _tell(self, long long psn, long long ev) noexcept with gil
+    cdef void _trace_sent_again(self, long long psn, long long ev) noexcept with gil
     @cython.locals(psn=cython.longlong, msn=cython.longlong, ev=cython.longlong, size=cython.longlong)
     cdef long long _new(self, TransmitBatch batch, long long last_psn, long long now) noexcept nogil

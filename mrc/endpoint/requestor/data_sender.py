@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from mrc.endpoint.counters import Counters
-from mrc.endpoint.parts.heaps import Heap
-from mrc.endpoint.paths.path_set import PathSet
+from mrc.endpoint.qp_parts import QpParts
 from mrc.endpoint.requestor.requests import RequestMaker
-from mrc.endpoint.requestor.send_queue import SendQueue
-from mrc.endpoint.requestor.sent import SentPackets
-from mrc.endpoint.tracing import QpTrace
+from mrc.endpoint.requestor.sending_parts import SendingParts
 from mrc.wire.transmit_batch import TransmitBatch
 
 _NONE = -1
@@ -19,23 +15,14 @@ class DataSender:
 
     __slots__ = ("_counters", "_paths", "_queue", "_requests", "_sent", "_trace", "resend")
 
-    def __init__(
-        self,
-        *,
-        sent: SentPackets,
-        queue: SendQueue,
-        requests: RequestMaker,
-        paths: PathSet,
-        counters: Counters,
-        trace: QpTrace | None,
-    ) -> None:
-        self._sent = sent
-        self._queue = queue
+    def __init__(self, qp: QpParts, sending: SendingParts, requests: RequestMaker) -> None:
+        self._sent = sending.sent
+        self._queue = sending.queue
         self._requests = requests
-        self._paths = paths
-        self._counters = counters
-        self._trace = trace
-        self.resend = Heap()
+        self._paths = qp.paths
+        self._counters = qp.counters
+        self._trace = qp.trace
+        self.resend = sending.resend
 
     def has_lost(self) -> bool:
         """Whether anything lost waits to be sent again."""
@@ -75,10 +62,10 @@ class DataSender:
         self._counters.retransmitted_packets += 1
         size = self._requests.transmit_again(batch, psn, ev, now)
         if self._trace is not None:
-            self._tell(psn, ev)
+            self._trace_sent_again(psn, ev)
         return size
 
-    def _tell(self, psn: int, ev: int) -> None:
+    def _trace_sent_again(self, psn: int, ev: int) -> None:
         if self._trace is not None:
             self._trace.sent_again([psn], [ev], [int(self._sent.times_sent[psn & self._sent.mask])])
 

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from mrc.endpoint.completions import WorkStatus
-from mrc.endpoint.config import MPR_UNIT, QpConfig
-from mrc.endpoint.congestion.base import NO_SAMPLE, CongestionController
-from mrc.endpoint.counters import Counters
+from mrc.endpoint.config import MPR_UNIT, Capability
+from mrc.endpoint.congestion.base import NO_SAMPLE
 from mrc.endpoint.parts.heaps import Heap
-from mrc.endpoint.parts.rtt import RttEstimator
-from mrc.endpoint.paths.path_set import PathSet
+from mrc.endpoint.qp_parts import QpParts
 from mrc.endpoint.refusals import NAK_STATUS
 from mrc.endpoint.requestor.acknowledgements import Acknowledgements
-from mrc.endpoint.requestor.loss import LossDetector
 from mrc.endpoint.requestor.nacked import NackHandler
 from mrc.endpoint.requestor.probes import Probes
-from mrc.endpoint.requestor.retries import RetryBudget
 from mrc.endpoint.requestor.sack_reading import Sack
-from mrc.endpoint.requestor.send_queue import SendQueue
 from mrc.endpoint.requestor.send_room import SendRoom
-from mrc.endpoint.requestor.sent import PsnState, SentPackets
-from mrc.endpoint.tracing import HOLE, LOCAL_ACK_TIMEOUT, PATH_TIMER, QpTrace
+from mrc.endpoint.requestor.sending_parts import SendingParts
+from mrc.endpoint.requestor.sent import PsnState
+from mrc.endpoint.tracing import HOLE, LOCAL_ACK_TIMEOUT, PATH_TIMER
 from mrc.wire.psn import unwrap
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import PSN_BITS_MASK
@@ -70,44 +64,32 @@ class Feedback:
 
     def __init__(
         self,
+        qp: QpParts,
+        sending: SendingParts,
         *,
-        qpn: int,
-        config: QpConfig,
-        dynamic_mpr: bool,
-        sent: SentPackets,
-        rtt: RttEstimator,
-        loss: LossDetector,
         acknowledgements: Acknowledgements,
         nacks: NackHandler,
-        retries: RetryBudget,
         probes: Probes,
-        queue: SendQueue,
-        resend: Heap,
-        paths: PathSet,
-        controller: CongestionController,
-        counters: Counters,
         room: SendRoom,
-        fail: Callable[[WorkStatus, str, int], None],
-        trace: QpTrace | None = None,
     ) -> None:
-        self._qpn = qpn
-        self._dynamic_mpr = dynamic_mpr
-        self._mpr, self._send_window = config.mpr, config.send_window
-        self._sent = sent
-        self._rtt = rtt
-        self._loss = loss
+        self._qpn = qp.qpn
+        self._dynamic_mpr = Capability.DYNAMIC_MPR in qp.agreed
+        self._mpr, self._send_window = qp.config.mpr, qp.config.send_window
+        self._sent = sending.sent
+        self._rtt = sending.rtt
+        self._loss = sending.loss
         self._acknowledgements = acknowledgements
         self._nacks = nacks
-        self._retries = retries
+        self._retries = sending.retries
         self._probes = probes
-        self._queue = queue
-        self._resend = resend
-        self._paths = paths
-        self._controller = controller
-        self._counters = counters
+        self._queue = sending.queue
+        self._resend = sending.resend
+        self._paths = qp.paths
+        self._controller = sending.controller
+        self._counters = qp.counters
         self._room = room
-        self._fail = fail
-        self._trace = trace
+        self._fail = sending.fail
+        self._trace = qp.trace
         self._sack = Sack()
         # Transmissions found lost together, and their bytes.
         self._lost = Heap()

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import IntEnum
 
 from mrc.endpoint.completions import WorkStatus
-from mrc.endpoint.config import QpConfig
-from mrc.endpoint.congestion.base import CongestionController
-from mrc.endpoint.counters import Counters
 from mrc.endpoint.parts.heaps import Heap
-from mrc.endpoint.parts.rtt import RttEstimator
-from mrc.endpoint.paths.path_set import PathSet
-from mrc.endpoint.requestor.loss import LossDetector
-from mrc.endpoint.requestor.retries import RetryBudget
+from mrc.endpoint.qp_parts import QpParts
 from mrc.endpoint.requestor.sack_reading import OLDEST_PSNS
-from mrc.endpoint.requestor.sent import PsnState, SentPackets
-from mrc.endpoint.tracing import QpTrace
+from mrc.endpoint.requestor.sending_parts import SendingParts
+from mrc.endpoint.requestor.sent import PsnState
 from mrc.wire import octets
 from mrc.wire.names import NackReason
 from mrc.wire.psn import unwrap
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import PSN_BITS_MASK, PSN_FLAGS_AT, RTX
+from mrc.wire.rows import PSN_BITS_MASK, PSN_FLAGS_AT, RTX, fields_at
 
 _ACKED, _OUTSTANDING = int(PsnState.ACKED), int(PsnState.OUTSTANDING)
 _MAX_DOUBLINGS = 32
@@ -30,7 +23,7 @@ _OLDEST_PSNS, _PSN_MASK = OLDEST_PSNS, PSN_BITS_MASK
 _NONE = -1
 # Where in a packet (mrc.wire.fields.NACK); flags of the BTH's last word in their byte.
 _FLAGS_AT, _RTX = PSN_FLAGS_AT, RTX >> 24
-_REASON_AT, _ENTROPY_AT, _NACK_PSN_AT = 62, 64, 72
+_REASON_AT, _ENTROPY_AT, _NACK_PSN_AT = fields_at("neth", "reason entropy reserved2")
 
 
 class NackResponse(IntEnum):
@@ -85,36 +78,22 @@ class NackHandler:
         "_window",
     )
 
-    def __init__(
-        self,
-        *,
-        config: QpConfig,
-        sent: SentPackets,
-        rtt: RttEstimator,
-        loss: LossDetector,
-        paths: PathSet,
-        controller: CongestionController,
-        retries: RetryBudget,
-        counters: Counters,
-        resend: Heap,
-        fail: Callable[[WorkStatus, str, int], None],
-        trace: QpTrace | None = None,
-    ) -> None:
-        self._most_wait = config.local_ack_timeout_ns
-        self._trace = trace
-        self._sent = sent
-        self._rtt = rtt
-        self._loss = loss
-        self._paths = paths
-        self._controller = controller
-        self._retries = retries
-        self._counters = counters
-        self._resend = resend
-        self._fail = fail
+    def __init__(self, qp: QpParts, sending: SendingParts) -> None:
+        self._most_wait = qp.config.local_ack_timeout_ns
+        self._trace = qp.trace
+        self._sent = sending.sent
+        self._rtt = sending.rtt
+        self._loss = sending.loss
+        self._paths = qp.paths
+        self._controller = sending.controller
+        self._retries = sending.retries
+        self._counters = qp.counters
+        self._resend = sending.resend
+        self._fail = sending.fail
         # PSNs by when they are due, ns; one for which `sent.due_at` says otherwise is void.
         self._waiting = Heap()
         # The oldest unacknowledged PSN, and the first transmission made since it has been that.
-        self._oldest, self._oldest_since = sent.una, sent.next_transmission
+        self._oldest, self._oldest_since = sending.sent.una, sending.sent.next_transmission
         self._waiting_for_window = Heap()  # of PSNs
         # The peer's window as its refusals show it: so far above una lay the lowest PSN that did not fit.
         self._window = _ANY_WINDOW

@@ -7,7 +7,8 @@ from mrc.wire cimport octets
 from mrc.wire.transmit_batch cimport TransmitBatch
 
 cdef long long _TAIL, _NONE, _FOREVER, _REMEMBERED, _PLACES, _ID_MASK, _UNIT_NS
-cdef Py_ssize_t _ROOM, _BTH_AT, _HEADERS
+cdef Py_ssize_t _ROOM, _HEADERS, _OPCODE_AT, _PKEY_AT, _DQP_AT, _PSN_AT, _PETH_AT, _PROBE_ID_AT, _RESERVED_AT
+cdef Py_ssize_t _SPDCID_AT, _DPDCID_AT, _STAMP_AT
 cdef int _PROBE, _P_KEY, _FTYPE
 
 
@@ -40,7 +41,7 @@ cdef class Probes:
     cdef void _skip_forbidden(self) noexcept nogil
     @cython.locals(index=Py_ssize_t, at=Py_ssize_t)
     cdef void _append(self, TransmitBatch batch, long long probe_id, long long target, long long now) noexcept nogil
-    cdef void _tell_sent(self, long long probe_id, long long index, long long target) noexcept with gil
+    cdef void _trace_sent(self, long long probe_id, long long index, long long target) noexcept with gil
     @cython.locals(place=Py_ssize_t, number=cython.longlong)
     cpdef long long on_answer(self, long long probe_id, long long m, long long now) noexcept nogil
-    cdef void _tell_answered(self, long long probe_id, long long m, long long target) noexcept with gil
+    cdef void _trace_answered(self, long long probe_id, long long m, long long target) noexcept with gil

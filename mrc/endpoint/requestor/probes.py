@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from mrc.endpoint.config import QpConfig
-from mrc.endpoint.counters import Counters
 from mrc.endpoint.parts.deadlines import FOREVER
 from mrc.endpoint.parts.numbers import column
-from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.paths.probing import PathProbing
+from mrc.endpoint.qp_parts import QpParts
 from mrc.endpoint.requestor.sent import SentPackets
-from mrc.endpoint.tracing import QpTrace
-from mrc.endpoint.traffic_class import TrafficClasses
 from mrc.wire import octets
 from mrc.wire.opcodes import HEADER_LENGTHS, Op
-from mrc.wire.rows import BTH_AT, EXTENSION_AT, HEADER_ROOM, P_KEY, TIMESTAMP_FTYPE, TIMESTAMP_UNIT_NS
+from mrc.wire.rows import HEADER_ROOM, P_KEY, TIMESTAMP_FTYPE, TIMESTAMP_UNIT_NS, fields_at, header_at
 from mrc.wire.transmit_batch import TransmitBatch
 
 _TAIL = _NONE = -1
 _REMEMBERED = 1024
 _PLACES, _ID_MASK = _REMEMBERED - 1, 0xFFFF
-_FOREVER, _ROOM, _BTH_AT, _HEADERS = FOREVER, HEADER_ROOM, BTH_AT, EXTENSION_AT + HEADER_LENGTHS["peth"]
+_FOREVER, _ROOM, _HEADERS = FOREVER, HEADER_ROOM, header_at("peth") + HEADER_LENGTHS["peth"]
+# Where in a probe: the fields of mrc.wire.fields.PROBE; flags are in the word of the opcode.
+_OPCODE_AT, _PKEY_AT, _DQP_AT, _PSN_AT = fields_at("bth", "opcode pkey reserved ackreq")
+_PETH_AT, _PROBE_ID_AT, _RESERVED_AT = fields_at("peth", "type probe_id reserved3")
+_SPDCID_AT, _DPDCID_AT, _STAMP_AT = fields_at("peth", "spdcid dpdcid tx_timestamp")
 _PROBE, _P_KEY, _FTYPE, _UNIT_NS = int(Op.PROBE), P_KEY, TIMESTAMP_FTYPE, TIMESTAMP_UNIT_NS
 
 
@@ -51,25 +51,15 @@ class Probes:
         "waiting",
     )
 
-    def __init__(
-        self,
-        *,
-        qpn: int,
-        peer_qpn: int,
-        config: QpConfig,
-        paths: PathSet,
-        counters: Counters,
-        classes: TrafficClasses,
-        trace: QpTrace | None = None,
-    ) -> None:
-        self._qpn = qpn
-        self._trace = trace
-        self._peer_qpn = peer_qpn
-        self._longest_interval = config.local_ack_timeout_ns
-        self._paths = paths
-        self._counters = counters
-        self._traffic_class = classes.probe
-        self._path_probing = PathProbing(paths, config.paths, trace)
+    def __init__(self, qp: QpParts) -> None:
+        self._qpn = qp.qpn
+        self._trace = qp.trace
+        self._peer_qpn = qp.peer.qpn
+        self._longest_interval = qp.config.local_ack_timeout_ns
+        self._paths = qp.paths
+        self._counters = qp.counters
+        self._traffic_class = qp.classes.probe
+        self._path_probing = PathProbing(qp.paths, qp.config.paths, qp.trace)
         self._next = self._unsent = 0
         # By place: whether the probe there is remembered, what it is for (the EV index of a path probe or _TAIL), after
         # which transmissions and when a tail probe was asked for.
@@ -154,22 +144,22 @@ class Probes:
 
     def _append(self, batch: TransmitBatch, probe_id: int, target: int, now: int) -> None:
         index = self._paths.control.take_one(now) if target == _TAIL else target
-        at = batch.open_row(self._paths.frames, index, self._traffic_class, _HEADERS) * _ROOM + _BTH_AT
-        # BTH and PETH as the fields of mrc.wire.fields.PROBE lie.
-        octets.put16(batch.flat, at, _PROBE << 8)
-        octets.put16(batch.flat, at + 2, _P_KEY)
-        octets.put32(batch.flat, at + 4, self._peer_qpn)
-        octets.put64(batch.flat, at + 8, 0)
-        octets.put16(batch.flat, at + 16, probe_id)
-        octets.put16(batch.flat, at + 18, 0)
-        octets.put16(batch.flat, at + 20, self._qpn)
-        octets.put16(batch.flat, at + 22, self._peer_qpn)
-        octets.put16(batch.flat, at + 24, now // _UNIT_NS)
-        octets.put16(batch.flat, at + 26, _FTYPE)
+        at = batch.open_row(self._paths.frames, index, self._traffic_class, _HEADERS) * _ROOM
+        octets.put16(batch.flat, at + _OPCODE_AT, _PROBE << 8)
+        octets.put16(batch.flat, at + _PKEY_AT, _P_KEY)
+        octets.put32(batch.flat, at + _DQP_AT, self._peer_qpn)
+        octets.put32(batch.flat, at + _PSN_AT, 0)
+        octets.put32(batch.flat, at + _PETH_AT, 0)
+        octets.put16(batch.flat, at + _PROBE_ID_AT, probe_id)
+        octets.put16(batch.flat, at + _RESERVED_AT, 0)
+        octets.put16(batch.flat, at + _SPDCID_AT, self._qpn)
+        octets.put16(batch.flat, at + _DPDCID_AT, self._peer_qpn)
+        octets.put16(batch.flat, at + _STAMP_AT, now // _UNIT_NS)
+        octets.put16(batch.flat, at + _STAMP_AT + 2, _FTYPE)
         if self._trace is not None:
-            self._tell_sent(probe_id, index, target)
+            self._trace_sent(probe_id, index, target)
 
-    def _tell_sent(self, probe_id: int, index: int, target: int) -> None:
+    def _trace_sent(self, probe_id: int, index: int, target: int) -> None:
         if self._trace is not None:
             self._trace.probe_sent(probe_id, index, tail=target == _TAIL)
 
@@ -184,13 +174,13 @@ class Probes:
             return _NONE
         self._known[place] = 0
         if self._trace is not None:
-            self._tell_answered(probe_id, m, self._target[place])
+            self._trace_answered(probe_id, m, self._target[place])
         if self._target[place] == _TAIL:
             self.asked_at = self._asked_at[place]
             return self._after[place]
         self._path_probing.on_answer(self._target[place], probe_id, m, now)
         return _NONE
 
-    def _tell_answered(self, probe_id: int, m: int, target: int) -> None:
+    def _trace_answered(self, probe_id: int, m: int, target: int) -> None:
         if self._trace is not None:
             self._trace.probe_answered(probe_id, m, tail=target == _TAIL)

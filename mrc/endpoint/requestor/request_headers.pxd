@@ -3,7 +3,7 @@ from mrc.endpoint.requestor.send_queue cimport SendQueue
 from mrc.wire cimport octets
 from mrc.wire.transmit_batch cimport TransmitBatch
 
-cdef Py_ssize_t _ROOM, _BTH_AT, _DQP_AT, _PSN_AT, _METH_AT, _BEHIND_METH, _IMMDT
+cdef Py_ssize_t _ROOM, _BTH_AT, _DQP_AT, _PSN_AT, _METH_AT, _BEHIND_METH, _IMMDT, _RKEY, _DMALEN, _TSETH, _RETH
 cdef long long _PSN_BITS, _TS, _FTYPE, _UNIT_NS
 cdef int _STARTS, _ENDS, _IMMEDIATE
 cdef const unsigned char[::1] _OPCODES

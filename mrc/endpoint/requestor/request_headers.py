@@ -18,13 +18,19 @@ from mrc.wire.rows import (
     TIMESTAMP_FTYPE,
     TIMESTAMP_UNIT_NS,
     TS,
+    fields_at,
+    header_at,
+    offsets_in,
 )
 from mrc.wire.transmit_batch import TransmitBatch
 
 _ROOM, _BTH_AT, _PSN_BITS, _TS = HEADER_ROOM, BTH_AT, PSN_BITS_MASK, TS
 _FTYPE, _UNIT_NS, _IMMDT = TIMESTAMP_FTYPE, TIMESTAMP_UNIT_NS, HEADER_LENGTHS["immdt"]
 # Where in a packet: dqp_word, psn_word, RQMSN and MSN, what follows them.
-_DQP_AT, _PSN_AT, _METH_AT, _BEHIND_METH = 52, 56, 60, 64
+_DQP_AT, _PSN_AT = fields_at("bth", "reserved ackreq")
+_METH_AT, _BEHIND_METH = header_at("meth"), header_at("reth")
+_RKEY, _DMALEN = offsets_in("reth", "rkey dmalen")
+_TSETH, _RETH = HEADER_LENGTHS["tseth"], HEADER_LENGTHS["reth"]
 _STARTS, _ENDS, _IMMEDIATE = 1, 2, 4
 
 
@@ -72,9 +78,9 @@ class RequestHeaders:
         at = base + _BEHIND_METH
         if self._ts:
             octets.put32(batch.flat, at, (now // _UNIT_NS & 0xFFFF) << 16 | _FTYPE)
-            at += 4
+            at += _TSETH
         octets.put64(batch.flat, at, self._queue.remote_va[place] + position * self._path_mtu)
-        octets.put32(batch.flat, at + 8, self._queue.rkey[place])
-        octets.put32(batch.flat, at + 12, self._queue.length[place])
+        octets.put32(batch.flat, at + _RKEY, self._queue.rkey[place])
+        octets.put32(batch.flat, at + _DMALEN, self._queue.length[place])
         if immediate >= 0 and kind & _ENDS:
-            octets.put32(batch.flat, at + 16, immediate)
+            octets.put32(batch.flat, at + _RETH, immediate)

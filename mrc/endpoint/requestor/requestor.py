@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from mrc.endpoint.completion_ring import CompletionRing
 from mrc.endpoint.completions import WorkStatus
-from mrc.endpoint.config import MPR_UNIT, NO_CAPABILITIES, Capability, QpConfig
+from mrc.endpoint.config import MPR_UNIT, Capability
 from mrc.endpoint.congestion.base import CongestionController
-from mrc.endpoint.counters import Counters
+from mrc.endpoint.parts.heaps import Heap
 from mrc.endpoint.parts.rtt import RttEstimator
-from mrc.endpoint.paths.path_set import PathSet
+from mrc.endpoint.qp_parts import QpParts
 from mrc.endpoint.requestor.acknowledgements import Acknowledgements
 from mrc.endpoint.requestor.data_sender import DataSender
 from mrc.endpoint.requestor.feedback import Feedback
@@ -21,9 +21,8 @@ from mrc.endpoint.requestor.requests import RequestMaker, full_packet_bytes
 from mrc.endpoint.requestor.retries import RetryBudget
 from mrc.endpoint.requestor.send_queue import SendQueue
 from mrc.endpoint.requestor.send_room import SendRoom
+from mrc.endpoint.requestor.sending_parts import SendingParts
 from mrc.endpoint.requestor.sent import SentPackets
-from mrc.endpoint.tracing import QpTrace
-from mrc.endpoint.traffic_class import TrafficClasses
 from mrc.endpoint.work import WriteRequest
 from mrc.wire.rows import ACKREQ, PSN_FLAGS_AT
 from mrc.wire.transmit_batch import TransmitBatch
@@ -34,8 +33,6 @@ _PSN_FLAGS_AT, _ACKREQ_BIT = PSN_FLAGS_AT, ACKREQ >> 24
 class Requestor:
     """One QP's sending half. Work that ends goes to `completions`; the owner supplies `fail`, called as the QP
     ends.
-
-    `agreed` is what both ends can do.
     """
 
     __slots__ = (
@@ -59,104 +56,49 @@ class Requestor:
 
     def __init__(
         self,
+        qp: QpParts,
         *,
-        qpn: int,
-        peer_qpn: int,
         first_psn: int,
-        config: QpConfig,
-        paths: PathSet,
         controller: CongestionController,
-        counters: Counters,
-        classes: TrafficClasses,
         completions: CompletionRing,
         fail: Callable[[WorkStatus, str, int], None],
-        agreed: Capability = NO_CAPABILITIES,
-        trace: QpTrace | None = None,
     ) -> None:
+        config = qp.config
         self._controller = controller
         self._completions = completions
         self._tail_least_ns = config.loss.tail_probe_min_ns
         self.packet_bytes = full_packet_bytes(config)
-        dynamic_mpr = Capability.DYNAMIC_MPR in agreed
+        dynamic_mpr = Capability.DYNAMIC_MPR in qp.agreed
         self._most = max(config.mpr, config.max_mpr) * MPR_UNIT if dynamic_mpr else config.send_window
         # The rings get their size with the first work: many QPs never have any.
         self.sent = SentPackets(1, first_psn)
         self.sent.right_edge = first_psn + config.send_window
         self.rtt = RttEstimator()
         self.loss = LossDetector(self.sent, self.rtt, config.loss, config.local_ack_timeout_ns)
-        acknowledgements = Acknowledgements(
-            sent=self.sent,
-            rtt=self.rtt,
-            loss=self.loss,
-            paths=paths,
-            controller=controller,
-            counters=counters,
-            service_time=Capability.SVC_TIME in agreed and config.timestamps,
-            trace=trace,
-        )
         self._retries = RetryBudget(config, self.sent, self.rtt)
-        self._probes = Probes(
-            qpn=qpn, peer_qpn=peer_qpn, config=config, paths=paths, counters=counters, classes=classes, trace=trace
-        )
         self.queue = SendQueue(config, completions)
-        self._requests = RequestMaker(
-            peer_qpn=peer_qpn,
-            config=config,
-            sent=self.sent,
+        sending = SendingParts(
             queue=self.queue,
-            paths=paths,
-            counters=counters,
-            classes=classes,
-        )
-        self._sender = DataSender(
-            sent=self.sent,
-            queue=self.queue,
-            requests=self._requests,
-            paths=paths,
-            counters=counters,
-            trace=trace,
-        )
-        self._nacks = NackHandler(
-            config=config,
             sent=self.sent,
             rtt=self.rtt,
             loss=self.loss,
-            paths=paths,
-            controller=controller,
             retries=self._retries,
-            counters=counters,
-            resend=self._sender.resend,
-            fail=fail,
-            trace=trace,
-        )
-        self._room = SendRoom(
-            sent=self.sent,
-            queue=self.queue,
-            sender=self._sender,
-            nacks=self._nacks,
-            paths=paths,
             controller=controller,
-            most=self._most,
+            resend=Heap(),
+            fail=fail,
         )
+        self._probes = Probes(qp)
+        self._requests = RequestMaker(qp, sending)
+        self._sender = DataSender(qp, sending, self._requests)
+        self._nacks = NackHandler(qp, sending)
+        self._room = SendRoom(qp, sending, self._sender, self._nacks, self._most)
         self.feedback = Feedback(
-            qpn=qpn,
-            config=config,
-            dynamic_mpr=dynamic_mpr,
-            sent=self.sent,
-            rtt=self.rtt,
-            loss=self.loss,
-            acknowledgements=acknowledgements,
+            qp,
+            sending,
+            acknowledgements=Acknowledgements(qp, sending),
             nacks=self._nacks,
-            retries=self._retries,
             probes=self._probes,
-            queue=self.queue,
-            resend=self._sender.resend,
-            paths=paths,
-            controller=controller,
-            counters=counters,
             room=self._room,
-            fail=fail,
-            trace=trace,
         )
 
     # ------------------------------------------------------------------ work in

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from mrc.endpoint.config import QpConfig
-from mrc.endpoint.counters import Counters
 from mrc.endpoint.parts.numbers import column
-from mrc.endpoint.paths.path_set import PathSet
+from mrc.endpoint.qp_parts import QpParts
 from mrc.endpoint.requestor.request_headers import RequestHeaders
-from mrc.endpoint.requestor.send_queue import SendQueue
-from mrc.endpoint.requestor.sent import SentPackets
-from mrc.endpoint.traffic_class import TrafficClasses
+from mrc.endpoint.requestor.sending_parts import SendingParts
 from mrc.wire.opcodes import ICRC_LENGTH
 from mrc.wire.rows import EXTENSION_AT, PSN_FLAGS_AT, REQUEST_LENGTH, REQUEST_TS_LENGTH, RTX
 from mrc.wire.transmit_batch import TransmitBatch
@@ -38,25 +35,17 @@ class RequestMaker:
         "_sent",
     )
 
-    def __init__(
-        self,
-        *,
-        peer_qpn: int,
-        config: QpConfig,
-        sent: SentPackets,
-        queue: SendQueue,
-        paths: PathSet,
-        counters: Counters,
-        classes: TrafficClasses,
-    ) -> None:
-        self._sent = sent
-        self._queue = queue
-        self._paths = paths
-        self._counters = counters
-        self._path_mtu = config.path_mtu
-        self._first_class = classes.data
-        self._again_class = classes.retransmission
-        self._headers = RequestHeaders(queue, peer_qpn=peer_qpn, path_mtu=config.path_mtu, timestamps=config.timestamps)
+    def __init__(self, qp: QpParts, sending: SendingParts) -> None:
+        self._sent = sending.sent
+        self._queue = sending.queue
+        self._paths = qp.paths
+        self._counters = qp.counters
+        self._path_mtu = qp.config.path_mtu
+        self._first_class = qp.classes.data
+        self._again_class = qp.classes.retransmission
+        self._headers = RequestHeaders(
+            sending.queue, peer_qpn=qp.peer.qpn, path_mtu=qp.config.path_mtu, timestamps=qp.config.timestamps
+        )
         self.make_ring()
 
     def make_ring(self) -> None:

@@ -8,19 +8,20 @@ from mrc.endpoint.requestor.sent import PsnState, SentPackets
 from mrc.wire import octets
 from mrc.wire.psn import PSN_MASK, unwrap
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import PSN_FLAGS_AT, RTX, SETH_M_SHIFT, SETH_PR
+from mrc.wire.rows import PSN_FLAGS_AT, RTX, SETH_M_SHIFT, SETH_PR, fields_at
 
 _ACKED = int(PsnState.ACKED)
 _PSN_MASK = PSN_MASK
 # Where in a packet (mrc.wire.fields.SACK); flags of the BTH's last word in their byte, signed numbers of 16 bits.
 _FLAGS_AT, _RTX, _SIGN = PSN_FLAGS_AT, RTX >> 24, 1 << 15
-_SETH_AT, _OFFSET_AT, _ENTROPY_AT, _CACK_AT, _CC_TYPE_AT, _MPR_AT = 60, 62, 64, 72, 76, 77
-_SACK_OFFSET_AT, _BITMAP_AT, _TIMESTAMP_AT, _CC_AT = 78, 80, 88, 92
+_SETH_AT, _OFFSET_AT, _ENTROPY_AT, _CACK_AT = fields_at("seth", "type ack_psn_offset entropy reserved3")
+_CC_TYPE_AT, _MPR_AT, _SACK_OFFSET_AT, _BITMAP_AT = fields_at("seth", "cc_type mpr sack_offset bitmap")
+_TIMESTAMP_AT, _CC_AT = fields_at("cc_state", "tx_timestamp restore_cwnd")
 _M_SHIFT, _PR, _CC_TYPE_SHIFT = SETH_M_SHIFT, SETH_PR, 4
 _PENALTY_UNKNOWN, _PENALTY_MASK, _RESTORE_SHIFT = PENALTY_UNKNOWN, 0x7F, 7
 _WORD = 64
 # A cack_psn so far behind what is acknowledged comes from no path, however slow: as far as ack_psn_offset reaches. Half
-# of all PSNs are old, and whoever guesses one must not get to say which paths are bad.
+# of all PSNs are old, and a forger who guesses one must not decide which paths are bad.
 OLDEST_PSNS = 1 << 16
 _OLDEST_PSNS = OLDEST_PSNS
 _NONE = -1

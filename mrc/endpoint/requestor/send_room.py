@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from mrc.endpoint.congestion.base import CongestionController
-from mrc.endpoint.paths.path_set import PathSet
+from mrc.endpoint.qp_parts import QpParts
 from mrc.endpoint.requestor.data_sender import DataSender
 from mrc.endpoint.requestor.nacked import NackHandler
-from mrc.endpoint.requestor.send_queue import SendQueue
-from mrc.endpoint.requestor.sent import SentPackets
+from mrc.endpoint.requestor.sending_parts import SendingParts
 
 
 class SendRoom:
@@ -15,23 +13,13 @@ class SendRoom:
 
     __slots__ = ("_controller", "_most", "_nacks", "_paths", "_queue", "_sender", "_sent")
 
-    def __init__(
-        self,
-        *,
-        sent: SentPackets,
-        queue: SendQueue,
-        sender: DataSender,
-        nacks: NackHandler,
-        paths: PathSet,
-        controller: CongestionController,
-        most: int,
-    ) -> None:
-        self._sent = sent
-        self._queue = queue
+    def __init__(self, qp: QpParts, sending: SendingParts, sender: DataSender, nacks: NackHandler, most: int) -> None:
+        self._sent = sending.sent
+        self._queue = sending.queue
         self._sender = sender
         self._nacks = nacks
-        self._paths = paths
-        self._controller = controller
+        self._paths = qp.paths
+        self._controller = sending.controller
         self._most = most
 
     def may_send(self) -> bool:

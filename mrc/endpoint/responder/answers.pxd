@@ -47,7 +47,7 @@ cdef class PendingAnswers:
     @cython.locals(at=Py_ssize_t)
     cpdef void add(self, Answer answer) noexcept nogil
     @cython.locals(at=Py_ssize_t)
-    cpdef void take(self, Answer answer) noexcept nogil
+    cpdef void pop(self, Answer answer) noexcept nogil
     cpdef void clear(self) noexcept nogil
 
 

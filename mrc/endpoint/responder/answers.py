@@ -6,16 +6,19 @@ from mrc.endpoint.paths.path_set import PathSet
 from mrc.wire import octets
 from mrc.wire.profile import WireProfile
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import EXTENSION_AT, HEADER_ROOM, P_KEY, RTX, TIMESTAMP_FTYPE, TS, TSR_BIT
+from mrc.wire.rows import EXTENSION_AT, HEADER_ROOM, P_KEY, RTX, TIMESTAMP_FTYPE, TS, TSR_BIT, fields_at
 from mrc.wire.transmit_batch import TransmitBatch
 
-# Where in a packet: the low half of ip_word, the UDP source port, psn_word; the timestamp and the word beside it in a
-# request, and in a probe.
-_LABEL_AT, _SPORT_AT, _PSN_AT, _REQUEST_STAMP_AT, _PROBE_STAMP_AT = 2, 40, 56, 64, 72
+# Where in a packet: the low half of ip_word, the UDP source port; the timestamp, with a word behind it, in a request
+# and in a probe.
+_LABEL_AT = fields_at("ipv6", "plen")[0] - 2
+(_SPORT_AT,) = fields_at("udp", "sport")
+(_REQUEST_STAMP_AT,) = fields_at("tseth", "tx_timestamp", ts=True)
+(_PROBE_STAMP_AT,) = fields_at("peth", "tx_timestamp")
 _TS, _RTX, _FTYPE, _TSR = TS, RTX, TIMESTAMP_FTYPE, TSR_BIT
 NO_PROBE = -1
 # Where in a packet: opcode and flags, pkey, dqp_word, psn_word.
-_OPCODE_AT, _PKEY_AT, _DQP_AT = 48, 50, 52
+_OPCODE_AT, _PKEY_AT, _DQP_AT, _PSN_AT = fields_at("bth", "opcode pkey reserved ackreq")
 _ROOM, _HEADERS, _P_KEY = HEADER_ROOM, EXTENSION_AT, P_KEY
 _LEAST_PENDING, _MAX_PENDING = 8, 1024
 _COLUMNS = 10
@@ -149,7 +152,7 @@ class PendingAnswers:
         self._cells[at + 8] = answer.unit_ns
         self._cells[at + 9] = answer.rtx
 
-    def take(self, answer: Answer) -> None:
+    def pop(self, answer: Answer) -> None:
         """Take the oldest of them, which there is, into `answer`."""
         at = self._place(0)
         self._first = self._first + 1 & self._room - 1

@@ -18,7 +18,7 @@ cdef class MessageChecks:
     @cython.locals(
         starts=cython.longlong, ends=cython.longlong, before=cython.longlong, after=cython.longlong, verdict=cython.int
     )
-    cpdef int take(self, long long psn, long long msn, long long dmalen, long long va, int opcode) noexcept nogil
+    cpdef int check(self, long long psn, long long msn, long long dmalen, long long va, int opcode) noexcept nogil
     @cython.locals(
         rest=cython.longlong, most=cython.longlong, least=cython.longlong, row=Py_ssize_t, arrived=cython.longlong
     )

@@ -60,7 +60,7 @@ class MessageChecks:
             for tag in kept:
                 self._tags[tag >> _PSN_SHIFT & self._mask] = tag
 
-    def take(self, psn: int, msn: int, dmalen: int, va: int, opcode: int) -> int:
+    def check(self, psn: int, msn: int, dmalen: int, va: int, opcode: int) -> int:
         """Take a packet whose length is right for its opcode. Returns a verdict: nothing has happened if it contradicts
         one that came before."""
         starts, ends = _STARTS[opcode], _ENDS[opcode]

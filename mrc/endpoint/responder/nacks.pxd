@@ -25,4 +25,4 @@ cdef class NackMaker:
     @cython.locals(psn=cython.longlong, at=Py_ssize_t)
     cdef void _append(self, TransmitBatch batch, Py_ssize_t index, long long now) noexcept nogil
     @cython.locals(answer=Answer)
-    cdef void _tell(self) noexcept with gil
+    cdef void _trace_sent(self) noexcept with gil

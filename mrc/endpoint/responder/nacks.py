@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from mrc.endpoint.counters import Counters
-from mrc.endpoint.paths.path_set import PathSet
+from mrc.endpoint.qp_parts import QpParts
 from mrc.endpoint.responder.answers import Answer, ControlPackets, PendingAnswers
-from mrc.endpoint.tracing import QpTrace
 from mrc.wire import octets
 from mrc.wire.names import NackReason
 from mrc.wire.opcodes import HEADER_LENGTHS, Op
-from mrc.wire.profile import WireProfile
-from mrc.wire.rows import PSN_BITS_MASK, RTX
+from mrc.wire.rows import PSN_BITS_MASK, RTX, fields_at
 from mrc.wire.transmit_batch import TransmitBatch
 
 _NACK, _BYTES = int(Op.NACK), HEADER_LENGTHS["neth"]
 _PSN_MASK, _RTX = PSN_BITS_MASK, RTX
 # Where in a NACK: the fields of mrc.wire.fields.NACK; reason and vendor_info are one word, and so are the two bytes
 # from cc_type on.
-_NETH_AT, _REASON_AT, _ENTROPY_AT, _SPDCID_AT, _DPDCID_AT = 60, 62, 64, 68, 70
-_NACK_WORD_AT, _CC_TYPE_AT, _STAMP_AT = 72, 76, 78
+_NETH_AT, _REASON_AT, _ENTROPY_AT, _SPDCID_AT, _DPDCID_AT = fields_at("neth", "type reason entropy spdcid dpdcid")
+_NACK_WORD_AT, _CC_TYPE_AT, _STAMP_AT = fields_at("neth", "reserved2 cc_type tx_timestamp")
 _CC_TYPE_SHIFT = 4
 _NO_PORT = -1
 
@@ -40,25 +37,15 @@ class NackMaker:
         "pending",
     )
 
-    def __init__(
-        self,
-        *,
-        qpn: int,
-        peer_qpn: int,
-        wire: WireProfile,
-        paths: PathSet,
-        counters: Counters,
-        packets: ControlPackets,
-        trace: QpTrace | None = None,
-    ) -> None:
-        self._qpn = qpn
-        self._trace = trace
-        self._peer_qpn = peer_qpn
-        self._cc_type = wire.neth_cc_type << _CC_TYPE_SHIFT
-        self._paths = paths
-        self._counters = counters
+    def __init__(self, qp: QpParts, packets: ControlPackets) -> None:
+        self._qpn = qp.qpn
+        self._trace = qp.trace
+        self._peer_qpn = qp.peer.qpn
+        self._cc_type = qp.wire.neth_cc_type << _CC_TYPE_SHIFT
+        self._paths = qp.paths
+        self._counters = qp.counters
         self._packets = packets
-        self._planes = len(set(memoryview(paths.table.port)))
+        self._planes = len(set(memoryview(qp.paths.table.port)))
         self._last_port = _NO_PORT
         self.pending = PendingAnswers()
         # The one that is being sent.
@@ -80,7 +67,7 @@ class NackMaker:
         for number in range(count):
             if number:
                 index = self._paths.control.take_one(now)
-            self.pending.take(self._answer)
+            self.pending.pop(self._answer)
             self._append(batch, index, now)
         self._last_port = self._paths.frames.ports[index]
         while drawn % self._planes:
@@ -102,9 +89,9 @@ class NackMaker:
         octets.put16(batch.flat, at + _CC_TYPE_AT, self._cc_type << 8)
         octets.put16(batch.flat, at + _STAMP_AT, self._answer.timestamp(now))
         if self._trace is not None:
-            self._tell()
+            self._trace_sent()
 
-    def _tell(self) -> None:
+    def _trace_sent(self) -> None:
         answer = self._answer
         if self._trace is not None:
             psn = answer.psn & PSN_BITS_MASK

@@ -15,13 +15,13 @@ class ReceiveWindow:
     enough; since the field counts whole units, it is rounded up by up to 127 PSNs meanwhile, which are honoured too.
     """
 
-    __slots__ = ("_honoured", "_told", "dynamic", "units")
+    __slots__ = ("_granted", "_honoured", "dynamic", "units")
 
     def __init__(self, units: int, first_psn: int, *, dynamic: bool) -> None:
         self.units = units
         self.dynamic = dynamic
         # First PSNs beyond the edge: the highest advertised on purpose, and the highest the rounding ever amounted to.
-        self._told = self._honoured = first_psn + units * MPR_UNIT
+        self._granted = self._honoured = first_psn + units * MPR_UNIT
 
     @property
     def largest_span(self) -> int:
@@ -40,17 +40,17 @@ class ReceiveWindow:
         """The first PSN that is out of the window."""
         return max(epsn + self.units * MPR_UNIT, self._honoured if self.dynamic else 0)
 
-    def tell(self, epsn: int, most: int) -> int:
+    def grant(self, epsn: int, most: int) -> int:
         """The mpr field of a SACK sent now: 0 when MPR is not dynamic, else at least 1. `most` units are granted, or
         what was granted before."""
         if not self.dynamic:
             return 0
         granted = min(self.units, most)
         intended = epsn + granted * MPR_UNIT
-        if intended >= self._told:
-            self._told = intended
+        if intended >= self._granted:
+            self._granted = intended
             units = granted
         else:
-            units = -(-(self._told - epsn) // MPR_UNIT)
+            units = -(-(self._granted - epsn) // MPR_UNIT)
         self._honoured = max(self._honoured, epsn + units * MPR_UNIT)
         return units

@@ -29,9 +29,9 @@ cdef class Receives:
     @cython.locals(expected=cython.longlong)
     cdef int _check_turn(self, long long psn, long long rqmsn, long long before) noexcept nogil
     @cython.locals(row=Py_ssize_t)
-    cpdef void take(self, long long psn, long long rqmsn, long long immediate, long long length) noexcept nogil
+    cpdef void arrive(self, long long psn, long long rqmsn, long long immediate, long long length) noexcept nogil
     @cython.locals(row=Py_ssize_t, immediate=cython.longlong, length=cython.longlong)
     cpdef void deliver(self, long long epsn) noexcept nogil
-    cdef void _consume(self, long long immediate, long long length) noexcept nogil
+    cpdef void consume(self, long long immediate, long long length) noexcept nogil
     @cython.locals(wr_id=cython.longlong)
     cdef long long _oldest(self) noexcept nogil

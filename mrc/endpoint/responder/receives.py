@@ -106,8 +106,8 @@ class Receives:
             return self.refusal.of(_NO_RECEIVE, psn, 0, 0)
         return _RIGHT
 
-    def take(self, psn: int, rqmsn: int, immediate: int, length: int) -> None:
-        """It has arrived, in any order, and has been checked."""
+    def arrive(self, psn: int, rqmsn: int, immediate: int, length: int) -> None:
+        """An immediate has arrived, in any order, and has been checked."""
         row = self._stash.put(psn)
         self._stash.cells[row + _RQMSN] = rqmsn
         self._stash.cells[row + _VALUE] = immediate
@@ -123,10 +123,10 @@ class Receives:
             self._stash.remove(row)
             self.stashed -= 1
             self.delivered += 1
-            self._consume(immediate, length)
+            self.consume(immediate, length)
 
-    def _consume(self, immediate: int, length: int) -> None:
-        """The oldest receive completes with this immediate."""
+    def consume(self, immediate: int, length: int) -> None:
+        """Complete the oldest receive, which there is, with the immediate of a message of `length` bytes."""
         self._completions.add(self._oldest(), _SUCCESS, length, _RECEIVE, immediate)
 
     def _oldest(self) -> int:

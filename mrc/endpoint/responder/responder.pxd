@@ -17,7 +17,7 @@ from mrc.wire cimport octets
 from mrc.wire.received_batch cimport ReceivedBatch
 from mrc.wire.transmit_batch cimport TransmitBatch
 
-cdef Py_ssize_t _PLEN_AT, _OPCODE_AT, _FLAGS_AT, _PSN_AT, _RQMSN_AT, _MSN_AT, _RETH_AT, _PROBE_ID_AT
+cdef Py_ssize_t _PLEN_AT, _OPCODE_AT, _FLAGS_AT, _PSN_AT, _RQMSN_AT, _MSN_AT, _RETH_AT, _RKEY, _DMALEN, _PROBE_ID_AT
 cdef Py_ssize_t _TSETH_BYTES, _RETH_BYTES, _IMMDT_BYTES, _TSETH_END, _IP_HEADER, _ICRC_BYTES
 cdef Py_ssize_t _AETH_BYTES, _AETH_AT
 cdef int _PAD_SHIFT, _TRAFFIC_CLASS_SHIFT, _CE, _ACKNOWLEDGE, _ACK_SYNDROME, _RIGHT
@@ -69,7 +69,7 @@ cdef class Responder:
         va=cython.ulonglong, start=cython.ulonglong, dmalen=cython.longlong, immediates=cython.bint,
         rqmsn=cython.longlong, verdict=cython.int
     )
-    cdef int _take(self, ReceivedBatch batch, Py_ssize_t row, long long psn, int opcode) noexcept nogil
+    cdef int _execute(self, ReceivedBatch batch, Py_ssize_t row, long long psn, int opcode) noexcept nogil
     cdef void _refuse(self) noexcept with gil
     @cython.locals(marked=cython.bint)
     cdef void _answer_copy(self, ReceivedBatch batch, Py_ssize_t row, long long psn, long long now) noexcept nogil
@@ -89,9 +89,9 @@ cdef class Responder:
     cdef bint _is_marked(self, ReceivedBatch batch, Py_ssize_t row) noexcept nogil
     cpdef bint owes(self) noexcept nogil
     cpdef bint pending(self) noexcept nogil
-    @cython.locals(start=Py_ssize_t, most=Py_ssize_t, told=Py_ssize_t)
+    @cython.locals(start=Py_ssize_t, most=Py_ssize_t, sacks_sent=Py_ssize_t)
     cpdef Py_ssize_t transmit(self, TransmitBatch batch, Py_ssize_t limit, long long now) noexcept nogil
-    cdef void _tell(self, long long now) noexcept with gil
+    cdef void _trace_answers(self, long long now) noexcept with gil
     cpdef long long next_deadline(self) noexcept nogil
     cpdef void on_timer(self, long long now) noexcept nogil
     @cython.locals(index=Py_ssize_t, at=Py_ssize_t, completed=cython.longlong)

@@ -6,12 +6,11 @@ from collections.abc import Callable
 
 from mrc.endpoint.completion_ring import NO_IMMEDIATE
 from mrc.endpoint.completions import WorkStatus
-from mrc.endpoint.config import NO_CAPABILITIES, Capability, QpConfig
-from mrc.endpoint.counters import Counters
+from mrc.endpoint.config import Capability
 from mrc.endpoint.memory import VA_LIMIT, MemoryTable
 from mrc.endpoint.parts.deadlines import FOREVER
 from mrc.endpoint.parts.rate_limit import RateLimit
-from mrc.endpoint.paths.path_set import PathSet
+from mrc.endpoint.qp_parts import QpParts
 from mrc.endpoint.refusals import ACK_SYNDROME, NAK_STATUS, Verdict
 from mrc.endpoint.responder.ack_delay import AckDelay
 from mrc.endpoint.responder.answers import NO_PROBE, Answer, ControlPackets, Reflector
@@ -25,34 +24,42 @@ from mrc.endpoint.responder.receives import Receives
 from mrc.endpoint.responder.request_checks import RequestChecks
 from mrc.endpoint.responder.resource_limits import ResourceLimits
 from mrc.endpoint.responder.sacks import SackMaker
-from mrc.endpoint.tracing import QpTrace
-from mrc.endpoint.traffic_class import CE, TrafficClasses
+from mrc.endpoint.traffic_class import CE
 from mrc.wire import octets
 from mrc.wire.names import NackReason
 from mrc.wire.opcodes import HEADER_LENGTHS, ICRC_LENGTH, Op
-from mrc.wire.profile import WireProfile
 from mrc.wire.psn import PSN_HALF
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import (
     ACKREQ,
-    EXTENSION_AT,
     PAD_SHIFT,
     PSN_BITS_MASK,
     RTX,
     TIMESTAMP_UNIT_NS,
     TS,
     UDP_AT,
+    fields_at,
+    header_at,
+    lowest_bit,
+    masks_in,
+    offsets_in,
 )
 from mrc.wire.transmit_batch import TransmitBatch
 
 # Of an ACK or NAK: the opcode, its bytes behind the BTH, where in it the aeth_word is, and what that holds.
-_ACKNOWLEDGE, _AETH_BYTES, _AETH_AT = int(Op.ACKNOWLEDGE), HEADER_LENGTHS["aeth"], EXTENSION_AT
-_SYNDROME_SHIFT, _MSN_MASK, _ACK_SYNDROME = 24, 0xFFFFFF, ACK_SYNDROME
+_ACKNOWLEDGE, _AETH_BYTES, _AETH_AT = int(Op.ACKNOWLEDGE), HEADER_LENGTHS["aeth"], header_at("aeth")
+_SYNDROME, _MSN_MASK = masks_in("aeth", "syndrome msn")
+_SYNDROME_SHIFT, _ACK_SYNDROME = lowest_bit(_SYNDROME), ACK_SYNDROME
 # Where in a request: ip_plen, opcode, flags, psn_word, rqmsn, msn; the RETH, behind a TSETH if there is one; and the
 # probe_id of a probe.
-_PLEN_AT, _OPCODE_AT, _FLAGS_AT, _PSN_AT, _RQMSN_AT, _MSN_AT, _RETH_AT, _PROBE_ID_AT = 4, 48, 49, 56, 60, 62, 64, 64
+(_PLEN_AT,) = fields_at("ipv6", "plen")
+_OPCODE_AT, _FLAGS_AT, _PSN_AT = fields_at("bth", "opcode se ackreq")
+_RQMSN_AT, _MSN_AT = fields_at("meth", "rqmsn msn")
+_RETH_AT = header_at("reth")
+_RKEY, _DMALEN = offsets_in("reth", "rkey dmalen")
+(_PROBE_ID_AT,) = fields_at("peth", "probe_id")
 _TSETH_BYTES, _RETH_BYTES, _IMMDT_BYTES = (HEADER_LENGTHS[header] for header in ("tseth", "reth", "immdt"))
-_TSETH_END = EXTENSION_AT + HEADER_LENGTHS["meth"] + HEADER_LENGTHS["tseth"]
+_TSETH_END = header_at("reth", ts=True)
 _IP_HEADER, _ICRC_BYTES, _PAD_SHIFT, _TS, _TRAFFIC_CLASS_SHIFT, _CE = UDP_AT, ICRC_LENGTH, PAD_SHIFT, TS, 4, CE
 _ASKS_FOR_SACK = ACKREQ | RTX
 _PSN_MASK, _PSN_MODULUS = PSN_BITS_MASK, PSN_BITS_MASK + 1
@@ -105,28 +112,20 @@ class Responder:
 
     def __init__(
         self,
+        qp: QpParts,
         *,
-        qpn: int,
-        peer_qpn: int,
-        first_psn: int,
-        config: QpConfig,
-        wire: WireProfile,
         memory: MemoryTable,
         budget: ReceiveBudget,
-        paths: PathSet,
-        counters: Counters,
-        classes: TrafficClasses,
         receives: Receives,
         fail: Callable[[WorkStatus, str], None],
-        agreed: Capability = NO_CAPABILITIES,
-        trace: QpTrace | None = None,
     ) -> None:
-        self._qpn = qpn
+        config, agreed, first_psn = qp.config, qp.agreed, qp.peer.first_psn
+        self._qpn = qp.qpn
         self._budget = budget
-        self._trace = trace
-        self._paths = paths
-        self._counters = counters
-        self._packets = ControlPackets(paths, peer_qpn, classes.control)
+        self._trace = qp.trace
+        self._paths = qp.paths
+        self._counters = qp.counters
+        self._packets = ControlPackets(qp.paths, qp.peer.qpn, qp.classes.control)
         self._receives = receives
         receives.max_in_flight = config.max_wimm_dest
         self._fail = fail
@@ -135,31 +134,13 @@ class Responder:
         self._again, self.probes_rate = RateLimit(*rate), RateLimit(*rate)
         self._beyond, self._trimmed = RateLimit(*rate), RateLimit(*rate)
         # The time a packet is held goes into its reflected timestamp where that is agreed.
-        units_ns = (TIMESTAMP_UNIT_NS, wire.tsr1_unit_ns) if Capability.SVC_TIME in agreed else (0, 0)
-        self._reflector = Reflector(wire, units_ns)
+        units_ns = (TIMESTAMP_UNIT_NS, qp.wire.tsr1_unit_ns) if Capability.SVC_TIME in agreed else (0, 0)
+        self._reflector = Reflector(qp.wire, units_ns)
         self.window = ReceiveWindow(config.mpr_dest, first_psn, dynamic=Capability.DYNAMIC_MPR in agreed)
         self.received = ReceivedPsns(self.window.largest_span, first_psn)
         self._messages = MessageChecks(self.window.largest_span, first_psn, config.path_mtu, receives.refusal)
-        self.sacks = SackMaker(
-            qpn=qpn,
-            peer_qpn=peer_qpn,
-            threshold_bytes=config.sack_threshold_bytes,
-            received=self.received,
-            window=self.window,
-            budget=budget,
-            paths=paths,
-            counters=counters,
-            packets=self._packets,
-        )
-        self.nacks = NackMaker(
-            qpn=qpn,
-            peer_qpn=peer_qpn,
-            wire=wire,
-            paths=paths,
-            counters=counters,
-            packets=self._packets,
-            trace=trace,
-        )
+        self.sacks = SackMaker(qp, received=self.received, window=self.window, budget=budget, packets=self._packets)
+        self.nacks = NackMaker(qp, self._packets)
         # The one that is being made.
         self._answer = Answer()
         self._checks = RequestChecks(memory, config.path_mtu, receives.refusal)
@@ -226,7 +207,7 @@ class Responder:
             self._counters.no_room += 1
             self._nack(batch, row, psn, lacking, now)
             return
-        if self._take(batch, row, psn, opcode) != _RIGHT:
+        if self._execute(batch, row, psn, opcode) != _RIGHT:
             self._refuse()
             return
         size = octets.u16(batch.flat, batch.row(row) + _PLEN_AT) + _IP_HEADER
@@ -237,7 +218,7 @@ class Responder:
         if self.sacks.is_triggered(size, asked or marked):
             self._sack(batch, row, psn, marked, now)
 
-    def _take(self, batch: ReceivedBatch, row: int, psn: int, opcode: int) -> int:
+    def _execute(self, batch: ReceivedBatch, row: int, psn: int, opcode: int) -> int:
         """Check a new request, count it as arrived and place its payload. Returns a verdict: nothing has been written
         for one that ends the QP."""
         base = batch.row(row)
@@ -249,16 +230,16 @@ class Responder:
             payload += _IMMDT_BYTES
         pad = batch.flat[base + _FLAGS_AT] >> _PAD_SHIFT & 3
         size = base + batch.lengths[row] - payload - pad - _ICRC_BYTES
-        va, dmalen = octets.u64(batch.flat, reth), octets.u32(batch.flat, reth + 12)
+        va, dmalen = octets.u64(batch.flat, reth), octets.u32(batch.flat, reth + _DMALEN)
         # What no region can have is refused below: it has only to be a number here.
         start = va if va < _VA_LIMIT else _VA_LIMIT
         rqmsn = octets.u16(batch.flat, base + _RQMSN_AT) if _IMMEDIATE[opcode] else _NO_IMMEDIATE
         immediates = rqmsn != _NO_IMMEDIATE or self._receives.stashed > 0
         verdict = self._checks.check_length(psn, opcode, size, dmalen)
         if verdict == _RIGHT:
-            verdict = self._messages.take(psn, octets.u16(batch.flat, base + _MSN_AT), dmalen, start, opcode)
+            verdict = self._messages.check(psn, octets.u16(batch.flat, base + _MSN_AT), dmalen, start, opcode)
         if verdict == _RIGHT and size:
-            verdict = self._checks.check_range(psn, opcode, va, octets.u32(batch.flat, reth + 8), dmalen)
+            verdict = self._checks.check_range(psn, opcode, va, octets.u32(batch.flat, reth + _RKEY), dmalen)
         if verdict == _RIGHT and immediates:
             verdict = self._receives.check(psn, rqmsn, self.received.edge_after(psn))
         if verdict != _RIGHT:
@@ -270,7 +251,7 @@ class Responder:
             octets.place(self._checks.address, batch.flat, payload, size)
             self._counters.bytes_placed += size
         if rqmsn != _NO_IMMEDIATE:
-            self._receives.take(psn, rqmsn, octets.u32(batch.flat, reth + _RETH_BYTES), dmalen)
+            self._receives.arrive(psn, rqmsn, octets.u32(batch.flat, reth + _RETH_BYTES), dmalen)
         if immediates:
             # Those with immediate wait for all before them; those whose turn it is are delivered.
             self._receives.deliver(self.received.epsn)
@@ -351,7 +332,7 @@ class Responder:
     # ------------------------------------------------------------------ answers out
 
     def owes(self) -> bool:
-        """Whether the peer is known to wait for this end: an answer has not left, or a message is only partly here."""
+        """Whether an answer has not been sent, or a message has arrived in part."""
         if self.received.held > 0 or self._messages.open.count > 0:
             return True
         return self.pending() or self._ack_delay.due_at != _FOREVER
@@ -369,8 +350,8 @@ class Responder:
         self._gave_notice = False
         # NACKs go before SACKs: a requestor that sees the hole first blames the path.
         self.nacks.transmit(batch, most, now)
-        told = self.sacks.transmit(batch, most - (batch.count - start), now)
-        if self._ack_due and told and self._ack_delay.may_wait(now):
+        sacks_sent = self.sacks.transmit(batch, most - (batch.count - start), now)
+        if self._ack_due and sacks_sent and self._ack_delay.may_wait(now):
             self._ack_due = False
         if self._ack_due and batch.count - start < most:
             self._ack_due = False
@@ -384,10 +365,10 @@ class Responder:
             self._transmit_aeth(batch, self._refused_psn, self._refused_syndrome, now)
             self._counters.naks_sent += 1
         if self._trace is not None:
-            self._tell(now)
+            self._trace_answers(now)
         return batch.count - start
 
-    def _tell(self, now: int) -> None:
+    def _trace_answers(self, now: int) -> None:
         if self._trace is not None:
             self._trace.on_answers(self._counters, self.received, now)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from mrc.endpoint.counters import Counters
-from mrc.endpoint.paths.path_set import PathSet
+from mrc.endpoint.qp_parts import QpParts
 from mrc.endpoint.responder.answers import Answer, ControlPackets, PendingAnswers
 from mrc.endpoint.responder.receive_budget import MAX_PENALTY, ReceiveBudget
 from mrc.endpoint.responder.receive_window import ReceiveWindow
@@ -12,22 +11,23 @@ from mrc.errors import CallerError
 from mrc.wire import octets
 from mrc.wire.opcodes import HEADER_LENGTHS, Op
 from mrc.wire.psn import PSN_MASK
-from mrc.wire.rows import RTX, SETH_M_SHIFT, SETH_PR
+from mrc.wire.rows import RTX, SETH_M_SHIFT, SETH_PR, fields_at, lowest_bit, masks_in
 from mrc.wire.transmit_batch import TransmitBatch
 
 _MIN_COUNTED_BYTES = 1024  # a packet counts at least this much towards the byte trigger
-_RESTORE_CWND = 1 << 31
-_PENALTY_SHIFT = 24
+_RESTORE_CWND, _PENALTY, _RCVD_MASK = masks_in("cc_state", "restore_cwnd rcv_cwnd_pen rcvd_bytes")
+_PENALTY_SHIFT = lowest_bit(_PENALTY)
 _BITMAP = 64  # PSNs
 _RCVD_UNIT = 256  # bytes; a unit that has begun counts (MRC-SACK-14)
-_RCVD_MASK = 0xFFFFFF
 _MOST_COUNTED = 0x7FFF
 _MOST_BELOW, _MOST_ABOVE = -0x8000, 0x7FFF  # of ack_psn_offset
 _SACK, _BYTES = int(Op.SACK), HEADER_LENGTHS["seth"] + HEADER_LENGTHS["cc_state"]
 _PSN_MASK, _RTX, _M_SHIFT, _PR = PSN_MASK, RTX, SETH_M_SHIFT, SETH_PR
 # Where in a SACK: the fields of mrc.wire.fields.SACK; cc_type and mpr are one word.
-_SETH_AT, _OFFSET_AT, _ENTROPY_AT, _SPDCID_AT, _DPDCID_AT, _CACK_AT = 60, 62, 64, 68, 70, 72
-_MPR_AT, _BASE_AT, _BITMAP_AT, _STAMP_AT, _OOO_AT, _RCVD_AT = 76, 78, 80, 88, 90, 92
+_SETH_AT, _OFFSET_AT, _ENTROPY_AT = fields_at("seth", "type ack_psn_offset entropy")
+_SPDCID_AT, _DPDCID_AT, _CACK_AT = fields_at("seth", "spdcid dpdcid reserved3")
+_MPR_AT, _BASE_AT, _BITMAP_AT = fields_at("seth", "cc_type sack_offset bitmap")
+_STAMP_AT, _OOO_AT, _RCVD_AT = fields_at("cc_state", "tx_timestamp reserved restore_cwnd")
 
 
 class SackMaker:
@@ -53,25 +53,21 @@ class SackMaker:
 
     def __init__(
         self,
+        qp: QpParts,
         *,
-        qpn: int,
-        peer_qpn: int,
-        threshold_bytes: int,
         received: ReceivedPsns,
         window: ReceiveWindow,
         budget: ReceiveBudget,
-        paths: PathSet,
-        counters: Counters,
         packets: ControlPackets,
     ) -> None:
-        self._qpn = qpn
-        self._peer_qpn = peer_qpn
-        self._threshold = threshold_bytes
+        self._qpn = qp.qpn
+        self._peer_qpn = qp.peer.qpn
+        self._threshold = qp.config.sack_threshold_bytes
         self._received = received
         self._window = window
         self._budget = budget
-        self._paths = paths
-        self._counters = counters
+        self._paths = qp.paths
+        self._counters = qp.counters
         self._packets = packets
         self._bytes_since = 0
         self._penalty = self._restore_word = 0
@@ -111,12 +107,12 @@ class SackMaker:
         count = limit if limit < self.pending.count else self.pending.count
         if count <= 0:
             return 0
-        mpr = self._window.tell(self._received.epsn, self._budget.units)
+        mpr = self._window.grant(self._received.epsn, self._budget.units)
         ooo_count = self._received.held if self._received.held < _MOST_COUNTED else _MOST_COUNTED
         rcvd = (self.received_bytes + _RCVD_UNIT - 1) // _RCVD_UNIT & _RCVD_MASK
         rcvd_word = self._penalty_word() | rcvd
         for _ in range(count):
-            self.pending.take(self._answer)
+            self.pending.pop(self._answer)
             self._append(batch, mpr, ooo_count, rcvd_word, now)
         self._counters.sacks_sent += count
         return count

@@ -1,7 +1,7 @@
 """One direction of one link: what is wrong with it, changed while traffic runs and read back from the kernel.
 
 At the sending end: the queue (a token bucket and what is below it) and in front of it the eBPF program. At the
-receiving end: the loss. Nothing is remembered elsewhere; whoever asks next, from whichever process, finds it there.
+receiving end: the loss. Nothing is remembered elsewhere: any process that asks later finds it there.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Direction:
 @dataclass(frozen=True, slots=True)
 class Sending:
     """What is installed at a sending end: our queue and hook, the number of our eBPF program (0: none), and the kind of
-    somebody else's queue, empty when there is none."""
+    a queue of another program, empty when there is none."""
 
     root: tc.Discipline | None = None
     foreign: str = ""
@@ -75,7 +75,7 @@ def sending_ends(route: NetlinkSocket, only: int | None = None) -> dict[int, Sen
     """By interface index, what is installed on the interfaces of a node (or on one of them). Raises SystemRefused."""
     found: dict[int, Sending] = {}
 
-    def take(_: int, data: bytes) -> None:
+    def collect(_: int, data: bytes) -> None:
         each = tc.parse_discipline(data)
         before = found.get(each.index, Sending())
         if each.handle == _ROOT and each.kind == "tbf":
@@ -87,7 +87,7 @@ def sending_ends(route: NetlinkSocket, only: int | None = None) -> dict[int, Sen
         elif each.parent == tc.ROOT and each.handle:
             found[each.index] = replace(before, foreign=each.kind)
 
-    route.dump("read the queues of a node", tc.dump_disciplines(), take)
+    route.dump("read the queues of a node", tc.dump_disciplines(), collect)
     if only is not None:
         found = {only: found.get(only, Sending())}
     return {
@@ -103,12 +103,12 @@ def program_of(route: NetlinkSocket, index: int, *, egress: bool = True) -> int:
     """
     ours = 0
 
-    def take(_: int, data: bytes) -> None:
+    def collect(_: int, data: bytes) -> None:
         nonlocal ours
         is_ours, number = tc.parse_filter(data)
         ours = number if is_ours else ours
 
-    route.dump("read the filters of a node", tc.dump_filters(index, egress=egress), take)
+    route.dump("read the filters of a node", tc.dump_filters(index, egress=egress), collect)
     return ours
 
 
@@ -128,7 +128,7 @@ def figures(sending: Sending) -> SendingFigures:
                 impairment, counters = program.impairment(), program.counters()
             return SendingFigures(impairment, counters, dropped + counters.dropped_packets, waiting)
         except SystemRefused as error:
-            # Somebody has taken it off since.
+            # Another process has taken it off since.
             if error.errno != errno.ENOENT:
                 raise
     return SendingFigures(_by_queue_alone(root), None, dropped, waiting)
@@ -187,7 +187,7 @@ def change(directions: Sequence[Direction], **changes: float | int | None) -> No
 
 
 def _is_whole(sending: Sending, found: Impairment) -> bool:
-    """Whether queue and program are both there, or neither: not so when somebody was killed between the two."""
+    """Whether queue and program are both there, or neither: not so when a process was killed between the two."""
     has_queue = sending.root is not None
     return has_queue == bool(found.rate_bps) and (not has_queue or sending.has_bands == bool(sending.program))
 

@@ -80,12 +80,12 @@ def installed(netlink: NetlinkSocket) -> list[Loss]:
     """Every loss installed in this namespace, read back from the kernel. Raises SystemRefused."""
     found: list[Loss] = []
 
-    def take(_: int, data: bytes) -> None:
+    def collect(_: int, data: bytes) -> None:
         if (loss := _parse(data)) is not None:
             found.append(loss)
 
     request = nftables.message(nft_rule_msg(), _GETRULE, _DUMP, nftables.FAMILY_NETDEV, [])
-    netlink.dump("read the nftables rules", request, take)
+    netlink.dump("read the nftables rules", request, collect)
     return found
 
 

@@ -30,7 +30,7 @@ _MOST_ANSWER = 1 << 26
 class ControlClient:
     """A connection to one endpoint. A context manager.
 
-    Raises SystemRefused when nobody listens or answers there, ControlError for what the endpoint refuses.
+    Raises SystemRefused when no process listens or answers there, ControlError for what the endpoint refuses.
     """
 
     def __init__(self, path: Path, timeout_s: float = TIMEOUT_S) -> None:
@@ -104,8 +104,8 @@ class ControlClient:
                 yield answer
 
     def arrived(self) -> list[dict[str, Any]]:
-        """The events that have come, without waiting; then `gone` tells whether the endpoint is."""
-        told, self._events = self._events, []
+        """The events that have come, without waiting. `gone` then says whether the endpoint has ended."""
+        events, self._events = self._events, []
         while True:
             try:
                 answer = self._line(time.monotonic())
@@ -113,9 +113,9 @@ class ControlClient:
                 if error.errno == errnos.EBADMSG:
                     raise
                 self.gone = error.errno != errnos.ETIMEDOUT
-                return told
+                return events
             if "event" in answer:
-                told.append(answer)
+                events.append(answer)
 
     def _line(self, deadline: float | None) -> dict[str, Any]:
         """The next line. Raises SystemRefused when it does not come."""
@@ -168,10 +168,10 @@ def _result(answer: dict[str, Any]) -> Any:
     if answer.get("ok"):
         return answer.get("result")
     refusal = answer.get("error")
-    told = refusal if isinstance(refusal, dict) else {}
+    error = refusal if isinstance(refusal, dict) else {}
     known = {name: number for number, name in errnos.errorcode.items()}
-    message, needed = _clean(str(told.get("message", "refused"))), told.get("needed")
-    number = known.get(str(told.get("errno")), errnos.EIO)
+    message, needed = _clean(str(error.get("message", "refused"))), error.get("needed")
+    number = known.get(str(error.get("errno")), errnos.EIO)
     raise ControlError(number, message, needed if type(needed) is int else None)
 
 

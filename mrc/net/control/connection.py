@@ -11,7 +11,7 @@ from mrc.control.service import Service, Session, refusal_line, to_line
 
 MAX_REQUEST = 1 << 20
 _READ = 1 << 16
-# A client that has so many bytes to read is asked nothing more, and told no more events, until it has read them.
+# From a client with so many bytes to read no requests are taken, and no events are sent to it, until it has read them.
 HIGH_WATER = 1 << 18
 _MOST_EVENTS = 256  # at a time
 
@@ -27,12 +27,12 @@ class Connection:
         self._in = bytearray()
         self._out = bytearray()
         self._searched = 0
-        self._told_dropped = 0
+        self._reported_dropped = 0
         self._ended = False
 
     @property
     def pending(self) -> bool:
-        """Whether there is something to do that no file descriptor tells of."""
+        """Whether there is something to do that no file descriptor shows."""
         return not self._out and (b"\n" in self._in or self._has_events())
 
     @property
@@ -41,7 +41,7 @@ class Connection:
 
     def _has_events(self) -> bool:
         events = self.session.events
-        return events is not None and (events.waiting > 0 or events.dropped != self._told_dropped)
+        return events is not None and (events.waiting > 0 or events.dropped != self._reported_dropped)
 
     def turn(self) -> None:
         """Everything that can be done without waiting."""
@@ -68,7 +68,7 @@ class Connection:
             self._ended = True
         self._in += data
         if len(self._in) > MAX_REQUEST and b"\n" not in self._in:
-            self.tell(refusal_line(ControlError(errno.E2BIG, "a request is one line", MAX_REQUEST)))
+            self.send_line(refusal_line(ControlError(errno.E2BIG, "a request is one line", MAX_REQUEST)))
             self._in.clear()
             self._ended = True
 
@@ -81,11 +81,11 @@ class Connection:
         if not line.strip():
             return
         if self.session.events is None:
-            self._told_dropped = 0
-        self._call(lambda: self.session.handle(line, self.tell))
+            self._reported_dropped = 0
+        self._call(lambda: self.session.handle(line, self.send_line))
 
-    def tell(self, line: bytes) -> None:
-        """Append a line. What was asked for before it was closed is told nobody."""
+    def send_line(self, line: bytes) -> None:
+        """Append a line. On a closed connection the answer to an earlier request is dropped."""
         if self.open:
             self._out += line
 
@@ -93,11 +93,11 @@ class Connection:
         if self._out or not self._has_events():
             return
         for event in self.session.take_events(_MOST_EVENTS):
-            self.tell(to_line(event))
+            self.send_line(to_line(event))
         events = self.session.events
-        if events is not None and events.dropped != self._told_dropped and not events.waiting:
-            self._told_dropped = events.dropped
-            self.tell(to_line({"event": "dropped", "dropped": events.dropped}))
+        if events is not None and events.dropped != self._reported_dropped and not events.waiting:
+            self._reported_dropped = events.dropped
+            self.send_line(to_line({"event": "dropped", "dropped": events.dropped}))
 
     def _flush(self) -> None:
         while self._out:

@@ -41,7 +41,7 @@ class ControlServer:
         self._make_service = make_service
         self._service: Service | None = None
         self._clients: list[Connection] = []
-        # Whoever sleeps is to be woken by these.
+        # A loop that sleeps is woken by these.
         self.sources: list[int] = []
         directory = prepared_directory()
         remove_stale(directory)

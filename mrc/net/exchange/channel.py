@@ -72,7 +72,7 @@ class Channel:
             raise ChannelLost("malformed", str(error)) from None
 
     def interrupt(self) -> None:
-        """Wake whoever waits in `send` or `receive`; they find the connection closed."""
+        """Wake the threads that wait in `send` or `receive`; they find the connection closed."""
         # SSLSocket.shutdown would drop the TLS state under the feet of a thread that is using it.
         with contextlib.suppress(OSError):
             socket.socket.shutdown(self._tls, socket.SHUT_RDWR)

@@ -52,7 +52,7 @@ class ExchangeClient:
         self._config = config
         self._context = client_context()
         self._session = secrets.token_bytes(SESSION_BYTES)
-        # Whoever holds it uses the connection and everything below.
+        # The thread that holds it uses the connection and everything below.
         self._turn = threading.Lock()
         self._channel: Channel | None = None
         self._address = ""
@@ -298,7 +298,7 @@ class ExchangeClient:
             except SessionRefused:
                 return
             except (PeerError, CallerError):
-                # The next request will find out for itself, and say so to somebody.
+                # The next request finds out for itself, and its caller gets the error.
                 continue
             finally:
                 self._turn.release()

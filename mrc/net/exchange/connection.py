@@ -53,7 +53,7 @@ class Service:
 
 
 class Refusal(Exception):
-    """This connection ends here, and the client is told why. `counter` counts it."""
+    """This connection ends here, and the client gets the reason. `counter` counts it."""
 
     def __init__(self, reason: str, text: str, counter: str) -> None:
         super().__init__(text)

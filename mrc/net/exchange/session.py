@@ -1,4 +1,4 @@
-"""The server's memory of its clients: which requests of a session were executed, and whether anybody is still there.
+"""The server's memory of its clients: which requests of a session were executed, and whether the client is still there.
 
 A session outlives its connections. That is what makes a request that is sent again over another plane safe: it
 finds the answer, or the execution under way, of the first.
@@ -54,7 +54,7 @@ class Execution:
 
 
 class Session:
-    """A client's requests by id. Its id counter only grows, so one number tells which requests can still be new."""
+    """A client's requests by id. Its ids only grow, so one number decides which requests can still be new."""
 
     def __init__(self, token: bytes, info: SessionInfo, kept_answers: int) -> None:
         self.token = token

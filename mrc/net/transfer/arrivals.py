@@ -50,7 +50,7 @@ class Arriving:
 class Arrivals:
     """The requests of one session about its files. One at a time; `follow` and `on_their_way` may come from anywhere.
 
-    `placed` tells how many bytes the session's QPs have placed. Disk that was taken and not filled counts against the
+    `placed` returns how many bytes the session's QPs have placed. Disk that was taken and not filled counts against the
     session's bounds until it is, so that a sender cannot take more of it than it sends data for. Every request raises
     PeerError for what the sender may not ask, SystemRefused for a full disk. `close` discards what is not whole.
     """
@@ -107,7 +107,7 @@ class Arrivals:
             raise PeerError(
                 f"a file's name has {len(name)} characters, at most {bounds.name_bytes} are taken: rename it"
             )
-        self._places.take(len(self._files))
+        self._places.reserve(len(self._files))
         try:
             file = IncomingFile(self._directory, name, size)
         except MrcError:
@@ -165,7 +165,7 @@ class Arrivals:
         return index
 
     def _open_part(self, arriving: Arriving) -> dict[str, Any]:
-        """The next part of a file, as its sender is told of it: address, R_Key, length; all 0 for an empty file."""
+        """Describe the next part of a file to its sender: address, R_Key, length; all 0 for an empty file."""
         file, offset = arriving.file, arriving.opened
         if offset == file.size:
             return {"va": 0, "rkey": 0, "length": 0}

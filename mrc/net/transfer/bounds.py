@@ -70,7 +70,7 @@ class FilePlaces:
         self._taken = 0
         self._lock = threading.Lock()
 
-    def take(self, held: int) -> None:
+    def reserve(self, held: int) -> None:
         """Take a place for a session that has `held` of them. Raises PeerError when there is none for it."""
         with self._lock:
             if self._taken >= (self._places // 2 if held else self._places):

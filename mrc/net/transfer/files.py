@@ -190,7 +190,7 @@ class IncomingPart:
 
 
 def outgoing_size(path: str | Path) -> int:
-    """The bytes of a file that is to be sent later, as it tells them: some have more, once they are read.
+    """The size of a file that is to be sent later, as the system reports it: some have more bytes once they are read.
 
     Raises CallerError when it is no readable regular file.
     """
@@ -209,10 +209,10 @@ class OutgoingFile:
     """A file to send, mapped for reading. Raises CallerError when it is no readable regular file.
 
     A mapped file that another process cuts short kills the process that reads it. So a read lease is taken where the
-    system grants one (to the owner, with nobody writing): a process that wants to change the file then waits, this one
-    is told by SIGIO, and `check` raises. Closing gives the lease back. Without a lease `check` compares sizes.
+    system grants one (to the owner, while no process writes): a process that wants to change the file then waits, this
+    one is notified by SIGIO, and `check` raises. Closing gives the lease back. Without a lease `check` compares sizes.
 
-    A file that tells no size, or that cannot be mapped, is read into memory first (`sources.read_first`).
+    A file that reports no size, or that cannot be mapped, is read into memory first (`sources.read_first`).
     """
 
     def __init__(self, path: str | Path) -> None:

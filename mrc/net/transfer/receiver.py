@@ -10,25 +10,16 @@ from typing import Any
 
 from mrc.endpoint.counters import Counters
 from mrc.errors import CallerError, MrcError, PeerError
-from mrc.net.exchange.server import ExchangeServer
 from mrc.net.exchange.session import SessionInfo
 from mrc.net.node import Node
 from mrc.net.node_device import NodeDevice
-from mrc.net.ticket import Ticket
+from mrc.net.session.qps import TUNING, answer_qps, from_message, to_message
+from mrc.net.session.server import SessionServer, handler_of
 from mrc.net.transfer.arrivals import Arrivals
 from mrc.net.transfer.bounds import DEFAULT_BOUNDS, FilePlaces, SenderBounds
-from mrc.net.transfer.connecting import (
-    TRANSFER_FEATURE,
-    TUNING,
-    connect_qps,
-    describe_qps,
-    from_message,
-    make_qps,
-    to_message,
-)
 from mrc.net.transfer.files import Directory
 from mrc.net.transfer.report import SENDER_COUNTERS, TransferReport, counters_of, duplicates_received
-from mrc.untrusted import quoted
+from mrc.net.transfer.terms import MAX_QPS_PER_SENDER, TRANSFER_FEATURE, file_qps
 from mrc.verbs import PD, QP, Context, QPState
 from mrc.verbs.figures import QPFigures
 
@@ -67,12 +58,14 @@ class SessionOutcome:
     failure: str | None
 
 
-class Receiver:
+class Receiver(SessionServer):
     """Takes files from any number of senders until interrupted, or with `once` until the first one's session ends.
 
     `idle_timeout_s`: a sender that moved nothing for so long is given up. `on_outcome` hears of each session's end
-    in the loop's thread. Close it, or use it as a context manager: files not whole are discarded.
+    in the loop's thread. Closing it discards files that are not whole.
     """
+
+    feature = TRANSFER_FEATURE
 
     def __init__(
         self,
@@ -84,6 +77,7 @@ class Receiver:
         on_outcome: Callable[[SessionOutcome], None] = lambda outcome: None,
         bounds: SenderBounds = DEFAULT_BOUNDS,
     ) -> None:
+        super().__init__(node.fabric)
         self._node = node
         self._context = Context(NodeDevice(node), tuning=TUNING)
         self._cq = self._context.cq(1)  # a receiver posts nothing, so nothing completes
@@ -100,18 +94,6 @@ class Receiver:
         self._departed = Counters()
         self._reported: dict[str, int] = {}
         node.prepare_control()
-        addresses = [port.address for port in node.fabric.ports]
-        self._exchange = ExchangeServer(
-            [],
-            self._handle,
-            advertised=addresses,
-            features=(TRANSFER_FEATURE,),
-            on_session_closed=self._session_closed,
-        )
-
-    def start(self) -> Ticket:
-        """Listen, and return the ticket that lets senders in."""
-        return self._exchange.start().ticket
 
     def run(self) -> list[SessionOutcome]:
         """Serve. Returns the outcome of every session, in the order they ended."""
@@ -129,7 +111,7 @@ class Receiver:
         return self._outcomes
 
     def close(self) -> None:
-        """Stop serving. Senders that are not done are told so, and count as failed."""
+        """Stop serving. Senders that are not done get the reason, and count as failed."""
         with self._lock:
             for _, incoming in self._incoming.values():
                 if not incoming.finished and incoming.failure is None:
@@ -148,16 +130,10 @@ class Receiver:
                     incoming.lock.release()
         self._context.close()
 
-    def __enter__(self) -> Receiver:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
     # ------------------------------------------------------------------ requests, each in its connection's thread
 
     def _handle(self, session: SessionInfo, kind: str, body: dict[str, Any]) -> dict[str, Any]:
-        handlers = {
+        handlers: dict[str, Callable[[_Incoming, dict[str, Any]], dict[str, Any]]] = {
             "connect": self._connect,
             "open": self._open,
             "extend": self._extend,
@@ -165,8 +141,7 @@ class Receiver:
             "commit": self._commit,
             "finish": self._finish,
         }
-        if kind not in handlers:
-            raise PeerError(f"this receiver knows no request {quoted(kind)}: are both ends the same release of mrc?")
+        handler = handler_of(kind, handlers)
         with self._lock:
             if "incoming" not in session.data:
                 session.data["incoming"] = self._new(session)
@@ -179,7 +154,7 @@ class Receiver:
                 raise PeerError(incoming.failure)
             incoming.active_at_ns = time.monotonic_ns()
             try:
-                return handlers[kind](incoming, body)
+                return handler(incoming, body)
             except MrcError as error:
                 incoming.refusal = str(error)
                 raise
@@ -200,21 +175,13 @@ class Receiver:
     def _connect(self, incoming: _Incoming, body: dict[str, Any]) -> dict[str, Any]:
         if incoming.qps:
             raise PeerError("this session is connected already")
-        told = from_message(body)
+        described = from_message(body, MAX_QPS_PER_SENDER)
         # We send nothing but answers: no need to remember more than the least a peer offers.
-        theirs = [replace(their, mpr_dest=min(their.mpr_dest, MINIMUM_MPR)) for their in told]
-
-        qps: list[QP] = []
-        try:
-            qps += make_qps(incoming.pd, self._cq, len(theirs))
-            ours = describe_qps(qps, theirs[0].path_mtu)
-            connect_qps(qps, ours, theirs)
-        except MrcError:
-            for qp in qps:
-                qp.close()
-            raise
+        theirs = [replace(their, mpr_dest=min(their.mpr_dest, MINIMUM_MPR)) for their in described]
+        qps = file_qps(incoming.pd, self._cq, len(theirs))
+        ours = answer_qps(qps, theirs, theirs[0].path_mtu, dynamic_mpr=True)
         incoming.qps += qps
-        return to_message(self._context, ours)
+        return to_message(ours)
 
     def _open(self, incoming: _Incoming, body: dict[str, Any]) -> dict[str, Any]:
         if not incoming.qps:
@@ -237,13 +204,13 @@ class Receiver:
         """Trade figures: the sender knows what it sent again and over which path, the receiver what came twice."""
         if incoming.arrivals.on_their_way or not incoming.report.files:
             raise PeerError(f"the session cannot end: {incoming.arrivals.on_their_way} of its files are not committed")
-        told = TransferReport.figures_from_json(body)
+        figures = TransferReport.figures_from_json(body)
         report = incoming.report
-        report.seconds, report.paths = told.seconds, told.paths
+        report.seconds, report.paths = figures.seconds, figures.paths
         node = self._node
         qps = [qp.figures for qp in incoming.qps]
         ours = node.driver.call(lambda: self._counters_of(qps))
-        report.counters = ours | {name: told.counters[name] for name in SENDER_COUNTERS if name in told.counters}
+        report.counters = ours | {name: figures.counters[name] for name in SENDER_COUNTERS if name in figures.counters}
         report.duplicates_received = node.driver.call(lambda: duplicates_received(qps))
         incoming.finished = True
         return {"duplicates_received": report.duplicates_received}

@@ -130,7 +130,7 @@ class TransferReport:
 
     @classmethod
     def figures_from_json(cls, document: dict[str, Any]) -> TransferReport:
-        """The sender's figures as it told them to the receiver. Raises PeerError when they are not of that form."""
+        """The sender's figures as it reported them. Raises PeerError when they are not of that form."""
         paths = [PathReport.from_json(path) for path in _list(document, "paths")]
         counters = document.get("counters")
         seconds = document.get("seconds")

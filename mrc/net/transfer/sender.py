@@ -17,18 +17,8 @@ from mrc.net.exchange.client import ExchangeClient
 from mrc.net.negotiation import integer
 from mrc.net.node import Node
 from mrc.net.node_device import NodeDevice
+from mrc.net.session.qps import TUNING, connect_qps, describe_qps, from_message, to_message
 from mrc.net.ticket import Ticket
-from mrc.net.transfer.connecting import (
-    MAX_QPS_PER_SENDER,
-    POSTED_PER_QP,
-    TRANSFER_FEATURE,
-    TUNING,
-    connect_qps,
-    describe_qps,
-    from_message,
-    make_qps,
-    to_message,
-)
 from mrc.net.transfer.files import OutgoingFile, outgoing_size
 from mrc.net.transfer.report import (
     FileReport,
@@ -38,6 +28,7 @@ from mrc.net.transfer.report import (
     path_reports,
     reported_duplicates,
 )
+from mrc.net.transfer.terms import MAX_QPS_PER_SENDER, POSTED_PER_QP, TRANSFER_FEATURE, file_qps
 from mrc.records import record
 from mrc.verbs import MR, QP, AccessFlag, Context, RemoteMemory, SendWR, WCStatus
 from mrc.whole_files import LineFile
@@ -155,20 +146,18 @@ class _Sending:
                 with contextlib.suppress(OSError):
                     self._stats.close()
             self._context.close()
-        told = report.to_json()
-        figures = {"seconds": report.seconds, "paths": told["paths"], "counters": report.counters}
+        document = report.to_json()
+        figures = {"seconds": report.seconds, "paths": document["paths"], "counters": report.counters}
         report.duplicates_received = reported_duplicates(self._exchange.request("finish", figures, REQUEST_TIMEOUT_S))
         return report
 
     def _connect(self) -> None:
-        self._qps = make_qps(self._pd, self._cq, self._options.qps)
-        ours = describe_qps(self._qps, self._options.path_mtu)
-        answer = self._exchange.request("connect", to_message(self._context, ours), REQUEST_TIMEOUT_S)
+        self._qps = file_qps(self._pd, self._cq, self._options.qps)
+        ours = describe_qps(self._qps, self._options.path_mtu, dynamic_mpr=True)
+        answer = self._exchange.request("connect", to_message(ours), REQUEST_TIMEOUT_S)
         if TRANSFER_FEATURE not in self._exchange.peer_features:
             raise PeerError("the receiver takes files in another way: use the same mrc release at both ends")
-        theirs = from_message(answer, self._options.path_mtu)
-        if len(theirs) != len(self._qps):
-            raise PeerError(f"asked for {len(self._qps)} QPs, the receiver made {len(theirs)}")
+        theirs = from_message(answer, MAX_QPS_PER_SENDER, self._options.path_mtu)
         connect_qps(self._qps, ours, [replace(their, mpr_dest=min(their.mpr_dest, TUNING.mpr)) for their in theirs])
 
     def _send(self, index: int, file: OutgoingFile) -> FileReport:

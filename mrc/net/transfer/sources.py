@@ -22,7 +22,7 @@ def check_regular(path: Path) -> None:
     if stat.S_ISDIR(mode):
         advice = f"a directory: send its files, or an archive of it (tar cf {path.name or 'directory'}.tar {path})"
     elif stat.S_ISFIFO(mode):
-        advice = "a pipe, whose length nobody knows: write what comes out of it into a file first, and send that"
+        advice = "a pipe, whose length is not known: write what comes out of it into a file first, and send that"
     elif stat.S_ISSOCK(mode):
         advice = "a socket: only files are sent"
     else:
@@ -33,7 +33,7 @@ def check_regular(path: Path) -> None:
 def read_first(descriptor: int, path: Path) -> int:
     """Copy the rest of `descriptor` into memory and return a descriptor of the copy, an unnamed file.
 
-    Files of procfs have content and a size of 0, attributes of sysfs hold less than their size: only reading tells.
+    Files of procfs have content and a size of 0, attributes of sysfs hold less than their size: only reading shows it.
     Raises CallerError beyond MOST_READ_FIRST bytes and where a read would wait, OSError where it fails.
     """
     os.set_blocking(descriptor, False)
@@ -44,8 +44,8 @@ def read_first(descriptor: int, path: Path) -> int:
             done += len(piece)
             if done > MOST_READ_FIRST:
                 raise CallerError(
-                    f"{path} tells no size and holds more than {MOST_READ_FIRST >> 20} MiB, the most that is read into "
-                    "memory: copy it to a disk first, and send the copy"
+                    f"{path} reports no size and holds more than {MOST_READ_FIRST >> 20} MiB, the most that is read "
+                    "into memory: copy it to a disk first, and send the copy"
                 )
             with open(copy, "ab", buffering=0, closefd=False) as file:
                 file.write(piece)

@@ -12,6 +12,7 @@ from mrc.sim.behaviour.figures import GIGABIT, MICROSECOND, MILLISECOND, Experim
 from mrc.sim.fabric import SimFabric
 from mrc.sim.link import LinkModel, SimPacket
 from mrc.wire.opcodes import REQUEST_OPCODES
+from mrc.wire.rows import BTH_AT
 
 CLOS = Clos(planes=2, leaves=2, spines=4)
 LINK = LinkModel(rate_bps=25 * GIGABIT, delay_ns=5 * MICROSECOND)
@@ -46,7 +47,7 @@ def departure(seed: int) -> Departure:
     used: list[int] = []
 
     def note(packet: SimPacket, number: int) -> bool:
-        if packet.data[48] in REQUEST_OPCODES:
+        if packet.data[BTH_AT] in REQUEST_OPCODES:
             used.append(fabric.now)
         return False
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hand_peer import MICROSECOND, SACK, HandPeer, data, numbers, of
 from nacking import CONFIG, NOMINAL, RTT, send, trained
-from told_window import ToldWindows
+from recording_window import RecordingWindows
 
 from mrc.endpoint.config import Capability
 from mrc.endpoint.congestion import PENALTY_UNKNOWN
@@ -16,23 +16,23 @@ from mrc.wire.received_batch import ReceivedBatch
 @pytest.mark.parametrize("cc_type", [1, 2, 15])
 def test_the_controller_is_told_of_no_penalty(cc_type: int) -> None:
     """Neither of one that begins nor of one that ends. MRC-SACK-28."""
-    windows = ToldWindows(100 * NOMINAL)
+    windows = RecordingWindows(100 * NOMINAL)
     hand = HandPeer(CONFIG, controller=windows)
     send(hand, 6)
     hand.receive(hand.sack(2, penalty=5, restore=1))
     hand.receive(hand.sack(4, penalty=127, restore=1, cc_type=cc_type))
-    assert [(told.penalty, told.restore) for told in windows.only.told] == [(5, True), (PENALTY_UNKNOWN, False)]
+    assert [(call.penalty, call.restore) for call in windows.only.calls] == [(5, True), (PENALTY_UNKNOWN, False)]
     assert hand.counters["sacks_received"] == 2
     assert hand.qp.requestor.sent.una - hand.qp.first_psn == 5
 
 
 def test_each_sack_that_arrives_together_with_others_has_its_own_cc_state() -> None:
     """And one that has none leaves the penalty of the one before. MRC-SACK-28."""
-    windows = ToldWindows(100 * NOMINAL)
+    windows = RecordingWindows(100 * NOMINAL)
     hand = HandPeer(CONFIG, controller=windows)
     send(hand, 6)
     hand.receive(hand.sack(1, penalty=9), hand.sack(2, penalty=5), hand.sack(4, penalty=127, cc_type=3))
-    assert [told.penalty for told in windows.only.told] == [9, 5, PENALTY_UNKNOWN]
+    assert [call.penalty for call in windows.only.calls] == [9, 5, PENALTY_UNKNOWN]
 
 
 def test_its_timestamp_is_no_service_time() -> None:

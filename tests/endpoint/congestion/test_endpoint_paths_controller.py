@@ -8,7 +8,7 @@ import pytest
 from hand_peer import HandPeer, chosen_evs, data, paths
 
 from mrc.endpoint.config import PathConfig, QpConfig
-from mrc.endpoint.paths.ev_events import EvEvent, EvEvents
+from mrc.endpoint.paths.ev_events import EvEvent, EvEvents, EvObservers
 from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.paths.states import EvState
 from mrc.errors import CallerError
@@ -123,7 +123,7 @@ def test_ev_events_are_kept_for_whoever_asked() -> None:
     """GOOD, ASSUMED_BAD and DENIED as asked for, none for SKIP, none at all until asked; a bounded queue with a
     count of what it dropped (api.md, EV events)."""
     events = EvEvents(3)
-    chosen = PathSet(paths(), FREE, Random(1), events=events, qpn=0x77)
+    chosen = PathSet(paths(), FREE, Random(1), observers=EvObservers(0x77, events=events))
     chosen.on_loss(1, 1)
     chosen.on_probed(1, marked=False)
     assert not events.queue

@@ -16,8 +16,8 @@ from hand_peer import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from recording_window import RecordingWindows
 from several import CONFIG, NOMINAL, SMALL, Several
-from told_window import ToldWindows
 
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import Capability, QpConfig
@@ -160,7 +160,7 @@ def test_a_retransmission_has_its_turn_when_anothers_answer_opens_the_window() -
 def test_a_new_edge_that_comes_while_the_window_is_shut_is_not_forgotten() -> None:
     """behaviour.md, Requestor: "Sends while inflight < cwnd, PSN <= cack_psn + window". MRC-MPR-04, MRC-SEND-01."""
     config = QpConfig(path_mtu=256, mpr=1, capabilities=Capability.DYNAMIC_MPR, timeout=20)
-    windows = ToldWindows(1 << 40)
+    windows = RecordingWindows(1 << 40)
     hand = HandPeer(config, controller=windows, capabilities=Capability.DYNAMIC_MPR)
     limited, other = hand.qp, hand.connect(config, qpn=PEER_QPN + 1)
     hand.post(256 * 200, fill=7)
@@ -187,7 +187,7 @@ def _other_address(plane: int) -> int:
 
 def test_qps_to_one_destination_share_a_controller() -> None:
     """behaviour.md, Congestion control: it "belongs to a destination and may govern several QPs." MRC-CC-02."""
-    windows = ToldWindows(1 << 30)
+    windows = RecordingWindows(1 << 30)
     hand = HandPeer(CONFIG, controller=windows)
     second = hand.connect(CONFIG, qpn=PEER_QPN + 1)
     assert hand.qp.controller is second.controller is windows.only
@@ -200,7 +200,7 @@ def test_qps_to_one_destination_share_a_controller() -> None:
 
 def test_qps_to_different_destinations_do_not() -> None:
     """behaviour.md, Congestion control: "A controller belongs to a destination". MRC-CC-02."""
-    windows = ToldWindows(4 * NOMINAL)
+    windows = RecordingWindows(4 * NOMINAL)
     hand = HandPeer(CONFIG, controller=windows)
     first = hand.qp
     second = hand.connect(CONFIG, qpn=PEER_QPN + 1, sources={plane: _other_address(plane) for plane in range(2)})
@@ -218,7 +218,7 @@ def test_qps_that_name_the_same_controller_share_it(named: str) -> None:
     """behaviour.md, Congestion control: "Pluggable"; one of each kind a destination. MRC-CC-01, MRC-CC-02."""
     hand = HandPeer(CONFIG, controller=named)
     same = hand.connect(CONFIG, qpn=PEER_QPN + 1)
-    hand.controller = ToldWindows(1 << 30)
+    hand.controller = RecordingWindows(1 << 30)
     other = hand.connect(CONFIG, qpn=PEER_QPN + 2)
     assert hand.qp.controller is same.controller
     assert other.controller is not same.controller

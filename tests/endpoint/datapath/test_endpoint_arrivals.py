@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hand_peer import MICROSECOND, HandPeer, Sent, data, numbers
 from nacking import CONFIG, NOMINAL, RTT, TRIMMED, send, state_of, trained
-from told_window import ToldWindows
+from recording_window import RecordingWindows
 
 from mrc.endpoint.config import Capability, QpConfig
 from mrc.endpoint.paths.states import EvState
@@ -34,13 +34,13 @@ def _guard(hand: HandPeer) -> int:
 @pytest.mark.parametrize("trigger", [1, 2, 63, 64, 65, 99])
 def test_the_triggering_packet_has_arrived_whatever_the_bitmap_holds(trigger: int) -> None:
     """wire.md section 6: ack_psn "is the triggering packet"; a bitmap of 64 need not reach it."""
-    windows = ToldWindows(1 << 30)
+    windows = RecordingWindows(1 << 30)
     hand = trained(controller=windows)
     send(hand, 100)
-    windows.only.told.clear()
+    windows.only.calls.clear()
     hand.receive(hand.sack(0, trigger=trigger))
     assert hand.qp.outstanding == 99
-    assert [told.size for told in windows.only.told] == [NOMINAL]
+    assert [call.size for call in windows.only.calls] == [NOMINAL]
     hand.receive(hand.sack(0, trigger=trigger))
     assert hand.qp.outstanding == 99
 
@@ -146,7 +146,7 @@ def test_a_loss_is_taken_back_once() -> None:
 
 def test_what_was_lost_and_arrived_above_a_hole_is_not_sent_again() -> None:
     """behaviour.md, Loss: "Only what is missing is sent again". Packets 1 and 2 wait for the window; 2 was late."""
-    windows = ToldWindows(1 << 30)
+    windows = RecordingWindows(1 << 30)
     hand = trained(controller=windows)
     _spaced(hand, 12)
     windows.only.become(0)
@@ -184,7 +184,7 @@ def test_the_time_held_is_less_than_the_round_trip_it_is_part_of(sent_at: int, r
 
 def test_held_times_told_together_are_each_packets_own() -> None:
     """Two packets a microsecond apart, held 100 and 300 units."""
-    windows = ToldWindows(1 << 30)
+    windows = RecordingWindows(1 << 30)
     config = QpConfig(path_mtu=256, timeout=20, capabilities=SVC)
     hand = HandPeer(config, controller=windows, capabilities=SVC)
     hand.now = 0x4000 * UNIT
@@ -196,14 +196,14 @@ def test_held_times_told_together_are_each_packets_own() -> None:
         hand.sack(0, timestamp=sent[0]["tseth"]["tx_timestamp"] + 100, ev=sent[0].ev),
         hand.sack(1, timestamp=sent[1]["tseth"]["tx_timestamp"] + 300, ev=sent[1].ev, m=1),
     )
-    assert [(told.marked, told.rtt_ns) for told in windows.only.of("ack")] == [(False, 900 * UNIT), (True, 690 * UNIT)]
+    assert [(call.marked, call.rtt_ns) for call in windows.only.of("ack")] == [(False, 900 * UNIT), (True, 690 * UNIT)]
 
 
 def test_each_sample_is_told_with_its_own_mark() -> None:
     """nscc.md: "Inputs per SACK", however many arrive together."""
-    windows = ToldWindows(1 << 30)
+    windows = RecordingWindows(1 << 30)
     hand = trained(controller=windows)
-    windows.only.told.clear()
+    windows.only.calls.clear()
     sent = []
     for _ in range(4):
         sent += list(send(hand, 1).values())

@@ -10,10 +10,12 @@ import pytest
 from hand_operations import PORT_STATUS_UPDATE, request
 from hand_peer import ACK, MILLISECOND, PEER_QPN, REGION_VA, SECOND, HandPeer, in_ipv6, of
 
-from mrc.endpoint.completions import Completion, Event, EventKind, WorkStatus
+from mrc.endpoint.completions import Completion, WorkStatus
 from mrc.endpoint.config import QpConfig
+from mrc.endpoint.events import Event
 from mrc.endpoint.qp import QueuePair
 from mrc.errors import CallerError
+from mrc.trace.vocabulary import PORT, QP_STATE
 from mrc.wire.packet import encode_transport
 
 CONFIG = QpConfig(path_mtu=256, timeout=20)
@@ -42,7 +44,7 @@ class Application:
             self._once()
 
     def _on_event(self, event: Event) -> None:
-        if event.kind == EventKind.QP_ERROR and event.subject == self.qp.qpn:
+        if event.kind is QP_STATE and event.qpn == self.qp.qpn:
             self._once()
 
     def _once(self) -> None:
@@ -56,8 +58,8 @@ class Application:
 def bring_up(hand: HandPeer, qp: QueuePair, peer_qpn: int) -> QueuePair:
     """Connect a QP to the hand's peer."""
     model = hand.connect(CONFIG, qpn=peer_qpn)
-    peer = model._peer
-    assert peer is not None
+    assert model._parts is not None
+    peer = model._parts.peer
     hand.endpoint.destroy_qp(model)
     qp.to_init()
     qp.to_rtr(peer)
@@ -172,15 +174,15 @@ def test_a_qp_destroyed_when_its_retries_are_over_leaves_the_timers_of_others(at
     assert list(hand.endpoint.qps) == [other.qpn]
 
 
-@pytest.mark.parametrize("kind", [EventKind.PEER_PORT_DOWN, EventKind.PEER_PORT_UP])
-def test_all_qps_of_a_node_are_destroyed_when_it_tells_of_a_port(kind: EventKind) -> None:
+@pytest.mark.parametrize("up", [False, True])
+def test_all_qps_of_a_node_are_destroyed_when_it_tells_of_a_port(up: bool) -> None:
     hand = HandPeer(CONFIG)
-    if kind == EventKind.PEER_PORT_UP:
+    if up:
         hand.receive(request(1, PORT_STATUS_UPDATE, port_status_mask=0b01))
         hand.transmitted()
 
     def on_event(event: Event) -> None:
-        if event.kind == kind:
+        if event.kind is PORT and event["side"] == "peer" and event["up"] == up:
             for qp in list(hand.endpoint.qps.values()):
                 hand.endpoint.destroy_qp(qp)
             gc.collect()
@@ -188,7 +190,7 @@ def test_all_qps_of_a_node_are_destroyed_when_it_tells_of_a_port(kind: EventKind
     hand.endpoint.listeners.append(on_event)
     before, update, after = (
         to(hand.qp, hand, 0, b"before"),
-        request(2, PORT_STATUS_UPDATE, port_status_mask=0b10 if kind == EventKind.PEER_PORT_DOWN else 0b11),
+        request(2, PORT_STATUS_UPDATE, port_status_mask=0b11 if up else 0b10),
         to(hand.qp, hand, 1, b"after", at=10),
     )
     hand.receive(before, update, after)
@@ -257,8 +259,8 @@ def test_a_qp_that_was_destroyed_is_not_woken_and_not_brought_up() -> None:
     qp = hand.connect(CONFIG, qpn=PEER_QPN + 1, to_rts=False)
     new = hand.endpoint.create_qp(CONFIG, "fixed")
     new.to_init()
-    peer = qp._peer
-    assert peer is not None
+    assert qp._parts is not None
+    peer = qp._parts.peer
     for each in (qp, new):
         hand.endpoint.destroy_qp(each)
     with pytest.raises(CallerError, match="not one of this endpoint's"):

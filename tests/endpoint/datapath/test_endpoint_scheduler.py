@@ -15,8 +15,8 @@ from hand_peer import (
     data,
     numbers,
 )
+from recording_window import RecordingWindows
 from several import CONFIG, NOMINAL, SMALL, Several
-from told_window import ToldWindows
 
 from mrc import CORE
 from mrc.core import COMPILED
@@ -73,7 +73,7 @@ def test_a_qp_with_something_to_send_that_may_not_is_pending(shut: str) -> None:
 
     MRC-SEND-01, MRC-SEND-02, MRC-SEND-03.
     """
-    windows = ToldWindows(1 << 40)
+    windows = RecordingWindows(1 << 40)
     hand = HandPeer(SMALL, controller=windows, planes=1)
     hand.post(256 * 300, fill=7)
     if shut == "inflight < cwnd":

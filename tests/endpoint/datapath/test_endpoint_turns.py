@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hand_peer import MICROSECOND, PEER_QPN, PROBE, SECOND, HandPeer, data, numbers, of
 from nacking import CONFIG, RTT, TRIMMED, send, trained
+from recording_window import RecordingWindows
 from several import NOMINAL, SMALL, Several
-from told_window import ToldWindows
 
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import Capability, LossConfig, QpConfig
@@ -138,7 +138,7 @@ def test_one_psn_of_room_behind_a_shut_congestion_window_needs_no_probe() -> Non
     The peer's window has exactly one PSN left; no timer runs for what waits for the congestion window alone.
     """
     dynamic = Capability.DYNAMIC_MPR
-    windows = ToldWindows(1 << 40)
+    windows = RecordingWindows(1 << 40)
     config = QpConfig(path_mtu=256, mpr=1, capabilities=dynamic, timeout=10)
     hand = HandPeer(config, controller=windows, capabilities=dynamic)
     hand.post(256 * 127)
@@ -223,7 +223,7 @@ def test_a_lone_packet_of_data_goes_ahead_of_answers_once() -> None:
     hand.post(10)
     assert _kinds(hand, batch) == ["SACK", "ACK", "data"]
     assert _kinds(hand, batch) == []
-    assert hand.endpoint.went_ahead == 1
+    assert hand.endpoint.data_before_answers == 1
 
 
 def test_more_than_one_packet_of_data_waits_for_the_answers() -> None:
@@ -235,7 +235,7 @@ def test_more_than_one_packet_of_data_waits_for_the_answers() -> None:
     hand.post(10)
     hand.post(10)
     assert _kinds(hand, batch) == ["SACK", "ACK", "data", "data"]
-    assert hand.endpoint.went_ahead == 0
+    assert hand.endpoint.data_before_answers == 0
 
 
 def test_a_lone_packet_that_may_not_leave_keeps_no_answer_waiting() -> None:

@@ -6,10 +6,12 @@ import pytest
 from hand_operations import PORT_STATUS_UPDATE
 from hand_peer import MILLISECOND, PROBE, HandPeer, data, numbers, of
 
-from mrc.endpoint.completions import Event, EventKind, WorkStatus
+from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import QpConfig
+from mrc.endpoint.events import Event
 from mrc.endpoint.node.local_ports import PortLimit
 from mrc.endpoint.qp_states import QpState
+from mrc.trace.vocabulary import PORT
 
 CONFIG = QpConfig(path_mtu=1024)
 # A local ACK timeout of 1.05 ms, once more, over.
@@ -59,8 +61,8 @@ def test_the_peer_and_the_owner_hear_of_it_once() -> None:
     hand.endpoint.limit_port(0, None, hand.now)
     assert masks(hand) == [0b11]
     assert list(hand.endpoint.events) == [
-        Event(EventKind.PORT_DOWN, started, 0, "port 0 is down: interface p0 has MTU 800"),
-        Event(EventKind.PORT_UP, started + MILLISECOND, 0, "port 0 is up"),
+        Event(PORT, started, None, ("local", 0, False), "port 0 is down: interface p0 has MTU 800"),
+        Event(PORT, started + MILLISECOND, None, ("local", 0, True), "port 0 is up"),
     ]
 
 
@@ -117,7 +119,7 @@ def test_a_port_is_in_use_only_when_nothing_keeps_it_out(order: tuple[int, ...])
         assert not hand.endpoint.port_is_up(0)
     back[order[-1]]()
     assert hand.endpoint.port_is_up(0)
-    assert [event.kind for event in hand.endpoint.events] == [EventKind.PORT_DOWN, EventKind.PORT_UP]
+    assert [event.values for event in hand.endpoint.events] == [("local", 0, False), ("local", 0, True)]
     # The MTU is named where it is what took the port out of use.
     assert (": interface p0" in hand.endpoint.events[0].detail) == (order[0] == 2)
 

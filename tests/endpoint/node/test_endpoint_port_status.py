@@ -11,6 +11,7 @@ from hand_peer import MICROSECOND, MILLISECOND, HandPeer, Sent, chosen_evs, data
 from mrc.endpoint.config import EndpointConfig, PeerNodeConfig, QpConfig
 from mrc.endpoint.paths.states import EvState
 from mrc.errors import CallerError
+from mrc.trace.vocabulary import PORT
 from mrc.wire.profile import WireProfile
 
 SMALL = QpConfig(path_mtu=256)
@@ -205,10 +206,10 @@ def test_a_peer_whose_port_is_down_is_avoided_on_that_plane_until_it_is_back() -
         assert _ports_of_data(hand) == ports
         control = [packet.port for at in range(6) for packet in hand.exchange(hand.probe(10 * req_id + at))]
         assert set(control) == ports
-    assert [(event.kind.name, event.subject) for event in hand.endpoint.events] == [
-        ("PEER_PORT_DOWN", 0),
-        ("PEER_PORT_UP", 0),
-        ("PEER_PORT_DOWN", 1),
+    assert [(event.kind, *event.values) for event in hand.endpoint.events] == [
+        (PORT, "peer", 0, False),
+        (PORT, "peer", 0, True),
+        (PORT, "peer", 1, False),
     ]
 
 

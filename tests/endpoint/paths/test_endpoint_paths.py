@@ -338,7 +338,7 @@ def test_a_port_down_moves_a_qps_data_and_leaves_events() -> None:
         sent = data(hand.transmitted())
         assert {packet.port for packet in sent} == ports
         hand.receive(hand.ack(hand.posted * 20 - 1))
-    assert [event.kind.name for event in hand.endpoint.events] == ["PORT_DOWN", "PORT_UP"]
+    assert [event.values for event in hand.endpoint.events] == [("local", 0, False), ("local", 0, True)]
 
 
 @given(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hand_peer import FIRST, LAST, PEER_FIRST_PSN, PEER_QPN, REGION_VA, SACK, HandPeer, data, of, peer_address
-from told_window import ToldWindows
+from recording_window import RecordingWindows
 
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import QpConfig
@@ -56,7 +56,7 @@ def test_what_is_set_before_rtr_is_what_the_responder_uses() -> None:
 
 def test_what_is_not_named_stays_as_it_was() -> None:
     """A first PSN and a controller given before, or drawn, are kept."""
-    windows = ToldWindows(1 << 30)
+    windows = RecordingWindows(1 << 30)
     qp = Endpoint().create_qp(SMALL, windows)
     drawn = qp.first_psn
     qp.configure(LARGE)
@@ -71,7 +71,7 @@ def test_what_is_not_named_stays_as_it_was() -> None:
 
 def test_a_controller_set_late_is_the_one_that_is_told() -> None:
     """behaviour.md, Congestion control: "Pluggable"."""
-    created, late = ToldWindows(1 << 30), ToldWindows(1 << 30)
+    created, late = RecordingWindows(1 << 30), RecordingWindows(1 << 30)
     hand = HandPeer(SMALL)
     qp = hand.endpoint.create_qp(SMALL, created)
     qp.configure(SMALL, controller=late)

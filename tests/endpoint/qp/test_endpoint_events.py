@@ -1,4 +1,4 @@
-"""What an endpoint tells its owner: events with their kind, time, subject and sentence; whole completions."""
+"""What an endpoint reports to its owner: events with their kind, time, fields and sentence; whole completions."""
 
 from __future__ import annotations
 
@@ -6,13 +6,19 @@ import pytest
 from hand_operations import PORT_STATUS_UPDATE, request
 from hand_peer import MILLISECOND, HandPeer
 
-from mrc.endpoint.completions import Completion, Event, EventKind, WorkKind, WorkStatus
+from mrc.endpoint.completions import Completion, WorkKind, WorkStatus
 from mrc.endpoint.config import QpConfig
 from mrc.endpoint.endpoint import Endpoint
+from mrc.endpoint.events import Event
+from mrc.trace.vocabulary import PORT, QP_STATE
 
 CONFIG = QpConfig(path_mtu=256)
 BRIEF = QpConfig(path_mtu=256, timeout=10, linear_retries=1, exponential_retries=0)  # 1.05 ms, once more, over
 REMOTE_ACCESS = 0x62
+
+
+def _ended(at_ns: int, qpn: int, state: str, why: str) -> Event:
+    return Event(QP_STATE, at_ns, qpn, (state, "ERROR", why), why)
 
 
 def _status(mask: int, req_id: int) -> bytes:
@@ -20,13 +26,13 @@ def _status(mask: int, req_id: int) -> bytes:
 
 
 def test_a_local_port_that_goes_and_comes_back_is_two_events() -> None:
-    """Event: "`subject` is a QPN, a port number, or the plane of a peer's port; `detail` a sentence." """
+    """Event: "`kind`, `at_ns`, `qpn` and `values` are those of a trace; `detail` is a sentence." """
     hand = HandPeer(CONFIG)
     hand.endpoint.set_port(1, up=False, now=7)
     hand.endpoint.set_port(1, up=True, now=9)
     assert list(hand.endpoint.events) == [
-        Event(EventKind.PORT_DOWN, 7, 1, "port 1 is down"),
-        Event(EventKind.PORT_UP, 9, 1, "port 1 is up"),
+        Event(PORT, 7, None, ("local", 1, False), "port 1 is down"),
+        Event(PORT, 9, None, ("local", 1, True), "port 1 is up"),
     ]
 
 
@@ -48,8 +54,8 @@ def test_a_peers_port_that_goes_and_comes_back_is_two_events() -> None:
     hand.now += MILLISECOND
     hand.receive(_status(0b11, 2))
     assert list(hand.endpoint.events) == [
-        Event(EventKind.PEER_PORT_DOWN, started, 1, "the peer's port on plane 1 is down"),
-        Event(EventKind.PEER_PORT_UP, started + MILLISECOND, 1, "the peer's port on plane 1 is up"),
+        Event(PORT, started, None, ("peer", 1, False), "the peer's port on plane 1 is down"),
+        Event(PORT, started + MILLISECOND, None, ("peer", 1, True), "the peer's port on plane 1 is up"),
     ]
 
 
@@ -61,7 +67,7 @@ def test_a_qp_that_a_packet_ends_is_an_event_of_that_time() -> None:
     hand.now += 3 * MILLISECOND
     hand.receive(hand.ack(0, syndrome=REMOTE_ACCESS))
     detail = f"the peer refused PSN {hand.psn(0)}: remote_access_error"
-    assert list(hand.endpoint.events) == [Event(EventKind.QP_ERROR, hand.now, hand.qp.qpn, detail)]
+    assert list(hand.endpoint.events) == [_ended(hand.now, hand.qp.qpn, "RTS", detail)]
     assert hand.qp.error == detail
 
 
@@ -74,7 +80,7 @@ def test_a_qp_that_a_timer_ends_is_an_event_of_that_time() -> None:
     detail = (
         f"retry counter exceeded: no acknowledgement of PSN {hand.psn(0)} after 1 retries, then a local ACK timeout"
     )
-    assert list(hand.endpoint.events) == [Event(EventKind.QP_ERROR, started + 2 * (1024 << 10), hand.qp.qpn, detail)]
+    assert list(hand.endpoint.events) == [_ended(started + 2 * (1024 << 10), hand.qp.qpn, "RTS", detail)]
 
 
 @pytest.mark.parametrize("last", ["receive", "transmit", "on_timer"])
@@ -89,14 +95,14 @@ def test_a_qp_that_its_owner_ends_is_an_event_of_the_last_time_known(last: str) 
     else:
         hand.endpoint.on_timer(hand.now)
     hand.qp.to_error("enough")
-    assert list(hand.endpoint.events) == [Event(EventKind.QP_ERROR, hand.now, hand.qp.qpn, "enough")]
+    assert list(hand.endpoint.events) == [_ended(hand.now, hand.qp.qpn, "RTS", "enough")]
 
 
 def test_before_any_entry_the_time_is_0() -> None:
     endpoint = Endpoint()
     qp = endpoint.create_qp()
     qp.to_error("enough")
-    assert list(endpoint.events) == [Event(EventKind.QP_ERROR, 0, qp.qpn, "enough")]
+    assert list(endpoint.events) == [_ended(0, qp.qpn, "RESET", "enough")]
 
 
 def test_listeners_hear_every_event_as_it_happens() -> None:
@@ -104,7 +110,7 @@ def test_listeners_hear_every_event_as_it_happens() -> None:
     hand.endpoint.listeners.append(heard.append)
     hand.endpoint.set_port(0, up=False, now=hand.now)
     hand.qp.to_error("enough")
-    assert [event.kind for event in heard] == [EventKind.PORT_DOWN, EventKind.QP_ERROR]
+    assert [event.kind for event in heard] == [PORT, QP_STATE]
     assert list(hand.endpoint.events) == heard
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hand_peer import MICROSECOND, MILLISECOND, HandPeer, Sent, data, numbers
 from nacking import NO_PKT_BUFFER, RETRIED, TRIMMED, TRIMMED_LASTHOP, UNEXP_EVENT
-from told_window import ToldWindows
-from trace_recorder import Recorder, Told, traced
+from recording_window import RecordingWindows
+from trace_recorder import Recorded, Recorder, traced
 
 from mrc.endpoint.config import LossConfig, PathConfig, QpConfig
 
@@ -48,7 +48,7 @@ def _trained(config: QpConfig, **others: object) -> tuple[HandPeer, Recorder]:
     return hand, recorder
 
 
-def _lost(told: list[Told]) -> list[tuple[int, int, int, str]]:
+def _lost(told: list[Recorded]) -> list[tuple[int, int, int, str]]:
     return [(each["psn"], each["ev"], each["sent_at_ns"], each["trigger"]) for each in told if each.name == LOST]
 
 
@@ -181,7 +181,7 @@ def test_a_spurious_retransmission() -> None:
 
 def test_a_loss_that_proves_spurious_before_anything_was_sent_again() -> None:
     """The window is shut between the hole and the late arrival. MRC-PATH-09, MRC-LOSS-10."""
-    windows = ToldWindows(1 << 30)
+    windows = RecordingWindows(1 << 30)
     hand, recorder = _trained(CONFIG, controller=windows)
     sent = _under_way(hand, 8)
     windows.only.become(0)

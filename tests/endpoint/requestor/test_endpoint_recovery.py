@@ -7,9 +7,10 @@ from itertools import pairwise
 import pytest
 from hand_peer import MICROSECOND, MILLISECOND, PROBE, SECOND, HandPeer, Sent, data, numbers, of
 
-from mrc.endpoint.completions import EventKind, WorkStatus
+from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import LossConfig, QpConfig
 from mrc.endpoint.qp_states import QpState
+from mrc.trace.vocabulary import QP_STATE
 
 RTT = 100 * MICROSECOND
 CONFIG = QpConfig(path_mtu=256, timeout=20)  # a local ACK timeout of 1.07 s, out of the way of other timers
@@ -233,7 +234,7 @@ def test_the_budget_of_a_silent_peer(timeout: int, linear: int, exponential: int
     assert hand.completed() == [(0, WorkStatus.RETRY_EXCEEDED), (1, WorkStatus.FLUSHED), (2, WorkStatus.FLUSHED)]
     assert hand.qp.state == QpState.ERROR
     assert "retry counter exceeded" in (hand.qp.error or "")
-    assert [event.kind for event in hand.endpoint.events] == [EventKind.QP_ERROR]
+    assert [event.kind for event in hand.endpoint.events] == [QP_STATE]
     assert hand.counters["local_ack_timeouts"] == linear + exponential + 1
 
 

@@ -19,7 +19,7 @@ from nacking import (
     send,
     trained,
 )
-from told_window import ToldWindows
+from recording_window import RecordingWindows
 
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import LossConfig, QpConfig
@@ -175,7 +175,7 @@ def test_what_is_trimmed_again_and_again_is_sent_again_each_time(psns: int) -> N
 
 def test_nacked_bytes_are_given_back_when_the_qp_ends() -> None:
     """nscc.md: a transmission is "taken off once". MRC-CC-21. Some wait, some are out again, some never were NACKed."""
-    windows = ToldWindows(100 * NOMINAL)
+    windows = RecordingWindows(100 * NOMINAL)
     hand = HandPeer(CONFIG, controller=windows)
     before = send(hand, 12)
     hand.exchange(*(hand.nack(at, TRIMMED, ev=before[at].ev) for at in (1, 5)))

@@ -6,7 +6,7 @@ import pytest
 from hand_peer import MICROSECOND, PROBE, SECOND, HandPeer, data, numbers, of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from told_window import ToldWindows
+from recording_window import RecordingWindows
 
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import Capability, QpConfig
@@ -22,7 +22,7 @@ def _hand(
     *, mpr: int = 1, max_mpr: int = 64, ours: Capability = DYNAMIC, peers: Capability = DYNAMIC, first_psn: int = 77
 ) -> HandPeer:
     config = QpConfig(path_mtu=256, mpr=mpr, max_mpr=max_mpr, capabilities=ours, timeout=20)
-    return HandPeer(config, controller=ToldWindows(NEVER_FULL), capabilities=peers, first_psn=first_psn)
+    return HandPeer(config, controller=RecordingWindows(NEVER_FULL), capabilities=peers, first_psn=first_psn)
 
 
 def _highest(hand: HandPeer, *packets: bytes) -> int:

@@ -23,12 +23,13 @@ from nacking import (
     state_of,
     trained,
 )
-from told_window import Told, ToldWindows
+from recording_window import Call, RecordingWindows
 
-from mrc.endpoint.completions import EventKind, WorkStatus
+from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import Capability, QpConfig
 from mrc.endpoint.paths.states import EvState
 from mrc.endpoint.qp_states import QpState
+from mrc.trace.vocabulary import QP_STATE
 
 # ------------------------------------------------------------------ the retransmission
 
@@ -130,7 +131,7 @@ def test_nacks_of_one_batch_are_answered_oldest_first_and_before_new_data() -> N
 def test_a_nacked_packet_leaves_the_window_and_comes_back_into_it() -> None:
     """nscc.md: "each transmission is added once when sent (a retransmission adds again) and taken off once, on the
     first of acknowledged, lost, NACKed." MRC-CC-21."""
-    windows = ToldWindows(4 * NOMINAL)
+    windows = RecordingWindows(4 * NOMINAL)
     hand = HandPeer(CONFIG, controller=windows)
     before = send(hand, 10)
     assert list(before) == [0, 1, 2, 3]
@@ -148,7 +149,7 @@ def test_a_nacked_packet_leaves_the_window_and_comes_back_into_it() -> None:
 
 def test_retransmissions_stay_within_the_window() -> None:
     """behaviour.md, Requestor: sent again "within cwnd". nscc.md: "May send while inflight < cwnd." MRC-LOSS-12."""
-    windows = ToldWindows(8 * NOMINAL)
+    windows = RecordingWindows(8 * NOMINAL)
     hand = trained(controller=windows)
     before = send(hand, 20)
     assert list(before) == list(range(1, 9))
@@ -165,11 +166,11 @@ def test_retransmissions_stay_within_the_window() -> None:
 @pytest.mark.parametrize("reason", RETRIED)
 def test_the_controller_is_told_of_a_nack_and_whether_it_was_a_trim(reason: int) -> None:
     """nscc.md: "on_nack(p): if trimmed or trimmed_lasthop"; p is a nominal size, UDP length + 40. MRC-CC-03."""
-    windows = ToldWindows(100 * NOMINAL)
+    windows = RecordingWindows(100 * NOMINAL)
     hand = HandPeer(CONFIG, controller=windows)
     before = send(hand, 6)
     hand.receive(hand.nack(4, reason, ev=before[4].ev))
-    assert windows.only.told == [Told("nack", NOMINAL, trimmed=reason in TRIMS)]
+    assert windows.only.calls == [Call("nack", NOMINAL, trimmed=reason in TRIMS)]
 
 
 # ------------------------------------------------------------------ NACKs that count for their EV only
@@ -180,14 +181,14 @@ def test_the_controller_is_told_of_a_nack_and_whether_it_was_a_trim(reason: int)
 def test_a_nack_for_an_acknowledged_psn_counts_for_its_ev_only(reason: int, how: str) -> None:
     """behaviour.md, Requestor: "A NACK for an acknowledged PSN, or for an earlier transmission of it, counts for its EV
     only." MRC-NACK-18."""
-    windows = ToldWindows(100 * NOMINAL)
+    windows = RecordingWindows(100 * NOMINAL)
     hand = HandPeer(CONFIG, controller=windows)
     before = send(hand, 6)
     hand.receive(hand.sack(2) if how == "cack_psn covers it" else hand.sack(0, above=[2]))
-    windows.only.told.clear()
+    windows.only.calls.clear()
     inflight = windows.only.inflight
     assert data(hand.exchange(hand.nack(2, reason, ev=before[2].ev))) == []
-    assert windows.only.told == []
+    assert windows.only.calls == []
     assert windows.only.inflight == inflight
     assert state_of(hand, before[2].ev) == (EvState.SKIP if reason == TRIMMED else EvState.GOOD)
     assert 2 not in numbers(hand, hand.run(hand.now + 200 * MILLISECOND))
@@ -196,12 +197,12 @@ def test_a_nack_for_an_acknowledged_psn_counts_for_its_ev_only(reason: int, how:
 @pytest.mark.parametrize("reason", TRIMS)
 def test_a_nack_for_an_earlier_transmission_counts_for_its_ev_only(reason: int) -> None:
     """behaviour.md, Requestor: "A NACK ... for an earlier transmission of it, counts for its EV only." MRC-NACK-18."""
-    windows = ToldWindows(100 * NOMINAL)
+    windows = RecordingWindows(100 * NOMINAL)
     hand = HandPeer(CONFIG, controller=windows)
     assert hand.qp.paths is not None
     first = send(hand, 6)[2]
     second = nacked_again(hand, 2, reason, first)
-    told = len(windows.only.told)
+    told = len(windows.only.calls)
     late_first = hand.nack(2, reason, ev=first.ev)
     marked = int(hand.qp.paths.marked[hand.qp.paths.index(first.ev)])
     assert data(hand.exchange(late_first)) == []
@@ -209,7 +210,7 @@ def test_a_nack_for_an_earlier_transmission_counts_for_its_ev_only(reason: int) 
     third = nacked_again(hand, 2, reason, second)
     late_second = hand.nack(2, reason, ev=second.ev, rtx=1)
     assert data(hand.exchange(late_first, late_second)) == []
-    assert len(windows.only.told) == told + 1
+    assert len(windows.only.calls) == told + 1
     fourth = nacked_again(hand, 2, reason, third)
     assert len({second.ev, third.ev, fourth.ev} & {first.ev}) <= 1
     assert [packet["bth"]["rtx"] for packet in (first, second, third, fourth)] == [0, 1, 1, 1]
@@ -370,7 +371,7 @@ def test_a_resource_nack_before_any_rtt_sample_still_waits_and_still_resends() -
 def test_unexp_event_ends_the_qp_at_once() -> None:
     """behaviour.md, Retry budget: "UNEXP_EVENT: QP to error at once." wire.md 7: "never retried: QP to error, remote
     operation error". MRC-NACK-11."""
-    windows = ToldWindows(100 * NOMINAL)
+    windows = RecordingWindows(100 * NOMINAL)
     hand = HandPeer(CONFIG, controller=windows)
     before = {}
     for _ in range(3):
@@ -382,7 +383,7 @@ def test_unexp_event_ends_the_qp_at_once() -> None:
         (1, WorkStatus.REMOTE_OPERATION_ERROR),
         (2, WorkStatus.FLUSHED),
     ]
-    assert [event.kind for event in hand.endpoint.events] == [EventKind.QP_ERROR]
+    assert [event.kind for event in hand.endpoint.events] == [QP_STATE]
     assert hand.run(hand.now + 10 * SECOND) == []
     assert windows.only.inflight == 0
 
@@ -400,28 +401,28 @@ def test_nothing_that_follows_an_error_in_its_batch_has_an_effect() -> None:
 
     A NAK, an UNEXP_EVENT and ordinary NACKs in one batch: one error, each work request completed once.
     """
-    windows = ToldWindows(100 * NOMINAL)
+    windows = RecordingWindows(100 * NOMINAL)
     hand = HandPeer(CONFIG, controller=windows)
     before = send(hand, 2) | send(hand, 2)
     told = hand.nack(0, TRIMMED, ev=before[0].ev), hand.nack(1, UNEXP_EVENT), hand.nack(2, NO_BITMAP)
     hand.receive(hand.ack(3, syndrome=0x62), *told)
     assert hand.completed() == [(0, WorkStatus.FLUSHED), (1, WorkStatus.REMOTE_ACCESS_ERROR)]
-    assert windows.only.told == []
+    assert windows.only.calls == []
     assert windows.only.inflight == 0
-    assert [event.kind for event in hand.endpoint.events] == [EventKind.QP_ERROR]
+    assert [event.kind for event in hand.endpoint.events] == [QP_STATE]
     assert hand.run(hand.now + 10 * SECOND) == []
 
 
 @pytest.mark.parametrize("reason", [0x00, 0x03, 0x05, 0x08, 0x0C, 0x18, 0x1A, 0xFF])
 def test_an_unknown_reason_is_counted_and_changes_nothing(reason: int) -> None:
     """behaviour.md, Errors: "it is dropped and counted under a named counter"."""
-    windows = ToldWindows(100 * NOMINAL)
+    windows = RecordingWindows(100 * NOMINAL)
     hand = HandPeer(CONFIG, controller=windows)
     before = send(hand, 6)
     deadline = hand.endpoint.next_deadline()
     assert hand.exchange(hand.nack(2, reason, ev=before[2].ev)) == []
     assert hand.counters["unknown_nack_reason"] == 1
-    assert windows.only.told == []
+    assert windows.only.calls == []
     assert windows.only.inflight == 6 * NOMINAL
     assert hand.endpoint.next_deadline() == deadline
     assert {state_of(hand, path.ev) for path in hand.profile} == {EvState.GOOD}
@@ -433,13 +434,13 @@ def test_an_unknown_reason_is_counted_and_changes_nothing(reason: int) -> None:
 @pytest.mark.parametrize("number", [6, 7, 1000, (1 << 23) - 1])
 def test_a_nack_for_a_psn_never_sent_is_dropped_and_counted(reason: int, number: int) -> None:
     """behaviour.md, Requestor: "a SACK or ACK for a PSN never sent is dropped and counted", and so is a NACK."""
-    windows = ToldWindows(100 * NOMINAL)
+    windows = RecordingWindows(100 * NOMINAL)
     hand = HandPeer(CONFIG, controller=windows)
     before = send(hand, 6)
     assert hand.exchange(hand.nack(number, reason, ev=before[2].ev)) == []
     assert hand.counters["ack_for_unsent_psn"] == 1
     assert hand.qp.state == QpState.RTS
-    assert windows.only.told == []
+    assert windows.only.calls == []
     assert {state_of(hand, path.ev) for path in hand.profile} == {EvState.GOOD}
 
 

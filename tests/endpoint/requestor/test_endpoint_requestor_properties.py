@@ -19,7 +19,7 @@ from hand_peer import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from told_window import ToldWindows
+from recording_window import RecordingWindows
 
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import LossConfig, QpConfig
@@ -107,7 +107,7 @@ def test_all_work_completes_in_order_whatever_happens_on_the_way(
 
     128 PSNs of window, a budget that lasts for ever, PSNs that wrap.
     """
-    windows = ToldWindows(window)
+    windows = RecordingWindows(window)
     config = QpConfig(path_mtu=256, mpr=1, max_wimm=max_wimm, timeout=14, exponential_retries=25)
     hand = HandPeer(config, controller=windows, first_psn=first_psn, seed=seed)
     contents = [hand.post(length, immediate=at if has else None, fill=at + 1) for at, (length, has) in enumerate(work)]
@@ -221,7 +221,7 @@ def test_probes_take_no_room_from_what_is_out(guard: int) -> None:
 
     A wide reorder guard, a small window, and many probes that nobody answers until the peer is back.
     """
-    windows = ToldWindows(1 << 30)
+    windows = RecordingWindows(1 << 30)
     config = QpConfig(
         path_mtu=256, mpr=1, timeout=16, exponential_retries=25, loss=LossConfig(reorder_guard_packets=guard)
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hand_peer import MICROSECOND, MILLISECOND, PROBE, SECOND, HandPeer, Sent, data, numbers, of
-from told_window import Told, ToldWindows
+from recording_window import Call, RecordingWindows
 
 from mrc.endpoint.config import Capability, LossConfig, QpConfig
 
@@ -43,18 +43,18 @@ def _samples(hand: HandPeer) -> int:
 def test_a_sample_is_valid_only_when_unambiguous(resent: int, rtx: int) -> None:
     """behaviour.md, Requestor: "RTT is a valid sample only when unambiguous: never retransmitted, or retransmitted once
     and the SACK has rtx." MRC-RTT-01, MRC-RTT-02, MRC-RTT-03."""
-    windows = ToldWindows(1 << 30)
+    windows = RecordingWindows(1 << 30)
     hand = _trained(controller=windows)
     (packet,) = _send(hand)
     for _ in range(resent):
         hand.now += 10 * MICROSECOND
         (packet,) = data(hand.exchange(hand.nack(1, TRIMMED, ev=packet.ev, rtx=packet["bth"]["rtx"])))
-    windows.only.told.clear()
+    windows.only.calls.clear()
     hand.now += 70 * MICROSECOND
     hand.receive(hand.sack(1, ev=packet.ev, rtx=rtx))
     valid = (resent, rtx) in ((0, 0), (1, 1))
     assert _samples(hand) == 1 + valid
-    assert [told.rtt_ns for told in windows.only.of("ack")] == [70 * MICROSECOND if valid else None]
+    assert [call.rtt_ns for call in windows.only.of("ack")] == [70 * MICROSECOND if valid else None]
 
 
 def test_a_transport_ack_and_the_answer_to_a_probe_are_no_samples_of_a_packet() -> None:
@@ -73,7 +73,7 @@ def test_the_controller_is_told_nominal_sizes_of_what_is_newly_acknowledged() ->
     """nscc.md: "Sizes are nominal packet sizes, UDP length + 40, taken from the sender's own records of what was newly
     acknowledged". Payloads of 256, 1 (3 of padding) and 0 bytes. MRC-CC-03."""
     headers = 40 + 8 + 12 + 4 + 4 + 16 + 4
-    windows = ToldWindows(1 << 30)
+    windows = RecordingWindows(1 << 30)
     hand = HandPeer(ENDURE, controller=windows)
     for length in (256, 1, 0, 256):
         hand.post(length)
@@ -84,7 +84,7 @@ def test_the_controller_is_told_nominal_sizes_of_what_is_newly_acknowledged() ->
     hand.receive(hand.sack(0, above=[1, 2]))
     hand.receive(hand.ack(3))
     hand.receive(hand.ack(3), hand.sack(3))
-    sizes = [told.size for told in windows.only.of("ack") if told.size]
+    sizes = [call.size for call in windows.only.of("ack") if call.size]
     assert sizes == [2 * headers + 4, headers + 256, headers + 256]
     assert windows.only.inflight == 0
 
@@ -92,7 +92,7 @@ def test_the_controller_is_told_nominal_sizes_of_what_is_newly_acknowledged() ->
 def test_the_controller_is_told_mark_penalty_and_restore() -> None:
     """nscc.md: "Inputs per SACK: newly acknowledged bytes, the ECN verdict `m` of the reflected EV, an RTT sample when
     valid, rcv_cwnd_pen"; restore_cwnd is wire.md 6. MRC-SACK-06."""
-    windows = ToldWindows(1 << 30)
+    windows = RecordingWindows(1 << 30)
     hand = HandPeer(ENDURE, controller=windows)
     size = 40 + 8 + 12 + 4 + 4 + 16 + 256 + 4
     sent = _send(hand, 3)
@@ -100,10 +100,10 @@ def test_the_controller_is_told_mark_penalty_and_restore() -> None:
     hand.receive(hand.sack(0, ev=sent[0].ev, m=1))
     hand.receive(hand.sack(1, ev=sent[1].ev, penalty=127, restore=1))
     hand.receive(hand.sack(2, ev=sent[2].ev, m=0, penalty=1))
-    assert windows.only.told == [
-        Told("ack", size, marked=True, rtt_ns=RTT),
-        Told("ack", size, marked=False, rtt_ns=RTT, penalty=127, restore=True),
-        Told("ack", size, marked=False, rtt_ns=RTT, penalty=1),
+    assert windows.only.calls == [
+        Call("ack", size, marked=True, rtt_ns=RTT),
+        Call("ack", size, marked=False, rtt_ns=RTT, penalty=127, restore=True),
+        Call("ack", size, marked=False, rtt_ns=RTT, penalty=1),
     ]
 
 
@@ -128,7 +128,7 @@ def test_the_time_a_packet_was_held_is_taken_off_where_that_is_negotiated(
 ) -> None:
     """behaviour.md, Responder: "Where service time is negotiated, the reflected timestamp is tx_timestamp plus the time
     the packet was held, in its unit; 0 when the request had no TSETH." MRC-RTT-04. Timestamps wrap at 16 bits."""
-    windows = ToldWindows(1 << 30)
+    windows = RecordingWindows(1 << 30)
     config = QpConfig(path_mtu=256, timeout=20, capabilities=ours, timestamps=timestamps)
     hand = HandPeer(config, controller=windows, capabilities=peers)
     hand.now = (start + 5) * UNIT

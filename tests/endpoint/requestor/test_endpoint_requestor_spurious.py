@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hand_peer import MICROSECOND, HandPeer, Sent, data, numbers
-from told_window import ToldWindows
+from recording_window import RecordingWindows
 
 from mrc.endpoint.config import QpConfig
 from mrc.endpoint.paths.states import EvState
@@ -124,7 +124,7 @@ def test_a_packet_acknowledged_before_it_could_be_sent_again_was_not_lost() -> N
 
     MRC-PATH-09, MRC-LOSS-10. The window is shut between the hole and the late arrival.
     """
-    windows = ToldWindows(1 << 30)
+    windows = RecordingWindows(1 << 30)
     hand = _trained(controller=windows)
     sent = []
     for _ in range(8):
@@ -145,7 +145,7 @@ def test_a_packet_acknowledged_before_it_could_be_sent_again_was_not_lost() -> N
 
 def test_a_trimmed_packet_that_arrives_after_all_takes_no_loss_back() -> None:
     """behaviour.md, Paths: only "a packet lost untrimmed" is a loss of its EV; there is none to undo. MRC-PATH-07."""
-    windows = ToldWindows(1 << 30)
+    windows = RecordingWindows(1 << 30)
     hand = _trained(controller=windows)
     (packet,) = _send(hand)
     windows.only.become(0)

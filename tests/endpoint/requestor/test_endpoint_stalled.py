@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hand_peer import MILLISECOND, PROBE, HandPeer, data, numbers, of
-from told_window import ToldWindows
+from recording_window import RecordingWindows
 
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import Capability, QpConfig
@@ -14,7 +14,7 @@ CONFIG = QpConfig(path_mtu=256, mpr=1, timeout=10, linear_retries=2, exponential
 
 
 def _hand(config: QpConfig = CONFIG, **others: object) -> HandPeer:
-    return HandPeer(config, controller=ToldWindows(1 << 40), **others)  # type: ignore[arg-type]
+    return HandPeer(config, controller=RecordingWindows(1 << 40), **others)  # type: ignore[arg-type]
 
 
 def _without_paths(hand: HandPeer) -> None:

@@ -7,11 +7,13 @@ from random import Random
 import numpy as np
 from hand_peer import MILLISECOND, paths
 
-from mrc.endpoint.config import PathConfig, PeerNodeConfig, QpConfig
+from mrc.endpoint.config import Capability, PathConfig, PeerNodeConfig, QpConfig
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.paths.path_set import PathSet
 from mrc.endpoint.paths.probing import PathProbing
 from mrc.endpoint.paths.reverse import ReverseEvs
+from mrc.endpoint.qp_parts import QpParts
+from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.requestor.probes import Probes
 from mrc.endpoint.requestor.sent import SentPackets
 from mrc.endpoint.traffic_class import TrafficClasses
@@ -30,12 +32,17 @@ class Prober:
         self.paths = PathSet(paths(), FREE, Random(1))
         self.counters = Counters()
         self.probes = Probes(
-            qpn=5,
-            peer_qpn=6,
-            config=QpConfig(paths=FREE),
-            paths=self.paths,
-            counters=self.counters,
-            classes=TrafficClasses.of(WireProfile(), peer_answers_trims=True),
+            QpParts(
+                qpn=5,
+                peer=QpPeer(6, 0, self.paths.paths, {}),
+                config=QpConfig(paths=FREE),
+                agreed=Capability.TRIM_NACK,
+                wire=WireProfile(),
+                classes=TrafficClasses.of(WireProfile(), peer_answers_trims=True),
+                paths=self.paths,
+                counters=self.counters,
+                trace=None,
+            )
         )
         self.sent = SentPackets(0, 64)
         self.now = 0

@@ -21,7 +21,7 @@ from hand_peer import (
     paths,
     peer_address,
 )
-from told_window import ToldWindow, ToldWindows
+from recording_window import RecordingWindow, RecordingWindows
 
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import LossConfig, PathConfig, QpConfig
@@ -36,9 +36,9 @@ NO_HOLES = LossConfig(reorder_guard_packets=1000)
 PACKET = 344
 
 
-def _with_window(packets: int) -> tuple[HandPeer, ToldWindow]:
+def _with_window(packets: int) -> tuple[HandPeer, RecordingWindow]:
     """A HandPeer whose QP may have this many packets in flight."""
-    windows = ToldWindows(packets * PACKET)
+    windows = RecordingWindows(packets * PACKET)
     return HandPeer(CONFIG, controller=windows), windows.only
 
 
@@ -159,7 +159,7 @@ def test_the_reorder_guard_grows_when_a_retransmission_proves_spurious(spurious:
 
 def test_qps_to_one_destination_share_a_controller_and_those_to_another_do_not() -> None:
     """Four packets in flight for both QPs together; the third QP has four of its own. MRC-CC-02."""
-    windows = ToldWindows(4 * PACKET)
+    windows = RecordingWindows(4 * PACKET)
     hand = HandPeer(CONFIG, controller=windows)
     sharing, first = hand.connect(CONFIG, qpn=0x77), hand.qp
     elsewhere = hand.connect(CONFIG, qpn=0x78, sources={plane: peer_address(plane) + 1 for plane in range(2)})
@@ -177,14 +177,14 @@ def test_qps_to_one_destination_share_a_controller_and_those_to_another_do_not()
 
 def test_the_receivers_penalty_reaches_the_controller() -> None:
     """rcv_cwnd_pen and restore_cwnd of the SACK. MRC-SACK-27."""
-    windows = ToldWindows(40 * PACKET)
+    windows = RecordingWindows(40 * PACKET)
     hand = HandPeer(CONFIG, controller=windows)
     for number, (penalty, restore) in enumerate([(0, 0), (127, 1), (5, 0)]):
         hand.post(256)
         hand.transmitted()
         hand.receive(hand.sack(number, penalty=penalty, restore=restore))
-        told = windows.only.of("ack")[-1]
-        assert (told.penalty, told.restore) == (penalty, bool(restore))
+        call = windows.only.of("ack")[-1]
+        assert (call.penalty, call.restore) == (penalty, bool(restore))
 
 
 # ------------------------------------------------------------------ path timers

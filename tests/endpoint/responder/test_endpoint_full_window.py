@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from hand_peer import HandPeer, data, numbers
 from nacking import NOMINAL, UNEXP_EVENT, send, trained
-from told_window import ToldWindows
+from recording_window import RecordingWindows
 
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import QpConfig
@@ -64,7 +64,7 @@ def test_a_peer_that_was_silent_for_one_timeout_finds_the_window_as_it_was() -> 
 
 def test_what_has_not_waited_for_a_timeout_is_not_lost_with_the_oldest() -> None:
     """The oldest packet, 1, is lost by a hole just before its timer runs out, when later ones fill the window."""
-    windows = ToldWindows(1 << 30)
+    windows = RecordingWindows(1 << 30)
     hand = trained(CONFIG, controller=windows)
     started = hand.now
     send(hand, 6)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hand_peer import MICROSECOND, MILLISECOND, PROBE, HandPeer, Sent, data, numbers, of
 from nacking import RTT, send, state_of, trained
-from told_window import ToldWindows
+from recording_window import RecordingWindows
 
 from mrc.endpoint.config import QpConfig
 from mrc.endpoint.paths.states import EvState
@@ -56,20 +56,20 @@ def test_the_answer_to_the_first_probe_of_all_is_not_about_an_original() -> None
 
 def test_what_stands_beside_a_probes_answer_is_still_a_sample() -> None:
     """Each SACK for itself: a probe's answer, one for a packet long gone, one that measures 70 us, and an old one."""
-    windows = ToldWindows(1 << 30)
+    windows = RecordingWindows(1 << 30)
     hand = trained(controller=windows)
     send(hand, 1)
     probe = _probe(hand)
     hand.receive(hand.ack(1))
     send(hand, 300)
     hand.receive(hand.ack(300))
-    windows.only.told.clear()
+    windows.only.calls.clear()
     send(hand, 1)
     hand.now += 70 * MICROSECOND
     hand.receive(
         hand.sack(300, probe_id=probe["peth"]["probe_id"]), hand.sack(300, trigger=5), hand.sack(301), hand.sack(300)
     )
-    assert [told.rtt_ns for told in windows.only.of("ack")] == [None, None, 70 * MICROSECOND, None]
+    assert [call.rtt_ns for call in windows.only.of("ack")] == [None, None, 70 * MICROSECOND, None]
     assert hand.counters["rtt_samples"] == 2
 
 

@@ -19,10 +19,12 @@ from nacking import (
     trained,
 )
 
-from mrc.endpoint.completions import Event, EventKind, WorkStatus
+from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import QpConfig
+from mrc.endpoint.events import Event
 from mrc.endpoint.paths.states import EvState
 from mrc.endpoint.qp_states import QpState
+from mrc.trace.vocabulary import QP_STATE
 
 LASTING = QpConfig(path_mtu=256, timeout=20, exponential_retries=25)
 
@@ -67,7 +69,7 @@ def test_what_follows_an_unexp_event_in_its_batch_is_dropped() -> None:
     sent = send(hand, 3)
     hand.receive(hand.nack(1, TRIMMED, ev=sent[1].ev), hand.nack(2, UNEXP_EVENT, ev=sent[2].ev), hand.nack(3, TRIMMED))
     detail = f"the peer cannot go on with PSN {hand.psn(2)}"
-    assert list(hand.endpoint.events) == [Event(EventKind.QP_ERROR, hand.now, hand.qp.qpn, detail)]
+    assert list(hand.endpoint.events) == [Event(QP_STATE, hand.now, hand.qp.qpn, ("RTS", "ERROR", detail), detail)]
     assert hand.counters["losses_by_nack"] == 1
     assert hand.completed() == [(1, WorkStatus.REMOTE_OPERATION_ERROR)]
 

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from hand_peer import ACK, FIRST, LAST, MIDDLE, ONLY, REGION_VA, HandPeer, of
 
-from mrc.endpoint.completions import EventKind, WorkStatus
+from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import QpConfig
 from mrc.endpoint.qp_states import QpState
+from mrc.trace.vocabulary import QP_STATE
 
 MTU = 256
 CONFIG = QpConfig(path_mtu=MTU)
@@ -50,7 +51,7 @@ def test_a_refused_request_is_nakked_and_ends_its_qp(why: str) -> None:
     assert hand.qp.state == QpState.ERROR
     assert not any(hand.buffer)
     assert hand.completed() == [(0, WorkStatus.FLUSHED)]
-    assert [(event.kind, event.subject) for event in hand.endpoint.events] == [(EventKind.QP_ERROR, hand.qp.qpn)]
+    assert [(event.kind, event.qpn) for event in hand.endpoint.events] == [(QP_STATE, hand.qp.qpn)]
     assert hand.endpoint.events[0].detail
     # The QP is over: it takes nothing more, and sends nothing more of its own accord.
     hand.exchange(hand.request(0, b"x"))

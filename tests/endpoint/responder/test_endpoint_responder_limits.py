@@ -32,7 +32,7 @@ def _immediate(hand: HandPeer, number: int, rqmsn: int) -> bytes:
     return _write(hand, number, op=ONLY_IMMEDIATE, rqmsn=rqmsn)
 
 
-def _told(hand: HandPeer, sent: list[Sent]) -> list[tuple[int, int]]:
+def _nacked(hand: HandPeer, sent: list[Sent]) -> list[tuple[int, int]]:
     """(number, reason) of each NACK."""
     return [(nack["neth"]["nack_psn"] - hand.peer_first_psn, nack["neth"]["reason"]) for nack in of(sent, NACK)]
 
@@ -54,14 +54,14 @@ def test_beyond_the_bitmap_a_packet_is_refused() -> None:
     """
     hand = _limited(max_span=4)
     sent = hand.exchange(_write(hand, 3), _write(hand, 4), _write(hand, 100, bth={"ackreq": 1, "rtx": 1}))
-    assert _told(hand, sent) == [(4, NO_BITMAP), (100, NO_BITMAP)]
+    assert _nacked(hand, sent) == [(4, NO_BITMAP), (100, NO_BITMAP)]
     # Not placed, not marked as received, no answer but the NACK.
     assert not of(sent, SACK)
     assert _written(hand) == [3]
     assert _bitmap(hand)[:2] == (-1, 0b1000)
     assert [nack["bth"]["rtx"] for nack in of(sent, NACK)] == [0, 1]
     # The span moves with cack_psn.
-    assert _told(hand, hand.exchange(_write(hand, 0), _write(hand, 4), _write(hand, 5))) == [(5, NO_BITMAP)]
+    assert _nacked(hand, hand.exchange(_write(hand, 0), _write(hand, 4), _write(hand, 5))) == [(5, NO_BITMAP)]
     assert hand.counters["no_room"] == 3
 
 
@@ -69,22 +69,22 @@ def test_without_a_packet_buffer_above_a_hole_a_packet_is_refused() -> None:
     """MRC-NACK-15."""
     hand = _limited(max_held_packets=2)
     sent = hand.exchange(*(_write(hand, at) for at in (5, 7, 9, 6)))
-    assert _told(hand, sent) == [(9, NO_PKT_BUFFER), (6, NO_PKT_BUFFER)]
+    assert _nacked(hand, sent) == [(9, NO_PKT_BUFFER), (6, NO_PKT_BUFFER)]
     # What is there already is no new packet; what closes the hole takes no buffer.
     sent = hand.exchange(_write(hand, 5), *(_write(hand, at) for at in range(5)))
-    assert _told(hand, sent) == []
+    assert _nacked(hand, sent) == []
     assert _bitmap(hand)[:2] == (5, 0b10)  # 7 is held still
-    assert _told(hand, hand.exchange(_write(hand, 9), _write(hand, 10))) == [(10, NO_PKT_BUFFER)]
+    assert _nacked(hand, hand.exchange(_write(hand, 9), _write(hand, 10))) == [(10, NO_PKT_BUFFER)]
 
 
 def test_without_room_for_another_early_immediate_it_is_refused() -> None:
     """MRC-NACK-16."""
     hand = _limited(max_stashed_immediates=1)
     sent = hand.exchange(_immediate(hand, 1, 1), _immediate(hand, 2, 2), _write(hand, 3))
-    assert _told(hand, sent) == [(2, NO_RESOURCE)]
+    assert _nacked(hand, sent) == [(2, NO_RESOURCE)]
     assert _written(hand) == [1, 3]
     # 0 closes the hole and lets 1 go; then there is room, and 2 needs none.
-    assert _told(hand, hand.exchange(_immediate(hand, 0, 0), _immediate(hand, 2, 2))) == []
+    assert _nacked(hand, hand.exchange(_immediate(hand, 0, 0), _immediate(hand, 2, 2))) == []
     assert [done.wr_id for done in hand.endpoint.completions] == [0, 1, 2]
     assert hand.qp.state == QpState.RTS
 
@@ -94,10 +94,10 @@ def test_the_packet_that_closes_the_hole_is_let_through_even_with_no_room_at_all
     """Or nothing would ever move again."""
     hand = _limited(**{limit: 0})
     sent = hand.exchange(*(_immediate(hand, at, at) for at in range(10)))
-    assert _told(hand, sent) == []
+    assert _nacked(hand, sent) == []
     assert of(sent, ACK)[0].psn == hand.peer_first_psn + 9
-    assert _told(hand, hand.exchange(_immediate(hand, 11, 11)))[0][0] == 11
-    assert _told(hand, hand.exchange(_immediate(hand, 10, 10), _immediate(hand, 11, 11))) == []
+    assert _nacked(hand, hand.exchange(_immediate(hand, 11, 11)))[0][0] == 11
+    assert _nacked(hand, hand.exchange(_immediate(hand, 10, 10), _immediate(hand, 11, 11))) == []
     assert len(hand.endpoint.completions) == 12
 
 
@@ -140,7 +140,7 @@ def test_one_batch_says_what_the_same_packets_one_by_one_say(seed: int) -> None:
         at += count
         all_at_once = together.exchange(*(_immediate(together, number, number) for number in chunk))
         singly = [answer for n in chunk for answer in one_by_one.exchange(_immediate(one_by_one, n, n))]
-        assert _told(together, all_at_once) == _told(one_by_one, singly)
+        assert _nacked(together, all_at_once) == _nacked(one_by_one, singly)
         assert _written(together) == _written(one_by_one)
         assert _bitmap(together) == _bitmap(one_by_one)
     assert len(together.endpoint.completions) == len(one_by_one.endpoint.completions)

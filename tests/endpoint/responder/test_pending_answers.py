@@ -26,7 +26,7 @@ def _taken(pending: PendingAnswers, count: int) -> list[tuple[int, ...]]:
     found = []
     for _ in range(count):
         answer = Answer()
-        pending.take(answer)
+        pending.pop(answer)
         found.append(_fields(answer))
     return found
 

@@ -6,13 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from mrc.conformance.rc.in_process import RcInProcess
 from mrc.conformance.setup import Setup
 from mrc.conformance.target import Session, Target
-from mrc.endpoint.rc import RcEndpoint, RcQueuePair
-from mrc.endpoint.rc.framing import Framing
-from mrc.endpoint.rc.requestor import Requestor
-from mrc.endpoint.rc.responder import Responder
+from mrc.endpoint.datapath.packet_checks import PacketChecks
+from mrc.endpoint.datapath.peer_sources import PeerSources
+from mrc.endpoint.responder.receives import Receives
+from mrc.endpoint.responder.request_checks import RequestChecks
+from mrc.rc import RcEndpoint, RcQueuePair
+from mrc.rc.conformance.in_process import RcInProcess
+from mrc.rc.framing import Framing
+from mrc.rc.requestor import Requestor
+from mrc.rc.responder import Responder
 from mrc.wire.profile import WireProfile
 from mutants.mutant import words_of
 
@@ -23,6 +27,10 @@ PARTS: dict[type, Callable[[Any, Any], Any]] = {
     Responder: lambda endpoint, qp: qp._responder,
     Requestor: lambda endpoint, qp: qp._requestor,
     Framing: lambda endpoint, qp: qp._framing,
+    PacketChecks: lambda endpoint, qp: endpoint._checks,
+    PeerSources: lambda endpoint, qp: qp.sources,
+    Receives: lambda endpoint, qp: qp._receives,
+    RequestChecks: lambda endpoint, qp: qp._responder._checks,
 }
 
 RcSwap = Callable[[RcEndpoint, RcQueuePair], None]

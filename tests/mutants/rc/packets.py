@@ -3,140 +3,111 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from mrc.endpoint.rc import RcEndpoint, RcQueuePair
-from mrc.endpoint.rc.framing import Framing
-from mrc.endpoint.rc.opcodes import RcOp
+from mrc.endpoint.datapath.packet_checks import PacketChecks
+from mrc.endpoint.datapath.peer_sources import PeerSources
+from mrc.rc import RcEndpoint, RcQueuePair
+from mrc.rc.framing import Framing
+from mrc.rc.opcodes import RcOp
+from mrc.wire.fields import COMMON, Fields
+from mrc.wire.packet import Layer
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import P_KEY, UDP_AT
+from mrc.wire.rows import ACKREQ, MIN_PACKET, P_KEY, PSN_FLAGS_AT, UDP_AT
 from mrc.wire.transmit_batch import TransmitBatch
 from mutants.rc.mutant import rc_mutant
 
 _LIMITED = 0x7FFF
-_ACKREQ, _RTX = 1 << 31, 1 << 29
 _SPORT_AT = 40  # behind the IPv6 header
-_P_KEY_AT = 50
 
 
-class _Endpoint(RcEndpoint):
-    """Sees a batch as `_Seen` shows it."""
-
-    seen: ClassVar[type[ReceivedBatch]]
-
-    def receive(self, batch: ReceivedBatch, now: int) -> None:
-        batch.__class__ = self.seen
-        super().receive(batch, now)
-
-
-class _Fields(ReceivedBatch):
-    __slots__ = ()
-
-    def fields(self, layout: Any) -> Any:
-        found = super().fields(layout).copy()
-        self.change(found)
-        return found
-
-    def change(self, found: Any) -> None:
-        """What the endpoint reads instead; nothing else here."""
-
-
-class _AnyIcrc(ReceivedBatch):
+class _Right(ReceivedBatch):
     __slots__ = ()
 
     def icrc_right(self, row: int) -> bool:
         return True
 
 
+class _Seen(PacketChecks):
+    """Sees each packet that has a right ICRC as `change` leaves it."""
+
+    __slots__ = ()
+    takes_any_icrc: ClassVar[bool] = False
+
+    def look(self, batch: ReceivedBatch, row: int) -> int:
+        seen: Any = ReceivedBatch.from_packets([batch.packet(row)])
+        if batch.lengths[row] >= MIN_PACKET and (self.takes_any_icrc or batch.icrc_right(row)):
+            seen.__class__ = _Right
+            self.change(seen.fields(COMMON), batch.lengths[row])
+        return super().look(seen, 0)
+
+    def change(self, fields: Fields, length: int) -> None:
+        """What is seen instead; nothing else here."""
+
+
 @rc_mutant("RC-WIRE-06")
-class AnyIcrcIsTaken(_Endpoint):
+class AnyIcrcIsTaken(_Seen):
     """A wrong ICRC is not noticed."""
 
-    seen = _AnyIcrc
-
-
-class _AnyPartition(_Fields):
     __slots__ = ()
-
-    def change(self, found: Any) -> None:
-        found["pkey"] = P_KEY
+    takes_any_icrc = True
 
 
 @rc_mutant("RC-WIRE-08")
-class AnyPartitionIsTaken(_Endpoint):
+class AnyPartitionIsTaken(_Seen):
     """A packet is taken whatever its P_Key is."""
 
-    seen = _AnyPartition
-
-
-class _FullMembers(_Fields):
     __slots__ = ()
 
-    def change(self, found: Any) -> None:
-        found["pkey"][found["pkey"] == _LIMITED] = 0
+    def change(self, fields: Fields, length: int) -> None:
+        fields["pkey"] = P_KEY
 
 
 @rc_mutant("RC-WIRE-08")
-class LimitedMembersAreDropped(_Endpoint):
+def limited_members_are_dropped(endpoint: RcEndpoint, qp: RcQueuePair) -> None:
     """P_Keys are compared as numbers: that of a limited member counts as another partition's."""
-
-    seen = _FullMembers
-
-
-class _AnyTver(_Fields):
-    __slots__ = ()
-
-    def change(self, found: Any) -> None:
-        found["flags"] &= 0xF0
+    endpoint._checks._pkey_mask = 0xFFFF
 
 
 @rc_mutant("RC-WIRE-09")
-class AnyTransportVersionIsTaken(_Endpoint):
+class AnyTransportVersionIsTaken(_Seen):
     """A packet is taken whatever its TVer is."""
 
-    seen = _AnyTver
-
-
-class _AnyPort(_Fields):
     __slots__ = ()
 
-    def change(self, found: Any) -> None:
-        found["udp_dport"] = 4791
+    def change(self, fields: Fields, length: int) -> None:
+        fields["flags"] &= 0xF0
 
 
 @rc_mutant("RC-WIRE-10")
-class AnyUdpPortIsTaken(_Endpoint):
+class AnyUdpPortIsTaken(_Seen):
     """A packet is taken whatever UDP port it came to."""
 
-    seen = _AnyPort
-
-
-class _Rc(_Fields):
     __slots__ = ()
 
-    def change(self, found: Any) -> None:
-        found["opcode"] &= 0x1F
+    def change(self, fields: Fields, length: int) -> None:
+        fields["udp_dport"] = 4791
 
 
 @rc_mutant("RC-WIRE-13")
-class AllTransportsAreOne(_Endpoint):
+class AllTransportsAreOne(_Seen):
     """The upper three bits of an opcode, which name the transport, are not looked at: what is not RC's is refused."""
 
-    seen = _Rc
-
-
-class _AsLongAsItIs(_Fields):
     __slots__ = ()
 
-    def change(self, found: Any) -> None:
-        found["ip_plen"] = found["udp_len"] = self.length - UDP_AT
+    def change(self, fields: Fields, length: int) -> None:
+        fields["opcode"] &= 0x1F
 
 
 @rc_mutant("RC-WIRE-14")
-class LengthsMayContradict(_Endpoint):
+class LengthsMayContradict(_Seen):
     """The lengths in the IP and UDP headers are not looked at."""
 
-    seen = _AsLongAsItIs
+    __slots__ = ()
+
+    def change(self, fields: Fields, length: int) -> None:
+        fields["ip_plen"] = fields["udp_len"] = length - UDP_AT
 
 
 class _AnyQp(dict[int, RcQueuePair]):
@@ -151,33 +122,25 @@ def any_qpn_is_taken(endpoint: RcEndpoint, qp: RcQueuePair) -> None:
 
 
 @rc_mutant("RC-RESP-13")
-class AnySourceIsTaken(RcQueuePair):
+class AnySourceIsTaken(PeerSources):
     """A packet is taken whatever address it came from."""
 
     __slots__ = ()
 
-    def receive(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> None:
-        self._source = bytes(batch.view(row, 8, 24))
-        super().receive(batch, row, opcode, now)
+    def has_sent(self, batch: ReceivedBatch, row: int) -> bool:
+        return True
 
 
 class _Requests(Framing):
     __slots__ = ()
 
-    def request(
-        self,
-        batch: TransmitBatch,
-        opcode: RcOp,
-        psn_word: int,
-        extension: bytes,
-        address: int,
-        length: int,
-    ) -> None:
-        opcode, psn_word, extension = self.changed(opcode, psn_word, extension, length)
-        super().request(batch, opcode, psn_word, extension, address, length)
+    def request(self, batch: TransmitBatch, layers: Sequence[Layer], address: int, length: int) -> None:
+        (_, bth), *others = layers
+        bth, others = self.changed(bth, others, length)
+        super().request(batch, [("bth", bth), *others], address, length)
 
-    def changed(self, opcode: RcOp, psn_word: int, extension: bytes, size: int) -> tuple[RcOp, int, bytes]:
-        return opcode, psn_word, extension
+    def changed(self, bth: dict[str, int], others: list[Layer], size: int) -> tuple[dict[str, int], list[Layer]]:
+        raise NotImplementedError
 
 
 @rc_mutant("RC-WIRE-01")
@@ -186,8 +149,8 @@ class NothingIsOnly(_Requests):
 
     __slots__ = ()
 
-    def changed(self, opcode: RcOp, psn_word: int, extension: bytes, size: int) -> tuple[RcOp, int, bytes]:
-        return RcOp.WRITE_FIRST if opcode == RcOp.WRITE_ONLY else opcode, psn_word, extension
+    def changed(self, bth: dict[str, int], others: list[Layer], size: int) -> tuple[dict[str, int], list[Layer]]:
+        return (bth | {"opcode": RcOp.WRITE_FIRST} if bth["opcode"] == RcOp.WRITE_ONLY else bth), others
 
 
 @rc_mutant("RC-WIRE-02")
@@ -196,10 +159,8 @@ class ImmediatesComeBeforeTheReth(_Requests):
 
     __slots__ = ()
 
-    def changed(self, opcode: RcOp, psn_word: int, extension: bytes, size: int) -> tuple[RcOp, int, bytes]:
-        if opcode == RcOp.WRITE_ONLY_WITH_IMMEDIATE:
-            extension = extension[16:] + extension[:16]
-        return opcode, psn_word, extension
+    def changed(self, bth: dict[str, int], others: list[Layer], size: int) -> tuple[dict[str, int], list[Layer]]:
+        return bth, others[::-1]
 
 
 @rc_mutant("RC-WIRE-03")
@@ -208,8 +169,9 @@ class EachPacketHasAReth(_Requests):
 
     __slots__ = ()
 
-    def changed(self, opcode: RcOp, psn_word: int, extension: bytes, size: int) -> tuple[RcOp, int, bytes]:
-        return opcode, psn_word, bytes(16 if opcode in (RcOp.WRITE_MIDDLE, RcOp.WRITE_LAST) else 0) + extension
+    def changed(self, bth: dict[str, int], others: list[Layer], size: int) -> tuple[dict[str, int], list[Layer]]:
+        without = bth["opcode"] in (RcOp.WRITE_MIDDLE, RcOp.WRITE_LAST)
+        return bth, [("reth", {}), *others] if without else others
 
 
 @rc_mutant("RC-WIRE-03")
@@ -218,10 +180,8 @@ class TheRethIsThePackets(_Requests):
 
     __slots__ = ()
 
-    def changed(self, opcode: RcOp, psn_word: int, extension: bytes, size: int) -> tuple[RcOp, int, bytes]:
-        if opcode == RcOp.WRITE_FIRST:
-            extension = extension[:12] + struct.pack(">I", size)
-        return opcode, psn_word, extension
+    def changed(self, bth: dict[str, int], others: list[Layer], size: int) -> tuple[dict[str, int], list[Layer]]:
+        return bth, [(name, fields | {"dmalen": size} if name == "reth" else fields) for name, fields in others]
 
 
 @rc_mutant("RC-WIRE-12")
@@ -230,8 +190,8 @@ class RequestsAreMarkedAsRetransmitted(_Requests):
 
     __slots__ = ()
 
-    def changed(self, opcode: RcOp, psn_word: int, extension: bytes, size: int) -> tuple[RcOp, int, bytes]:
-        return opcode, psn_word | _RTX, extension
+    def changed(self, bth: dict[str, int], others: list[Layer], size: int) -> tuple[dict[str, int], list[Layer]]:
+        return bth | {"rtx": 1}, others
 
 
 @rc_mutant("RC-REQ-02")
@@ -240,15 +200,18 @@ class NobodyIsAsked(_Requests):
 
     __slots__ = ()
 
-    def changed(self, opcode: RcOp, psn_word: int, extension: bytes, size: int) -> tuple[RcOp, int, bytes]:
-        return opcode, psn_word & ~_ACKREQ, extension
+    def changed(self, bth: dict[str, int], others: list[Layer], size: int) -> tuple[dict[str, int], list[Layer]]:
+        return bth | {"ackreq": 0}, others
 
 
 @rc_mutant("RC-WIRE-07")
-def limited_member(endpoint: RcEndpoint, qp: RcQueuePair) -> None:
+class LimitedMember(_Requests):
     """Requests carry the P_Key of a limited member."""
-    assert qp._framing is not None
-    qp._framing._frames.templates[_P_KEY_AT : _P_KEY_AT + 2] = _LIMITED.to_bytes(2, "big")
+
+    __slots__ = ()
+
+    def changed(self, bth: dict[str, int], others: list[Layer], size: int) -> tuple[dict[str, int], list[Layer]]:
+        return bth | {"pkey": _LIMITED}, others
 
 
 @rc_mutant("RC-WIRE-11")
@@ -285,13 +248,14 @@ class AcksNameTheNextPsn(_Answers):
 
 
 @rc_mutant("RC-WIRE-15")
-class AcksAskForAcks(_Answers):
+class AcksAskForAcks(Framing):
     """AckReq is set in ACKs."""
 
     __slots__ = ()
 
-    def changed(self, psn: int, syndrome: int, msn: int) -> tuple[int, int, int]:
-        return psn | _ACKREQ, syndrome, msn
+    def acknowledge(self, batch: TransmitBatch, psn: int, syndrome: int, msn: int) -> None:
+        super().acknowledge(batch, psn, syndrome, msn)
+        batch.set_bits(batch.count - 1, PSN_FLAGS_AT, ACKREQ >> 24)
 
 
 @rc_mutant("RC-RESP-14")

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import struct
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from mrc.endpoint.completions import WorkStatus
-from mrc.endpoint.rc import RcEndpoint, RcQueuePair
-from mrc.endpoint.rc.framing import Framing
-from mrc.endpoint.rc.messages import Message, SendQueue
-from mrc.endpoint.rc.requestor import Requestor
+from mrc.rc import RcEndpoint, RcQueuePair
+from mrc.rc.framing import Framing
+from mrc.rc.messages import Message, SendQueue
+from mrc.rc.requestor import Requestor
+from mrc.wire.packet import Layer
 from mrc.wire.psn import unwrap
-from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import EXTENSION_AT, PSN_BITS_MASK
 from mrc.wire.transmit_batch import TransmitBatch
 from mutants.rc.mutant import rc_mutant
 
-_RTX = 1 << 29
+Layers = Mapping[str, Mapping[str, int]]
 _SEQUENCE_ERROR = 0x60
 _LONGEST_DELAY_NS = 655_360_000
 
@@ -27,10 +26,9 @@ class _EachAnswer(Requestor):
 
     __slots__ = ()
 
-    def _read(self, batch: ReceivedBatch, row: int) -> tuple[int, int]:
+    def _read(self, layers: Layers) -> tuple[int, int]:
         """Unbounded PSN and syndrome."""
-        psn_word, aeth_word = struct.unpack(">II", batch.view(row, EXTENSION_AT - 4, EXTENSION_AT + 4))
-        return unwrap(psn_word & PSN_BITS_MASK, self._queue.una), aeth_word >> 24
+        return unwrap(layers["bth"]["psn"], self._queue.una), layers["aeth"]["syndrome"]
 
 
 @rc_mutant("RC-REQ-01")
@@ -54,11 +52,11 @@ class _Crossed:
 
     def packet(self, psn: int) -> Any:
         message = self._message
-        opcode, extension, start, stop = message.packet(psn)
+        layers, start, stop = message.packet(psn)
         place = psn - message.first_psn
         if message.end_psn - message.first_psn > 2 and place < 2:
-            _, _, start, stop = message.packet(message.first_psn + 1 - place)
-        return opcode, extension, start, stop
+            _, start, stop = message.packet(message.first_psn + 1 - place)
+        return layers, start, stop
 
 
 @rc_mutant("RC-REQ-08")
@@ -100,11 +98,11 @@ class AcksOfTheFutureCount(_EachAnswer):
 
     __slots__ = ()
 
-    def on_answer(self, batch: ReceivedBatch, row: int, now: int) -> None:
-        psn, syndrome = self._read(batch, row)
+    def on_answer(self, layers: Layers, now: int) -> None:
+        psn, syndrome = self._read(layers)
         if syndrome < 0x20 and psn >= self._queue.highest:
             self._arrived(self._queue.highest, now)
-        super().on_answer(batch, row, now)
+        super().on_answer(layers, now)
 
 
 @rc_mutant("RC-REQ-05")
@@ -113,10 +111,10 @@ class NaksOfThePastCount(_EachAnswer):
 
     __slots__ = ()
 
-    def on_answer(self, batch: ReceivedBatch, row: int, now: int) -> None:
-        if 0x60 < self._read(batch, row)[1] < 0x64:
+    def on_answer(self, layers: Layers, now: int) -> None:
+        if 0x60 < self._read(layers)[1] < 0x64:
             self._fail(WorkStatus.REMOTE_ACCESS_ERROR, "the peer refused something")
-        super().on_answer(batch, row, now)
+        super().on_answer(layers, now)
 
 
 @rc_mutant("RC-REQ-06")
@@ -125,9 +123,9 @@ class WithoutCreditsNothingIsDone(_EachAnswer):
 
     __slots__ = ()
 
-    def on_answer(self, batch: ReceivedBatch, row: int, now: int) -> None:
-        if self._read(batch, row)[1]:
-            super().on_answer(batch, row, now)
+    def on_answer(self, layers: Layers, now: int) -> None:
+        if self._read(layers)[1]:
+            super().on_answer(layers, now)
 
 
 @rc_mutant("RC-REQ-07")
@@ -136,11 +134,11 @@ class UnknownSyndromesAreAcks(_EachAnswer):
 
     __slots__ = ()
 
-    def on_answer(self, batch: ReceivedBatch, row: int, now: int) -> None:
-        psn, syndrome = self._read(batch, row)
+    def on_answer(self, layers: Layers, now: int) -> None:
+        psn, syndrome = self._read(layers)
         if syndrome >= 0x64 or 0x40 <= syndrome < 0x60:
             self._arrived(psn + 1, now)
-        super().on_answer(batch, row, now)
+        super().on_answer(layers, now)
 
 
 # ---------------------------------------------------------------------- going back
@@ -178,19 +176,20 @@ class NaksAcknowledgeNothing(_EachAnswer):
 
     __slots__ = ()
 
-    def on_answer(self, batch: ReceivedBatch, row: int, now: int) -> None:
-        if self._read(batch, row)[1] == _SEQUENCE_ERROR:
+    def on_answer(self, layers: Layers, now: int) -> None:
+        if self._read(layers)[1] == _SEQUENCE_ERROR:
             self._on_sequence_error(self._queue.una, now)
         else:
-            super().on_answer(batch, row, now)
+            super().on_answer(layers, now)
 
 
 class _Marking:
     def __init__(self, framing: Framing) -> None:
         self._framing = framing
 
-    def request(self, batch: TransmitBatch, opcode: Any, psn_word: int, *others: Any) -> None:
-        self._framing.request(batch, opcode, psn_word | _RTX, *others)
+    def request(self, batch: TransmitBatch, layers: Sequence[Layer], *others: Any) -> None:
+        (name, bth), *behind = layers
+        self._framing.request(batch, [(name, {**bth, "rtx": 1}), *behind], *others)
 
 
 @rc_mutant("RC-LOSS-02")
@@ -365,9 +364,9 @@ class RefusalsAreNotHeard(_EachAnswer):
 
     __slots__ = ()
 
-    def on_answer(self, batch: ReceivedBatch, row: int, now: int) -> None:
-        if not 0x60 < self._read(batch, row)[1] < 0x64:
-            super().on_answer(batch, row, now)
+    def on_answer(self, layers: Layers, now: int) -> None:
+        if not 0x60 < self._read(layers)[1] < 0x64:
+            super().on_answer(layers, now)
 
 
 @rc_mutant("RC-ERR-08")
@@ -382,8 +381,8 @@ class ARefusalTakesAllAlong(_EachAnswer):
 
     __slots__ = ()
 
-    def on_answer(self, batch: ReceivedBatch, row: int, now: int) -> None:
-        if 0x60 < self._read(batch, row)[1] < 0x64:
+    def on_answer(self, layers: Layers, now: int) -> None:
+        if 0x60 < self._read(layers)[1] < 0x64:
             self._fail(WorkStatus.REMOTE_ACCESS_ERROR, "the peer refused something")
         else:
-            super().on_answer(batch, row, now)
+            super().on_answer(layers, now)

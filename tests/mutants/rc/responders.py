@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import struct
+from collections.abc import Mapping
+from dataclasses import replace
 
-from mrc.endpoint.memory import MemoryRegion
-from mrc.endpoint.rc import RcEndpoint, RcQueuePair
-from mrc.endpoint.rc.opcodes import EXTENSION_BYTES, WRITES, RcOp
-from mrc.endpoint.rc.responder import Responder
-from mrc.endpoint.rc.syndromes import NAK_SEQUENCE_ERROR
-from mrc.endpoint.refusals import ACK_SYNDROME
-from mrc.wire.opcodes import ICRC_LENGTH
-from mrc.wire.psn import psn_diff
-from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import EXTENSION_AT, PSN_BITS_MASK
+from mrc.endpoint.refusals import ACK_SYNDROME, Verdict
+from mrc.endpoint.responder.receives import Receives
+from mrc.endpoint.responder.request_checks import RequestChecks
+from mrc.rc import RcEndpoint, RcQueuePair
+from mrc.rc.opcodes import WRITES, RcOp
+from mrc.rc.responder import Responder, Rest
+from mrc.rc.syndromes import NAK_SEQUENCE_ERROR
+from mrc.wire.packet import Transport
+from mrc.wire.psn import PSN_MASK, psn_diff
 from mutants.rc.mutant import rc_mutant
 
+Layers = Mapping[str, Mapping[str, int]]
 _ONLYS = (RcOp.WRITE_ONLY, RcOp.WRITE_ONLY_WITH_IMMEDIATE)
 
 
@@ -24,21 +25,18 @@ class _EachRequest(Responder):
 
     __slots__ = ()
 
-    def _head(self, batch: ReceivedBatch, row: int) -> tuple[int, int, int]:
-        """Opcode, pad count, and how far its PSN is ahead of the one expected."""
-        opcode, flags, psn_word = struct.unpack_from(">BB6xI", batch.view(row, 48, EXTENSION_AT))
-        return opcode, flags >> 4 & 3, psn_diff(psn_word & PSN_BITS_MASK, self.epsn)
+    def _head(self, layers: Layers) -> tuple[int, int]:
+        """Opcode, and how far its PSN is ahead of the one expected."""
+        return layers["bth"]["opcode"], psn_diff(layers["bth"]["psn"], self.epsn)
 
-    def _write_only(self, batch: ReceivedBatch, row: int) -> None:
+    def _write_only(self, layers: Layers, payload: bytes) -> None:
         """Write the payload of an Only, whatever its PSN says."""
-        opcode, pad, _ = self._head(batch, row)
-        if opcode in _ONLYS:
-            va, rkey, _ = struct.unpack(">QII", batch.view(row, EXTENSION_AT, EXTENSION_AT + 16))
-            start = EXTENSION_AT + EXTENSION_BYTES[RcOp(opcode)]
-            payload = batch.view(row, start, int(batch.length[row]) - ICRC_LENGTH - pad)
-            region = self._memory.find(rkey)
+        if self._head(layers)[0] in _ONLYS:
+            reth = layers["reth"]
+            region = self._checks._memory.find(reth["rkey"])
             if region is not None:
-                region.view[va - region.va : va - region.va + len(payload)] = payload
+                at = reth["va"] - region.va
+                region.view[at : at + len(payload)] = payload
 
 
 @rc_mutant("RC-RESP-05")
@@ -47,10 +45,10 @@ class DuplicatesAreWritten(_EachRequest):
 
     __slots__ = ()
 
-    def on_request(self, batch: ReceivedBatch, row: int) -> None:
-        if self._head(batch, row)[2] < 0:
-            self._write_only(batch, row)
-        super().on_request(batch, row)
+    def on_request(self, layers: Layers, payload: bytes) -> None:
+        if self._head(layers)[1] < 0:
+            self._write_only(layers, payload)
+        super().on_request(layers, payload)
 
 
 @rc_mutant("RC-RESP-04", "RC-RESP-15")
@@ -59,9 +57,9 @@ class DuplicatesAreIgnored(_EachRequest):
 
     __slots__ = ()
 
-    def on_request(self, batch: ReceivedBatch, row: int) -> None:
-        if self._head(batch, row)[2] >= 0:
-            super().on_request(batch, row)
+    def on_request(self, layers: Layers, payload: bytes) -> None:
+        if self._head(layers)[1] >= 0:
+            super().on_request(layers, payload)
 
 
 @rc_mutant("RC-RESP-15")
@@ -70,9 +68,9 @@ class UnaskedDuplicatesAreIgnored(_EachRequest):
 
     __slots__ = ()
 
-    def on_request(self, batch: ReceivedBatch, row: int) -> None:
-        if self._head(batch, row)[2] >= 0 or batch.view(row, 56, 57)[0] >> 7:
-            super().on_request(batch, row)
+    def on_request(self, layers: Layers, payload: bytes) -> None:
+        if self._head(layers)[1] >= 0 or layers["bth"]["ackreq"]:
+            super().on_request(layers, payload)
 
 
 @rc_mutant("RC-RESP-04")
@@ -81,11 +79,11 @@ class DuplicatesAreAcknowledgedOneByOne(_EachRequest):
 
     __slots__ = ()
 
-    def on_request(self, batch: ReceivedBatch, row: int) -> None:
-        ahead = self._head(batch, row)[2]
-        super().on_request(batch, row)
+    def on_request(self, layers: Layers, payload: bytes) -> None:
+        ahead = self._head(layers)[1]
+        super().on_request(layers, payload)
         if ahead < 0:
-            self._answer = (self.epsn + ahead & PSN_BITS_MASK, ACK_SYNDROME)
+            self._answer = (self.epsn + ahead & PSN_MASK, ACK_SYNDROME)
 
 
 @rc_mutant("RC-RESP-04")
@@ -94,9 +92,9 @@ class AQuarterOfTheCircleIsBefore(_EachRequest):
 
     __slots__ = ()
 
-    def on_request(self, batch: ReceivedBatch, row: int) -> None:
-        if self._head(batch, row)[2] >= -(1 << 22):
-            super().on_request(batch, row)
+    def on_request(self, layers: Layers, payload: bytes) -> None:
+        if self._head(layers)[1] >= -(1 << 22):
+            super().on_request(layers, payload)
         elif not self._held_back:
             self._hold_back(NAK_SEQUENCE_ERROR)
 
@@ -107,9 +105,9 @@ class GapsAreSilent(_EachRequest):
 
     __slots__ = ()
 
-    def on_request(self, batch: ReceivedBatch, row: int) -> None:
-        if self._head(batch, row)[2] <= 0:
-            super().on_request(batch, row)
+    def on_request(self, layers: Layers, payload: bytes) -> None:
+        if self._head(layers)[1] <= 0:
+            super().on_request(layers, payload)
 
 
 @rc_mutant("RC-RESP-06")
@@ -118,10 +116,10 @@ class WhatIsBehindAGapIsWritten(_EachRequest):
 
     __slots__ = ()
 
-    def on_request(self, batch: ReceivedBatch, row: int) -> None:
-        if self._head(batch, row)[2] > 0:
-            self._write_only(batch, row)
-        super().on_request(batch, row)
+    def on_request(self, layers: Layers, payload: bytes) -> None:
+        if self._head(layers)[1] > 0:
+            self._write_only(layers, payload)
+        super().on_request(layers, payload)
 
 
 @rc_mutant("RC-RESP-06")
@@ -130,11 +128,11 @@ class NaksNameWhatCame(_EachRequest):
 
     __slots__ = ()
 
-    def on_request(self, batch: ReceivedBatch, row: int) -> None:
-        ahead = self._head(batch, row)[2]
-        super().on_request(batch, row)
+    def on_request(self, layers: Layers, payload: bytes) -> None:
+        ahead = self._head(layers)[1]
+        super().on_request(layers, payload)
         if ahead > 0 and self._answer is not None:
-            self._answer = (self.epsn + ahead & PSN_BITS_MASK, NAK_SEQUENCE_ERROR)
+            self._answer = (self.epsn + ahead & PSN_MASK, NAK_SEQUENCE_ERROR)
 
 
 @rc_mutant("RC-RESP-07")
@@ -143,9 +141,9 @@ class EachPacketBehindAGapIsNakked(_EachRequest):
 
     __slots__ = ()
 
-    def on_request(self, batch: ReceivedBatch, row: int) -> None:
+    def on_request(self, layers: Layers, payload: bytes) -> None:
         self._held_back = False
-        super().on_request(batch, row)
+        super().on_request(layers, payload)
 
 
 @rc_mutant("RC-RESP-08")
@@ -154,9 +152,9 @@ class OnlyTheFirstGapIsNakked(_EachRequest):
 
     __slots__ = ()
 
-    def on_request(self, batch: ReceivedBatch, row: int) -> None:
+    def on_request(self, layers: Layers, payload: bytes) -> None:
         was = self._held_back
-        super().on_request(batch, row)
+        super().on_request(layers, payload)
         self._held_back |= was
 
 
@@ -166,11 +164,11 @@ class APieceIsWrittenOverTheOther(_EachRequest):
 
     __slots__ = ()
 
-    def _execute(self, batch: ReceivedBatch, row: int, opcode: int, pad: int) -> None:
-        super()._execute(batch, row, opcode, pad)
+    def _take(self, layers: Layers, payload: bytes) -> int:
+        verdict = super()._take(layers, payload)
         if self._message is not None:
-            rkey, va, left = self._message
-            self._message = (rkey, va - self._config.path_mtu, left)
+            self._message = self._message._replace(va=self._message.va - self._config.path_mtu)
+        return verdict
 
 
 @rc_mutant("RC-RESP-11")
@@ -179,12 +177,11 @@ class NothingNeedsAKey(_EachRequest):
 
     __slots__ = ()
 
-    def _execute(self, batch: ReceivedBatch, row: int, opcode: int, pad: int) -> None:
-        if opcode == RcOp.WRITE_ONLY:
-            va, rkey, length = struct.unpack(">QII", batch.view(row, EXTENSION_AT, EXTENSION_AT + 16))
-            if not length:
-                self._region(rkey, va, 0)
-        super()._execute(batch, row, opcode, pad)
+    def _check(self, rest: Rest, size: int, *, ends: bool) -> int:
+        verdict = super()._check(rest, size, ends=ends)
+        if verdict == Verdict.RIGHT and not rest.left:
+            return self._checks.check_range(self.epsn, RcOp.WRITE_ONLY, rest.va, rest.rkey, 0)
+        return verdict
 
 
 @rc_mutant("RC-RESP-02")
@@ -193,8 +190,8 @@ class OnlyWholeMessagesAreAcknowledged(_EachRequest):
 
     __slots__ = ()
 
-    def on_request(self, batch: ReceivedBatch, row: int) -> None:
-        super().on_request(batch, row)
+    def on_request(self, layers: Layers, payload: bytes) -> None:
+        super().on_request(layers, payload)
         if self._message is not None and self._answer is not None and self._answer[1] == ACK_SYNDROME:
             self._answer = None
 
@@ -205,8 +202,8 @@ class Psn0IsSkipped(Responder):
 
     __slots__ = ()
 
-    def on_request(self, batch: ReceivedBatch, row: int) -> None:
-        super().on_request(batch, row)
+    def on_request(self, layers: Layers, payload: bytes) -> None:
+        super().on_request(layers, payload)
         self.epsn = self.epsn or 1
 
 
@@ -216,35 +213,35 @@ class TheFirstAnswerStays(Responder):
 
     __slots__ = ()
 
-    def on_request(self, batch: ReceivedBatch, row: int) -> None:
+    def on_request(self, layers: Layers, payload: bytes) -> None:
         waiting = self._answer
-        super().on_request(batch, row)
+        super().on_request(layers, payload)
         self._answer = waiting or self._answer
 
 
 @rc_mutant("RC-WIRE-05")
-class ThePadCountIsNotLookedAt(Responder):
+class ThePadCountIsNotLookedAt(RcQueuePair):
     """The padding of a packet counts as payload."""
 
     __slots__ = ()
 
-    def _execute(self, batch: ReceivedBatch, row: int, opcode: int, pad: int) -> None:
-        super()._execute(batch, row, opcode, 0)
+    def receive(self, packet: Transport, now: int) -> None:
+        pad = packet.layers[0][1]["pad"]
+        super().receive(replace(packet, payload=packet.payload + bytes(pad)), now)
 
 
 # ---------------------------------------------------------------------- immediates
 
 
 @rc_mutant("RC-IMM-01")
-class ReceivesAreAStack(Responder):
+class ReceivesAreAStack(Receives):
     """An immediate consumes the receive that was posted last."""
 
     __slots__ = ()
 
-    def _end_message(self, immediate: int | None) -> None:
-        if immediate is not None:
-            self._posted.rotate(1)
-        super()._end_message(immediate)
+    def _oldest(self) -> int:
+        self.posted -= 1
+        return self._wr_ids[self._first + self.posted & self._mask]
 
 
 @rc_mutant("RC-IMM-02")
@@ -253,8 +250,8 @@ class PlainWritesConsumeReceives(Responder):
 
     __slots__ = ()
 
-    def _end_message(self, immediate: int | None) -> None:
-        super()._end_message(0 if immediate is None and self._posted else immediate)
+    def _end_message(self, length: int, immediate: int | None) -> None:
+        super()._end_message(length, 0 if immediate is None and self._receives.posted else immediate)
 
 
 @rc_mutant("RC-IMM-03")
@@ -275,10 +272,10 @@ class NotReadyButWritten(_EachRequest):
 
     __slots__ = ()
 
-    def _execute(self, batch: ReceivedBatch, row: int, opcode: int, pad: int) -> None:
-        if opcode == RcOp.WRITE_ONLY_WITH_IMMEDIATE and not self._posted:
-            self._write_only(batch, row)
-        super()._execute(batch, row, opcode, pad)
+    def _take(self, layers: Layers, payload: bytes) -> int:
+        if layers["bth"]["opcode"] == RcOp.WRITE_ONLY_WITH_IMMEDIATE and not self._receives.posted:
+            self._write_only(layers, payload)
+        return super()._take(layers, payload)
 
 
 @rc_mutant("RC-IMM-04")
@@ -296,33 +293,33 @@ class WhatFollowsAnRnrNakIsAGap(Responder):
 
 
 @rc_mutant("RC-ERR-01")
-class AnyKeyOpensTheMemory(Responder):
+class AnyKeyOpensTheMemory(RequestChecks):
     """The R_Key is not looked at."""
 
     __slots__ = ()
 
-    def _region(self, rkey: int, va: int, left: int) -> MemoryRegion:
-        return super()._region(next(iter(self._memory)).rkey, va, left)
+    def check_range(self, psn: int, opcode: int, va: int, rkey: int, dmalen: int) -> int:
+        return super().check_range(psn, opcode, va, next(iter(self._memory)).rkey, dmalen)
 
 
 @rc_mutant("RC-ERR-02")
-class OnlyThePacketHasToFit(Responder):
+class OnlyThePacketHasToFit(RequestChecks):
     """Of a message only the packet at hand has to lie within the memory."""
 
     __slots__ = ()
 
-    def _region(self, rkey: int, va: int, left: int) -> MemoryRegion:
-        return super()._region(rkey, va, min(left, self._config.path_mtu))
+    def check_range(self, psn: int, opcode: int, va: int, rkey: int, dmalen: int) -> int:
+        return super().check_range(psn, opcode, va, rkey, min(dmalen, self._path_mtu))
 
 
 @rc_mutant("RC-ERR-02")
-class TheLastByteIsOutside(Responder):
+class TheLastByteIsOutside(RequestChecks):
     """The last byte of the memory may not be written."""
 
     __slots__ = ()
 
-    def _region(self, rkey: int, va: int, left: int) -> MemoryRegion:
-        return super()._region(rkey, va, left + 1)
+    def check_range(self, psn: int, opcode: int, va: int, rkey: int, dmalen: int) -> int:
+        return super().check_range(psn, opcode, va, rkey, dmalen + 1)
 
 
 @rc_mutant("RC-ERR-03")
@@ -331,20 +328,20 @@ class AMessageMayBeginAnywhere(_EachRequest):
 
     __slots__ = ()
 
-    def _execute(self, batch: ReceivedBatch, row: int, opcode: int, pad: int) -> None:
-        if opcode in (RcOp.WRITE_FIRST, *_ONLYS):
+    def _take(self, layers: Layers, payload: bytes) -> int:
+        if layers["bth"]["opcode"] in (RcOp.WRITE_FIRST, *_ONLYS):
             self._message = None
-        super()._execute(batch, row, opcode, pad)
+        return super()._take(layers, payload)
 
 
 @rc_mutant("RC-ERR-04")
-class LengthsDoNotMatter(Responder):
+class LengthsDoNotMatter(RequestChecks):
     """What a packet carries is not held to its place and to the RETH."""
 
     __slots__ = ()
 
-    def _fits(self, size: int, left: int, *, full: bool, ends: bool) -> bool:
-        return True
+    def check_length(self, psn: int, opcode: int, size: int, dmalen: int) -> int:
+        return Verdict.RIGHT
 
 
 @rc_mutant("RC-ERR-05")
@@ -353,9 +350,9 @@ class WhatIsNotServedIsDropped(_EachRequest):
 
     __slots__ = ()
 
-    def on_request(self, batch: ReceivedBatch, row: int) -> None:
-        if self._head(batch, row)[0] in WRITES:
-            super().on_request(batch, row)
+    def on_request(self, layers: Layers, payload: bytes) -> None:
+        if self._head(layers)[0] in WRITES:
+            super().on_request(layers, payload)
 
 
 @rc_mutant("RC-ERR-07")

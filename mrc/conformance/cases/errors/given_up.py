@@ -4,6 +4,7 @@ Errors)."""
 from __future__ import annotations
 
 from mrc.conformance.script import Bench, case, ms, pattern, us, wire
+from mrc.conformance.target import QP_ERROR
 
 LEFT = "work that is neither completed nor flushed when the QP goes to ERROR"
 
@@ -98,7 +99,7 @@ def what_is_posted_in_error_is_flushed(bench: Bench) -> None:
 
 def _expect_event(bench: Bench, qpn: int) -> None:
     """One event says that this QP went to ERROR, and no other of a QP."""
-    found = [event for event in bench.events() if event.kind == "QP_ERROR"]
+    found = [event for event in bench.events() if event.kind == QP_ERROR]
     named = [event.qpn for event in found]
     bench.check(
         named == [qpn], f"an event for QP {qpn:#08x}, one", f"there are events for {[hex(n or 0) for n in named]}"

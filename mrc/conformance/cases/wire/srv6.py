@@ -21,7 +21,7 @@ def usids(address: int) -> list[int]:
     return [address >> shift & 0xFFFF for shift in range(80, -1, -16)]
 
 
-def address_told(address: int) -> str:
+def address_text(address: int) -> str:
     """An address as its eight groups."""
     return ":".join(f"{address >> shift & 0xFFFF:x}" for shift in range(112, -1, -16))
 
@@ -37,7 +37,7 @@ def expect_destination(bench: Bench, packet: Heard, wanted: str) -> None:
     """See that a packet has this outer destination, given as text."""
     found = outer_destination(bench, packet)
     right = found == parsed_address(wanted)[1]
-    bench.check(right, f"outer destination {wanted}", f"it is {address_told(found)}: {packet}")
+    bench.check(right, f"outer destination {wanted}", f"it is {address_text(found)}: {packet}")
 
 
 @case(
@@ -76,7 +76,7 @@ def a_destination_is_a_block_and_usids(bench: Bench) -> None:
         blocks.add(address >> 96)
         found = usids(address)
         count = found.index(0) if 0 in found else len(found)
-        bench.check(count > 0 and not any(found[count:]), "uSIDs, then zeros", f"{address_told(address)}: {packet}")
+        bench.check(count > 0 and not any(found[count:]), "uSIDs, then zeros", f"{address_text(address)}: {packet}")
     told = ", ".join(f"{block:#010x}" for block in blocks)
     bench.check(len(blocks) == 1, "one block in all destinations", told)
 
@@ -92,7 +92,7 @@ def the_inner_destination_is_the_nics_own(bench: Bench) -> None:
         for what, found, wanted in (("destination", packet.dst, plane.tester), ("source", packet.src, plane.target)):
             right = found == parsed_address(wanted)[1]
             bench.check(
-                right, f"inner {what} {wanted} in plane {plane.number}", f"it is {address_told(found)}: {packet}"
+                right, f"inner {what} {wanted} in plane {plane.number}", f"it is {address_text(found)}: {packet}"
             )
     used = {packet.plane for packet in packets if packet.kind == "WRITE"}
     bench.check(len(used) == len(bench.planes), f"requests on {len(bench.planes)} planes", f"on {sorted(used)}")
@@ -262,7 +262,7 @@ def an_srh_lists_the_second_container(bench: Bench) -> None:
         wanted = f"5f00:0:4{p}00::"
         segment = int.from_bytes(srh[8:], "big")
         right = segment == parsed_address(wanted)[1]
-        bench.check(right, f"segment {wanted}", f"it is {address_told(segment)}: {packet}")
+        bench.check(right, f"segment {wanted}", f"it is {address_text(segment)}: {packet}")
         expect_destination(bench, packet, f"5f00:0:1{p}01:2{p}{packet.ev & 0xFF:02x}:1{p}00::")
         inner = packet.frame[IPV6 + SRH_LENGTH :]
         whole = IPV6 + int.from_bytes(inner[4:6], "big")
@@ -282,4 +282,4 @@ def an_srh_on_one_leaf(bench: Bench) -> None:
         p = f"{bench.plane(packet).number:x}"
         expect_destination(bench, packet, f"5f00:0:1{p}05::")
         wanted = parsed_address(f"5f00:0:4{p}00::")[1]
-        bench.check(packet.segments == (wanted,), f"segment {address_told(wanted)}", f"{packet.segments}: {packet}")
+        bench.check(packet.segments == (wanted,), f"segment {address_text(wanted)}", f"{packet.segments}: {packet}")

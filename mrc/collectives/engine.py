@@ -1,0 +1,422 @@
+"""What carries operations out: one after another, driven by completions, in the thread that runs the endpoint.
+
+The completion queue's handler notes what came and asks for a step (`Context.call_soon`). A step runs without the
+endpoint, so packets go on while it reduces; after `_STEP_BYTES` it leaves the rest to the next one, and packets come
+first. Nothing in here waits, and nothing needs a lock: only the two queues are filled by other threads.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from mrc.collectives.arrays import Bytes
+from mrc.collectives.config import GroupConfig
+from mrc.collectives.errors import CallMismatch, GroupError, RankLost, RankUnreachable
+from mrc.collectives.link import Link
+from mrc.collectives.messages import STREAM_MASK, Call, Header, Signature
+from mrc.collectives.registrations import Memory, Registrations
+from mrc.collectives.streams import Grant, Incoming, Outgoing, Token, Way
+from mrc.collectives.work import Work
+from mrc.errors import MrcError
+from mrc.verbs import MR, PD, WC, Context
+
+_log = logging.getLogger("mrc.collectives")
+
+# Bytes taken in one step. A stand-in has the packets after a millisecond, so this is less.
+_STEP_BYTES = 1 << 20
+_SEQUENCE_MASK = (1 << 32) - 1
+_HALF = 1 << 31
+
+Drained = Callable[[MrcError | None], None]
+
+
+class Carried(Protocol):
+    """An operation, as the engine sees it."""
+
+    sequence: int
+    signature: Signature
+    work: Work
+
+    def begin(self) -> None:
+        """Send what can be sent, and take what has come. Calls `Engine.finish` when it is done."""
+
+    def incoming(self, rank: int) -> Incoming | None:
+        """What it gets from a rank."""
+
+    def release(self) -> None:
+        """It has ended: its memory is the caller's again."""
+
+    def waits_for(self) -> str:
+        """What it waits for, for people."""
+
+
+class Point(Protocol):
+    """A send or a receive."""
+
+    work: Work
+
+    def release(self) -> None: ...
+
+
+class BetweenTwo(Protocol):
+    """All sends and receives of this rank, as the engine sees them."""
+
+    def begin(self, point: Any) -> None: ...
+
+    def on_grant(self, link: Link, header: Header) -> None:
+        """A rank says where a send goes."""
+
+    def left(self, link: Link) -> None:
+        """A rank has left."""
+
+    def take_all(self) -> Sequence[Point]:
+        """All that has not ended: it never will."""
+
+    def __bool__(self) -> bool: ...
+
+
+class Engine:
+    """One group's. `post` and the handler of its CQ may be called from any thread."""
+
+    def __init__(self, context: Context, pd: PD, rank: int, size: int, config: GroupConfig) -> None:
+        self.rank = rank
+        self.size = size
+        self.config = config
+        self.registrations = Registrations(pd, config.registrations)
+        self.error: GroupError | None = None
+        # Called once, where the engine runs, when the group has failed.
+        self.on_failed: Callable[[GroupError], None] | None = None
+        self._context = context
+        self._scratch: Bytes = np.zeros(config.window * config.piece_bytes, np.uint8)
+        self.scratch_mr: MR = pd.mr(self._scratch)
+        self.scratch = Memory(self._scratch, self.registrations, self.scratch_mr)
+        # No queue: completions come to `_note`.
+        self.cq = context.cq(1, handler=self._note)
+        self.links: dict[int, Link] = {}
+        for other in range(size):
+            if other != rank:
+                self.links[other] = Link(other, pd, self.cq, config, self)
+        self._by_qp = {link.qp.qp_num: link for link in self.links.values()}
+        self._came: deque[WC] = deque()
+        self._posted: deque[Carried] = deque()
+        self._points_posted: deque[Point] = deque()
+        self.points: BetweenTwo | None = None
+        self._asked: deque[Callable[[], None]] = deque()
+        self._scheduled = False
+        self._open = size == 1
+        self._waiting: deque[Carried] = deque()
+        self._current: Carried | None = None
+        self._begins = 0  # the number of the operation that begins next
+        self._left = 0
+        self._behind: deque[Incoming] = deque()
+        # What is to be called once all is drained: while operations run, and while their last writes arrive.
+        self._drains: deque[Drained] = deque()
+        self._draining: list[Drained] = []
+        self._closed = False
+
+    # ------------------------------------------------------------------ from any thread
+
+    def _note(self, completion: WC) -> None:
+        self._came.append(completion)
+        self._schedule()
+
+    def post(self, operation: Carried) -> None:
+        """Carry this out after those posted before."""
+        self._posted.append(operation)
+        self._schedule()
+
+    def post_point(self, point: Point) -> None:
+        """Carry out a send or a receive, beside the others."""
+        self._points_posted.append(point)
+        self._schedule()
+
+    def ask(self, action: Callable[[], None]) -> None:
+        """Run `action` where the engine runs."""
+        self._asked.append(action)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._context.call_soon(self._step)
+
+    # ------------------------------------------------------------------ where the engine runs
+
+    def open(self) -> None:
+        """All ranks are there."""
+        self._open = True
+        self._schedule()
+
+    def _step(self) -> None:
+        self._scheduled = False
+        self._left = _STEP_BYTES
+        try:
+            self._work()
+        except GroupError as error:
+            self.fail(error)
+        except Exception as error:
+            _log.exception("a group's engine has failed")
+            self.fail(GroupError(f"this rank's engine failed: {type(error).__name__}: {error}", self.rank))
+
+    def _work(self) -> None:
+        asked, came, behind, posted = self._asked, self._came, self._behind, self._posted
+        while asked:
+            asked.popleft()()
+        for _ in range(len(behind)):
+            behind.popleft().process()
+        while came and self._left > 0:
+            done = came.popleft()
+            link = self._by_qp.get(done.qp_num)
+            if link is not None:
+                link.on_completion(done)
+        while posted:
+            self._waiting.append(posted.popleft())
+        while self._points_posted and self._open and self.points is not None:
+            self.points.begin(self._points_posted.popleft())
+        if self._current is None:
+            self._next()
+        for link in self.links.values():
+            link.tell_freed()
+        if came or behind:
+            self._schedule()
+
+    def _next(self) -> None:
+        """Begin what waits. What is done at once leaves room for the next one."""
+        while self._current is None and self._waiting and (self._open or self.error is not None):
+            operation = self._waiting.popleft()
+            if self.error is not None:
+                operation.work.finish(self.error.during(operation.work.name))
+                continue
+            self._current = operation
+            self._begins = operation.sequence + 1 & _SEQUENCE_MASK
+            operation.begin()
+
+    def finish(self, operation: Carried) -> None:
+        """It is done. Called by the operation itself."""
+        if operation is self._current:
+            self._current = None
+        operation.release()
+        operation.work.finish()
+        if self._current is not None:
+            return
+        if self._waiting:
+            self.ask(self._next)
+        elif self._drains:
+            self.ask(self.drain_if_idle)
+
+    # ------------------------------------------------------------------ for links and streams
+
+    def may_work(self) -> bool:
+        return self._left > 0
+
+    def worked(self, count: int) -> None:
+        self._left -= count
+
+    def come_back(self, stream: Incoming) -> None:
+        if stream not in self._behind:
+            self._behind.append(stream)
+
+    def scratch_piece(self, place: int, length: int) -> Bytes:
+        start = place * self.config.piece_bytes
+        return self._scratch[start : start + length]
+
+    def on_data(self, link: Link, header: Header, slot: int) -> None:
+        current = self._current
+        if current is None or current.sequence != header.sequence:
+            self._keep(link, header)
+            link.early.setdefault(header.sequence, []).append((header, slot))
+            return
+        stream = current.incoming(link.rank)
+        if stream is None or header.signature != current.signature:
+            raise self._mismatch(link, header, current)
+        stream.on_landed(slot)
+
+    def on_grant(self, link: Link, header: Header) -> None:
+        if header.signature.call is Call.POINT:
+            assert self.points is not None
+            self.points.on_grant(link, header)
+            return
+        out = link.outgoing.get(header.stream)
+        if out is None:
+            current = self._current
+            if current is not None and current.sequence == header.sequence:
+                raise self._mismatch(link, header, current)
+            self._keep(link, header)
+            link.grants[header.stream] = header
+            return
+        self.granted(out, header)
+        out.pump()
+
+    def granted(self, out: Outgoing, header: Header) -> None:
+        """The receiver of a stream says where it goes."""
+        self.check(out.link, header, out.token)
+        if header.length != out.length:
+            raise CallMismatch(
+                f"rank {out.link.rank} expects {header.length:,} bytes of this rank's {out.token.signature}, which "
+                f"sends it {out.length:,}",
+                out.link.rank,
+            )
+        out.grant = Grant(header.address, header.rkey, header.first, header.pieces)
+
+    def _keep(self, link: Way, header: Header) -> None:
+        """It is for an operation that has not begun here: one that has ended gets nothing any more."""
+        began = self.began
+        if header.sequence - began & _SEQUENCE_MASK >= _HALF:
+            raise CallMismatch(
+                f"rank {link.rank} is at operation {header.sequence}, {header.signature}, of which this rank took part "
+                "already: all ranks have to call the same operations in the same order",
+                link.rank,
+            )
+
+    @property
+    def began(self) -> int:
+        """The number of the operation that begins next, or is under way."""
+        if self._current is not None:
+            return self._current.sequence
+        return self._begins
+
+    def check(self, link: Way, header: Header, token: Token) -> None:
+        """Whether the peer means the same operation."""
+        if header.signature != token.signature or header.sequence != token.sequence:
+            raise CallMismatch(self._differ(link, header, token.sequence, token.signature), link.rank)
+
+    def _mismatch(self, link: Link, header: Header, current: Carried) -> CallMismatch:
+        return CallMismatch(self._differ(link, header, current.sequence, current.signature), link.rank)
+
+    def _differ(self, link: Way, header: Header, sequence: int, signature: Signature) -> str:
+        return (
+            f"rank {link.rank} called {header.signature} as operation {header.sequence}, this rank called {signature} "
+            f"as operation {sequence}: all ranks have to call the same operations in the same order, of the same sizes"
+        )
+
+    def too_much(self, link: Way, token: Token) -> None:
+        raise CallMismatch(
+            f"rank {link.rank} sent more than operation {token.sequence}, {token.signature}, takes", link.rank
+        )
+
+    def on_failure(self, link: Link, why: str) -> None:
+        """Where the peer's process has ended somebody else says so; where it has left nobody minds."""
+        raise RankUnreachable(f"rank {link.rank} cannot be reached: {why}", link.rank)
+
+    # ------------------------------------------------------------------ what others say
+
+    def settle(self, action: Callable[[], None]) -> None:
+        """Run `action` once all that has arrived until now is taken. From any thread."""
+        # Completions are handed over before each of these two.
+        self._context.call_soon(lambda: self._context.call_soon(lambda: self.ask(lambda: self._settled(action))))
+
+    def _settled(self, action: Callable[[], None]) -> None:
+        if self._came or self._behind:
+            self._context.call_soon(lambda: self.ask(lambda: self._settled(action)))
+        else:
+            action()
+
+    def left(self, rank: int, sequence: int) -> None:
+        """A rank takes part in no operation from this one on. It has all that was sent to it before."""
+        link = self.links[rank]
+        if link.closed:
+            return
+        link.left_at = sequence
+        outgoing, incoming = list(link.outgoing.values()), list(link.incoming.values())
+        link.close()
+        for out in outgoing:
+            if not out.on_left():
+                raise self.has_left(rank)
+        if any(stream.pieces_left for stream in incoming):
+            raise self.has_left(rank)
+        if self.points is not None:
+            self.points.left(link)
+
+    def has_left_before(self, rank: int, sequence: int) -> bool:
+        """Whether a rank takes no part in the operation of this number."""
+        left_at = self.links[rank].left_at
+        return left_at is not None and sequence - left_at & _SEQUENCE_MASK < _HALF
+
+    def has_left(self, rank: int) -> RankLost:
+        return RankLost(f"rank {rank} has closed its group before this operation", rank)
+
+    def lost(self, rank: int, why: str) -> None:
+        """A rank's process has ended."""
+        link = self.links[rank]
+        if link.left_at is None:
+            raise RankLost(f"rank {rank} is gone: {why}", rank)
+
+    # ------------------------------------------------------------------ the end
+
+    def fail(self, error: GroupError) -> None:
+        """End everything. First nothing can be written to any array of a caller's, then the other ranks hear of it, and
+        then the callers."""
+        if self.error is not None or self._closed:
+            return
+        self.error = error
+        for link in self.links.values():
+            link.close()
+        # Before the callers hear of it, who may end at once.
+        if self.on_failed is not None:
+            self.on_failed(error)
+        self._came.clear()
+        self._behind.clear()
+        ended: list[Carried | Point] = [*([self._current] if self._current else []), *self._waiting, *self._posted]
+        ended += [*(self.points.take_all() if self.points is not None else ()), *self._points_posted]
+        self._points_posted.clear()
+        self._current = None
+        self._waiting.clear()
+        self._posted.clear()
+        for operation in ended:
+            operation.release()
+            operation.work.finish(error.during(operation.work.name))
+        for drained in (*self._drains, *self._draining):
+            drained(error)
+        self._drains.clear()
+        self._draining.clear()
+
+    def drain(self, drained: Drained) -> None:
+        """Call `drained` once all operations are done and the peers have all that was sent. Where the engine runs."""
+        if self.error is not None:
+            drained(self.error)
+            return
+        self._drains.append(drained)
+        self.drain_if_idle()
+
+    def drain_if_idle(self) -> None:
+        """An operation has ended."""
+        if self._current is not None or self._waiting or self._posted or self._points_posted or self.points:
+            return
+        while self._drains:
+            self._drain_links(self._drains.popleft())
+
+    def _drain_links(self, drained: Drained) -> None:
+        left = len(self.links)
+        if not left:
+            drained(None)
+            return
+        self._draining.append(drained)
+
+        def one() -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                self._draining.remove(drained)
+                drained(None)
+
+        for link in list(self.links.values()):
+            link.drain(one)
+
+    def close(self) -> None:
+        """Give everything back. Where the engine runs, or once nothing runs it."""
+        self._closed = True
+        for link in self.links.values():
+            link.close()
+        self.registrations.close()
+        self.scratch_mr.close()
+        self.cq.close()
+
+
+def stream_number(sequence: int) -> int:
+    """The stream of an operation of the whole group, in an immediate."""
+    return sequence & STREAM_MASK

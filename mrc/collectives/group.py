@@ -1,0 +1,440 @@
+"""A group of ranks, and what they do together."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mrc.collectives.arrays import Part, array_over, check_apart, check_parts, copy, parts_of, split
+from mrc.collectives.config import DEFAULT_GROUP_CONFIG, GroupConfig
+from mrc.collectives.control.listening import Control
+from mrc.collectives.engine import Carried, Engine
+from mrc.collectives.errors import GroupError
+from mrc.collectives.membership import Membership
+from mrc.collectives.mesh import Mesh
+from mrc.collectives.messages import Call, Signature, dtype_number
+from mrc.collectives.operations.all_reduce import DoublingAllReduce, HalvingAllReduce, RingAllReduce, fits_halving
+from mrc.collectives.operations.exchange import Exchange, ReduceScatter
+from mrc.collectives.operations.point import MOST_TAGS, Points, Receive, Send
+from mrc.collectives.operations.trees import Barrier, ChainBroadcast, ChainReduce, TreeBroadcast, TreeReduce
+from mrc.collectives.reduction import ReduceOp, Reduction
+from mrc.collectives.stores import Store
+from mrc.collectives.work import Work
+from mrc.errors import CallerError
+from mrc.verbs import Context
+from mrc.verbs.device import Device
+
+MOST_RANKS = 1024
+
+
+class Within(NamedTuple):
+    """Where a group is: its name in the store, its ranks' numbers in the group of all, and that one's control."""
+
+    name: str
+    ranks: tuple[int, ...]
+    control: Control | None
+
+
+class Group:
+    """`size` processes, this one being `rank`, that call the same operations in the same order.
+
+    `device` runs the endpoint: `mrc.net.device.open_device`, or a host in virtual time (`mrc.sim.device.SimDevice`).
+    The ranks find each other by the `store`. Made, a group has a QP to every other rank; over a MemoryStore it may be
+    made before the others are, and what is called waits for them.
+
+    Raises CallerError for a rank out of range, PeerError when not all ranks come within `join_timeout_s`.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        store: Store,
+        rank: int,
+        size: int,
+        config: GroupConfig = DEFAULT_GROUP_CONFIG,
+        *,
+        within: Within | None = None,
+    ) -> None:
+        """`within` is for `subgroup`."""
+        if type(size) is not int or not 1 <= size <= MOST_RANKS:
+            raise CallerError(f"size is 1..{MOST_RANKS}, got {size!r}")
+        if type(rank) is not int or not 0 <= rank < size:
+            raise CallerError(f"rank is 0..{size - 1} in a group of {size}, got {rank!r}")
+        self.device = device
+        self.rank = rank
+        self.size = size
+        self.config = config
+        self._within = within or Within("world", tuple(range(size)), None)
+        self._lock = threading.Lock()
+        self._sequence = 0
+        self._subgroups: list[Group] = []
+        self._made: Counter[tuple[int, ...]] = Counter()
+        self._closed = False
+        self._context = Context(device, tuning=config.tuning)
+        try:
+            self._engine = Engine(self._context, self._context.pd(), rank, size, config)
+            self._engine.points = Points(self._engine)
+            mesh = Mesh(self._context, self._engine, config)
+        except BaseException:
+            self._context.close()
+            raise
+        within = self._within
+        self._membership = Membership(store, within.name, within.ranks, self._engine, mesh, config)
+        try:
+            if size > 1:
+                self._membership.join(within.control, [port.address for port in device.ports()])
+        except BaseException as error:
+            self._give_up(f"it could not join: {error}")
+            raise
+
+    def subgroup(self, ranks: Sequence[int]) -> Group | None:
+        """A group of some of these ranks, in this order, or None for a rank that is not among them.
+
+        All its ranks call it, in the same order where they make several. It has QPs and scratch memory of its own. It
+        may be closed before this one, and is closed with it.
+        """
+        chosen = tuple(ranks)
+        for each in chosen:
+            self._check_rank(each, "a subgroup's rank")
+        if not chosen or len(set(chosen)) != len(chosen):
+            raise CallerError(f"a subgroup has one rank or more, each once, got {list(chosen)}")
+        if self.rank not in chosen:
+            return None
+        with self._lock:
+            self._check_open("subgroup")
+            number = self._made[chosen]
+            self._made[chosen] += 1
+        within = self._within
+        name = f"{within.name}/{'-'.join(map(str, chosen))}.{number}"
+        whole = tuple(within.ranks[each] for each in chosen)
+        made = Group(
+            self.device,
+            self._membership.store,
+            chosen.index(self.rank),
+            len(chosen),
+            self.config,
+            within=Within(name, whole, self._membership.control),
+        )
+        with self._lock:
+            self._subgroups.append(made)
+        return made
+
+    # ------------------------------------------------------------------ operations
+
+    def all_reduce(self, array: Any, op: ReduceOp = ReduceOp.SUM) -> Work:
+        """Reduce the arrays of all ranks, value by value; each finds the result in its own, the same bits
+        everywhere."""
+        mine = array_over(array, "array", written=True)
+        reduction = Reduction(op, mine.dtype)
+        signature = _signature(Call.ALL_REDUCE, mine, op)
+        config = self.config
+        kind: type[DoublingAllReduce | HalvingAllReduce | RingAllReduce] = RingAllReduce
+        if mine.nbytes <= config.doubling_bytes:
+            kind = DoublingAllReduce
+        elif mine.nbytes <= config.halving_bytes and fits_halving(self.size, config.window):
+            kind = HalvingAllReduce
+        return self._start(
+            signature,
+            mine.nbytes,
+            lambda sequence, work: kind(self._engine, sequence, signature, work, mine, reduction),
+            lambda: None,
+        )
+
+    def reduce_scatter(self, output: Any, input: Any, op: ReduceOp = ReduceOp.SUM) -> Work:
+        """Reduce `input`, one part for each rank, and leave this rank's part in `output`.
+
+        `input` is an array of size x output's values, or a list of as many arrays. It stays as it is. `output` may be
+        this rank's own part of it, and no other memory of it.
+        """
+        mine = array_over(output, "output", written=True)
+        parts = parts_of(input, "input", self.size, written=False)
+        check_parts(parts, mine, "input", "output")
+        check_apart(mine, parts, self.rank)
+        reduction = Reduction(op, mine.dtype)
+        signature = _signature(Call.REDUCE_SCATTER, mine, op)
+        return self._start(
+            signature,
+            mine.nbytes,
+            lambda sequence, work: ReduceScatter(
+                self._engine, sequence, signature, work, mine, parts, reduction, eager=self._is_short(mine.nbytes)
+            ),
+            lambda: copy(parts[self.rank], Part(mine, 0, mine.size)),
+        )
+
+    def all_gather(self, output: Any, input: Any) -> Work:
+        """Leave the `input` of all ranks in `output` at every rank, in the order of ranks.
+
+        `output` is an array of size x input's values, or a list of as many arrays. `input` may be this rank's own part
+        of it.
+        """
+        mine = array_over(input, "input", written=False)
+        parts = parts_of(output, "output", self.size, written=True)
+        check_parts(parts, mine, "output", "input")
+        check_apart(mine, parts, self.rank)
+        own = Part(mine, 0, mine.size)
+        return self._exchange(_signature(Call.ALL_GATHER, mine), mine.nbytes, [own] * self.size, list(parts))
+
+    def all_to_all(
+        self,
+        output: Any,
+        input: Any,
+        output_splits: Sequence[int] | None = None,
+        input_splits: Sequence[int] | None = None,
+    ) -> Work:
+        """Send each rank its part of `input`, and put what comes from each into its part of `output`.
+
+        Parts are equal, or as many rows of the first axis as the splits say: what a rank sends another has to be what
+        that one expects of it. Both may be lists of arrays of one size. They may not share memory.
+        """
+        sends = split(input, "input", input_splits, self.size, written=False)
+        receives = split(output, "output", output_splits, self.size, written=True)
+        if sends[0].array.dtype != receives[0].array.dtype:
+            raise CallerError(f"input is of {sends[0].array.dtype}, output of {receives[0].array.dtype}")
+        if any(np.may_share_memory(sent.values, got.values) for sent in sends for got in receives):
+            raise CallerError("input and output of all_to_all share memory: pass another array for one of them")
+        uneven = input_splits is not None or output_splits is not None
+        if sends[self.rank].nbytes != receives[self.rank].nbytes:
+            raise CallerError(
+                f"this rank sends itself {sends[self.rank].count} values and expects "
+                f"{receives[self.rank].count} of itself"
+            )
+        nbytes = 0 if uneven else sends[0].nbytes
+        signature = Signature(Call.ALL_TO_ALL, nbytes, dtype_number(sends[0].array.dtype.name))
+        most = max(part.nbytes for part in (*sends, *receives))
+        # Uneven parts never go through slots: their lengths are compared before anything is written.
+        return self._exchange(signature, most, list(sends), list(receives), eager=not uneven and self._is_short(most))
+
+    def broadcast(self, array: Any, root: int = 0) -> Work:
+        """Leave the root's array in that of every rank."""
+        self._check_rank(root, "root")
+        mine = array_over(array, "array", written=self.rank != root)
+        signature = _signature(Call.BROADCAST, mine, root=root)
+        kind: type[TreeBroadcast | ChainBroadcast] = TreeBroadcast if self._is_short(mine.nbytes) else ChainBroadcast
+        return self._start(
+            signature,
+            mine.nbytes,
+            lambda sequence, work: kind(self._engine, sequence, signature, work, mine, root),
+            lambda: None,
+        )
+
+    def reduce(self, array: Any, root: int = 0, op: ReduceOp = ReduceOp.SUM) -> Work:
+        """Reduce the arrays of all ranks into the root's. The others' stay as they are."""
+        self._check_rank(root, "root")
+        mine = array_over(array, "array", written=self.rank == root)
+        reduction = Reduction(op, mine.dtype)
+        signature = _signature(Call.REDUCE, mine, op, root)
+        kind: type[TreeReduce | ChainReduce] = TreeReduce if self._is_short(mine.nbytes) else ChainReduce
+        return self._start(
+            signature,
+            mine.nbytes,
+            lambda sequence, work: kind(self._engine, sequence, signature, work, mine, root, reduction),
+            lambda: None,
+        )
+
+    def gather(self, array: Any, outputs: Any = None, root: int = 0) -> Work:
+        """Leave the arrays of all ranks in the root's `outputs`: one array of all, or a list of one for each rank."""
+        self._check_rank(root, "root")
+        mine = array_over(array, "array", written=False)
+        signature = _signature(Call.GATHER, mine, root=root)
+        sends: list[Part | None] = [None] * self.size
+        receives: list[Part | None] = [None] * self.size
+        sends[root] = Part(mine, 0, mine.size)
+        if self.rank == root:
+            parts = parts_of(_given(outputs, "outputs", "gather"), "outputs", self.size, written=True)
+            check_parts(parts, mine, "outputs", "array")
+            check_apart(mine, parts, self.rank)
+            receives = list(parts)
+        return self._exchange(signature, mine.nbytes, sends, receives)
+
+    def scatter(self, array: Any, inputs: Any = None, root: int = 0) -> Work:
+        """Leave in each rank's array its part of the root's `inputs`: one array of all, or a list of one for each
+        rank."""
+        self._check_rank(root, "root")
+        mine = array_over(array, "array", written=True)
+        signature = _signature(Call.SCATTER, mine, root=root)
+        sends: list[Part | None] = [None] * self.size
+        receives: list[Part | None] = [None] * self.size
+        receives[root] = Part(mine, 0, mine.size)
+        if self.rank == root:
+            parts = parts_of(_given(inputs, "inputs", "scatter"), "inputs", self.size, written=False)
+            check_parts(parts, mine, "inputs", "array")
+            check_apart(mine, parts, self.rank)
+            sends = list(parts)
+        return self._exchange(signature, mine.nbytes, sends, receives)
+
+    def barrier(self) -> Work:
+        """Done once every rank has called it."""
+        signature = Signature(Call.BARRIER)
+        return self._start(
+            signature, 1, lambda sequence, work: Barrier(self._engine, sequence, signature, work), lambda: None
+        )
+
+    def send(self, array: Any, to: int, tag: int = 0) -> Work:
+        """Send an array to one rank, which receives it with the same tag, 0..2^32-1, in the order of sends.
+
+        Done once it is there: it waits for the receive. The array stays as it is until then.
+        """
+        return self._point(Send, array_over(array, "array", written=False), to, tag, f"send to rank {to}")
+
+    def recv(self, array: Any, source: int, tag: int = 0) -> Work:
+        """Receive an array of as many bytes as the other rank sends."""
+        return self._point(Receive, array_over(array, "array", written=True), source, tag, f"recv from rank {source}")
+
+    def _point(self, kind: type[Send | Receive], array: NDArray[Any], other: int, tag: int, name: str) -> Work:
+        self._check_rank(other, "the other rank")
+        if other == self.rank:
+            raise CallerError("a rank cannot send to itself: copy the array")
+        if type(tag) is not int or not 0 <= tag < MOST_TAGS:
+            raise CallerError(f"tag is 0..{MOST_TAGS - 1}, got {tag!r}")
+        work = Work(self.device, f"{name} ({array.nbytes:,} bytes, tag {tag})")
+        with self._lock:
+            self._check_open(work.name)
+            if array.nbytes:
+                self._engine.post_point(kind(self._engine, self._engine.links[other], work, array, tag))
+                return work
+        work.finish()
+        return work
+
+    def _is_short(self, nbytes: int) -> bool:
+        return nbytes <= self.config.eager_bytes
+
+    def _exchange(
+        self,
+        signature: Signature,
+        nbytes: int,
+        sends: Sequence[Part | None],
+        receives: Sequence[Part | None],
+        *,
+        eager: bool | None = None,
+    ) -> Work:
+        short = self._is_short(nbytes) if eager is None else eager
+        return self._start(
+            signature,
+            nbytes,
+            lambda sequence, work: Exchange(self._engine, sequence, signature, work, sends, receives, eager=short),
+            lambda: copy(sends[self.rank], receives[self.rank]),
+        )
+
+    def _start(
+        self, signature: Signature, nbytes: int, make: Callable[[int, Work], Carried], alone: Callable[[], None]
+    ) -> Work:
+        """`alone` is what it comes to in a group of one."""
+        work = Work(self.device, str(signature))
+        with self._lock:
+            self._check_open(work.name)
+            sequence = self._sequence
+            self._sequence = sequence + 1 & 0xFFFFFFFF
+            if self.size > 1 and nbytes:
+                self._engine.post(make(sequence, work))
+                return work
+        alone()
+        work.finish()
+        return work
+
+    def _check_rank(self, rank: int, name: str) -> None:
+        if type(rank) is not int or not 0 <= rank < self.size:
+            raise CallerError(f"{name} is 0..{self.size - 1} in a group of {self.size}, got {rank!r}")
+
+    def _check_open(self, name: str) -> None:
+        if self._closed:
+            raise CallerError("the group is closed")
+        if self._engine.error is not None:
+            raise self._engine.error.during(name)
+
+    # ------------------------------------------------------------------ end
+
+    def abort(self, why: str) -> None:
+        """End what is under way without waiting: it raises `why`, as does what comes later. The other ranks hear it."""
+        engine = self._engine
+        engine.ask(lambda: engine.fail(GroupError(why, self.rank)))
+
+    def drain(self, timeout: float | None = None) -> None:
+        """Return once all operations are done, and every other rank has what this one sent."""
+        work = Work(self.device, "drain")
+        engine = self._engine
+        engine.ask(lambda: engine.drain(work.finish))
+        work.wait(timeout)
+
+    def close(self) -> None:
+        """Drain, and give everything back; subgroups first. A group that has failed is given back as it is.
+
+        The others hear that this rank takes no part any more. They need not close at the same time: all they are owed
+        is there.
+        """
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        for each in self._subgroups:
+            each.close()
+        try:
+            if self._engine.error is None and self.size > 1:
+                self.drain()
+                self._membership.say_bye(self._sequence)
+        except GroupError:
+            # What was under way has said so to those who wait for it.
+            pass
+        finally:
+            self._end()
+
+    def _give_up(self, why: str) -> None:
+        """Close without waiting for anything: the other ranks hear that this one has failed."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        for each in self._subgroups:
+            each._give_up(why)
+        work = Work(self.device, "close")
+        error = GroupError(why, self.rank)
+
+        def fail() -> None:
+            self._engine.fail(error)
+            work.finish()
+
+        self._engine.ask(fail)
+        work.wait()
+        self._end()
+
+    def _end(self) -> None:
+        self._membership.leave()
+        work = Work(self.device, "close")
+
+        def close() -> None:
+            self._engine.close()
+            work.finish()
+
+        self._engine.ask(close)
+        work.wait()
+        self._context.close()
+
+    def __enter__(self) -> Group:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+        else:
+            self._give_up(f"{type(error).__name__}: {error}")
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else f"failed: {self._engine.error}" if self._engine.error else "open"
+        return f"<Group rank {self.rank} of {self.size} on {self.device.name}: {state}>"
+
+
+def _signature(call: Call, array: NDArray[Any], op: ReduceOp | None = None, root: int = 0) -> Signature:
+    return Signature(call, array.nbytes, dtype_number(array.dtype.name), 0 if op is None else int(op), root)
+
+
+def _given(value: Any, name: str, call: str) -> Any:
+    if value is None:
+        raise CallerError(f"the root of {call} needs {name}")
+    return value

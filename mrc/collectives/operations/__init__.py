@@ -1,0 +1,1 @@
+"""The operations of a group: what each sends to whom, in which order, and what it does with what comes."""

@@ -1,0 +1,1 @@
+"""The drill `training`: hosts train a small model together while the network between them breaks."""

@@ -1,0 +1,32 @@
+"""What a rank is told of the job it is to run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+MRC, TCP, MPTCP = "mrc", "tcp", "mptcp"
+STEPS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class RankPlan:
+    """One rank of `ranks` over one `transport`. `store` is an empty folder that all ranks see, `address` what gloo
+    listens on. Gloo gives up a sum that is not done after `timeout_s`."""
+
+    transport: str
+    rank: int
+    ranks: int
+    seed: int
+    store: str
+    address: str
+    timeout_s: float
+    steps: int = STEPS
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> RankPlan:
+        return cls(**document)

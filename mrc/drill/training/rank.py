@@ -1,0 +1,84 @@
+"""One rank of the training jobs of one transport: `python -m mrc.drill.training.rank` in a host's namespace.
+
+Each line on stdin is a RankPlan as JSON, and answered by two on stdout: `{"began_ns": ...}` when all ranks are there,
+and how it went. The end of stdin ends the process at once, in the midst of a job too.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any
+
+import numpy as np
+
+from mrc.drill.training.model import F32, Data, Model
+from mrc.drill.training.plan import MRC, RankPlan
+from mrc.drill.training.reducers import Pending, Reducer, first_line, reducer
+from mrc.errors import MrcError
+
+
+def train(plan: RankPlan, sums: Reducer, report: dict[str, Any]) -> None:
+    """All steps of a job. Notes the end of each step, ns, and its loss, so far as it gets. Raises what a sum raises."""
+    data, model = Data(plan.seed), Model(plan.seed)
+    for step in range(plan.steps):
+        pending: list[Pending] = []
+        points, kinds = data.batch(plan.rank, step)
+        loss = model.differentiate(points, kinds, _starting(sums, pending))
+        for each in pending:
+            each.wait()
+        model.learn(plan.ranks)
+        report["ends_ns"].append(time.monotonic_ns())
+        report["losses"].append(loss)
+    report["digest"] = model.digest()
+
+
+def _starting(sums: Reducer, pending: list[Pending]) -> Callable[[F32], None]:
+    return lambda bucket: pending.append(sums.start(bucket))
+
+
+def run(plan: RankPlan) -> dict[str, Any]:
+    report: dict[str, Any] = {"ends_ns": [], "losses": [], "digest": None, "error": None}
+    try:
+        with reducer(plan) as sums:
+            together: F32 = np.ones(1, np.float32)
+            sums.start(together).wait()
+            report["began_ns"] = time.monotonic_ns()
+            say({"began_ns": report["began_ns"]})
+            train(plan, sums, report)
+    except (MrcError, RuntimeError) as error:
+        # Gloo raises RuntimeError for all that ends it.
+        report["error"] = first_line(error)
+    report["ended_ns"] = time.monotonic_ns()
+    return report
+
+
+def say(document: dict[str, Any]) -> None:
+    print(json.dumps(document), flush=True)
+
+
+def main(transport: str) -> None:
+    if transport != MRC:
+        # Imported before any job's time begins; `ready` says that it is done.
+        import torch.distributed  # noqa: F401
+    say({"ready": transport})
+    lines: SimpleQueue[str] = SimpleQueue()
+    threading.Thread(target=_read, args=(lines,), name="commands", daemon=True).start()
+    while True:
+        say(run(RankPlan.from_json(json.loads(lines.get()))))
+
+
+def _read(lines: SimpleQueue[str]) -> None:
+    """Whoever closes our stdin wants nothing more of this process, and there is nothing of it to clear away."""
+    for line in sys.stdin:
+        lines.put(line)
+    signal.raise_signal(signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,162 @@
+"""What happens in the drill: the same job over each transport, in fair weather and while the network breaks."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from mrc.bench.baselines.mptcp import configure_path_manager
+from mrc.bench.compiler import compile_program
+from mrc.drill.pinning import pin
+from mrc.drill.recording import BEGIN, END
+from mrc.drill.stage import Stage
+from mrc.drill.stream import missing
+from mrc.drill.training.crew import Crew
+from mrc.drill.training.plan import MPTCP, MRC, TCP, RankPlan
+from mrc.errors import SystemRefused
+
+HOST_RATE_BPS = 200_000_000
+QUEUE_BYTES = 500_000
+SPINE, LEAVES = "p0s0", ("p0l0", "p0l1")
+PORT = "h0-p0l0"
+LOSS = 0.01
+
+FAIR, FOUL, PORT_GONE = "fair", "foul", "port gone"
+# In fair and foul weather gloo waits for longer than any of the failures lasts.
+_PATIENCE_S, _PATIENCE_PORT_GONE_S = 30.0, 10.0
+_LONGEST_JOB_S = 120.0
+
+Deed = tuple[float, Callable[[Stage], None]]
+
+
+def _lossy_cables(stage: Stage) -> list[str]:
+    """Every path crosses one of them each way."""
+    return [link.name for link in stage.lab.topology.fabric_links() if link.lower.endswith("l0")]
+
+
+def _lose(stage: Stage) -> None:
+    for link in _lossy_cables(stage):
+        stage.impair(link, loss=LOSS)
+
+
+def _lose_no_more(stage: Stage) -> None:
+    for link in _lossy_cables(stage):
+        stage.clear(link)
+
+
+def _cut(target: str) -> Callable[[Stage], None]:
+    return lambda stage: stage.cut(target)
+
+
+def _heal(target: str) -> Callable[[Stage], None]:
+    def deed(stage: Stage) -> None:
+        stage.heal(target)
+        _pin(stage)
+
+    return deed
+
+
+def _pin(stage: Stage) -> None:
+    """What the kernel's own protocols send in plane 0 crosses the spine that dies. A route goes with its cable, so that
+    this is needed again after a repair."""
+    for leaf, other in zip(LEAVES, reversed(LEAVES), strict=True):
+        for link in stage.lab.topology.host_links():
+            if link.upper == other:
+                pin(stage.lab, leaf, SPINE, stage.lab.addresses(link.lower)[0])
+
+
+_FLAPS_AT_S, _FLAPS, _DOWN_S, _UP_S = 8.8, 3, 0.25, 0.4
+# Seconds after the first step began. TCP doubles its timer: what it tries 3 s after the spine's end is in vain, and it
+# comes through another 3 s later.
+_FOUL: tuple[Deed, ...] = (
+    (1.5, _cut(SPINE)),
+    (4.7, _heal(SPINE)),
+    (5.8, _cut(PORT)),
+    (7.0, _heal(PORT)),
+    (7.3, _lose),
+    (8.5, _lose_no_more),
+    *(
+        (_FLAPS_AT_S + number * (_DOWN_S + _UP_S) + after, deed)
+        for number in range(_FLAPS)
+        for after, deed in ((0.0, _cut(SPINE)), (_DOWN_S, _heal(SPINE)))
+    ),
+)
+_PORT_GONE: tuple[Deed, ...] = ((1.5, _cut(PORT)),)
+
+
+def perform(stage: Stage) -> None:
+    """Every job on every transport there is. Nothing else runs while one of them does."""
+    stage.limit_hosts(rate_bps=HOST_RATE_BPS, queue_bytes=QUEUE_BYTES)
+    crews = [Crew(stage, MRC, stage.directory), *_rivals(stage)]
+    for crew in crews:
+        crew.wait_ready()
+    stage.start_clock()
+    for crew in crews:
+        _run(stage, crew, FAIR, ())
+        _run(stage, crew, FOUL, _FOUL)
+    for crew in crews:
+        if crew.transport in (MRC, TCP):
+            _run(stage, crew, PORT_GONE, _PORT_GONE)
+
+
+def _run(stage: Stage, crew: Crew, weather: str, deeds: Sequence[Deed]) -> None:
+    stage.say(f"training over {crew.transport.upper()}, {_WORDS[weather]}")
+    _pin(stage)
+    patience_s = _PATIENCE_PORT_GONE_S if weather == PORT_GONE else _PATIENCE_S
+    plan = RankPlan(crew.transport, 0, len(stage.lab.topology.hosts), stage.seed, "", "", patience_s)
+    began_ns = crew.begin(plan)
+    stage.note(began_ns, BEGIN, f"{crew.transport}, {weather}")
+    done = 0
+    for at_s, deed in deeds:
+        if not crew.until(began_ns + round(at_s * 1e9)):
+            break
+        deed(stage)
+        done += 1
+    job = crew.result(weather, _LONGEST_JOB_S)
+    stage.jobs.append(job)
+    stage.note(job.ended_ns, END, f"{crew.transport}, {weather}")
+    if deeds and (done < len(deeds) or weather == PORT_GONE):
+        _mend(stage)
+
+
+def _mend(stage: Stage) -> None:
+    """What a job that ended early, or was not to see it mended, left broken."""
+    stage.heal(SPINE, PORT)
+    _lose_no_more(stage)
+
+
+_WORDS = {FAIR: "nothing breaks", FOUL: "the network breaks", PORT_GONE: "a port is cut for good"}
+
+
+# ---------------------------------------------------------------------- what it is compared with
+
+
+def _rivals(stage: Stage) -> list[Crew]:
+    """Gloo over TCP and over MPTCP, where this machine has what they need; why not is noted as `missing`."""
+    reasons: dict[str, str] = stage.extra.setdefault("missing", {})
+    if importlib.util.find_spec("torch") is None:
+        for transport in (TCP, MPTCP):
+            reasons[transport] = f"gloo over {transport.upper()}: torch is not installed (pip install torch)"
+        return []
+    crews = [Crew(stage, TCP, stage.directory)]
+    try:
+        library = _mptcp(stage)
+    except SystemRefused as error:
+        reasons[MPTCP] = f"gloo over MPTCP: {error}"
+        return crews
+    return [*crews, Crew(stage, MPTCP, stage.directory, {"LD_PRELOAD": str(library)})]
+
+
+def _mptcp(stage: Stage) -> Path:
+    """Every host with a subflow in every plane, and the library that makes a program's TCP sockets MPTCP's. Raises
+    SystemRefused."""
+    if (reason := missing("mptcp")) is not None:
+        raise SystemRefused(reason)
+    library = stage.directory / "mptcp-socket.so"
+    compile_program("mptcp-socket.c", library, "gloo over MPTCP", "-shared", "-fPIC", "-ldl")
+    planes = stage.lab.topology.planes
+    for host in stage.lab.topology.hosts:
+        stage.lab.inside(host, partial(configure_path_manager, stage.lab.addresses(host)[1:], planes))
+    return library

@@ -1,0 +1,1 @@
+"""A session of two ends: `qps` describes and connects QPs, `server` serves those who hold its ticket."""

@@ -1,0 +1,16 @@
+"""What both ends of a transfer take for granted: the exchange's feature, and the QPs that files are written over."""
+
+from __future__ import annotations
+
+from mrc.net.session.qps import make_qps
+from mrc.verbs import CQ, PD, QP, QPCap
+
+TRANSFER_FEATURE = "files/2"  # files/1 knew no parts
+MAX_QPS_PER_SENDER = 64
+POSTED_PER_QP = 32  # writes posted ahead, on average; the rest of the file follows as they complete
+
+
+def file_qps(pd: PD, cq: CQ, count: int) -> list[QP]:
+    """So many QPs for one sender's files. Every write makes a completion."""
+    cap = QPCap(max_send_wr=POSTED_PER_QP * count, max_recv_wr=0)
+    return make_qps(pd, cq, count, cap, sq_sig_all=True)

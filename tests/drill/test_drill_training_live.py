@@ -1,0 +1,91 @@
+"""Training in a lab: ranks on its hosts, a spine that dies meanwhile, and the program of docs/training.md."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from patience import PATIENCE_S
+
+from mrc.drill.stage import Stage
+from mrc.drill.training.crew import Crew
+from mrc.drill.training.plan import MRC, RankPlan
+from mrc.fabric import Clos
+from mrc.lab import Lab
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(
+        (os.geteuid() != 0 or shutil.which("unshare") is None) and os.environ.get("CI") != "true",
+        reason="needs root and the program unshare",
+    ),
+]
+STEPS = 25
+# The same training in one process, its sums numpy's own.
+_ALONE = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+sys.path.insert(0, {str(Path(__file__).parent.parent)!r})
+from test_drill_training import trained
+(one, other), losses = trained(5, {STEPS})
+print(one.digest(), sum(losses))
+"""
+
+
+@pytest.fixture
+def lab() -> Lab:
+    return Lab.up(f"training-{os.getpid()}", Clos(planes=2, spines=2, hosts_per_leaf=1))
+
+
+def test_weights_are_those_of_one_process_while_a_spine_dies(lab: Lab, tmp_path: Path) -> None:
+    with lab, Stage(lab, tmp_path, 5) as stage:
+        stage.limit_hosts(rate_bps=200_000_000, queue_bytes=500_000)
+        crew = Crew(stage, MRC, tmp_path)
+        crew.wait_ready()
+        began_ns = crew.begin(RankPlan("", 0, 2, 5, "", "", PATIENCE_S, STEPS))
+        assert crew.until(began_ns + 1_000_000_000), "it was over before anything broke"
+        stage.cut("p0s0")
+        job = crew.result("foul", PATIENCE_S)
+        recording = stage.finish()
+    assert job.errors == []
+    assert len(job.steps_s) == len(job.losses()) == STEPS
+    cut_ns = recording.time("cut")
+    assert job.began_ns < cut_ns < job.ended_ns
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", _ALONE], env=environment, capture_output=True, text=True, check=True, timeout=PATIENCE_S
+    )
+    digest, losses = done.stdout.split()
+    assert [rank.digest for rank in job.ranks] == [digest] * 2
+    assert sum(job.losses()) == pytest.approx(float(losses))
+
+
+def test_a_rank_goes_when_nobody_wants_it_any_more(lab: Lab, tmp_path: Path) -> None:
+    with lab:
+        with Stage(lab, tmp_path, 5) as stage:
+            crew = Crew(stage, MRC, tmp_path)
+            crew.wait_ready()
+            crew.begin(RankPlan("", 0, 2, 5, "", "", PATIENCE_S, 1_000_000))
+            assert len(lab.processes()) == 2
+        assert lab.processes() == []
+
+
+def test_the_program_of_the_page_runs(lab: Lab, tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs/training.md").read_text()
+    (program,) = re.findall(r"```python\n(.*?)```", page, re.S)
+    assert "/tmp/my-job" in program
+    script = tmp_path / "train.py"
+    script.write_text(program.replace("/tmp/my-job", str(tmp_path / "job")).replace("range(1000)", "range(101)"))
+    with lab:
+        ranks = [
+            lab.popen(f"h{rank}", [sys.executable, str(script), str(rank)], stdout=subprocess.PIPE, text=True)
+            for rank in range(2)
+        ]
+        said = [rank.communicate(timeout=PATIENCE_S)[0] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0]
+    assert said == ["step 0 1.5\nstep 100 1.5\n", ""]

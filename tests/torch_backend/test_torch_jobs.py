@@ -1,0 +1,145 @@
+"""Jobs of torch.distributed over MRC in a lab, beside gloo where gloo is the oracle."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from torch_backend_reference import EPSILON, given, reduced
+
+if TYPE_CHECKING:
+    from conftest import Jobs
+
+
+def test_two_ranks_reduce_to_the_same_bits_as_gloo(jobs: Jobs) -> None:
+    import torch
+
+    for backend in ("mrc", "gloo"):
+        jobs.run("reductions", 2, backend=backend)
+    for rank in range(2):
+        ours, theirs = jobs.saved(rank), jobs.saved(rank, "gloo")
+        assert len(ours) > 100
+        assert ours.keys() == theirs.keys()
+        for name in ours:
+            assert torch.equal(ours[name], theirs[name]), name
+
+
+def test_four_ranks_reduce_alike_integers_exactly_floats_closely(jobs: Jobs) -> None:
+    import torch
+
+    jobs.run("reductions", 4)
+    found = [jobs.saved(rank) for rank in range(4)]
+    for name, tensor in found[0].items():
+        assert all(torch.equal(tensor, other[name]) for other in found[1:]), name
+        dtype, count, op = name.split()
+        values = [given(rank, int(count), tensor.dtype) for rank in range(4)]
+        wanted, scale = reduced(values, op)
+        if dtype.removeprefix("torch.") in EPSILON and op in ("SUM", "PRODUCT"):
+            bound = 4 * EPSILON[dtype.removeprefix("torch.")] * scale
+            assert bool(((tensor.double() - wanted.double()).abs() <= bound).all()), name
+        else:
+            assert torch.equal(tensor, wanted.to(tensor.dtype)), name
+
+
+def test_every_other_call_leaves_what_it_has_to(jobs: Jobs) -> None:
+    jobs.run("operations", 3)
+
+
+def test_ddp_trains_to_the_same_weights_as_over_gloo(jobs: Jobs) -> None:
+    compare_training(jobs, "ddp")
+
+
+def test_gradient_hooks_that_wait_for_operations_of_their_own(jobs: Jobs) -> None:
+    import torch
+
+    for backend in ("mrc", "gloo"):
+        jobs.run("hooked", 2, backend=backend)
+    ours, others = jobs.saved(0), jobs.saved(1)
+    assert same(ours["fp16"], jobs.saved(0, "gloo")["fp16"])
+    # PowerSGD is not the same from run to run, over any backend; ranks agree in each.
+    for name in ("fp16", "powersgd"):
+        assert all(
+            torch.equal(tensor, others[name][key]) for key, tensor in ours[name].items() if "running" not in key
+        ), name
+
+
+def test_fsdp_and_a_checkpoint_give_the_same_weights_as_over_gloo(jobs: Jobs) -> None:
+    compare_training(jobs, "fsdp")
+
+
+def compare_training(jobs: Jobs, job: str) -> None:
+    for backend in ("mrc", "gloo"):
+        jobs.run(job, 2, backend=backend)
+    for rank in range(2):
+        ours, theirs = jobs.saved(rank), jobs.saved(rank, "gloo")
+        assert same(ours, theirs), f"rank {rank} differs"
+
+
+def same(one: Any, other: Any) -> bool:
+    """To the bit, whatever lists and dictionaries the tensors are in."""
+    import torch
+
+    if isinstance(one, torch.Tensor):
+        return torch.equal(one, other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other)
+
+
+def test_torchrun_starts_a_job(jobs: Jobs) -> None:
+    jobs.run("ddp", 2, torchrun=True)
+    assert len(jobs.saved(0)["losses"]) == 100
+
+
+def test_a_dead_rank_is_named_by_every_other_one(jobs: Jobs) -> None:
+    jobs.run("dies", 4, expect=[0, 0, 0, 9])
+    for rank in range(3):
+        told = jobs.told(rank)
+        assert told["rank"] == 3
+        assert told["text"].startswith("rank 3 is gone")
+        assert "in all_reduce(" in told["text"]
+
+
+def test_ddp_names_a_dead_rank(jobs: Jobs) -> None:
+    jobs.run("dies_in_ddp", 2, expect=[0, 9])
+    assert "rank 1 is gone" in jobs.told(0)["text"]
+
+
+def test_a_rank_that_does_not_come_in_time_ends_the_job_and_is_named(jobs: Jobs) -> None:
+    jobs.run("late", 3)
+    assert "is not done in the time it was given" in jobs.told(0)["text"]
+    assert "rank 1" in jobs.told(0)["text"]
+
+
+def test_a_script_that_destroys_no_group_ends_after_what_it_sent_has_arrived(jobs: Jobs) -> None:
+    jobs.run("never_joined", 2)
+
+
+def test_without_a_fabric_the_error_says_what_to_do(need_torch: None) -> None:
+    script = (
+        "import torch.distributed as dist\ndist.init_process_group('mrc', store=dist.HashStore(), rank=0, world_size=1)"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "MRC_FABRIC"}
+    ended = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 1
+    assert "needs MRC_FABRIC" in ended.stderr
+
+
+@pytest.mark.parametrize("autoload", ["0", "1"])
+def test_the_backend_is_found_by_entry_point_and_by_import(need_torch: None, autoload: str) -> None:
+    first = "import mrc.torch" if autoload == "0" else ""
+    script = f"{first}\nimport torch.distributed as dist\nassert dist.is_backend_available('mrc')\n"
+    # What the backend stands on is loaded with the first process group.
+    script += "import sys\nassert 'mrc.net.node' not in sys.modules"
+    environment = os.environ | {"TORCH_DEVICE_BACKEND_AUTOLOAD": autoload}
+    subprocess.run([sys.executable, "-c", script], env=environment, check=True, timeout=120)
+
+
+def test_torch_is_imported_by_nothing_else() -> None:
+    script = "import mrc, mrc.collectives, mrc.net.device, sys\nassert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
