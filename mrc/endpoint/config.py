@@ -16,6 +16,7 @@ SECOND = 1_000_000_000
 PATH_MTUS = (256, 512, 1024, 2048, 4096)
 MPR_UNIT = 128  # PSNs
 EXPONENTIAL_RETRIES_FOREVER = 25
+MAX_TIMEOUT_RETRIES = 1 << 62  # in effect no limit
 MAX_IMMEDIATES = 1 << 15  # half the range of RQMSN
 
 
@@ -164,6 +165,8 @@ class QpConfig:
                 raise CallerError(f"{name} must be {low}..{high}, got {value}")
         if self.timeout_retries is not None and self.timeout_retries < 0:
             raise CallerError(f"timeout_retries cannot be negative, got {self.timeout_retries}")
+        if self.timeout_retries is not None and self.timeout_retries > MAX_TIMEOUT_RETRIES:
+            raise CallerError(f"timeout_retries must be at most 2^62, got {self.timeout_retries}")
 
     @property
     def receive_window(self) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mrc.endpoint.parts.tables import Table
 from mrc.errors import CallerError
+from mrc.wire import octets
 from mrc.wire.columns import array_of
 from mrc.wire.memory import address_of
 
@@ -17,6 +18,11 @@ VA_LIMIT = 1 << 62  # keeps every address computation inside a signed 64-bit int
 # What follows the R_Key in a row of `MemoryTable.open`.
 VA, LENGTH, ADDRESS = 1, 2, 3
 _COLUMNS = 4
+_VA, _LENGTH, _ADDRESS, _WIDTH = VA, LENGTH, ADDRESS, _COLUMNS
+# Regions that the ring of a MemoryTable holds, and the places of its two counts.
+NEW_REGIONS = 256
+_NEW, _NEW_MASK = NEW_REGIONS, NEW_REGIONS - 1
+_REGISTERED, _TAKEN, _MARKS = 0, 1, 2
 
 
 class MemoryRegion:
@@ -58,14 +64,24 @@ class MemoryTable:
 
     `open` has those that a peer may write to. The regions themselves are kept beside it: while one is registered its
     buffer stays where it is.
+
+    A thread that has the endpoint may call everything here. Another thread may call `register` unless the table
+    `is_full`; one such thread at a time. It puts the region into a ring. The first packet with an unknown R_Key has the
+    ring taken into `open`, so the R_Key is valid once `register` has returned.
     """
 
-    __slots__ = ("_draw_rkey", "_regions", "open")
+    __slots__ = ("_draw_rkey", "_marks", "_new", "_regions", "open")
 
     def __init__(self, draw_rkey: Callable[[], int]) -> None:
         self._draw_rkey = draw_rkey
         self._regions: dict[int, MemoryRegion] = {}
         self.open = Table(_COLUMNS)
+        self._new = octets.words(_NEW * _WIDTH)
+        self._marks = octets.words(_MARKS)
+
+    def __dealloc__(self) -> None:
+        octets.free_words(self._new)
+        octets.free_words(self._marks)
 
     def register(self, buffer: Any, *, va: int | None = None, remote_write: bool = True) -> MemoryRegion:
         """Open a buffer. Raises CallerError as MemoryRegion does."""
@@ -75,17 +91,39 @@ class MemoryTable:
         region = MemoryRegion(buffer, rkey, va, remote_write=remote_write)
         self._regions[rkey] = region
         if remote_write:
-            row = self.open.put(rkey)
-            cells = self.open.cells
-            cells[row + VA], cells[row + LENGTH], cells[row + ADDRESS] = region.va, region.length, region.address
+            if self.is_full():
+                self.take_new()
+            self._add(rkey, region.va, region.length, region.address)
         return region
+
+    def _add(self, rkey: int, va: int, length: int, address: int) -> None:
+        registered = octets.published(self._marks, _REGISTERED)
+        at = (registered & _NEW_MASK) * _WIDTH
+        self._new[at] = rkey
+        self._new[at + _VA], self._new[at + _LENGTH], self._new[at + _ADDRESS] = va, length, address
+        octets.publish(self._marks, _REGISTERED, registered + 1)
+
+    def is_full(self) -> bool:
+        """Whether the ring is full. A thread with the endpoint then calls `take_new` before the next `register`."""
+        return octets.published(self._marks, _REGISTERED) - octets.published(self._marks, _TAKEN) >= _NEW
+
+    def take_new(self) -> None:
+        """Move the regions of the ring into `open`."""
+        registered, taken = octets.published(self._marks, _REGISTERED), octets.published(self._marks, _TAKEN)
+        while taken < registered:
+            at = (taken & _NEW_MASK) * _WIDTH
+            row = self.open.put(self._new[at])
+            for column in range(1, _WIDTH):
+                self.open.cells[row + column] = self._new[at + column]
+            taken += 1
+        octets.publish(self._marks, _TAKEN, taken)
 
     def deregister(self, region: MemoryRegion) -> None:
         """Close a region. Packets that still name it are answered with a remote access error."""
         if self._regions.get(region.rkey) is not region:
             raise CallerError(f"no region with R_Key {region.rkey:#010x} is registered here")
         if region.remote_write:
-            self.open.remove(self.open.find(region.rkey))
+            self.open.remove(self.row(region.rkey))
         del self._regions[region.rkey]
 
     def find(self, rkey: int) -> MemoryRegion | None:
@@ -93,7 +131,11 @@ class MemoryTable:
 
     def row(self, rkey: int) -> int:
         """Where in `open` the region of this R_Key is that a peer may write to, -1 where there is none."""
-        return self.open.find(rkey)
+        at = self.open.find(rkey)
+        if at < 0 and octets.published(self._marks, _REGISTERED) != octets.published(self._marks, _TAKEN):
+            self.take_new()
+            at = self.open.find(rkey)
+        return at
 
     def __iter__(self) -> Iterator[MemoryRegion]:
         return iter(self._regions.values())

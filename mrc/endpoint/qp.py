@@ -306,6 +306,21 @@ class QueuePair:
         """Reliability probes that were not answered, because too many came."""
         return 0 if self._responder is None else self._responder.probes_rate.refused
 
+    def owes(self) -> bool:
+        """Whether an answer to the peer has not been sent, or a message of the peer has arrived in part."""
+        return self._responder is not None and self._responder.owes()
+
+    @property
+    def asked_at(self) -> int:
+        """When the last request or probe of the peer arrived, ns; -1: never."""
+        return self.arrivals.asked_at
+
+    @property
+    def asks_again_ns(self) -> int:
+        """The longest time between two probes of a peer whose answers are lost, ns, if its timeouts are as ours."""
+        timeout = self.config.local_ack_timeout_ns
+        return timeout if self._requestor is None else self._requestor.rtt.coarse_timer(timeout)
+
     def post_write(self, request: WriteRequest) -> None:
         """Post an RDMA write. In ERROR it completes at once, flushed. Raises CallerError in any other state but RTS."""
         if self.state is _ERROR:

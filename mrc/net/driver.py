@@ -160,10 +160,14 @@ class Driver:
             self._holder = None
             self._turn.end()
 
-    def _do(self, action: Callable[[], T]) -> T:
-        """Run the calls that other threads left."""
+    def check_open(self) -> None:
+        """Raises MrcError when the driver is closed."""
         if self._closed:
             raise MrcError("the endpoint is shut down")
+
+    def _do(self, action: Callable[[], T]) -> T:
+        """Run what another thread asked for."""
+        self.check_open()
         return action()
 
     def call(self, action: Callable[[], T], timeout_s: float = 30.0) -> T:
@@ -181,8 +185,7 @@ class Driver:
             self._turn.wanted.up = True
             return self._inside(lambda: self._do(action))
         with self._lock:
-            if self._closed:
-                raise MrcError("the endpoint is shut down")
+            self.check_open()
             if self._owner is None:
                 self._run_calls()
                 return self._inside(action)
@@ -213,8 +216,7 @@ class Driver:
             self._inside(lambda: self._do(action))
             return
         with self._lock:
-            if self._closed:
-                raise MrcError("the endpoint is shut down")
+            self.check_open()
             self._calls.append((action, None))
             self._turn.wanted.up = True
             if self._owner is not None:

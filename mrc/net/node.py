@@ -44,6 +44,7 @@ from mrc.net.flood_filter import FloodFilter
 from mrc.net.mtu import FullPackets, interface_mtu
 from mrc.net.negotiation import NodeDescription, QpDescription, default_ev_profile, peer_of
 from mrc.net.ports import NEEDED_BUFFER, PACKET_BUFFER_BYTES, Port
+from mrc.net.rkeys import RKeys
 from mrc.net.sockets import Srv6Port
 from mrc.net.udp_port import IPV6_HEADER, UdpPort, full_packets
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
@@ -102,7 +103,7 @@ class Node:
             peer_nodes=PeerNodeConfig(first_request_id=secrets.randbits(16)),
             seed=secrets.randbits(63),
         )
-        self.endpoint = Endpoint(config, draw_rkey=lambda: secrets.randbits(32), tracer=tracer)
+        self.endpoint = Endpoint(config, draw_rkey=RKeys(), tracer=tracer)
         self.endpoint.online.cc[DEFAULT_PROFILE] = configured(DEFAULT_ALGORITHM, USER_SPACE_NSCC)
         ports: list[Port] = []
         try:

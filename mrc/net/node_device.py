@@ -24,6 +24,7 @@ T = TypeVar("T")
 
 # How often a waiting thread looks whether it has to run the loop itself now.
 _LOOK_AGAIN_S = 0.05
+_STEP_S = 0.001
 
 
 class OpenNode(Protocol):
@@ -93,6 +94,9 @@ class NodeDevice:
     def now(self) -> int:
         return time.monotonic_ns()
 
+    def check_open(self) -> None:
+        self.node.driver.check_open()
+
     def call(self, action: Callable[[], T]) -> T:
         return self.node.driver.call(action)
 
@@ -124,6 +128,14 @@ class NodeDevice:
                 left = _LOOK_AGAIN_S if deadline is None else min(_LOOK_AGAIN_S, deadline - time.monotonic())
                 poll.poll(max(0.0, left) * 1e3)
         return ready()
+
+    @property
+    def runs_itself(self) -> bool:
+        return self.node.driver.owner is not None
+
+    def step(self, fd: int, ready: Callable[[], bool], until: int | None, began: int) -> bool:
+        self.wait(fd, ready, _STEP_S)
+        return True
 
     def idle(self) -> None:
         if self.node.driver.owner is not None:

@@ -29,6 +29,11 @@ class Clock:
         """Call `handler(argument)` at `when`, ns, not before now."""
         heapq.heappush(self._events, (when if when > self.now else self.now, next(self._order), handler, argument))
 
+    @property
+    def next_at(self) -> int | None:
+        """When the next event is, ns; None when there is none."""
+        return self._events[0][0] if self._events else None
+
     def run(self, until: int, stop: Callable[[], bool] | None = None) -> bool:
         """Run the events up to and including time `until`, or until `stop()` holds. True when `stop()` did.
 

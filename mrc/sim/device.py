@@ -30,6 +30,7 @@ T = TypeVar("T")
 
 PATIENCE_NS = 3600 * 1_000_000_000
 STEP_NS = 1_000_000
+_STEPS_OF_WAIT = 16
 _MAX_MTU = 4096
 _EV_SEED = 0  # all QPs towards one peer draw the same EVs
 
@@ -90,6 +91,9 @@ class SimDevice:
     def now(self) -> int:
         return self.fabric.now
 
+    def check_open(self) -> None:
+        """Virtual time has no end."""
+
     def call(self, action: Callable[[], T]) -> T:
         result = action()
         self.fabric.hosts[self.name].pump()
@@ -109,6 +113,20 @@ class SimDevice:
 
     def wait(self, fd: int, ready: Callable[[], bool], timeout_s: float | None) -> bool:
         return self._run(PATIENCE_NS if timeout_s is None else int(timeout_s * 1e9), ready)
+
+    @property
+    def runs_itself(self) -> bool:
+        return False
+
+    def step(self, fd: int, ready: Callable[[], bool], until: int | None, began: int) -> bool:
+        now, next_at = self.now(), self.fabric.clock.next_at
+        end = began + PATIENCE_NS if until is None else until
+        # While no event is due the steps grow: an hour takes some hundred steps. Time does not jump to the end, because
+        # another task may be about to post work.
+        longest = max(STEP_NS, (now - began) // _STEPS_OF_WAIT)
+        quiet = longest if next_at is None else next_at - now
+        step = min(max(STEP_NS, min(quiet, longest)), max(0, end - now))
+        return self._run(step, ready) or until is not None or self.now() < end
 
     def idle(self) -> None:
         asked = 0

@@ -27,10 +27,12 @@ from mrc.verbs.figures import QPFigures
 from mrc.verbs.memory import MR, PD
 from mrc.verbs.qp import QP
 from mrc.verbs.remote import RemoteMemory
+from mrc.verbs.retries import FOR_JOBS, Retries
 from mrc.verbs.work import SGE, WC, RecvWR, SendWR
 
 __all__ = [
     "CQ",
+    "FOR_JOBS",
     "MR",
     "PD",
     "QP",
@@ -58,6 +60,7 @@ __all__ = [
     "QpHint",
     "RecvWR",
     "RemoteMemory",
+    "Retries",
     "SendFlag",
     "SendWR",
     "VerbsError",

@@ -105,14 +105,14 @@ def connect(
 ) -> None:
     """Bring a QP from RESET or INIT to RTS, towards the QP that `theirs` describes; `ours` is what the peer received.
 
-    Both sides take the smaller path MTU and what both can do. A QP in RTS may send at once, but the other side hears it
-    only once it is in RTR: wait for its word. Raises as `QP.modify`, EINVAL too when `ours` describes another QP.
+    `timeout` and the retries say when the QP gives up: with the defaults about 4 s after the last answer of the peer,
+    with `**FOR_JOBS` never. Both sides take the smaller path MTU and what both can do. A QP in RTS may send at once,
+    but the other side hears it only once it is in RTR: wait for its word. Raises as `QP.modify`, EINVAL too when `ours`
+    describes another QP.
     """
     if (ours.qp_num, ours.psn) != (qp.qp_num, qp.first_psn):
         raise VerbsError(EINVAL, f"these parameters describe QP {ours.qp_num:#08x}, not {qp.qp_num:#08x}")
-    if qp.state == QPState.RESET:
-        qp.modify(QPAttr(qp_state=QPState.INIT, ev_profile_id=ev_profile_id, cc_profile_id=cc_profile_id, hint=hint))
-    qp.modify(
+    way = [
         QPAttr(
             qp_state=QPState.RTR,
             ah_attr=AHAttr(theirs.node),
@@ -123,9 +123,7 @@ def connect(
             mpr_dest=ours.mpr_dest,
             dynamic_mpr=DeviceCap.DYNAMIC_MPR in ours.caps & theirs.caps,
             dest_caps=theirs.caps,
-        )
-    )
-    qp.modify(
+        ),
         QPAttr(
             qp_state=QPState.RTS,
             sq_psn=ours.psn,
@@ -134,5 +132,15 @@ def connect(
             linear_retries=linear_retries,
             exponential_retries=exponential_retries,
             timeout=timeout,
-        )
-    )
+        ),
+    ]
+    if qp.state == QPState.RESET:
+        profiles = QPAttr(qp_state=QPState.INIT, ev_profile_id=ev_profile_id, cc_profile_id=cc_profile_id, hint=hint)
+        way.insert(0, profiles)
+
+    def go() -> None:
+        for attributes in way:
+            qp.modify(attributes)
+
+    # Under load each call waits for a turn of the endpoint to end, which takes milliseconds.
+    qp.context.device.call(go)

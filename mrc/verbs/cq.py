@@ -10,6 +10,7 @@ from enum import Enum, auto
 from errno import EBUSY, EINVAL, EIO
 from typing import Any
 
+from mrc.verbs.bells import Bells, Deadline
 from mrc.verbs.enums import AsyncEventType, WCStatus
 from mrc.verbs.errors import VerbsError
 from mrc.verbs.notifications import Notifications
@@ -124,6 +125,7 @@ class CQ:
         self._queue: deque[WC] = deque()
         self._armed = _Armed.NOTHING
         self._lock = threading.Lock()
+        self._bells = Bells(context.device)
         self._closed = False
         context.cqs.add(self)
         if channel is not None:
@@ -146,6 +148,40 @@ class CQ:
             except IndexError:  # another thread took it
                 break
         return taken
+
+    async def wait(self, num_entries: int = 64, timeout: float | None = None) -> list[WC]:
+        """Wait in a coroutine of asyncio, then return up to `num_entries` completions, at least one, oldest first.
+
+        It needs no channel. It waits at most `timeout` seconds; None: without limit. Cancelling it loses no completion.
+        Raises VerbsError EAGAIN with a timeout of 0 when there is no completion, ETIMEDOUT after any other timeout, EIO
+        when completions were lost or the queue is closed, EINVAL for a queue with a handler.
+        """
+        if self.handler is not None:
+            raise VerbsError(EINVAL, "the completion queue gives its completions to a handler")
+        if done := self.poll(num_entries):
+            return done
+        deadline = Deadline(self.context.device, timeout)
+        with self._bells.one() as bell:
+            while True:
+                bell.hush()
+                if done := self.poll(num_entries):
+                    return done
+                if self._closed:
+                    raise VerbsError(EIO, "the completion queue is closed")
+                if not await bell.wait_async(deadline.left_s()):
+                    raise deadline.error("nothing has completed")
+
+    def __aiter__(self) -> CQ:
+        """Iterate over completions as they come, until the queue is closed."""
+        return self
+
+    async def __anext__(self) -> WC:
+        try:
+            return (await self.wait(1))[0]
+        except VerbsError:
+            if self._closed:
+                raise StopAsyncIteration from None
+            raise
 
     def req_notify(self, solicited_only: bool = False) -> None:
         """Notify the channel of the next completion: once, and not for those that are there already.
@@ -175,15 +211,17 @@ class CQ:
         if len(self._queue) >= self.cqe:
             if not self.overrun:
                 self.overrun = True
+                self._bells.ring()
                 self.context.report(AsyncEventType.CQ_ERR, self, f"more than {self.cqe} completions: some are lost")
             return
         with self._lock:
             self._queue.append(completion)
             armed = self._armed
-            if armed is _Armed.NOTHING or (armed is _Armed.SOLICITED and completion.status == WCStatus.SUCCESS):
-                return
-            self._armed = _Armed.NOTHING
-        if self.channel is not None:
+            tells = armed is _Armed.ANYTHING or (armed is _Armed.SOLICITED and completion.status != WCStatus.SUCCESS)
+            if tells:
+                self._armed = _Armed.NOTHING
+        self._bells.ring()
+        if tells and self.channel is not None:
             self.channel._tell(self)
 
     def forget(self, qp_num: int) -> None:
@@ -201,6 +239,7 @@ class CQ:
         if self.qps:
             raise VerbsError(EBUSY, f"{len(self.qps)} QPs use the completion queue")
         self._closed = True
+        self._bells.close()
         if self.channel is not None:
             self.channel.cqs.discard(self)
             self.channel._forget(self)

@@ -60,6 +60,9 @@ class Device(Protocol):
     def now(self) -> int:
         """The endpoint's clock, ns."""
 
+    def check_open(self) -> None:
+        """Raise MrcError when it is shut down."""
+
     def call(self, action: Callable[[], T]) -> T:
         """Run `action` where the endpoint runs, between two of its turns, and return what it returns."""
 
@@ -81,6 +84,17 @@ class Device(Protocol):
 
     def wait(self, fd: int, ready: Callable[[], bool], timeout_s: float | None) -> bool:
         """Wait until `fd` is readable, which it is when `ready()` holds, at most `timeout_s`. Returns `ready()`."""
+
+    @property
+    def runs_itself(self) -> bool:
+        """Whether a thread runs it now. Its file descriptors then become readable without the caller's help."""
+
+    def step(self, fd: int, ready: Callable[[], bool], until: int | None, began: int) -> bool:
+        """Run it for a short time, for a coroutine that waits: as `wait`, but about a millisecond long.
+
+        The coroutine has waited since `began` and will until `until` (both ns, as `now`; None: without limit). Returns
+        False when it should give up.
+        """
 
     def idle(self) -> None:
         """The caller polls and found nothing: go on with the endpoint's work if no other thread does."""

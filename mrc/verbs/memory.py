@@ -37,6 +37,7 @@ class PD:
         self.memory = context.device.endpoint.create_memory()
         self.qps: set[Reader] = set()
         self._mrs: dict[int, MR] = {}
+        self._registering = threading.Lock()
         self._closed = False
         context.pds.add(self)
 
@@ -60,6 +61,18 @@ class PD:
     def check_open(self) -> None:
         if self._closed:
             raise VerbsError(EINVAL, "the protection domain is closed")
+
+    def register(self, buffer: Any, va: int | None, remote_write: bool) -> MemoryRegion:
+        """Open a buffer to the network without waiting for the endpoint: under load its turns take milliseconds.
+
+        Raises CallerError as MemoryRegion does.
+        """
+        device = self.context.device
+        with self._registering:
+            device.check_open()
+            if self.memory.is_full():
+                device.call(self.memory.take_new)
+            return self.memory.register(buffer, va=va, remote_write=remote_write)
 
     def _add(self, mr: MR) -> None:
         self._mrs[mr.lkey] = mr
@@ -94,7 +107,8 @@ class MR:
 
     `buffer` is anything contiguous that speaks the buffer protocol: bytearray, mmap, numpy array; bytes with no access.
     The region keeps it alive. `addr` is the address of its first byte, for SGEs and for peers: where it really lies,
-    or `iova` (0..2^62-1). `lkey` and `rkey` name it; the rkey is of use to peers only with REMOTE_WRITE.
+    or `iova` (0..2^62-1). `lkey` and `rkey` name it; the rkey is of use to peers only with REMOTE_WRITE. Peers may
+    write to it as soon as the region exists. Registering copies nothing, pages nothing in and waits for no traffic.
 
     Raises VerbsError EINVAL for a buffer that is not contiguous, or read-only though something may write to it; for
     REMOTE_WRITE without LOCAL_WRITE.
@@ -112,9 +126,7 @@ class MR:
         try:
             if AccessFlag.LOCAL_WRITE in access and memoryview(buffer).readonly:
                 raise VerbsError(EINVAL, "the buffer is read-only: register it with no access, or a copy of it")
-            self.region: MemoryRegion = pd.context.device.call(
-                lambda: pd.memory.register(buffer, va=iova, remote_write=remote_write)
-            )
+            self.region: MemoryRegion = pd.register(buffer, iova, remote_write)
         except VerbsError:
             raise
         except (CallerError, TypeError) as error:

@@ -10,7 +10,13 @@ from errno import EINVAL, ENOMEM, ENOTSUP
 from typing import Any
 
 from mrc.endpoint.completions import Completion
-from mrc.endpoint.config import NO_CAPABILITIES, Capability, QpConfig
+from mrc.endpoint.config import (
+    EXPONENTIAL_RETRIES_FOREVER,
+    MAX_TIMEOUT_RETRIES,
+    NO_CAPABILITIES,
+    Capability,
+    QpConfig,
+)
 from mrc.endpoint.congestion import ControllerFactory, factory_of
 from mrc.endpoint.memory import MemoryRegion
 from mrc.endpoint.qp import QueuePair
@@ -18,7 +24,9 @@ from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError
 from mrc.verbs.attributes import QPAttr, QPCap
+from mrc.verbs.bells import Bell, Bells, Deadline
 from mrc.verbs.cq import CQ
+from mrc.verbs.draining import UnderWay, under_way
 from mrc.verbs.enums import AsyncEventType, QPAttrMask, QPState, SendFlag, WCOpcode, WCStatus, WROpcode
 from mrc.verbs.errors import VerbsError
 from mrc.verbs.figures import QPFigures
@@ -96,6 +104,7 @@ class QP:
         self._receives_posted = 0
         self._inbox: deque[WriteRequest | int] = deque()
         self._taking_inbox = False
+        self._bells = Bells(self._device)
         self._closed = False
         self._expect_error = False
         self.endpoint_qp: QueuePair = self._device.call(self._create)
@@ -217,6 +226,10 @@ class QP:
         tuning, context = self.context.tuning, self.context
         changes = {name: attributes[name] for name in _PARAMETERS if name in attributes}
         changes["paths"] = context.evs_of(attributes.get("ev_profile_id", 0)).path_config(tuning.paths)
+        if attributes.get("exponential_retries") == EXPONENTIAL_RETRIES_FOREVER:
+            # The attribute says for ever, so a limit on timeouts in a row in the tuning does not apply. With this value
+            # timeouts alone double the next timeout: trimmed packets do not.
+            changes["timeout_retries"] = MAX_TIMEOUT_RETRIES
         if "dynamic_mpr" in attributes:
             changes["capabilities"] = _with_dynamic_mpr(tuning.capabilities, attributes["dynamic_mpr"])
         controller = context.controller_of(attributes.get("cc_profile_id", 0))
@@ -249,6 +262,7 @@ class QP:
             self._receives_posted = 0
         for cq in (self.send_cq, self.recv_cq):
             cq.forget(self.qp_num)
+        self._bells.ring()
 
     def on_error(self, detail: str) -> None:
         """The endpoint's QP went to ERROR."""
@@ -347,6 +361,43 @@ class QP:
         with self._lock:
             return any(read is mr for read, _ in self._sent)
 
+    # ------------------------------------------------------------------ drained
+
+    def drain(self, timeout: float | None = None, *, quiet: float | None = None) -> None:
+        """Wait until nothing is under way. Closing the QP then leaves neither end waiting for the other.
+
+        It returns when all of this holds. Every send posted here has completed. Every answer to what has arrived has
+        been sent. No message of the peer has arrived in part. For `quiet` seconds the peer has sent no request and no
+        probe: a peer whose answer was lost sends a probe, first after a round trip, and `drain` keeps the QP answering.
+        `quiet` is twice the local ACK timeout unless given. With 0 the caller has to wait for the peer's word that it
+        has drained, too. Completions stay in their queues. Posted receives do not count.
+
+        It waits at most `timeout` seconds; None: without limit. Raises VerbsError EIO when the QP is in ERROR, EAGAIN
+        with a timeout of 0 when something is under way, ETIMEDOUT after any other timeout, EINVAL when the QP is
+        closed.
+        """
+        deadline = Deadline(self._device, timeout)
+        with self._bells.one() as bell:
+            while (rest := self._under_way(bell, quiet)) is not None:
+                rest.check(bell.wait(rest.patience_s(deadline)), deadline)
+
+    async def drained(self, timeout: float | None = None, *, quiet: float | None = None) -> None:
+        """Wait in a coroutine of asyncio until nothing is under way: see `drain`."""
+        deadline = Deadline(self._device, timeout)
+        with self._bells.one() as bell:
+            while (rest := self._under_way(bell, quiet)) is not None:
+                rest.check(await bell.wait_async(rest.patience_s(deadline)), deadline)
+
+    def _under_way(self, bell: Bell, quiet_s: float | None) -> UnderWay | None:
+        """Return what `drain` still waits for, or None. `bell` rings when the last send has completed after this."""
+        bell.hush()
+
+        def look() -> UnderWay | None:
+            self._check_open()
+            return under_way(self.endpoint_qp, len(self._sent), quiet_s, self._device.now())
+
+        return self._device.call(look)
+
     # ------------------------------------------------------------------ where the endpoint runs
 
     def _take_inbox(self) -> None:
@@ -368,8 +419,12 @@ class QP:
         if receive:
             with self._lock:
                 self._receives_posted -= 1
-        elif not self._sent.popleft()[1] and done.status is _SUCCESS:
-            return
+        else:
+            signaled = self._sent.popleft()[1]
+            if not self._sent:
+                self._bells.ring()
+            if not signaled and done.status is _SUCCESS:
+                return
         completion = WC(done.wr_id, done.status, done.kind, done.byte_len, done.qpn, done.immediate)
         (self.recv_cq if receive else self.send_cq).push(completion)
 
@@ -385,6 +440,7 @@ class QP:
             return
         self._closed = True
         self._forget()
+        self._bells.close()
         self.context.remove(self)
         self.pd.qps.discard(self)
         self.send_cq.qps.discard(self)

@@ -230,4 +230,14 @@ static inline long long *octets_longer_words(long long *old, Py_ssize_t count, P
 static inline long long *octets_words(Py_ssize_t count) { return octets_longer_words(NULL, 0, count); }
 static inline void octets_free_words(long long *old) { free(old); }
 
+/* Words that one thread writes and another reads without a lock. */
+static inline void octets_publish(long long *words, Py_ssize_t at, long long value)
+{
+    __atomic_store_n(&words[at], value, __ATOMIC_RELEASE);
+}
+static inline long long octets_published(const long long *words, Py_ssize_t at)
+{
+    return __atomic_load_n(&words[at], __ATOMIC_ACQUIRE);
+}
+
 #endif

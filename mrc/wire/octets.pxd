@@ -26,3 +26,5 @@ cdef extern from "octets.h" nogil:
     long long *words "octets_words"(Py_ssize_t count)
     long long *longer_words "octets_longer_words"(long long *old, Py_ssize_t count, Py_ssize_t wanted)
     void free_words "octets_free_words"(long long *old)
+    void publish "octets_publish"(long long *words, Py_ssize_t at, long long value)
+    long long published "octets_published"(const long long *words, Py_ssize_t at)

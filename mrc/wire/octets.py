@@ -105,3 +105,17 @@ def longer_words(old: memoryview, count: int, wanted: int) -> memoryview:
 
 def free_words(old: memoryview) -> None:
     """Nobody uses these any more."""
+
+
+# Words that one thread writes and another reads without a lock. A reader that has seen a published word also sees what
+# was written before it.
+
+
+def publish(words: memoryview, at: int, value: int) -> None:
+    """Write a word for another thread, with release order."""
+    words[at] = value
+
+
+def published(words: memoryview, at: int) -> int:
+    """Read a word that another thread publishes, with acquire order."""
+    return int(words[at])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import select
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -249,3 +251,104 @@ def test_a_device_that_is_closed_refuses(lab: Lab) -> None:
         end = open_end(device)
     with pytest.raises(MrcError, match="shut down"):
         end.context.pd().mr(bytearray(4))
+
+
+def test_coroutines_wait_for_completions_beside_sockets(ends: tuple[End, End]) -> None:
+    """One takes completions, one answers writes with writes, one talks over a socket, all in one thread."""
+    left, right = ends
+    rounds = 50
+    memories = [bytearray(8), bytearray(8)]
+    targets = [end.pd.mr(memory) for end, memory in zip(ends, memories, strict=True)]
+    sources = [end.pd.mr(bytearray(8)) for end in ends]
+
+    def write(place: int, number: int) -> None:
+        remote = targets[1 - place]
+        opcode = WROpcode.RDMA_WRITE_WITH_IMM
+        ends[place].qp.post_send(SendWR(number, opcode, sources[place].sge(), remote.addr, remote.rkey, number))
+
+    async def answer() -> int:
+        async for each in right.cq:
+            if each.imm_data is not None:
+                write(1, each.imm_data)
+                if each.imm_data == rounds - 1:
+                    return each.imm_data
+        return -1
+
+    async def ask() -> list[int]:
+        heard: list[int] = []
+        write(0, 0)
+        while len(heard) < rounds:
+            for each in await left.cq.wait(timeout=WAIT_S):
+                assert each.status == WCStatus.SUCCESS
+                if each.imm_data is not None:
+                    heard.append(each.imm_data)
+                    if len(heard) < rounds:
+                        write(0, len(heard))
+        return heard
+
+    async def talk() -> bytes:
+        near, far = socket.socketpair()
+        reader, writer = await asyncio.open_connection(sock=near)
+        far.sendall(b"beside")
+        heard = await reader.readexactly(6)
+        writer.close()
+        far.close()
+        return heard
+
+    async def program() -> tuple[int, list[int], bytes]:
+        for number in range(rounds):
+            left.qp.post_recv(RecvWR(number))
+            right.qp.post_recv(RecvWR(number))
+        answered, heard, said = await asyncio.gather(answer(), ask(), talk())
+        await asyncio.gather(left.qp.drained(WAIT_S), right.qp.drained(WAIT_S))
+        return answered, heard, said
+
+    assert asyncio.run(program()) == (rounds - 1, list(range(rounds)), b"beside")
+
+
+def test_a_coroutine_that_is_cancelled_while_nothing_comes_leaves_the_queue_to_others(ends: tuple[End, End]) -> None:
+    left, right = ends
+    source, target = left.pd.mr(bytearray(b"12345678")), right.pd.mr(bytearray(8))
+
+    async def program() -> list[int]:
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(left.cq.wait(), 0.05)
+        with pytest.raises(VerbsError, match="ETIMEDOUT"):
+            await left.cq.wait(timeout=0.05)
+        left.qp.post_send(SendWR(3, sge=source.sge(), remote_addr=target.addr, rkey=target.rkey))
+        return [each.wr_id for each in await asyncio.wait_for(left.cq.wait(), WAIT_S)]
+
+    assert asyncio.run(program()) == [3]
+
+
+def test_without_a_thread_the_loop_turns_while_a_coroutine_waits(lab: Lab, devices: list[NodeDevice]) -> None:
+    peer = open_end(devices[1], tuning=TUNING)
+    with peer.context, lab.inside("h0", lambda: Node(fabric(lab, "h0"))) as node:
+        end = open_end(NodeDevice(node), tuning=TUNING)
+        with end.context:
+            ours, theirs = describe(end.qp), describe(peer.qp)
+            connect(peer.qp, theirs, ours, timeout=17)
+            connect(end.qp, ours, theirs, timeout=17)
+
+            async def program() -> int:
+                end.qp.post_send(SendWR(1))
+                await end.qp.drained(WAIT_S)
+                return (await end.cq.wait(timeout=WAIT_S))[0].wr_id
+
+            assert asyncio.run(program()) == 1
+
+
+def test_a_qp_is_drained_by_a_thread_while_another_posts_no_more(ends: tuple[End, End]) -> None:
+    left, right = ends
+    content, target = bytearray(os.urandom(1 << 20)), bytearray(1 << 20)
+    source, remote = left.pd.mr(content), right.pd.mr(target).remote
+    for number in range(64):
+        left.qp.post_send(SendWR(number, sge=source.sge(), remote_addr=remote.addr, rkey=remote.rkey))
+    left.qp.drain(timeout=WAIT_S)
+    assert target == content
+    right.qp.drain(timeout=WAIT_S)
+    right.qp.close()
+    assert [each.status for each in left.cq.poll(64)] == [WCStatus.SUCCESS] * 64
+    left.qp.post_send(SendWR(1, sge=source.sge(), remote_addr=remote.addr, rkey=remote.rkey))
+    with pytest.raises(CallerError, match="would wait for itself"):
+        left.context.device.call(lambda: left.qp.drain(timeout=5.0))

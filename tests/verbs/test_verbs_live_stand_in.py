@@ -16,6 +16,7 @@ from verbs_pair import End, open_end
 
 from mrc import CORE
 from mrc.core import COMPILED
+from mrc.endpoint.memory import NEW_REGIONS
 from mrc.fabric import Fabric
 from mrc.lab import Lab
 from mrc.net.device import NodeDevice, open_device
@@ -189,3 +190,54 @@ def test_who_has_the_endpoint_does_not_give_up_the_interpreter(watched: Watched,
         left.cq.ack_cq_events(1)
         assert completions(left, WRITES) == [(first + number, WCStatus.SUCCESS) for number in range(WRITES)]
     assert watched.calls == set()
+
+
+def test_memory_is_registered_while_somebody_has_the_endpoint(ends: tuple[End, End]) -> None:
+    """A turn with traffic takes milliseconds: who registers does not wait for it, and the R_Key is good at once."""
+    left, right = ends
+    driver = right.context.device.node.driver
+    had, over, gave_back = threading.Event(), threading.Event(), threading.Event()
+
+    def have() -> None:
+        had.set()
+        over.wait(PATIENCE_S)
+        gave_back.set()
+
+    holder = threading.Thread(target=lambda: driver.call(have))
+    holder.start()
+    assert had.wait(PATIENCE_S)
+    try:
+        targets = [bytearray(64) for _ in range(8)]
+        regions = [right.pd.mr(target) for target in targets]
+        assert not gave_back.is_set()
+    finally:
+        over.set()
+        holder.join()
+    source = left.pd.mr(bytearray(b"\5" * 64))
+    for number, region in enumerate(regions):
+        left.qp.post_send(SendWR(number, sge=source.sge(), remote_addr=region.addr, rkey=region.rkey))
+    assert completions(left, 8) == [(number, WCStatus.SUCCESS) for number in range(8)]
+    assert targets == [bytearray(b"\5" * 64)] * 8
+
+
+def test_many_threads_register_more_regions_than_wait_at_once(ends: tuple[End, End]) -> None:
+    left, right = ends
+    made: list[MR] = []
+
+    def register() -> None:
+        made.extend(right.pd.mr(bytearray(8)) for _ in range(NEW_REGIONS))
+
+    threads = [threading.Thread(target=register) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({mr.rkey for mr in made}) == 4 * NEW_REGIONS
+    source = left.pd.mr(bytearray(b"\6" * 8))
+    for number in range(0, len(made), 16):
+        mr = made[number]
+        left.qp.post_send(SendWR(number, sge=source.sge(), remote_addr=mr.addr, rkey=mr.rkey))
+    assert completions(left, len(made) // 16) == [(n, WCStatus.SUCCESS) for n in range(0, len(made), 16)]
+    for mr in made:
+        mr.close()
+    assert right.pd.memory.open.count == 0

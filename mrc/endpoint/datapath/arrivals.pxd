@@ -22,7 +22,8 @@ cdef class Arrivals:
     cdef Feedback _feedback
     cdef Responder _responder
     cdef bint _is_over, _may_receive, _may_send
-    cdef long long _noted_at, _learns_at
+    cdef long long _learns_at
+    cdef readonly long long asked_at
     cdef readonly PeerSources sources
 
     @cython.locals(answered=cython.bint)

@@ -30,7 +30,10 @@ _IS_ENDPOINT_OPERATION = memoryview(bytes(value in (Op.ENDPOINT_REQUEST, Op.ENDP
 
 
 class Arrivals:
-    """Packets of one QP that passed the endpoint's checks, one by one. `sources` is empty before RTR."""
+    """Packets of one QP that passed the endpoint's checks, one by one. `sources` is empty before RTR.
+
+    `asked_at` is when the last request or probe arrived, ns; -1: never.
+    """
 
     __slots__ = (
         "_away",
@@ -41,8 +44,8 @@ class Arrivals:
         "_may_receive",
         "_may_send",
         "_node",
-        "_noted_at",
         "_responder",
+        "asked_at",
         "sources",
     )
 
@@ -50,8 +53,8 @@ class Arrivals:
         self._counters = counters
         self._away = away
         self.sources = PeerSources()
-        # When requests arrived last, and when the peer node wants to hear of them again.
-        self._noted_at = self._learns_at = _NEVER
+        # When the peer node wants to hear of requests again.
+        self.asked_at = self._learns_at = _NEVER
         self._node: PeerNode | None = None
         self._responder: Responder | None = None
         self._feedback: Feedback | None = None
@@ -98,8 +101,8 @@ class Arrivals:
 
     def _note(self, now: int) -> None:
         """Requests or probes arrive at `now`."""
-        if now != self._noted_at:
-            self._noted_at = now
+        if now != self.asked_at:
+            self.asked_at = now
             if now >= self._learns_at:
                 if self._away.up:
                     self._away.waits = True
@@ -119,6 +122,7 @@ class Arrivals:
         elif not self.sources.has_sent(batch, row):
             self._counters.bad_source += 1
         elif _IS_REQUEST[batch.flat[batch.row(row) + _OPCODE_AT]] and self._responder is not None:
+            self.asked_at = now
             self._responder.on_trimmed(batch, row, lasthop, now)
 
     def _on_aeth(self, batch: ReceivedBatch, row: int, now: int) -> None:

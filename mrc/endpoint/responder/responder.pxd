@@ -87,6 +87,7 @@ cdef class Responder:
     ) noexcept nogil
     @cython.locals(inner=cython.int)
     cdef bint _is_marked(self, ReceivedBatch batch, Py_ssize_t row) noexcept nogil
+    cpdef bint owes(self) noexcept nogil
     cpdef bint pending(self) noexcept nogil
     @cython.locals(start=Py_ssize_t, most=Py_ssize_t, sacks_sent=Py_ssize_t)
     cpdef Py_ssize_t transmit(self, TransmitBatch batch, Py_ssize_t limit, long long now) noexcept nogil

@@ -331,6 +331,12 @@ class Responder:
 
     # ------------------------------------------------------------------ answers out
 
+    def owes(self) -> bool:
+        """Whether an answer has not been sent, or a message has arrived in part."""
+        if self.received.held > 0 or self._messages.open.count > 0:
+            return True
+        return self.pending() or self._ack_delay.due_at != _FOREVER
+
     def pending(self) -> bool:
         """Whether `transmit` would send something."""
         return self._ack_due or self._nak_due or self.sacks.pending.count > 0 or self.nacks.pending.count > 0

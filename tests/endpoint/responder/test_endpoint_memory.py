@@ -7,7 +7,7 @@ import mmap
 import numpy as np
 import pytest
 
-from mrc.endpoint.memory import VA_LIMIT, MemoryRegion, MemoryTable
+from mrc.endpoint.memory import NEW_REGIONS, VA_LIMIT, MemoryRegion, MemoryTable
 from mrc.errors import CallerError
 
 
@@ -55,3 +55,45 @@ def test_a_table_finds_what_is_registered_and_nothing_else() -> None:
     with pytest.raises(CallerError):
         table.deregister(MemoryRegion(bytearray(4), regions[1].rkey, 0))
     assert table.find(regions[1].rkey) is regions[1]
+
+
+def test_a_region_is_open_at_once_whether_it_was_taken_in_or_not() -> None:
+    table = MemoryTable(iter(range(1, 1000)).__next__)
+    regions = [table.register(bytearray(4), va=100 * number) for number in range(5)]
+    assert (table.open.count, table.is_full()) == (0, False)
+    # Looked for, they are taken in, all of them; what nobody gave out stays unknown.
+    assert table.row(regions[3].rkey) >= 0
+    assert table.open.count == 5
+    assert table.row(999) == -1
+    rows = {row[0]: row[1:] for row in table.open.rows()}
+    assert rows == {region.rkey: (region.va, region.length, region.address) for region in regions}
+    table.deregister(regions[3])
+    assert table.row(regions[3].rkey) == -1
+    assert table.open.count == 4
+
+
+def test_one_that_was_never_looked_for_is_closed_like_any_other() -> None:
+    table = MemoryTable(iter(range(1, 1000)).__next__)
+    first, second = table.register(bytearray(4)), table.register(bytearray(4))
+    table.deregister(first)
+    assert (table.row(first.rkey), table.open.count) == (-1, 1)
+    assert table.row(second.rkey) >= 0
+
+
+def test_who_has_the_endpoint_may_register_more_than_wait_at_once() -> None:
+    table = MemoryTable(iter(range(1, 10_000)).__next__)
+    count = 3 * NEW_REGIONS + 7
+    regions = []
+    for number in range(count):
+        assert table.is_full() == (number > 0 and number % NEW_REGIONS == 0)
+        regions.append(table.register(bytearray(4)))
+    assert all(table.row(region.rkey) >= 0 for region in regions)
+    assert table.open.count == count
+
+
+def test_a_region_that_is_only_read_from_is_open_to_no_peer() -> None:
+    table = MemoryTable(iter(range(1, 10)).__next__)
+    region = table.register(bytes(4), remote_write=False)
+    assert table.row(region.rkey) == -1
+    table.deregister(region)
+    assert list(table) == []

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hand_peer import MILLISECOND, SECOND
 from nacking import TRIMMED, nacked_again, send, trained
 
 from mrc.drill.ends import tuning
-from mrc.endpoint.config import QpConfig
+from mrc.endpoint.config import MAX_TIMEOUT_RETRIES, QpConfig
 from mrc.errors import CallerError
 from mrc.net.node import transfer_config
 
@@ -52,6 +54,19 @@ def test_what_was_trimmed_often_does_not_wait_longer_for_a_peer_that_is_gone() -
     assert str(hand.qp.error).endswith("after 28 retries, then a local ACK timeout")
 
 
+def test_what_was_trimmed_often_waits_no_longer_where_retries_have_no_end() -> None:
+    """One budget for both would double the timeout 25 times, to 52 days."""
+    hand = trained(replace(TRANSFER, exponential_retries=25, timeout_retries=MAX_TIMEOUT_RETRIES))
+    latest = send(hand, 2)[1]
+    for _ in range(40):
+        latest = nacked_again(hand, 1, TRIMMED, latest)
+    started = hand.now
+    hand.run(started + 550 * MILLISECOND)
+    assert hand.counters["local_ack_timeouts"] == 4
+    hand.run(started + 600 * SECOND)
+    assert hand.qp.error is None
+
+
 def test_timeouts_have_all_of_the_budget_where_nothing_else_is_said() -> None:
     """behaviour.md: one budget. NACKs and timeouts together are three, and the interval doubles after one linear."""
     hand = trained(QpConfig(path_mtu=256, timeout=17, linear_retries=1, exponential_retries=2))
@@ -68,3 +83,5 @@ def test_timeouts_have_all_of_the_budget_where_nothing_else_is_said() -> None:
 def test_a_part_of_the_budget_below_none_is_refused() -> None:
     with pytest.raises(CallerError, match="timeout_retries cannot be negative, got -1"):
         QpConfig(timeout_retries=-1)
+    with pytest.raises(CallerError, match="timeout_retries must be at most"):
+        QpConfig(timeout_retries=MAX_TIMEOUT_RETRIES + 1)
