@@ -2,12 +2,14 @@
 
 The completion queue's handler notes what came and asks for a step (`Context.call_soon`). A step runs without the
 endpoint, so packets go on while it reduces; after `_STEP_BYTES` it leaves the rest to the next one, and packets come
-first. Nothing in here waits, and nothing needs a lock: only the two queues are filled by other threads.
+first. Nothing in here waits. An operation that is called while no step is under way begins in the caller's thread: its
+first packets leave without that thread's having to give up the interpreter. So there is a lock, which nobody waits for.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -108,6 +110,8 @@ class Engine:
         self.points: BetweenTwo | None = None
         self._asked: deque[Callable[[], None]] = deque()
         self._scheduled = False
+        self._turn = threading.Lock()
+        self._step_waits = False
         self._open = size == 1
         self._waiting: deque[Carried] = deque()
         self._current: Carried | None = None
@@ -126,9 +130,10 @@ class Engine:
         self._schedule()
 
     def post(self, operation: Carried) -> None:
-        """Carry this out after those posted before."""
+        """Carry this out after those posted before: begin here and now, if nothing is under way."""
         self._posted.append(operation)
-        self._schedule()
+        if self._current is not None or not self._open or not self._have_turn(self._begin):
+            self._schedule()
 
     def post_point(self, point: Point) -> None:
         """Carry out a send or a receive, beside the others."""
@@ -154,9 +159,40 @@ class Engine:
 
     def _step(self) -> None:
         self._scheduled = False
+        self._step_waits = True
+        self._have_turn(self._work)
+
+    def _have_turn(self, action: Callable[[], None]) -> bool:
+        """Do this if nothing else is being done. Returns whether. A step that finds it being done comes after it."""
+        if not self._turn.acquire(blocking=False):
+            return False
+        try:
+            self._guard(action)
+        finally:
+            self._turn.release()
+        if self._step_waits:
+            self._schedule()
+        return True
+
+    def _begin(self) -> None:
+        """Begin what was posted, in the thread of whoever called it."""
+        self._begin_posted()
+        self._tell_freed()
+
+    def _begin_posted(self) -> None:
+        while self._posted:
+            self._waiting.append(self._posted.popleft())
+        self._next()
+
+    def _tell_freed(self) -> None:
+        for link in self.links.values():
+            link.tell_freed()
+
+    def _guard(self, action: Callable[[], None]) -> None:
+        """What goes wrong in it ends the group."""
         self._left = _STEP_BYTES
         try:
-            self._work()
+            action()
         except GroupError as error:
             self.fail(error)
         except Exception as error:
@@ -164,7 +200,8 @@ class Engine:
             self.fail(GroupError(f"this rank's engine failed: {type(error).__name__}: {error}", self.rank))
 
     def _work(self) -> None:
-        asked, came, behind, posted = self._asked, self._came, self._behind, self._posted
+        self._step_waits = False
+        asked, came, behind = self._asked, self._came, self._behind
         while asked:
             asked.popleft()()
         for _ in range(len(behind)):
@@ -174,14 +211,11 @@ class Engine:
             link = self._by_qp.get(done.qp_num)
             if link is not None:
                 link.on_completion(done)
-        while posted:
-            self._waiting.append(posted.popleft())
+        if self._current is None:
+            self._begin_posted()
         while self._points_posted and self._open and self.points is not None:
             self.points.begin(self._points_posted.popleft())
-        if self._current is None:
-            self._next()
-        for link in self.links.values():
-            link.tell_freed()
+        self._tell_freed()
         if came or behind:
             self._schedule()
 

@@ -71,7 +71,7 @@ class Group:
         self.size = size
         self.config = config
         self._within = within or Within("world", tuple(range(size)), None)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._sequence = 0
         self._subgroups: list[Group] = []
         self._made: Counter[tuple[int, ...]] = Counter()
