@@ -1,4 +1,4 @@
-"""What callers may pass: numpy's arrays and whatever shares its memory with one."""
+"""Arguments of operations as arrays: numpy arrays, buffers, and objects that share their memory."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Bytes = NDArray[np.uint8]
 
 
 def array_over(given: Any, name: str, *, written: bool) -> NDArray[Any]:
-    """`given` as an array of the same memory: a numpy array, a buffer, what has `__array_interface__` or DLPack.
+    """Return an array over the memory of a numpy array, a buffer, or an object with `__array_interface__` or DLPack.
 
-    Raises CallerError for anything else, for gaps between its values, and for one that is read-only where it is to be
+    Raises CallerError for anything else, for an array that is not contiguous, and for a read-only one that is to be
     `written`.
     """
     array = _shared(given, name)
@@ -51,7 +51,7 @@ def _shared(given: Any, name: str) -> NDArray[Any]:
 
 @record(frozen=True, slots=True)
 class Part:
-    """`size` values of an array from `start` on."""
+    """A part of an array: `size` values from `start` on."""
 
     array: NDArray[Any]
     start: int
@@ -63,7 +63,7 @@ class Part:
 
     @property
     def offset(self) -> int:
-        """Where it begins, bytes."""
+        """Byte offset of the first value."""
         return self.start * self.array.itemsize
 
     @property
@@ -72,8 +72,10 @@ class Part:
 
 
 def parts_of(given: Any, name: str, parts: int, *, written: bool) -> list[Part]:
-    """One part for each rank: of a list as many arrays, of an array equal parts. Raises CallerError as `array_over`
-    does, and for the wrong number or lengths."""
+    """Return a part for each rank: the arrays of a list, or equal parts of one array.
+
+    Raises CallerError as `array_over` does, and for a wrong number or size of parts.
+    """
     if isinstance(given, (list, tuple)):
         if len(given) != parts:
             raise CallerError(f"{name} must be {parts} arrays, one for each rank, got {len(given)}")
@@ -89,7 +91,7 @@ def parts_of(given: Any, name: str, parts: int, *, written: bool) -> list[Part]:
 
 
 def split(given: Any, name: str, splits: Sequence[int] | None, parts: int, *, written: bool) -> list[Part]:
-    """One part for each rank: `splits` rows of the first axis each, without them equal parts."""
+    """Return a part for each rank: as many rows of the first axis as `splits` says, or equal parts without splits."""
     if splits is None:
         return parts_of(given, name, parts, written=written)
     array = array_over(given, name, written=written)
@@ -107,7 +109,7 @@ def split(given: Any, name: str, splits: Sequence[int] | None, parts: int, *, wr
 
 
 def bytes_of(array: NDArray[Any]) -> Bytes:
-    """The bytes of a contiguous array, without a copy."""
+    """Return the bytes of a contiguous array without a copy."""
     return array.reshape(-1).view(np.uint8)
 
 
@@ -120,7 +122,7 @@ def check_parts(parts: Sequence[Part], one: NDArray[Any], name: str, other: str)
 
 
 def check_apart(one: NDArray[Any], parts: Sequence[Part], own: int) -> None:
-    """It may be this rank's part, and must not touch another's."""
+    """Raise CallerError if the array shares memory with another rank's part."""
     for rank, part in enumerate(parts):
         if rank != own and np.may_share_memory(one, part.values):
             raise CallerError(f"the array shares memory with rank {rank}'s part: pass another, or this rank's own part")

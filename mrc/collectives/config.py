@@ -1,4 +1,4 @@
-"""Every size and time of a group, with its unit in its name."""
+"""Sizes and times of a group, each with its unit in its name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import asdict
 from typing import Any
 
 from mrc.endpoint.config import (
-    EXPONENTIAL_RETRIES_FOREVER,
     MILLISECOND,
     LossConfig,
     PathConfig,
@@ -15,23 +14,20 @@ from mrc.endpoint.config import (
 )
 from mrc.errors import CallerError
 from mrc.records import record
+from mrc.verbs import FOR_JOBS
 
-# What an immediate has room for (mrc.collectives.messages).
-MOST_PIECES_UNDER_WAY = 1 << 13
-# Receives beyond those for data: what says that slots and pieces are free again.
+# Receives beyond those for data: for credits.
 SPARE_RECEIVES = 32
 
 
-# QPs between processes that share a machine with much else, as those of a job do: timers far above what a stalled
-# process delays, or what was only late is sent again, and retries that last. A window of 2,048 PSNs, several round
-# trips of full batches. An acknowledgement waits for a later one where a SACK says as much.
+# For processes that share a machine with other work. Timers are far above the delays of a stalled process, or packets
+# that are only late would be retransmitted. Retries never end. The window of 2,048 PSNs is several round trips of full
+# batches. A transport ACK waits for a later one when a SACK carries the same news.
 JOB_TUNING = QpConfig(
     mpr=16,
     mpr_dest=16,
     max_mpr=16,
-    timeout=17,
-    linear_retries=7,
-    exponential_retries=EXPONENTIAL_RETRIES_FOREVER,
+    **FOR_JOBS,
     loss=LossConfig(
         path_timer_min_ns=20 * MILLISECOND,
         path_timer_initial_ns=20 * MILLISECOND,
@@ -44,26 +40,24 @@ JOB_TUNING = QpConfig(
 
 @record(frozen=True, slots=True)
 class GroupConfig:
-    """How a group moves data. All ranks need the same sizes: what differs is refused when the group is made.
+    """Set how a group moves data. Sizes must be the same at all ranks: a group whose ranks differ is refused.
 
-    Messages of up to `eager_bytes` go into slots that each rank keeps for each other one, `eager_slots` of them. What
-    is longer goes straight into the peer's memory in pieces of `piece_bytes`, or, where it is to be reduced, into
-    scratch memory of `window` pieces. At most `window` pieces are under way before the receiver has said that it took
-    some.
+    Messages of up to `eager_bytes` go through slots; each rank keeps `eager_slots` of them for each other rank. Longer
+    arrays go straight into the receiver's memory, in chunks of `chunk_bytes`; chunks to reduce go into its scratch
+    memory of `window` chunks. At most `window` chunks of an operation are in flight to a rank without a credit. A rank
+    of N keeps 2 x (N - 1) x eager_slots x (eager_bytes + 64) + window x chunk_bytes bytes of its own.
 
-    An all-reduce of up to `doubling_bytes` is done by recursive doubling, of up to `halving_bytes` by halving and
-    doubling, of more by a ring. So a rank of N keeps 2 x (N - 1) x eager_slots x (eager_bytes + 64) + window x
-    piece_bytes bytes of its own.
+    An all-reduce of up to `doubling_bytes` uses recursive doubling, of up to `halving_bytes` halving and doubling, of
+    more a ring.
 
-    `registrations` buffers stay registered after their operation. `tuning` has the parameters of every QP; those of
-    the default wait for a fabric, or a stopped peer, for as long as it takes.
-
-    `join_timeout_s` is how long a new group waits for all ranks.
+    `registrations`: how many buffers stay registered after their operation. `tuning`: the parameters of every QP; the
+    default waits without end for a fabric that is cut, or a process that is stopped. `join_timeout_s`: how long a new
+    group waits for its ranks.
     """
 
     eager_bytes: int = 16 * 1024
     eager_slots: int = 16
-    piece_bytes: int = 512 * 1024
+    chunk_bytes: int = 512 * 1024
     window: int = 8
     doubling_bytes: int = 16 * 1024
     halving_bytes: int = 256 * 1024
@@ -75,7 +69,7 @@ class GroupConfig:
         for name, low, high in (
             ("eager_bytes", 64, 1 << 20),
             ("eager_slots", 8, 256),
-            ("piece_bytes", 4096, 1 << 26),
+            ("chunk_bytes", 4096, 1 << 26),
             ("window", 2, 256),
             ("doubling_bytes", 0, 1 << 20),
             ("halving_bytes", 0, 1 << 40),
@@ -84,7 +78,7 @@ class GroupConfig:
             value = getattr(self, name)
             if type(value) is not int or not low <= value <= high:
                 raise CallerError(f"{name} must be {low}..{high}, got {value!r}")
-        for name in ("eager_bytes", "piece_bytes"):
+        for name in ("eager_bytes", "chunk_bytes"):
             if getattr(self, name) % 64:
                 raise CallerError(f"{name} must be a multiple of 64, got {getattr(self, name)}")
         if self.doubling_bytes > self.eager_bytes:
@@ -96,8 +90,8 @@ class GroupConfig:
 
     @property
     def shared(self) -> dict[str, Any]:
-        """What all ranks have to set alike."""
-        names = ("eager_bytes", "eager_slots", "piece_bytes", "window", "doubling_bytes", "halving_bytes")
+        """The settings that must be the same at all ranks."""
+        names = ("eager_bytes", "eager_slots", "chunk_bytes", "window", "doubling_bytes", "halving_bytes")
         return {name: value for name, value in asdict(self).items() if name in names}
 
 

@@ -1,9 +1,11 @@
-"""What carries operations out: one after another, driven by completions, in the thread that runs the endpoint.
+"""The engine of a group: carries out operations one after another, driven by completions, in the endpoint's thread.
 
-The completion queue's handler notes what came and asks for a step (`Context.call_soon`). A step runs without the
-endpoint, so packets go on while it reduces; after `_STEP_BYTES` it leaves the rest to the next one, and packets come
-first. Nothing in here waits. An operation that is called while no step is under way begins in the caller's thread: its
-first packets leave without that thread's having to give up the interpreter. So there is a lock, which nobody waits for.
+The handler of the completion queue stores completions and requests a step (`Context.call_soon`). A step does not hold
+the endpoint, so packets go on while it reduces. It ends after `_STEP_BYTES`, and the next step does the rest. Nothing
+waits.
+
+An operation posted while no step runs begins in the caller's thread: its first packets leave before that thread gives
+up the interpreter. A lock keeps the two apart; neither waits for it.
 """
 
 from __future__ import annotations
@@ -22,14 +24,14 @@ from mrc.collectives.errors import CallMismatch, GroupError, RankLost, RankUnrea
 from mrc.collectives.link import Link
 from mrc.collectives.messages import STREAM_MASK, Call, Header, Signature
 from mrc.collectives.registrations import Memory, Registrations
-from mrc.collectives.streams import Grant, Incoming, Outgoing, Token, Way
+from mrc.collectives.streams import Grant, LinkView, ReceiveStream, SendStream, Token
 from mrc.collectives.work import Work
 from mrc.errors import MrcError
 from mrc.verbs import MR, PD, WC, Context
 
 _log = logging.getLogger("mrc.collectives")
 
-# Bytes taken in one step. A stand-in has the packets after a millisecond, so this is less.
+# Bytes processed in one step: less than a millisecond, after which the stand-in would take the packets.
 _STEP_BYTES = 1 << 20
 _SEQUENCE_MASK = (1 << 32) - 1
 _HALF = 1 << 31
@@ -37,53 +39,53 @@ _HALF = 1 << 31
 Drained = Callable[[MrcError | None], None]
 
 
-class Carried(Protocol):
-    """An operation, as the engine sees it."""
+class Collective(Protocol):
+    """An operation as the engine uses it."""
 
     sequence: int
     signature: Signature
     work: Work
 
     def begin(self) -> None:
-        """Send what can be sent, and take what has come. Calls `Engine.finish` when it is done."""
+        """Send and process what is possible at once. Calls `Engine.finish` when the operation is done."""
 
-    def incoming(self, rank: int) -> Incoming | None:
-        """What it gets from a rank."""
+    def incoming(self, rank: int) -> ReceiveStream | None:
+        """Return the stream from a rank."""
 
     def release(self) -> None:
-        """It has ended: its memory is the caller's again."""
+        """Give back its regions. The operation has ended."""
 
     def waits_for(self) -> str:
-        """What it waits for, for people."""
+        """Return which ranks it waits for, as the end of a sentence."""
 
 
 class Point(Protocol):
-    """A send or a receive."""
+    """A send or a receive as the engine uses it."""
 
     work: Work
 
     def release(self) -> None: ...
 
 
-class BetweenTwo(Protocol):
-    """All sends and receives of this rank, as the engine sees them."""
+class PointToPoint(Protocol):
+    """All sends and receives of this rank as the engine uses them."""
 
     def begin(self, point: Any) -> None: ...
 
     def on_grant(self, link: Link, header: Header) -> None:
-        """A rank says where a send goes."""
+        """A receiver granted a send its place."""
 
     def left(self, link: Link) -> None:
-        """A rank has left."""
+        """A rank has closed its group."""
 
     def take_all(self) -> Sequence[Point]:
-        """All that has not ended: it never will."""
+        """Remove and return everything unfinished, for a group that failed."""
 
     def __bool__(self) -> bool: ...
 
 
 class Engine:
-    """One group's. `post` and the handler of its CQ may be called from any thread."""
+    """The engine of one group. `post`, `post_point` and `ask` may be called from any thread."""
 
     def __init__(self, context: Context, pd: PD, rank: int, size: int, config: GroupConfig) -> None:
         self.rank = rank
@@ -91,13 +93,13 @@ class Engine:
         self.config = config
         self.registrations = Registrations(pd, config.registrations)
         self.error: GroupError | None = None
-        # Called once, where the engine runs, when the group has failed.
+        # Called once when the group has failed.
         self.on_failed: Callable[[GroupError], None] | None = None
         self._context = context
-        self._scratch: Bytes = np.zeros(config.window * config.piece_bytes, np.uint8)
+        self._scratch: Bytes = np.zeros(config.window * config.chunk_bytes, np.uint8)
         self.scratch_mr: MR = pd.mr(self._scratch)
         self.scratch = Memory(self._scratch, self.registrations, self.scratch_mr)
-        # No queue: completions come to `_note`.
+        # The handler takes all completions; the queue stays empty.
         self.cq = context.cq(1, handler=self._note)
         self.links: dict[int, Link] = {}
         for other in range(size):
@@ -105,20 +107,20 @@ class Engine:
                 self.links[other] = Link(other, pd, self.cq, config, self)
         self._by_qp = {link.qp.qp_num: link for link in self.links.values()}
         self._came: deque[WC] = deque()
-        self._posted: deque[Carried] = deque()
+        self._posted: deque[Collective] = deque()
         self._points_posted: deque[Point] = deque()
-        self.points: BetweenTwo | None = None
+        self.points: PointToPoint | None = None
         self._asked: deque[Callable[[], None]] = deque()
         self._scheduled = False
         self._turn = threading.Lock()
         self._step_waits = False
         self._open = size == 1
-        self._waiting: deque[Carried] = deque()
-        self._current: Carried | None = None
+        self._waiting: deque[Collective] = deque()
+        self._current: Collective | None = None
         self._begins = 0  # the number of the operation that begins next
         self._left = 0
-        self._behind: deque[Incoming] = deque()
-        # What is to be called once all is drained: while operations run, and while their last writes arrive.
+        self._behind: deque[ReceiveStream] = deque()
+        # Drain callbacks: those that wait for operations, and those that wait for acknowledgements.
         self._drains: deque[Drained] = deque()
         self._draining: list[Drained] = []
         self._closed = False
@@ -129,19 +131,19 @@ class Engine:
         self._came.append(completion)
         self._schedule()
 
-    def post(self, operation: Carried) -> None:
-        """Carry this out after those posted before: begin here and now, if nothing is under way."""
+    def post(self, operation: Collective) -> None:
+        """Carry out an operation after those posted before. Begins in the calling thread if nothing is in progress."""
         self._posted.append(operation)
         if self._current is not None or not self._open or not self._have_turn(self._begin):
             self._schedule()
 
     def post_point(self, point: Point) -> None:
-        """Carry out a send or a receive, beside the others."""
+        """Carry out a send or a receive, concurrently with collective operations."""
         self._points_posted.append(point)
         self._schedule()
 
     def ask(self, action: Callable[[], None]) -> None:
-        """Run `action` where the engine runs."""
+        """Run `action` in a step of the engine."""
         self._asked.append(action)
         self._schedule()
 
@@ -153,7 +155,7 @@ class Engine:
     # ------------------------------------------------------------------ where the engine runs
 
     def open(self) -> None:
-        """All ranks are there."""
+        """Begin operations: all ranks are connected."""
         self._open = True
         self._schedule()
 
@@ -163,7 +165,8 @@ class Engine:
         self._have_turn(self._work)
 
     def _have_turn(self, action: Callable[[], None]) -> bool:
-        """Do this if nothing else is being done. Returns whether. A step that finds it being done comes after it."""
+        """Run `action` unless the other thread is at it, and return whether it ran. A step that was kept out runs
+        later."""
         if not self._turn.acquire(blocking=False):
             return False
         try:
@@ -175,21 +178,21 @@ class Engine:
         return True
 
     def _begin(self) -> None:
-        """Begin what was posted, in the thread of whoever called it."""
+        """Begin posted operations in the calling thread."""
         self._begin_posted()
-        self._tell_freed()
+        self._report_freed()
 
     def _begin_posted(self) -> None:
         while self._posted:
             self._waiting.append(self._posted.popleft())
         self._next()
 
-    def _tell_freed(self) -> None:
+    def _report_freed(self) -> None:
         for link in self.links.values():
-            link.tell_freed()
+            link.report_freed()
 
     def _guard(self, action: Callable[[], None]) -> None:
-        """What goes wrong in it ends the group."""
+        """Run `action`; an error ends the group."""
         self._left = _STEP_BYTES
         try:
             action()
@@ -215,12 +218,12 @@ class Engine:
             self._begin_posted()
         while self._points_posted and self._open and self.points is not None:
             self.points.begin(self._points_posted.popleft())
-        self._tell_freed()
+        self._report_freed()
         if came or behind:
             self._schedule()
 
     def _next(self) -> None:
-        """Begin what waits. What is done at once leaves room for the next one."""
+        """Begin waiting operations until one is in progress."""
         while self._current is None and self._waiting and (self._open or self.error is not None):
             operation = self._waiting.popleft()
             if self.error is not None:
@@ -230,8 +233,8 @@ class Engine:
             self._begins = operation.sequence + 1 & _SEQUENCE_MASK
             operation.begin()
 
-    def finish(self, operation: Carried) -> None:
-        """It is done. Called by the operation itself."""
+    def finish(self, operation: Collective) -> None:
+        """End an operation. The operation itself calls this."""
         if operation is self._current:
             self._current = None
         operation.release()
@@ -251,12 +254,12 @@ class Engine:
     def worked(self, count: int) -> None:
         self._left -= count
 
-    def come_back(self, stream: Incoming) -> None:
+    def come_back(self, stream: ReceiveStream) -> None:
         if stream not in self._behind:
             self._behind.append(stream)
 
-    def scratch_piece(self, place: int, length: int) -> Bytes:
-        start = place * self.config.piece_bytes
+    def scratch_chunk(self, place: int, length: int) -> Bytes:
+        start = place * self.config.chunk_bytes
         return self._scratch[start : start + length]
 
     def on_data(self, link: Link, header: Header, slot: int) -> None:
@@ -286,8 +289,8 @@ class Engine:
         self.granted(out, header)
         out.pump()
 
-    def granted(self, out: Outgoing, header: Header) -> None:
-        """The receiver of a stream says where it goes."""
+    def granted(self, out: SendStream, header: Header) -> None:
+        """Take the receiver's grant of a stream."""
         self.check(out.link, header, out.token)
         if header.length != out.length:
             raise CallMismatch(
@@ -295,10 +298,10 @@ class Engine:
                 f"sends it {out.length:,}",
                 out.link.rank,
             )
-        out.grant = Grant(header.address, header.rkey, header.first, header.pieces)
+        out.grant = Grant(header.address, header.rkey, header.first, header.chunks)
 
-    def _keep(self, link: Way, header: Header) -> None:
-        """It is for an operation that has not begun here: one that has ended gets nothing any more."""
+    def _keep(self, link: LinkView, header: Header) -> None:
+        """Raise CallMismatch unless the message is for an operation that has not begun here."""
         began = self.began
         if header.sequence - began & _SEQUENCE_MASK >= _HALF:
             raise CallMismatch(
@@ -309,39 +312,39 @@ class Engine:
 
     @property
     def began(self) -> int:
-        """The number of the operation that begins next, or is under way."""
+        """The number of the operation in progress, or of the next one."""
         if self._current is not None:
             return self._current.sequence
         return self._begins
 
-    def check(self, link: Way, header: Header, token: Token) -> None:
-        """Whether the peer means the same operation."""
+    def check(self, link: LinkView, header: Header, token: Token) -> None:
+        """Raise CallMismatch unless the peer called the same operation."""
         if header.signature != token.signature or header.sequence != token.sequence:
             raise CallMismatch(self._differ(link, header, token.sequence, token.signature), link.rank)
 
-    def _mismatch(self, link: Link, header: Header, current: Carried) -> CallMismatch:
+    def _mismatch(self, link: Link, header: Header, current: Collective) -> CallMismatch:
         return CallMismatch(self._differ(link, header, current.sequence, current.signature), link.rank)
 
-    def _differ(self, link: Way, header: Header, sequence: int, signature: Signature) -> str:
+    def _differ(self, link: LinkView, header: Header, sequence: int, signature: Signature) -> str:
         return (
             f"rank {link.rank} called {header.signature} as operation {header.sequence}, this rank called {signature} "
             f"as operation {sequence}: all ranks have to call the same operations in the same order, of the same sizes"
         )
 
-    def too_much(self, link: Way, token: Token) -> None:
+    def too_much(self, link: LinkView, token: Token) -> None:
         raise CallMismatch(
             f"rank {link.rank} sent more than operation {token.sequence}, {token.signature}, takes", link.rank
         )
 
     def on_failure(self, link: Link, why: str) -> None:
-        """Where the peer's process has ended somebody else says so; where it has left nobody minds."""
+        """Raise RankUnreachable: the QP failed although the rank is not known to be gone."""
         raise RankUnreachable(f"rank {link.rank} cannot be reached: {why}", link.rank)
 
     # ------------------------------------------------------------------ what others say
 
     def settle(self, action: Callable[[], None]) -> None:
-        """Run `action` once all that has arrived until now is taken. From any thread."""
-        # Completions are handed over before each of these two.
+        """Run `action` once everything that has arrived until now is processed. From any thread."""
+        # The endpoint hands over completions before each of these calls.
         self._context.call_soon(lambda: self._context.call_soon(lambda: self.ask(lambda: self._settled(action))))
 
     def _settled(self, action: Callable[[], None]) -> None:
@@ -351,7 +354,8 @@ class Engine:
             action()
 
     def left(self, rank: int, sequence: int) -> None:
-        """A rank takes part in no operation from this one on. It has all that was sent to it before."""
+        """A rank has closed its group: it takes no part in operation `sequence` and later ones, and has completed
+        earlier ones."""
         link = self.links[rank]
         if link.closed:
             return
@@ -361,13 +365,13 @@ class Engine:
         for out in outgoing:
             if not out.on_left():
                 raise self.has_left(rank)
-        if any(stream.pieces_left for stream in incoming):
+        if any(stream.chunks_left for stream in incoming):
             raise self.has_left(rank)
         if self.points is not None:
             self.points.left(link)
 
     def has_left_before(self, rank: int, sequence: int) -> bool:
-        """Whether a rank takes no part in the operation of this number."""
+        """Return whether a rank closed its group before operation `sequence`."""
         left_at = self.links[rank].left_at
         return left_at is not None and sequence - left_at & _SEQUENCE_MASK < _HALF
 
@@ -375,7 +379,7 @@ class Engine:
         return RankLost(f"rank {rank} has closed its group before this operation", rank)
 
     def lost(self, rank: int, why: str) -> None:
-        """A rank's process has ended."""
+        """Raise RankLost for a rank whose process has ended, unless it closed the group before."""
         link = self.links[rank]
         if link.left_at is None:
             raise RankLost(f"rank {rank} is gone: {why}", rank)
@@ -383,19 +387,19 @@ class Engine:
     # ------------------------------------------------------------------ the end
 
     def fail(self, error: GroupError) -> None:
-        """End everything. First nothing can be written to any array of a caller's, then the other ranks hear of it, and
-        then the callers."""
+        """End the group. First the QPs, so that nothing is written into arrays any more; then report to the other
+        ranks, and then to the callers."""
         if self.error is not None or self._closed:
             return
         self.error = error
         for link in self.links.values():
             link.close()
-        # Before the callers hear of it, who may end at once.
+        # Before the callers, whose process may end at once.
         if self.on_failed is not None:
             self.on_failed(error)
         self._came.clear()
         self._behind.clear()
-        ended: list[Carried | Point] = [*([self._current] if self._current else []), *self._waiting, *self._posted]
+        ended: list[Collective | Point] = [*([self._current] if self._current else []), *self._waiting, *self._posted]
         ended += [*(self.points.take_all() if self.points is not None else ()), *self._points_posted]
         self._points_posted.clear()
         self._current = None
@@ -410,7 +414,7 @@ class Engine:
         self._draining.clear()
 
     def drain(self, drained: Drained) -> None:
-        """Call `drained` once all operations are done and the peers have all that was sent. Where the engine runs."""
+        """Call `drained` when all operations are done and the other ranks have received everything."""
         if self.error is not None:
             drained(self.error)
             return
@@ -418,7 +422,7 @@ class Engine:
         self.drain_if_idle()
 
     def drain_if_idle(self) -> None:
-        """An operation has ended."""
+        """Start the drains that wait, if no operation is left."""
         if self._current is not None or self._waiting or self._posted or self._points_posted or self.points:
             return
         while self._drains:
@@ -442,7 +446,7 @@ class Engine:
             link.drain(one)
 
     def close(self) -> None:
-        """Give everything back. Where the engine runs, or once nothing runs it."""
+        """Release all resources, in a step of the engine."""
         self._closed = True
         for link in self.links.values():
             link.close()
@@ -452,5 +456,5 @@ class Engine:
 
 
 def stream_number(sequence: int) -> int:
-    """The stream of an operation of the whole group, in an immediate."""
+    """Return the stream number of an operation, for immediates."""
     return sequence & STREAM_MASK

@@ -1,4 +1,4 @@
-"""What ends a group: each names the rank and the operation."""
+"""Errors that end a group. Each names the rank at fault and the operation that it ended."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from mrc.errors import PeerError
 
 
 class GroupError(PeerError):
-    """A group has failed: what was pending and what comes later raises this, or one of its kinds.
+    """The group has failed. Pending and later operations raise this or a subclass.
 
-    `rank` is the one it is about, None where it is about no single one; `operation` what this rank was doing.
+    `rank`: the rank at fault, None if it is not a single one. `operation`: the operation of this rank that ended.
     """
 
     def __init__(self, text: str, rank: int | None = None, operation: str = "") -> None:
@@ -18,21 +18,21 @@ class GroupError(PeerError):
         self.operation = operation
 
     def during(self, operation: str) -> GroupError:
-        """The same, for another operation that it ended."""
+        """Return the error for another operation that the same failure ended."""
         return type(self)(self.text, self.rank, operation)
 
 
 class RankLost(GroupError):
-    """A rank is gone: its process ended, or it left the group before this operation."""
+    """A rank's process has ended, or the rank closed the group before this operation."""
 
 
 class RankUnreachable(GroupError):
-    """A rank did not answer for as long as the retries last, and nothing says that it has ended."""
+    """A rank did not answer until the QP's retries were exhausted. Its process has not ended as far as is known."""
 
 
 class CallMismatch(GroupError):
-    """Another rank called something else than this one, or with another size, type or root."""
+    """Another rank called another operation than this one, or with another size, type or root."""
 
 
 class OperationTimeout(PeerError, TimeoutError):
-    """An operation is not done in the time its caller gave it. It goes on: wait again, or close the group."""
+    """An operation is not done within the timeout. It goes on: wait again, or close the group."""

@@ -1,4 +1,4 @@
-"""A group of ranks, and what they do together."""
+"""Groups of ranks and their operations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from mrc.collectives.arrays import Part, array_over, check_apart, check_parts, copy, parts_of, split
 from mrc.collectives.config import DEFAULT_GROUP_CONFIG, GroupConfig
 from mrc.collectives.control.listening import Control
-from mrc.collectives.engine import Carried, Engine
+from mrc.collectives.engine import Collective, Engine
 from mrc.collectives.errors import GroupError
 from mrc.collectives.membership import Membership
 from mrc.collectives.mesh import Mesh
@@ -34,7 +34,8 @@ MOST_RANKS = 1024
 
 
 class Within(NamedTuple):
-    """Where a group is: its name in the store, its ranks' numbers in the group of all, and that one's control."""
+    """The place of a subgroup: its name in the store, its ranks' numbers in the whole group, and the control of
+    that."""
 
     name: str
     ranks: tuple[int, ...]
@@ -42,11 +43,11 @@ class Within(NamedTuple):
 
 
 class Group:
-    """`size` processes, this one being `rank`, that call the same operations in the same order.
+    """A group of `size` processes that call the same operations in the same order; this process is number `rank`.
 
     `device` runs the endpoint: `mrc.net.device.open_device`, or a host in virtual time (`mrc.sim.device.SimDevice`).
-    The ranks find each other by the `store`. Made, a group has a QP to every other rank; over a MemoryStore it may be
-    made before the others are, and what is called waits for them.
+    The ranks meet through the `store`. The constructor connects a QP to every other rank and waits for all ranks. Over
+    a MemoryStore it does not wait: operations do.
 
     Raises CallerError for a rank out of range, PeerError when not all ranks come within `join_timeout_s`.
     """
@@ -94,10 +95,10 @@ class Group:
             raise
 
     def subgroup(self, ranks: Sequence[int]) -> Group | None:
-        """A group of some of these ranks, in this order, or None for a rank that is not among them.
+        """Make a group of some of these ranks, in this order. Returns None at other ranks.
 
-        All its ranks call it, in the same order where they make several. It has QPs and scratch memory of its own. It
-        may be closed before this one, and is closed with it.
+        All its ranks call it, in the same order if they make several. It has its own QPs and scratch memory. It may be
+        closed before this group, and is closed with it.
         """
         chosen = tuple(ranks)
         for each in chosen:
@@ -128,8 +129,7 @@ class Group:
     # ------------------------------------------------------------------ operations
 
     def all_reduce(self, array: Any, op: ReduceOp = ReduceOp.SUM) -> Work:
-        """Reduce the arrays of all ranks, value by value; each finds the result in its own, the same bits
-        everywhere."""
+        """Reduce the arrays of all ranks, value by value, into every rank's array. All ranks get the same bits."""
         mine = array_over(array, "array", written=True)
         reduction = Reduction(op, mine.dtype)
         signature = _signature(Call.ALL_REDUCE, mine, op)
@@ -147,7 +147,7 @@ class Group:
         )
 
     def reduce_scatter(self, output: Any, input: Any, op: ReduceOp = ReduceOp.SUM) -> Work:
-        """Reduce `input`, one part for each rank, and leave this rank's part in `output`.
+        """Reduce the inputs of all ranks, and put this rank's part of the result into `output`.
 
         `input` is an array of size x output's values, or a list of as many arrays. It stays as it is. `output` may be
         this rank's own part of it, and no other memory of it.
@@ -168,7 +168,7 @@ class Group:
         )
 
     def all_gather(self, output: Any, input: Any) -> Work:
-        """Leave the `input` of all ranks in `output` at every rank, in the order of ranks.
+        """Put the inputs of all ranks into every rank's `output`, in the order of ranks.
 
         `output` is an array of size x input's values, or a list of as many arrays. `input` may be this rank's own part
         of it.
@@ -211,7 +211,7 @@ class Group:
         return self._exchange(signature, most, list(sends), list(receives), eager=not uneven and self._is_short(most))
 
     def broadcast(self, array: Any, root: int = 0) -> Work:
-        """Leave the root's array in that of every rank."""
+        """Copy the root's array into every rank's array."""
         self._check_rank(root, "root")
         mine = array_over(array, "array", written=self.rank != root)
         signature = _signature(Call.BROADCAST, mine, root=root)
@@ -224,7 +224,7 @@ class Group:
         )
 
     def reduce(self, array: Any, root: int = 0, op: ReduceOp = ReduceOp.SUM) -> Work:
-        """Reduce the arrays of all ranks into the root's. The others' stay as they are."""
+        """Reduce the arrays of all ranks into the root's array. The others are not changed."""
         self._check_rank(root, "root")
         mine = array_over(array, "array", written=self.rank == root)
         reduction = Reduction(op, mine.dtype)
@@ -238,7 +238,8 @@ class Group:
         )
 
     def gather(self, array: Any, outputs: Any = None, root: int = 0) -> Work:
-        """Leave the arrays of all ranks in the root's `outputs`: one array of all, or a list of one for each rank."""
+        """Put the arrays of all ranks into the root's `outputs`: one array for all, or a list with one for each
+        rank."""
         self._check_rank(root, "root")
         mine = array_over(array, "array", written=False)
         signature = _signature(Call.GATHER, mine, root=root)
@@ -253,7 +254,7 @@ class Group:
         return self._exchange(signature, mine.nbytes, sends, receives)
 
     def scatter(self, array: Any, inputs: Any = None, root: int = 0) -> Work:
-        """Leave in each rank's array its part of the root's `inputs`: one array of all, or a list of one for each
+        """Put into each rank's array its part of the root's `inputs`: one array for all, or a list with one for each
         rank."""
         self._check_rank(root, "root")
         mine = array_over(array, "array", written=True)
@@ -269,16 +270,16 @@ class Group:
         return self._exchange(signature, mine.nbytes, sends, receives)
 
     def barrier(self) -> Work:
-        """Done once every rank has called it."""
+        """Wait for all ranks: done when every rank has called it."""
         signature = Signature(Call.BARRIER)
         return self._start(
             signature, 1, lambda sequence, work: Barrier(self._engine, sequence, signature, work), lambda: None
         )
 
     def send(self, array: Any, to: int, tag: int = 0) -> Work:
-        """Send an array to one rank, which receives it with the same tag, 0..2^32-1, in the order of sends.
+        """Send an array to one rank. Sends with one tag, 0..2^32-1, are received in order.
 
-        Done once it is there: it waits for the receive. The array stays as it is until then.
+        Done when the array has arrived, so it waits for the `recv`.
         """
         return self._point(Send, array_over(array, "array", written=False), to, tag, f"send to rank {to}")
 
@@ -322,9 +323,9 @@ class Group:
         )
 
     def _start(
-        self, signature: Signature, nbytes: int, make: Callable[[int, Work], Carried], alone: Callable[[], None]
+        self, signature: Signature, nbytes: int, make: Callable[[int, Work], Collective], alone: Callable[[], None]
     ) -> Work:
-        """`alone` is what it comes to in a group of one."""
+        """Start an operation. `alone`: what it does in a group of one."""
         work = Work(self.device, str(signature))
         with self._lock:
             self._check_open(work.name)
@@ -350,22 +351,21 @@ class Group:
     # ------------------------------------------------------------------ end
 
     def abort(self, why: str) -> None:
-        """End what is under way without waiting: it raises `why`, as does what comes later. The other ranks hear it."""
+        """Fail the group without waiting: pending and later operations raise `why`, at the other ranks too."""
         engine = self._engine
         engine.ask(lambda: engine.fail(GroupError(why, self.rank)))
 
     def drain(self, timeout: float | None = None) -> None:
-        """Return once all operations are done, and every other rank has what this one sent."""
+        """Return when all operations are done and every other rank has received everything from this one."""
         work = Work(self.device, "drain")
         engine = self._engine
         engine.ask(lambda: engine.drain(work.finish))
         work.wait(timeout)
 
     def close(self) -> None:
-        """Drain, and give everything back; subgroups first. A group that has failed is given back as it is.
+        """Drain, then release everything; subgroups first. A group that has failed is released at once.
 
-        The others hear that this rank takes no part any more. They need not close at the same time: all they are owed
-        is there.
+        Other ranks may close later: everything they need from this one has arrived.
         """
         with self._lock:
             if self._closed:
@@ -378,13 +378,13 @@ class Group:
                 self.drain()
                 self._membership.say_bye(self._sequence)
         except GroupError:
-            # What was under way has said so to those who wait for it.
+            # The waiters of the operations in progress get this error.
             pass
         finally:
             self._end()
 
     def _give_up(self, why: str) -> None:
-        """Close without waiting for anything: the other ranks hear that this one has failed."""
+        """Close without waiting, and report the failure to the other ranks."""
         with self._lock:
             if self._closed:
                 return

@@ -1,4 +1,4 @@
-"""The way to one other rank: a QP, the slots it writes into, those it is written to, and what is under way."""
+"""The link to one other rank: the QP, the slots of both ends, credits, and the streams in progress."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import numpy as np
 from mrc.collectives.arrays import Bytes
 from mrc.collectives.config import SPARE_RECEIVES, GroupConfig
 from mrc.collectives.messages import (
+    CHUNK,
     COUNT_MASK,
     FREED,
     HEADER_BYTES,
     NUMBER_MASK,
-    PIECE,
     SLOT,
     TAKEN,
     Header,
-    Told,
+    SlotKind,
     count_immediate,
     kind_of,
     read_header,
     stream_immediate,
     stream_of,
 )
-from mrc.collectives.streams import Engine, Grant, Incoming, Outgoing, Token
+from mrc.collectives.streams import Engine, Grant, ReceiveStream, SendStream, Token
 from mrc.verbs import (
     CQ,
     MR,
@@ -46,40 +46,40 @@ from mrc.verbs import (
 
 _WITH_IMM, _SIGNALED, _SILENT = WROpcode.RDMA_WRITE_WITH_IMM, SendFlag.SIGNALED, SendFlag(0)
 _RECEIVE, _SUCCESS = WCOpcode.RECV_RDMA_WITH_IMM, WCStatus.SUCCESS
-# Streams of point-to-point operations that one rank lets another have at once.
+# Point-to-point streams that a receiver grants one sender at a time.
 POINT_STREAMS = 4
-# What a write that says something is called when it completes.
-_SOMETHING, _PIECE_WRITTEN, _MARK = 0, 1, 2
-# Slots that data leaves free, for what keeps operations going.
+# The wr_id of writes, by what their completion means.
+_SOMETHING, _CHUNK_WRITTEN, _MARK = 0, 1, 2
+# Slots kept free of data, for grants.
 _KEPT_SLOTS = 4
 
 
 class Owner(Engine, Protocol):
-    """The engine, as its links see it."""
+    """The engine as its links use it."""
 
     def on_data(self, link: Link, header: Header, slot: int) -> None:
-        """A slot of an operation's was written."""
+        """The peer wrote a slot of data."""
 
     def on_grant(self, link: Link, header: Header) -> None:
-        """The peer says where a stream goes."""
+        """The peer granted a stream its place."""
 
     def on_failure(self, link: Link, why: str) -> None:
         """The QP has failed."""
 
 
 def receives_of(config: GroupConfig) -> int:
-    """How many writes with immediate can be under way towards a rank, at the most."""
+    """Return the most writes with immediate that can be in flight to a rank."""
     return config.eager_slots + config.window * (1 + POINT_STREAMS) + SPARE_RECEIVES
 
 
 class Link:
-    """To rank `rank`. All is called where the engine runs."""
+    """The link to rank `rank`. All methods run where the engine does."""
 
     def __init__(self, rank: int, pd: PD, cq: CQ, config: GroupConfig, engine: Owner) -> None:
         self.rank = rank
         self.engine = engine
         self.eager_bytes = config.eager_bytes
-        self.piece_bytes = config.piece_bytes
+        self.chunk_bytes = config.chunk_bytes
         self.window = config.window
         self._slots = config.eager_slots
         self._slot_bytes = config.eager_bytes + HEADER_BYTES
@@ -94,45 +94,45 @@ class Link:
         self._inbox_view = self._inbox.data
         self._to: RemoteMemory | None = None
         self._scratch: RemoteMemory | None = None
-        self.incoming: dict[int, Incoming] = {}
-        self.outgoing: dict[int, Outgoing] = {}
-        # What came for operations that have not begun here.
+        self.incoming: dict[int, ReceiveStream] = {}
+        self.outgoing: dict[int, SendStream] = {}
+        # Data and grants of operations that have not begun here.
         self.early: dict[int, list[tuple[Header, int]]] = {}
         self.grants: dict[int, Header] = {}
         self._written = 0  # slots of the peer's
         self._freed_there = 0
         self._read = 0  # slots of ours
         self._freed = 0
-        self._told_freed = 0
+        self._reported_freed = 0
         self._freed_early: set[int] = set()
-        self._for_slots: deque[Outgoing] = deque()
+        self._for_slots: deque[SendStream] = deque()
         self._grants_waiting: deque[Header] = deque()
-        self._unacknowledged: deque[Outgoing] = deque()
+        self._unacknowledged: deque[SendStream] = deque()
         self._drains: deque[Callable[[], None]] = deque()
-        # The number of the first operation that the peer takes no part in any more.
+        # The number of the first operation without the peer, which has closed its group.
         self.left_at: int | None = None
         self.closed = False
 
     @property
     def inbox(self) -> RemoteMemory:
-        """Where the peer writes its slots."""
+        """The memory that the peer writes slots into."""
         return self._inbox_mr.remote
 
     @property
     def receives(self) -> int:
-        """How many writes with immediate the peer may have outstanding."""
+        """The most writes with immediate that the peer may have in flight."""
         return self._receives
 
     def open(self, inbox: RemoteMemory, scratch: RemoteMemory) -> None:
-        """The peer's memory is known, and the QP connected."""
+        """Post receives. The QP is connected and the peer's memory is known."""
         self._to, self._scratch = inbox, scratch
         for _ in range(self._receives):
             self.qp.post_recv(RecvWR())
 
     # ------------------------------------------------------------------ sending
 
-    def has_slot_for(self, stream: Outgoing) -> bool:
-        """Whether data may be sent. If not the stream is pumped once it may."""
+    def has_slot_for(self, stream: SendStream) -> bool:
+        """Return whether a slot is free for data. If not, pump the stream when one is."""
         if self._written - self._freed_there < self._slots - _KEPT_SLOTS:
             return True
         if stream not in self._for_slots:
@@ -140,16 +140,16 @@ class Link:
         return False
 
     def send_data(self, token: Token, data: Bytes) -> None:
-        """A slot of an operation's. There is one: `has_slot_for`."""
+        """Write a slot of data. Needs a free slot (`has_slot_for`)."""
         place = self._slot_to_write()
         start = place + HEADER_BYTES
         self._staging[start : start + data.size] = data
-        self._write_slot(place, Header(Told.DATA, token.signature, self._freed, token.sequence, data.size))
+        self._write_slot(place, Header(SlotKind.DATA, token.signature, self._freed, token.sequence, data.size))
 
     def send_grant(self, token: Token, stream: int, length: int, grant: Grant) -> None:
-        """Say where `length` bytes of a stream go."""
+        """Grant the peer a place for `length` bytes of a stream."""
         header = Header(
-            Told.GRANT,
+            SlotKind.GRANT,
             token.signature,
             0,
             token.sequence,
@@ -158,7 +158,7 @@ class Link:
             grant.rkey,
             stream,
             grant.first,
-            grant.pieces,
+            grant.chunks,
         )
         if self._grants_waiting or self._written - self._freed_there >= self._slots:
             self._grants_waiting.append(header)
@@ -169,30 +169,30 @@ class Link:
         return self._written % self._slots * self._slot_bytes
 
     def _write_slot(self, place: int, header: Header) -> None:
-        self._told_freed = self._freed
+        self._reported_freed = self._freed
         header._replace(freed=self._freed).pack_into(self._staging_view[place : place + HEADER_BYTES])
         assert self._to is not None
         mr = self._staging_mr
-        length = HEADER_BYTES + (header.length if header.told == Told.DATA else 0)
+        length = HEADER_BYTES + (header.length if header.kind == SlotKind.DATA else 0)
         immediate = count_immediate(SLOT, self._written)
         self._written += 1
         sge = SGE(mr.addr + place, length, mr.lkey)
         self.qp.post_send(SendWR(_SOMETHING, _WITH_IMM, sge, self._to.addr + place, self._to.rkey, immediate, _SILENT))
 
-    def scratch_place(self, piece: int) -> tuple[int, int]:
-        """Address and rkey of a piece of the peer's scratch memory."""
+    def scratch_place(self, chunk: int) -> tuple[int, int]:
+        """Return address and rkey of a chunk of the peer's scratch memory."""
         assert self._scratch is not None
-        return self._scratch.addr + piece * self.piece_bytes, self._scratch.rkey
+        return self._scratch.addr + chunk * self.chunk_bytes, self._scratch.rkey
 
-    def write_piece(
-        self, stream: Outgoing, at: int, length: int, lkey: int, address: int, rkey: int, number: int
+    def write_chunk(
+        self, stream: SendStream, at: int, length: int, lkey: int, address: int, rkey: int, number: int
     ) -> None:
-        """A piece of a stream, to its place."""
+        """Write a chunk of a stream to its place."""
         self._unacknowledged.append(stream)
-        immediate = stream_immediate(PIECE, stream.stream, number)
-        self.qp.post_send(SendWR(_PIECE_WRITTEN, _WITH_IMM, SGE(at, length, lkey), address, rkey, immediate, _SIGNALED))
+        immediate = stream_immediate(CHUNK, stream.stream, number)
+        self.qp.post_send(SendWR(_CHUNK_WRITTEN, _WITH_IMM, SGE(at, length, lkey), address, rkey, immediate, _SIGNALED))
 
-    def say_taken(self, stream: int, taken: int) -> None:
+    def report_taken(self, stream: int, taken: int) -> None:
         self._say(stream_immediate(TAKEN, stream, taken))
 
     def _say(self, immediate: int) -> None:
@@ -201,21 +201,21 @@ class Link:
     # ------------------------------------------------------------------ slots
 
     def slot_bytes(self, slot: int, length: int) -> Bytes:
-        """What lies in a slot behind its header."""
+        """Return `length` bytes of data of a slot."""
         start = slot * self._slot_bytes + HEADER_BYTES
         return self._inbox[start : start + length]
 
     def free_slot(self, slot: int) -> None:
-        """The peer may write there again."""
+        """Free a slot. The peer gets a credit for it once all earlier slots are free."""
         self._freed_early.add(slot)
         while self._freed < self._read and self._freed % self._slots in self._freed_early:
             self._freed_early.discard(self._freed % self._slots)
             self._freed += 1
 
-    def tell_freed(self) -> None:
-        """If nothing else has told the peer of it: at the end of the engine's step."""
-        if self._freed - self._told_freed >= self._slots // 2 and not self.closed:
-            self._told_freed = self._freed
+    def report_freed(self) -> None:
+        """Send a credit for freed slots, unless other messages carried it or half of the slots are still free."""
+        if self._freed - self._reported_freed >= self._slots // 2 and not self.closed:
+            self._reported_freed = self._freed
             self._say(count_immediate(FREED, self._freed))
 
     # ------------------------------------------------------------------ completions
@@ -237,7 +237,7 @@ class Link:
         kind = kind_of(immediate)
         if kind == SLOT:
             self._on_slot()
-        elif kind == PIECE:
+        elif kind == CHUNK:
             stream, _ = stream_of(immediate)
             self.incoming[stream].on_landed(0)
         elif kind == FREED:
@@ -252,7 +252,7 @@ class Link:
         start = slot * self._slot_bytes
         header = read_header(self._inbox_view[start : start + HEADER_BYTES])
         self._on_freed(header.freed)
-        if header.told == Told.GRANT:
+        if header.kind == SlotKind.GRANT:
             self.free_slot(slot)
             self.engine.on_grant(self, header)
         else:
@@ -266,7 +266,7 @@ class Link:
         while self._grants_waiting and self._written - self._freed_there < self._slots:
             self._write_slot(self._slot_to_write(), self._grants_waiting.popleft())
         for _ in range(len(self._for_slots)):
-            # One that still finds none puts itself back.
+            # A stream that finds no slot queues again.
             self._for_slots.popleft().pump()
 
     def _on_taken(self, stream: int, taken: int) -> None:
@@ -278,16 +278,16 @@ class Link:
     # ------------------------------------------------------------------ end
 
     def drain(self, drained: Callable[[], None]) -> None:
-        """Call `drained` once the peer has all that was sent so far."""
+        """Call `drained` when the peer has received everything sent so far."""
         if self.closed:
             drained()
             return
         self._drains.append(drained)
-        # It completes after all that was posted before it, and consumes no receive.
+        # It completes after all earlier writes and consumes no receive.
         self.qp.post_send(SendWR(_MARK, WROpcode.RDMA_WRITE, send_flags=_SIGNALED))
 
     def close(self) -> None:
-        """Nothing comes or goes any more."""
+        """Destroy the QP and deregister the slots."""
         if not self.closed:
             self.closed = True
             self.qp.close()

@@ -1,4 +1,4 @@
-"""How a rank comes to a group and leaves it, and what it hears of the others meanwhile."""
+"""Joining and leaving a group, and the messages of its members."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ from mrc.collectives.mesh import Mesh
 from mrc.collectives.stores import MemoryStore, Store
 from mrc.errors import MrcError, PeerError
 
-# How often a rank that waits for another one's entry in the store looks whether any of them is gone.
+# While it waits for an entry of the store, a rank checks this often whether another rank is gone.
 _LOOK_S = 0.25
 
 
 class Membership:
-    """Of one group. `ranks` are its ranks by their numbers in the group of all, whose `control` it uses; that one has
-    none yet."""
+    """Membership of one group. `ranks`: the numbers of its ranks in the whole group."""
 
     def __init__(
         self, store: Store, name: str, ranks: Sequence[int], engine: Engine, mesh: Mesh, config: GroupConfig
@@ -37,14 +36,16 @@ class Membership:
         self._joins = True
         self._refused: MrcError | None = None
         self._owned: TcpControl | MemoryControl | None = None
-        engine.on_failed = self.tell_failure
+        engine.on_failed = self.report_failure
 
     # ------------------------------------------------------------------ coming
 
     def join(self, control: Control | None, addresses: Sequence[str]) -> None:
-        """Be there for the others, and wait for them; over a MemoryStore the last one to come lets all begin.
+        """Publish this rank's document and wait for the other ranks; over a MemoryStore the last rank completes the
+        join.
 
-        `addresses` are this host's. Raises PeerError when they do not come in time.
+        `control`: that of the whole group, None to make one that listens at `addresses`. Raises PeerError when a rank
+        does not come in time.
         """
         store, rank = self.store, self._engine.rank
         document = None
@@ -65,7 +66,7 @@ class Membership:
             self._connect()
 
     def _connect_late(self) -> None:
-        """In whoever came last: what goes wrong is the affair of this rank's callers, not of that one's."""
+        """Connect in the thread of the last rank to come. An error is for this rank's callers, not for that thread."""
         try:
             self._connect()
         except MrcError as error:
@@ -76,7 +77,7 @@ class Membership:
             self._engine.ask(lambda: self._engine.fail(failure))
 
     def _connect(self) -> None:
-        """All are there, or are waited for. Who is connected says so: before nobody may send to it."""
+        """Connect to all ranks, publish that this rank may be sent to, and wait until all others may."""
         store, engine = self.store, self._engine
         controls = {rank: self._mesh.connect(rank, self._get("rank", rank)) for rank in self._others}
         if isinstance(self._owned, TcpControl):
@@ -95,7 +96,7 @@ class Membership:
         return f"{self.name}/{kind}/{rank}"
 
     def _get(self, kind: str, rank: int) -> bytes:
-        """A value of another rank's. Ends early when a rank that has come is gone again."""
+        """Return a value that another rank stored. Raises the group's error if a rank ends meanwhile."""
         patience_s = self._config.join_timeout_s
         deadline = time.monotonic() + patience_s
         while True:
@@ -113,7 +114,7 @@ class Membership:
     # ------------------------------------------------------------------ what other ranks say, from any thread
 
     def hear(self, rank: int, note: Note) -> None:
-        """What a rank says of itself, or of another."""
+        """Handle a message of another rank."""
         engine, number = self._engine, self._ranks.index(rank)
         if "bye" in note:
             sequence = int(note["bye"])
@@ -130,31 +131,31 @@ class Membership:
         engine.ask(lambda: engine.fail(error))
 
     def gone(self, rank: int, why: str) -> None:
-        """A rank's process has ended."""
+        """Handle the end of a rank's process."""
         if rank in self._ranks:
             engine, number = self._engine, self._ranks.index(rank)
             engine.ask(lambda: engine.lost(number, why))
 
     # ------------------------------------------------------------------ what this one says
 
-    def tell_failure(self, error: GroupError) -> None:
-        """The group has failed here."""
+    def report_failure(self, error: GroupError) -> None:
+        """Report to the other ranks that the group has failed here."""
         note: Note = {"failed": error.text}
         if isinstance(error, RankLost) and error.rank is not None:
             note["lost"] = error.rank
-        self._tell_all(note)
+        self._send_all(note)
 
     def say_bye(self, sequence: int) -> None:
-        """This rank takes part in no operation from that one on, and has got and sent all of those before."""
-        self._tell_all({"bye": sequence})
+        """Report that this rank has completed all operations before `sequence` and takes no part in later ones."""
+        self._send_all({"bye": sequence})
 
-    def _tell_all(self, note: Note) -> None:
+    def _send_all(self, note: Note) -> None:
         if self.control is not None:
             for rank in self._others:
                 self.control.say(self._ranks[rank], self.name, note)
 
     def leave(self) -> None:
-        """Hear nothing any more. Returns once all that was said is on its way."""
+        """Stop listening. Returns when everything said is delivered, or after a short time limit."""
         if self.control is not None:
             self.control.forget(self.name)
         if self._owned is not None:

@@ -1,4 +1,4 @@
-"""How the ranks of a group come together: each leaves one document in the store and reads all others'."""
+"""Connect all ranks: each stores one document and reads those of all others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _VERSION = 1
 
 
 class Mesh:
-    """One rank's connections. `document` first, then `connect` with those of all others."""
+    """The connections of one rank: first `document`, then `connect` with each other rank's document."""
 
     def __init__(self, context: Context, engine: Engine, config: GroupConfig) -> None:
         self._context = context
@@ -29,15 +29,15 @@ class Mesh:
         }
 
     def document(self, control: Any) -> bytes:
-        """How this rank is reached, for all others at once, by `control` too."""
+        """Return the document for all other ranks. `control`: the address of this rank's control."""
         engine = self._engine
         links = {}
         for rank, side in self._sides.items():
-            told = side.to_json()
-            # The same for all of them.
-            del told["node"]
-            links[str(rank)] = told | {"inbox": engine.links[rank].inbox.to_json()}
-        told = {
+            described = side.to_json()
+            # The same for all links.
+            del described["node"]
+            links[str(rank)] = described | {"inbox": engine.links[rank].inbox.to_json()}
+        described = {
             "version": _VERSION,
             "rank": engine.rank,
             "size": engine.size,
@@ -47,18 +47,18 @@ class Mesh:
             "links": links,
             "control": control,
         }
-        return json.dumps(told).encode()
+        return json.dumps(described).encode()
 
     def connect(self, rank: int, document: bytes) -> Any:
-        """Connect the QP to a rank, and return its `control`. Raises PeerError for a document that does not fit, and
-        for a rank that cannot be reached."""
-        told = self._read(rank, document)
+        """Connect the QP to a rank and return the rank's `control`. Raises PeerError for a malformed document and an
+        unreachable rank, CallerError for other settings."""
+        described = self._read(rank, document)
         config, link = self._config, self._engine.links[rank]
         ours = self._sides[rank]
-        there = told["links"].get(str(self._engine.rank))
+        there = described["links"].get(str(self._engine.rank))
         if not isinstance(there, dict):
             raise PeerError(f"rank {rank} knows no rank {self._engine.rank}")
-        theirs = ConnectionParameters.from_json(there | {"node": told.get("node")})
+        theirs = ConnectionParameters.from_json(there | {"node": described.get("node")})
         connect(
             link.qp,
             ours,
@@ -67,28 +67,28 @@ class Mesh:
             linear_retries=config.tuning.linear_retries,
             exponential_retries=config.tuning.exponential_retries,
         )
-        link.open(RemoteMemory.from_json(there.get("inbox")), RemoteMemory.from_json(told.get("scratch")))
-        return told.get("control")
+        link.open(RemoteMemory.from_json(there.get("inbox")), RemoteMemory.from_json(described.get("scratch")))
+        return described.get("control")
 
     def _read(self, rank: int, document: bytes) -> dict[str, Any]:
         try:
-            told = json.loads(document)
+            described = json.loads(document)
         except ValueError:
-            told = None
-        if not isinstance(told, dict) or not isinstance(told.get("links"), dict):
+            described = None
+        if not isinstance(described, dict) or not isinstance(described.get("links"), dict):
             raise PeerError(f"rank {rank} left no description of itself in the store")
-        if told.get("version") != _VERSION:
+        if described.get("version") != _VERSION:
             raise PeerError(f"rank {rank} runs another release of mrc: use the same one at all ranks")
-        if (told.get("rank"), told.get("size")) != (rank, self._engine.size):
+        if (described.get("rank"), described.get("size")) != (rank, self._engine.size):
             raise PeerError(
-                f"the store says that rank {rank} is rank {told.get('rank')} of {told.get('size')}, not of "
+                f"the store says that rank {rank} is rank {described.get('rank')} of {described.get('size')}, not of "
                 f"{self._engine.size}: use a new store for each job, and the same size at all ranks"
             )
-        ours, theirs = self._config.shared, told.get("config")
+        ours, theirs = self._config.shared, described.get("config")
         if ours != theirs:
             differ = [name for name in ours if not isinstance(theirs, dict) or theirs.get(name) != ours[name]]
             raise CallerError(
                 f"rank {rank} has other settings than this rank: {', '.join(differ)}; "
                 "give all ranks the same GroupConfig"
             )
-        return told
+        return described

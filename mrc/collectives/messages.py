@@ -1,13 +1,13 @@
-"""What ranks tell each other: 32-bit immediates, and the headers of what lies in a slot.
+"""The messages between ranks: 32-bit immediates, and the headers of slots.
 
-An immediate says what a write was: its two highest bits, then a count or a stream and a number of a piece.
+The two highest bits of an immediate say what was written. A count follows, or a stream and a chunk number.
 
-| immediate | written was | it says |
+| immediate | written | carries |
 |---|---|---|
-| SLOT | the next slot: a header and what belongs to it | how many slots were written before, 30 bits |
-| PIECE | a piece of a stream, to its place | stream and number of the piece, 15 bits each |
-| FREED | nothing | how many slots the receiver has freed so far, 30 bits |
-| TAKEN | nothing | how many pieces of a stream it has taken so far |
+| SLOT | the next slot: a header and its data | the number of slots written before, 30 bits |
+| CHUNK | a chunk of a stream, at its place | stream and chunk number, 15 bits each |
+| FREED | nothing | a credit: the number of slots the receiver has freed so far, 30 bits |
+| TAKEN | nothing | a credit: stream, and the number of its chunks taken so far, 15 bits each |
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import NamedTuple
 from mrc.collectives.reduction import DTYPES, ReduceOp
 from mrc.records import record
 
-SLOT, PIECE, FREED, TAKEN = 0, 1, 2, 3
+SLOT, CHUNK, FREED, TAKEN = 0, 1, 2, 3
 _KIND_SHIFT, _STREAM_SHIFT = 30, 15
 COUNT_MASK = (1 << 30) - 1
 NUMBER_MASK = (1 << 15) - 1
-# Streams of operations between two ranks alone have this bit, and are numbered by who receives.
+# The bit of point-to-point streams. The receiver numbers them.
 POINT_STREAM = 1 << 14
 STREAM_MASK = POINT_STREAM - 1
 
@@ -41,12 +41,12 @@ def kind_of(immediate: int) -> int:
 
 
 def stream_of(immediate: int) -> tuple[int, int]:
-    """The stream and the number."""
+    """Return the stream and the number."""
     return immediate >> _STREAM_SHIFT & NUMBER_MASK, immediate & NUMBER_MASK
 
 
 class Call(IntEnum):
-    """What a rank called."""
+    """The operations."""
 
     ALL_REDUCE = 1
     REDUCE_SCATTER = 2
@@ -71,7 +71,8 @@ _NO_DTYPE = 0xFF
 
 @record(frozen=True, slots=True)
 class Signature:
-    """What has to be the same at every rank: the call, its type and operation, the root, bytes in all."""
+    """The arguments that must be the same at every rank: the call, its type and reduction, the root, the total
+    bytes."""
 
     call: Call
     nbytes: int = 0
@@ -96,23 +97,23 @@ def dtype_number(name: str) -> int:
     return DTYPES.index(name) if name in DTYPES else _NO_DTYPE
 
 
-class Told(IntEnum):
-    """What lies in a slot."""
+class SlotKind(IntEnum):
+    """The content of a slot."""
 
-    DATA = 1  # of an operation: `length` bytes follow
-    GRANT = 2  # the receiver of a stream says where its pieces go
+    DATA = 1  # of an operation; `length` bytes follow
+    GRANT = 2  # where the receiver of a stream wants its chunks
 
 
-# Told, call, dtype, op, root, freed slots, operation (or tag), length, bytes in all, address, rkey, stream, first
-# scratch piece, how many of them.
+# SlotKind, call, dtype, op, root, freed slots, operation (or tag), length, bytes in all, address, rkey, stream, first
+# scratch chunk, how many of them.
 _HEADER = struct.Struct("<BBBBHxxIIQQQIHHHxx")
 HEADER_BYTES = 64
 
 
 class Header(NamedTuple):
-    """What begins a slot. `sequence`: the operation's number in its group, or the tag of a point-to-point stream."""
+    """The header of a slot. `sequence`: the operation's number in its group, or the tag of a point-to-point stream."""
 
-    told: int
+    kind: int
     signature: Signature
     freed: int
     sequence: int
@@ -121,14 +122,14 @@ class Header(NamedTuple):
     rkey: int = 0
     stream: int = 0
     first: int = 0
-    pieces: int = 0
+    chunks: int = 0
 
     def pack_into(self, slot: memoryview) -> None:
-        told, signature, freed, sequence, length, address, rkey, stream, first, pieces = self
+        kind, signature, freed, sequence, length, address, rkey, stream, first, chunks = self
         _HEADER.pack_into(
             slot,
             0,
-            told,
+            kind,
             signature.call,
             signature.dtype,
             signature.op,
@@ -141,17 +142,17 @@ class Header(NamedTuple):
             rkey,
             stream,
             first,
-            pieces,
+            chunks,
         )
 
 
 def read_header(slot: memoryview) -> Header:
-    """Raises ValueError for a call nobody here knows."""
-    told, call, dtype, op, root, freed, sequence, length, nbytes, address, rkey, stream, first, pieces = (
+    """Read the header of a slot. Raises ValueError for an unknown operation."""
+    kind, call, dtype, op, root, freed, sequence, length, nbytes, address, rkey, stream, first, chunks = (
         _HEADER.unpack_from(slot)
     )
     signature = Signature(Call(call), nbytes, dtype, op, root)
-    return Header(told, signature, freed, sequence, length, address, rkey, stream, first, pieces)
+    return Header(kind, signature, freed, sequence, length, address, rkey, stream, first, chunks)
 
 
 assert _HEADER.size <= HEADER_BYTES

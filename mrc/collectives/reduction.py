@@ -1,4 +1,4 @@
-"""What may be done with the values of all ranks, and for which types."""
+"""Reductions, and the types they take."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Kernel = Callable[..., Any]
 
 
 class ReduceOp(IntEnum):
-    """How the values of all ranks become one. MEAN is the sum divided by the number of ranks, for floats only."""
+    """Choose how the values of all ranks become one. MEAN: the sum divided by the number of ranks, for floats only."""
 
     SUM = 1
     PROD = 2
@@ -32,7 +32,7 @@ _KERNELS: dict[ReduceOp, Kernel] = {
     ReduceOp.MEAN: np.add,
 }
 _ORDERED = frozenset({ReduceOp.MIN, ReduceOp.MAX})
-# By the number that tells ranks of it. bfloat16 and others are ml_dtypes', known to numpy once that is imported.
+# Their places are their numbers in headers. numpy knows bfloat16 once ml_dtypes is imported.
 DTYPES = (
     "uint8",
     "int8",
@@ -52,7 +52,7 @@ _FLOATS = frozenset({"float16", "float32", "float64", "bfloat16"})
 
 
 class Reduction:
-    """One operation on values of one type. Raises CallerError for a type it does not know or is not for."""
+    """Reduce values of one type. Raises CallerError for a type that is unknown or that the operation does not take."""
 
     __slots__ = ("_divides", "_dtype", "_kernel", "op")
 
@@ -73,12 +73,12 @@ class Reduction:
         self._dtype = dtype
 
     def combine(self, first: NDArray[np.uint8], second: NDArray[np.uint8], into: NDArray[np.uint8]) -> None:
-        """`first` and `second`, in this order, put into one of them. Bytes of as many values each."""
+        """Reduce `first` and `second`, in this order, into one of them. All are bytes of equally many values."""
         dtype = self._dtype
         self._kernel(first.view(dtype), second.view(dtype), out=into.view(dtype))
 
     def finish(self, values: NDArray[np.uint8], ranks: int) -> None:
-        """What is left once all ranks are in: the division of a mean."""
+        """Divide the sum of all ranks for MEAN; do nothing for the others."""
         if self._divides:
             typed = values.view(self._dtype)
             np.divide(typed, self._dtype.type(ranks), out=typed)

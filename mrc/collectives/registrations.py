@@ -1,4 +1,4 @@
-"""Arrays registered where they lie, and kept registered for the next operation on the same memory."""
+"""A cache of memory regions: arrays stay registered for the next operation on the same memory."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["Memory", "Registrations"]
 
 
 class Registrations:
-    """Regions by the memory they name. At most `most` are kept that no operation uses, those used last.
+    """Regions by address and length. Keeps the `most` recently used ones that no operation uses.
 
-    None of them keeps memory alive: the operation does, while it runs. One that outlives its array is of no harm: it is
-    used again only for an array that lies at the same place, and no peer writes where no operation of its own runs.
+    A region does not keep its memory alive; the operation does while it runs. A region may outlive its array: it is
+    used again only for an array at the same address, and peers write only into the arrays of running operations.
     """
 
     def __init__(self, pd: PD, most: int) -> None:
@@ -34,7 +34,7 @@ class Registrations:
         return len(self._known)
 
     def take(self, view: Bytes) -> tuple[_Key, MR]:
-        """The region of these bytes, at least one of them, until it is given back."""
+        """Return the region of these bytes, at least one byte, until `give_back`."""
         address, writable = view.ctypes.data, bool(view.flags.writeable)
         key = (address, view.nbytes, writable)
         found = self._known.get(key)
@@ -61,12 +61,12 @@ class Registrations:
             try:
                 self._known[key].close()
             except VerbsError:
-                # A write that has not completed reads from it: the next time.
+                # A write in flight reads from it: try again next time.
                 continue
             del self._known[key]
 
     def close(self) -> None:
-        """Let go of all of them: no QP uses any."""
+        """Deregister all regions. No QP may use any of them."""
         for mr in self._known.values():
             mr.close()
         self._known.clear()
@@ -74,7 +74,7 @@ class Registrations:
 
 
 class Memory:
-    """Bytes of an operation: as an array, and as a region once it is needed. `mr`: they are registered for good."""
+    """An operation's bytes, registered when `mr` is first read. A given `mr` is not the cache's."""
 
     __slots__ = ("_key", "_mr", "_registrations", "view")
 

@@ -1,8 +1,8 @@
-"""What one operation sends to one rank, and what it gets from one: pieces in an order that both ends know.
+"""Streams: the chunks that one operation sends to one rank, and those it receives from one.
 
-Neither end says what a piece is. Both know the segments of the stream, and that each is cut into pieces of one size,
-the last one shorter. A segment goes to a place in the peer's array (DIRECT), or where it is reduced, to its scratch
-memory (SCRATCH). Short streams, those of `eager` operations, go through slots instead.
+Sender and receiver plan the same segments, so a chunk needs no description. Each segment is cut into chunks of one
+size, the last one shorter. A segment goes to an offset in the receiver's array, or into its scratch memory (SCRATCH)
+when it is to be reduced. The chunks of an `eager` operation go through slots instead.
 """
 
 from __future__ import annotations
@@ -19,78 +19,78 @@ SCRATCH = -1
 
 
 class Grant(NamedTuple):
-    """Where the pieces of a stream go: a region of the peer's, and `pieces` of its scratch memory from `first` on."""
+    """Where a receiver wants a stream: in a region, and in `chunks` chunks of its scratch memory from `first` on."""
 
     address: int
     rkey: int
     first: int
-    pieces: int
+    chunks: int
 
 
 class Token(NamedTuple):
-    """Which operation a stream belongs to: its number, and what was called."""
+    """The operation of a stream: its number and its signature."""
 
     sequence: int
     signature: Signature
 
 
 class Engine(Protocol):
-    """What gives streams their time."""
+    """The engine as streams use it."""
 
     def may_work(self) -> bool:
-        """Whether there is time for another piece before packets want to be looked after."""
+        """Return whether this step may process another chunk; packets come first after `_STEP_BYTES`."""
 
     def worked(self, count: int) -> None:
-        """So many bytes were taken."""
+        """Count processed bytes of this step."""
 
-    def come_back(self, stream: Incoming) -> None:
-        """Have `stream` process what is there, later."""
+    def come_back(self, stream: ReceiveStream) -> None:
+        """Let `stream` process its landed chunks in a later step."""
 
-    def scratch_piece(self, place: int, length: int) -> Bytes:
-        """What a peer wrote into this rank's scratch memory."""
+    def scratch_chunk(self, place: int, length: int) -> Bytes:
+        """Return a chunk of this rank's scratch memory."""
 
-    def too_much(self, link: Way, token: Token) -> None:
-        """More came than the operation takes."""
+    def too_much(self, link: LinkView, token: Token) -> None:
+        """Raise CallMismatch: more data arrived than the operation receives."""
 
 
-class Way(Protocol):
-    """The link to a rank, as its streams see it."""
+class LinkView(Protocol):
+    """The link to a rank as its streams use it."""
 
     @property
     def engine(self) -> Engine: ...
 
     eager_bytes: int
-    piece_bytes: int
+    chunk_bytes: int
     window: int
-    incoming: dict[int, Incoming]
-    outgoing: dict[int, Outgoing]
+    incoming: dict[int, ReceiveStream]
+    outgoing: dict[int, SendStream]
     early: dict[int, list[tuple[Header, int]]]
     grants: dict[int, Header]
 
     @property
     def rank(self) -> int: ...
 
-    def has_slot_for(self, stream: Outgoing) -> bool: ...
+    def has_slot_for(self, stream: SendStream) -> bool: ...
     def send_data(self, token: Token, data: Bytes) -> None: ...
     def send_grant(self, token: Token, stream: int, length: int, grant: Grant) -> None: ...
-    def scratch_place(self, piece: int) -> tuple[int, int]: ...
-    def write_piece(
-        self, stream: Outgoing, at: int, length: int, lkey: int, address: int, rkey: int, number: int
+    def scratch_place(self, chunk: int) -> tuple[int, int]: ...
+    def write_chunk(
+        self, stream: SendStream, at: int, length: int, lkey: int, address: int, rkey: int, number: int
     ) -> None: ...
-    def say_taken(self, stream: int, taken: int) -> None: ...
+    def report_taken(self, stream: int, taken: int) -> None: ...
     def slot_bytes(self, slot: int, length: int) -> Bytes: ...
     def free_slot(self, slot: int) -> None: ...
 
 
 def _nothing(_: int) -> None:
-    """Nobody waits for it."""
+    """Ignore progress."""
 
 
-class Departure:
-    """A segment to send: `length` bytes of `memory` from `start` on, to `place` in the peer's array or to SCRATCH.
+class SendSegment:
+    """Send `length` bytes of `memory` from `start` on, to offset `place` of the receiver's array or to SCRATCH.
 
-    `ready`: so many of its bytes may be sent. `ring`: its pieces lie where those of this stream came in, in scratch
-    memory, which is free again when they were acknowledged.
+    `ready`: how many of its bytes may be sent. `ring`: the stream whose scratch chunks it forwards; they are free again
+    when acknowledged.
     """
 
     __slots__ = ("length", "memory", "place", "ready", "ring", "sent", "source", "start")
@@ -103,7 +103,7 @@ class Departure:
         place: int,
         *,
         ready: bool = True,
-        ring: Incoming | None = None,
+        ring: ReceiveStream | None = None,
     ) -> None:
         self.ring = ring
         self.memory = memory
@@ -115,17 +115,16 @@ class Departure:
         self.source: Bytes = memory.view[start : start + length]
 
     def keep(self) -> None:
-        """Its memory is about to change: what has not been sent yet is copied. For what goes through slots."""
+        """Copy the unsent data, because its memory is about to change. For eager operations."""
         if self.sent < self.length:
             self.source = self.source.copy()
 
 
-class Arrival:
-    """A segment to receive. Of `length` bytes, each piece goes to `take(piece, start)`; then `then(stop)` hears how
-    far it is.
+class ReceiveSegment:
+    """Receive `length` bytes. Each chunk is passed to `take(chunk, start)`; then `then(stop)` reports the progress.
 
-    Without `take` it lies in its place already, or is copied to `target` where it comes through slots. While it is not
-    `open` pieces wait.
+    Without `take` a chunk already lies in its place; a chunk from a slot is copied to `target`. Chunks wait while the
+    segment is not `open`.
     """
 
     __slots__ = ("length", "open", "place", "take", "taken", "target", "then")
@@ -149,9 +148,9 @@ class Arrival:
         self.taken = 0
 
 
-class Outgoing:
-    """What one operation sends to one rank. `finished()` is called once all of it is sent, and acknowledged unless
-    `eager`."""
+class SendStream:
+    """The chunks that one operation sends to one rank. `finished()` is called when all are sent, and, unless `eager`,
+    acknowledged."""
 
     __slots__ = (
         "_acknowledged",
@@ -168,37 +167,37 @@ class Outgoing:
         "token",
     )
 
-    def __init__(self, link: Way, token: Token, stream: int, *, eager: bool, finished: Callable[[], None]) -> None:
+    def __init__(self, link: LinkView, token: Token, stream: int, *, eager: bool, finished: Callable[[], None]) -> None:
         self.link = link
         self.token = token
         self.stream = stream
         self.eager = eager
         self.grant: Grant | None = None
-        self.forwards: Incoming | None = None  # whose scratch memory it sends from
-        self.taken = 0  # pieces that the receiver has taken
+        self.forwards: ReceiveStream | None = None  # whose scratch memory it sends from
+        self.taken = 0  # chunks that the receiver has taken
         self.length = 0  # bytes in all
         self._sent = 0
         self._acknowledged = 0
-        self._segments: deque[Departure] = deque()
+        self._segments: deque[SendSegment] = deque()
         self._finished = finished
 
-    def add(self, segment: Departure) -> Departure:
+    def add(self, segment: SendSegment) -> SendSegment:
         if segment.length:
             self._segments.append(segment)
             self.length += segment.length
         return segment
 
-    def advance(self, segment: Departure, ready: int) -> None:
-        """So many bytes of the segment may be sent now."""
+    def advance(self, segment: SendSegment, ready: int) -> None:
+        """Allow `ready` bytes of the segment to be sent."""
         segment.ready = ready
         self.pump()
 
     def pump(self) -> None:
-        """Send what may be sent."""
+        """Send all chunks that may be sent."""
         segments = self._segments
         if not segments:
             return
-        size = self.link.eager_bytes if self.eager else self.link.piece_bytes
+        size = self.link.eager_bytes if self.eager else self.link.chunk_bytes
         while segments:
             segment = segments[0]
             length = min(size, segment.length - segment.sent)
@@ -218,24 +217,24 @@ class Outgoing:
     def _may_send(self) -> bool:
         if self.eager:
             return self.link.has_slot_for(self)
-        return self.grant is not None and self._sent - self.taken < self.grant.pieces
+        return self.grant is not None and self._sent - self.taken < self.grant.chunks
 
-    def _write(self, segment: Departure, length: int) -> None:
+    def _write(self, segment: SendSegment, length: int) -> None:
         grant = self.grant
         assert grant is not None
         if segment.place == SCRATCH:
-            address, rkey = self.link.scratch_place(grant.first + self._sent % grant.pieces)
+            address, rkey = self.link.scratch_place(grant.first + self._sent % grant.chunks)
         else:
             address, rkey = grant.address + segment.place + segment.sent, grant.rkey
         mr = segment.memory.mr
         at = segment.start + segment.sent
         if segment.ring is not None:
-            at = self.link.piece_bytes * segment.ring.place_of(self._sent)
-        self.link.write_piece(self, mr.addr + at, length, mr.lkey, address, rkey, self._sent)
+            at = self.link.chunk_bytes * segment.ring.place_of(self._sent)
+        self.link.write_chunk(self, mr.addr + at, length, mr.lkey, address, rkey, self._sent)
 
     def on_left(self) -> bool:
-        """The peer took part in this operation and has left: all that was sent has arrived. Returns whether all was
-        sent."""
+        """Take all sent chunks for received, because the receiver completed the operation and closed the group. Return
+        whether all chunks were sent."""
         if self._segments:
             return False
         if not self.eager and self._acknowledged < self._sent:
@@ -252,44 +251,51 @@ class Outgoing:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was added."""
+        """Return whether the stream has no segments."""
         return not self._segments and not self._sent
 
     @property
-    def pieces_left(self) -> int:
-        """Pieces not yet sent."""
-        size = self.link.eager_bytes if self.eager else self.link.piece_bytes
+    def chunks_left(self) -> int:
+        """The number of chunks not yet sent."""
+        size = self.link.eager_bytes if self.eager else self.link.chunk_bytes
         return sum(-(-(each.length - each.sent) // size) for each in self._segments)
 
 
-class Incoming:
-    """What one operation gets from one rank. `finished()` is called once all of it is taken."""
+class ReceiveStream:
+    """The chunks that one operation receives from one rank. `finished()` is called when all are processed."""
 
     __slots__ = (
         "_finished",
         "_given_back",
         "_landed",
         "_left",
+        "_reported",
         "_segments",
         "_taken",
-        "_told",
         "base",
+        "chunks",
         "eager",
         "first",
         "holds",
         "length",
         "link",
         "memory",
-        "pieces",
         "stream",
         "token",
         "waits",
     )
 
     def __init__(
-        self, link: Way, token: Token, stream: int, *, eager: bool, memory: Memory | None, finished: Callable[[], None]
+        self,
+        link: LinkView,
+        token: Token,
+        stream: int,
+        *,
+        eager: bool,
+        memory: Memory | None,
+        finished: Callable[[], None],
     ) -> None:
-        """`memory`: the array that its DIRECT segments go to."""
+        """`memory`: the array that segments with a place go to."""
         self.link = link
         self.token = token
         self.stream = stream
@@ -297,32 +303,32 @@ class Incoming:
         self.memory = memory
         self.base = 0  # where in it
         self.first = 0
-        self.pieces = link.window
-        self.holds = False  # scratch memory is given back by `give_back`, not when a piece was taken
+        self.chunks = link.window
+        self.holds = False  # scratch memory is given back by `give_back`, not when a chunk was taken
         self.waits = False  # the sender is told later where to send
         self.length = 0  # bytes in all
         self._given_back = 0
-        self._landed: deque[int] = deque()  # slots, or the numbers of pieces
+        self._landed: deque[int] = deque()  # slots, or the numbers of chunks
         self._taken = 0
-        self._told = 0
+        self._reported = 0
         self._left = 0
-        self._segments: deque[Arrival] = deque()
+        self._segments: deque[ReceiveSegment] = deque()
         self._finished = finished
 
-    def add(self, segment: Arrival) -> Arrival:
+    def add(self, segment: ReceiveSegment) -> ReceiveSegment:
         if segment.length:
             self._segments.append(segment)
             self.length += segment.length
-            size = self.link.eager_bytes if self.eager else self.link.piece_bytes
+            size = self.link.eager_bytes if self.eager else self.link.chunk_bytes
             self._left += -(-segment.length // size)
         return segment
 
     def place_of(self, number: int) -> int:
-        """Where a piece lies in scratch memory, in pieces."""
-        return self.first + number % self.pieces
+        """Return the place of a chunk in scratch memory, in chunks."""
+        return self.first + number % self.chunks
 
     def give_back(self) -> None:
-        """A piece that was held is needed no more."""
+        """Free the oldest chunk that was held."""
         self._given_back += 1
         self._tell()
 
@@ -331,23 +337,23 @@ class Incoming:
         return not self._segments
 
     @property
-    def pieces_left(self) -> int:
+    def chunks_left(self) -> int:
         return self._left
 
     def grant(self) -> None:
-        """Say where it goes."""
+        """Grant the sender its place."""
         address, rkey = 0, 0
         if self.memory is not None and any(each.place != SCRATCH for each in self._segments):
             address, rkey = self.memory.mr.addr + self.base, self.memory.mr.rkey
-        self.link.send_grant(self.token, self.stream, self.length, Grant(address, rkey, self.first, self.pieces))
+        self.link.send_grant(self.token, self.stream, self.length, Grant(address, rkey, self.first, self.chunks))
 
     def on_landed(self, slot: int) -> None:
-        """A piece is there: in a slot, or where it belongs."""
+        """A chunk has landed, in slot `slot` if the operation is eager."""
         self._landed.append(slot)
         self.process()
 
     def process(self) -> None:
-        """Take what is there, for as long as the engine has time."""
+        """Process landed chunks until the engine's step is over."""
         landed, link = self._landed, self.link
         while landed and self._segments and self._segments[0].open:
             if not link.engine.may_work():
@@ -357,19 +363,19 @@ class Incoming:
         if landed and not self._segments:
             link.engine.too_much(link, self.token)
 
-    def _take(self, segment: Arrival, at: int) -> None:
+    def _take(self, segment: ReceiveSegment, at: int) -> None:
         link = self.link
         start = segment.taken
-        length = min(link.eager_bytes if self.eager else link.piece_bytes, segment.length - start)
+        length = min(link.eager_bytes if self.eager else link.chunk_bytes, segment.length - start)
         if self.eager:
-            piece = link.slot_bytes(at, length)
+            chunk = link.slot_bytes(at, length)
             if segment.take is not None:
-                segment.take(piece, start)
+                segment.take(chunk, start)
             elif segment.target is not None:
-                segment.target[start : start + length] = piece
+                segment.target[start : start + length] = chunk
             link.free_slot(at)
         elif segment.take is not None:
-            segment.take(link.engine.scratch_piece(self.place_of(self._taken), length), start)
+            segment.take(link.engine.scratch_chunk(self.place_of(self._taken), length), start)
         link.engine.worked(length)
         self._taken += 1
         self._left -= 1
@@ -384,9 +390,9 @@ class Incoming:
             self._finished()
 
     def _tell(self) -> None:
-        """Let the sender go on. It is not told while it may send all that is left anyway."""
+        """Send a credit for processed chunks, unless the sender may send all remaining ones anyway."""
         free = self._given_back
-        still = self._left + self._taken - free  # pieces that there has to be room for
-        if free - self._told >= max(1, self.pieces // 4) and still > self.pieces - (free - self._told):
-            self._told = free
-            self.link.say_taken(self.stream, free)
+        still = self._left + self._taken - free  # chunks that there has to be room for
+        if free - self._reported >= max(1, self.chunks // 4) and still > self.chunks - (free - self._reported):
+            self._reported = free
+            self.link.report_taken(self.stream, free)

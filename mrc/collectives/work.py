@@ -1,8 +1,9 @@
-"""What an operation returns at once: a future."""
+"""The future that each operation returns."""
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import threading
 from collections import deque
@@ -16,13 +17,15 @@ from mrc.verbs.device import Device
 if TYPE_CHECKING:
     import asyncio
 
-# Descriptors of waits that are over, for the next ones.
+_log = logging.getLogger("mrc.collectives")
+
+# Descriptors kept for the next waits.
 _KEPT_FDS = 16
 _fds: deque[int] = deque()
 
 
 class Work:
-    """An operation under way. Its arrays belong to the group until it is done."""
+    """An operation in progress. Do not touch its arrays until it is done."""
 
     __slots__ = ("_callbacks", "_device", "_error", "_lock", "_waited_for", "_waiters", "done", "name")
 
@@ -37,7 +40,7 @@ class Work:
         self._waited_for: Callable[[], str] = str
 
     def wait(self, timeout: float | None = None) -> None:
-        """Return once it is done. Raises what ended it, OperationTimeout after `timeout` seconds: then it goes on."""
+        """Return when the operation is done. Raises its error, or OperationTimeout after `timeout` seconds."""
         if not self.done:
             self._wait(timeout)
         if self._error is not None:
@@ -67,17 +70,17 @@ class Work:
             os.close(fd)
 
     def waited_for(self) -> str:
-        """Whom it waits for, as an error says it after what is not done: nothing where it is done."""
+        """Return which ranks the operation waits for, as the end of a sentence; empty when it is done."""
         return "" if self.done else self._waited_for()
 
     def exception(self) -> MrcError | None:
-        """What ended it; None while it is under way, and when it succeeded."""
+        """Return the error that ended the operation; None while it runs and when it succeeded."""
         return self._error
 
     def add_done_callback(self, function: Callable[[Work], None]) -> None:
-        """Call `function(work)` once it is done, where the endpoint's loop runs; here and now when it is done already.
+        """Call `function(work)` when the operation is done, in the thread that finishes it; at once if it is done.
 
-        It should be quick, may start operations, and must not wait for any.
+        The function may start operations. It must be quick and must not wait for an operation.
         """
         with self._lock:
             if not self.done:
@@ -110,11 +113,11 @@ class Work:
     # ------------------------------------------------------------------ for the group
 
     def says(self, waited_for: Callable[[], str]) -> None:
-        """What a wait in vain tells of it."""
+        """Set the function that describes which ranks the operation waits for."""
         self._waited_for = waited_for
 
     def finish(self, error: MrcError | None = None) -> None:
-        """It has ended. Calls what was to be called."""
+        """End the operation, wake its waiters and run its callbacks."""
         with self._lock:
             if self.done:
                 return
@@ -124,4 +127,8 @@ class Work:
             for fd in self._waiters:
                 self._device.ring(fd)
         for each in callbacks:
-            each(self)
+            try:
+                each(self)
+            except Exception:
+                # It must not end the group, whose engine calls it.
+                _log.exception("a callback of %s failed", self.name)

@@ -223,11 +223,11 @@ class Driver:
                 os.eventfd_write(self._wake, 1)
 
     def call_soon(self, action: Callable[[], None]) -> None:
-        """Run `action` in the loop's thread after its turn, from any thread, and do not wait for it.
+        """Run `action` in the loop's thread after its turn, without waiting for it. From any thread.
 
-        Unlike what is submitted it does not have the endpoint: it may take long and give up the interpreter, and what
-        stands in for the loop goes on meanwhile. It raises nothing. With no loop running it is done in the next turn.
-        Raises MrcError when the driver is closed.
+        Unlike a submitted action it does not hold the endpoint: it may take long and give up the interpreter, and the
+        stand-in handles packets meanwhile. It raises nothing. Without a running loop it runs in the next turn. Raises
+        MrcError when the driver is closed.
         """
         if self._closed:
             raise MrcError("the endpoint is shut down")
@@ -374,7 +374,7 @@ class Driver:
         return due if operation is None else min(due, operation)
 
     def _run_steps(self) -> None:
-        """Those that are there now: what they ask for comes after the next turn."""
+        """Run the steps requested so far. Steps that they request run after the next turn."""
         for _ in range(len(self._steps)):
             self._steps.popleft()()
         if self._steps:

@@ -82,10 +82,10 @@ class Context:
         return CQ(self, cqe, channel=channel, cq_context=cq_context, handler=handler)
 
     def call_soon(self, action: Callable[[], None]) -> None:
-        """Run `action` soon in the thread that runs the endpoint, and do not wait. From any thread, a CQ's handler too.
+        """Run `action` soon in the endpoint's thread, without waiting for it. From any thread and from a CQ's handler.
 
-        It may take long and post work: the endpoint goes on meanwhile. It may not wait for completions, and raises
-        nothing. Many actions run in the order in which they were given.
+        The endpoint goes on meanwhile, so the action may take long, and it may post work. It must not wait for
+        completions and raises nothing. Actions run in the order of the calls.
         """
         self.device.call_soon(action)
 

@@ -94,8 +94,9 @@ class CQ:
     Completions that find it full are lost: the Context gets a CQ_ERR event, and `poll` raises EIO once what had room
     is taken. Closing it while a QP uses it raises VerbsError EBUSY. EINVAL for a size out of range.
 
-    With a `handler` none are kept: it gets each as it comes, where the endpoint runs, which waits for it. So it only
-    notes what came and leaves the work to `Context.call_soon`. It raises nothing. EINVAL for a handler and a channel.
+    With a `handler` the queue keeps no completions: it calls the handler with each, where the endpoint runs. The
+    endpoint waits for the handler, so let it only store the completion and request a step by `Context.call_soon`. It
+    raises nothing. EINVAL for a handler together with a channel.
     """
 
     def __init__(

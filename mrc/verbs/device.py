@@ -70,10 +70,10 @@ class Device(Protocol):
         """Run `action` where the endpoint runs and do not wait; at once when called there. `action` raises nothing."""
 
     def call_soon(self, action: Callable[[], None]) -> None:
-        """Run `action` in the thread that runs the endpoint, soon, from any thread, and do not wait.
+        """Run `action` soon in the endpoint's thread, without waiting for it. From any thread.
 
-        It does not have the endpoint, so it may take long and give up the interpreter: packets go on where something
-        stands in. `action` raises nothing.
+        It does not hold the endpoint, so it may take long and give up the interpreter: the stand-in, where there is
+        one, handles packets meanwhile. `action` raises nothing.
         """
 
     def wake(self, qp: QueuePair) -> None:

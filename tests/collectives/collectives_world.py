@@ -14,7 +14,7 @@ from mrc.sim.device import SimDevice
 
 # Small enough that arrays of some kilobytes take every way there is.
 SMALL = GroupConfig(
-    eager_bytes=512, eager_slots=8, piece_bytes=4096, window=4, doubling_bytes=512, halving_bytes=4096, registrations=4
+    eager_bytes=512, eager_slots=8, chunk_bytes=4096, window=4, doubling_bytes=512, halving_bytes=4096, registrations=4
 )
 PATIENCE_S = 60.0
 

@@ -127,7 +127,7 @@ def test_a_wait_says_who_is_waited_for() -> None:
     with world(2) as ranks:
         work = ranks.groups[0].all_reduce(np.ones(5000))
         with pytest.raises(
-            OperationTimeout, match=r"all_reduce.*not done after 0.5 s: rank 1 has sent all but 1\d pieces"
+            OperationTimeout, match=r"all_reduce.*not done after 0.5 s: rank 1 has sent all but 1\d chunks"
         ):
             work.wait(0.5)
         assert not work.done
@@ -147,6 +147,14 @@ def test_done_callbacks_and_await() -> None:
             work.wait(PATIENCE_S)
         works[0].add_done_callback(lambda work: seen.append("at once"))
         assert seen == [works[0].name, "at once"]
+
+        def fails(_: Work) -> None:
+            raise ZeroDivisionError
+
+        works = [group.all_reduce(np.ones(3)) for group in ranks.groups]
+        works[0].add_done_callback(fails)
+        for work in works:
+            work.wait(PATIENCE_S)
 
         async def awaited() -> None:
             await works[0]
@@ -288,7 +296,7 @@ def test_what_a_group_refuses() -> None:
     for rank, size, why in ((2, 2, r"rank is 0\.\.1"), (0, 0, "size is"), (True, 2, "rank is")):
         with pytest.raises(CallerError, match=why):
             Group(device, MemoryStore(), rank, size)
-    for wrong in ({"eager_bytes": 100}, {"window": 1}, {"piece_bytes": 5000}, {"doubling_bytes": 1 << 20}):
+    for wrong in ({"eager_bytes": 100}, {"window": 1}, {"chunk_bytes": 5000}, {"doubling_bytes": 1 << 20}):
         with pytest.raises(CallerError, match=next(iter(wrong))):
             GroupConfig(**wrong)
     store = MemoryStore()

@@ -15,7 +15,7 @@ from mrc.collectives import Group, ReduceOp
 from mrc.collectives.work import Work
 
 SIZES = (1, 2, 3, 4, 5, 8, 16)
-# Through slots, by halving, in pieces that do not come out even, and in whole ones.
+# Through slots, by halving, in chunks that do not come out even, and in whole ones.
 COUNTS = (0, 1, 2, 7, 128, 129, 1000, 1025, 5000, 8192)
 FLOATS = ("float16", "float32", "float64", "bfloat16")
 INTEGERS = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64")

@@ -35,11 +35,11 @@ def test_the_sizes_are_those_of_the_code() -> None:
     for name, shown in (
         ("eager_bytes", f"{config.eager_bytes >> 10} KiB"),
         ("eager_slots", str(config.eager_slots)),
-        ("piece_bytes", f"{config.piece_bytes >> 10} KiB"),
+        ("chunk_bytes", f"{config.chunk_bytes >> 10} KiB"),
         ("window", str(config.window)),
         ("registrations", str(config.registrations)),
     ):
-        # `window` pieces (8), `registrations`, 256)
+        # `window` chunks (8), `registrations`, 256)
         assert re.search(rf"`{name}`[^)`]*\b{shown}\)", text), name
     assert (
         f"doubling up to {config.doubling_bytes >> 10} KiB, halving and doubling up to {config.halving_bytes >> 10} KiB"
@@ -47,7 +47,7 @@ def test_the_sizes_are_those_of_the_code() -> None:
     )
     for ranks, word in ((2, "two"), (16, "sixteen")):
         kept = 2 * (ranks - 1) * config.eager_slots * (config.eager_bytes + HEADER_BYTES)
-        kept += config.window * config.piece_bytes
+        kept += config.window * config.chunk_bytes
         assert f"{kept / (1 << 20):.1f} MiB for {word}" in text
 
 

@@ -211,10 +211,31 @@ def test_posts_from_the_loops_own_thread_leave_in_the_same_turn(node: Node, peer
     assert qp.counters.data_packets_sent == 3
 
 
+def test_steps_run_in_the_loops_thread_and_do_not_hold_the_endpoint(node: Node) -> None:
+    """From any thread, in order; one that a step asks for comes after the next turn."""
+    happened: list[str] = []
+
+    def first() -> None:
+        assert threading.get_ident() == node.driver.owner
+        assert not node.driver.is_inside()
+        happened.append("first")
+        node.driver.call_soon(lambda: happened.append("third"))
+
+    caller = threading.Thread(target=node.driver.call_soon, args=(first,))
+    caller.start()
+    caller.join()
+    node.driver.call_soon(lambda: happened.append("second"))
+    assert happened == []
+    node.driver.run(lambda: len(happened) == 3, 600.0)
+    assert happened == ["first", "second", "third"]
+
+
 def test_calls_to_a_closed_driver_are_refused(node: Node) -> None:
     node.driver.close()
     with pytest.raises(MrcError, match="shut down"):
         node.driver.call(lambda: 1)
+    with pytest.raises(MrcError, match="shut down"):
+        node.driver.call_soon(lambda: None)
 
 
 @pytest.mark.parametrize("link", ["h0-p0l0", "h0-p1l0"])

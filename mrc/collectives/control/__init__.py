@@ -1,2 +1,1 @@
-"""What ranks tell each other beside their data: that one has left, that its group has failed, and by silence, that it
-is gone."""
+"""The control: messages that a rank leaves or its group has failed, and notice of processes that have ended."""

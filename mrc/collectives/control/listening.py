@@ -1,4 +1,4 @@
-"""Both ends of what ranks tell each other: who tells, and who listens."""
+"""The control: messages between ranks beside their data, and its listeners."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ Note = dict[str, Any]
 
 
 class Listener(Protocol):
-    """A group. Called from any thread."""
+    """A group that listens. Its methods are called from any thread."""
 
     def hear(self, rank: int, note: Note) -> None:
-        """A rank of the control said this."""
+        """Handle a message of a rank."""
 
     def gone(self, rank: int, why: str) -> None:
-        """A rank's process has ended without a word."""
+        """Handle the end of a rank's process."""
 
 
 class Control(Protocol):
-    """One rank's way to all others, shared by its group and that one's subgroups."""
+    """The control of one rank, shared by its group and subgroups."""
 
     def listen(self, group: str, listener: Listener) -> None:
-        """Notes of this group go to `listener`, and who is gone, those that are gone already too."""
+        """Pass messages for this group, and ranks that are or will be gone, to `listener`."""
 
     def forget(self, group: str) -> None: ...
 
     def say(self, rank: int, group: str, note: Note) -> None:
-        """Tell a rank. Never waits; to one that is gone it says nothing."""
+        """Send a message to a rank. Never waits; drops it if the rank is gone."""
 
     def close(self) -> None:
-        """What was said is on its way before this returns."""
+        """End the control once all messages are delivered, or after a short time limit."""
 
 
 class Listeners:
-    """The groups of one rank, and who is gone."""
+    """The listening groups of one rank, and the ranks that are gone."""
 
     def __init__(self) -> None:
         self._groups: dict[str, Listener] = {}
@@ -55,7 +55,7 @@ class Listeners:
         if listener is not None:
             listener.hear(rank, note)
         else:
-            # A subgroup that this rank has not made yet.
+            # For a subgroup that this rank has not made yet.
             self._early.setdefault(group, []).append((rank, note))
 
     def gone(self, rank: int, why: str) -> None:

@@ -1,4 +1,4 @@
-"""Ranks of one process: they hear each other at once, and none can be gone while the others are there."""
+"""The control for ranks of one process: messages are calls."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mrc.collectives.control.listening import Listener, Listeners, Note
 
 
 class Board:
-    """All ranks of one MemoryStore."""
+    """The ranks of one MemoryStore."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -19,14 +19,14 @@ class Board:
             return self._ranks.setdefault(rank, Listeners())
 
     def lose(self, rank: int, why: str) -> None:
-        """Let all other ranks believe that this one's process has ended."""
+        """Report to all other ranks that this rank's process has ended, for tests."""
         for other, listeners in list(self._ranks.items()):
             if other != rank:
                 listeners.gone(rank, why)
 
 
 class MemoryControl:
-    """One rank's."""
+    """The control of one rank."""
 
     def __init__(self, board: Board, rank: int) -> None:
         self._board = board
@@ -43,4 +43,4 @@ class MemoryControl:
         self._board.of(rank).hear(self._rank, group, note)
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Do nothing: there is no resource."""

@@ -1,8 +1,8 @@
-"""Notes over a TCP connection: whole, in order, and from whom they say.
+"""Authenticated messages over a TCP connection.
 
-They are no secret, but a forged one would end a job. Both ends know a key from the documents in the store; each
-message carries a keyed checksum (HMAC-SHA-256) over the nonces of this connection, the direction, its number and its
-bytes.
+The messages are not secret, but a forged one would end a job. Both ends know a key from the documents in the store;
+each message carries a keyed checksum (HMAC-SHA-256) over the nonces of this connection, the direction, its number and
+its bytes.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _NUMBER = struct.Struct("!BQ")
 
 
 def pair_key(first: bytes, second: bytes) -> bytes:
-    """The key of two ranks, from the secrets of the lower and of the higher one."""
+    """Return the key of two ranks, from the secrets of the lower and the higher rank."""
     return hashlib.sha256(b"mrc collectives control" + first + second).digest()
 
 
 class Secured:
-    """One end of a connection, from its first byte: each end begins with a nonce, then come messages.
+    """One end of a connection. Each end sends a nonce, then messages.
 
     `seal` and `feed` know no socket: bytes to send, bytes that came.
     """
@@ -45,7 +45,7 @@ class Secured:
 
     @property
     def ready(self) -> bool:
-        """Whether the other end's nonce is known: before nothing can be sealed."""
+        """Whether the other end's nonce is known. Sealing needs it."""
         return len(self._theirs) == NONCE_BYTES
 
     def seal(self, note: Note) -> bytes:
@@ -55,19 +55,19 @@ class Secured:
         return _LENGTH.pack(len(sealed)) + sealed
 
     def take(self, data: bytes) -> None:
-        """Bytes that came."""
+        """Take received bytes."""
         self._buffer += data
         if not self.ready and len(self._buffer) >= NONCE_BYTES:
             self._theirs = bytes(self._buffer[:NONCE_BYTES])
             del self._buffer[:NONCE_BYTES]
 
     def peek(self) -> Note | None:
-        """The next message as it claims to be, not checked: to know whose key to check it with."""
+        """Return the next message unchecked, to learn which key to check it with."""
         sealed = self._next()
         return None if sealed is None else _read(sealed[_MAC_BYTES:])
 
     def open(self) -> Note | None:
-        """The next message, None when it is not whole yet. Raises PeerError for a forged one."""
+        """Return the next message, None if it is incomplete. Raises PeerError for a wrong checksum."""
         sealed = self._next()
         if sealed is None:
             return None

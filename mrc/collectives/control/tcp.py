@@ -1,10 +1,10 @@
-"""Ranks in processes of their own: a TCP connection to each other rank on each plane, and one thread that looks after
-them.
+"""The control for ranks in separate processes: TCP connections to each other rank on every plane, served by one
+thread.
 
-A process that ends closes its connections, whatever ended it: the kernel does, and says so. A process that is stopped,
-or holds its interpreter, keeps them: its kernel answers. A network that is cut says nothing, and nothing here gives it
-up: how long to wait for it is the QPs' affair. So a rank is gone when a connection closed and nobody listens at its
-addresses any more.
+The kernel closes the connections of a process that ends, however it ends. It keeps those of a process that is stopped
+or holds its interpreter, and answers keepalives for it. A partition of the network sends nothing, and this module
+gives no rank up for it: how long to wait is up to the QPs. So a rank is gone when a connection was closed and no
+process listens at the rank's addresses any more.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from mrc.collectives.control.listening import Listener, Listeners, Note
 from mrc.collectives.control.secured import SECRET_BYTES, Secured, pair_key
 from mrc.errors import PeerError, SystemRefused
 
-# A closed connection's rank is asked at its addresses; one that answers nowhere for so long is gone.
+# After a connection was closed, dial the rank's addresses. A rank that answers at none of them for so long is gone.
 GONE_AFTER_S = 3.0
 _DIAL_AGAIN_S = 0.5
 _DIAL_TIMEOUT_S = 2.0
 _HELLO_TIMEOUT_S = 5.0
-# What was said last is on its way in that time, or never.
+# Time limit for delivering the last messages.
 _FLUSH_S = 2.0
 _LOOK_CLOSING_S = 0.002
 _KEEPALIVE_S = 2
@@ -43,7 +43,7 @@ _MOST_WITHOUT_HELLO = 256
 
 
 class _Connection:
-    """One TCP connection. `rank` is known once it has said hello, if it was accepted."""
+    """One TCP connection. An accepted one has no `rank` before its hello."""
 
     def __init__(self, sock: socket.socket, secured: Secured, rank: int | None, plane: int) -> None:
         self.sock = sock
@@ -58,7 +58,7 @@ class _Connection:
 
 
 class _Peer:
-    """Another rank. `to_say` waits for a connection."""
+    """Another rank. `said` are all messages sent to it."""
 
     def __init__(self, addresses: Sequence[str], port: int, key: bytes, dials: bool) -> None:
         self.addresses = addresses
@@ -69,15 +69,15 @@ class _Peer:
         self.left = False
         self.connections: dict[int, _Connection] = {}
         self.dial_at: dict[int, float] = {}
-        # Since when a connection is missing that was closed, and the connections that ask whether anybody listens.
+        # When a connection was closed, and the attempts to find out whether the rank still listens.
         self.doubted_since: float | None = None
         self.doubt_at = 0.0
         self.asking: dict[socket.socket, float] = {}
 
 
 class TcpControl:
-    """One rank's. `addresses` are this host's, one a plane. `document` is for all others to read, and `meet` takes
-    theirs."""
+    """The control of one rank. `addresses`: this host's, one for each plane. Publish `document`, then `meet` the
+    others."""
 
     def __init__(self, rank: int, addresses: Sequence[str]) -> None:
         self._rank = rank
@@ -90,6 +90,7 @@ class TcpControl:
         self._strangers: set[_Connection] = set()
         self._heard: dict[int, int] = {}  # how many notes of each rank
         self._closing: float | None = None
+        self._ended = False
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._selector = selectors.DefaultSelector()
         try:
@@ -110,7 +111,7 @@ class TcpControl:
         }
 
     def meet(self, others: dict[int, Any]) -> None:
-        """Begin, with the documents of all others by rank. Raises PeerError for one that is none."""
+        """Connect to the other ranks, given their documents. Raises PeerError for a malformed document."""
         for rank, document in others.items():
             self._peers[rank] = self._peer(rank, document)
         self._thread.start()
@@ -158,7 +159,7 @@ class TcpControl:
         while True:
             known = self._selector.get_map()
             for key, events in self._selector.select(self._patience()):
-                # What came before it may have closed this one.
+                # An earlier event may have closed this connection.
                 if known.get(key.fd) is key:
                     key.data(events)
             while self._asked:
@@ -185,11 +186,11 @@ class TcpControl:
         return max(0.0, min(due) - now) if due else None
 
     def _look(self, now: float) -> None:
-        """What is due."""
+        """Do what is due: dial, give up attempts, check closed connections."""
         for stranger in [each for each in self._strangers if now >= each.since + _HELLO_TIMEOUT_S]:
             self._drop_stranger(stranger)
         for rank, peer in self._peers.items():
-            if self._listeners.is_gone(rank) or peer.left or self._closing is not None:
+            if self._listeners.is_gone(rank) or peer.left:
                 continue
             for plane, due in list(peer.dial_at.items()):
                 if now >= due:
@@ -198,7 +199,8 @@ class TcpControl:
             for connection in list(peer.connections.values()):
                 if not connection.connected and now >= connection.since + _DIAL_TIMEOUT_S:
                     self._lose(connection, again=True)
-            self._doubt(rank, peer, now)
+            if self._closing is None:
+                self._doubt(rank, peer, now)
 
     def _hear_wake(self, _: int) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -239,7 +241,7 @@ class TcpControl:
 
     def _on_events(self, connection: _Connection, events: int) -> None:
         if connection.closed:
-            # By another event of the same round.
+            # An earlier event of this round closed it.
             return
         try:
             if not connection.connected:
@@ -249,7 +251,7 @@ class TcpControl:
             if connection.connected and not connection.closed:
                 self._flush(connection)
         except PeerError:
-            # Whoever that is does not know the key.
+            # The other end does not know the key.
             self._lose(connection, again=True)
         except OSError as error:
             self._on_lost(connection, error)
@@ -262,7 +264,7 @@ class TcpControl:
         self._greet(connection)
 
     def _greet(self, connection: _Connection) -> None:
-        """Who dials says first who it is, and then all that it has said so far: some of it may have been lost."""
+        """Send the hello, then all messages so far: some may have been lost with an earlier connection."""
         if connection.greeted or not connection.secured.ready or connection.rank is None:
             return
         connection.greeted = True
@@ -281,7 +283,7 @@ class TcpControl:
             self._selector.modify(connection.sock, events, known.data)
 
     def _read(self, connection: _Connection) -> bool:
-        """Take what has come. Returns whether there may be more."""
+        """Read and handle messages. Returns whether there may be more."""
         try:
             data = connection.sock.recv(_READ)
         except BlockingIOError:
@@ -296,13 +298,13 @@ class TcpControl:
         while connection.rank is not None and (note := secured.open()) is not None:
             self._on_note(connection.rank, note)
             if self._peers[connection.rank].left:
-                # It closes, too.
+                # The other end closes, too.
                 self._lose(connection, again=False)
                 return False
         return True
 
     def _read_rest(self, connection: _Connection) -> None:
-        """It broke as something was sent: what the other end said before is still there."""
+        """Read what the other end sent before the connection broke."""
         with contextlib.suppress(OSError, PeerError):
             while connection.connected and not connection.closed and self._read(connection):
                 pass
@@ -328,7 +330,7 @@ class TcpControl:
     def _on_note(self, rank: int, note: Note) -> None:
         peer = self._peers[rank]
         number = note.get("number")
-        # Each plane carries all of it.
+        # Every plane carries all messages.
         if isinstance(number, int) and number == self._heard.get(rank, 0):
             self._heard[rank] = number + 1
             if note.get("leaves"):
@@ -365,7 +367,7 @@ class TcpControl:
         self._lose(connection, again=True)
         peer = self._peers[rank]
         if self._closing is not None:
-            # It heard that this one leaves, or is gone: either way there is nobody to tell.
+            # The rank has read that this one leaves, or is gone. Either way no message is left to deliver.
             peer.left = True
         if peer.left:
             return
@@ -377,7 +379,7 @@ class TcpControl:
             self._doubt(rank, peer, time.monotonic())
 
     def _doubt(self, rank: int, peer: _Peer, now: float) -> None:
-        """Ask at all its addresses whether anybody listens there."""
+        """Dial all addresses of a rank to find out whether its process still listens."""
         if peer.doubted_since is None:
             return
         if now >= peer.doubted_since + GONE_AFTER_S:
@@ -399,14 +401,14 @@ class TcpControl:
 
     def _on_asked(self, rank: int, peer: _Peer, sock: socket.socket) -> None:
         if sock not in peer.asking:
-            # Another event of the same round has settled it.
+            # An earlier event of this round settled it.
             return
         code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         self._stop_asking(peer, sock)
         if code == errno.ECONNREFUSED and not peer.left:
             self._gone(rank, "its connection closed, and nobody listens at its address any more: its process has ended")
         elif not code and not peer.left:
-            # It lives: only this connection was lost.
+            # The process lives; only the connection was lost.
             peer.doubted_since = None
 
     def _stop_asking(self, peer: _Peer, sock: socket.socket) -> None:
@@ -427,7 +429,7 @@ class TcpControl:
     # ------------------------------------------------------------------ ends
 
     def _lose(self, connection: _Connection, *, again: bool) -> None:
-        """It is of no more use. `again`: who dialled dials once more."""
+        """Drop a broken connection. `again`: dial once more, if this rank dialled it."""
         self._discard(connection)
         if connection.rank is None:
             self._strangers.discard(connection)
@@ -454,7 +456,7 @@ class TcpControl:
         self._closing = time.monotonic() + _FLUSH_S
 
     def _all_is_said(self) -> bool:
-        """Whether the kernel has everything, for each rank over one plane at least."""
+        """Return whether each rank's kernel has acknowledged all messages on at least one plane."""
         for rank, peer in self._peers.items():
             if peer.left or self._listeners.is_gone(rank):
                 continue
@@ -463,6 +465,9 @@ class TcpControl:
         return True
 
     def _end(self) -> None:
+        if self._ended:
+            return
+        self._ended = True
         for peer in self._peers.values():
             for sock in list(peer.asking):
                 self._stop_asking(peer, sock)
@@ -476,7 +481,7 @@ class TcpControl:
 
 
 def _arrived(sock: socket.socket) -> bool:
-    """Whether the other end's kernel has all that was sent."""
+    """Return whether the other end's kernel has acknowledged everything."""
     left = fcntl.ioctl(sock, termios.TIOCOUTQ, b"\0" * 4)
     return int.from_bytes(left, sys.byteorder) == 0
 

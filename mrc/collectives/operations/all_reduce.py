@@ -1,7 +1,7 @@
 """All-reduce: recursive doubling for short arrays, halving and doubling for longer ones, a ring for long ones.
 
-Every rank ends with the same bits: each value is reduced once, in one order, and handed out; or, in recursive doubling,
-both ranks of each pair reduce the same two values, those of the lower ranks first.
+Every rank ends with the same bits. In a ring and in halving each value is reduced at one rank, in an order that rank
+numbers alone decide. In recursive doubling both ranks of a pair reduce the same operands, the lower rank's first.
 """
 
 from __future__ import annotations
@@ -15,16 +15,18 @@ from mrc.collectives.engine import Engine
 from mrc.collectives.messages import Signature
 from mrc.collectives.operations.base import Leaves, Operation, Reducer, Stepwise, spans
 from mrc.collectives.reduction import Reduction
-from mrc.collectives.streams import SCRATCH, Arrival, Departure
+from mrc.collectives.streams import SCRATCH, ReceiveSegment, SendSegment
 from mrc.collectives.work import Work
 
 
 class RingAllReduce(Operation):
-    """N - 1 steps in which each rank gets a part from its left, reduces it and sends it to its right; then N - 1 more,
-    in which the reduced parts go round, straight to their place. A piece goes on as soon as it is reduced.
+    """A ring: N - 1 steps to reduce, then N - 1 steps to gather.
 
-    A rank's part may be overwritten while it lies in packets that were not acknowledged: what comes was reduced from
-    it, so the right one has it.
+    To reduce, each rank receives a part from its left, reduces it and sends it to its right. To gather, the reduced
+    parts go round, straight to their places. A chunk goes on as soon as it is reduced.
+
+    Gathered chunks may overwrite a part that was sent but not acknowledged: they were reduced from it, so the right
+    neighbour has received it.
     """
 
     def __init__(
@@ -40,30 +42,30 @@ class RingAllReduce(Operation):
         parts = spans(array.size, size, array.itemsize)
         memory = self.memory(array)
         out, come = self.outgoing(right), self.receive(left, memory)
-        before: Arrival | None = None
+        before: ReceiveSegment | None = None
         for step in range(2 * (size - 1)):
             reduces = step < size - 1
             start, length = parts[(rank - step) % size]
-            leaves = out.add(Departure(memory, start, length, SCRATCH if reduces else start, ready=step == 0))
+            leaves = out.add(SendSegment(memory, start, length, SCRATCH if reduces else start, ready=step == 0))
             if before is not None:
                 self._follow(before, leaves)
             start, length = parts[(rank - step - 1) % size]
-            arrival = Arrival(length, SCRATCH if reduces else start)
+            arrival = ReceiveSegment(length, SCRATCH if reduces else start)
             if reduces:
                 arrival.take = self._reducer.into(memory.view[start : start + length], last=step == size - 2)
             before = come.add(arrival)
 
-    def _follow(self, arrival: Arrival, leaves: Departure) -> None:
-        """What has arrived, and was reduced, is what leaves next."""
+    def _follow(self, arrival: ReceiveSegment, leaves: SendSegment) -> None:
+        """Send on what has arrived and is reduced."""
         advance = self.outgoing((self.rank + 1) % self.size).advance
         arrival.then = lambda stop: advance(leaves, stop)
 
 
 class _Paired(Stepwise):
-    """Pairs of ranks, twice as far apart in each step, among a power of two of them, `core`.
+    """An operation of pairs of ranks, among the largest power of two of ranks, `core`.
 
-    The first ranks beyond that hand their values to a neighbour, and get the result from it in the end: of each two of
-    the first 2 x `extra` ranks, the even one hands over.
+    Each of the `extra` ranks beyond hands its values to a neighbour first, and receives the result in the end: of the
+    first 2 x `extra` ranks each even one hands over to the next.
     """
 
     def __init__(
@@ -79,12 +81,12 @@ class _Paired(Stepwise):
         self._number = self.rank // 2 if self._takes_over else self.rank - self._extra
 
     def _rank_of(self, number: int) -> int:
-        """The rank that has a number in the core."""
+        """Return the rank with a number in the core."""
         return 2 * number + 1 if number < self._extra else number + self._extra
 
 
 class DoublingAllReduce(_Paired):
-    """In each of log2 N steps both ranks of a pair send each other all they have, and reduce it."""
+    """Recursive doubling: in each of log2 N steps both ranks of a pair exchange and reduce their whole arrays."""
 
     eager = True
 
@@ -93,31 +95,33 @@ class DoublingAllReduce(_Paired):
         memory = self.memory(self._array)
         view = memory.view
         if self._hands_over:
-            self.step([(rank + 1, Departure(memory, 0, whole, 0))], (rank + 1, Arrival(whole, 0, target=view)))
+            self.step([(rank + 1, SendSegment(memory, 0, whole, 0))], (rank + 1, ReceiveSegment(whole, 0, target=view)))
             return
         if self._takes_over:
-            self.step(comes=(rank - 1, Arrival(whole, 0, take=self._reducer.into(view, first=True))))
+            self.step(comes=(rank - 1, ReceiveSegment(whole, 0, take=self._reducer.into(view, first=True))))
         distance = 1
         while distance < self._core:
             other = self._number ^ distance
-            leaves = Departure(memory, 0, whole, 0)
+            leaves = SendSegment(memory, 0, whole, 0)
             last = 2 * distance == self._core
             reduce = self._reducer.into(view, first=other < self._number, last=last)
 
-            def take(piece: Bytes, start: int, leaves: Departure = leaves, reduce: Any = reduce) -> None:
+            def take(chunk: Bytes, start: int, leaves: SendSegment = leaves, reduce: Any = reduce) -> None:
                 leaves.keep()
-                reduce(piece, start)
+                reduce(chunk, start)
 
             peer = self._rank_of(other)
-            self.step([(peer, leaves)], (peer, Arrival(whole, 0, take=take)))
+            self.step([(peer, leaves)], (peer, ReceiveSegment(whole, 0, take=take)))
             distance *= 2
         if self._takes_over:
-            self.step([(rank - 1, Departure(memory, 0, whole, 0))])
+            self.step([(rank - 1, SendSegment(memory, 0, whole, 0))])
 
 
 class HalvingAllReduce(_Paired):
-    """In each of log2 N steps a rank hands half of what it has to its pair and reduces the other half; then, backwards,
-    each hands the other what it has, reduced. As many bytes as in a ring, in fewer steps.
+    """Halving and doubling: as many bytes as a ring, in fewer steps.
+
+    In each of log2 N steps a rank gives half of its values to its peer and reduces the other half. Then, backwards,
+    peers exchange their reduced values.
     """
 
     def plan(self) -> None:
@@ -127,8 +131,8 @@ class HalvingAllReduce(_Paired):
         view = memory.view
         if self._hands_over:
             self.receive(rank + 1, memory)
-            out = Departure(memory, 0, whole, SCRATCH)
-            self.step([(rank + 1, out)], (rank + 1, Arrival(whole, 0)))
+            out = SendSegment(memory, 0, whole, SCRATCH)
+            self.step([(rank + 1, out)], (rank + 1, ReceiveSegment(whole, 0)))
             return
         peers = [rank - 1] if self._takes_over else []
         distances = [1 << power for power in reversed(range(self._core.bit_length() - 1))]
@@ -136,7 +140,7 @@ class HalvingAllReduce(_Paired):
         self._share_scratch(peers, memory)
         if self._takes_over:
             take = self._reducer.into(view, first=True)
-            self.step(comes=(rank - 1, Arrival(whole, SCRATCH, take=take)))
+            self.step(comes=(rank - 1, ReceiveSegment(whole, SCRATCH, take=take)))
         low, high = 0, array.size
         done: list[tuple[int, int, int, int, int]] = []
         for distance in distances:
@@ -149,10 +153,10 @@ class HalvingAllReduce(_Paired):
             low, high = kept
         for peer, *bounds in reversed(done):
             start, stop, other_start, other_stop = (bound * array.itemsize for bound in bounds)
-            leaves: Leaves = (peer, Departure(memory, start, stop - start, start))
-            self.step([leaves], (peer, Arrival(other_stop - other_start, other_start)))
+            leaves: Leaves = (peer, SendSegment(memory, start, stop - start, start))
+            self.step([leaves], (peer, ReceiveSegment(other_stop - other_start, other_start)))
         if self._takes_over:
-            self.step([(rank - 1, Departure(memory, 0, whole, 0))])
+            self.step([(rank - 1, SendSegment(memory, 0, whole, 0))])
 
     def _halve(
         self, memory: Any, peer: int, kept: tuple[int, int], given: tuple[int, int], *, first: bool, last: bool
@@ -160,19 +164,19 @@ class HalvingAllReduce(_Paired):
         unit = self._array.itemsize
         start, length = kept[0] * unit, (kept[1] - kept[0]) * unit
         take = self._reducer.into(memory.view[start : start + length], first=first, last=last)
-        leaves = Departure(memory, given[0] * unit, (given[1] - given[0]) * unit, SCRATCH)
-        self.step([(peer, leaves)], (peer, Arrival(length, SCRATCH, take=take)))
+        leaves = SendSegment(memory, given[0] * unit, (given[1] - given[0]) * unit, SCRATCH)
+        self.step([(peer, leaves)], (peer, ReceiveSegment(length, SCRATCH, take=take)))
 
     def _share_scratch(self, peers: list[int], memory: Any) -> None:
-        """All of them may send at once."""
+        """Give each peer a share of the scratch memory."""
         share = self.engine.config.window // len(peers)
         for place, peer in enumerate(peers):
             stream = self.receive(peer, memory)
-            stream.first, stream.pieces = place * share, share
+            stream.first, stream.chunks = place * share, share
 
 
 def fits_halving(size: int, window: int) -> bool:
-    """Whether scratch memory of `window` pieces is enough for all of a rank's pairs."""
+    """Return whether scratch memory of `window` chunks suffices for all peers of a rank."""
     return size.bit_length() <= window
 
 

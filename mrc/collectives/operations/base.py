@@ -1,4 +1,4 @@
-"""What all operations share: streams to and from other ranks, and knowing when all of them have ended."""
+"""The base of all operations: streams to and from other ranks, and their common end."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from mrc.collectives.errors import CallMismatch
 from mrc.collectives.messages import Signature
 from mrc.collectives.reduction import Reduction
 from mrc.collectives.registrations import Memory
-from mrc.collectives.streams import Arrival, Departure, Incoming, Outgoing, Token
+from mrc.collectives.streams import ReceiveSegment, ReceiveStream, SendSegment, SendStream, Token
 from mrc.collectives.work import Work
 
 
 def spans(count: int, parts: int, unit: int) -> list[tuple[int, int]]:
-    """Where each of `parts` equal parts of `count` values begins and how long it is, in bytes of `unit` a value.
+    """Split `count` values of `unit` bytes into `parts` parts: return offset and length of each, in bytes.
 
-    The first ones have one value more where it does not come out even.
+    The first parts have one value more if the count is not divisible.
     """
     whole, more = divmod(count, parts)
     found, at = [], 0
@@ -32,9 +32,9 @@ def spans(count: int, parts: int, unit: int) -> list[tuple[int, int]]:
 
 
 class Operation:
-    """A call of the whole group under way. A kind of it says in `plan` what is sent and what comes.
+    """An operation of the whole group. Subclasses add segments to streams in `plan`.
 
-    `eager`: its streams go through slots. Set it before the first stream is made.
+    `eager`: chunks go through slots. Set it before the first stream is made.
     """
 
     eager = False
@@ -48,9 +48,9 @@ class Operation:
         self.work = work
         self.token = Token(sequence, signature)
         self._stream = stream_number(sequence)
-        self._incoming: dict[int, Incoming] = {}
-        self._outgoing: dict[int, Outgoing] = {}
-        # Arrays, so that they stay, and what they are to streams.
+        self._incoming: dict[int, ReceiveStream] = {}
+        self._outgoing: dict[int, SendStream] = {}
+        # The arrays are kept alive together with their regions.
         self._memories: list[tuple[NDArray[Any], Memory]] = []
         self._unfinished = 0
         work.says(self.waits_for)
@@ -58,17 +58,17 @@ class Operation:
     # ------------------------------------------------------------------ for kinds of operations
 
     def plan(self) -> None:
-        """Make the streams, and add their segments."""
+        """Make the streams and add their segments."""
         raise NotImplementedError
 
     def under_way(self) -> None:
-        """All streams are made: the first step of operations that go step by step."""
+        """Start the first step of a stepwise operation. All streams are made."""
 
     def complete(self) -> None:
-        """Everything came and went: what is left to do before the caller hears of it."""
+        """Finish the result. All streams have ended."""
 
     def memory(self, array: NDArray[Any]) -> Memory:
-        """An array of the caller's, or of the operation's own."""
+        """Return the memory of an array, of the caller or of the operation."""
         for known, memory in self._memories:
             if known is array:
                 return memory
@@ -76,24 +76,24 @@ class Operation:
         self._memories.append((array, made))
         return made
 
-    def outgoing(self, rank: int) -> Outgoing:
-        """The stream to a rank."""
+    def outgoing(self, rank: int) -> SendStream:
+        """Return the stream to a rank."""
         found = self._outgoing.get(rank)
         if found is None:
             link = self.engine.links[rank]
-            found = Outgoing(link, self.token, self._stream, eager=self.eager, finished=self._ended)
+            found = SendStream(link, self.token, self._stream, eager=self.eager, finished=self._ended)
             self._outgoing[rank] = found
         return found
 
-    def incoming(self, rank: int) -> Incoming | None:
+    def incoming(self, rank: int) -> ReceiveStream | None:
         return self._incoming.get(rank)
 
-    def receive(self, rank: int, memory: Memory | None = None) -> Incoming:
-        """The stream from a rank. `memory`: where its DIRECT segments go."""
+    def receive(self, rank: int, memory: Memory | None = None) -> ReceiveStream:
+        """Return the stream from a rank. `memory`: the array for segments with a place."""
         found = self._incoming.get(rank)
         if found is None:
             link = self.engine.links[rank]
-            found = Incoming(link, self.token, self._stream, eager=self.eager, memory=memory, finished=self._ended)
+            found = ReceiveStream(link, self.token, self._stream, eager=self.eager, memory=memory, finished=self._ended)
             self._incoming[rank] = found
         return found
 
@@ -105,10 +105,10 @@ class Operation:
         outgoing = {rank: stream for rank, stream in self._outgoing.items() if not stream.is_empty}
         self._incoming, self._outgoing = incoming, outgoing
         for rank in sorted({*incoming, *outgoing}):
-            # Who left after this operation has sent all of it, and got what it was owed.
+            # A rank that left after this operation has sent and received everything.
             if self.engine.has_left_before(rank, self.sequence):
                 raise self.engine.has_left(rank)
-        # One more, until all of them are under way.
+        # One more than there are, until all are started.
         self._unfinished = len(incoming) + len(outgoing) + 1
         for rank, link in self.engine.links.items():
             if rank not in incoming and self.sequence in link.early:
@@ -130,17 +130,17 @@ class Operation:
         self.under_way()
         self._ended()
 
-    def _start_incoming(self, stream: Incoming) -> None:
+    def _start_incoming(self, stream: ReceiveStream) -> None:
         stream.link.incoming[self._stream] = stream
         if not self.eager and not stream.waits:
             stream.grant()
 
     def let_come(self, rank: int) -> None:
-        """A stream that waited may come now."""
+        """Grant a stream that was held back."""
         if not self.eager:
             self._incoming[rank].grant()
 
-    def _start_outgoing(self, out: Outgoing) -> None:
+    def _start_outgoing(self, out: SendStream) -> None:
         link = out.link
         link.outgoing[self._stream] = out
         header = link.grants.pop(self._stream, None)
@@ -164,38 +164,38 @@ class Operation:
         self._memories.clear()
 
     def waits_for(self) -> str:
-        """`: rank 1 owes 3 pieces`, for a wait that was in vain."""
+        """Return, for example, `: rank 1 has sent all but 3 chunks`."""
         owed = [
-            f"rank {rank} has sent all but {stream.pieces_left} pieces"
+            f"rank {rank} has sent all but {stream.chunks_left} chunks"
             for rank, stream in sorted(self._incoming.items())
-            if stream.pieces_left
+            if stream.chunks_left
         ]
         kept = [
             f"rank {rank} has not taken all of this one's"
             for rank, out in sorted(self._outgoing.items())
-            if out.pieces_left and rank not in self._incoming
+            if out.chunks_left and rank not in self._incoming
         ]
-        told = owed + kept
-        return f": {'; '.join(told[:4])}{'; ...' if len(told) > 4 else ''}" if told else ""
+        reasons = owed + kept
+        return f": {'; '.join(reasons[:4])}{'; ...' if len(reasons) > 4 else ''}" if reasons else ""
 
 
-Leaves = tuple[int, Departure]
+Leaves = tuple[int, SendSegment]
 
 
 class Stepwise(Operation):
-    """An operation in steps: what leaves in one may depend on what came in those before. `step` adds one, in `plan`.
+    """An operation in steps: a step may send what earlier steps received. `plan` calls `step` for each.
 
-    What comes early waits for its step.
+    Chunks that arrive early wait for their step.
     """
 
     def __init__(self, engine: Engine, sequence: int, signature: Signature, work: Work) -> None:
         super().__init__(engine, sequence, signature, work)
-        self._steps: list[tuple[list[Leaves], tuple[int, Arrival] | None]] = []
+        self._steps: list[tuple[list[Leaves], tuple[int, ReceiveSegment] | None]] = []
 
-    def step(self, leaves: Sequence[Leaves] = (), comes: tuple[int, Arrival] | None = None) -> None:
-        """Send these to their ranks, and go on once this has come from its rank; without one at once.
+    def step(self, leaves: Sequence[Leaves] = (), comes: tuple[int, ReceiveSegment] | None = None) -> None:
+        """Add a step: send `leaves` to their ranks, and go on when `comes` has arrived, at once without it.
 
-        Of one step's streams to a rank the segments are in the order of the steps, at both ends.
+        Segments of one stream are in the order of steps, at both ends.
         """
         for rank, departure in leaves:
             departure.ready = 0
@@ -230,36 +230,35 @@ class Stepwise(Operation):
 
 
 class Reducer:
-    """What arrivals do where values are reduced: `op` of `size` ranks' values."""
+    """Makes the `take` functions of segments that are reduced, for `size` ranks."""
 
     def __init__(self, reduction: Reduction, size: int) -> None:
         self._reduction = reduction
         self._size = size
 
     def into(self, target: Bytes, *, last: bool = False, first: bool = False) -> Callable[[Bytes, int], None]:
-        """Reduce a piece into the bytes of `target`. `first`: its values come first. `last`: then nothing is
-        missing."""
+        """Reduce chunks into `target`. `first`: the chunk is the first operand. `last`: this completes the values."""
         combine = self._reduction.combine
 
-        def take(piece: Bytes, start: int) -> None:
-            mine = target[start : start + piece.size]
+        def take(chunk: Bytes, start: int) -> None:
+            mine = target[start : start + chunk.size]
             if first:
-                combine(piece, mine, mine)
+                combine(chunk, mine, mine)
             else:
-                combine(mine, piece, mine)
+                combine(mine, chunk, mine)
             if last:
                 self.finish(mine)
 
         return take
 
     def onto(self, source: Bytes) -> Callable[[Bytes, int], None]:
-        """Reduce the bytes of `source` into a piece, where it lies."""
+        """Reduce `source` into chunks in place."""
 
-        def take(piece: Bytes, start: int) -> None:
-            self._reduction.combine(source[start : start + piece.size], piece, piece)
+        def take(chunk: Bytes, start: int) -> None:
+            self._reduction.combine(source[start : start + chunk.size], chunk, chunk)
 
         return take
 
     def finish(self, values: Bytes) -> None:
-        """Values of all ranks are in these."""
+        """Complete values that all ranks contributed to."""
         self._reduction.finish(values, self._size)

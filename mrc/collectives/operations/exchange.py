@@ -1,4 +1,4 @@
-"""What goes straight from each rank to each other one: all-gather, all-to-all, reduce-scatter, gather and scatter."""
+"""Direct exchange between all pairs: all-gather, all-to-all, reduce-scatter, gather and scatter."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from mrc.collectives.engine import Engine
 from mrc.collectives.messages import Signature
 from mrc.collectives.operations.base import Operation, Reducer
 from mrc.collectives.reduction import Reduction
-from mrc.collectives.streams import SCRATCH, Arrival, Departure
+from mrc.collectives.streams import SCRATCH, ReceiveSegment, SendSegment
 from mrc.collectives.work import Work
 
 
 class Exchange(Operation):
-    """`sends[r]` goes to rank r, `receives[r]` comes from it; None where nothing does. This rank's own is copied.
+    """Send `sends[r]` to rank r and receive `receives[r]` from it; None: nothing. This rank's own part is copied.
 
-    In step s a rank sends to the one s places to its right, so that nobody is sent to by all at once.
+    In step s a rank sends to the rank s places to its right, so that not all send to the same one.
     """
 
     def __init__(
@@ -48,19 +48,19 @@ class Exchange(Operation):
             to, source = (rank + step) % size, (rank - step) % size
             given, got = self._sends[to], self._receives[source]
             if given is not None and given.nbytes:
-                self.outgoing(to).add(Departure(self.memory(given.array), given.offset, given.nbytes, 0))
+                self.outgoing(to).add(SendSegment(self.memory(given.array), given.offset, given.nbytes, 0))
             if got is not None and got.nbytes:
                 memory = self.memory(got.array)
                 target = memory.view[got.offset : got.offset + got.nbytes]
                 stream = self.receive(source, memory)
                 stream.base = got.offset
-                stream.add(Arrival(got.nbytes, 0, target=target))
+                stream.add(ReceiveSegment(got.nbytes, 0, target=target))
 
 
 class ReduceScatter(Operation):
-    """Each rank sends each other one its part, and reduces what it gets in the order of steps, whatever comes first.
+    """Send each rank its part, and reduce the received parts in the order of steps, not of arrival.
 
-    So the result is the same each time. While one rank's part is reduced, the next one's comes in.
+    So the result is the same in every run. While one part is reduced the next one arrives.
     """
 
     def __init__(
@@ -86,23 +86,23 @@ class ReduceScatter(Operation):
         np.copyto(output.reshape(-1), self._parts[rank].values)
         memory = self.memory(output)
         half = self.engine.config.window // 2
-        arrivals: list[tuple[int, Arrival]] = []
+        arrivals: list[tuple[int, ReceiveSegment]] = []
         for step in range(1, size):
             to, source = (rank + step) % size, (rank - step) % size
             part = self._parts[to]
-            self.outgoing(to).add(Departure(self.memory(part.array), part.offset, part.nbytes, SCRATCH))
+            self.outgoing(to).add(SendSegment(self.memory(part.array), part.offset, part.nbytes, SCRATCH))
             take = self._reducer.into(memory.view, last=step == size - 1)
-            arrival = Arrival(output.nbytes, SCRATCH, take=take, open=step == 1)
+            arrival = ReceiveSegment(output.nbytes, SCRATCH, take=take, open=step == 1)
             stream = self.receive(source)
             stream.add(arrival)
-            # Two of them share the scratch memory; the others are told where to send once it is theirs.
-            stream.first, stream.pieces = (step % 2) * half, half
+            # Two streams share the scratch memory. The others get their grants later.
+            stream.first, stream.chunks = (step % 2) * half, half
             stream.waits = step > 2
             arrivals.append((source, arrival))
         for number, (_, arrival) in enumerate(arrivals):
             arrival.then = self._going_on(arrivals, number)
 
-    def _going_on(self, arrivals: list[tuple[int, Arrival]], number: int) -> Any:
+    def _going_on(self, arrivals: list[tuple[int, ReceiveSegment]], number: int) -> Any:
         length = arrivals[number][1].length
 
         def then(stop: int) -> None:

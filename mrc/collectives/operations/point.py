@@ -1,7 +1,6 @@
-"""Between two ranks alone: what one sends with a tag the other receives with that tag, first sent first received.
+"""Point-to-point: sends and receives between two ranks, matched by tag and in order.
 
-The receiver begins: it says where its array lies. So nothing is kept for a receive that was not called yet; the sender
-waits.
+The receiver begins: it grants its array. So no data arrives before its receive is posted; the sender waits.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from mrc.collectives.engine import Engine
 from mrc.collectives.link import POINT_STREAMS, Link
 from mrc.collectives.messages import POINT_STREAM, STREAM_MASK, Call, Header, Signature
 from mrc.collectives.registrations import Memory
-from mrc.collectives.streams import Arrival, Departure, Incoming, Outgoing, Token
+from mrc.collectives.streams import ReceiveSegment, ReceiveStream, SendSegment, SendStream, Token
 from mrc.collectives.work import Work
 
 MOST_TAGS = 1 << 32
@@ -41,14 +40,14 @@ class _Point:
 
 
 class Send(_Point):
-    """Begins when the receiver has said where to."""
+    """A send. It begins with the receiver's grant."""
 
     def begin(self, points: Points) -> None:
         points.of(self.link).send(self)
 
     def start(self, header: Header, ended: Callable[[], None]) -> None:
-        out = Outgoing(self.link, self.token, header.stream, eager=False, finished=ended)
-        out.add(Departure(self.memory, 0, self.array.nbytes, 0))
+        out = SendStream(self.link, self.token, header.stream, eager=False, finished=ended)
+        out.add(SendSegment(self.memory, 0, self.array.nbytes, 0))
         self.engine.granted(out, header)
         self.stream = header.stream
         self.link.outgoing[header.stream] = out
@@ -56,21 +55,21 @@ class Send(_Point):
 
 
 class Receive(_Point):
-    """Begins when there is room for one more at once."""
+    """A receive. It begins when fewer than POINT_STREAMS from the same rank are in progress."""
 
     def begin(self, points: Points) -> None:
         points.of(self.link).receive(self)
 
     def start(self, stream: int, ended: Callable[[], None]) -> None:
-        come = Incoming(self.link, self.token, stream, eager=False, memory=self.memory, finished=ended)
-        come.add(Arrival(self.array.nbytes, 0))
+        come = ReceiveStream(self.link, self.token, stream, eager=False, memory=self.memory, finished=ended)
+        come.add(ReceiveSegment(self.array.nbytes, 0))
         self.stream = stream
         self.link.incoming[stream] = come
         come.grant()
 
 
 class _Between:
-    """All sends and receives between this rank and one other."""
+    """The sends and receives with one other rank."""
 
     def __init__(self, link: Link, engine: Engine, ended: Callable[[_Point], None]) -> None:
         self._link = link
@@ -84,7 +83,7 @@ class _Between:
 
     @property
     def waits(self) -> bool:
-        """Whether anything has not begun."""
+        """Whether a send or receive has not begun."""
         return bool(self._sends or self._receives)
 
     def send(self, send: Send) -> None:
@@ -129,7 +128,7 @@ class _Between:
 
 
 class Points:
-    """All sends and receives of this rank that have not ended."""
+    """The unfinished sends and receives of this rank."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -152,7 +151,7 @@ class Points:
         self.of(link).on_grant(header)
 
     def left(self, link: Link) -> None:
-        """A rank has left: what has not begun with it never will."""
+        """Raise RankLost if a send or receive with a rank that has left has not begun."""
         if self.of(link).waits:
             raise self._engine.has_left(link.rank)
 
@@ -163,7 +162,7 @@ class Points:
         self._engine.drain_if_idle()
 
     def take_all(self) -> list[_Point]:
-        """All that has not ended: it never will."""
+        """Remove and return everything unfinished."""
         taken = list(self._under_way)
         self._under_way.clear()
         return taken

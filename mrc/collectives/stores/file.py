@@ -17,7 +17,8 @@ _FIRST_LOOK_S, _LONGEST_LOOK_S = 0.001, 0.05
 
 
 class FileStore:
-    """A file for each key. The folder is made if need be, for this user alone (mode 0700), and left behind.
+    """A store with a file for each key. Makes the folder if needed, for this user alone (mode 0700), and leaves it
+    behind.
 
     Use a new one for each job: what an earlier job left would be taken for this one's. Raises CallerError for a folder
     that others may read, SystemRefused where it cannot be made or written to.
@@ -39,7 +40,7 @@ class FileStore:
     def set(self, key: str, value: bytes) -> None:
         place = self._place(key)
         try:
-            # Whole or not at all, for who reads it at the same time. mkstemp makes it for this user alone.
+            # A reader sees the whole value or none. mkstemp makes the file for this user alone.
             descriptor, written = tempfile.mkstemp(dir=self._folder, prefix=".")
             try:
                 with os.fdopen(descriptor, "wb") as file:

@@ -9,7 +9,7 @@ from mrc.collectives.control.memory import Board
 
 
 class MemoryStore:
-    """Values in this process's memory. In virtual time nobody may wait: `when` calls back instead."""
+    """A store in the memory of this process. In virtual time no rank may wait, so `when` calls back."""
 
     def __init__(self) -> None:
         self._values: dict[str, bytes] = {}
@@ -37,7 +37,7 @@ class MemoryStore:
             return self._values[key]
 
     def when(self, keys: Sequence[str], action: Callable[[], None]) -> None:
-        """Call `action` once all these keys are set: at once, or in whoever sets the last one."""
+        """Call `action` when all these keys are set: at once, or in the thread that sets the last one."""
         with self._changed:
             missing = {key for key in keys if key not in self._values}
             if missing:

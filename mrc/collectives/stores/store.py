@@ -1,4 +1,4 @@
-"""What a group asks of a store."""
+"""The store as groups use it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Protocol
 
 
 class Store(Protocol):
-    """Values by key, shared by all ranks of a job. A key is set once."""
+    """Holds values by key for all ranks of a job. Each key is set once."""
 
     def set(self, key: str, value: bytes) -> None: ...
 
     def get(self, key: str, timeout: float) -> bytes:
-        """The value of a key. Waits up to `timeout` seconds until somebody has set it, then raises TimeoutError."""
+        """Return the value of a key. Waits until it is set; raises TimeoutError after `timeout` seconds."""

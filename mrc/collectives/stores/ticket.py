@@ -18,16 +18,16 @@ from mrc.net.exchange import ExchangeClient, ExchangeConfig, ExchangeServer, Ses
 from mrc.net.hosts import own_addresses
 from mrc.net.ticket import MAX_ADDRESSES, Ticket
 
-# As many ranks as a group may have, and a few connections that are given up but not over.
+# For as many ranks as a group may have, and some connections that are about to end.
 _CONFIG = ExchangeConfig(max_connections=1100, max_sessions=1100)
 _MOST_KEYS = 1 << 20
-# One request waits so long at most; who waits longer asks again.
+# The longest wait of one request; a client that waits longer repeats it.
 _LONGEST_GET_S = 5.0
 _ANSWER_S = 10.0
 
 
 class TicketServer:
-    """A store, and the server of it for other processes: `ticket` is what they make a `TicketStore` of.
+    """A store served to other processes, which open it as `TicketStore(server.ticket)`.
 
     `addresses` are what the ticket names, all of this host's where none are given. Use it as a context manager, and
     keep it as long as any rank joins a group or makes a subgroup. Raises SystemRefused where nobody may listen,
@@ -45,7 +45,7 @@ class TicketServer:
 
     @property
     def ticket(self) -> str:
-        """The line to give to the other ranks."""
+        """The ticket, one line of text. Give it to the other ranks only."""
         return self._server.ticket.text
 
     def set(self, key: str, value: bytes) -> None:
@@ -88,7 +88,7 @@ class TicketServer:
 
 
 class TicketStore:
-    """The store of a TicketServer, from another process. `ticket` is its line. Close it when the group is closed.
+    """A client of a TicketServer. Close it after the group.
 
     Raises CallerError for a text that is no ticket; `set` and `get` raise PeerError when the server is not reached.
     """
