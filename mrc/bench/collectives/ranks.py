@@ -58,6 +58,11 @@ class _Rank:
             self._end = self._how_it_ended()
         return False, self._end
 
+    @property
+    def ended_well(self) -> bool:
+        """Whether it has ended with status 0, and without a word of an error."""
+        return self.ended and not any("error" in line for line in self.lines) and self.process.wait() == 0
+
     def _how_it_ended(self) -> str:
         assert self.process.stderr is not None
         code = self.process.wait()
@@ -97,7 +102,7 @@ class Ranks:
     def _failure(self) -> PeerError:
         """The error of the rank that began it: one that lost another one is a consequence."""
         errors = [(rank, error) for rank in self._ranks if (error := rank.error) is not None]
-        rank, (_, text) = min(errors, key=lambda each: (each[0].process.poll() == 0, each[1][0]))
+        rank, (_, text) = min(errors, key=lambda each: (each[0].ended_well, each[1][0]))
         return PeerError(f"rank {rank.number} on {rank.host} failed: {text}")
 
     def _read_until(self, satisfied: Callable[[_Rank], bool], timeout_s: float, *, patient: bool = False) -> None:
