@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,10 @@ def running(lab: Lab, host: str, argv: Sequence[str], **options: Any) -> Iterato
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.communicate()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                with suppress(OSError):  # what is left to be written has no reader
+                    stream.close()
 
 
 def first_line(process: subprocess.Popen[str], what: str, contains: str = "") -> str:
