@@ -8,16 +8,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from live_run import Transfers
+from live_run import Transfers, missing
 
 from mrc.lab import Lab
-
-
-def missing(what: str) -> None:
-    """Skip, or fail where everything is supposed to be installed."""
-    if os.environ.get("CI") == "true":
-        pytest.fail(f"needs {what}")
-    pytest.skip(f"needs {what}")
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pytest
 from patience import PATIENCE_S, eventually
 
 from mrc.lab import Lab
@@ -38,6 +39,13 @@ REPORT_KEYS = {
 }
 PATH_KEYS = {"ev", "plane", "spine", "packets", "lost", "state"}
 FILE_KEYS = {"name", "bytes", "sha256"}
+
+
+def missing(what: str) -> None:
+    """Skip, or fail where everything is supposed to be installed."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"needs {what}")
+    pytest.skip(f"needs {what}")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from conftest import missing
 from forged_icmp import (
     IPV6_IN_IPV6,
     KINDS4,
@@ -24,7 +23,7 @@ from forged_icmp import (
     guesses,
     redirect6,
 )
-from live_run import MIB, Running, Transfers, sha256, stats_lines
+from live_run import MIB, Running, Transfers, missing, sha256, stats_lines
 from patience import PATIENCE_S, eventually
 from test_live_udp import IPV4, IPV6, Hosts, bound, ip, transferred
 

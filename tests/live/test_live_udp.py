@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import missing
-from live_run import MIB, MRC, Running, eventually, sha256, stats_lines, sums
+from live_run import MIB, MRC, Running, eventually, missing, sha256, stats_lines, sums
 from patience import CaptureMarker, undisturbed, until_in_use
 
 from mrc.lab import nftables
