@@ -15,7 +15,7 @@ from mrc.endpoint.congestion import registry
 
 
 def test_mrc_ctl_gives_it_with_its_parameters_and_refuses_wrong_ones(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(registry, "_registered", dict(registry._registered))
     first, *_ = steps(DOCS / "extending.md")
