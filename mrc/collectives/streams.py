@@ -305,7 +305,7 @@ class ReceiveStream:
         self.first = 0
         self.chunks = link.window
         self.holds = False  # scratch memory is given back by `give_back`, not when a chunk was taken
-        self.waits = False  # the sender is told later where to send
+        self.waits = False  # the sender learns later where to send
         self.length = 0  # bytes in all
         self._given_back = 0
         self._landed: deque[int] = deque()  # slots, or the numbers of chunks

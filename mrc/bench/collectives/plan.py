@@ -1,4 +1,4 @@
-"""What is to be measured, and what each rank is told of it."""
+"""What is to be measured, and what each rank gets of it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A store that one rank serves to the others, over TLS pinned by a ticket.
 
 The ticket is all the others need: where to connect, whose certificate to expect, the secret that admits. It travels
-like a password: whoever reads it can read how each rank's memory is reached.
+like a password: a reader of it learns how each rank's memory is reached.
 """
 
 from __future__ import annotations

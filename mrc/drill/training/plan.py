@@ -1,4 +1,4 @@
-"""What a rank is told of the job it is to run."""
+"""The job of one rank."""
 
 from __future__ import annotations
 

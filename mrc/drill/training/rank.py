@@ -74,7 +74,7 @@ def main(transport: str) -> None:
 
 
 def _read(lines: SimpleQueue[str]) -> None:
-    """Whoever closes our stdin wants nothing more of this process, and there is nothing of it to clear away."""
+    """End this process once the one that started it closes our stdin. There is nothing to clear away."""
     for line in sys.stdin:
         lines.put(line)
     signal.raise_signal(signal.SIGTERM)
