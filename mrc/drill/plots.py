@@ -85,7 +85,7 @@ def mark_happenings(axes: Any, recording: Recording, began: int) -> None:
 
 
 def mark_moments(axes: Any, happenings: Sequence[Happening], began: int, unnamed: Collection[str] = ()) -> None:
-    """The same, of these alone, and without names for what is in `unnamed`."""
+    """Mark these moments alone, without names for what is in `unnamed`."""
     last: tuple[str, int] | None = None
     for each in happenings:
         if each.what not in _MARKS:

@@ -116,7 +116,7 @@ class Gloo(Collective):
 
 
 class GlooMptcp(Gloo):
-    """The same over the kernel's MPTCP: each connection has a subflow in every plane."""
+    """gloo over the kernel's MPTCP: each connection has a subflow in every plane."""
 
     def __init__(self, name: str, plan: CollectivesPlan, on_row: OnRow) -> None:
         super().__init__(name, plan, on_row)
