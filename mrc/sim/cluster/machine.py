@@ -304,7 +304,8 @@ class Machine:
         self.sent += 1
         way = (plane * self._uplinks + uplink) * _BY_WAY
         self._egresses.by_way[way + _SENT] += 1
-        self._egresses.by_way[way + _LAST_SENT] = self.now
+        if self._transmitted.payload_lengths[row]:
+            self._egresses.by_way[way + _LAST_SENT] = self.now
         self._egresses.accept(self._ways.first(host, plane), packet, self.now)
 
     def _on_timer(self) -> None:

@@ -90,7 +90,7 @@ class LinkColumns:
 @record(frozen=True, slots=True, eq=False)
 class PathColumns:
     """By plane and uplink, row plane * uplinks + uplink: packets that hosts sent with an EV that spells it, and what
-    became of them in the fabric. `last_sent` in ns, -1: never."""
+    became of them in the fabric. `last_sent`: when the last one with payload was sent, ns, -1: never."""
 
     plane: Ints = field(default_factory=_empty)
     uplink: Ints = field(default_factory=_empty)
