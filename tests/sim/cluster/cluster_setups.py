@@ -14,7 +14,9 @@ from mrc.sim.cluster import ClusterLink, Flows, Outcome, Policies, Setup, Topolo
 GBIT = 10**9
 RATE, DELAY_NS = 100 * GBIT, 500
 # What trims, marks and drops: queues of a few tens of packets.
-BUSY = ClusterLink(RATE, DELAY_NS, queue_bytes=200_000, trim_at_bytes=60_000, ecn_low_bytes=30_000, ecn_high_bytes=30_000)
+BUSY = ClusterLink(
+    RATE, DELAY_NS, queue_bytes=200_000, trim_at_bytes=60_000, ecn_low_bytes=30_000, ecn_high_bytes=30_000
+)
 PLAIN = ClusterLink(RATE, DELAY_NS)
 FIXED = Policies(evs=None, controller="fixed")
 NSCC = Policies(evs=None)

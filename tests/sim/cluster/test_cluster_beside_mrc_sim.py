@@ -31,4 +31,6 @@ def test_an_incast_that_is_trimmed_is_the_same_too() -> None:
     setup = replace(setup, seed=0)
     found = figures(run(setup))
     assert found == in_mrc_sim(setup)
-    assert found["trimmed"] and found["marked"] and found["again"]
+    assert found["trimmed"]
+    assert found["marked"]
+    assert found["again"]

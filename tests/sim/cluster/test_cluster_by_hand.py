@@ -10,13 +10,15 @@ from mrc.endpoint.config import QpConfig
 from mrc.sim.cluster import ClusterLink, Flows, Policies, Setup, Topology, run
 
 # A full packet on the cable: Ethernet's framing 38, outer IPv6 40, IPv6 40, UDP 8, BTH 12, METH 4, TSETH 4, RETH 16,
-# payload, ICRC 4. A SACK: the same to the BTH, SETH 28, CC state 8, ICRC 4. The ACK behind it: AETH 4 in place of these.
+# payload, ICRC 4. A SACK: the same to the BTH, SETH 28, CC state 8, ICRC 4. The ACK behind it: AETH 4 in their place.
 DATA = 38 + 40 + 40 + 8 + 12 + 4 + 4 + 16 + 4096 + 4
 SACK = 38 + 40 + 40 + 8 + 12 + 28 + 8 + 4
 ACK = SACK - 32
 DATA_NS, SACK_NS, ACK_NS = (size * 8 * 10**9 // RATE for size in (DATA, SACK, ACK))
 # Enough that no window is ever shut.
-WIDE = Policies(qp=QpConfig(mpr=64, mpr_dest=64), evs=None, controller="fixed", controller_settings=(("window_packets", 4096),))
+WIDE = Policies(
+    qp=QpConfig(mpr=64, mpr_dest=64), evs=None, controller="fixed", controller_settings=(("window_packets", 4096),)
+)
 
 
 @pytest.mark.parametrize(("tiers", "peer", "hops"), [(2, 1, 2), (2, 2, 4), (3, 1, 2), (3, 2, 4), (3, 4, 6)])

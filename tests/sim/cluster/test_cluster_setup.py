@@ -34,7 +34,10 @@ SMALL = Topology(4, planes=2, hosts_per_leaf=2, spines=2)
         (lambda: run(Setup(SMALL, flows([0], [4], 1))), "destination: hosts are 0..3, got 4..4"),
         (lambda: run(Setup(SMALL, flows([0], [1], 0))), "bytes must be 1"),
         (lambda: run(Setup(SMALL, flows([0], [1], 1, -1))), "start_ns cannot be negative"),
-        (lambda: run(Setup(SMALL, flows([0], [1], 9), policies=Policies(controller="none"))), "no congestion controller"),
+        (
+            lambda: run(Setup(SMALL, flows([0], [1], 9), policies=Policies(controller="none"))),
+            "no congestion controller",
+        ),
         (
             lambda: run(Setup(SMALL, flows([0], [1], 9), policies=Policies(controller_settings=(("speed", 1),)))),
             "controller_settings: .*speed",

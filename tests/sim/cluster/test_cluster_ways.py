@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from mrc.sim.cluster import Topology
@@ -45,7 +47,7 @@ def test_each_cable_begins_at_the_switch_where_the_one_before_ended(topology: To
                     # Up to the middle, then down, by as many hops.
                     up = len(taken) // 2
                     assert [direction & 1 for direction in taken] == [0] * up + [1] * up
-                    passed = [switches[one] & switches[other] for one, other in zip(cables, cables[1:], strict=False)]
+                    passed = [switches[one] & switches[other] for one, other in itertools.pairwise(cables)]
                     assert all(len(each) == 1 for each in passed)
                     used.add(tuple(min(each) for each in passed))
                 far = topology.uplinks if len(cables) == 2 * topology.tiers else None
