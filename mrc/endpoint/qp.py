@@ -45,10 +45,10 @@ class QueuePair:
         "_memory",
         "_node",
         "_parts",
-        "_random",
         "_receives",
         "_requestor",
         "_responder",
+        "_seed",
         "_trace",
         "agreed",
         "arrivals",
@@ -75,7 +75,7 @@ class QueuePair:
         config: QpConfig,
         memory: MemoryTable,
         controller_factory: ControllerFactory,
-        random: Random,
+        seed: int,
         complete: Callable[[Completion], None],
         trace: QpTrace | None = None,
     ) -> None:
@@ -90,7 +90,7 @@ class QueuePair:
         self._controller_factory = controller_factory
         # The controller of the destination, which other QPs may share; None before RTR.
         self.controller: CongestionController | None = None
-        self._random = random
+        self._seed = seed
         self._trace = trace
         self._complete = complete = complete if trace is None else trace.completing(complete)
         completions = CompletionRing(qpn, complete)
@@ -145,7 +145,7 @@ class QueuePair:
         self.paths = PathSet(
             peer.paths,
             self.config.paths,
-            self._random,
+            Random(self._seed),
             reverse=node.reverse,
             numbers=node.add_paths(peer.paths),
             full_ports=self._node.ports.full,

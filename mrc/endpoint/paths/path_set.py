@@ -314,8 +314,10 @@ class PathSet:
         """Give EVs that were never in the profile an index each; they are in none yet."""
         self._evs.add([path for path, _ in paths], [number for _, number in paths])
         self.paths = (*self.paths, *(path for path, _ in paths))
-        for path, _ in paths:
-            self.frames.add(path.template, path.port, path.destination)
+        new = [path for path, _ in paths]
+        self.frames.extend(
+            [path.template for path in new], [path.port for path in new], [path.destination for path in new]
+        )
         bad = [self.newly_bad[place] for place in range(self.newly_bad_count)]
         self.newly_bad, self._is_newly_bad = column(self._evs.count), memoryview(bytearray(self._evs.count))
         self.newly_bad_count = 0

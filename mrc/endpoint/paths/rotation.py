@@ -66,8 +66,11 @@ class Rotation:
     def renew(self, active_count: int | None) -> None:
         """Other EVs: of each plane's as many usable ones as are to be active, those that are active already first."""
         planes = self._evs.planes
-        self.active, self.count, self.size = column(self._evs.count), column(planes), column(planes)
-        self._taken, self._open = column(planes), column(planes)
+        # They are parts of one column: each memoryview takes half a kilobyte.
+        columns = column(4 * planes + self._evs.count)
+        self.count, self.size = columns[:planes], columns[planes : 2 * planes]
+        self._taken, self._open = columns[2 * planes : 3 * planes], columns[3 * planes : 4 * planes]
+        self.active = columns[4 * planes :]
         before = bytes(self._is_active) + bytes(self._evs.count - len(self._is_active))
         self._is_active = memoryview(bytearray(self._evs.count))
         share = self._evs.count if active_count is None else max(1, active_count // planes)

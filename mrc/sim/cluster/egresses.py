@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from mrc.endpoint.traffic_class import CE, ECN_MASK
 from mrc.errors import CallerError
-from mrc.sim.cluster.columns import numbers, short_numbers
+from mrc.sim.cluster.columns import numbers, octets, short_numbers
 from mrc.sim.cluster.event_wheel import FREE, EventWheel
 from mrc.sim.cluster.packet_pool import (
     CLASS,
@@ -56,6 +56,7 @@ FREE_AT, BYTES = 0, 1
 DOWN, FREE_TOLD, LOSSY = 1, 2, 4
 # The kinds of directions: from a host, to a host, between switches. What is configured differs between these.
 FROM_HOST, TO_HOST, BETWEEN = range(3)
+NO_PORT = 255
 # What became of a packet that left the fabric, and where it is counted by way.
 SENT, LOST_WAY, CUT_WAY, LAST_SENT = range(4)
 BY_WAY = 4
@@ -68,7 +69,7 @@ _WAITING, _FLAGS, _TIMES_DOWN, _PACKETS, _DROPPED = WAITING, FLAGS, TIMES_DOWN, 
 _LOST, _CUT, _MARKED, _LARGEST, _ROW = LOST, CUT, MARKED, LARGEST, ROW
 _FREE_AT, _BYTES, _DOWN, _FREE_TOLD, _LOSSY = FREE_AT, BYTES, DOWN, FREE_TOLD, LOSSY
 _FROM_HOST, _TO_HOST, _BETWEEN = FROM_HOST, TO_HOST, BETWEEN
-_BY_WAY, _LOST_WAY, _CUT_WAY = BY_WAY, LOST_WAY, CUT_WAY
+_BY_WAY, _LOST_WAY, _CUT_WAY, _NO_PORT = BY_WAY, LOST_WAY, CUT_WAY, NO_PORT
 _FREE, _NONE, _NEVER = FREE, -1, (1 << 31) - 1
 _NS_BITS = 8_000_000_000
 _CE, _ECN_MASK = CE, ECN_MASK
@@ -84,6 +85,7 @@ class Egresses:
     """All directions of all cables. What is known of direction d lies from d * ROW on in `cells` and from d * 2 on in
     `times`.
 
+    `waits_at_host`, by cable of a host, is how many packets wait in its own end, or NO_PORT where that is down.
     `by_way` counts by plane * uplinks + uplink. `lost`, `dropped`, `cut` and `marked` are totals.
     """
 
@@ -114,6 +116,7 @@ class Egresses:
         "lost",
         "marked",
         "times",
+        "waits_at_host",
     )
 
     def __init__(
@@ -134,6 +137,7 @@ class Egresses:
         self._seed = seed
         self.cells = short_numbers(_ROW * self.directions)
         self.times = numbers(2 * self.directions)
+        self.waits_at_host = octets(topology.host_cables)
         self.by_way = numbers(_BY_WAY * topology.planes * topology.uplinks, 0)
         for way in range(topology.planes * topology.uplinks):
             self.by_way[way * _BY_WAY + LAST_SENT] = -1
@@ -179,10 +183,6 @@ class Egresses:
     def is_priority(self, traffic_class: int) -> bool:
         """Whether packets of this class wait in the priority queue."""
         return self._is_priority[traffic_class >> 2] != 0
-
-    def waiting(self, direction: int) -> int:
-        """Packets in both queues, the one being sent not among them."""
-        return self.cells[direction * _ROW + _WAITING]
 
     def is_up(self, direction: int) -> bool:
         return self.cells[direction * _ROW + _FLAGS] & _DOWN == 0
@@ -233,8 +233,9 @@ class Egresses:
                 return
             self._append(at + _PRIORITY_FIRST, packet)
             self.cells[at + _PRIORITY_BYTES] = held
-        waiting = self.cells[at + _WAITING] + 1
-        self.cells[at + _WAITING] = waiting
+        self.cells[at + _WAITING] += 1
+        if kind == _FROM_HOST:
+            self.waits_at_host[direction >> 1] += 1
         held = self.cells[at + _DATA_BYTES] + self.cells[at + _PRIORITY_BYTES]
         if held > self.cells[at + _LARGEST]:
             self.cells[at + _LARGEST] = held
@@ -307,6 +308,8 @@ class Egresses:
             # It went down meanwhile, and what waited is lost.
             return False
         self.cells[at + _WAITING] -= 1
+        if self.kind(direction) == _FROM_HOST:
+            self.waits_at_host[direction >> 1] -= 1
         if self.cells[at + _PRIORITY_FIRST]:
             packet = self._take_first(at + _PRIORITY_FIRST)
             self.cells[at + _PRIORITY_BYTES] -= self._pool.cells[packet * _WIDTH + _SIZE]
@@ -362,6 +365,8 @@ class Egresses:
         at = direction * _ROW
         if up == self.is_up(direction):
             return False
+        if self.kind(direction) == _FROM_HOST:
+            self.waits_at_host[direction >> 1] = 0 if up else _NO_PORT
         if up:
             self.cells[at + _FLAGS] &= ~_DOWN
             return True

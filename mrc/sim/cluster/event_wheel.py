@@ -1,8 +1,8 @@
 """What happens when: a place for each nanosecond of the near future, and in it the events of that time in order.
 
 An event is a number: 4 * n for the arrival of packet n, 4 * n + 1 for direction n of a cable that is free again,
-4 * n + 2 for host n that has something to do. A packet is in one list at a time, a direction and a host are in the wheel
-once.
+4 * n + 2 for host n that has something to do. A packet is in one list at a time, a direction and a host are in the
+wheel once.
 """
 
 from __future__ import annotations
