@@ -59,8 +59,8 @@ class PathProbing:
         self._next_due = FOREVER
         self.failed = 0
         self.found_count = 0
-        # By EV: whether it is probed; when the next probe is due and how long the one after it waits; probes answered one
-        # after the other; the id of the probe that is out, or -1. There is no room before the first EV is bad.
+        # By EV: whether it is probed; when the next probe is due and how long the one after it waits; probes answered
+        # one after the other; the id of the probe that is out, or -1. There is no room before the first EV is bad.
         self._columns = column(0)
         self._divide(0)
 
