@@ -20,6 +20,7 @@ from mrc.sim.cluster.egresses import (
     CUT_WAY,
     DATA_BYTES,
     DROPPED,
+    FATES,
     LARGEST,
     LAST_SENT,
     LOST,
@@ -28,6 +29,7 @@ from mrc.sim.cluster.egresses import (
     PACKETS,
     PRIORITY_BYTES,
     ROW,
+    ROW_OF_WORDS,
     SENT,
     WAITING,
     Egresses,
@@ -223,15 +225,17 @@ class Run:
         )
 
     def _links(self) -> LinkColumns:
-        cells = self._cells()
-        column = {
-            name: cells[:, place].astype(np.int64)
-            for name, place in (
-                ("packets", PACKETS), ("dropped", DROPPED), ("lost", LOST), ("trimmed", CUT), ("marked", MARKED),
-                ("largest_queue", LARGEST),
-            )
-        }  # fmt: skip
-        return LinkColumns(bytes=np.asarray(self.egresses.times).reshape(-1, 2)[:, BYTES].copy(), **column)
+        cells, words = self._cells(), np.asarray(self.egresses.words).reshape(-1, ROW_OF_WORDS)
+        fates = np.asarray(self.egresses.fates, np.int32).reshape(-1, FATES)
+        return LinkColumns(
+            packets=cells[:, PACKETS].astype(np.int64),
+            bytes=words[:, BYTES].copy(),
+            dropped=fates[:, DROPPED].astype(np.int64),
+            lost=fates[:, LOST].astype(np.int64),
+            trimmed=fates[:, CUT].astype(np.int64),
+            marked=fates[:, MARKED].astype(np.int64),
+            largest_queue=cells[:, LARGEST].astype(np.int64),
+        )
 
     def _paths(self) -> PathColumns:
         topology = self.setup.topology
