@@ -116,8 +116,8 @@ class Egresses:
         "fates",
         "lost",
         "marked",
-        "words",
         "waits_at_host",
+        "words",
     )
 
     def __init__(
