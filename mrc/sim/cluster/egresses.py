@@ -32,8 +32,8 @@ from mrc.wire.profile import WireProfile
 from mrc.wire.rows import EXTENSION_AT
 
 # A direction's numbers: first and last packet of the data queue and of the priority queue; bytes in each; packets in
-# both; what else is known of it; how often it went down; packets put on it; the most bytes that waited. They fill a line
-# of a processor's cache, with two words of 64 bits: when it is free again, ns, and bytes put on it.
+# both; what else is known of it; how often it went down; packets put on it; the most bytes that waited. They fill a
+# line of a processor's cache, with two words of 64 bits: when it is free again, ns, and bytes put on it.
 (
     DATA_FIRST,
     DATA_LAST,

@@ -129,8 +129,8 @@ class EventWheel:
         return event
 
     def _prepare(self, event: int) -> None:
-        """This event is the next. What is known of its packet is near by now; what is known of its direction will be, and
-        what is known of the packet of the event behind it."""
+        """This event is the next. What is known of its packet is near by now; what is known of its direction will be,
+        and what is known of the packet of the event behind it."""
         if event & 3 == _ARRIVAL:
             octets.fetch(self._directions_known, self._pool.cells[(event >> 2) * _WIDTH + _LINK] * _ROW)
         elif event & 3 == _FREE:
