@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from array import array
+import sys
 from collections.abc import Sequence
 from typing import Final
 
@@ -29,6 +29,7 @@ class Frames:
 
     def extend(self, templates: Sequence[bytes], ports: Sequence[int], destinations: Sequence[bytes]) -> None:
         """Further ways, each as in `add`."""
-        self.templates = memoryview(bytearray().join((self.templates, *templates)))
-        self.destinations = memoryview(bytearray().join((self.destinations, *destinations)))
-        self.ports = memoryview(array("q", (*self.ports, *ports)))
+        self.templates = memoryview(bytearray(self.templates) + b"".join(templates))
+        self.destinations = memoryview(bytearray(self.destinations) + b"".join(destinations))
+        more = b"".join([port.to_bytes(8, sys.byteorder) for port in ports])
+        self.ports = memoryview(bytearray(self.ports) + more).cast("q")

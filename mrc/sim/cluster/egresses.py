@@ -136,8 +136,8 @@ class Egresses:
         self._pool = pool
         self._wheel = wheel
         self._seed = seed
-        self.words = numbers(_WORDS * self.directions)
-        self.cells = self.words.cast("B").cast("i")
+        words = numbers(_WORDS * self.directions)
+        self.words, self.cells = words, words.cast("B").cast("i")
         self.fates = short_numbers(_FATES * self.directions)
         wheel.know(self.cells)
         self.waits_at_host = octets(topology.host_cables)
