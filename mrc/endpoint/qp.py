@@ -142,12 +142,14 @@ class QueuePair:
             self.arrivals.sources.add(port, address)
         node = self.peer_node = self.datapath.peer_node = self._node.join(self, peer)
         self.datapath.peer_is_doubted = bool(node.doubted)
+        numbers = node.add_paths(peer.paths)
         self.paths = PathSet(
             peer.paths,
             self.config.paths,
             Random(self._seed),
             reverse=node.reverse,
-            numbers=node.add_paths(peer.paths),
+            numbers=numbers,
+            frames=node.evs.frames if numbers == list(range(len(numbers))) else None,
             full_ports=self._node.ports.full,
             observers=EvObservers(self.qpn, self.ev_profile_id, self._node.ev_events, self._trace),
         )
