@@ -28,7 +28,7 @@ from mrc.verbs import (
 )
 
 MILLISECOND_NS = 1_000_000
-# Without retries for jobs a QP is given up after 4 s, with the tuning of processes after 18. Interpreted, each second of
+# Without retries for jobs a QP is given up after 4 s, with the tuning of processes after 18. Interpreted, a second of
 # virtual time takes half a second.
 OUTAGE_NS = (180 if CORE.kind == COMPILED else 24) * SECOND_NS
 WRITES, SIZE = 24, 1 << 18
