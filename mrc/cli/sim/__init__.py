@@ -1,0 +1,22 @@
+"""`mrc sim`: fabrics planned and simulated. One module for each of its commands."""
+
+from __future__ import annotations
+
+import click
+
+from mrc.cli.commands import ErrorGroup
+from mrc.cli.sim.plan import plan
+
+
+@click.group(cls=ErrorGroup)
+def sim() -> None:
+    """Plan large fabrics, and simulate them with the endpoints of this package.
+
+    \b
+    Examples:
+      mrc sim plan 131072
+    """
+
+
+for command in (plan,):
+    sim.add_command(command)
