@@ -22,7 +22,7 @@ _OTHER_KEYS = frozenset({"name", "host_links", "fabric_links", "links"})
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong with a topology file. `key` is the path of keys that leads to it."""
+    """One thing wrong with a file. `key` is the path of keys that leads to it."""
 
     file: str
     line: int
