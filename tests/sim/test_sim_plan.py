@@ -13,8 +13,8 @@ OF_THE_PAPER = Hardware()  # NICs of 800 Gbit/s, switches of 51.2 Tbit/s
 
 
 def test_two_tiers_of_eight_planes_hold_131072_hosts() -> None:
-    """[P1]: 51.2 Tbit/s are 512 ports of 100 Gbit/s. A leaf has 256 of them down and 256 up; a spine reaches 512 leaves:
-    256 x 512 hosts."""
+    """[P1]: 51.2 Tbit/s are 512 ports of 100 Gbit/s. A leaf has 256 of them down and 256 up, a spine reaches 512
+    leaves: 256 x 512 hosts."""
     found = fewest_tiers(131_072, 8, OF_THE_PAPER)
     assert (found.tiers, found.switch_ports, found.hosts_per_leaf, found.most_hosts) == (2, 512, 256, 131_072)
     assert found.switches == (8 * 512, 8 * 256)

@@ -65,7 +65,9 @@ class Topology:
             _in_range("leaves_per_pod", self.leaves_per_pod, 1, self.leaves)
             _in_range("cores_per_spine", self.cores_per_spine, 1, MOST_UPLINKS)
             if self.leaves % self.leaves_per_pod:
-                raise CallerError(f"the {self.leaves} leaves must be a multiple of leaves_per_pod, {self.leaves_per_pod}")
+                raise CallerError(
+                    f"the {self.leaves} leaves must be a multiple of leaves_per_pod, {self.leaves_per_pod}"
+                )
         elif self.leaves_per_pod or self.cores_per_spine:
             raise CallerError("leaves_per_pod and cores_per_spine are for tiers=3")
         _in_range("uplinks", self.uplinks, 1, MOST_UPLINKS)
@@ -180,7 +182,11 @@ class ClusterLink:
             _in_range("trim_to_bytes", self.trim_to_bytes, 100, 65_535)
         if (self.ecn_low_bytes is None) != (self.ecn_high_bytes is None):
             raise CallerError("ecn_low_bytes and ecn_high_bytes come together")
-        if self.ecn_low_bytes is not None and self.ecn_high_bytes is not None and self.ecn_low_bytes > self.ecn_high_bytes:
+        if (
+            self.ecn_low_bytes is not None
+            and self.ecn_high_bytes is not None
+            and self.ecn_low_bytes > self.ecn_high_bytes
+        ):
             raise CallerError(f"ecn_low_bytes must be at most ecn_high_bytes, got {self.ecn_low_bytes}")
 
 

@@ -119,6 +119,12 @@ class ExperimentFile:
                 raise Blame(self.path, tree).problem(where, f"{name} is not among the files that the experiment names")
         return ExperimentFile(self.path, tree, self.files)
 
+    def with_seed(self, seed: int) -> ExperimentFile:
+        """The experiment with another seed, 0..2^32 - 1."""
+        document = {key: value for key, value in self.document.items() if key != "sweep"}
+        tree = YamlTree({**document, "seed": seed}, self._tree.values, self._tree.keys)
+        return ExperimentFile(self.path, tree, self.files)
+
     def place(self, path: KeyPath) -> Place:
         """Where a value of the file is written."""
         return self._tree.values.get(path, Place(1, 1))
@@ -145,8 +151,8 @@ def key_path(text: str) -> KeyPath:
             raise CallerError("a key is written like policies.evs or workloads[0].bytes")
         path.append(match[1])
         path += [int(each) for each in re.findall(r"[0-9]+", match[2])]
-    if path[0] in ("sweep", "seed"):
-        raise CallerError(f"{path[0]} cannot be changed here{': see seeds' if path[0] == 'seed' else ''}")
+    if path[0] == "sweep":
+        raise CallerError("a sweep cannot change the sweep")
     return tuple(path)
 
 

@@ -39,29 +39,32 @@ class Jobs:
 
     def flows(self, policy: str) -> Flows:
         """`policy` is the placement of the jobs that name none."""
-        placement = Placement(self._topology, np.random.default_rng((self._seed, _PLACEMENT)))
         made = []
-        for number, said in enumerate(self._workloads):
-            path: KeyPath = ("workloads", number)
-            hosts = self._hosts(said, path, placement, policy)
+        for number, (said, hosts) in enumerate(zip(self._workloads, self._placed(policy), strict=True)):
             random = np.random.default_rng((self._seed, _JOBS, number))
             job = Job(len(hosts), hosts, self._topology.hosts_per_leaf, random)
-            with self._blame.at(path):
+            with self._blame.at(("workloads", number)):
                 flows = self._made(said, job)
             made.append((flows, hosts, values.time_ns(said.get("start", 0))))
         with self._blame.at(("workloads",)):
             return joined(made).checked(self._topology.hosts)
 
+    def _placed(self, policy: str) -> list[Ints]:
+        """The hosts of each job. Those that are named come first, so that no other job gets them."""
+        placement = Placement(self._topology, np.random.default_rng((self._seed, _PLACEMENT)))
+        found: dict[int, Ints] = {}
+        order = sorted(range(len(self._workloads)), key=lambda number: "hosts" not in self._workloads[number])
+        for number in order:
+            found[number] = self._hosts(self._workloads[number], ("workloads", number), placement, policy)
+        return [found[number] for number in range(len(found))]
+
     def _hosts(self, said: Mapping[str, Any], path: KeyPath, placement: Placement, policy: str) -> Ints:
         ranks = self._ranks(said, path)
         if "hosts" in said:
-            if ranks is not None and "ranks" in said and ranks != len(said["hosts"]):
-                raise self._blame.problem((*path, "ranks"), f"must be {len(said['hosts'])}, the number of hosts")
+            if ranks is not None and len(said["hosts"]) != ranks:
+                raise self._blame.problem((*path, "hosts"), f"{ranks} hosts are wanted, {len(said['hosts'])} are named")
             with self._blame.at((*path, "hosts")):
-                hosts = placement.take_these(np.array(said["hosts"], np.int64))
-            if ranks is not None and len(hosts) != ranks:
-                raise self._blame.problem((*path, "hosts"), f"{ranks} hosts are wanted, {len(hosts)} are named")
-            return hosts
+                return placement.take_these(np.array(said["hosts"], np.int64))
         if ranks is None:
             return np.arange(self._topology.hosts, dtype=np.int64)
         where = next((key for key in ("ranks", "senders", "file") if key in said), "kind")

@@ -1,7 +1,8 @@
 """The all-reduce algorithms of mrc.collectives as writes that depend on each other.
 
 mrc/collectives/operations/all_reduce.py has them with data. Here a step is a write, and it starts when what the rank
-received in the step before has arrived in whole. Reducing takes no time.
+was to receive before has arrived in whole: of a ring the part that it passes on, of the others all earlier steps.
+Reducing takes no time.
 """
 
 from __future__ import annotations
@@ -43,23 +44,23 @@ def ring(job: Job, size: int, chunk: int) -> JobFlows:
 
 
 class _Steps:
-    """Flows step by step: those of a rank wait for what it received last."""
+    """Flows step by step: those of a rank wait for all it was to receive in the steps before."""
 
     def __init__(self) -> None:
         self._rows: list[tuple[int, int, int]] = []
         self._pairs: list[tuple[int, int]] = []
-        self._received: dict[int, int] = {}
+        self._received: dict[int, list[int]] = {}
 
     def step(self, sends: list[tuple[int, int, int]]) -> None:
         """Source, destination and bytes of all writes of one step."""
-        arrived = {}
+        arrived = []
         for source, destination, size in sends:
             row = few_enough(len(self._rows))
             self._rows.append((source, destination, size))
-            if source in self._received:
-                self._pairs.append((row, self._received[source]))
-            arrived[destination] = row
-        self._received |= arrived
+            self._pairs += [(row, before) for before in self._received.get(source, ())]
+            arrived.append((destination, row))
+        for rank, row in arrived:
+            self._received.setdefault(rank, []).append(row)
 
     def flows(self) -> JobFlows:
         rows = np.array(self._rows, np.int64).reshape(-1, 3)
