@@ -19,7 +19,7 @@ cdef class Datapath:
     cdef readonly Intake intake
     cdef object _operations
     cdef OperationAnswers _operation_answers
-    cdef Flag _operations_wait
+    cdef readonly Flag operations_wait
     cdef readonly Away away
     cdef Heap _timers
     cdef long long _fair_share, _first_done

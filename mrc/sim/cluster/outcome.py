@@ -34,13 +34,12 @@ class Progress:
 class FlowColumns:
     """By flow, in the rows of Setup.flows. Times in ns; -1: did not happen before the end.
 
-    `started`: when it was posted; `first_sent`: first packet asked for by the NIC; `arrived`: all of it placed at its
-    destination; `completed`: acknowledged in whole, when the sender's completion comes. `status`: a WorkStatus value;
-    -1: none yet. `packets` is what the write has; retransmissions, trims and the like belong to QPs: see QpColumns.
+    `started`: when it was posted; `arrived`: all of it placed at its destination, and all that was posted on its QP before
+    it; `completed`: acknowledged in whole, when the sender's completion comes. `status`: a WorkStatus value; -1: none yet.
+    `packets` is what the write has; retransmissions, trims and the like belong to QPs: row `qp` of QpColumns.
     """
 
     started: Ints = field(default_factory=_empty)
-    first_sent: Ints = field(default_factory=_empty)
     arrived: Ints = field(default_factory=_empty)
     completed: Ints = field(default_factory=_empty)
     bytes: Ints = field(default_factory=_empty)

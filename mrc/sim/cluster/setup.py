@@ -88,7 +88,7 @@ class Topology:
         return self.spines * self.cores_per_spine if self.tiers == 3 else self.spines
 
     # Cables are numbered without gaps, each with two directions: 2 * cable upwards, 2 * cable + 1 downwards. First
-    # those of hosts, then those of leaves, then those of aggregation switches.
+    # those of hosts, host by host, then those of leaves, then those of aggregation switches.
 
     @property
     def host_cables(self) -> int:
@@ -107,7 +107,7 @@ class Topology:
         return self.host_cables + self.leaf_cables + self.core_cables
 
     def host_cable(self, plane: int, host: int) -> int:
-        return plane * self.hosts + host
+        return host * self.planes + plane
 
     def leaf_cable(self, plane: int, leaf: int, spine: int) -> int:
         """`spine` counts within the plane, in three tiers within the leaf's pod."""
