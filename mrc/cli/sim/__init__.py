@@ -6,6 +6,8 @@ import click
 
 from mrc.cli.commands import ErrorGroup
 from mrc.cli.sim.plan import plan
+from mrc.cli.sim.run import run
+from mrc.cli.sim.schema import schema
 
 
 @click.group(cls=ErrorGroup)
@@ -15,8 +17,9 @@ def sim() -> None:
     \b
     Examples:
       mrc sim plan 131072
+      mrc sim run incast.yaml
     """
 
 
-for command in (plan,):
+for command in (plan, run, schema):
     sim.add_command(command)

@@ -7,12 +7,12 @@ p0c0, counted from group to group. A link is named by its two ends, lower end fi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import numpy as np
 
 from mrc.errors import CallerError
 from mrc.sim.cluster import Target, Topology
+from mrc.sim.cluster.setup import Ints
 
 _HOST = re.compile(r"h([0-9]{1,7})")
 _SWITCH = re.compile(r"p([0-9]{1,2})([lsc])([0-9]{1,7})")
@@ -124,22 +124,39 @@ def _below(name: str, number: int, count: int, words: str, prefix: str) -> None:
         raise CallerError(f"no {name}: {there}")
 
 
-def cable_names(topology: Topology) -> Iterator[str]:
-    """The names of all cables, in the order of their numbers."""
+def cable_names(topology: Topology) -> list[str]:
+    """The names of all cables, by their numbers."""
+    found = [""] * topology.cables
     for plane in range(topology.planes):
         for host in range(topology.hosts):
-            yield f"h{host}-p{plane}l{host // topology.hosts_per_leaf}"
-    for plane in range(topology.planes):
+            found[topology.host_cable(plane, host)] = f"h{host}-p{plane}l{host // topology.hosts_per_leaf}"
         for leaf in range(topology.leaves):
             pod = leaf // topology.leaves_per_pod if topology.tiers == 3 else 0
             for spine in range(topology.spines):
-                yield f"p{plane}l{leaf}-p{plane}s{pod * topology.spines + spine}"
-    if topology.tiers == 3:
-        for plane in range(topology.planes):
-            for number in range(topology.pods * topology.spines):
-                for core in range(topology.cores_per_spine):
-                    group = number % topology.spines
-                    yield f"p{plane}s{number}-p{plane}c{group * topology.cores_per_spine + core}"
+                number = pod * topology.spines + spine
+                found[topology.leaf_cable(plane, leaf, spine)] = f"p{plane}l{leaf}-p{plane}s{number}"
+        for number in range(topology.pods * topology.spines if topology.tiers == 3 else 0):
+            pod, spine = divmod(number, topology.spines)
+            for core in range(topology.cores_per_spine):
+                upper = f"p{plane}c{spine * topology.cores_per_spine + core}"
+                found[topology.core_cable(plane, pod, spine, core)] = f"p{plane}s{number}-{upper}"
+    return found
+
+
+def planes_of_cables(topology: Topology) -> Ints:
+    """The plane of each cable, by its number."""
+    found = np.zeros(topology.cables, np.int64)
+    hosts, leaves, spines = (
+        np.arange(count, dtype=np.int64) for count in (topology.hosts, topology.leaves, topology.spines)
+    )
+    for plane in range(topology.planes):
+        found[topology.host_cable(plane, hosts)] = plane  # type: ignore[call-overload, arg-type]
+        for spine in spines.tolist():
+            found[topology.leaf_cable(plane, leaves, spine)] = plane  # type: ignore[call-overload, arg-type]
+            for pod in range(topology.pods if topology.tiers == 3 else 0):
+                first = topology.core_cable(plane, pod, spine, 0)
+                found[first : first + topology.cores_per_spine] = plane
+    return found
 
 
 def cables_of(topology: Topology, hit: Hit) -> list[int]:
@@ -147,19 +164,10 @@ def cables_of(topology: Topology, hit: Hit) -> list[int]:
     target, which = hit
     if target not in (Target.SWITCH, Target.PLANE):
         return [which]
-    name = _switch_name(topology, which) if target == Target.SWITCH else ""
-    found = []
-    for cable, ends in enumerate(cable_names(topology)):
-        upper = ends.partition("-")[2]
-        if name in ends.split("-") if name else upper.startswith(f"p{which}l") or _plane_of(upper) == which:
-            found.append(cable)
-    return found
-
-
-def _plane_of(switch: str) -> int:
-    match = _SWITCH.fullmatch(switch)
-    assert match is not None
-    return int(match[1])
+    if target == Target.PLANE:
+        return [int(cable) for cable in np.flatnonzero(planes_of_cables(topology) == which)]
+    name = _switch_name(topology, which)
+    return [cable for cable, ends in enumerate(cable_names(topology)) if name in ends.split("-")]
 
 
 def _switch_name(topology: Topology, number: int) -> str:
