@@ -8,6 +8,7 @@ from mrc.cli.commands import ErrorGroup
 from mrc.cli.sim.plan import plan
 from mrc.cli.sim.run import run
 from mrc.cli.sim.schema import schema
+from mrc.cli.sim.sweep import sweep
 
 
 @click.group(cls=ErrorGroup)
@@ -18,8 +19,9 @@ def sim() -> None:
     Examples:
       mrc sim plan 131072
       mrc sim run incast.yaml
+      mrc sim sweep trimming.yaml
     """
 
 
-for command in (plan, run, schema):
+for command in (plan, run, sweep, schema):
     sim.add_command(command)

@@ -50,7 +50,7 @@ def run(
     Examples:
       mrc sim run incast.yaml
       mrc sim run incast.yaml --dry-run
-      mrc sim run incast.yaml --set workloads[0].senders=32 --seed 2 --out incast-32
+      mrc sim run incast.yaml --set workloads.0.senders=32 --seed 2 --out incast-32
       mrc sim run incast.yaml --json | jq .figures.fct_p99_us
     """
     from mrc.sim.results.estimate import estimate

@@ -93,7 +93,7 @@ class ExperimentFile:
         return Blame(self.path, self._tree)
 
     def changed(self, settings: Mapping[str, Any], places: Mapping[str, Place] | None = None) -> ExperimentFile:
-        """The experiment with other values: `{"policies.evs": 32, "workloads[0].bytes": "1MB"}`.
+        """The experiment with other values: `{"policies.evs": 32, "workloads.0.bytes": "1MB"}`.
 
         `places` says where in the file each is from. Raises FileProblems for those that depart from the schema, and for
         keys that lead nowhere.
@@ -143,12 +143,15 @@ class ExperimentFile:
 
 
 def key_path(text: str) -> KeyPath:
-    """`workloads[0].bytes` as the steps to that value. Raises CallerError."""
+    """`workloads.0.bytes`, or `workloads[0].bytes`, as the steps to that value. Raises CallerError."""
     path: list[str | int] = []
     for part in text.split("."):
+        if path and re.fullmatch("[0-9]{1,4}", part):
+            path.append(int(part))
+            continue
         match = _STEP.fullmatch(part)
         if match is None:
-            raise CallerError("a key is written like policies.evs or workloads[0].bytes")
+            raise CallerError("a key is written like policies.evs or workloads.0.bytes")
         path.append(match[1])
         path += [int(each) for each in re.findall(r"[0-9]+", match[2])]
     if path[0] == "sweep":

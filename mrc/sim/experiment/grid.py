@@ -17,10 +17,12 @@ CASE = "case"
 
 @record(frozen=True, slots=True, eq=False)
 class Cell:
-    """One experiment of a sweep. `settings` are the values that set it apart, by key; `case` the name of its case."""
+    """One experiment of a sweep. `settings` are the values that set it apart, by key: those of its case, and those of
+    the grid, whose keys are `of_grid`. `case` is the name of its case."""
 
     number: int
     settings: dict[str, Any]
+    of_grid: tuple[str, ...]
     case: str
     seed: int
     file: ExperimentFile
@@ -52,7 +54,7 @@ def cells(file: ExperimentFile) -> list[Cell]:
         changed = file.changed(settings, places)
         name = str(cases[case].get(CASE, "")) if cases[case] else ""
         found += [
-            Cell(len(found) + number, settings, name, seed, changed.with_seed(seed))
+            Cell(len(found) + number, settings, tuple(grid), name, seed, changed.with_seed(seed))
             for number, seed in enumerate(seeds)
         ]
     return found

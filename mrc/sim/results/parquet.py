@@ -6,7 +6,7 @@ import io
 import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,15 +42,32 @@ def encode(table: Table, about: Mapping[str, Any]) -> bytes:
         if name in table.words:
             array = arrow.DictionaryArray.from_arrays(array.cast(arrow.int32()), arrow.array(table.words[name]))
         arrays[name] = array
-    made = arrow.table(arrays).replace_schema_metadata({METADATA: json.dumps(about, sort_keys=True).encode()})
-    content = io.BytesIO()
-    arrow.parquet.write_table(made, content, compression="zstd")
-    return content.getvalue()
+    return _written(arrow, arrow.table(arrays), about)
 
 
 def encode_all(tables: Mapping[str, Table], about: Mapping[str, Any]) -> dict[str, bytes]:
     """The content of each file, by its name."""
     return {name + SUFFIX: encode(table, about) for name, table in tables.items()}
+
+
+def encode_rows(rows: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> bytes:
+    """Write rows of plain values; a column in which some are text is text."""
+    arrow = _arrow()
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    columns = {}
+    for name in names:
+        values = [row.get(name) for row in rows]
+        if any(isinstance(value, str) for value in values):
+            values = [None if value is None else str(value) for value in values]
+        columns[name] = arrow.array(values)
+    return _written(arrow, arrow.table(columns), about)
+
+
+def _written(arrow: Any, table: Any, about: Mapping[str, Any]) -> bytes:
+    content = io.BytesIO()
+    made = table.replace_schema_metadata({METADATA: json.dumps(about, sort_keys=True).encode()})
+    arrow.parquet.write_table(made, content, compression="zstd")
+    return content.getvalue()
 
 
 def read(path: Path, columns: list[str] | None = None) -> dict[str, Any]:
@@ -125,6 +142,3 @@ def _remove(directory: Path) -> None:
         each.unlink()
     directory.rmdir()
 
-
-def missing_tables(directory: Path, wanted: Iterable[str]) -> list[str]:
-    return [name for name in wanted if not (directory / (name + SUFFIX)).is_file()]
