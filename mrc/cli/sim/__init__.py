@@ -6,6 +6,7 @@ import click
 
 from mrc.cli.commands import ErrorGroup
 from mrc.cli.sim.plan import plan
+from mrc.cli.sim.plot import plot
 from mrc.cli.sim.run import run
 from mrc.cli.sim.schema import schema
 from mrc.cli.sim.sweep import sweep
@@ -19,9 +20,10 @@ def sim() -> None:
     Examples:
       mrc sim plan 131072
       mrc sim run incast.yaml
+      mrc sim plot fct incast.results
       mrc sim sweep trimming.yaml
     """
 
 
-for command in (plan, run, sweep, schema):
+for command in (plan, run, sweep, plot, schema):
     sim.add_command(command)

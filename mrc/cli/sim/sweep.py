@@ -57,7 +57,7 @@ def sweep(
       mrc sim sweep trimming.yaml --jobs 8 --out trimming
       mrc sim sweep trimming.yaml --ray auto
       mrc sim sweep trimming.yaml --dry-run
-      mrc sim plot trimming.sweep --x workloads.0.senders --y fct_p99_us --by links.fabric.trim_at
+      mrc sim plot lines trimming.sweep --x workloads.0.senders --y fct_p99_us --by links.hosts.trim_at
     """
     from mrc.sim.experiment.grid import check
     from mrc.sim.results.estimate import estimate
