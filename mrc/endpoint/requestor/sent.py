@@ -10,6 +10,8 @@ from __future__ import annotations
 from array import array
 from enum import IntEnum
 
+from mrc.wire import octets
+
 
 class PsnState(IntEnum):
     """A PSN's place in its life. FREE is also what an acknowledged one left behind the window is."""
@@ -23,8 +25,11 @@ class PsnState(IntEnum):
 _OUTSTANDING, _LOST = int(PsnState.OUTSTANDING), int(PsnState.LOST)
 
 
+_LEAST_RING = 16
+
+
 def _ring_size(at_least: int) -> int:
-    return 1 << max(4, (at_least - 1).bit_length())
+    return max(_LEAST_RING, 1 << (at_least - 1).bit_length())
 
 
 def _ring(size: int, value: int = 0) -> memoryview:
@@ -40,6 +45,7 @@ class SentPackets:
     """
 
     __slots__ = (
+        "_most_log",
         "blamed",
         "by_timer",
         "due_at",
@@ -69,6 +75,7 @@ class SentPackets:
         self.una = self.next_psn = self.right_edge = first_psn
         self.head = self.next_transmission = 0
         self.outstanding = 0
+        self._make_log(_LEAST_RING)
         self.make_rings(window)
 
     def make_rings(self, window: int) -> None:
@@ -89,22 +96,65 @@ class SentPackets:
         self.due_at = _ring(size, -1)
         # Whether a timer found that loss.
         self.by_timer = memoryview(bytearray(size))
-        # Each PSN may go out several times before the oldest transmission is settled.
-        log = _ring_size(4 * (size + 1))
+        # Each PSN may go out several times before the oldest transmission is settled. The log grows when they do.
+        self._most_log = _ring_size(4 * (size + 1))
+        self._free_log()
+        self._make_log(2 * size)
+
+    def _make_log(self, log: int) -> None:
         self.log_mask = log - 1
-        self.log_psn = _ring(log, -1)
-        self.log_sent_at = _ring(log)
-        self.log_size = _ring(log)
-        self.log_ev = _ring(log)
-        self.log_outstanding = memoryview(bytearray(log))
+        self.log_psn, self.log_sent_at = octets.words(log), octets.words(log)
+        self.log_size, self.log_ev = octets.words(log), octets.words(log)
+        self.log_outstanding = octets.words(log)
+        for entry in range(log):
+            self.log_psn[entry] = -1
+
+    def _free_log(self) -> None:
+        octets.free_words(self.log_psn)
+        octets.free_words(self.log_sent_at)
+        octets.free_words(self.log_size)
+        octets.free_words(self.log_ev)
+        octets.free_words(self.log_outstanding)
+
+    def __dealloc__(self) -> None:
+        self._free_log()
+
+    def _grow_log(self) -> None:
+        psn, sent_at, size, ev, outstanding = (
+            self.log_psn,
+            self.log_sent_at,
+            self.log_size,
+            self.log_ev,
+            self.log_outstanding,
+        )
+        mask = self.log_mask
+        self._make_log(2 * (mask + 1))
+        # What is settled may be asked for too.
+        number = max(0, self.next_transmission - mask - 1)
+        while number < self.next_transmission:
+            entry = number & self.log_mask
+            self.log_psn[entry], self.log_sent_at[entry] = psn[number & mask], sent_at[number & mask]
+            self.log_size[entry], self.log_ev[entry] = size[number & mask], ev[number & mask]
+            self.log_outstanding[entry] = outstanding[number & mask]
+            number += 1
+        octets.free_words(psn)
+        octets.free_words(sent_at)
+        octets.free_words(size)
+        octets.free_words(ev)
+        octets.free_words(outstanding)
 
     # ------------------------------------------------------------------ sending
 
     def make_log_room(self, wanted: int) -> int:
         """Transmissions that fit before the oldest unsettled one would be overwritten, after forgetting what is settled
         if fewer than `wanted` fit."""
-        if self.log_mask + 1 - (self.next_transmission - self.head) < wanted:
+        if self._log_room() < wanted:
             self.skip_settled()
+            while self._log_room() < wanted and self.log_mask + 1 < self._most_log:
+                self._grow_log()
+        return self._log_room()
+
+    def _log_room(self) -> int:
         return self.log_mask + 1 - (self.next_transmission - self.head)
 
     def transmit_one(self, size: int, ev: int, now: int) -> None:
@@ -154,6 +204,20 @@ class SentPackets:
         self.log_outstanding[entry] = 0
         self.outstanding -= 1
         return self.log_size[entry]
+
+    def transmitted(self, transmission: int) -> tuple[int, int, int]:
+        """PSN, index of the EV and time of a transmission of late."""
+        entry = transmission & self.log_mask
+        return self.log_psn[entry], self.log_ev[entry], self.log_sent_at[entry]
+
+    def bytes_outstanding(self) -> int:
+        """The bytes of all transmissions that are in the network."""
+        total, number = 0, self.head
+        while number < self.next_transmission:
+            if self.log_outstanding[number & self.log_mask]:
+                total += self.log_size[number & self.log_mask]
+            number += 1
+        return total
 
     def settle_all(self) -> int:
         """Nothing is in the network any more. Returns the bytes that were."""

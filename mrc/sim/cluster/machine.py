@@ -128,7 +128,8 @@ class Machine:
                 self._handles[host] = by_host.of(datapath)
         for host, first in enumerate(first_qp):
             self.first_qp[host] = first
-        self.boundary, self.placed = numbers(first_qp[-1], FOREVER), numbers(first_qp[-1])
+        count = first_qp[len(first_qp) - 1]
+        self.boundary, self.placed = numbers(count, FOREVER), numbers(count)
 
     # ------------------------------------------------------------------ time
 
