@@ -71,8 +71,10 @@ def structure_problems(file: str, tree: YamlTree, against: Mapping[str, Any] | N
 def _unknown(error: ValidationError) -> Iterator[tuple[str, str]]:
     """Keys that the schema does not have, each with the one that was probably meant, or ""."""
     if error.validator == "additionalProperties":
-        known = list(error.schema["properties"])
-        for key in error.instance:
+        said: Any = error.schema
+        found: Any = error.instance
+        known = list(said["properties"])
+        for key in found:
             if key not in known:
                 yield key, next(iter(difflib.get_close_matches(key, known, 1)), "")
 

@@ -42,7 +42,9 @@ def completion_times(directories: Sequence[Path], job: str | None = None) -> byt
         for label, fct_us in lines.items():
             share = np.arange(1, len(fct_us) + 1) / max(1, len(fct_us))
             step = max(1, len(fct_us) // _MOST_POINTS)
-            axes.plot(fct_us[::-step][::-1], share[::-step][::-1] * 100, label=f"{label} ({len(fct_us):,})")
+            axes.step(
+                fct_us[::-step][::-1], share[::-step][::-1] * 100, where="post", label=f"{label} ({len(fct_us):,})"
+            )
         axes.set_xscale("log")
         axes.set_xlabel("flow completion time, us")
         axes.set_ylabel("writes, %")
@@ -97,6 +99,8 @@ def links(directory: Path, column: str, direction: str) -> bytes:
             grid = np.full(shape, np.nan)
             for key, value in cells.items():
                 grid[key] = value
+            for axis in (axes.xaxis, axes.yaxis):
+                axis.get_major_locator().set_params(integer=True)
             image = axes.imshow(grid, aspect="auto", vmin=0, vmax=most, cmap=_COLOURS, interpolation="nearest")
             axes.set_title(f"plane {plane}", fontsize=8)
             axes.set_xlabel("spine")

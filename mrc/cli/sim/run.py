@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mrc.cli.common import interrupted, json_option, note, print_json
+from mrc.cli.common import interrupt_on_signals, interrupted, json_option, note, print_json
 from mrc.cli.sim.settings import estimate_text, read_experiment, set_option, span_text
 
 if TYPE_CHECKING:
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
 @click.option(
-    "--out", type=click.Path(path_type=Path), metavar="DIR",
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
     help="Where the Parquet files go.  [default: NAME.results, by the experiment's name]",
 )
 @click.option("--overwrite", is_flag=True, help="Replace results that are there.")
@@ -66,9 +68,10 @@ def run(
     check_pyarrow()
     directory = out or Path(f"{experiment.name}.results")
     results = ResultsDirectory(directory, overwrite=overwrite)
-    note(f"{experiment.name}: {_size_text(experiment)}; {estimate_text(expected)}")
     progress = _Progress(experiment.name, expected)
     try:
+        interrupt_on_signals(progress.interrupt)
+        note(f"{experiment.name}: {_size_text(experiment)}; {estimate_text(expected)}")
         done = execute(experiment_file, experiment, progress.show)
     except KeyboardInterrupt:
         progress.clear()
@@ -109,13 +112,15 @@ def _print_plan(experiment: Experiment, expected: Estimate, as_json: bool) -> No
         print_json(document)
         return
     click.echo(f"{experiment.name}: {_size_text(experiment)} in {', '.join(experiment.jobs)}")
-    click.echo(f"  {setup.topology.switches:,} switches, {setup.topology.cables:,} links, {len(setup.failures):,} failures")
+    click.echo(
+        f"  {setup.topology.switches:,} switches, {setup.topology.cables:,} links, {len(setup.failures):,} failures"
+    )
     click.echo(f"  {expected.packets:,} data packets; {estimate_text(expected)}")
     click.echo(f"  at the rate of the hosts' ports the writes take {expected.ideal_us:,.1f} us")
 
 
 class _Progress:
-    """A line on a terminal that is written anew; elsewhere a line every minute."""
+    """A line on a terminal that is written anew; elsewhere a line every minute. Ends an interrupted run."""
 
     def __init__(self, name: str, expected: Estimate) -> None:
         self._name = name
@@ -123,8 +128,18 @@ class _Progress:
         self._live = sys.stderr.isatty()
         self._shown = ""
         self._said_s = 0.0
+        self._runs = False
+        self._interrupted = False
+
+    def interrupt(self) -> bool:
+        """Called from the handler of a signal. While the compiled simulator runs, `show` ends it."""
+        again, self._interrupted = self._interrupted, True
+        return self._runs and not again
 
     def show(self, now: Progress) -> None:
+        self._runs = True
+        if self._interrupted:
+            raise KeyboardInterrupt
         share = max(
             now.now_ns / now.end_ns,
             now.flows_done / max(1, now.flows),
@@ -185,7 +200,9 @@ def _print(done: Executed, directory: Path) -> None:
         f"{figures['marked']:,} marked"
     )
     if figures["flows_done"] < figures["flows"]:
-        click.echo(f"{figures['flows'] - figures['flows_done']:,} writes had not completed at {figures['end_us']:,.1f} us")
+        click.echo(
+            f"{figures['flows'] - figures['flows_done']:,} writes had not completed at {figures['end_us']:,.1f} us"
+        )
     click.echo(
         f"{outcome.packet_hops:,} packet-hops in {span_text(outcome.wall_s)}, "
         f"{outcome.packet_hops / max(1e-9, outcome.wall_s):,.0f} a second, {size_text(outcome.peak_bytes)}"

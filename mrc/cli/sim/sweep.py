@@ -23,14 +23,16 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
 @click.option(
-    "--out", type=click.Path(path_type=Path), metavar="DIR",
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
     help="Where cells and summary go, and where those of an earlier run are.  [default: NAME.sweep]",
 )
+@click.option("--jobs", type=click.IntRange(1, 1024), metavar="N", help="Processes.  [default: as many as processors]")
 @click.option(
-    "--jobs", type=click.IntRange(1, 1024), metavar="N", help="Processes.  [default: as many as processors]"
-)
-@click.option(
-    "--ray", "ray_address", metavar="ADDRESS|auto",
+    "--ray",
+    "ray_address",
+    metavar="ADDRESS|auto",
     help="Simulate on the Ray cluster at this address; auto: the one this host is part of.",
 )
 @set_option
@@ -98,7 +100,9 @@ def sweep(
         )
     except KeyboardInterrupt:
         progress.clear()
-        raise interrupted(f"interrupted; {progress.done:,} cells more are in {directory}, the same command goes on") from None
+        raise interrupted(
+            f"interrupted; {progress.done:,} cells more are in {directory}, the same command goes on"
+        ) from None
     progress.clear()
     for number, problem in swept.problems.items():
         note(f"cell {number} ({found[number].words}): {problem}")

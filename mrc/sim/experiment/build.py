@@ -44,7 +44,8 @@ def build(name: str, said: Mapping[str, Any], files: Mapping[str, str], blame: B
     for number, failure in enumerate(said.get("failures", [])):
         with blame.at(("failures", number)):
             failures.add(failure, np.random.default_rng((seed, _FAILURES, number)))
-    policy = policies(said.get("policies", {}), files, blame)
+    line_rate_bps = topology.planes * made["hosts"].rate_bps
+    policy = policies(said.get("policies", {}), files, line_rate_bps, blame)
     with blame.at(()):
         setup = Setup(
             topology=topology,

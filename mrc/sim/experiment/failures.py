@@ -47,8 +47,14 @@ class FailureList:
 
     @property
     def failures(self) -> Failures:
-        columns = list(zip(*sorted(self._rows), strict=True)) or [()] * 5
-        return Failures(*(np.array(each, np.int64) for each in columns[:4]), np.array(columns[4], np.float64))
+        time, target, which, action, value = zip(*sorted(self._rows), strict=True) if self._rows else [()] * 5
+        return Failures(
+            np.array(time, np.int64),
+            np.array(target, np.int64),
+            np.array(which, np.int64),
+            np.array(action, np.int64),
+            np.array(value, np.float64),
+        )
 
     def _add(self, at: int, target: Target, which: int, action: Action, value: float = 0.0) -> None:
         self._rows.append((at, int(target), which, int(action), value))

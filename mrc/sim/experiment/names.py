@@ -150,9 +150,9 @@ def planes_of_cables(topology: Topology) -> Ints:
         np.arange(count, dtype=np.int64) for count in (topology.hosts, topology.leaves, topology.spines)
     )
     for plane in range(topology.planes):
-        found[topology.host_cable(plane, hosts)] = plane  # type: ignore[call-overload, arg-type]
+        found[topology.host_cable(plane, hosts)] = plane  # type: ignore[arg-type]
         for spine in spines.tolist():
-            found[topology.leaf_cable(plane, leaves, spine)] = plane  # type: ignore[call-overload, arg-type]
+            found[topology.leaf_cable(plane, leaves, spine)] = plane  # type: ignore[arg-type]
             for pod in range(topology.pods if topology.tiers == 3 else 0):
                 first = topology.core_cable(plane, pod, spine, 0)
                 found[first : first + topology.cores_per_spine] = plane

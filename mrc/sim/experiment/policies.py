@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 from mrc.endpoint.config import LossConfig, PathConfig, QpConfig, ResponderConfig
-from mrc.endpoint.congestion import algorithm_names
+from mrc.endpoint.congestion import DEFAULT_ALGORITHM, algorithm_names, config_of
 from mrc.errors import CallerError
 from mrc.fabric.yaml_tree import KeyPath
 from mrc.sim.cluster import Policies
@@ -22,8 +22,11 @@ _CLASSES = {"loss_detection": LossConfig, "paths": PathConfig, "responder": Resp
 _NOT_HERE = frozenset({"loss", "paths", "responder", "capabilities"})
 
 
-def policies(said: Mapping[str, Any], files: Mapping[str, str], blame: Blame) -> Policies:
-    """Raises FileProblems."""
+def policies(said: Mapping[str, Any], files: Mapping[str, str], line_rate_bps: int, blame: Blame) -> Policies:
+    """`line_rate_bps` is a host's rate over all planes: what a controller is told where the file says nothing.
+
+    Raises FileProblems.
+    """
     at: KeyPath = ("policies",)
     found: dict[str, Any] = {}
     qp = QpConfig()
@@ -43,14 +46,7 @@ def policies(said: Mapping[str, Any], files: Mapping[str, str], blame: Blame) ->
     if "controller" in said:
         with blame.at((*at, "controller")):
             found["controller"] = _controller(said["controller"], files)
-    if "controller_settings" in said:
-        settings = said["controller_settings"]
-        for key, value in settings.items():
-            if isinstance(value, dict | list):
-                raise blame.problem(
-                    (*at, "controller_settings", key), "must be a single value, got a list or a mapping"
-                )
-        found["controller_settings"] = tuple(settings.items())
+    found["controller_settings"] = _settings(said, line_rate_bps, blame)
     with blame.at(at):
         return Policies(**found)
 
@@ -61,6 +57,19 @@ def _controller(name: str, files: Mapping[str, str]) -> Any:
     if name not in algorithm_names():
         raise CallerError(f"no congestion controller {name!r}: there are {', '.join(algorithm_names())}")
     return name
+
+
+def _settings(said: Mapping[str, Any], line_rate_bps: int, blame: Blame) -> tuple[tuple[str, Any], ...]:
+    settings, path = said.get("controller_settings", {}), ("policies", "controller_settings")
+    name = said.get("controller", DEFAULT_ALGORITHM)
+    config = None if ":" in name else config_of(name)
+    if config is None:
+        if settings:
+            raise blame.problem(path, f"{name} takes no settings", at_key=True)
+        return ()
+    _changed(config, settings, path, blame)
+    known = {"line_rate_bps": line_rate_bps} if hasattr(config, "line_rate_bps") else {}
+    return tuple({**known, **settings}.items())
 
 
 def _changed(config: T, said: Mapping[str, Any], path: KeyPath, blame: Blame) -> T:

@@ -71,7 +71,8 @@ def _written(arrow: Any, table: Any, about: Mapping[str, Any]) -> bytes:
 
 
 def read(path: Path, columns: list[str] | None = None) -> dict[str, Any]:
-    """Read a file's columns as arrays of numpy; words as text, null as -1. Raises CallerError."""
+    """Read a file's columns as arrays of numpy; words as text. What is null is -1, NaN in
+    a column of fractions, "" in one of words. Raises CallerError."""
     arrow = _arrow()
     try:
         table = arrow.parquet.read_table(path, columns=columns)
@@ -84,8 +85,8 @@ def read(path: Path, columns: list[str] | None = None) -> dict[str, Any]:
         column = table[name].combine_chunks()
         if arrow.types.is_dictionary(column.type):
             column = column.cast(arrow.string())
-        elif column.null_count:
-            column = column.fill_null(-1)
+        if column.null_count and not arrow.types.is_floating(column.type):
+            column = column.fill_null("" if arrow.types.is_string(column.type) else -1)
         found[name] = column.to_numpy(zero_copy_only=False)
     return found
 
@@ -141,4 +142,3 @@ def _remove(directory: Path) -> None:
     for each in list(directory.iterdir()):
         each.unlink()
     directory.rmdir()
-

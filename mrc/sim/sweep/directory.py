@@ -1,8 +1,8 @@
 """Where a sweep keeps its cells: a directory each, whole or not there. What is there is not simulated again.
 
-    SWEEP/sweep.json            the cells, in order
-    SWEEP/cells/ID/*.parquet    the results of a cell; ID changes with whatever may change them
-    SWEEP/summary.parquet       a row a cell, when all are there
+SWEEP/sweep.json            the cells, in order
+SWEEP/cells/ID/*.parquet    the results of a cell; ID changes with whatever may change them
+SWEEP/summary.parquet       a row a cell, when all are there
 """
 
 from __future__ import annotations

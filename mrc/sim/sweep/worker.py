@@ -10,7 +10,7 @@ import json
 import os
 import signal
 import sys
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 from mrc.errors import MrcError
 from mrc.sim.cluster import Progress
@@ -33,7 +33,7 @@ def simulate(said: dict[str, Any]) -> tuple[dict[str, bytes], str]:
         return {}, str(error)
 
 
-def write_result(stream: BinaryIO, files: dict[str, bytes], problem: str) -> None:
+def write_result(stream: IO[bytes], files: dict[str, bytes], problem: str) -> None:
     header = {"problem": problem, "files": {name: len(content) for name, content in files.items()}}
     stream.write(json.dumps(header).encode() + b"\n")
     for content in files.values():
@@ -41,7 +41,7 @@ def write_result(stream: BinaryIO, files: dict[str, bytes], problem: str) -> Non
     stream.flush()
 
 
-def read_result(stream: BinaryIO) -> tuple[dict[str, bytes], str] | None:
+def read_result(stream: IO[bytes]) -> tuple[dict[str, bytes], str] | None:
     """None: the worker has gone before it had written all."""
     line = stream.readline()
     if not line.endswith(b"\n"):

@@ -183,6 +183,8 @@ BY_HAND = [
     ("half a threshold", EVERY_KEY.replace("    ecn_low: 20KB\n", "")),
     ("trims beyond the queue", EVERY_KEY.replace("trim_at: 200KB", "trim_at: 2MB", 1)),
     ("no such controller", EVERY_KEY.replace("uet-1.0-nscc", "nscc-2")),
+    ("no such setting", EVERY_KEY.replace("line_rate_bps", "line_rate")),
+    ("a setting of another kind", EVERY_KEY.replace("100000000000", "fast")),
     ("no such field", EVERY_KEY.replace("path_mtu", "path_mtus")),
     ("no such size", EVERY_KEY.replace("path_mtu: 4096", "path_mtu: 4000")),
     ("a function that is not there", EVERY_KEY.replace("flows.py:make", "flows.py:made")),

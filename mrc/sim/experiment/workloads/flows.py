@@ -103,7 +103,9 @@ def repeated(flows: JobFlows, times: int) -> JobFlows:
     shifts = np.arange(times, dtype=np.int64) * count
     later = shifts[1:, None]
     return JobFlows(
-        *(np.tile(each, times) for each in (flows.source, flows.destination, flows.bytes)),
+        np.tile(flows.source, times),
+        np.tile(flows.destination, times),
+        np.tile(flows.bytes, times),
         start_ns=np.tile(flows.start_ns, times),
         waits=np.concatenate(((flows.waits + shifts[:, None]).ravel(), (pairs[:, 0] + later).ravel())),
         waits_for=np.concatenate(((flows.waits_for + shifts[:, None]).ravel(), (pairs[:, 1] + later - count).ravel())),
