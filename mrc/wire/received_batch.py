@@ -43,8 +43,8 @@ class ReceivedBatch:
     with, zeros for the others. `data`, `length`, `port` and `traffic_class` are the same as numpy's arrays.
     A receiver makes one batch and sets its `count` each time.
 
-    With `headers_only` packets are simulated: of each a row holds the headers alone, whatever its length, and an ICRC is
-    always right.
+    With `headers_only` packets are simulated: of each a row holds the headers alone, whatever its length, and an ICRC
+    is always right.
     """
 
     __slots__ = (

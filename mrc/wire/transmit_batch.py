@@ -57,8 +57,8 @@ class TransmitBatch:
     application's own memory the payload lies (`payload_address`, `payload_length`); the trailer (padding and ICRC,
     `trailer_length` bytes that end each 8-byte row of `trailers`); the local `port`; `destination`, a row of the
     sender's address table (28 bytes, a sockaddr_in6 or sockaddr_in); and the outer header's `traffic_class`. These are
-    numpy's arrays. With `headers_only` packets are simulated: nobody reads their payload, and they have no ICRC. The same
-    memory as runs of bytes: `flat`, `flat_trailers`, `flat_destinations`; as columns of
+    numpy's arrays. With `headers_only` packets are simulated: nobody reads their payload, and they have no ICRC. The
+    same memory as runs of bytes: `flat`, `flat_trailers`, `flat_destinations`; as columns of
     numbers: `header_lengths`, `payload_addresses`, `payload_lengths`, `trailer_lengths`, `ports`, `classes`.
     """
 

@@ -14,8 +14,8 @@ from mrc.wire.transmit_batch import TransmitBatch
 _TAIL = _NONE = -1
 _LEAST_REMEMBERED, _REMEMBERED = 4, 1024
 _ID_MASK = 0xFFFF
-# What is known of a probe: whether it is remembered, what it is for (the EV index of a path probe or _TAIL), after which
-# transmissions and when a tail probe was asked for.
+# What is known of a probe: whether it is remembered, what it is for (the EV index of a path probe or _TAIL), after
+# which transmissions and when a tail probe was asked for.
 _KNOWN, _TARGET, _AFTER, _ASKED_AT = range(4)
 _COLUMNS = 4
 _FOREVER, _ROOM, _HEADERS = FOREVER, HEADER_ROOM, header_at("peth") + HEADER_LENGTHS["peth"]

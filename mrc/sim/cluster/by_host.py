@@ -1,4 +1,4 @@
-"""Endpoints by number, for code that has no interpreter: as mrc.endpoint.by_handle, for the datapath of a whole endpoint.
+"""Endpoints by number, for code that has no interpreter: as mrc.endpoint.by_handle, for a whole endpoint.
 
 Interpreted these functions run; compiled modules call those of by_host.pxd by the same names, where a handle is the
 address. A handle keeps nothing alive: who has them keeps the endpoints.

@@ -49,6 +49,7 @@ cdef class Egresses:
     cpdef bint free(self, Py_ssize_t direction, long long now) noexcept nogil
     @cython.locals(at=Py_ssize_t, kind=cython.int, size=cython.longlong, free_at=cython.longlong)
     cdef void _serialise(self, Py_ssize_t direction, Py_ssize_t packet, long long now) noexcept nogil
+    cdef bint _vanishes(self, Py_ssize_t direction) noexcept nogil
     @cython.locals(at=Py_ssize_t, direction=Py_ssize_t)
     cpdef bint arrive(self, Py_ssize_t packet) noexcept nogil
     @cython.locals(mixed=cython.ulonglong)

@@ -81,7 +81,8 @@ def _bound(limit: int | None) -> int:
 
 
 class Egresses:
-    """All directions of all cables. Numbers of direction d lie from d * ROW on in `cells`, and from d * 2 on in `times`.
+    """All directions of all cables. What is known of direction d lies from d * ROW on in `cells` and from d * 2 on in
+    `times`.
 
     `by_way` counts by plane * uplinks + uplink. `lost`, `dropped`, `cut` and `marked` are totals.
     """
@@ -326,12 +327,15 @@ class Egresses:
         self.times[2 * direction + _FREE_AT] = free_at
         self.times[2 * direction + _BYTES] += size
         self.cells[at + _PACKETS] += 1
-        if self.cells[at + _FLAGS] & _LOSSY:
-            if self._draw(direction, 2 * self.cells[at + _PACKETS]) < self._loss[direction]:
-                self._lose(direction, packet)
-                return
+        if self.cells[at + _FLAGS] & _LOSSY and self._vanishes(direction):
+            self._lose(direction, packet)
+            return
         self._pool.cells[packet * _WIDTH + _EPOCH] = self.cells[at + _TIMES_DOWN]
         self._wheel.add(free_at + self._delay[kind], 4 * packet)
+
+    def _vanishes(self, direction: int) -> bool:
+        """Whether the packet that was put on this direction last is lost on it."""
+        return self._draw(direction, 2 * self.cells[direction * _ROW + _PACKETS]) < self._loss[direction]
 
     def arrive(self, packet: int) -> bool:
         """A packet comes to the end of its direction. Returns whether it is still there."""
@@ -343,8 +347,8 @@ class Egresses:
         return False
 
     def _draw(self, direction: int, number: int) -> int:
-        """A number below 2**32 that follows from the seed, the direction and `number` alone: the order in which they are
-        drawn does not matter (SplitMix64)."""
+        """A number below 2**32 that follows from the seed, the direction and `number` alone: the order in which they
+        are drawn does not matter (SplitMix64)."""
         mixed = self._seed + direction * _FIRST_MIX & _MASK
         mixed = (mixed ^ mixed >> 29) + number * _GAMMA & _MASK
         mixed = (mixed ^ mixed >> 30) * _FIRST_MIX & _MASK

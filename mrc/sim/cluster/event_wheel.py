@@ -1,7 +1,8 @@
 """What happens when: a place for each nanosecond of the near future, and in it the events of that time in order.
 
-An event is a number: 4 * n for the arrival of packet n, 4 * n + 1 for direction n of a cable that is free again, 4 * n + 2
-for host n that has something to do. A packet is in one list at a time, a direction and a host are in the wheel once.
+An event is a number: 4 * n for the arrival of packet n, 4 * n + 1 for direction n of a cable that is free again,
+4 * n + 2 for host n that has something to do. A packet is in one list at a time, a direction and a host are in the wheel
+once.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ class EventWheel:
             span *= 2
         if span > LONGEST_SPAN:
             raise CallerError(
-                f"a packet takes up to {farthest_ns} ns from one end of a link to the other: at most {LONGEST_SPAN - 1} "
-                "can be simulated, so take a higher rate or a shorter delay"
+                f"a packet takes up to {farthest_ns} ns from one end of a link to the other, and at most "
+                f"{LONGEST_SPAN - 1} can be simulated: take a higher rate or a shorter delay"
             )
         self.span = span
         self._mask = span - 1

@@ -13,12 +13,13 @@ from mrc.endpoint.datapath.datapath import Datapath
 from mrc.endpoint.parts.deadlines import FOREVER
 from mrc.endpoint.parts.heaps import Heap
 from mrc.sim.cluster import by_host
-from mrc.sim.cluster.columns import numbers, octets as octet_column
-from mrc.sim.cluster.columns import short_numbers
+from mrc.sim.cluster.columns import numbers, short_numbers
+from mrc.sim.cluster.columns import octets as octet_column
 from mrc.sim.cluster.egresses import BY_WAY, LAST_SENT, SENT, Egresses
 from mrc.sim.cluster.event_wheel import ARRIVAL, FREE, HOST, EventWheel
 from mrc.sim.cluster.packet_pool import (
     CLASS,
+    LINK,
     MARKS,
     NEXT,
     PRIORITY,
@@ -28,7 +29,6 @@ from mrc.sim.cluster.packet_pool import (
     TRIMMED,
     WAY,
     WIDTH,
-    LINK,
     PacketPool,
 )
 from mrc.sim.cluster.ways import Ways
@@ -70,8 +70,8 @@ class Machine:
         "_lengths",
         "_looks_at",
         "_planes",
-        "_ports",
         "_pool",
+        "_ports",
         "_received",
         "_received_classes",
         "_received_headers",
@@ -96,15 +96,22 @@ class Machine:
     )
 
     def __init__(
-        self, hosts: int, planes: int, uplinks: int, pool: PacketPool, wheel: EventWheel, egresses: Egresses,
-        ways: Ways, work: Work,
+        self,
+        hosts: int,
+        planes: int,
+        uplinks: int,
+        pool: PacketPool,
+        wheel: EventWheel,
+        egresses: Egresses,
+        ways: Ways,
+        work: Work,
     ) -> None:
         self._planes, self._uplinks = planes, uplinks
         self._pool, self._wheel, self._egresses, self._ways, self._work = pool, wheel, egresses, ways, work
         self.now = self.until = 0
         self.events = self.hops = self.sent = self.delivered = self.delivered_cut = self.placed_bytes = 0
-        # By host: the handle of its endpoint; packets that have come and wait, as one more than their number; whether an
-        # event of its is to come; when its timers are scheduled, and when Python wants to look after it.
+        # By host: the handle of its endpoint; packets that have come and wait, as one more than their number; whether
+        # an event of its is to come; when its timers are scheduled, and when Python wants to look after it.
         self._handles = numbers(hosts)
         self._first_waiting, self._last_waiting = short_numbers(hosts), short_numbers(hosts)
         self._host_pending = octet_column(hosts)
@@ -121,8 +128,8 @@ class Machine:
         )
 
     def have_hosts(self, endpoints: Sequence[Datapath | None], first_qp: Sequence[int]) -> None:
-        """These are the endpoints, and the first QP of each; one number more says how many QPs there are. Who calls keeps
-        the endpoints."""
+        """These are the endpoints, and the first QP of each; one number more says how many QPs there are. Who calls
+        keeps the endpoints."""
         for host, datapath in enumerate(endpoints):
             if datapath is not None:
                 self._handles[host] = by_host.of(datapath)
@@ -304,7 +311,8 @@ class Machine:
         self.sent += 1
         way = (plane * self._uplinks + uplink) * _BY_WAY
         self._egresses.by_way[way + _SENT] += 1
-        self._egresses.by_way[way + _LAST_SENT] = self.now
+        if self._transmitted.payload_lengths[row]:
+            self._egresses.by_way[way + _LAST_SENT] = self.now
         self._egresses.accept(self._ways.first(host, plane), packet, self.now)
 
     def _on_timer(self) -> None:

@@ -34,9 +34,9 @@ class Progress:
 class FlowColumns:
     """By flow, in the rows of Setup.flows. Times in ns; -1: did not happen before the end.
 
-    `started`: when it was posted; `arrived`: all of it placed at its destination, and all that was posted on its QP before
-    it; `completed`: acknowledged in whole, when the sender's completion comes. `status`: a WorkStatus value; -1: none yet.
-    `packets` is what the write has; retransmissions, trims and the like belong to QPs: row `qp` of QpColumns.
+    `started`: when it was posted; `arrived`: all of it placed at its destination, and all that was posted on its QP
+    before it; `completed`: acknowledged in whole, when the sender's completion comes. `status`: a WorkStatus value; -1:
+    none yet. `packets` is what the write has; retransmissions, trims and the like belong to QPs: row `qp` of QpColumns.
     """
 
     started: Ints = field(default_factory=_empty)
@@ -90,7 +90,7 @@ class LinkColumns:
 @record(frozen=True, slots=True, eq=False)
 class PathColumns:
     """By plane and uplink, row plane * uplinks + uplink: packets that hosts sent with an EV that spells it, and what
-    became of them in the fabric. `last_sent` in ns, -1: never."""
+    became of them in the fabric. `last_sent`: when the last one with payload was sent, ns, -1: never."""
 
     plane: Ints = field(default_factory=_empty)
     uplink: Ints = field(default_factory=_empty)

@@ -6,8 +6,9 @@ from mrc.sim.cluster.columns import octets as octet_column
 from mrc.sim.cluster.columns import short_numbers
 from mrc.wire.rows import HEADER_ROOM
 
-# A packet's numbers: the one behind it in whatever it is in; bytes of the whole IP packet; the direction it is on; plane
-# and uplink; the host it is for; traffic class of the outer header; what else is known of it; the epoch of its link.
+# A packet's numbers: the one behind it in whatever it is in; bytes of the whole IP packet; the direction it is on;
+# plane and uplink; the host it is for; traffic class of the outer header; what else is known of it; how often its
+# direction had gone down when it left.
 NEXT, SIZE, LINK, WAY, TO, CLASS, MARKS, EPOCH = range(8)
 WIDTH = 8
 # In MARKS: how many switches it has passed, whether it has priority, whether it was cut short.

@@ -196,5 +196,3 @@ def _dependencies(flows: Flows) -> tuple[np.ndarray, dict[int, list[int]]]:
     for before, flow in zip(flows.after.tolist(), waiting, strict=True):
         dependents.setdefault(before, []).append(flow)
     return waits_for, dependents
-
-
