@@ -5,7 +5,9 @@ docs/experiments.md says how to start a cluster that only its owner can use.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -28,14 +30,16 @@ def run_on_ray(tasks: Sequence[Task], address: str) -> Iterator[Finished]:
         import ray
     except ImportError:
         raise CallerError("--ray needs Ray: pip install 'mrc[ray]'") from None
-    try:
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR")
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        raise SystemRefused(f"no Ray cluster at {address}: {str(error).splitlines()[0]}") from None
-    try:
-        yield from _cells(ray, tasks)
-    finally:
-        ray.shutdown()
+    # Ray says on stdout what happens to its nodes, where nothing but results belong.
+    with contextlib.redirect_stdout(sys.stderr):
+        try:
+            ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise SystemRefused(f"no Ray cluster at {address}: {str(error).splitlines()[0]}") from None
+        try:
+            yield from _cells(ray, tasks)
+        finally:
+            ray.shutdown()
 
 
 def _cells(ray: Any, tasks: Sequence[Task]) -> Iterator[Finished]:
