@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 )
 @click.option("--overwrite", is_flag=True, help="Replace results that are there.")
 @click.option("--seed", type=click.IntRange(0, (1 << 32) - 1), help="Another seed than the file's.")
-@click.option("--threads", type=click.IntRange(1, 64), help="Threads; the results are the same with any number.")
 @set_option
 @click.option("--dry-run", is_flag=True, help="Check the file and estimate the cost; simulate nothing.")
 @json_option
@@ -37,7 +36,6 @@ def run(
     out: Path | None,
     overwrite: bool,
     seed: int | None,
-    threads: int | None,
     settings: tuple[str, ...],
     dry_run: bool,
     as_json: bool,
@@ -59,7 +57,7 @@ def run(
     from mrc.sim.results.execute import execute
     from mrc.sim.results.parquet import ResultsDirectory, check_pyarrow
 
-    experiment_file = read_experiment(file, settings, seed, threads)
+    experiment_file = read_experiment(file, settings, seed)
     experiment = experiment_file.experiment()
     expected = estimate(experiment.setup)
     if dry_run:
@@ -200,7 +198,9 @@ def _print(done: Executed, directory: Path) -> None:
         f"{figures['marked']:,} marked"
     )
     if figures["failed_flows"]:
-        click.echo(f"{figures['failed_flows']:,} writes failed: their QPs have no retries left (policies.qp.exponential_retries)")
+        click.echo(
+            f"{figures['failed_flows']:,} writes failed: their QPs have no retries left (policies.qp.exponential_retries)"
+        )
     if figures["flows_done"] < figures["flows"]:
         click.echo(
             f"{figures['flows'] - figures['flows_done']:,} writes had not completed at {figures['end_us']:,.1f} us"

@@ -25,7 +25,7 @@ def set_option(function: F) -> F:
     )(function)
 
 
-def read_experiment(path: Path, settings: tuple[str, ...], seed: int | None, threads: int | None) -> ExperimentFile:
+def read_experiment(path: Path, settings: tuple[str, ...], seed: int | None = None) -> ExperimentFile:
     """The experiment of a file with what options change. Raises FileProblems, CallerError."""
     from mrc.errors import CallerError
     from mrc.fabric.yaml_file import FileProblems
@@ -44,8 +44,6 @@ def read_experiment(path: Path, settings: tuple[str, ...], seed: int | None, thr
             raise click.UsageError(f"--set {text}: {error}") from None
     if seed is not None:
         changes["seed"] = seed
-    if threads is not None:
-        changes["threads"] = threads
     try:
         return file.changed(changes) if changes else file
     except FileProblems as error:

@@ -69,7 +69,7 @@ def sweep(
     from mrc.sim.sweep.pool import run_local
     from mrc.sim.sweep.sweep import sweep as sweep_cells
 
-    experiment_file = read_experiment(file, settings, None, None)
+    experiment_file = read_experiment(file, settings)
     found = tasks(experiment_file)
     check([task.cell for task in found])
     processes = jobs or len(os.sched_getaffinity(0))

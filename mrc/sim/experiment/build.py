@@ -57,6 +57,5 @@ def build(name: str, said: Mapping[str, Any], files: Mapping[str, str], blame: B
             seed=seed,
             end_ns=values.time_ns(said.get("end", "1s")),
             sample_ns=values.time_ns(said.get("sample", 0)),
-            threads=said.get("threads", 1),
         )
     return Experiment(name, setup, jobs.names)

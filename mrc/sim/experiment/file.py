@@ -28,7 +28,7 @@ from mrc.sim.experiment.problems import Blame
 SCHEMA_FILE = "experiment.schema.json"
 _STEP = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)((?:\[[0-9]{1,4}\])*)")
 # What does not change what is simulated.
-_OF_NO_EFFECT = ("name", "description", "threads", "sweep")
+_OF_NO_EFFECT = ("name", "description", "sweep")
 
 
 def schema_text() -> str:
@@ -195,7 +195,6 @@ def _named_files(document: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
             yield ("workloads", number, "file"), said["file"]
         elif said["kind"] == "python" and calls.is_file(said["call"]):
             yield ("workloads", number, "call"), said["call"].partition(":")[0]
-    for key in ("ev_choice", "controller"):
-        name = document.get("policies", {}).get(key, "")
-        if ":" in name and calls.is_file(name):
-            yield ("policies", key), name.partition(":")[0]
+    name = document.get("policies", {}).get("controller", "")
+    if ":" in name and calls.is_file(name):
+        yield ("policies", "controller"), name.partition(":")[0]

@@ -40,9 +40,6 @@ def policies(said: Mapping[str, Any], files: Mapping[str, str], line_rate_bps: i
         found["evs"] = None if said["evs"] == "all" else int(said["evs"])
     if "ev_choice" in said:
         found["ev_choice"] = said["ev_choice"]
-        if ":" in said["ev_choice"]:
-            with blame.at((*at, "ev_choice")):
-                found["ev_choice"] = calls.load(said["ev_choice"], files)
     if "controller" in said:
         with blame.at((*at, "controller")):
             found["controller"] = _controller(said["controller"], files)

@@ -10,8 +10,8 @@ from mrc.sim.experiment import ExperimentFile
 from mrc.sim.results.figures import figures, job_figures
 from mrc.sim.experiment.build import Experiment
 
-# They do not change what is simulated: results with and without them are the same bytes.
-_LEFT_OUT = ("threads", "sweep")
+# A cell of a sweep is the same with it and without.
+_LEFT_OUT = ("sweep",)
 
 
 def about(file: ExperimentFile, experiment: Experiment, outcome: Outcome) -> dict[str, Any]:

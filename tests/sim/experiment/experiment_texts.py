@@ -97,7 +97,6 @@ policies:
 seed: 7
 end: 2ms
 sample: 10us
-threads: 1
 sweep:
   grid:
     policies.evs: [8, 16]
