@@ -198,9 +198,7 @@ def _print(done: Executed, directory: Path) -> None:
         f"{figures['marked']:,} marked"
     )
     if figures["failed_flows"]:
-        click.echo(
-            f"{figures['failed_flows']:,} writes failed: their QPs have no retries left (policies.qp.exponential_retries)"
-        )
+        click.echo(f"{figures['failed_flows']:,} writes failed: no retries were left (policies.qp.exponential_retries)")
     if figures["flows_done"] < figures["flows"]:
         click.echo(
             f"{figures['flows'] - figures['flows_done']:,} writes had not completed at {figures['end_us']:,.1f} us"

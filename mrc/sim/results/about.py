@@ -7,8 +7,8 @@ from typing import Any
 
 from mrc.sim.cluster import Outcome
 from mrc.sim.experiment import ExperimentFile
-from mrc.sim.results.figures import figures, job_figures
 from mrc.sim.experiment.build import Experiment
+from mrc.sim.results.figures import figures, job_figures
 
 # A cell of a sweep is the same with it and without.
 _LEFT_OUT = ("sweep",)

@@ -10,9 +10,10 @@ from mrc.sim.cluster import Setup
 # Measured on two cores of a machine of 2025 with the compiled core, 128 to 8,192 hosts (docs/simulation.md).
 HOPS_PER_SECOND = 1_000_000
 _OUTER_BYTES = 170  # headers and framing of a data packet
-_ANSWERS = 1.3  # hops with those of ACKs and SACKs, which are shorter but as many events
+_ANSWERS = 2.0  # hops with those of ACKs and SACKs: as many, by what runs of 128 hosts had
+_BYTES_AT_LEAST = 90_000_000  # of a process that has everything imported
 _BYTES_PER_FLOW = 400
-_BYTES_PER_QP_PAIR = 40_000
+_BYTES_PER_QP_PAIR = 300_000
 _BYTES_PER_CABLE = 300
 
 
@@ -47,5 +48,5 @@ def estimate(setup: Setup, hops_per_second: float = HOPS_PER_SECOND) -> Estimate
     packets = int(packets_of.sum() * share)
     hops = int(float((packets_of * links).sum()) * share * _ANSWERS)
     pairs = len(np.unique(flows.source * topology.hosts + flows.destination))
-    memory = pairs * _BYTES_PER_QP_PAIR + len(flows) * _BYTES_PER_FLOW + topology.cables * 2 * _BYTES_PER_CABLE
+    memory = _BYTES_AT_LEAST + pairs * _BYTES_PER_QP_PAIR + len(flows) * _BYTES_PER_FLOW + topology.cables * 2 * _BYTES_PER_CABLE
     return Estimate(packets, hops, hops / hops_per_second, memory, ideal_s * 1e6)

@@ -74,7 +74,7 @@ class _Worker:
             with contextlib.suppress(queue.Empty):
                 while not self._ending:
                     self._done.put(self._finished(self._waiting.get_nowait()))
-        except BaseException as error:  # noqa: BLE001 - it is raised where the results are waited for
+        except BaseException as error:
             if not self._ending:
                 self._done.put(error)
         finally:
