@@ -113,7 +113,7 @@ def links(directory: Path, column: str, direction: str) -> bytes:
 def lines(directory: Path, x: str, y: str, by: str | None = None, *, log_x: bool = False) -> bytes:
     """A figure of a sweep's cells over one key, a line for each value of another; seeds as mean, least and most."""
     rows = _summary(directory, [x, y, *([by] if by else [])])
-    places, labels = _axis(rows[x])
+    places, labels, measured = _axis(rows[x])
     groups = rows[by] if by else np.zeros(len(places))
     names = list(dict.fromkeys(groups.tolist()))
     if len(names) > _MOST_LINES:
@@ -127,10 +127,15 @@ def lines(directory: Path, x: str, y: str, by: str | None = None, *, log_x: bool
             values = [each[~np.isnan(each.astype(float))].astype(float) for each in values]
             kept = [number for number, each in enumerate(values) if len(each)]
             at, values = at[kept], [values[number] for number in kept]
-            (line,) = axes.plot(at, [each.mean() for each in values], marker="o", markersize=3.5, label=_text(by, name))
-            axes.fill_between(
-                at, [each.min() for each in values], [each.max() for each in values], color=line.get_color(), alpha=0.2
+            means, least, most = ([function(each) for each in values] for function in (np.mean, np.min, np.max))
+            # Between names there is nothing to connect.
+            (line,) = axes.plot(
+                at, means, marker="o", markersize=3.5, linestyle="-" if measured else "", label=_text(by, name)
             )
+            if measured:
+                axes.fill_between(at, least, most, color=line.get_color(), alpha=0.2)
+            else:
+                axes.vlines(at, least, most, color=line.get_color(), alpha=0.4)
         if log_x:
             axes.set_xscale("log", base=2)
         axes.set_xticks(*_ticks(places, labels))
@@ -148,8 +153,8 @@ def lines(directory: Path, x: str, y: str, by: str | None = None, *, log_x: bool
 def heat(directory: Path, x: str, y: str, figure_name: str) -> bytes:
     """A figure of a sweep's cells as colour over two keys: the mean of all seeds."""
     rows = _summary(directory, [x, y, figure_name])
-    x_places, x_labels = _axis(rows[x])
-    y_places, y_labels = _axis(rows[y])
+    x_places, x_labels, _ = _axis(rows[x])
+    y_places, y_labels, _ = _axis(rows[y])
     columns, lines_ = np.unique(x_places), np.unique(y_places)
     grid = np.full((len(lines_), len(columns)), np.nan)
     for row, line in enumerate(lines_):
@@ -201,16 +206,18 @@ def _summary(directory: Path, wanted: Sequence[str]) -> dict[str, np.ndarray[Any
     return rows
 
 
-def _axis(values: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], dict[float, str]]:
-    """Where the values of a key stand on an axis, and their labels: by size where all are quantities, else in order."""
+def _axis(values: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], dict[float, str], bool]:
+    """Where the values of a key stand on an axis, their labels, and whether they are quantities: names stand in their
+    order."""
     for read in _READERS:
         try:
             places = np.array([read(value) for value in values.tolist()], float)
         except (CallerError, ValueError, TypeError):
             continue
-        return places, dict(zip(places.tolist(), map(str, values.tolist()), strict=True))
+        return places, dict(zip(places.tolist(), map(str, values.tolist()), strict=True)), True
     order = {value: float(number) for number, value in enumerate(dict.fromkeys(values.tolist()))}
-    return np.array([order[value] for value in values.tolist()]), {place: str(value) for value, place in order.items()}
+    labels = {place: str(value) for value, place in order.items()}
+    return np.array([order[value] for value in values.tolist()]), labels, False
 
 
 _READERS: tuple[Callable[[Any], float], ...] = (
