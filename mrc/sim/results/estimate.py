@@ -48,5 +48,6 @@ def estimate(setup: Setup, hops_per_second: float = HOPS_PER_SECOND) -> Estimate
     packets = int(packets_of.sum() * share)
     hops = int(float((packets_of * links).sum()) * share * _ANSWERS)
     pairs = len(np.unique(flows.source * topology.hosts + flows.destination))
-    memory = _BYTES_AT_LEAST + pairs * _BYTES_PER_QP_PAIR + len(flows) * _BYTES_PER_FLOW + topology.cables * 2 * _BYTES_PER_CABLE
+    memory = _BYTES_AT_LEAST + pairs * _BYTES_PER_QP_PAIR + len(flows) * _BYTES_PER_FLOW
+    memory += topology.cables * 2 * _BYTES_PER_CABLE
     return Estimate(packets, hops, hops / hops_per_second, memory, ideal_s * 1e6)
