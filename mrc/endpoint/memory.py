@@ -88,7 +88,8 @@ class MemoryTable:
         self._draw_rkey = draw_rkey
         self._regions: dict[int, MemoryRegion] = {}
         self.open = Table(_COLUMNS)
-        self._new = octets.words(_NEW * _WIDTH)
+        # It comes with the first region: who only sends has none.
+        self._new = octets.words(0)
         self._marks = octets.words(_MARKS)
 
     def __dealloc__(self) -> None:
@@ -119,6 +120,8 @@ class MemoryTable:
 
     def _add(self, rkey: int, va: int, length: int, address: int) -> None:
         registered = octets.published(self._marks, _REGISTERED)
+        if not registered:
+            self._new = octets.longer_words(self._new, 0, _NEW * _WIDTH)
         at = (registered & _NEW_MASK) * _WIDTH
         self._new[at] = rkey
         self._new[at + _VA], self._new[at + _LENGTH], self._new[at + _ADDRESS] = va, length, address

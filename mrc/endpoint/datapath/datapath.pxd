@@ -45,6 +45,7 @@ cdef class Datapath:
     cdef void _operate(self, TransmitBatch batch, long long now) noexcept with gil
     @cython.locals(slot=cython.longlong)
     cpdef long long next_deadline(self) noexcept nogil
+    cpdef long long first_timer(self) noexcept nogil
     cpdef void on_timer(self, long long now) noexcept nogil
     @cython.locals(slot=cython.longlong)
     cdef void _run_timers(self, long long now) noexcept nogil

@@ -192,6 +192,10 @@ class Datapath:
             self._timers.pop()
         return _FOREVER
 
+    def first_timer(self) -> int:
+        """No timer is due before this, ns; FOREVER where none runs. `next_deadline` says when one really is."""
+        return self._timers.first()
+
     def on_timer(self, now: int) -> None:
         """Run the timers of QPs that are due."""
         self.qps.begin()

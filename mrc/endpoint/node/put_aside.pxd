@@ -12,6 +12,7 @@ cdef class PutAside:
     cdef unsigned char[::1] _flat
     cdef long long[::1] _lengths, _ports
     cdef Py_ssize_t _room
+    cdef readonly Py_ssize_t count
     cdef readonly long long[::1] arrived_at
     cdef readonly ReceivedBatch batch
 

@@ -2,7 +2,7 @@ cimport cython
 from mrc.wire cimport octets
 
 cdef int _OUTSTANDING, _LOST
-cdef long long _LEAST_RING
+cdef long long _LEAST_RING, _PSN_RINGS
 
 
 @cython.final
@@ -12,6 +12,9 @@ cdef class SentPackets:
     cdef readonly unsigned char[::1] state, by_timer
     cdef readonly long long[::1] psn, times_sent, transmission, retries, waits, due_at, lost_ev, blamed
     cdef long long _most_log
+
+    @cython.locals(rings=cython.longlong[::1], flags=cython.uchar[::1], slot=Py_ssize_t)
+    cdef _make_psn_rings(self, Py_ssize_t size)
     cdef long long *log_psn
     cdef long long *log_sent_at
     cdef long long *log_size

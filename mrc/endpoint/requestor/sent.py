@@ -7,9 +7,9 @@ and transmission numbers are unbounded here; `& mask` finds the slot.
 
 from __future__ import annotations
 
-from array import array
 from enum import IntEnum
 
+from mrc.endpoint.parts.numbers import column
 from mrc.wire import octets
 
 
@@ -25,15 +25,11 @@ class PsnState(IntEnum):
 _OUTSTANDING, _LOST = int(PsnState.OUTSTANDING), int(PsnState.LOST)
 
 
-_LEAST_RING = 16
+_LEAST_RING, _PSN_RINGS = 16, 8
 
 
 def _ring_size(at_least: int) -> int:
     return max(_LEAST_RING, 1 << (at_least - 1).bit_length())
-
-
-def _ring(size: int, value: int = 0) -> memoryview:
-    return memoryview(array("q", (value,)) * size)
 
 
 class SentPackets:
@@ -80,26 +76,27 @@ class SentPackets:
 
     def make_rings(self, window: int) -> None:
         """Rings for another window, while nothing has been sent: a QP that never sends is to cost no memory."""
-        size = _ring_size(window)
+        self._make_psn_rings(_ring_size(window))
+        # Each PSN may go out several times before the oldest transmission is settled. The log grows when they do.
+        self._most_log = _ring_size(4 * (self.mask + 2))
+        self._free_log()
+        self._make_log(self.mask + 1)
+
+    def _make_psn_rings(self, size: int) -> None:
         self.mask = size - 1
-        self.psn = _ring(size, -1)
-        self.state = memoryview(bytearray(size))
-        self.times_sent = _ring(size)
-        self.transmission = _ring(size)
+        # They are parts of one column: each memoryview takes half a kilobyte.
+        rings, flags = column(_PSN_RINGS * size), memoryview(bytearray(2 * size))
+        self.psn, self.times_sent, self.transmission = rings[:size], rings[size : 2 * size], rings[2 * size : 3 * size]
         # The retries it drew, how often a NACK made it wait, the EV of the transmission last taken for lost,
         # and the transmission last found lost by a hole or timer (-1: none, or it proved spurious).
-        self.retries = _ring(size)
-        self.waits = _ring(size)
-        self.lost_ev = _ring(size)
-        self.blamed = _ring(size, -1)
+        self.retries, self.waits = rings[3 * size : 4 * size], rings[4 * size : 5 * size]
+        self.lost_ev, self.blamed = rings[5 * size : 6 * size], rings[6 * size : 7 * size]
         # When one that a NACK made wait is due, ns (-1: none waits for its time).
-        self.due_at = _ring(size, -1)
+        self.due_at = rings[7 * size : 8 * size]
         # Whether a timer found that loss.
-        self.by_timer = memoryview(bytearray(size))
-        # Each PSN may go out several times before the oldest transmission is settled. The log grows when they do.
-        self._most_log = _ring_size(4 * (size + 1))
-        self._free_log()
-        self._make_log(2 * size)
+        self.state, self.by_timer = flags[:size], flags[size:]
+        for slot in range(size):
+            self.psn[slot] = self.blamed[slot] = self.due_at[slot] = -1
 
     def _make_log(self, log: int) -> None:
         self.log_mask = log - 1

@@ -24,6 +24,9 @@ cdef inline Py_ssize_t transmit(long long handle, TransmitBatch batch, long long
 cdef inline long long next_deadline(long long handle) noexcept nogil:
     return (<Datapath>mrc_host_held(handle)).next_deadline()
 
+cdef inline long long first_timer(long long handle) noexcept nogil:
+    return (<Datapath>mrc_host_held(handle)).first_timer()
+
 cdef inline void on_timer(long long handle, long long now) noexcept nogil:
     (<Datapath>mrc_host_held(handle)).on_timer(now)
 

@@ -33,6 +33,11 @@ def next_deadline(handle: int) -> int:
     return _endpoints[handle].next_deadline()
 
 
+def first_timer(handle: int) -> int:
+    """No timer of a QP is due before this: `next_deadline` may be later."""
+    return _endpoints[handle].first_timer()
+
+
 def on_timer(handle: int, now: int) -> None:
     _endpoints[handle].on_timer(now)
 

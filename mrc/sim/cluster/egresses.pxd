@@ -4,8 +4,9 @@ from mrc.sim.cluster.packet_pool cimport PacketPool
 
 cdef Py_ssize_t _NEXT, _SIZE, _LINK, _WAY, _TO, _CLASS, _MARKS, _EPOCH, _WIDTH
 cdef Py_ssize_t _DATA_FIRST, _DATA_LAST, _DATA_BYTES, _PRIORITY_FIRST, _PRIORITY_LAST, _PRIORITY_BYTES
-cdef Py_ssize_t _WAITING, _FLAGS, _TIMES_DOWN, _PACKETS, _DROPPED, _LOST, _CUT, _MARKED, _LARGEST, _ROW
+cdef Py_ssize_t _WAITING, _FLAGS, _TIMES_DOWN, _PACKETS, _LARGEST, _ROW, _DROPPED, _LOST, _CUT, _MARKED, _FATES, _WORDS
 cdef Py_ssize_t _FREE_AT, _BYTES, _BY_WAY, _LOST_WAY, _CUT_WAY
+cdef int _NO_PORT
 cdef int _PRIORITY, _TRIMMED, _DOWN, _FREE_TOLD, _LOSSY, _FROM_HOST, _TO_HOST, _BETWEEN, _FREE, _NONE
 cdef int _CE, _ECN_MASK
 cdef long long _NEVER, _NS_BITS, _CERTAIN
@@ -16,8 +17,9 @@ cdef unsigned long long _MASK, _GAMMA, _FIRST_MIX, _SECOND_MIX
 cdef class Egresses:
     cdef PacketPool _pool
     cdef EventWheel _wheel
-    cdef readonly int[::1] cells
-    cdef readonly long long[::1] times, by_way
+    cdef readonly int[::1] cells, fates
+    cdef readonly long long[::1] words, by_way
+    cdef readonly unsigned char[::1] waits_at_host
     cdef long long[::1] _rate, _delay, _framing, _queue, _trim_at, _cut_to, _ecn_low, _ecn_high, _trimmed_class, _loss
     cdef unsigned char[::1] _is_trimmable, _is_priority
     cdef unsigned long long _seed
@@ -26,10 +28,9 @@ cdef class Egresses:
 
     cpdef int kind(self, Py_ssize_t direction) noexcept nogil
     cpdef bint is_priority(self, int traffic_class) noexcept nogil
-    cpdef int waiting(self, Py_ssize_t direction) noexcept nogil
     cpdef bint is_up(self, Py_ssize_t direction) noexcept nogil
     @cython.locals(
-        at=Py_ssize_t, about=Py_ssize_t, flags=cython.int, kind=cython.int, held=cython.longlong, waiting=cython.int
+        at=Py_ssize_t, about=Py_ssize_t, flags=cython.int, kind=cython.int, held=cython.longlong
     )
     cpdef void accept(self, Py_ssize_t direction, Py_ssize_t packet, long long now) noexcept nogil
     cdef void _append(self, Py_ssize_t first, Py_ssize_t packet) noexcept nogil

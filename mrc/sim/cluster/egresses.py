@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from mrc.endpoint.traffic_class import CE, ECN_MASK
 from mrc.errors import CallerError
-from mrc.sim.cluster.columns import numbers, short_numbers
-from mrc.sim.cluster.event_wheel import FREE, EventWheel
+from mrc.sim.cluster.columns import numbers, octets, short_numbers
+from mrc.sim.cluster.event_wheel import FREE, ROW, EventWheel
 from mrc.sim.cluster.packet_pool import (
     CLASS,
     EPOCH,
@@ -32,7 +32,8 @@ from mrc.wire.profile import WireProfile
 from mrc.wire.rows import EXTENSION_AT
 
 # A direction's numbers: first and last packet of the data queue and of the priority queue; bytes in each; packets in
-# both; what else is known of it; how often it went down; what it counted.
+# both; what else is known of it; how often it went down; packets put on it; the most bytes that waited. They fill a
+# line of a processor's cache, with two words of 64 bits: when it is free again, ns, and bytes put on it.
 (
     DATA_FIRST,
     DATA_LAST,
@@ -44,18 +45,18 @@ from mrc.wire.rows import EXTENSION_AT
     FLAGS,
     TIMES_DOWN,
     PACKETS,
-    DROPPED,
-    LOST,
-    CUT,
-    MARKED,
     LARGEST,
-) = range(15)
-ROW = 16
-FREE_AT, BYTES = 0, 1
+) = range(11)
+ROW_OF_WORDS = ROW // 2
+FREE_AT, BYTES = 6, 7
+# What befell its packets, which is rare.
+DROPPED, LOST, CUT, MARKED = range(4)
+FATES = 4
 # In FLAGS: it is down; an event will tell that it is free; packets may vanish on it.
 DOWN, FREE_TOLD, LOSSY = 1, 2, 4
 # The kinds of directions: from a host, to a host, between switches. What is configured differs between these.
 FROM_HOST, TO_HOST, BETWEEN = range(3)
+NO_PORT = 255
 # What became of a packet that left the fabric, and where it is counted by way.
 SENT, LOST_WAY, CUT_WAY, LAST_SENT = range(4)
 BY_WAY = 4
@@ -64,11 +65,11 @@ _NEXT, _SIZE, _LINK, _WAY, _TO, _CLASS, _MARKS, _EPOCH, _WIDTH = NEXT, SIZE, LIN
 _PRIORITY, _TRIMMED = PRIORITY, TRIMMED
 _DATA_FIRST, _DATA_LAST, _DATA_BYTES = DATA_FIRST, DATA_LAST, DATA_BYTES
 _PRIORITY_FIRST, _PRIORITY_LAST, _PRIORITY_BYTES = PRIORITY_FIRST, PRIORITY_LAST, PRIORITY_BYTES
-_WAITING, _FLAGS, _TIMES_DOWN, _PACKETS, _DROPPED = WAITING, FLAGS, TIMES_DOWN, PACKETS, DROPPED
-_LOST, _CUT, _MARKED, _LARGEST, _ROW = LOST, CUT, MARKED, LARGEST, ROW
+_WAITING, _FLAGS, _TIMES_DOWN, _PACKETS, _LARGEST, _ROW = WAITING, FLAGS, TIMES_DOWN, PACKETS, LARGEST, ROW
+_DROPPED, _LOST, _CUT, _MARKED, _FATES, _WORDS = DROPPED, LOST, CUT, MARKED, FATES, ROW_OF_WORDS
 _FREE_AT, _BYTES, _DOWN, _FREE_TOLD, _LOSSY = FREE_AT, BYTES, DOWN, FREE_TOLD, LOSSY
 _FROM_HOST, _TO_HOST, _BETWEEN = FROM_HOST, TO_HOST, BETWEEN
-_BY_WAY, _LOST_WAY, _CUT_WAY = BY_WAY, LOST_WAY, CUT_WAY
+_BY_WAY, _LOST_WAY, _CUT_WAY, _NO_PORT = BY_WAY, LOST_WAY, CUT_WAY, NO_PORT
 _FREE, _NONE, _NEVER = FREE, -1, (1 << 31) - 1
 _NS_BITS = 8_000_000_000
 _CE, _ECN_MASK = CE, ECN_MASK
@@ -81,9 +82,10 @@ def _bound(limit: int | None) -> int:
 
 
 class Egresses:
-    """All directions of all cables. What is known of direction d lies from d * ROW on in `cells` and from d * 2 on in
-    `times`.
+    """All directions of all cables. What is known of direction d lies from d * ROW on in `cells`, from d * ROW_OF_WORDS
+    on in `words`, which is the same memory, and from d * FATES on in `fates`.
 
+    `waits_at_host`, by cable of a host, is how many packets wait in its own end, or NO_PORT where that is down.
     `by_way` counts by plane * uplinks + uplink. `lost`, `dropped`, `cut` and `marked` are totals.
     """
 
@@ -111,9 +113,11 @@ class Egresses:
         "cut",
         "directions",
         "dropped",
+        "fates",
         "lost",
         "marked",
-        "times",
+        "waits_at_host",
+        "words",
     )
 
     def __init__(
@@ -132,8 +136,11 @@ class Egresses:
         self._pool = pool
         self._wheel = wheel
         self._seed = seed
-        self.cells = short_numbers(_ROW * self.directions)
-        self.times = numbers(2 * self.directions)
+        words = numbers(_WORDS * self.directions)
+        self.words, self.cells = words, words.cast("B").cast("i")
+        self.fates = short_numbers(_FATES * self.directions)
+        wheel.know(self.cells)
+        self.waits_at_host = octets(topology.host_cables)
         self.by_way = numbers(_BY_WAY * topology.planes * topology.uplinks, 0)
         for way in range(topology.planes * topology.uplinks):
             self.by_way[way * _BY_WAY + LAST_SENT] = -1
@@ -180,10 +187,6 @@ class Egresses:
         """Whether packets of this class wait in the priority queue."""
         return self._is_priority[traffic_class >> 2] != 0
 
-    def waiting(self, direction: int) -> int:
-        """Packets in both queues, the one being sent not among them."""
-        return self.cells[direction * _ROW + _WAITING]
-
     def is_up(self, direction: int) -> bool:
         return self.cells[direction * _ROW + _FLAGS] & _DOWN == 0
 
@@ -207,7 +210,7 @@ class Egresses:
         if flags & _DOWN:
             self._lose(direction, packet)
             return
-        if not flags & _FREE_TOLD and now >= self.times[2 * direction + _FREE_AT]:
+        if not flags & _FREE_TOLD and now >= self.words[direction * _WORDS + _FREE_AT]:
             self._serialise(direction, packet, now)
             return
         kind = self.kind(direction)
@@ -233,14 +236,15 @@ class Egresses:
                 return
             self._append(at + _PRIORITY_FIRST, packet)
             self.cells[at + _PRIORITY_BYTES] = held
-        waiting = self.cells[at + _WAITING] + 1
-        self.cells[at + _WAITING] = waiting
+        self.cells[at + _WAITING] += 1
+        if kind == _FROM_HOST:
+            self.waits_at_host[direction >> 1] += 1
         held = self.cells[at + _DATA_BYTES] + self.cells[at + _PRIORITY_BYTES]
         if held > self.cells[at + _LARGEST]:
             self.cells[at + _LARGEST] = held
         if not flags & _FREE_TOLD:
             self.cells[at + _FLAGS] = flags | _FREE_TOLD
-            self._wheel.add(self.times[2 * direction + _FREE_AT], 4 * direction + _FREE)
+            self._wheel.add(self.words[direction * _WORDS + _FREE_AT], 4 * direction + _FREE)
 
     def _append(self, first: int, packet: int) -> None:
         """Put a packet behind the others of a queue whose first and last packet are noted from `first` on, each as one
@@ -266,7 +270,7 @@ class Egresses:
         if held <= high and self._draw(direction, 2 * now + 1) * (high - low) >= (held - low) * _CERTAIN:
             return
         self._pool.cells[at] |= _CE
-        self.cells[direction * _ROW + _MARKED] += 1
+        self.fates[direction * _FATES + _MARKED] += 1
         self.marked += 1
 
     def _trim(self, direction: int, packet: int, kind: int) -> None:
@@ -278,7 +282,7 @@ class Egresses:
                 self.cut += 1
                 self.by_way[self._place_of_way(packet) + _CUT_WAY] += 1
             self._pool.cells[at + _MARKS] |= _TRIMMED
-            self.cells[direction * _ROW + _CUT] += 1
+            self.fates[direction * _FATES + _CUT] += 1
         self._pool.cells[at + _CLASS] = self._trimmed_class[kind] | self._pool.cells[at + _CLASS] & _ECN_MASK
         self._pool.cells[at + _MARKS] |= _PRIORITY
 
@@ -287,12 +291,12 @@ class Egresses:
         return ((way >> 16) * self._uplinks + (way & 0xFFFF)) * _BY_WAY
 
     def _drop(self, direction: int, packet: int) -> None:
-        self.cells[direction * _ROW + _DROPPED] += 1
+        self.fates[direction * _FATES + _DROPPED] += 1
         self.dropped += 1
         self._pool.give(packet)
 
     def _lose(self, direction: int, packet: int) -> None:
-        self.cells[direction * _ROW + _LOST] += 1
+        self.fates[direction * _FATES + _LOST] += 1
         self.lost += 1
         self.by_way[self._place_of_way(packet) + _LOST_WAY] += 1
         self._pool.give(packet)
@@ -307,6 +311,8 @@ class Egresses:
             # It went down meanwhile, and what waited is lost.
             return False
         self.cells[at + _WAITING] -= 1
+        if self.kind(direction) == _FROM_HOST:
+            self.waits_at_host[direction >> 1] -= 1
         if self.cells[at + _PRIORITY_FIRST]:
             packet = self._take_first(at + _PRIORITY_FIRST)
             self.cells[at + _PRIORITY_BYTES] -= self._pool.cells[packet * _WIDTH + _SIZE]
@@ -316,7 +322,7 @@ class Egresses:
         self._serialise(direction, packet, now)
         if self.cells[at + _WAITING]:
             self.cells[at + _FLAGS] |= _FREE_TOLD
-            self._wheel.add(self.times[2 * direction + _FREE_AT], 4 * direction + _FREE)
+            self._wheel.add(self.words[direction * _WORDS + _FREE_AT], 4 * direction + _FREE)
         return True
 
     def _serialise(self, direction: int, packet: int, now: int) -> None:
@@ -324,8 +330,8 @@ class Egresses:
         at, kind = direction * _ROW, self.kind(direction)
         size = self._pool.cells[packet * _WIDTH + _SIZE]
         free_at = now + (size + self._framing[kind]) * _NS_BITS // self._rate[kind]
-        self.times[2 * direction + _FREE_AT] = free_at
-        self.times[2 * direction + _BYTES] += size
+        self.words[direction * _WORDS + _FREE_AT] = free_at
+        self.words[direction * _WORDS + _BYTES] += size
         self.cells[at + _PACKETS] += 1
         if self.cells[at + _FLAGS] & _LOSSY and self._vanishes(direction):
             self._lose(direction, packet)
@@ -362,6 +368,8 @@ class Egresses:
         at = direction * _ROW
         if up == self.is_up(direction):
             return False
+        if self.kind(direction) == _FROM_HOST:
+            self.waits_at_host[direction >> 1] = 0 if up else _NO_PORT
         if up:
             self.cells[at + _FLAGS] &= ~_DOWN
             return True
@@ -372,5 +380,5 @@ class Egresses:
         while self.cells[at + _DATA_FIRST]:
             self._lose(direction, self._take_first(at + _DATA_FIRST))
         self.cells[at + _DATA_BYTES] = self.cells[at + _PRIORITY_BYTES] = self.cells[at + _WAITING] = 0
-        self.times[2 * direction + _FREE_AT] = now
+        self.words[direction * _WORDS + _FREE_AT] = now
         return True

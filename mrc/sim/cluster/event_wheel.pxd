@@ -1,7 +1,8 @@
 cimport cython
 from mrc.sim.cluster.packet_pool cimport PacketPool
+from mrc.wire cimport octets
 
-cdef Py_ssize_t _NEXT, _WIDTH
+cdef Py_ssize_t _NEXT, _LINK, _WIDTH, _ROW
 cdef int _NONE, _ARRIVAL, _FREE
 cdef long long _FOREVER
 
@@ -9,7 +10,7 @@ cdef long long _FOREVER
 @cython.final
 cdef class EventWheel:
     cdef PacketPool _pool
-    cdef int[::1] _next, _heads, _tails
+    cdef int[::1] _next, _heads, _tails, _directions_known
     cdef long long[::1] _occupied
     cdef long long _mask, _words, _directions
     cdef readonly long long count, position, span
@@ -24,4 +25,6 @@ cdef class EventWheel:
     cpdef long long next_at(self) noexcept nogil
     @cython.locals(slot=Py_ssize_t, event=cython.int, after=cython.int)
     cpdef int take(self, long long at) noexcept nogil
+    @cython.locals(after=cython.int)
+    cdef void _prepare(self, int event) noexcept nogil
     cpdef void advance(self, long long at) noexcept nogil

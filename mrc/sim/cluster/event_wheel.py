@@ -1,8 +1,8 @@
 """What happens when: a place for each nanosecond of the near future, and in it the events of that time in order.
 
 An event is a number: 4 * n for the arrival of packet n, 4 * n + 1 for direction n of a cable that is free again,
-4 * n + 2 for host n that has something to do. A packet is in one list at a time, a direction and a host are in the wheel
-once.
+4 * n + 2 for host n that has something to do. A packet is in one list at a time, a direction and a host are in the
+wheel once.
 """
 
 from __future__ import annotations
@@ -10,13 +10,17 @@ from __future__ import annotations
 from mrc.endpoint.parts.deadlines import FOREVER
 from mrc.errors import CallerError
 from mrc.sim.cluster.columns import numbers, short_numbers
-from mrc.sim.cluster.packet_pool import NEXT, WIDTH, PacketPool
+from mrc.sim.cluster.packet_pool import LINK, NEXT, WIDTH, PacketPool
+from mrc.wire import octets
 
 ARRIVAL, FREE, HOST = 0, 1, 2
 LONGEST_SPAN = 1 << 24
 _LEAST_SPAN = 1 << 12
 _BITS = 32
-_NEXT, _WIDTH, _NONE, _ARRIVAL, _FREE, _FOREVER = NEXT, WIDTH, -1, ARRIVAL, FREE, FOREVER
+_NEXT, _LINK, _WIDTH, _NONE, _ARRIVAL, _FREE, _FOREVER = NEXT, LINK, WIDTH, -1, ARRIVAL, FREE, FOREVER
+# Numbers of 32 bits that are known of a direction (mrc.sim.cluster.egresses).
+ROW = 16
+_ROW = ROW
 
 
 class EventWheel:
@@ -24,6 +28,7 @@ class EventWheel:
 
     __slots__ = (
         "_directions",
+        "_directions_known",
         "_heads",
         "_mask",
         "_next",
@@ -51,6 +56,7 @@ class EventWheel:
         self._words = span // _BITS - 1
         self._pool = pool
         self._directions = directions
+        self._directions_known = short_numbers(0)
         # The event behind each direction, then behind each host.
         self._next = short_numbers(directions + hosts)
         self._heads, self._tails = short_numbers(span, _NONE), short_numbers(span, _NONE)
@@ -118,7 +124,24 @@ class EventWheel:
             self._occupied[slot >> 5] &= ~(1 << (slot & 31))
         self.count -= 1
         self.position = at
+        if after != _NONE:
+            self._prepare(after)
         return event
+
+    def _prepare(self, event: int) -> None:
+        """This event is the next. What is known of its packet is near by now; what is known of its direction will be,
+        and what is known of the packet of the event behind it."""
+        if event & 3 == _ARRIVAL:
+            octets.fetch(self._directions_known, self._pool.cells[(event >> 2) * _WIDTH + _LINK] * _ROW)
+        elif event & 3 == _FREE:
+            octets.fetch(self._directions_known, (event >> 2) * _ROW)
+        after = self._after(event)
+        if after != _NONE and after & 3 == _ARRIVAL:
+            octets.fetch(self._pool.cells, (after >> 2) * _WIDTH)
+
+    def know(self, directions: memoryview) -> None:
+        """What is known of each direction is in this column."""
+        self._directions_known = directions
 
     def advance(self, at: int) -> None:
         """Time is `at`, which is not after the next event."""

@@ -13,6 +13,7 @@ cdef long long _FOREVER, _MOST_RECEIVED
 cdef int _NONE, _ARRIVAL, _FREE, _HOST, _PRIORITY, _TRIMMED, _MOST_WAITING, _REFILL_BELOW, _PULL
 cdef Py_ssize_t _NEXT, _SIZE, _LINK, _WAY, _TO, _CLASS, _MARKS, _WIDTH, _ROOM, _SENT, _LAST_SENT, _BY_WAY, _OUTER
 cdef Py_ssize_t _DESTINATION_AT, _SPORT_AT
+cdef int _NO_PORT
 
 
 @cython.final
@@ -53,7 +54,7 @@ cdef class Machine:
         handle=cython.longlong, operations=cython.bint, count=Py_ssize_t, row=Py_ssize_t, deadline=cython.longlong
     )
     cdef void _pump(self, Py_ssize_t host) noexcept nogil
-    @cython.locals(least=cython.int, most=cython.int, direction=Py_ssize_t, last=Py_ssize_t, waiting=cython.int)
+    @cython.locals(least=cython.int, most=cython.int, cable=Py_ssize_t, last=Py_ssize_t, waiting=cython.int)
     cdef bint _has_room(self, Py_ssize_t host) noexcept nogil
     @cython.locals(
         batch_at=Py_ssize_t, packet=Py_ssize_t, at=Py_ssize_t, plane=cython.int, traffic_class=cython.int,

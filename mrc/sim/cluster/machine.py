@@ -15,7 +15,7 @@ from mrc.endpoint.parts.heaps import Heap
 from mrc.sim.cluster import by_host
 from mrc.sim.cluster.columns import numbers, short_numbers
 from mrc.sim.cluster.columns import octets as octet_column
-from mrc.sim.cluster.egresses import BY_WAY, LAST_SENT, SENT, Egresses
+from mrc.sim.cluster.egresses import BY_WAY, LAST_SENT, NO_PORT, SENT, Egresses
 from mrc.sim.cluster.event_wheel import ARRIVAL, FREE, HOST, EventWheel
 from mrc.sim.cluster.packet_pool import (
     CLASS,
@@ -46,7 +46,7 @@ _FOREVER, _NONE = FOREVER, -1
 _ARRIVAL, _FREE, _HOST = ARRIVAL, FREE, HOST
 _NEXT, _SIZE, _LINK, _WAY, _TO, _CLASS, _MARKS, _WIDTH = NEXT, SIZE, LINK, WAY, TO, CLASS, MARKS, WIDTH
 _PRIORITY, _TRIMMED, _ROOM = PRIORITY, TRIMMED, ROOM
-_SENT, _LAST_SENT, _BY_WAY = SENT, LAST_SENT, BY_WAY
+_SENT, _LAST_SENT, _BY_WAY, _NO_PORT = SENT, LAST_SENT, BY_WAY, NO_PORT
 _OUTER, _MOST_WAITING, _REFILL_BELOW, _PULL = OUTER_BYTES, MOST_WAITING, REFILL_BELOW, PULL
 (_DESTINATION_AT,) = fields_at("ipv6", "dst")
 (_SPORT_AT,) = fields_at("udp", "sport")
@@ -272,22 +272,24 @@ class Machine:
             self._transmitted.count = 0
             if not count:
                 break
-        deadline = min(by_host.next_deadline(handle), self._looks_at[host])
-        if deadline < self._timer_at[host]:
-            self._timer_at[host] = deadline
-            self._timers.push(deadline, host)
+        deadline = self._timer_at[host]
+        if by_host.first_timer(handle) < deadline or self._looks_at[host] < deadline:
+            deadline = min(by_host.next_deadline(handle), self._looks_at[host])
+            if deadline < self._timer_at[host]:
+                self._timer_at[host] = deadline
+                self._timers.push(deadline, host)
 
     def _has_room(self, host: int) -> bool:
-        least, most, direction = _MOST_WAITING, 0, self._ways.first(host, 0)
-        last = direction + 2 * self._planes
-        while direction < last:
-            if self._egresses.is_up(direction):
-                waiting = self._egresses.waiting(direction)
+        least, most, cable = _MOST_WAITING, 0, host * self._planes
+        last = cable + self._planes
+        while cable < last:
+            waiting = self._egresses.waits_at_host[cable]
+            if waiting != _NO_PORT:
                 if waiting < least:
                     least = waiting
                 if waiting > most:
                     most = waiting
-            direction += 2
+            cable += 1
         return most < _MOST_WAITING and (least < _REFILL_BELOW or least == _MOST_WAITING)
 
     def _launch(self, host: int, row: int) -> None:

@@ -55,7 +55,7 @@ class FlowColumns:
 
 @record(frozen=True, slots=True, eq=False)
 class QpColumns:
-    """By pair of hosts that has flows, in order of the pair's first flow. Counts of the sending QP, but for those of
+    """By source and destination of flows, in order of their first flow. Counts of the sending QP, but for those of
     the receiving one: `placed_bytes`, `duplicates`, `trims` (trimmed packets that reached it)."""
 
     source: Ints = field(default_factory=_empty)

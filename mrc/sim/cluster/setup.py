@@ -203,8 +203,9 @@ class Flows:
 
     `source` and `destination` are hosts, `bytes` 1 or more. A flow starts at `start_ns`, or when the last of the flows
     it depends on has arrived in whole at its destination, whichever is later. Those of flow f are
-    `after[after_first[f]:after_first[f + 1]]`; both empty where nothing depends on anything. Flows of one pair of hosts
-    share one QP, in the order of their rows. `job` groups flows for reports, 0 without.
+    `after[after_first[f]:after_first[f + 1]]`; both empty where nothing depends on anything. A pair of hosts has one QP
+    at each end for all its flows, in both directions; they begin in the order of their rows. `job` groups flows for
+    reports, 0 without.
     """
 
     source: Ints

@@ -24,8 +24,11 @@ _NOTHING = -1
 
 
 class Pair:
-    """The QPs of one pair of hosts, sender first. `expected` are the flows that have been posted and not arrived, each
-    with the PSN behind its last packet; `row` is the receiving QP's number in the machine."""
+    """One direction between two hosts: the QP that sends and the one that receives; the other direction has the same.
+
+    `expected` are the flows that have been posted and not arrived, each with the PSN behind its last packet; `row` is
+    the receiving QP's number in the machine.
+    """
 
     __slots__ = ("expected", "next_psn", "receiver", "row", "sender", "source")
 
@@ -63,12 +66,16 @@ class Work:
 
     def _connect(self) -> None:
         by_ends: dict[tuple[int, int], int] = {}
+        qps: dict[tuple[int, int], tuple[QueuePair, QueuePair]] = {}
         ends = zip(self.flows.source.tolist(), self.flows.destination.tolist(), strict=True)
         for flow, (source, destination) in enumerate(ends):
             number = by_ends.get((source, destination))
             if number is None:
                 number = by_ends[source, destination] = len(self.pairs)
-                self.pairs.append(Pair(source, *self.hosts.connect(source, destination)))
+                if (source, destination) not in qps:
+                    one, other = self.hosts.connect(source, destination)
+                    qps[source, destination], qps[destination, source] = (one, other), (other, one)
+                self.pairs.append(Pair(source, *qps[source, destination]))
             self.pair_of[flow] = number
 
     def use(self, machine: Machine, first_qp: list[int]) -> None:
