@@ -14,9 +14,8 @@ _HEADER_ROOM = HEADER_ROOM
 
 
 class PutAside:
-    """`batch` are the `count` that wait; row `i` came at `arrived_at[i]`, ns. What finds no room is dropped and counted.
-
-    There is none before `make_room`: who lets Python be away calls it.
+    """`batch` are the `count` that wait; row `i` came at `arrived_at[i]`, ns. What finds no room is dropped and
+    counted. There is none before `make_room`: who lets Python be away calls it.
     """
 
     __slots__ = ("_counters", "_flat", "_lengths", "_ports", "_room", "arrived_at", "batch", "count")

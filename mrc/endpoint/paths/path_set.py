@@ -87,8 +87,8 @@ class PathSet:
         observers: EvObservers | None = None,
         frames: Frames | None = None,
     ) -> None:
-        """`full_ports` are the local ports without room for a packet just now, kept by the owner. `frames`, where given,
-        has these EVs as its first ways, and is somebody else's."""
+        """`full_ports` are the local ports without room for a packet just now, kept by the owner. `frames`, where
+        given, has these EVs as its first ways, and is somebody else's."""
         if not paths:
             raise CallerError("a QP needs at least one EV")
         if len({path.ev for path in paths}) != len(paths):
