@@ -75,7 +75,7 @@ class WriteResult:
         return (most - min(self.per_qp_gbps)) / most if most else 0.0
 
     def to_json(self) -> dict[str, Any]:
-        """The document of cli.md."""
+        """The document that `--json` prints."""
         return {
             "size_bytes": self.size_bytes,
             "direction": self.direction,
@@ -142,7 +142,7 @@ class LatencyResult:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The document of cli.md."""
+        """The document that `--json` prints."""
         return {
             name: value if isinstance(value, dict | bool) else round(value, 3)
             for name, value in asdict(self).items()

@@ -158,7 +158,7 @@ def recv(
 
 
 def _document(outcomes: list[SessionOutcome]) -> dict[str, object]:
-    """All sessions as one report, the keys of cli.md for the whole."""
+    """All sessions as one report, the keys of `--json` for the whole."""
     from mrc.net.transfer.report import TransferReport
 
     total = TransferReport()

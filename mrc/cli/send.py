@@ -49,14 +49,15 @@ _SHOWN_NAME = 32
 @click.option("--message-size", type=MESSAGE_SIZE, default="1MiB", show_default=True, help="Bytes per RDMA write.")
 @click.option(
     "--mtu", type=click.Choice(["256", "512", "1024", "2048", "4096"]),
-    help="Path MTU: payload bytes of a full packet. [default: 4096, or the largest the interfaces have room for]",
+    help="Path MTU of RDMA: payload bytes of a full packet, headers not counted. "
+    "[default: 4096, or the largest the interfaces have room for]",
 )  # fmt: skip
 @click.option(
     "--qps",
     type=click.IntRange(1, 64),
     default=1,
     show_default=True,
-    help="Queue pairs the writes are spread over, 1 to 64.",
+    help="Connections (queue pairs) the writes are spread over, 1 to 64.",
 )
 @click.option("--name", default="stdin", show_default=True, help="What standard input (-) is called at the receiver.")
 @click.option(

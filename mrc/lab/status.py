@@ -88,7 +88,7 @@ class LinkStatus:
 
 @dataclass(frozen=True, slots=True)
 class LabStatus:
-    """The whole lab, in the form `mrc lab status --json` prints (cli.md, "lab status").
+    """The whole lab, in the form `mrc lab status --json` prints.
 
     `mode`: of FORWARDING_MODES. `fabric`: who carries uSID packets, "kernel" or "fast" (`mrc.lab.fast`).
     """

@@ -24,7 +24,7 @@ from mrc.net.ticket import Ticket
 T = TypeVar("T")
 MRC = (sys.executable, "-m", "mrc")
 MIB = 1 << 20
-# cli.md, "JSON keys that must keep their meaning".
+# Keys of --json that must keep their meaning.
 REPORT_KEYS = {
     "bytes",
     "seconds",

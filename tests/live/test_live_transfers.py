@@ -18,7 +18,7 @@ SIZES = (0, 1, 4095, 4096, 4097, 8 * MIB + 3)
 
 
 def check_report(ended: Ended, files: list[Path]) -> None:
-    """The keys of cli.md, and figures that agree with the files."""
+    """The keys of --json, and figures that agree with the files."""
     document = ended.succeeded().document
     assert document.keys() >= REPORT_KEYS
     assert all(path.keys() >= PATH_KEYS for path in document["paths"])

@@ -1,4 +1,4 @@
-"""How a transfer went, for people and for `--json` (cli.md, JSON keys)."""
+"""How a transfer went, for people and for `--json`."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class TransferReport:
             self.duplicates_received = (self.duplicates_received or 0) + other.duplicates_received
 
     def to_json(self) -> dict[str, Any]:
-        """The document of cli.md."""
+        """The document that `--json` prints."""
         return {
             "bytes": self.bytes,
             "skipped_bytes": self.skipped_bytes,
