@@ -52,7 +52,7 @@ def steps(page: Path) -> list[Step]:
             shown = after[2] if after[1] == "text" else ""
             found.append(Step(page, line, body, shown, kind == "python live", kind == "python changed"))
         else:
-            known = kind in ("text", "console", "console changed") or kind.startswith("diff ")
+            known = kind in ("text", "toml", "console", "console changed") or kind.startswith("diff ")
             assert known, f"line {line}: a block of kind {kind!r} is neither code nor output"
     return found
 

@@ -58,7 +58,7 @@ def compared_keys(plan: LabPlan) -> tuple[tuple[str, str], ...]:
 
 
 def document(plan: LabPlan, rounds: Rounds) -> dict[str, Any]:
-    """The document of cli.md: medians, their spread, and ratios."""
+    """The document that `--json` prints: medians, their spread, and ratios."""
     keys = LATENCY_KEYS if plan.settings.latency else THROUGHPUT_KEYS
     found: dict[str, Any] = {}
     for name, documents in rounds.documents.items():

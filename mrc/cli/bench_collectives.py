@@ -40,9 +40,9 @@ COMMANDS: Mapping[str, str] = {
 }
 _HELP = """{says}
 
-    The table is that of nccl-tests, and so are -b, -e, -f, -n, -w, -c, -d{more}. algbw is the size divided by the time,
-    busbw is algbw {factor}; GB are 10^9 bytes. #wrong counts the values that numpy computes otherwise; with any, the
-    exit status is 1.
+    The table is that of nccl-tests, NVIDIA's benchmark of collectives, and so are -b, -e, -f, -n, -w, -c, -d{more}.
+    algbw is the size divided by the time, busbw is {factor}; GB are 10^9 bytes. #wrong counts the values that differ
+    from numpy's; if there are any, the exit status is 1.
 
     The ranks are processes on the hosts of a private lab, each host on leaves of its own. Each round measures MRC and
     each baseline once, in new processes; every second round runs in reverse order. Figures are medians. The speed of a
@@ -63,10 +63,10 @@ _HELP = """{says}
       mrc bench {name} -e 1M --json > {name}.json
     """
 _FACTORS = {
-    "allreduce": "x 2(n-1)/n of n ranks",
-    "reducescatter": "x (n-1)/n of n ranks",
-    "allgather": "x (n-1)/n of n ranks",
-    "alltoall": "x (n-1)/n of n ranks",
+    "allreduce": "algbw x 2(n-1)/n for n ranks",
+    "reducescatter": "algbw x (n-1)/n for n ranks",
+    "allgather": "algbw x (n-1)/n for n ranks",
+    "alltoall": "algbw x (n-1)/n for n ranks",
 }
 
 
@@ -121,7 +121,8 @@ def _options(name: str) -> Callable[[F], F]:
             click.option("--hosts", type=click.IntRange(2, 64), default=2, show_default=True, help="Hosts of the lab."),
             click.option(
                 "--ranks", type=click.IntRange(2, 256), metavar="N",
-                help="Ranks in all; where there are more than hosts, neighbours share one. [default: one a host]",
+                help="Ranks, which are processes. With more ranks than hosts, consecutive ranks share a host. "
+                "[default: one a host]",
             ),
             click.option(
                 "-c", "--check", "checks", type=click.IntRange(0, 1000), default=1, show_default=True,
@@ -178,7 +179,7 @@ def _command(name: str) -> click.Command:
         _measure(name, **given)
 
     more = (", -o" if name in _REDUCING else "") + (", -r" if name in _ROOTED else "")
-    factor = _FACTORS.get(name, "itself")
+    factor = _FACTORS.get(name, "algbw")
     text = _HELP.format(says=COMMANDS[name], name=name, more=more, factor=factor)
     return click.command(name, help=text)(run)
 

@@ -67,15 +67,15 @@ def list_drills(as_json: bool) -> None:
     type=click.IntRange(0, 1 << 31),
     default=DEFAULT_SEED,
     show_default=True,
-    help="Decides the bytes written, what a model is trained on and, where it is random, which cable breaks. Each "
-    "endpoint still draws the order of its EVs and its reserve EVs anew, and with them the lossy path of lossy-path.",
+    help="Decides the bytes written, what a model is trained on and, where it is random, which cable breaks. It does "
+    "not decide in which order an endpoint uses its EVs, nor which path the drill `lossy-path` makes lossy.",
 )
 @click.option(
     "--trim-to",
     type=SIZE,
     metavar="SIZE",
-    help="What switches keep of a packet they trim, in bytes of the frame: 256. For drills that trim.  [default: the "
-    "headers through the BTH and the 8 bytes after it]",
+    help="What switches keep of a packet they trim, in bytes of the frame, for example 256. For drills that trim.  "
+    "[default: the headers through the BTH and the 8 bytes after it]",
 )
 @click.option(
     "--hosts",
@@ -90,9 +90,9 @@ def run(
     """Run drills in labs of their own, one after the other; `all` runs every one, in less than ten minutes.
 
     Only drills whose links mark or trim packets need root; without it they are "unsupported". A drill that fails while
-    the machine was overloaded is repeated, up to twice. If it fails again for that reason it is "disturbed", with the
-    measurements. Exit status 0: at least one drill was judged, and every judged one passed. Exit
-    status 1: a drill failed or was disturbed, or none was judged. Plots need matplotlib (pip install 'mrc[plot]').
+    the machine was overloaded is repeated, up to twice. If the machine was overloaded each time, the verdict is
+    "disturbed", and the load that was measured is printed. Exit status 0: at least one drill passed, and none failed or
+    was disturbed. Exit status 1 otherwise. Plots need matplotlib (pip install 'mrc[plot]').
 
     \b
     Examples:

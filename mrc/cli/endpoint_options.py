@@ -33,9 +33,9 @@ def mode_options(function: F) -> F:
     return click.option(
         "--mode",
         type=click.Choice(["srv6", "srv6-srh", "stev", "udp"]),
-        help="How the network chooses a packet's path: srv6 by uSIDs, srv6-srh by uSIDs with the last one in a "
-        "segment routing header, stev by fields of the EV, udp by a hash over the UDP source port (ECMP). Both ends "
-        "must agree. [default: the mode of the fabric, udp without a fabric]",
+        help="How the network chooses a packet's path: srv6 by uSIDs, srv6-srh by uSIDs with the second half of "
+        "them in a segment routing header, stev by fields of the EV, udp by a hash over the UDP source port (ECMP). "
+        "Both ends must agree. [default: the mode of the fabric, udp without a fabric]",
     )(function)
 
 
@@ -53,7 +53,8 @@ def profiles_option(function: F) -> F:
     return click.option(
         "--profiles",
         type=click.Path(dir_okay=False, path_type=Path),
-        help="Bring the EV and CC profiles of this YAML file ONLINE first; profile 0 is used (docs/control.md).",
+        help="Load the EV and congestion control profiles of this YAML file first. Those numbered 0 are used "
+        "(docs/control.md).",
     )(function)
 
 

@@ -25,7 +25,7 @@ pytestmark = [
     ),
 ]
 
-# cli.md, "JSON keys that must keep their meaning".
+# Keys of --json that must keep their meaning.
 KEYS = {"goodput_gbps", "kpps", "cpu_seconds", "retransmitted_packets"}
 LATENCY_KEYS = {"t_min_us", "t_typical_us", "t_avg_us", "p99_us", "p999_us"}
 

@@ -13,7 +13,7 @@ from patience import PATIENCE_S
 
 from mrc.lab import Lab
 
-# cli.md, "JSON keys that must keep their meaning".
+# Keys of --json that must keep their meaning.
 WRITE_KEYS = {"goodput_gbps", "kpps", "message_rate_mps", "cpu_seconds", "retransmitted_packets"}
 LATENCY_KEYS = {"t_min_us", "t_typical_us", "t_avg_us", "p99_us", "p999_us"}
 SHORT = ("--seconds", "300ms")

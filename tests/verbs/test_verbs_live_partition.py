@@ -12,6 +12,8 @@ import pytest
 from patience import PATIENCE_S
 from verbs_pair import End, open_end
 
+from mrc import CORE
+from mrc.core import COMPILED
 from mrc.fabric import Fabric
 from mrc.lab import Lab
 from mrc.net.device import NodeDevice, open_device
@@ -20,6 +22,8 @@ from mrc.verbs import FOR_JOBS, MR, QPCap, QPState, RemoteMemory, SendWR, WCStat
 
 pytestmark = [
     pytest.mark.root,
+    # Twenty seconds that nobody can hurry. Both ways in virtual time: test_verbs_partition.py.
+    pytest.mark.skipif(CORE.kind != COMPILED, reason="once is enough"),
     pytest.mark.skipif(os.geteuid() != 0 and os.environ.get("CI") != "true", reason="needs root"),
 ]
 

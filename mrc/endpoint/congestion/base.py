@@ -27,8 +27,8 @@ class CongestionController:
 
     A controller belongs to a destination and may govern several QPs; `inflight` is kept here for all of them. One
     written in Python is a subclass that has `cwnd`, `on_ack`, `on_loss`, `on_nack` and `on_rtt`. A compiled one has
-    `room`, `acknowledged`, `lost` and `nacked` in place of the first four: the datapath calls those and waits for no
-    interpreter.
+    `acknowledged`, `lost` and `nacked` in place of `on_ack`, `on_loss` and `on_nack`, and `room` besides `cwnd`: the
+    datapath calls these and waits for no interpreter.
     """
 
     __slots__ = ("away", "inflight")

@@ -252,7 +252,7 @@ class Rotation:
             self._on_passed(index)
 
     def take_other(self, full: PortSet, avoid: int) -> int:
-        """`take`, but an EV whose port is not `full`, and another than `avoid`: -1 where no port has room; `avoid`
+        """`next`, but an EV whose port is not `full`, and another than `avoid`: -1 where no port has room; `avoid`
         where there is no other."""
         for _ in range(_DRAWS + 2 * self._evs.count):
             index = self.next()
