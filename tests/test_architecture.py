@@ -259,8 +259,9 @@ OF_A_SENDER = {
     *("mrc.net.exchange", "mrc.net.exchange.channel", "mrc.net.exchange.client", "mrc.net.exchange.config"),
     *("mrc.net.exchange.dial", "mrc.net.exchange.messages", "mrc.net.exchange.tls"),
     *("mrc.net.session", "mrc.net.session.qps"),
-    *("mrc.net.transfer", "mrc.net.transfer.files", "mrc.net.transfer.paging", "mrc.net.transfer.report"),
-    *("mrc.net.transfer.sender", "mrc.net.transfer.sources", "mrc.net.transfer.terms"),
+    *("mrc.net.transfer", "mrc.net.transfer.names", "mrc.net.transfer.outgoing", "mrc.net.transfer.paging"),
+    *("mrc.net.transfer.report", "mrc.net.transfer.sender", "mrc.net.transfer.sources", "mrc.net.transfer.sums"),
+    *("mrc.net.transfer.terms", "mrc.net.transfer.tree", "mrc.report", "mrc.report.units"),
 }
 _OF_THE_ENDPOINT = re.compile(r"mrc\.((endpoint|wire|verbs)(\..+)?|net\.\w+)")
 NEVER_IN_A_TRANSFER = {

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from mrc.bench.backwards import Asking, Order, Received
 from mrc.bench.figures import LatencyResult, WriteResult
+from mrc.bench.intervals import Interval, Intervals
 from mrc.bench.latency import PLACES, Pinger, ping
+from mrc.bench.measurement import Measurement, cpu_seconds_of, forward_result, reverse_result
 from mrc.bench.terms import (
     BENCH_FEATURE,
+    DIRECTIONS,
+    FORWARD,
     LATENCY,
     MAX_IDLE_QPS,
     QPS_PER_REQUEST,
+    WRITE,
     WRITE_IMM,
     Terms,
     default_cq_mod,
@@ -28,8 +32,8 @@ from mrc.net.node import Node
 from mrc.net.node_device import NodeDevice
 from mrc.net.session.qps import TUNING, connect_qps, describe_qps, from_message, make_qps, to_message
 from mrc.net.ticket import Ticket
-from mrc.net.transfer.report import counters_of, reported_duplicates, spurious_retransmissions
-from mrc.verbs import QP, AccessFlag, Context, QPCap, RemoteMemory
+from mrc.net.transfer.report import counters_of
+from mrc.verbs import QP, Context, QPCap, RemoteMemory
 
 _REQUEST_TIMEOUT_S = 60.0
 _POLL_S = 0.25
@@ -37,23 +41,47 @@ _POLL_S = 0.25
 
 @dataclass(frozen=True, slots=True)
 class BenchOptions:
-    """What to measure: `seconds` for each of `sizes` (bytes). `depth` and `cq_mod` None: chosen by the size."""
+    """What to measure: `seconds` for each of `sizes` (bytes), or until `most_bytes` or `most_packets` were written.
+
+    `depth` and `cq_mod` None: chosen by the size. `direction`: who writes. `interval_s`: how often to report.
+    """
 
     test: str
     sizes: tuple[int, ...]
-    seconds: float
+    seconds: float | None
     qps: int = 1
     idle_qps: int = 0
     depth: int | None = None
     cq_mod: int | None = None
+    most_bytes: int | None = None
+    most_packets: int | None = None
+    direction: str = FORWARD
+    interval_s: float | None = None
 
     def __post_init__(self) -> None:
         if not self.sizes:
             raise CallerError("there is nothing to measure: no size is given")
-        if not self.seconds > 0:
-            raise CallerError(f"seconds must be above 0, got {self.seconds}")
+        ends = [each for each in (self.seconds, self.most_bytes, self.most_packets) if each is not None]
+        if len(ends) != 1:
+            raise CallerError("a measurement ends after seconds, most_bytes or most_packets: give one of them")
+        for name in ("seconds", "most_bytes", "most_packets", "interval_s"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise CallerError(f"{name} must be above 0, got {value}")
+        if self.direction not in DIRECTIONS:
+            raise CallerError(f"direction must be one of {', '.join(DIRECTIONS)}, got {self.direction!r}")
+        if self.test != WRITE and self.direction != FORWARD:
+            raise CallerError(f"a test of {self.test} has one direction: only writes go back")
+        if self.test == LATENCY and self.seconds is None:
+            raise CallerError("a latency test ends after seconds")
         if not 0 <= self.idle_qps <= MAX_IDLE_QPS:
             raise CallerError(f"idle QPs must be 0..{MAX_IDLE_QPS}, got {self.idle_qps}")
+
+    def most(self, terms: Terms) -> int | None:
+        """How many writes; None: as many as there is time for."""
+        if self.most_bytes is not None:
+            return -(-self.most_bytes // terms.size)
+        return None if self.most_packets is None else -(-self.most_packets // terms.packets_per_write)
 
     def terms(self, size: int, path_mtu: int) -> Terms:
         """Raises CallerError for numbers out of range."""
@@ -68,10 +96,16 @@ class BenchClient:
     """
 
     def __init__(
-        self, node: Node, ticket: Ticket, options: BenchOptions, on_progress: OnProgress | None = None
+        self,
+        node: Node,
+        ticket: Ticket,
+        options: BenchOptions,
+        on_progress: OnProgress | None = None,
+        on_interval: Callable[[Interval], None] = lambda interval: None,
     ) -> None:
         self._node = node
         self._on_progress = on_progress
+        self._on_interval = on_interval
         self._options = options
         self._terms = [options.terms(size, node.path_mtu) for size in options.sizes]
         self._exchange = ExchangeClient(ticket, features=(BENCH_FEATURE,))
@@ -106,10 +140,11 @@ class BenchClient:
         """
         results: list[Any] = []
         for terms in self._terms:
-            result = self._latency(terms) if terms.test == LATENCY else self._write(terms)
-            results.append(result)
-            on_result(result)
-            if result.interrupted:
+            found = [self._latency(terms)] if terms.test == LATENCY else self._write(terms)
+            for result in found:
+                results.append(result)
+                on_result(result)
+            if any(result.interrupted for result in found):
                 raise KeyboardInterrupt
         return results
 
@@ -120,7 +155,7 @@ class BenchClient:
             cap = QPCap(max_send_wr=self._depth, max_recv_wr=0)
             portion = make_qps(self._pd, self._cq, min(QPS_PER_REQUEST, count - len(made)), cap)
             ours = describe_qps(portion, self._node.path_mtu)
-            body = to_message(ours) | {"idle": idle, "immediates": immediates}
+            body = to_message(ours) | {"idle": idle, "immediates": immediates, "depth": self._depth}
             theirs = from_message(self._request("connect", body), QPS_PER_REQUEST)
             connect_qps(portion, ours, theirs)
             made += portion
@@ -138,60 +173,120 @@ class BenchClient:
     def _loop(self, until: Callable[[], bool]) -> None:
         self._node.driver.run(until, _POLL_S, before_sending=lambda: True)
 
-    def _write(self, terms: Terms) -> WriteResult:
-        content = os.urandom(terms.size * terms.qps)
-        source = self._pd.mr(content, AccessFlag(0))
-        target = RemoteMemory.from_json(self._request("prepare", terms.to_json()).get("region"))
-        if target.length != len(content):
-            raise PeerError(f"{len(content)} bytes of memory were asked for, the server gave {target.length}")
+    def _write(self, terms: Terms) -> list[WriteResult]:
+        """Write to the server, have it write here, or both at once: a result for each direction."""
+        measurement = Measurement(self._pd, terms, self._options.direction)
         cq_mod = self._options.cq_mod or default_cq_mod(terms.depth)
-        writing = Writing(self._qps, self._cq, source, target, terms, cq_mod, self._on_progress)
+        ends = {"seconds": self._options.seconds, "most": self._options.most(terms)}
+        body = terms.to_json()
+        if measurement.region is not None:
+            body["back"] = Order(measurement.region.remote, cq_mod=cq_mod, **ends).to_json()  # type: ignore[arg-type]
+        target = RemoteMemory.from_json(self._request("prepare", body).get("region"))
+        if target.length != terms.size * terms.qps:
+            raise PeerError(f"{terms.size * terms.qps} bytes of memory were asked for, the server gave {target.length}")
+        writing = None
+        if measurement.source is not None:
+            writing = Writing(
+                self._qps,
+                self._cq,
+                measurement.source,
+                target,
+                terms,
+                cq_mod,
+                self._on_progress,
+                **ends,  # type: ignore[arg-type]
+            )
         before = self._counters()
+        placed_before = self._placed()
         self._request("start")
-        cpu = time.process_time()
-        written = writing.run(self._loop, self._options.seconds)
-        cpu = time.process_time() - cpu
-        count = sum(written.completed)
-        if written.interrupted:
-            # Who interrupts waits for nobody: the server is not asked, and sees that its client has gone.
-            if not count:
-                raise KeyboardInterrupt
-            receiver_cpu = duplicates = None
-        else:
-            receiver_cpu, duplicates = self._stop_and_compare(terms, content, count)
-            source.close()
+        asking = None
+        if measurement.region is not None:
+            asking = Asking(lambda: self._request("written"), self._node.driver.wake)
+        intervals: list[Interval] = []
+        cpu, began = time.process_time(), time.monotonic_ns()
+        interrupted = False
+        try:
+            self._turn_until_done(writing, asking, intervals)
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            if asking is not None:
+                asking.close()
+        cpu, elapsed_ns = time.process_time() - cpu, time.monotonic_ns() - began
         counters = self._counted_since(before)
-        seconds = written.elapsed_ns / 1e9
-        resent = counters.get("retransmitted_packets", 0)
-        return WriteResult(
-            size_bytes=terms.size,
-            iterations=count,
-            seconds=seconds,
-            peak_gbps=written.peak_gbps,
-            packets=count * terms.packets_per_write,
-            sender_cpu_seconds=cpu,
-            receiver_cpu_seconds=receiver_cpu,
-            retransmitted_packets=resent,
-            spurious_retransmissions=spurious_retransmissions(
-                resent, counters.get("spurious_retransmissions", 0), duplicates
-            ),
-            duplicates_received=duplicates,
-            per_qp_gbps=tuple(each * terms.size * 8 / seconds / 1e9 for each in written.completed),
-            counters=counters,
-            interrupted=written.interrupted,
-        )
+        results: list[WriteResult] = []
+        stopped: dict[str, Any] = {}
+        if not interrupted:
+            stopped = self._stopped(terms, measurement, writing)
+        elif writing is None and self._placed() == placed_before:
+            raise KeyboardInterrupt
+        if writing is not None:
+            written = writing.written(interrupted=interrupted)
+            if interrupted and not sum(written.completed) and asking is None:
+                # Who interrupts waits for nobody: the server is not asked, and sees that its client has gone.
+                raise KeyboardInterrupt
+            results.append(forward_result(terms, written, cpu, stopped, counters, tuple(intervals)))
+        if asking is not None:
+            at_client = (self._placed() - placed_before) // terms.size, elapsed_ns, cpu
+            received = None if interrupted else Received.from_json(asking.answer, terms.qps)
+            if received is not None and received.sha256 != measurement.received_sum():
+                raise PeerError("what lies in this end's memory is not what the server wrote there")
+            shown = () if writing is not None else tuple(intervals)
+            results.append(reverse_result(terms, received, at_client, counters, shown))
+        measurement.close(interrupted=interrupted)
+        return results
 
-    def _stop_and_compare(self, terms: Terms, content: bytes, count: int) -> tuple[float, int | None]:
-        """CPU seconds of the server, and how many packets it got twice, if it reports that.
+    def _turn_until_done(self, writing: Writing | None, asking: Asking | None, found: list[Interval]) -> None:
+        cut: Intervals | None = None
+        if self._options.interval_s is not None:
 
-        Raises PeerError when what lies there is not what was written.
-        """
+            def tell(interval: Interval) -> None:
+                found.append(interval)
+                self._on_interval(interval)
+
+            cut = Intervals(
+                self._options.interval_s,
+                None if writing is None else lambda: writing.bits,
+                None if asking is None else lambda: self._placed() * 8,
+                None if writing is None else self._retransmitted,
+                tell,
+            )
+        written = writing is None
+
+        def done() -> bool:
+            nonlocal written
+            if not written and writing is not None:
+                written = writing.turn()
+            if cut is not None:
+                cut.look()
+            return written and (asking is None or asking.is_done())
+
+        if writing is not None:
+            writing.begin()
+        try:
+            self._loop(done)
+        finally:
+            if cut is not None:
+                cut.look(last=True)
+
+    def _placed(self) -> int:
+        return sum(qp.figures.counters.bytes_placed for qp in self._qps)
+
+    def _retransmitted(self) -> int:
+        return sum(qp.figures.counters.retransmitted_packets for qp in self._qps)
+
+    def _stopped(self, terms: Terms, measurement: Measurement, writing: Writing | None) -> dict[str, Any]:
+        """What the server says at the end. Raises PeerError when what lies there is not what was written."""
         stopped = self._request("stop")
-        if stopped.get("sha256") != hashlib.sha256(content).hexdigest():
+        cpu_seconds_of(stopped)
+        if writing is None:
+            return stopped
+        if stopped.get("sha256") != measurement.sent_sum():
             raise PeerError("what lies in the server's memory is not what was written there")
+        count = sum(writing.written().completed)
         if terms.test == WRITE_IMM and stopped.get("immediates") != count:
             raise PeerError(f"{count} writes with immediate completed, the server saw {stopped.get('immediates')}")
-        return _seconds(stopped), reported_duplicates(stopped)
+        return stopped
 
     def _latency(self, terms: Terms) -> LatencyResult:
         memory = bytearray(terms.size * terms.qps)
@@ -201,7 +296,7 @@ class BenchClient:
             pinger = Pinger(self._pd, self._cq, self._qps[0], memory, theirs, terms)
             before = self._counters()
             self._request("start")
-            pinged = ping(pinger, self._loop, self._options.seconds)
+            pinged = ping(pinger, self._loop, self._options.seconds or 0)
             if not pinged.interrupted:
                 self._request("stop")
         if not pinged.half_round_trips_us:
@@ -218,10 +313,3 @@ class BenchClient:
     def _counters(self) -> dict[str, int]:
         figures = [qp.figures for qp in self._qps]
         return counters_of(figures, self._node.endpoint.counters, self._node.driver.socket_drops())
-
-
-def _seconds(stopped: dict[str, Any]) -> float:
-    value = stopped.get("cpu_seconds")
-    if not isinstance(value, int | float) or not 0 <= value < 1e9:
-        raise PeerError(f"the server says it used {value!r} seconds of CPU time")
-    return float(value)

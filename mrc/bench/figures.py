@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field
 from statistics import fmean, median, pstdev
 from typing import Any
 
+from mrc.bench.intervals import Interval
+
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
@@ -22,6 +24,8 @@ class WriteResult:
 
     `interrupted`: `seconds` end at the interruption, what lies at the server was not compared, and what it used is not
     known (`receiver_cpu_seconds` None, and so `cpu_seconds`).
+
+    `direction`: "forward" where the client writes, "reverse" where the server does. `intervals` if any were asked for.
     """
 
     size_bytes: int
@@ -37,6 +41,8 @@ class WriteResult:
     per_qp_gbps: tuple[float, ...] = ()
     counters: dict[str, int] = field(default_factory=dict)
     interrupted: bool = False
+    direction: str = "forward"
+    intervals: tuple[Interval, ...] = ()
 
     @property
     def cpu_seconds(self) -> float | None:
@@ -72,6 +78,7 @@ class WriteResult:
         """The document that `--json` prints."""
         return {
             "size_bytes": self.size_bytes,
+            "direction": self.direction,
             "iterations": self.iterations,
             "seconds": round(self.seconds, 6),
             "goodput_gbps": round(self.goodput_gbps, 6),
@@ -89,6 +96,7 @@ class WriteResult:
             "per_qp_spread": round(self.per_qp_spread, 4),
             "counters": self.counters,
             "interrupted": self.interrupted,
+            **({"intervals": [each.to_json() for each in self.intervals]} if self.intervals else {}),
         }
 
 
@@ -178,7 +186,8 @@ def write_row(result: WriteResult) -> str:
         f"{result.goodput_gbps:.2f}",
         f"{result.message_rate_mps / 1e6:.6f}",
     )
-    return _line(cells, _WRITE_HEADINGS)
+    back = "  from the server" if result.direction == "reverse" else ""
+    return _line(cells, _WRITE_HEADINGS) + back
 
 
 def latency_heading() -> str:

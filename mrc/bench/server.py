@@ -11,10 +11,22 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from mrc.bench.backwards import Backwards, Order
 from mrc.bench.latency import PLACES, Answering
-from mrc.bench.terms import BENCH_FEATURE, LATENCY, MAX_IDLE_QPS, MAX_QPS, QPS_PER_REQUEST, WRITE_IMM, Terms
+from mrc.bench.terms import (
+    BENCH_FEATURE,
+    LATENCY,
+    MAX_DEPTH,
+    MAX_IDLE_QPS,
+    MAX_QPS,
+    QPS_PER_REQUEST,
+    WRITE,
+    WRITE_IMM,
+    Terms,
+)
 from mrc.errors import MrcError, PeerError, SystemRefused
 from mrc.net.exchange import SessionInfo
+from mrc.net.negotiation import integer
 from mrc.net.node import Node
 from mrc.net.node_device import NodeDevice
 from mrc.net.session.qps import MOST_IMMEDIATES, TUNING, answer_qps, from_message, make_qps, to_message
@@ -51,6 +63,7 @@ class _Client:
     memory: mmap.mmap | None = None
     terms: Terms | None = None
     answering: Answering | None = None
+    backwards: Backwards | None = None
     started_cpu_s: float | None = None
     immediates: int = 0
     placed_before: int = 0
@@ -89,7 +102,8 @@ class BenchServer(SessionServer):
             return until()
 
         def answers() -> bool:
-            return self._client is not None and self._client.answering is not None
+            client = self._client
+            return client is not None and (client.answering is not None or client.backwards is not None)
 
         self._node.driver.run(done, _POLL_S, before_sending=answers)
 
@@ -117,6 +131,12 @@ class BenchServer(SessionServer):
             except MrcError as error:
                 client.failure, client.answering = str(error), None
             return
+        if client.backwards is not None:
+            try:
+                client.backwards.turn()
+            except MrcError as error:
+                client.failure, client.backwards = str(error), None
+            return
         if client.terms is None or client.terms.test != WRITE_IMM:
             return
         # Receives that writes with immediate consumed are posted anew.
@@ -131,7 +151,13 @@ class BenchServer(SessionServer):
     # ------------------------------------------------------------------ requests, each in its connection's thread
 
     def _handle(self, session: SessionInfo, kind: str, body: dict[str, Any]) -> dict[str, Any]:
-        handlers = {"connect": self._connect, "prepare": self._prepare, "start": self._start, "stop": self._stop}
+        handlers = {
+            "connect": self._connect,
+            "prepare": self._prepare,
+            "start": self._start,
+            "written": self._written,
+            "stop": self._stop,
+        }
         handler = handler_of(kind, handlers)
         if BENCH_FEATURE not in session.features:
             raise PeerError("this ticket is of `mrc bench serve`, which takes no files: take that of `mrc recv`")
@@ -161,7 +187,9 @@ class BenchServer(SessionServer):
         if len(known) + len(theirs) > most:
             raise PeerError(f"this server gives at most {most} {'idle ' if idle else ''}QPs")
         immediates = body.get("immediates") is True
-        cap = QPCap(max_send_wr=PLACES, max_recv_wr=_RECEIVES if immediates else 0)
+        # Who has writes back ordered says how many of them are outstanding.
+        depth = integer(body, "depth", 1, MAX_DEPTH + 1) if "depth" in body else 1
+        cap = QPCap(max_send_wr=max(PLACES, depth), max_recv_wr=_RECEIVES if immediates else 0)
         made = make_qps(client.pd, client.cq, len(theirs), cap)
         ours = answer_qps(made, theirs, min(theirs[0].path_mtu, self._node.path_mtu))
         if immediates:
@@ -190,6 +218,11 @@ class BenchServer(SessionServer):
         if terms.test == LATENCY:
             theirs = RemoteMemory.from_json(body.get("region"))
             client.answering = Answering(client.pd, client.cq, client.qps[0], client.memory, theirs, terms)
+        if "back" in body:
+            if terms.test != WRITE:
+                raise PeerError(f"only writes go back, not a test of {terms.test}")
+            order = Order.from_json(body["back"], terms)
+            client.backwards = Backwards(client.pd, client.cq, client.qps, terms, order)
         return {"region": client.region.remote.to_json()}
 
     def _start(self, client: _Client, body: dict[str, Any]) -> dict[str, Any]:
@@ -198,7 +231,15 @@ class BenchServer(SessionServer):
         client.immediates = 0
         client.duplicates_before = duplicates_received(qp.figures for qp in client.qps)
         client.started_cpu_s = time.process_time()
+        if client.backwards is not None:
+            client.backwards.begin()
         return {}
+
+    def _written(self, client: _Client, body: dict[str, Any]) -> dict[str, Any]:
+        """What was written back, once it is all."""
+        if client.backwards is None:
+            raise PeerError("no writes back were ordered")
+        return client.backwards.report()
 
     def _stop(self, client: _Client, body: dict[str, Any]) -> dict[str, Any]:
         """What it took here, and the sum of what lies in memory now."""
@@ -208,6 +249,7 @@ class BenchServer(SessionServer):
         client.started_cpu_s = None
         self._turn(client)
         client.answering = None
+        self._close_backwards(client)
         figures = [qp.figures for qp in client.qps]
         placed = sum(each.counters.bytes_placed for each in figures)
         counters = counters_of(figures, self._node.endpoint.counters, self._node.driver.socket_drops())
@@ -262,8 +304,14 @@ class BenchServer(SessionServer):
         client.cq.close()
 
     @staticmethod
-    def _close_region(client: _Client) -> None:
+    def _close_backwards(client: _Client) -> None:
+        backwards, client.backwards = client.backwards, None
+        if backwards is not None:
+            backwards.close()
+
+    def _close_region(self, client: _Client) -> None:
         client.answering = None
+        self._close_backwards(client)
         if client.region is not None:
             client.region.close()
             client.region = None

@@ -10,8 +10,10 @@ from mrc.endpoint.config import PATH_MTUS
 from mrc.errors import CallerError, PeerError
 from mrc.net.negotiation import integer, text
 
-BENCH_FEATURE = "bench/1"
+BENCH_FEATURE = "bench/2"  # bench/1 knew no writes back
 WRITE, WRITE_IMM, LATENCY = "write", "write-imm", "latency"
+FORWARD, REVERSE, BOTH = "forward", "reverse", "both"
+DIRECTIONS = (FORWARD, REVERSE, BOTH)
 TESTS = (WRITE, WRITE_IMM, LATENCY)
 MAX_QPS = 256
 MAX_IDLE_QPS = 16384

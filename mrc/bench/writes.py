@@ -12,16 +12,18 @@ from mrc.verbs import CQ, MR, QP, RemoteMemory, SendFlag, SendWR, WCStatus, WROp
 
 PEAK_SLICE_NS = 50_000_000
 _POLLED_AT_ONCE = 256
+_NO_LIMIT = 1 << 62
 # Hears every 50 ms of the time (monotonic, ns) and the bits completed until then.
 OnProgress = Callable[[int, int], None]
 
 
 @dataclass(slots=True)
 class _Busy:
-    """One QP: the write it repeats, and how many were posted and completed."""
+    """One QP: the write it repeats, how many it is to write, and how many were posted and completed."""
 
     qp: QP
     quiet: SendWR
+    most: int
     posted: int = 0
     completed: int = 0
 
@@ -41,7 +43,8 @@ class Writing:
     """Keeps `terms.depth` writes outstanding on each QP, every `cq_mod`-th of which makes a completion.
 
     As in perftest each QP writes the same bytes to the same place again and again: QP n those from n x size on.
-    `on_progress` hears how far it is.
+    It ends after `seconds`, or after `most` writes over all QPs. `on_progress` hears how far it is. `run` does it all;
+    in a loop that does other things too, `begin`, then `turn` until it returns True, then `written`.
     """
 
     def __init__(
@@ -53,6 +56,9 @@ class Writing:
         terms: Terms,
         cq_mod: int,
         on_progress: OnProgress | None = None,
+        *,
+        seconds: float | None = None,
+        most: int | None = None,
     ) -> None:
         self._cq = cq
         self._on_progress = on_progress
@@ -60,9 +66,18 @@ class Writing:
         self._cq_mod = min(cq_mod, terms.depth)
         self._opcode = WROpcode.RDMA_WRITE_WITH_IMM if terms.test == WRITE_IMM else WROpcode.RDMA_WRITE
         self._immediate = 0 if terms.test == WRITE_IMM else None
+        self._seconds = seconds
+        self._limited = most is not None
+        each, more = divmod(_NO_LIMIT if most is None else most, len(qps))
         self._busy = {
-            qp.qp_num: _Busy(qp, self._request(0, source, target, number, SendFlag(0))) for number, qp in enumerate(qps)
+            qp.qp_num: _Busy(qp, self._request(0, source, target, number, SendFlag(0)), each + (number < more))
+            for number, qp in enumerate(qps)
         }
+        self._bits = self._slice_bits = 0
+        self._began = self._slice_began = self._elapsed_ns = 0
+        self._deadline = _NO_LIMIT
+        self._peak = 0.0
+        self._posting = True
 
     def _request(self, wr_id: int, source: MR, target: RemoteMemory, number: int, flags: SendFlag) -> SendWR:
         offset = number * self._terms.size
@@ -76,58 +91,76 @@ class Writing:
             flags,
         )
 
-    def run(self, loop: Callable[[Callable[[], bool]], None], seconds: float) -> Written:
-        """Write for so long, then wait for the rest. `loop` turns until its argument holds. Raises PeerError.
+    @property
+    def bits(self) -> int:
+        """Bits completed so far."""
+        return self._bits
+
+    def run(self, loop: Callable[[Callable[[], bool]], None]) -> Written:
+        """Write, then wait for the rest. `loop` turns until its argument holds. Raises PeerError.
 
         A KeyboardInterrupt out of `loop` ends it at once, with what was completed until then.
         """
-        clock = time.monotonic_ns
-        size, poll = self._terms.size, self._cq.poll
-        busy = self._busy
-        bits_completed = slice_bits = 0
-        peak = 0.0
-        posting, interrupted = True, False
-        began = slice_began = clock()
-        deadline = began + int(seconds * 1e9)
-
-        def done() -> bool:
-            nonlocal bits_completed, slice_bits, slice_began, peak, posting
-            completions = poll(_POLLED_AT_ONCE)
-            if not completions:
-                return False
-            now = clock()
-            if now >= deadline:
-                posting = False
-            for completion in completions:
-                each = busy[completion.qp_num]
-                if completion.status != WCStatus.SUCCESS:
-                    raise PeerError(f"a write failed: {each.qp.explain(completion.status)}")
-                bits_completed += (completion.wr_id - each.completed) * size * 8
-                each.completed = completion.wr_id
-                if posting:
-                    self._fill(each)
-            if now - slice_began >= PEAK_SLICE_NS:
-                peak = max(peak, (bits_completed - slice_bits) / (now - slice_began))
-                slice_bits, slice_began = bits_completed, now
-                if self._on_progress is not None:
-                    self._on_progress(now, bits_completed)
-            return not posting and all(each.completed == each.posted for each in busy.values())
-
-        for each in busy.values():
-            self._fill(each)
+        self.begin()
         try:
-            loop(done)
+            loop(self.turn)
         except KeyboardInterrupt:
-            interrupted = True
-        elapsed = clock() - began
+            return self.written(interrupted=True)
+        return self.written()
+
+    def begin(self) -> None:
+        """Post the first writes."""
+        self._began = self._slice_began = time.monotonic_ns()
+        if self._seconds is not None:
+            self._deadline = self._began + int(self._seconds * 1e9)
+        for each in self._busy.values():
+            self._fill(each)
+
+    def turn(self) -> bool:
+        """Take completions and post further writes. Returns whether all is done. Raises PeerError."""
+        completions = self._cq.poll(_POLLED_AT_ONCE)
+        if not completions:
+            return False
+        now = time.monotonic_ns()
+        if now >= self._deadline:
+            self._posting = False
+        posting, busy, size = self._posting, self._busy, self._terms.size
+        bits = self._bits
+        for completion in completions:
+            each = busy[completion.qp_num]
+            if completion.status != WCStatus.SUCCESS:
+                raise PeerError(f"a write failed: {each.qp.explain(completion.status)}")
+            bits += (completion.wr_id - each.completed) * size * 8
+            each.completed = completion.wr_id
+            if posting:
+                self._fill(each)
+        self._bits = bits
+        if now - self._slice_began >= PEAK_SLICE_NS:
+            self._peak = max(self._peak, (bits - self._slice_bits) / (now - self._slice_began))
+            self._slice_bits, self._slice_began = bits, now
+            if self._on_progress is not None:
+                self._on_progress(now, bits)
+        if posting and not self._limited:
+            return False
+        if any(each.completed != each.posted or (posting and each.posted != each.most) for each in busy.values()):
+            return False
+        self._elapsed_ns = now - self._began
+        return True
+
+    def written(self, *, interrupted: bool = False) -> Written:
+        """What was written until the last turn, or until now where it was interrupted."""
+        elapsed = time.monotonic_ns() - self._began if interrupted else self._elapsed_ns
         # What took less than a slice has no other peak.
-        peak = max(peak, bits_completed / elapsed)
-        return Written(tuple(each.completed for each in busy.values()), elapsed, peak, interrupted)
+        peak = max(self._peak, self._bits / elapsed)
+        return Written(tuple(each.completed for each in self._busy.values()), elapsed, peak, interrupted)
 
     def _fill(self, each: _Busy) -> None:
         """Post whole groups of `cq_mod` writes, the last of each signaled, its number the count so far."""
-        post, quiet, group = each.qp.post_send, each.quiet, self._cq_mod
-        while each.posted - each.completed + group <= self._terms.depth:
+        post, quiet = each.qp.post_send, each.quiet
+        while each.posted < each.most:
+            group = min(self._cq_mod, each.most - each.posted)
+            if each.posted - each.completed + group > self._terms.depth:
+                return
             for _ in range(group - 1):
                 post(quiet)
             each.posted += group

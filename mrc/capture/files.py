@@ -1,4 +1,4 @@
-"""Capture files in: pcap, pcapng, gzip of either, and Wireshark's JSON export, as a stream of whole packets.
+"""Capture files in: pcap, pcapng, gzip or zstd of either, and Wireshark's JSON export, as a stream of whole packets.
 
 A reader of our own, since Scapy's RawPcapReader ends without a word at a file that was cut short and at lengths that
 cannot be, and knows no byte offsets: here whatever was whole is handed out first, then the damage is named with the
@@ -24,6 +24,7 @@ from mrc.errors import CallerError
 MAXIMUM_SNAPLEN = 262_144
 
 _GZIP = b"\x1f\x8b"
+_ZSTD = b"\x28\xb5\x2f\xfd"
 _PCAPNG = b"\x0a\x0d\x0d\x0a"
 # First four bytes -> byte order and nanoseconds per unit of the second half of a time stamp.
 _PCAP = {
@@ -49,8 +50,9 @@ def _one_at_a_time(runs: Iterator[Frames]) -> Iterator[Record]:
 def read_frames(stream: BinaryIO, name: str) -> Iterator[Frames]:
     """The packets of a capture in runs, in file order. `name` is what errors call the file.
 
-    The file's own header is read at once; raises CallerError when it is not a capture, SystemRefused when it cannot be
-    read. The iterator raises PeerError, after the last whole packet, where the file is damaged or ends too early.
+    The file's own header is read at once; raises CallerError when it is not a capture or no library can unpack it,
+    SystemRefused when it cannot be read. The iterator raises PeerError, after the last whole packet, where the file is
+    damaged or ends too early.
     """
     source = Source(stream, name)
     source.fill(4)
@@ -59,6 +61,12 @@ def read_frames(stream: BinaryIO, name: str) -> Iterator[Frames]:
         from mrc.capture.gunzip import Unpacked
 
         source = Source(cast("BinaryIO", Unpacked(source.peek(source.unread), stream)), name)
+        source.fill(4)
+        prefix = "after decompression "
+    elif source.peek(4) == _ZSTD:
+        from mrc.capture import unzstd
+
+        source = Source(cast("BinaryIO", unzstd.Unpacked(source.peek(source.unread), stream)), name)
         source.fill(4)
         prefix = "after decompression "
     magic = source.peek(4)
@@ -74,7 +82,7 @@ def read_frames(stream: BinaryIO, name: str) -> Iterator[Frames]:
         return read_exported(source)
     found = f"begins with {magic.hex(' ')} at byte 0" if magic else "is empty"
     raise CallerError(
-        f"{name}: {prefix}the file {found}: neither pcap nor pcapng (nor gzip of either), "
+        f"{name}: {prefix}the file {found}: neither pcap nor pcapng (nor gzip or zstd of either), "
         "nor what tshark -T json -x prints"
     )
 

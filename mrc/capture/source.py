@@ -90,7 +90,7 @@ class Source:
     def _read_once(self, room: int) -> None:
         try:
             got = self.stream.readinto1(self.view[self.end : room])  # type: ignore[attr-defined]
-        except (EOFError, IsalError) as error:  # type: ignore[misc]
+        except (EOFError, ValueError, IsalError) as error:  # type: ignore[misc]
             self._failure = self.damaged(f"the compressed data is damaged ({error})", self.base + self.end)
         except OSError as error:
             if error.errno is None:  # gzip.BadGzipFile, of the checksum at the end

@@ -63,9 +63,9 @@ def analyze(
 ) -> None:
     """Say what happened to the connections in FILE, MRC or RoCEv2 RC: findings first, then QPs, then paths.
 
-    FILE is what `mrc dissect` reads: pcap, pcapng, gzip of either, tshark -T json -x, - for standard input. Everything
-    is inferred from packets. Where the capture was taken (sender, receiver, between) decides what can be known; the
-    output names the place. docs/analyze.md explains each figure and the keys of --json.
+    FILE is what `mrc dissect` reads: pcap, pcapng, gzip or zstd of either, tshark -T json -x, - for standard input.
+    Everything is inferred from packets. Where the capture was taken (sender, receiver, between) decides what can be
+    known; the output names the place. docs/analyze.md explains each figure and the keys of --json.
 
     --trace TRACE adds what an endpoint wrote with `mrc send --trace` or `mrc recv --trace`. Each inferred figure is
     then shown beside the reported one, and a finding says where the two differ. FILE may also be a trace.

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 _LARGEST_SWEPT = 8 << 20
+_SECONDS = 3.0
 _MOST = 1 << 30
 
 
@@ -152,9 +153,7 @@ def _client_options(test: str) -> Callable[[F], F]:
                 "--idle-qps", type=click.IntRange(0, 16384), default=0, show_default=True,
                 help="Further queue pairs, connected but idle.",
             ),
-            click.option(
-                "--seconds", type=DURATION, default="3s", show_default=True, help="How long to measure each size."
-            ),
+            click.option("--seconds", type=DURATION, help="How long to measure each size. [default: 3s]"),
             click.option(
                 "--sweep", is_flag=True,
                 help="Every power of two from 2 bytes to " + ("the path MTU." if test == "latency" else "8 MiB."),
@@ -163,7 +162,26 @@ def _client_options(test: str) -> Callable[[F], F]:
                 "--size", type=Size(least, _MOST), default=default, show_default=True, help="Bytes per RDMA write."
             ),
         ]  # fmt: skip
+        if test == "write":
+            options[-3:-3] = [
+                click.option("--bidir", is_flag=True, help="Write in both directions at once."),
+                click.option("-R", "--reverse", is_flag=True, help="The server writes, this end takes it."),
+            ]
         if test != "latency":
+            options[-3:-3] = [
+                click.option(
+                    "-i", "--interval", type=DURATION, metavar="TIME",
+                    help="Also print a line each so often, as iperf3 does: 1s.",
+                ),
+                click.option(
+                    "--packets", type=click.IntRange(1), metavar="N",
+                    help="End after so many packets, to the next whole write, not after a time.",
+                ),
+                click.option(
+                    "--bytes", "most_bytes", type=Size(1), metavar="SIZE",
+                    help="End after so many bytes, to the next whole write, not after a time: 10GiB.",
+                ),
+            ]  # fmt: skip
             options[-4:-4] = [
                 line_rate_option,
                 click.option(
@@ -194,13 +212,16 @@ def write(**options: Any) -> None:
 
     Each QP keeps --depth writes outstanding and repeats the same SIZE bytes. At the end the server's memory is compared
     with them. BW average is payload over the time from the first post to the last completion; BW peak is the best 50 ms
-    of it.
+    of it. With --reverse the server writes to this end, with --bidir both write at once, each a row of its own.
 
     \b
     Examples:
       mrc lab exec h0 -- mrc bench write mrc1:AbC...
       mrc lab exec h0 -- mrc bench write mrc1:AbC... --size 64 --seconds 5s
       mrc lab exec h0 -- mrc bench write mrc1:AbC... --sweep --seconds 1s
+      mrc lab exec h0 -- mrc bench write mrc1:AbC... --seconds 10s --interval 1s
+      mrc lab exec h0 -- mrc bench write mrc1:AbC... --bytes 10GiB --reverse
+      mrc lab exec h0 -- mrc bench write mrc1:AbC... --bidir
       mrc lab exec h0 -- mrc bench write mrc1:AbC... --qps 8 --idle-qps 1000 -v --json
     """
     _measure("write", **options)
@@ -243,7 +264,7 @@ def _measure(
     ticket: Ticket,
     size: int,
     sweep: bool,
-    seconds: float,
+    seconds: float | None,
     idle_qps: int,
     mtu: str | None,
     paths: int | None,
@@ -258,15 +279,27 @@ def _measure(
     depth: int | None = None,
     cq_mod: int | None = None,
     line_rate: int | None = None,
+    most_bytes: int | None = None,
+    packets: int | None = None,
+    interval: float | None = None,
+    reverse: bool = False,
+    bidir: bool = False,
 ) -> None:
     from mrc.bench.client import BenchClient, BenchOptions
     from mrc.bench.figures import latency_heading, latency_row, write_heading, write_row
+    from mrc.bench.intervals import interval_text
     from mrc.bench.paths import first_paths
     from mrc.net.node import Node
     from mrc.wire.profile import WireProfile
 
-    if not seconds:
-        raise click.UsageError("--seconds must be above 0")
+    if 0 in (seconds, interval):
+        raise click.UsageError("--seconds and --interval must be above 0")
+    if len([each for each in (seconds, most_bytes, packets) if each is not None]) > 1:
+        raise click.UsageError("a measurement ends once: give one of --seconds, --bytes and --packets")
+    if reverse and bidir:
+        raise click.UsageError("--bidir writes in both directions: leave out --reverse")
+    if most_bytes is None and packets is None:
+        seconds = seconds or _SECONDS
     fabric = fabric_for(fabric_file, mode, binds, ticket.addresses)
     evs = None if paths is None else first_paths(fabric, paths)
     heading, row = (latency_heading, latency_row) if test == "latency" else (write_heading, write_row)
@@ -277,6 +310,8 @@ def _measure(
         results.append(result)
         if as_json:
             return
+        if interval is not None and len(results) == 1:
+            click.echo(heading())
         click.echo(row(result))  # type: ignore[arg-type]
         if verbose:
             _print_details(result)
@@ -293,11 +328,17 @@ def _measure(
             note(node.summary)
         largest = node.path_mtu if test == "latency" else _LARGEST_SWEPT
         sizes = tuple(1 << power for power in range(1, largest.bit_length())) if sweep else (size,)
-        options = BenchOptions(test, sizes, seconds, qps, idle_qps, depth, cq_mod)
+        options = BenchOptions(
+            *(test, sizes, seconds, qps, idle_qps, depth, cq_mod, most_bytes, packets),
+            direction="both" if bidir else "reverse" if reverse else "forward",
+            interval_s=interval,
+        )
         cut_short = False
         try:
-            with BenchClient(node, ticket, options) as client:
-                if not as_json:
+            on_interval = (lambda each: None) if as_json else (lambda each: click.echo(interval_text(each)))
+            with BenchClient(node, ticket, options, on_interval=on_interval) as client:
+                # Behind the lines of intervals the heading comes with the row.
+                if not as_json and interval is None:
                     click.echo(heading())
                 client.measure(show)
         except KeyboardInterrupt:
@@ -305,7 +346,10 @@ def _measure(
             note("interrupted" + (": the last figures are those until then" if _cut_short(results) else ""))
     if as_json and results:
         documents = [result.to_json() for result in results]
-        print_json({"sizes": documents, "interrupted": cut_short} if sweep else documents[0])
+        if bidir and not sweep:
+            print_json({"directions": documents, "interrupted": cut_short})
+        else:
+            print_json({"sizes": documents, "interrupted": cut_short} if sweep else documents[0])
     if cut_short:
         raise interrupted()
 

@@ -44,7 +44,7 @@ def dissect(
     check: bool,
     wire_options: tuple[str, ...],
 ) -> None:
-    """Show the packets of FILE: pcap, pcapng, gzip of either, output of `tshark -T json -x`, or - for standard input.
+    """Show the packets of FILE: pcap, pcapng, gzip or zstd of either, output of `tshark -T json -x`, or - for stdin.
 
     Without an option it prints a table: number, seconds since the first packet, innermost IP source and destination,
     path, and a summary of the headers. The path is the uSIDs that are still in the outer destination, by their names in

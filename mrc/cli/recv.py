@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,11 +33,11 @@ if TYPE_CHECKING:
 
 
 @click.command()
+@click.argument("output", metavar="[-]", type=click.Choice(["-"]), required=False)
 @click.option(
     "--dir",
     "directory",
     type=click.Path(exists=True, file_okay=False),
-    default=".",
     help="Directory to write files to. [default: .]",
 )
 @click.option("--once", is_flag=True, help="End after the first sender's session.")
@@ -48,18 +49,27 @@ if TYPE_CHECKING:
     help="Give up on a sender that makes no progress for this long.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace files that exist. Without it they are refused.")
+@click.option(
+    "--partial/--no-partial",
+    default=True,
+    show_default=True,
+    help="Keep what arrived of a transfer that breaks, for the next attempt.",
+)
 @trace_option
 @profiles_option
 @fabric_option
 @mode_options
 @wire_profile_option
 @json_option
-@click.option("-v", "--verbose", is_flag=True, help="Counters of each session on stderr.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing but the ticket and errors.")
+@click.option("-v", "--verbose", is_flag=True, help="Each file with its sum, and the counters of each session.")
 def recv(
-    directory: str,
+    output: str | None,
+    directory: str | None,
     once: bool,
     idle_timeout: float,
     overwrite: bool,
+    partial: bool,
     trace: Path | None,
     profiles: Path | None,
     fabric_file: str | None,
@@ -67,58 +77,72 @@ def recv(
     binds: tuple[str, ...],
     wire_options: tuple[str, ...],
     as_json: bool,
+    quiet: bool,
     verbose: bool,
 ) -> None:
     """Receive files. Prints its ticket as one line on stdout and waits; any number of senders may use it.
 
-    A file appears under its base name in DIR only when it is complete and its SHA-256 agrees. With --json the ticket
-    line is followed by one JSON document when the receiver ends. Ctrl-C ends it with exit status 130, SIGTERM with 143.
-    Needs root or CAP_NET_RAW. Without a fabric it runs in udp mode on ordinary addresses.
+    A file appears under its name in DIR only when it is complete and its SHA-256 agrees, a directory when all in it is.
+    What arrived of a transfer that breaks, 16 MiB or more of a file, stays as .NAME.mrc-part: the same `mrc send` goes
+    on with it. With `-` one file is written to stdout as it comes, the ticket is on stderr, and the exit status says
+    whether its SHA-256 agreed. With --json the ticket line is followed by one JSON document when the receiver ends.
+    Ctrl-C ends it with exit status 130, SIGTERM with 143. Needs root or CAP_NET_RAW. Without a fabric it runs in udp
+    mode on ordinary addresses.
 
     \b
     Examples:
       mrc lab exec h1 -- mrc recv --dir /tmp
       mrc lab exec h1 -- mrc recv --once --json
+      mrc lab exec h1 -- mrc recv - | tar x
       mrc lab exec h1 -- mrc recv --once --trace receiver.trace
       mrc recv --fabric fabric.json --idle-timeout 5s --overwrite
-      sudo mrc recv --dir /tmp
+      sudo mrc recv --dir /tmp --no-partial
       sudo mrc recv --mode udp --bind 10.0.0.2 --bind 10.1.0.2
     """
     with importing():
         from mrc.cli.transfer_output import print_report
         from mrc.net.node import Node
-        from mrc.net.transfer.files import Directory
+        from mrc.net.transfer.directory import Directory
         from mrc.net.transfer.receiver import Receiver, outcome_error
+        from mrc.net.transfer.streams import OutputStream
         from mrc.wire.profile import WireProfile
 
     def tell(outcome: SessionOutcome) -> None:
         error = outcome_error(outcome)
         if error is not None:
             note(f"Error: sender at {outcome.peer_address}: {error}")
-        elif not as_json:
-            print_report(outcome.report, err=True)
+        elif not as_json and not quiet:
+            print_report(outcome.report, err=True, verbose=verbose)
         if verbose:
             note(f"counters: {outcome.report.counters}")
 
+    if output and (as_json or overwrite or directory):
+        raise click.UsageError("with - what arrives goes to stdout: leave out --dir, --overwrite and --json")
+    if quiet and verbose:
+        raise click.UsageError("--quiet prints nothing: leave out -v")
     if not idle_timeout:
         raise click.UsageError("--idle-timeout must be above 0")
     fabric, wire = fabric_for(fabric_file, mode, binds), WireProfile.from_option(wire_options)
-    target = Directory(directory, overwrite=overwrite)
+    target: Directory | OutputStream
+    if output:
+        target = OutputStream(sys.stdout.fileno())
+    else:
+        target = Directory(directory or ".", overwrite=overwrite, keep_parts=partial)
     stopped = False
     with (
         tracing(trace, "mrc recv", "receiver") as tracer,
         Node(fabric, wire=wire, tracer=tracer, program="mrc recv") as node,
     ):
         use_profiles(node, profiles)
-        for interface in node.small_buffers:
+        for interface in () if quiet else node.small_buffers:
             note(f"the receive buffer of {interface} is small (no privilege to raise it): expect losses")
         interrupt_on_signals(node.driver.interrupt)
         if verbose:
             note(node.summary)
-        receiver = Receiver(node, target, once=once, idle_timeout_s=idle_timeout, on_outcome=tell)
+        receiver = Receiver(node, target, once=once or bool(output), idle_timeout_s=idle_timeout, on_outcome=tell)
         with receiver:
             try:
-                click.echo(receiver.start().text)
+                click.echo(receiver.start().text, err=bool(output))
                 receiver.run()
             except KeyboardInterrupt:
                 stopped = True

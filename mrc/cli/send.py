@@ -31,12 +31,17 @@ from mrc.cli.endpoint_options import (
 )
 from mrc.cli.starting import importing
 from mrc.cli.tickets import FilesAndTicket
+from mrc.errors import PeerError
+from mrc.report.units import size_text
+from mrc.untrusted import printable
 
 if TYPE_CHECKING:
     from mrc.net.ticket import Ticket
     from mrc.net.transfer.report import TransferReport
+    from mrc.net.transfer.sender import Progress
 
 _AGAIN_LEAST = 256
+_SHOWN_NAME = 32
 
 
 @click.command()
@@ -54,6 +59,7 @@ _AGAIN_LEAST = 256
     show_default=True,
     help="Connections (queue pairs) the writes are spread over, 1 to 64.",
 )
+@click.option("--name", default="stdin", show_default=True, help="What standard input (-) is called at the receiver.")
 @click.option(
     "--stats",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -66,12 +72,14 @@ _AGAIN_LEAST = 256
 @mode_options
 @wire_profile_option
 @json_option
-@click.option("-v", "--verbose", is_flag=True, help="Also print paths and counters.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
+@click.option("-v", "--verbose", is_flag=True, help="Also print each file with its sum, paths and counters.")
 def send(
     files_and_ticket: tuple[tuple[Path, ...], Ticket],
     message_size: int,
     mtu: str | None,
     qps: int,
+    name: str,
     stats: Path | None,
     trace: Path | None,
     profiles: Path | None,
@@ -81,18 +89,23 @@ def send(
     binds: tuple[str, ...],
     wire_options: tuple[str, ...],
     as_json: bool,
+    quiet: bool,
     verbose: bool,
 ) -> None:
-    """Send FILEs to the receiver that printed TICKET, over every path of the network.
+    """Send FILEs, directories and standard input (-) to the receiver that printed TICKET, over every path there is.
 
-    Exit status 0 only when every file is complete at the receiver and both checksums agree. A file that changes while
-    it is sent is an error. A file without a size, as in /proc, is read into memory first, 64 MiB at most. Needs root or
-    CAP_NET_RAW. Without a fabric it runs in udp mode on ordinary addresses.
+    Exit status 0 only when every file is complete at the receiver and both checksums agree. Modes, times and holes are
+    kept; links inside a directory are not sent. After a transfer that broke, the same command goes on: what the
+    receiver kept is compared block by block, and only the rest is sent. A file that changes while it is sent is an
+    error. A file without a size, as in /proc, is read into memory first, 64 MiB at most. Needs root or CAP_NET_RAW.
+    Without a fabric it runs in udp mode on ordinary addresses.
 
     \b
     Examples:
       mrc lab exec h0 -- mrc send big.iso mrc1:AbC...
-      mrc lab exec h0 -- mrc send *.log mrc1:AbC... --mtu 1024 --qps 4 -v
+      mrc lab exec h0 -- mrc send results/ notes.txt mrc1:AbC... -v
+      mrc lab exec h0 -- mrc send *.log mrc1:AbC... --mtu 1024 --qps 4
+      tar c results | mrc lab exec h0 -- mrc send - mrc1:AbC... --name results.tar
       mrc lab exec h0 -- mrc send big.iso mrc1:AbC... --json
       mrc lab exec h0 -- mrc send big.iso mrc1:AbC... --trace sender.trace
       sudo mrc send big.iso mrc1:AbC... --line-rate 1gbit
@@ -101,10 +114,21 @@ def send(
     with importing():
         from mrc.cli.transfer_output import print_paths, print_report
         from mrc.net.node import Node
+        from mrc.net.transfer.names import plain_name
         from mrc.net.transfer.sender import SendOptions, send_files
+        from mrc.net.transfer.tree import consignment, skipped_text
         from mrc.wire.profile import WireProfile
 
     files, ticket = files_and_ticket
+    if quiet and (verbose or as_json):
+        raise click.UsageError("--quiet prints nothing: leave out -v and --json")
+    try:
+        plain_name(name)
+    except PeerError:
+        raise click.UsageError(f"--name takes a plain file name, without directories, not {name!r}") from None
+    goods = consignment(files, name)
+    if goods.skipped and not quiet:
+        note(skipped_text(goods))
     fabric = fabric_for(fabric_file, mode, binds, ticket.addresses)
     wire = WireProfile.from_option(wire_options)
     with (
@@ -113,26 +137,26 @@ def send(
     ):
         use_profiles(node, profiles)
         use_line_rate(node, line_rate)
-        options = SendOptions(message_size=message_size, path_mtu=node.path_mtu, qps=qps, stats=stats)
+        options = SendOptions(message_size=message_size, path_mtu=node.path_mtu, qps=qps, stats=stats, stdin_name=name)
         interrupt_on_signals(node.driver.interrupt)
         if verbose:
             note(node.summary)
-        for interface in node.small_buffers:
+        for interface in () if quiet else node.small_buffers:
             note(f"the receive buffer of {interface} is small (no privilege to raise it): expect losses")
         try:
-            with _progress(show=sys.stderr.isatty() and not as_json) as on_progress:
-                report = send_files(node, files, ticket, options, on_progress)
+            with _ProgressBar(show=sys.stderr.isatty() and not as_json and not quiet) as on_progress:
+                report = send_files(node, goods, ticket, options, on_progress)
         except KeyboardInterrupt:
-            raise interrupted("interrupted: the receiver discards what is not whole") from None
+            raise interrupted("interrupted: the same command goes on with what the receiver keeps") from None
     if as_json:
         print_json(report.to_json())
-    else:
-        print_report(report)
+    elif not quiet:
+        print_report(report, verbose=verbose)
         if verbose:
             print_paths(report)
     if verbose:
         note(f"counters: {report.counters}")
-    if line_rate is None and profiles is None and _mostly_sent_again(report, node.path_mtu):
+    if not quiet and line_rate is None and profiles is None and _mostly_sent_again(report, node.path_mtu):
         note(
             f"{report.retransmitted_packets} packets were sent again: where the links carry far less than 10 Gbit/s,"
             " say so by --line-rate"
@@ -148,27 +172,55 @@ def _mostly_sent_again(report: TransferReport, path_mtu: int) -> bool:
     return again > _AGAIN_LEAST and again > report.bytes / path_mtu / 4
 
 
-class _progress:  # noqa: N801 used as a function
-    """A progress bar on stderr, or nothing."""
+class _ProgressBar:
+    """A line on stderr: the file at hand, how much of all is sent, the rate, the time left. Or nothing."""
 
     def __init__(self, *, show: bool) -> None:
         self._show = show
 
-    def __enter__(self) -> Callable[[int, int], None]:
+    def __enter__(self) -> Callable[[Progress], None]:
         if not self._show:
-            return lambda done, total: None
+            return lambda progress: None
         from rich.console import Console
-        from rich.progress import BarColumn, DownloadColumn, Progress, TransferSpeedColumn
+        from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
 
-        self._bar = Progress(BarColumn(), DownloadColumn(), TransferSpeedColumn(), console=Console(stderr=True))
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=None),
+            TextColumn("{task.fields[amount]}"),
+            TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(compact=True),
+        )
+        self._bar = Bar(*columns, console=Console(stderr=True), expand=True)
         self._bar.start()
-        task = self._bar.add_task("send", total=None)
+        task = self._bar.add_task("", total=None, amount="", rate="")
 
-        def advance(done: int, total: int) -> None:
-            self._bar.update(task, completed=done, total=total)
+        def advance(progress: Progress) -> None:
+            speed = self._bar.tasks[0].speed
+            self._bar.update(
+                task,
+                description=_what(progress),
+                completed=progress.done,
+                total=progress.total,
+                amount=_amount(progress),
+                rate=f"{size_text(speed)}/s" if speed else "",
+            )
 
         return advance
 
     def __exit__(self, *exc: object) -> None:
         if self._show:
             self._bar.stop()
+
+
+def _what(progress: Progress) -> str:
+    """The file at hand, its end where the name is long, and which of how many it is."""
+    name = printable(progress.file)
+    name = name if len(name) <= _SHOWN_NAME else f"...{name[3 - _SHOWN_NAME :]}"
+    return name if progress.files == 1 else f"{name} ({min(progress.files_done + 1, progress.files)}/{progress.files})"
+
+
+def _amount(progress: Progress) -> str:
+    done = size_text(progress.done)
+    return done if progress.total is None else f"{done} of {size_text(progress.total)}"

@@ -52,7 +52,7 @@ class FilesAndTicket(click.Argument):
         words: Sequence[str] = super().process_value(ctx, value) or ()
         usage = f"{ctx.command_path} FILE... TICKET"
         if not words:
-            raise click.UsageError(f"which file, and to which receiver? {usage}", ctx)
+            raise click.UsageError(f"which file or directory, and to which receiver? {usage}", ctx)
         tickets = [word for word in words if _is_meant_as_ticket(word)]
         if not tickets and (len(words) == 1 or Path(words[-1]).exists()):
             source = self._ticket.get_missing_message(self, ctx)
@@ -66,13 +66,17 @@ class FilesAndTicket(click.Argument):
         paths = tuple(self._file(word, ctx) for word in words[:-1])
         return paths, self._ticket.convert(words[-1], self, ctx)
 
-    def _file(self, word: str, ctx: click.Context) -> Path:
+    @staticmethod
+    def _file(word: str, ctx: click.Context) -> Path:
         from mrc.errors import CallerError
         from mrc.net.transfer.sources import check_regular
 
-        path = Path(str(click.Path(exists=True).convert(word, self, ctx)))
+        if word == "-":
+            return Path(word)
+        path = Path(str(click.Path(exists=True).convert(word, None, ctx)))
         try:
-            check_regular(path)
+            if not path.is_dir():
+                check_regular(path)
         except CallerError as error:
             raise click.UsageError(str(error), ctx) from None
         return path

@@ -18,17 +18,24 @@ def retransmissions(report: TransferReport) -> str:
     return f"{report.retransmitted_packets} packets retransmitted, {report.spurious_retransmissions} {known}"
 
 
-def print_report(report: TransferReport, *, err: bool = False) -> None:
-    """Bytes, seconds, Gbit/s, retransmissions and sums, for people."""
+def print_report(report: TransferReport, *, err: bool = False, verbose: bool = False) -> None:
+    """Print what was moved, how fast, what was sent again, and whether the sums agree. With `verbose` each file too."""
     # Each of many senders pays for each module before it sends.
     from mrc.report.units import goodput_text, size_text
 
     for file in report.files:
-        verdict = "sums agree" if file.sha256_match else "SUMS DIFFER, discarded"
-        click.echo(f"{printable(file.name)}  {size_text(file.bytes)}  sha256 {file.sha256}  {verdict}", err=err)
+        if verbose or not file.sha256_match:
+            verdict = "sums agree" if file.sha256_match else "SUMS DIFFER, discarded"
+            there = f"  {size_text(file.skipped_bytes)} not sent" if file.skipped_bytes else ""
+            size = size_text(file.bytes)
+            click.echo(f"{printable(file.name)}  {size}  sha256 {file.sha256}  {verdict}{there}", err=err)
+    files = report.files
+    what = printable(files[0].name) if len(files) == 1 else f"{len(files)} files"
+    skipped = f" ({size_text(report.skipped_bytes)} there already, or holes)" if report.skipped_bytes else ""
+    sums = "SHA-256 agrees" if report.sha256_match else "SHA-256 DIFFERS"
     click.echo(
-        f"{report.bytes} bytes in {report.seconds:.3f} s: {goodput_text(report.goodput_gbps)}, "
-        f"{retransmissions(report)}",
+        f"{what}: {size_text(report.bytes)}{skipped} in {report.seconds:.3f} s, {goodput_text(report.goodput_gbps)}, "
+        f"{retransmissions(report)}, {sums}",
         err=err,
     )
 

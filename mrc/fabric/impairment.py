@@ -23,6 +23,8 @@ _THRESHOLDS = ("ecn_at_bytes", "trim_at_bytes", "queue_bytes")
 _CODEPOINTS = ("trim_dscp", "trim_dscp_lasthop")
 # What is said of a queue goes with it.
 _OF_QUEUES = (*_THRESHOLDS, "trim_to_bytes", *_CODEPOINTS)
+# What IPv6 asks of a link, and the most that a device takes.
+LEAST_MTU_BYTES, MOST_MTU_BYTES = 1280, 65_535
 LEAST_TRIMMED_BYTES, MOST_TRIMMED_BYTES = 64, 65_535
 MOST_DSCP = 63
 
@@ -37,7 +39,8 @@ class Impairment:
     may wait before packets are marked congestion experienced, or trimmed; in this order below `queue_bytes`.
     `trim_to_bytes`: what is kept of a packet that is trimmed, 64 to 65,535 bytes of the frame (0: the headers through
     the BTH and the 8 bytes after it). `trim_dscp`, `trim_dscp_lasthop`: its codepoint, 1 to 63, the second where it is
-    trimmed toward a host (0: those of `WireProfile`); what has one of them goes ahead of data.
+    trimmed toward a host (0: those of `WireProfile`); what has one of them goes ahead of data. `mtu_bytes`: the largest
+    IP packet that is sent this way, 1280 to 65,535 (0: the fabric's).
     Raises CallerError outside these.
     """
 
@@ -51,6 +54,7 @@ class Impairment:
     trim_to_bytes: int = 0
     trim_dscp: int = 0
     trim_dscp_lasthop: int = 0
+    mtu_bytes: int = 0
 
     def __post_init__(self) -> None:
         for name in _SHARES:
@@ -65,6 +69,7 @@ class Impairment:
             ("ecn_at_bytes", 1, MOST_QUEUE_BYTES),
             ("trim_at_bytes", 1, MOST_QUEUE_BYTES),
             ("trim_to_bytes", LEAST_TRIMMED_BYTES, MOST_TRIMMED_BYTES),
+            ("mtu_bytes", LEAST_MTU_BYTES, MOST_MTU_BYTES),
             *((name, 1, MOST_DSCP) for name in _CODEPOINTS),
         ):
             value = getattr(self, name)

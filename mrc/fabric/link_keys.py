@@ -35,6 +35,7 @@ LINK_KEYS = {
     "loss": LinkKey("loss", units.share, units.share_text),
     "duplicate": LinkKey("duplicate", units.share, units.share_text),
     "corrupt": LinkKey("corrupt", units.share, units.share_text),
+    "mtu": LinkKey("mtu_bytes", int, lambda mtu: str(mtu) if mtu else "the fabric's"),
 }
 
 

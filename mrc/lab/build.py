@@ -18,7 +18,7 @@ from pathlib import Path
 
 from mrc.errors import CallerError, SystemRefused
 from mrc.fabric import Description, Shape
-from mrc.lab import marking, messages, namespace, outlived, state
+from mrc.lab import host_names, marking, messages, namespace, outlived, state
 from mrc.lab.netlink import NetlinkSocket, Request
 from mrc.lab.plan import NodePlan, host_fabric, plan
 from mrc.lab.processes import bears
@@ -154,7 +154,7 @@ def _build(
         for planned in plans.values():
             netlink = rooms[planned.name].netlink
             wait_until_settled(netlink, planned.name, planned.interfaces, planned.loopback_addresses)
-        _write_fabrics(intention)
+        _write_files(intention)
         recorded = intention.with_namespaces(
             {node: namespace.identity(room.descriptor) for node, room in rooms.items()}
         )
@@ -218,11 +218,15 @@ def _configure(node: NodePlan, plans: Mapping[str, NodePlan], rooms: Mapping[str
     rooms[node.name].netlink.transact(requests)
 
 
-def _write_fabrics(intention: state.LabState) -> None:
-    for host, name in enumerate(intention.topology.hosts):
-        path = state.directory(intention.name) / f"{name}.json"
+def _write_files(intention: state.LabState) -> None:
+    """What programs in the lab read: a fabric file for each host, names of all of them."""
+    shape, name = intention.topology, intention.name
+    texts = {f"{host}.json": host_fabric(shape, number, name).to_json() for number, host in enumerate(shape.hosts)}
+    texts[state.HOSTS_FILE] = host_names.hosts_text(shape, name)
+    for file, text in texts.items():
+        path = state.directory(name) / file
         try:
-            path.write_text(host_fabric(intention.topology, host, intention.name).to_json())
+            path.write_text(text, errors="surrogateescape")
         except OSError as error:
             raise SystemRefused(f"cannot write {path}: {error.strerror}") from None
 

@@ -1,6 +1,6 @@
 """Whether a lab that is up still is what it was built as, and what to do where it is not.
 
-Compared are: namespaces and whose they are, ports with their state and MTU, addresses, neighbours, routes, rules,
+Compared are: namespaces and whose they are, ports and their state, addresses, neighbours, routes, rules,
 and the impairments of the lab's description. What is there beyond the plan does not count.
 """
 
@@ -58,7 +58,7 @@ def of_nodes(
     lost: set[str] = set()
     of_cables: list[tuple[str, Difference]] = []
     for node, planned in plans.items():
-        found = _of_node(planned, tag, topology.mtu, open_namespace)
+        found = _of_node(planned, tag, open_namespace)
         if found is None:
             lost.add(node)
             yield Difference(node, "its namespace is gone, or another has its name", Remedy.REBUILD)
@@ -79,7 +79,7 @@ def of_nodes(
 _Found = tuple[int | None, str, Remedy]
 
 
-def _of_node(planned: NodePlan, tag: str, mtu: int, open_namespace: Callable[[str], int]) -> list[_Found] | None:
+def _of_node(planned: NodePlan, tag: str, open_namespace: Callable[[str], int]) -> list[_Found] | None:
     """(interface index or None for the node, what, remedy) of each difference; None when the namespace is gone."""
     try:
         descriptor = open_namespace(planned.name)
@@ -93,13 +93,13 @@ def _of_node(planned: NodePlan, tag: str, mtu: int, open_namespace: Callable[[st
         interfaces = installed.interfaces(netlink, planned.name)
         if LOOPBACK_INDEX not in interfaces or interfaces[LOOPBACK_INDEX].alias != tag:
             return None
-        return list(_compared(planned, mtu, interfaces, installed.read(netlink, planned.name)))
+        return list(_compared(planned, interfaces, installed.read(netlink, planned.name)))
     finally:
         netlink.close()
 
 
 def _compared(
-    planned: NodePlan, mtu: int, interfaces: Mapping[int, installed.InterfaceFound], there: set[installed.Key]
+    planned: NodePlan, interfaces: Mapping[int, installed.InterfaceFound], there: set[installed.Key]
 ) -> Iterator[_Found]:
     for index, name in ((LOOPBACK_INDEX, "lo"), (USID_DEVICE_INDEX, "usid0")):
         wanted = index == LOOPBACK_INDEX or planned.needs_usid_device
@@ -112,8 +112,6 @@ def _compared(
         found = interfaces.get(end.index)
         if found is None:
             yield end.index, f"its end at {planned.name} is gone", Remedy.REBUILD
-        elif found.mtu != mtu:
-            yield end.index, f"has an MTU of {found.mtu} bytes at {planned.name}, not {mtu}", Remedy.REBUILD
         elif not found.running:
             yield end.index, "is down", Remedy.HEAL
         elif lacking := installed.missing(messages.interface_configuration(end), there):
@@ -147,6 +145,7 @@ def of_impairments(
     """
     sending = {node: impairment.sending_ends(route(node)) for node in plans}
     losses = {node: _losses(filters(node)) for node in plans}
+    interfaces = {node: installed.interfaces(route(node), node) for node in plans}
     for link in description.shape.links:
         for sender, receiver in ((link.lower, link.upper), (link.upper, link.lower)):
             if sender not in plans or receiver not in plans:
@@ -156,6 +155,9 @@ def of_impairments(
             there = sending[sender].get(plans[sender].interface(link).index)
             if there is not None:
                 found = replace(impairment.figures(there).impairment, loss=found.loss)
+            port = interfaces[sender].get(plans[sender].interface(link).index)
+            if port is not None and port.mtu != description.shape.mtu:
+                found = replace(found, mtu_bytes=port.mtu)
             differing = [f"{key} {now}, not {then}" for key, now, then in link_keys.differing(found, wanted)]
             if differing:
                 what = f"has {', '.join(differing)}, toward {receiver}"

@@ -187,6 +187,7 @@ class Lab(LabNodes):
         trim_dscp_lasthop: int | None = None,
         duplicate: float | None = None,
         corrupt: float | None = None,
+        mtu_bytes: int | None = None,
     ) -> None:
         """Change what is wrong with `link`, each way or only `toward` one end, while traffic runs.
 
@@ -207,6 +208,7 @@ class Lab(LabNodes):
             "trim_dscp_lasthop": trim_dscp_lasthop,
             "duplicate": duplicate,
             "corrupt": corrupt,
+            "mtu_bytes": mtu_bytes,
         }
         given = {name: value for name, value in changes.items() if value is not None}
         if not given:

@@ -134,6 +134,13 @@ def link_state(interface: Interface, up: bool) -> Request:
     return Request(what, _encoded(message, _RTM_NEWLINK, 0))
 
 
+def link_mtu(index: int, name: str, mtu: int) -> Request:
+    message = ifinfmsg()
+    message["index"] = index
+    message["attrs"] = [("IFLA_MTU", mtu)]
+    return Request(f"set the MTU of {name} to {mtu}", _encoded(message, _RTM_NEWLINK, 0))
+
+
 def address(index: int, text: str, length: int) -> Request:
     message = ifaddrmsg()
     message["family"] = socket.AF_INET6
@@ -234,8 +241,8 @@ def parse_index(data: bytes) -> int:
     return int(_LINK_INDEX.unpack_from(data)[0])
 
 
-def parse_link(data: bytes) -> tuple[str, bool, int, int]:
-    """(name, up and operational, received packets, received bytes) of one answer to `dump_links`."""
+def parse_link(data: bytes) -> tuple[str, bool, int, int, int]:
+    """(name, up and operational, received packets, received bytes, MTU) of one answer to `dump_links`."""
     message = ifinfmsg(data)
     message.decode()
     flags = int(message["flags"])
@@ -245,4 +252,5 @@ def parse_link(data: bytes) -> tuple[str, bool, int, int]:
         bool(flags & _IFF_UP and flags & _IFF_RUNNING),
         int(statistics.get("rx_packets", 0)),
         int(statistics.get("rx_bytes", 0)),
+        int(message.get_attr("IFLA_MTU") or 0),
     )

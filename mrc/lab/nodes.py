@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from mrc.errors import CallerError, SystemRefused
 from mrc.fabric import Shape
 from mrc.fabric.address import address
-from mrc.lab import namespace, state
+from mrc.lab import host_names, namespace, state
 from mrc.lab.plan import NodePlan, plan
 
 if TYPE_CHECKING:
@@ -105,8 +105,9 @@ class LabNodes:
             os.close(descriptor)
 
     def environment(self, node: str, base: Mapping[str, str] | None = None) -> dict[str, str]:
-        """`base` (default: this process's environment) with MRC_FABRIC set on a host, unset on a switch."""
+        """`base` (default: this process's environment) with MRC_LAB, and MRC_FABRIC on a host, not on a switch."""
         environment = dict(os.environ if base is None else base)
+        environment["MRC_LAB"] = self.name
         environment.pop("MRC_FABRIC", None)
         if not self._node(node).is_switch:
             environment["MRC_FABRIC"] = str(self.fabric_path(node))
@@ -134,10 +135,12 @@ class LabNodes:
     def become(self, node: str, argv: Sequence[str]) -> None:
         """Replace this process by `argv` on `node`: terminal, signals and exit status are then the program's own.
 
-        Returns only by raising: CallerError for no such node, SystemRefused when the program cannot be started.
+        It sees the names of the lab's hosts in /etc/hosts. Returns only by raising: CallerError for no such node,
+        SystemRefused when the program cannot be started.
         """
         environment = self.environment(node)
         namespace.enter(self.open_namespace(node))
+        host_names.show(state.directory(self.name) / state.HOSTS_FILE)
         try:
             os.execvpe(argv[0], list(argv), environment)
         except OSError as error:

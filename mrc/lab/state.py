@@ -1,8 +1,8 @@
 """What a lab remembers on disk: its intention before it builds, and which namespaces are its own.
 
-One directory a lab, /run/mrc/NAME: `lab.json`, and one fabric file a host. `lab.json` is written before anything is
-created, so that after a crash at any moment `mrc lab down` knows what to look for; the identity (device, inode) of each
-namespace, and the tag on its `lo`, distinguish our lab from another under the same name.
+One directory a lab, /run/mrc/NAME: `lab.json`, one fabric file a host, and the hosts' names. `lab.json` is written
+before anything is created, so that after a crash at any moment `mrc lab down` knows what to look for; the identity
+(device, inode) of each namespace, and the tag on its `lo`, distinguish our lab from another under the same name.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ STATE_DIRECTORY = Path("/run/mrc")
 BUILDING, UP = "building", "up"
 # Who carries uSID packets, by whether the lab is a fast one.
 FABRICS = {False: "kernel", True: "fast"}
+HOSTS_FILE = "hosts"
 _VERSION = 3
 # Version 1 knew no impairments, version 2 no fast fabrics; the rest reads the same.
 _READABLE_VERSIONS = (1, 2, 3)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from mrc.errors import SystemRefused
@@ -50,6 +50,7 @@ class DirectionStatus:
     trim_dscp_lasthop: int
     duplicate_percent: float
     corrupt_percent: float
+    mtu_bytes: int
     marked_packets: int
     trimmed_packets: int
     queue_dropped_packets: int
@@ -72,6 +73,7 @@ class DirectionStatus:
             trim_to_bytes=self.trim_to_bytes,
             trim_dscp=self.trim_dscp,
             trim_dscp_lasthop=self.trim_dscp_lasthop,
+            mtu_bytes=self.mtu_bytes,
         )
 
 
@@ -102,6 +104,37 @@ class LabStatus:
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
+    def only(self, targets: Sequence[str], shape: Shape) -> LabStatus:
+        """Return what `targets` name: nodes with their links, links, `plane:N`, or a kind of KINDS.
+
+        Raises CallerError for what names nothing.
+        """
+        nodes: set[str] = set()
+        links: set[str] = set()
+        for target in targets:
+            if target in KINDS:
+                found = KINDS[target](shape)
+                nodes.update(found)
+                links.update(link.name for link in shape.links if set(link.ends) & set(found))
+            else:
+                links.update(link.name for link in shape.links_of_target(target))
+                nodes.update({target} & set(shape.nodes))
+        return replace(
+            self,
+            hosts=tuple(host for host in self.hosts if host.name in nodes),
+            switches=tuple(switch for switch in self.switches if switch in nodes),
+            links=tuple(link for link in self.links if link.name in links),
+        )
+
+
+# What `LabStatus.only` takes beside names.
+KINDS: dict[str, Callable[[Shape], tuple[str, ...]]] = {
+    "hosts": lambda shape: shape.hosts,
+    "leaves": lambda shape: shape.leaf_switches,
+    "spines": lambda shape: shape.spine_switches,
+    "switches": lambda shape: shape.switches,
+}
+
 
 @dataclass(frozen=True, slots=True)
 class _Arriving:
@@ -113,6 +146,7 @@ class _Arriving:
     bytes: int
     dropped_packets: int
     loss: float
+    mtu: int
 
 
 def read(
@@ -134,7 +168,9 @@ def read(
         for node, other in ((link.lower, link.upper), (link.upper, link.lower)):
             end, far = ends[node], ends[other]
             if end is not None:
-                toward[node] = _direction(end, sending[other].get(far.index) if far is not None else None)
+                at_far = sending[other].get(far.index) if far is not None else None
+                mtu = far.mtu if far is not None and far.mtu != topology.mtu else 0
+                toward[node] = _direction(end, at_far, mtu)
         links.append(LinkStatus(link.name, "up" if up else "down", toward))
     hosts = tuple(
         HostStatus(host, tuple(address(host, plane) for plane in range(topology.planes))) for host in topology.hosts
@@ -155,10 +191,10 @@ def _arriving(route: NetlinkSocket, filters: Callable[[str], NetlinkSocket], nod
 
     def collect(_: int, data: bytes) -> None:
         index = messages.parse_index(data)
-        interface, up, packets, octets = messages.parse_link(data)
+        interface, up, packets, octets, mtu = messages.parse_link(data)
         loss = losses.get(interface)
         dropped, share = (loss.dropped_packets, loss.share) if loss is not None else (0, 0.0)
-        ends[interface] = _Arriving(index, up, packets, octets, dropped, share)
+        ends[interface] = _Arriving(index, up, packets, octets, dropped, share, mtu)
 
     route.dump(f"read the interfaces of {node}", messages.dump_links(), collect)
     return ends
@@ -172,7 +208,7 @@ def _sending(route: NetlinkSocket) -> dict[int, SendingFigures]:
     return {index: impairment.figures(each) for index, each in found.items() if each.root or each.program}
 
 
-def _direction(arriving: _Arriving, sending: SendingFigures | None) -> DirectionStatus:
+def _direction(arriving: _Arriving, sending: SendingFigures | None, mtu: int) -> DirectionStatus:
     from mrc.lab.impairment import LinkCounters
 
     wanted = sending.impairment if sending is not None else Impairment()
@@ -193,6 +229,7 @@ def _direction(arriving: _Arriving, sending: SendingFigures | None) -> Direction
         trim_dscp_lasthop=wanted.trim_dscp_lasthop,
         duplicate_percent=_percent(wanted.duplicate),
         corrupt_percent=_percent(wanted.corrupt),
+        mtu_bytes=mtu,
         marked_packets=counters.marked_packets,
         trimmed_packets=counters.trimmed_packets,
         queue_dropped_packets=sending.queue_dropped_packets if sending is not None else 0,

@@ -8,9 +8,11 @@ import os
 import shutil
 import struct
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+import zstandard
 from capture_forms import START_S, block, enhanced, interface, option, pcap, section, simple
 from hypothesis import given
 from hypothesis import strategies as st
@@ -144,6 +146,36 @@ def test_a_gzip_file_cut_short_still_gives_packets() -> None:
     assert 90 < len(found) < 100
     assert isinstance(error, PeerError)
     assert "the compressed data is damaged" in str(error)
+
+
+@given(st.lists(st.binary(min_size=60, max_size=400), min_size=1, max_size=30), st.integers(1, 19))
+def test_zstd_is_read_like_what_it_holds(packets: list[bytes], level: int) -> None:
+    data = pcap(packets)
+    packed = zstandard.ZstdCompressor(level=level, write_checksum=True).compress(data)
+    assert read(packed) == read(data) != []
+    # Frames one after another, as `cat a.zst b.zst` makes them; without the size in front, as a pipe has it.
+    half = len(data) // 2
+    streaming = zstandard.ZstdCompressor(write_content_size=False)
+    assert read(streaming.compress(data[:half]) + streaming.compress(data[half:])) == read(data)
+
+
+def test_a_zstd_file_cut_short_still_gives_packets() -> None:
+    packets = [bytes([number % 256]) * 1000 for number in range(3000)]
+    data = zstandard.ZstdCompressor(level=1).compress(pcap(packets))
+    got, error = read_until_error(data[: len(data) - 30])
+    assert "the compressed data is damaged" in str(error)
+    assert [record.data for record in got] == packets[: len(got)]
+    damaged = bytearray(zstandard.ZstdCompressor(write_checksum=True).compress(pcap(PACKETS)))
+    damaged[-1] ^= 1
+    with pytest.raises(PeerError, match="the compressed data is damaged"):
+        list(read_capture(io.BytesIO(bytes(damaged)), "capture"))
+
+
+def test_without_the_library_zstd_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = zstandard.compress(pcap(PACKETS))
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    with pytest.raises(CallerError, match=r"pip install mrc\[zstd\]"):
+        read_capture(io.BytesIO(packed), "capture")
 
 
 def test_a_gzip_file_with_a_wrong_checksum_is_damaged() -> None:

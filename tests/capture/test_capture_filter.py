@@ -182,6 +182,10 @@ SACKS = passed(MIXED, "seth")
         ("payload", "payload.length > 0"),
         ("ev & 0xff000000", "ev >= 0x1000000"),
         ("bth.psn==1 or bth.psn==0x2", "bth.psn in {1,2}"),
+        # As they are written in Wireshark.
+        ("mrc.bth.psn == 1 || mrc.bth.psn == mrc.seth.cack_psn", "bth.psn == 1 or bth.psn == seth.cack_psn"),
+        ("mrc.seth && !mrc.malformed", "seth and not malformed"),
+        ("mrc.icrc_ok == false or mrc.ev == 0", "icrc_ok == false or ev == 0"),
     ],
 )
 def test_two_ways_to_say_it(text: str, same: str) -> None:

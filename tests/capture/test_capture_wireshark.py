@@ -51,6 +51,7 @@ RESERVED = {"bth": 3, "tseth": 1, "seth": 3, "cc_state": 1, "neth": 3, "peth": 4
 ABOUT_THE_PACKET = {
     *("mrc.ev", "mrc.payload", "mrc.payload.length", "mrc.padding", "mrc.trimmed", "mrc.malformed"),
     *("mrc.icrc", "mrc.icrc.crc", "mrc.icrc.expected", "mrc.icrc_ok"),
+    *("mrc.stream", "mrc.retransmission_of", "mrc.acked_in", "mrc.ack_of", "mrc.nack_of", "mrc.ack_rtt"),
 }
 FIELDS = [f"mrc.{layer}.{name}" for layer, names in SECTION_13.items() for name in names.split()]
 RESERVED_FIELDS = [

@@ -47,7 +47,7 @@ def name() -> Iterator[str]:
 
 def test_every_command_shows_examples() -> None:
     assert sorted(COMMANDS) == [
-        *("cut", "down", "events", "exec", "flap", "heal"),
+        *("cut", "down", "events", "exec", "export", "flap", "graph", "heal"),
         *("impair", "list", "schema", "shell", "status", "up"),
     ]
     for command in COMMANDS:
@@ -162,7 +162,7 @@ class TestWithALab:
 
     def test_impair_and_clear(self, name: str) -> None:
         nothing = dict.fromkeys(["rate_bps", "queue_bytes", "ecn_at_bytes", "trim_at_bytes"], 0)
-        nothing |= dict.fromkeys(["trim_to_bytes", "trim_dscp", "trim_dscp_lasthop"], 0)
+        nothing |= dict.fromkeys(["trim_to_bytes", "trim_dscp", "trim_dscp_lasthop", "mtu_bytes"], 0)
         nothing_percent = dict.fromkeys(["loss_percent", "duplicate_percent", "corrupt_percent"], 0.0)
         assert document("impair", "--name", name, "p0l0-p0s1", "--toward", "p0s1", "--loss", "0.5%") == {
             "name": name,

@@ -115,6 +115,7 @@ link_values = {
     "loss": mostly(["1%", "0%", ".5%", "100%", "101%"], [0.01, "1", 1]),
     "duplicate": mostly(["0.001%", "50%"], [50, None]),
     "corrupt": mostly(["0.1%"], ["-1%", False]),
+    "mtu": mostly([1500, 0, 1280, 9000.0], [65_536, -1, "1500", 1.5]),
 }
 impairments = one_in(
     40,

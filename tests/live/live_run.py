@@ -191,6 +191,10 @@ class Transfers:
         """Name to SHA-256 of everything in the receiver's directory, hidden files too."""
         return sums(self.directory)
 
+    def whole(self) -> list[str]:
+        """Names in the receiver's directory, but for what is kept of transfers that broke."""
+        return [name for name in os.listdir(self.directory) if not name.endswith(".mrc-part")]
+
     def when_acked(self, stats: Path, share: float, running: Running, timeout_s: float = PATIENCE_S) -> dict[str, Any]:
         """Wait until the sender's statistics say that so much has been acknowledged; the line that does."""
 

@@ -30,8 +30,13 @@ pytestmark = pytest.mark.root
 NODE = {"host": 0, "ports": [{"plane": 0, "address": "fd4d:5243::1", "leaf": 0}]}
 CONNECT = {"node": NODE, "qps": [{"qpn": 17, "first_psn": 0}], "mpr_dest": 8, "path_mtu": 4096}
 PATH_MEMBERS = ("ev", "plane", "spine", "packets", "lost", "state", "first_use_ns", "last_use_ns")
+FIRST_TEN = {"offset": 0, "length": 10}
 TEN_ZEROS = hashlib.sha256(bytes(10)).hexdigest()
 EMPTY_SUM = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+# Of the members of an announcement: a stream has no size, a file of 1969 a time below zero; without a length no part is
+# opened.
+FINE: dict[str, tuple[Any, ...]] = {"size": (None,), "mtime_ns": (-1,), "length": (None, [], {})}
+MAY_LACK = ("offset", "length", "mode", "mtime_ns")
 WRONG = (None, True, -1, 1.5, "1", [], {}, 1 << 70)
 
 Requests = Callable[[str, dict[str, Any]], dict[str, Any]]
@@ -55,7 +60,7 @@ def as_sender(lab: Lab, receiver: Running, act: Callable[[Requests], Any]) -> An
     """`act(request)` in a session of its own, from h0."""
 
     def session() -> Any:
-        with ExchangeClient(ticket_of(receiver), features=("files/2",)) as exchange:
+        with ExchangeClient(ticket_of(receiver), features=("files/3",)) as exchange:
             return act(lambda kind, body: exchange.request(kind, body, PATIENCE_S))
 
     return lab.inside("h0", session)
@@ -77,7 +82,7 @@ def everything_below(path: Path) -> set[str]:
 @pytest.mark.parametrize(
     "names",
     [
-        ("", ".", "..", "/", "a/..", "a/.", "..\\..", "a\0b", "\0", "x" * 300, "é" * 200, "a/" + "x" * 256),
+        ("", ".", "..", "/", "a/..", "a/.", "../..", "a\0b", "\0", "x" * 300, "é" * 200, ".x.mrc-part"),
         ("\ud800", "a\udfffb", "\ud83d"),
     ],
     ids=["unusable", "not Unicode"],
@@ -88,40 +93,69 @@ def test_names_that_leave_nothing_usable_are_refused(
     def act(request: Requests) -> None:
         request("connect", CONNECT)
         for index, name in enumerate(names):
-            refused(request, "open", {"index": index, "name": name, "size": 0})
+            refused(request, "open", {"index": index, "path": [name], "size": 0})
 
     as_sender(lab, receiver, act)
     assert os.listdir(transfers.directory) == []
 
 
-def test_names_that_point_elsewhere_stay_inside(transfers: Transfers, lab: Lab, receiver: Running) -> None:
-    elsewhere = f"/tmp/mrc-live-elsewhere-{os.getpid()}"
-    names = {
-        "../../one": "one",
-        "/etc/two": "two",
-        "a/../../three": "three",
-        "..\\..\\four": "four",
-        elsewhere: Path(elsewhere).name,
-        f"../x/{'n' * 255}": "n" * 255,
-        "-rf": "-rf",
-        "five\n": "five\n",
-        "\x1b[2Jsix\r": "\x1b[2Jsix\r",
-    }
+def test_paths_that_point_elsewhere_are_refused(transfers: Transfers, lab: Lab, receiver: Running) -> None:
+    """Absolute ones, ones that go up, and ones through links that stand in the receiver's directory."""
+    outside = transfers.scratch / "outside"
+    outside.mkdir()
+    (transfers.directory / "way out").symlink_to(outside)
+    (transfers.directory / "up").symlink_to("..")
+    (transfers.directory / "real").mkdir()
     before = everything_below(transfers.scratch)
+    times: dict[str, Any] = {"mode": 0o755, "mtime_ns": 0}
+    paths: list[list[str]] = [
+        *(["..", "one"], ["/etc", "two"], ["a/../../three"], ["/"], ["real", "..", "..", "four"], ["way out", "five"]),
+        *(["up", "x", "six"], ["real", "unannounced"], [".", "seven"], [""], ["real", ""]),
+    ]
 
     def act(request: Requests) -> None:
         request("connect", CONNECT)
-        for index, name in enumerate(names):
-            request("open", {"index": index, "name": name, "size": 0})
-            assert request("sum", {"index": index})["sha256"] == EMPTY_SUM
-            assert request("commit", {"index": index, "sha256": EMPTY_SUM})["match"] is True
-        request("finish", {"seconds": 0.1, "paths": [], "counters": {}})
+        for index, path in enumerate(paths):
+            refused(request, "open", {"index": index, "path": path, "size": 0, **times})
+            refused(request, "directory", {"path": path, **times})
+        for name in ("way out", "up", "real"):
+            # Without --overwrite what exists is left alone.
+            assert "exists" in refused(request, "directory", {"path": [name], **times})
 
     as_sender(lab, receiver, act)
-    arrived = everything_below(transfers.scratch) - before
-    assert arrived == {str(transfers.directory / base) for base in names.values()}
-    assert not Path(elsewhere).exists()
+    assert everything_below(transfers.scratch) == before
     assert not Path("/etc/two").exists()
+    for name in ("way out", "up"):
+        (transfers.directory / name).unlink()
+    (transfers.directory / "real").rmdir()
+
+
+def test_links_are_not_followed_with_overwrite_either(transfers: Transfers, lab: Lab) -> None:
+    outside = transfers.scratch / "outside"
+    outside.mkdir()
+    (transfers.directory / "tree").mkdir()
+    (transfers.directory / "tree" / "way out").symlink_to(outside)
+    (transfers.directory / "link").symlink_to(outside)
+    receiver = transfers.recv("--once", "--overwrite")
+    times: dict[str, Any] = {"mode": 0o700, "mtime_ns": 0}
+
+    def act(request: Requests) -> None:
+        request("connect", CONNECT)
+        assert "no directory" in refused(request, "directory", {"path": ["link"], **times})
+        request("directory", {"path": ["tree"], **times})
+        said = refused(request, "directory", {"path": ["tree", "way out"], **times})
+        assert "symbolic link" in said
+        assert "symbolic link" in refused(request, "open", {"index": 0, "path": ["tree", "way out", "file"], "size": 0})
+        # A link in a file's place is replaced, not written through.
+        (transfers.directory / "tree" / "file").symlink_to(outside / "victim")
+        request("open", {"index": 1, "path": ["tree", "file"], "size": 0, "mode": 0o777})
+        request("commit", {"index": 1, "sha256": EMPTY_SUM})
+
+    as_sender(lab, receiver, act)
+    receiver.end()
+    assert list(outside.iterdir()) == []
+    assert (transfers.directory / "tree" / "file").read_bytes() == b""
+    assert not (transfers.directory / "tree" / "file").is_symlink()
 
 
 def test_a_line_break_in_a_name_makes_no_line_of_its_own(transfers: Transfers, lab: Lab) -> None:
@@ -129,7 +163,7 @@ def test_a_line_break_in_a_name_makes_no_line_of_its_own(transfers: Transfers, l
 
     def act(request: Requests) -> None:
         request("connect", CONNECT)
-        request("open", {"index": 0, "name": "first\nsecond", "size": 0})
+        request("open", {"index": 0, "path": ["first\nsecond"], "size": 0})
         request("sum", {"index": 0})
         request("commit", {"index": 0, "sha256": EMPTY_SUM})
         request("finish", {"seconds": 0.1, "paths": [], "counters": {}})
@@ -143,7 +177,11 @@ def bodies_with_wrong_members() -> list[tuple[str, dict[str, Any]]]:
     """Every member of every request in every wrong type, one at a time."""
     valid: dict[str, dict[str, Any]] = {
         "connect": CONNECT,
-        "open": {"index": 0, "name": "file", "size": 10},
+        "directory": {"path": ["tree"], "mode": 0o755, "mtime_ns": 0},
+        "open": {"index": 0, "path": ["file"], "size": 10, "offset": 0, "length": 10, "mode": 0o644, "mtime_ns": 0},
+        "compare": {"index": 7, "sha256": EMPTY_SUM},
+        "blocks": {"index": 7, "first": 0, "count": 1},
+        "extend": {"index": 7, "offset": 0, "length": 1},
         "sum": {"index": 7},
         "commit": {"index": 7, "sha256": EMPTY_SUM},
     }
@@ -151,8 +189,10 @@ def bodies_with_wrong_members() -> list[tuple[str, dict[str, Any]]]:
     for kind, body in valid.items():
         for key, value in body.items():
             wrong = [each for each in WRONG if type(each) is not type(value) or (isinstance(value, int))]
-            bodies += [(kind, {**body, key: each}) for each in wrong if each != value]
-            bodies.append((kind, {other: member for other, member in body.items() if other != key}))
+            fine = FINE.get(key, ()) if kind in ("open", "directory") else ()
+            bodies += [(kind, {**body, key: each}) for each in wrong if each != value and each not in fine]
+            if not (kind == "open" and key in MAY_LACK):
+                bodies.append((kind, {other: member for other, member in body.items() if other != key}))
     for key in ("host", "ports"):
         bodies += [("connect", {**CONNECT, "node": {**NODE, key: each}}) for each in WRONG]
     for key in ("plane", "address", "leaf"):
@@ -185,7 +225,7 @@ def test_every_member_in_every_wrong_type_is_refused(transfers: Transfers, lab: 
     def act(request: Requests) -> None:
         # Before the session is connected nothing else may be asked.
         for kind in ("open", "extend", "sum", "commit"):
-            refused(request, kind, {"index": 0, "name": "file", "size": 1, "sha256": EMPTY_SUM})
+            refused(request, kind, {"index": 0, "path": ["file"], "size": 1, "sha256": EMPTY_SUM})
         for kind, body in bodies_with_wrong_members():
             if kind != "connect":
                 continue
@@ -238,7 +278,7 @@ def test_huge_sizes_are_refused_and_take_no_room(transfers: Transfers, lab: Lab,
         request("connect", CONNECT)
         free = os.statvfs(transfers.directory).f_bavail
         for index, size in enumerate((1 << 50, (1 << 50) - 1, 1 << 46, 1 << 63, 1 << 64)):
-            refused(request, "open", {"index": index, "name": f"huge {index}", "size": size})
+            refused(request, "open", {"index": index, "path": [f"huge {index}"], "size": size})
         assert os.statvfs(transfers.directory).f_bavail > 0.9 * free
 
     as_sender(lab, receiver, act)
@@ -248,17 +288,17 @@ def test_huge_sizes_are_refused_and_take_no_room(transfers: Transfers, lab: Lab,
 def test_the_order_of_the_requests_is_kept(transfers: Transfers, lab: Lab, receiver: Running) -> None:
     def act(request: Requests) -> None:
         request("connect", CONNECT)
-        request("open", {"index": 0, "name": "file", "size": 10})
+        request("open", {"index": 0, "path": ["file"], "size": 10, **FIRST_TEN})
         # Ten zero bytes that never came: their sum is known, and worth nothing.
         assert "have not arrived" in refused(request, "commit", {"index": 0, "sha256": TEN_ZEROS})
-        refused(request, "open", {"index": 0, "name": "other", "size": 10})
-        refused(request, "open", {"index": 1, "name": "file", "size": 10})
+        refused(request, "open", {"index": 0, "path": ["other"], "size": 10, **FIRST_TEN})
+        refused(request, "open", {"index": 1, "path": ["file"], "size": 10, **FIRST_TEN})
         refused(request, "sum", {"index": 1})
-        refused(request, "extend", {"index": 0})
-        refused(request, "extend", {"index": 1})
+        refused(request, "extend", {"index": 0, "offset": 0, "length": 10})
+        refused(request, "extend", {"index": 1, "offset": 0, "length": 10})
         refused(request, "sum", {"index": 0})
         # A sum that is not that of what arrived: the file is discarded.
-        request("open", {"index": 2, "name": "empty", "size": 0})
+        request("open", {"index": 2, "path": ["empty"], "size": 0})
         assert request("commit", {"index": 2, "sha256": TEN_ZEROS})["match"] is False
         refused(request, "commit", {"index": 2, "sha256": EMPTY_SUM})
 
@@ -271,7 +311,7 @@ def test_a_sender_that_finishes_with_files_under_way_has_failed(transfers: Trans
 
     def act(request: Requests) -> None:
         request("connect", CONNECT)
-        request("open", {"index": 0, "name": "file", "size": 10})
+        request("open", {"index": 0, "path": ["file"], "size": 10, **FIRST_TEN})
         request("finish", {"seconds": 1.0, "paths": [], "counters": {}})
 
     with contextlib.suppress(PeerError):
@@ -285,7 +325,7 @@ def test_a_failed_session_keeps_saying_why(transfers: Transfers, lab: Lab) -> No
 
     def act(request: Requests) -> tuple[str, str]:
         request("connect", CONNECT)
-        request("open", {"index": 0, "name": "file", "size": 10})
+        request("open", {"index": 0, "path": ["file"], "size": 10, **FIRST_TEN})
         time.sleep(0.8)
         return refused(request, "sum", {"index": 0}), refused(request, "sum", {"index": 0})
 
@@ -305,7 +345,7 @@ def test_a_write_that_is_not_allowed_ends_its_qp_and_nothing_else(transfers: Tra
     def act() -> tuple[list[Completion], QpState, str | None]:
         with (
             Node(Fabric.load(lab.fabric_path("h0"))) as node,
-            ExchangeClient(ticket_of(receiver), features=("files/2",)) as exchange,
+            ExchangeClient(ticket_of(receiver), features=("files/3",)) as exchange,
         ):
             config = transfer_config(path_mtu=4096)
             qp = node.create_qp(config)
@@ -321,7 +361,9 @@ def test_a_write_that_is_not_allowed_ends_its_qp_and_nothing_else(transfers: Tra
             )
             peer = NodeDescription.from_json(answer["node"])
             node.connect(qp, peer, QpDescription.from_json(answer["qps"][0]))
-            opened = exchange.request("open", {"index": 0, "name": "target", "size": 65536}, PATIENCE_S)
+            opened = exchange.request(
+                "open", {"index": 0, "path": ["target"], "size": 65536, "offset": 0, "length": 65536}, PATIENCE_S
+            )
             va, rkey = opened["va"], opened["rkey"]
             if attack == "a wrong R_Key":
                 rkey ^= 1
@@ -373,7 +415,7 @@ def test_a_greedy_sender_locks_nobody_out(transfers: Transfers, lab: Lab) -> Non
         said = set()
         for index in range(1, 1000):
             try:
-                request("open", {"index": index, "name": f"greedy {index}", "size": 10})
+                request("open", {"index": index, "path": [f"greedy {index}"], "size": 10, **FIRST_TEN})
             except PeerError as error:
                 said.add(str(error))
         assert len(said) == 1
@@ -386,9 +428,10 @@ def test_a_greedy_sender_locks_nobody_out(transfers: Transfers, lab: Lab) -> Non
 
     def all_of_the_disk(request: Requests) -> None:
         request("connect", CONNECT)
-        opened = request("open", {"index": 0, "name": "all", "size": int(free * 0.9)})
+        size = int(free * 0.9)
+        opened = request("open", {"index": 0, "path": ["all"], "size": size, "offset": 0, "length": size})
         assert opened["length"] <= 1 << 30
-        assert "have not arrived" in refused(request, "extend", {"index": 0})
+        assert "have not arrived" in refused(request, "extend", {"index": 0, "offset": 0, "length": 10})
         left = os.statvfs(transfers.directory)
         assert left.f_bavail * left.f_frsize > 0.4 * free
 

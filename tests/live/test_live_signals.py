@@ -34,7 +34,7 @@ def test_the_sender_is_interrupted_under_way(transfers: Transfers, number: signa
     received = receiver.end().failed()
     # A goodbye, not a timeout, ends the receiver.
     assert "went away" in received.one_line
-    assert os.listdir(transfers.directory) == []
+    assert transfers.whole() == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -45,7 +45,7 @@ def test_the_receiver_is_interrupted_under_way(transfers: Transfers, number: sig
     transfers.when_acked(stats, 0.1, sender)
     interrupted(receiver.stop(number), number)
     sender.end().failed()
-    assert os.listdir(transfers.directory) == []
+    assert transfers.whole() == []
 
 
 def test_a_receiver_that_serves_many_fails_when_interrupted_in_a_transfer(transfers: Transfers) -> None:
@@ -56,7 +56,7 @@ def test_a_receiver_that_serves_many_fails_when_interrupted_in_a_transfer(transf
     received = receiver.stop(signal.SIGINT)
     interrupted(received)
     assert received.document["sha256_match"] is False
-    assert os.listdir(transfers.directory) == []
+    assert transfers.whole() == []
 
 
 def test_a_waiting_receiver_is_interrupted(transfers: Transfers) -> None:
@@ -93,7 +93,7 @@ def test_the_sender_is_killed(transfers: Transfers) -> None:
     sender.process.kill()
     received = receiver.end().failed()
     assert "nothing arrived" in received.one_line or "went away" in received.one_line
-    assert os.listdir(transfers.directory) == []
+    assert transfers.whole() == []
 
 
 @pytest.mark.parametrize("end", ["send", "recv"])
@@ -114,7 +114,7 @@ def test_an_interrupt_that_comes_inside_a_library_is_not_lost(transfers: Transfe
         sender = transfers.send(receiver, [file], *SLOW)
         interrupted(receiver.end())
         sender.end().failed()
-    assert os.listdir(transfers.directory) == []
+    assert transfers.whole() == []
 
 
 # Sends itself SIGINT in a function that compiled code calls while packets are sent, and whose errors it drops; if

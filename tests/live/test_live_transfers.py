@@ -175,7 +175,7 @@ def test_for_people_both_ends_say_what_was_sent(transfers: Transfers) -> None:
     received = receiver.end().succeeded()
     for ended in (sent, received):
         said = ended.out + ended.err
-        for what in ("5000 bytes", "Gbit/s", "retransmitted", sha256(file)):
+        for what in ("4.9 KiB", "Gbit/s", "retransmitted", "SHA-256 agrees", sha256(file)):
             assert what in said
     assert "requests_received" in received.err
     assert "data_packets_sent" in sent.err

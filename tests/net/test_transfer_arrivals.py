@@ -20,7 +20,8 @@ from mrc.fabric import Clos
 from mrc.net.session.qps import TUNING
 from mrc.net.transfer.arrivals import Arrivals
 from mrc.net.transfer.bounds import FilePlaces, SenderBounds
-from mrc.net.transfer.files import Directory, outgoing_size
+from mrc.net.transfer.directory import Directory
+from mrc.net.transfer.tree import consignment
 from mrc.sim import SimFabric
 from mrc.sim.device import SimDevice
 from mrc.verbs import PD, Context
@@ -37,17 +38,18 @@ class Sender:
     directory: Directory
     places: FilePlaces
     bounds: SenderBounds = SMALL
-    in_parts: bool = True
     placed: int = 0
     arrivals: Arrivals = field(init=False)
 
     def __post_init__(self) -> None:
-        self.arrivals = Arrivals(
-            self.pd, self.directory, self.bounds, self.places, lambda: self.placed, in_parts=self.in_parts
-        )
+        self.arrivals = Arrivals(self.pd, self.directory, self.bounds, self.places, lambda: self.placed)
 
     def announce(self, index: int, size: int, name: str | None = None) -> dict[str, Any]:
-        return self.arrivals.open({"index": index, "name": name or f"file {id(self)} {index}", "size": size})
+        path = [name or f"file {id(self)} {index}"]
+        return self.arrivals.open({"index": index, "path": path, "size": size, "offset": 0, "length": size})
+
+    def extend(self, index: int, offset: int, length: int) -> dict[str, Any]:
+        return self.arrivals.extend({"index": index, "offset": offset, "length": length})
 
     def write(self, opened: dict[str, Any], content: bytes) -> None:
         region = self.pd.memory.find(opened["rkey"])
@@ -65,7 +67,7 @@ class Sender:
             at += opened["length"]
             if at == len(content):
                 break
-            opened = self.arrivals.extend({"index": index})
+            opened = self.extend(index, at, len(content) - at)
         return self.arrivals.commit({"index": index, "sha256": hashlib.sha256(content).hexdigest()}).sha256_match
 
     @property
@@ -183,11 +185,11 @@ def test_places_follow_the_limit_of_descriptors() -> None:
 
 def test_a_session_has_so_many_files_and_names_so_long(hall: Hall) -> None:
     sender = hall.sender()
-    with pytest.raises(PeerError, match="at most 300 are taken: rename it"):
-        sender.announce(0, 1, "d/" * 150 + "f")
+    with pytest.raises(PeerError, match="is no plain name"):
+        sender.announce(0, 1, "d" * 301)
     for index in range(20):
         assert sender.send(index, b"")
-    assert refused(sender, 20, 1) == "a session sends at most 20 files: send the others in another one"
+    assert refused(sender, 20, 1) == "a session sends at most 20 files and directories: send the others in another one"
 
 
 def test_r_keys_are_there_only_while_a_file_is_received(hall: Hall) -> None:
@@ -196,7 +198,7 @@ def test_r_keys_are_there_only_while_a_file_is_received(hall: Hall) -> None:
     opened = sender.announce(0, 3 * MIB)
     assert (sender.rkeys, opened["length"]) == (1, 2 * MIB)
     sender.write(opened, b"a" * 2 * MIB)
-    second = sender.arrivals.extend({"index": 0})
+    second = sender.extend(0, 2 * MIB, MIB)
     assert sender.rkeys == 1
     assert sender.pd.memory.find(opened["rkey"]) is None
     sender.write(second, b"b" * MIB)
@@ -232,8 +234,8 @@ def test_an_announcement_takes_no_more_disk_than_a_part(hall: Hall) -> None:
     assert taken(hall) <= 2 * MIB + 64 * KIB
     # What it asks for after that has to have arrived first.
     with pytest.raises(PeerError, match=f"{2 * MIB} bytes of 'file .*' have not arrived"):
-        sender.arrivals.extend({"index": 0})
-    with pytest.raises(PeerError, match="were never opened: extend it"):
+        sender.extend(0, 2 * MIB, MIB)
+    with pytest.raises(PeerError, match=f"{2 * MIB} bytes of 'file .*' have not arrived"):
         sender.arrivals.sum({"index": 0})
     assert "2097152 bytes of this session are on their way, the most is 2097152" in refused(sender, 1, 10)
     assert hall.sender().send(0, b"abc")
@@ -273,17 +275,11 @@ def test_a_disk_that_fills_while_a_file_arrives(hall: Hall, monkeypatch: pytest.
     with monkeypatch.context() as disk:
         disk.setattr(os, "posix_fallocate", full)
         with pytest.raises(SystemRefused, match=f"no room for {2 * MIB} bytes in {hall.path}"):
-            sender.arrivals.extend({"index": 0})
+            sender.extend(0, 2 * MIB, 2 * MIB)
     assert sender.rkeys == 0
     sender.arrivals.close()
     assert taken(hall) == 0
     assert hall.sender().send(0, b"abc")
-
-
-def test_a_sender_that_knows_no_parts_sends_what_fits_one(hall: Hall) -> None:
-    sender = hall.sender(in_parts=False)
-    assert sender.send(0, b"x" * 2 * MIB)
-    assert "use the same mrc release at both ends" in refused(sender, 1, 2 * MIB + 1)
 
 
 SIZES = st.integers(1, 1 << 50)
@@ -317,12 +313,13 @@ def test_a_full_disk_is_reached_in_few_parts() -> None:
 # ------------------------------------------------------------------ the sending end
 
 
-def test_a_file_to_be_sent_is_looked_at_without_being_opened(tmp_path: Path) -> None:
+def test_files_to_be_sent_are_looked_at_without_being_opened(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"abc")
     os.mkfifo(tmp_path / "fifo")
     before = descriptors()
-    assert outgoing_size(tmp_path / "file") == 3
-    for name, why in (("fifo", "is a pipe"), (".", "is a directory"), ("none", "No such file")):
+    (found,) = consignment([tmp_path / "file"]).files
+    assert (found.path, found.size) == (("file",), 3)
+    for name, why in (("fifo", "is a pipe"), ("none", "No such file")):
         with pytest.raises(CallerError, match=why):
-            outgoing_size(tmp_path / name)
+            consignment([tmp_path / name])
     assert descriptors() == before

@@ -13,7 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrc.errors import CallerError, PeerError, SystemRefused
-from mrc.net.transfer.files import Directory, IncomingFile, OutgoingFile, base_name
+from mrc.net.transfer.directory import Directory
+from mrc.net.transfer.incoming import IncomingFile
+from mrc.net.transfer.names import file_path, plain_name, shown
+from mrc.net.transfer.outgoing import OutgoingFile
 
 # sha256sum of nothing, and of b"abc" (FIPS 180-2, appendix B.1).
 EMPTY = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
@@ -52,7 +55,7 @@ def overwriting(tmp_path: Path) -> Iterator[Directory]:
 
 
 def incoming(directory: Directory, name: str, content: bytes) -> IncomingFile:
-    file = IncomingFile(directory, name, len(content))
+    file = IncomingFile(directory, (name,), len(content))
     if content:
         part = file.part(0, len(content))
         part.map[:] = content
@@ -83,7 +86,7 @@ def blocks(file: IncomingFile) -> int:
 
 @pytest.mark.parametrize("size", [1, 4095, 4096, 4097, 1 << 20])
 def test_a_part_takes_its_whole_space_at_once_and_a_file_none(kind: str, directory: Directory, size: int) -> None:
-    file = IncomingFile(directory, "file", size + 8192)
+    file = IncomingFile(directory, ("file",), size + 8192)
     assert blocks(file) == 0
     file.part(0, 8192).close()
     assert 8192 <= blocks(file) < 8192 + size
@@ -94,7 +97,7 @@ def test_a_part_takes_its_whole_space_at_once_and_a_file_none(kind: str, directo
 
 
 def test_parts_of_a_file_lie_where_they_belong(kind: str, directory: Directory) -> None:
-    file = IncomingFile(directory, "file", 8192 + 3)
+    file = IncomingFile(directory, ("file",), 8192 + 3)
     for offset, content in ((0, b"a" * 4096), (4096, b"b" * 4096), (8192, b"end")):
         part = file.part(offset, len(content))
         part.map[:] = content
@@ -107,7 +110,7 @@ def test_parts_of_a_file_lie_where_they_belong(kind: str, directory: Directory) 
 def test_a_disk_that_fills_up_meanwhile_is_refused_where_it_does(
     kind: str, directory: Directory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = IncomingFile(directory, "file", 8192)
+    file = IncomingFile(directory, ("file",), 8192)
     file.part(0, 4096).close()
 
     def full(descriptor: int, offset: int, length: int) -> None:
@@ -143,7 +146,7 @@ def test_an_existing_name_is_refused_when_announced(kind: str, directory: Direct
     (directory.path / "sub").mkdir()
     for name in ("file", "link", "sub"):
         with pytest.raises(CallerError, match=r"exists at the receiver: start it with --overwrite"):
-            IncomingFile(directory, name, 10)
+            IncomingFile(directory, (name,), 10)
     assert names(directory) == ["file", "link", "sub"]
     assert (directory.path / "file").read_bytes() == b"older"
 
@@ -158,12 +161,12 @@ def test_a_name_taken_while_the_file_arrives_is_not_replaced(kind: str, director
 
 
 def test_a_name_on_its_way_is_refused(kind: str, directory: Directory) -> None:
-    first = incoming(directory, "a/file", b"first")
+    first = incoming(directory, "file", b"first")
     with pytest.raises(CallerError, match="file comes twice"):
-        IncomingFile(directory, "b/file", 10)
+        IncomingFile(directory, ("file",), 10)
     # A refused one must not give the name of the first free.
     with pytest.raises(CallerError, match="file comes twice"):
-        IncomingFile(directory, "c/file", 10)
+        IncomingFile(directory, ("file",), 10)
     first.commit()
     assert (directory.path / "file").read_bytes() == b"first"
 
@@ -204,52 +207,55 @@ def test_committed_files_have_the_mode_the_umask_leaves(kind: str, directory: Di
 @pytest.mark.parametrize("size", [1 << 46, (1 << 50) - 1])
 def test_no_room(kind: str, directory: Directory, size: int) -> None:
     with pytest.raises(SystemRefused, match=f"no room for {size} bytes in {directory.path}"):
-        IncomingFile(directory, "file", size)
+        IncomingFile(directory, ("file",), size)
     assert names(directory) == []
     incoming(directory, "file", b"abc").commit()
 
 
 @pytest.mark.parametrize(
-    ("given_name", "base"),
-    [
-        ("plain", "plain"),
-        ("../../up", "up"),
-        ("/etc/passwd", "passwd"),
-        ("a/../../b", "b"),
-        ("C:\\dir\\file", "file"),
-        ("...", "..."),
-        (".hidden", ".hidden"),
-        ("-rf", "-rf"),
-        ("with space\n", "with space\n"),
-        ("n" * 255, "n" * 255),
-        ("é" * 127, "é" * 127),
-        # A name that is no UTF-8 travels as os.fsdecode wrote it.
-        ("\udcff\udc80", "\udcff\udc80"),
-    ],
+    "name",
+    # A name that is no UTF-8 travels as os.fsdecode wrote it.
+    ["plain", "...", ".hidden", "-rf", "C:\\dir", "with space\n", "n" * 255, "é" * 127, "\udcff\udc80"],
 )
-def test_base_names(given_name: str, base: str) -> None:
-    assert base_name(given_name) == base
+def test_plain_names(name: str) -> None:
+    assert plain_name(name) == name
 
 
 @pytest.mark.parametrize(
     "name",
-    ["", ".", "..", "/", "a/", "a/.", "a/..", "\\", "..\\..", "a\0b", "\0", "n" * 256, "é" * 128, "\ud800", "a\ud83d"],
+    [
+        *("", ".", "..", "/", "a/", "a/b", "/etc", "a\0b", "\0", "n" * 256, "é" * 128, "\ud800", "a\ud83d"),
+        *(None, 7, [], True),
+        ".file.mrc-part",
+    ],
 )
-def test_names_that_leave_nothing_usable(directory: Directory, name: str) -> None:
-    with pytest.raises(PeerError, match="leaves no usable base name"):
-        IncomingFile(directory, name, 10)
-    assert names(directory) == []
+def test_names_that_are_refused(name: object) -> None:
+    with pytest.raises(PeerError, match="the sender's file name"):
+        plain_name(name)
+    with pytest.raises(PeerError, match="the sender's file name"):
+        file_path(["fine", name], 4096)
 
 
-@given(st.text(st.characters(exclude_categories=()), max_size=300))
-def test_any_name_gives_a_plain_one_or_the_peers_error(name: str) -> None:
+@pytest.mark.parametrize("names", [None, "a", [], {}, 7, ["a"] * 101])
+def test_paths_that_are_none(names: object) -> None:
+    with pytest.raises(PeerError, match=r"a list of 1\.\.100 names is expected"):
+        file_path(names, 4096)
+
+
+def test_a_path_has_a_bound() -> None:
+    assert file_path(["a" * 50, "b" * 49], 100) == ("a" * 50, "b" * 49)
+    with pytest.raises(PeerError, match="has 101 bytes, at most 100 are taken"):
+        file_path(["a" * 50, "b" * 50], 100)
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=()), max_size=300), max_size=5))
+def test_any_path_stays_below_its_directory_or_is_the_peers_error(names: list[str]) -> None:
     try:
-        base = base_name(name)
+        path = file_path(names, 4096)
     except PeerError:
         return
-    assert base not in ("", ".", "..")
-    assert not set("/\\\0") & set(base)
-    assert len(os.fsencode(base)) <= 255
+    assert os.path.normpath(shown(path)) == shown(path)
+    assert not shown(path).startswith(("/", "../"))
 
 
 def test_directories_that_will_not_do(tmp_path: Path) -> None:
@@ -264,7 +270,7 @@ def test_directories_that_will_not_do(tmp_path: Path) -> None:
 def test_a_file_to_send(tmp_path: Path, content: bytes, sum_: str) -> None:
     (tmp_path / "file").write_bytes(content)
     file = OutgoingFile(tmp_path / "file")
-    assert (file.name, file.size, file.sha256()) == ("file", len(content), sum_)
+    assert (file.size, file.sha256()) == (len(content), sum_)
     file.close()
     file.close()
 
@@ -284,9 +290,9 @@ def test_what_cannot_be_sent(tmp_path: Path) -> None:
         assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_a_link_to_a_file_is_sent_under_its_own_name(tmp_path: Path) -> None:
+def test_a_link_to_a_file_is_sent_as_the_file(tmp_path: Path) -> None:
     (tmp_path / "target").write_bytes(b"abc")
     (tmp_path / "link").symlink_to("target")
     file = OutgoingFile(tmp_path / "link")
-    assert (file.name, file.sha256()) == ("link", ABC)
+    assert file.sha256() == ABC
     file.close()

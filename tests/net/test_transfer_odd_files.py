@@ -11,7 +11,7 @@ import pytest
 
 from mrc.errors import CallerError
 from mrc.net.transfer import sources
-from mrc.net.transfer.files import OutgoingFile
+from mrc.net.transfer.outgoing import OutgoingFile
 
 
 def whole(path: str | Path) -> bytes:
@@ -57,8 +57,8 @@ def test_a_file_without_a_size_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize(
     ("kind", "says"),
     [
-        ("directory", r"is a directory.*send its files.*tar"),
-        ("fifo", r"is a pipe.*into a file first"),
+        ("directory", "is a directory, not a file"),
+        ("fifo", r"is a pipe.*mrc send - TICKET"),
         ("socket", r"is a socket"),
         ("device", r"is a device.*into a file first"),
     ],

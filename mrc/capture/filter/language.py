@@ -8,7 +8,8 @@
     values      = value | ("{" | "(" | "[") item { "," item } ("}" | ")" | "]")
     item        = value [ ".." value ]
 
-`&&`, `||` and `!` are taken for `and`, `or` and `not`. Nothing of it is ever run as code.
+`&&`, `||` and `!` are taken for `and`, `or` and `not`, and a name may have Wireshark's `mrc.` in front. Nothing of it
+is ever run as code.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ _TOKEN = re.compile(
       | (?P<address>[0-9A-Fa-f]*:[0-9A-Fa-f:]*(?:\d+\.\d+\.\d+\.\d+)?(?:/\d+)?|\d+\.\d+\.\d+\.\d+(?:/\d+)?)
       | (?P<number>-?(?:0[xX][0-9A-Fa-f]+|0[bB][01]+|\d+(?:\.\d+(?!\.))?))(?![A-Za-z_])
       | (?P<keyword>(?:and|or|not|in)\b)
-      | (?P<name>[A-Za-z_]\w*(?:\[-?\d+\])?(?:\.[A-Za-z_]\w*)?)
+      | (?P<name>(?:mrc\.)?[A-Za-z_]\w*(?:\[-?\d+\])?(?:\.[A-Za-z_]\w*)?)
       | (?P<sign>==|!=|<=|>=|&&|\|\||\.\.|[<>&!(){}\[\],])
     )""",
     re.VERBOSE,
 )
+_WIRESHARK = "mrc."
 _ALIASES = {"&&": "and", "||": "or", "!": "not"}
 _COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 _CLOSING = {"{": "}", "(": ")", "[": "]"}
@@ -140,6 +142,8 @@ class _Parser:
             kind = match.lastgroup or ""
             word = match[kind]
             start = match.start(kind)
+            if kind == "name" and word.startswith(_WIRESHARK):
+                start, word = start + len(_WIRESHARK), word.removeprefix(_WIRESHARK)
             tokens.append(_Token(kind, _ALIASES.get(word, word), start))
             at = match.end()
         return [*tokens, _Token("end", "", len(text.rstrip()))]

@@ -5,6 +5,7 @@ local MPR_UNIT, RECEIVED_UNIT, TIMESTAMP_UNIT_NS = 128, 256, 128
 
 local mrc = Proto("mrc", "Multipath Reliable Connection")
 mrc.prefs.check_icrc = Pref.bool("Check the ICRC", true, "Work out the ICRC of every MRC packet and compare")
+mrc.prefs.conversations = Pref.bool("Print conversations", false, "tshark prints a table of streams at the end")
 mrc.prefs.dscp_trimmed = Pref.uint("TRIMMED codepoint", DSCP_TRIMMED, "The DSCP that switches give a packet they trim")
 mrc.prefs.dscp_trimmed_lasthop = Pref.uint("TRIMMED_LASTHOP codepoint", DSCP_TRIMMED_LASTHOP,
   "The DSCP that a switch gives a packet it trims on the last hop")
@@ -20,6 +21,12 @@ local fields = {
   icrc_ok = ProtoField.bool("mrc.icrc_ok", "icrc_ok"),
   trimmed = ProtoField.bool("mrc.trimmed", "trimmed"),
   malformed = ProtoField.string("mrc.malformed", "malformed"),
+  stream = ProtoField.uint32("mrc.stream", "Stream", base.DEC),
+  retransmission_of = ProtoField.framenum("mrc.retransmission_of", "Retransmission of frame", base.NONE),
+  acked_in = ProtoField.framenum("mrc.acked_in", "Acknowledged in frame", base.NONE, frametype.ACK),
+  ack_of = ProtoField.framenum("mrc.ack_of", "Triggered by frame", base.NONE, frametype.ACK),
+  nack_of = ProtoField.framenum("mrc.nack_of", "Refuses frame", base.NONE),
+  ack_rtt = ProtoField.relative_time("mrc.ack_rtt", "From that frame to this one"),
 }
 
 local function all_fields()
@@ -52,6 +59,9 @@ local experts = {
   icrc = ProtoExpert.new("mrc.expert.icrc", "Wrong ICRC", expert.group.CHECKSUM, expert.severity.ERROR),
   tver = ProtoExpert.new("mrc.expert.tver", "TVer is not 0: a receiver drops this", expert.group.PROTOCOL,
     expert.severity.WARN),
+  retransmission = ProtoExpert.new("mrc.expert.retransmission", "Retransmission", expert.group.SEQUENCE,
+    expert.severity.NOTE),
   trimmed = ProtoExpert.new("mrc.expert.trimmed", "Trimmed by a switch", expert.group.SEQUENCE, expert.severity.NOTE),
 }
-mrc.experts = { experts.malformed, experts.cut_short, experts.icrc, experts.tver, experts.trimmed }
+mrc.experts = { experts.malformed, experts.cut_short, experts.icrc, experts.tver, experts.trimmed,
+  experts.retransmission }

@@ -6,7 +6,7 @@ Packet.__index = Packet
 
 function Packet.new(tvb, pinfo)
   local place = place_in_frame(tvb, pinfo)
-  local self = setmetatable({ tvb = tvb, place = place, words = {} }, Packet)
+  local self = setmetatable({ tvb = tvb, place = place, words = {}, values = {}, pinfo = pinfo }, Packet)
   self.sent = place and math.max(0, place.finish - place.bth) or tvb:reported_len()
   self.kept = math.min(tvb:captured_len(), self.sent)
   self.short = place and place.short
@@ -57,7 +57,8 @@ function Packet:headers(bth, opcode)
   for _, name in ipairs(opcode.headers) do
     if name ~= "tseth" or bth.ts ~= 0 then
       if self.kept < at + HEADERS[name].length then return at, name end
-      self:say(WORDS[name](self:header(name, at)))
+      self.values[name] = self:header(name, at)
+      self:say(WORDS[name](self.values[name]))
       at = at + HEADERS[name].length
     end
   end
@@ -175,7 +176,12 @@ function Packet:whole()
     self.trimmed = self:is_trimmed(all_headers)
     at, missing = self:headers(bth, opcode)
   end
-  self:show_verdict(at, self:rest(bth, opcode, at, missing, all_headers))
+  local length, icrc_at, reason = self:rest(bth, opcode, at, missing, all_headers)
+  if opcode and (self.trimmed or not missing) then
+    follow(bth, opcode, self.values, self.trimmed and 0 or length, self.trimmed, self.pinfo)
+  end
+  show_facts(self.root, self.pinfo.number)
+  self:show_verdict(at, length, icrc_at, reason)
 end
 
 -- The number of the frame an MRC packet was last seen in, so that it is not looked for again.

@@ -18,7 +18,7 @@ from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 MARKER = "-- MRC dissector for Wireshark, written by `mrc wireshark`."
 
 # In this order: each uses what the ones before it define. Behind "words" come the functions written from their table.
-PARTS = ("fields", "icrc", "place", "values", "words", "packet", "ports")
+PARTS = ("fields", "icrc", "place", "values", "words", "follow", "packet", "ports")
 _HEXADECIMAL = {
     *("opcode", "pkey", "dqp", "va", "rkey", "data", "syndrome", "entropy", "spdcid", "dpdcid", "bitmap", "reason"),
     *("vendor_info", "port_status_mask"),

@@ -32,7 +32,7 @@ local function runs(numbers)
   return table.concat(parts, ", ")
 end
 
-local function received_psns(values)
+local function psns_in_bitmap(values)
   local psns = {}
   local digits = ("0"):rep(16 - #values.bitmap) .. values.bitmap
   for bit_number = 0, 63 do
@@ -41,6 +41,11 @@ local function received_psns(values)
       psns[#psns + 1] = (values.cack_psn + values.sack_offset + bit_number) % PSNS
     end
   end
+  return psns
+end
+
+local function received_psns(values)
+  local psns = psns_in_bitmap(values)
   return #psns > 0 and "received " .. runs(psns)
 end
 

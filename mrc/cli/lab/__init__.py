@@ -9,6 +9,7 @@ from mrc.cli.lab.building import down, list_labs, schema, up
 from mrc.cli.lab.events import events
 from mrc.cli.lab.execute import execute
 from mrc.cli.lab.failures import cut, flap, heal
+from mrc.cli.lab.graph import export, graph
 from mrc.cli.lab.impair import impair
 from mrc.cli.lab.shell import shell
 from mrc.cli.lab.status import status
@@ -30,9 +31,10 @@ def lab() -> None:
       mrc lab flap h0-p0l0 --period 2s --count 5
       mrc lab impair p1l0-p1s2 --loss 1%
       mrc lab events
+      mrc lab graph --out lab.svg
       mrc lab down
     """
 
 
-for command in (up, down, list_labs, schema, status, execute, cut, heal, flap, impair, events, shell):
+for command in (up, down, list_labs, schema, status, execute, cut, heal, flap, impair, events, graph, export, shell):
     lab.add_command(command)

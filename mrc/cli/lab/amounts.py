@@ -32,6 +32,8 @@ def impairment_text(found: Impairment, *, marks: bool) -> str:
         said.append(f"duplicates {share_text(found.duplicate)}")
     if found.corrupt:
         said.append(f"corrupts {share_text(found.corrupt)}")
+    if found.mtu_bytes:
+        said.append(f"MTU {found.mtu_bytes} bytes")
     return "; ".join(said) or "nothing wrong"
 
 

@@ -83,7 +83,8 @@ def described(path: str | None, name: str, options: Mapping[str, Any]) -> tuple[
         if source is ParameterSource.DEFAULT:
             name = file.name
         elif name != file.name:
-            _contradiction(file, "name", f"--name {name}")
+            said_by = f"MRC_LAB={name}" if source is ParameterSource.ENVIRONMENT else f"--name {name}"
+            _contradiction(file, "name", said_by)
     with options_named():
         return name, file.description(given)
 

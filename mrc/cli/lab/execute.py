@@ -14,10 +14,12 @@ from mrc.cli.lab.options import name_option
 def execute(name: str, node: str, command: tuple[str, ...]) -> None:
     """Run COMMAND on a host or switch, with this terminal, and end with its exit status.
 
-    On a host MRC_FABRIC names the file that describes the fabric it is on. Options of this command come before NODE.
+    Hosts and switches have names: `ping h1` reaches h1 in plane 0, `ping h1-p1` in plane 1. On a host MRC_FABRIC names
+    the file that describes the fabric it is on; MRC_LAB is the lab's name. Options of this command come before NODE.
 
     \b
     Examples:
+      mrc lab exec h0 -- ping h1
       mrc lab exec h0 -- iperf3 -s
       mrc lab exec h0 -- tshark -i p0 -c 10
       mrc lab exec --name wide p0s1 -- ip -6 route show table local

@@ -10,6 +10,7 @@ import click
 from mrc.cli.common import RATE, SHARE, SIZE, json_option, note, options_named, print_json
 from mrc.cli.lab.amounts import impairment_text, in_units
 from mrc.cli.lab.options import name_option
+from mrc.fabric.impairment import LEAST_MTU_BYTES, MOST_MTU_BYTES
 
 
 class _OffOr(click.ParamType[Any]):
@@ -24,6 +25,7 @@ class _OffOr(click.ParamType[Any]):
 
 
 _SHARE, _SIZE, _RATE, _DSCP = _OffOr(SHARE), _OffOr(SIZE), _OffOr(RATE), _OffOr(click.IntRange(0, 63))
+_MTU = _OffOr(click.IntRange(LEAST_MTU_BYTES, MOST_MTU_BYTES))
 
 
 @click.command()
@@ -74,17 +76,19 @@ _SHARE, _SIZE, _RATE, _DSCP = _OffOr(SHARE), _OffOr(SIZE), _OffOr(RATE), _OffOr(
 )
 @click.option("--duplicate", type=_SHARE, metavar="PERCENT", help="Send this share of the packets twice: 1%.")
 @click.option("--corrupt", type=_SHARE, metavar="PERCENT", help="Flip one bit in this share of the MRC packets: 1%.")
+@click.option("--mtu", "mtu_bytes", type=_MTU, metavar="BYTES", help="The largest IP packet that is sent: 1500.")
 @click.option("--clear", is_flag=True, help="Remove all impairments of the link.")
 def impair(name: str, as_json: bool, link: str, toward: str | None, clear: bool, **changes: float | int | None) -> None:
-    """Impair a link while traffic runs: loss, a rate, marks, trims, duplicates, corruption. `mrc lab status` shows the
-    counters.
+    """Impair a link while traffic runs: loss, a rate, marks, trims, duplicates, corruption, an MTU.
+
+    `mrc lab status` shows the counters.
 
     Settings that are not given stay as they are. `off` removes one impairment, --clear removes all; --rate off also
     removes the queue. Queue sizes are bytes of whole frames. Without --queue one is chosen: 5 ms of the rate, at least
     64 KiB.
 
-    Loss and rate work in every lab. The rest needs eBPF, which only root outside any user namespace has; `mrc doctor`
-    checks it.
+    Loss, rate and MTU work in every lab. The rest needs eBPF, which only root outside any user namespace has; `mrc
+    doctor` checks it.
 
     \b
     Examples:
@@ -92,6 +96,7 @@ def impair(name: str, as_json: bool, link: str, toward: str | None, clear: bool,
       mrc lab impair p0l0-p0s1 --toward p0s1 --rate 1gbit --queue 400KB --ecn-at 100KB --trim-at 200KB
       mrc lab impair p0l0-p0s1 --rate 1gbit --trim-at 200KB --trim-to 256 --trim-dscp 48
       mrc lab impair p0l0-p0s1 --duplicate 0.1% --corrupt 0.1%
+      mrc lab impair p0l0-p0s1 --mtu 1500
       mrc lab impair p0l0-p0s1 --loss off
       mrc lab impair p0l0-p0s1 --clear
     """

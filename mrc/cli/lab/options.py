@@ -26,5 +26,12 @@ class LabName(click.ParamType[str]):
 
 def name_option(function: F) -> F:
     return click.option(
-        "--name", type=LabName(), metavar="NAME", default="mrc", show_default=True, help="Name of the lab."
+        "--name",
+        type=LabName(),
+        metavar="NAME",
+        default="mrc",
+        envvar="MRC_LAB",
+        show_envvar=True,
+        show_default=True,
+        help="Name of the lab.",
     )(function)

@@ -57,6 +57,7 @@ _SENDING = (
     _count("trimmed", "trimmed_packets", "trim_at_bytes"),
     _count("doubled", "duplicated_packets", "duplicate_percent"),
     _count("corrupted", "corrupted_packets", "corrupt_percent"),
+    _Column("MTU", lambda way: str(way.mtu_bytes or ""), lambda way: bool(way.mtu_bytes)),
 )
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from mrc.errors import SystemRefused
 from mrc.fabric.impairment import Impairment
+from mrc.lab import installed, messages
 from mrc.lab.bpf import EbpfRefused, LinkCounters, LinkProgram, LinkSettings
 from mrc.lab.impairment import loss
 from mrc.lab.impairment import traffic_control as tc
@@ -35,7 +36,8 @@ _PROGRAM_NAME = "mrc-link"
 @dataclass(frozen=True, slots=True)
 class Direction:
     """Where to act. `route` is a netlink socket at the sending node, `index` and `sending` are its interface; `filters`
-    gives a netfilter socket at the receiving node, `receiving` is its interface. `last_hop`: toward a host."""
+    gives a netfilter socket at the receiving node, `receiving` is its interface. `last_hop`: toward a host. `mtu`: the
+    fabric's, in bytes."""
 
     route: NetlinkSocket
     index: int
@@ -145,7 +147,17 @@ def _by_queue_alone(root: tc.Discipline | None) -> Impairment:
 def read(direction: Direction) -> Impairment:
     """What this direction is like now. Raises SystemRefused."""
     sending = figures(sending_ends(direction.route, direction.index)[direction.index])
-    return replace(sending.impairment, loss=_loss(direction))
+    return replace(sending.impairment, loss=_loss(direction), mtu_bytes=_mtu(direction))
+
+
+def _mtu(direction: Direction) -> int:
+    """The MTU of the sending interface, 0 where it is the fabric's."""
+    found = installed.interfaces(direction.route, direction.sending).get(direction.index)
+    return found.mtu if found is not None and found.mtu != direction.mtu else 0
+
+
+def _set_mtu(direction: Direction, mtu: int) -> None:
+    direction.route.transact([messages.link_mtu(direction.index, direction.sending, mtu or direction.mtu)])
 
 
 def _loss(direction: Direction) -> float:
@@ -171,7 +183,7 @@ def change(directions: Sequence[Direction], **changes: float | int | None) -> No
     planned = []
     for each in directions:
         sending = sending_ends(each.route, each.index)[each.index]
-        before = replace(figures(sending).impairment, loss=_loss(each))
+        before = replace(figures(sending).impairment, loss=_loss(each), mtu_bytes=_mtu(each))
         wanted = before.changed(**changes)
         if wanted.rate_bps and sending.foreign:
             raise SystemRefused(
@@ -180,10 +192,17 @@ def change(directions: Sequence[Direction], **changes: float | int | None) -> No
             )
         planned.append((each, sending, before, wanted))
     for each, sending, before, wanted in planned:
-        if replace(wanted, loss=0) != replace(before, loss=0) or not _is_whole(sending, before):
+        if _of_queues(wanted) != _of_queues(before) or not _is_whole(sending, before):
             _change_sending(each, sending, wanted)
         if wanted.loss != before.loss:
             _set_loss(each, wanted.loss)
+        if wanted.mtu_bytes != before.mtu_bytes:
+            _set_mtu(each, wanted.mtu_bytes)
+
+
+def _of_queues(found: Impairment) -> Impairment:
+    """What queue and program see to: all but the loss and the MTU."""
+    return replace(found, loss=0, mtu_bytes=0)
 
 
 def _is_whole(sending: Sending, found: Impairment) -> bool:
@@ -198,6 +217,8 @@ def clear(direction: Direction) -> None:
     _remove(direction, sending)
     if _loss(direction):
         _set_loss(direction, 0)
+    if _mtu(direction):
+        _set_mtu(direction, 0)
 
 
 def _set_loss(direction: Direction, share: float) -> None:
@@ -208,7 +229,7 @@ def _set_loss(direction: Direction, share: float) -> None:
 
 
 def _change_sending(direction: Direction, sending: Sending, wanted: Impairment) -> None:
-    if replace(wanted, loss=0).is_off:
+    if _of_queues(wanted).is_off:
         _remove(direction, sending)
         return
     with _program(sending, wanted) as program:
@@ -229,8 +250,8 @@ def _program(sending: Sending, wanted: Impairment) -> Iterator[LinkProgram | Non
         program = LinkProgram.by_id(sending.program) if sending.program else LinkProgram.load()
     except EbpfRefused:
         # The queue alone does rate and length.
-        by_queue = Impairment(loss=wanted.loss, rate_bps=wanted.rate_bps, queue_bytes=wanted.queue_bytes)
-        if wanted != by_queue:
+        by_queue = Impairment(rate_bps=wanted.rate_bps, queue_bytes=wanted.queue_bytes)
+        if _of_queues(wanted) != by_queue:
             raise
         yield None
         return

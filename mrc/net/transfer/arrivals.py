@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import mmap
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from mrc.errors import MrcError, PeerError
+from mrc.errors import CallerError, MrcError, PeerError
 from mrc.net.negotiation import integer, text
 from mrc.net.transfer.bounds import FilePlaces, SenderBounds
-from mrc.net.transfer.files import Directory, IncomingFile, IncomingPart
+from mrc.net.transfer.directory import Directory, IncomingTree
+from mrc.net.transfer.incoming import Attributes, ExistingFile, IncomingFile, IncomingPart
+from mrc.net.transfer.names import FilePath, file_path, shown
 from mrc.net.transfer.report import FileReport
+from mrc.net.transfer.streams import OutputStream, StreamedFile, StreamedPart
+from mrc.net.transfer.terms import BLOCK_BYTES, MOST_BLOCKS
 from mrc.untrusted import quoted
 from mrc.verbs import MR, PD
 
 MAX_FILE = 1 << 50
 _MAX_INDEX = 1 << 31
+_MAX_TIME_NS = 1 << 62
 
 
 @dataclass(slots=True)
 class Part:
     """The part of a file that is open to writes, and its region. Addresses are offsets in the file."""
 
-    memory: IncomingPart
+    memory: IncomingPart | StreamedPart
     region: MR
     # What the session's QPs had placed when it was opened.
     placed_before: int
@@ -34,12 +41,26 @@ class Part:
 
 @dataclass(slots=True)
 class Arriving:
-    """A file on its way, the part of it that is open, how far it was ever opened, and its sum once all is closed."""
+    """A file on its way: the part of it that is open, how many bytes were ever opened, and its sum once all is closed.
 
-    file: IncomingFile
+    `existing` is what stands under its name already, until it turns out to be another file. `file` None until then.
+    """
+
+    path: FilePath
+    size: int | None
+    attributes: Attributes
+    file: IncomingFile | StreamedFile | None = None
+    existing: ExistingFile | None = None
     part: Part | None = None
     opened: int = 0
     sha256: str | None = None
+
+    @property
+    def incoming(self) -> IncomingFile | StreamedFile:
+        """The file, to write to. Raises PeerError while it is not decided that there has to be one."""
+        if self.file is None:
+            raise PeerError(f"{shown(self.path)} is there: compare it first")
+        return self.file
 
     def close_part(self) -> None:
         part, self.part = self.part, None
@@ -50,32 +71,33 @@ class Arriving:
 class Arrivals:
     """The requests of one session about its files. One at a time; `follow` and `on_their_way` may come from anywhere.
 
+    A file is announced (`open`), parts of it are opened to writes one after another (`extend`), and it is named when
+    its sum is the sender's (`commit`). What is there already is compared by `compare` and `blocks` and is not sent.
     `placed` returns how many bytes the session's QPs have placed. Disk that was taken and not filled counts against the
     session's bounds until it is, so that a sender cannot take more of it than it sends data for. Every request raises
-    PeerError for what the sender may not ask, SystemRefused for a full disk. `close` discards what is not whole.
+    PeerError for what the sender may not ask, SystemRefused for a full disk. `close` lets go of what is not whole.
     """
 
     def __init__(
         self,
         pd: PD,
-        directory: Directory,
+        target: Directory | OutputStream,
         bounds: SenderBounds,
         places: FilePlaces,
         placed: Callable[[], int],
-        *,
-        in_parts: bool = True,
     ) -> None:
-        """`in_parts`: whether the sender knows of parts; without, a file has to fit one."""
         self._pd = pd
-        self._directory = directory
+        self._target = target
         self._bounds = bounds
         self._places = places
         self._placed = placed
-        self._in_parts = in_parts
         self._files: dict[int, Arriving] = {}
+        self._trees: dict[str, IncomingTree] = {}
         self._announced = 0
         # Disk taken by files on their way and by those that were committed.
         self._taken = 0
+        # What was kept of files that did not become whole, for people.
+        self.kept: list[str] = []
 
     @property
     def on_their_way(self) -> int:
@@ -89,11 +111,32 @@ class Arrivals:
             if part is not None:
                 part.memory.follow(placed - part.placed_before)
 
+    def directory(self, body: dict[str, Any]) -> dict[str, Any]:
+        """A directory is announced: make it, in the one it is in."""
+        path, attributes = self._path(body), _attributes(body)
+        if attributes.mode is None or attributes.mtime_ns is None:
+            raise PeerError(f"the directory {shown(path)} was announced without its mode and time")
+        if isinstance(self._target, OutputStream):
+            raise PeerError("the receiver writes to its standard output (mrc recv -): it takes one file, no directory")
+        self._check_count()
+        tree = self._trees.get(path[0])
+        if tree is None:
+            if len(path) > 1:
+                raise PeerError(f"the directory {path[0]} was not announced before {shown(path)}")
+            tree = self._trees[path[0]] = IncomingTree(self._target, path[0])
+        tree.add(path, attributes.mode, attributes.mtime_ns)
+        self._announced += 1
+        return {}
+
     def open(self, body: dict[str, Any]) -> dict[str, Any]:
-        """A file is announced: reserve its name, and open its first part."""
+        """A file is announced: reserve its name, say what is there of it, and open a first part where nothing is.
+
+        The answer's `there` is "nothing" (and the part follows), "whole": a file of this name and size to `compare`, or
+        "part": what a broken transfer left, `bytes` long, to be asked for by `blocks`.
+        """
         bounds = self._bounds
-        index, size = integer(body, "index", 0, _MAX_INDEX), integer(body, "size", 0, MAX_FILE)
-        name = text(body, "name")
+        index, path, attributes = integer(body, "index", 0, _MAX_INDEX), self._path(body), _attributes(body)
+        size = None if body.get("size", 0) is None else integer(body, "size", 0, MAX_FILE)
         if index in self._files:
             raise PeerError(f"file {index} was announced twice")
         if len(self._files) >= bounds.files:
@@ -101,39 +144,48 @@ class Arrivals:
                 f"{len(self._files)} files of this session are on their way, the most is {bounds.files}: commit one "
                 "before another is announced"
             )
-        if self._announced >= bounds.files_in_all:
-            raise PeerError(f"a session sends at most {bounds.files_in_all} files: send the others in another one")
-        if len(name) > bounds.name_bytes:
-            raise PeerError(
-                f"a file's name has {len(name)} characters, at most {bounds.name_bytes} are taken: rename it"
-            )
+        self._check_count()
         self._places.reserve(len(self._files))
+        arriving = Arriving(path, size, attributes)
         try:
-            file = IncomingFile(self._directory, name, size)
-        except MrcError:
-            self._places.give_back()
-            raise
-        arriving = Arriving(file)
-        try:
-            opened = self._open_part(arriving)
-            if arriving.opened < size and not self._in_parts:
-                raise PeerError("this sender cannot send a file in parts: use the same mrc release at both ends")
+            there = self._begin(arriving)
+            opened = self._open_part(arriving, body) if there == "nothing" and body.get("length") else _NO_PART
         except MrcError:
             self._discard(arriving)
             raise
         self._files[index] = arriving
         self._announced += 1
-        return opened
+        return {"there": there, "bytes": arriving.file.there if arriving.file is not None else 0, **opened}
+
+    def compare(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Whether what stands under this name has the sender's sum. If not, and if it may be replaced, it is sent."""
+        arriving = self._files[self._index(body)]
+        existing, expected = arriving.existing, text(body, "sha256")
+        if existing is None:
+            raise PeerError(f"{shown(arriving.path)} is not there to be compared")
+        if existing.is_same(expected):
+            arriving.sha256 = expected
+            return {"match": True}
+        arriving.existing = None
+        existing.close()
+        if not self._target.overwrite:
+            raise CallerError(
+                f"{existing.name} exists at the receiver with other content: start it with --overwrite to replace it"
+            )
+        arriving.file = self._incoming(arriving)
+        return {"match": False}
+
+    def blocks(self, body: dict[str, Any]) -> dict[str, Any]:
+        """The sums of blocks that a broken transfer left."""
+        arriving = self._files[self._index(body)]
+        first = integer(body, "first", 0, MAX_FILE // BLOCK_BYTES)
+        return {"sums": arriving.incoming.block_sums(first, integer(body, "count", 1, MOST_BLOCKS + 1))}
 
     def extend(self, body: dict[str, Any]) -> dict[str, Any]:
         """All of the part that is open was acknowledged: close it, and open the next."""
         arriving = self._files[self._index(body)]
-        file = arriving.file
-        if arriving.opened == file.size:
-            raise PeerError(f"all {file.size} bytes of {quoted(file.name)} were opened already")
-        self._check_received(arriving)
-        arriving.close_part()
-        return self._open_part(arriving)
+        self._accept(arriving)
+        return self._open_part(arriving, body)
 
     def sum(self, body: dict[str, Any]) -> dict[str, Any]:
         """All was acknowledged: close the region, so that what is summed is what gets the name."""
@@ -144,19 +196,40 @@ class Arrivals:
         index, expected = self._index(body), text(body, "sha256")
         ours = self._summed(self._files[index])
         arriving = self._files.pop(index)
-        file, match = arriving.file, ours == expected
+        match = ours == expected
+        size = arriving.size if arriving.file is None else arriving.file.size
         try:
-            if match:
-                file.commit()
-                self._taken += file.size  # stays taken when the file is let go of
+            if match and arriving.file is not None:
+                arriving.file.commit()
+                self._taken += arriving.opened  # stays taken when the file is let go of
         finally:
             self._discard(arriving)
-        return FileReport(file.name, file.size, ours, match)
+        return FileReport(shown(arriving.path), size or 0, ours, match, max(0, (size or 0) - arriving.opened))
+
+    def finish(self) -> None:
+        """Name the directories. Raises PeerError while files are on their way."""
+        if self._files:
+            raise PeerError(f"the session cannot end: {len(self._files)} of its files are not committed")
+        if not self._announced:
+            raise PeerError("the session cannot end: no file was sent in it")
+        for tree in self._trees.values():
+            tree.finish()
 
     def close(self) -> None:
-        """Safe to call twice."""
+        """Safe to call twice. What arrived of a large file stays for the next attempt."""
         while self._files:
-            self._discard(self._files.popitem()[1])
+            arriving = self._files.popitem()[1]
+            self._discard(arriving, keep=self._is_worth_keeping(arriving))
+        while self._trees:
+            self._trees.popitem()[1].close()
+
+    def _path(self, body: dict[str, Any]) -> FilePath:
+        return file_path(body.get("path"), self._bounds.name_bytes)
+
+    def _check_count(self) -> None:
+        most = self._bounds.files_in_all
+        if self._announced >= most:
+            raise PeerError(f"a session sends at most {most} files and directories: send the others in another one")
 
     def _index(self, body: dict[str, Any]) -> int:
         index = integer(body, "index", 0, _MAX_INDEX)
@@ -164,18 +237,51 @@ class Arrivals:
             raise PeerError(f"file {index} was never announced")
         return index
 
-    def _open_part(self, arriving: Arriving) -> dict[str, Any]:
-        """Describe the next part of a file to its sender: address, R_Key, length; all 0 for an empty file."""
-        file, offset = arriving.file, arriving.opened
-        if offset == file.size:
-            return {"va": 0, "rkey": 0, "length": 0}
-        length = self._bounds.part(file.size - offset, self._awaited(), self._directory.free_bytes())
+    def _place(self, path: FilePath) -> FilePath:
+        """Where a file is put. Raises PeerError for a directory that was not announced."""
+        if len(path) == 1:
+            return path
+        if path[0] not in self._trees:
+            raise PeerError(f"the directory of {shown(path)} was not announced before it")
+        return self._trees[path[0]].place(path)
+
+    def _begin(self, arriving: Arriving) -> str:
+        """Look at what is there of a file: "nothing", "part" or "whole"."""
+        target, size = self._target, arriving.size
+        if isinstance(target, Directory) and size is not None:
+            place = self._place(arriving.path)
+            found = target.status(place)
+            if found is not None and stat.S_ISREG(found.st_mode) and found.st_size == size:
+                target.reserve(place)
+                target.release(place)
+                arriving.existing = ExistingFile(target, arriving.path, size, arriving.attributes, place)
+                return "whole"
+        arriving.file = self._incoming(arriving)
+        return "part" if arriving.file.there >= BLOCK_BYTES else "nothing"
+
+    def _incoming(self, arriving: Arriving) -> IncomingFile | StreamedFile:
+        path, size, attributes = arriving.path, arriving.size, arriving.attributes
+        if isinstance(self._target, OutputStream):
+            return StreamedFile(self._target, path, size, attributes)
+        return IncomingFile(self._target, path, size, attributes, place=self._place(path))
+
+    def _open_part(self, arriving: Arriving, body: dict[str, Any]) -> dict[str, Any]:
+        """Describe the next part of a file to its sender: address, R_Key, and how much of the stretch it asked for."""
+        file = arriving.incoming
+        offset = integer(body, "offset", 0, MAX_FILE)
+        wanted = integer(body, "length", 1, MAX_FILE)
+        if offset % mmap.ALLOCATIONGRANULARITY:
+            raise PeerError(f"a part begins at byte {offset}, a multiple of {mmap.ALLOCATIONGRANULARITY} is expected")
+        if arriving.size is not None and offset + wanted > arriving.size:
+            raise PeerError(f"{quoted(file.name)} was announced with {arriving.size} bytes: more is asked for")
+        length = self._bounds.part(wanted, self._awaited(), self._target.free_bytes())
         memory = file.part(offset, length)
         try:
             region = self._pd.mr(memory.map, iova=offset)
         except MrcError:
             memory.close()
             raise
+        arriving.sha256 = None
         arriving.part = Part(memory, region, self._placed())
         arriving.opened += length
         self._taken += length
@@ -185,28 +291,57 @@ class Arrivals:
         """Bytes of disk that were taken and have not been filled."""
         return max(0, self._taken - self._placed())
 
-    def _check_received(self, arriving: Arriving) -> None:
-        """Raises PeerError when the part that is open, or those before it, cannot be whole."""
+    def _accept(self, arriving: Arriving) -> None:
+        """Close the part that is open. Raises PeerError when it, or those before it, cannot be whole."""
         parts = (each.part for each in self._files.values() if each is not arriving)
         missing = self._awaited() - sum(part.memory.length for part in parts if part is not None)
         if missing > 0:
-            raise PeerError(f"{missing} bytes of {quoted(arriving.file.name)} have not arrived: send them first")
+            raise PeerError(f"{missing} bytes of {quoted(shown(arriving.path))} have not arrived: send them first")
+        part, arriving.part = arriving.part, None
+        if part is not None:
+            part.region.close()
+            try:
+                part.memory.accept()
+            finally:
+                part.memory.close()
 
     def _summed(self, arriving: Arriving) -> str:
-        file = arriving.file
         if arriving.sha256 is None:
-            if arriving.opened < file.size:
-                raise PeerError(
-                    f"{file.size - arriving.opened} bytes of {quoted(file.name)} were never opened: extend it"
-                )
-            self._check_received(arriving)
-            arriving.close_part()
+            file = arriving.incoming
+            self._accept(arriving)
             arriving.sha256 = file.sha256()
         return arriving.sha256
 
-    def _discard(self, arriving: Arriving) -> None:
+    def _is_worth_keeping(self, arriving: Arriving) -> bool:
+        """Whether the next attempt can go on with what has arrived."""
+        file, target = arriving.file, self._target
+        if not isinstance(file, IncomingFile) or not isinstance(target, Directory) or not target.keep_parts:
+            return False
+        part = arriving.part
+        arrived = arriving.opened - (part.memory.length if part is not None else 0)
+        if part is not None:
+            arrived += min(part.memory.length, self._placed() - part.placed_before)
+        if file.size < BLOCK_BYTES or file.there + arrived < BLOCK_BYTES:
+            return False
+        self.kept.append(f"about {min(file.size, file.there + arrived) >> 20} MiB of {file.name}")
+        return True
+
+    def _discard(self, arriving: Arriving, *, keep: bool = False) -> None:
         """Let go of a file and of what it took. One that is committed keeps its name and its disk."""
         arriving.close_part()
-        arriving.file.discard()
+        if arriving.existing is not None:
+            arriving.existing.close()
+        if arriving.file is not None:
+            arriving.file.discard(keep=keep)
         self._taken -= arriving.opened
         self._places.give_back()
+
+
+_NO_PART = {"va": 0, "rkey": 0, "length": 0}
+
+
+def _attributes(body: dict[str, Any]) -> Attributes:
+    """Mode and time as they were announced, if they were."""
+    mode = integer(body, "mode", 0, 0o1000) if "mode" in body else None
+    mtime_ns = integer(body, "mtime_ns", -_MAX_TIME_NS, _MAX_TIME_NS) if "mtime_ns" in body else None
+    return Attributes(mode, mtime_ns)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 
 from mrc.errors import CallerError, PeerError
 
-_DESCRIPTORS_PER_FILE = 2  # the file's own, and that of its mapping
+_DESCRIPTORS_PER_FILE = 2  # the file's own, and that of its mapping; its directory's is open for a moment only
 _OTHER_DESCRIPTORS = 256  # connections of the exchange, ports, the loop, standard streams
 _LEAST_PART = 1 << 20
 
@@ -20,7 +20,7 @@ class SenderBounds:
 
     files: announced and not yet committed. `mrc send` has one.
     reserved_bytes: disk and memory that is open to writes and not yet received, over all files of the session.
-    files_in_all: of one session.
+    files_in_all: of one session, directories included.
     name_bytes: of a name as it is announced, directories included.
     """
 
@@ -37,9 +37,10 @@ class SenderBounds:
     def part(self, left: int, reserved: int, free: int) -> int:
         """How many bytes of a file may be opened to writes next.
 
-        `left`: of the file; `reserved`: what the session has open already; `free`: on the disk. Never more than half of
-        what is free, so that no sender takes the last of it before any of its data has come; a multiple of a page, but
-        for the end of the file. Raises PeerError when the session has to commit something first.
+        `left`: of the stretch that is asked for; `reserved`: what the session has open already; `free`: on the disk.
+        Never more than half of what is free, so that no sender takes the last of it before any of its data has come; a
+        multiple of a page, but for the end of the stretch. Raises PeerError when the session has to commit something
+        first.
         """
         room = self.reserved_bytes - reserved
         if room < min(left, _LEAST_PART):

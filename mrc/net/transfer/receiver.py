@@ -17,8 +17,9 @@ from mrc.net.session.qps import TUNING, answer_qps, from_message, to_message
 from mrc.net.session.server import SessionServer, handler_of
 from mrc.net.transfer.arrivals import Arrivals
 from mrc.net.transfer.bounds import DEFAULT_BOUNDS, FilePlaces, SenderBounds
-from mrc.net.transfer.files import Directory
+from mrc.net.transfer.directory import Directory
 from mrc.net.transfer.report import SENDER_COUNTERS, TransferReport, counters_of, duplicates_received
+from mrc.net.transfer.streams import OutputStream
 from mrc.net.transfer.terms import MAX_QPS_PER_SENDER, TRANSFER_FEATURE, file_qps
 from mrc.verbs import PD, QP, Context, QPState
 from mrc.verbs.figures import QPFigures
@@ -51,18 +52,19 @@ class _Incoming:
 
 @dataclass(frozen=True, slots=True)
 class SessionOutcome:
-    """How one sender's session ended: a report, and why it failed if it did."""
+    """How one sender's session ended: a report, why it failed if it did, and what was kept for the next attempt."""
 
     peer_address: str
     report: TransferReport
     failure: str | None
+    kept: tuple[str, ...] = ()
 
 
 class Receiver(SessionServer):
     """Takes files from any number of senders until interrupted, or with `once` until the first one's session ends.
 
     `idle_timeout_s`: a sender that moved nothing for so long is given up. `on_outcome` hears of each session's end
-    in the loop's thread. Closing it discards files that are not whole.
+    in the loop's thread. Closing it lets go of files that are not whole.
     """
 
     feature = TRANSFER_FEATURE
@@ -70,7 +72,7 @@ class Receiver(SessionServer):
     def __init__(
         self,
         node: Node,
-        directory: Directory,
+        target: Directory | OutputStream,
         *,
         once: bool = False,
         idle_timeout_s: float = 30.0,
@@ -81,7 +83,7 @@ class Receiver(SessionServer):
         self._node = node
         self._context = Context(NodeDevice(node), tuning=TUNING)
         self._cq = self._context.cq(1)  # a receiver posts nothing, so nothing completes
-        self._directory = directory
+        self._target = target
         self._bounds = bounds
         self._places = FilePlaces()
         self._once = once
@@ -122,12 +124,12 @@ class Receiver(SessionServer):
             self._incoming.clear()
         for session, incoming in left:
             self._account(incoming)
-            self._conclude(session, incoming)
             if incoming.lock.acquire(timeout=_CLOSE_WAIT_S):
                 try:
                     self._abandon(incoming)
                 finally:
                     incoming.lock.release()
+            self._conclude(session, incoming)
         self._context.close()
 
     # ------------------------------------------------------------------ requests, each in its connection's thread
@@ -135,9 +137,13 @@ class Receiver(SessionServer):
     def _handle(self, session: SessionInfo, kind: str, body: dict[str, Any]) -> dict[str, Any]:
         handlers: dict[str, Callable[[_Incoming, dict[str, Any]], dict[str, Any]]] = {
             "connect": self._connect,
-            "open": self._open,
-            "extend": self._extend,
-            "sum": self._sum,
+            "directory": self._of_files(Arrivals.directory),
+            "open": self._of_files(Arrivals.open),
+            "compare": self._of_files(Arrivals.compare),
+            "blocks": self._of_files(Arrivals.blocks),
+            "extend": self._of_files(Arrivals.extend),
+            "sum": self._of_files(Arrivals.sum),
+            "wait": self._wait,
             "commit": self._commit,
             "finish": self._finish,
         }
@@ -168,8 +174,9 @@ class Receiver(SessionServer):
         def placed() -> int:
             return sum(qp.figures.counters.bytes_placed for qp in qps)
 
-        in_parts = TRANSFER_FEATURE in session.features
-        arrivals = Arrivals(pd, self._directory, self._bounds, self._places, placed, in_parts=in_parts)
+        if TRANSFER_FEATURE not in session.features:
+            raise PeerError("this sender sends files in another way: use the same mrc release at both ends")
+        arrivals = Arrivals(pd, self._target, self._bounds, self._places, placed)
         return _Incoming(pd, qps, arrivals)
 
     def _connect(self, incoming: _Incoming, body: dict[str, Any]) -> dict[str, Any]:
@@ -183,28 +190,30 @@ class Receiver(SessionServer):
         incoming.qps += qps
         return to_message(ours)
 
-    def _open(self, incoming: _Incoming, body: dict[str, Any]) -> dict[str, Any]:
-        if not incoming.qps:
-            raise PeerError("a file was announced before the session was connected")
-        return incoming.arrivals.open(body)
+    @staticmethod
+    def _of_files(
+        handler: Callable[[Arrivals, dict[str, Any]], dict[str, Any]],
+    ) -> Callable[[_Incoming, dict[str, Any]], dict[str, Any]]:
+        def handle(incoming: _Incoming, body: dict[str, Any]) -> dict[str, Any]:
+            if not incoming.qps:
+                raise PeerError("a file was announced before the session was connected")
+            return handler(incoming.arrivals, body)
 
-    def _extend(self, incoming: _Incoming, body: dict[str, Any]) -> dict[str, Any]:
-        return incoming.arrivals.extend(body)
+        return handle
 
-    def _sum(self, incoming: _Incoming, body: dict[str, Any]) -> dict[str, Any]:
-        return incoming.arrivals.sum(body)
+    def _wait(self, incoming: _Incoming, body: dict[str, Any]) -> dict[str, Any]:
+        """The sender has nothing to send yet: its standard input waits. That it asks is all there is to it."""
+        return {}
 
     def _commit(self, incoming: _Incoming, body: dict[str, Any]) -> dict[str, Any]:
         file = incoming.arrivals.commit(body)
-        incoming.report.bytes += file.bytes
-        incoming.report.files.append(file)
+        incoming.report.add_file(file)
         return {"match": file.sha256_match, "name": file.name}
 
     def _finish(self, incoming: _Incoming, body: dict[str, Any]) -> dict[str, Any]:
         """Trade figures: the sender knows what it sent again and over which path, the receiver what came twice."""
-        if incoming.arrivals.on_their_way or not incoming.report.files:
-            raise PeerError(f"the session cannot end: {incoming.arrivals.on_their_way} of its files are not committed")
         figures = TransferReport.figures_from_json(body)
+        incoming.arrivals.finish()
         report = incoming.report
         report.seconds, report.paths = figures.seconds, figures.paths
         node = self._node
@@ -286,7 +295,8 @@ class Receiver(SessionServer):
             incoming.failure = f"QP {broken.qp_num:#08x}: {broken.error}"
 
     def _conclude(self, session: SessionInfo, incoming: _Incoming) -> None:
-        outcome = SessionOutcome(session.peer_address, incoming.report, incoming.failure)
+        kept = tuple(incoming.arrivals.kept)
+        outcome = SessionOutcome(session.peer_address, incoming.report, incoming.failure, kept)
         self._outcomes.append(outcome)
         self._on_outcome(outcome)
 
@@ -304,7 +314,8 @@ class Receiver(SessionServer):
 def outcome_error(outcome: SessionOutcome) -> MrcError | None:
     """What went wrong with a session, as an error to show; None when all sums agreed."""
     if outcome.failure is not None:
-        return PeerError(outcome.failure)
+        kept = f"; kept for the next attempt: {', '.join(outcome.kept)}" if outcome.kept else ""
+        return PeerError(outcome.failure + kept)
     wrong = [file.name for file in outcome.report.files if not file.sha256_match]
     if wrong:
         return CallerError(f"the sum of {', '.join(wrong)} does not agree: what arrived was discarded")

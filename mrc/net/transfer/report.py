@@ -52,7 +52,7 @@ class PathReport:
         names = [field.name for field in fields(cls)]
         if not isinstance(document, dict) or set(document) != set(names):
             raise PeerError("the sender's report describes a path in another form")
-        if document["state"] not in EvState.__members__:
+        if not isinstance(document["state"], str) or document["state"] not in EvState.__members__:
             raise PeerError("the sender's report names an unknown path state")
         for name in names:
             value = document[name]
@@ -63,10 +63,13 @@ class PathReport:
 
 @record(frozen=True, slots=True)
 class FileReport:
+    """One file, by its path below the receiver's directory; `skipped_bytes` were not sent: there already, or holes."""
+
     name: str
     bytes: int
     sha256: str
     sha256_match: bool
+    skipped_bytes: int = 0
 
 
 @record(slots=True)
@@ -78,6 +81,7 @@ class TransferReport:
 
     bytes: int = 0
     seconds: float = 0.0
+    skipped_bytes: int = 0
     files: list[FileReport] = field(default_factory=list)
     paths: list[PathReport] = field(default_factory=list)
     counters: dict[str, int] = field(default_factory=dict)
@@ -85,7 +89,7 @@ class TransferReport:
 
     @property
     def goodput_gbps(self) -> float:
-        return self.bytes * 8 / self.seconds / 1e9 if self.seconds else 0.0
+        return (self.bytes - self.skipped_bytes) * 8 / self.seconds / 1e9 if self.seconds else 0.0
 
     @property
     def sha256_match(self) -> bool:
@@ -101,9 +105,16 @@ class TransferReport:
         noticed = self.counters.get("spurious_retransmissions", 0)
         return spurious_retransmissions(self.retransmitted_packets, noticed, self.duplicates_received)
 
+    def add_file(self, file: FileReport) -> None:
+        """Count a file that is done."""
+        self.files.append(file)
+        self.bytes += file.bytes
+        self.skipped_bytes += file.skipped_bytes
+
     def add(self, other: TransferReport) -> None:
         """Add another session's figures to these."""
         self.bytes += other.bytes
+        self.skipped_bytes += other.skipped_bytes
         self.seconds += other.seconds
         self.files += other.files
         self.paths += other.paths
@@ -116,6 +127,7 @@ class TransferReport:
         """The document that `--json` prints."""
         return {
             "bytes": self.bytes,
+            "skipped_bytes": self.skipped_bytes,
             "seconds": round(self.seconds, 6),
             "goodput_gbps": round(self.goodput_gbps, 4),
             "sha256_match": self.sha256_match,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -19,7 +20,8 @@ from mrc.net.node import Node
 from mrc.net.node_device import NodeDevice
 from mrc.net.session.qps import TUNING, connect_qps, describe_qps, from_message, to_message
 from mrc.net.ticket import Ticket
-from mrc.net.transfer.files import OutgoingFile, outgoing_size
+from mrc.net.transfer.names import FilePath, shown
+from mrc.net.transfer.outgoing import OutgoingFile
 from mrc.net.transfer.report import (
     FileReport,
     TransferReport,
@@ -28,7 +30,15 @@ from mrc.net.transfer.report import (
     path_reports,
     reported_duplicates,
 )
-from mrc.net.transfer.terms import MAX_QPS_PER_SENDER, POSTED_PER_QP, TRANSFER_FEATURE, file_qps
+from mrc.net.transfer.terms import (
+    BLOCK_BYTES,
+    MAX_QPS_PER_SENDER,
+    MOST_BLOCKS,
+    POSTED_PER_QP,
+    TRANSFER_FEATURE,
+    file_qps,
+)
+from mrc.net.transfer.tree import Consignment, Outgoing, consignment
 from mrc.records import record
 from mrc.verbs import MR, QP, AccessFlag, Context, RemoteMemory, SendWR, WCStatus
 from mrc.whole_files import LineFile
@@ -41,12 +51,13 @@ _SUMMED_AT_ONCE = 1 << 20
 
 @record(frozen=True, slots=True)
 class SendOptions:
-    """How to send: bytes per write, path MTU in bytes, number of QPs, where statistics go."""
+    """How to send: bytes per write, path MTU in bytes, number of QPs, where statistics go, standard input's name."""
 
     message_size: int = 1 << 20
     path_mtu: int = 4096
     qps: int = 1
     stats: Path | None = None
+    stdin_name: str = "stdin"
 
     def __post_init__(self) -> None:
         if not 1 <= self.message_size <= MAX_MESSAGE:
@@ -56,43 +67,34 @@ class SendOptions:
 
 
 @record(slots=True)
-class _Progress:
-    """Bytes acknowledged and when the data began and ended, over all files."""
+class Progress:
+    """Bytes done and in all, over all files, and the file at hand. `done`: acknowledged, or found to be there already.
 
-    total: int
-    acked: int = 0
-    transfer_ns: int = 0
+    `total` None: standard input is among them. `files_done` of `files`, where there are several.
+    """
+
+    total: int | None
+    done: int = 0
+    file: str = ""
+    files: int = 1
+    files_done: int = 0
 
 
 def send_files(
     node: Node,
-    paths: Sequence[str | Path],
+    paths: Sequence[str | Path] | Consignment,
     ticket: Ticket,
     options: SendOptions,
-    on_progress: Callable[[int, int], None] = lambda done, total: None,
+    on_progress: Callable[[Progress], None] = lambda progress: None,
 ) -> TransferReport:
-    """Send files to the receiver of `ticket`, one after another, and compare the sums.
+    """Send files and directories to the receiver of `ticket`, one file after another, and compare the sums.
 
-    `on_progress(done, total)` hears of bytes. Raises CallerError for files that cannot be read, PeerError when the
-    receiver refuses or cannot be reached, or a QP ends in error.
+    `-` is standard input. `on_progress` hears of bytes and files. Raises CallerError for what cannot be read, PeerError
+    when the receiver refuses or cannot be reached, or a QP ends in error.
     """
-    _check_names(paths)
-    # Each is opened when its turn comes: thousands would not fit the limits of descriptors, nor memory.
-    sizes = [outgoing_size(path) for path in paths]
+    goods = paths if isinstance(paths, Consignment) else consignment(paths, options.stdin_name)
     with ExchangeClient(ticket, features=(TRANSFER_FEATURE,)) as exchange:
-        return _Sending(node, exchange, options, on_progress, paths, sizes).run()
-
-
-def _check_names(paths: Sequence[str | Path]) -> None:
-    """A receiver puts files side by side under their base names."""
-    names: dict[str, str | Path] = {}
-    for path in paths:
-        name = Path(path).name
-        if name in names:
-            raise CallerError(
-                f"{names[name]} and {path} would be one file at the receiver: rename one, or send it apart"
-            )
-        names[name] = path
+        return _Sending(node, exchange, options, on_progress, goods).run()
 
 
 class _Sending:
@@ -103,17 +105,18 @@ class _Sending:
         node: Node,
         exchange: ExchangeClient,
         options: SendOptions,
-        on_progress: Callable[[int, int], None],
-        paths: Sequence[str | Path],
-        sizes: Sequence[int],
+        on_progress: Callable[[Progress], None],
+        goods: Consignment,
     ) -> None:
         self._node = node
         self._exchange = exchange
         self._options = options
         self._on_progress = on_progress
-        self._paths = paths
-        self._sizes = sizes
-        self._progress = _Progress(sum(sizes))
+        self._goods = goods
+        in_all = None if any(file.source is None for file in goods.files) else sum(file.size for file in goods.files)
+        self._progress = Progress(in_all, files=len(goods.files))
+        self._acked = 0
+        self._transfer_ns = 0
         self._context = Context(NodeDevice(node), tuning=TUNING)
         self._pd = self._context.pd()
         self._cq = self._context.cq(POSTED_PER_QP * options.qps)
@@ -127,13 +130,16 @@ class _Sending:
             if self._options.stats is not None:
                 self._stats = LineFile(self._options.stats)
             self._connect()
-            for index, path in enumerate(self._paths):
-                with contextlib.closing(OutgoingFile(path)) as file:
-                    self._progress.total += file.size - self._sizes[index]
-                    report.files.append(self._send(index, file))
-                    report.bytes += file.size
+            for directory in self._goods.directories:
+                body = {"path": list(directory.path), **directory.attributes}
+                self._exchange.request("directory", body, REQUEST_TIMEOUT_S)
+            for index, file in enumerate(self._goods.files):
+                self._progress.file = shown(file.path)
+                report.add_file(self._send_any(index, file))
+                self._progress.files_done += 1
+                self._on_progress(self._progress)
             self._write_stats(time.monotonic_ns())
-            report.seconds = self._progress.transfer_ns / 1e9
+            report.seconds = self._transfer_ns / 1e9
             figures_of = [qp.figures for qp in self._qps]
             report.paths = path_reports(figures_of)
             report.counters = counters_of(figures_of, self._node.endpoint.counters, self._node.driver.socket_drops())
@@ -160,37 +166,133 @@ class _Sending:
         theirs = from_message(answer, MAX_QPS_PER_SENDER, self._options.path_mtu)
         connect_qps(self._qps, ours, [replace(their, mpr_dest=min(their.mpr_dest, TUNING.mpr)) for their in theirs])
 
-    def _send(self, index: int, file: OutgoingFile) -> FileReport:
-        opened = self._exchange.request(
-            "open", {"index": index, "name": file.name, "size": file.size}, REQUEST_TIMEOUT_S
-        )
-        if file.map is not None:
-            source = self._pd.mr(file.map, AccessFlag(0))
-            begin = 0
-            while True:
-                length = integer(opened, "length", 1, file.size - begin + 1)
-                va, rkey = integer(opened, "va", 0, 1 << 62), integer(opened, "rkey", 0, 1 << 32)
-                self._write(file, source, begin, RemoteMemory(va, length, rkey))
-                begin += length
-                if begin == file.size:
-                    break
-                opened = self._exchange.request("extend", {"index": index}, REQUEST_TIMEOUT_S)
-            source.close()
-        return self._compare_sums(index, file)
+    def _send_any(self, index: int, outgoing: Outgoing) -> FileReport:
+        if outgoing.source is None:
+            return self._send_stream(index, outgoing.path)
+        with contextlib.closing(OutgoingFile(outgoing.source)) as file:
+            if self._progress.total is not None:
+                self._progress.total += file.size - outgoing.size
+            return self._send(index, outgoing.path, file)
 
-    def _compare_sums(self, index: int, file: OutgoingFile) -> FileReport:
-        """Compare the sums of both ends; the receiver names the file only if they agree.
+    def _send(self, index: int, path: FilePath, file: OutgoingFile) -> FileReport:
+        """Send a file, but for what is there already and for its holes."""
+        stretches = file.stretches()
+        body = {"index": index, "path": list(path), "size": file.size, **file.attributes}
+        if stretches:
+            body |= {"offset": stretches[0][0], "length": stretches[0][1]}
+        opened = self._exchange.request("open", body, REQUEST_TIMEOUT_S)
+        there = opened.get("there")
+        if there == "whole":
+            ours = self._own_sum(file)
+            answer = self._exchange.request("compare", {"index": index, "sha256": ours}, SUM_TIMEOUT_S)
+            if answer.get("match") is True:
+                self._advance(file.size)
+                answer = self._exchange.request("commit", {"index": index, "sha256": ours}, SUM_TIMEOUT_S)
+                return FileReport(shown(path), file.size, ours, answer.get("match") is True, file.size)
+        elif there == "part":
+            stretches = self._differing(index, file, integer(opened, "bytes", 0, file.size + 1), stretches)
+        sent = sum(length for _, length in stretches)
+        self._advance(file.size - sent)
+        if file.map is not None and stretches:
+            source = self._pd.mr(file.map, AccessFlag(0))
+            first = opened if there == "nothing" else None
+            for offset, length in stretches:
+                self._write_stretch(index, file, source, (offset, length), first)
+                first = None
+            source.close()
+        match, ours = self._compare_sums(index, file)
+        return FileReport(shown(path), file.size, ours, match, file.size - sent)
+
+    def _write_stretch(
+        self, index: int, file: OutgoingFile, source: MR, stretch: tuple[int, int], opened: dict[str, Any] | None
+    ) -> None:
+        """Write a stretch of the file, in as many parts as the receiver opens. `opened`: the first, if it is open."""
+        begin, end = stretch[0], sum(stretch)
+        while begin < end:
+            if opened is None:
+                opened = self._exchange.request(
+                    "extend", {"index": index, "offset": begin, "length": end - begin}, REQUEST_TIMEOUT_S
+                )
+            target = _opened_memory(opened, end - begin)
+            self._write(source, begin, target, file)
+            begin, opened = begin + target.length, None
+
+    def _differing(
+        self, index: int, file: OutgoingFile, there: int, stretches: list[tuple[int, int]]
+    ) -> list[tuple[int, int]]:
+        """The stretches to send where the receiver has `there` bytes of a transfer that broke: blocks that differ, and
+        what lies behind them."""
+        differing: list[tuple[int, int]] = []
+        blocks = there // BLOCK_BYTES
+        for first in range(0, blocks, MOST_BLOCKS):
+            count = min(MOST_BLOCKS, blocks - first)
+            answer = self._exchange.request("blocks", {"index": index, "first": first, "count": count}, SUM_TIMEOUT_S)
+            file.check()
+            theirs, ours = answer.get("sums"), file.block_sums(first, count)
+            if not isinstance(theirs, list) or len(theirs) != count:
+                raise PeerError(f"the receiver sent no sums of {count} blocks: use the same mrc release at both ends")
+            differing += [
+                ((first + at) * BLOCK_BYTES, BLOCK_BYTES)
+                for at, (a, b) in enumerate(zip(theirs, ours, strict=True))
+                if a != b
+            ]
+        compared = blocks * BLOCK_BYTES
+        # What is there behind the last whole block may be anything: it is written over, holes too.
+        if compared < there:
+            differing.append((compared, min(BLOCK_BYTES, file.size - compared)))
+            compared += differing[-1][1]
+        for offset, length in stretches:
+            begin = max(offset, compared)
+            if begin < offset + length:
+                differing.append((begin, offset + length - begin))
+        return differing
+
+    def _send_stream(self, index: int, path: FilePath) -> FileReport:
+        """Send what standard input gives until it ends."""
+        # Not every sender pays for this module.
+        from mrc.net.transfer.streams import InputStream
+
+        def still_waiting() -> None:
+            self._exchange.request("wait", {}, REQUEST_TIMEOUT_S)
+
+        self._exchange.request("open", {"index": index, "path": list(path), "size": None}, REQUEST_TIMEOUT_S)
+        with contextlib.closing(InputStream(sys.stdin.fileno(), still_waiting)) as stream:
+            source = self._pd.mr(stream.map, AccessFlag(0))
+            begin = 0
+            while held := stream.read():
+                done = 0
+                while done < held:
+                    body = {"index": index, "offset": begin + done, "length": held - done}
+                    # A receiver that hands on what it gets answers when that is taken.
+                    target = _opened_memory(self._exchange.request("extend", body, SUM_TIMEOUT_S), held - done)
+                    self._write(source, done, target, None)
+                    done += target.length
+                begin += held
+            source.close()
+            ours = stream.sha256()
+            answer = self._exchange.request("commit", {"index": index, "sha256": ours}, SUM_TIMEOUT_S)
+            return FileReport(shown(path), stream.size, ours, answer.get("match") is True)
+
+    def _advance(self, count: int) -> None:
+        if count:
+            self._progress.done += count
+            self._on_progress(self._progress)
+
+    @staticmethod
+    def _own_sum(file: OutgoingFile) -> str:
+        file.check()
+        ours = _sum_of(file)
+        file.check_unchanged()
+        return ours
+
+    def _compare_sums(self, index: int, file: OutgoingFile) -> tuple[bool, str]:
+        """Return whether the sums of both ends agree, and ours. Only if they do the receiver names the file.
 
         Both ends sum a large file at the same time. A small one is summed in less time than a round trip takes.
         """
-        if file.size <= _SUMMED_AT_ONCE:
-            file.check()
-            ours = _sum_of(file)
-            file.check_unchanged()
-        else:
-            ours = self._summed_at_both_ends(index, file)
+        ours = self._own_sum(file) if file.size <= _SUMMED_AT_ONCE else self._summed_at_both_ends(index, file)
         answer = self._exchange.request("commit", {"index": index, "sha256": ours}, SUM_TIMEOUT_S)
-        return FileReport(file.name, file.size, ours, answer.get("match") is True)
+        return answer.get("match") is True, ours
 
     def _summed_at_both_ends(self, index: int, file: OutgoingFile) -> str:
         ours: list[str] = []
@@ -209,14 +311,16 @@ class _Sending:
             raise CallerError(f"{file.path} could not be read to the end")
         return ours[0]
 
-    def _write(self, file: OutgoingFile, source: MR, begin: int, target: RemoteMemory) -> None:
-        """Write the file from byte `begin` on to `target`, all of it, in messages, round robin over the QPs. Wait until
-        all are acknowledged."""
+    def _write(self, source: MR, begin: int, target: RemoteMemory, file: OutgoingFile | None) -> None:
+        """Write the bytes of `source` from `begin` on to `target`, all of it, in messages, round robin over the QPs.
+
+        Wait until all are acknowledged. `file`: what they are of, to be watched meanwhile.
+        """
         size, step = target.length, self._options.message_size
         cq, qps, progress = self._cq, self._qps, self._progress
         count = -(-size // step)
         posted = finished = 0
-        acked_before = progress.acked
+        acked_before = self._acked
 
         def post() -> None:
             nonlocal posted
@@ -229,17 +333,20 @@ class _Sending:
 
         def done() -> bool:
             nonlocal finished
-            file.check()
+            if file is not None:
+                file.check()
             completions = cq.poll(cq.cqe)
             if completions:
                 for completion in completions:
                     if completion.status != WCStatus.SUCCESS:
                         self._raise_failure(completion.status)
                     finished += 1
-                    progress.acked += completion.byte_len
+                    self._acked += completion.byte_len
+                    progress.done += completion.byte_len
                 post()
-                file.follow(begin + progress.acked - acked_before)
-                self._on_progress(progress.acked, progress.total)
+                if file is not None:
+                    file.follow(begin + self._acked - acked_before)
+                self._on_progress(progress)
             now = time.monotonic_ns()
             if now >= self._next_stats_ns:
                 self._write_stats(now)
@@ -248,7 +355,7 @@ class _Sending:
         started = time.monotonic_ns()
         post()
         self._node.driver.run(done, _stats_poll_s(self._stats is not None))
-        progress.transfer_ns += time.monotonic_ns() - started
+        self._transfer_ns += time.monotonic_ns() - started
 
     def _raise_failure(self, status: WCStatus) -> None:
         failed = next((qp for qp in self._qps if qp.error), self._qps[0])
@@ -260,11 +367,17 @@ class _Sending:
             return
         line: dict[str, Any] = {
             "monotonic_ns": now,
-            "bytes_acked": self._progress.acked,
-            "bytes_total": self._progress.total,
+            "bytes_acked": self._progress.done,
+            "bytes_total": self._progress.done if self._progress.total is None else self._progress.total,
             "packets_per_path": packets_per_path(qp.figures for qp in self._qps),
         }
         self._stats.write(json.dumps(line))
+
+
+def _opened_memory(opened: dict[str, Any], most: int) -> RemoteMemory:
+    """What the receiver opened to writes. Raises PeerError for more than was asked for, or nothing."""
+    length = integer(opened, "length", 1, most + 1)
+    return RemoteMemory(integer(opened, "va", 0, 1 << 62), length, integer(opened, "rkey", 0, 1 << 32))
 
 
 def _sum_of(file: OutgoingFile) -> str:

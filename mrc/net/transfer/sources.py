@@ -20,9 +20,9 @@ def check_regular(path: Path) -> None:
     if stat.S_ISREG(mode):
         return
     if stat.S_ISDIR(mode):
-        advice = f"a directory: send its files, or an archive of it (tar cf {path.name or 'directory'}.tar {path})"
+        advice = "a directory, not a file"
     elif stat.S_ISFIFO(mode):
-        advice = "a pipe, whose length is not known: write what comes out of it into a file first, and send that"
+        advice = "a pipe: send what comes out of it as standard input (mrc send - TICKET < PIPE)"
     elif stat.S_ISSOCK(mode):
         advice = "a socket: only files are sent"
     else:

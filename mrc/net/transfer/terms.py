@@ -5,7 +5,13 @@ from __future__ import annotations
 from mrc.net.session.qps import make_qps
 from mrc.verbs import CQ, PD, QP, QPCap
 
-TRANSFER_FEATURE = "files/2"  # files/1 knew no parts
+TRANSFER_FEATURE = "files/3"  # files/2 knew no directories, no streams, and nothing of a transfer that broke
+# What a broken transfer left is compared in blocks of so many bytes; a smaller file is sent anew.
+BLOCK_BYTES = 16 << 20
+MOST_BLOCKS = 32  # in one request
+# A stretch of a file begins at a multiple of so many bytes: no page of any system Linux runs on is larger.
+STRETCH_UNIT = 64 << 10
+STREAM_PART = 16 << 20  # of a stream, whose length is not known
 MAX_QPS_PER_SENDER = 64
 POSTED_PER_QP = 32  # writes posted ahead, on average; the rest of the file follows as they complete
 

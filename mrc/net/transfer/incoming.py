@@ -1,0 +1,269 @@
+"""Files that appear under their name only when whole, and never outside their directory."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import mmap
+import os
+import secrets
+import stat
+
+from mrc.errors import CallerError, SystemRefused
+from mrc.net.transfer.directory import Directory
+from mrc.net.transfer.names import FilePath, part_name, shown
+from mrc.net.transfer.paging import Paging
+from mrc.net.transfer.sums import block_sums, sha256_of
+from mrc.net.transfer.terms import BLOCK_BYTES
+from mrc.records import record
+
+# The file system cannot make unnamed files: a hidden name is used instead.
+_NO_UNNAMED_FILES = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL})
+
+
+@record(frozen=True, slots=True)
+class Attributes:
+    """What a file has beside its content. None: as a new file here has it."""
+
+    mode: int | None = None
+    mtime_ns: int | None = None
+
+
+class IncomingFile:
+    """A file being received, without a name until `commit`. It takes disk part by part, as `part` is called.
+
+    `place` is where it is put on disk, `path` what it is called to people. `size` None: known at the end, a stream's.
+    `there`: bytes that an earlier, broken transfer left; what they are is for the sender to find out (`block_sums`).
+    Raises CallerError when the name exists, SystemRefused when the disk has less than `size` bytes free now.
+    """
+
+    def __init__(
+        self,
+        directory: Directory,
+        path: FilePath,
+        size: int | None,
+        attributes: Attributes | None = None,
+        *,
+        place: FilePath | None = None,
+    ) -> None:
+        self.directory = directory
+        self.path = path
+        self.name = shown(path)
+        self.place = path if place is None else place
+        self.size = size or 0
+        self.there = 0
+        self._in_a_stream = size is None
+        self._attributes = attributes or Attributes()
+        self._hidden: str | None = None
+        self._descriptor = -1
+        directory.reserve(self.place)
+        self._holds_name = True
+        try:
+            if not directory.overwrite and directory.status(self.place) is not None:
+                raise self._exists()
+            if self.size > directory.free_bytes():
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            self._open()
+        except OSError as error:
+            self.discard()
+            if isinstance(error, SystemRefused):
+                raise
+            raise directory.refused(error, path, self.size) from None
+        except BaseException:
+            self.discard()
+            raise
+
+    def part(self, offset: int, length: int) -> IncomingPart:
+        """Take the disk for `length` bytes from `offset` (a multiple of a page) on, and map them for writing.
+
+        Raises SystemRefused when there is no room any more.
+        """
+        if self._in_a_stream:
+            self.size = max(self.size, offset + length)
+        try:
+            # Take the space now: a mapped page that finds the disk full later would kill the process.
+            os.posix_fallocate(self._descriptor, offset, length)
+            return IncomingPart(self._descriptor, offset, length)
+        except OSError as error:
+            raise self.directory.refused(
+                error, self.path, length if self._in_a_stream else self.size - offset
+            ) from None
+
+    def block_sums(self, first: int, count: int) -> list[str]:
+        """SHA-256 of blocks of what was there. Raises CallerError for blocks that were not."""
+        if (first + count) * BLOCK_BYTES > self.there:
+            raise CallerError(f"{self.name} has {self.there} bytes at the receiver, fewer than the blocks asked for")
+        return block_sums(self._descriptor, first, count, BLOCK_BYTES)
+
+    def sha256(self) -> str:
+        """The sum of the whole file, as it is."""
+        return sha256_of(self._descriptor, self.size)
+
+    def commit(self) -> None:
+        """Give the file its name. Raises CallerError when the name was taken meanwhile, SystemRefused otherwise."""
+        try:
+            _set_attributes(self._descriptor, self._attributes)
+            with self.directory.opened(self.place[:-1]) as parent:
+                self._name(parent)
+        except FileExistsError:
+            raise self._exists() from None
+        except OSError as error:
+            raise self.directory.refused(error, self.path) from None
+        finally:
+            self.discard()
+
+    def discard(self, *, keep: bool = False) -> None:
+        """Forget what has arrived, or with `keep` leave it for the next attempt. May be called after `commit`."""
+        if self._descriptor >= 0:
+            if keep:
+                self._leave()
+            os.close(self._descriptor)
+            self._descriptor = -1
+        if self._holds_name:
+            self._holds_name = False
+            self.directory.release(self.place)
+        if self._hidden is not None:
+            with contextlib.suppress(OSError), self.directory.opened(self.place[:-1]) as parent:
+                os.unlink(self._hidden, dir_fd=parent)
+            self._hidden = None
+
+    def _exists(self) -> CallerError:
+        return CallerError(f"{self.name} exists at the receiver: start it with --overwrite to replace it")
+
+    def _open(self) -> None:
+        with self.directory.opened(self.place[:-1]) as parent:
+            found = self._claim(parent)
+            self._descriptor = self._create(parent) if found is None else found
+        if self.there < BLOCK_BYTES:
+            self.there = 0  # too little to be compared
+            os.ftruncate(self._descriptor, 0)
+        os.ftruncate(self._descriptor, self.size)
+
+    def _claim(self, parent: int) -> int | None:
+        """Open what an earlier transfer of this name left, and keep other sessions from it."""
+        name = part_name(self.place[-1])
+        if name is None or self._in_a_stream or not self.directory.keep_parts:
+            return None
+        try:
+            descriptor = os.open(name, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent)
+        except OSError:
+            return None
+        found = os.fstat(descriptor)
+        try:
+            # Of somebody else, or with another name elsewhere: not ours to write to.
+            if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_nlink != 1:
+                raise BlockingIOError
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+            return None
+        self._hidden = name
+        self.there = min(found.st_size, self.size)
+        return descriptor
+
+    def _create(self, parent: int) -> int:
+        try:
+            return os.open(".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o666, dir_fd=parent)
+        except OSError as error:
+            if error.errno not in _NO_UNNAMED_FILES:
+                raise
+        self._hidden = f".mrc-{secrets.token_hex(8)}.part"
+        flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+        return os.open(self._hidden, flags, 0o666, dir_fd=parent)
+
+    def _name(self, parent: int) -> None:
+        name = self.place[-1]
+        if not self.directory.overwrite:
+            self._link(parent, name)
+            return
+        if self._hidden is None:
+            hidden = f".mrc-{secrets.token_hex(8)}.part"
+            self._link(parent, hidden)
+            self._hidden = hidden
+        os.replace(self._hidden, name, src_dir_fd=parent, dst_dir_fd=parent)
+        self._hidden = None
+
+    def _leave(self) -> None:
+        name = part_name(self.place[-1])
+        if name is None or self._in_a_stream:
+            return
+        with contextlib.suppress(OSError), self.directory.opened(self.place[:-1]) as parent:
+            if self._hidden is None:
+                self._link(parent, name)
+            elif self._hidden != name:
+                os.link(self._hidden, name, src_dir_fd=parent, dst_dir_fd=parent, follow_symlinks=False)
+                os.unlink(self._hidden, dir_fd=parent)
+            self._hidden = None
+
+    def _link(self, parent: int, name: str) -> None:
+        if self._hidden is not None:
+            os.link(self._hidden, name, src_dir_fd=parent, dst_dir_fd=parent, follow_symlinks=False)
+        else:
+            os.link(f"/proc/self/fd/{self._descriptor}", name, dst_dir_fd=parent, follow_symlinks=True)
+
+
+class ExistingFile:
+    """A file that stands at the receiver under the name and with the size of one that is announced.
+
+    Raises SystemRefused when it cannot be read.
+    """
+
+    def __init__(
+        self, directory: Directory, path: FilePath, size: int, attributes: Attributes, place: FilePath
+    ) -> None:
+        self.name = shown(path)
+        self.size = size
+        self._directory = directory
+        self._attributes = attributes
+        try:
+            with directory.opened(place[:-1]) as parent:
+                flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+                self._descriptor = os.open(place[-1], flags, dir_fd=parent)
+        except OSError as error:
+            raise directory.refused(error, path) from None
+
+    def is_same(self, expected: str) -> bool:
+        """Whether its SHA-256 is this one. If so it gets the sender's mode and time where it may be overwritten."""
+        try:
+            same = sha256_of(self._descriptor, self.size) == expected
+            if same and self._directory.overwrite:
+                _set_attributes(self._descriptor, self._attributes)
+        except EOFError:
+            return False
+        except OSError as error:
+            raise self._directory.refused(error, (self.name,)) from None
+        return same
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+def _set_attributes(descriptor: int, attributes: Attributes) -> None:
+    if attributes.mode is not None:
+        os.fchmod(descriptor, attributes.mode)
+    if attributes.mtime_ns is not None:
+        os.utime(descriptor, ns=(attributes.mtime_ns, attributes.mtime_ns))
+
+
+class IncomingPart:
+    """A stretch of a file that is open to writes: mapped, and paged in ahead of what arrives. `close` it."""
+
+    def __init__(self, descriptor: int, offset: int, length: int) -> None:
+        self.length = length
+        self.map = mmap.mmap(descriptor, length, offset=offset)
+        self._paging = Paging(self.map, writes=True)
+
+    def follow(self, position: int) -> None:
+        """About this many bytes of the part have arrived."""
+        self._paging.follow(position)
+
+    def accept(self) -> None:
+        """All of the part has arrived."""
+
+    def close(self) -> None:
+        """Safe to call twice."""
+        self._paging.close()
+        # A region may still look into the mapping; it goes when the last view does.
+        with contextlib.suppress(BufferError):
+            self.map.close()
