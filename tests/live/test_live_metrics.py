@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 import yaml
-from live_run import MIB, MRC, Running, Transfers, missing
+from live_run import MRC, Running, Transfers, missing
 from patience import PATIENCE_S, eventually
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -30,13 +30,16 @@ GRAFANA = Path(__file__).parents[2] / "docs" / "grafana"
 
 @pytest.fixture
 def ends(transfers: Transfers) -> Iterator[tuple[Running, Running]]:
-    """A receiver and a sender that is slow enough to be looked at."""
-    file, stats = transfers.file("file", 256 * MIB), transfers.scratch / "stats"
-    receiver = transfers.recv("--once")
-    sender = transfers.send(receiver, [file], "--stats", stats, "--mtu", "256")
-    transfers.when_acked(stats, 0.01, sender)
-    yield receiver, sender
-    for each in (sender, receiver):
+    """The two ends of a measurement that writes one packet after another, and would for a minute."""
+    server = transfers.start("h1", [*MRC, "bench", "serve"])
+    assert server.process.stdout is not None
+    ticket = server.process.stdout.readline().strip()
+    size = ("--size", "4096", "--depth", "1", "--seconds", "60s")
+    client = transfers.start("h0", [*MRC, "bench", "write", ticket, *size])
+    assert client.process.stdout is not None
+    assert "#bytes" in client.process.stdout.readline()
+    yield server, client
+    for each in (client, server):
         each.kill()
 
 
@@ -90,7 +93,7 @@ def test_figures_are_those_of_the_endpoints(transfers: Transfers, ends: tuple[Ru
     assert 0 < rtt < 10
     (labels,) = of(second, "mrc_qps", sender)
     assert dict(labels)["endpoint"].endswith("h0")
-    assert dict(labels)["program"] == "mrc send"
+    assert dict(labels)["program"] == "mrc bench write"
 
 
 def test_promtool_finds_nothing_wrong(ends: tuple[Running, Running]) -> None:
@@ -148,7 +151,7 @@ def test_a_real_prometheus_scrapes_them(transfers: Transfers, ends: tuple[Runnin
 
     try:
         (one,) = eventually(lambda: asked(f'mrc_data_bytes_sent_total{{pid="{sender}"}} > 0'))
-        assert one["metric"]["program"] == "mrc send"
+        assert one["metric"]["program"] == "mrc bench write"
         assert one["metric"]["job"] == "mrc"
         (rate,) = eventually(lambda: asked(f'rate(mrc_data_bytes_sent_total{{pid="{sender}"}}[10s]) * 8 > 0'))
         assert float(rate["value"][1]) > 1e5
