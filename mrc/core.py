@@ -29,7 +29,7 @@ OBJECT: Final = PACKAGE / f"_compiled{EXTENSION_SUFFIXES[0]}"
 _SOURCES = (".py", ".pxd", ".h")
 # It compiles, and lies beside the package in a checkout only: elsewhere sources do not change.
 _MAKER: Final = PACKAGE.parent / "hatch_build.py"
-_ROOMS = ("wire", "endpoint", "net")
+_ROOMS = ("wire", "endpoint", "net", "sim")
 _ADVICE = "`pip install .` again where a C compiler is (gcc, libc6-dev), or in a checkout tools/build-core"
 
 

@@ -20,6 +20,7 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "send": ("mrc.cli.send", "send", "Send files to the receiver that printed a ticket."),
     "bench": ("mrc.cli.bench", "bench", "Measure goodput, message rate and latency, beside other transports."),
     "drill": ("mrc.cli.drill", "drill", "Run the experiments of the MRC papers: break a fabric under load, and judge."),
+    "sim": ("mrc.cli.sim", "sim", "Plan large fabrics and simulate them, one by one or in a sweep."),
     "map": ("mrc.cli.map", "map_group", "Find the faulty link, switch or host port of a fabric."),
     "top": ("mrc.cli.top", "top", "Show running endpoints live, and deny or allow an EV."),
     "ctl": ("mrc.cli.ctl", "ctl", "See and steer running endpoints: profiles, EVs, probes, events, ports."),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mrc.endpoint.completions import Completion, WorkKind, WorkStatus
-from mrc.endpoint.parts.numbers import column, longer
+from mrc.endpoint.parts.numbers import column
 
-_LEAST_ROOM = 16
+_LEAST_ROOM, _COLUMNS = 4, 5
 NO_IMMEDIATE = -1
 _64_BITS = 0xFFFFFFFFFFFFFFFF
 # A dictionary finds a member in a tenth of the time that the enumeration needs.
@@ -20,6 +20,7 @@ class CompletionRing:
 
     __slots__ = (
         "_byte_lens",
+        "_columns",
         "_complete",
         "_expected",
         "_immediates",
@@ -36,7 +37,8 @@ class CompletionRing:
         self._complete = complete
         self.count = self._room = 0
         self._expected = 0  # posted, and neither ended nor forgotten
-        self._wr_ids = self._statuses = self._byte_lens = self._kinds = self._immediates = column(0)
+        self._columns = column(0)
+        self._divide()
 
     def expect(self) -> None:
         """Reserve room for the completion of a piece of work that is posted: when it ends Python may be away."""
@@ -59,12 +61,20 @@ class CompletionRing:
         self._immediates[place] = immediate
 
     def _grow(self) -> None:
-        self._room = max(_LEAST_ROOM, 2 * self._room, self.count + self._expected)
-        self._wr_ids = longer(self._wr_ids, self._room)
-        self._statuses = longer(self._statuses, self._room)
-        self._byte_lens = longer(self._byte_lens, self._room)
-        self._kinds = longer(self._kinds, self._room)
-        self._immediates = longer(self._immediates, self._room)
+        old, before = self._columns, self._room
+        self._room = room = max(_LEAST_ROOM, 2 * before, self.count + self._expected)
+        self._columns = columns = column(_COLUMNS * room)
+        for number in range(_COLUMNS):
+            for place in range(self.count):
+                columns[number * room + place] = old[number * before + place]
+        self._divide()
+
+    def _divide(self) -> None:
+        """The columns are parts of one: each memoryview takes half a kilobyte."""
+        columns, room = self._columns, self._room
+        self._wr_ids, self._statuses = columns[:room], columns[room : 2 * room]
+        self._byte_lens, self._kinds = columns[2 * room : 3 * room], columns[3 * room : 4 * room]
+        self._immediates = columns[4 * room :]
 
     def drain(self) -> None:
         """Hand over what waits, oldest first."""

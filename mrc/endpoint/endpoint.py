@@ -139,7 +139,7 @@ class Endpoint:
             config=config,
             memory=memory or self.memory,
             controller_factory=factory_of(controller),
-            random=Random(self._random.getrandbits(63)),
+            seed=self._random.getrandbits(63),
             complete=complete or self.completions.append,
             trace=self._trace.of_qp(qpn) if self._trace is not None else None,
         )

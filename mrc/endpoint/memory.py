@@ -32,6 +32,9 @@ class MemoryRegion:
     it alive. `address` is where its first byte really lies. Raises
     CallerError for a read-only or non-contiguous buffer unless `remote_write` is off, which makes a region that is only
     read from.
+
+    `without_memory` makes a region of any length that nothing lies behind: for packets that are simulated and carry no
+    payload (`ReceivedBatch.headers_only`).
     """
 
     __slots__ = ("address", "length", "remote_write", "rkey", "va", "view")
@@ -52,6 +55,15 @@ class MemoryRegion:
             raise CallerError(f"rkey must fit 32 bits, got {rkey:#x}")
         self.rkey = rkey
         self.remote_write = remote_write
+
+    @classmethod
+    def without_memory(cls, length: int, rkey: int = 0) -> MemoryRegion:
+        """`length` bytes from VA 0 on. Raises CallerError for a length that no region can have."""
+        if not 0 <= length < VA_LIMIT:
+            raise CallerError(f"a region has 0..{VA_LIMIT - 1} bytes, got {length}")
+        region = cls(bytearray(), rkey, 0)
+        region.length = length
+        return region
 
     @property
     def array(self) -> U8:
@@ -76,7 +88,8 @@ class MemoryTable:
         self._draw_rkey = draw_rkey
         self._regions: dict[int, MemoryRegion] = {}
         self.open = Table(_COLUMNS)
-        self._new = octets.words(_NEW * _WIDTH)
+        # It comes with the first region: who only sends has none.
+        self._new = octets.words(0)
         self._marks = octets.words(_MARKS)
 
     def __dealloc__(self) -> None:
@@ -85,19 +98,30 @@ class MemoryTable:
 
     def register(self, buffer: Any, *, va: int | None = None, remote_write: bool = True) -> MemoryRegion:
         """Open a buffer. Raises CallerError as MemoryRegion does."""
+        return self._keep(MemoryRegion(buffer, self._new_rkey(), va, remote_write=remote_write))
+
+    def register_without_memory(self, length: int) -> MemoryRegion:
+        """Open a region that nothing lies behind (`MemoryRegion.without_memory`)."""
+        return self._keep(MemoryRegion.without_memory(length, self._new_rkey()))
+
+    def _new_rkey(self) -> int:
         rkey = self._draw_rkey()
         while rkey == 0 or rkey in self._regions:
             rkey = self._draw_rkey()
-        region = MemoryRegion(buffer, rkey, va, remote_write=remote_write)
-        self._regions[rkey] = region
-        if remote_write:
+        return rkey
+
+    def _keep(self, region: MemoryRegion) -> MemoryRegion:
+        self._regions[region.rkey] = region
+        if region.remote_write:
             if self.is_full():
                 self.take_new()
-            self._add(rkey, region.va, region.length, region.address)
+            self._add(region.rkey, region.va, region.length, region.address)
         return region
 
     def _add(self, rkey: int, va: int, length: int, address: int) -> None:
         registered = octets.published(self._marks, _REGISTERED)
+        if not registered:
+            self._new = octets.longer_words(self._new, 0, _NEW * _WIDTH)
         at = (registered & _NEW_MASK) * _WIDTH
         self._new[at] = rkey
         self._new[at + _VA], self._new[at + _LENGTH], self._new[at + _ADDRESS] = va, length, address

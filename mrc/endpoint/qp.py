@@ -45,10 +45,10 @@ class QueuePair:
         "_memory",
         "_node",
         "_parts",
-        "_random",
         "_receives",
         "_requestor",
         "_responder",
+        "_seed",
         "_trace",
         "agreed",
         "arrivals",
@@ -75,7 +75,7 @@ class QueuePair:
         config: QpConfig,
         memory: MemoryTable,
         controller_factory: ControllerFactory,
-        random: Random,
+        seed: int,
         complete: Callable[[Completion], None],
         trace: QpTrace | None = None,
     ) -> None:
@@ -90,7 +90,7 @@ class QueuePair:
         self._controller_factory = controller_factory
         # The controller of the destination, which other QPs may share; None before RTR.
         self.controller: CongestionController | None = None
-        self._random = random
+        self._seed = seed
         self._trace = trace
         self._complete = complete = complete if trace is None else trace.completing(complete)
         completions = CompletionRing(qpn, complete)
@@ -142,12 +142,14 @@ class QueuePair:
             self.arrivals.sources.add(port, address)
         node = self.peer_node = self.datapath.peer_node = self._node.join(self, peer)
         self.datapath.peer_is_doubted = bool(node.doubted)
+        numbers = node.add_paths(peer.paths)
         self.paths = PathSet(
             peer.paths,
             self.config.paths,
-            self._random,
+            Random(self._seed),
             reverse=node.reverse,
-            numbers=node.add_paths(peer.paths),
+            numbers=numbers,
+            frames=node.evs.frames if numbers == list(range(len(numbers))) else None,
             full_ports=self._node.ports.full,
             observers=EvObservers(self.qpn, self.ev_profile_id, self._node.ev_events, self._trace),
         )

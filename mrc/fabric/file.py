@@ -25,23 +25,13 @@ from mrc.fabric.link_keys import LINK_KEYS
 from mrc.fabric.names import Link
 from mrc.fabric.shape import Shape
 from mrc.fabric.shapes import ShapeError, shape_of
-from mrc.fabric.structure import Problem, shape_keys, structure_problems
-from mrc.fabric.yaml_tree import KeyPath, YamlError, YamlTree, key_text, parse
-
-_MOST_BYTES = 1 << 20
-
+from mrc.fabric.structure import Problem, shape_keys
+from mrc.fabric.yaml_file import FileProblems, parse_tree, read_text
+from mrc.fabric.yaml_tree import KeyPath, YamlTree, key_text
 
 # Bytes waiting in a queue, in the order in which a queue that fills must meet them.
 _THRESHOLDS = ("ecn_at", "trim_at", "queue")
 _OF_QUEUES = (*_THRESHOLDS, "trim_to", "trim_dscp", "trim_dscp_lasthop")
-
-
-class TopologyFileError(CallerError):
-    """A topology file that cannot be used: every `problems` of it, in the order of lines. The text is one line each."""
-
-    def __init__(self, problems: list[Problem]) -> None:
-        self.problems = tuple(sorted(problems, key=lambda each: (each.line, each.column)))
-        super().__init__("\n".join(map(str, self.problems)))
 
 
 class TopologyFile:
@@ -54,35 +44,13 @@ class TopologyFile:
 
     @classmethod
     def read(cls, path: str | Path) -> TopologyFile:
-        """Raises TopologyFileError for what is not YAML or not of the schema, CallerError for what cannot be read."""
-        try:
-            with open(path, "rb") as file:
-                content = file.read(_MOST_BYTES + 1)
-        except OSError as error:
-            raise CallerError(f"topology file {path}: {error.strerror}") from None
-        if len(content) > _MOST_BYTES:
-            raise CallerError(f"topology file {path}: larger than {_MOST_BYTES} bytes")
-        try:
-            text = content.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            line = content.count(b"\n", 0, error.start) + 1
-            raise TopologyFileError([Problem(str(path), line, 1, "", "not text in UTF-8")]) from None
-        return cls.parsed(text, str(path))
+        """Raises FileProblems for what is not YAML or not of the schema, CallerError for what cannot be read."""
+        return cls.parsed(read_text(path, "topology file"), str(path))
 
     @classmethod
     def parsed(cls, text: str, name: str = "topology") -> TopologyFile:
         """Read a topology from text at hand; `name` stands for the file in errors."""
-        try:
-            tree = parse(text)
-        except YamlError as error:
-            place = error.place
-            raise TopologyFileError(
-                [Problem(name, place.line, place.column, key_text(error.key), str(error))]
-            ) from None
-        problems = list(structure_problems(name, tree))
-        if problems:
-            raise TopologyFileError(problems)
-        return cls(name, tree)
+        return cls(name, parse_tree(text, name))
 
     @property
     def name(self) -> str | None:
@@ -91,14 +59,14 @@ class TopologyFile:
 
     @property
     def shape(self) -> dict[str, Any]:
-        """What the file says of `shape_keys`, as `shape_of` takes it. Raises TopologyFileError for a wrong block."""
+        """What the file says of `shape_keys`, as `shape_of` takes it. Raises FileProblems for a wrong block."""
         found = {key: self._said[key] for key in shape_keys() if key in self._said}
         if "block" in found:
             try:
                 found["block"] = parse_block(found["block"])
                 check_block(found["block"])
             except CallerError as error:
-                raise TopologyFileError([self._problem(("block",), str(error))]) from None
+                raise FileProblems([self._problem(("block",), str(error))]) from None
         # To JSON Schema 2.0 is a whole number too.
         return {key: int(value) if isinstance(value, float) else value for key, value in found.items()}
 
@@ -113,13 +81,13 @@ class TopologyFile:
     def description(self, shape: Mapping[str, Any] | None = None) -> Description:
         """What the file describes; `shape` gives values of `shape_keys` that take the place of the file's.
 
-        Raises TopologyFileError.
+        Raises FileProblems.
         """
         fabric = self._shape(shape or {})
         problems: list[Problem] = []
         impairments = dict(self._impairments(fabric, problems))
         if problems:
-            raise TopologyFileError(list(dict.fromkeys(problems)))
+            raise FileProblems(problems)
         return Description(fabric, impairments)
 
     def _shape(self, given: Mapping[str, Any]) -> Shape:
@@ -129,7 +97,7 @@ class TopologyFile:
             blamed = [key for key in error.keys if key in self._said and key not in given]
             if not blamed:
                 raise
-            raise TopologyFileError([self._problem((blamed[0],), str(error))]) from None
+            raise FileProblems([self._problem((blamed[0],), str(error))]) from None
 
     # ------------------------------------------------------------------ links
 

@@ -22,7 +22,7 @@ _OTHER_KEYS = frozenset({"name", "host_links", "fabric_links", "links"})
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong with a topology file. `key` is the path of keys that leads to it."""
+    """One thing wrong with a file. `key` is the path of keys that leads to it."""
 
     file: str
     line: int
@@ -56,30 +56,42 @@ def structure_problems(file: str, tree: YamlTree, against: Mapping[str, Any] | N
     an empty mapping."""
     from jsonschema import Draft202012Validator
 
-    reported: set[KeyPath] = set()
     document = {} if tree.value is None else tree.value
-    for error in Draft202012Validator(schema() if against is None else against).iter_errors(document):
-        for path, place, message in _explained(error, tree):
+    errors = list(Draft202012Validator(schema() if against is None else against).iter_errors(document))
+    # A key written wrongly is not missing too.
+    meant = {(*error.absolute_path, near) for error in errors for _, near in _unknown(error) if near}
+    reported: set[KeyPath] = set()
+    for error in errors:
+        for path, place, message in _explained(error, tree, meant):
             if path not in reported:
                 reported.add(path)
                 yield Problem(file, place.line, place.column, key_text(path), message)
 
 
-def _explained(error: ValidationError, tree: YamlTree) -> Iterator[tuple[KeyPath, Place, str]]:
+def _unknown(error: ValidationError) -> Iterator[tuple[str, str]]:
+    """Keys that the schema does not have, each with the one that was probably meant, or ""."""
+    if error.validator == "additionalProperties":
+        said: Any = error.schema
+        found: Any = error.instance
+        known = list(said["properties"])
+        for key in found:
+            if key not in known:
+                yield key, next(iter(difflib.get_close_matches(key, known, 1)), "")
+
+
+def _explained(error: ValidationError, tree: YamlTree, meant: set[KeyPath]) -> Iterator[tuple[KeyPath, Place, str]]:
     path = tuple(error.absolute_path)
     said: Any = error.schema
     found: Any = error.instance
     if error.validator == "additionalProperties":
-        known = list(said["properties"])
-        for key in found:
-            if key not in known:
-                near = difflib.get_close_matches(key, known, 1)
-                advice = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
-                yield (*path, key), tree.keys[*path, key], f"unknown key, {advice}"
+        for key, near in _unknown(error):
+            advice = f"did you mean {near}?" if near else f"there are {', '.join(said['properties'])}"
+            yield (*path, key), tree.keys[*path, key], f"unknown key, {advice}"
         return
     if error.validator == "required":
-        lacking = [key for key in said["required"] if key not in found]
-        yield path, tree.values.get(path, Place(1, 1)), f"lacks {', '.join(lacking)}"
+        lacking = [key for key in said["required"] if key not in found and (*path, key) not in meant]
+        if lacking:
+            yield path, tree.values.get(path, Place(1, 1)), f"lacks {', '.join(lacking)}"
         return
     place = tree.values[path]
     got = "a list or a mapping" if isinstance(found, dict | list) else shown(place.text) or "nothing"

@@ -1,4 +1,4 @@
-"""Quantities as people write them, on the command line and in topology files: `1gbit`, `400KB`, `0.5%`."""
+"""Quantities as people write them, on the command line and in files: `1gbit`, `400KB`, `0.5%`, `10us`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from mrc.errors import CallerError
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) *(?:([kmgt])(i?))?b?", re.IGNORECASE | re.ASCII)
 _RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?) *([kmgt]?)bit(?:/s)?", re.IGNORECASE | re.ASCII)
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?) *(ns|us|ms|s)", re.ASCII)
+_NANOSECONDS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 _SHARE = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+)%")
 
 
@@ -35,6 +37,15 @@ def share(text: str) -> float:
     if match is None or number > 100 * parts:
         raise CallerError(f"{text!r} is not a percentage from 0% and up to 100%, such as 1% or 0.5%")
     return number / (100 * parts)
+
+
+def duration_ns(text: str) -> int:
+    """Nanoseconds: `500ns`, `10us`, `1.5ms`, `2s`. Raises CallerError."""
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
+        raise CallerError(f"{text!r} is not a time such as 10us, 1.5ms or 500ns")
+    number, parts = _ratio(match[1])
+    return number * _NANOSECONDS[match[2]] // parts
 
 
 def size_text(count: int) -> str:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 KeyPath = tuple[str | int, ...]
 
-# A topology is at most five deep. Aliases may make a small text a huge document, or one without end.
+# No file that is read here is more than eight deep. Aliases may make a small text a huge document, or one without end.
 _MOST_DEPTH = 10
 _MOST_VALUES = 200_000
 _MOST_SHOWN = 60
@@ -99,7 +99,7 @@ def _value(loader: yaml.SafeLoader, node: yaml.Node, path: KeyPath, tree: YamlTr
 
     place = _place(node.start_mark, node.value if isinstance(node, yaml.ScalarNode) else "")
     if len(path) > _MOST_DEPTH or len(tree.values) > _MOST_VALUES:
-        raise YamlError(place, path[:_MOST_DEPTH], "nested too deep, or more than a topology can say")
+        raise YamlError(place, path[:_MOST_DEPTH], "nested too deep, or more values than a file may have")
     tree.values[path] = place
     if isinstance(node, yaml.MappingNode):
         found: dict[str, Any] = {}

@@ -324,6 +324,7 @@ class Turn:
         self._served_fds = column(self._ports + 1)
         for place in range(self._ports + 1):
             self._served_fds[place] = self._fds[place]
+        self._datapath.intake.aside.make_room()
         self._away.up = True
         self._stands_in = True
 

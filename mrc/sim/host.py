@@ -15,9 +15,9 @@ from mrc.wire.transmit_batch import TransmitBatch
 
 # The NIC pulls while its emptiest port has fewer than the first of these packets waiting, and none has the second: the
 # endpoint chooses EV and port when a packet is pulled and takes that for its time of departure, so few may wait.
-_REFILL_BELOW = 2
-_MOST_WAITING = 4
-_PULL = 2  # packets at a time
+REFILL_BELOW = 2
+MOST_WAITING = 4
+PULL = 2  # packets at a time
 _PULL_UNQUEUED = 64
 
 Observer = Callable[[int, str, bytes], None]
@@ -87,7 +87,7 @@ class SimHost:
         self._coalesce_ns = coalesce_ns
         self._inbox: list[tuple[SimPacket, int]] = []
         self._timer_at: int | None = None
-        self._batches = TransmitBatch(_PULL), TransmitBatch(_PULL_UNQUEUED)
+        self._batches = TransmitBatch(PULL), TransmitBatch(_PULL_UNQUEUED)
 
     # ------------------------------------------------------------------ packets in
 
@@ -126,12 +126,12 @@ class SimHost:
         batch.clear()
 
     def _has_room(self) -> bool:
-        least, most = _MOST_WAITING, 0
+        least, most = MOST_WAITING, 0
         for port in self.ports.values():
             if port.up:
                 waiting = port.waiting
                 least, most = min(least, waiting), max(most, waiting)
-        return most < _MOST_WAITING and (least < _REFILL_BELOW or least == _MOST_WAITING)
+        return most < MOST_WAITING and (least < REFILL_BELOW or least == MOST_WAITING)
 
     def _launch(self, batch: TransmitBatch, now: int) -> None:
         count = batch.count

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Final
 
 from mrc.wire.rows import EXTENSION_AT
@@ -24,7 +25,11 @@ class Frames:
     def add(self, template: bytes, port: int, destination: bytes) -> None:
         """One more way. `template` is the first 60 bytes of a packet (`mrc.wire.templates`); `destination` 28 bytes, a
         sockaddr_in6 or a padded sockaddr_in."""
-        self.templates = memoryview(bytearray(self.templates) + template)
-        self.destinations = memoryview(bytearray(self.destinations) + destination)
-        ports = bytearray(self.ports) + port.to_bytes(8, sys.byteorder)
-        self.ports = memoryview(ports).cast("q")
+        self.extend((template,), (port,), (destination,))
+
+    def extend(self, templates: Sequence[bytes], ports: Sequence[int], destinations: Sequence[bytes]) -> None:
+        """Further ways, each as in `add`."""
+        self.templates = memoryview(bytearray(self.templates) + b"".join(templates))
+        self.destinations = memoryview(bytearray(self.destinations) + b"".join(destinations))
+        more = b"".join([port.to_bytes(8, sys.byteorder) for port in ports])
+        self.ports = memoryview(bytearray(self.ports) + more).cast("q")

@@ -230,6 +230,8 @@ static inline long long *octets_longer_words(long long *old, Py_ssize_t count, P
 static inline long long *octets_words(Py_ssize_t count) { return octets_longer_words(NULL, 0, count); }
 static inline void octets_free_words(long long *old) { free(old); }
 
+#define octets_fetch(numbers, at) __builtin_prefetch((const int32_t *)(numbers).data + (at))
+
 /* Words that one thread writes and another reads without a lock. */
 static inline void octets_publish(long long *words, Py_ssize_t at, long long value)
 {

@@ -26,5 +26,6 @@ cdef extern from "octets.h" nogil:
     long long *words "octets_words"(Py_ssize_t count)
     long long *longer_words "octets_longer_words"(long long *old, Py_ssize_t count, Py_ssize_t wanted)
     void free_words "octets_free_words"(long long *old)
+    void fetch "octets_fetch"(const int[::1] numbers, Py_ssize_t at)
     void publish "octets_publish"(long long *words, Py_ssize_t at, long long value)
     long long published "octets_published"(const long long *words, Py_ssize_t at)

@@ -107,6 +107,10 @@ def free_words(old: memoryview) -> None:
     """Nobody uses these any more."""
 
 
+def fetch(numbers: memoryview, at: int) -> None:
+    """These numbers of 32 bits will be read soon: compiled, the processor begins to bring them closer."""
+
+
 # Words that one thread writes and another reads without a lock. A reader that has seen a published word also sees what
 # was written before it.
 

@@ -10,7 +10,7 @@ cdef const unsigned char[::1] _MASK, _MASK_FROM_UDP, _MASK_IPV4
 cdef class ReceivedBatch:
     cdef object _all_lengths, _all_ports, _all_classes, _buffer, _headers
     cdef readonly Py_ssize_t count, room
-    cdef readonly bint over_ipv4
+    cdef readonly bint headers_only, over_ipv4
     cdef readonly const unsigned char[::1] flat
     cdef const unsigned char[::1] _ipv4
     cdef readonly const long long[::1] lengths, ports, classes

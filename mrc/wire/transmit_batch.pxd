@@ -13,6 +13,7 @@ cdef const unsigned char[::1] _MASK, _MASK_FROM_UDP, _MASK_IPV4, _ZEROS
 cdef class TransmitBatch:
     cdef object _writable
     cdef readonly Py_ssize_t capacity
+    cdef readonly bint headers_only
     cdef public Py_ssize_t count
     cdef readonly unsigned char[::1] flat, flat_trailers, flat_destinations
     cdef unsigned char[::1] _ipv4

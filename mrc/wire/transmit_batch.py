@@ -57,7 +57,8 @@ class TransmitBatch:
     application's own memory the payload lies (`payload_address`, `payload_length`); the trailer (padding and ICRC,
     `trailer_length` bytes that end each 8-byte row of `trailers`); the local `port`; `destination`, a row of the
     sender's address table (28 bytes, a sockaddr_in6 or sockaddr_in); and the outer header's `traffic_class`. These are
-    numpy's arrays. The same memory as runs of bytes: `flat`, `flat_trailers`, `flat_destinations`; as columns of
+    numpy's arrays. With `headers_only` packets are simulated: nobody reads their payload, and they have no ICRC. The
+    same memory as runs of bytes: `flat`, `flat_trailers`, `flat_destinations`; as columns of
     numbers: `header_lengths`, `payload_addresses`, `payload_lengths`, `trailer_lengths`, `ports`, `classes`.
     """
 
@@ -71,14 +72,16 @@ class TransmitBatch:
         "flat_destinations",
         "flat_trailers",
         "header_lengths",
+        "headers_only",
         "payload_addresses",
         "payload_lengths",
         "ports",
         "trailer_lengths",
     )
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, *, headers_only: bool = False) -> None:
         self.capacity = capacity
+        self.headers_only = headers_only
         self.count = 0
         self.flat = self._writable = memoryview(bytearray(capacity * HEADER_ROOM))
         self.header_lengths = _numbers(capacity)
@@ -204,6 +207,8 @@ class TransmitBatch:
 
     def seal(self, start: int) -> None:
         """Write the ICRC of every packet from row `start` on. Call once the headers are final."""
+        if self.headers_only:
+            return
         for row in range(start, self.count):
             self._seal(row)
 

@@ -312,8 +312,7 @@ class Nodes:
                 if end.gone:
                     continue
                 if end.qp.state == QpState.RTS:
-                    sent = end.qp.requestor.sent
-                    bytes_out = sum(size for size, out in zip(sent.log_size, sent.log_outstanding, strict=True) if out)
+                    bytes_out = end.qp.requestor.sent.bytes_outstanding()
                     inflight[end.qp.controller] = inflight.get(end.qp.controller, 0) + bytes_out
                     busy |= end.qp.outstanding > 0
                 elif end.qp.state == QpState.ERROR:

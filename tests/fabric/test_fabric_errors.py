@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrc.errors import CallerError
-from mrc.fabric.file import TopologyFile, TopologyFileError
+from mrc.fabric.file import TopologyFile
 from mrc.fabric.structure import Problem
+from mrc.fabric.yaml_file import FileProblems
 
 # The text; line, column and key of each error, and a part of its message.
 WRONG: dict[str, tuple[str, list[tuple[int, int, str, str]]]] = {
@@ -127,7 +128,7 @@ WRONG: dict[str, tuple[str, list[tuple[int, int, str, str]]]] = {
 @pytest.mark.parametrize("what", WRONG)
 def test_an_error_names_its_place_and_what_would_be_right(what: str) -> None:
     text, expected = WRONG[what]
-    with pytest.raises(TopologyFileError) as caught:
+    with pytest.raises(FileProblems) as caught:
         TopologyFile.parsed(text, "fabric.yaml").description()
     found = [(each.line, each.column, each.key) for each in caught.value.problems]
     assert found == [each[:3] for each in expected]
@@ -140,7 +141,7 @@ def test_an_error_names_its_place_and_what_would_be_right(what: str) -> None:
 
 def test_words_of_the_file_cannot_write_on_the_terminal() -> None:
     text = '"\\e[2J": 1\nmode: "a\\nb"\nname: ' + "x" * 300
-    with pytest.raises(TopologyFileError) as caught:
+    with pytest.raises(FileProblems) as caught:
         TopologyFile.parsed(text)
     assert len(str(caught.value).split("\n")) == 3
     assert all(line.isprintable() and len(line) < 250 for line in str(caught.value).split("\n"))
@@ -157,7 +158,7 @@ def test_the_line_of_an_error_is_where_a_search_finds_it(chosen: list[str], data
     for key in chosen:
         lines += data.draw(fillers)
         lines.append(f"{key}: [here]" if key == bad else f"{key}: {RIGHT[key]}")
-    with pytest.raises(TopologyFileError) as caught:
+    with pytest.raises(FileProblems) as caught:
         TopologyFile.parsed("\n".join(lines))
     (problem,) = caught.value.problems
     assert (problem.line, problem.column) == (lines.index(f"{bad}: [here]") + 1, len(bad) + 3)
@@ -181,7 +182,7 @@ def test_any_text_at_all_is_read_or_refused_with_a_place(text: str) -> None:
     problems: tuple[Problem, ...] = ()
     try:
         TopologyFile.parsed(text).description()
-    except TopologyFileError as error:
+    except FileProblems as error:
         problems = error.problems
     if problems:
         assert all(each.line >= 1 and each.column >= 1 and each.message for each in problems)
@@ -200,7 +201,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         TopologyFile.read(huge)
     latin = tmp_path / "latin.yaml"
     latin.write_bytes(b"planes: 2\n# f\xfcnf\n")
-    with pytest.raises(TopologyFileError, match=r"latin\.yaml:2:1: not text in UTF-8"):
+    with pytest.raises(FileProblems, match=r"latin\.yaml:2:1: not text in UTF-8"):
         TopologyFile.read(latin)
 
 
@@ -212,5 +213,5 @@ def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path: Path) -> None:
 
 def test_a_small_text_cannot_become_a_huge_document() -> None:
     levels = [f"a{number}: &a{number} [{', '.join([f'*a{number - 1}'] * 9)}]" for number in range(1, 9)]
-    with pytest.raises(TopologyFileError, match="nested too deep, or more than a topology can say"):
+    with pytest.raises(FileProblems, match="nested too deep, or more values than a file may have"):
         TopologyFile.parsed("\n".join(["a0: &a0 [1, 2]", *levels]))

@@ -9,11 +9,12 @@ import pytest
 
 from mrc.errors import CallerError
 from mrc.fabric import Description
-from mrc.fabric.file import TopologyFile, TopologyFileError
+from mrc.fabric.file import TopologyFile
 from mrc.fabric.next_hop import next_hops, nodes_passed
 from mrc.fabric.shapes import shape_class, shape_names, shape_of
 from mrc.fabric.shapes.ring import Ring
 from mrc.fabric.structure import schema
+from mrc.fabric.yaml_file import FileProblems
 
 TOPOLOGIES = Path(__file__).parents[2] / "docs" / "topologies"
 
@@ -82,7 +83,7 @@ def test_what_a_ring_cannot_be_is_refused() -> None:
     [("shape: ring\nleaves: 6\n", 2), ("spines: 2\nshape: ring\n", 1), ("shape: ring\nmode: ecmp\n", 2)],
 )
 def test_a_file_is_told_which_line_no_ring_has(text: str, line: int) -> None:
-    with pytest.raises(TopologyFileError) as caught:
+    with pytest.raises(FileProblems) as caught:
         TopologyFile.parsed(text).description()
     assert [problem.line for problem in caught.value.problems] == [line]
 

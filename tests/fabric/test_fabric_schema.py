@@ -16,10 +16,11 @@ from jsonschema import Draft202012Validator
 from mrc.errors import CallerError
 from mrc.fabric import FORWARDING_MODES, Clos, Description
 from mrc.fabric.block import parse_block
-from mrc.fabric.file import TopologyFile, TopologyFileError
+from mrc.fabric.file import TopologyFile
 from mrc.fabric.link_keys import LINK_KEYS
 from mrc.fabric.structure import schema_text, shape_keys
 from mrc.fabric.units import rate_bps, rate_text, share, share_text, size_bytes, size_text
+from mrc.fabric.yaml_file import FileProblems
 
 DOCS = Path(__file__).parents[2] / "docs"
 PUBLISHED = DOCS / "topology.schema.json"
@@ -162,11 +163,11 @@ def outcome(text: str) -> Description | str | None:
     """The description; None when the structure is refused; the error when it is what the text means that is."""
     try:
         file = TopologyFile.parsed(text)
-    except TopologyFileError:
+    except FileProblems:
         return None
     try:
         return file.description()
-    except TopologyFileError as error:
+    except FileProblems as error:
         return str(error)
 
 
@@ -279,6 +280,6 @@ def test_errors_on_the_page_are_errors_of_the_loader() -> None:
     shown = re.findall(r"^<!-- wrong -->\n```\n(.*?)^```\n+```\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     assert len(shown) >= 1
     for text, errors in shown:
-        with pytest.raises(TopologyFileError) as caught:
+        with pytest.raises(FileProblems) as caught:
             TopologyFile.parsed(text, "fabric.yaml").description()
         assert str(caught.value) == errors.rstrip("\n")

@@ -52,9 +52,12 @@ local function follow_request(bth, payload, trimmed, pinfo)
   local stream = nearest(by_qpn[bth.dqp], bth.psn) or new_stream(bth.dqp, bth.psn, pinfo)
   local fact = { stream = stream.index, time = pinfo.abs_ts, trimmed = trimmed, again = bth.rtx == 1 }
   local before = stream.frames[bth.psn]
-  if before and bth.rtx == 1 then
-    fact.retransmission_of = before[1]
-    stream.retransmissions = stream.retransmissions + 1
+  -- One that is ahead of all others is a new packet, whose PSN came round again.
+  if before and ahead(bth.psn, stream.latest) <= 0 then
+    if bth.rtx == 1 then
+      fact.retransmission_of = before[1]
+      stream.retransmissions = stream.retransmissions + 1
+    end
     before[#before + 1] = pinfo.number
   else
     stream.frames[bth.psn] = { pinfo.number }

@@ -19,7 +19,7 @@ cdef class Datapath:
     cdef readonly Intake intake
     cdef object _operations
     cdef OperationAnswers _operation_answers
-    cdef Flag _operations_wait
+    cdef readonly Flag operations_wait
     cdef readonly Away away
     cdef Heap _timers
     cdef long long _fair_share, _first_done
@@ -45,6 +45,7 @@ cdef class Datapath:
     cdef void _operate(self, TransmitBatch batch, long long now) noexcept with gil
     @cython.locals(slot=cython.longlong)
     cpdef long long next_deadline(self) noexcept nogil
+    cpdef long long first_timer(self) noexcept nogil
     cpdef void on_timer(self, long long now) noexcept nogil
     @cython.locals(slot=cython.longlong)
     cdef void _run_timers(self, long long now) noexcept nogil

@@ -28,23 +28,25 @@ class Datapath:
     """The packets of one endpoint, in and out. `now` is the time of the entry under way, ns.
 
     `data_before_answers` counts how often a single data packet was sent before answers that were due: in a ping-pong
-    the peer waits for data. `away` is up while Python may not be called: what needs Python waits.
+    the peer waits for data. `away` is up while Python may not be called: what needs Python waits. `operations_wait` is
+    up while endpoint operations are to be sent.
     """
 
     __slots__ = (
+        "__weakref__",
         "_done",
         "_fair_share",
         "_first_done",
         "_is_done",
         "_operation_answers",
         "_operations",
-        "_operations_wait",
         "_timers",
         "away",
         "data_before_answers",
         "done",
         "intake",
         "now",
+        "operations_wait",
         "qps",
         "scheduler",
     )
@@ -59,7 +61,7 @@ class Datapath:
         self.intake = Intake(checks, self.qps, operations, counters, self.away)
         self._operations = operations
         self._operation_answers = operations.answers
-        self._operations_wait = operations.pending
+        self.operations_wait = operations.pending
         self._fair_share = fair_share
         self._timers = Heap()  # deadlines and QPNs
         self.data_before_answers = 0
@@ -148,7 +150,7 @@ class Datapath:
         start = batch.count
         if self._operation_answers.waiting:
             self._operation_answers.transmit(batch, now)
-        if self._operations_wait.up:
+        if self.operations_wait.up:
             if self.away.up:
                 self.away.urgent = True
             else:
@@ -189,6 +191,10 @@ class Datapath:
                 return self._timers.first()
             self._timers.pop()
         return _FOREVER
+
+    def first_timer(self) -> int:
+        """No timer is due before this, ns; FOREVER where none runs. `next_deadline` says when one really is."""
+        return self._timers.first()
 
     def on_timer(self, now: int) -> None:
         """Run the timers of QPs that are due."""

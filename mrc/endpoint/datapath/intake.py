@@ -108,7 +108,9 @@ class Intake:
     def catch_up(self) -> None:
         """Python is back: take what was put aside."""
         waiting = self.aside
-        for row in range(waiting.batch.count):
+        if not waiting.count:
+            return
+        for row in range(waiting.count):
             opcode = waiting.batch.flat[waiting.batch.row(row) + _OPCODE_AT]
             self._operations.receive(waiting.batch, row, opcode, waiting.arrived_at[row])
         waiting.forget()

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 from mrc.endpoint.counters import Counters
@@ -56,6 +57,15 @@ _HAS_PAYLOAD = memoryview(HAS_PAYLOAD)
 _DSCPS, _PORTS = 64, 1 << 16
 
 
+@lru_cache(64)
+def _by_port(accepted: tuple[int, ...]) -> memoryview:
+    """1 for each UDP port of these: endpoints that accept the same ones share the table."""
+    made = memoryview(bytearray(_PORTS))
+    for port in accepted:
+        made[port] = 1
+    return made
+
+
 class TransportTerms:
     """What the packets of a transport have to be.
 
@@ -99,9 +109,7 @@ class PacketChecks:
         self._is_own, self._pkey_mask = terms.is_own, terms.pkey_mask
         self._plain_lengths, self._tseth_lengths = terms.plain_lengths, terms.tseth_lengths
         # By UDP destination port, and by DSCP.
-        self._is_ours = memoryview(bytearray(_PORTS))
-        for port in wire.accepted_udp_ports:
-            self._is_ours[port] = 1
+        self._is_ours = _by_port(tuple(wire.accepted_udp_ports))
         self._is_trimmed = memoryview(bytearray(_DSCPS))
         for dscp in wire.trimmed_dscps if terms.trims else ():
             self._is_trimmed[dscp] = 1

@@ -6,7 +6,7 @@ from mrc.endpoint import by_handle
 from mrc.endpoint.datapath.qp_datapath import QpDatapath
 from mrc.endpoint.parts.numbers import column, longer
 
-_LEAST_ROOM = 16
+_LEAST_ROOM = 4
 _NONE = -1
 _NO_HANDLE = 0
 # Spreads QPNs over the places of the table: Knuth's multiplicative hashing.

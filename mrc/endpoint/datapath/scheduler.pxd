@@ -3,6 +3,7 @@ from mrc.endpoint cimport by_handle
 from mrc.endpoint.datapath.qp_table cimport QpTable
 
 cdef long long _NONE
+cdef Py_ssize_t _COLUMNS
 
 
 @cython.final
@@ -11,8 +12,15 @@ cdef class Scheduler:
     cdef list _controllers, _governed
     cdef readonly long long ready
     cdef long long _room, _position
-    cdef long long[::1] _ready, _queued, _governor, _waiting, _before, _after, _first, _last
+    cdef long long[::1] _columns, _ready, _queued, _governor, _waiting, _before, _after, _first, _last
 
+    @cython.locals(
+        old=cython.longlong[::1], columns=cython.longlong[::1], before=Py_ssize_t, room=Py_ssize_t, number=Py_ssize_t,
+        slot=Py_ssize_t
+    )
+    cdef _make_room(self)
+    @cython.locals(columns=cython.longlong[::1])
+    cdef _divide(self, Py_ssize_t room)
     cpdef void wake(self, long long slot) noexcept nogil
     cpdef void on_event(self, long long slot) noexcept nogil
     @cython.locals(slot=cython.longlong)

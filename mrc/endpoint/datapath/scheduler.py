@@ -14,6 +14,7 @@ from mrc.endpoint.datapath.qp_table import QpTable
 from mrc.endpoint.parts.numbers import column, longer
 
 _NONE = -1
+_COLUMNS = 6
 
 
 class SendState(IntEnum):
@@ -50,6 +51,7 @@ class Scheduler:
     __slots__ = (
         "_after",
         "_before",
+        "_columns",
         "_controllers",
         "_first",
         "_governed",
@@ -66,14 +68,9 @@ class Scheduler:
 
     def __init__(self, qps: QpTable) -> None:
         self._qps = qps
-        self._room = 0
-        # A ring of the slots that are ready: `ready` of them from `_position` on.
-        self._ready = column(0)
-        self._position = self.ready = 0
-        # By slot: whether it is in that ring, the number of its controller or -1, whether it waits for that, and its
-        # neighbours among those that wait.
-        self._queued, self._governor, self._waiting = column(0), column(0), column(0)
-        self._before, self._after = column(0), column(0)
+        self._room = self._position = self.ready = 0
+        self._columns = column(0)
+        self._divide(0)
         # By number of a controller: the slots that have waited for it longest and least, or -1.
         self._first, self._last = column(0), column(0)
         self._controllers: list[CongestionController | None] = []
@@ -84,17 +81,33 @@ class Scheduler:
     def join(self, slot: int) -> None:
         """There is a QP in this slot."""
         if slot >= self._room:
-            ready = [self._ready[(self._position + place) % self._room] for place in range(self.ready)]
-            self._room = self._qps.room
-            self._ready = column(self._room)
-            for place, waiting in enumerate(ready):
-                self._ready[place] = waiting
-            self._position = 0
-            self._queued, self._waiting = longer(self._queued, self._room), longer(self._waiting, self._room)
-            self._before, self._after = longer(self._before, self._room), longer(self._after, self._room)
-            self._governor = longer(self._governor, self._room)
+            self._make_room()
         self._queued[slot] = self._waiting[slot] = 0
         self._governor[slot] = _NONE
+
+    def _make_room(self) -> None:
+        ready = [self._ready[(self._position + place) % self._room] for place in range(self.ready)]
+        old, before, room = self._columns, self._room, self._qps.room
+        self._columns = columns = column(_COLUMNS * room)
+        for number in range(_COLUMNS):
+            for slot in range(before):
+                columns[number * room + slot] = old[number * before + slot]
+        self._divide(room)
+        for place, waiting in enumerate(ready):
+            self._ready[place] = waiting
+        self._position = 0
+
+    def _divide(self, room: int) -> None:
+        """The columns are parts of one: each memoryview takes half a kilobyte."""
+        columns = self._columns
+        self._room = room
+        # A ring of the slots that are ready: `ready` of them from `_position` on.
+        self._ready = columns[:room]
+        # By slot: whether it is in that ring, the number of its controller or -1, whether it waits for that, and its
+        # neighbours among those that wait.
+        self._queued, self._governor = columns[room : 2 * room], columns[2 * room : 3 * room]
+        self._waiting = columns[3 * room : 4 * room]
+        self._before, self._after = columns[4 * room : 5 * room], columns[5 * room :]
 
     def govern(self, slot: int, controller: CongestionController) -> None:
         """This QP sends under `controller` from now on."""

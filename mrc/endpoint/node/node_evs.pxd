@@ -22,6 +22,8 @@ cdef class NodeEvs:
     cdef Py_ssize_t _planes, _found
     cdef long long[::1] _numbers, _port, _peer_down, _first, _members, _allowed, _chosen, _starts
 
+    @cython.locals(columns=cython.longlong[::1], rest=cython.longlong[::1])
+    cdef _divide(self, Py_ssize_t planes, Py_ssize_t evs)
     cpdef Py_ssize_t random_ev(self) noexcept nogil
     cpdef Py_ssize_t control_ev(self) noexcept nogil
     cdef Py_ssize_t _draw(self, Py_ssize_t first, Py_ssize_t end) noexcept nogil

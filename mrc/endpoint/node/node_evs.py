@@ -57,19 +57,23 @@ class NodeEvs:
         # The plane of each column, its local port and whether the peer said that its port there is down; its EVs are
         # those from _first[n] to _first[n + 1] of _members.
         self._planes = 0
-        self._numbers, self._port, self._peer_down, self._first = column(0), column(0), column(0), column(1)
-        self._members = column(0)
         # The EVs found of one plane, and those of all of them: from _starts[n] to _starts[n + 1].
         self._found = 0
-        self._allowed, self._chosen, self._starts = column(0), column(0), column(1)
+        self._divide(0, 0)
+
+    def _divide(self, planes: int, evs: int) -> None:
+        """Make the columns, parts of one: each memoryview takes half a kilobyte."""
+        columns = column(5 * planes + 2 + 3 * evs)
+        self._numbers, self._port = columns[:planes], columns[planes : 2 * planes]
+        self._peer_down, self._first = columns[2 * planes : 3 * planes], columns[3 * planes : 4 * planes + 1]
+        self._starts, rest = columns[4 * planes + 1 : 5 * planes + 2], columns[5 * planes + 2 :]
+        self._members, self._allowed, self._chosen = rest[:evs], rest[evs : 2 * evs], rest[2 * evs :]
 
     def renew(self, port_of_plane: Mapping[int, int], ports: Sequence[int]) -> None:
         """There are other EVs: the port of each by its number, and the port of each plane."""
         down = {self._numbers[place] for place in range(self._planes) if self._peer_down[place]}
         self._planes = len(port_of_plane)
-        self._numbers, self._port, self._peer_down = column(self._planes), column(self._planes), column(self._planes)
-        self._first, self._starts = column(self._planes + 1), column(self._planes + 1)
-        self._members, self._allowed, self._chosen = column(len(ports)), column(len(ports)), column(len(ports))
+        self._divide(self._planes, len(ports))
         count = 0
         for place, plane in enumerate(sorted(port_of_plane)):
             self._numbers[place], self._port[place] = plane, port_of_plane[plane]

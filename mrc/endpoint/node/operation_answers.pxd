@@ -5,7 +5,7 @@ from mrc.wire cimport octets
 from mrc.wire.received_batch cimport ReceivedBatch
 from mrc.wire.transmit_batch cimport TransmitBatch
 
-cdef Py_ssize_t _MOST, _COLUMNS, _OPCODE_AT, _PSN_AT, _EETH_AT, _REQUEST_STAMP_AT, _RESPONSE_STAMP_AT, _EETH
+cdef Py_ssize_t _LEAST, _MOST, _COLUMNS, _OPCODE_AT, _PSN_AT, _EETH_AT, _REQUEST_STAMP_AT, _RESPONSE_STAMP_AT, _EETH
 cdef int _RESPONSE, _FTYPE, _TSR
 cdef long long _UNIT_0_NS, _NONE
 
@@ -15,11 +15,13 @@ cdef class OperationAnswers:
     cdef Counters _counters
     cdef int _op_shift, _traffic_class
     cdef long long _unit_1_ns
-    cdef long long[::1] _cells
-    cdef Py_ssize_t _first
+    cdef long long *_cells
+    cdef Py_ssize_t _first, _room
     cdef readonly Py_ssize_t waiting
 
     cdef Py_ssize_t _at(self, Py_ssize_t number) noexcept nogil
+    @cython.locals(number=Py_ssize_t)
+    cdef void _grow(self) noexcept nogil
     @cython.locals(base=Py_ssize_t, at=Py_ssize_t, word=cython.int)
     cpdef void add(
         self, long long handle, long long operation, ReceivedBatch batch, Py_ssize_t row, long long now

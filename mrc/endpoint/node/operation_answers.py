@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from mrc.endpoint import by_handle
 from mrc.endpoint.counters import Counters
-from mrc.endpoint.parts.numbers import column
 from mrc.wire import octets
 from mrc.wire.opcodes import HEADER_LENGTHS, Op
 from mrc.wire.profile import WireProfile
@@ -12,7 +11,7 @@ from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import TIMESTAMP_FTYPE, TIMESTAMP_UNIT_NS, TSR_BIT, fields_at
 from mrc.wire.transmit_batch import TransmitBatch
 
-_MOST = 1024
+_LEAST, _MOST = 4, 1024
 # Where in a packet (mrc.wire.fields.ENDPOINT_REQUEST, ENDPOINT_RESPONSE).
 _OPCODE_AT, _PSN_AT = fields_at("bth", "opcode ackreq")
 (_REQUEST_STAMP_AT,) = fields_at("erth", "tx_timestamp")
@@ -26,7 +25,7 @@ _NONE = -1
 class OperationAnswers:
     """The answers that wait to be sent, `waiting` of them, in a ring."""
 
-    __slots__ = ("_cells", "_counters", "_first", "_op_shift", "_traffic_class", "_unit_1_ns", "waiting")
+    __slots__ = ("_cells", "_counters", "_first", "_op_shift", "_room", "_traffic_class", "_unit_1_ns", "waiting")
 
     def __init__(self, wire: WireProfile, counters: Counters) -> None:
         self._counters = counters
@@ -35,18 +34,31 @@ class OperationAnswers:
         self._unit_1_ns = wire.tsr1_unit_ns
         # Of each: the node's handle, the request id, the operation, the request's timestamp (-1: it has none), the unit
         # of that in ns, when the request came.
-        self._cells = column(_MOST * _COLUMNS)
+        self._room = _LEAST
+        self._cells = octets.words(_LEAST * _COLUMNS)
         self.waiting = self._first = 0
+
+    def __dealloc__(self) -> None:
+        octets.free_words(self._cells)
 
     def _at(self, number: int) -> int:
         """Where in the ring the answer lies that so many others come before."""
-        return (self._first + number) % _MOST * _COLUMNS
+        return (self._first + number) % self._room * _COLUMNS
+
+    def _grow(self) -> None:
+        """Twice the room: those that lie before the first one come behind the others."""
+        self._cells = octets.longer_words(self._cells, self._room * _COLUMNS, 2 * self._room * _COLUMNS)
+        for number in range(self._first):
+            self._move(number * _COLUMNS, (self._room + number) * _COLUMNS)
+        self._room *= 2
 
     def add(self, handle: int, operation: int, batch: ReceivedBatch, row: int, now: int) -> None:
         """Answer this request of a node, unless too many answers wait already."""
         if self.waiting == _MOST:
             self._counters.endpoint_responses_dropped += 1
             return
+        if self.waiting == self._room:
+            self._grow()
         base, at = batch.row(row), self._at(self.waiting)
         word = octets.u16(batch.flat, base + _REQUEST_STAMP_AT + 2)
         self._cells[at] = handle
@@ -73,7 +85,7 @@ class OperationAnswers:
         """Append what waits, as far as there is room."""
         while self.waiting and batch.count < batch.capacity:
             self._send(batch, self._at(0), now)
-            self._first = (self._first + 1) % _MOST
+            self._first = (self._first + 1) % self._room
             self.waiting -= 1
 
     def _send(self, batch: TransmitBatch, at: int, now: int) -> None:

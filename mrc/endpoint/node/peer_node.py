@@ -90,9 +90,12 @@ class PeerNode:
             if path.ev not in self._number_of_ev:
                 self._number_of_ev[path.ev] = len(self.paths)
                 self.paths.append(path)
-                self.evs.frames.add(path.template, path.port, path.destination)
                 self.port_of_plane[path.plane] = path.port
         if len(self.paths) > known:
+            new = self.paths[known:]
+            self.evs.frames.extend(
+                [path.template for path in new], [path.port for path in new], [path.destination for path in new]
+            )
             self.port = [path.port for path in self.paths]
             self.evs.renew(self.port_of_plane, self.port)
             self.reverse.grow(len(self.paths) - known)

@@ -3,7 +3,7 @@ from mrc.endpoint.counters cimport Counters
 from mrc.wire cimport octets
 from mrc.wire.received_batch cimport ReceivedBatch
 
-cdef Py_ssize_t _ROOM, _HEADER_ROOM
+cdef Py_ssize_t _HEADER_ROOM
 
 
 @cython.final
@@ -11,6 +11,8 @@ cdef class PutAside:
     cdef Counters _counters
     cdef unsigned char[::1] _flat
     cdef long long[::1] _lengths, _ports
+    cdef Py_ssize_t _room
+    cdef readonly Py_ssize_t count
     cdef readonly long long[::1] arrived_at
     cdef readonly ReceivedBatch batch
 

@@ -10,33 +10,42 @@ from mrc.wire.rows import HEADER_ROOM
 
 # So many wait, and of each its headers: those of an operation are shorter.
 ROOM = 64
-_ROOM, _HEADER_ROOM = ROOM, HEADER_ROOM
+_HEADER_ROOM = HEADER_ROOM
 
 
 class PutAside:
-    """`batch` are those that wait; row `i` came at `arrived_at[i]`, ns. What finds no room is dropped and counted."""
+    """`batch` are the `count` that wait; row `i` came at `arrived_at[i]`, ns. What finds no room is dropped and
+    counted. There is none before `make_room`: who lets Python be away calls it.
+    """
 
-    __slots__ = ("_counters", "_flat", "_lengths", "_ports", "arrived_at", "batch")
+    __slots__ = ("_counters", "_flat", "_lengths", "_ports", "_room", "arrived_at", "batch", "count")
 
     def __init__(self, counters: Counters) -> None:
         self._counters = counters
+        self._room = self.count = 0
+
+    def make_room(self) -> None:
+        """Have room for `ROOM` packets."""
+        if self._room:
+            return
         self._flat = memoryview(bytearray(ROOM * HEADER_ROOM))
         self._lengths, self._ports = column(ROOM), column(ROOM)
         self.batch = ReceivedBatch(self._flat, HEADER_ROOM, 0, self._lengths, self._ports, column(ROOM))
         self.arrived_at = column(ROOM)
+        self._room = ROOM
 
     def put(self, batch: ReceivedBatch, row: int, now: int) -> None:
         """Let a copy of this one wait."""
-        place = self.batch.count
-        if place == _ROOM:
+        place = self.count
+        if place == self._room:
             self._counters.over_rate += 1
             return
         self._lengths[place] = min(batch.lengths[row], _HEADER_ROOM)
         octets.copy(self._flat, place * _HEADER_ROOM, batch.flat, batch.row(row), self._lengths[place])
         self._ports[place] = batch.ports[row]
         self.arrived_at[place] = now
-        self.batch.count = place + 1
+        self.count = self.batch.count = place + 1
 
     def forget(self) -> None:
         """They wait no more."""
-        self.batch.count = 0
+        self.count = self.batch.count = 0

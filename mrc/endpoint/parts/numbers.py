@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from array import array
+
 _WORD = 8
 _SIGN = 1 << 63
 
 
 def column(length: int, value: int = 0) -> memoryview:
     """So many numbers, all `value`."""
-    made = memoryview(bytearray(_WORD * length)).cast("q")
-    if value:
-        for place in range(length):
-            made[place] = value
-    return made
+    return memoryview(array("q", (value,)) * length) if value else memoryview(bytearray(_WORD * length)).cast("q")
 
 
 def longer(numbers: memoryview, length: int) -> memoryview:

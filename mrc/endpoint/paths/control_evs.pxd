@@ -16,6 +16,7 @@ cdef class ControlEvs:
     cdef long long _end, _losses, _position, _until
     cdef Py_ssize_t _planes
 
+    @cython.locals(count=Py_ssize_t, columns=cython.longlong[::1])
     cpdef renew(self)
     @cython.locals(index=Py_ssize_t)
     cpdef Py_ssize_t take_one(self, long long now) noexcept nogil

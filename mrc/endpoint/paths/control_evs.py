@@ -47,9 +47,11 @@ class ControlEvs:
 
     def renew(self) -> None:
         """The profile has other EVs."""
-        self._chosen, self._first = column(self._evs.count), column(self._evs.planes + 1)
+        # They are parts of one column: each memoryview takes half a kilobyte.
+        count, columns = self._evs.count, column(3 * self._evs.count + self._evs.planes + 1)
         # The EVs of one plane that may be taken, and their numbers.
-        self._allowed, self._numbers = column(self._evs.count), column(self._evs.count)
+        self._allowed, self._numbers = columns[:count], columns[count : 2 * count]
+        self._chosen, self._first = columns[2 * count : 3 * count], columns[3 * count :]
         self.changed()
 
     def take_one(self, now: int) -> int:

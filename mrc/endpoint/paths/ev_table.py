@@ -10,6 +10,7 @@ from mrc.endpoint.paths.states import EvState
 
 _GOOD, _SKIP, _DENIED = int(EvState.GOOD), int(EvState.SKIP), int(EvState.DENIED)
 _NEVER = _NONE = -1
+_COLUMNS = 11
 
 
 class EvTable:
@@ -21,6 +22,7 @@ class EvTable:
     """
 
     __slots__ = (
+        "_columns",
         "_room",
         "_slots",
         "closed",
@@ -48,56 +50,70 @@ class EvTable:
     def __init__(self) -> None:
         self.count = 0
         self.state = memoryview(bytearray())
-        nothing = column(0)
-        self.ev = self.port = self.number = self.plane_of = nothing
-        self.packets = self.lost = self.marked = self.first_sent_at = self.last_sent_at = nothing
-        # The PSN whose loss condemned an EV, and when the last packet was sent on it that went down with it; or -1.
-        self.condemned_by = self.condemned_through = nothing
+        self._columns = column(0)
+        self._divide(0)
         self.planes = 0
-        self.port_of_plane = self.first = self.members = nothing
-        self.closed = self.shut_here = memoryview(bytearray())
-        # By plane the EVs in GOOD or SKIP.
-        self.usable = nothing
-        self._slots = nothing
+        self._arrange(0, 0)
+        self._slots = column(0)
         self._room = 0
+
+    def _divide(self, count: int) -> None:
+        """The columns by index are parts of one: each memoryview takes half a kilobyte."""
+        columns = self._columns
+        self.ev, self.port = columns[:count], columns[count : 2 * count]
+        self.number, self.packets = columns[2 * count : 3 * count], columns[3 * count : 4 * count]
+        self.lost, self.marked = columns[4 * count : 5 * count], columns[5 * count : 6 * count]
+        self.first_sent_at, self.last_sent_at = columns[6 * count : 7 * count], columns[7 * count : 8 * count]
+        # The PSN whose loss condemned an EV, and when the last packet was sent on it that went down with it; or -1.
+        self.condemned_by, self.condemned_through = columns[8 * count : 9 * count], columns[9 * count : 10 * count]
+        self.plane_of = columns[10 * count :]
+
+    def _arrange(self, planes: int, members: int) -> None:
+        """Make the columns by plane, and that of their members."""
+        columns, flags = column(3 * planes + 1 + members), memoryview(bytearray(2 * planes))
+        # By plane the EVs in GOOD or SKIP.
+        self.port_of_plane, self.usable = columns[:planes], columns[planes : 2 * planes]
+        self.first, self.members = columns[2 * planes : 3 * planes + 1], columns[3 * planes + 1 :]
+        self.closed, self.shut_here = flags[:planes], flags[planes:]
 
     def add(self, paths: Sequence[Path], numbers: Iterable[int]) -> None:
         """Give these EVs, none of which is here yet, the next indexes; `numbers` are what the peer node calls them.
 
         They are DENIED and of no plane as yet.
         """
-        more = len(paths)
-        self.count += more
-        self.ev = _joined(self.ev, [path.ev for path in paths])
-        self.port = _joined(self.port, [path.port for path in paths])
-        self.number = _joined(self.number, list(numbers))
-        self.plane_of = _joined(self.plane_of, [_NONE] * more)
-        self.state = memoryview(bytearray(self.state) + bytes([_DENIED] * more))
-        self.packets = _joined(self.packets, [0] * more)
-        self.lost = _joined(self.lost, [0] * more)
-        self.marked = _joined(self.marked, [0] * more)
-        self.first_sent_at = _joined(self.first_sent_at, [_NEVER] * more)
-        self.last_sent_at = _joined(self.last_sent_at, [_NEVER] * more)
-        self.condemned_by = _joined(self.condemned_by, [_NEVER] * more)
-        self.condemned_through = _joined(self.condemned_through, [_NEVER] * more)
+        old, before = self._columns, self.count
+        self.count = count = before + len(paths)
+        self._columns = columns = column(_COLUMNS * count)
+        for number in range(_COLUMNS):
+            for index in range(before):
+                columns[number * count + index] = old[number * before + index]
+        self._divide(count)
+        self.state = memoryview(bytearray(self.state) + bytes((_DENIED,)) * len(paths))
+        for index, (path, called) in enumerate(zip(paths, numbers, strict=True), before):
+            self.ev[index], self.port[index], self.number[index] = path.ev, path.port, called
+            self.first_sent_at[index] = self.last_sent_at[index] = _NEVER
+            self.condemned_by[index] = self.condemned_through[index] = _NEVER
+            self.plane_of[index] = _NONE
         self._hash()
 
     def arrange(self, current: Sequence[int]) -> None:
         """The profile has these EVs, by index, and no others. No plane is closed."""
-        ports = sorted({self.port[index] for index in current})
-        self.planes = len(ports)
-        self.port_of_plane = _joined(column(0), ports)
-        by_plane = [[index for index in sorted(current) if self.port[index] == port] for port in ports]
-        self.members = _joined(column(0), [index for members in by_plane for index in members])
-        self.first = column(len(ports) + 1)
-        self.plane_of = column(self.count, _NONE)
-        self.usable = column(len(ports))
-        self.closed, self.shut_here = memoryview(bytearray(len(ports))), memoryview(bytearray(len(ports)))
-        for plane, members in enumerate(by_plane):
-            self.first[plane + 1] = self.first[plane] + len(members)
-            for index in members:
+        by_port: dict[int, list[int]] = {}
+        for index in sorted(current):
+            by_port.setdefault(self.port[index], []).append(index)
+        self.planes = len(by_port)
+        self._arrange(self.planes, len(current))
+        for index in range(self.count):
+            self.plane_of[index] = _NONE
+        place = 0
+        for plane, port in enumerate(sorted(by_port)):
+            self.port_of_plane[plane] = port
+            for index in by_port[port]:
+                self.members[place] = index
                 self.plane_of[index] = plane
                 self.usable[plane] += self.state[index] <= _SKIP
+                place += 1
+            self.first[plane + 1] = place
 
     def current(self) -> list[int]:
         """Indexes of the EVs the profile has, in rising order."""
@@ -128,16 +144,19 @@ class EvTable:
     # ------------------------------------------------------------------ EVs to indexes
 
     def _hash(self) -> None:
-        """Have a place for each EV, and as many and more that are empty: then a search ends soon."""
+        """Have a place for each EV, and as many that are empty at least: then a search ends soon."""
         self._room = 4
-        while self._room < 4 * self.count:
+        while self._room < 2 * self.count:
             self._room *= 2
         self._slots = column(self._room, _NONE)
         for index in range(self.count):
-            slot = self._slot(self.ev[index])
-            while self._slots[slot] != _NONE:
-                slot = slot + 1 & self._room - 1
-            self._slots[slot] = index
+            self._put(index)
+
+    def _put(self, index: int) -> None:
+        slot = self._slot(self.ev[index])
+        while self._slots[slot] != _NONE:
+            slot = slot + 1 & self._room - 1
+        self._slots[slot] = index
 
     def _slot(self, ev: int) -> int:
         """Where the search for an EV begins."""
@@ -151,14 +170,3 @@ class EvTable:
                 return self._slots[slot]
             slot = slot + 1 & self._room - 1
         return _NONE
-
-
-def _joined(numbers: memoryview, more: Sequence[int]) -> memoryview:
-    """A column with further numbers."""
-    known = len(numbers)
-    made = column(known + len(more))
-    for place in range(known):
-        made[place] = numbers[place]
-    for place, value in enumerate(more, known):
-        made[place] = value
-    return made

@@ -25,7 +25,7 @@ cdef class PathSet:
     cdef long long _qpn, _min_active
     cdef readonly object _trace
     cdef set _peer_ports_down, _ports_down
-    cdef bint _released
+    cdef bint _released, _shares_frames
     cdef EvTable _evs
     cdef PortSet _full_ports
     cdef ReverseEvs _reverse

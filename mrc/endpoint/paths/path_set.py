@@ -62,6 +62,7 @@ class PathSet:
         "_released",
         "_reverse",
         "_rotation",
+        "_shares_frames",
         "_trace",
         "_wanted",
         "control",
@@ -84,8 +85,10 @@ class PathSet:
         numbers: Sequence[int] | None = None,
         full_ports: PortSet | None = None,
         observers: EvObservers | None = None,
+        frames: Frames | None = None,
     ) -> None:
-        """`full_ports` are the local ports without room for a packet just now, kept by the owner."""
+        """`full_ports` are the local ports without room for a packet just now, kept by the owner. `frames`, where
+        given, has these EVs as its first ways, and is somebody else's."""
         if not paths:
             raise CallerError("a QP needs at least one EV")
         if len({path.ev for path in paths}) != len(paths):
@@ -98,7 +101,8 @@ class PathSet:
         self.events = events = observers.events
         self._wanted = memoryview(bytearray(ANY_STATE + 1)) if events is None else events.wanted_flags
         self.paths: tuple[Path, ...] = ()
-        self.frames = Frames()
+        self.frames = frames or Frames()
+        self._shares_frames = frames is not None
         self.newly_bad_count = 0
         self.newly_bad = column(0)
         self._evs = EvTable()
@@ -314,13 +318,22 @@ class PathSet:
         """Give EVs that were never in the profile an index each; they are in none yet."""
         self._evs.add([path for path, _ in paths], [number for _, number in paths])
         self.paths = (*self.paths, *(path for path, _ in paths))
-        for path, _ in paths:
-            self.frames.add(path.template, path.port, path.destination)
+        self._enter_frames([path for path, _ in paths])
         bad = [self.newly_bad[place] for place in range(self.newly_bad_count)]
         self.newly_bad, self._is_newly_bad = column(self._evs.count), memoryview(bytearray(self._evs.count))
         self.newly_bad_count = 0
         for index in bad:
             self._note_bad(index)
+
+    def _enter_frames(self, paths: Sequence[Path]) -> None:
+        if self._shares_frames and len(self.paths) == len(paths):
+            return
+        if self._shares_frames:
+            # Other EVs than those of the beginning: their indexes are our own.
+            self._shares_frames, self.frames, paths = False, Frames(), self.paths
+        self.frames.extend(
+            [path.template for path in paths], [path.port for path in paths], [path.destination for path in paths]
+        )
 
     def _bring_in(self, index: int) -> None:
         """The profile has this EV from now on."""

@@ -2,6 +2,7 @@ cimport cython
 from mrc.endpoint.paths.path_set cimport PathSet
 
 cdef long long _FOREVER, _NONE, _MILLION
+cdef Py_ssize_t _COLUMNS
 
 
 @cython.final
@@ -9,14 +10,19 @@ cdef class PathProbing:
     cdef PathSet _paths
     cdef readonly object _trace
     cdef long long _first_millionths, _shortest_interval, _longest_interval, _needed, _next_due
-    cdef unsigned char[::1] _is_probed
-    cdef long long[::1] _answered, _due_at, _interval, _probe_id, _probed
+    cdef long long[::1] _columns, _answered, _due_at, _interval, _is_probed, _probe_id, _probed
     cdef Py_ssize_t _probed_count, _room
     cdef readonly long long[::1] found
     cdef readonly Py_ssize_t found_count
     cdef readonly long long failed
 
+    @cython.locals(
+        old=cython.longlong[::1], columns=cython.longlong[::1], before=Py_ssize_t, room=Py_ssize_t, number=Py_ssize_t,
+        place=Py_ssize_t
+    )
     cdef void _make_room(self) noexcept with gil
+    @cython.locals(columns=cython.longlong[::1])
+    cdef _divide(self, Py_ssize_t room)
     @cython.locals(place=Py_ssize_t, index=Py_ssize_t)
     cpdef void take_up(self, long long now, long long path_timer) noexcept nogil
     cpdef long long next_deadline(self) noexcept nogil

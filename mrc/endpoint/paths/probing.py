@@ -15,6 +15,7 @@ from mrc.endpoint.tracing import QpTrace
 _FOREVER = FOREVER
 _NONE = -1
 _MILLION = 1_000_000
+_COLUMNS = 7
 
 
 class PathProbing:
@@ -25,6 +26,7 @@ class PathProbing:
 
     __slots__ = (
         "_answered",
+        "_columns",
         "_due_at",
         "_first_millionths",
         "_interval",
@@ -57,21 +59,27 @@ class PathProbing:
         self._next_due = FOREVER
         self.failed = 0
         self.found_count = 0
-        # By EV: when the next probe is due and how long the one after it waits; probes answered one after the other;
-        # the id of the probe that is out, or -1.
-        self._is_probed = memoryview(bytearray())
-        nothing = column(0)
-        self._due_at = self._interval = self._answered = self._probe_id = self._probed = self.found = nothing
-        self._make_room()
+        # By EV: whether it is probed; when the next probe is due and how long the one after it waits; probes answered
+        # one after the other; the id of the probe that is out, or -1. There is no room before the first EV is bad.
+        self._columns = column(0)
+        self._divide(0)
 
     def _make_room(self) -> None:
         """Have a place for every EV there is."""
-        kept, room = self._room, len(self._paths.paths)
-        self._due_at, self._interval = _longer(self._due_at, kept, room), _longer(self._interval, kept, room)
-        self._answered, self._probe_id = _longer(self._answered, kept, room), _longer(self._probe_id, kept, room)
-        self._probed, self.found = _longer(self._probed, kept, room), column(room)
-        self._is_probed = memoryview(bytearray(self._is_probed) + bytes(room - kept))
+        old, before, room = self._columns, self._room, len(self._paths.paths)
+        self._columns = columns = column(_COLUMNS * room)
+        for number in range(_COLUMNS):
+            for place in range(before):
+                columns[number * room + place] = old[number * before + place]
+        self._divide(room)
+
+    def _divide(self, room: int) -> None:
+        columns = self._columns
         self._room = room
+        self._due_at, self._interval = columns[:room], columns[room : 2 * room]
+        self._answered, self._probe_id = columns[2 * room : 3 * room], columns[3 * room : 4 * room]
+        self._probed, self._is_probed = columns[4 * room : 5 * room], columns[5 * room : 6 * room]
+        self.found = columns[6 * room :]
 
     def take_up(self, now: int, path_timer: int) -> None:
         """Schedule the first probe of every EV that went bad since the last call."""
@@ -149,7 +157,7 @@ class PathProbing:
 
     def on_answer(self, index: int, probe_id: int, m: int, now: int) -> None:
         """A probe on this EV was answered; `m` is the answer's ECN verdict. One given up before changes nothing."""
-        if not self._is_probed[index] or self._probe_id[index] != probe_id or m > 1:
+        if index >= self._room or not self._is_probed[index] or self._probe_id[index] != probe_id or m > 1:
             return
         self._probe_id[index] = _NONE
         self._answered[index] += 1
@@ -170,11 +178,3 @@ class PathProbing:
                 self._probed[kept] = self._probed[place]
                 kept += 1
         self._probed_count = kept
-
-
-def _longer(numbers: memoryview, kept: int, length: int) -> memoryview:
-    """A column of so many that begins with the first `kept` of these."""
-    made = column(length)
-    for place in range(kept):
-        made[place] = numbers[place]
-    return made

@@ -18,6 +18,8 @@ cdef class Rotation:
     cdef long long[::1] _open, _taken
     cdef Py_ssize_t _open_count, _round, _widest
 
+    @cython.locals(columns=cython.longlong[::1])
+    cdef _divide(self, Py_ssize_t planes, Py_ssize_t evs)
     @cython.locals(plane=Py_ssize_t)
     cpdef void changed(self) noexcept nogil
     @cython.locals(heir=Py_ssize_t)

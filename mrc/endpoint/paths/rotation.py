@@ -66,8 +66,7 @@ class Rotation:
     def renew(self, active_count: int | None) -> None:
         """Other EVs: of each plane's as many usable ones as are to be active, those that are active already first."""
         planes = self._evs.planes
-        self.active, self.count, self.size = column(self._evs.count), column(planes), column(planes)
-        self._taken, self._open = column(planes), column(planes)
+        self._divide(planes, self._evs.count)
         before = bytes(self._is_active) + bytes(self._evs.count - len(self._is_active))
         self._is_active = memoryview(bytearray(self._evs.count))
         share = self._evs.count if active_count is None else max(1, active_count // planes)
@@ -79,6 +78,13 @@ class Rotation:
             self.use(plane, drawn[: self.size[plane]])
         self._widest = max(self.size[plane] for plane in range(planes))
         self.changed()
+
+    def _divide(self, planes: int, evs: int) -> None:
+        """Make the columns, parts of one: each memoryview takes half a kilobyte."""
+        columns = column(4 * planes + evs)
+        self.count, self.size = columns[:planes], columns[planes : 2 * planes]
+        self._taken, self._open = columns[2 * planes : 3 * planes], columns[3 * planes : 4 * planes]
+        self.active = columns[4 * planes :]
 
     def _drawn(self, indexes: Sequence[int]) -> list[int]:
         """These indexes in a random order."""

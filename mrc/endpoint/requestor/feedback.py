@@ -220,9 +220,8 @@ class Feedback:
 
     def _trace_lost(self, transmission: int, trigger: int) -> None:
         assert self._trace is not None
-        sent, entry = self._sent, transmission & self._sent.log_mask
-        lost = (sent.log_psn[entry],), (sent.log_ev[entry],), (sent.log_sent_at[entry],)
-        self._trace.lost(*lost, _TRIGGERS[trigger])
+        psn, ev, sent_at = self._sent.transmitted(transmission)
+        self._trace.lost((psn,), (ev,), (sent_at,), _TRIGGERS[trigger])
 
     def _after_losses(self, now: int) -> None:
         """Report losses to the controller and the paths, and schedule the retransmissions."""

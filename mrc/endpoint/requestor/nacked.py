@@ -189,9 +189,9 @@ class NackHandler:
 
     def _trace_lost(self, transmission: int, reason: int) -> None:
         assert self._trace is not None
-        sent, entry = self._sent, transmission & self._sent.log_mask
         trigger = f"nack:{NackReason(reason).name}"
-        self._trace.lost((sent.log_psn[entry],), (sent.log_ev[entry],), (sent.log_sent_at[entry],), trigger)
+        psn, ev, sent_at = self._sent.transmitted(transmission)
+        self._trace.lost((psn,), (ev,), (sent_at,), trigger)
 
     def _wait(self, psn: int, now: int) -> None:
         """Send this PSN again after one RTT, doubled for each time it has waited before."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from mrc.endpoint.parts.deadlines import FOREVER
-from mrc.endpoint.parts.numbers import column
 from mrc.endpoint.paths.probing import PathProbing
 from mrc.endpoint.qp_parts import QpParts
 from mrc.endpoint.requestor.sent import SentPackets
@@ -13,8 +12,12 @@ from mrc.wire.rows import HEADER_ROOM, P_KEY, TIMESTAMP_FTYPE, TIMESTAMP_UNIT_NS
 from mrc.wire.transmit_batch import TransmitBatch
 
 _TAIL = _NONE = -1
-_REMEMBERED = 1024
-_PLACES, _ID_MASK = _REMEMBERED - 1, 0xFFFF
+_LEAST_REMEMBERED, _REMEMBERED = 4, 1024
+_ID_MASK = 0xFFFF
+# What is known of a probe: whether it is remembered, what it is for (the EV index of a path probe or _TAIL), after
+# which transmissions and when a tail probe was asked for.
+_KNOWN, _TARGET, _AFTER, _ASKED_AT = range(4)
+_COLUMNS = 4
 _FOREVER, _ROOM, _HEADERS = FOREVER, HEADER_ROOM, header_at("peth") + HEADER_LENGTHS["peth"]
 # Where in a probe: the fields of mrc.wire.fields.PROBE; flags are in the word of the opcode.
 _OPCODE_AT, _PKEY_AT, _DQP_AT, _PSN_AT = fields_at("bth", "opcode pkey reserved ackreq")
@@ -24,25 +27,24 @@ _PROBE, _P_KEY, _FTYPE, _UNIT_NS = int(Op.PROBE), P_KEY, TIMESTAMP_FTYPE, TIMEST
 
 
 class Probes:
-    """Probe ids, and what each probe was for: of the last 1024, by the low bits of their ids.
+    """Probe ids, and what each probe was for, by the low bits of their ids: of the last 1024, and less where fewer than
+    that wait for their answers.
 
     Probes are counted: id and place follow from the number. Those from `_unsent` to `_next` wait to be sent.
     """
 
     __slots__ = (
-        "_after",
-        "_asked_at",
+        "_cells",
         "_counters",
-        "_known",
         "_longest_interval",
         "_next",
         "_path_probing",
         "_paths",
         "_peer_qpn",
+        "_places",
         "_qpn",
         "_tail_at",
         "_tail_interval",
-        "_target",
         "_trace",
         "_traffic_class",
         "_unsent",
@@ -61,16 +63,18 @@ class Probes:
         self._traffic_class = qp.classes.probe
         self._path_probing = PathProbing(qp.paths, qp.config.paths, qp.trace)
         self._next = self._unsent = 0
-        # By place: whether the probe there is remembered, what it is for (the EV index of a path probe or _TAIL), after
-        # which transmissions and when a tail probe was asked for.
-        self._known = memoryview(bytearray(_REMEMBERED))
-        self._target, self._after, self._asked_at = column(_REMEMBERED), column(_REMEMBERED), column(_REMEMBERED)
+        # A ring of those remembered; its last place.
+        self._places = _LEAST_REMEMBERED - 1
+        self._cells = octets.words(_LEAST_REMEMBERED * _COLUMNS)
         # When the tail probe that was answered last had been asked for, ns.
         self.asked_at = 0
         self.waiting = False
         self.tail_armed = False
         self._tail_at = FOREVER
         self._tail_interval = 0
+
+    def __dealloc__(self) -> None:
+        octets.free_words(self._cells)
 
     def arm_tail(self, now: int, timer_ns: int) -> None:
         """Data was sent: a probe follows if nothing else is for `timer_ns`, and then again at twice the distance
@@ -113,21 +117,40 @@ class Probes:
 
     def _enqueue(self, target: int, after: int, asked_at: int) -> int:
         """One more probe waits. Returns its id. What is not sent by the time it is forgotten never is."""
-        place = self._next & _PLACES
-        self._known[place] = 1
-        self._target[place], self._after[place], self._asked_at[place] = target, after, asked_at
+        if self._cells[self._at(self._next) + _KNOWN] and self._places < _REMEMBERED - 1:
+            self._remember_more()
+        at = self._at(self._next)
+        self._cells[at + _KNOWN], self._cells[at + _TARGET] = 1, target
+        self._cells[at + _AFTER], self._cells[at + _ASKED_AT] = after, asked_at
         self._next += 1
         if self._next - self._unsent > _REMEMBERED:
             self._unsent = self._next - _REMEMBERED
         self.waiting = True
         return self._next - 1 & _ID_MASK
 
+    def _at(self, number: int) -> int:
+        """Where what is known of a probe lies, by its number or its id."""
+        return (number & self._places) * _COLUMNS
+
+    def _remember_more(self) -> None:
+        """Twice as many places."""
+        old, room = self._cells, self._places + 1
+        cells = octets.words(2 * room * _COLUMNS)
+        number = max(0, self._next - room)
+        while number < self._next:
+            source, at = (number & self._places) * _COLUMNS, (number & 2 * room - 1) * _COLUMNS
+            for column in range(_COLUMNS):
+                cells[at + column] = old[source + column]
+            number += 1
+        self._cells, self._places = cells, 2 * room - 1
+        octets.free_words(old)
+
     def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:
         """Append up to `limit` of the probes that wait. A probe uses up no PSN and sends 0."""
         count = 0
         self._skip_forbidden()
         while count < limit and self._unsent < self._next:
-            self._append(batch, self._unsent & _ID_MASK, self._target[self._unsent & _PLACES], now)
+            self._append(batch, self._unsent & _ID_MASK, self._cells[self._at(self._unsent) + _TARGET], now)
             self._unsent += 1
             count += 1
             self._skip_forbidden()
@@ -137,8 +160,9 @@ class Probes:
     def _skip_forbidden(self) -> None:
         """Leave out probes on EVs that were denied since they were due, and what was answered before it was sent."""
         while self._unsent < self._next:
-            target = self._target[self._unsent & _PLACES]
-            if self._known[self._unsent & _PLACES] and (target == _TAIL or not self._paths.is_denied(target)):
+            target = self._cells[self._at(self._unsent) + _TARGET]
+            known = self._cells[self._at(self._unsent) + _KNOWN] != 0
+            if known and (target == _TAIL or not self._paths.is_denied(target)):
                 return
             self._unsent += 1
 
@@ -166,19 +190,19 @@ class Probes:
     def on_answer(self, probe_id: int, m: int, now: int) -> int:
         """An answer came. Returns the transmission before which a tail probe was asked for, at `asked_at`; -1 for any
         other probe."""
-        place = probe_id & _PLACES
+        at = self._at(probe_id)
         # Of the ids that fall on this place the last one counts.
-        number = self._next - 1 - (self._next - 1 - place & _PLACES)
-        if not self._known[place] or number & _ID_MASK != probe_id:
+        number = self._next - 1 - (self._next - 1 - probe_id & self._places)
+        if not self._cells[at + _KNOWN] or number & _ID_MASK != probe_id:
             self._counters.unknown_probe_answer += 1
             return _NONE
-        self._known[place] = 0
+        self._cells[at + _KNOWN] = 0
         if self._trace is not None:
-            self._trace_answered(probe_id, m, self._target[place])
-        if self._target[place] == _TAIL:
-            self.asked_at = self._asked_at[place]
-            return self._after[place]
-        self._path_probing.on_answer(self._target[place], probe_id, m, now)
+            self._trace_answered(probe_id, m, self._cells[at + _TARGET])
+        if self._cells[at + _TARGET] == _TAIL:
+            self.asked_at = self._cells[at + _ASKED_AT]
+            return self._cells[at + _AFTER]
+        self._path_probing.on_answer(self._cells[at + _TARGET], probe_id, m, now)
         return _NONE
 
     def _trace_answered(self, probe_id: int, m: int, target: int) -> None:

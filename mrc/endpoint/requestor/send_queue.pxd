@@ -3,6 +3,7 @@ from mrc.endpoint.completion_ring cimport CompletionRing
 from mrc.endpoint.work cimport WriteRequest
 
 cdef long long _NONE, _NO_IMMEDIATE
+cdef Py_ssize_t _COLUMNS
 cdef int _SUCCESS, _WRITE
 
 
@@ -10,11 +11,17 @@ cdef int _SUCCESS, _WRITE
 cdef class SendQueue:
     cdef CompletionRing _completions
     cdef list _requests
+    cdef long long[::1] _columns
     cdef long long _kept, _mask, _max_wimm, _path_mtu
     cdef readonly long long immediates_out, next_msn, next_rqmsn, oldest, unsent
     cdef public long long[::1] wr_ids, address, first_psn, immediate, last_psn, length, packets, remote_va, rkey, rqmsn
     cdef public long long[::1] sent_packets
 
+    @cython.locals(
+        before=cython.longlong, old=cython.longlong[::1], columns=cython.longlong[::1], msn=cython.longlong,
+        number=Py_ssize_t
+    )
+    cdef _make_room(self, Py_ssize_t room)
     @cython.locals(place=cython.longlong)
     cpdef post(self, WriteRequest request)
     cdef long long place(self, long long msn) noexcept nogil

@@ -11,7 +11,7 @@ from mrc.endpoint.parts.numbers import column, signed
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError
 
-_LEAST_ROOM = 16
+_LEAST_ROOM, _COLUMNS = 16, 11
 _NONE = -1
 _NO_IMMEDIATE = NO_IMMEDIATE
 _SUCCESS, _WRITE = int(WorkStatus.SUCCESS), int(WorkKind.RDMA_WRITE)
@@ -29,6 +29,7 @@ class SendQueue:
     """
 
     __slots__ = (
+        "_columns",
         "_completions",
         "_kept",
         "_mask",
@@ -53,18 +54,6 @@ class SendQueue:
         "wr_ids",
     )
 
-    address: memoryview
-    first_psn: memoryview
-    immediate: memoryview
-    last_psn: memoryview
-    length: memoryview
-    packets: memoryview
-    remote_va: memoryview
-    rkey: memoryview
-    rqmsn: memoryview
-    sent_packets: memoryview
-    wr_ids: memoryview
-
     def __init__(self, config: QpConfig, completions: CompletionRing) -> None:
         self._completions = completions
         self._max_wimm = config.max_wimm
@@ -76,20 +65,26 @@ class SendQueue:
         self._kept = 0
         self._requests: list[WriteRequest | None] = []
         self._mask = -1
+        self._columns = column(0)
         self._make_room(0)
 
     def _make_room(self, room: int) -> None:
         """Have places for so many messages, a power of two, or none before the first."""
-        requests, before = self._requests, self._mask
-        columns = [getattr(self, name) for name in COLUMNS] if requests else []
+        requests, before, old = self._requests, self._mask, self._columns
         self._mask = room - 1
         self._requests = [None] * room
-        for name in COLUMNS:
-            setattr(self, name, column(room))
+        # They are parts of one column: each memoryview takes half a kilobyte.
+        self._columns = columns = column(_COLUMNS * room)
         for msn in range(self.oldest, self.next_msn):
             self._requests[msn & self._mask] = requests[msn & before]
-            for name, old in zip(COLUMNS, columns, strict=True):
-                getattr(self, name)[msn & self._mask] = old[msn & before]
+            for number in range(_COLUMNS):
+                columns[number * room + (msn & self._mask)] = old[number * (before + 1) + (msn & before)]
+        self.wr_ids, self.address = columns[:room], columns[room : 2 * room]
+        self.first_psn, self.last_psn = columns[2 * room : 3 * room], columns[3 * room : 4 * room]
+        self.immediate, self.length = columns[4 * room : 5 * room], columns[5 * room : 6 * room]
+        self.packets, self.sent_packets = columns[6 * room : 7 * room], columns[7 * room : 8 * room]
+        self.remote_va, self.rkey = columns[8 * room : 9 * room], columns[9 * room : 10 * room]
+        self.rqmsn = columns[10 * room :]
 
     # ------------------------------------------------------------------ work in
 
@@ -204,18 +199,3 @@ class SendQueue:
         """Forget all messages."""
         self.oldest = self.unsent = self.next_msn
         self.release()
-
-
-COLUMNS = (
-    "wr_ids",
-    "address",
-    "first_psn",
-    "immediate",
-    "last_psn",
-    "length",
-    "packets",
-    "remote_va",
-    "rkey",
-    "rqmsn",
-    "sent_packets",
-)

@@ -7,8 +7,10 @@ and transmission numbers are unbounded here; `& mask` finds the slot.
 
 from __future__ import annotations
 
-from array import array
 from enum import IntEnum
+
+from mrc.endpoint.parts.numbers import column
+from mrc.wire import octets
 
 
 class PsnState(IntEnum):
@@ -23,12 +25,11 @@ class PsnState(IntEnum):
 _OUTSTANDING, _LOST = int(PsnState.OUTSTANDING), int(PsnState.LOST)
 
 
+_LEAST_RING, _PSN_RINGS = 16, 8
+
+
 def _ring_size(at_least: int) -> int:
-    return 1 << max(4, (at_least - 1).bit_length())
-
-
-def _ring(size: int, value: int = 0) -> memoryview:
-    return memoryview(array("q", (value,)) * size)
+    return max(_LEAST_RING, 1 << (at_least - 1).bit_length())
 
 
 class SentPackets:
@@ -40,6 +41,7 @@ class SentPackets:
     """
 
     __slots__ = (
+        "_most_log",
         "blamed",
         "by_timer",
         "due_at",
@@ -69,42 +71,87 @@ class SentPackets:
         self.una = self.next_psn = self.right_edge = first_psn
         self.head = self.next_transmission = 0
         self.outstanding = 0
+        self._make_log(_LEAST_RING)
         self.make_rings(window)
 
     def make_rings(self, window: int) -> None:
         """Rings for another window, while nothing has been sent: a QP that never sends is to cost no memory."""
-        size = _ring_size(window)
+        self._make_psn_rings(_ring_size(window))
+        # Each PSN may go out several times before the oldest transmission is settled. The log grows when they do.
+        self._most_log = _ring_size(4 * (self.mask + 2))
+        self._free_log()
+        self._make_log(self.mask + 1)
+
+    def _make_psn_rings(self, size: int) -> None:
         self.mask = size - 1
-        self.psn = _ring(size, -1)
-        self.state = memoryview(bytearray(size))
-        self.times_sent = _ring(size)
-        self.transmission = _ring(size)
+        # They are parts of one column: each memoryview takes half a kilobyte.
+        rings, flags = column(_PSN_RINGS * size), memoryview(bytearray(2 * size))
+        self.psn, self.times_sent, self.transmission = rings[:size], rings[size : 2 * size], rings[2 * size : 3 * size]
         # The retries it drew, how often a NACK made it wait, the EV of the transmission last taken for lost,
         # and the transmission last found lost by a hole or timer (-1: none, or it proved spurious).
-        self.retries = _ring(size)
-        self.waits = _ring(size)
-        self.lost_ev = _ring(size)
-        self.blamed = _ring(size, -1)
+        self.retries, self.waits = rings[3 * size : 4 * size], rings[4 * size : 5 * size]
+        self.lost_ev, self.blamed = rings[5 * size : 6 * size], rings[6 * size : 7 * size]
         # When one that a NACK made wait is due, ns (-1: none waits for its time).
-        self.due_at = _ring(size, -1)
+        self.due_at = rings[7 * size : 8 * size]
         # Whether a timer found that loss.
-        self.by_timer = memoryview(bytearray(size))
-        # Each PSN may go out several times before the oldest transmission is settled.
-        log = _ring_size(4 * (size + 1))
+        self.state, self.by_timer = flags[:size], flags[size:]
+        for slot in range(size):
+            self.psn[slot] = self.blamed[slot] = self.due_at[slot] = -1
+
+    def _make_log(self, log: int) -> None:
         self.log_mask = log - 1
-        self.log_psn = _ring(log, -1)
-        self.log_sent_at = _ring(log)
-        self.log_size = _ring(log)
-        self.log_ev = _ring(log)
-        self.log_outstanding = memoryview(bytearray(log))
+        self.log_psn, self.log_sent_at = octets.words(log), octets.words(log)
+        self.log_size, self.log_ev = octets.words(log), octets.words(log)
+        self.log_outstanding = octets.words(log)
+        for entry in range(log):
+            self.log_psn[entry] = -1
+
+    def _free_log(self) -> None:
+        octets.free_words(self.log_psn)
+        octets.free_words(self.log_sent_at)
+        octets.free_words(self.log_size)
+        octets.free_words(self.log_ev)
+        octets.free_words(self.log_outstanding)
+
+    def __dealloc__(self) -> None:
+        self._free_log()
+
+    def _grow_log(self) -> None:
+        psn, sent_at, size, ev, outstanding = (
+            self.log_psn,
+            self.log_sent_at,
+            self.log_size,
+            self.log_ev,
+            self.log_outstanding,
+        )
+        mask = self.log_mask
+        self._make_log(2 * (mask + 1))
+        # What is settled may be asked for too.
+        number = max(0, self.next_transmission - mask - 1)
+        while number < self.next_transmission:
+            entry = number & self.log_mask
+            self.log_psn[entry], self.log_sent_at[entry] = psn[number & mask], sent_at[number & mask]
+            self.log_size[entry], self.log_ev[entry] = size[number & mask], ev[number & mask]
+            self.log_outstanding[entry] = outstanding[number & mask]
+            number += 1
+        octets.free_words(psn)
+        octets.free_words(sent_at)
+        octets.free_words(size)
+        octets.free_words(ev)
+        octets.free_words(outstanding)
 
     # ------------------------------------------------------------------ sending
 
     def make_log_room(self, wanted: int) -> int:
         """Transmissions that fit before the oldest unsettled one would be overwritten, after forgetting what is settled
         if fewer than `wanted` fit."""
-        if self.log_mask + 1 - (self.next_transmission - self.head) < wanted:
+        if self._log_room() < wanted:
             self.skip_settled()
+            while self._log_room() < wanted and self.log_mask + 1 < self._most_log:
+                self._grow_log()
+        return self._log_room()
+
+    def _log_room(self) -> int:
         return self.log_mask + 1 - (self.next_transmission - self.head)
 
     def transmit_one(self, size: int, ev: int, now: int) -> None:
@@ -154,6 +201,20 @@ class SentPackets:
         self.log_outstanding[entry] = 0
         self.outstanding -= 1
         return self.log_size[entry]
+
+    def transmitted(self, transmission: int) -> tuple[int, int, int]:
+        """PSN, index of the EV and time of a transmission of late."""
+        entry = transmission & self.log_mask
+        return self.log_psn[entry], self.log_ev[entry], self.log_sent_at[entry]
+
+    def bytes_outstanding(self) -> int:
+        """The bytes of all transmissions that are in the network."""
+        total, number = 0, self.head
+        while number < self.next_transmission:
+            if self.log_outstanding[number & self.log_mask]:
+                total += self.log_size[number & self.log_mask]
+            number += 1
+        return total
 
     def settle_all(self) -> int:
         """Nothing is in the network any more. Returns the bytes that were."""

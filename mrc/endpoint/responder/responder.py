@@ -248,7 +248,8 @@ class Responder:
         if self.received.add(psn, _ENDS[opcode] != 0):
             self._ack_due = True
         if size:
-            octets.place(self._checks.address, batch.flat, payload, size)
+            if not batch.headers_only:
+                octets.place(self._checks.address, batch.flat, payload, size)
             self._counters.bytes_placed += size
         if rqmsn != _NO_IMMEDIATE:
             self._receives.arrive(psn, rqmsn, octets.u32(batch.flat, reth + _RETH_BYTES), dmalen)

@@ -9,6 +9,7 @@ from mrc.endpoint.node.put_aside import ROOM
 
 
 def away(hand: HandPeer) -> None:
+    hand.endpoint.datapath.intake.aside.make_room()
     hand.endpoint.datapath.away.up = True
 
 

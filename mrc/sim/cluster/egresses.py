@@ -1,0 +1,384 @@
+# cython: overflowcheck=False
+# The numbers that chance is drawn from wrap at 2**64, in a build with checks too.
+"""The egress queue before each direction of each cable: columns of numbers, no object for any of them.
+
+Strict priority over a drop-tail data queue, then the cable, as in mrc.sim.link: the same packets at the same times. The
+packets of a queue, and those of the whole fabric, are lists through the rows of PacketPool.
+"""
+
+from __future__ import annotations
+
+from mrc.endpoint.traffic_class import CE, ECN_MASK
+from mrc.errors import CallerError
+from mrc.sim.cluster.columns import numbers, octets, short_numbers
+from mrc.sim.cluster.event_wheel import FREE, ROW, EventWheel
+from mrc.sim.cluster.packet_pool import (
+    CLASS,
+    EPOCH,
+    LINK,
+    MARKS,
+    NEXT,
+    PRIORITY,
+    SIZE,
+    TO,
+    TRIMMED,
+    WAY,
+    WIDTH,
+    PacketPool,
+)
+from mrc.sim.cluster.setup import ClusterLink, Topology
+from mrc.sim.link import OUTER_BYTES
+from mrc.wire.profile import WireProfile
+from mrc.wire.rows import EXTENSION_AT
+
+# A direction's numbers: first and last packet of the data queue and of the priority queue; bytes in each; packets in
+# both; what else is known of it; how often it went down; packets put on it; the most bytes that waited. They fill a
+# line of a processor's cache, with two words of 64 bits: when it is free again, ns, and bytes put on it.
+(
+    DATA_FIRST,
+    DATA_LAST,
+    PRIORITY_FIRST,
+    PRIORITY_LAST,
+    DATA_BYTES,
+    PRIORITY_BYTES,
+    WAITING,
+    FLAGS,
+    TIMES_DOWN,
+    PACKETS,
+    LARGEST,
+) = range(11)
+ROW_OF_WORDS = ROW // 2
+FREE_AT, BYTES = 6, 7
+# What befell its packets, which is rare.
+DROPPED, LOST, CUT, MARKED = range(4)
+FATES = 4
+# In FLAGS: it is down; an event will tell that it is free; packets may vanish on it.
+DOWN, FREE_TOLD, LOSSY = 1, 2, 4
+# The kinds of directions: from a host, to a host, between switches. What is configured differs between these.
+FROM_HOST, TO_HOST, BETWEEN = range(3)
+NO_PORT = 255
+# What became of a packet that left the fabric, and where it is counted by way.
+SENT, LOST_WAY, CUT_WAY, LAST_SENT = range(4)
+BY_WAY = 4
+
+_NEXT, _SIZE, _LINK, _WAY, _TO, _CLASS, _MARKS, _EPOCH, _WIDTH = NEXT, SIZE, LINK, WAY, TO, CLASS, MARKS, EPOCH, WIDTH
+_PRIORITY, _TRIMMED = PRIORITY, TRIMMED
+_DATA_FIRST, _DATA_LAST, _DATA_BYTES = DATA_FIRST, DATA_LAST, DATA_BYTES
+_PRIORITY_FIRST, _PRIORITY_LAST, _PRIORITY_BYTES = PRIORITY_FIRST, PRIORITY_LAST, PRIORITY_BYTES
+_WAITING, _FLAGS, _TIMES_DOWN, _PACKETS, _LARGEST, _ROW = WAITING, FLAGS, TIMES_DOWN, PACKETS, LARGEST, ROW
+_DROPPED, _LOST, _CUT, _MARKED, _FATES, _WORDS = DROPPED, LOST, CUT, MARKED, FATES, ROW_OF_WORDS
+_FREE_AT, _BYTES, _DOWN, _FREE_TOLD, _LOSSY = FREE_AT, BYTES, DOWN, FREE_TOLD, LOSSY
+_FROM_HOST, _TO_HOST, _BETWEEN = FROM_HOST, TO_HOST, BETWEEN
+_BY_WAY, _LOST_WAY, _CUT_WAY, _NO_PORT = BY_WAY, LOST_WAY, CUT_WAY, NO_PORT
+_FREE, _NONE, _NEVER = FREE, -1, (1 << 31) - 1
+_NS_BITS = 8_000_000_000
+_CE, _ECN_MASK = CE, ECN_MASK
+_MASK, _GAMMA, _FIRST_MIX, _SECOND_MIX = (1 << 64) - 1, 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+_CERTAIN = 1 << 32
+
+
+def _bound(limit: int | None) -> int:
+    return _NEVER if limit is None else limit
+
+
+class Egresses:
+    """All directions of all cables. What is known of direction d lies from d * ROW on in `cells`, from d * ROW_OF_WORDS
+    on in `words`, which is the same memory, and from d * FATES on in `fates`.
+
+    `waits_at_host`, by cable of a host, is how many packets wait in its own end, or NO_PORT where that is down.
+    `by_way` counts by plane * uplinks + uplink. `lost`, `dropped`, `cut` and `marked` are totals.
+    """
+
+    __slots__ = (
+        "_can_trim",
+        "_cut_to",
+        "_delay",
+        "_ecn_high",
+        "_ecn_low",
+        "_framing",
+        "_host_directions",
+        "_is_priority",
+        "_is_trimmable",
+        "_loss",
+        "_pool",
+        "_queue",
+        "_rate",
+        "_seed",
+        "_trim_at",
+        "_trimmed_class",
+        "_uplinks",
+        "_wheel",
+        "by_way",
+        "cells",
+        "cut",
+        "directions",
+        "dropped",
+        "fates",
+        "lost",
+        "marked",
+        "waits_at_host",
+        "words",
+    )
+
+    def __init__(
+        self,
+        topology: Topology,
+        host_link: ClusterLink,
+        fabric_link: ClusterLink,
+        wire: WireProfile,
+        pool: PacketPool,
+        wheel: EventWheel,
+        seed: int,
+    ) -> None:
+        self.directions = 2 * topology.cables
+        self._host_directions = 2 * topology.host_cables
+        self._uplinks = topology.uplinks
+        self._pool = pool
+        self._wheel = wheel
+        self._seed = seed
+        words = numbers(_WORDS * self.directions)
+        self.words, self.cells = words, words.cast("B").cast("i")
+        self.fates = short_numbers(_FATES * self.directions)
+        wheel.know(self.cells)
+        self.waits_at_host = octets(topology.host_cables)
+        self.by_way = numbers(_BY_WAY * topology.planes * topology.uplinks, 0)
+        for way in range(topology.planes * topology.uplinks):
+            self.by_way[way * _BY_WAY + LAST_SENT] = -1
+        self.lost = self.dropped = self.cut = self.marked = 0
+        links = (host_link, host_link, fabric_link)
+        self._rate, self._delay, self._framing = numbers(3), numbers(3), numbers(3)
+        self._queue, self._trim_at, self._cut_to = numbers(3), numbers(3), numbers(3)
+        self._ecn_low, self._ecn_high, self._trimmed_class = numbers(3), numbers(3), numbers(3)
+        kept = OUTER_BYTES + EXTENSION_AT + wire.trim_keeps_after_bth
+        for kind, link in enumerate(links):
+            self._rate[kind], self._delay[kind] = link.rate_bps, link.delay_ns
+            self._framing[kind] = link.framing_bytes
+            self._queue[kind] = _bound(link.queue_bytes)
+            # A host's own end neither trims nor marks; a mark says "this path", not "this receiver".
+            self._trim_at[kind] = _NEVER if kind == _FROM_HOST else _bound(link.trim_at_bytes)
+            self._ecn_low[kind] = _NEVER if kind == _FROM_HOST else _bound(link.ecn_low_bytes)
+            self._ecn_high[kind] = _NEVER if kind == _FROM_HOST else _bound(link.ecn_high_bytes)
+            self._cut_to[kind] = kept if link.trim_to_bytes is None else link.trim_to_bytes
+            last_hop = wire.dscp_trimmed_lasthop if kind == _TO_HOST else wire.dscp_trimmed
+            self._trimmed_class[kind] = last_hop << 2
+        # By DSCP.
+        self._is_trimmable, self._is_priority = memoryview(bytearray(64)), memoryview(bytearray(64))
+        for dscp in (wire.dscp_trimmable, wire.dscp_trimmable_retx):
+            self._is_trimmable[dscp] = 1
+        for dscp in (wire.dscp_control, *wire.trimmed_dscps):
+            self._is_priority[dscp] = 1
+        # By direction the chance of a loss, in 2**-32; there is none while no packet may vanish.
+        self._loss = numbers(0)
+        for kind, link in enumerate(links):
+            if link.loss:
+                first = self._host_directions if kind == _BETWEEN else kind
+                step = 1 if kind == _BETWEEN else 2
+                last = self.directions if kind == _BETWEEN else self._host_directions
+                for direction in range(first, last, step):
+                    self.set_loss(direction, link.loss)
+
+    # ------------------------------------------------------------------ what is known
+
+    def kind(self, direction: int) -> int:
+        """FROM_HOST, TO_HOST or BETWEEN."""
+        return direction & 1 if direction < self._host_directions else _BETWEEN
+
+    def is_priority(self, traffic_class: int) -> bool:
+        """Whether packets of this class wait in the priority queue."""
+        return self._is_priority[traffic_class >> 2] != 0
+
+    def is_up(self, direction: int) -> bool:
+        return self.cells[direction * _ROW + _FLAGS] & _DOWN == 0
+
+    def set_loss(self, direction: int, chance: float) -> None:
+        """Packets vanish on this direction with this chance from now on. Raises CallerError outside 0..1."""
+        if not 0 <= chance <= 1:
+            raise CallerError(f"a chance is 0..1, got {chance}")
+        if not len(self._loss):
+            self._loss = numbers(self.directions)
+        self._loss[direction] = round(chance * _CERTAIN)
+        at = direction * _ROW + _FLAGS
+        self.cells[at] = self.cells[at] | _LOSSY if chance else self.cells[at] & ~_LOSSY
+
+    # ------------------------------------------------------------------ into the queue
+
+    def accept(self, direction: int, packet: int, now: int) -> None:
+        """A packet is to leave by this direction: now, after those that wait, or not at all."""
+        at, about = direction * _ROW, packet * _WIDTH
+        self._pool.cells[about + _LINK] = direction
+        flags = self.cells[at + _FLAGS]
+        if flags & _DOWN:
+            self._lose(direction, packet)
+            return
+        if not flags & _FREE_TOLD and now >= self.words[direction * _WORDS + _FREE_AT]:
+            self._serialise(direction, packet, now)
+            return
+        kind = self.kind(direction)
+        if not self._pool.cells[about + _MARKS] & _PRIORITY:
+            held = self.cells[at + _DATA_BYTES] + self._pool.cells[about + _SIZE]
+            if held > self._trim_at[kind]:
+                if not self._is_trimmable[self._pool.cells[about + _CLASS] >> 2]:
+                    self._drop(direction, packet)
+                    return
+                self._trim(direction, packet, kind)
+            elif held > self._queue[kind]:
+                self._drop(direction, packet)
+                return
+            else:
+                if held > self._ecn_low[kind]:
+                    self._mark(direction, packet, kind, held, now)
+                self._append(at + _DATA_FIRST, packet)
+                self.cells[at + _DATA_BYTES] = held
+        if self._pool.cells[about + _MARKS] & _PRIORITY:
+            held = self.cells[at + _PRIORITY_BYTES] + self._pool.cells[about + _SIZE]
+            if held > self._queue[kind]:
+                self._drop(direction, packet)
+                return
+            self._append(at + _PRIORITY_FIRST, packet)
+            self.cells[at + _PRIORITY_BYTES] = held
+        self.cells[at + _WAITING] += 1
+        if kind == _FROM_HOST:
+            self.waits_at_host[direction >> 1] += 1
+        held = self.cells[at + _DATA_BYTES] + self.cells[at + _PRIORITY_BYTES]
+        if held > self.cells[at + _LARGEST]:
+            self.cells[at + _LARGEST] = held
+        if not flags & _FREE_TOLD:
+            self.cells[at + _FLAGS] = flags | _FREE_TOLD
+            self._wheel.add(self.words[direction * _WORDS + _FREE_AT], 4 * direction + _FREE)
+
+    def _append(self, first: int, packet: int) -> None:
+        """Put a packet behind the others of a queue whose first and last packet are noted from `first` on, each as one
+        more than its number: 0 is none."""
+        self._pool.cells[packet * _WIDTH + _NEXT] = _NONE
+        if self.cells[first]:
+            self._pool.cells[(self.cells[first + 1] - 1) * _WIDTH + _NEXT] = packet
+        else:
+            self.cells[first] = packet + 1
+        self.cells[first + 1] = packet + 1
+
+    def _take_first(self, first: int) -> int:
+        packet = self.cells[first] - 1
+        self.cells[first] = self._pool.cells[packet * _WIDTH + _NEXT] + 1
+        return packet
+
+    def _mark(self, direction: int, packet: int, kind: int, held: int, now: int) -> None:
+        """Set CE, always above the higher threshold, by chance between the two. Only ECN-capable packets have it."""
+        at = packet * _WIDTH + _CLASS
+        if not self._pool.cells[at] & _ECN_MASK:
+            return
+        low, high = self._ecn_low[kind], self._ecn_high[kind]
+        if held <= high and self._draw(direction, 2 * now + 1) * (high - low) >= (held - low) * _CERTAIN:
+            return
+        self._pool.cells[at] |= _CE
+        self.fates[direction * _FATES + _MARKED] += 1
+        self.marked += 1
+
+    def _trim(self, direction: int, packet: int, kind: int) -> None:
+        """Cut what is longer than is kept, rewrite the outermost DSCP, forward with priority."""
+        at = packet * _WIDTH
+        if self._pool.cells[at + _SIZE] > self._cut_to[kind]:
+            self._pool.cells[at + _SIZE] = self._cut_to[kind]
+            if not self._pool.cells[at + _MARKS] & _TRIMMED:
+                self.cut += 1
+                self.by_way[self._place_of_way(packet) + _CUT_WAY] += 1
+            self._pool.cells[at + _MARKS] |= _TRIMMED
+            self.fates[direction * _FATES + _CUT] += 1
+        self._pool.cells[at + _CLASS] = self._trimmed_class[kind] | self._pool.cells[at + _CLASS] & _ECN_MASK
+        self._pool.cells[at + _MARKS] |= _PRIORITY
+
+    def _place_of_way(self, packet: int) -> int:
+        way = self._pool.cells[packet * _WIDTH + _WAY]
+        return ((way >> 16) * self._uplinks + (way & 0xFFFF)) * _BY_WAY
+
+    def _drop(self, direction: int, packet: int) -> None:
+        self.fates[direction * _FATES + _DROPPED] += 1
+        self.dropped += 1
+        self._pool.give(packet)
+
+    def _lose(self, direction: int, packet: int) -> None:
+        self.fates[direction * _FATES + _LOST] += 1
+        self.lost += 1
+        self.by_way[self._place_of_way(packet) + _LOST_WAY] += 1
+        self._pool.give(packet)
+
+    # ------------------------------------------------------------------ onto the cable
+
+    def free(self, direction: int, now: int) -> bool:
+        """The last bit of a packet is out. Returns whether another one begins."""
+        at = direction * _ROW
+        self.cells[at + _FLAGS] &= ~_FREE_TOLD
+        if not self.cells[at + _WAITING]:
+            # It went down meanwhile, and what waited is lost.
+            return False
+        self.cells[at + _WAITING] -= 1
+        if self.kind(direction) == _FROM_HOST:
+            self.waits_at_host[direction >> 1] -= 1
+        if self.cells[at + _PRIORITY_FIRST]:
+            packet = self._take_first(at + _PRIORITY_FIRST)
+            self.cells[at + _PRIORITY_BYTES] -= self._pool.cells[packet * _WIDTH + _SIZE]
+        else:
+            packet = self._take_first(at + _DATA_FIRST)
+            self.cells[at + _DATA_BYTES] -= self._pool.cells[packet * _WIDTH + _SIZE]
+        self._serialise(direction, packet, now)
+        if self.cells[at + _WAITING]:
+            self.cells[at + _FLAGS] |= _FREE_TOLD
+            self._wheel.add(self.words[direction * _WORDS + _FREE_AT], 4 * direction + _FREE)
+        return True
+
+    def _serialise(self, direction: int, packet: int, now: int) -> None:
+        """Put a packet on the cable: its last bit is out when the rate allows, and a delay later at the other end."""
+        at, kind = direction * _ROW, self.kind(direction)
+        size = self._pool.cells[packet * _WIDTH + _SIZE]
+        free_at = now + (size + self._framing[kind]) * _NS_BITS // self._rate[kind]
+        self.words[direction * _WORDS + _FREE_AT] = free_at
+        self.words[direction * _WORDS + _BYTES] += size
+        self.cells[at + _PACKETS] += 1
+        if self.cells[at + _FLAGS] & _LOSSY and self._vanishes(direction):
+            self._lose(direction, packet)
+            return
+        self._pool.cells[packet * _WIDTH + _EPOCH] = self.cells[at + _TIMES_DOWN]
+        self._wheel.add(free_at + self._delay[kind], 4 * packet)
+
+    def _vanishes(self, direction: int) -> bool:
+        """Whether the packet that was put on this direction last is lost on it."""
+        return self._draw(direction, 2 * self.cells[direction * _ROW + _PACKETS]) < self._loss[direction]
+
+    def arrive(self, packet: int) -> bool:
+        """A packet comes to the end of its direction. Returns whether it is still there."""
+        at = packet * _WIDTH
+        direction = self._pool.cells[at + _LINK]
+        if self._pool.cells[at + _EPOCH] == self.cells[direction * _ROW + _TIMES_DOWN]:
+            return True
+        self._lose(direction, packet)
+        return False
+
+    def _draw(self, direction: int, number: int) -> int:
+        """A number below 2**32 that follows from the seed, the direction and `number` alone: the order in which they
+        are drawn does not matter (SplitMix64)."""
+        mixed = self._seed + direction * _FIRST_MIX & _MASK
+        mixed = (mixed ^ mixed >> 29) + number * _GAMMA & _MASK
+        mixed = (mixed ^ mixed >> 30) * _FIRST_MIX & _MASK
+        mixed = (mixed ^ mixed >> 27) * _SECOND_MIX & _MASK
+        return (mixed ^ mixed >> 31) >> 32
+
+    # ------------------------------------------------------------------ down and up
+
+    def set_up(self, direction: int, up: bool, now: int) -> bool:
+        """Going down loses what waits and what is on the cable. Returns whether that is news."""
+        at = direction * _ROW
+        if up == self.is_up(direction):
+            return False
+        if self.kind(direction) == _FROM_HOST:
+            self.waits_at_host[direction >> 1] = 0 if up else _NO_PORT
+        if up:
+            self.cells[at + _FLAGS] &= ~_DOWN
+            return True
+        self.cells[at + _FLAGS] |= _DOWN
+        self.cells[at + _TIMES_DOWN] += 1
+        while self.cells[at + _PRIORITY_FIRST]:
+            self._lose(direction, self._take_first(at + _PRIORITY_FIRST))
+        while self.cells[at + _DATA_FIRST]:
+            self._lose(direction, self._take_first(at + _DATA_FIRST))
+        self.cells[at + _DATA_BYTES] = self.cells[at + _PRIORITY_BYTES] = self.cells[at + _WAITING] = 0
+        self.words[direction * _WORDS + _FREE_AT] = now
+        return True

@@ -1,0 +1,159 @@
+"""What happens when: a place for each nanosecond of the near future, and in it the events of that time in order.
+
+An event is a number: 4 * n for the arrival of packet n, 4 * n + 1 for direction n of a cable that is free again,
+4 * n + 2 for host n that has something to do. A packet is in one list at a time, a direction and a host are in the
+wheel once.
+"""
+
+from __future__ import annotations
+
+from mrc.endpoint.parts.deadlines import FOREVER
+from mrc.errors import CallerError
+from mrc.sim.cluster.columns import numbers, short_numbers
+from mrc.sim.cluster.packet_pool import LINK, NEXT, WIDTH, PacketPool
+from mrc.wire import octets
+
+ARRIVAL, FREE, HOST = 0, 1, 2
+LONGEST_SPAN = 1 << 24
+_LEAST_SPAN = 1 << 12
+_BITS = 32
+_NEXT, _LINK, _WIDTH, _NONE, _ARRIVAL, _FREE, _FOREVER = NEXT, LINK, WIDTH, -1, ARRIVAL, FREE, FOREVER
+# Numbers of 32 bits that are known of a direction (mrc.sim.cluster.egresses).
+ROW = 16
+_ROW = ROW
+
+
+class EventWheel:
+    """Events up to `span` - 1 ns ahead; `count` of them wait. Nothing is rounded: times are whole ns."""
+
+    __slots__ = (
+        "_directions",
+        "_directions_known",
+        "_heads",
+        "_mask",
+        "_next",
+        "_occupied",
+        "_pool",
+        "_tails",
+        "_words",
+        "count",
+        "position",
+        "span",
+    )
+
+    def __init__(self, pool: PacketPool, directions: int, hosts: int, farthest_ns: int) -> None:
+        """Events are scheduled up to `farthest_ns` ahead. Raises CallerError where that is too far."""
+        span = _LEAST_SPAN
+        while span <= farthest_ns:
+            span *= 2
+        if span > LONGEST_SPAN:
+            raise CallerError(
+                f"a packet takes up to {farthest_ns} ns from one end of a link to the other, and at most "
+                f"{LONGEST_SPAN - 1} can be simulated: take a higher rate or a shorter delay"
+            )
+        self.span = span
+        self._mask = span - 1
+        self._words = span // _BITS - 1
+        self._pool = pool
+        self._directions = directions
+        self._directions_known = short_numbers(0)
+        # The event behind each direction, then behind each host.
+        self._next = short_numbers(directions + hosts)
+        self._heads, self._tails = short_numbers(span, _NONE), short_numbers(span, _NONE)
+        # A bit for each place that has events.
+        self._occupied = numbers(span // _BITS)
+        self.count = 0
+        # Everything before this time has been taken.
+        self.position = 0
+
+    def add(self, at: int, event: int) -> None:
+        """Let an event happen at `at`, which is not before `position`, after all others of that time."""
+        slot = at & self._mask
+        self._set_next(event, _NONE)
+        if self._heads[slot] == _NONE:
+            self._heads[slot] = event
+            self._occupied[slot >> 5] |= 1 << (slot & 31)
+        else:
+            self._set_next(self._tails[slot], event)
+        self._tails[slot] = event
+        self.count += 1
+
+    def _set_next(self, event: int, after: int) -> None:
+        kind = event & 3
+        if kind == _ARRIVAL:
+            self._pool.cells[(event >> 2) * _WIDTH + _NEXT] = after
+        elif kind == _FREE:
+            self._next[event >> 2] = after
+        else:
+            self._next[self._directions + (event >> 2)] = after
+
+    def _after(self, event: int) -> int:
+        kind = event & 3
+        if kind == _ARRIVAL:
+            return self._pool.cells[(event >> 2) * _WIDTH + _NEXT]
+        if kind == _FREE:
+            return self._next[event >> 2]
+        return self._next[self._directions + (event >> 2)]
+
+    def next_at(self) -> int:
+        """When the next event is, ns; FOREVER without any."""
+        if not self.count:
+            return _FOREVER
+        slot = self.position & self._mask
+        word, at = slot >> 5, self.position
+        bits = self._occupied[word] >> (slot & 31)
+        if not bits:
+            at += 32 - (slot & 31)
+            word = word + 1 & self._words
+            while not self._occupied[word]:
+                at += 32
+                word = word + 1 & self._words
+            bits = self._occupied[word]
+        while not bits & 1:
+            bits >>= 1
+            at += 1
+        return at
+
+    def take(self, at: int) -> int:
+        """Take the first event of `at`, which there is; time is `at` then."""
+        slot = at & self._mask
+        event = self._heads[slot]
+        after = self._after(event)
+        self._heads[slot] = after
+        if after == _NONE:
+            self._occupied[slot >> 5] &= ~(1 << (slot & 31))
+        self.count -= 1
+        self.position = at
+        if after != _NONE:
+            self._prepare(after)
+        return event
+
+    def _prepare(self, event: int) -> None:
+        """This event is the next. What is known of its packet is near by now; what is known of its direction will be,
+        and what is known of the packet of the event behind it."""
+        if event & 3 == _ARRIVAL:
+            octets.fetch(self._directions_known, self._pool.cells[(event >> 2) * _WIDTH + _LINK] * _ROW)
+        elif event & 3 == _FREE:
+            octets.fetch(self._directions_known, (event >> 2) * _ROW)
+        after = self._after(event)
+        if after != _NONE and after & 3 == _ARRIVAL:
+            octets.fetch(self._pool.cells, (after >> 2) * _WIDTH)
+
+    def know(self, directions: memoryview) -> None:
+        """What is known of each direction is in this column."""
+        self._directions_known = directions
+
+    def advance(self, at: int) -> None:
+        """Time is `at`, which is not after the next event."""
+        self.position = at
+
+    def arrivals(self) -> list[int]:
+        """The packets that wait for their arrival."""
+        found = []
+        for slot in range(self.span):
+            event = self._heads[slot]
+            while event != _NONE:
+                if event & 3 == _ARRIVAL:
+                    found.append(event >> 2)
+                event = self._after(event)
+        return found

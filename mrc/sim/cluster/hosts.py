@@ -1,0 +1,151 @@
+"""The endpoints of a cluster, on the hosts that have something to do, and a QP at both ends of each pair of hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+
+from mrc.endpoint.completions import Completion
+from mrc.endpoint.config import EndpointConfig
+from mrc.endpoint.congestion import ControllerFactory
+from mrc.endpoint.congestion.registry import config_of, configured
+from mrc.endpoint.endpoint import Endpoint
+from mrc.endpoint.memory import MemoryRegion
+from mrc.endpoint.paths.addressing import Path
+from mrc.endpoint.qp import QueuePair
+from mrc.endpoint.qp_peer import QpPeer
+from mrc.errors import CallerError
+from mrc.fabric.block import PLAIN_BLOCK
+from mrc.sim.cluster.setup import Policies, Topology
+from mrc.wire.entropy import ev_to_fields
+from mrc.wire.profile import WireProfile
+from mrc.wire.templates import packet_template
+
+# Endpoints of setups with neighbouring seeds draw different numbers.
+SEED_STRIDE = 1 << 20
+REGION_BYTES = 1 << 40
+_EV_SEED = 0x45560000
+# The fabric goes by the plane and the uplink of an EV: there is no outer header to write.
+_NO_DESTINATION = bytes(28)
+
+
+def address(host: int, plane: int) -> int:
+    """The inner address of a host: as mrc.fabric.address, for any number of hosts."""
+    return PLAIN_BLOCK << 96 | plane << 80 | host + 1
+
+
+class Hosts:
+    """Endpoints and QPs, made as they are asked for."""
+
+    def __init__(self, topology: Topology, policies: Policies, seed: int) -> None:
+        self.topology = topology
+        self.policies = policies
+        self.wire = WireProfile()
+        self._seed = seed
+        self._random = Random(seed ^ _EV_SEED)
+        self._config = EndpointConfig(wire=self.wire)
+        self._controller = _controller(policies)
+        self.endpoints: dict[int, Endpoint] = {}
+        self._regions: dict[int, MemoryRegion] = {}
+        # What all writes are from.
+        self.source = MemoryRegion.without_memory(REGION_BYTES)
+
+    def endpoint(self, host: int) -> Endpoint:
+        found = self.endpoints.get(host)
+        if found is None:
+            found = Endpoint(replace(self._config, seed=self._seed * SEED_STRIDE + host))
+            self.endpoints[host] = found
+        return found
+
+    def region(self, host: int) -> MemoryRegion:
+        """What peers write to."""
+        found = self._regions.get(host)
+        if found is None:
+            found = self._regions[host] = self.endpoints[host].memory.register_without_memory(REGION_BYTES)
+        return found
+
+    def connect(self, source: int, destination: int) -> tuple[QueuePair, QueuePair]:
+        """A QP at each end, in RTS."""
+        ends = (source, destination), (destination, source)
+        qps = [self.endpoint(near).create_qp(self.policies.qp, self._controller) for near, _ in ends]
+        for (near, far), qp, other in zip(ends, qps, qps[::-1], strict=True):
+            planes = range(self.topology.planes)
+            peer = QpPeer(
+                other.qpn,
+                other.first_psn,
+                self.paths(near, far),
+                {plane: address(far, plane) for plane in planes},
+                other.config.capabilities,
+            )
+            qp.to_init()
+            qp.to_rtr(peer)
+        for qp in qps:
+            qp.to_rts()
+        return qps[0], qps[1]
+
+    # ------------------------------------------------------------------ EVs
+
+    def paths(self, host: int, peer: int) -> list[Path]:
+        """The EVs that a QP has towards another host."""
+        by_plane: dict[int, bytes] = {}
+        paths = []
+        for plane, uplink in self._ways(self._uplinks(host, peer)):
+            ev = plane << 24 | uplink
+            source_port, flow_label = ev_to_fields(ev, self.wire)
+            if plane not in by_plane:
+                by_plane[plane] = packet_template(address(host, plane), address(peer, plane), 0, flow_label, self.wire)
+            template = by_plane[plane]
+            template = template[:40] + source_port.to_bytes(2, "big") + template[42:]
+            paths.append(Path(ev, plane, plane, uplink, _NO_DESTINATION, template))
+        return paths
+
+    def _uplinks(self, host: int, peer: int) -> Sequence[int]:
+        """The uplinks that are distinct ways to a host: one on the same leaf, one for each spine in the same pod."""
+        topology = self.topology
+        leaf, far = host // topology.hosts_per_leaf, peer // topology.hosts_per_leaf
+        if leaf == far:
+            return range(1)
+        if topology.tiers == 3 and leaf // topology.leaves_per_pod == far // topology.leaves_per_pod:
+            return range(0, topology.uplinks, topology.cores_per_spine)
+        return range(topology.uplinks)
+
+    def _ways(self, uplinks: Sequence[int]) -> list[tuple[int, int]]:
+        """(plane, uplink) of each EV, plane by plane."""
+        planes, count = self.topology.planes, len(uplinks)
+        wanted = self.policies.evs
+        if wanted is None or wanted >= planes * count:
+            return [(plane, uplink) for plane in range(planes) for uplink in uplinks]
+        if self.policies.ev_choice == "random":
+            chosen = self._random.sample(range(planes * count), wanted)
+            return sorted((each % planes, uplinks[each // planes]) for each in chosen)
+        ways = []
+        for plane in range(planes):
+            own = wanted // planes + (plane < wanted % planes)
+            first = self._random.randrange(count) if self.policies.ev_choice == "spread" else 0
+            step = count / own if own and self.policies.ev_choice == "spread" else 1
+            ways += [(plane, uplinks[(first + int(each * step)) % count]) for each in range(own)]
+        return ways
+
+
+def _controller(policies: Policies) -> str | ControllerFactory:
+    """What QPs are created with. Raises CallerError for an unknown name or setting."""
+    if not policies.controller_settings:
+        return policies.controller
+    if not isinstance(policies.controller, str):
+        raise CallerError("controller_settings are for a controller given by name")
+    config = config_of(policies.controller)
+    if config is None:
+        raise CallerError(f"{policies.controller} takes no settings")
+    try:
+        return configured(policies.controller, replace(config, **dict(policies.controller_settings)))  # type: ignore[type-var]
+    except TypeError as error:
+        raise CallerError(f"controller_settings: {error}") from None
+
+
+def drain(endpoint: Endpoint) -> list[Completion]:
+    """The completions of work that has ended, oldest first."""
+    endpoint.hand_over()
+    found = list(endpoint.completions)
+    endpoint.completions.clear()
+    return found

@@ -1,0 +1,350 @@
+"""Virtual time: events in their order, and what each does. It goes on without the interpreter.
+
+A packet that comes to its host waits until all events before that have happened, as do those that come in the same
+nanosecond; then the endpoint takes them as one batch. A host's NIC asks its endpoint for packets as its ports have room
+for them, as in mrc.sim.host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mrc.endpoint.datapath.datapath import Datapath
+from mrc.endpoint.parts.deadlines import FOREVER
+from mrc.endpoint.parts.heaps import Heap
+from mrc.sim.cluster import by_host
+from mrc.sim.cluster.columns import numbers, short_numbers
+from mrc.sim.cluster.columns import octets as octet_column
+from mrc.sim.cluster.egresses import BY_WAY, LAST_SENT, NO_PORT, SENT, Egresses
+from mrc.sim.cluster.event_wheel import ARRIVAL, FREE, HOST, EventWheel
+from mrc.sim.cluster.packet_pool import (
+    CLASS,
+    LINK,
+    MARKS,
+    NEXT,
+    PRIORITY,
+    ROOM,
+    SIZE,
+    TO,
+    TRIMMED,
+    WAY,
+    WIDTH,
+    PacketPool,
+)
+from mrc.sim.cluster.ways import Ways
+from mrc.sim.cluster.work import Work
+from mrc.sim.host import MOST_WAITING, PULL, REFILL_BELOW
+from mrc.sim.link import OUTER_BYTES
+from mrc.wire import octets
+from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.rows import fields_at
+from mrc.wire.transmit_batch import TransmitBatch
+
+# Packets that an endpoint takes at a time.
+_MOST_RECEIVED = 64
+_FOREVER, _NONE = FOREVER, -1
+_ARRIVAL, _FREE, _HOST = ARRIVAL, FREE, HOST
+_NEXT, _SIZE, _LINK, _WAY, _TO, _CLASS, _MARKS, _WIDTH = NEXT, SIZE, LINK, WAY, TO, CLASS, MARKS, WIDTH
+_PRIORITY, _TRIMMED, _ROOM = PRIORITY, TRIMMED, ROOM
+_SENT, _LAST_SENT, _BY_WAY, _NO_PORT = SENT, LAST_SENT, BY_WAY, NO_PORT
+_OUTER, _MOST_WAITING, _REFILL_BELOW, _PULL = OUTER_BYTES, MOST_WAITING, REFILL_BELOW, PULL
+(_DESTINATION_AT,) = fields_at("ipv6", "dst")
+(_SPORT_AT,) = fields_at("udp", "sport")
+
+
+class Machine:
+    """`now` is virtual time in ns. `until`: it stops before the first event after that.
+
+    `sent`, `delivered` and `delivered_cut` count packets; `hops` packets put on cables or taken from them, `events` all
+    there was to do. `placed_bytes` of payload have arrived, each byte once. What Python has to do for a flow is done by
+    `work`. `boundary`, by receiving QP, is the PSN by which the next flow has arrived; the QPs of host h are those from
+    `first_qp[h]` on, in the order of their slots.
+    """
+
+    __slots__ = (
+        "_egresses",
+        "_first_waiting",
+        "_handles",
+        "_host_pending",
+        "_last_waiting",
+        "_lengths",
+        "_looks_at",
+        "_planes",
+        "_pool",
+        "_ports",
+        "_received",
+        "_received_classes",
+        "_received_headers",
+        "_timer_at",
+        "_timers",
+        "_transmitted",
+        "_uplinks",
+        "_ways",
+        "_wheel",
+        "_work",
+        "boundary",
+        "delivered",
+        "delivered_cut",
+        "events",
+        "first_qp",
+        "hops",
+        "now",
+        "placed",
+        "placed_bytes",
+        "sent",
+        "until",
+    )
+
+    def __init__(
+        self,
+        hosts: int,
+        planes: int,
+        uplinks: int,
+        pool: PacketPool,
+        wheel: EventWheel,
+        egresses: Egresses,
+        ways: Ways,
+        work: Work,
+    ) -> None:
+        self._planes, self._uplinks = planes, uplinks
+        self._pool, self._wheel, self._egresses, self._ways, self._work = pool, wheel, egresses, ways, work
+        self.now = self.until = 0
+        self.events = self.hops = self.sent = self.delivered = self.delivered_cut = self.placed_bytes = 0
+        # By host: the handle of its endpoint; packets that have come and wait, as one more than their number; whether
+        # an event of its is to come; when its timers are scheduled, and when Python wants to look after it.
+        self._handles = numbers(hosts)
+        self._first_waiting, self._last_waiting = short_numbers(hosts), short_numbers(hosts)
+        self._host_pending = octet_column(hosts)
+        self._timer_at, self._looks_at = numbers(hosts, FOREVER), numbers(hosts, FOREVER)
+        self._timers = Heap()  # times and hosts
+        self.first_qp = numbers(hosts + 1)
+        self.boundary = self.placed = numbers(0)
+        self._transmitted = TransmitBatch(_PULL, headers_only=True)
+        self._received_headers = octet_column(_MOST_RECEIVED * ROOM)
+        self._lengths, self._ports = numbers(_MOST_RECEIVED), numbers(_MOST_RECEIVED)
+        self._received_classes = numbers(_MOST_RECEIVED)
+        self._received = ReceivedBatch(
+            self._received_headers, ROOM, 0, self._lengths, self._ports, self._received_classes, headers_only=True
+        )
+
+    def have_hosts(self, endpoints: Sequence[Datapath | None], first_qp: Sequence[int]) -> None:
+        """These are the endpoints, and the first QP of each; one number more says how many QPs there are. Who calls
+        keeps the endpoints."""
+        for host, datapath in enumerate(endpoints):
+            if datapath is not None:
+                self._handles[host] = by_host.of(datapath)
+        for host, first in enumerate(first_qp):
+            self.first_qp[host] = first
+        count = first_qp[len(first_qp) - 1]
+        self.boundary, self.placed = numbers(count, FOREVER), numbers(count)
+
+    # ------------------------------------------------------------------ time
+
+    def run(self, most: int) -> None:
+        """Let events happen up to and including time `until`, but no more than about `most` of them."""
+        self._run(self.events + most)
+
+    def _run(self, last: int) -> None:
+        while self.events < last:
+            at = self._wheel.next_at()
+            timer = self._timers.first()
+            if min(at, timer) > self.until:
+                break
+            self.events += 1
+            if timer < at:
+                self.now = timer
+                self._wheel.advance(timer)
+                self._on_timer()
+                continue
+            self.now = at
+            event = self._wheel.take(at)
+            kind = event & 3
+            if kind == _ARRIVAL:
+                self._arrive(event >> 2)
+            elif kind == _FREE:
+                if self._egresses.free(event >> 2, at) and self._egresses.kind(event >> 2) == 0:
+                    self._pump(self._ways.host_of(event >> 2))
+            else:
+                self._deliver(event >> 2)
+
+    def next_at(self) -> int:
+        """When something happens next, ns; FOREVER where nothing does."""
+        return min(self._wheel.next_at(), self._timers.first())
+
+    def go_to(self, at: int) -> None:
+        """It is `at` now, which is not after `next_at`."""
+        self.now = at
+        self._wheel.advance(at)
+
+    # ------------------------------------------------------------------ packets
+
+    def _arrive(self, packet: int) -> None:
+        self.hops += 1
+        if not self._egresses.arrive(packet):
+            return
+        direction = self._ways.next(packet)
+        if direction != _NONE:
+            self._egresses.accept(direction, packet, self.now)
+            return
+        host = self._pool.cells[packet * _WIDTH + _TO]
+        self._pool.cells[packet * _WIDTH + _NEXT] = _NONE
+        if self._first_waiting[host]:
+            self._pool.cells[(self._last_waiting[host] - 1) * _WIDTH + _NEXT] = packet
+        else:
+            self._first_waiting[host] = packet + 1
+        self._last_waiting[host] = packet + 1
+        self.call(host)
+
+    def call(self, host: int) -> None:
+        """This host has something to do, at this time, after all that is to happen before."""
+        if not self._host_pending[host]:
+            self._host_pending[host] = 1
+            self._wheel.add(self.now, 4 * host + _HOST)
+
+    def _deliver(self, host: int) -> None:
+        """What has come to a host is taken in, then it may send."""
+        self._host_pending[host] = 0
+        while self._first_waiting[host]:
+            self._take_in(host)
+        self._pump(host)
+
+    def _take_in(self, host: int) -> None:
+        """Hand over as many of a host's packets as a batch has room for."""
+        count, packet = 0, self._first_waiting[host] - 1
+        while packet != _NONE and count < _MOST_RECEIVED:
+            at = packet * _WIDTH
+            octets.copy(self._received_headers, count * _ROOM, self._pool.headers, packet * _ROOM, _ROOM)
+            self._lengths[count] = self._pool.cells[at + _SIZE] - _OUTER
+            self._ports[count] = self._pool.cells[at + _WAY] >> 16
+            self._received_classes[count] = self._pool.cells[at + _CLASS]
+            if self._pool.cells[at + _MARKS] & _TRIMMED:
+                self.delivered_cut += 1
+            else:
+                self.delivered += 1
+            count += 1
+            after = self._pool.cells[at + _NEXT]
+            self._pool.give(packet)
+            packet = after
+        self._first_waiting[host] = packet + 1
+        self._received.count = count
+        by_host.receive(self._handles[host], self._received, self.now)
+        if by_host.has_done(self._handles[host]):
+            self._hand_over(host)
+        place = 0
+        while place < by_host.touched(self._handles[host]):
+            self._look_at_arrived(host, by_host.touched_slot(self._handles[host], place))
+            place += 1
+
+    def _look_at_arrived(self, host: int, slot: int) -> None:
+        """Count what has been placed; see whether a flow has arrived in whole."""
+        qp = self.first_qp[host] + slot
+        placed = by_host.bytes_placed(self._handles[host], slot)
+        self.placed_bytes += placed - self.placed[qp]
+        self.placed[qp] = placed
+        if self.boundary[qp] == _FOREVER:
+            return
+        epsn = by_host.epsn(self._handles[host], slot)
+        if epsn >= self.boundary[qp]:
+            self._report_arrived(qp, epsn)
+
+    def _report_arrived(self, qp: int, epsn: int) -> None:
+        self.boundary[qp] = self._work.on_arrived(qp, epsn, self.now)
+
+    def _hand_over(self, host: int) -> None:
+        self._work.hand_over(host, self.now)
+
+    # ------------------------------------------------------------------ a host's NIC
+
+    def _pump(self, host: int) -> None:
+        """Something may have changed at an endpoint: pull what it wants to send, set its timer."""
+        handle = self._handles[host]
+        while self._has_room(host):
+            operations = by_host.operations_wait(handle)
+            count = by_host.transmit(handle, self._transmitted, self.now)
+            if operations:
+                self._look_after_later(host)
+            if by_host.has_done(handle):
+                self._hand_over(host)
+            row = 0
+            while row < count:
+                self._launch(host, row)
+                row += 1
+            self._transmitted.count = 0
+            if not count:
+                break
+        deadline = self._timer_at[host]
+        if by_host.first_timer(handle) < deadline or self._looks_at[host] < deadline:
+            deadline = min(by_host.next_deadline(handle), self._looks_at[host])
+            if deadline < self._timer_at[host]:
+                self._timer_at[host] = deadline
+                self._timers.push(deadline, host)
+
+    def _has_room(self, host: int) -> bool:
+        least, most, cable = _MOST_WAITING, 0, host * self._planes
+        last = cable + self._planes
+        while cable < last:
+            waiting = self._egresses.waits_at_host[cable]
+            if waiting != _NO_PORT:
+                if waiting < least:
+                    least = waiting
+                if waiting > most:
+                    most = waiting
+            cable += 1
+        return most < _MOST_WAITING and (least < _REFILL_BELOW or least == _MOST_WAITING)
+
+    def _launch(self, host: int, row: int) -> None:
+        """One packet of the batch leaves the endpoint: its EV's half in the UDP source port is the uplink."""
+        batch_at, packet = row * _ROOM, self._pool.take()
+        at = packet * _WIDTH
+        octets.copy(self._pool.headers, packet * _ROOM, self._transmitted.flat, batch_at, _ROOM)
+        plane, traffic_class = self._transmitted.ports[row], self._transmitted.classes[row]
+        uplink = octets.u16(self._transmitted.flat, batch_at + _SPORT_AT)
+        self._pool.cells[at + _SIZE] = (
+            self._transmitted.header_lengths[row]
+            + self._transmitted.payload_lengths[row]
+            + self._transmitted.trailer_lengths[row]
+            + _OUTER
+        )
+        self._pool.cells[at + _WAY] = plane << 16 | uplink
+        # The low half of the address of a host is its number, counted from 1.
+        self._pool.cells[at + _TO] = octets.u32(self._transmitted.flat, batch_at + _DESTINATION_AT + 12) - 1
+        self._pool.cells[at + _CLASS] = traffic_class
+        self._pool.cells[at + _MARKS] = _PRIORITY if self._egresses.is_priority(traffic_class) else 0
+        self.sent += 1
+        way = (plane * self._uplinks + uplink) * _BY_WAY
+        self._egresses.by_way[way + _SENT] += 1
+        if self._transmitted.payload_lengths[row]:
+            self._egresses.by_way[way + _LAST_SENT] = self.now
+        self._egresses.accept(self._ways.first(host, plane), packet, self.now)
+
+    def _on_timer(self) -> None:
+        """The first timer is due."""
+        host, when = self._timers.value(), self._timers.first()
+        self._timers.pop()
+        if when != self._timer_at[host]:
+            return
+        self._timer_at[host] = _FOREVER
+        if self._looks_at[host] <= self.now:
+            self._look_after(host)
+        by_host.on_timer(self._handles[host], self.now)
+        if by_host.has_done(self._handles[host]):
+            self._hand_over(host)
+        self._pump(host)
+
+    def _look_after(self, host: int) -> None:
+        self._looks_at[host] = self._work.look_after(host, self.now)
+
+    def _look_after_later(self, host: int) -> None:
+        self._looks_at[host] = self._work.looks_at(host)
+
+    # ------------------------------------------------------------------ what there is
+
+    def packets_in_hosts(self) -> int:
+        """Packets that have come to their host and wait to be taken in."""
+        count = 0
+        for host in range(len(self._handles)):
+            packet = self._first_waiting[host] - 1
+            while packet != _NONE:
+                count += 1
+                packet = self._pool.cells[packet * _WIDTH + _NEXT]
+        return count

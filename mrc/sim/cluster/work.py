@@ -1,0 +1,205 @@
+"""Flows: when each may start, which writes it is, and what became of it."""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mrc.endpoint.completions import WorkStatus
+from mrc.endpoint.parts.deadlines import FOREVER
+from mrc.endpoint.qp import QueuePair
+from mrc.endpoint.work import WriteRequest
+from mrc.sim.cluster.hosts import Hosts, drain
+from mrc.sim.cluster.outcome import FlowColumns
+from mrc.sim.cluster.setup import Flows
+
+if TYPE_CHECKING:
+    from mrc.sim.cluster.machine import Machine
+
+# A flow of more bytes is several writes.
+LARGEST_WRITE = 1 << 30
+_NOTHING = -1
+
+
+class Pair:
+    """One direction between two hosts: the QP that sends and the one that receives; the other direction has the same.
+
+    `expected` are the flows that have been posted and not arrived, each with the PSN behind its last packet; `row` is
+    the receiving QP's number in the machine.
+    """
+
+    __slots__ = ("expected", "next_psn", "receiver", "row", "sender", "source")
+
+    def __init__(self, source: int, sender: QueuePair, receiver: QueuePair) -> None:
+        self.source = source
+        self.sender = sender
+        self.receiver = receiver
+        self.expected: list[tuple[int, int]] = []
+        self.next_psn = sender.first_psn
+        self.row = _NOTHING
+
+
+class Work:
+    """All flows of a setup. `left` of them have not ended yet. What Python raises while a machine runs is kept as
+    `failure`: the machine stops then."""
+
+    def __init__(self, flows: Flows, hosts: Hosts) -> None:
+        self.flows = flows
+        self.hosts = hosts
+        self.failure: BaseException | None = None
+        self.machine: Machine | None = None
+        count = self.left = len(flows)
+        self._path_mtu = hosts.policies.qp.path_mtu
+        self.started, self.arrived = np.full(count, _NOTHING), np.full(count, _NOTHING)
+        self.completed = np.full(count, _NOTHING)
+        self.status, self.pair_of = np.full(count, _NOTHING), np.zeros(count, np.int64)
+        self.pairs: list[Pair] = []
+        self._by_row: dict[int, Pair] = {}
+        self._connect()
+        # By flow how many others it waits for; the flows that wait for it; and a heap of (when, flow) that may start.
+        self._waits_for, self._dependents = _dependencies(flows)
+        ready = np.flatnonzero(self._waits_for == 0)
+        self._ready = [(int(flows.start_ns[flow]), int(flow)) for flow in ready]
+        heapq.heapify(self._ready)
+
+    def _connect(self) -> None:
+        by_ends: dict[tuple[int, int], int] = {}
+        qps: dict[tuple[int, int], tuple[QueuePair, QueuePair]] = {}
+        ends = zip(self.flows.source.tolist(), self.flows.destination.tolist(), strict=True)
+        for flow, (source, destination) in enumerate(ends):
+            number = by_ends.get((source, destination))
+            if number is None:
+                number = by_ends[source, destination] = len(self.pairs)
+                if (source, destination) not in qps:
+                    one, other = self.hosts.connect(source, destination)
+                    qps[source, destination], qps[destination, source] = (one, other), (other, one)
+                self.pairs.append(Pair(source, *qps[source, destination]))
+            self.pair_of[flow] = number
+
+    def use(self, machine: Machine, first_qp: list[int]) -> None:
+        """The machine that runs this, with the number of the first QP of each host."""
+        self.machine = machine
+        ends = dict.fromkeys(zip(self.pair_of.tolist(), self.flows.destination.tolist(), strict=True))
+        for number, destination in ends:
+            pair = self.pairs[number]
+            pair.row = first_qp[destination] + pair.receiver.datapath.slot
+            self._by_row[pair.row] = pair
+
+    # ------------------------------------------------------------------ starting
+
+    def next_start(self) -> int:
+        """When a flow may start next, ns; FOREVER where none does by itself."""
+        return self._ready[0][0] if self._ready else FOREVER
+
+    def start_ready(self, now: int) -> None:
+        """Start the flows that may."""
+        while self._ready and self._ready[0][0] <= now:
+            self._start(heapq.heappop(self._ready)[1], now)
+
+    def _start(self, flow: int, now: int) -> None:
+        pair, machine = self.pairs[self.pair_of[flow]], self.machine
+        assert machine is not None
+        destination = self.hosts.region(int(self.flows.destination[flow]))
+        self.started[flow] = now
+        left = int(self.flows.bytes[flow])
+        while left:
+            length = min(left, LARGEST_WRITE)
+            left -= length
+            pair.next_psn += -(-length // self._path_mtu)
+            wr_id = flow << 1 | (left == 0)
+            pair.sender.post_write(WriteRequest(wr_id, self.hosts.source, 0, length, destination.va, destination.rkey))
+        if not pair.expected:
+            machine.boundary[pair.row] = pair.next_psn
+        pair.expected.append((pair.next_psn, flow))
+        self.hosts.endpoints[pair.source].wake(pair.sender)
+        machine.call(pair.source)
+
+    # ------------------------------------------------------------------ what the machine calls
+
+    def on_arrived(self, row: int, epsn: int, now: int) -> int:
+        """The receiving QP of this number expects `epsn`. Returns the PSN by which the next flow has arrived."""
+        try:
+            pair = self._by_row[row]
+            while pair.expected and pair.expected[0][0] <= epsn:
+                flow = pair.expected.pop(0)[1]
+                self.arrived[flow] = now
+                self._release(flow, now)
+            return pair.expected[0][0] if pair.expected else FOREVER
+        except BaseException as error:
+            return self._fail(error)
+
+    def _release(self, flow: int, now: int) -> None:
+        """Others may have waited for this flow."""
+        for dependent in self._dependents.get(flow, ()):
+            self._waits_for[dependent] -= 1
+            if not self._waits_for[dependent]:
+                at = int(self.flows.start_ns[dependent])
+                if at <= now:
+                    self._start(dependent, now)
+                else:
+                    heapq.heappush(self._ready, (at, dependent))
+                    if self.machine is not None:
+                        self.machine.until = min(self.machine.until, at - 1)
+
+    def hand_over(self, host: int, now: int) -> None:
+        """Work of a host has ended."""
+        try:
+            for done in drain(self.hosts.endpoints[host]):
+                flow, is_last = done.wr_id >> 1, done.wr_id & 1
+                if done.status == WorkStatus.SUCCESS and not is_last:
+                    continue
+                if self.status[flow] == _NOTHING:
+                    self.status[flow] = int(done.status)
+                    if done.status == WorkStatus.SUCCESS:
+                        self.completed[flow] = now
+                    self.left -= 1
+            if not self.left and self.machine is not None:
+                self.machine.until = _NOTHING
+        except BaseException as error:
+            self._fail(error)
+
+    def look_after(self, host: int, now: int) -> int:
+        """Endpoint operations of a host are due. Returns when they are next, ns."""
+        try:
+            self.hosts.endpoints[host].look_after(now)
+            return self.looks_at(host)
+        except BaseException as error:
+            return self._fail(error)
+
+    def looks_at(self, host: int) -> int:
+        """When endpoint operations of a host are due, ns, or FOREVER."""
+        at = self.hosts.endpoints[host].looks_at()
+        return FOREVER if at is None else at
+
+    def _fail(self, error: BaseException) -> int:
+        self.failure = self.failure or error
+        if self.machine is not None:
+            self.machine.until = _NOTHING
+        return FOREVER
+
+    # ------------------------------------------------------------------ results
+
+    def columns(self) -> FlowColumns:
+        return FlowColumns(
+            started=self.started,
+            arrived=self.arrived,
+            completed=self.completed,
+            bytes=self.flows.bytes,
+            packets=-(-self.flows.bytes // self._path_mtu),
+            status=self.status,
+            qp=self.pair_of,
+        )
+
+
+def _dependencies(flows: Flows) -> tuple[np.ndarray, dict[int, list[int]]]:
+    """By flow the number of others it waits for, and by flow those that wait for it."""
+    if not len(flows.after_first):
+        return np.zeros(len(flows), np.int64), {}
+    waits_for = np.diff(flows.after_first)
+    dependents: dict[int, list[int]] = {}
+    waiting = np.repeat(np.arange(len(flows)), waits_for).tolist()
+    for before, flow in zip(flows.after.tolist(), waiting, strict=True):
+        dependents.setdefault(before, []).append(flow)
+    return waits_for, dependents

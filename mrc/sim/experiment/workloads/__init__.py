@@ -1,0 +1,1 @@
+"""Who sends what to whom: each kind of workload makes the flows of a job, in numbers of its ranks."""

@@ -1,0 +1,1 @@
+"""What a simulation leaves behind: tables, their Parquet files, and the figures people ask for first."""

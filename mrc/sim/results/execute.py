@@ -1,0 +1,35 @@
+"""One experiment from its file to the content of its Parquet files: in this process or in another one's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mrc.records import record
+from mrc.sim.cluster import Outcome, Progress, run
+from mrc.sim.experiment import Experiment, ExperimentFile
+from mrc.sim.results.about import about
+from mrc.sim.results.parquet import check_pyarrow, encode_all
+from mrc.sim.results.tables import tables
+
+
+@record(frozen=True, slots=True, eq=False)
+class Executed:
+    """`files` is the content of each Parquet file by name, `about` what their metadata say."""
+
+    experiment: Experiment
+    outcome: Outcome
+    about: dict[str, Any]
+    files: dict[str, bytes]
+
+
+def execute(
+    file: ExperimentFile, experiment: Experiment | None = None, progress: Callable[[Progress], None] | None = None
+) -> Executed:
+    """Simulate, check that no packet went uncounted, and write tables. Raises FileProblems, CallerError, MrcError."""
+    check_pyarrow()
+    experiment = experiment or file.experiment()
+    outcome = run(experiment.setup, progress)
+    outcome.conservation.check()
+    said = about(file, experiment, outcome)
+    return Executed(experiment, outcome, said, encode_all(tables(experiment, outcome), said))

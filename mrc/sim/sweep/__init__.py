@@ -1,0 +1,1 @@
+"""Sweeps: the cells of a grid, each simulated once, on the processes of this host or on Ray."""

@@ -1,0 +1,118 @@
+"""Cells on processes of this host. One that dies is replaced, and its cell runs again."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+
+from mrc.records import record
+from mrc.sim.sweep.directory import Task
+from mrc.sim.sweep.worker import read_result
+
+# A cell that ends its process each time, for want of memory say, is given up.
+ATTEMPTS = 3
+
+
+@record(frozen=True, slots=True, eq=False)
+class Finished:
+    """A cell's files, or none and what was wrong. `died`: how many processes ended over it."""
+
+    task: Task
+    files: dict[str, bytes]
+    problem: str
+    died: int = 0
+
+
+def run_local(tasks: Sequence[Task], processes: int) -> Iterator[Finished]:
+    """Simulate cells on so many processes; yields each as it is done. Closing the iterator ends the processes."""
+    waiting: queue.SimpleQueue[Task] = queue.SimpleQueue()
+    done: queue.SimpleQueue[Finished | BaseException] = queue.SimpleQueue()
+    for task in tasks:
+        waiting.put(task)
+    workers = [_Worker(waiting, done) for _ in range(min(processes, len(tasks)))]
+    try:
+        for worker in workers:
+            worker.start()
+        for _ in tasks:
+            finished = done.get()
+            if isinstance(finished, BaseException):
+                raise finished
+            yield finished
+    finally:
+        for worker in workers:
+            worker.end()
+
+
+class _Worker:
+    """A thread, and the process that it feeds."""
+
+    def __init__(self, waiting: queue.SimpleQueue[Task], done: queue.SimpleQueue[Finished | BaseException]) -> None:
+        self._waiting = waiting
+        self._done = done
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ending = False
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._work, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def end(self) -> None:
+        with self._lock:
+            self._ending = True
+            if self._process is not None:
+                self._process.kill()
+        self._thread.join()
+
+    def _work(self) -> None:
+        try:
+            with contextlib.suppress(queue.Empty):
+                while not self._ending:
+                    self._done.put(self._finished(self._waiting.get_nowait()))
+        except BaseException as error:
+            if not self._ending:
+                self._done.put(error)
+        finally:
+            self._stop()
+
+    def _finished(self, task: Task) -> Finished:
+        for attempt in range(ATTEMPTS):
+            result = self._tried(task)
+            if result is not None:
+                return Finished(task, *result, died=attempt)
+            self._stop()
+            if self._ending:
+                break
+        return Finished(task, {}, f"its process ended {ATTEMPTS} times before it was done", died=ATTEMPTS)
+
+    def _tried(self, task: Task) -> tuple[dict[str, bytes], str] | None:
+        process = self._started()
+        if process is None or process.stdin is None or process.stdout is None:
+            return None
+        try:
+            process.stdin.write(json.dumps(task.cell.file.to_json()).encode() + b"\n")
+            process.stdin.flush()
+        except BrokenPipeError:
+            return None
+        return read_result(process.stdout)
+
+    def _started(self) -> subprocess.Popen[bytes] | None:
+        with self._lock:
+            if self._process is None and not self._ending:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-m", "mrc.sim.sweep.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+                )
+            return self._process
+
+    def _stop(self) -> None:
+        with self._lock:
+            process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            with process:
+                pass

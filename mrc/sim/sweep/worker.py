@@ -1,0 +1,71 @@
+"""A process that simulates one cell after another: `python -m mrc.sim.sweep.worker`, started by a sweep.
+
+Jobs come on stdin and results go to stdout, each a line of JSON; the files of a result follow its line as they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+from typing import IO, Any
+
+from mrc.errors import MrcError
+from mrc.sim.cluster import Progress
+from mrc.sim.experiment import ExperimentFile
+from mrc.sim.results.execute import execute
+
+
+def simulate(said: dict[str, Any]) -> tuple[dict[str, bytes], str]:
+    """The files of a cell, or none and what went wrong with it. `said` is what ExperimentFile.to_json gives."""
+    parent = os.getppid()
+
+    def look(_: Progress) -> None:
+        if os.getppid() != parent:
+            # Nobody waits for the results.
+            os._exit(1)
+
+    try:
+        return execute(ExperimentFile.from_json(said), progress=look).files, ""
+    except MrcError as error:
+        return {}, str(error)
+
+
+def write_result(stream: IO[bytes], files: dict[str, bytes], problem: str) -> None:
+    header = {"problem": problem, "files": {name: len(content) for name, content in files.items()}}
+    stream.write(json.dumps(header).encode() + b"\n")
+    for content in files.values():
+        stream.write(content)
+    stream.flush()
+
+
+def read_result(stream: IO[bytes]) -> tuple[dict[str, bytes], str] | None:
+    """None: the worker has gone before it had written all."""
+    line = stream.readline()
+    if not line.endswith(b"\n"):
+        return None
+    header = json.loads(line)
+    files = {}
+    for name, size in header["files"].items():
+        files[name] = stream.read(size)
+        if len(files[name]) < size:
+            return None
+    return files, header["problem"]
+
+
+def main() -> None:
+    # Ctrl-C goes to all processes of a terminal; the sweep ends its workers itself.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # What a function of the user's prints must not end up among the results.
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    with contextlib.suppress(BrokenPipeError):  # nobody waits for the results
+        for line in sys.stdin.buffer:
+            files, problem = simulate(json.loads(line))
+            write_result(out, files, problem)
+
+
+if __name__ == "__main__":
+    main()

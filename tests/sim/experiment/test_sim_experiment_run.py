@@ -1,0 +1,107 @@
+"""Experiments on the simulator: what their tables have, and that what the file says is what happens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from experiment_texts import EVERY_KEY, FILES
+
+from mrc.errors import CallerError
+from mrc.sim.experiment import ExperimentFile
+from mrc.sim.results.execute import Executed, execute
+from mrc.sim.results.parquet import read
+from mrc.sim.sweep.directory import tasks
+from mrc.sim.sweep.on_ray import run_on_ray
+
+SMALL = """\
+topology: {hosts: 16, planes: 2, hosts_per_leaf: 4, spines: 4}
+links: {fabric: {rate: 100gbit}}
+workloads:
+  - {kind: permutation, bytes: 200KB, shift: 4}
+end: 5ms
+"""
+
+
+def done(text: str, files: dict[str, str] | None = None) -> Executed:
+    return execute(ExperimentFile.parsed(text, files=files))
+
+
+def table(executed: Executed, name: str, directory: Path) -> dict[str, np.ndarray]:  # type: ignore[type-arg]
+    path = directory / f"{name}.parquet"
+    path.write_bytes(executed.files[path.name])
+    return read(path)
+
+
+def test_an_experiment_with_every_key_runs(tmp_path: Path) -> None:
+    executed = done(EVERY_KEY, FILES)
+    flows = table(executed, "flows", tmp_path)
+    assert set(flows["job"]) == set(executed.experiment.jobs)
+    assert (flows["completed"] >= 0).mean() > 0.9
+    links = table(executed, "links", tmp_path)
+    planes = table(executed, "planes", tmp_path)
+    assert len(links["link"]) == 2 * executed.experiment.setup.topology.cables
+    for name in ("packets", "bytes", "lost", "trimmed"):
+        assert links[name].sum() == planes[name].sum()
+    for plane in (0, 1):
+        assert links["bytes"][links["plane"] == plane].sum() == planes["bytes"][planes["plane"] == plane].sum()
+
+
+def test_series_add_up_to_what_was_placed(tmp_path: Path) -> None:
+    executed = done(SMALL + "sample: 1us\n")
+    series, qps = table(executed, "series", tmp_path), table(executed, "qps", tmp_path)
+    assert (np.diff(series["time_ns"]) == 1000).all()
+    assert series["placed_bytes"].sum() <= qps["placed_bytes"].sum() == 16 * 200_000
+
+
+def test_a_collective_waits_for_what_it_needs(tmp_path: Path) -> None:
+    text = SMALL.replace("permutation, bytes: 200KB, shift: 4", "all-reduce, algorithm: halving-doubling, bytes: 1MB")
+    executed = done(text)
+    flows = executed.experiment.setup.flows
+    columns = table(executed, "flows", tmp_path)
+    assert (columns["completed"] >= 0).all()
+    for row in range(len(flows)):
+        waited_for = flows.after[flows.after_first[row] : flows.after_first[row + 1]]
+        if len(waited_for):
+            assert columns["started"][row] >= columns["arrived"][waited_for].max()
+
+
+def test_a_plane_that_is_cut_carries_nothing_more(tmp_path: Path) -> None:
+    cut = "failures: [{kind: cut, at: 1us, target: 'plane:1'}]\n"
+    whole, broken = done(SMALL), done(SMALL + cut)
+    assert broken.about["figures"]["flows_done"] == 16
+    assert broken.about["figures"]["fct_p50_us"] > 1.5 * whole.about["figures"]["fct_p50_us"]
+    planes = table(broken, "planes", tmp_path)
+    carried = [planes["bytes"][planes["plane"] == plane].sum() for plane in (0, 1)]
+    assert carried[1] < 0.05 * carried[0]
+
+
+def test_a_lossy_direction_loses_there_alone(tmp_path: Path) -> None:
+    executed = done(SMALL + "failures: [{kind: loss, target: p0l1-p0s2, loss: 20%, direction: up}]\n")
+    links = table(executed, "links", tmp_path)
+    lossy = (links["link"] == "p0l1-p0s2") & (links["direction"] == "up")
+    assert links["lost"][lossy].sum() == links["lost"].sum() > 0
+
+
+CONTROLLER = """\
+from mrc.endpoint.congestion import FixedWindow, FixedWindowConfig
+
+class Tiny(FixedWindow):
+    def __init__(self, sizes):
+        super().__init__(sizes, FixedWindowConfig(window_packets=2))
+"""
+
+
+def test_a_controller_of_ones_own_decides_the_window() -> None:
+    """Two packets in flight for each round trip, in place of what the line carries."""
+    tiny = done(SMALL + "policies: {controller: 'policies.py:Tiny'}\n", {"policies.py": CONTROLLER})
+    by_name = done(SMALL + "policies: {controller: fixed, controller_settings: {window_packets: 2}}\n")
+    assert tiny.about["figures"] == by_name.about["figures"]
+    assert tiny.about["figures"]["fct_p50_us"] > 5 * done(SMALL).about["figures"]["fct_p50_us"]
+
+
+def test_without_ray_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "ray", None)
+    with pytest.raises(CallerError, match=r"pip install 'mrc\[ray\]'"):
+        next(run_on_ray(tasks(ExperimentFile.parsed(SMALL)), "auto"))
