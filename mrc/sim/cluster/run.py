@@ -53,7 +53,7 @@ from mrc.sim.cluster.ways import Ways
 from mrc.sim.cluster.work import Work
 
 MODEL = "mrc.sim.cluster 1"
-VALIDATED = "8 to 64 hosts, against mrc.sim (docs/simulation.md)"
+VALIDATED = "8 to 256 hosts, against mrc.sim (docs/simulation.md)"
 _LARGEST_PACKET = 4400
 _EVENTS_A_SLICE = 50_000
 _PROGRESS_S = 1.0
