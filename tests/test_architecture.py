@@ -33,7 +33,7 @@ ALLOWED = {
     "sim": {"sim", "report", "verbs", "endpoint", "wire", "fabric"},
     "lab": {"lab", "wire", "fabric", "trace"},
     "map": {"map", "report", "net", "fabric", "wire"},
-    "top": {"top", "net", "control", "report"},
+    "top": {"top", "net", "control", "endpoint", "report"},
     "capture": {"capture", "layers", "report", "fabric", "trace", "wire"},
     "bench": {"bench", "report", "collectives", "lab", "net", "verbs", "endpoint", "wire", "fabric"},
     "drill": {"drill", "collectives", "report", "bench", "lab", "net", "verbs", "endpoint", "wire", "fabric", "trace"},

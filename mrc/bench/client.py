@@ -37,6 +37,7 @@ from mrc.verbs import QP, Context, QPCap, RemoteMemory
 
 _REQUEST_TIMEOUT_S = 60.0
 _POLL_S = 0.25
+_COMPLETIONS_S, _ASKED_AGAIN_S = 5.0, 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +278,8 @@ class BenchClient:
 
     def _stopped(self, terms: Terms, measurement: Measurement, writing: Writing | None) -> dict[str, Any]:
         """What the server says at the end. Raises PeerError when what lies there is not what was written."""
+        if terms.test == WRITE_IMM and writing is not None:
+            self._wait_for_immediates(sum(writing.written().completed))
         stopped = self._request("stop")
         cpu_seconds_of(stopped)
         if writing is None:
@@ -287,6 +290,12 @@ class BenchClient:
         if terms.test == WRITE_IMM and stopped.get("immediates") != count:
             raise PeerError(f"{count} writes with immediate completed, the server saw {stopped.get('immediates')}")
         return stopped
+
+    def _wait_for_immediates(self, count: int) -> None:
+        """Wait for the server's completions: they may come a turn of its loop after the acknowledgements."""
+        patience = time.monotonic() + _COMPLETIONS_S
+        while self._request("immediates").get("immediates") != count and time.monotonic() < patience:
+            time.sleep(_ASKED_AGAIN_S)
 
     def _latency(self, terms: Terms) -> LatencyResult:
         memory = bytearray(terms.size * terms.qps)

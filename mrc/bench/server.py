@@ -156,6 +156,7 @@ class BenchServer(SessionServer):
             "prepare": self._prepare,
             "start": self._start,
             "written": self._written,
+            "immediates": self._immediates,
             "stop": self._stop,
         }
         handler = handler_of(kind, handlers)
@@ -240,6 +241,11 @@ class BenchServer(SessionServer):
         if client.backwards is None:
             raise PeerError("no writes back were ordered")
         return client.backwards.report()
+
+    def _immediates(self, client: _Client, body: dict[str, Any]) -> dict[str, Any]:
+        """How many writes with immediate have completed here so far: the last of them a moment after they are acked."""
+        self._turn(client)
+        return {"immediates": client.immediates}
 
     def _stop(self, client: _Client, body: dict[str, Any]) -> dict[str, Any]:
         """What it took here, and the sum of what lies in memory now."""

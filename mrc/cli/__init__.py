@@ -26,6 +26,7 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "ctl": ("mrc.cli.ctl", "ctl", "See and steer running endpoints: profiles, EVs, probes, events, ports."),
     "dissect": ("mrc.cli.dissect", "dissect", "Show the packets of a capture."),
     "analyze": ("mrc.cli.analyze", "analyze", "Say what happened to the connections in a capture."),
+    "trace": ("mrc.cli.trace", "trace", "Export traces to Perfetto's viewer or to qlog."),
     "craft": ("mrc.cli.craft", "craft", "Build packets from field=value pairs."),
     "wireshark": ("mrc.cli.wireshark", "wireshark", "Install a dissector of MRC for Wireshark and tshark."),
     "conformance": (

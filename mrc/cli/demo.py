@@ -17,6 +17,15 @@ if TYPE_CHECKING:
     from mrc.cli.demo_run import DemoResult
 
 
+_NEXT = """
+What to try next:
+  mrc demo --cut-after 60% --loss 2% --spines 8         another fabric, a worse network
+  mrc demo --pcap demo.pcap && mrc analyze demo.pcap    what happened to every packet, and what to conclude
+  mrc demo --trace demo.trace                           what the endpoints decided; `mrc trace export` draws it
+  mrc lab shell                                         a fabric to break by hand: `mrc lab up`, then docs/lab.md
+  mrc drill list                                        the experiments of the MRC papers, each with a verdict"""
+
+
 @click.command()
 @click.option("--size", type=SIZE, default="128MiB", show_default=True, help="Bytes to send.")
 @click.option("--planes", type=click.IntRange(1, 16), default=2, show_default=True, help="Independent planes, 1 to 16.")
@@ -126,3 +135,5 @@ def _print(result: DemoResult) -> None:
     )
     for file in report.files:
         click.echo(f"SHA-256 {file.sha256}  {'the same at both ends' if report.sha256_match else 'DIFFERS'}")
+    if not result.faults:
+        click.echo(_NEXT)

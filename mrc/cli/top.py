@@ -43,10 +43,11 @@ def top(wanted: str | None, interval_s: float, once: bool, as_json: bool) -> Non
 
     \b
     Keys:
-      up, down, k, j, page up, page down   choose an EV
-      d, a                                 deny it, allow it
-      tab                                  the next endpoint
-      p, q                                 pause, quit
+      up, down, page up, page down, home, end      choose an EV
+      k, j, Ctrl-B, Ctrl-F, Ctrl-U, Ctrl-D, g, G   the same as in vi
+      d, a                                         deny it, allow it
+      tab                                          the next endpoint
+      p, q                                         pause, quit
 
     \b
     Examples:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
+from mrc.endpoint.config import QpConfig
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.paths.profiles import EvProfile
 from mrc.endpoint.qp import QueuePair
@@ -45,10 +46,14 @@ class OpenNode(Protocol):
 
 
 class NodeDevice:
-    """One node. Its opener closes it, after everything that was made on this device."""
+    """One node. Its opener closes it, after everything that was made on this device.
 
-    def __init__(self, node: OpenNode) -> None:
+    `tuning` is for the Contexts on it that have none of their own.
+    """
+
+    def __init__(self, node: OpenNode, tuning: QpConfig | None = None) -> None:
         self.node = node
+        self.tuning = tuning
         self._running = threading.Lock()
 
     @property

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, TypeVar
 
+from mrc.endpoint.config import QpConfig
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.paths.addressing import Path
 from mrc.endpoint.paths.profiles import EvProfile
@@ -38,11 +39,12 @@ _EV_SEED = 0  # all QPs towards one peer draw the same EVs
 class SimDevice:
     """One host. A wait without a timeout ends after an hour of virtual time. Raises CallerError for an unknown host."""
 
-    def __init__(self, fabric: SimFabric, host: str) -> None:
+    def __init__(self, fabric: SimFabric, host: str, tuning: QpConfig | None = None) -> None:
         if host not in fabric.endpoints:
             raise CallerError(f"no host {host!r} with an endpoint: there are {', '.join(fabric.endpoints)}")
         self.fabric = fabric
         self.name = host
+        self.tuning = tuning
         self._waiting = False
 
     @property

@@ -19,6 +19,12 @@ _NAMED = {
     b"\x1bOB": "down",
     b"\x1b[5~": "page up",
     b"\x1b[6~": "page down",
+    b"\x1b[H": "home",
+    b"\x1bOH": "home",
+    b"\x1b[1~": "home",
+    b"\x1b[F": "end",
+    b"\x1bOF": "end",
+    b"\x1b[4~": "end",
     b"\t": "tab",
     b"\x1b": "escape",
 }
@@ -48,7 +54,7 @@ class Keys:
             termios.tcsetattr(self._descriptor, termios.TCSADRAIN, self._before)
 
     def wait(self, seconds: float) -> str | None:
-        """The next key within so many seconds: a letter, or up, down, page up, page down, tab, escape."""
+        """The next key within so many seconds: a letter, or up, down, page up, page down, home, end, tab, escape."""
         if self._descriptor is None:
             select.select([], [], [], max(seconds, 0))
             return None

@@ -18,7 +18,24 @@ from mrc.top.watching import Watch
 _SEARCH_EVERY_S = 2.0
 _PAGE = 10
 _WAITING = "no endpoint runs here (mrc recv, mrc send, mrc bench serve are some): waiting for one   q quit"
-_STEPS = {"up": -1, "k": -1, "down": 1, "j": 1, "page up": -_PAGE, "page down": _PAGE}
+_ALL = 1 << 30
+# Arrows, and what vi has: Ctrl-F and Ctrl-B a page, Ctrl-D and Ctrl-U half of one, g and G the first and the last.
+_STEPS = {
+    "up": -1,
+    "k": -1,
+    "down": 1,
+    "j": 1,
+    "page up": -_PAGE,
+    "\x02": -_PAGE,
+    "page down": _PAGE,
+    "\x06": _PAGE,
+    "\x15": -_PAGE // 2,
+    "\x04": _PAGE // 2,
+    "home": -_ALL,
+    "g": -_ALL,
+    "end": _ALL,
+    "G": _ALL,
+}
 
 
 class LiveView:

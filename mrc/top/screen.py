@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.text import Text
 
 from mrc.report.units import goodput_text, narrow_size_text, number_text
 from mrc.top.figures import IN_USE, PathFigures, Picture, PlaneFigures, QpFigures
 from mrc.top.fitted import Column, FittedTable, foreign
 
-KEYS = "up/down choose an EV  d deny it  a allow it  tab next endpoint  p pause  q quit"
+# The longest that fits; 60 columns take the second.
+KEYS = (
+    "up/down choose an EV  d deny it  a allow it  tab next endpoint  p pause  q quit",
+    "j/k choose  d deny  a allow  tab next  p pause  q quit",
+    "d deny  a allow  q quit",
+)
 _STATE_STYLE = {"good": "green", "skip": "yellow", "assumed_bad": "red", "denied": "magenta"}
 _BAR = 12
 # Lines that are no rows: the title, three tables with a gap, a heading (one of two lines) and a rule each, the message,
@@ -21,6 +26,8 @@ _FRAME = 13
 _GAP = Text("")
 _LEAST_ROWS, _MOST_QPS, _MOST_EVENTS = 3, 6, 6
 _NAMED_PEERS = 3
+# A gap, a heading and a rule above each table.
+_TABLE_FRAME = 3
 
 
 @dataclass(slots=True)
@@ -36,16 +43,28 @@ class View:
 
 
 def screen(pictures: Sequence[Picture], shown: int, view: View, height: int) -> RenderableType:
-    """All endpoints in a line each if there are several, and the one at `shown` in whole, within `height` lines."""
+    """All endpoints in a line each if there are several, and the one at `shown` in whole, within `height` lines.
+
+    Where that is too little the table of endpoints goes first, then that of planes, then that of QPs: paths and keys
+    are always there.
+    """
     picture = pictures[shown]
-    parts: list[RenderableType] = [_title(picture, view)]
+    parts: list[RenderableType] = [_title(picture, view, shown, len(pictures))]
     room = height - _FRAME
-    if len(pictures) > 1:
+    others, planes = len(pictures) + _TABLE_FRAME, len(picture.planes)
+    if len(pictures) > 1 and room - others - planes - 1 >= _LEAST_ROWS:
         parts += [_GAP, _endpoints(pictures, shown)]
-        room -= len(pictures) + 3
-    parts += [_GAP, _planes(picture.planes)]
-    room -= len(picture.planes)
-    qps = picture.qps[: max(_LEAST_ROWS, min(_MOST_QPS, room // 4))]
+        room -= others
+    if room - planes - 1 >= _LEAST_ROWS:
+        parts += [_GAP, _planes(picture.planes)]
+        room -= planes
+    else:
+        room += _TABLE_FRAME
+    if room - 1 < _LEAST_ROWS:
+        room += _TABLE_FRAME + 1
+        parts += [_GAP, _paths(picture.paths, view, max(1, room))]
+        return Group(*parts, *_below(view))
+    qps = picture.qps[: max(_LEAST_ROWS if room >= 3 * _LEAST_ROWS else 1, min(_MOST_QPS, room // 4))]
     failed = [f"QP {qp.qp_num:#x} failed: {qp.error}" for qp in qps if qp.error]
     parts += [_GAP, _qps(qps, picture.qps_total)]
     parts += [foreign(line, "bold red", no_wrap=True, overflow="ellipsis") for line in failed]
@@ -53,11 +72,25 @@ def screen(pictures: Sequence[Picture], shown: int, view: View, height: int) -> 
     events = view.events[-max(0, min(_MOST_EVENTS, room // 4)) :] if room >= 4 * _LEAST_ROWS else []
     parts += [_GAP, _paths(picture.paths, view, max(_LEAST_ROWS, room - len(events)))]
     parts += [foreign(line, "dim", no_wrap=True, overflow="ellipsis") for line in events]
+    return Group(*parts, *_below(view))
+
+
+def _below(view: View) -> list[RenderableType]:
+    """The message and the keys."""
+    parts: list[RenderableType] = []
     if view.message:
         parts.append(foreign(view.message, "bold", no_wrap=True, overflow="ellipsis"))
     if view.keys:
-        parts.append(Text(KEYS, style="dim", no_wrap=True, overflow="ellipsis"))
-    return Group(*parts)
+        parts.append(_KeyLine())
+    return parts
+
+
+class _KeyLine:
+    """What the keys do, in as many words as there is room for."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        fitting = [text for text in KEYS if len(text) <= options.max_width]
+        yield Text(fitting[0] if fitting else KEYS[-1], style="dim", no_wrap=True, overflow="ellipsis")
 
 
 def describe_path(path: PathFigures) -> str:
@@ -66,9 +99,11 @@ def describe_path(path: PathFigures) -> str:
     return f"EV {path.ev:#010x} ({way}) towards {path.peer}"
 
 
-def _title(picture: Picture, view: View) -> Text:
+def _title(picture: Picture, view: View, shown: int, of: int) -> Text:
     title = Text(no_wrap=True, overflow="ellipsis")
     title.append(foreign(f"{picture.name}  {picture.program}", "bold"))
+    if of > 1:
+        title.append(f"  {shown + 1} of {of}")
     title.append(f"  pid {picture.pid}  ")
     title.append(f"out {goodput_text(picture.sent_gbps)}  in {goodput_text(picture.received_gbps)}", style="bold cyan")
     title.append(f"  sent again {picture.retransmitted}")

@@ -45,14 +45,14 @@ class AsyncEvent:
 
 
 class Context:
-    """A device opened. `tuning` are the parameters of its QPs that no attribute sets.
+    """A device opened. `tuning` are the parameters of its QPs that no attribute sets; None: the device's.
 
     Closing it closes everything that was made on it; the device stays open.
     """
 
     def __init__(self, device: Device, *, tuning: QpConfig | None = None) -> None:
         self.device = device
-        self.tuning = tuning or QpConfig()
+        self.tuning = tuning or device.tuning or QpConfig()
         self.pds: set[PD] = set()
         self.channels: set[CompChannel] = set()
         self.cqs: set[CQ] = set()

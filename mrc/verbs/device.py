@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
+from mrc.endpoint.config import QpConfig
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.paths.profiles import EvProfile
 from mrc.endpoint.qp import QueuePair
@@ -36,6 +37,10 @@ class Device(Protocol):
 
     @property
     def endpoint(self) -> Endpoint: ...
+
+    @property
+    def tuning(self) -> QpConfig | None:
+        """What Contexts take for their QPs where they are given nothing of their own; None: the defaults."""
 
     def ports(self) -> Sequence[DevicePort]: ...
 

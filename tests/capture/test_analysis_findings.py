@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import random
+from fractions import Fraction
 
 import pytest
 from analyzing import analysis_of, found_in, only_direction, path_of
 from crafted_flows import MICROSECOND, TRIMMED, UNEXP_EVENT, Crafted, ev_of, transfer
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mrc.capture.analysis.path_findings import chance_of, stands_out
 
 PATHS = [ev_of(plane, spine) for plane in range(2) for spine in range(4)]
 LOSSY = PATHS[2]
@@ -272,3 +278,51 @@ def test_findings_come_worst_first() -> None:
     kinds = list(found_in(crafted.pcap()))
     assert kinds[0] == "qp-error"
     assert analysis_of(crafted.pcap()).packets == 241
+
+
+@given(st.integers(1, 300), st.integers(1, 99), st.data())
+def test_the_chance_of_losses_is_the_binomial_tail(of: int, percent: int, data: st.DataObject) -> None:
+    """Against fractions, term by term."""
+    at_least, share = data.draw(st.integers(0, of)), Fraction(percent, 100)
+    exact = sum(math.comb(of, k) * share**k * (1 - share) ** (of - k) for k in range(at_least, of + 1))
+    found = chance_of(at_least, of, percent / 100)
+    assert found == (1.0 if at_least <= of * share else pytest.approx(float(exact), rel=1e-4, abs=1e-300))
+
+
+@pytest.mark.parametrize(
+    ("lost", "packets", "others_lost", "others", "named"),
+    [
+        (50, 10_000, 350, 70_000, False),  # 0.5 % like all others
+        (70, 10_000, 350, 70_000, False),  # 0.7 % against 0.5 %: chance, one of eight in a hundred captures
+        (5_500, 1_000_000, 35_000, 7_000_000, False),  # no chance, but 0.55 % against 0.5 % changes nothing
+        (3, 100, 0, 700, False),  # three losses that might have been anywhere
+        (2, 100, 0, 700, False),
+        (8, 100, 0, 700, True),
+        (100, 10_000, 350, 70_000, True),  # 1 % against 0.5 %
+        (1_000, 10_000, 0, 70_000, True),
+    ],
+)
+def test_a_path_is_named_for_what_chance_does_not_explain(
+    lost: int, packets: int, others_lost: int, others: int, named: bool
+) -> None:
+    assert stands_out(lost, packets, others_lost, others, 8) is named
+
+
+def test_among_paths_alike_hardly_any_capture_names_one() -> None:
+    """Eight paths that lose 0.5 %, in a thousand captures: about one is named, as the threshold says."""
+    draw = random.Random(5)
+    wrong = 0
+    for _ in range(1000):
+        lost = [_binomial(draw) for _ in range(8)]
+        wrong += any(stands_out(each, 4000, sum(lost) - each, 28_000, 8) for each in lost)
+    assert wrong <= 8
+
+
+def _binomial(draw: random.Random) -> int:
+    """Of 4000 packets, those lost at 0.5 %: waiting times between losses are geometric."""
+    at, count = 0, 0
+    while True:
+        at += math.ceil(math.log(1 - draw.random()) / math.log1p(-0.005))
+        if at > 4000:
+            return count
+        count += 1

@@ -115,9 +115,31 @@ def test_goodput_of_the_planes_adds_up_to_the_bytes_delivered() -> None:
     assert octets["plane 0"] + octets["plane 1"] == pytest.approx(octets["all planes"], rel=1e-4)
 
 
-def test_round_trips_are_medians_per_path() -> None:
+def test_round_trips_are_quantiles_and_paths_that_are_slow() -> None:
+    """Of round trips that grow from 100 to 199 us over and over, on a path of its own from 1000 us on."""
+    crafted, sent = Crafted(), 4000
+    for psn in range(sent):
+        ev, took = PATHS[psn % 8], 100 + psn // 8 % 100 + (900 if psn % 8 == 3 else 0)
+        crafted.data(psn * 4 * MICROSECOND, psn, ev)
+        crafted.sack(psn * 4 * MICROSECOND + took * MICROSECOND, psn, psn, ev)
+    (one,) = data_of(page_of(crafted))
+    lines = {line["name"]: unpacked(line["y"], "<f4") for line in one["rtt"]}
+    assert list(lines)[:3] == ["half", "9 of 10", "99 of 100"]
+    (slow,) = list(lines)[3:]
+    assert slow.startswith("half of ")
+    assert f"0x{PATHS[3]:08x}" in slow
+    half, most, all_but = (values[~np.isnan(values)] for values in list(lines.values())[:3])
+    assert (half <= most).all()
+    assert (most <= all_but).all()
+    # Of eight packets at a time one is slow: the median is below, the highest quantile is that path's.
+    assert np.median(half) < 200
+    assert np.median(all_but) >= 1000
+    assert np.nanmin(lines[slow]) >= 1000
+
+
+def test_round_trips_alike_are_three_lines() -> None:
     (one,) = data_of(page_of(lossy(3000)[0]))
-    assert len(one["rtt"]) == 8
+    assert len(one["rtt"]) == 3
     for line in one["rtt"]:
         values = unpacked(line["y"], "<f4")
         # Every round trip of `transfer` takes 100 us.

@@ -88,11 +88,12 @@ def test_every_link_between_packets_is_the_one_that_the_packets_show(home: Path,
         row = rows[number]
         assert row["ack_of"] == (str(max(sent)) if sent and not seth["pr"] else ""), number
         if row["ack_rtt"]:
-            assert len(sent) == 1
-            took_ns = headers[number]["record"]["time_ns"] - headers[sent[0]]["record"]["time_ns"]
+            # Of what was sent again nobody knows which transmission it answers; what the network doubled came last.
+            assert not any(data[each]["bth"]["rtx"] for each in sent)
+            took_ns = headers[number]["record"]["time_ns"] - headers[max(sent)]["record"]["time_ns"]
             assert float(row["ack_rtt"]) == pytest.approx(took_ns / 1e9, abs=2e-6)
             triggered += 1
-    assert resent >= 10
+    assert resent >= 5
     assert acked >= 50
     assert triggered >= 3
     assert {row["stream"] for number, row in rows.items() if number in data} == {"0"}

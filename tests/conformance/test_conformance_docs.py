@@ -71,6 +71,34 @@ def test_the_adapter_runs_as_it_stands(tmp_path: Path) -> None:
         assert reason in unsupported
 
 
+def test_the_endpoint_in_an_event_loop_runs_as_it_stands(tmp_path: Path) -> None:
+    """It finds what the same responder does in virtual time, and a broken one is a crash, not a silence."""
+    (adapter,) = blocks("python adapter")
+    (looped,) = blocks("python async adapter")
+    (tmp_path / "my_endpoint.py").write_text(adapter)
+    (tmp_path / "my_loop.py").write_text(looped)
+    (words,) = commands_on("my_loop")
+
+    def verdicts(target: str) -> dict[str, tuple[str, str]]:
+        command = [sys.executable, "-m", "mrc", *words[:3], target, *words[4:], "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+        document = json.loads(done.stdout)
+        assert document["errors"] == 0, done.stderr
+        return {each["id"]: (each["verdict"], each["actual"]) for each in document["cases"]}
+
+    assert words[2:4] == ["--target", "my_loop:Ours"]
+    found = verdicts("my_loop:Ours")
+    assert {name: verdict for name, (verdict, _) in found.items()} == {
+        name: verdict for name, (verdict, _) in verdicts("my_endpoint:Ours").items()
+    }
+    assert found["MRC-SACK-04"][0] == "passed"
+    broken = looped.replace("found = read_carriage(data)", "raise KeyError('no such QP')")
+    (tmp_path / "my_broken_loop.py").write_text(broken)
+    crashed = verdicts("my_broken_loop:Ours")
+    assert {verdict for verdict, _ in crashed.values()} <= {"failed", "unsupported"}
+    assert any("no such QP" in actual for _, actual in crashed.values())
+
+
 def test_the_case_it_shows_is_the_one_in_the_catalogue() -> None:
     shown = next(each for each in blocks("python") if "@case" in each)
     names: dict[str, object] = {}

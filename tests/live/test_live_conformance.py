@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from live_run import MRC, Ended, Running, Transfers, eventually
+
+from mrc.lab import Lab
 
 pytestmark = pytest.mark.root
 
@@ -118,6 +121,27 @@ def test_qps_agreed_on_by_hand(transfers: Transfers, tmp_path: Path) -> None:
     for case in ("MRC-SEND-05", "MRC-SEND-05/hole"):
         assert found.pop(case) == ("unsupported", "the target cannot post a write")
     assert found == {case: ("passed", None) for case in sorted(RESPONDER_ONLY)}
+    assert ended.code == 0, ended.err
+    target.stop().interrupted()
+
+
+def test_qps_agreed_on_by_hand_at_an_ip_address(transfers: Transfers, lab: Lab, tmp_path: Path) -> None:
+    """The steps of docs/conformance.md: ordinary addresses, and nothing but the file between the ends."""
+    ours, theirs = lab.addresses("h0")[0], lab.addresses("h1")[0]
+    here, there = ("--mode", "udp", "--bind", ours), ("--mode", "udp", "--bind", theirs)
+    file = tmp_path / "qps.yaml"
+    cases = ids(("MRC-SACK-04", "MRC-SACK-05", "MRC-SACK-09"))
+    file.write_text(transfers.start("h0", [*MRC, "conformance", "parameters", *here, *cases]).end().succeeded().out)
+    asked = yaml.safe_load(file.read_text())
+    assert (asked["mode"], [plane["tester"] for plane in asked["planes"]]) == ("udp", [ours])
+    target = transfers.start("h1", [*MRC, "conformance", "serve", *there, "--qp-file", file])
+    assert target.process.stderr is not None
+    assert "QPs are up" in target.process.stderr.readline()
+    answered = yaml.safe_load(file.read_text())
+    assert answered["planes"][0]["target"] == theirs
+    assert all("target" in qp for qp in answered["qps"])
+    ended, document = run(transfers, file, *here, *cases)
+    assert set(verdicts(document).values()) == {("passed", None)}
     assert ended.code == 0, ended.err
     target.stop().interrupted()
 

@@ -54,6 +54,24 @@ def test_it_fits_the_terminal_and_the_chosen_ev_is_on_it(height: int, paths: int
     assert f"{paths - 2:#010x}" in marked
 
 
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (60, 16), (45, 12), (100, 20)], ids=str)
+@pytest.mark.parametrize("endpoints", [1, 3])
+@pytest.mark.parametrize("qps", [1, 20])
+def test_on_a_small_terminal_keys_and_the_chosen_ev_are_seen(size: tuple[int, int], endpoints: int, qps: int) -> None:
+    width, height = size
+    view = View(chosen=5, message="denied", events=["an event"] * 9)
+    lines = shown([transfer(qps=qps)] * endpoints, view, width=width, height=height)
+    assert len(lines) <= height
+    assert all(len(line) <= width for line in lines)
+    assert lines[-1].endswith("q quit")
+    assert "d deny" in lines[-1]
+    assert "a allow" in lines[-1]
+    assert lines[-2] == "denied"
+    (marked,) = [line for line in lines if line.startswith(">") and "0x" in line]
+    assert f"{5:#010x}" in marked
+    assert endpoints == 1 or "1 of 3" in lines[0] or width < 80
+
+
 def test_the_chosen_ev_stays_in_range_when_evs_go() -> None:
     view = View(chosen=150, top=140)
     lines = shown([transfer(8)], view)

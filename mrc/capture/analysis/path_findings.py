@@ -22,22 +22,43 @@ from mrc.capture.analysis.finding import (
 )
 from mrc.report.units import duration_text, percent_text, plural
 
-# Losses have to be this many, and this many standard deviations above what the other paths lose.
-_LEAST_LOST, _DEVIATIONS = 3, 4.0
+# Losses have to be this many, so much likelier than on the other paths, and less likely by chance than this.
+_LEAST_LOST, _RATIO, _CHANCE = 3, 1.5, 1e-3
 # A path is dead when so many in a row were lost on it to the end, and nothing came through any more.
 _DEAD_AFTER = 5
 _IMBALANCE, _LEAST_PACKETS = 1.25, 100
 _SLOW, _LEAST_SAMPLES = 2.0, 20
 
 
-def stands_out(lost: int, packets: int, others_lost: int, others: int) -> bool:
-    """Whether a path that lost `lost` of `packets` loses more than the others, which lost `others_lost` of `others`."""
-    if lost < _LEAST_LOST or not packets or not others:
+def stands_out(lost: int, packets: int, others_lost: int, others: int, paths: int) -> bool:
+    """Whether a path loses more than the others: `lost` of `packets`, against `others_lost` of `others`.
+
+    Of `paths` alike the worst loses more than the others as well. So the losses have to be more than chance gives one
+    of so many paths in a thousand captures, and half as many again: a difference that matters.
+    """
+    if lost < _LEAST_LOST or not packets or not others or lost / packets < _RATIO * others_lost / others:
         return False
-    # What is expected here if this path were like the others; at least one in ten thousand.
-    rate = max(others_lost / others, 1e-4)
-    spread = math.sqrt(packets * rate * (1 - rate)) if rate < 1 else 0
-    return lost - packets * rate > _DEVIATIONS * max(spread, 0.5)
+    return paths * chance_of(lost, lost + others_lost, packets / (packets + others)) < _CHANCE
+
+
+def chance_of(at_least: int, of: int, share: float) -> float:
+    """How likely so many of `of` losses fall on a path that has this share of the packets, if it is like the others."""
+    if at_least <= of * share:
+        return 1.0
+    log_ratio = math.log(share) - math.log1p(-share)
+    log_term = (
+        math.lgamma(of + 1) - math.lgamma(at_least + 1) - math.lgamma(of - at_least + 1)
+        + at_least * math.log(share) + (of - at_least) * math.log1p(-share)
+    )  # fmt: skip
+    total = term = math.exp(log_term)
+    ratio = math.exp(log_ratio)
+    # Above the mean each term is smaller than the one before.
+    for count in range(at_least, of):
+        term *= (of - count) / (count + 1) * ratio
+        total += term
+        if term < 1e-6 * total:
+            break
+    return min(1.0, total)
 
 
 def lossy_paths(direction: Direction) -> Iterator[Finding]:
@@ -48,7 +69,7 @@ def lossy_paths(direction: Direction) -> Iterator[Finding]:
     named = []
     for path in figures.paths:
         others, others_lost = packets - path.packets, lost - (path.lost or 0)
-        if stands_out(path.lost or 0, path.packets, others_lost, others):
+        if stands_out(path.lost or 0, path.packets, others_lost, others, len(figures.paths)):
             named.append(path)
     for path in named:
         clean = [each for each in figures.paths if each not in named]

@@ -25,7 +25,10 @@ from mrc.capture.frames import I64, Bools
 
 GOODPUT_BINS, RTT_BINS, STATE_BINS = 400, 300, 400
 DENIED = "DENIED"
-PATHS_DRAWN, LANES_DRAWN, EVENTS_DRAWN = 8, 48, 400
+PATHS_DRAWN, LANES_DRAWN, EVENTS_DRAWN = 4, 48, 400
+# Of all round trips of a moment; a path is slow when its median is so many times the middle path's.
+QUANTILES = (("half", 0.5), ("9 of 10", 0.9), ("99 of 100", 0.99))
+SLOW = 2.0
 
 # Marks that are conclusions; the others are packets as they were captured.
 INFERRED = ("lost", "trimmed", "spurious retransmission")
@@ -176,42 +179,40 @@ def _goodput(direction: Direction, scale: _Scale) -> list[dict[str, Any]]:
     return [*made, line("all planes", plane >= -1)] if len(planes) > 1 else made
 
 
-def drawn_paths(paths: list[PathFigures]) -> list[PathFigures]:
-    """Those with the most to say: where not all can be drawn, the lossiest and the slowest."""
-    used = [path for path in paths if path.packets]
-    if len(used) <= PATHS_DRAWN:
-        return used
-    lossy = sorted(used, key=lambda path: -(path.loss_share or 0))[: PATHS_DRAWN // 2]
-    slow = sorted((path for path in used if path not in lossy), key=lambda path: -(path.rtt.p50_us or 0))
-    chosen = lossy + slow[: PATHS_DRAWN - len(lossy)]
-    return [path for path in used if path in chosen]
+def slow_paths(paths: list[PathFigures]) -> list[PathFigures]:
+    """Those whose median round trip is far above the middle one's, the slowest first, as many as are drawn."""
+    medians = [path.rtt.p50_us for path in paths if path.rtt.p50_us is not None]
+    usual = float(np.median(medians)) if len(medians) > 2 else 0.0
+    slow = [path for path in paths if usual and (path.rtt.p50_us or 0) > SLOW * max(usual, 1)]
+    return sorted(slow, key=lambda path: -(path.rtt.p50_us or 0))[:PATHS_DRAWN]
 
 
 def _rtt(direction: Direction, scale: _Scale) -> list[dict[str, Any]]:
+    """Quantiles of all round trips, and the medians of paths that are slow: paths alike would be a tangle of lines."""
     trips = direction.fates.round_trips
     if not len(trips.ns):
         return []
-    ev = direction.fates.requests["ev"][trips.transmission]
     count = min(RTT_BINS, max(1, len(trips.ns) // 4))
     bins = scale.bins(trips.time, count)
-    drawn = drawn_paths(direction.figures.paths)
-    made = [_medians(_label(path), ev == path.ev, bins, trips.ns, count) for path in drawn]
-    others = ~np.isin(ev, [path.ev for path in drawn])
-    if others.any():
-        made.append(_medians("all other paths", others, bins, trips.ns, count))
-    return [line for line in made if line is not None]
+    everything = np.ones(len(bins), np.bool_)
+    made = [_quantile(name, share, everything, bins, trips.ns, count) for name, share in QUANTILES]
+    ev = direction.fates.requests["ev"][trips.transmission]
+    made += [
+        _quantile(f"half of {_label(path)}", 0.5, ev == path.ev, bins, trips.ns, count)
+        for path in slow_paths(direction.figures.paths)
+    ]
+    return made
 
 
-def _medians(name: str, which: Bools, bins: I64, ns: I64, count: int) -> dict[str, Any] | None:
-    """The median of each bin in microseconds, NaN for an empty one."""
-    if not which.any():
-        return None
+def _quantile(name: str, share: float, which: Bools, bins: I64, ns: I64, count: int) -> dict[str, Any]:
+    """The quantile of each bin in microseconds, NaN for an empty one."""
     order = np.lexsort((ns[which], bins[which]))
     sorted_ns, sorted_bins = ns[which][order], bins[which][order]
     begins = np.searchsorted(sorted_bins, np.arange(count), "left")
     ends = np.searchsorted(sorted_bins, np.arange(count), "right")
-    middle = sorted_ns[np.minimum((begins + ends) // 2, len(sorted_ns) - 1)] / 1e3
-    octets = np.where(ends > begins, middle, np.nan).astype("<f4").tobytes()
+    place = begins + ((ends - begins) * share).astype(np.int64)
+    values = sorted_ns[np.minimum(place, np.maximum(ends - 1, 0))] / 1e3
+    octets = np.where(ends > begins, values, np.nan).astype("<f4").tobytes()
     return {"name": name, "y": base64.b64encode(octets).decode()}
 
 

@@ -74,7 +74,7 @@ def _paths(trace: Trace, qp: ReportedQp) -> Iterator[Finding]:
     lost = {ev: counts[ev, "lost"] for ev in packets}
     whole, all_lost = sum(packets.values()), sum(lost.values())
     for ev, sent in packets.items():
-        if stands_out(lost[ev], sent, all_lost - lost[ev], whole - sent):
+        if stands_out(lost[ev], sent, all_lost - lost[ev], whole - sent, len(packets)):
             text = f"path EV 0x{ev:08x} loses {percent_text(lost[ev] / sent)}: the endpoint took {lost[ev]:,} of "
             text += f"{plural(sent, 'data packet')} for lost, {all_lost - lost[ev]:,} of {whole - sent:,} on the others"
             yield Finding(ERROR, "reported-lossy-path", text, name_of(qp), ev, weight=1e6 * lost[ev] / sent)

@@ -50,11 +50,14 @@ end
 -- A data packet: which stream, and whether its PSN was there before.
 local function follow_request(bth, payload, trimmed, pinfo)
   local stream = nearest(by_qpn[bth.dqp], bth.psn) or new_stream(bth.dqp, bth.psn, pinfo)
-  local fact = { stream = stream.index, time = pinfo.abs_ts, trimmed = trimmed }
+  local fact = { stream = stream.index, time = pinfo.abs_ts, trimmed = trimmed, again = bth.rtx == 1 }
   local before = stream.frames[bth.psn]
-  if before and bth.rtx == 1 then
-    fact.retransmission_of = before[1]
-    stream.retransmissions = stream.retransmissions + 1
+  -- One that is ahead of all others is a new packet, whose PSN came round again.
+  if before and ahead(bth.psn, stream.latest) <= 0 then
+    if bth.rtx == 1 then
+      fact.retransmission_of = before[1]
+      stream.retransmissions = stream.retransmissions + 1
+    end
     before[#before + 1] = pinfo.number
   else
     stream.frames[bth.psn] = { pinfo.number }
@@ -101,10 +104,10 @@ local function follow_sack(seth, pinfo)
   acknowledge(stream, trigger, pinfo.number)
   local frames = stream.frames[trigger]
   if frames then
-    -- The latest of its transmissions, or the first if the SACK says that no retransmission triggered it.
+    -- The latest of its transmissions. Of a PSN that was sent again nobody knows which one it was.
     fact.ack_of = frames[#frames]
     local sent = facts[fact.ack_of]
-    if sent and #frames == 1 then fact.rtt = pinfo.abs_ts - sent.time end
+    if sent and #frames == 1 and not sent.again then fact.rtt = pinfo.abs_ts - sent.time end
   end
 end
 

@@ -8,6 +8,7 @@ from mrc.cli.commands import ErrorGroup
 from mrc.cli.ctl.endpoints import list_endpoints
 from mrc.cli.ctl.events import events
 from mrc.cli.ctl.evs import ev
+from mrc.cli.ctl.metrics import metrics
 from mrc.cli.ctl.ports import ports
 from mrc.cli.ctl.probes import probe
 from mrc.cli.ctl.profiles import profile
@@ -31,9 +32,10 @@ def ctl() -> None:
       mrc ctl probe h1 --endpoint h0
       mrc ctl events --json
       mrc ctl ports down 1 --endpoint h0
+      mrc ctl metrics --listen 127.0.0.1:9632
       mrc ctl profile load four-paths.yaml --endpoint h0
     """
 
 
-for command in (list_endpoints, profile, ev, probe, events, ports):
+for command in (list_endpoints, profile, ev, probe, events, ports, metrics):
     ctl.add_command(command)

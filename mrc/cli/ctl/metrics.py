@@ -1,0 +1,53 @@
+"""`mrc ctl metrics`."""
+
+from __future__ import annotations
+
+import click
+
+from mrc.cli.common import interrupted, note
+from mrc.cli.listen import Listen
+
+_TURN_S = 3600.0
+
+
+@click.command()
+@click.option(
+    "--listen", type=Listen(), metavar="ADDRESS:PORT", help="Serve them at /metrics until Ctrl-C: 127.0.0.1:9632."
+)
+def metrics(listen: tuple[str, int] | None) -> None:
+    """Print what all endpoints of this machine count, as metrics for Prometheus; with --listen serve them.
+
+    Each scrape looks for endpoints anew and asks them, so nothing has to be started with them. Anyone who reaches the
+    address may read. docs/control.md lists the metrics; docs/grafana/mrc.json is a dashboard for Grafana.
+
+    \b
+    Examples:
+      mrc ctl metrics
+      mrc ctl metrics --listen 127.0.0.1:9632
+      mrc ctl metrics > /var/lib/prometheus/node-exporter/mrc.prom
+    """
+    from mrc.net.control.client import endpoints
+    from mrc.top.metrics import registry_of, text
+
+    if listen is None:
+        click.echo(text(endpoints), nl=False)
+        return
+    from prometheus_client import start_http_server
+
+    from mrc.errors import SystemRefused
+
+    host, port = listen
+    try:
+        server, thread = start_http_server(port, host, registry_of(endpoints))
+    except OSError as error:
+        raise SystemRefused(
+            error.errno, f"cannot listen on {host} port {port}: {error.strerror}; choose another with --listen"
+        ) from None
+    shown = f"[{host}]" if ":" in host else host
+    note(f"metrics are at http://{shown}:{server.server_port}/metrics")
+    try:
+        while True:
+            thread.join(_TURN_S)
+    except KeyboardInterrupt:
+        server.shutdown()
+        raise interrupted() from None
