@@ -101,8 +101,12 @@ class MemoryTable:
         return self._keep(MemoryRegion(buffer, self._new_rkey(), va, remote_write=remote_write))
 
     def register_without_memory(self, length: int) -> MemoryRegion:
-        """Open a region that nothing lies behind (`MemoryRegion.without_memory`)."""
-        return self._keep(MemoryRegion.without_memory(length, self._new_rkey()))
+        """Open a region that nothing lies behind (`MemoryRegion.without_memory`), for who has the endpoint."""
+        region = MemoryRegion.without_memory(length, self._new_rkey())
+        self._regions[region.rkey] = region
+        row = self.open.put(region.rkey)
+        self.open.cells[row + VA], self.open.cells[row + LENGTH], self.open.cells[row + ADDRESS] = 0, length, 0
+        return region
 
     def _new_rkey(self) -> int:
         rkey = self._draw_rkey()

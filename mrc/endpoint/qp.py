@@ -149,7 +149,7 @@ class QueuePair:
             Random(self._seed),
             reverse=node.reverse,
             numbers=numbers,
-            frames=node.evs.frames if numbers == list(range(len(numbers))) else None,
+            frames=node.frames_of(peer.paths),
             full_ports=self._node.ports.full,
             observers=EvObservers(self.qpn, self.ev_profile_id, self._node.ev_events, self._trace),
         )

@@ -6,6 +6,7 @@ from mrc.endpoint.datapath.intake cimport Intake
 from mrc.endpoint.node.operation_answers cimport OperationAnswers
 from mrc.endpoint.datapath.qp_table cimport QpTable
 from mrc.endpoint.datapath.scheduler cimport Scheduler
+from mrc.wire cimport octets
 from mrc.wire.received_batch cimport ReceivedBatch
 from mrc.wire.transmit_batch cimport TransmitBatch
 
@@ -23,7 +24,9 @@ cdef class Datapath:
     cdef readonly Away away
     cdef Heap _timers
     cdef long long _fair_share, _first_done
-    cdef long long[::1] _done, _is_done
+    cdef long long _done_room
+    cdef long long *_done
+    cdef long long *_is_done
     cdef readonly long long done, data_before_answers
     cdef public long long now
 

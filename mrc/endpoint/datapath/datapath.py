@@ -16,7 +16,7 @@ from mrc.endpoint.node.operations import EndpointOperations
 from mrc.endpoint.parts.deadlines import FOREVER
 from mrc.endpoint.parts.flags import Away
 from mrc.endpoint.parts.heaps import Heap
-from mrc.endpoint.parts.numbers import column, longer
+from mrc.wire import octets
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.transmit_batch import TransmitBatch
 
@@ -35,6 +35,7 @@ class Datapath:
     __slots__ = (
         "__weakref__",
         "_done",
+        "_done_room",
         "_fair_share",
         "_first_done",
         "_is_done",
@@ -68,18 +69,27 @@ class Datapath:
         self.now = 0
         # A ring of the slots of QPs that have work which has ended: `done` of them from `_first_done` on.
         self.done = self._first_done = 0
-        self._done, self._is_done = column(0), column(0)
+        self._done, self._is_done = octets.words(0), octets.words(0)
+        self._done_room = 0
+
+    def __dealloc__(self) -> None:
+        octets.free_words(self._done)
+        octets.free_words(self._is_done)
 
     # ------------------------------------------------------------------ QPs
 
     def add(self, qp: QpDatapath) -> None:
         """There is another QP."""
+        # Before there is more room in the ring.
         waiting = self._all_done()
         self.qps.add(qp)
         self.scheduler.join(qp.slot)
         self.intake.make_room(self.qps.room)
-        self._done = column(self.qps.room)
-        self._is_done = longer(self._is_done, self.qps.room)
+        if self._done_room < self.qps.room:
+            octets.free_words(self._done)
+            self._done = octets.words(self.qps.room)
+            self._is_done = octets.longer_words(self._is_done, self._done_room, self.qps.room)
+            self._done_room = self.qps.room
         self._keep_done(waiting)
 
     def remove(self, qp: QpDatapath) -> None:

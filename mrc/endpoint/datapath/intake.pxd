@@ -26,7 +26,9 @@ cdef class Intake:
     cdef readonly PutAside aside
     cdef readonly long long touched
     cdef long long _batches
-    cdef long long[::1] _slots, _touched_in
+    cdef long long _room
+    cdef long long *_slots
+    cdef long long *_touched_in
 
     cpdef void make_room(self, long long slots) noexcept
     cpdef long long slot(self, long long place) noexcept nogil

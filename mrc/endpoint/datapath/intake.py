@@ -10,7 +10,6 @@ from mrc.endpoint.node.node_evs import ENDPOINT_QPN
 from mrc.endpoint.node.operations import EndpointOperations
 from mrc.endpoint.node.put_aside import PutAside
 from mrc.endpoint.parts.flags import Away
-from mrc.endpoint.parts.numbers import column, longer
 from mrc.wire import octets
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import fields_at, masks_in
@@ -38,6 +37,7 @@ class Intake:
         "_operation_intake",
         "_operations",
         "_qps",
+        "_room",
         "_slots",
         "_touched_in",
         "aside",
@@ -57,11 +57,17 @@ class Intake:
         self.touched = 0
         # By slot the batch in which it was touched last, by a number that counts them.
         self._batches = 0
-        self._slots = self._touched_in = column(0)
+        self._slots, self._touched_in, self._room = octets.words(0), octets.words(0), 0
+
+    def __dealloc__(self) -> None:
+        octets.free_words(self._slots)
+        octets.free_words(self._touched_in)
 
     def make_room(self, slots: int) -> None:
         """There are so many slots, in the middle of a batch too."""
-        self._slots, self._touched_in = longer(self._slots, slots), longer(self._touched_in, slots)
+        self._slots = octets.longer_words(self._slots, self._room, slots)
+        self._touched_in = octets.longer_words(self._touched_in, self._room, slots)
+        self._room = slots
 
     def slot(self, place: int) -> int:
         """One of those touched."""

@@ -1,6 +1,7 @@
 cimport cython
 from mrc.endpoint cimport by_handle
 from mrc.endpoint.datapath.qp_datapath cimport QpDatapath
+from mrc.wire cimport octets
 
 cdef long long _NONE, _NO_HANDLE, _SPREAD, _SPREAD_BITS
 
@@ -11,7 +12,9 @@ cdef class QpTable:
     cdef bint _some_removed
     cdef readonly long long room
     cdef long long _mask, _under_way
-    cdef long long[::1] _handles, _qpns, _places
+    cdef long long *_handles
+    cdef long long *_qpns
+    cdef long long *_places
 
     cpdef add(self, QpDatapath qp)
     cdef void begin(self) noexcept nogil

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mrc.endpoint import by_handle
 from mrc.endpoint.datapath.qp_datapath import QpDatapath
-from mrc.endpoint.parts.numbers import column, longer
+from mrc.wire import octets
 
 _LEAST_ROOM = 4
 _NONE = -1
@@ -38,12 +38,17 @@ class QpTable:
         self._qps: list[QpDatapath | None] = []
         self._free: list[int] = []
         self.room = 0
-        self._handles = column(0)
+        self._handles, self._qpns, self._places = octets.words(0), octets.words(0), octets.words(0)
         # QPs that are no longer in here and may still be in use, each with its handle and its slot.
         self._removed: list[tuple[QpDatapath, int, int]] = []
         self._some_removed = False
         self._under_way = 0
         self._find_anew()
+
+    def __dealloc__(self) -> None:
+        octets.free_words(self._handles)
+        octets.free_words(self._qpns)
+        octets.free_words(self._places)
 
     def add(self, qp: QpDatapath) -> None:
         """Give a QP its slot."""
@@ -52,7 +57,7 @@ class QpTable:
             self._free = list(range(self.room + more - 1, self.room - 1, -1))
             self.room += more
             self._qps += [None] * more
-            self._handles = longer(self._handles, self.room)
+            self._handles = octets.longer_words(self._handles, self.room - more, self.room)
         qp.slot = self._free.pop()
         self._qps[qp.slot] = qp
         self._handles[qp.slot] = by_handle.of(qp)
@@ -94,7 +99,11 @@ class QpTable:
         while size < 2 * len(qps):
             size *= 2
         self._mask = size - 1
-        self._qpns, self._places = column(size), column(size, _NONE)
+        octets.free_words(self._qpns)
+        octets.free_words(self._places)
+        self._qpns, self._places = octets.words(size), octets.words(size)
+        for place in range(size):
+            self._places[place] = _NONE
         for qp in qps:
             place = self._first_place(qp.qpn)
             while self._places[place] != _NONE:

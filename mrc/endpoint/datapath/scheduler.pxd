@@ -1,6 +1,7 @@
 cimport cython
 from mrc.endpoint cimport by_handle
 from mrc.endpoint.datapath.qp_table cimport QpTable
+from mrc.wire cimport octets
 
 cdef long long _NONE
 cdef Py_ssize_t _COLUMNS
@@ -12,7 +13,9 @@ cdef class Scheduler:
     cdef list _controllers, _governed
     cdef readonly long long ready
     cdef long long _room, _position
-    cdef long long[::1] _columns, _ready, _queued, _governor, _waiting, _before, _after, _first, _last
+    cdef long long[::1] _columns, _ready, _queued, _governor, _waiting, _before, _after
+    cdef long long *_first
+    cdef long long *_last
 
     @cython.locals(
         old=cython.longlong[::1], columns=cython.longlong[::1], before=Py_ssize_t, room=Py_ssize_t, number=Py_ssize_t,

@@ -11,7 +11,8 @@ from mrc.endpoint import by_handle
 from mrc.endpoint.congestion.base import CongestionController
 from mrc.endpoint.datapath.qp_datapath import QpDatapath
 from mrc.endpoint.datapath.qp_table import QpTable
-from mrc.endpoint.parts.numbers import column, longer
+from mrc.endpoint.parts.numbers import column
+from mrc.wire import octets
 
 _NONE = -1
 _COLUMNS = 6
@@ -72,9 +73,13 @@ class Scheduler:
         self._columns = column(0)
         self._divide(0)
         # By number of a controller: the slots that have waited for it longest and least, or -1.
-        self._first, self._last = column(0), column(0)
+        self._first, self._last = octets.words(0), octets.words(0)
         self._controllers: list[CongestionController | None] = []
         self._governed: list[int] = []  # how many QPs each of them has
+
+    def __dealloc__(self) -> None:
+        octets.free_words(self._first)
+        octets.free_words(self._last)
 
     # ------------------------------------------------------------------ who takes part
 
@@ -118,7 +123,8 @@ class Scheduler:
         if number == len(self._controllers):
             self._controllers.append(None)
             self._governed.append(0)
-            self._first, self._last = longer(self._first, number + 1), longer(self._last, number + 1)
+            self._first = octets.longer_words(self._first, number, number + 1)
+            self._last = octets.longer_words(self._last, number, number + 1)
             self._first[number] = self._last[number] = _NONE
         self._controllers[number] = controller
         self._governed[number] += 1

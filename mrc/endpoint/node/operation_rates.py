@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.parts.numbers import column, longer
 from mrc.endpoint.parts.rate_limit import SECOND, granted
@@ -11,14 +13,17 @@ from mrc.endpoint.parts.rate_limit import SECOND, granted
 RESPONSE, OTHER = 4, 5
 _RATES = {0: (64, 100), 1: (4096, 2000), 2: (64, 100), 3: (64, 100), RESPONSE: (8192, 5000), OTHER: (64, 100)}
 _KINDS = len(_RATES)
-_LEAST_ROOM = 16
+_LEAST_ROOM = 4
+# By kind: how long one packet pays for, and a burst, ns.
+_INTERVAL_NS = memoryview(array("q", [SECOND // per_second for _, per_second in _RATES.values()]))
+_BURST_NS = memoryview(array("q", [burst * (SECOND // per_second) for burst, per_second in _RATES.values()]))
 
 
 class OperationRates:
     """What has come from each address, by the low half of it: each has a slot from the first `join` to the last
     `leave`. A kind of packets is the operation of a request, RESPONSE or OTHER."""
 
-    __slots__ = ("_burst_ns", "_counters", "_free", "_interval_ns", "_paid_until", "_slots", "_users")
+    __slots__ = ("_counters", "_free", "_paid_until", "_slots", "_users")
 
     def __init__(self, counters: Counters) -> None:
         self._counters = counters
@@ -26,10 +31,6 @@ class OperationRates:
         # By slot how many have joined and not left.
         self._users: list[int] = []
         self._free: list[int] = []
-        self._burst_ns, self._interval_ns = column(_KINDS), column(_KINDS)
-        for kind, (burst, per_second) in _RATES.items():
-            self._interval_ns[kind] = SECOND // per_second
-            self._burst_ns[kind] = burst * self._interval_ns[kind]
         # By slot and kind until when what has passed is paid for, ns.
         self._paid_until = column(0)
 
@@ -65,8 +66,8 @@ class OperationRates:
         """Whether a packet of this kind is looked at; it counts as looked at. The others are counted."""
         at = slot * _KINDS + kind
         paid_until = max(self._paid_until[at], now)
-        if granted(paid_until, self._burst_ns[kind], self._interval_ns[kind], 1, now) < 1:
+        if granted(paid_until, _BURST_NS[kind], _INTERVAL_NS[kind], 1, now) < 1:
             self._counters.over_rate += 1
             return False
-        self._paid_until[at] = paid_until + self._interval_ns[kind]
+        self._paid_until[at] = paid_until + _INTERVAL_NS[kind]
         return True

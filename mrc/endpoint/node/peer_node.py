@@ -13,6 +13,7 @@ from mrc.endpoint.paths.addressing import Path
 from mrc.endpoint.paths.port_set import PortSet
 from mrc.endpoint.paths.profiles import EvProfile
 from mrc.endpoint.paths.reverse import ReverseEvs
+from mrc.wire.frames import Frames
 from mrc.wire.ipv4 import address_text
 
 PeerKey = frozenset[int]
@@ -100,6 +101,12 @@ class PeerNode:
             self.evs.renew(self.port_of_plane, self.port)
             self.reverse.grow(len(self.paths) - known)
         return [self._number_of_ev[path.ev] for path in paths]
+
+    def frames_of(self, paths: Sequence[Path]) -> Frames | None:
+        """The frames of all EVs known here, if these are the first of them."""
+        first = self.paths[: len(paths)]
+        same = len(first) == len(paths) and all(ours is theirs for ours, theirs in zip(first, paths, strict=True))
+        return self.evs.frames if same else None
 
     @property
     def label(self) -> str:

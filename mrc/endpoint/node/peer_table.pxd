@@ -15,7 +15,10 @@ cdef class PeerTable:
     cdef Table _chains
     cdef list _nodes, _free
     cdef unsigned char[::1] _addresses
-    cdef long long[::1] _ports, _handles, _rate_slots, _next
+    cdef long long *_ports
+    cdef long long *_handles
+    cdef long long *_rate_slots
+    cdef long long *_next
 
     @cython.locals(place=Py_ssize_t, handle=cython.longlong)
     cpdef add(self, object node)

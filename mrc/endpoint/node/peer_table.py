@@ -5,7 +5,6 @@ from __future__ import annotations
 from mrc.endpoint import by_handle
 from mrc.endpoint.node.operation_rates import OperationRates
 from mrc.endpoint.node.peer_node import PeerNode
-from mrc.endpoint.parts.numbers import column, longer
 from mrc.endpoint.parts.tables import Table
 from mrc.wire import octets
 from mrc.wire.received_batch import ReceivedBatch
@@ -41,7 +40,14 @@ class PeerTable:
         self._nodes: list[PeerNode | None] = []
         self._free: list[int] = []
         self._addresses = memoryview(bytearray())
-        self._ports, self._handles, self._rate_slots, self._next = column(0), column(0), column(0), column(0)
+        self._ports, self._handles = octets.words(0), octets.words(0)
+        self._rate_slots, self._next = octets.words(0), octets.words(0)
+
+    def __dealloc__(self) -> None:
+        octets.free_words(self._ports)
+        octets.free_words(self._handles)
+        octets.free_words(self._rate_slots)
+        octets.free_words(self._next)
 
     def add(self, node: PeerNode) -> None:
         """There is another node."""
@@ -67,8 +73,10 @@ class PeerTable:
             self._free = list(range(room + more - 1, room - 1, -1))
             self._nodes += [None] * more
             self._addresses = memoryview(bytearray(self._addresses) + bytes(more * _ADDRESS))
-            self._ports, self._handles = longer(self._ports, room + more), longer(self._handles, room + more)
-            self._rate_slots, self._next = longer(self._rate_slots, room + more), longer(self._next, room + more)
+            self._ports = octets.longer_words(self._ports, room, room + more)
+            self._handles = octets.longer_words(self._handles, room, room + more)
+            self._rate_slots = octets.longer_words(self._rate_slots, room, room + more)
+            self._next = octets.longer_words(self._next, room, room + more)
         return self._free.pop()
 
     def _link(self, place: int) -> None:

@@ -11,7 +11,22 @@ from mrc.endpoint.parts.numbers import column, signed
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError
 
-_LEAST_ROOM, _COLUMNS = 16, 11
+_LEAST_ROOM = 16
+# What is known of each message, by place.
+COLUMNS = (
+    "wr_ids",
+    "address",
+    "first_psn",
+    "last_psn",
+    "immediate",
+    "length",
+    "packets",
+    "sent_packets",
+    "remote_va",
+    "rkey",
+    "rqmsn",
+)
+_COLUMNS = len(COLUMNS)
 _NONE = -1
 _NO_IMMEDIATE = NO_IMMEDIATE
 _SUCCESS, _WRITE = int(WorkStatus.SUCCESS), int(WorkKind.RDMA_WRITE)

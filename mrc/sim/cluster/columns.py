@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 
@@ -10,7 +12,7 @@ def numbers(count: int, value: int = 0) -> memoryview:
     made = np.zeros(count, np.int64)
     if value:
         made[:] = value
-    return memoryview(made).cast("B").cast("q")
+    return _view(made).cast("B").cast("q")
 
 
 def short_numbers(count: int, value: int = 0) -> memoryview:
@@ -18,9 +20,13 @@ def short_numbers(count: int, value: int = 0) -> memoryview:
     made = np.zeros(count, np.int32)
     if value:
         made[:] = value
-    return memoryview(made)
+    return _view(made)
 
 
 def octets(count: int) -> memoryview:
     """So many bytes."""
-    return memoryview(np.zeros(count, np.uint8))
+    return _view(np.zeros(count, np.uint8))
+
+
+def _view(made: Any) -> memoryview:
+    return memoryview(made)

@@ -15,27 +15,27 @@ def cables_of_switch(topology: Topology, switch: int) -> Ints:
     """All cables of a switch, by its number in the topology."""
     if switch < topology.leaf_switches:
         plane, leaf = divmod(switch, topology.leaves)
-        hosts = np.arange(leaf * topology.hosts_per_leaf, (leaf + 1) * topology.hosts_per_leaf)
-        first = topology.leaf_cable(plane, leaf, 0)
-        return np.concatenate([topology.host_cable(plane, hosts), np.arange(first, first + topology.spines)])
+        hosts = range(leaf * topology.hosts_per_leaf, (leaf + 1) * topology.hosts_per_leaf)
+        below = [topology.host_cable(plane, host) for host in hosts]
+        return np.array(below + [topology.leaf_cable(plane, leaf, spine) for spine in range(topology.spines)])
     switch -= topology.leaf_switches
     if switch < topology.spine_switches:
         group, spine = divmod(switch, topology.spines)
         plane, pod = divmod(group, topology.pods)
         leaves = topology.leaves // topology.pods
-        below = topology.leaf_cable(plane, np.arange(pod * leaves, (pod + 1) * leaves), spine)
-        if topology.tiers == 2:
-            return below
-        first = topology.core_cable(plane, pod, spine, 0)
-        return np.concatenate([below, np.arange(first, first + topology.cores_per_spine)])
+        below = [topology.leaf_cable(plane, leaf, spine) for leaf in range(pod * leaves, (pod + 1) * leaves)]
+        cores = range(topology.cores_per_spine if topology.tiers == 3 else 0)
+        return np.array(below + [topology.core_cable(plane, pod, spine, core) for core in cores])
     group, core = divmod(switch - topology.spine_switches, topology.cores_per_spine)
     plane, spine = divmod(group, topology.spines)
-    return topology.core_cable(plane, np.arange(topology.pods), spine, core)
+    return np.array([topology.core_cable(plane, pod, spine, core) for pod in range(topology.pods)])
 
 
 def cables_of_plane(topology: Topology, plane: int) -> Ints:
+    """All cables of a plane."""
+    hosts = plane + topology.planes * np.arange(topology.hosts)
     first, last = topology.leaf_cable(plane, 0, 0), topology.leaf_cable(plane + 1, 0, 0)
-    found = [topology.host_cable(plane, np.arange(topology.hosts)), np.arange(first, last)]
+    found = [hosts, np.arange(first, last)]
     if topology.tiers == 3:
         found.append(np.arange(topology.core_cable(plane, 0, 0, 0), topology.core_cable(plane + 1, 0, 0, 0)))
     return np.concatenate(found)

@@ -13,6 +13,7 @@ from mrc.endpoint.datapath.datapath import Datapath
 from mrc.endpoint.parts.deadlines import FOREVER
 from mrc.endpoint.parts.heaps import Heap
 from mrc.sim.cluster import by_host
+from mrc.sim.cluster.attendant import Attendant
 from mrc.sim.cluster.columns import numbers, short_numbers
 from mrc.sim.cluster.columns import octets as octet_column
 from mrc.sim.cluster.egresses import BY_WAY, LAST_SENT, NO_PORT, SENT, Egresses
@@ -32,7 +33,6 @@ from mrc.sim.cluster.packet_pool import (
     PacketPool,
 )
 from mrc.sim.cluster.ways import Ways
-from mrc.sim.cluster.work import Work
 from mrc.sim.host import MOST_WAITING, PULL, REFILL_BELOW
 from mrc.sim.link import OUTER_BYTES
 from mrc.wire import octets
@@ -104,7 +104,7 @@ class Machine:
         wheel: EventWheel,
         egresses: Egresses,
         ways: Ways,
-        work: Work,
+        work: Attendant,
     ) -> None:
         self._planes, self._uplinks = planes, uplinks
         self._pool, self._wheel, self._egresses, self._ways, self._work = pool, wheel, egresses, ways, work

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mrc import __version__
 from mrc.endpoint.parts.deadlines import FOREVER
@@ -28,19 +29,17 @@ from mrc.sim.cluster.egresses import (
     MARKED,
     PACKETS,
     PRIORITY_BYTES,
-    ROW,
     ROW_OF_WORDS,
     SENT,
     WAITING,
     Egresses,
 )
-from mrc.sim.cluster.event_wheel import EventWheel
+from mrc.sim.cluster.event_wheel import ROW, EventWheel
 from mrc.sim.cluster.faults import Faults
 from mrc.sim.cluster.hosts import Hosts
 from mrc.sim.cluster.machine import Machine
 from mrc.sim.cluster.outcome import (
     Conservation,
-    Ints,
     LinkColumns,
     Outcome,
     PathColumns,
@@ -98,7 +97,7 @@ class Run:
         first_qp = [0]
         for endpoint in endpoints:
             first_qp.append(first_qp[-1] + (0 if endpoint is None else len(endpoint.qps)))
-        self.machine.have_hosts([endpoint and endpoint.datapath for endpoint in endpoints], first_qp)
+        self.machine.have_hosts([None if each is None else each.datapath for each in endpoints], first_qp)
         self.work.use(self.machine, first_qp)
         self.faults = Faults(topology, failures, self.egresses, self.machine, self.hosts)
         self._samples: list[list[int]] = []
@@ -157,7 +156,7 @@ class Run:
 
     # ------------------------------------------------------------------ results
 
-    def _cells(self) -> Ints:
+    def _cells(self) -> NDArray[np.int32]:
         return np.asarray(self.egresses.cells, np.int32).reshape(-1, ROW)
 
     def _waiting_bytes(self) -> int:

@@ -24,7 +24,7 @@ def simulate(said: dict[str, Any]) -> tuple[dict[str, bytes], str]:
 
     def look(_: Progress) -> None:
         if os.getppid() != parent:
-            # Nobody waits for the results.
+            # The sweep has gone.
             os._exit(1)
 
     try:
@@ -61,7 +61,7 @@ def main() -> None:
     # What a function of the user's prints must not end up among the results.
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    with contextlib.suppress(BrokenPipeError):  # nobody waits for the results
+    with contextlib.suppress(BrokenPipeError):  # the sweep has gone
         for line in sys.stdin.buffer:
             files, problem = simulate(json.loads(line))
             write_result(out, files, problem)

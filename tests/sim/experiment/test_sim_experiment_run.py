@@ -56,7 +56,7 @@ def test_series_add_up_to_what_was_placed(tmp_path: Path) -> None:
 
 
 def test_a_collective_waits_for_what_it_needs(tmp_path: Path) -> None:
-    text = SMALL.replace("permutation, bytes: 200KB, shift: 4", "all-reduce, algorithm: halving-doubling, bytes: 1MB")
+    text = SMALL.replace("permutation, bytes: 200KB, shift: 4", "all-reduce, algorithm: halving-doubling, bytes: 256KB")
     executed = done(text)
     flows = executed.experiment.setup.flows
     columns = table(executed, "flows", tmp_path)
