@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, Protocol
 
 from mrc.bench.processes import START_TIMEOUT_S, first_line, json_output, running
@@ -81,23 +81,38 @@ class Mrc:
         """Nothing: it runs on the fabric as it is."""
 
     def run(self, lab: Lab) -> Mapping[str, Any]:
+        (figures,) = self.run_ways(lab, [(SENDER, RECEIVER)])
+        return figures
+
+    def run_ways(self, lab: Lab, ways: Sequence[tuple[str, str]]) -> list[Mapping[str, Any]]:
+        """Measure from each sender to its receiver, all at once. Raises PeerError."""
         settings = self._settings
-        with self._started(lab, settings) as client:
+        with ExitStack() as stack:
+            tickets = [stack.enter_context(_serving(lab, receiver)) for _, receiver in ways]
+            clients = [
+                stack.enter_context(_measuring(lab, sender, ticket, settings))
+                for (sender, _), ticket in zip(ways, tickets, strict=True)
+            ]
             patience_s = START_TIMEOUT_S + PATIENCE_S + settings.seconds + settings.idle_qps * 0.1
-            return json_output(client, f"mrc bench {settings.test}", patience_s)
+            return [json_output(client, f"mrc bench {settings.test}", patience_s) for client in clients]
 
     @contextmanager
     def stream(self, lab: Lab) -> Iterator[None]:
-        with self._started(lab, self._settings.changed(seconds=float(STREAM_S))):
+        settings = self._settings.changed(seconds=float(STREAM_S))
+        with _serving(lab, RECEIVER) as ticket, _measuring(lab, SENDER, ticket, settings):
             yield
 
-    @staticmethod
-    @contextmanager
-    def _started(lab: Lab, settings: Settings) -> Iterator[subprocess.Popen[str]]:
-        """The client; the server is there as long."""
-        command = [sys.executable, "-m", "mrc", "bench"]
-        with running(lab, RECEIVER, [*command, "serve"]) as server:
-            ticket = first_line(server, "mrc bench serve")
-            measuring = [*command, settings.test, ticket, *settings.arguments(), "--json"]
-            with running(lab, SENDER, measuring) as client:
-                yield client
+
+_COMMAND = (sys.executable, "-m", "mrc", "bench")
+
+
+@contextmanager
+def _serving(lab: Lab, host: str) -> Iterator[str]:
+    """`mrc bench serve` on a host; gives its ticket."""
+    with running(lab, host, [*_COMMAND, "serve"]) as server:
+        yield first_line(server, "mrc bench serve")
+
+
+def _measuring(lab: Lab, host: str, ticket: str, settings: Settings) -> AbstractContextManager[subprocess.Popen[str]]:
+    """The client of a server on a host."""
+    return running(lab, host, [*_COMMAND, settings.test, ticket, *settings.arguments(), "--json"])

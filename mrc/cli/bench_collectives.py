@@ -25,7 +25,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 # those of mrc.bench.collectives, which need numpy.
 DTYPES = ("int8", "uint8", "int32", "uint32", "int64", "uint64", "half", "float", "double")
 REDOPS = ("sum", "prod", "min", "max", "avg")
-BASELINES = ("gloo", "gloo-mptcp", "write")
+BASELINES = ("gloo", "gloo-mptcp", "write", "write-both-ways")
 _ROOTED = ("broadcast", "reduce")
 _REDUCING = ("allreduce", "reducescatter", "reduce")
 # Of each command: what --help says first.
@@ -53,6 +53,7 @@ _HELP = """{says}
       gloo        PyTorch's gloo over the kernel's TCP, in one plane
       gloo-mptcp  the same over the kernel's MPTCP, a subflow in every plane
       write       `mrc bench write` from h0 to h1: what a QP moves one way
+      write-both-ways  two of them, one each way at the same time
 
     \b
     Examples:

@@ -83,9 +83,21 @@ def list_drills(as_json: bool) -> None:
     metavar="N",
     help="How many hosts train in `training`, a rank on each: 2, 4, 6 or 8.  [default: 2]",
 )
+@click.option(
+    "--torch",
+    "with_torch",
+    is_flag=True,
+    help="Train a transformer in PyTorch in `training`, not the perceptron in numpy. Needs torch (docs/torch.md).",
+)
 @json_option
 def run(
-    names: tuple[str, ...], out: Path | None, seed: int, trim_to: int | None, hosts: int | None, as_json: bool
+    names: tuple[str, ...],
+    out: Path | None,
+    seed: int,
+    trim_to: int | None,
+    hosts: int | None,
+    with_torch: bool,
+    as_json: bool,
 ) -> None:
     """Run drills in labs of their own, one after the other; `all` runs every one, in less than ten minutes.
 
@@ -100,13 +112,15 @@ def run(
       mrc drill run leaf-fail spine-fail --out drills
       mrc drill run incast --trim-to 256
       mrc drill run training --hosts 4
+      mrc drill run training --torch --out drills
       mrc drill run all --json > drills.json
     """
     from mrc.drill.catalogue import find
+    from mrc.drill.training.plan import TRANSFORMER
     from mrc.errors import CallerError
 
     try:
-        chosen = find(names, hosts)
+        chosen = find(names, hosts, TRANSFORMER if with_torch else None)
     except CallerError as error:
         raise click.UsageError(str(error)) from None
 

@@ -50,6 +50,10 @@ class GroupConfig:
     An all-reduce of up to `doubling_bytes` uses recursive doubling, of up to `halving_bytes` halving and doubling, of
     more a ring.
 
+    Chunks of four times the size and windows of twice as many moved 64 MiB no faster between two ranks, so the default
+    is the setting with less memory (docs/performance.md, "Collectives"). The limits between algorithms are not
+    measured.
+
     `registrations`: how many buffers stay registered after their operation. `tuning`: the parameters of every QP; the
     default waits without end for a fabric that is cut, or a process that is stopped. `join_timeout_s`: how long a new
     group waits for its ranks.

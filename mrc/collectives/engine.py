@@ -36,7 +36,7 @@ _STEP_BYTES = 1 << 20
 _SEQUENCE_MASK = (1 << 32) - 1
 _HALF = 1 << 31
 
-Drained = Callable[[MrcError | None], None]
+Idle = Callable[[MrcError | None], None]
 
 
 class Collective(Protocol):
@@ -120,9 +120,7 @@ class Engine:
         self._begins = 0  # the number of the operation that begins next
         self._left = 0
         self._behind: deque[ReceiveStream] = deque()
-        # Drain callbacks: those that wait for operations, and those that wait for acknowledgements.
-        self._drains: deque[Drained] = deque()
-        self._draining: list[Drained] = []
+        self._when_idle: list[Idle] = []
         self._closed = False
 
     # ------------------------------------------------------------------ from any thread
@@ -243,8 +241,8 @@ class Engine:
             return
         if self._waiting:
             self.ask(self._next)
-        elif self._drains:
-            self.ask(self.drain_if_idle)
+        elif self._when_idle:
+            self.ask(self.look_if_idle)
 
     # ------------------------------------------------------------------ for links and streams
 
@@ -288,6 +286,14 @@ class Engine:
             return
         self.granted(out, header)
         out.pump()
+
+    def on_call(self, link: Link, header: Header) -> None:
+        current = self._current
+        if current is None or current.sequence != header.sequence:
+            self._keep(link, header)
+            link.calls[header.sequence] = header
+        elif header.signature != current.signature:
+            raise self._mismatch(link, header, current)
 
     def granted(self, out: SendStream, header: Header) -> None:
         """Take the receiver's grant of a stream."""
@@ -408,42 +414,25 @@ class Engine:
         for operation in ended:
             operation.release()
             operation.work.finish(error.during(operation.work.name))
-        for drained in (*self._drains, *self._draining):
-            drained(error)
-        self._drains.clear()
-        self._draining.clear()
+        for idle in self._when_idle:
+            idle(error)
+        self._when_idle.clear()
 
-    def drain(self, drained: Drained) -> None:
-        """Call `drained` when all operations are done and the other ranks have received everything."""
+    def when_idle(self, idle: Idle) -> None:
+        """Call `idle` when all operations are done, or with the group's error."""
         if self.error is not None:
-            drained(self.error)
+            idle(self.error)
             return
-        self._drains.append(drained)
-        self.drain_if_idle()
+        self._when_idle.append(idle)
+        self.look_if_idle()
 
-    def drain_if_idle(self) -> None:
-        """Start the drains that wait, if no operation is left."""
+    def look_if_idle(self) -> None:
+        """Tell those who wait for it if no operation is left."""
         if self._current is not None or self._waiting or self._posted or self._points_posted or self.points:
             return
-        while self._drains:
-            self._drain_links(self._drains.popleft())
-
-    def _drain_links(self, drained: Drained) -> None:
-        left = len(self.links)
-        if not left:
-            drained(None)
-            return
-        self._draining.append(drained)
-
-        def one() -> None:
-            nonlocal left
-            left -= 1
-            if not left:
-                self._draining.remove(drained)
-                drained(None)
-
-        for link in list(self.links.values()):
-            link.drain(one)
+        waiting, self._when_idle = self._when_idle, []
+        for idle in waiting:
+            idle(None)
 
     def close(self) -> None:
         """Release all resources, in a step of the engine."""

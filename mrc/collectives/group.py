@@ -15,19 +15,21 @@ from mrc.collectives.arrays import Part, array_over, check_apart, check_parts, c
 from mrc.collectives.config import DEFAULT_GROUP_CONFIG, GroupConfig
 from mrc.collectives.control.listening import Control
 from mrc.collectives.engine import Collective, Engine
-from mrc.collectives.errors import GroupError
+from mrc.collectives.errors import GroupError, OperationTimeout
 from mrc.collectives.membership import Membership
 from mrc.collectives.mesh import Mesh
-from mrc.collectives.messages import Call, Signature, dtype_number
+from mrc.collectives.messages import Call, Signature, dtype_number, signature_of
 from mrc.collectives.operations.all_reduce import DoublingAllReduce, HalvingAllReduce, RingAllReduce, fits_halving
+from mrc.collectives.operations.base import Posted
 from mrc.collectives.operations.exchange import Exchange, ReduceScatter
 from mrc.collectives.operations.point import MOST_TAGS, Points, Receive, Send
 from mrc.collectives.operations.trees import Barrier, ChainBroadcast, ChainReduce, TreeBroadcast, TreeReduce
-from mrc.collectives.reduction import ReduceOp, Reduction
+from mrc.collectives.reduction import ReduceOp, reduction_of
 from mrc.collectives.stores import Store
 from mrc.collectives.work import Work
 from mrc.errors import CallerError
-from mrc.verbs import Context
+from mrc.verbs import Context, VerbsError
+from mrc.verbs.bells import Bells, Deadline
 from mrc.verbs.device import Device
 
 MOST_RANKS = 1024
@@ -77,6 +79,7 @@ class Group:
         self._subgroups: list[Group] = []
         self._made: Counter[tuple[int, ...]] = Counter()
         self._closed = False
+        self._bells = Bells(device)
         self._context = Context(device, tuning=config.tuning)
         try:
             self._engine = Engine(self._context, self._context.pd(), rank, size, config)
@@ -131,7 +134,7 @@ class Group:
     def all_reduce(self, array: Any, op: ReduceOp = ReduceOp.SUM) -> Work:
         """Reduce the arrays of all ranks, value by value, into every rank's array. All ranks get the same bits."""
         mine = array_over(array, "array", written=True)
-        reduction = Reduction(op, mine.dtype)
+        reduction = reduction_of(op, mine.dtype)
         signature = _signature(Call.ALL_REDUCE, mine, op)
         config = self.config
         kind: type[DoublingAllReduce | HalvingAllReduce | RingAllReduce] = RingAllReduce
@@ -142,7 +145,7 @@ class Group:
         return self._start(
             signature,
             mine.nbytes,
-            lambda sequence, work: kind(self._engine, sequence, signature, work, mine, reduction),
+            lambda posted: kind(posted, mine, reduction),
             lambda: None,
         )
 
@@ -156,14 +159,12 @@ class Group:
         parts = parts_of(input, "input", self.size, written=False)
         check_parts(parts, mine, "input", "output")
         check_apart(mine, parts, self.rank)
-        reduction = Reduction(op, mine.dtype)
+        reduction = reduction_of(op, mine.dtype)
         signature = _signature(Call.REDUCE_SCATTER, mine, op)
         return self._start(
             signature,
             mine.nbytes,
-            lambda sequence, work: ReduceScatter(
-                self._engine, sequence, signature, work, mine, parts, reduction, eager=self._is_short(mine.nbytes)
-            ),
+            lambda posted: ReduceScatter(posted, mine, parts, reduction, eager=self._is_short(mine.nbytes)),
             lambda: copy(parts[self.rank], Part(mine, 0, mine.size)),
         )
 
@@ -205,7 +206,7 @@ class Group:
                 f"{receives[self.rank].size} of itself"
             )
         nbytes = 0 if uneven else sends[0].nbytes
-        signature = Signature(Call.ALL_TO_ALL, nbytes, dtype_number(sends[0].array.dtype.name))
+        signature = signature_of(Call.ALL_TO_ALL, nbytes, dtype_number(sends[0].array.dtype))
         most = max(part.nbytes for part in (*sends, *receives))
         # Uneven parts never go through slots: their lengths are compared before anything is written.
         return self._exchange(signature, most, list(sends), list(receives), eager=not uneven and self._is_short(most))
@@ -219,7 +220,7 @@ class Group:
         return self._start(
             signature,
             mine.nbytes,
-            lambda sequence, work: kind(self._engine, sequence, signature, work, mine, root),
+            lambda posted: kind(posted, mine, root),
             lambda: None,
         )
 
@@ -227,13 +228,13 @@ class Group:
         """Reduce the arrays of all ranks into the root's array. The others are not changed."""
         self._check_rank(root, "root")
         mine = array_over(array, "array", written=self.rank == root)
-        reduction = Reduction(op, mine.dtype)
+        reduction = reduction_of(op, mine.dtype)
         signature = _signature(Call.REDUCE, mine, op, root)
         kind: type[TreeReduce | ChainReduce] = TreeReduce if self._is_short(mine.nbytes) else ChainReduce
         return self._start(
             signature,
             mine.nbytes,
-            lambda sequence, work: kind(self._engine, sequence, signature, work, mine, root, reduction),
+            lambda posted: kind(posted, mine, root, reduction),
             lambda: None,
         )
 
@@ -271,10 +272,8 @@ class Group:
 
     def barrier(self) -> Work:
         """Wait for all ranks: done when every rank has called it."""
-        signature = Signature(Call.BARRIER)
-        return self._start(
-            signature, 1, lambda sequence, work: Barrier(self._engine, sequence, signature, work), lambda: None
-        )
+        signature = signature_of(Call.BARRIER)
+        return self._start(signature, 1, lambda posted: Barrier(posted), lambda: None)
 
     def send(self, array: Any, to: int, tag: int = 0) -> Work:
         """Send an array to one rank. Sends with one tag, 0..2^32-1, are received in order.
@@ -293,9 +292,9 @@ class Group:
             raise CallerError("a rank cannot send to itself: copy the array")
         if type(tag) is not int or not 0 <= tag < MOST_TAGS:
             raise CallerError(f"tag is 0..{MOST_TAGS - 1}, got {tag!r}")
-        work = Work(self.device, f"{name} ({array.nbytes:,} bytes, tag {tag})")
+        work = Work(self._bells, f"{name} ({array.nbytes:,} bytes, tag {tag})")
         with self._lock:
-            self._check_open(work.name)
+            self._check_open(work)
             if array.nbytes:
                 self._engine.post_point(kind(self._engine, self._engine.links[other], work, array, tag))
                 return work
@@ -318,21 +317,21 @@ class Group:
         return self._start(
             signature,
             nbytes,
-            lambda sequence, work: Exchange(self._engine, sequence, signature, work, sends, receives, eager=short),
+            lambda posted: Exchange(posted, sends, receives, eager=short),
             lambda: copy(sends[self.rank], receives[self.rank]),
         )
 
     def _start(
-        self, signature: Signature, nbytes: int, make: Callable[[int, Work], Collective], alone: Callable[[], None]
+        self, signature: Signature, nbytes: int, make: Callable[[Posted], Collective], alone: Callable[[], None]
     ) -> Work:
         """Start an operation. `alone`: what it does in a group of one."""
-        work = Work(self.device, str(signature))
+        work = Work(self._bells, signature)
         with self._lock:
-            self._check_open(work.name)
+            self._check_open(work)
             sequence = self._sequence
             self._sequence = sequence + 1 & 0xFFFFFFFF
             if self.size > 1 and nbytes:
-                self._engine.post(make(sequence, work))
+                self._engine.post(make(Posted(self._engine, sequence, signature, work)))
                 return work
         alone()
         work.finish()
@@ -342,11 +341,11 @@ class Group:
         if type(rank) is not int or not 0 <= rank < self.size:
             raise CallerError(f"{name} is 0..{self.size - 1} in a group of {self.size}, got {rank!r}")
 
-    def _check_open(self, name: str) -> None:
+    def _check_open(self, call: Work | str) -> None:
         if self._closed:
             raise CallerError("the group is closed")
         if self._engine.error is not None:
-            raise self._engine.error.during(name)
+            raise self._engine.error.during(call if isinstance(call, str) else call.name)
 
     # ------------------------------------------------------------------ end
 
@@ -356,11 +355,23 @@ class Group:
         engine.ask(lambda: engine.fail(GroupError(why, self.rank)))
 
     def drain(self, timeout: float | None = None) -> None:
-        """Return when all operations are done and every other rank has received everything from this one."""
-        work = Work(self.device, "drain")
+        """Return when all operations are done and every other rank has received everything from this one.
+
+        Raises OperationTimeout after `timeout` seconds, and the group's error.
+        """
+        deadline = Deadline(self.device, timeout)
+        work = Work(self._bells, "drain")
         engine = self._engine
-        engine.ask(lambda: engine.drain(work.finish))
+        engine.ask(lambda: engine.when_idle(work.finish))
         work.wait(timeout)
+        for link in list(engine.links.values()):
+            try:
+                link.drain(deadline.left_s())
+            except VerbsError as error:
+                if engine.error is None:
+                    raise OperationTimeout(f"rank {link.rank} has not received everything: {error}") from None
+            if engine.error is not None:
+                raise engine.error.during("drain")
 
     def close(self) -> None:
         """Drain, then release everything; subgroups first. A group that has failed is released at once.
@@ -391,7 +402,7 @@ class Group:
             self._closed = True
         for each in self._subgroups:
             each._give_up(why)
-        work = Work(self.device, "close")
+        work = Work(self._bells, "close")
         error = GroupError(why, self.rank)
 
         def fail() -> None:
@@ -404,7 +415,7 @@ class Group:
 
     def _end(self) -> None:
         self._membership.leave()
-        work = Work(self.device, "close")
+        work = Work(self._bells, "close")
 
         def close() -> None:
             self._engine.close()
@@ -413,6 +424,7 @@ class Group:
         self._engine.ask(close)
         work.wait()
         self._context.close()
+        self._bells.close()
 
     def __enter__(self) -> Group:
         return self
@@ -431,7 +443,7 @@ class Group:
 
 
 def _signature(call: Call, array: NDArray[Any], op: ReduceOp | None = None, root: int = 0) -> Signature:
-    return Signature(call, array.nbytes, dtype_number(array.dtype.name), 0 if op is None else int(op), root)
+    return signature_of(call, array.nbytes, dtype_number(array.dtype), 0 if op is None else int(op), root)
 
 
 def _given(value: Any, name: str, call: str) -> Any:

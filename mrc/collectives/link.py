@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -39,6 +38,7 @@ from mrc.verbs import (
     RemoteMemory,
     SendFlag,
     SendWR,
+    VerbsError,
     WCOpcode,
     WCStatus,
     WROpcode,
@@ -48,9 +48,7 @@ _WITH_IMM, _SIGNALED, _SILENT = WROpcode.RDMA_WRITE_WITH_IMM, SendFlag.SIGNALED,
 _RECEIVE, _SUCCESS = WCOpcode.RECV_RDMA_WITH_IMM, WCStatus.SUCCESS
 # Point-to-point streams that a receiver grants one sender at a time.
 POINT_STREAMS = 4
-# The wr_id of writes, by what their completion means.
-_SOMETHING, _CHUNK_WRITTEN, _MARK = 0, 1, 2
-# Slots kept free of data, for grants.
+# Slots kept free of data, for grants and calls.
 _KEPT_SLOTS = 4
 
 
@@ -63,6 +61,9 @@ class Owner(Engine, Protocol):
     def on_grant(self, link: Link, header: Header) -> None:
         """The peer granted a stream its place."""
 
+    def on_call(self, link: Link, header: Header) -> None:
+        """The peer has called an operation in which it sends to this rank."""
+
     def on_failure(self, link: Link, why: str) -> None:
         """The QP has failed."""
 
@@ -73,7 +74,7 @@ def receives_of(config: GroupConfig) -> int:
 
 
 class Link:
-    """The link to rank `rank`. All methods run where the engine does."""
+    """The link to rank `rank`. All methods but `drain` run where the engine does."""
 
     def __init__(self, rank: int, pd: PD, cq: CQ, config: GroupConfig, engine: Owner) -> None:
         self.rank = rank
@@ -96,9 +97,10 @@ class Link:
         self._scratch: RemoteMemory | None = None
         self.incoming: dict[int, ReceiveStream] = {}
         self.outgoing: dict[int, SendStream] = {}
-        # Data and grants of operations that have not begun here.
+        # Data, grants and calls of operations that have not begun here.
         self.early: dict[int, list[tuple[Header, int]]] = {}
         self.grants: dict[int, Header] = {}
+        self.calls: dict[int, Header] = {}
         self._written = 0  # slots of the peer's
         self._freed_there = 0
         self._read = 0  # slots of ours
@@ -106,9 +108,8 @@ class Link:
         self._reported_freed = 0
         self._freed_early: set[int] = set()
         self._for_slots: deque[SendStream] = deque()
-        self._grants_waiting: deque[Header] = deque()
+        self._headers_waiting: deque[Header] = deque()
         self._unacknowledged: deque[SendStream] = deque()
-        self._drains: deque[Callable[[], None]] = deque()
         # The number of the first operation without the peer, which has closed its group.
         self.left_at: int | None = None
         self.closed = False
@@ -144,7 +145,7 @@ class Link:
         place = self._slot_to_write()
         start = place + HEADER_BYTES
         self._staging[start : start + data.size] = data
-        self._write_slot(place, Header(SlotKind.DATA, token.signature, self._freed, token.sequence, data.size))
+        self._write_slot(place, Header(SlotKind.DATA, token.signature, 0, token.sequence, data.size))
 
     def send_grant(self, token: Token, stream: int, length: int, grant: Grant) -> None:
         """Grant the peer a place for `length` bytes of a stream."""
@@ -160,8 +161,15 @@ class Link:
             grant.first,
             grant.chunks,
         )
-        if self._grants_waiting or self._written - self._freed_there >= self._slots:
-            self._grants_waiting.append(header)
+        self._send_header(header)
+
+    def send_call(self, token: Token) -> None:
+        """Tell the peer what this rank has called, before anything is sent to it."""
+        self._send_header(Header(SlotKind.CALL, token.signature, 0, token.sequence))
+
+    def _send_header(self, header: Header) -> None:
+        if self._headers_waiting or self._written - self._freed_there >= self._slots:
+            self._headers_waiting.append(header)
         else:
             self._write_slot(self._slot_to_write(), header)
 
@@ -170,14 +178,14 @@ class Link:
 
     def _write_slot(self, place: int, header: Header) -> None:
         self._reported_freed = self._freed
-        header._replace(freed=self._freed).pack_into(self._staging_view[place : place + HEADER_BYTES])
+        header.pack_into(self._staging_view[place : place + HEADER_BYTES], self._freed)
         assert self._to is not None
         mr = self._staging_mr
         length = HEADER_BYTES + (header.length if header.kind == SlotKind.DATA else 0)
         immediate = count_immediate(SLOT, self._written)
         self._written += 1
         sge = SGE(mr.addr + place, length, mr.lkey)
-        self.qp.post_send(SendWR(_SOMETHING, _WITH_IMM, sge, self._to.addr + place, self._to.rkey, immediate, _SILENT))
+        self.qp.post_send(SendWR(0, _WITH_IMM, sge, self._to.addr + place, self._to.rkey, immediate, _SILENT))
 
     def scratch_place(self, chunk: int) -> tuple[int, int]:
         """Return address and rkey of a chunk of the peer's scratch memory."""
@@ -190,13 +198,13 @@ class Link:
         """Write a chunk of a stream to its place."""
         self._unacknowledged.append(stream)
         immediate = stream_immediate(CHUNK, stream.stream, number)
-        self.qp.post_send(SendWR(_CHUNK_WRITTEN, _WITH_IMM, SGE(at, length, lkey), address, rkey, immediate, _SIGNALED))
+        self.qp.post_send(SendWR(0, _WITH_IMM, SGE(at, length, lkey), address, rkey, immediate, _SIGNALED))
 
     def report_taken(self, stream: int, taken: int) -> None:
         self._say(stream_immediate(TAKEN, stream, taken))
 
     def _say(self, immediate: int) -> None:
-        self.qp.post_send(SendWR(_SOMETHING, _WITH_IMM, None, 0, 0, immediate, _SILENT))
+        self.qp.post_send(SendWR(0, _WITH_IMM, None, 0, 0, immediate, _SILENT))
 
     # ------------------------------------------------------------------ slots
 
@@ -227,10 +235,7 @@ class Link:
             self.engine.on_failure(self, self.qp.explain(done.status))
             return
         if done.opcode != _RECEIVE:
-            if done.wr_id == _MARK:
-                self._drains.popleft()()
-            else:
-                self._unacknowledged.popleft().on_acknowledged()
+            self._unacknowledged.popleft().on_acknowledged()
             return
         self.qp.post_recv(RecvWR())
         immediate = done.imm_data or 0
@@ -252,19 +257,22 @@ class Link:
         start = slot * self._slot_bytes
         header = read_header(self._inbox_view[start : start + HEADER_BYTES])
         self._on_freed(header.freed)
+        if header.kind == SlotKind.DATA:
+            self.engine.on_data(self, header, slot)
+            return
+        self.free_slot(slot)
         if header.kind == SlotKind.GRANT:
-            self.free_slot(slot)
             self.engine.on_grant(self, header)
         else:
-            self.engine.on_data(self, header, slot)
+            self.engine.on_call(self, header)
 
     def _on_freed(self, count: int) -> None:
         more = count - self._freed_there & COUNT_MASK
         if not more:
             return
         self._freed_there += more
-        while self._grants_waiting and self._written - self._freed_there < self._slots:
-            self._write_slot(self._slot_to_write(), self._grants_waiting.popleft())
+        while self._headers_waiting and self._written - self._freed_there < self._slots:
+            self._write_slot(self._slot_to_write(), self._headers_waiting.popleft())
         for _ in range(len(self._for_slots)):
             # A stream that finds no slot queues again.
             self._for_slots.popleft().pump()
@@ -277,14 +285,15 @@ class Link:
 
     # ------------------------------------------------------------------ end
 
-    def drain(self, drained: Callable[[], None]) -> None:
-        """Call `drained` when the peer has received everything sent so far."""
-        if self.closed:
-            drained()
-            return
-        self._drains.append(drained)
-        # It completes after all earlier writes and consumes no receive.
-        self.qp.post_send(SendWR(_MARK, WROpcode.RDMA_WRITE, send_flags=_SIGNALED))
+    def drain(self, timeout: float | None) -> None:
+        """Wait until the peer has received everything sent so far. Raises VerbsError as `QP.drain`. From any thread."""
+        try:
+            # The peer's word that it has drained is its `bye`.
+            self.qp.drain(timeout, quiet=0)
+        except VerbsError:
+            # A peer that has left has received everything.
+            if not self.closed:
+                raise
 
     def close(self) -> None:
         """Destroy the QP and deregister the slots."""
@@ -293,6 +302,3 @@ class Link:
             self.qp.close()
             self._staging_mr.close()
             self._inbox_mr.close()
-            drains, self._drains = list(self._drains), deque()
-            for drained in drains:
-                drained()

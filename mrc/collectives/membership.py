@@ -10,7 +10,7 @@ from mrc.collectives.control.listening import Control, Note
 from mrc.collectives.control.memory import MemoryControl
 from mrc.collectives.control.tcp import TcpControl
 from mrc.collectives.engine import Engine
-from mrc.collectives.errors import GroupError, RankLost
+from mrc.collectives.errors import CallMismatch, GroupError, RankLost
 from mrc.collectives.mesh import Mesh
 from mrc.collectives.stores import MemoryStore, Store
 from mrc.errors import MrcError, PeerError
@@ -122,7 +122,10 @@ class Membership:
             return
         text = str(note.get("failed"))
         lost = note.get("lost")
-        if lost is None:
+        error: GroupError
+        if note.get("mismatch"):
+            error = CallMismatch(f"rank {number} has given up: {text}", number)
+        elif lost is None:
             error = GroupError(f"rank {number} has given up: {text}", number)
         elif lost == engine.rank:
             error = GroupError(f"rank {number} takes this one for gone: {text}", number)
@@ -143,6 +146,8 @@ class Membership:
         note: Note = {"failed": error.text}
         if isinstance(error, RankLost) and error.rank is not None:
             note["lost"] = error.rank
+        elif isinstance(error, CallMismatch):
+            note["mismatch"] = True
         self._send_all(note)
 
     def say_bye(self, sequence: int) -> None:

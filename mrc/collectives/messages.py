@@ -14,9 +14,12 @@ from __future__ import annotations
 
 import struct
 from enum import IntEnum
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple
 
-from mrc.collectives.reduction import DTYPES, ReduceOp
+import numpy as np
+
+from mrc.collectives.reduction import DTYPES, ReduceOp, dtype_name
 from mrc.records import record
 
 SLOT, CHUNK, FREED, TAKEN = 0, 1, 2, 3
@@ -93,8 +96,17 @@ class Signature:
         return f"{self.call.method}({', '.join(said)})"
 
 
-def dtype_number(name: str) -> int:
-    return DTYPES.index(name) if name in DTYPES else _NO_DTYPE
+@lru_cache(1024)
+def signature_of(call: int, nbytes: int = 0, dtype: int = _NO_DTYPE, op: int = _NO_OP, root: int = 0) -> Signature:
+    """Return a signature, mostly one that was there before. Raises ValueError for an unknown call."""
+    return Signature(Call(call), nbytes, dtype, op, root)
+
+
+_NUMBERS = {name: number for number, name in enumerate(DTYPES)}
+
+
+def dtype_number(dtype: np.dtype[Any]) -> int:
+    return _NUMBERS.get(dtype_name(dtype), _NO_DTYPE)
 
 
 class SlotKind(IntEnum):
@@ -102,6 +114,7 @@ class SlotKind(IntEnum):
 
     DATA = 1  # of an operation; `length` bytes follow
     GRANT = 2  # where the receiver of a stream wants its chunks
+    CALL = 3  # what the writer, which waits for a grant, has called
 
 
 # SlotKind, call, dtype, op, root, freed slots, operation (or tag), length, bytes in all, address, rkey, stream, first
@@ -124,8 +137,9 @@ class Header(NamedTuple):
     first: int = 0
     chunks: int = 0
 
-    def pack_into(self, slot: memoryview) -> None:
-        kind, signature, freed, sequence, length, address, rkey, stream, first, chunks = self
+    def pack_into(self, slot: memoryview, freed: int) -> None:
+        """Write it into a slot, with a credit for `freed` slots."""
+        kind, signature, _, sequence, length, address, rkey, stream, first, chunks = self
         _HEADER.pack_into(
             slot,
             0,
@@ -151,8 +165,9 @@ def read_header(slot: memoryview) -> Header:
     kind, call, dtype, op, root, freed, sequence, length, nbytes, address, rkey, stream, first, chunks = (
         _HEADER.unpack_from(slot)
     )
-    signature = Signature(Call(call), nbytes, dtype, op, root)
-    return Header(kind, signature, freed, sequence, length, address, rkey, stream, first, chunks)
+    return Header(
+        kind, signature_of(call, nbytes, dtype, op, root), freed, sequence, length, address, rkey, stream, first, chunks
+    )
 
 
 assert _HEADER.size <= HEADER_BYTES

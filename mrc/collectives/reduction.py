@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import IntEnum
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,12 @@ DTYPES = (
 _FLOATS = frozenset({"float16", "float32", "float64", "bfloat16"})
 
 
+@cache
+def dtype_name(dtype: np.dtype[Any]) -> str:
+    """Return numpy's name of a type, which numpy puts together anew whenever it is asked."""
+    return dtype.name
+
+
 class Reduction:
     """Reduce values of one type. Raises CallerError for a type that is unknown or that the operation does not take."""
 
@@ -61,7 +68,7 @@ class Reduction:
             self.op = ReduceOp(op)
         except ValueError:
             raise CallerError(f"op must be one of {', '.join(map(str, ReduceOp))}, got {op!r}") from None
-        name = dtype.name
+        name = dtype_name(dtype)
         if name not in DTYPES or dtype.byteorder == ">":
             raise CallerError(f"no reduction of {dtype}: there are {', '.join(DTYPES)}, in this machine's byte order")
         if name == "bool" and self.op not in _ORDERED:
@@ -82,3 +89,15 @@ class Reduction:
         if self._divides:
             typed = values.view(self._dtype)
             np.divide(typed, self._dtype.type(ranks), out=typed)
+
+
+def reduction_of(op: ReduceOp, dtype: np.dtype[Any]) -> Reduction:
+    """Return a reduction of values of one type. Raises CallerError as `Reduction` does."""
+    if type(op) is ReduceOp and (known := _KNOWN.get((op, dtype))) is not None:
+        return known
+    made = Reduction(op, dtype)
+    return _KNOWN.setdefault((made.op, dtype), made)
+
+
+# Small operations are called often, and of few types.
+_KNOWN: dict[tuple[ReduceOp, np.dtype[Any]], Reduction] = {}

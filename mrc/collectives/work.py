@@ -2,72 +2,67 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import os
 import threading
-from collections import deque
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING
+from typing import Any
 
 from mrc.collectives.errors import OperationTimeout
 from mrc.errors import MrcError
-from mrc.verbs.device import Device
-
-if TYPE_CHECKING:
-    import asyncio
+from mrc.verbs.bells import Bell, Bells, Deadline
 
 _log = logging.getLogger("mrc.collectives")
-
-# Descriptors kept for the next waits.
-_KEPT_FDS = 16
-_fds: deque[int] = deque()
 
 
 class Work:
     """An operation in progress. Do not touch its arrays until it is done."""
 
-    __slots__ = ("_callbacks", "_device", "_error", "_lock", "_waited_for", "_waiters", "done", "name")
+    __slots__ = ("_bells", "_call", "_callbacks", "_error", "_lock", "_waited_for", "done")
 
-    def __init__(self, device: Device, name: str) -> None:
-        self.name = name
+    def __init__(self, bells: Bells, call: object) -> None:
+        """`bells`: those of all who wait for a work of its group; `call`: what was called, with its words as str."""
         self.done = False
-        self._device = device
+        self._call = call
+        self._bells = bells
         self._error: MrcError | None = None
         self._lock = threading.Lock()
         self._callbacks: list[Callable[[Work], None]] = []
-        self._waiters: list[int] = []
         self._waited_for: Callable[[], str] = str
+
+    @property
+    def name(self) -> str:
+        """What was called, as `all_reduce(4,096 bytes, of float32, SUM)`."""
+        return str(self._call)
 
     def wait(self, timeout: float | None = None) -> None:
         """Return when the operation is done. Raises its error, or OperationTimeout after `timeout` seconds."""
         if not self.done:
-            self._wait(timeout)
+            deadline = Deadline(self._bells.device, timeout)
+            with self._bells.one() as bell:
+                # The bell rings for other works of the group as well.
+                while not self._is_done(bell):
+                    if not bell.wait(deadline.left_s()):
+                        raise self._late(timeout)
         if self._error is not None:
             raise self._error
 
-    def _wait(self, timeout: float | None) -> None:
-        fd = _fds.popleft() if _fds else os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        with self._lock:
-            if not self.done:
-                self._waiters.append(fd)
-        try:
-            if not self._device.wait(fd, lambda: self.done, timeout):
-                raise OperationTimeout(f"{self.name} is not done after {timeout:g} s{self._waited_for()}")
-        finally:
-            with self._lock:
-                if fd in self._waiters:
-                    self._waiters.remove(fd)
-            self._give_back(fd)
+    async def _awaited(self) -> None:
+        if not self.done:
+            with self._bells.one() as bell:
+                while not self._is_done(bell):
+                    if not await bell.wait_async(None):
+                        raise self._late(None)
+        if self._error is not None:
+            raise self._error
 
-    @staticmethod
-    def _give_back(fd: int) -> None:
-        with contextlib.suppress(BlockingIOError):
-            os.eventfd_read(fd)
-        if len(_fds) < _KEPT_FDS:
-            _fds.append(fd)
-        else:
-            os.close(fd)
+    def _is_done(self, bell: Bell) -> bool:
+        """Return whether it is done. If not, the bell rings when it is."""
+        bell.hush()
+        return self.done
+
+    def _late(self, timeout: float | None) -> OperationTimeout:
+        after = "" if timeout is None else f" after {timeout:g} s"
+        return OperationTimeout(f"{self.name} is not done{after}{self._waited_for()}")
 
     def waited_for(self) -> str:
         """Return which ranks the operation waits for, as the end of a sentence; empty when it is done."""
@@ -88,23 +83,9 @@ class Work:
                 return
         function(self)
 
-    def __await__(self) -> Generator[asyncio.Future[None], None, None]:
-        if not self.done:
-            import asyncio
-
-            loop = asyncio.get_running_loop()
-            future: asyncio.Future[None] = loop.create_future()
-
-            def tell() -> None:
-                if not future.done():
-                    future.set_result(None)
-
-            def done(_: Work) -> None:
-                loop.call_soon_threadsafe(tell)
-
-            self.add_done_callback(done)
-            yield from future
-        self.wait()
+    def __await__(self) -> Generator[Any, None, None]:
+        """Wait in a coroutine of asyncio, with a thread that runs the device or without one."""
+        return self._awaited().__await__()
 
     def __repr__(self) -> str:
         state = "under way" if not self.done else "done" if self._error is None else f"failed: {self._error}"
@@ -124,8 +105,7 @@ class Work:
             self._error = error
             self.done = True
             callbacks, self._callbacks = self._callbacks, []
-            for fd in self._waiters:
-                self._device.ring(fd)
+        self._bells.ring()
         for each in callbacks:
             try:
                 each(self)

@@ -135,17 +135,11 @@ class Stage:
             self.extra.setdefault("missing", {})[kind] = reason
             return
         if kind == "mptcp":
-            self._configure_mptcp(source, target)
+            from mrc.bench.mptcp import set_path_managers
+
+            set_path_managers(self.lab, [target])
         self._streams[kind] = stream = Stream(self.lab, kind, source, target, self.directory)
         self._stack.enter_context(stream)
-
-    def _configure_mptcp(self, source: str, target: str) -> None:
-        from mrc.bench.baselines.mptcp import configure_path_manager
-
-        planes = self.lab.topology.planes
-        announced = self.lab.addresses(target)[1:]
-        self.lab.inside(target, lambda: configure_path_manager(announced, planes))
-        self.lab.inside(source, lambda: configure_path_manager((), planes))
 
     def begin(self, *flows: str, stream_seconds: float = 0.0) -> None:
         """Let these flows write, without names all of them, and streams send for so long. The script's clock begins

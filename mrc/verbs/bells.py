@@ -44,9 +44,10 @@ class Bell:
 
     def hush(self) -> None:
         """Make it silent again. Check the condition that it rings for after this, not before."""
-        self._rung = False
-        with contextlib.suppress(BlockingIOError):
-            os.eventfd_read(self.fd)
+        if self._rung:
+            self._rung = False
+            with contextlib.suppress(BlockingIOError):
+                os.eventfd_read(self.fd)
 
     def wait(self, timeout_s: float | None) -> bool:
         """Wait until it rings, at most `timeout_s`; return whether it did.
@@ -98,10 +99,10 @@ def _settle(rang: Future[None]) -> None:
 class Bells:
     """The bells of all threads and coroutines that wait for one object."""
 
-    __slots__ = ("_closed", "_device", "_idle", "_lock", "_waiting")
+    __slots__ = ("_closed", "_idle", "_lock", "_waiting", "device")
 
     def __init__(self, device: Device) -> None:
-        self._device = device
+        self.device = device
         self._lock = threading.Lock()
         # Replaced, never changed: `ring` reads it without the lock.
         self._waiting: tuple[Bell, ...] = ()
@@ -116,7 +117,7 @@ class Bells:
     def one(self) -> Iterator[Bell]:
         """Give a bell that rings with all others until the block ends."""
         with self._lock:
-            bell = self._idle.pop() if self._idle else Bell(self._device)
+            bell = self._idle.pop() if self._idle else Bell(self.device)
             self._waiting = (*self._waiting, bell)
         try:
             yield bell

@@ -115,13 +115,15 @@ class MR:
     """
 
     def __init__(self, pd: PD, buffer: Any, access: AccessFlag, *, iova: int | None = None) -> None:
+        self.pd = pd
+        self.access = access
+        self.addr = self.length = self.lkey = self.rkey = 0
+        self._lock = threading.Lock()
+        # A refused one stays so.
+        self._closed = True
         pd.check_open()
         if AccessFlag.REMOTE_WRITE in access and AccessFlag.LOCAL_WRITE not in access:
             raise VerbsError(EINVAL, "REMOTE_WRITE needs LOCAL_WRITE too")
-        self.pd = pd
-        self.access = access
-        self._lock = threading.Lock()
-        self._closed = False
         remote_write = AccessFlag.REMOTE_WRITE in access
         try:
             if AccessFlag.LOCAL_WRITE in access and memoryview(buffer).readonly:
@@ -134,6 +136,7 @@ class MR:
         self.addr = self.region.va
         self.length = self.region.length
         self.lkey = self.rkey = self.region.rkey
+        self._closed = False
         pd._add(self)
 
     @property

@@ -39,7 +39,8 @@ from mrc.verbs.work import MAX_SGE, NO_FLAGS, WC, RecvWR, SendWR
 MAY_POST_SEND = frozenset({QPState.RTS, QPState.ERROR})
 MAY_POST_RECV = frozenset({QPState.INIT, QPState.RTR, QPState.RTS, QPState.ERROR})
 
-_INLINE, _SIGNALED, _SOLICITED = SendFlag.INLINE, SendFlag.SIGNALED, SendFlag.SOLICITED
+# As ints: enum's own operators take a microsecond each.
+_INLINE, _SIGNALED, _SOLICITED = int(SendFlag.INLINE), int(SendFlag.SIGNALED), int(SendFlag.SOLICITED)
 _WRITE, _WITH_IMM = WROpcode.RDMA_WRITE, WROpcode.RDMA_WRITE_WITH_IMM
 _RECEIVE, _SUCCESS = WCOpcode.RECV_RDMA_WITH_IMM, WCStatus.SUCCESS
 # Attributes that are parameters of the endpoint's QP under the same name.
@@ -279,19 +280,20 @@ class QP:
         `max_inline_data` bytes go INLINE; ENOTSUP for SOLICITED.
         """
         plain = wr.opcode is _WRITE and wr.imm_data is None and wr.send_flags is NO_FLAGS
-        immediate = None if plain else self._immediate(wr)
+        flags = 0 if plain else int(wr.send_flags)
+        immediate = None if plain else self._immediate(wr, flags)
         with self._lock:
             if self._closed or self.endpoint_qp.state not in MAY_POST_SEND:
                 self._check_may_post(MAY_POST_SEND)
             if len(self._sent) >= self.cap.max_send_wr:
                 raise VerbsError(ENOMEM, f"{self.cap.max_send_wr} sends are outstanding (max_send_wr)")
-            mr, source, offset, length = self._gather(wr, inline=not plain and bool(wr.send_flags & _INLINE))
+            mr, source, offset, length = self._gather(wr, inline=bool(flags & _INLINE))
             remote_addr, rkey = (wr.remote_addr, wr.rkey) if length else (0, 0)
             try:
                 request = WriteRequest(wr.wr_id, source, offset, length, remote_addr, rkey, immediate)
             except CallerError as error:
                 raise VerbsError(EINVAL, str(error)) from None
-            signaled = self.sq_sig_all or (not plain and bool(wr.send_flags & _SIGNALED))
+            signaled = self.sq_sig_all or bool(flags & _SIGNALED)
             self._sent.append((mr, signaled))
             wake = self._put(request)
         if wake:
@@ -303,7 +305,8 @@ class QP:
         In ERROR it completes flushed. Raises VerbsError EINVAL in RESET, ENOMEM when `max_recv_wr` are outstanding.
         """
         with self._lock:
-            self._check_may_post(MAY_POST_RECV)
+            if self._closed or self.endpoint_qp.state not in MAY_POST_RECV:
+                self._check_may_post(MAY_POST_RECV)
             if self._receives_posted >= self.cap.max_recv_wr:
                 raise VerbsError(ENOMEM, f"{self.cap.max_recv_wr} receives are outstanding (max_recv_wr)")
             self._receives_posted += 1
@@ -319,12 +322,12 @@ class QP:
             raise VerbsError(EINVAL, f"QP {self.qp_num:#08x} is in {state.name}; this is for {allowed}")
 
     @staticmethod
-    def _immediate(wr: SendWR) -> int | None:
+    def _immediate(wr: SendWR, flags: int) -> int | None:
         if wr.opcode not in (_WRITE, _WITH_IMM):
             raise VerbsError(ENOTSUP, f"MRC has RDMA_WRITE and RDMA_WRITE_WITH_IMM only, got {wr.opcode!r}")
         if (wr.opcode == _WITH_IMM) != (wr.imm_data is not None):
             raise VerbsError(EINVAL, "imm_data goes with RDMA_WRITE_WITH_IMM, and that with imm_data")
-        if wr.send_flags & _SOLICITED:
+        if flags & _SOLICITED:
             raise VerbsError(ENOTSUP, "MRC has no solicited events")
         return wr.imm_data
 

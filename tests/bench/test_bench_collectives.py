@@ -390,7 +390,7 @@ def test_a_rank_that_says_nothing() -> None:
 
 @pytest.mark.parametrize("name", ["gloo", "gloo-mptcp"])
 def test_without_torch(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setattr("mrc.bench.collectives.subjects.find_spec", lambda _: None)
+    monkeypatch.setattr("mrc.bench.torch_build.find_spec", lambda _: None)
     subject = make_subjects(plan(baselines=(name,)), lambda *_: None)[1]
     with pytest.raises(SystemRefused, match=rf"baseline {name} needs PyTorch: pip install torch"):
         subject.check()

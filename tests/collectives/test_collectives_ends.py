@@ -163,6 +163,30 @@ def test_done_callbacks_and_await() -> None:
         asyncio.run(awaited())
 
 
+def test_operations_under_way_are_awaited() -> None:
+    """No thread runs virtual time: the coroutines do."""
+    with world(3) as ranks:
+        arrays = [np.full(50_000, 1.0 + group.rank) for group in ranks.groups]
+
+        async def one(group: Group) -> None:
+            await group.all_reduce(arrays[group.rank])
+            await group.barrier()
+
+        async def together() -> None:
+            await asyncio.gather(*(one(group) for group in ranks.groups))
+
+        asyncio.run(together())
+        np.testing.assert_array_equal(arrays, np.full((3, 50_000), 6.0))
+        late = ranks.groups[0].barrier()
+
+        async def failing() -> None:
+            with pytest.raises(GroupError, match="rank 1 has given up: enough"):
+                await late
+
+        ranks.groups[1].abort("enough")
+        asyncio.run(failing())
+
+
 def test_a_rank_may_leave_before_the_others_are_done() -> None:
     """What it sent arrives, what it took part in ends, and an operation that wants it says that it has left."""
     with world(3) as ranks:
@@ -203,6 +227,19 @@ def test_roots_that_differ_are_found_at_the_next_operation() -> None:
         works = [group.barrier() for group in ranks.groups]
         with pytest.raises(GroupError, match=r"called broadcast.*root 1.* as operation 0|of which this rank took part"):
             works[0].wait(PATIENCE_S)
+
+
+def test_roots_that_differ_in_a_long_operation_are_found_at_once() -> None:
+    """Both only send, and wait for the other's grant."""
+    for call in ("broadcast", "scatter"):
+        with world(2) as ranks:
+            works = []
+            for group in ranks.groups:
+                more = [np.ones(80_000)] if call == "scatter" else []
+                works.append(getattr(group, call)(np.ones(40_000), *more, root=group.rank))
+            for work in works:
+                with pytest.raises(CallMismatch, match=rf"called {call}.*root .\) as operation 0"):
+                    work.wait(PATIENCE_S)
 
 
 def test_a_block_that_fails_tells_the_others() -> None:

@@ -17,9 +17,10 @@ from mrc.drill.catalogue import find
 from mrc.drill.drill import Judgement, Verdict
 from mrc.drill.recording import Happening, Recording
 from mrc.drill.training.model import BATCH, WIDTHS, Data, Model
+from mrc.drill.training.plan import TRANSFORMER
 from mrc.drill.training.record import JobRecord, RankRecord
 from mrc.drill.training.training import TRAINING, training
-from mrc.errors import CallerError
+from mrc.errors import CallerError, SystemRefused
 
 STEPS = 100
 SAME, OTHER = "a" * 64, "b" * 64
@@ -201,15 +202,27 @@ def test_of_more_ranks_gloo_need_not_give_the_same_bits() -> None:
     for told in (0, 1, 3, 10):
         with pytest.raises(CallerError, match="takes 2, 4, 6 or 8 hosts"):
             find(["training"], told)
-    with pytest.raises(CallerError, match="is for training"):
+    with pytest.raises(CallerError, match="number of hosts is for training"):
         find(["leaf-fail"], 4)
+
+
+def test_the_transformer_needs_torch_and_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mrc.bench.torch_build.find_spec", lambda name: None)
+    with pytest.raises(SystemRefused, match=r"transformer of the drill training needs PyTorch: pip install torch"):
+        find(["training"], training_model=TRANSFORMER)
+    assert find(["training"]) == [TRAINING]
+    with pytest.raises(CallerError, match="the model is for training"):
+        find(["leaf-fail"], training_model=TRANSFORMER)
 
 
 # ---------------------------------------------------------------------- the model
 
 
-def trained(seed: int, count: int, ranks: int = 2) -> tuple[list[Model], list[float]]:
-    data, models, losses = Data(seed), [Model(seed) for _ in range(ranks)], []
+def trained(
+    seed: int, count: int, ranks: int = 2, data_of: Any = Data, model_of: Any = Model
+) -> tuple[list[Any], list[float]]:
+    """Ranks of one process, their sums numpy's own."""
+    data, models, losses = data_of(seed), [model_of(seed) for _ in range(ranks)], []
     for step in range(count):
         losses.append(
             float(np.mean([model.differentiate(*data.batch(rank, step)) for rank, model in enumerate(models)]))

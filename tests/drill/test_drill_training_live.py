@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
@@ -14,7 +15,8 @@ from patience import PATIENCE_S
 
 from mrc.drill.stage import Stage
 from mrc.drill.training.crew import Crew
-from mrc.drill.training.plan import MRC, RankPlan
+from mrc.drill.training.plan import MRC, PERCEPTRON, TRANSFORMER, RankPlan
+from mrc.drill.training.record import JobRecord
 from mrc.fabric import Clos
 from mrc.lab import Lab
 
@@ -25,14 +27,17 @@ pytestmark = [
         reason="needs root and the program unshare",
     ),
 ]
-STEPS = 25
+STEPS, TRANSFORMER_STEPS = 25, 12
 # The same training in one process, its sums numpy's own.
 _ALONE = f"""
 import sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 sys.path.insert(0, {str(Path(__file__).parent.parent)!r})
 from test_drill_training import trained
-(one, other), losses = trained(5, {STEPS})
+from mrc.drill.training.rank import learner
+model, count = sys.argv[1:]
+kinds = [lambda seed: learner(model, seed)[0], lambda seed: learner(model, seed)[1]]
+(one, other), losses = trained(5, int(count), 2, *kinds)
 print(one.digest(), sum(losses))
 """
 
@@ -56,13 +61,33 @@ def test_weights_are_those_of_one_process_while_a_spine_dies(lab: Lab, tmp_path:
     assert len(job.steps_s) == len(job.losses()) == STEPS
     cut_ns = recording.time("cut")
     assert job.began_ns < cut_ns < job.ended_ns
+    check_weights(job, PERCEPTRON, STEPS)
+
+
+def check_weights(job: JobRecord, model: str, steps: int) -> None:
+    """Those of all ranks are those of the same training in one process, to the bit."""
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", _ALONE], env=environment, capture_output=True, text=True, check=True, timeout=PATIENCE_S
-    )
+    argv = [sys.executable, "-c", _ALONE, model, str(steps)]
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, check=True, timeout=PATIENCE_S)
     digest, losses = done.stdout.split()
     assert [rank.digest for rank in job.ranks] == [digest] * 2
     assert sum(job.losses()) == pytest.approx(float(losses))
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch")
+def test_a_transformer_of_torch_learns_and_has_the_weights_of_one_process(lab: Lab, tmp_path: Path) -> None:
+    """It takes ten seconds: three processes import torch."""
+    with lab, Stage(lab, tmp_path, 5) as stage:
+        crew = Crew(stage, MRC, tmp_path, model=TRANSFORMER)
+        crew.wait_ready()
+        crew.begin(RankPlan("", 0, 2, 5, "", "", PATIENCE_S, TRANSFORMER_STEPS))
+        job = crew.result("fair", PATIENCE_S)
+    assert job.errors == []
+    losses = job.losses()
+    # It begins where it knows nothing of 64 symbols.
+    assert losses[0] > 4.1
+    assert losses[-1] < losses[0] - 0.3
+    check_weights(job, TRANSFORMER, TRANSFORMER_STEPS)
 
 
 def test_a_rank_goes_when_nobody_wants_it_any_more(lab: Lab, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -45,32 +45,42 @@ class Jobs:
         *,
         backend: str = "mrc",
         expect: Sequence[int] = (),
-        torchrun: bool = False,
         **env: str,
     ) -> list[str]:
         """What each rank wrote. They have to end with the exit codes `expect`, 0 where nothing else is said."""
         self._port += 1
-        self._running = [self._start(job, rank, size, backend, torchrun, env) for rank in range(size)]
+        program = [str(PROGRAM), job, str(self.folder)]
+        address, port = self._lab.addresses("h0")[0], str(self._port)
+        settings = {"TEST_BACKEND": backend, **env}
+        running = self._running = []
+        for rank in range(size):
+            job_of = {"RANK": str(rank), "WORLD_SIZE": str(size), "MASTER_ADDR": address, "MASTER_PORT": port}
+            running.append(self._start(rank, [sys.executable, *program], settings | job_of))
+        return self._ended(expect)
+
+    def run_until_it_ends_well(self, program: Path, size: int, **env: str) -> list[str]:
+        """What the processes of each host wrote, started again until they have ended well. The hosts know their own
+        addresses and no fabric."""
+        self._port += 1
+        running = self._running = []
+        for rank in range(size):
+            where = f"--node-rank {rank} --master-addr {self._lab.addresses('h0')[0]} --master-port {self._port}"
+            torchrun = f"{sys.executable} -m torch.distributed.run --nnodes {size} {where} {program}"
+            bound = {"MRC_FABRIC": "", "MRC_BIND": ",".join(self._lab.addresses(f"h{rank}"))}
+            running.append(self._start(rank, ["sh", "-c", f"until {torchrun}; do sleep 5; done"], bound | env))
+        return self._ended()
+
+    def _ended(self, expect: Sequence[int] = ()) -> list[str]:
         deadline = time.monotonic() + PATIENCE_S
         written = [process.communicate(timeout=deadline - time.monotonic())[0] for process in self._running]
         codes = [process.returncode for process in self._running]
-        assert codes == (list(expect) or [0] * size), "\n".join(written)
+        assert codes == (list(expect) or [0] * len(codes)), "\n".join(written)
         return written
 
-    def _start(
-        self, job: str, rank: int, size: int, backend: str, torchrun: bool, env: dict[str, str]
-    ) -> subprocess.Popen[str]:
+    def _start(self, rank: int, argv: Sequence[str], env: Mapping[str, str]) -> subprocess.Popen[str]:
         lab, host = self._lab, f"h{rank}"
         interface = json.loads(lab.fabric_path(host).read_text())["ports"][0]["interface"]
-        whole = lab.environment(host) | {"TEST_BACKEND": backend, "GLOO_SOCKET_IFNAME": interface} | env
-        address, port = lab.addresses("h0")[0], str(self._port)
-        program = [str(PROGRAM), job, str(self.folder)]
-        if torchrun:
-            options = [f"--nnodes={size}", f"--node-rank={rank}", f"--master-addr={address}", f"--master-port={port}"]
-            argv = [sys.executable, "-m", "torch.distributed.run", *options, *program]
-        else:
-            argv = [sys.executable, *program]
-            whole |= {"RANK": str(rank), "WORLD_SIZE": str(size), "MASTER_ADDR": address, "MASTER_PORT": port}
+        whole = lab.environment(host) | {"GLOO_SOCKET_IFNAME": interface} | env
         process: subprocess.Popen[str] = lab.popen(
             host, argv, env=whole, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )

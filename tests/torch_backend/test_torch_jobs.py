@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -91,9 +93,25 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def test_torchrun_starts_a_job(jobs: Jobs) -> None:
-    jobs.run("ddp", 2, torchrun=True)
-    assert len(jobs.saved(0)["losses"]) == 100
+def test_torchrun_starts_the_script_of_the_page_and_again_after_a_death(jobs: Jobs) -> None:
+    """On the hosts' own addresses, as between real machines. It takes some seconds: two hosts import torch twice."""
+    page = (Path(__file__).parents[2] / "docs/torch.md").read_text()
+    (script,) = re.findall(r"```python\n(import os\n.*?)```", page, re.S)
+    assert "\nuntil torchrun " in page
+    before = "    points, wanted = batch(step, rank)\n"
+    assert before in script
+    died = jobs.folder / "died"
+    death = f"    if rank == 1 and step == 50 and not os.path.exists({str(died)!r}):\n"
+    death += f"        Path({str(died)!r}).touch()\n        os._exit(9)\n"
+    program = jobs.folder / "train.py"
+    program.write_text(script.replace(before, death + before))
+    written = "".join(jobs.run_until_it_ends_well(program, 2, CHECKPOINT=str(jobs.folder / "checkpoint.pt")))
+    assert "rank 1 is gone" in written
+    for rank in range(2):
+        assert f"rank {rank} goes on after step 40" in written
+    losses = {int(step): float(loss) for step, loss in re.findall(r"step (\d+): loss ([\d.]+)", written)}
+    assert set(losses) == {20, 40, 60, 80, 100}
+    assert losses[100] < losses[20] / 2
 
 
 def test_a_dead_rank_is_named_by_every_other_one(jobs: Jobs) -> None:
@@ -124,10 +142,11 @@ def test_without_a_fabric_the_error_says_what_to_do(need_torch: None) -> None:
     script = (
         "import torch.distributed as dist\ndist.init_process_group('mrc', store=dist.HashStore(), rank=0, world_size=1)"
     )
-    environment = {name: value for name, value in os.environ.items() if name != "MRC_FABRIC"}
+    environment = {name: value for name, value in os.environ.items() if name not in ("MRC_FABRIC", "MRC_BIND")}
     ended = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=120)
     assert ended.returncode == 1
     assert "needs MRC_FABRIC" in ended.stderr
+    assert "or MRC_BIND" in ended.stderr
 
 
 @pytest.mark.parametrize("autoload", ["0", "1"])

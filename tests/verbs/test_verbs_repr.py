@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from verbs_pair import Pair
 
-from mrc.verbs import QP, AccessFlag, QPAttr, QPState, RecvWR, SendWR
+from mrc.verbs import MR, QP, AccessFlag, QPAttr, QPState, RecvWR, SendWR, VerbsError
 
 
 @pytest.fixture
@@ -51,6 +51,16 @@ def test_a_region_tells_its_keys_place_and_access(pair: Pair) -> None:
     assert repr(plain) == f"<MR {plain.lkey:#010x}: 3 bytes at 0x0, none>"
     mr.close()
     assert repr(mr) == f"<MR {mr.lkey:#010x} closed>"
+
+
+@pytest.mark.parametrize("shown", [str, repr])
+def test_a_refused_region_can_be_shown(pair: Pair, shown: Callable[[object], str]) -> None:
+    """As a debugger does that shows a failed constructor's variables."""
+    refused = MR.__new__(MR)
+    with pytest.raises(VerbsError):
+        refused.__init__(pair.left.pd, b"read-only", AccessFlag.LOCAL_WRITE)  # type: ignore[misc]
+    assert "0x00000000" in shown(refused)
+    refused.close()
 
 
 def test_the_others_tell_whose_they_are_and_what_they_hold(pair: Pair) -> None:

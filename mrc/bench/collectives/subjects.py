@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-import errno
 import tempfile
 from collections.abc import Callable, Mapping
-from functools import partial
-from importlib.util import find_spec
-from pathlib import Path
+from statistics import mean
 from typing import Any
 
-from mrc.bench.baselines.mptcp import check_mptcp, compile_mptcp_sockets, configure_path_manager
 from mrc.bench.collectives.plan import CollectivesPlan
 from mrc.bench.collectives.ranks import started
 from mrc.bench.collectives.transports import GLOO, MRC
+from mrc.bench.mptcp import MptcpSockets
 from mrc.bench.processes import START_TIMEOUT_S
 from mrc.bench.settings import Settings
-from mrc.bench.subject import Mrc, Subject
-from mrc.errors import CallerError, PeerError, SystemRefused
+from mrc.bench.subject import RECEIVER, SENDER, Mrc, Subject
+from mrc.bench.torch_build import need_torch
+from mrc.errors import CallerError, PeerError
 from mrc.lab import Lab
 
-GLOO_MPTCP, WRITE = "gloo-mptcp", "write"
-BASELINES = (GLOO, GLOO_MPTCP, WRITE)
+GLOO_MPTCP, WRITE, WRITE_BOTH = "gloo-mptcp", "write", "write-both-ways"
+BASELINES = (GLOO, GLOO_MPTCP, WRITE, WRITE_BOTH)
 # What moves slower than this has stopped.
 _LEAST_BYTES_A_SECOND = 2 << 20
 _PATIENCE_S = 60.0
 _END_S = 60.0
 # Of `mrc bench write`: its default, and for how long one size is measured.
 _LARGEST_WRITE = 1 << 20
-_WRITE_SECONDS = 1.0
+_WRITE_SECONDS = 2.0
 
 Row = Mapping[str, Any]
 OnRow = Callable[[str, Row], None]
@@ -104,12 +102,7 @@ class Gloo(Collective):
         super().__init__(name, plan, on_row, GLOO)
 
     def check(self) -> None:
-        if find_spec("torch") is None:
-            raise SystemRefused(
-                errno.ENOENT,
-                f"the baseline {self.name} needs PyTorch: pip install torch --index-url "
-                "https://download.pytorch.org/whl/cpu",
-            )
+        need_torch(f"the baseline {self.name}")
 
     def environment(self) -> dict[str, str]:
         return {"GLOO_SOCKET_IFNAME": "p0"}
@@ -120,34 +113,33 @@ class GlooMptcp(Gloo):
 
     def __init__(self, name: str, plan: CollectivesPlan, on_row: OnRow) -> None:
         super().__init__(name, plan, on_row)
-        self._scratch = tempfile.TemporaryDirectory(prefix="mrc-bench-")
-        self._library = Path(self._scratch.name, "mptcp-socket.so")
+        self._sockets = MptcpSockets(f"the baseline {name}")
 
     def check(self) -> None:
         super().check()
-        check_mptcp(self.name)
+        self._sockets.check()
 
     def prepare(self, lab: Lab) -> None:
-        compile_mptcp_sockets(self._library, self.name)
-        planes = lab.topology.planes
-        for host in lab.topology.hosts:
-            # Any rank may be the one that listens.
-            announced = lab.addresses(host)[1:]
-            lab.inside(host, partial(configure_path_manager, announced, planes))
+        # Any rank may be the one that listens.
+        self._sockets.prepare(lab, lab.topology.hosts)
 
     def environment(self) -> dict[str, str]:
-        return {**super().environment(), "LD_PRELOAD": str(self._library)}
+        return {**super().environment(), **self._sockets.environment}
 
 
 class Writes:
-    """`mrc bench write` from h0 to h1: what one QP moves, one way. It has a bus bandwidth and nothing else."""
+    """`mrc bench write`: what one QP moves from h0 to h1, or one each way at the same time, as in most operations.
+
+    It has a bus bandwidth and nothing else: that of one way.
+    """
 
     loss = 0.0
-    name = WRITE
 
-    def __init__(self, plan: CollectivesPlan, on_row: OnRow) -> None:
+    def __init__(self, name: str, plan: CollectivesPlan, on_row: OnRow) -> None:
+        self.name = name
         self._plan = plan
         self._on_row = on_row
+        self._ways = [(SENDER, RECEIVER), (RECEIVER, SENDER)] if name == WRITE_BOTH else [(SENDER, RECEIVER)]
 
     def check(self) -> None:
         """What it needs came with this package."""
@@ -161,16 +153,16 @@ class Writes:
         for count in plan.counts:
             size = plan.kind.size(count, plan.itemsize, plan.ranks)
             settings = Settings(size=min(size, _LARGEST_WRITE), seconds=_WRITE_SECONDS)
-            figures = Mrc(WRITE, settings).run(lab)
+            found = Mrc(self.name, settings).run_ways(lab, self._ways)
             row = {
                 "size_bytes": size,
                 "count": count,
                 "time_us": None,
                 "algbw_gbytes_per_s": None,
-                "busbw_gbytes_per_s": figures["goodput_gbps"] / 8,
+                "busbw_gbytes_per_s": mean(figures["goodput_gbps"] for figures in found) / 8,
                 "wrong": None,
                 "ranks_identical": None,
-                "cpu_seconds": figures["cpu_seconds"],
+                "cpu_seconds": sum(figures["cpu_seconds"] for figures in found),
             }
             rows += [row | {"place": place} for place in plan.kind.places]
             self._on_row(self.name, row)
@@ -185,8 +177,8 @@ def make_subjects(plan: CollectivesPlan, on_row: OnRow) -> list[Subject]:
             subjects.append(Gloo(name, plan, on_row))
         elif name == GLOO_MPTCP:
             subjects.append(GlooMptcp(name, plan, on_row))
-        elif name == WRITE:
-            subjects.append(Writes(plan, on_row))
+        elif name in (WRITE, WRITE_BOTH):
+            subjects.append(Writes(name, plan, on_row))
         else:
             raise CallerError(f"there is no baseline {name!r}: there are {', '.join(BASELINES)}")
     return subjects

@@ -199,8 +199,7 @@ class TcpControl:
             for connection in list(peer.connections.values()):
                 if not connection.connected and now >= connection.since + _DIAL_TIMEOUT_S:
                     self._lose(connection, again=True)
-            if self._closing is None:
-                self._doubt(rank, peer, now)
+            self._doubt(rank, peer, now)
 
     def _hear_wake(self, _: int) -> None:
         with contextlib.suppress(BlockingIOError):

@@ -11,12 +11,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from mrc.collectives.arrays import Bytes
-from mrc.collectives.engine import Engine
-from mrc.collectives.messages import Signature
-from mrc.collectives.operations.base import Leaves, Operation, Reducer, Stepwise, spans
+from mrc.collectives.operations.base import Leaves, Operation, Posted, Reducer, Stepwise, spans
 from mrc.collectives.reduction import Reduction
 from mrc.collectives.streams import SCRATCH, ReceiveSegment, SendSegment
-from mrc.collectives.work import Work
 
 
 class RingAllReduce(Operation):
@@ -29,10 +26,8 @@ class RingAllReduce(Operation):
     neighbour has received it.
     """
 
-    def __init__(
-        self, engine: Engine, sequence: int, signature: Signature, work: Work, array: NDArray[Any], reduction: Reduction
-    ) -> None:
-        super().__init__(engine, sequence, signature, work)
+    def __init__(self, posted: Posted, array: NDArray[Any], reduction: Reduction) -> None:
+        super().__init__(posted)
         self._array = array
         self._reducer = Reducer(reduction, self.size)
 
@@ -68,10 +63,8 @@ class _Paired(Stepwise):
     first 2 x `extra` ranks each even one hands over to the next.
     """
 
-    def __init__(
-        self, engine: Engine, sequence: int, signature: Signature, work: Work, array: NDArray[Any], reduction: Reduction
-    ) -> None:
-        super().__init__(engine, sequence, signature, work)
+    def __init__(self, posted: Posted, array: NDArray[Any], reduction: Reduction) -> None:
+        super().__init__(posted)
         self._array = array
         self._reducer = Reducer(reduction, self.size)
         self._core = 1 << self.size.bit_length() - 1

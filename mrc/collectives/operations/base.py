@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
@@ -31,6 +31,15 @@ def spans(count: int, parts: int, unit: int) -> list[tuple[int, int]]:
     return found
 
 
+class Posted(NamedTuple):
+    """An operation as its caller posted it: where it is carried out, its number, its arguments, its future."""
+
+    engine: Engine
+    sequence: int
+    signature: Signature
+    work: Work
+
+
 class Operation:
     """An operation of the whole group. Subclasses add segments to streams in `plan`.
 
@@ -39,21 +48,18 @@ class Operation:
 
     eager = False
 
-    def __init__(self, engine: Engine, sequence: int, signature: Signature, work: Work) -> None:
-        self.engine = engine
-        self.rank = engine.rank
-        self.size = engine.size
-        self.sequence = sequence
-        self.signature = signature
-        self.work = work
-        self.token = Token(sequence, signature)
-        self._stream = stream_number(sequence)
+    def __init__(self, posted: Posted) -> None:
+        self.engine, self.sequence, self.signature, self.work = posted
+        self.rank = self.engine.rank
+        self.size = self.engine.size
+        self.token = Token(self.sequence, self.signature)
+        self._stream = stream_number(self.sequence)
         self._incoming: dict[int, ReceiveStream] = {}
         self._outgoing: dict[int, SendStream] = {}
         # The arrays are kept alive together with their regions.
         self._memories: list[tuple[NDArray[Any], Memory]] = []
         self._unfinished = 0
-        work.says(self.waits_for)
+        self.work.says(self.waits_for)
 
     # ------------------------------------------------------------------ for kinds of operations
 
@@ -111,6 +117,9 @@ class Operation:
         # One more than there are, until all are started.
         self._unfinished = len(incoming) + len(outgoing) + 1
         for rank, link in self.engine.links.items():
+            called = link.calls.pop(self.sequence, None)
+            if called is not None:
+                self.engine.check(link, called, self.token)
             if rank not in incoming and self.sequence in link.early:
                 header, _ = link.early[self.sequence][0]
                 self.engine.check(link, header, self.token)
@@ -123,6 +132,9 @@ class Operation:
             self._start_incoming(stream)
         for out in outgoing.values():
             self._start_outgoing(out)
+            if not self.eager and not incoming and out.grant is None:
+                # Two ranks that only send would wait for each other's grants.
+                out.link.send_call(self.token)
         for stream in incoming.values():
             for header, slot in stream.link.early.pop(self.sequence, ()):
                 self.engine.check(stream.link, header, self.token)
@@ -188,8 +200,8 @@ class Stepwise(Operation):
     Chunks that arrive early wait for their step.
     """
 
-    def __init__(self, engine: Engine, sequence: int, signature: Signature, work: Work) -> None:
-        super().__init__(engine, sequence, signature, work)
+    def __init__(self, posted: Posted) -> None:
+        super().__init__(posted)
         self._steps: list[tuple[list[Leaves], tuple[int, ReceiveSegment] | None]] = []
 
     def step(self, leaves: Sequence[Leaves] = (), comes: tuple[int, ReceiveSegment] | None = None) -> None:

@@ -9,12 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mrc.collectives.arrays import Part
-from mrc.collectives.engine import Engine
-from mrc.collectives.messages import Signature
-from mrc.collectives.operations.base import Operation, Reducer
+from mrc.collectives.operations.base import Operation, Posted, Reducer
 from mrc.collectives.reduction import Reduction
 from mrc.collectives.streams import SCRATCH, ReceiveSegment, SendSegment
-from mrc.collectives.work import Work
 
 
 class Exchange(Operation):
@@ -24,17 +21,9 @@ class Exchange(Operation):
     """
 
     def __init__(
-        self,
-        engine: Engine,
-        sequence: int,
-        signature: Signature,
-        work: Work,
-        sends: Sequence[Part | None],
-        receives: Sequence[Part | None],
-        *,
-        eager: bool,
+        self, posted: Posted, sends: Sequence[Part | None], receives: Sequence[Part | None], *, eager: bool
     ) -> None:
-        super().__init__(engine, sequence, signature, work)
+        super().__init__(posted)
         self._sends = sends
         self._receives = receives
         self.eager = eager
@@ -64,18 +53,9 @@ class ReduceScatter(Operation):
     """
 
     def __init__(
-        self,
-        engine: Engine,
-        sequence: int,
-        signature: Signature,
-        work: Work,
-        output: NDArray[Any],
-        parts: Sequence[Part],
-        reduction: Reduction,
-        *,
-        eager: bool,
+        self, posted: Posted, output: NDArray[Any], parts: Sequence[Part], reduction: Reduction, *, eager: bool
     ) -> None:
-        super().__init__(engine, sequence, signature, work)
+        super().__init__(posted)
         self._output = output
         self._parts = parts
         self._reducer = Reducer(reduction, self.size)

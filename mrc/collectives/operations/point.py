@@ -159,7 +159,7 @@ class Points:
         self._under_way.pop(point, None)
         point.release()
         point.work.finish()
-        self._engine.drain_if_idle()
+        self._engine.look_if_idle()
 
     def take_all(self) -> list[_Point]:
         """Remove and return everything unfinished."""

@@ -7,13 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mrc.collectives.engine import Engine
-from mrc.collectives.messages import Signature
-from mrc.collectives.operations.base import Operation, Reducer, Stepwise
+from mrc.collectives.operations.base import Operation, Posted, Reducer, Stepwise
 from mrc.collectives.reduction import Reduction
-from mrc.collectives.registrations import Memory
 from mrc.collectives.streams import SCRATCH, ReceiveSegment, SendSegment
-from mrc.collectives.work import Work
 
 
 def children_of(place: int, size: int) -> list[int]:
@@ -44,130 +40,90 @@ class Barrier(Stepwise):
             distance *= 2
 
 
-class TreeBroadcast(Stepwise):
+class _Rooted(Operation):
+    """An operation on one array with a root. A rank's place: how many ranks it is to the right of the root."""
+
+    def __init__(self, posted: Posted, array: NDArray[Any], root: int) -> None:
+        super().__init__(posted)
+        self._array = array
+        self._root = root
+        self._place = (self.rank - root) % self.size
+
+    def _rank_of(self, place: int) -> int:
+        return (place + self._root) % self.size
+
+
+class _Reducing(_Rooted):
+    """One that reduces the array."""
+
+    def __init__(self, posted: Posted, array: NDArray[Any], root: int, reduction: Reduction) -> None:
+        super().__init__(posted, array, root)
+        self._reducer = Reducer(reduction, self.size)
+
+
+class TreeBroadcast(_Rooted, Stepwise):
     """A binomial tree: each rank passes the array on, to its farthest child first."""
 
     eager = True
 
-    def __init__(
-        self, engine: Engine, sequence: int, signature: Signature, work: Work, array: NDArray[Any], root: int
-    ) -> None:
-        super().__init__(engine, sequence, signature, work)
-        self._array = array
-        self._root = root
-
     def plan(self) -> None:
-        size, root = self.size, self._root
-        place = (self.rank - root) % size
-        memory = self.memory(self._array)
-        whole = self._array.nbytes
+        memory, whole, place = self.memory(self._array), self._array.nbytes, self._place
         if place:
-            self.step(comes=((parent_of(place) + root) % size, ReceiveSegment(whole, 0, target=memory.view)))
-        self.step(
-            [((child + root) % size, SendSegment(memory, 0, whole, 0)) for child in reversed(children_of(place, size))]
-        )
+            self.step(comes=(self._rank_of(parent_of(place)), ReceiveSegment(whole, 0, target=memory.view)))
+        children = reversed(children_of(place, self.size))
+        self.step([(self._rank_of(child), SendSegment(memory, 0, whole, 0)) for child in children])
 
 
-class ChainBroadcast(Operation):
+class ChainBroadcast(_Rooted):
     """A chain: each rank passes chunks on to the next, straight to their places."""
 
-    def __init__(
-        self, engine: Engine, sequence: int, signature: Signature, work: Work, array: NDArray[Any], root: int
-    ) -> None:
-        super().__init__(engine, sequence, signature, work)
-        self._array = array
-        self._root = root
-
     def plan(self) -> None:
-        size = self.size
-        place = (self.rank - self._root) % size
-        memory = self.memory(self._array)
-        whole = self._array.nbytes
+        memory, whole, place = self.memory(self._array), self._array.nbytes, self._place
         leaves: SendSegment | None = None
-        right = (self.rank + 1) % size
-        if place < size - 1:
+        right = self._rank_of(place + 1)
+        if place < self.size - 1:
             leaves = self.outgoing(right).add(SendSegment(memory, 0, whole, 0, ready=place == 0))
         if place:
-            arrival = self.receive((self.rank - 1) % size, memory).add(ReceiveSegment(whole, 0))
+            arrival = self.receive(self._rank_of(place - 1), memory).add(ReceiveSegment(whole, 0))
             if leaves is not None:
                 going = leaves
                 arrival.then = lambda stop: self.outgoing(right).advance(going, stop)
 
 
-class TreeReduce(Stepwise):
+class TreeReduce(_Reducing, Stepwise):
     """A binomial tree towards the root: each rank reduces its children's values and passes the result on."""
 
     eager = True
 
-    def __init__(
-        self,
-        engine: Engine,
-        sequence: int,
-        signature: Signature,
-        work: Work,
-        array: NDArray[Any],
-        root: int,
-        reduction: Reduction,
-    ) -> None:
-        super().__init__(engine, sequence, signature, work)
-        self._array = array
-        self._root = root
-        self._reducer = Reducer(reduction, self.size)
-
     def plan(self) -> None:
-        size, root = self.size, self._root
-        place = (self.rank - root) % size
-        children = children_of(place, size)
+        place = self._place
+        children = children_of(place, self.size)
         # The arrays of other ranks than the root must not change.
         memory = self.memory(self._array.copy() if place and children else self._array)
         whole = self._array.nbytes
         for child in children:
             take = self._reducer.into(memory.view, last=not place and child == children[-1])
-            self.step(comes=((child + root) % size, ReceiveSegment(whole, 0, take=take)))
+            self.step(comes=(self._rank_of(child), ReceiveSegment(whole, 0, take=take)))
         if place:
-            self.step([((parent_of(place) + root) % size, SendSegment(memory, 0, whole, 0))])
+            self.step([(self._rank_of(parent_of(place)), SendSegment(memory, 0, whole, 0))])
 
 
-class ChainReduce(Operation):
+class ChainReduce(_Reducing):
     """A chain towards the root: each rank reduces its values into the chunks in scratch memory, and passes them on."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        sequence: int,
-        signature: Signature,
-        work: Work,
-        array: NDArray[Any],
-        root: int,
-        reduction: Reduction,
-    ) -> None:
-        super().__init__(engine, sequence, signature, work)
-        self._array = array
-        self._root = root
-        self._reducer = Reducer(reduction, self.size)
-
     def plan(self) -> None:
-        size = self.size
-        place = (self.rank - self._root) % size
-        memory = self.memory(self._array)
-        whole = self._array.nbytes
-        left, right = (self.rank - 1) % size, (self.rank + 1) % size
-        if place == size - 1:
+        memory, whole, place = self.memory(self._array), self._array.nbytes, self._place
+        left = self._rank_of(place - 1)
+        if place == self.size - 1:
             self.outgoing(left).add(SendSegment(memory, 0, whole, SCRATCH))
             return
-        stream = self.receive(right)
+        stream = self.receive(self._rank_of(place + 1))
         if place == 0:
             stream.add(ReceiveSegment(whole, SCRATCH, take=self._reducer.into(memory.view, last=True)))
             return
         arrival = stream.add(ReceiveSegment(whole, SCRATCH, take=self._reducer.onto(memory.view)))
-        self._forward(stream, arrival, left, whole)
-
-    def _forward(self, stream: Any, arrival: ReceiveSegment, left: int, whole: int) -> None:
         out = self.outgoing(left)
-        leaves = out.add(SendSegment(self._scratch(), 0, whole, SCRATCH, ready=False, ring=stream))
+        leaves = out.add(SendSegment(self.engine.scratch, 0, whole, SCRATCH, ready=False, ring=stream))
         out.forwards = stream
         stream.holds = True
         arrival.then = lambda stop: out.advance(leaves, stop)
-
-    def _scratch(self) -> Memory:
-        return self.engine.scratch

@@ -12,7 +12,7 @@ from typing import Any
 
 from mrc.drill.remote import Program
 from mrc.drill.stage import Stage
-from mrc.drill.training.plan import RankPlan
+from mrc.drill.training.plan import PERCEPTRON, RankPlan
 from mrc.drill.training.record import JobRecord, RankRecord
 from mrc.errors import PeerError
 
@@ -24,12 +24,18 @@ _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THR
 
 
 class Crew:
-    """One program on each host for all jobs of a transport, which are run one after the other."""
+    """One program on each host for all jobs of a transport, which are run one after the other and train `model`."""
 
     def __init__(
-        self, stage: Stage, transport: str, directory: Path, environment: Mapping[str, str] | None = None
+        self,
+        stage: Stage,
+        transport: str,
+        directory: Path,
+        environment: Mapping[str, str] | None = None,
+        model: str = PERCEPTRON,
     ) -> None:
         self.transport = transport
+        self._model = model
         self._stage = stage
         self._directory = directory
         self._jobs = 0
@@ -41,7 +47,7 @@ class Crew:
                 stage.lab,
                 host,
                 "mrc.drill.training.rank",
-                [transport],
+                [transport, model],
                 directory / f"{transport}-{host}.err",
                 environment=env,
             )
@@ -56,14 +62,16 @@ class Crew:
             program.line(_READY_TIMEOUT_S)
 
     def begin(self, plan: RankPlan) -> int:
-        """Start a job; the plan's rank, store and address are each rank's own here. Returns when its first step began,
+        """Start a job; the plan's rank, store, address and model are set here. Returns when its first step began,
         ns. Raises PeerError when the ranks do not find each other."""
         self._jobs += 1
         store = self._directory / f"{self.transport}-{self._jobs}"
         store.mkdir(mode=0o700)
         for rank, (host, program) in enumerate(zip(self._stage.lab.topology.hosts, self._programs, strict=True)):
             address = self._stage.lab.addresses(host)[0]
-            own = replace(plan, transport=self.transport, rank=rank, store=str(store), address=address)
+            own = replace(
+                plan, transport=self.transport, rank=rank, store=str(store), address=address, model=self._model
+            )
             program.send(json.dumps(own.to_json()))
         self._answers = [None] * len(self._programs)
         began = [json.loads(program.line(_JOIN_TIMEOUT_S)) for program in self._programs]

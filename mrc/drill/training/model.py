@@ -11,10 +11,8 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
-F32 = npt.NDArray[np.float32]
-I64 = npt.NDArray[np.int64]
+from mrc.drill.training.learners import F32, I64
 
 WIDTHS = (256, 640, 640, 640, 64)
 BATCH = 64

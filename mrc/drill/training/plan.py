@@ -7,13 +7,18 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 MRC, TCP, MPTCP = "mrc", "tcp", "mptcp"
+# What is trained: a model in numpy, and one in PyTorch.
+PERCEPTRON, TRANSFORMER = "perceptron", "transformer"
 STEPS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class RankPlan:
-    """One rank of `ranks` over one `transport`. `store` is an empty folder that all ranks see, `address` what gloo
-    listens on. Gloo gives up a sum that is not done after `timeout_s`."""
+    """One rank of `ranks` that trains `model` over one `transport`.
+
+    `store` is an empty folder that all ranks see, `address` what gloo listens on. Gloo gives up a sum that is not done
+    after `timeout_s`.
+    """
 
     transport: str
     rank: int
@@ -23,6 +28,7 @@ class RankPlan:
     address: str
     timeout_s: float
     steps: int = STEPS
+    model: str = PERCEPTRON
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

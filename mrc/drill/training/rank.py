@@ -1,4 +1,4 @@
-"""One rank of the training jobs of one transport: `python -m mrc.drill.training.rank` in a host's namespace.
+"""One rank of the training jobs of one transport: `python -m mrc.drill.training.rank TRANSPORT MODEL` on a host.
 
 Each line on stdin is a RankPlan as JSON, and answered by two on stdout: `{"began_ns": ...}` when all ranks are there,
 and how it went. The end of stdin ends the process at once, in the midst of a job too.
@@ -17,25 +17,34 @@ from typing import Any
 
 import numpy as np
 
-from mrc.drill.training.model import F32, Data, Model
-from mrc.drill.training.plan import MRC, RankPlan
+from mrc.drill.training.learners import F32, Examples, Learner
+from mrc.drill.training.model import Data, Model
+from mrc.drill.training.plan import MRC, TRANSFORMER, RankPlan
 from mrc.drill.training.reducers import Pending, Reducer, first_line, reducer
 from mrc.errors import MrcError
 
 
 def train(plan: RankPlan, sums: Reducer, report: dict[str, Any]) -> None:
     """All steps of a job. Notes the end of each step, ns, and its loss, so far as it gets. Raises what a sum raises."""
-    data, model = Data(plan.seed), Model(plan.seed)
+    data, model = learner(plan.model, plan.seed)
     for step in range(plan.steps):
         pending: list[Pending] = []
-        points, kinds = data.batch(plan.rank, step)
-        loss = model.differentiate(points, kinds, _starting(sums, pending))
+        loss = model.differentiate(*data.batch(plan.rank, step), _starting(sums, pending))
         for each in pending:
             each.wait()
         model.learn(plan.ranks)
         report["ends_ns"].append(time.monotonic_ns())
         report["losses"].append(loss)
     report["digest"] = model.digest()
+
+
+def learner(model: str, seed: int) -> tuple[Examples, Learner]:
+    """Return the data and the model that `model` names. The same seed gives the same bits on the same machine."""
+    if model == TRANSFORMER:
+        from mrc.drill.training.transformer import Sequences, Transformer
+
+        return Sequences(seed), Transformer(seed)
+    return Data(seed), Model(seed)
 
 
 def _starting(sums: Reducer, pending: list[Pending]) -> Callable[[F32], None]:
@@ -62,8 +71,8 @@ def say(document: dict[str, Any]) -> None:
     print(json.dumps(document), flush=True)
 
 
-def main(transport: str) -> None:
-    if transport != MRC:
+def main(transport: str, model: str) -> None:
+    if transport != MRC or model == TRANSFORMER:
         # Imported before any job's time begins; `ready` says that it is done.
         import torch.distributed  # noqa: F401
     say({"ready": transport})

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from mrc.collectives import FileStore, Group, ReduceOp
-from mrc.drill.training.model import F32
+from mrc.drill.training.learners import F32
 from mrc.drill.training.plan import MRC, RankPlan
 from mrc.errors import PeerError
 from mrc.fabric.host_view import Fabric

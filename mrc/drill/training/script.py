@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Sequence
-from functools import partial
-from pathlib import Path
 
-from mrc.bench.baselines.mptcp import configure_path_manager
-from mrc.bench.compiler import compile_program
+from mrc.bench.mptcp import MptcpSockets
+from mrc.bench.torch_build import why_no_torch
 from mrc.drill.pinning import pin
 from mrc.drill.recording import BEGIN, END
 from mrc.drill.stage import Stage
-from mrc.drill.stream import missing
 from mrc.drill.training.crew import Crew
 from mrc.drill.training.plan import MPTCP, MRC, TCP, RankPlan
 from mrc.errors import SystemRefused
@@ -86,10 +82,10 @@ _FOUL: tuple[Deed, ...] = (
 _PORT_GONE: tuple[Deed, ...] = ((1.5, _cut(PORT)),)
 
 
-def perform(stage: Stage) -> None:
-    """Every job on every transport there is. Nothing else runs while one of them does."""
+def perform(stage: Stage, model: str) -> None:
+    """Train `model` in every job on every transport there is. Nothing else runs while one of them does."""
     stage.limit_hosts(rate_bps=HOST_RATE_BPS, queue_bytes=QUEUE_BYTES)
-    crews = [Crew(stage, MRC, stage.directory), *_rivals(stage)]
+    crews = [Crew(stage, MRC, stage.directory, model=model), *_rivals(stage, model)]
     for crew in crews:
         crew.wait_ready()
     stage.start_clock()
@@ -133,30 +129,20 @@ _WORDS = {FAIR: "nothing breaks", FOUL: "the network breaks", PORT_GONE: "a port
 # ---------------------------------------------------------------------- what it is compared with
 
 
-def _rivals(stage: Stage) -> list[Crew]:
+def _rivals(stage: Stage, model: str) -> list[Crew]:
     """Gloo over TCP and over MPTCP, where this machine has what they need; why not is noted as `missing`."""
     reasons: dict[str, str] = stage.extra.setdefault("missing", {})
-    if importlib.util.find_spec("torch") is None:
-        for transport in (TCP, MPTCP):
-            reasons[transport] = f"gloo over {transport.upper()}: torch is not installed (pip install torch)"
+    for transport in (TCP, MPTCP):
+        if (reason := why_no_torch(f"gloo over {transport.upper()}")) is not None:
+            reasons[transport] = reason
+    if reasons:
         return []
-    crews = [Crew(stage, TCP, stage.directory)]
+    crews = [Crew(stage, TCP, stage.directory, model=model)]
+    sockets = MptcpSockets("gloo over MPTCP", stage.directory)
     try:
-        library = _mptcp(stage)
+        sockets.check()
+        sockets.prepare(stage.lab, stage.lab.topology.hosts)
     except SystemRefused as error:
-        reasons[MPTCP] = f"gloo over MPTCP: {error}"
+        reasons[MPTCP] = str(error)
         return crews
-    return [*crews, Crew(stage, MPTCP, stage.directory, {"LD_PRELOAD": str(library)})]
-
-
-def _mptcp(stage: Stage) -> Path:
-    """Every host with a subflow in every plane, and the library that makes a program's TCP sockets MPTCP's. Raises
-    SystemRefused."""
-    if (reason := missing("mptcp")) is not None:
-        raise SystemRefused(reason)
-    library = stage.directory / "mptcp-socket.so"
-    compile_program("mptcp-socket.c", library, "gloo over MPTCP", "-shared", "-fPIC", "-ldl")
-    planes = stage.lab.topology.planes
-    for host in stage.lab.topology.hosts:
-        stage.lab.inside(host, partial(configure_path_manager, stage.lab.addresses(host)[1:], planes))
-    return library
+    return [*crews, Crew(stage, MPTCP, stage.directory, sockets.environment, model)]

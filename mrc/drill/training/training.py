@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from mrc.bench.torch_build import need_torch
 from mrc.drill.drill import Drill
 from mrc.drill.training.figures import measure
-from mrc.drill.training.plan import MPTCP, STEPS, TCP
+from mrc.drill.training.plan import MPTCP, PERCEPTRON, STEPS, TCP, TRANSFORMER
 from mrc.drill.training.plots import draw
 from mrc.drill.training.script import perform
 from mrc.errors import CallerError
@@ -12,12 +15,17 @@ from mrc.fabric import Clos
 from mrc.report.expectations import at_least, at_most, exactly
 
 PLANES, SPINES = 2, 4
-MOST_HOSTS = 8
+TRAINING_HOSTS, MOST_HOSTS = 2, 8
 _SECONDS = 130.0
 
 
-def training(hosts: int) -> Drill:
-    """The drill with so many hosts, a rank on each. Raises CallerError for fewer than two, and for an odd number."""
+def training(hosts: int, model: str = PERCEPTRON) -> Drill:
+    """The drill with so many hosts, a rank on each, that train `model`.
+
+    Raises CallerError for fewer than two hosts and for an odd number, SystemRefused where PyTorch is missing.
+    """
+    if model == TRANSFORMER:
+        need_torch("the transformer of the drill training")
     if not 2 <= hosts <= MOST_HOSTS or hosts % 2:
         raise CallerError(f"training takes 2, 4, 6 or {MOST_HOSTS} hosts, half of them on each leaf, got {hosts}")
     to_gloos = "as gloo's, to the bit"
@@ -37,10 +45,10 @@ def training(hosts: int) -> Drill:
         mptcp += [exactly(f"mptcp_{weather}_other_weights", 0, to_gloos) for weather in ("fair", "foul")]
     return Drill(
         name="training",
-        summary=f"{hosts} hosts train a model of a million parameters while the network breaks",
+        summary=f"{hosts} hosts train a {model} of a million parameters while the network breaks",
         shape=Clos(planes=PLANES, spines=SPINES, hosts_per_leaf=hosts // 2),
         seconds=_SECONDS,
-        perform=perform,
+        perform=partial(perform, model=model),
         measure=measure,
         draw=draw,
         expectations=(
@@ -56,4 +64,4 @@ def training(hosts: int) -> Drill:
     )
 
 
-TRAINING = training(2)
+TRAINING = training(TRAINING_HOSTS)
