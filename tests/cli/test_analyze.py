@@ -45,10 +45,12 @@ def test_findings_come_first_then_qps_then_paths() -> None:
     assert (result.exit_code, result.stderr) == (0, "")
     text = result.stdout
     assert text.startswith(f"{SENDER}: 181 packets in 0.011 s, 181 of RoCEv2 or MRC\n")
-    assert text.index("error ") < text.index("warning ") < text.index("requests  ") < text.index("EV  ")
+    assert text.index("warning ") < text.index("info ") < text.index("requests  ") < text.index("EV  ")
     # pcaps/README.md: the path over spine 1 of plane 0 loses packets, the one over spine 0 of plane 1 marks and trims,
-    # the host's port in plane 1 goes down.
-    assert "path EV 0x00000001 (p0l0>p0s1>p0l1>p0h1) loses" in text
+    # the host's port in plane 1 goes down. Of five losses four on one of four paths may be chance: no path is blamed.
+    assert "5 of 117 packets (4.3 %) were lost" in text
+    assert "loses" not in text
+    assert "path EV 0x00000001 (p0l0>p0s1>p0l1>p0h1) was taken out of use" in text
     assert "on path EV 0x01000000 (p1l0>p1s0>p1l1>p1h1)" in text
     assert "its port 2 is down" in text
     assert "not to be known from here" in text

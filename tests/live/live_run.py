@@ -187,6 +187,11 @@ class Transfers:
                     running.kill()
         raise ValueError("no amount was given")
 
+    def forget(self) -> None:
+        """Take away what was received: a file that is there already would not be sent again."""
+        for path in self.directory.iterdir():
+            path.unlink()
+
     def received(self) -> dict[str, str]:
         """Name to SHA-256 of everything in the receiver's directory, hidden files too."""
         return sums(self.directory)

@@ -75,6 +75,7 @@ class Recorded:
 
 def test_the_lossy_path_is_found_and_its_loss_is_what_the_link_counts(transfers: Transfers, lab: Lab) -> None:
     def attempt() -> Recorded:
+        transfers.forget()
         lab.impair(LOSSY_LINK, LOSS, TOWARD)
         try:
             recordings = [record(transfers, host) for host in ("h0", "h1")]

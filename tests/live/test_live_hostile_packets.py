@@ -170,6 +170,7 @@ def attacked(transfers: Transfers, lab: Lab, many_files: int) -> Attacked:
     for each in files[1:]:
         each.unlink(missing_ok=True)
         each.hardlink_to(file)
+    transfers.forget()
     receiver = transfers.recv("--once", "--json", "-v", "--overwrite", "--idle-timeout", "600s")
     raw = {
         host: lab.inside(host, lambda: socket.socket(socket.AF_INET6, socket.SOCK_RAW, IPPROTO_IPV6))

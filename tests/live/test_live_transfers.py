@@ -37,6 +37,7 @@ def test_files_of_every_awkward_size_in_one_session(transfers: Transfers) -> Non
     files = [transfers.file(f"{size} bytes.bin", size) for size in SIZES]
 
     def attempt() -> tuple[Ended, Ended]:
+        transfers.forget()
         receiver = transfers.recv("--once", "--json", "--overwrite")
         sent = transfers.send(receiver, files, "--json").end()
         received = receiver.end()

@@ -152,6 +152,8 @@ def test_a_file_over_two_cables_in_equal_shares(hosts: Hosts, addresses: dict[st
     file = hosts.file(4 * MIB + 5)
 
     def attempt() -> dict[str, Any]:
+        # What is there already would not be sent again.
+        (hosts.scratch / "in" / file.name).unlink(missing_ok=True)
         receiver = hosts.recv("--once", "--json", "--overwrite", "--mode", mode, *bound(addresses["b"]))
         sender = hosts.send(receiver, file, "--json", "--mode", mode, *bound(addresses["a"]))
         return transferred(hosts, file, receiver, sender)
@@ -187,6 +189,8 @@ def test_two_addresses_of_one_interface_are_two_planes(hosts: Hosts) -> None:
     file = hosts.file(MIB)
 
     def attempt() -> dict[str, Any]:
+        # What is there already would not be sent again.
+        (hosts.scratch / "in" / file.name).unlink(missing_ok=True)
         receiver = hosts.recv("--once", "--json", "--overwrite", *bound(("127.0.0.1", "::1")))
         sender = hosts.send(receiver, file, "--json", *bound(("127.0.0.2", "::1")), host="b")
         return transferred(hosts, file, receiver, sender)
