@@ -126,7 +126,7 @@ def test_an_mtu_that_still_has_room_for_the_packets_changes_nothing(transfers: T
 
 def test_no_port_with_room_ends_the_transfer_and_says_which_interfaces(transfers: Transfers, lab: Lab) -> None:
     file, stats = transfers.file("file", SIZES_MIB[0] * MIB), transfers.scratch / "stats"
-    receiver = transfers.recv("--once", "--idle-timeout", "3s")
+    receiver = transfers.recv("--once", "--no-partial", "--idle-timeout", "3s")
     sender = transfers.send(receiver, [file], "--stats", stats)
     transfers.when_acked(stats, 0.1, sender)
     set_mtu(lab, "h0", 0, NARROW)
