@@ -6,6 +6,8 @@ from pathlib import Path
 from mrc.core import Core, choose
 from mrc.errors import MrcError
 
+__all__ = ["CORE", "MrcError", "__version__"]
+
 __version__ = "0.1.0"
 
 

@@ -6,6 +6,8 @@ other end (`PeerError`), or did this system refuse (`SystemRefused`)?
 
 from __future__ import annotations
 
+__all__ = ["CallerError", "MalformedPacket", "MrcError", "PeerError", "SystemRefused"]
+
 
 class MrcError(Exception):
     """Base of every error this package raises. Its text says what happened and what to do about it."""

@@ -9,6 +9,18 @@ from mrc.errors import CallerError
 from mrc.records import record
 from mrc.wire.profile import WireProfile
 
+__all__ = [
+    "Capability",
+    "EndpointConfig",
+    "LossConfig",
+    "PathConfig",
+    "PeerNodeConfig",
+    "QpConfig",
+    "ReceivingConfig",
+    "ResponderConfig",
+    "TraceConfig",
+]
+
 MICROSECOND = 1_000
 MILLISECOND = 1_000_000
 SECOND = 1_000_000_000

@@ -23,6 +23,8 @@ from mrc.wire.usid import (
     spine_usid,
 )
 
+__all__ = ["address", "node_of_usid", "usid"]
+
 # All plain addresses.
 PLAIN = block_text(PLAIN_BLOCK)
 # By kind of node: the group after the plane's in a plain address, and the uSID plan's function.

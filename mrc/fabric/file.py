@@ -29,6 +29,8 @@ from mrc.fabric.structure import Problem, shape_keys
 from mrc.fabric.yaml_file import FileProblems, parse_tree, read_text
 from mrc.fabric.yaml_tree import KeyPath, YamlTree, key_text
 
+__all__ = ["TopologyFile"]
+
 # Bytes waiting in a queue, in the order in which a queue that fills must meet them.
 _THRESHOLDS = ("ecn_at", "trim_at", "queue")
 _OF_QUEUES = (*_THRESHOLDS, "trim_to", "trim_dscp", "trim_dscp_lasthop")

@@ -27,6 +27,8 @@ from mrc.verbs.device import DevicePort
 from mrc.wire.entropy import EvMode
 from mrc.wire.ipv4 import address_number
 
+__all__ = ["SimDevice"]
+
 T = TypeVar("T")
 
 PATIENCE_NS = 3600 * 1_000_000_000

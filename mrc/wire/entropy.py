@@ -11,6 +11,8 @@ from mrc.errors import CallerError
 from mrc.records import record
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 
+__all__ = ["EvField", "EvMode", "ev_to_fields", "expand", "fields_to_ev", "generated_evs"]
+
 
 class EvMode(IntEnum):
     """How the network reads the EV. Names as in `mrc_ctl.h`."""

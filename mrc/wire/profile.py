@@ -11,6 +11,8 @@ from typing import Any
 from mrc.errors import CallerError
 from mrc.records import record
 
+__all__ = ["DEFAULT_WIRE_PROFILE", "MAY_DIFFER", "WireProfile"]
+
 
 @record(frozen=True, slots=True)
 class WireProfile:

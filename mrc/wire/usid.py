@@ -13,6 +13,18 @@ from typing import Protocol
 from mrc.errors import CallerError
 from mrc.records import record
 
+__all__ = [
+    "DEFAULT_BLOCK",
+    "address_text",
+    "container",
+    "ev_of_path",
+    "host_usid",
+    "leaf_usid",
+    "path_of_ev",
+    "shifted",
+    "spine_usid",
+]
+
 BLOCK_BITS = 32
 USID_BITS = 16
 # From 5f00::/16, the addresses set aside for segment routing (RFC 9602).

@@ -10,6 +10,8 @@ from mrc.errors import CallerError
 from mrc.records import record
 from mrc.wire.entropy import SRV6_WITH_SRH_WIDTH_LIMIT, WIDTH_LIMITS, EvField, EvMode
 
+__all__ = ["EvFormat"]
+
 
 @record(frozen=True, slots=True)
 class EvFormat:

@@ -25,6 +25,8 @@ from mrc.wire.entropy import EvField, EvMode, generated_count, generated_ev
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 from mrc.wire.usid import path_of_ev
 
+__all__ = ["EvProfile", "EvProfileMode"]
+
 AUTO_COUNT = 128
 AUTO_ACTIVE = 100
 # Source ports AUTO draws from: what IANA leaves free for this, and RoCEv2 uses.

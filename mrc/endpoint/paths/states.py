@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+__all__ = ["TRANSITIONS", "EvInput", "EvState", "next_state"]
+
 
 class EvState(IntEnum):
     """GOOD and SKIP carry data, ASSUMED_BAD only probes, DENIED nothing."""
