@@ -10,11 +10,17 @@ import click
 
 from mrc.cli.commands import ErrorGroup
 from mrc.cli.common import json_option, note, print_json
+from mrc.cli.completing import complete_peers
 from mrc.cli.ctl.endpoints import about, check_peer, connected, endpoint_option, heading
 from mrc.cli.ctl.tables import print_table
 
 _profile = click.option("--profile", type=int, help="Only this EV profile. [default: all that QPs use]")
-_peer = click.option("--peer", metavar="HOST", help="Only towards this peer: its name or an address. [default: all]")
+_peer = click.option(
+    "--peer",
+    metavar="HOST",
+    shell_complete=complete_peers,
+    help="Only towards this peer: its name or an address. [default: all]",
+)
 
 
 @click.group("ev", cls=ErrorGroup)
