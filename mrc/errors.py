@@ -14,7 +14,15 @@ class MrcError(Exception):
 
 
 class CallerError(MrcError, ValueError):
-    """The caller did something wrong: an argument out of range, a call in the wrong state."""
+    """The caller did something wrong: an argument out of range, a call in the wrong state.
+
+    >>> from mrc.fabric import Clos
+    >>> try:
+    ...     Clos(planes=17)
+    ... except CallerError as error:
+    ...     print(error)
+    planes must be 1..16, got 17
+    """
 
 
 class PeerError(MrcError):

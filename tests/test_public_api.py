@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import doctest
+import importlib
 import importlib.util
 import re
 import sys
 from collections.abc import Iterator
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import pytest
@@ -18,6 +20,10 @@ ROOT = Path(__file__).parents[1]
 # What is written into this project's own sources, and so may use all of it.
 INSIDE = {"mrc.conformance.script", "mrc.endpoint.responder.received", "mrc.wire.received_batch"}
 INSIDE |= {"mrc.layers.endpoint_operations"}
+# Modules without an example that runs here: they need root, torch or another end, or the pages have one that runs.
+ELSEWHERE = ("mrc.lab", "mrc.torch", "mrc.net", "mrc.rc.node", "mrc.endpoint.work")
+ELSEWHERE += ("mrc.conformance", "mrc.control", "mrc.trace", "mrc.capture.check", "mrc.capture.columns", "mrc.verbs")
+METHODS = (FunctionType, property, classmethod, staticmethod)
 _PYTHON = re.compile(r"^```python[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -93,3 +99,59 @@ def test_members_left_out_exist(surface: Any) -> None:
         found = surface.whole[classes.removeprefix("mrc.")]
         for name in names - {public_api.CONSTRUCTOR}:
             assert name in found.all_members, f"docs/api/README.md: {classes} has no {name}"
+
+
+def explained(found: Any, name: str) -> bool:
+    """Whether a member has a docstring, its own or that of what it overrides."""
+    member = found.all_members[name]
+    return bool(member.docstring) or any(name in base.members and base.members[name].docstring for base in found.mro())
+
+
+def test_every_public_name_is_explained(surface: Any) -> None:
+    """Modules, classes, functions, and the methods and properties of classes."""
+    silent, seen = [], set()
+    for module in surface.modules:
+        if not surface.module(module).docstring:
+            silent.append(module)
+        for _, found in surface.exported(module):
+            if found is None or not (found.is_class or found.is_function):
+                continue
+            seen.add(found.path)
+            if not found.docstring:
+                silent.append(found.path)
+            for name, member in surface.members(found) if found.is_class else ():
+                target = member.final_target if member.is_alias else member
+                said = target.is_function or "property" in target.labels
+                if said and not name.startswith("__") and not explained(found, name):
+                    silent.append(f"{found.path}.{name}")
+    assert not silent, "without a docstring: " + ", ".join(sorted(set(silent)))
+    assert len(seen) > 250
+
+
+def examples_of(surface: Any, module: str) -> Iterator[doctest.DocTest]:
+    """The examples in the docstrings of a module and of what is public in it, with the globals of where they stand."""
+    finder, here = doctest.DocTestFinder(recurse=False), importlib.import_module(module)
+    yield from finder.find(here, module)
+    for name, found in surface.exported(module):
+        thing = getattr(here, name)
+        if found is None or not (found.is_class or found.is_function):
+            continue
+        home = importlib.import_module(found.module.path)
+        methods = [each for each in vars(thing).values() if isinstance(each, METHODS)] if found.is_class else []
+        for each in (thing, *methods):
+            yield from finder.find(getattr(each, "__func__", each), f"{module}.{name}", home, globs=dict(vars(home)))
+
+
+def test_examples_do_what_they_show(surface: Any) -> None:
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    without = []
+    for module in surface.modules:
+        if module.startswith("mrc.torch"):
+            continue
+        found = [each for each in examples_of(surface, module) if each.examples]
+        for each in found:
+            assert runner.run(each).failed == 0, each.name
+        if not found and module != "mrc" and not module.startswith(ELSEWHERE):
+            without.append(module)
+    assert not without, "no example that runs: " + ", ".join(without)
+    assert runner.tries > 60

@@ -51,7 +51,12 @@ class TopologyFile:
 
     @classmethod
     def parsed(cls, text: str, name: str = "topology") -> TopologyFile:
-        """Read a topology from text at hand; `name` stands for the file in errors."""
+        """Read a topology from text at hand; `name` stands for the file in errors.
+
+        >>> topology = TopologyFile.parsed("planes: 2\\nlinks:\\n  p0l0-p0s1: {loss: 1%}\\n").description()
+        >>> topology.impairments["p0l0-p0s1", "p0s1"].loss
+        0.01
+        """
         return cls(name, parse_tree(text, name))
 
     @property

@@ -102,7 +102,11 @@ _TYPES: dict[Kind, type | UnionType] = {
 
 @record(frozen=True, slots=True)
 class EventType:
-    """`name` is category:event. `fields` is the order in which a tracer is handed their values."""
+    """`name` is category:event. `fields` is the order in which a tracer is handed their values.
+
+    >>> PACKET_LOST.name, PACKET_LOST.category
+    ('recovery:packet_lost', 'recovery')
+    """
 
     name: str
     when: str
@@ -110,6 +114,7 @@ class EventType:
 
     @property
     def category(self) -> str:
+        """The part of the name before the colon: `recovery`."""
         return self.name.partition(":")[0]
 
     @property

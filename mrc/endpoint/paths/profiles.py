@@ -99,7 +99,11 @@ class EvProfile:
 
     @classmethod
     def auto(cls, mode: EvMode, widths: tuple[int, ...] = ()) -> EvProfile:
-        """We choose, for a network of this mode and structure."""
+        """We choose, for a network of this mode and structure.
+
+        >>> EvProfile.auto(EvMode.SRV6).mode.name
+        'AUTO'
+        """
         return cls(EvProfileMode.AUTO, EvFormat(mode, widths))
 
     def path_config(self, base: PathConfig) -> PathConfig:

@@ -47,5 +47,9 @@ TRANSITIONS: dict[tuple[EvState, EvInput], EvState] = {
 
 
 def next_state(state: EvState, happened: EvInput) -> EvState:
-    """The state after `happened`; the same state where the table has no entry."""
+    """The state after `happened`; the same state where the table has no entry.
+
+    >>> next_state(EvState.GOOD, EvInput.LOST).name
+    'ASSUMED_BAD'
+    """
     return TRANSITIONS.get((state, happened), state)
