@@ -48,6 +48,7 @@ cdef class Feedback:
     @cython.locals(offending=cython.longlong)
     cpdef void on_nak(self, long long psn, long long syndrome, long long now) noexcept nogil
     cdef void _refused(self, long long psn, long long syndrome) noexcept with gil
+    @cython.locals(losses=cython.longlong, lost=cython.bint)
     cpdef void on_nack(self, ReceivedBatch batch, Py_ssize_t row, long long now) noexcept nogil
     @cython.locals(index=cython.longlong)
     cdef void _path_feedback(self, Sack sack, long long now) noexcept nogil

@@ -146,7 +146,13 @@ class Feedback:
     def on_nack(self, batch: ReceivedBatch, row: int, now: int) -> None:
         """A reliability NACK."""
         self._counters.nacks_received += 1
+        losses = self._counters.losses_by_nack
         self._nacks.on_nack(batch, row, now)
+        # A window that shrank below what is outstanding holds back what would ask for a SACK (MRC-SEND-07), and before
+        # the first RTT sample the tail timer is only a guess.
+        lost = self._counters.losses_by_nack > losses
+        if lost and not self._rtt.srtt and self._sent.outstanding and not self._room.may_send():
+            self._probes.hasten_tail(now)
 
     def _path_feedback(self, sack: Sack, now: int) -> None:
         index = self._paths.index(sack.entropy)

@@ -36,6 +36,7 @@ class Probes:
     __slots__ = (
         "_cells",
         "_counters",
+        "_hastened",
         "_longest_interval",
         "_next",
         "_path_probing",
@@ -72,6 +73,7 @@ class Probes:
         self.tail_armed = False
         self._tail_at = FOREVER
         self._tail_interval = 0
+        self._hastened = False
 
     def __dealloc__(self) -> None:
         octets.free_words(self._cells)
@@ -82,6 +84,13 @@ class Probes:
         self._tail_interval = timer_ns
         self._tail_at = now + timer_ns
         self.tail_armed = True
+        self._hastened = False
+
+    def hasten_tail(self, now: int) -> None:
+        """Ask now, not when the timer runs out. Once, until data is sent or the answer is here."""
+        if not self._hastened and self.tail_armed:
+            self._hastened = True
+            self._tail_at = now
 
     def take_up_bad_evs(self, now: int, path_timer_ns: int) -> None:
         self._path_probing.take_up(now, path_timer_ns)
@@ -201,6 +210,7 @@ class Probes:
             self._trace_answered(probe_id, m, self._cells[at + _TARGET])
         if self._cells[at + _TARGET] == _TAIL:
             self.asked_at = self._cells[at + _ASKED_AT]
+            self._hastened = False
             return self._cells[at + _AFTER]
         self._path_probing.on_answer(self._cells[at + _TARGET], probe_id, m, now)
         return _NONE
