@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem, ShellComplete
@@ -72,7 +72,14 @@ def complete_nodes(ctx: click.Context, incomplete: str) -> Iterable[str]:
 
 @completer
 def complete_links(ctx: click.Context, incomplete: str) -> Iterator[str]:
-    return (link.name for link in _shape(ctx).links)
+    return _links(_shape(ctx), incomplete)
+
+
+def _links(shape: Shape, incomplete: str) -> Iterator[str]:
+    """By their names; from the upper end, which names them too, where that is typed."""
+    yield from (link.name for link in shape.links)
+    if "-" in incomplete:
+        yield from (f"{link.upper}-{link.lower}" for link in shape.links)
 
 
 @completer
@@ -89,7 +96,7 @@ def _targets(shape: Shape, incomplete: str) -> Iterator[str]:
     yield from shape.nodes
     yield from (f"plane:{plane}" for plane in range(shape.planes))
     if incomplete:
-        yield from (link.name for link in shape.links)
+        yield from _links(shape, incomplete)
 
 
 @completer
@@ -143,12 +150,44 @@ def complete_one_endpoint(ctx: click.Context, incomplete: str) -> Iterator[str]:
         yield from (each.host, str(each.pid))
 
 
-@completer
-def complete_peers(ctx: click.Context, incomplete: str) -> Iterator[str]:
+def _meant(ctx: click.Context) -> Iterator[FoundEndpoint]:
+    """The endpoints that --endpoint names, all without it."""
     wanted = ctx.params.get("wanted") or ()
     for each in _endpoints():
         if not wanted or "all" in wanted or any(each.is_called(str(name)) for name in wanted):
-            yield from (peer["peer"] for peer in each.hello["peers"])
+            yield each
+
+
+@completer
+def complete_peers(ctx: click.Context, incomplete: str) -> Iterator[str]:
+    return (peer["peer"] for each in _meant(ctx) for peer in each.hello["peers"])
+
+
+def _answers(ctx: click.Context, op: str) -> Iterator[Any]:
+    from mrc.net.control.client import ControlClient
+
+    for each in _meant(ctx):
+        with ControlClient(each.path, _ENDPOINTS_WAIT_S) as client:
+            yield client.request(op)
+
+
+@completer
+def complete_evs(ctx: click.Context, incomplete: str) -> Iterator[str]:
+    """EVs that QPs use: by the spine they pass, where one is named, and by number once that is begun."""
+    for rows in _answers(ctx, "evs"):
+        for row in rows:
+            if row["spine"] >= 0 and not incomplete.startswith("0"):
+                yield f"p{row['plane']}s{row['spine']}"
+            else:
+                yield f"{row['ev']:#010x}"
+
+
+@completer
+def complete_profiles(ctx: click.Context, incomplete: str) -> Iterator[str]:
+    """The numbers of profiles: of the KIND on the line, of EV profiles without one."""
+    kinds = {"ev-format": "ev_formats", "cc": "cc_profiles"}
+    for shown in _answers(ctx, "profiles"):
+        yield from map(str, shown[kinds.get(str(ctx.params.get("kind")), "ev_profiles")])
 
 
 # ---------------------------------------------------------------------- names of the package

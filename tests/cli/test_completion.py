@@ -57,7 +57,8 @@ def test_labs_are_offered_by_name_and_none_that_a_shell_would_run() -> None:
 @pytest.mark.parametrize(
     ("words", "names"),
     [
-        (["cut", "--name", "small", "p0l0-"], ["p0l0-p0s0", "p0l0-p0s1"]),
+        (["cut", "--name", "small", "p0l0-"], ["p0l0-p0s0", "p0l0-p0s1", "p0l0-h0"]),
+        (["cut", "--name", "small", "p0s1-"], ["p0s1-p0l0", "p0s1-p0l1"]),
         (["cut", "--name", "small", "h"], ["h0", "h1", "h0-p0l0", "h1-p0l1", "h0-p1l0", "h1-p1l1"]),
         (["heal", "--name", "small", "plane:"], ["plane:0", "plane:1"]),
         (["cut", "--name", "small", "plane:0", "plane:"], ["plane:1"]),
@@ -82,7 +83,7 @@ def test_a_lab_offers_what_is_in_it(words: list[str], names: list[str]) -> None:
 @pytest.mark.usefixtures("labs")
 def test_the_variable_names_the_lab(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MRC_LAB", "small")
-    assert offered("lab", "cut", "p1l1-") == ["p1l1-p1s0", "p1l1-p1s1"]
+    assert offered("lab", "cut", "p1l1-") == ["p1l1-p1s0", "p1l1-p1s1", "p1l1-h1"]
 
 
 @pytest.mark.usefixtures("labs")

@@ -35,6 +35,18 @@ def test_peers_are_those_of_the_endpoints_that_are_meant(served: Served) -> None
     assert offered(served, "ctl", "ev", "deny", "--endpoint", "h7", "--peer", "") == []
 
 
+def test_evs_are_offered_by_spine_and_once_begun_by_number(served: Served) -> None:
+    assert offered(served, "ctl", "ev", "deny", "p1") == ["p1s0", "p1s1", "p1s2", "p1s3"]
+    assert offered(served, "ctl", "ev", "deny", "-e", "h0", "p1s0", "p1") == ["p1s1", "p1s2", "p1s3"]
+    assert offered(served, "ctl", "ev", "replace", "0x01") == [f"0x0100000{spine}" for spine in range(4)]
+    assert offered(served, "ctl", "probe", "h1", "p0s3") == ["p0s3"]
+
+
+def test_profiles_are_offered_by_number(served: Served) -> None:
+    assert offered(served, "ctl", "profile", "online", "ev", "") == ["0"]
+    assert offered(served, "ctl", "ev", "list", "--profile", "") == ["0"]
+
+
 def test_an_endpoint_that_does_not_answer_is_not_waited_for(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its socket takes connections; its loop is busy."""
     monkeypatch.setattr(completing, "_ENDPOINTS_WAIT_S", 0.01)
