@@ -6,8 +6,6 @@ from pathlib import Path
 from mrc.core import Core, choose
 from mrc.errors import MrcError
 
-__all__ = ["CORE", "MrcError", "__version__"]
-
 __version__ = "0.1.0"
 
 
@@ -24,3 +22,5 @@ def _chosen() -> Core:
 
 # How the datapath runs in this process: "compiled", or "python" and why.
 CORE = _chosen()
+
+__all__ = ["CORE", "MrcError", "__version__"]
