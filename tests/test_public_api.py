@@ -1,4 +1,4 @@
-"""The public interface: docs/api lists it, surface.txt records it, every name of it is explained."""
+"""The public interface: docs/api lists it, surface.txt and commands.txt record it, every name of it is explained."""
 
 from __future__ import annotations
 
@@ -52,6 +52,11 @@ def surface() -> Any:
 
 def test_the_recorded_surface_is_the_real_one(surface: Any) -> None:
     found = public_api.differences(list(surface.lines()))
+    assert not found, "\n".join([*found, public_api.CHANGED])
+
+
+def test_the_recorded_commands_are_the_real_ones() -> None:
+    found = public_api.differences(list(public_api.commands()), public_api.COMMANDS)
     assert not found, "\n".join([*found, public_api.CHANGED])
 
 
