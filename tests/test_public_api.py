@@ -22,7 +22,7 @@ INSIDE = {"mrc.conformance.script", "mrc.endpoint.responder.received", "mrc.wire
 INSIDE |= {"mrc.layers.endpoint_operations"}
 # Modules without an example that runs here: they need root, torch or another end, or the pages have one that runs.
 ELSEWHERE = ("mrc.lab", "mrc.torch", "mrc.net", "mrc.rc.node", "mrc.endpoint.work")
-ELSEWHERE += ("mrc.conformance", "mrc.control", "mrc.trace", "mrc.capture.check", "mrc.capture.columns", "mrc.verbs")
+ELSEWHERE += ("mrc.conformance", "mrc.control", "mrc.trace", "mrc.capture.check", "mrc.capture.columns")
 METHODS = (FunctionType, property, classmethod, staticmethod)
 _PYTHON = re.compile(r"^```python[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
