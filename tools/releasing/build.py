@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tarfile
 import tomllib
@@ -15,6 +16,7 @@ from mrc.errors import CallerError, SystemRefused
 
 ARCHITECTURES = ("x86_64", "aarch64")
 _PYTHON = "Programming Language :: Python :: 3."
+_PLATFORM = re.compile(r'following platform tag: "([^"]+)"')
 
 
 def clean_copy(checkout: Path, to: Path) -> tuple[list[str], int]:
@@ -66,6 +68,15 @@ def repair(wheel: Path, to: Path) -> Path:
     if "manylinux" not in repaired.name:
         raise SystemRefused(f"auditwheel made {repaired.name}, which is no manylinux wheel")
     return repaired
+
+
+def check_platform(wheel: Path) -> None:
+    """Raise CallerError where auditwheel finds another platform than the wheel is tagged for."""
+    said = " ".join(run([sys.executable, "-m", "auditwheel", "show", wheel]).split())
+    found = _PLATFORM.search(said)
+    tags = wheel.stem.split("-")[-1].split(".")
+    if found is None or found[1] not in tags:
+        raise CallerError(f"{wheel.name} is tagged for {', '.join(tags)}, and auditwheel says: {said}")
 
 
 def promised(pyproject: Path) -> set[str]:
