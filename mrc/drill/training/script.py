@@ -63,16 +63,17 @@ def _pin(stage: Stage) -> None:
                 pin(stage.lab, leaf, SPINE, stage.lab.addresses(link.lower)[0])
 
 
-_FLAPS_AT_S, _FLAPS, _DOWN_S, _UP_S = 8.8, 3, 0.25, 0.4
-# Seconds after the first step began. TCP doubles its timer: what it tries 3 s after the spine's end is in vain, and it
-# comes through another 3 s later.
+_FLAPS_AT_S, _FLAPS, _DOWN_S, _UP_S = 6.8, 3, 0.25, 0.4
+# Seconds after the first step began. All is mended before the links, at their rate, can have carried 100 steps: that
+# takes 8.2 s, and half a second more for the second without a port. TCP doubles its timer: what it tries 3 s after the
+# spine's end is in vain, and it comes through another 3 s later.
 _FOUL: tuple[Deed, ...] = (
-    (1.5, _cut(SPINE)),
-    (4.7, _heal(SPINE)),
-    (5.8, _cut(PORT)),
-    (7.0, _heal(PORT)),
-    (7.3, _lose),
-    (8.5, _lose_no_more),
+    (1.0, _cut(SPINE)),
+    (4.2, _heal(SPINE)),
+    (4.5, _cut(PORT)),
+    (5.5, _heal(PORT)),
+    (5.7, _lose),
+    (6.7, _lose_no_more),
     *(
         (_FLAPS_AT_S + number * (_DOWN_S + _UP_S) + after, deed)
         for number in range(_FLAPS)

@@ -38,7 +38,7 @@ cdef class Feedback:
     cdef SendQueue _queue
     cdef readonly object _trace
     cdef public object _fail
-    cdef long long _qpn, _mpr, _send_window, _lost_bytes
+    cdef long long _qpn, _mpr, _send_window, _lost_bytes, _tail_least
     cdef bint _dynamic_mpr
 
     @cython.locals(rtt=cython.longlong, acked=cython.longlong)
@@ -48,6 +48,7 @@ cdef class Feedback:
     @cython.locals(offending=cython.longlong)
     cpdef void on_nak(self, long long psn, long long syndrome, long long now) noexcept nogil
     cdef void _refused(self, long long psn, long long syndrome) noexcept with gil
+    @cython.locals(losses=cython.longlong, lost=cython.bint)
     cpdef void on_nack(self, ReceivedBatch batch, Py_ssize_t row, long long now) noexcept nogil
     @cython.locals(index=cython.longlong)
     cdef void _path_feedback(self, Sack sack, long long now) noexcept nogil

@@ -6,6 +6,8 @@ from itertools import pairwise
 
 import pytest
 from hand_peer import MICROSECOND, MILLISECOND, PROBE, SECOND, HandPeer, Sent, data, numbers, of
+from nacking import NOMINAL, TRIMMED
+from recording_window import RecordingWindows
 
 from mrc.endpoint.completions import WorkStatus
 from mrc.endpoint.config import LossConfig, QpConfig
@@ -173,6 +175,40 @@ def test_a_tail_probe_comes_no_sooner_than_told(least: int) -> None:
     sent_at = hand.now
     assert of(hand.run(sent_at + 500 * MILLISECOND, stop_at_first=True), PROBE)
     assert hand.now - sent_at == max(least, rtt.srtt + 4 * rtt.rttvar)
+
+
+def test_a_window_that_trims_shrink_before_any_rtt_sample_is_asked_about_at_once() -> None:
+    """Two of ten packets arrived, below the SACK threshold; the others were trimmed, and the window is those two now.
+    Without an RTT sample the tail timer is only a guess, 10 ms. MRC-SEND-07, MRC-LOSS-09."""
+    windows = RecordingWindows(11 * NOMINAL)
+    hand = HandPeer(CONFIG, controller=windows)
+    hand.post(256 * 20)
+    sent = data(hand.transmitted())
+    assert sent[-1]["bth"]["ackreq"] == 1
+    windows.only.become(2 * NOMINAL)
+    hand.now += RTT
+    *trimmed, last = (hand.nack(number, TRIMMED, ev=sent[number].ev) for number in (*range(5), *range(7, len(sent))))
+    hand.receive(*trimmed)
+    (probe,) = hand.run(hand.now)
+    hand.receive(last)
+    assert hand.run(hand.now) == []  # once is enough before the answer
+    hand.now += RTT
+    again = data(hand.exchange(hand.sack(-1, above=[5, 6], probe_id=probe["peth"]["probe_id"])))
+    assert numbers(hand, again) == [0, 1]
+    assert hand.counters["tail_probes_sent"] == 1
+
+
+def test_a_window_that_trims_shrink_is_left_to_the_tail_timer_where_there_is_an_rtt_sample() -> None:
+    windows = RecordingWindows(11 * NOMINAL)
+    hand = HandPeer(CONFIG, controller=windows)
+    _under_way(hand, 1)
+    hand.exchange(hand.sack(0))
+    hand.post(256 * 20)
+    sent = data(hand.transmitted())
+    windows.only.become(2 * NOMINAL)
+    trims = (hand.nack(number, TRIMMED, ev=sent[number - 1].ev) for number in (*range(1, 6), *range(8, 12)))
+    hand.receive(*trims)
+    assert hand.run(hand.now) == []
 
 
 def test_a_tail_probe_is_no_packet_that_the_reorder_guard_counts() -> None:
