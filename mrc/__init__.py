@@ -6,7 +6,7 @@ from pathlib import Path
 from mrc.core import Core, choose
 from mrc.errors import MrcError
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 
 def _chosen() -> Core:
