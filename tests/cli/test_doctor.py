@@ -121,7 +121,7 @@ def lacks(interpreter: str, user: dict[str, Any], **changed: str) -> dict[str, d
     return {each["name"]: each for each in json.loads(done.stdout)["checks"] if not each["ok"]}
 
 
-def test_a_program_that_is_missing_is_installed_by_one_command(interpreter: str, tmp_path: Path) -> None:
+def test_a_program_that_is_missing_is_installed_by_one_command(tmp_path: Path) -> None:
     """Programs are looked for in PATH; apt is all that is there."""
     (tmp_path / "apt-get").write_text("#!/bin/sh\n")
     (tmp_path / "apt-get").chmod(0o755)
