@@ -1,4 +1,4 @@
-"""The bars of docs/simulations.md, on smaller runs of the same experiments."""
+"""The bars of docs/virtual-time.md, on smaller runs of the same experiments."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def as_document(experiment: Experiment, figures: Figures) -> dict[str, Any]:
 
 
 def as_markdown(experiment: Experiment, figures: Figures) -> str:
-    """A section as docs/simulations.md has it."""
+    """A section as docs/virtual-time.md has it."""
     columns = list(figures.rows[0])
     lines = [f"## {experiment.title}", "", f"`tools/behaviour {experiment.name}`. {experiment.setup}", ""]
     lines += markdown(columns, [[_short(row[column]) for column in columns] for row in figures.rows])
@@ -78,11 +78,11 @@ def plot(experiment: Experiment, figures: Figures, file: Path) -> None:
 @click.option(
     "--update",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Put the sections in the place of those that FILE has now: docs/simulations.md.",
+    help="Put the sections in the place of those that FILE has now: docs/virtual-time.md.",
 )
 @click.option("--plots", type=click.Path(file_okay=False, path_type=Path), help="Write an SVG per plot there.")
 def main(names: tuple[str, ...], seed: int, as_json: bool, update: Path | None, plots: Path | None) -> None:
-    """Run the experiments of docs/simulations.md (all, or those named) in virtual time."""
+    """Run the experiments of docs/virtual-time.md (all, or those named) in virtual time."""
     documents, sections = [], []
     for name in names or EXPERIMENTS:
         experiment = EXPERIMENTS[name]

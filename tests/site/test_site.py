@@ -1,0 +1,122 @@
+"""What the documentation site has, without building it: pages, commands, options and public modules, all of them."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))
+
+from documentation import commands, docstrings, markdown, pages
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+RECORDED = (DOCS / "api/commands.txt").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def made() -> dict[str, str]:
+    return pages.generated()
+
+
+def in_navigation(nav: Any) -> Iterator[str]:
+    if isinstance(nav, str):
+        yield nav
+    for below in nav.values() if isinstance(nav, dict) else nav if isinstance(nav, list) else ():
+        yield from in_navigation(below)
+
+
+def test_every_page_is_in_the_navigation_once(made: dict[str, str]) -> None:
+    config = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    written = [str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")]
+    listed = list(in_navigation(pages.navigation(config["nav"])))
+    assert sorted(listed) == sorted([*written, *made])
+
+
+def test_every_recorded_command_and_option_is_in_the_reference(made: dict[str, str]) -> None:
+    # docs/api/commands.txt is held to the commands by tests/test_public_api.py.
+    missing, section, count = [], "", 0
+    for line in RECORDED.splitlines():
+        if not line.startswith(" "):
+            words = re.match(r"mrc(?: [a-z][a-z-]*)*(?= |$)", line)
+            assert words is not None
+            section = section_of(words[0], made)
+            continue
+        for name in re.findall(r"--?[A-Za-z][\w-]*", line.split(", required")[0].split(" [")[0]):
+            count += 1
+            if f"`{name}" not in section and f" {name}" not in section:
+                missing.append(f"{words[0]} {name}")
+    assert not missing
+    assert count > 400
+
+
+def section_of(command: str, made: dict[str, str]) -> str:
+    """The part of the reference under the heading of a command, up to the next heading."""
+    words = command.split()
+    page = made[f"commands/{words[1] if len(words) > 1 else 'index'}.md"]
+    heading = re.search(rf"^#+ `{command}` .*$", page, re.MULTILINE) if len(words) > 1 else re.match("# Commands", page)
+    assert heading is not None, f"{command} has no heading"
+    return re.split(r"^#+ ", page[heading.end() :], maxsplit=1, flags=re.MULTILINE)[0]
+
+
+def test_every_public_module_has_a_page(made: dict[str, str]) -> None:
+    recorded = re.findall(r"^mrc\S*$", (DOCS / "api/surface.txt").read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(recorded) > 40
+    for name in recorded:
+        assert f"\n::: {name}\n" in made[f"api/{name}.md"]
+
+
+def test_text_of_a_help_is_not_taken_for_markup() -> None:
+    (text,) = commands.text("Only <one> *link* of a_b or [x].")
+    assert text == r"Only &lt;one> \*link\* of a\_b or \[x\]."
+
+
+@pytest.mark.parametrize(
+    ("link", "shown"),
+    [
+        ("[`Sacks`](../mrc/endpoint/responder/sacks.py)", "Sacks (`mrc/endpoint/responder/sacks.py`)"),
+        ("[sacks.py](../mrc/endpoint/responder/sacks.py)", "`mrc/endpoint/responder/sacks.py`"),
+        ("[changes](../CHANGELOG.md)", "[changes](changelog.md)"),
+        ("[the pages](protocol)", "the pages (`docs/protocol`)"),
+        ("[the lab](lab.md#names)", "[the lab](lab.md#names)"),
+        ("![drawing](../mrc/x.svg)", "![drawing](../mrc/x.svg)"),
+        ("[site](https://semver.org/)", "[site](https://semver.org/)"),
+        ("`[code](../x)`", "`[code](../x)`"),
+    ],
+)
+def test_links_out_of_docs_become_names(link: str, shown: str) -> None:
+    assert markdown.inside(f"See {link}.", "lab.md") == f"See {shown}."
+
+
+def test_a_link_to_a_file_that_is_not_there_is_an_error() -> None:
+    with pytest.raises(FileNotFoundError, match=r"docs/lab.md links to ../mrc/gone.py: there is no mrc/gone.py"):
+        markdown.inside("[x](../mrc/gone.py)", "lab.md")
+
+
+def test_lists_are_lists_for_python_markdown_too() -> None:
+    written = "Three:\n- one\n  - inner\n- two\n  more\n```\na:\n- b\n```\n"
+    assert markdown.spaced(written) == "Three:\n\n- one\n    - inner\n- two\n  more\n```\na:\n- b\n```\n"
+
+
+def test_sessions_in_docstrings_are_blocks_of_code() -> None:
+    assert docstrings.fenced("Text.\n\n>>> 1 + 1\n2\n\n>>> 3\n3\n\nMore.") == (
+        "Text.\n\n\n```pycon\n>>> 1 + 1\n2\n\n>>> 3\n3\n```\n\nMore."
+    )
+
+
+@pytest.mark.parametrize("drawing", sorted((DOCS / "concepts").glob("*.svg")), ids=lambda path: path.name)
+def test_a_drawing_of_a_concept_reads_in_light_and_dark(drawing: Path) -> None:
+    text = drawing.read_text(encoding="utf-8")
+    root = ElementTree.fromstring(text)
+    assert "prefers-color-scheme: dark" in text
+    assert root.get("role") == "img"
+    assert root.find("{http://www.w3.org/2000/svg}title") is not None
+    # Only classes have colours, so that both schemes apply to everything.
+    assert not re.search(r'\b(?:fill|stroke)="#', text)
