@@ -14,7 +14,7 @@ _EXAMPLES = "Examples:"
 
 
 def pages() -> dict[str, str]:
-    """Path below docs and text: commands/index.md lists all commands, commands/lab.md has mrc lab and what is below it."""
+    """Path below docs and text: commands/index.md lists all commands, commands/lab.md has mrc lab and those below."""
     found: dict[str, list[str]] = {}
     index = []
     for words, context in man_pages.commands():
@@ -68,8 +68,8 @@ def _summary(command: click.Command) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text in which nothing is markup, but options and file names in quotes stay code."""
-    return re.sub(r"([\\*_<\[\]#~`])", r"\\\1", text)
+    """The text with nothing left in it that Markdown takes for markup."""
+    return re.sub(r"([\\*_\[\]#`])", r"\\\1", text.replace("&", "&amp;").replace("<", "&lt;"))
 
 
 def _cell(text: str) -> str:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
     from mkdocs.structure.pages import Page
 
-sys.path[:0] = [str(above) for above in Path(__file__).resolve().parents[1:3]]
+sys.path.extend(str(above) for above in Path(__file__).resolve().parents[1:3])
 
 from documentation.markdown import inside, spaced
 from documentation.pages import generated, navigation

@@ -15,7 +15,7 @@ _FENCE = re.compile(r" *(```+|~~~+)")
 
 
 def inside(markdown: str, source: str) -> str:
-    """The text with links that leave docs replaced by what they lead to: the page of CHANGELOG.md, or the file's name as code.
+    """The text with links that leave docs replaced: by the page of CHANGELOG.md, or by the file's name as code.
 
     `source` is the page's path below docs. Raises FileNotFoundError when there is no such file.
     """
