@@ -1,4 +1,4 @@
-"""Compiles the datapath: the modules of mrc that have a `.pxd` beside them (docs/compiled.md).
+"""Compiles the datapath, the modules of mrc that have a `.pxd` beside them (docs/compiled.md), and writes manual pages.
 
 Run by `pip install` and by tools/build-core. Without a C compiler the package is installed all the same and runs
 interpreted. MRC_CORE=python compiles nothing, MRC_CORE=compiled makes it an error when it cannot be compiled.
@@ -35,6 +35,7 @@ LINKED = ["-Wl,-z,noseparate-code", "-Wl,-z,norelro"]
 SANITIZERS = ["-O1", "-g1", *OPTIMISED[2:], "-fno-omit-frame-pointer", "-fno-sanitize-recover=undefined"]
 SANITIZERS += ["-fsanitize=address,undefined,fuzzer-no-link"]
 SANITIZED = ROOT / "build" / "sanitized"
+MANUAL = ROOT / "build" / "man"
 DIRECTIVES = {
     "language_level": 3,
     "boundscheck": False,
@@ -218,8 +219,11 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[misc]
     """What hatchling calls for a wheel, an editable one too."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        if self.target_name != "wheel":
+            return
+        self._add_manual(build_data)
         wanted = os.environ.get("MRC_CORE", "")
-        if self.target_name != "wheel" or wanted == "python":
+        if wanted == "python":
             return
         try:
             compile_all()
@@ -234,6 +238,18 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[misc]
         build_data["pure_python"] = False
         build_data["infer_tag"] = True
         build_data["artifacts"] += [str(each.relative_to(ROOT)) for each in (core().OBJECT, core().STAMP)]
+
+    def _add_manual(self, build_data: dict[str, Any]) -> None:
+        """Put a manual page of each command where `man` looks for those of the programs beside it."""
+        shutil.rmtree(MANUAL, ignore_errors=True)
+        command = [sys.executable, "-m", "mrc.cli.man_pages", str(MANUAL)]
+        environment = {**os.environ, "MRC_CORE": "python", "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True, check=False)
+        if done.returncode:
+            why = done.stderr.strip().splitlines()[-1:]
+            self.app.display_warning(f"mrc will have no manual pages: {''.join(why)}")
+        for page in sorted(MANUAL.glob("*.1")):
+            build_data["shared_data"][str(page)] = f"share/man/man1/{page.name}"
 
 
 def main() -> int:

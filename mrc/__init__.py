@@ -22,3 +22,5 @@ def _chosen() -> Core:
 
 # How the datapath runs in this process: "compiled", or "python" and why.
 CORE = _chosen()
+
+__all__ = ["CORE", "MrcError", "__version__"]

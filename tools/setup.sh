@@ -92,5 +92,7 @@ install_package() {
     echo "installing mrc${extras:+ [$extras]} and what it depends on" >&2
     "$venv/bin/python" -m pip install --quiet --quiet --disable-pip-version-check --editable "$root${extras:+[$extras]}" >&2 ||
         fail "installing failed: is a Python package index within reach? See the lines above"
+    # A wheel has them; an installation that leaves the sources where they are has not.
+    "$venv/bin/python" -m mrc.cli.man_pages "$venv/share/man/man1" || echo "no manual pages were written" >&2
     touch "$venv/.installed-${extras:-plain}-$(version)"
 }

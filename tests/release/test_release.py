@@ -131,7 +131,9 @@ def test_the_checksum_is_right_on_a_processor_without_the_fast_instructions(tmp_
 # What is in a wheel and in an sdist.
 
 
-def written_wheel(folder: Path, name: str, names: Iterable[str], *, pure: bool, metadata: Mapping[str, str]) -> Path:
+def written_wheel(
+    folder: Path, name: str, names: Iterable[str], *, pure: bool, metadata: Mapping[str, str], manual: bool = True
+) -> Path:
     about = {"Name": "mrc", "Version": "1.0.0", "License-Expression": "GPL-2.0-only"} | metadata
     wheel = folder / name
     with zipfile.ZipFile(wheel, "w") as archive:
@@ -139,6 +141,8 @@ def written_wheel(folder: Path, name: str, names: Iterable[str], *, pure: bool, 
             archive.writestr(each, "")
         info = "mrc-1.0.0.dist-info"
         archive.writestr(f"{info}/licenses/LICENSE", "")
+        if manual:
+            archive.writestr("mrc-1.0.0.data/data/share/man/man1/mrc.1", "")
         archive.writestr(f"{info}/METADATA", "".join(f"{key}: {value}\n" for key, value in about.items()))
         archive.writestr(f"{info}/WHEEL", f"Root-Is-Purelib: {str(pure).lower()}\nTag: some\n")
     return wheel
@@ -159,6 +163,7 @@ def test_wheels_as_they_have_to_be(tmp_path: Path) -> None:
         ({"names": TRACKED[1:] + COMPILED}, "lacks mrc/py.typed"),
         ({"names": TRACKED + COMPILED[:1]}, "has only mrc/_compiled"),
         ({"names": TRACKED}, "is not compiled, and tagged"),
+        ({"manual": False}, "lacks its manual pages"),
         ({"pure": True}, "is compiled, and tagged"),
         ({"name": "mrc-1.0.0-py3-none-any.whl"}, "is compiled, and tagged"),
         ({"metadata": {"License-Expression": "MIT"}}, "its License-Expression is MIT"),
@@ -242,6 +247,9 @@ def test_without_a_compiler_the_sdist_makes_a_wheel_for_any_system(
     (wheel,) = (tmp_path / "made").iterdir()
     assert wheel.name == f"mrc-{mrc.__version__}-py3-none-any.whl"
     assert not check_wheel(wheel, tracked, mrc.__version__)
+    with zipfile.ZipFile(wheel) as archive:
+        pages = [name for name in archive.namelist() if "/share/man/man1/mrc" in name]
+    assert len(pages) > 80
     done = hatch(source, "wheel", tmp_path / "refused", CC="/no/compiler/here", MRC_CORE="compiled")
     assert done.returncode != 0
     assert "there is no C compiler (/no/compiler/here): apt install gcc" in done.stdout

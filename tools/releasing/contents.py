@@ -39,6 +39,10 @@ def check_wheel(wheel: Path, tracked: Iterable[str], version: str) -> bool:
     if f"{info}/licenses/LICENSE" not in names:
         raise CallerError(f"{wheel.name} has no licence in {info}/licenses")
     package = {name for name in names if not name.startswith(f"{info}/")}
+    manual = f"mrc-{version}.data/data/share/man/man1"
+    if f"{manual}/mrc.1" not in package:
+        raise CallerError(f"{wheel.name} lacks its manual pages, which hatch_build.py makes with click")
+    package = {name for name in package if not name.startswith(f"{manual}/mrc")}
     built = {name for name in package if _COMPILED.fullmatch(name)} | (package & {_STAMP})
     wanted = {name for name in tracked if name.startswith("mrc/")}
     _compare(wheel, package - built, wanted)
