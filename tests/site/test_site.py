@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import griffe
 import pytest
 import yaml
 
@@ -109,6 +110,13 @@ def test_sessions_in_docstrings_are_blocks_of_code() -> None:
     assert docstrings.fenced("Text.\n\n>>> 1 + 1\n2\n\n>>> 3\n3\n\nMore.") == (
         "Text.\n\n\n```pycon\n>>> 1 + 1\n2\n\n>>> 3\n3\n```\n\nMore."
     )
+
+
+def test_members_that_are_not_promised_are_hidden() -> None:
+    extensions = griffe.load_extensions(docstrings.Docstrings)
+    module = griffe.load("mrc.verbs.cq", search_paths=[ROOT], extensions=extensions, submodules=False)
+    assert "poll" in module["CQ"].members
+    assert "push" not in module["CQ"].members
 
 
 @pytest.mark.parametrize("drawing", sorted((DOCS / "concepts").glob("*.svg")), ids=lambda path: path.name)

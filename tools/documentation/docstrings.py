@@ -27,9 +27,9 @@ class Docstrings(griffe.Extension):
         if obj.docstring is not None:
             obj.docstring.value = fenced(obj.docstring.value)
 
-    def on_class(self, *, cls: griffe.Class, **_: Any) -> None:
-        """Members that only the package's own modules use are not promised, and not shown."""
+    def on_class_members(self, *, cls: griffe.Class, **_: Any) -> None:
+        """Drop the members that only the package's own modules use: they are not promised."""
         for classes, names in self.own.items():
             if fnmatchcase(cls.path, classes):
                 for name in names & set(cls.members):
-                    cls.members[name].public = False
+                    del cls.members[name]
