@@ -74,8 +74,8 @@ def test_every_public_module_has_a_page(made: dict[str, str]) -> None:
 
 
 def test_text_of_a_help_is_not_taken_for_markup() -> None:
-    (text,) = commands.text("Only <one> *link* of a_b or [x].")
-    assert text == r"Only &lt;one> \*link\* of a\_b or \[x\]."
+    (text,) = commands.text("Only <one> *link* of a_b or [x]: `a_b`.")
+    assert text == r"Only &lt;one> \*link\* of a\_b or \[x\]: `a_b`."
 
 
 @pytest.mark.parametrize(

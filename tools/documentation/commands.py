@@ -68,7 +68,12 @@ def _summary(command: click.Command) -> str:
 
 
 def _plain(text: str) -> str:
-    """The text with nothing left in it that Markdown takes for markup."""
+    """The text with nothing left in it that Markdown takes for markup, but for `code`."""
+    whole = re.split(r"(`[^`]+`)", text)
+    return "".join(each if at % 2 else _escaped(each) for at, each in enumerate(whole))
+
+
+def _escaped(text: str) -> str:
     return re.sub(r"([\\*_\[\]#`])", r"\\\1", text.replace("&", "&amp;").replace("<", "&lt;"))
 
 

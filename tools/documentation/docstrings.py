@@ -1,11 +1,13 @@
-"""Docstrings as Markdown, for mkdocstrings: sessions of the interpreter become blocks of code."""
+"""The public modules, for mkdocstrings: members that are not promised are hidden, sessions are blocks of code."""
 
 from __future__ import annotations
 
 import re
+from fnmatch import fnmatchcase
 from typing import Any
 
 import griffe
+from documentation.pages import own_members
 
 _SESSION = re.compile(r"^( *)>>> .*(?:\n\1.*\S.*)*(?:\n\n\1>>> .*(?:\n\1.*\S.*)*)*", re.MULTILINE)
 
@@ -16,8 +18,18 @@ def fenced(text: str) -> str:
 
 
 class Docstrings(griffe.Extension):
-    """Every docstring, before it is shown."""
+    """What griffe reads of the sources, before it is shown."""
+
+    def __init__(self) -> None:
+        self.own = own_members()
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         if obj.docstring is not None:
             obj.docstring.value = fenced(obj.docstring.value)
+
+    def on_class(self, *, cls: griffe.Class, **_: Any) -> None:
+        """Members that only the package's own modules use are not promised, and not shown."""
+        for classes, names in self.own.items():
+            if fnmatchcase(cls.path, classes):
+                for name in names & set(cls.members):
+                    cls.members[name].public = False
