@@ -74,6 +74,11 @@ def _way(checked: bool, sanitized: bool = False) -> dict[str, Any]:
 
 def compile_all(checked: bool = False, sanitized: bool = False) -> list[str]:
     """Compile in place and write the stamp. Returns the names of the modules. Raises what the compiler raises."""
+    from Cython.Compiler import Options
+
+    # Before anything else of Cython is imported. An attribute that is a view takes 64 bytes of its object with two, and
+    # 208 with the eight that Cython has by default. It refuses one, although all views here have one.
+    Options.buffer_max_dims = 2
     from Cython.Build import cythonize
     from setuptools import Extension
 
