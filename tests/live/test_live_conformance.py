@@ -6,14 +6,19 @@ import json
 import signal
 import time
 import xml.etree.ElementTree as ElementTree
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from live_run import MRC, Ended, Running, Transfers, eventually
+from live_run import MRC, Ended, Running, Transfers, eventually, ticket_of
 
+from mrc.conformance.setup import Setup
+from mrc.conformance.targets.live import LiveTarget
+from mrc.fabric import Fabric
 from mrc.lab import Lab
+from mrc.wire.profile import DEFAULT_WIRE_PROFILE
 
 pytestmark = pytest.mark.root
 
@@ -178,15 +183,21 @@ def test_interrupting_a_run_leaves_nothing_behind(transfers: Transfers) -> None:
     eventually(lambda: not transfers.lab.processes())
 
 
-def test_one_tester_at_a_time(transfers: Transfers) -> None:
+def test_one_tester_at_a_time(transfers: Transfers, lab: Lab) -> None:
+    """From its first case until it leaves, between cases too."""
     target = serve(transfers)
-    # All of them: it is at work for as long as the second needs to start, however busy the machine.
-    first = start_run(transfers, target.ticket)
-    transfers.connected("h1")
-    second = start_run(transfers, target.ticket, "--id", "MRC-SACK-04", "--json").end()
-    assert second.code == 1
-    assert "another tester is at work" in json.loads(second.out)["void"]
-    first.stop()
+
+    def one_case(tester: LiveTarget) -> None:
+        tester.open(Setup(), DEFAULT_WIRE_PROFILE, 1).close()
+
+    with closing(LiveTarget(ticket_of(target), Fabric.load(lab.fabric_path("h0")))) as first:
+        lab.inside("h0", lambda: one_case(first))
+        second = start_run(transfers, target.ticket, "--id", "MRC-SACK-04", "--json").end()
+        assert second.code == 1
+        assert "another tester is at work" in json.loads(second.out)["void"]
+        lab.inside("h0", lambda: one_case(first))
+    after, _ = run(transfers, target.ticket, "--id", "MRC-SACK-04")
+    assert after.code == 0, after.err
 
 
 def test_the_ticket_of_a_receiver_of_files_is_no_target(transfers: Transfers) -> None:

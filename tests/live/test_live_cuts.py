@@ -6,7 +6,8 @@ import os
 import time
 
 import pytest
-from live_run import MIB, Transfers, sha256, stats_lines
+from live_planes import Passed, Sending, until_all_goes_by
+from live_run import MIB, Transfers, sha256
 
 from mrc.lab import Lab
 
@@ -21,22 +22,20 @@ SLOW = ("--mtu", "1024")
 @pytest.mark.parametrize("cable", ["h0-p0l0", "h1-p0l1"])
 def test_a_host_loses_a_plane_under_way(transfers: Transfers, lab: Lab, cable: str) -> None:
     """h0 sees its own cable go; of h1's it learns only that nothing comes through."""
-    file, stats = transfers.file("file", SIZE), transfers.scratch / "stats"
-    receiver = transfers.recv("--once", "--json")
-    sender = transfers.send(receiver, [file], "--json", "--stats", stats, *SLOW)
-    transfers.when_acked(stats, 0.1, sender)
-    cut_at_ns = lab.cut(cable)
-    sent = sender.end().succeeded().document
-    received = receiver.end().succeeded().document
-    assert sent["sha256_match"] is received["sha256_match"] is True
-    assert transfers.received() == {"file": sha256(file)}
-    dead = [path for path in sent["paths"] if path["plane"] == 0]
-    alive = [path for path in sent["paths"] if path["plane"] == 1]
-    # Not used on: in equal shares there would be as many of them as of the others.
-    before = [line for line in stats_lines(stats) if line["monotonic_ns"] < cut_at_ns][-1]["packets_per_path"]
-    since = {path["ev"]: path["packets"] - then for path, then in zip(sent["paths"], before, strict=True)}
-    assert sum(since[path["ev"]] for path in dead) < sum(since[path["ev"]] for path in alive) / 4
-    assert max(path["last_use_ns"] for path in alive) > max(path["last_use_ns"] for path in dead)
+
+    def lost(mib: int) -> tuple[Sending, Passed]:
+        lab.heal(cable)
+        sending = Sending.of(transfers, mib, *SLOW)
+        lab.cut(cable)
+        return sending, until_all_goes_by(lab, {1}, sending.sender)
+
+    # More where it was over before all of it went by the other plane.
+    sending, passed = transfers.in_time(lost, SIZE // MIB, 4 * SIZE // MIB)
+    sent = sending.arrives()
+    # Not used on, to the end.
+    assert passed.planes() == {1}
+    last_use = [max(path["last_use_ns"] for path in sent["paths"] if path["plane"] == plane) for plane in (0, 1)]
+    assert last_use[1] > last_use[0]
 
 
 def test_a_receiver_without_a_plane_takes_the_next_sender_all_the_same(transfers: Transfers, lab: Lab) -> None:

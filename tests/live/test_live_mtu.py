@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
-from live_run import MIB, MRC, Running, Transfers, eventually, sha256
+from live_planes import Sending, until_all_goes_by
+from live_run import MIB, MRC, Transfers
 
 from mrc.lab import Lab
 
@@ -18,8 +17,6 @@ pytestmark = pytest.mark.root
 # A path MTU of 4096, so that there is enough of it to be changed in the middle; more where that was too quick.
 SIZES_MIB = (240, 960)
 WHOLE, NARROW = 4400, 1500
-# Control packets of a plane that carries no data are a fraction of what data would be.
-CONTROL_SHARE = 0.02
 
 
 @pytest.fixture(autouse=True)
@@ -33,57 +30,6 @@ def whole_again(lab: Lab) -> Iterator[None]:
 def set_mtu(lab: Lab, host: str, plane: int, mtu: int) -> None:
     name = lab.namespace_path(host).name
     subprocess.run(["ip", "-n", name, "link", "set", "dev", f"p{plane}", "mtu", str(mtu)], check=True)
-
-
-def bytes_sent(lab: Lab, plane: int) -> int:
-    """What h0's port has sent so far."""
-
-    def read() -> int:
-        lines = Path("/proc/thread-self/net/dev").read_text().splitlines()
-        (counts,) = [line.split()[1:] for line in lines if line.split()[0] == f"p{plane}:"]
-        return int(counts[8])
-
-    return lab.inside("h0", read)
-
-
-def until_all_goes_by(lab: Lab, planes: set[int], sender: Running) -> None:
-    """Until these planes, and no others, carry data for a while."""
-
-    def look() -> bool:
-        before = [bytes_sent(lab, plane) for plane in range(2)]
-
-        def passed() -> list[int]:
-            return [bytes_sent(lab, plane) - before[plane] for plane in range(2)]
-
-        assert sender.process.poll() is None, sender.process.communicate()
-        eventually(lambda: sum(passed()) > 4 * MIB or sender.process.poll() is not None)
-        gone_by, total = passed(), sum(passed())
-        return {plane for plane in range(2) if gone_by[plane] > CONTROL_SHARE * total} == planes
-
-    eventually(look)
-
-
-@dataclass(frozen=True)
-class Sending:
-    """A file on its way, a tenth of it acknowledged."""
-
-    transfers: Transfers
-    file: Path
-    receiver: Running
-    sender: Running
-
-    @classmethod
-    def of(cls, transfers: Transfers, mib: int, *options: str) -> Sending:
-        file, stats = transfers.file(f"{mib} MiB", mib * MIB), transfers.scratch / f"stats of {mib} MiB"
-        receiver = transfers.recv("--once", "--json")
-        sender = transfers.send(receiver, [file], "--json", "--stats", stats, *options)
-        transfers.when_acked(stats, 0.1, sender)
-        return cls(transfers, file, receiver, sender)
-
-    def arrives(self) -> None:
-        sent, received = self.sender.end().succeeded().document, self.receiver.end().succeeded().document
-        assert sent["sha256_match"] is received["sha256_match"] is True
-        assert self.transfers.received()[self.file.name] == sha256(self.file)
 
 
 @pytest.mark.parametrize("host", ["h0", "h1"])

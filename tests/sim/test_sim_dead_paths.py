@@ -225,7 +225,13 @@ def test_what_the_network_carries_is_whole_packets() -> None:
 def test_the_last_good_path_comes_back_though_answers_go_on_dying() -> None:
     """Of two paths one lost a packet and is being probed when the other's cable is cut. Only probes get through then,
     and every second answer takes the dead plane until the responder's own probes tell it. MRC-PATH-29, MRC-PATH-31."""
-    fabric = SimFabric(Clos(planes=2, leaves=2, spines=1), LinkModel(rate_bps=1_000_000_000, delay_ns=5_000), seed=5)
+    # A packet of 4 KiB takes 34 microseconds at 1 Gbit/s: more than half of the time was used, on average.
+    assert sum(map(_arrived_with_one_path_dead, (5, 6, 7))) > 3 * 6_000
+
+
+def _arrived_with_one_path_dead(seed: int) -> int:
+    """Packets of data that arrive in 400 ms."""
+    fabric = SimFabric(Clos(planes=2, leaves=2, spines=1), LinkModel(rate_bps=1_000_000_000, delay_ns=5_000), seed=seed)
     qp, peer = fabric.connect("h0", "h1", QpConfig(), lambda sizes: FixedWindow(sizes, FixedWindowConfig(30)))
     fabric.stream(qp)
     fabric.run(5 * MILLISECOND)
@@ -239,5 +245,4 @@ def test_the_last_good_path_comes_back_though_answers_go_on_dying() -> None:
     fabric.run(cut_at + 400 * MILLISECOND, lambda: qp.state == QpState.ERROR)
     assert qp.state == QpState.RTS
     assert qp.paths.state[good] in (EvState.GOOD, EvState.SKIP)
-    # A packet of 4 KiB takes 34 microseconds at 1 Gbit/s: more than half of the time was used.
-    assert peer.counters.requests_received - had > 6_000
+    return peer.counters.requests_received - had

@@ -44,6 +44,7 @@ class TargetServer(SessionServer):
         self._on_case = on_case
         self._changed = threading.Condition()
         self._session: EndpointSession | None = None
+        # Whose tester's turn it is: from its first case to the end of its exchange, between cases too.
         self._owner: SessionInfo | None = None
         self._over = False
         self._cases = 0
@@ -67,7 +68,7 @@ class TargetServer(SessionServer):
                     _log.exception("a case ended with a fault of the target's")
                 finally:
                     with self._changed:
-                        self._session = self._owner = None
+                        self._session = None
                         self._changed.notify_all()
 
     def interrupt(self) -> bool:
@@ -115,14 +116,15 @@ class TargetServer(SessionServer):
         node = NodeDescription.from_json(values["node"])
         setup, wire = _of(Setup, values["setup"]), _of(WireProfile, values["wire"])
         with self._changed:
-            if self._session is not None and self._owner is not tester:
+            if self._owner is not None and self._owner is not tester:
                 raise Unsupported("another tester is at work with this target: wait for its end")
-            if self._over:
+            if self._over or tester.closed_because:
                 raise Unsupported("the target is closing")
+            self._owner = tester
         self._close(tester)
         session = EndpointSession(self._fabric, node, setup, wire, int(values["seed"]))
         with self._changed:
-            self._session, self._owner = session, tester
+            self._session = session
             self._cases += 1
             self._changed.notify_all()
         if not session.running.wait(_OPEN_WITHIN_S):
@@ -146,6 +148,9 @@ class TargetServer(SessionServer):
     def _session_closed(self, tester: SessionInfo) -> None:
         with contextlib.suppress(Unsupported):
             self._close(tester)
+        with self._changed:
+            if self._owner is tester:
+                self._owner = None
 
 
 def _of(kind: type[T], value: Any) -> T:

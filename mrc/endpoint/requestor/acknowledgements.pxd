@@ -23,7 +23,7 @@ cdef class Acknowledgements:
     cdef PathSet _paths
     cdef readonly object _trace
     cdef bint _service_time
-    cdef long long _arrived, _removed
+    cdef long long _arrived, _removed, _sampled
 
     @cython.locals(acked=cython.longlong, una=cython.longlong, psn=cython.longlong, bits=cython.ulonglong)
     cpdef long long apply(self, Sack sack, long long now) noexcept nogil
@@ -41,7 +41,9 @@ cdef class Acknowledgements:
     cdef bint _undo_loss(self, long long psn, long long now, long long ev_index) noexcept nogil
     cdef void _trace_spurious(self, long long psn, long long ev_index, bint sent_again) noexcept with gil
     @cython.locals(
-        slot=cython.longlong, sample=cython.longlong, transmission=cython.longlong, sent_at=cython.longlong
+        slot=cython.longlong, sample=cython.longlong, transmission=cython.longlong, sent_at=cython.longlong,
+        fresh=cython.bint
     )
     cpdef long long sample_rtt(self, Sack sack, long long now) noexcept nogil
+    cdef bint _transport_ack_was_first(self, long long psn, long long transmission) noexcept nogil
     cdef void _original_arrived(self, Sack sack, long long now) noexcept nogil

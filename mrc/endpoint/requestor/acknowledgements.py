@@ -26,6 +26,7 @@ class Acknowledgements:
         "_paths",
         "_removed",
         "_rtt",
+        "_sampled",
         "_sent",
         "_service_time",
         "_trace",
@@ -42,6 +43,8 @@ class Acknowledgements:
         self._service_time = Capability.SVC_TIME in qp.agreed and qp.config.timestamps
         # Of the acknowledgement at hand: packets newly arrived, and the bytes of those that were in the network.
         self._arrived = self._removed = 0
+        # The latest transmission whose round trip was sampled.
+        self._sampled = _NONE
 
     # ------------------------------------------------------------------ arrivals
 
@@ -154,8 +157,10 @@ class Acknowledgements:
         if sack.probe_id != _NONE or self._sent.psn[slot] != sack.trigger:
             return _NONE
         sample = _NONE
-        if sack.news and self._sent.times_sent[slot] == 1 + sack.rtx:
-            transmission = self._sent.transmission[slot]
+        transmission = self._sent.transmission[slot]
+        fresh = sack.news or self._transport_ack_was_first(sack.trigger, transmission)
+        if fresh and self._sent.times_sent[slot] == 1 + sack.rtx:
+            self._sampled = transmission
             sent_at = self._sent.log_sent_at[transmission & self._sent.log_mask]
             sample = now - sent_at
             if self._service_time:
@@ -166,6 +171,11 @@ class Acknowledgements:
         if not sack.rtx and self._sent.times_sent[slot] > 1:
             self._original_arrived(sack, now)
         return sample
+
+    def _transport_ack_was_first(self, psn: int, transmission: int) -> bool:
+        """Whether this SACK and a transport ACK report the same arrival, the ACK came first, and nothing later has been
+        acknowledged since. With a window of one packet, or messages of one, that may be so for each SACK."""
+        return psn == self._sent.una - 1 and transmission > self._sampled and transmission >= self._loss.latest_acked
 
     def _original_arrived(self, sack: Sack, now: int) -> None:
         """The packet that triggered this SACK was an original, and was sent again meanwhile: that was needless."""

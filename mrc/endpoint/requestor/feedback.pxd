@@ -38,7 +38,7 @@ cdef class Feedback:
     cdef SendQueue _queue
     cdef readonly object _trace
     cdef public object _fail
-    cdef long long _qpn, _mpr, _send_window, _lost_bytes
+    cdef long long _qpn, _mpr, _send_window, _lost_bytes, _tail_least
     cdef bint _dynamic_mpr
 
     @cython.locals(rtt=cython.longlong, acked=cython.longlong)

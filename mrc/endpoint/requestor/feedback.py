@@ -59,6 +59,7 @@ class Feedback:
         "_sack",
         "_send_window",
         "_sent",
+        "_tail_least",
         "_trace",
     )
 
@@ -74,6 +75,7 @@ class Feedback:
     ) -> None:
         self._qpn = qp.qpn
         self._dynamic_mpr = Capability.DYNAMIC_MPR in qp.agreed
+        self._tail_least = qp.config.loss.tail_probe_min_ns
         self._mpr, self._send_window = qp.config.mpr, qp.config.send_window
         self._sent = sending.sent
         self._rtt = sending.rtt
@@ -151,7 +153,7 @@ class Feedback:
         # A window that shrank below what is outstanding holds back what would ask for a SACK (MRC-SEND-07), and before
         # the first RTT sample the tail timer is only a guess.
         lost = self._counters.losses_by_nack > losses
-        if lost and not self._rtt.srtt and self._sent.outstanding and not self._room.may_send():
+        if lost and self._probes.tail_guessed and self._sent.outstanding and not self._room.may_send():
             self._probes.hasten_tail(now)
 
     def _path_feedback(self, sack: Sack, now: int) -> None:
@@ -181,6 +183,8 @@ class Feedback:
         if not self._dynamic_mpr:
             self._sent.right_edge = self._sent.una + self._send_window
         self._queue.finish(self._sent.una)
+        if self._probes.tail_guessed and self._rtt.srtt and self._sent.outstanding:
+            self._probes.time_tail(max(self._rtt.path_timer(), self._tail_least))
         self.watch_oldest(now)
         if self._trace is not None:
             self._trace_feedback(now)

@@ -20,14 +20,15 @@ cdef class Probes:
     cdef PathSet _paths
     cdef readonly PathProbing _path_probing
     cdef long long *_cells
-    cdef long long _places, _longest_interval, _next, _peer_qpn, _qpn, _tail_at, _tail_interval, _unsent
+    cdef long long _places, _longest_interval, _next, _peer_qpn, _qpn, _tail_at, _tail_from, _tail_interval, _unsent
     cdef int _traffic_class
     cdef bint _hastened
     cdef readonly long long asked_at
-    cdef readonly bint tail_armed, waiting
+    cdef readonly bint tail_armed, tail_guessed, waiting
 
-    cpdef void arm_tail(self, long long now, long long timer_ns) noexcept nogil
+    cpdef void arm_tail(self, long long now, long long timer_ns, bint guessed=*) noexcept nogil
     cpdef void hasten_tail(self, long long now) noexcept nogil
+    cpdef void time_tail(self, long long timer_ns) noexcept nogil
     cpdef void take_up_bad_evs(self, long long now, long long path_timer_ns) noexcept nogil
     cpdef long long next_deadline(self) noexcept nogil
     cpdef bint tail_is_due(self, long long now) noexcept nogil

@@ -45,12 +45,14 @@ class Probes:
         "_places",
         "_qpn",
         "_tail_at",
+        "_tail_from",
         "_tail_interval",
         "_trace",
         "_traffic_class",
         "_unsent",
         "asked_at",
         "tail_armed",
+        "tail_guessed",
         "waiting",
     )
 
@@ -70,7 +72,8 @@ class Probes:
         # When the tail probe that was answered last had been asked for, ns.
         self.asked_at = 0
         self.waiting = False
-        self.tail_armed = False
+        self.tail_armed = self.tail_guessed = False
+        self._tail_from = 0
         self._tail_at = FOREVER
         self._tail_interval = 0
         self._hastened = False
@@ -78,19 +81,28 @@ class Probes:
     def __dealloc__(self) -> None:
         octets.free_words(self._cells)
 
-    def arm_tail(self, now: int, timer_ns: int) -> None:
+    def arm_tail(self, now: int, timer_ns: int, guessed: bool = False) -> None:
         """Data was sent: a probe follows if nothing else is for `timer_ns`, and then again at twice the distance
-        while it is not answered, up to the local ACK timeout."""
+        while it is not answered, up to the local ACK timeout. `guessed`: there is no RTT sample yet."""
         self._tail_interval = timer_ns
+        self._tail_from = now
         self._tail_at = now + timer_ns
         self.tail_armed = True
+        self.tail_guessed = guessed
         self._hastened = False
 
     def hasten_tail(self, now: int) -> None:
         """Ask now, not when the timer runs out. Once, until data is sent or the answer is here."""
         if not self._hastened and self.tail_armed:
             self._hastened = True
-            self._tail_at = now
+            self._tail_from = self._tail_at = now
+
+    def time_tail(self, timer_ns: int) -> None:
+        """There is an RTT sample: no guess decides any longer when the tail is asked about."""
+        self.tail_guessed = False
+        if self.tail_armed:
+            self._tail_interval = timer_ns
+            self._tail_at = self._tail_from + timer_ns
 
     def take_up_bad_evs(self, now: int, path_timer_ns: int) -> None:
         self._path_probing.take_up(now, path_timer_ns)
@@ -106,6 +118,7 @@ class Probes:
         """Queue the probes that are due. `asks`: with nothing outstanding there is still something to learn. `goes_on`:
         data may leave now, so what was sent last is no tail, and the timer starts afresh."""
         if self.tail_is_due(now):
+            self._tail_from = now
             self._tail_at = _FOREVER
             if goes_on:
                 self._tail_at = now + self._tail_interval

@@ -158,11 +158,11 @@ class Requestor:
             if others_wait or not self._room.may_send():
                 batch.set_bits(batch.count - 1, _PSN_FLAGS_AT, _ACKREQ_BIT)
             self.loss.arm(now)
-            self._probes.arm_tail(now, self._tail_timer())
+            self._probes.arm_tail(now, self._tail_timer(), not self.rtt.srtt)
             self.feedback.watch_oldest(now)
         elif self._room.stalled():
             if not self._probes.tail_armed:
-                self._probes.arm_tail(now, self._tail_timer())
+                self._probes.arm_tail(now, self._tail_timer(), not self.rtt.srtt)
             self.feedback.watch_oldest(now)
         return batch.count - start
 

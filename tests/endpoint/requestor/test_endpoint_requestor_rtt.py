@@ -69,6 +69,47 @@ def test_a_transport_ack_and_the_answer_to_a_probe_are_no_samples_of_a_packet() 
     assert hand.qp.requestor.rtt.srtt == RTT
 
 
+def test_a_sack_is_a_sample_where_the_transport_ack_of_the_same_packet_came_first() -> None:
+    """Both leave the responder together. With a window of one packet it may be so every time: no sample would ever be
+    taken, and the window never grow. Once: the network may double the SACK. MRC-RTT-01."""
+    windows = RecordingWindows(1 << 30)
+    hand = HandPeer(ENDURE, controller=windows)
+    for number in range(3):
+        (packet,) = _send(hand)
+        hand.now += RTT
+        hand.receive(hand.ack(number))
+        windows.only.calls.clear()
+        hand.receive(hand.sack(number, ev=packet.ev))
+        assert [call.rtt_ns for call in windows.only.of("ack")] == [RTT]
+        hand.now += 10 * RTT
+        hand.receive(hand.sack(number, ev=packet.ev))
+        assert _samples(hand) == number + 1
+
+
+@pytest.mark.parametrize("resent", [0, 1, 2])
+def test_and_of_an_ambiguous_packet_it_is_none(resent: int) -> None:
+    """MRC-RTT-02, MRC-RTT-03."""
+    hand = _trained()
+    (packet,) = _send(hand)
+    for _ in range(resent):
+        (packet,) = data(hand.exchange(hand.nack(1, TRIMMED, ev=packet.ev, rtx=packet["bth"]["rtx"])))
+    hand.now += RTT
+    hand.receive(hand.ack(1), hand.sack(1, ev=packet.ev, rtx=int(resent > 0)))
+    assert _samples(hand) == 1 + (resent < 2)
+
+
+def test_a_sack_that_the_network_held_while_later_packets_were_acknowledged_is_no_sample() -> None:
+    """It would show its own age. MRC-RTT-01."""
+    hand = _trained()
+    sent = _send(hand, 3)
+    hand.now += RTT
+    hand.receive(hand.ack(3))
+    hand.now += 10 * RTT
+    hand.receive(hand.sack(1, ev=sent[0].ev), hand.sack(2, ev=sent[1].ev))
+    assert _samples(hand) == 1
+    assert hand.qp.requestor.rtt.srtt == RTT
+
+
 def test_the_controller_is_told_nominal_sizes_of_what_is_newly_acknowledged() -> None:
     """nscc.md: "Sizes are nominal packet sizes, UDP length + 40, taken from the sender's own records of what was newly
     acknowledged". Payloads of 256, 1 (3 of padding) and 0 bytes. MRC-CC-03."""
@@ -222,6 +263,18 @@ def test_the_tail_probe_comes_one_srtt_and_4_rttvar_after_the_last_transmission(
     sent = hand.run(hand.now + 10 * MILLISECOND, stop_at_first=True)
     assert [packet.opcode for packet in sent] == [PROBE]
     assert sent[0].at - last.at == 3 * RTT
+
+
+def test_the_first_sample_decides_when_the_tail_sent_before_it_is_asked_about() -> None:
+    """behaviour.md, Requestor: one srtt + 4 rttvar after the last transmission, and no longer the 10 ms it was sent
+    under. MRC-LOSS-09."""
+    hand = HandPeer(ENDURE)
+    _send(hand, 3)
+    sent_at = hand.now
+    hand.now += RTT
+    hand.receive(hand.sack(0))
+    (probe,) = of(hand.run(hand.now + 9 * MILLISECOND, stop_at_first=True), PROBE)
+    assert probe.at == sent_at + 3 * RTT
 
 
 def test_a_lost_tail_is_back_before_the_path_timer_and_the_local_ack_timeout() -> None:
