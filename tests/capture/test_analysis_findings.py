@@ -42,6 +42,29 @@ def test_nothing_wrong_nothing_found() -> None:
     assert found_in(crafted.pcap()) == {}
 
 
+@pytest.mark.parametrize("seed", range(50))
+def test_no_fault_no_finding(seed: int) -> None:
+    """Paths of which each takes a few microseconds more or less, drawn from the seed."""
+    chance, crafted = random.Random(seed), Crafted(payload=64)
+    answers = []
+    for psn in range(400):
+        ev = PATHS[psn % len(PATHS)]
+        crafted.data(us(4 * psn), psn, ev)
+        answers.append((us(4 * psn + 100 + chance.uniform(0, 3)), psn, ev))
+    for at, psn, ev in answers:
+        crafted.sack(at, psn, psn, ev)
+    crafted.records.sort(key=lambda record: record[0])
+    assert found_in(crafted.pcap()) == {}
+
+
+def test_loss_alike_on_all_paths_convicts_none_of_them_whatever_the_seed() -> None:
+    """50 captures with 0.5 % on each path: chance alone makes one path the worst."""
+    for seed in range(50):
+        crafted = Crafted(payload=64)
+        transfer(crafted, 1500, PATHS, lambda chance, ev: chance.random() < 0.005, seed=seed)
+        assert "lossy-path" not in found_in(crafted.pcap()), seed
+
+
 def test_a_lossy_path_is_the_first_finding_with_its_figures() -> None:
     crafted = Crafted()
     truth = transfer(crafted, 8000, PATHS, lambda chance, ev: ev == LOSSY and chance.random() < 0.05)

@@ -23,7 +23,7 @@ from mrc.capture.analysis.finding import (
 from mrc.report.units import duration_text, percent_text, plural
 
 # Losses have to be this many, so much likelier than on the other paths, and less likely by chance than this.
-_LEAST_LOST, _RATIO, _CHANCE = 3, 1.5, 1e-3
+_LEAST_LOST, _RATIO, CHANCE = 3, 1.5, 1e-3
 # A path is dead when so many in a row were lost on it to the end, and nothing came through any more.
 _DEAD_AFTER = 5
 _IMBALANCE, _LEAST_PACKETS = 1.25, 100
@@ -38,7 +38,7 @@ def stands_out(lost: int, packets: int, others_lost: int, others: int, paths: in
     """
     if lost < _LEAST_LOST or not packets or not others or lost / packets < _RATIO * others_lost / others:
         return False
-    return paths * chance_of(lost, lost + others_lost, packets / (packets + others)) < _CHANCE
+    return paths * chance_of(lost, lost + others_lost, packets / (packets + others)) < CHANCE
 
 
 def chance_of(at_least: int, of: int, share: float) -> float:
