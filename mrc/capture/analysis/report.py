@@ -73,8 +73,9 @@ def _findings(found: list[Finding]) -> str:
         where = [each.qp or "", f"packet {each.packet}" if each.packet else ""]
         where.append(f"{each.time_s:.6f} s" if each.time_s is not None else "")
         small = ", ".join(filter(None, where))
+        looks = each.severity if each.cause is None else f"{each.severity} symptom"
         items.append(
-            f"<li class={each.severity}><b>{each.severity}</b><span>{escape(each.text)}</span>"
+            f"<li class='{looks}'><b>{each.severity}</b><span>{escape(each.text)}</span>"
             + (f"<small>{escape(small)}</small>" if small else "")
             + "</li>"
         )
