@@ -1,7 +1,7 @@
-"""Compiles the datapath: the modules of mrc that have a `.pxd` beside them (docs/compiled.md).
+"""Compiles the datapath, the modules of mrc that have a `.pxd` beside them (docs/compiled.md), and writes manual pages.
 
 Run by `pip install` and by tools/build-core. Without a C compiler the package is installed all the same and runs
-interpreted.
+interpreted. MRC_CORE=python compiles nothing, MRC_CORE=compiled makes it an error when it cannot be compiled.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ import importlib.util
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+import sysconfig
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
@@ -33,6 +35,7 @@ LINKED = ["-Wl,-z,noseparate-code", "-Wl,-z,norelro"]
 SANITIZERS = ["-O1", "-g1", *OPTIMISED[2:], "-fno-omit-frame-pointer", "-fno-sanitize-recover=undefined"]
 SANITIZERS += ["-fsanitize=address,undefined,fuzzer-no-link"]
 SANITIZED = ROOT / "build" / "sanitized"
+MANUAL = ROOT / "build" / "man"
 DIRECTIVES = {
     "language_level": 3,
     "boundscheck": False,
@@ -53,12 +56,17 @@ def core() -> ModuleType:
     """mrc/core.py of this checkout, without what builds left that made a shared object of each module."""
     for stale in (ROOT / "mrc").glob("*/**/*.so"):
         stale.unlink()
+    before = os.environ.get("MRC_CORE")
     os.environ["MRC_CORE"] = "python"
     sys.path.insert(0, str(ROOT))
     try:
         from mrc import core
     finally:
         sys.path.remove(str(ROOT))
+        if before is None:
+            del os.environ["MRC_CORE"]
+        else:
+            os.environ["MRC_CORE"] = before
     return core
 
 
@@ -72,8 +80,20 @@ def _way(checked: bool, sanitized: bool = False) -> dict[str, Any]:
     }
 
 
+def _lack() -> str:
+    """What compiling needs and this system lacks, asked before Cython works for a minute. "" where it lacks nothing."""
+    compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")[0]
+    if shutil.which(compiler) is None:
+        return f"there is no C compiler ({compiler}): apt install gcc libc6-dev python3-dev"
+    header = Path(sysconfig.get_path("include"), "Python.h")
+    return "" if header.exists() else f"{header} is missing: apt install python3-dev"
+
+
 def compile_all(checked: bool = False, sanitized: bool = False) -> list[str]:
-    """Compile in place and write the stamp. Returns the names of the modules. Raises what the compiler raises."""
+    """Compile in place and write the stamp. Returns the names of the modules. Raises what the compiler raises, and
+    RuntimeError where there is none."""
+    if lack := _lack():
+        raise RuntimeError(lack)
     from Cython.Build import cythonize
     from setuptools import Extension
 
@@ -189,21 +209,47 @@ def compile_sanitized() -> int:
     ).returncode
 
 
+def _forget_the_checkout(stamp: Path) -> None:
+    """Leave out of it what holds in this folder only: the same sources make the same wheel anywhere."""
+    built = json.loads(stamp.read_text())
+    stamp.write_text(json.dumps({key: value for key, value in built.items() if key != "seen"}) + "\n")
+
+
 class CustomBuildHook(BuildHookInterface):  # type: ignore[misc]
     """What hatchling calls for a wheel, an editable one too."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if self.target_name != "wheel":
             return
+        self._add_manual(build_data)
+        wanted = os.environ.get("MRC_CORE", "")
+        if wanted == "python":
+            return
         try:
             compile_all()
         except (Exception, SystemExit) as error:
+            if wanted == "compiled":
+                raise
             # Whatever is missing or breaks, there is the source to run.
             self.app.display_warning(f"mrc is not compiled and will run interpreted: {error}")
             return
+        if version != "editable":
+            _forget_the_checkout(core().STAMP)
         build_data["pure_python"] = False
         build_data["infer_tag"] = True
         build_data["artifacts"] += [str(each.relative_to(ROOT)) for each in (core().OBJECT, core().STAMP)]
+
+    def _add_manual(self, build_data: dict[str, Any]) -> None:
+        """Put a manual page of each command where `man` looks for those of the programs beside it."""
+        shutil.rmtree(MANUAL, ignore_errors=True)
+        command = [sys.executable, "-m", "mrc.cli.man_pages", str(MANUAL)]
+        environment = {**os.environ, "MRC_CORE": "python", "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True, check=False)
+        if done.returncode:
+            why = done.stderr.strip().splitlines()[-1:]
+            self.app.display_warning(f"mrc will have no manual pages: {''.join(why)}")
+        for page in sorted(MANUAL.glob("*.1")):
+            build_data["shared_data"][str(page)] = f"share/man/man1/{page.name}"
 
 
 def main() -> int:
@@ -227,6 +273,9 @@ def main() -> int:
             return 0
     if importlib.util.find_spec("Cython") is None:
         print("tools/build-core: Cython is missing: pip install cython setuptools", file=sys.stderr)
+        return 1
+    if lack := _lack():
+        print(f"tools/build-core: {lack}", file=sys.stderr)
         return 1
     made = compile_all(arguments.checked, arguments.sanitized)
     print(f"{len(made)} modules compiled", file=sys.stderr)

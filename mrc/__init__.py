@@ -6,7 +6,7 @@ from pathlib import Path
 from mrc.core import Core, choose
 from mrc.errors import MrcError
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 
 def _chosen() -> Core:
@@ -22,3 +22,5 @@ def _chosen() -> Core:
 
 # How the datapath runs in this process: "compiled", or "python" and why.
 CORE = _chosen()
+
+__all__ = ["CORE", "MrcError", "__version__"]

@@ -30,7 +30,13 @@ _SOURCES = (".py", ".pxd", ".h")
 # It compiles, and lies beside the package in a checkout only: elsewhere sources do not change.
 _MAKER: Final = PACKAGE.parent / "hatch_build.py"
 _ROOMS = ("wire", "endpoint", "net", "sim")
-_ADVICE = "`pip install .` again where a C compiler is (gcc, libc6-dev), or in a checkout tools/build-core"
+_COMPILER = "a C compiler (apt install gcc libc6-dev python3-dev)"
+_IN_A_CHECKOUT = f"run tools/build-core; it needs {_COMPILER}"
+# pip would take what it built before from its cache.
+_INSTALLED = (
+    "install the wheel for this Python, or the sdist again: `pip install --no-cache-dir --force-reinstall --no-deps "
+    f"mrc-VERSION.tar.gz`; that needs {_COMPILER}"
+)
 
 
 @record(frozen=True, slots=True)
@@ -104,14 +110,15 @@ def _size_and_time(path: str, looked: os.stat_result) -> str:
 
 def _judged(built: dict[str, Any]) -> Core:
     """What lies here, by its stamp."""
+    advice = _IN_A_CHECKOUT if in_checkout() else _INSTALLED
     if "digest" not in built:  # of a build that failed
-        return Core(INTERPRETED, "not compiled here", _ADVICE)
+        return Core(INTERPRETED, "not compiled here", advice)
     if built.get("for") != sys.implementation.cache_tag:
-        return Core(INTERPRETED, f"compiled for {built.get('for')}, this is {sys.implementation.cache_tag}", _ADVICE)
+        return Core(INTERPRETED, f"compiled for {built.get('for')}, this is {sys.implementation.cache_tag}", advice)
     if "modules" not in built or not OBJECT.exists():
-        return Core(INTERPRETED, "not compiled here", _ADVICE)
+        return Core(INTERPRETED, "not compiled here", advice)
     if in_checkout() and built.get("seen") != seen() and built["digest"] != digest():
-        return Core(INTERPRETED, "compiled from other sources than lie here", _ADVICE)
+        return Core(INTERPRETED, "compiled from other sources than lie here", advice)
     return Core(COMPILED)
 
 

@@ -6,13 +6,23 @@ other end (`PeerError`), or did this system refuse (`SystemRefused`)?
 
 from __future__ import annotations
 
+__all__ = ["CallerError", "MalformedPacket", "MrcError", "PeerError", "SystemRefused"]
+
 
 class MrcError(Exception):
     """Base of every error this package raises. Its text says what happened and what to do about it."""
 
 
 class CallerError(MrcError, ValueError):
-    """The caller did something wrong: an argument out of range, a call in the wrong state."""
+    """The caller did something wrong: an argument out of range, a call in the wrong state.
+
+    >>> from mrc.fabric import Clos
+    >>> try:
+    ...     Clos(planes=17)
+    ... except CallerError as error:
+    ...     print(error)
+    planes must be 1..16, got 17
+    """
 
 
 class PeerError(MrcError):

@@ -233,11 +233,15 @@ def test_compiled_is_refused_where_it_is_not_and_says_what_to_do(tree: Tree) -> 
     assert says.startswith(
         "mrc.errors.SystemRefused: MRC_CORE=compiled, but the datapath is compiled from other sources than lie here: "
     )
-    assert "pip install" in says
+    assert "tools/build-core" in says
     (tree.package / "compiled.json").unlink()
     says = refused(tree.run(SAYS, core.COMPILED))
     assert says.startswith("mrc.errors.SystemRefused: MRC_CORE=compiled, but the datapath is not compiled here: ")
     assert "tools/build-core" in says
+    (tree.root / "hatch_build.py").unlink()
+    says = refused(tree.run(SAYS, core.COMPILED))
+    assert "pip install" in says
+    assert "tools/build-core" not in says
 
 
 @pytest.mark.parametrize("command", [["-m", "mrc"], [str(Path(sys.executable).with_name("mrc"))]], ids=["-m", "script"])

@@ -8,13 +8,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 _STARTED = "MRC_TOOL_STARTED_AGAIN"
-_START = 'set -euo pipefail; source "$1/tools/setup.sh"; setup test; shift; exec "$venv/bin/python" "$@"'
+_START = 'set -euo pipefail; source "$1/tools/setup.sh"; setup "$2"; shift 2; exec "$venv/bin/python" "$@"'
 
 
-def use_environment() -> None:
-    """Start the tool again in the environment of the checkout, made if need be, unless it runs there already."""
+def use_environment(extra: str = "test") -> None:
+    """Start the tool again in the environment of the checkout, made if need be, unless it runs there already. With an
+    `extra` of its own it always starts again: what the extra brings may be missing there."""
     started_again = os.environ.pop(_STARTED, None)
-    if started_again or Path(sys.prefix) == ROOT / ".venv":
+    if started_again or (extra == "test" and Path(sys.prefix) == ROOT / ".venv"):
         return
     os.environ[_STARTED] = "1"
-    os.execvp("bash", ["bash", "-c", _START, sys.argv[0], str(ROOT), *sys.argv])
+    os.execvp("bash", ["bash", "-c", _START, sys.argv[0], str(ROOT), extra, *sys.argv])

@@ -26,10 +26,11 @@ python() {
 
 packages() {
     [ $# -gt 0 ] || return 0
+    local lock=(-o DPkg::Lock::Timeout=600) # another of these may be at it
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
         echo "installing $*" >&2
-        { DEBIAN_FRONTEND=noninteractive apt-get install -qq -y "$@" ||
-            { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y "$@"; }; } >/dev/null ||
+        { DEBIAN_FRONTEND=noninteractive apt-get install -qq -y "${lock[@]}" "$@" ||
+            { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y "${lock[@]}" "$@"; }; } >/dev/null ||
             fail "could not install $*"
     else
         echo "not all of this can run without $*: apt install $*" >&2
@@ -92,5 +93,7 @@ install_package() {
     echo "installing mrc${extras:+ [$extras]} and what it depends on" >&2
     "$venv/bin/python" -m pip install --quiet --quiet --disable-pip-version-check --editable "$root${extras:+[$extras]}" >&2 ||
         fail "installing failed: is a Python package index within reach? See the lines above"
+    # A wheel has them; an installation that leaves the sources where they are has not.
+    "$venv/bin/python" -m mrc.cli.man_pages "$venv/share/man/man1" || echo "no manual pages were written" >&2
     touch "$venv/.installed-${extras:-plain}-$(version)"
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import threading
 from typing import Any
 
@@ -11,6 +12,9 @@ import click
 from mrc import CORE, __version__
 from mrc.cli.commands import ErrorGroup, buffer_output, discard_output, flush_output
 from mrc.cli.common import ignore_signals, interrupt_on_signals
+
+# The scripts of `mrc completion` set it at each Tab. click looks at it before it looks at the command line.
+COMPLETE_VARIABLE = "_MRC_COMPLETE"
 
 # name -> (module, attribute, one line for the overview): help is printed without loading anything.
 _COMMANDS: dict[str, tuple[str, str, str]] = {
@@ -34,6 +38,7 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
         "conformance",
         "Test an MRC endpoint against the requirements, case by case.",
     ),
+    "completion": ("mrc.cli.completion", "completion", "Print what completes these commands in bash, zsh or fish."),
     "doctor": ("mrc.cli.doctor", "doctor", "Check what works on this system and what to do about the rest."),
 }
 
@@ -59,6 +64,10 @@ class _Commands(ErrorGroup):
     def main(self, *args: Any, **kwargs: Any) -> Any:
         if threading.current_thread() is threading.main_thread():
             interrupt_on_signals()
+        if COMPLETE_VARIABLE in os.environ:
+            from mrc.cli.completion import complete_quietly
+
+            complete_quietly()
         buffer_output()
         try:
             return super().main(*args, **kwargs)

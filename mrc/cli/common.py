@@ -17,7 +17,11 @@ from mrc.fabric.units import rate_bps, rate_text, share, size_bytes
 from mrc.untrusted import printable_lines
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from mrc.fabric.host_view import Fabric
+
+    Items = list[CompletionItem[str]]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -109,6 +113,25 @@ MESSAGE_SIZE = Size(1, (1 << 31) - 1)
 LINE_RATE = Rate(10**6, 10**13)
 
 
+def complete_files(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
+    """Offer files at a Tab, as the shell completes them. Other names: mrc.cli.completing."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
+
+
+def _complete_wire_profile(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
+    """Offer KEY=, or files."""
+    from dataclasses import fields
+
+    from click.shell_completion import CompletionItem
+
+    from mrc.wire.profile import WireProfile
+
+    keys = [f"{each.name}=" for each in fields(WireProfile) if each.name.startswith(incomplete)]
+    return [CompletionItem(key) for key in keys] or complete_files(ctx, param, incomplete)
+
+
 def json_option(function: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")(function)
 
@@ -120,6 +143,7 @@ def fabric_option(function: F) -> F:
         envvar="MRC_FABRIC",
         show_envvar=True,
         metavar="FILE",
+        shell_complete=complete_files,
         help="The fabric this host is on. `mrc lab exec` sets it.",
     )(function)
 
@@ -130,6 +154,7 @@ def wire_profile_option(function: F) -> F:
         "wire_options",
         multiple=True,
         metavar="FILE|KEY=VALUE",
+        shell_complete=_complete_wire_profile,
         help="Switches of the wire format on which sources disagree; may be repeated.",
     )(function)
 

@@ -19,6 +19,7 @@ from mrc.cli.common import (
     print_json,
     wire_profile_option,
 )
+from mrc.cli.completing import complete_cases, complete_target
 from mrc.cli.conformance_serve import serve
 from mrc.cli.conformance_suites import MRC, TRANSPORTS, suite
 from mrc.cli.endpoint_options import fabric_for, mode_options
@@ -53,6 +54,7 @@ def _choosing(function: Any) -> Any:
         "patterns",
         multiple=True,
         metavar="PATTERN",
+        shell_complete=complete_cases,
         help="Only cases whose id begins with PATTERN (MRC-SACK, MRC-SACK-0) or matches it (*, ?, [...]); repeatable.",
     )(function)
 
@@ -160,6 +162,7 @@ conformance.add_command(serve)
     default="self",
     show_default=True,
     metavar="self|TICKET|FILE.yaml|MODULE:FACTORY|mutant:NAME",
+    shell_complete=complete_target,
     help="What to test: this project's endpoint in virtual time (self), the live one that printed TICKET (mrc "
     "conformance serve), the one whose QPs FILE names (mrc conformance parameters), another one through an adapter, or "
     "one that is wrong on purpose (tests/mutants of a checkout; an installed package has none).",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from mrc.cli.common import SIZE, json_option, note, print_json, wire_profile_option
+from mrc.cli.completing import complete_craft
 from mrc.cli.craft_fields import MESSAGES, MODES, OPCODE_SLUGS, CraftRequest, fields_of, parse
 from mrc.errors import CallerError
 from mrc.whole_files import whole_file
@@ -28,7 +29,7 @@ _SUFFIXES = (".pcap", ".pcapng")
 
 
 @click.command()
-@click.argument("words", nargs=-1, metavar="OPCODE [MODE] [FIELD=VALUE]...")
+@click.argument("words", nargs=-1, metavar="OPCODE [MODE] [FIELD=VALUE]...", shell_complete=complete_craft)
 @click.option("-o", "--output", type=click.Path(dir_okay=False, allow_dash=True), metavar="FILE",
               help="Write a capture: .pcap or .pcapng, - for a pcap on standard output.")  # fmt: skip
 @click.option("--hex", "as_hex", is_flag=True, help="Print a hex dump alone, as text2pcap and Wireshark import it.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import platform
@@ -16,28 +17,27 @@ import click
 
 from mrc import CORE
 from mrc.cli.common import json_option, print_json
-from mrc.core import COMPILED
+from mrc.cli.doctor_checks import Check, as_root, install, is_root_of_all
+from mrc.core import COMPILED, VARIABLE, in_checkout
 from mrc.net.ports import grow
 from mrc.report.tables import aligned
 from mrc.report.units import size_text
 
 _NEEDED_RECEIVE_BUFFER = 4 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One thing looked at. `needed_for` says what does not work without it; `advice` what to do then."""
-
-    name: str
-    ok: bool
-    found: str
-    needed_for: str
-    advice: str = ""
+# By extra: the module that shows whether it is installed, and what it is for.
+EXTRAS = {
+    "plot": ("matplotlib", "plots of `mrc drill` and `mrc sim`"),
+    "parquet": ("pyarrow", "analyze --parquet, results of `mrc sim`"),
+    "zstd": ("zstandard", "captures compressed with zstd"),
+    "bfloat16": ("ml_dtypes", "bfloat16 in collectives"),
+    "torch": ("torch", "PyTorch jobs, drill training --torch"),
+    "ray": ("ray", "sim sweep --ray"),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Usable:
-    """Whether this user can run commands here, and inside `mrc lab shell`; `advice` is the command that mends `here`.
+    """Whether this user can run commands here, and inside `mrc lab shell`; `advice` is what mends `here`.
 
     Without advice nothing needs mending.
     """
@@ -53,6 +53,8 @@ class Usable:
 def doctor(as_json: bool) -> None:
     """Check what works on this system and what to do about the rest. Exit status 0 if the demo can run here.
 
+    For each lack there is one command that mends it; where none does, it says why. Extras are not needed by most users.
+
     The table of commands is for the current user: here, and inside `mrc lab shell`, which needs no root.
 
     \b
@@ -64,15 +66,15 @@ def doctor(as_json: bool) -> None:
     inside = _inside()
     runs = all(check.ok for check in here + inside if "demo" in check.needed_for)
     usable = _usable(here, inside, runs)
-    checks = [*here, *inside, _core(), _buffers(), _tshark()]
+    checks = [*here, *inside, _core(), _buffers(), _tshark(), *_extras()]
     if as_json:
         documents = {"checks": [asdict(check) for check in checks], "usable": [asdict(each) for each in usable]}
         print_json({"demo_can_run": runs, **documents})
     else:
         for check in checks:
-            click.echo(f"{'ok     ' if check.ok else 'MISSING'}  {check.name}: {check.found}")
+            click.echo(f"{check.mark:7}  {check.name}: {check.found}")
             if not check.ok:
-                click.echo(f"         needed for {check.needed_for}: {check.advice}")
+                click.echo(f"         needed for {check.needed_for}: {check.remedy}")
         _show_usable(usable)
         click.echo("`mrc demo` can run here" if runs else "`mrc demo` cannot run here yet")
     if not runs:
@@ -80,19 +82,19 @@ def doctor(as_json: bool) -> None:
 
 
 def _python() -> Check:
-    return Check("Python", sys.version_info >= (3, 11), platform.python_version(), "demo", "install Python 3.11")
+    ok = sys.version_info >= (3, 11)
+    return Check("Python", ok, platform.python_version(), "demo", "", "Python 3.11 or newer: Debian 12 has it")
 
 
 def _unshare() -> Check:
     found = shutil.which("unshare")
-    return Check("unshare", found is not None, found or "not found", "demo", "install the package util-linux")
+    return Check("unshare", found is not None, found or "not found", "demo", *install("util-linux"))
 
 
 def _who() -> str:
     if os.geteuid() != 0:
         return "an ordinary user"
-    everybody = Path("/proc/self/uid_map").read_text().split() == ["0", "0", "4294967295"]
-    return "root" if everybody else "root of a user namespace"
+    return "root" if is_root_of_all() else "root of a user namespace"
 
 
 def _mrc() -> str:
@@ -106,7 +108,10 @@ def _raw_sockets() -> Check:
     try:
         socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_UDP).close()
     except OSError as error:
-        return Check(name, False, f"refused to {_who()}: {error.strerror}", needed_for, f"sudo {_mrc()} recv ...")
+        found = f"refused to {_who()}: {error.strerror}"
+        if is_root_of_all():
+            return Check(name, False, found, needed_for, "", _container("NET_RAW"))
+        return Check(name, False, found, needed_for, f"sudo {_mrc()} recv ...")
     return Check(name, True, f"allowed to {_who()}", needed_for)
 
 
@@ -115,11 +120,18 @@ def _namespaces_here() -> Check:
     name, needed_for = "network namespaces here", "lab outside of `mrc lab shell`"
     program = shutil.which("unshare")
     if program is None:
-        return Check(name, False, "not tried without unshare", needed_for, "install the package util-linux")
+        return Check(name, False, "not tried without unshare", needed_for, *install("util-linux"))
     tried = subprocess.run([program, "--net", "--mount", "true"], capture_output=True, text=True, check=False)
     if tried.returncode != 0:
+        if is_root_of_all():
+            return Check(name, False, "refused to root", needed_for, "", _container("SYS_ADMIN"))
         return Check(name, False, f"refused to {_who()}", needed_for, "mrc lab shell")
     return Check(name, True, f"allowed to {_who()}", needed_for)
+
+
+def _container(capability: str) -> str:
+    """What to do where root is refused what root may do."""
+    return f"no command mends it: this container keeps it from root; start it with --cap-add {capability}"
 
 
 def _usable(here: list[Check], inside: list[Check], demo_runs: bool) -> list[Usable]:
@@ -129,9 +141,9 @@ def _usable(here: list[Check], inside: list[Check], demo_runs: bool) -> list[Usa
     def row(commands: str, needs_here: str, *needs_inside: str) -> Usable:
         check = allowed[needs_here]
         in_shell = all(name in allowed and allowed[name].ok for name in ("namespaces", *needs_inside))
-        return Usable(commands, check.ok, in_shell, "" if check.ok else check.advice)
+        return Usable(commands, check.ok, in_shell, "" if check.ok else check.remedy)
 
-    advice = next((check.advice for check in here + inside if "demo" in check.needed_for and not check.ok), "")
+    advice = next((check.remedy for check in here + inside if "demo" in check.needed_for and not check.ok), "")
     return [
         Usable("demo, drill, bench lab", demo_runs, demo_runs, advice),
         row("lab, map serve", "network namespaces here", "uSID switching"),
@@ -164,29 +176,57 @@ def _inside() -> list[Check]:
     try:
         command = isolated_command([sys.executable, "-m", "mrc.cli.doctor_inside"])
     except MrcError as error:
-        return [Check("namespaces", False, f"refused to {_who()}", "demo, lab", str(error))]
+        return [Check("namespaces", False, f"refused to {_who()}", "demo, lab", _allow_namespaces(), str(error))]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     checks = [Check("namespaces", True, f"allowed to {_who()}", "demo, lab")]
     try:
         return checks + [Check(**item) for item in json.loads(done.stdout)]
     except ValueError:
         said = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
-        return [*checks, Check("fabric", False, said[0], "demo, lab", "see the message")]
+        return [
+            *checks,
+            Check(
+                "fabric", False, said[0], "demo, lab", "", f"see the message: `{_mrc()} lab shell` shows the rest of it"
+            ),
+        ]
+
+
+def _allow_namespaces() -> str:
+    """The setting that keeps ordinary users from namespaces of their own, changed; "" where none of them does."""
+    if os.geteuid() == 0:
+        return ""
+    for name, off, on in (
+        ("kernel/unprivileged_userns_clone", "0", 1),
+        ("kernel/apparmor_restrict_unprivileged_userns", "1", 0),
+        ("user/max_user_namespaces", "0", 10000),
+    ):
+        path = Path("/proc/sys", name)
+        if path.exists() and path.read_text().strip() == off:
+            return as_root(f"sysctl -w {name.replace('/', '.')}={on}")
+    return ""
 
 
 def _core() -> Check:
-    return Check("compiled datapath", CORE.kind == COMPILED, str(CORE), "full speed", CORE.advice)
+    mend = f"unset {VARIABLE}" if os.environ.get(VARIABLE) else _compile()
+    return Check("compiled datapath", CORE.kind == COMPILED, str(CORE), "full speed", mend)
+
+
+def _compile() -> str:
+    again = "pip install --no-cache-dir --force-reinstall --no-deps --no-binary mrc mrc"
+    build = "tools/build-core" if in_checkout() else again
+    compiler = "" if shutil.which("cc") else install("gcc", "libc6-dev", "python3-dev")[0]
+    return f"{compiler} && {build}" if compiler else build
 
 
 def _buffers() -> Check:
     most = int(Path("/proc/sys/net/core/rmem_max").read_text())
-    advice = f"sudo sysctl net.core.rmem_max={_NEEDED_RECEIVE_BUFFER}"
+    mend = as_root(f"sysctl -w net.core.rmem_max={_NEEDED_RECEIVE_BUFFER}")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as tried:
         has = grow(tried, "RCV")
     # The kernel says twice what may be used.
     exceeds = has > 2 * most
     found = f"at most {size_text(most)}" + (f", which {_who()} may exceed" if exceeds else "")
-    return Check("receive buffers", exceeds or most >= _NEEDED_RECEIVE_BUFFER, found, "full speed", advice)
+    return Check("receive buffers", exceeds or most >= _NEEDED_RECEIVE_BUFFER, found, "full speed", mend)
 
 
 def _tshark() -> Check:
@@ -195,4 +235,23 @@ def _tshark() -> Check:
     if found:
         said = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout
         version = said.splitlines()[0] if said else found
-    return Check("tshark", found is not None, version, "some tests", "apt install tshark")
+    return Check(
+        "tshark", found is not None, version, "some tests, and reading captures with it", *install("tshark"), True
+    )
+
+
+def _extras() -> list[Check]:
+    """What `pip install mrc` leaves out, each with what it is for."""
+    found = {extra: importlib.util.find_spec(module) is not None for extra, (module, _) in EXTRAS.items()}
+    return [
+        Check(
+            f"extra {extra}",
+            there,
+            "installed" if there else f"no {module}",
+            use,
+            f"pip install 'mrc[{extra}]'",
+            "",
+            True,
+        )
+        for (extra, (module, use)), there in zip(EXTRAS.items(), found.values(), strict=True)
+    ]

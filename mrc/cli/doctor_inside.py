@@ -2,70 +2,80 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import socket
 import sys
+from dataclasses import asdict
 
+from mrc.cli.doctor_checks import Check, as_root, install, is_root_of_all, kernel
 from mrc.cli.isolation import private_run_directory
 from mrc.errors import MrcError
 from mrc.fabric import Clos
 from mrc.lab import Lab
 
 
-def _check(name: str, ok: bool, found: str, needed_for: str, advice: str) -> dict[str, object]:
-    return {"name": name, "ok": ok, "found": found, "needed_for": needed_for, "advice": advice}
-
-
-def checks() -> list[dict[str, object]]:
+def checks() -> list[Check]:
     """Build the smallest fabric, lose a packet on purpose, open a raw socket: each is a line of the report."""
+    name, needed_for = "uSID switching", "demo, lab"
     try:
         with Lab.up("doctor", Clos(planes=1, leaves=2, spines=1)) as lab:
-            done = [_check("uSID switching", True, "veth, seg6local End with NEXT-C-SID", "demo, lab", "")]
-            done.append(_raw_socket(lab))
-            done += [_impairment(lab), _rate(lab), _ebpf(lab)]
-            return done
+            done = [Check(name, True, "veth, seg6local End with NEXT-C-SID", needed_for)]
+            return [*done, _raw_socket(lab), _impairment(lab), _rate(lab), _ebpf(lab)]
     except MrcError as error:
-        advice = "the kernel needs CONFIG_IPV6_SEG6_LWTUNNEL, CONFIG_VETH and CONFIG_BRIDGE (Linux 6.1 or newer)"
-        return [_check("uSID switching", False, str(error), "demo, lab", advice)]
+        lack = kernel(IPV6_SEG6_LWTUNNEL="", VETH="veth", BRIDGE="bridge")
+        return [Check(name, False, str(error), needed_for, *lack)]
 
 
-def _raw_socket(lab: Lab) -> dict[str, object]:
-    advice, needed_for = "run as root or with CAP_NET_RAW", "demo, and send, recv and bench in a lab"
+def _raw_socket(lab: Lab) -> Check:
+    name, needed_for = "raw sockets in a lab", "demo, and send, recv and bench in a lab"
     try:
         lab.inside("h0", lambda: socket.socket(socket.AF_INET6, socket.SOCK_RAW, 41).close())
     except OSError as error:
-        return _check("raw sockets in a lab", False, str(error), needed_for, advice)
-    return _check("raw sockets in a lab", True, "next header 41", needed_for, advice)
+        advice = "no command mends it: this container keeps them from root; start it with --cap-add NET_RAW"
+        return Check(name, False, str(error), needed_for, "", advice)
+    return Check(name, True, "next header 41", needed_for)
 
 
-def _impairment(lab: Lab) -> dict[str, object]:
-    advice = "the kernel needs CONFIG_NF_TABLES_NETDEV, CONFIG_NETFILTER_INGRESS and CONFIG_NFT_NUMGEN"
+def _impairment(lab: Lab) -> Check:
+    name, needed_for = "random loss", "demo, lab impair"
     try:
         lab.impair("p0l0-p0s0", loss=0.5)
     except MrcError as error:
-        return _check("random loss", False, str(error), "demo, lab impair", advice)
-    return _check("random loss", True, "nftables numgen", "demo, lab impair", advice)
+        lack = kernel(NF_TABLES="nf_tables", NFT_NUMGEN="nft_numgen", NF_TABLES_NETDEV="", NETFILTER_INGRESS="")
+        return Check(name, False, str(error), needed_for, *lack)
+    return Check(name, True, "nftables numgen", needed_for)
 
 
-def _rate(lab: Lab) -> dict[str, object]:
-    advice = "the kernel needs CONFIG_NET_SCH_TBF and CONFIG_NET_SCH_HTB"
+def _rate(lab: Lab) -> Check:
+    name, needed_for = "link rates", "lab impair --rate"
     try:
         lab.impair("p0l0-p0s0", rate_bps=10**9)
     except MrcError as error:
-        return _check("link rates", False, str(error), "lab impair --rate", advice)
-    return _check("link rates", True, "token bucket", "lab impair --rate", advice)
+        return Check(name, False, str(error), needed_for, *kernel(NET_SCH_TBF="sch_tbf", NET_SCH_HTB="sch_htb"))
+    return Check(name, True, "token bucket", needed_for)
 
 
-def _ebpf(lab: Lab) -> dict[str, object]:
-    needed_for = "lab impair --ecn-at, --trim-at, --duplicate, --corrupt"
-    advice = "run as root; it needs the package libbpf1, CONFIG_BPF_SYSCALL, CONFIG_NET_CLS_BPF, CONFIG_NET_SCH_INGRESS"
+def _ebpf(lab: Lab) -> Check:
+    name, needed_for = "eBPF", "lab impair --ecn-at, --trim-at, --duplicate, --corrupt"
     try:
         lab.impair("p0l0-p0s0", rate_bps=10**9, ecn_at_bytes=10**5, trim_at_bytes=2 * 10**5)
     except MrcError as error:
-        return _check("eBPF", False, str(error), needed_for, advice)
-    return _check("eBPF", True, "marks and trims, by a program at the sending end of a link", needed_for, advice)
+        return Check(name, False, str(error), needed_for, *_lack_of_ebpf())
+    return Check(name, True, "marks and trims, by a program at the sending end of a link", needed_for)
+
+
+def _lack_of_ebpf() -> tuple[str, str]:
+    """(mend, advice)"""
+    try:
+        ctypes.CDLL("libbpf.so.1")
+    except OSError:
+        return install("libbpf1")
+    if not is_root_of_all():
+        return as_root("mrc lab up"), ""
+    return kernel(BPF_SYSCALL="", NET_CLS_BPF="cls_bpf", NET_SCH_INGRESS="sch_ingress")
 
 
 if __name__ == "__main__":
     private_run_directory()
-    json.dump(checks(), sys.stdout)
+    json.dump([asdict(each) for each in checks()], sys.stdout)

@@ -12,6 +12,7 @@ import click
 
 from mrc.cli.commands import ErrorGroup
 from mrc.cli.common import SIZE, interrupted, json_option, note, print_json
+from mrc.cli.completing import complete_drills
 
 if TYPE_CHECKING:
     from mrc.drill.drill import Drill
@@ -55,7 +56,7 @@ def list_drills(as_json: bool) -> None:
 
 
 @drill.command()
-@click.argument("names", nargs=-1, required=True, metavar="NAME...|all")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...|all", shell_complete=complete_drills)
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from mrc.cli.common import complete_files
+
 if TYPE_CHECKING:
     from mrc.net.ticket import Ticket
 
@@ -44,7 +46,7 @@ class FilesAndTicket(click.Argument):
     """
 
     def __init__(self, *args: Any, printed_by: str, **kwargs: Any) -> None:
-        super().__init__(*args, nargs=-1, metavar="FILE... TICKET", **kwargs)
+        super().__init__(*args, nargs=-1, metavar="FILE... TICKET", shell_complete=complete_files, **kwargs)
         self._ticket = TicketType(printed_by)
 
     def process_value(self, ctx: click.Context, value: Any) -> tuple[tuple[Path, ...], Ticket]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mrc.cli.common import DURATION, json_option, print_json
+from mrc.cli.completing import complete_one_endpoint
 from mrc.errors import CallerError
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ _FILE_WIDTH = 200
     "--endpoint",
     "wanted",
     metavar="WHO",
+    shell_complete=complete_one_endpoint,
     help="Only this one: its PID, its host's name (h0, or mrc/h0 with the lab's name) or one of its addresses.",
 )
 @click.option(

@@ -52,6 +52,21 @@ class Group:
     a MemoryStore it does not wait: operations do.
 
     Raises CallerError for a rank out of range, PeerError when not all ranks come within `join_timeout_s`.
+
+    In virtual time the ranks are of one process:
+
+    >>> import numpy as np
+    >>> from mrc.collectives import MemoryStore
+    >>> from mrc.fabric import Clos
+    >>> from mrc.sim import SimFabric
+    >>> from mrc.sim.device import SimDevice
+    >>> fabric, store = SimFabric(Clos(planes=2), seed=1), MemoryStore()
+    >>> ranks = [Group(SimDevice(fabric, f"h{rank}"), store, rank, 2) for rank in range(2)]
+    >>> arrays = [np.full(3, rank + 1.0) for rank in range(2)]
+    >>> works = [group.all_reduce(array) for group, array in zip(ranks, arrays)]
+    >>> works[0].wait()
+    >>> arrays[0].tolist()
+    [3.0, 3.0, 3.0]
     """
 
     def __init__(

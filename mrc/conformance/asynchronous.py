@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 from mrc.conformance.setup import Setup, TesterQp
 from mrc.conformance.target import Frame, Refused, Session, TargetCrashed, TargetQp, Unsupported
 
+__all__ = ["AsyncSession"]
+
 T = TypeVar("T")
 # What such an endpoint does at once may take so long: a loop, other tasks, the interpreter.
 DEFAULT_SLACK_NS = 50_000_000

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+__all__ = ["CAPABILITIES", "MODES", "GeneratedField", "Plane", "Setup", "TargetQpTerms", "TesterQp", "generated_fields"]
+
 TRIM_NACK, DYNAMIC_MPR, SVC_TIME = "TRIM_NACK", "DYNAMIC_MPR", "SVC_TIME"
 CAPABILITIES = frozenset({TRIM_NACK, DYNAMIC_MPR, SVC_TIME})
 MODES = ("srv6", "stev", "udp")

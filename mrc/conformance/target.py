@@ -15,6 +15,23 @@ from typing import NoReturn
 from mrc.conformance.setup import Plane, Setup, TargetQpTerms, TesterQp
 from mrc.wire.profile import WireProfile
 
+__all__ = [
+    "ATTRIBUTES",
+    "OPTIONS",
+    "QP_ERROR",
+    "AdapterFault",
+    "Frame",
+    "Refused",
+    "Session",
+    "Target",
+    "TargetCompletion",
+    "TargetCrashed",
+    "TargetEvent",
+    "TargetLost",
+    "TargetQp",
+    "Unsupported",
+]
+
 # Settings a case may ask for in `Setup.options`; an adapter raises Unsupported for what it cannot set.
 OPTIONS: dict[str, str] = {
     "mpr_dest": "units of 128 PSNs that the target's responder grants",

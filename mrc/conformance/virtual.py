@@ -9,6 +9,8 @@ from contextlib import contextmanager
 
 from mrc.conformance.target import Frame, Session, TargetCrashed
 
+__all__ = ["VirtualSession", "endpoint_at_work"]
+
 _START_NS = 1_000_000
 # An endpoint that sends without end, or whose timer never lets time go on, ends a case and not the run.
 _MOST_FRAMES_AT_ONCE = 20_000

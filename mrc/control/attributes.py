@@ -50,6 +50,7 @@ class EvEventMask(IntFlag):
 
     @property
     def states(self) -> frozenset[EvState]:
+        """The EV states that the mask lets through."""
         return frozenset(state for state in EvState if self & 1 << state)
 
 
@@ -92,6 +93,8 @@ class ControlDeviceAttr(Tabular):
 
 
 class PortAdmin(IntEnum):
+    """Whether a port may be used."""
+
     DOWN = 0
     UP = 1
 
@@ -108,6 +111,7 @@ class PortControlAttr(Tabular):
 
     @property
     def up(self) -> bool:
+        """Whether the port is in use: allowed, and its link up."""
         return self.link_up and self.admin == PortAdmin.UP
 
 
@@ -197,6 +201,7 @@ class CcProfileAttr(ProfileAttr):
         raise AttributeError(f"a CC profile has no {name!r}")
 
     def rows(self) -> list[tuple[str, Any]]:
+        """Return (name, value) of each attribute that is given; a configuration goes by the name of its section."""
         return [
             (value.section if isinstance(value, ControllerConfig) else name, value)
             for name, value in ProfileAttr.rows(self)

@@ -58,6 +58,7 @@ class Controller:
     # ------------------------------------------------------------------ device and ports
 
     def query_device(self) -> ControlDeviceAttr:
+        """Return what can be controlled here, and its limits."""
         profiles = self.profiles
         mode = profiles.native
         formats = profiles.formats
@@ -115,6 +116,7 @@ class Controller:
         self._call(lambda: self.profiles.modify_format(profile_id, attr))
 
     def query_ev_format(self, profile_id: int) -> EvFormatAttr:
+        """Return state and attributes of an EV format profile. Raises ControlError ENOENT."""
         slot = self._call(lambda: self.profiles.slot(self.profiles.formats, "EV format", profile_id))
         return EvFormatAttr(state=slot.state, **slot.attributes)
 
@@ -126,6 +128,7 @@ class Controller:
         self._call(lambda: self.profiles.modify_ev(profile_id, attr))
 
     def query_ev_profile(self, profile_id: int) -> EvProfileAttr:
+        """Return state and attributes of an EV profile. Raises ControlError ENOENT."""
         slot = self._call(lambda: self.profiles.slot(self.profiles.evs, "EV", profile_id))
         return EvProfileAttr(state=slot.state, **slot.attributes)
 
@@ -134,9 +137,11 @@ class Controller:
         return self._call(lambda: self.profiles.move(old, new))
 
     def modify_cc_profile(self, profile_id: int, attr: CcProfileAttr) -> None:
+        """Take a CC profile to `attr.state` with these attributes, as `modify_ev_format` does a format."""
         self._call(lambda: self.profiles.modify_cc(profile_id, attr))
 
     def query_cc_profile(self, profile_id: int) -> CcProfileAttr:
+        """Return state and attributes of a CC profile. Raises ControlError ENOENT."""
         slot = self._call(lambda: self.profiles.slot(self.profiles.ccs, "CC", profile_id))
         return CcProfileAttr(state=slot.state, **slot.attributes)
 

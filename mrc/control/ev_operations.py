@@ -21,6 +21,8 @@ from mrc.verbs.tables import Tabular
 
 
 class EvOpKind(IntEnum):
+    """What an EV operation does: replace an EV, change the state of one, ask for it."""
+
     REPLACE = 0
     MODIFY_STATE = 1
     QUERY_STATE = 2

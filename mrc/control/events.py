@@ -136,6 +136,7 @@ class EvEventQueue(EvEvents):
 
     @property
     def fd(self) -> int:
+        """A file descriptor that is readable while there is an event."""
         return self._notifications.fd
 
     def get(self, timeout: float | None = None) -> ControlEvent:
@@ -158,6 +159,7 @@ class EvEventQueue(EvEvents):
         self._notifications.close()
 
     def close(self) -> None:
+        """End the subscription. Events that were not taken are gone."""
         self._device.call(self.detach_now)
 
     def __repr__(self) -> str:

@@ -16,6 +16,8 @@ from mrc.endpoint.congestion.config import no_line_rate
 from mrc.endpoint.paths.online import DEFAULT_PROFILE
 from mrc.endpoint.paths.states import EvState
 
+__all__ = ["load"]
+
 INIT, OFFLINE, ONLINE = ProfileState
 KINDS = {"ev_formats": "EV format", "ev_profiles": "EV", "cc_profiles": "CC"}
 

@@ -9,6 +9,18 @@ from mrc.errors import CallerError
 from mrc.records import record
 from mrc.wire.profile import WireProfile
 
+__all__ = [
+    "Capability",
+    "EndpointConfig",
+    "LossConfig",
+    "PathConfig",
+    "PeerNodeConfig",
+    "QpConfig",
+    "ReceivingConfig",
+    "ResponderConfig",
+    "TraceConfig",
+]
+
 MICROSECOND = 1_000
 MILLISECOND = 1_000_000
 SECOND = 1_000_000_000
@@ -127,6 +139,9 @@ class QpConfig:
     the most our requestor follows where the peer's MPR is dynamic. `timeout` t gives a local ACK timeout of
     1.024 us x 2^t. `timeout_retries`: how many of a PSN's retries local ACK timeouts in a row may draw, None: all. So a
     peer that is gone is given up sooner than one behind a switch that trims and trims.
+
+    >>> QpConfig(path_mtu=1024, timeout=10).local_ack_timeout_ns
+    1048576
     """
 
     path_mtu: int = 4096
@@ -180,6 +195,7 @@ class QpConfig:
 
     @property
     def local_ack_timeout_ns(self) -> int:
+        """The local ACK timeout, ns: 1.024 us x 2^timeout."""
         return 1024 << self.timeout
 
 

@@ -104,6 +104,7 @@ class Counters:
         return {name: value for name, value in values.items() if value or zeros}
 
     def add(self, other: Counters) -> None:
+        """Add what another counted to these counters."""
         for name in self.names():
             setattr(self, name, getattr(self, name) + getattr(other, name))
 

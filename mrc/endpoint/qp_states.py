@@ -8,6 +8,8 @@ from mrc.errors import CallerError
 
 
 class QpState(IntEnum):
+    """The states of a queue pair (behaviour.md, QP life)."""
+
     RESET = 0
     INIT = 1
     RTR = 2

@@ -5,6 +5,8 @@ from __future__ import annotations
 from mrc.endpoint.memory import VA_LIMIT, MemoryRegion
 from mrc.errors import CallerError
 
+__all__ = ["WriteRequest"]
+
 MAX_MESSAGE = (1 << 31) - 1
 
 

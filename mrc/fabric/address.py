@@ -23,6 +23,8 @@ from mrc.wire.usid import (
     spine_usid,
 )
 
+__all__ = ["address", "node_of_usid", "usid"]
+
 # All plain addresses.
 PLAIN = block_text(PLAIN_BLOCK)
 # By kind of node: the group after the plane's in a plain address, and the uSID plan's function.
@@ -30,7 +32,11 @@ _KINDS = {"h": (0, host_usid), "l": (1, leaf_usid), "s": (2, spine_usid)}
 
 
 def address(node: str, plane: int) -> str:
-    """The plain (inner) IPv6 address of a host or switch in one plane. Raises CallerError when it has none there."""
+    """The plain (inner) IPv6 address of a host or switch in one plane. Raises CallerError when it has none there.
+
+    >>> address("h1", plane=0), address("p0s1", plane=0)
+    ('fd4d:5243::2', 'fd4d:5243:0:2::2')
+    """
     kind, number = _place(node, plane)
     return _plain(plane, _KINDS[kind][0], number + 1)
 
@@ -42,7 +48,11 @@ def usid(node: str, plane: int) -> int:
 
 
 def node_of_usid(value: int) -> tuple[int, str] | None:
-    """(plane, node) that a uSID names; None when the uSID plan does not use it."""
+    """(plane, node) that a uSID names; None when the uSID plan does not use it.
+
+    >>> node_of_usid(0x2001)
+    (0, 'p0s1')
+    """
     plane, number = value >> 8 & 0xF, value & 0xFF
     if value & 0xF000 == LEAF_NIBBLE:
         return plane, leaf_name(plane, number)

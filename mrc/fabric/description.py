@@ -38,6 +38,7 @@ class Description:
             object.__setattr__(self, "impairments", kept)
 
     def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON, which `from_json` reads."""
         listed = [{"link": link, "toward": toward, **asdict(each)} for (link, toward), each in self.impairments.items()]
         return {"topology": self.shape.to_json(), "impairments": listed}
 

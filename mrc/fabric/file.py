@@ -29,6 +29,8 @@ from mrc.fabric.structure import Problem, shape_keys
 from mrc.fabric.yaml_file import FileProblems, parse_tree, read_text
 from mrc.fabric.yaml_tree import KeyPath, YamlTree, key_text
 
+__all__ = ["TopologyFile"]
+
 # Bytes waiting in a queue, in the order in which a queue that fills must meet them.
 _THRESHOLDS = ("ecn_at", "trim_at", "queue")
 _OF_QUEUES = (*_THRESHOLDS, "trim_to", "trim_dscp", "trim_dscp_lasthop")
@@ -49,7 +51,12 @@ class TopologyFile:
 
     @classmethod
     def parsed(cls, text: str, name: str = "topology") -> TopologyFile:
-        """Read a topology from text at hand; `name` stands for the file in errors."""
+        """Read a topology from text at hand; `name` stands for the file in errors.
+
+        >>> topology = TopologyFile.parsed("planes: 2\\nlinks:\\n  p0l0-p0s1: {loss: 1%}\\n").description()
+        >>> topology.impairments["p0l0-p0s1", "p0s1"].loss
+        0.01
+        """
         return cls(name, parse_tree(text, name))
 
     @property

@@ -85,6 +85,7 @@ class Fabric:
 
     @property
     def planes(self) -> tuple[int, ...]:
+        """The planes that the host has a port in."""
         return tuple(port.plane for port in self.ports)
 
     def place(self, port: FabricPort) -> Place:
@@ -99,6 +100,7 @@ class Fabric:
         return self.place(port).template(leaf, host, self.block) if self.uses_usids else None
 
     def to_json(self) -> str:
+        """Return the text of a fabric file, which `load` reads."""
         document: dict[str, Any] = {"version": FABRIC_VERSION, **asdict(self)}
         return json.dumps(document, indent=2) + "\n"
 

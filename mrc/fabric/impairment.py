@@ -84,6 +84,7 @@ class Impairment:
 
     @property
     def is_off(self) -> bool:
+        """Whether nothing is wrong with the direction."""
         return self == Impairment()
 
     @property

@@ -51,23 +51,31 @@ class Link:
 
     @classmethod
     def between(cls, one: str, other: str) -> Link:
-        """The cable between two nodes, given in any order. Raises CallerError for two hosts."""
+        """The cable between two nodes, given in any order. Raises CallerError for two hosts.
+
+        >>> Link.between("p0s1", "p0l0").name
+        'p0l0-p0s1'
+        """
         return cls(*sorted((one, other), key=_place))
 
     @property
     def name(self) -> str:
+        """Both ends, the lower one first: `p0l0-p0s1`."""
         return f"{self.lower}-{self.upper}"
 
     @property
     def ends(self) -> tuple[str, str]:
+        """The names of both ends, the lower one first."""
         return self.lower, self.upper
 
     @property
     def is_host_link(self) -> bool:
+        """Whether one end is a host."""
         return parse_host(self.lower) is not None
 
     @property
     def plane(self) -> int:
+        """The number of the plane that it is in."""
         return parse_switch(self.upper)[0]
 
 

@@ -84,24 +84,29 @@ class Shape(ABC):
 
     @property
     def spine_switches(self) -> tuple[str, ...]:
+        """The names of all spines; none where the shape has no spines."""
         return ()
 
     # ------------------------------------------------------------------ nodes
 
     @property
     def host_count(self) -> int:
+        """How many hosts there are."""
         return self.leaves * self.hosts_per_leaf
 
     @property
     def hosts(self) -> tuple[str, ...]:
+        """The names of all hosts: h0, h1, ..."""
         return tuple(host_name(host) for host in range(self.host_count))
 
     @property
     def leaf_switches(self) -> tuple[str, ...]:
+        """The names of all leaves: p0l0, p0l1, ..."""
         return tuple(leaf_name(plane, leaf) for plane in range(self.planes) for leaf in range(self.leaves))
 
     @property
     def switches(self) -> tuple[str, ...]:
+        """The names of all switches, leaves first."""
         return self.leaf_switches + self.spine_switches
 
     @property
@@ -110,20 +115,24 @@ class Shape(ABC):
         return self.hosts + self.switches
 
     def leaf_of_host(self, host: int) -> int:
+        """Return the number of the leaf that a host is on, the same in each plane."""
         return host // self.hosts_per_leaf
 
     def hosts_of_leaf(self, leaf: int) -> range:
+        """Return the numbers of the hosts on a leaf."""
         return range(leaf * self.hosts_per_leaf, (leaf + 1) * self.hosts_per_leaf)
 
     # ------------------------------------------------------------------ links
 
     def host_links(self) -> Iterator[Link]:
+        """Yield the links between hosts and leaves, plane by plane."""
         for plane in range(self.planes):
             for host in range(self.host_count):
                 yield Link(host_name(host), leaf_name(plane, self.leaf_of_host(host)))
 
     @property
     def links(self) -> tuple[Link, ...]:
+        """All links: those of hosts first."""
         return (*self.host_links(), *self.fabric_links())
 
     def link(self, name: str) -> Link:
@@ -159,6 +168,7 @@ class Shape(ABC):
     # ------------------------------------------------------------------ paths
 
     def place(self, host: int, plane: int) -> Place:
+        """Return where a host stands in a plane: what its paths follow from."""
         return Place(plane, self.leaf_of_host(host), self.leaves, self.uplinks, self.kind)
 
     def template_between(self, host: int, peer: int, plane: int = 0) -> PathTemplate:

@@ -33,10 +33,12 @@ class LabNodes:
 
     @property
     def name(self) -> str:
+        """The lab's name."""
         return self._state.name
 
     @property
     def topology(self) -> Shape:
+        """The fabric that the lab is built as."""
         return self._state.topology
 
     def close(self) -> None:

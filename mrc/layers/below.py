@@ -20,6 +20,11 @@ def in_udp(ev: int, src: str, dst: str) -> Packet:
         in_udp(0xC001, src="fd00::1", dst="fd00::2") / BTH(dqp=0x12, psn=7) / METH() / RETH(va=0x1000) / b"hello"
 
     Raises CallerError for an EV too wide and for addresses that are none or of two families.
+
+    >>> from mrc.layers import BTH, METH, RETH
+    >>> packet = in_udp(0xC001, "fd00::1", "fd00::2") / BTH(dqp=0x12, psn=7) / METH(msn=1) / RETH(va=0x1000) / b"hello"
+    >>> type(packet)(bytes(packet))[BTH].mysummary()[0]
+    'RDMA WRITE Only QP=0x000012 PSN=7 MSN=1 VA=0x1000 Len=5'
     """
     try:
         families = {ipaddress.ip_address(address).version for address in (src, dst)}
@@ -89,6 +94,9 @@ def usid_destination(
         ('5f00:0:1100:2103:1101:4101::',)
 
     Raises CallerError for numbers outside the uSID plan.
+
+    >>> usid_destination(plane=0, uplink=3)
+    ('5f00:0:1000:2003:1001:4001::',)
     """
     usids = UsidTemplate(source_leaf, destination_leaf, destination_host, block).usids(plane, uplink)
     parts = (usids,) if containers == 1 else (usids[:-1], usids[-1:])

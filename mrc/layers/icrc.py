@@ -128,7 +128,13 @@ def _icrc_over_stack(packet: bytes, covered: list[Packet], udp: Packet, transpor
 
 
 def check_icrc(packet: Packet, profile: WireProfile = DEFAULT_WIRE_PROFILE) -> bool | None:
-    """Whether a dissected packet's ICRC is right; None where it has none or it cannot be worked out."""
+    """Whether a dissected packet's ICRC is right; None where it has none or it cannot be worked out.
+
+    >>> from mrc.layers import BTH, METH, RETH, in_udp
+    >>> packet = in_udp(0xC001, "fd00::1", "fd00::2") / BTH() / METH() / RETH() / b"hello"
+    >>> check_icrc(type(packet)(bytes(packet)))
+    True
+    """
     icrc = packet.getlayer(ICRC)
     if icrc is None or icrc.crc is None:
         return None

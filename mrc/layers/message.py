@@ -21,6 +21,10 @@ def segmented(write: Packet, pmtu: int = 4096) -> list[Packet]:
     PSN and VA advance, opcodes are First, Middle, Last or Only, `dmalen` is the length of the whole unless it is set.
     An ImmDt and an AckReq stay with the last packet. All other fields are those of `write`. Raises CallerError for
     a path MTU that is none, and for a packet without BTH, METH and RETH.
+
+    >>> from mrc.layers import BTH, METH, RETH, in_udp
+    >>> len(segmented(in_udp(0xC001, "fd00::1", "fd00::2") / BTH() / METH() / RETH() / bytes(9000), pmtu=4096))
+    3
     """
     if pmtu not in PATH_MTUS:
         raise CallerError(f"a path MTU is one of {', '.join(map(str, PATH_MTUS))} bytes, got {pmtu}")

@@ -17,6 +17,8 @@ from mrc.net.mtu import interface_mtu
 from mrc.net.ports import LOOPBACK
 from mrc.wire.usid import MAX_PLANES
 
+__all__ = ["OwnAddress", "own_addresses"]
+
 _RTM_NEWADDR, _RTM_GETADDR = 20, 22
 _IFA_ADDRESS, _IFA_LOCAL = 1, 2
 # No packet is sent there (RFC 5737, RFC 3849): only the route is looked up.

@@ -58,6 +58,7 @@ class NodeDevice:
 
     @property
     def name(self) -> str:
+        """The fabric's name and the host's: `mrc/h0`."""
         return f"{self.node.fabric.name}/h{self.node.fabric.host}"
 
     @property
@@ -68,6 +69,7 @@ class NodeDevice:
         return f"<NodeDevice {self.name}: {len(self.node.fabric.ports)} ports>"
 
     def ports(self) -> list[DevicePort]:
+        """Return its ports, in the order of the fabric's planes, with the state of their links."""
         fabric = self.node.fabric
         return [
             DevicePort(port.plane, port.address, self.node.path_mtu, self.endpoint.port_is_up(number))
@@ -75,6 +77,7 @@ class NodeDevice:
         ]
 
     def address(self) -> dict[str, Any]:
+        """Return how peers reach this node, as plain JSON."""
         described: dict[str, Any] = json.loads(json.dumps(self.node.description.to_json()))
         return described
 
@@ -97,6 +100,7 @@ class NodeDevice:
     # ------------------------------------------------------------------ running
 
     def now(self) -> int:
+        """Return the time of the node's clock: CLOCK_MONOTONIC, ns."""
         return time.monotonic_ns()
 
     def check_open(self) -> None:

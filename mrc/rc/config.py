@@ -20,6 +20,9 @@ class RcConfig:
     often in a row it may expire, or a sequence error be told, without progress; `rnr_retry` (0..7, 7: without end)
     the same for a receiver that is not ready; `min_rnr_timer` (0..31) is the code of the delay our responder asks
     for where no receive is posted.
+
+    >>> RcConfig(timeout=14).local_ack_timeout_ns
+    67108864
     """
 
     path_mtu: int = 1024
@@ -51,6 +54,7 @@ class RcConfig:
 
     @property
     def local_ack_timeout_ns(self) -> int:
+        """The local ACK timeout, ns: 4.096 us x 2^timeout."""
         return 4096 << self.timeout
 
 

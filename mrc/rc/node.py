@@ -18,6 +18,8 @@ from mrc.wire.ipv4 import address_number
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 from mrc.wire.rows import HEADER_ROOM
 
+__all__ = ["RcNode"]
+
 # The dynamic range of RoCEv2's annex (A17.4.2).
 FIRST_SOURCE_PORT, SOURCE_PORTS = 0xC000, 0x4000
 RC_HEADERS = ("reth", "immdt")

@@ -108,6 +108,7 @@ class RcQueuePair:
     # ------------------------------------------------------------------ life
 
     def to_init(self) -> None:
+        """Bring it from RESET to INIT. Raises CallerError in any other state."""
         check_transition(self.state, QpState.INIT)
         self.state = QpState.INIT
 
@@ -211,4 +212,5 @@ class RcQueuePair:
         return self._requestor.next_deadline()
 
     def on_timer(self, now: int) -> None:
+        """Do what is due at `now`, ns."""
         self._requestor.on_timer(now)

@@ -5,6 +5,12 @@
 
 Time goes on while somebody waits (`get_cq_event`, `get_async_event`), by one step whenever an empty queue is polled,
 and with `fabric.run`. One thread, and no other clock.
+
+>>> from mrc.fabric import Clos
+>>> from mrc.verbs import Context
+>>> with Context(SimDevice(SimFabric(Clos(planes=2), seed=1), "h0")) as context:
+...     context.query_device().phys_port_cnt
+2
 """
 
 from __future__ import annotations
@@ -26,6 +32,8 @@ from mrc.sim.fabric import SimFabric
 from mrc.verbs.device import DevicePort
 from mrc.wire.entropy import EvMode
 from mrc.wire.ipv4 import address_number
+
+__all__ = ["SimDevice"]
 
 T = TypeVar("T")
 
@@ -55,6 +63,7 @@ class SimDevice:
         return f"<SimDevice {self.name}: {len(self.ports())} ports>"
 
     def ports(self) -> list[DevicePort]:
+        """Return its ports, one in each plane, with the state of their links."""
         host = self.fabric.hosts[self.name]
         return [
             DevicePort(plane, address(self.name, plane), _MAX_MTU, host.ports[plane].up)
@@ -62,6 +71,7 @@ class SimDevice:
         ]
 
     def address(self) -> dict[str, Any]:
+        """Return how peers reach this host, as plain JSON."""
         return {"host": self.name}
 
     @property
@@ -91,6 +101,7 @@ class SimDevice:
     # ------------------------------------------------------------------ running
 
     def now(self) -> int:
+        """Return virtual time, ns."""
         return self.fabric.now
 
     def check_open(self) -> None:

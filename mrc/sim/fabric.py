@@ -86,6 +86,7 @@ class SimFabric:
 
     @property
     def now(self) -> int:
+        """The time, ns since the fabric was made."""
         return self.clock.now
 
     # ------------------------------------------------------------------ building

@@ -75,6 +75,7 @@ class LinkModel:
 
     @property
     def plays_dice(self) -> bool:
+        """Whether anything about it is random."""
         return any(getattr(self, name) for name in _CHANCES)
 
 
@@ -205,6 +206,7 @@ class Egress:
 
     @property
     def model(self) -> LinkModel:
+        """What the link does to packets in this direction. Set it to change all of it; `set` changes some."""
         return self._model
 
     @model.setter
@@ -232,6 +234,7 @@ class Egress:
 
     @property
     def waiting_bytes(self) -> int:
+        """Bytes that wait for the link, of data and control packets."""
         return self._data_bytes + self._priority_bytes
 
     # ------------------------------------------------------------------ into the queue

@@ -87,6 +87,7 @@ class Transfer:
 
     @property
     def done(self) -> bool:
+        """Whether it has completed, with whatever status."""
         return self.status is not None
 
     @property

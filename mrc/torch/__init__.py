@@ -10,4 +10,6 @@ torch finds the backend by its entry point; `import mrc.torch` registers it wher
 
 from mrc.torch.autoload import register
 
+__all__ = ["register"]
+
 register()

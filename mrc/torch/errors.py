@@ -9,6 +9,8 @@ import torch.distributed as dist
 from mrc.collectives import GroupError
 from mrc.errors import MrcError
 
+__all__ = ["MrcBackendError"]
+
 
 class MrcBackendError(dist.DistBackendError):  # type: ignore[misc]
     """A process group has failed.

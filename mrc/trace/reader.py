@@ -52,6 +52,7 @@ class Event:
 
     @property
     def category(self) -> str:
+        """The part of the name before the colon: `recovery`."""
         return self.name.partition(":")[0]
 
     def __getitem__(self, name: str) -> Any:

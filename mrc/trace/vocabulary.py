@@ -17,6 +17,49 @@ from typing import Any
 
 from mrc.records import record
 
+__all__ = [
+    "BEGIN",
+    "CLEAR",
+    "CLOCK",
+    "CUT",
+    "DROPPED",
+    "END",
+    "ENDPOINT",
+    "END_OF_FLOW",
+    "EVENTS",
+    "EV_STATE",
+    "EV_STATES",
+    "EV_TOTALS",
+    "FABRIC_UP",
+    "FLAP_END",
+    "FLAP_START",
+    "HEAL",
+    "IMPAIR",
+    "LOCAL",
+    "LOCAL_ACK_TIMEOUT",
+    "METRICS_UPDATED",
+    "NACK_RECEIVED",
+    "NACK_SENT",
+    "PACKET_LOST",
+    "PEER",
+    "PORT",
+    "PROBE_ANSWERED",
+    "PROBE_FAILED",
+    "PROBE_SENT",
+    "QP_DESTROYED",
+    "QP_STATE",
+    "REQUESTOR_STARTED",
+    "RESPONDER_STARTED",
+    "RETRANSMISSION",
+    "SACKS_RECEIVED",
+    "SACKS_SENT",
+    "SPURIOUS_LOSS",
+    "WORK_COMPLETED",
+    "EventType",
+    "Field",
+    "Kind",
+]
+
 
 class Kind(Enum):
     """What JSON value a field is."""
@@ -59,7 +102,11 @@ _TYPES: dict[Kind, type | UnionType] = {
 
 @record(frozen=True, slots=True)
 class EventType:
-    """`name` is category:event. `fields` is the order in which a tracer is handed their values."""
+    """`name` is category:event. `fields` is the order in which a tracer is handed their values.
+
+    >>> PACKET_LOST.name, PACKET_LOST.category
+    ('recovery:packet_lost', 'recovery')
+    """
 
     name: str
     when: str
@@ -67,6 +114,7 @@ class EventType:
 
     @property
     def category(self) -> str:
+        """The part of the name before the colon: `recovery`."""
         return self.name.partition(":")[0]
 
     @property

@@ -19,6 +19,8 @@ from mrc.errors import SystemRefused
 from mrc.trace.records import MARK, VERSION, encode
 from mrc.trace.vocabulary import CLOCK, DROPPED, END, EventType
 
+__all__ = ["TraceWriter"]
+
 FLUSH_INTERVAL_S = 0.2
 QUEUE_LIMIT = 1 << 17  # events
 # So many are written at a time: between two such pieces the endpoint's thread has its turn.

@@ -2,6 +2,28 @@
 
 A Context stands on a device: `mrc.net.device` opens one on real sockets, `mrc.sim.device` one in virtual time.
 docs/verbs.md is the tutorial.
+
+A write from one host of a simulated fabric to another:
+
+>>> from mrc.fabric import Clos
+>>> from mrc.sim import SimFabric
+>>> from mrc.sim.device import SimDevice
+>>> fabric, ends = SimFabric(Clos(planes=2), seed=1), []
+>>> for host in ("h0", "h1"):
+...     pd = Context(SimDevice(fabric, host)).pd()
+...     cq = pd.context.cq()
+...     ends.append((pd, cq, QP(pd, send_cq=cq, recv_cq=cq, sq_sig_all=True)))
+>>> (pd, cq, qp), (peer_pd, _, peer_qp) = ends
+>>> ours, theirs = describe(qp), describe(peer_qp)
+>>> connect(peer_qp, theirs, ours)
+>>> connect(qp, ours, theirs)
+>>> memory = bytearray(5)
+>>> target = peer_pd.mr(memory).remote
+>>> qp.post_send(SendWR(1, WROpcode.RDMA_WRITE, pd.mr(b"hello", AccessFlag(0)).sge(), target.addr, target.rkey))
+>>> while not (done := cq.poll()):
+...     pass
+>>> done[0].status.name, bytes(memory)
+('SUCCESS', b'hello')
 """
 
 from mrc.verbs.attributes import AHAttr, DeviceAttr, PortAttr, QPAttr, QPCap, QpHint

@@ -39,6 +39,7 @@ class ConnectionParameters(Tabular):
     node: Mapping[str, Any]
 
     def to_json(self) -> dict[str, Any]:
+        """Return them as plain JSON, which `from_json` at the other end reads."""
         return {
             "qp_num": self.qp_num,
             "psn": self.psn,

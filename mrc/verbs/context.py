@@ -66,9 +66,11 @@ class Context:
     # ------------------------------------------------------------------ making things
 
     def pd(self) -> PD:
+        """Make a protection domain: `PD(self)`."""
         return PD(self)
 
     def comp_channel(self) -> CompChannel:
+        """Make a completion channel: `CompChannel(self)`."""
         return CompChannel(self)
 
     def cq(
@@ -79,6 +81,7 @@ class Context:
         cq_context: Any = None,
         handler: Callable[[WC], None] | None = None,
     ) -> CQ:
+        """Make a completion queue: `CQ(self, cqe, ...)`."""
         return CQ(self, cqe, channel=channel, cq_context=cq_context, handler=handler)
 
     def call_soon(self, action: Callable[[], None]) -> None:
@@ -148,6 +151,7 @@ class Context:
         return self.device.address()
 
     def query_device(self) -> DeviceAttr:
+        """Return what the device is capable of, and its limits."""
         return DeviceAttr(
             name=self.device.name,
             protocol_version=ProtocolVersion.MRC_1,
@@ -215,6 +219,7 @@ class Context:
     # ------------------------------------------------------------------ end
 
     def close(self) -> None:
+        """Close it, with every QP, memory region, protection domain, queue and channel made on it."""
         if self._closed:
             return
         for qp in list(self._qps.values()):

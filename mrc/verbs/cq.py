@@ -36,6 +36,7 @@ class CompChannel:
         context.channels.add(self)
 
     def fileno(self) -> int:
+        """Return the file descriptor: `select` and event loops take the channel itself."""
         return self._events.fd
 
     def get_cq_event(self, timeout: float | None = None) -> CQ:
@@ -56,6 +57,7 @@ class CompChannel:
         self._events.forget(lambda each: each is cq)
 
     def close(self) -> None:
+        """Close the channel. Raises VerbsError EBUSY while completion queues use it."""
         if self._closed:
             return
         if self.cqs:

@@ -33,7 +33,8 @@ class Device(Protocol):
     """One node. All its calls may come from any thread."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """What people call the node: `mrc/h0`."""
 
     @property
     def endpoint(self) -> Endpoint: ...
@@ -42,7 +43,8 @@ class Device(Protocol):
     def tuning(self) -> QpConfig | None:
         """What Contexts take for their QPs where they are given nothing of their own; None: the defaults."""
 
-    def ports(self) -> Sequence[DevicePort]: ...
+    def ports(self) -> Sequence[DevicePort]:
+        """Return its ports, with the state of their links."""
 
     def address(self) -> dict[str, Any]:
         """How others reach this node, as plain JSON: what their `peer` takes."""

@@ -48,6 +48,8 @@ class SendFlag(IntFlag):
 
 
 class AsyncEventType(IntEnum):
+    """What an asynchronous event is about: a CQ that overflowed, a QP in ERROR, a port that came or went."""
+
     CQ_ERR = 0
     QP_FATAL = 1
     PORT_ACTIVE = 9
@@ -55,6 +57,8 @@ class AsyncEventType(IntEnum):
 
 
 class PortState(IntEnum):
+    """Whether the link of a port is up."""
+
     DOWN = 1
     ACTIVE = 4
 

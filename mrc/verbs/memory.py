@@ -56,6 +56,7 @@ class PD:
 
     @property
     def mrs(self) -> list[MR]:
+        """The memory regions that are registered in it."""
         return list(self._mrs.values())
 
     def check_open(self) -> None:
@@ -81,6 +82,7 @@ class PD:
         del self._mrs[mr.lkey]
 
     def close(self) -> None:
+        """Close it. Raises VerbsError EBUSY while it has memory regions or QPs."""
         if self._closed:
             return
         if self._mrs or self.qps:

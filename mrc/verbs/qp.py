@@ -123,6 +123,7 @@ class QP:
 
     @property
     def qp_num(self) -> int:
+        """Its number, 24 bits, by which packets name it."""
         return self.endpoint_qp.qpn
 
     @property
@@ -132,6 +133,7 @@ class QP:
 
     @property
     def state(self) -> QPState:
+        """The state it is in: RESET, INIT, RTR, RTS or ERROR."""
         return self.endpoint_qp.state
 
     @property

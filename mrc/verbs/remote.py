@@ -20,6 +20,7 @@ class RemoteMemory(Tabular):
     rkey: int
 
     def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON, which `from_json` at the peer reads."""
         return asdict(self)
 
     @classmethod

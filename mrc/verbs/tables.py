@@ -39,6 +39,7 @@ class Tabular:
     __slots__ = ()
 
     def rows(self) -> list[tuple[str, Any]]:
+        """Return (name, value) of each field that is not None, in the order of the fields."""
         pairs = [(each.name, getattr(self, each.name)) for each in fields(self)]  # type: ignore[arg-type]
         return [(name, value) for name, value in pairs if value is not None]
 

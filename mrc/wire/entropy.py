@@ -11,6 +11,8 @@ from mrc.errors import CallerError
 from mrc.records import record
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 
+__all__ = ["EvField", "EvMode", "ev_to_fields", "expand", "fields_to_ev", "generated_evs"]
+
 
 class EvMode(IntEnum):
     """How the network reads the EV. Names as in `mrc_ctl.h`."""
@@ -26,7 +28,11 @@ SRV6_WITH_SRH_WIDTH_LIMIT = 256
 
 
 def ev_to_fields(ev: int, profile: WireProfile = DEFAULT_WIRE_PROFILE) -> tuple[int, int]:
-    """(UDP source port, low 16 bits of the flow label) that carry a 32-bit EV."""
+    """(UDP source port, low 16 bits of the flow label) that carry a 32-bit EV.
+
+    >>> ev_to_fields(0x0003C001)
+    (49153, 3)
+    """
     low, high = ev & 0xFFFF, ev >> 16
     return (low, high) if profile.ev_low_half_in_source_port else (high, low)
 
@@ -67,10 +73,12 @@ class EvField:
 
     @property
     def generated_bits(self) -> int:
+        """How many bits of an EV's number the field takes: those of its mask."""
         return self.mask.bit_count()
 
     @property
     def greatest(self) -> int:
+        """The greatest number that is placed into the field."""
         return (1 << self.generated_bits) - 1 if self.max_val is None else self.max_val
 
     def place(self, bits: int) -> int:
@@ -87,6 +95,11 @@ def expand(ev: int, fields: Sequence[EvField]) -> int:
     """The concatenated fields of a generated EV, first field most significant.
 
     Raises CallerError when the EV has more bits than the masks or lies outside a field's bounds.
+
+    Two bits of the first field and one of the second are generated, 3 bits of an EV's number together:
+
+    >>> hex(expand(0b101, [EvField(8, mask=0b11), EvField(24, mask=0b1)]))
+    '0x2000001'
     """
     left = sum(field.generated_bits for field in fields)
     if ev >> left:

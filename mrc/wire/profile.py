@@ -11,6 +11,8 @@ from typing import Any
 from mrc.errors import CallerError
 from mrc.records import record
 
+__all__ = ["DEFAULT_WIRE_PROFILE", "MAY_DIFFER", "WireProfile"]
+
 
 @record(frozen=True, slots=True)
 class WireProfile:
@@ -75,6 +77,7 @@ class WireProfile:
 
     @property
     def trimmed_dscps(self) -> tuple[int, int]:
+        """The codepoints of trimmed packets: trimmed in the fabric, trimmed at the last hop."""
         return self.dscp_trimmed, self.dscp_trimmed_lasthop
 
     @classmethod
@@ -82,6 +85,9 @@ class WireProfile:
         """A profile from `--wire-profile` values: JSON file names and `key=value` pairs, later ones winning.
 
         Raises CallerError for an unknown key or a value of the wrong type.
+
+        >>> WireProfile.from_option(["eeth_op_shift=4"]).eeth_op_shift
+        4
         """
         changes: dict[str, Any] = {}
         for option in options:

@@ -13,6 +13,18 @@ from typing import Protocol
 from mrc.errors import CallerError
 from mrc.records import record
 
+__all__ = [
+    "DEFAULT_BLOCK",
+    "address_text",
+    "container",
+    "ev_of_path",
+    "host_usid",
+    "leaf_usid",
+    "path_of_ev",
+    "shifted",
+    "spine_usid",
+]
+
 BLOCK_BITS = 32
 USID_BITS = 16
 # From 5f00::/16, the addresses set aside for segment routing (RFC 9602).
@@ -105,12 +117,20 @@ class UsidTemplate:
 
 
 def ev_of_path(plane: int, uplink: int) -> int:
-    """Our EV plan in SRV6 mode: plane(8) zero(8) uplink(16), most significant first."""
+    """Our EV plan in SRV6 mode: plane(8) zero(8) uplink(16), most significant first.
+
+    >>> hex(ev_of_path(plane=1, uplink=3))
+    '0x1000003'
+    """
     return _checked("plane", plane, MAX_PLANES) << 24 | _checked("uplink", uplink, MAX_PER_PLANE)
 
 
 def path_of_ev(ev: int) -> tuple[int, int]:
-    """(plane, uplink) of an SRV6-mode EV. Raises CallerError when the EV is not of that plan."""
+    """(plane, uplink) of an SRV6-mode EV. Raises CallerError when the EV is not of that plan.
+
+    >>> path_of_ev(0x01000003)
+    (1, 3)
+    """
     plane, zero, uplink = ev >> 24, ev >> 16 & 0xFF, ev & 0xFFFF
     if zero:
         raise CallerError(f"EV {ev:#010x} is not of the form {_EV_FORM}: the zero is {zero:#04x}")
@@ -122,5 +142,9 @@ def path_of_ev(ev: int) -> tuple[int, int]:
 
 
 def address_text(address: int) -> str:
-    """The usual text form of a 128-bit address."""
+    """The usual text form of a 128-bit address.
+
+    >>> address_text(container(DEFAULT_BLOCK, (leaf_usid(0, 0), spine_usid(0, 1), leaf_usid(0, 1), host_usid(0, 1))))
+    '5f00:0:1000:2001:1001:4001::'
+    """
     return str(ipaddress.IPv6Address(address))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -12,10 +13,12 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 from patience import PATIENCE_S, carries_data, eventually
 
 from mrc import CORE, core
+from mrc.cli import main
 
 pytestmark = [
     pytest.mark.root,
@@ -233,3 +236,29 @@ def test_a_transfer_that_is_over_before_the_cut_fails_and_says_what_to_do(tmp_pa
     assert document["sha256_match"] is True
     assert "cut" not in (tmp_path / "events").read_text()
     assert err.splitlines()[-1] == "Error: the transfer was over before the cut: send more with --size"
+
+
+def test_it_ends_with_what_to_try_next_and_all_of_that_exists() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mrc", "demo", "--size", "8MiB", "--loss", "0%", "--cut-after", "100%"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    out, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, err
+    _, found, suggested = out.partition("\nWhat to try next:\n")
+    assert found
+    lines = suggested.splitlines()
+    assert len(lines) >= 4
+    named = [part for line in lines for part in re.findall(r"mrc(?: [\w%.-]+)+", line.replace("`", "  "))]
+    assert len(named) > len(lines)
+    for command in named:
+        context = click.Context(main, info_name="mrc")
+        words = command.split()[1:]
+        while words and isinstance(context.command, click.Group):
+            below = context.command.get_command(context, words[0])
+            assert below is not None, command
+            context = click.Context(below, context, info_name=words.pop(0))
+        known = {opt for param in context.command.params for opt in param.opts}
+        assert {word for word in words if word.startswith("-")} <= known, command

@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,9 @@ from ordinary_user import environment, ordinary, python
 from patience import PATIENCE_S
 
 from mrc import CORE, core
+from mrc.cli import doctor_checks
+from mrc.cli.doctor import EXTRAS
+from mrc.cli.doctor_checks import Check
 
 BOUND = ("--mode", "udp", "--bind", "127.0.0.1")
 
@@ -93,7 +98,7 @@ def test_it_says_how_the_datapath_runs(kind: str) -> None:
     (check,) = (each for each in json.loads(done.stdout)["checks"] if each["name"] == "compiled datapath")
     assert check["ok"] is (kind == core.COMPILED)
     assert check["found"].startswith(kind)
-    assert check["advice"] == ("" if kind == core.COMPILED else "unset MRC_CORE")
+    assert check["mend"] == ("" if kind == core.COMPILED else "unset MRC_CORE")
     assert "demo" not in check["needed_for"]
 
 
@@ -101,3 +106,92 @@ def test_inside_a_lab_shell_it_speaks_of_that_place(interpreter: str) -> None:
     said = usable(interpreter, ordinary(), "lab", "shell", "--", interpreter, "-m", "mrc")
     assert said["send"]["here"] is True
     assert said["lab"]["here"] is True
+
+
+# ---------------------------------------------------------------------- what mends a lack
+
+
+def lacks(interpreter: str, user: dict[str, Any], **changed: str) -> dict[str, dict[str, Any]]:
+    """What doctor finds missing, by name, in an environment that is changed."""
+    argv = [interpreter, "-m", "mrc", "doctor", "--json"]
+    asked = environment() | {"HOME": "/"} | changed
+    done = subprocess.run(
+        argv, capture_output=True, text=True, timeout=PATIENCE_S, env=asked, cwd="/", check=False, **user
+    )
+    return {each["name"]: each for each in json.loads(done.stdout)["checks"] if not each["ok"]}
+
+
+def test_a_program_that_is_missing_is_installed_by_one_command(tmp_path: Path) -> None:
+    """Programs are looked for in PATH; apt is all that is there."""
+    (tmp_path / "apt-get").write_text("#!/bin/sh\n")
+    (tmp_path / "apt-get").chmod(0o755)
+    tmp_path.chmod(0o755)
+    found = lacks(sys.executable, {}, PATH=str(tmp_path))
+    sudo = "" if os.geteuid() == 0 else "sudo "
+    assert found["unshare"]["mend"] == f"{sudo}apt install util-linux"
+    assert found["tshark"]["mend"] == f"{sudo}apt install tshark"
+    assert found["network namespaces here"]["mend"] == f"{sudo}apt install util-linux"
+
+
+def test_without_apt_the_packages_are_named(tmp_path: Path) -> None:
+    found = lacks(sys.executable, {}, PATH=str(tmp_path))
+    assert found["tshark"]["mend"] == ""
+    assert "what Debian calls tshark" in found["tshark"]["advice"]
+
+
+def test_every_lack_has_a_command_or_says_that_none_mends_it(interpreter: str, tmp_path: Path) -> None:
+    for user, changed in (({}, {}), (ordinary(), {}), ({}, {"PATH": str(tmp_path)}), ({}, {core.VARIABLE: "python"})):
+        for each in lacks(interpreter if user else sys.executable, user, **changed).values():
+            assert bool(each["mend"]) != bool(each["advice"]), each
+
+
+def test_what_is_there_needs_no_mending() -> None:
+    check = Check("tshark", True, "/usr/bin/tshark", "tests", "apt install tshark", "buy a bus")
+    assert (check.mend, check.advice, check.mark) == ("", "", "ok")
+
+
+def test_an_extra_is_absent_and_not_missing() -> None:
+    check = Check("extra ray", False, "no ray", "sweeps", "pip install 'mrc[ray]'", optional=True)
+    assert (check.mark, check.remedy) == ("absent", "pip install 'mrc[ray]'")
+
+
+def test_the_extras_are_those_of_the_package() -> None:
+    """Those for users; the others are for who works on it."""
+    extras = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    offered = set(extras["optional-dependencies"]) & set(EXTRAS)
+    assert offered == set(EXTRAS)
+    assert {"plot", "parquet", "zstd", "torch", "bfloat16", "ray"} <= offered
+
+
+OPTIONS = {"NF_TABLES": "nf_tables", "NFT_NUMGEN": "nft_numgen", "NF_TABLES_NETDEV": ""}
+
+
+@pytest.mark.parametrize(
+    ("config", "loaded", "mend", "advice"),
+    [
+        ("NF_TABLES=y NFT_NUMGEN=m NF_TABLES_NETDEV=y", "", "modprobe -a nft_numgen", ""),
+        ("NF_TABLES=m NFT_NUMGEN=m NF_TABLES_NETDEV=y", "", "modprobe -a nf_tables nft_numgen", ""),
+        ("NF_TABLES=m NFT_NUMGEN=m NF_TABLES_NETDEV=y", "nf_tables nft_numgen", "", "a security module refuses it"),
+        ("NF_TABLES=y NFT_NUMGEN=m", "", "", "built without CONFIG_NF_TABLES_NETDEV;"),
+        ("", "", "", "the kernel needs CONFIG_NF_TABLES, CONFIG_NFT_NUMGEN, CONFIG_NF_TABLES_NETDEV"),
+    ],
+)
+def test_a_kernel_that_lacks_something(
+    config: str, loaded: str, mend: str, advice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A module that is built and not loaded is loaded; an option that is off is mended by no command."""
+    monkeypatch.setattr(doctor_checks, "kernel_config", lambda: dict(each.split("=") for each in config.split()))
+    monkeypatch.setattr(doctor_checks, "MODULES", tmp_path)
+    monkeypatch.setattr(doctor_checks, "is_root_of_all", lambda: True)
+    for module in loaded.split():
+        (tmp_path / module).mkdir()
+    found = doctor_checks.kernel(**OPTIONS)
+    assert found[0] == mend
+    assert advice in found[1]
+    assert bool(found[0]) != bool(found[1])
+
+
+def test_the_configuration_of_this_kernel_is_read() -> None:
+    if not Path("/proc/config.gz").exists() and not Path(f"/boot/config-{os.uname().release}").exists():
+        pytest.skip("this kernel does not show its configuration")
+    assert doctor_checks.kernel_config()["NET"] == "y"

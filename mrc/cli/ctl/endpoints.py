@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from mrc.cli.common import json_option, note, print_json
+from mrc.cli.completing import complete_endpoints
 from mrc.errors import CallerError
 from mrc.untrusted import printable
 
@@ -28,6 +29,7 @@ def endpoint_option(function: F) -> F:
         "wanted",
         multiple=True,
         metavar="PID|NAME",
+        shell_complete=complete_endpoints,
         help="Which endpoint: its PID, its name (h0, or mrc/h0), one of its addresses, or `all`; may be repeated. "
         "[default: the only one]",
     )(function)

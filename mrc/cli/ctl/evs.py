@@ -10,11 +10,19 @@ import click
 
 from mrc.cli.commands import ErrorGroup
 from mrc.cli.common import json_option, note, print_json
+from mrc.cli.completing import complete_evs, complete_peers, complete_profiles
 from mrc.cli.ctl.endpoints import about, check_peer, connected, endpoint_option, heading
 from mrc.cli.ctl.tables import print_table
 
-_profile = click.option("--profile", type=int, help="Only this EV profile. [default: all that QPs use]")
-_peer = click.option("--peer", metavar="HOST", help="Only towards this peer: its name or an address. [default: all]")
+_profile = click.option(
+    "--profile", type=int, shell_complete=complete_profiles, help="Only this EV profile. [default: all that QPs use]"
+)
+_peer = click.option(
+    "--peer",
+    metavar="HOST",
+    shell_complete=complete_peers,
+    help="Only towards this peer: its name or an address. [default: all]",
+)
 
 
 @click.group("ev", cls=ErrorGroup)
@@ -68,7 +76,7 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
 
 
 @ev.command()
-@click.argument("evs", nargs=-1, metavar="[EV]...")
+@click.argument("evs", nargs=-1, metavar="[EV]...", shell_complete=complete_evs)
 @click.option(
     "--from", "deny_list", type=click.Path(path_type=Path), help="Every entry of this deny list (docs/control.md)."
 )
@@ -95,7 +103,7 @@ def deny(**options: Any) -> None:
 
 
 @ev.command()
-@click.argument("evs", nargs=-1, metavar="[EV]...")
+@click.argument("evs", nargs=-1, metavar="[EV]...", shell_complete=complete_evs)
 @click.option(
     "--from", "deny_list", type=click.Path(path_type=Path), help="Every entry of this deny list (docs/control.md)."
 )
@@ -171,8 +179,8 @@ def _change_by_list(do: str, path: Path, wanted: Sequence[str], profile: int | N
 
 
 @ev.command()
-@click.argument("old")
-@click.argument("new", required=False)
+@click.argument("old", shell_complete=complete_evs)
+@click.argument("new", required=False, shell_complete=complete_evs)
 @click.option("--index", type=click.IntRange(0), help="Only the entry of this number: `replace NEW --index N`.")
 @endpoint_option
 @_profile

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from mrc.cli.common import DURATION, json_option, note, print_json
+from mrc.cli.completing import complete_evs, complete_peers
 from mrc.cli.ctl.endpoints import ALL, about, check_peer, connected, endpoint_option, heading
 from mrc.cli.ctl.tables import print_table
 
@@ -19,8 +20,8 @@ _MOST_TIMEOUT_S = 60.0
 
 
 @click.command()
-@click.argument("host")
-@click.argument("evs", nargs=-1, metavar="[EV]...")
+@click.argument("host", shell_complete=complete_peers)
+@click.argument("evs", nargs=-1, metavar="[EV]...", shell_complete=complete_evs)
 @click.option("--count", type=click.IntRange(1, 1000), default=3, show_default=True, help="Probes on each EV.")
 @click.option(
     "--timeout", type=DURATION, default="1s", show_default=True, help="How long to wait for the answers of each round."

@@ -9,6 +9,7 @@ import click
 
 from mrc.cli.commands import ErrorGroup
 from mrc.cli.common import json_option, print_json
+from mrc.cli.completing import complete_profiles
 from mrc.cli.ctl.endpoints import about, connected, endpoint_option, heading
 from mrc.untrusted import printable
 
@@ -111,7 +112,7 @@ def load(file: Path, wanted: tuple[str, ...], as_json: bool) -> None:
 
 @profile.command()
 @_kind
-@click.argument("number", type=int)
+@click.argument("number", type=int, shell_complete=complete_profiles)
 @endpoint_option
 @json_option
 def online(**options: Any) -> None:
@@ -126,7 +127,7 @@ def online(**options: Any) -> None:
 
 @profile.command()
 @_kind
-@click.argument("number", type=int)
+@click.argument("number", type=int, shell_complete=complete_profiles)
 @endpoint_option
 @json_option
 def offline(**options: Any) -> None:
@@ -152,8 +153,8 @@ def _go(state: str, kind: str, number: int, wanted: tuple[str, ...], as_json: bo
 
 
 @profile.command()
-@click.argument("old", type=int)
-@click.argument("new", type=int)
+@click.argument("old", type=int, shell_complete=complete_profiles)
+@click.argument("new", type=int, shell_complete=complete_profiles)
 @endpoint_option
 @json_option
 def move(old: int, new: int, wanted: tuple[str, ...], as_json: bool) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mrc.cli.common import json_option, note, print_json
+from mrc.cli.common import complete_files, json_option, note, print_json
 from mrc.cli.lab.described import described, shape_options
 from mrc.cli.lab.options import name_option
 
@@ -25,7 +25,7 @@ MOST_SHOWN = 12
 
 
 @click.command()
-@click.argument("topology_file", metavar="[TOPOLOGY.yaml]", required=False)
+@click.argument("topology_file", metavar="[TOPOLOGY.yaml]", required=False, shell_complete=complete_files)
 @shape_options
 @click.option(
     "--fast", is_flag=True,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import click
 
+from mrc.cli.completing import complete_command, complete_nodes
 from mrc.cli.lab.options import name_option
 
 
 @click.command("exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @name_option
-@click.argument("node")
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.argument("node", shell_complete=complete_nodes)
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, shell_complete=complete_command)
 def execute(name: str, node: str, command: tuple[str, ...]) -> None:
     """Run COMMAND on a host or switch, with this terminal, and end with its exit status.
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mrc.cli.common import DURATION, SHARE, interrupted, json_option, print_json
+from mrc.cli.completing import complete_targets
 from mrc.cli.lab.options import name_option
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _TARGETS = "LINK|NODE|plane:N ..."
 @click.command()
 @name_option
 @json_option
-@click.argument("targets", metavar=_TARGETS, nargs=-1, required=True)
+@click.argument("targets", metavar=_TARGETS, nargs=-1, required=True, shell_complete=complete_targets)
 def cut(name: str, as_json: bool, targets: tuple[str, ...]) -> None:
     """Break cables: one link, every link of a switch or host, or a whole plane.
 
@@ -41,7 +42,7 @@ def cut(name: str, as_json: bool, targets: tuple[str, ...]) -> None:
 @click.command()
 @name_option
 @json_option
-@click.argument("targets", metavar=_TARGETS, nargs=-1, required=True)
+@click.argument("targets", metavar=_TARGETS, nargs=-1, required=True, shell_complete=complete_targets)
 def heal(name: str, as_json: bool, targets: tuple[str, ...]) -> None:
     """Mend cables and restore every address, neighbour and route that the cut removed.
 
@@ -79,7 +80,7 @@ def _cut_or_heal(what: str, name: str, as_json: bool, targets: tuple[str, ...]) 
     "--count", type=click.IntRange(min=1), default=5, show_default=True, help="How many times the targets are cut."
 )
 @click.option("--duty", type=SHARE, default="50%", show_default=True, help="Share of the period in which they are cut.")
-@click.argument("targets", metavar=_TARGETS, nargs=-1, required=True)
+@click.argument("targets", metavar=_TARGETS, nargs=-1, required=True, shell_complete=complete_targets)
 def flap(name: str, as_json: bool, period: float, count: int, duty: float, targets: tuple[str, ...]) -> None:
     """Cut and heal cables in turn, COUNT times or until Ctrl-C, and leave them healed.
 

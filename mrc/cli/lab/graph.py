@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mrc.cli.common import note
+from mrc.cli.common import complete_files, note
 from mrc.cli.lab.amounts import impairment_text
 from mrc.cli.lab.described import described, shape_options
 from mrc.cli.lab.options import name_option
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("topology_file", metavar="[TOPOLOGY.yaml]", required=False)
+@click.argument("topology_file", metavar="[TOPOLOGY.yaml]", required=False, shell_complete=complete_files)
 @shape_options
 @click.option(
     "--format", "form", type=click.Choice(["svg", "dot"]),
@@ -50,7 +50,7 @@ def graph(topology_file: str | None, form: str | None, out: Path | None, name: s
 
 
 @click.command("export")
-@click.argument("topology_file", metavar="[TOPOLOGY.yaml]", required=False)
+@click.argument("topology_file", metavar="[TOPOLOGY.yaml]", required=False, shell_complete=complete_files)
 @shape_options
 @click.option("--image", metavar="IMAGE", help="What the containers run: Linux with iproute2 6.1 or newer.")
 @click.option(

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from mrc.cli.common import RATE, SHARE, SIZE, json_option, note, options_named, print_json
+from mrc.cli.completing import complete_link_ends, complete_links
 from mrc.cli.lab.amounts import impairment_text, in_units
 from mrc.cli.lab.options import name_option
 from mrc.fabric.impairment import LEAST_MTU_BYTES, MOST_MTU_BYTES
@@ -31,9 +32,12 @@ _MTU = _OffOr(click.IntRange(LEAST_MTU_BYTES, MOST_MTU_BYTES))
 @click.command()
 @name_option
 @json_option
-@click.argument("link")
+@click.argument("link", shell_complete=complete_links)
 @click.option(
-    "--toward", metavar="NODE", help="Only packets that travel toward this end of the link.  [default: each way]"
+    "--toward",
+    metavar="NODE",
+    shell_complete=complete_link_ends,
+    help="Only packets that travel toward this end of the link.  [default: each way]",
 )
 @click.option("--loss", type=_SHARE, metavar="PERCENT", help="Lose this share of the packets at random: 1%.")
 @click.option("--rate", "rate_bps", type=_RATE, metavar="RATE", help="Limit the link to this rate: 1gbit, 200mbit.")

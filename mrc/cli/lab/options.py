@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
+from mrc.cli.completing import complete_labs
 from mrc.errors import CallerError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -22,6 +24,9 @@ class LabName(click.ParamType[str]):
             return check_name(str(value))
         except CallerError as error:
             self.fail(str(error), param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+        return complete_labs(ctx, param, incomplete)
 
 
 def name_option(function: F) -> F:

@@ -8,10 +8,11 @@ import sys
 import click
 
 from mrc.cli.common import note
+from mrc.cli.completing import complete_command
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_command)
 def shell(command: tuple[str, ...]) -> None:
     """Run COMMAND, or a shell, where every `mrc lab` command works without root. Ends with its exit status.
 

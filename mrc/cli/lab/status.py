@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mrc.cli.common import interrupted, json_option, print_json
+from mrc.cli.completing import complete_status_targets
 from mrc.cli.lab.options import name_option
 from mrc.cli.lab.status_tables import hosts_table, link_tables
 
@@ -24,7 +25,7 @@ _REFRESH_S = 1.0
 @name_option
 @click.option("--watch", is_flag=True, help="Refresh every second, with rates in Gbit/s, until Ctrl-C.")
 @json_option
-@click.argument("targets", metavar="[NODE|LINK|plane:N|KIND]...", nargs=-1)
+@click.argument("targets", metavar="[NODE|LINK|plane:N|KIND]...", nargs=-1, shell_complete=complete_status_targets)
 def status(name: str, watch: bool, as_json: bool, targets: tuple[str, ...]) -> None:
     """Show hosts, switches and links with their counters. Packets and bytes are counted where they arrive.
 

@@ -38,6 +38,7 @@ class FileStore:
             )
 
     def set(self, key: str, value: bytes) -> None:
+        """Set the value of a key. Raises SystemRefused where it cannot be written, CallerError for what is no key."""
         place = self._place(key)
         try:
             # A reader sees the whole value or none. mkstemp makes the file for this user alone.
@@ -54,6 +55,9 @@ class FileStore:
             raise SystemRefused(error.errno, f"{place} cannot be written: {error.strerror}") from None
 
     def get(self, key: str, timeout: float) -> bytes:
+        """Return the value of a key. Waits until it is set; raises TimeoutError after `timeout` seconds, SystemRefused
+        where it cannot be read.
+        """
         place = self._place(key)
         deadline = time.monotonic() + timeout
         pause = _FIRST_LOOK_S

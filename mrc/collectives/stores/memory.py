@@ -18,6 +18,7 @@ class MemoryStore:
         self._watches: list[tuple[set[str], Callable[[], None]]] = []
 
     def set(self, key: str, value: bytes) -> None:
+        """Set the value of a key."""
         with self._changed:
             self._values[key] = bytes(value)
             self._changed.notify_all()
@@ -31,6 +32,7 @@ class MemoryStore:
             action()
 
     def get(self, key: str, timeout: float) -> bytes:
+        """Return the value of a key. Waits until it is set; raises TimeoutError after `timeout` seconds."""
         with self._changed:
             if not self._changed.wait_for(lambda: key in self._values, timeout):
                 raise TimeoutError(f"nobody has set {key!r} within {timeout:g} s")

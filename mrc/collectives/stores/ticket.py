@@ -49,6 +49,7 @@ class TicketServer:
         return self._server.ticket.text
 
     def set(self, key: str, value: bytes) -> None:
+        """Set the value of a key. Raises CallerError when the store is full."""
         with self._changed:
             if len(self._values) >= _MOST_KEYS:
                 raise CallerError(f"the store has {_MOST_KEYS} keys: use a new one for each job")
@@ -56,6 +57,7 @@ class TicketServer:
             self._changed.notify_all()
 
     def get(self, key: str, timeout: float) -> bytes:
+        """Return the value of a key. Waits until it is set; raises TimeoutError after `timeout` seconds."""
         with self._changed:
             if not self._changed.wait_for(lambda: key in self._values, timeout):
                 raise TimeoutError(f"nobody has set {key!r} within {timeout:g} s")
@@ -78,6 +80,7 @@ class TicketServer:
             return {}
 
     def close(self) -> None:
+        """End the server. Ranks that still ask get PeerError."""
         self._server.close()
 
     def __enter__(self) -> TicketServer:
@@ -97,9 +100,13 @@ class TicketStore:
         self._client = ExchangeClient(Ticket.parse(ticket), config=_CONFIG)
 
     def set(self, key: str, value: bytes) -> None:
+        """Set the value of a key. Raises PeerError when the server has gone or refuses it."""
         self._client.request("set", {"key": key, "value": base64.b64encode(value).decode()}, _ANSWER_S)
 
     def get(self, key: str, timeout: float) -> bytes:
+        """Return the value of a key. Waits until it is set; raises TimeoutError after `timeout` seconds, PeerError when
+        the server has gone.
+        """
         deadline = time.monotonic() + timeout
         while True:
             left = max(0.0, min(deadline - time.monotonic(), _LONGEST_GET_S))
@@ -110,6 +117,7 @@ class TicketStore:
                 raise TimeoutError(f"nobody has set {key!r} within {timeout:g} s")
 
     def close(self) -> None:
+        """Close the connection to the server."""
         self._client.close()
 
     def __enter__(self) -> TicketStore:

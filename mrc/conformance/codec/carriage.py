@@ -10,6 +10,8 @@ from ipaddress import ip_address
 from mrc.conformance.codec.icrc import ICRC_LENGTH, UDP_LENGTH
 from mrc.wire.profile import WireProfile
 
+__all__ = ["Carriage", "Carried", "Outer", "ev_fields", "ev_of", "parsed_address", "read_carriage"]
+
 UDP, IPV6, ROUTING = 17, 41, 43
 IPV6_LENGTH, IPV4_LENGTH = 40, 20
 _DONT_FRAGMENT = 0x4000

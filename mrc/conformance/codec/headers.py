@@ -8,6 +8,47 @@ from dataclasses import dataclass
 from mrc.conformance.codec.layout import Layout
 from mrc.wire.profile import WireProfile
 
+__all__ = [
+    "ACK",
+    "ACK_NO_CREDITS",
+    "BTH_LENGTH",
+    "ENDPOINT_QPN",
+    "ENDPOINT_REQUEST",
+    "ENDPOINT_RESPONSE",
+    "EV_PROBE",
+    "FIRST",
+    "INVALID_REQUEST",
+    "LAST",
+    "LAST_IMMEDIATE",
+    "MIDDLE",
+    "MRC",
+    "NACK",
+    "NACK_REASONS",
+    "NO_BITMAP",
+    "NO_PKT_BUFFER",
+    "NO_RESOURCE",
+    "ONLY",
+    "ONLY_IMMEDIATE",
+    "OPCODES",
+    "OPERATIONS",
+    "PORT_STATUS_UPDATE",
+    "PROBE",
+    "PSN_OOR_WINDOW",
+    "P_KEY",
+    "REMOTE_ACCESS_ERROR",
+    "REMOTE_OPERATIONAL_ERROR",
+    "SACK",
+    "SYNDROMES",
+    "TRIMMED",
+    "TRIMMED_LASTHOP",
+    "UNEXP_EVENT",
+    "WITH_IMMEDIATE",
+    "WRITES",
+    "Opcode",
+    "OpcodeTable",
+    "layouts",
+]
+
 # section 3; SE and M are grade C, everything else A
 _BTH = """
     0        opcode

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import zlib
 
+__all__ = ["covered", "icrc", "icrc_bytes"]
+
 UDP_LENGTH = 8
 ICRC_LENGTH = 4
 _BTH_RESERVED = 4

@@ -12,6 +12,8 @@ from mrc.conformance.codec.layout import Layout
 from mrc.errors import CallerError
 from mrc.wire.profile import WireProfile
 
+__all__ = ["Transport", "has_field", "read_transport", "write_transport"]
+
 LayerValues = tuple[str, Mapping[str, int]]
 
 

@@ -45,6 +45,7 @@ class CongestionController:
 
     @property
     def may_send(self) -> bool:
+        """Whether one more packet may leave: there is room in the window."""
         return self.inflight < self.cwnd
 
     @property

@@ -51,7 +51,11 @@ def _offered() -> dict[str, EntryPoint]:
 
 
 def algorithm_names() -> tuple[str, ...]:
-    """The controllers known by name: registered ones, and those that installed packages offer."""
+    """The controllers known by name: registered ones, and those that installed packages offer.
+
+    >>> "fixed" in algorithm_names(), DEFAULT_ALGORITHM in algorithm_names()
+    (True, True)
+    """
     return tuple(sorted({*_registered, *_offered()}))
 
 
@@ -96,6 +100,10 @@ def configured(name: str, config: ControllerConfig | None) -> ControllerFactory:
     """The factory of a controller by name, with a configuration of its own type, or None for the default one.
 
     Raises CallerError for a configuration of another controller, and as `factory_of` does.
+
+    >>> from mrc.endpoint.congestion import FixedWindowConfig, PacketSizes
+    >>> configured("fixed", FixedWindowConfig(window_packets=8))(PacketSizes(mtu=4170, mss=4096)).cwnd
+    33360
     """
     factory = factory_of(name)
     if config is None:

@@ -10,6 +10,8 @@ from mrc.errors import CallerError
 from mrc.records import record
 from mrc.wire.entropy import SRV6_WITH_SRH_WIDTH_LIMIT, WIDTH_LIMITS, EvField, EvMode
 
+__all__ = ["EvFormat"]
+
 
 @record(frozen=True, slots=True)
 class EvFormat:
@@ -18,6 +20,10 @@ class EvFormat:
     In STEV mode a field is a tier and the first one the first hop. `srh`: SRV6 mode with a segment routing header
     beside the address. No widths: the structure is not known, or there is none. Raises CallerError when the fields are
     wider together than the mode can carry (E2BIG), or for an SRH in another mode (EINVAL).
+
+    >>> from mrc.wire.entropy import EvMode
+    >>> EvFormat(EvMode.STEV, widths=(8, 24)).bits
+    32
     """
 
     mode: EvMode

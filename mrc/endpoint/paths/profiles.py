@@ -25,6 +25,8 @@ from mrc.wire.entropy import EvField, EvMode, generated_count, generated_ev
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 from mrc.wire.usid import path_of_ev
 
+__all__ = ["EvProfile", "EvProfileMode"]
+
 AUTO_COUNT = 128
 AUTO_ACTIVE = 100
 # Source ports AUTO draws from: what IANA leaves free for this, and RoCEv2 uses.
@@ -97,7 +99,11 @@ class EvProfile:
 
     @classmethod
     def auto(cls, mode: EvMode, widths: tuple[int, ...] = ()) -> EvProfile:
-        """We choose, for a network of this mode and structure."""
+        """We choose, for a network of this mode and structure.
+
+        >>> EvProfile.auto(EvMode.SRV6).mode.name
+        'AUTO'
+        """
         return cls(EvProfileMode.AUTO, EvFormat(mode, widths))
 
     def path_config(self, base: PathConfig) -> PathConfig:

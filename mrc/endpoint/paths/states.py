@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+__all__ = ["TRANSITIONS", "EvInput", "EvState", "next_state"]
+
 
 class EvState(IntEnum):
     """GOOD and SKIP carry data, ASSUMED_BAD only probes, DENIED nothing."""
@@ -45,5 +47,9 @@ TRANSITIONS: dict[tuple[EvState, EvInput], EvState] = {
 
 
 def next_state(state: EvState, happened: EvInput) -> EvState:
-    """The state after `happened`; the same state where the table has no entry."""
+    """The state after `happened`; the same state where the table has no entry.
+
+    >>> next_state(EvState.GOOD, EvInput.LOST).name
+    'ASSUMED_BAD'
+    """
     return TRANSITIONS.get((state, happened), state)

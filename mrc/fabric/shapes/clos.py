@@ -22,6 +22,12 @@ class Clos(Shape):
 
     Ranges: planes 1..16, leaves and spines 1..256 per plane, hosts 1..256 in all (the uSID plan's limits). The others
     are those of every shape. Raises CallerError outside them.
+
+    >>> fabric = Clos(planes=2, spines=2)
+    >>> fabric.hosts, len(fabric.links)
+    (('h0', 'h1'), 12)
+    >>> [link.name for link in fabric.links_of_target("p0s1")]
+    ['p0l0-p0s1', 'p0l1-p0s1']
     """
 
     kind: ClassVar[str] = "clos"
@@ -43,6 +49,7 @@ class Clos(Shape):
 
     @property
     def spine_switches(self) -> tuple[str, ...]:
+        """The names of all spines: p0s0, p0s1, ..."""
         return tuple(spine_name(plane, spine) for plane in range(self.planes) for spine in range(self.spines))
 
     def fabric_links(self) -> Iterator[Link]:

@@ -223,8 +223,11 @@ class Search:
     silent: list[str] = field(default_factory=list)
 
 
-def endpoints() -> Search:
-    """Every endpoint of this system that this user may control. Sockets nobody listens at are taken away."""
+def endpoints(wait_s: float = _HELLO_TIMEOUT_S) -> Search:
+    """Every endpoint of this system that this user may control. Sockets nobody listens at are taken away.
+
+    All together have `wait_s` seconds to answer.
+    """
     search = Search()
     with ExitStack() as stack:
         asked = []
@@ -238,7 +241,7 @@ def endpoints() -> Search:
                 elif error.errno != errnos.ENOENT:
                     search.silent.append(str(error))
         numbers = [client.ask("hello") for client in asked]
-        deadline = time.monotonic() + _HELLO_TIMEOUT_S
+        deadline = time.monotonic() + wait_s
         for client, number in zip(asked, numbers, strict=True):
             try:
                 search.found.append(_found(client.path, client.answer(number, deadline)))

@@ -132,6 +132,7 @@ class Conservation:
     in_flight: int
 
     def check(self) -> None:
+        """Raise MrcError where packets are missing or too many: a fault of the simulator."""
         found = self.delivered + self.trimmed + self.lost + self.dropped + self.in_flight
         if self.sent != found:
             raise MrcError(f"the simulator lost count of packets: {self.sent} sent, {found} accounted for ({self})")

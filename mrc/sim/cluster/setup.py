@@ -43,6 +43,10 @@ class Topology:
 
     `uplinks` is how many ways there are from a leaf to another: the EV spells the plane and one of them, as in
     mrc.wire.usid: plane(8) zero(8) uplink(16). Three tiers: uplink = spine * cores_per_spine + core.
+
+    >>> topology = Topology(hosts=16, planes=2, hosts_per_leaf=4, spines=4)
+    >>> topology.switches, topology.cables
+    (16, 64)
     """
 
     hosts: int
@@ -92,21 +96,26 @@ class Topology:
 
     @property
     def host_cables(self) -> int:
+        """How many cables lead from hosts to leaves."""
         return self.planes * self.hosts
 
     @property
     def leaf_cables(self) -> int:
+        """How many cables lead from leaves to spines."""
         return self.planes * self.leaves * self.spines
 
     @property
     def core_cables(self) -> int:
+        """How many cables lead from spines to cores."""
         return self.planes * self.pods * self.spines * self.cores_per_spine if self.tiers == 3 else 0
 
     @property
     def cables(self) -> int:
+        """How many cables there are: of hosts, between leaves and spines, between spines and cores."""
         return self.host_cables + self.leaf_cables + self.core_cables
 
     def host_cable(self, plane: int, host: int) -> int:
+        """Return the number of the cable of a host in a plane."""
         return host * self.planes + plane
 
     def leaf_cable(self, plane: int, leaf: int, spine: int) -> int:
@@ -123,27 +132,34 @@ class Topology:
 
     @property
     def leaf_switches(self) -> int:
+        """How many leaves there are, in all planes."""
         return self.planes * self.leaves
 
     @property
     def spine_switches(self) -> int:
+        """How many spines there are, in all planes."""
         return self.planes * self.pods * self.spines
 
     @property
     def core_switches(self) -> int:
+        """How many core switches there are; none in two tiers."""
         return self.planes * self.spines * self.cores_per_spine if self.tiers == 3 else 0
 
     @property
     def switches(self) -> int:
+        """How many switches there are."""
         return self.leaf_switches + self.spine_switches + self.core_switches
 
     def leaf_switch(self, plane: int, leaf: int) -> int:
+        """Return the number of a leaf among the switches."""
         return plane * self.leaves + leaf
 
     def spine_switch(self, plane: int, spine: int, pod: int = 0) -> int:
+        """Return the number of a spine among the switches."""
         return self.leaf_switches + (plane * self.pods + pod) * self.spines + spine
 
     def core_switch(self, plane: int, spine: int, core: int) -> int:
+        """Return the number of a core among the switches."""
         first = self.leaf_switches + self.spine_switches
         return first + (plane * self.spines + spine) * self.cores_per_spine + core
 
@@ -256,6 +272,8 @@ class Target(IntEnum):
 
 
 class Action(IntEnum):
+    """What happens to a target."""
+
     DOWN = 0  # what waits and what is on the cable is lost; a host sees its own port go
     UP = 1
     LOSS = 2  # from now on packets vanish with chance `value`

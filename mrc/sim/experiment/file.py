@@ -64,7 +64,12 @@ class ExperimentFile:
 
     @classmethod
     def parsed(cls, text: str, name: str = "experiment.yaml", files: Mapping[str, str] | None = None) -> ExperimentFile:
-        """Read an experiment from text at hand; `files` has the texts of those that it names. Raises FileProblems."""
+        """Read an experiment from text at hand; `files` has the texts of those that it names. Raises FileProblems.
+
+        >>> text = "topology: {hosts: 4, hosts_per_leaf: 2}\\nworkloads: [{kind: permutation, bytes: 1MB}]\\n"
+        >>> len(ExperimentFile.parsed(text).experiment().setup.flows)
+        4
+        """
         tree = parse_tree(text, name, schema())
         for where, file in _named_files(tree.value):
             if file not in (files or {}):
@@ -79,6 +84,7 @@ class ExperimentFile:
 
     @property
     def name(self) -> str:
+        """The experiment's name: as the file gives it, or the file's own."""
         return str(self.document.get("name") or re.sub(r"[^A-Za-z0-9_-]", "-", Path(self.path).stem))
 
     @property
@@ -139,6 +145,7 @@ class ExperimentFile:
 
     @classmethod
     def from_json(cls, said: Mapping[str, Any]) -> ExperimentFile:
+        """Make a file from what `to_json` returned."""
         return cls(said["path"], YamlTree(said["document"], {(): Place(1, 1)}), said["files"])
 
 
