@@ -26,10 +26,11 @@ python() {
 
 packages() {
     [ $# -gt 0 ] || return 0
+    local lock=(-o DPkg::Lock::Timeout=600) # another of these may be at it
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
         echo "installing $*" >&2
-        { DEBIAN_FRONTEND=noninteractive apt-get install -qq -y "$@" ||
-            { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y "$@"; }; } >/dev/null ||
+        { DEBIAN_FRONTEND=noninteractive apt-get install -qq -y "${lock[@]}" "$@" ||
+            { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y "${lock[@]}" "$@"; }; } >/dev/null ||
             fail "could not install $*"
     else
         echo "not all of this can run without $*: apt install $*" >&2

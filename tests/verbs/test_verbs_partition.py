@@ -28,9 +28,17 @@ from mrc.verbs import (
 )
 
 MILLISECOND_NS = 1_000_000
-# Without retries for jobs a QP is given up after 4 s, with the tuning of processes after 18. Interpreted, a second of
-# virtual time takes half a second.
-OUTAGE_NS = (180 if CORE.kind == COMPILED else 24) * SECOND_NS
+DEFAULTS, PROCESSES = QpConfig(), transfer_config(path_mtu=4096)
+
+
+def outage_ns(tuning: QpConfig) -> int:
+    """Longer than a QP is kept without retries for jobs: 4 s, and 18 with the tuning of processes. Interpreted, a
+    second of virtual time takes half a second."""
+    if CORE.kind == COMPILED:
+        return 180 * SECOND_NS
+    return (8 if tuning is DEFAULTS else 24) * SECOND_NS
+
+
 WRITES, SIZE = 24, 1 << 18
 # Both ends, packets and packets' answers: what is asked in a second while nobody answers.
 MOST_PACKETS_A_SECOND = 150
@@ -58,7 +66,7 @@ def post_all(near: End, source: MR, target: MR) -> None:
         near.qp.post_send(SendWR(number, opcode, source.sge(), target.addr, target.rkey, number))
 
 
-@pytest.mark.parametrize("tuning", [QpConfig(), transfer_config(path_mtu=4096)], ids=["defaults", "processes"])
+@pytest.mark.parametrize("tuning", [DEFAULTS, PROCESSES], ids=["defaults", "processes"])
 @pytest.mark.parametrize("what", ["spines", "both hosts", "the sender", "the receiver"])
 @pytest.mark.parametrize("ways", [1, 2], ids=["one way", "both ways"])
 def test_it_is_waited_for_and_goes_on_within_a_second(tuning: QpConfig, what: str, ways: int) -> None:
@@ -75,7 +83,7 @@ def test_it_is_waited_for_and_goes_on_within_a_second(tuning: QpConfig, what: st
             ends[1 - place].qp.post_recv(RecvWR(number))
         post_all(ends[place], sources[place], targets[1 - place])
     down, names = fabric.now + 2 * MILLISECOND_NS, cut_off(fabric, what)
-    up = down + OUTAGE_NS
+    up = down + outage_ns(tuning)
     fabric.at(down, lambda: fabric.cut(*names))
     fabric.at(up, lambda: fabric.heal(*names))
     fabric.run(up)
@@ -109,8 +117,8 @@ def test_it_is_waited_for_and_goes_on_within_a_second(tuning: QpConfig, what: st
 def test_with_fewer_retries_than_for_ever_it_is_given_up() -> None:
     """What the test above would see otherwise: four seconds, eighteen where processes share a machine."""
     for tuning, retries, least, most in (
-        (QpConfig(), Retries(timeout=14, linear_retries=7, exponential_retries=7), 4, 5),
-        (transfer_config(path_mtu=4096), Retries(timeout=17, linear_retries=7, exponential_retries=24), 17, 19),
+        (DEFAULTS, Retries(timeout=14, linear_retries=7, exponential_retries=7), 4, 5),
+        (PROCESSES, Retries(timeout=17, linear_retries=7, exponential_retries=24), 17, 19),
     ):
         pair = connected(tuning, retries)
         source, target, _ = pair.memory(b"\7" * 1000)
@@ -132,11 +140,11 @@ def test_the_name_is_what_a_qp_takes_on_its_way_to_rts() -> None:
 
 def test_a_qp_that_never_gives_up_ends_when_its_owner_says_so() -> None:
     """A dead peer is told of by other means."""
-    pair = connected(QpConfig())
+    pair = connected(DEFAULTS)
     source, target, _ = pair.memory(b"\7" * 1000)
     pair.right.context.close()
     pair.left.qp.post_send(SendWR(1, sge=source.sge(), remote_addr=target.addr, rkey=target.rkey))
-    pair.run(10 * OUTAGE_NS // 3)
+    pair.run(10 * outage_ns(PROCESSES) // 3)
     assert pair.left.qp.state == QPState.RTS
     pair.left.qp.modify(QPAttr(qp_state=QPState.ERROR))
     assert [each.status for each in pair.left.cq.poll(2)] == [WCStatus.FLUSHED]
@@ -144,6 +152,6 @@ def test_a_qp_that_never_gives_up_ends_when_its_owner_says_so() -> None:
 
 def test_for_ever_holds_whatever_the_tuning_says_of_timeouts_in_a_row() -> None:
     """Those of processes gives up after thirteen."""
-    assert transfer_config(path_mtu=4096).timeout_retries == 13
-    config = connected(transfer_config(path_mtu=4096)).left.qp.endpoint_qp.config
+    assert PROCESSES.timeout_retries == 13
+    config = connected(PROCESSES).left.qp.endpoint_qp.config
     assert (config.exponential_retries, config.timeout_retries) == (25, MAX_TIMEOUT_RETRIES)
