@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from mrc.report import palette
@@ -36,7 +37,7 @@ SETS = {
 }
 
 
-def lab(colour: str, sight: str) -> np.ndarray:
+def lab(colour: str, sight: str) -> npt.NDArray[np.float64]:
     """L*, a*, b* of a colour as seen."""
     encoded = np.array([int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)])
     linear = np.where(encoded <= 0.04045, encoded / 12.92, ((encoded + 0.055) / 1.055) ** 2.4)
