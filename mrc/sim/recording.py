@@ -73,9 +73,11 @@ class SimTrace:
         self._events: list[_Event] = []
 
     def now(self) -> int:
+        """Virtual time, ns."""
         return self._clock.now
 
     def event(self, kind: EventType, at_ns: int, qpn: int | None, values: tuple[object, ...], /) -> None:
+        """Keep one event: the values of its type's fields, in their order."""
         self._events.append((kind, at_ns, qpn, values))
 
     def write(self, path: str | os.PathLike[str]) -> None:
