@@ -94,6 +94,11 @@ def compile_all(checked: bool = False, sanitized: bool = False) -> list[str]:
     RuntimeError where there is none."""
     if lack := _lack():
         raise RuntimeError(lack)
+    from Cython.Compiler import Options
+
+    # Before anything else of Cython is imported. An attribute that is a view takes 64 bytes of its object with two
+    # dimensions, and 208 with the eight that Cython has by default. It refuses one, although all views here have one.
+    Options.buffer_max_dims = 2
     from Cython.Build import cythonize
     from setuptools import Extension
 

@@ -30,7 +30,7 @@ ALLOWED = {
     "collectives": {"collectives", "net", "verbs", "endpoint"},
     "net": {"net", "control", "verbs", "endpoint", "wire", "fabric"},
     "torch": {"torch", "collectives", "net", "fabric"},
-    "sim": {"sim", "report", "verbs", "endpoint", "wire", "fabric"},
+    "sim": {"sim", "report", "verbs", "endpoint", "wire", "fabric", "trace"},
     "lab": {"lab", "wire", "fabric", "trace"},
     "map": {"map", "report", "net", "fabric", "wire"},
     "top": {"top", "net", "control", "endpoint", "report"},

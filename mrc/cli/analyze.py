@@ -127,13 +127,14 @@ def _say(
     directory: Path | None,
     as_json: bool,
 ) -> None:
+    from mrc.capture.analysis.causes import in_order
     from mrc.capture.analysis.comparison import compare
-    from mrc.capture.analysis.findings import by_severity, findings
+    from mrc.capture.analysis.findings import findings
     from mrc.capture.analysis.trace_findings import trace_findings
 
     compared = compare(analysis, reported)
     about_events = events.findings() if events is not None else []
-    found = by_severity([*findings(analysis), *trace_findings(reported, compared), *about_events])
+    found = in_order([*findings(analysis), *trace_findings(reported, compared), *about_events])
     if directory is not None:
         _write_report(directory, name, analysis, found, compared, events)
     if as_json:

@@ -24,7 +24,8 @@ def print_findings(console: Console, found: list[Finding]) -> None:
         where = f" (packet {each.packet}" if each.packet else ""
         where += f" at {each.time_s:.6f} s" if where and each.time_s is not None else ""
         where += ")" if where else ""
-        console.print(f"{each.severity:<8}", style=_SEVERITY_STYLES[each.severity], end="")
+        indent = "" if each.cause is None else "  "
+        console.print(f"{indent}{each.severity:<8}", style=_SEVERITY_STYLES[each.severity], end="")
         console.print(f"{each.text}{where}", soft_wrap=True, markup=False)
     if len(found) > _FINDINGS_SHOWN:
         console.print(f"... and {len(found) - _FINDINGS_SHOWN} more: see --json")

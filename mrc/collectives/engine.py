@@ -194,11 +194,15 @@ class Engine:
         self._left = _STEP_BYTES
         try:
             action()
+            return
         except GroupError as error:
-            self.fail(error)
+            failure = error
         except Exception as error:
             _log.exception("a group's engine has failed")
-            self.fail(GroupError(f"this rank's engine failed: {type(error).__name__}: {error}", self.rank))
+            failure = GroupError(f"this rank's engine failed: {type(error).__name__}: {error}", self.rank)
+        self.fail(failure)
+        # The rest of what the step was asked for: to close the group, say.
+        self._schedule()
 
     def _work(self) -> None:
         self._step_waits = False
@@ -215,7 +219,12 @@ class Engine:
         if self._current is None:
             self._begin_posted()
         while self._points_posted and self._open and self.points is not None:
-            self.points.begin(self._points_posted.popleft())
+            point = self._points_posted.popleft()
+            if self.error is not None:
+                point.release()
+                point.work.finish(self.error.during(point.work.name))
+                continue
+            self.points.begin(point)
         self._report_freed()
         if came or behind:
             self._schedule()
@@ -405,12 +414,14 @@ class Engine:
             self.on_failed(error)
         self._came.clear()
         self._behind.clear()
-        ended: list[Collective | Point] = [*([self._current] if self._current else []), *self._waiting, *self._posted]
-        ended += [*(self.points.take_all() if self.points is not None else ()), *self._points_posted]
-        self._points_posted.clear()
+        ended: list[Collective | Point] = [*([self._current] if self._current else []), *self._waiting]
+        ended += self.points.take_all() if self.points is not None else ()
+        # Callers may post more at this moment: those are taken in the next step.
+        for posted in (self._posted, self._points_posted):
+            while posted:
+                ended.append(posted.popleft())
         self._current = None
         self._waiting.clear()
-        self._posted.clear()
         for operation in ended:
             operation.release()
             operation.work.finish(error.during(operation.work.name))

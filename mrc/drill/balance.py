@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from mrc.drill.drill import PAYLOAD_SHARE, Drill, Figures
 from mrc.drill.flow import FlowPlan
 from mrc.drill.links import counted
+from mrc.drill.moments import mark_moments
 from mrc.drill.phases import SETTLED_NS
 from mrc.drill.plots import draw_goodput, draw_path_shares
 from mrc.drill.recording import BEGIN, END, Recording
@@ -106,6 +107,7 @@ def _draw(recording: Recording, figure: Figure) -> None:
     others = [ev for ev in recording.flows[SPRAYED].paths.evs if ev != _BUSY]
     draw_path_shares(shares, recording, SPRAYED, [_BUSY], ["the shared path"], rest=others)
     draw_goodput(recording, goodput)
+    mark_moments([shares, goodput], recording.happenings, recording.began_ns)
 
 
 BALANCE = Drill(

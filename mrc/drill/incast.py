@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from mrc.drill.drill import PAYLOAD_SHARE, Drill, Figures
 from mrc.drill.flow import FlowPlan
 from mrc.drill.links import total
+from mrc.drill.moments import mark_moments
 from mrc.drill.phases import RECOVERY_NS, SETTLED_NS
 from mrc.drill.plots import draw_goodput, draw_windows
 from mrc.drill.recording import BEGIN, END, Recording
@@ -106,7 +107,9 @@ def _measure(recording: Recording) -> Figures:
 def _draw(recording: Recording, figure: Figure) -> None:
     goodput, windows = figure.subplots(2, 1, sharex=True)
     draw_goodput(recording, goodput, together={"the seven": SENDERS})
+    goodput.set_xlabel("")
     draw_windows(windows, recording, SENDERS)
+    mark_moments([goodput, windows], recording.happenings, recording.began_ns)
 
 
 INCAST = Drill(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mrc.drill.drill import PAYLOAD_SHARE, Drill, Figures
 from mrc.drill.flow import FlowPlan
+from mrc.drill.moments import mark_moments
 from mrc.drill.phases import MS, RECOVERY_NS, SETTLED_NS
 from mrc.drill.plots import draw_goodput, draw_path_shares, draw_states
 from mrc.drill.recording import BEGIN, CLEAR, END, IMPAIR, FlowRecord, Happening, Recording
@@ -169,6 +170,7 @@ def _draw(recording: Recording, figure: Figure) -> None:
     draw_states(states, recording, _FLOW, evs, labels)
     draw_path_shares(shares, recording, _FLOW, evs, labels)
     draw_goodput(recording, goodput)
+    mark_moments([states, shares, goodput], recording.happenings, recording.began_ns)
 
 
 LOSSY_PATH = Drill(

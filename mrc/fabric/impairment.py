@@ -17,7 +17,7 @@ MOST_QUEUE_BYTES = 256_000_000
 # A queue of unsaid length holds what the link carries in so long, but never less than so much.
 _CHOSEN_QUEUE_S = 0.005
 _CHOSEN_QUEUE_BYTES = 65_536
-_SHARES = ("loss", "duplicate", "corrupt")
+_SHARES = ("loss", "duplicate", "corrupt", "reorder")
 # In the order in which a queue that fills meets them.
 _THRESHOLDS = ("ecn_at_bytes", "trim_at_bytes", "queue_bytes")
 _CODEPOINTS = ("trim_dscp", "trim_dscp_lasthop")
@@ -27,6 +27,7 @@ _OF_QUEUES = (*_THRESHOLDS, "trim_to_bytes", *_CODEPOINTS)
 LEAST_MTU_BYTES, MOST_MTU_BYTES = 1280, 65_535
 LEAST_TRIMMED_BYTES, MOST_TRIMMED_BYTES = 64, 65_535
 MOST_DSCP = 63
+MOST_DELAY_NS = 10_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,9 @@ class Impairment:
     the BTH and the 8 bytes after it). `trim_dscp`, `trim_dscp_lasthop`: its codepoint, 1 to 63, the second where it is
     trimmed toward a host (0: those of `WireProfile`); what has one of them goes ahead of data. `mtu_bytes`: the largest
     IP packet that is sent this way, 1280 to 65,535 (0: the fabric's).
+    `delay_ns`: how much later packets arrive, up to 10^10. `jitter_ns`: up to so much more, drawn for each packet; the
+    order is kept. With `reorder` only that share of the packets takes up to `jitter_ns` more, and later ones overtake
+    them.
     Raises CallerError outside these.
     """
 
@@ -55,6 +59,9 @@ class Impairment:
     trim_dscp: int = 0
     trim_dscp_lasthop: int = 0
     mtu_bytes: int = 0
+    delay_ns: int = 0
+    jitter_ns: int = 0
+    reorder: float = 0.0
 
     def __post_init__(self) -> None:
         for name in _SHARES:
@@ -70,6 +77,8 @@ class Impairment:
             ("trim_at_bytes", 1, MOST_QUEUE_BYTES),
             ("trim_to_bytes", LEAST_TRIMMED_BYTES, MOST_TRIMMED_BYTES),
             ("mtu_bytes", LEAST_MTU_BYTES, MOST_MTU_BYTES),
+            ("delay_ns", 1, MOST_DELAY_NS),
+            ("jitter_ns", 1, MOST_DELAY_NS),
             *((name, 1, MOST_DSCP) for name in _CODEPOINTS),
         ):
             value = getattr(self, name)
@@ -99,15 +108,21 @@ class Impairment:
     def changed(self, **changes: float | int | None) -> Impairment:
         """This with what is not None in place of what was. No rate is no queue: taking it away takes that, too.
 
+        Taking the jitter away takes the reordering.
+
         Raises CallerError for a value out of range, and for a queue in front of a link without a rate.
         """
         said = {name: value for name, value in changes.items() if value is not None}
         unknown = said.keys() - {each.name for each in fields(self)}
         if unknown:
             raise CallerError(f"a link has no {', '.join(sorted(unknown))}")
+        if said.get("jitter_ns") == 0:
+            said = {"reorder": 0.0, **said}
         if said.get("rate_bps") == 0:
             said = {**dict.fromkeys(_OF_QUEUES, 0), **said}
         wanted = replace(self, **said)  # type: ignore[arg-type]
+        if wanted.reorder and not wanted.jitter_ns:
+            raise CallerError("reorder needs a jitter_ns: how much later the packets come that others overtake")
         without_rate = [name for name in _OF_QUEUES if getattr(wanted, name)]
         if without_rate and not wanted.rate_bps:
             raise CallerError(f"{without_rate[0]} needs a rate_bps: before a link that has none nothing waits")

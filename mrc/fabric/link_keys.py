@@ -24,6 +24,7 @@ def _number_or(parse_text: Callable[[str], int]) -> Callable[[Any], int]:
 
 
 _size = _number_or(units.size_bytes)
+_time = _number_or(units.duration_ns)
 LINK_KEYS = {
     "rate": LinkKey("rate_bps", _number_or(units.rate_bps), units.rate_text),
     "queue": LinkKey("queue_bytes", _size, units.size_text),
@@ -35,6 +36,9 @@ LINK_KEYS = {
     "loss": LinkKey("loss", units.share, units.share_text),
     "duplicate": LinkKey("duplicate", units.share, units.share_text),
     "corrupt": LinkKey("corrupt", units.share, units.share_text),
+    "delay": LinkKey("delay_ns", _time, units.duration_text),
+    "jitter": LinkKey("jitter_ns", _time, units.duration_text),
+    "reorder": LinkKey("reorder", units.share, units.share_text),
     "mtu": LinkKey("mtu_bytes", int, lambda mtu: str(mtu) if mtu else "the fabric's"),
 }
 

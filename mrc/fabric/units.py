@@ -48,6 +48,12 @@ def duration_ns(text: str) -> int:
     return number * _NANOSECONDS[match[2]] // parts
 
 
+def duration_text(ns: int) -> str:
+    """What `duration_ns` reads as the same number: `200us`, `1500us`, `5ms`."""
+    unit = next((unit for unit in ("s", "ms", "us") if ns and ns % _NANOSECONDS[unit] == 0), "ns")
+    return f"{ns // _NANOSECONDS[unit]}{unit}"
+
+
 def size_text(count: int) -> str:
     """What `size_bytes` reads as the same number: `400KB`, `4096`."""
     return _in_thousands(count, "B") if count >= 1000 and count % 1000 == 0 else str(count)

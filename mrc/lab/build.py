@@ -21,12 +21,14 @@ from mrc.fabric import Description, Shape
 from mrc.lab import host_names, marking, messages, namespace, outlived, state
 from mrc.lab.netlink import NetlinkSocket, Request
 from mrc.lab.plan import NodePlan, host_fabric, plan
-from mrc.lab.processes import bears
+from mrc.lab.processes import bears, end_relays
 from mrc.lab.settled import wait_until_settled
 from mrc.lab.witnesses import Witnesses
 
 # Of the differences between two descriptions, how many an error names.
 _SHOWN = 8
+# How long relays of delayed links have to end.
+_RELAYS_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +243,7 @@ def _remove(name: str, witnesses: Witnesses | None = None) -> Removal:
             ours = _recognised(found, held)
             if witnesses is not None:
                 witnesses.watch(found, ours)
+            end_relays(found.namespaces, found.tag, _RELAYS_S)
             # The names come from the topology, not from the recorded identities: a crash may have left a bare mount
             # point.
             for node in found.topology.nodes:

@@ -188,12 +188,15 @@ class Lab(LabNodes):
         duplicate: float | None = None,
         corrupt: float | None = None,
         mtu_bytes: int | None = None,
+        delay_ns: int | None = None,
+        jitter_ns: int | None = None,
+        reorder: float | None = None,
     ) -> None:
         """Change what is wrong with `link`, each way or only `toward` one end, while traffic runs.
 
         What is given changes, what is not stays; 0 is off (`mrc.fabric.Impairment` has units and ranges). Taking the
         rate away takes the queue with it. Raises CallerError, SystemRefused: marks, trims, duplicates and corruption
-        need eBPF.
+        need eBPF, delays /dev/net/tun.
         """
         from mrc.lab import impairment
 
@@ -209,6 +212,9 @@ class Lab(LabNodes):
             "duplicate": duplicate,
             "corrupt": corrupt,
             "mtu_bytes": mtu_bytes,
+            "delay_ns": delay_ns,
+            "jitter_ns": jitter_ns,
+            "reorder": reorder,
         }
         given = {name: value for name, value in changes.items() if value is not None}
         if not given:
@@ -313,6 +319,8 @@ class Lab(LabNodes):
                     receiving=self._plans[receiver].interface(found).name,
                     last_hop=not self._plans[receiver].is_switch,
                     mtu=self.topology.mtu,
+                    inside=partial(self.inside, sender),
+                    lab_file=state.directory(self.name) / "lab.json",
                 )
         return directions
 

@@ -20,6 +20,10 @@ from mrc.lab import namespace
 from mrc.lab.netlink import NetlinkSocket
 
 Identity = tuple[int, int]
+# Processes of the lab itself, which are part of its links (mrc.lab.impairment.delay).
+OF_LINKS = "mrc-delay"
+# The process id of the `mrc lab shell` around a lab: relays end with it, since they would keep its network.
+SHELL_VARIABLE = "MRC_LAB_SHELL"
 # What a process forks while it is being ended is found the next time round.
 _ROUNDS = 5
 
@@ -34,9 +38,16 @@ class LabProcess:
 
 
 def running(namespaces: Mapping[str, Identity], tag: str) -> list[LabProcess]:
-    """Every process in the lab of these namespaces (node to identity) and this tag, this one aside."""
+    """Every process in the lab of these namespaces (node to identity) and this tag, this one and relays aside."""
     with ExitStack() as stack:
-        return [process for process, _ in _held(namespaces, tag, stack)]
+        return [process for process, _ in _held(namespaces, tag, stack) if process.command != OF_LINKS]
+
+
+def end_relays(namespaces: Mapping[str, Identity], tag: str, wait_s: float) -> None:
+    """End the processes that delay packets in the lab; what they hold is lost. Waits up to `wait_s` for that."""
+    with ExitStack() as stack:
+        found = [each for each in _held(namespaces, tag, stack) if each[0].command == OF_LINKS]
+        _signalled(found, signal.SIGTERM, wait_s)
 
 
 def end(namespaces: Mapping[str, Identity], tag: str, grace_s: float) -> list[LabProcess]:

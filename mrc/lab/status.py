@@ -51,6 +51,9 @@ class DirectionStatus:
     duplicate_percent: float
     corrupt_percent: float
     mtu_bytes: int
+    delay_ns: int
+    jitter_ns: int
+    reorder_percent: float
     marked_packets: int
     trimmed_packets: int
     queue_dropped_packets: int
@@ -74,6 +77,9 @@ class DirectionStatus:
             trim_dscp=self.trim_dscp,
             trim_dscp_lasthop=self.trim_dscp_lasthop,
             mtu_bytes=self.mtu_bytes,
+            delay_ns=self.delay_ns,
+            jitter_ns=self.jitter_ns,
+            reorder=self.reorder_percent / 100,
         )
 
 
@@ -158,8 +164,11 @@ def read(
     fast: bool = False,
 ) -> LabStatus:
     """Ask every node. `route` and `filters` give a node's route and netfilter netlink socket. Raises SystemRefused."""
+    from mrc.lab import impairment, installed
+
     arriving = {node: _arriving(route(node), filters, node) for node in topology.nodes}
     sending = {node: _sending(route(node)) for node in topology.nodes}
+    delays = {node: impairment.delays(installed.interfaces(route(node), node)) for node in topology.nodes}
     links = []
     for link in topology.links:
         ends = {node: arriving[node].get(interface_name(link, node)) for node in (link.lower, link.upper)}
@@ -170,7 +179,8 @@ def read(
             if end is not None:
                 at_far = sending[other].get(far.index) if far is not None else None
                 mtu = far.mtu if far is not None and far.mtu != topology.mtu else 0
-                toward[node] = _direction(end, at_far, mtu)
+                delayed = delays[other].get(far.index, {}) if far is not None else {}
+                toward[node] = _direction(end, at_far, Impairment(mtu_bytes=mtu, **delayed))
         links.append(LinkStatus(link.name, "up" if up else "down", toward))
     hosts = tuple(
         HostStatus(host, tuple(address(host, plane) for plane in range(topology.planes))) for host in topology.hosts
@@ -208,7 +218,7 @@ def _sending(route: NetlinkSocket) -> dict[int, SendingFigures]:
     return {index: impairment.figures(each) for index, each in found.items() if each.root or each.program}
 
 
-def _direction(arriving: _Arriving, sending: SendingFigures | None, mtu: int) -> DirectionStatus:
+def _direction(arriving: _Arriving, sending: SendingFigures | None, port: Impairment) -> DirectionStatus:
     from mrc.lab.impairment import LinkCounters
 
     wanted = sending.impairment if sending is not None else Impairment()
@@ -229,7 +239,10 @@ def _direction(arriving: _Arriving, sending: SendingFigures | None, mtu: int) ->
         trim_dscp_lasthop=wanted.trim_dscp_lasthop,
         duplicate_percent=_percent(wanted.duplicate),
         corrupt_percent=_percent(wanted.corrupt),
-        mtu_bytes=mtu,
+        mtu_bytes=port.mtu_bytes,
+        delay_ns=port.delay_ns,
+        jitter_ns=port.jitter_ns,
+        reorder_percent=_percent(port.reorder),
         marked_packets=counters.marked_packets,
         trimmed_packets=counters.trimmed_packets,
         queue_dropped_packets=sending.queue_dropped_packets if sending is not None else 0,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mrc.errors import SystemRefused
+from mrc.report.palette import DASHES, LINES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,11 +26,13 @@ def svg(title: str, draw: Callable[[Figure], None]) -> bytes:
     """Make an SVG file; `draw` fills the figure. The same data gives the same bytes. Raises NoPlots."""
     try:
         import matplotlib as mpl
+        from cycler import cycler
         from matplotlib.figure import Figure as NewFigure
     except ImportError:
         raise NoPlots from None
     content = io.BytesIO()
-    with mpl.rc_context({"svg.hashsalt": "mrc", "font.size": 9.0, "svg.fonttype": "none"}):
+    looks = cycler(linestyle=DASHES) * cycler(color=LINES)
+    with mpl.rc_context({"svg.hashsalt": "mrc", "font.size": 9.0, "svg.fonttype": "none", "axes.prop_cycle": looks}):
         figure = NewFigure(figsize=_SIZE_INCHES, layout="constrained")
         draw(figure)
         figure.suptitle(title, fontsize=10)

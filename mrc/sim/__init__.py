@@ -12,6 +12,7 @@ True
 
 from mrc.sim.fabric import SimFabric
 from mrc.sim.link import Egress, LinkModel
+from mrc.sim.recording import HostCapture, SimTrace
 from mrc.sim.transfers import Stream, Transfer
 
-__all__ = ["Egress", "LinkModel", "SimFabric", "Stream", "Transfer"]
+__all__ = ["Egress", "HostCapture", "LinkModel", "SimFabric", "SimTrace", "Stream", "Transfer"]

@@ -12,7 +12,7 @@ All chance comes from the seed: the same program gives the same packets at the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -32,6 +32,7 @@ from mrc.fabric.next_hop import next_hops
 from mrc.sim.clock import Clock
 from mrc.sim.host import Agent, HostPort, Observer, SimHost
 from mrc.sim.link import Codepoints, Egress, LinkModel, SimPacket
+from mrc.sim.recording import HostCapture, SimTrace
 from mrc.sim.switch import Switch, UsidForwarding
 from mrc.sim.transfers import Completions, QpEnd, Stream, Transfer
 from mrc.wire.ipv4 import address_number
@@ -45,8 +46,9 @@ class SimFabric:
 
     Without `host_link` those are like the others but never mark, and the host's own end never trims: a mark says "this
     path", not "this receiver". `agents` runs something else than an Endpoint on some hosts. `observers` are called
-    with (now, host, packet from the inner IPv6 header on) for each packet a host sends. Raises CallerError for a fabric
-    of another mode than srv6.
+    with (now, host, packet from the inner IPv6 header on) for each packet a host sends. The endpoints of the hosts in
+    `traced` keep a trace each, in `traces`. Raises CallerError for a fabric of another mode than srv6, and for a traced
+    host that runs no endpoint of ours.
     """
 
     def __init__(
@@ -59,12 +61,17 @@ class SimFabric:
         config: EndpointConfig | None = None,
         agents: Mapping[str, Agent] | None = None,
         coalesce_ns: int = 0,
+        traced: Collection[str] = (),
     ) -> None:
         if shape.mode != "srv6":
             raise CallerError(f"the simulated switches forward by uSIDs, mode srv6: not {shape.mode}")
         self.shape = shape
         self.clock = Clock()
         self.observers: list[Observer] = []
+        for name in traced:
+            if name not in shape.hosts or name in (agents or {}):
+                raise CallerError(f"{name} runs no endpoint of this fabric: it cannot be traced")
+        self.traces = {name: SimTrace(name, self.clock) for name in traced}
         self.hosts: dict[str, SimHost] = {}
         self.endpoints: dict[str, Endpoint] = {}
         self.completions: dict[str, Completions] = {}
@@ -76,7 +83,8 @@ class SimFabric:
         self._random = np.random.default_rng(seed)
         for number, name in enumerate(shape.hosts):
             own = replace(config or EndpointConfig(), seed=seed * _SEED_STRIDE + number)
-            self._add_host(name, (agents or {}).get(name) or Endpoint(own), coalesce_ns)
+            tracer = self.traces.get(name)
+            self._add_host(name, (agents or {}).get(name) or Endpoint(own, tracer=tracer), coalesce_ns)
         link = link or LinkModel()
         self._build_links(link, host_link or replace(link, ecn_at_bytes=None), host_link is None)
         hops = next_hops(shape.links)
@@ -190,6 +198,11 @@ class SimFabric:
             PlanePair(plane, plane, address(host, plane), address(peer, plane), self.shape.uplinks, usids)
             for plane in range(self.shape.planes)
         ]
+
+    def capture(self, host: str) -> HostCapture:
+        """Keep what leaves and reaches the ports of a host, from now on."""
+        self._host_number(host)
+        return HostCapture(self.hosts[host], self.clock)
 
     def _host_number(self, name: str) -> int:
         number = parse_host(name)

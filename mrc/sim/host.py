@@ -65,6 +65,7 @@ class SimHost:
         "name",
         "on_progress",
         "ports",
+        "taps",
     )
 
     def __init__(
@@ -79,6 +80,8 @@ class SimHost:
         self.name = name
         self.agent = agent
         self.ports: dict[int, Egress] = {}
+        # Called with each packet on a cable of this host, and whether the host sent it.
+        self.taps: list[Callable[[SimPacket, bool], None]] = []
         # Called whenever the agent took packets or ran a timer, before it is asked for packets.
         self.on_progress: Callable[[], None] | None = None
         self._clock = clock
@@ -92,6 +95,8 @@ class SimHost:
     # ------------------------------------------------------------------ packets in
 
     def receive(self, packet: SimPacket, port: int) -> None:
+        for tap in self.taps:
+            tap(packet, False)
         if not self._inbox:
             self._clock.at(self._clock.now + self._coalesce_ns, self._deliver)
         self._inbox.append((packet, port))
@@ -144,7 +149,11 @@ class SimHost:
             destination = int.from_bytes(addresses[16 * row : 16 * row + 16], "big")
             priority = traffic_class >> 2 in self._priority_dscps
             packet = SimPacket(data, len(data) + OUTER_BYTES, destination, traffic_class, priority)
-            self.ports[ports[row]].accept(packet)
+            egress = self.ports[ports[row]]
+            if self.taps and egress.up:
+                for tap in self.taps:
+                    tap(packet, True)
+            egress.accept(packet)
 
     # ------------------------------------------------------------------ time
 

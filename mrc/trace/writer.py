@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from mrc import __version__
 from mrc.errors import SystemRefused
@@ -81,12 +82,13 @@ class TraceWriter:
         self._thread.start()
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, title: str, vantage_point: str) -> TraceWriter:
-        """A new file, in place of one that is there. Raises SystemRefused when it cannot be written."""
+    def open(cls, path: str | os.PathLike[str], *, title: str, vantage_point: str, **options: Any) -> TraceWriter:
+        """A new file, in place of one that is there; `options` as of the class. Raises SystemRefused when it cannot be
+        written."""
         descriptor = None
         try:
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-            return cls(descriptor, title=title, vantage_point=vantage_point)
+            return cls(descriptor, title=title, vantage_point=vantage_point, **options)
         except OSError as error:
             if descriptor is not None:
                 os.close(descriptor)

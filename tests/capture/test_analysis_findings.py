@@ -12,6 +12,9 @@ from crafted_flows import MICROSECOND, TRIMMED, UNEXP_EVENT, Crafted, ev_of, tra
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mrc.capture.analysis.causes import in_order
+from mrc.capture.analysis.finding import Finding
+from mrc.capture.analysis.findings import findings
 from mrc.capture.analysis.path_findings import chance_of, stands_out
 
 PATHS = [ev_of(plane, spine) for plane in range(2) for spine in range(4)]
@@ -40,6 +43,29 @@ def test_nothing_wrong_nothing_found() -> None:
     crafted = Crafted()
     transfer(crafted, 2000, PATHS, never)
     assert found_in(crafted.pcap()) == {}
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_no_fault_no_finding(seed: int) -> None:
+    """Paths of which each takes a few microseconds more or less, drawn from the seed."""
+    chance, crafted = random.Random(seed), Crafted(payload=64)
+    answers = []
+    for psn in range(400):
+        ev = PATHS[psn % len(PATHS)]
+        crafted.data(us(4 * psn), psn, ev)
+        answers.append((us(4 * psn + 100 + chance.uniform(0, 3)), psn, ev))
+    for at, psn, ev in answers:
+        crafted.sack(at, psn, psn, ev)
+    crafted.records.sort(key=lambda record: record[0])
+    assert found_in(crafted.pcap()) == {}
+
+
+def test_loss_alike_on_all_paths_convicts_none_of_them_whatever_the_seed() -> None:
+    """50 captures with 0.5 % on each path: chance alone makes one path the worst."""
+    for seed in range(50):
+        crafted = Crafted(payload=64)
+        transfer(crafted, 1500, PATHS, lambda chance, ev: chance.random() < 0.005, seed=seed)
+        assert "lossy-path" not in found_in(crafted.pcap()), seed
 
 
 def test_a_lossy_path_is_the_first_finding_with_its_figures() -> None:
@@ -326,3 +352,41 @@ def _binomial(draw: random.Random) -> int:
         if at > 4000:
             return count
         count += 1
+
+
+def test_what_follows_from_a_lossy_path_stands_below_it() -> None:
+    """With the endpoint of `transfer`, which sends again but leaves no path: only the packets sent again follow."""
+    crafted = Crafted()
+    truth = transfer(crafted, 8000, PATHS, lambda chance, ev: ev == LOSSY and chance.random() < 0.05)
+    found = findings(analysis_of(crafted.pcap()))
+    place = next(index for index, each in enumerate(found) if each.kind == "lossy-path")
+    below = [each for each in found if each.cause == place]
+    assert found[place + 1 : place + 1 + len(below)] == below
+    again = next(each for each in below if each.kind == "path-retransmissions")
+    assert again.text == f"{truth.lost[LOSSY]} packets of it sent again: 100.0 % of all that were lost"
+    assert all(each.ev == LOSSY for each in below)
+    assert found[place].cause is None
+
+
+def test_a_symptom_on_another_path_is_not_put_below() -> None:
+    lossy = Finding("error", "lossy-path", "lossy", "q", 1)
+    here, elsewhere = (Finding("warning", "path-out", "out", qp, ev) for qp, ev in (("q", 1), ("q", 2)))
+    other_qp = Finding("warning", "path-out", "out", "r", 1)
+    ordered = in_order([elsewhere, other_qp, here, lossy])
+    assert [(each.kind, each.qp, each.ev, each.cause) for each in ordered] == [
+        ("lossy-path", "q", 1, None),
+        ("path-out", "q", 1, 0),
+        ("path-out", "q", 2, None),
+        ("path-out", "r", 1, None),
+    ]
+
+
+def test_a_dead_path_is_the_cause_of_its_being_lossy() -> None:
+    dead, lossy = (Finding("error", kind, kind, "q", 1) for kind in ("dead-path", "lossy-path"))
+    again = Finding("info", "path-retransmissions", "again", "q", 1)
+    ordered = in_order([again, lossy, dead])
+    assert [(each.kind, each.cause) for each in ordered] == [
+        ("dead-path", None),
+        ("lossy-path", 0),
+        ("path-retransmissions", 0),
+    ]

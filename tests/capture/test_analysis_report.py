@@ -18,6 +18,7 @@ import pytest
 from analyzing import analysis_of
 from crafted_flows import MICROSECOND, Crafted, ev_of, transfer
 
+from mrc.capture.analysis.fates import ARRIVED
 from mrc.capture.analysis.findings import findings
 from mrc.capture.analysis.report import report
 
@@ -104,15 +105,37 @@ def test_the_graph_of_time_and_sequence_has_every_loss_and_resend_of_a_small_cap
     assert at == pytest.approx(crafted.records[int(numbers[0]) - 1][0] / 1e9, abs=1e-8)
 
 
-def test_goodput_of_the_planes_adds_up_to_the_bytes_delivered() -> None:
+def test_goodput_is_the_mean_of_windows_with_the_least_and_the_most_as_their_band() -> None:
+    """Held against windows counted one by one from the acknowledgements themselves."""
     crafted, _ = lossy(3000)
-    (one,) = data_of(page_of(crafted))
-    lines = {line["name"]: unpacked(line["y"], "<f4") for line in one["goodput"]}
+    analysis = analysis_of(crafted.pcap())
+    (direction,) = analysis.directions
+    page = report("x.pcap", analysis, findings(analysis))
+    (one,) = data_of(page)
+    lines = {line["name"]: {key: unpacked(line[key], "<f4") for key in ("y", "low", "high")} for line in one["goodput"]}
     assert set(lines) == {"plane 0", "plane 1", "all planes"}
-    bin_s = one["span_s"] / len(lines["plane 0"])
-    octets = {name: values.sum() * bin_s * 1e9 / 8 for name, values in lines.items()}
-    assert octets["all planes"] == pytest.approx(3000 * 64, rel=1e-4)
-    assert octets["plane 0"] + octets["plane 1"] == pytest.approx(octets["all planes"], rel=1e-4)
+    bins, window = len(lines["all planes"]["y"]), 17
+    width_s = one["span_s"] / bins
+    raw = [0.0] * bins
+    for at in direction.fates.delivered_at[direction.fates.are(ARRIVED)].tolist():
+        raw[min(bins - 1, int((at / 1e9 - one["start_s"]) / width_s))] += 64 * 8 / width_s / 1e9
+    assert sum(raw) * width_s * 1e9 / 8 == pytest.approx(3000 * 64)
+    for index in (0, 5, bins // 2, bins - 1):
+        within = raw[max(0, index - window // 2) : index + window // 2 + 1]
+        everything = {key: float(values[index]) for key, values in lines["all planes"].items()}
+        expected = {"y": sum(within) / len(within), "low": min(within), "high": max(within)}
+        assert everything == pytest.approx(expected, rel=0.02, abs=2 * 64 * 8 / width_s / 1e9 / window)
+    planes = lines["plane 0"]["y"] + lines["plane 1"]["y"]
+    assert planes == pytest.approx(lines["all planes"]["y"], rel=1e-4)
+    for line in lines.values():
+        assert (line["low"] <= line["y"] * 1.0001).all()
+        assert (line["y"] <= line["high"] * 1.0001).all()
+    assert "Line: the mean of 17 bins of " in page
+    assert "Band: the least and the most of these 17 bins." in page
+
+
+def test_the_page_says_with_what_probability_a_path_is_named() -> None:
+    assert "fewer than one capture in 1,000" in page_of(lossy(3000)[0])
 
 
 def test_round_trips_are_quantiles_and_paths_that_are_slow() -> None:
@@ -124,9 +147,9 @@ def test_round_trips_are_quantiles_and_paths_that_are_slow() -> None:
         crafted.sack(psn * 4 * MICROSECOND + took * MICROSECOND, psn, psn, ev)
     (one,) = data_of(page_of(crafted))
     lines = {line["name"]: unpacked(line["y"], "<f4") for line in one["rtt"]}
-    assert list(lines)[:3] == ["half", "9 of 10", "99 of 100"]
+    assert list(lines)[:3] == ["p50", "p90", "p99"]
     (slow,) = list(lines)[3:]
-    assert slow.startswith("half of ")
+    assert slow.startswith("p50 of ")
     assert f"0x{PATHS[3]:08x}" in slow
     half, most, all_but = (values[~np.isnan(values)] for values in list(lines.values())[:3])
     assert (half <= most).all()

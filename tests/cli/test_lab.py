@@ -162,8 +162,12 @@ class TestWithALab:
 
     def test_impair_and_clear(self, name: str) -> None:
         nothing = dict.fromkeys(["rate_bps", "queue_bytes", "ecn_at_bytes", "trim_at_bytes"], 0)
-        nothing |= dict.fromkeys(["trim_to_bytes", "trim_dscp", "trim_dscp_lasthop", "mtu_bytes"], 0)
-        nothing_percent = dict.fromkeys(["loss_percent", "duplicate_percent", "corrupt_percent"], 0.0)
+        nothing |= dict.fromkeys(
+            ["trim_to_bytes", "trim_dscp", "trim_dscp_lasthop", "mtu_bytes", "delay_ns", "jitter_ns"], 0
+        )
+        nothing_percent = dict.fromkeys(
+            ["loss_percent", "duplicate_percent", "corrupt_percent", "reorder_percent"], 0.0
+        )
         assert document("impair", "--name", name, "p0l0-p0s1", "--toward", "p0s1", "--loss", "0.5%") == {
             "name": name,
             "link": "p0l0-p0s1",

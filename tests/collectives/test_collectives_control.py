@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -214,3 +216,61 @@ def test_a_process_that_is_stopped_is_not_gone() -> None:
         control.close()
         process.communicate("\n", timeout=PATIENCE_S)
         assert process.returncode == 0
+
+
+class Dialer:
+    """Rank 0 as rank 1 sees it, by hand: a socket that listens, and a connection from it."""
+
+    def __init__(self) -> None:
+        self.secret = bytes(SECRET_BYTES)
+        self.server = socket.create_server(("::1", 0), family=socket.AF_INET6)
+        self.server.settimeout(PATIENCE_S)
+        self.document = {
+            "addresses": ["::1"],
+            "port": self.server.getsockname()[1],
+            "secret": self.secret.hex(),
+        }
+
+    def dial(self, control: TcpControl, *notes: Note) -> socket.socket:
+        document = control.document()
+        secured = Secured(pair_key(self.secret, bytes.fromhex(document["secret"])), dials=True)
+        sock = socket.create_connection(("::1", document["port"]))
+        secured.take(sock.recv(16, socket.MSG_WAITALL))
+        sock.sendall(secured.nonce + b"".join(map(secured.seal, ({"rank": 0, "plane": 0}, *notes))))
+        return sock
+
+
+@contextmanager
+def dialled() -> Iterator[tuple[TcpControl, Listener, Dialer]]:
+    control, listener, dialer = TcpControl(1, ["::1"]), Listener(), Dialer()
+    control.listen("world", listener)
+    control.meet({0: dialer.document})
+    yield control, listener, dialer
+    control.close()
+    dialer.server.close()
+
+
+def test_a_process_whose_listening_socket_is_closed_last_is_gone() -> None:
+    """The kernel closes the sockets of a process that is killed in any order, and takes connections until the end."""
+    with dialled() as (control, listener, dialer):
+        dialer.dial(control, {"number": 0, "group": "world", "said": 1}).close()
+        eventually(lambda: listener.notes)
+        # The connection to ask is made, and nobody says a word.
+        assert select.select([dialer.server], [], [], PATIENCE_S)[0]
+        assert not listener.ended
+        dialer.server.close()
+        eventually(lambda: listener.ended)
+        assert listener.ended[0][0] == 0
+
+
+def test_a_process_that_says_a_word_lives() -> None:
+    with dialled() as (control, listener, dialer):
+        dialer.dial(control, {"number": 0, "group": "world", "said": 1}).close()
+        asked, _ = dialer.server.accept()
+        asked.sendall(bytes(16))
+        # It reads the first byte and closes, with the others unread.
+        with contextlib.suppress(ConnectionResetError):
+            assert asked.recv(1) == b""
+        with dialer.dial(control, {"number": 0}, {"number": 1, "group": "world", "said": 2}):
+            eventually(lambda: len(listener.notes) == 2)
+        assert not listener.ended

@@ -340,3 +340,12 @@ def test_what_a_group_refuses() -> None:
     Group(device, store, 0, 2, GroupConfig(window=4))
     with pytest.raises(CallerError, match="rank 0 has other settings than this rank: window"):
         Group(SimDevice(fabric, "h1"), store, 1, 2, GroupConfig(window=8))
+
+
+def test_a_group_that_is_closed_while_it_hears_of_a_loss_is_closed() -> None:
+    """What a step is asked for behind what fails the group is done all the same."""
+    with world(2) as ranks:
+        work = ranks.groups[0].barrier()
+        ranks.store.board.lose(1, "its process has ended")
+        ranks.groups[0].close()
+        assert isinstance(work.exception(), RankLost)

@@ -110,8 +110,8 @@ class TestChanged:
             assert self.FULL.changed(**values) == wanted
 
     def test_an_unknown_field_is_the_callers_fault(self) -> None:
-        with pytest.raises(CallerError, match="delay_ns"):
-            self.FULL.changed(delay_ns=5)
+        with pytest.raises(CallerError, match="speed"):
+            self.FULL.changed(speed=5)
 
     def test_off(self) -> None:
         assert Impairment().is_off

@@ -19,7 +19,7 @@ from mrc.fabric.block import parse_block
 from mrc.fabric.file import TopologyFile
 from mrc.fabric.link_keys import LINK_KEYS
 from mrc.fabric.structure import schema_text, shape_keys
-from mrc.fabric.units import rate_bps, rate_text, share, share_text, size_bytes, size_text
+from mrc.fabric.units import duration_ns, duration_text, rate_bps, rate_text, share, share_text, size_bytes, size_text
 from mrc.fabric.yaml_file import FileProblems
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -59,6 +59,7 @@ QUANTITIES = {
     "rate": (rate_bps, rate_text),
     "size": (size_bytes, size_text),
     "share": (share, share_text),
+    "time": (duration_ns, duration_text),
 }
 
 
@@ -115,6 +116,9 @@ link_values = {
     "loss": mostly(["1%", "0%", ".5%", "100%", "101%"], [0.01, "1", 1]),
     "duplicate": mostly(["0.001%", "50%"], [50, None]),
     "corrupt": mostly(["0.1%"], ["-1%", False]),
+    "delay": mostly(["200us", "5ms", 0, 1_000_000, "1.5 ms"], ["5", "1m", -1, None, 0.5]),
+    "jitter": mostly(["100us", "0ns", 2000.0], ["x", True, "1%"]),
+    "reorder": mostly(["5%", "0%"], [0.05, "5"]),
     "mtu": mostly([1500, 0, 1280, 9000.0], [65_536, -1, "1500", 1.5]),
 }
 impairments = one_in(

@@ -15,7 +15,8 @@ SEVERITIES = (ERROR, WARNING, INFO)
 @dataclass(frozen=True, slots=True)
 class Finding:
     """`kind` is a stable word; `text` says it with figures. `qp` is a direction's name, `ev` a path's; `packet` is the
-    first to look at, `time_s` its time since the capture's first; `weight` orders findings of one severity."""
+    first to look at, `time_s` its time since the capture's first; `weight` orders findings of one severity.
+    `cause` is the place, in the list of findings, of the one that this follows from."""
 
     severity: str
     kind: str
@@ -25,6 +26,7 @@ class Finding:
     packet: int | None = None
     time_s: float | None = None
     weight: float = 0.0
+    cause: int | None = None
 
 
 def path_name(path: PathFigures) -> str:

@@ -9,12 +9,12 @@ import numpy as np
 from mrc.capture.analysis import path_findings
 from mrc.capture.analysis.acknowledged import NEVER
 from mrc.capture.analysis.analysis import Analysis
+from mrc.capture.analysis.causes import in_order
 from mrc.capture.analysis.direction import Direction
 from mrc.capture.analysis.fates import PENDING
 from mrc.capture.analysis.finding import (
     ERROR,
     INFO,
-    SEVERITIES,
     WARNING,
     Finding,
     at_packet,
@@ -33,17 +33,12 @@ _UNEXPECTED_EVENT, _PSN_SEQUENCE_ERROR = 0x19, 0x60
 
 
 def findings(analysis: Analysis) -> list[Finding]:
-    """By severity, then weight."""
+    """Each cause before its symptoms; causes by severity, then weight."""
     found = list(_of_capture(analysis))
     for direction in analysis.directions:
         for rule in _RULES:
             found += rule(direction)
-    return by_severity(found)
-
-
-def by_severity(found: list[Finding]) -> list[Finding]:
-    """By severity, then weight."""
-    return sorted(found, key=lambda each: (SEVERITIES.index(each.severity), -each.weight))
+    return in_order(found)
 
 
 # ------------------------------------------------------------------ the capture as a whole

@@ -116,11 +116,11 @@
       for (const one of this.series) {
         if (one.hidden) continue;
         for (let i = 0; i < one.y.length; i++) {
-          const value = one.y[i];
+          const value = one.y[i], top = one.high ? one.high[i] : value;
           // Neighbours of what is in view count too: lines lead to them.
           if ((one.x[i + 1] ?? one.x[i]) < from || (one.x[i - 1] ?? one.x[i]) > to || value !== value) continue;
           if (value < low) low = value;
-          if (value > high) high = value;
+          if (top > high) high = top;
         }
       }
       if (high < low) [low, high] = [0, 1];
@@ -173,6 +173,12 @@
         for (const i of seen) mark(this.toX(one.x[i]), this.toY(one.y[i]));
         this.finish(pen, one);
         return;
+      }
+      if (one.high) {
+        pen.save(); pen.fillStyle = colour(one.colour); pen.globalAlpha = .16; pen.beginPath();
+        for (let i = 0; i < one.x.length; i++) pen.lineTo(this.toX(one.x[i]), this.toY(one.high[i]));
+        for (let i = one.x.length - 1; i >= 0; i--) pen.lineTo(this.toX(one.x[i]), this.toY(one.low[i]));
+        pen.closePath(); pen.fill(); pen.restore();
       }
       this.stroke(pen, one);
       pen.beginPath();
@@ -246,7 +252,8 @@
     words(one, i) {
       const [factor, unit] = timeUnit(this.view.x[1] - this.view.x[0]);
       const packet = one.n ? `\npacket ${one.n[i]}` : "";
-      return `${one.name}\n${short(one.x[i] * factor, 3)} ${unit}\n${this.options.value(one.y[i])}${packet}`;
+      const band = one.high ? `\nbins from ${this.options.value(one.low[i])} to ${this.options.value(one.high[i])}` : "";
+      return `${one.name}\n${short(one.x[i] * factor, 3)} ${unit}\n${this.options.value(one.y[i])}${band}${packet}`;
     }
     say(event, words) {
       tip.hidden = !words;
@@ -340,7 +347,7 @@
     const timed = (all, kind) => all.map((line, index) => {
       const y = unpacked(line.y, kind);
       const last = line.name === "all planes" || line.name === "all other paths";
-      return {name: line.name, y, x: binned(y, one.start_s, one.span_s), colour: last ? "--c7" : `--c${index % 7}`, dash: last ? [2, 2] : DASHES[index % 8]};
+      return {name: line.name, y, low: line.low && unpacked(line.low, kind), high: line.high && unpacked(line.high, kind), x: binned(y, one.start_s, one.span_s), colour: last ? "--c7" : `--c${index % 7}`, dash: last ? [2, 2] : DASHES[index % 8]};
     });
     const plots = [];
     if (one.sequence.length) plots.push(new Plot(part("sequence"), view, one.sequence.map(line => {

@@ -10,6 +10,7 @@ import numpy as np
 from mrc.capture.analysis.acknowledged import NEVER
 from mrc.capture.analysis.direction import Direction
 from mrc.capture.analysis.fates import LOST
+from mrc.capture.analysis.figures import PathFigures
 from mrc.capture.analysis.finding import (
     ERROR,
     INFO,
@@ -23,11 +24,13 @@ from mrc.capture.analysis.finding import (
 from mrc.report.units import duration_text, percent_text, plural
 
 # Losses have to be this many, so much likelier than on the other paths, and less likely by chance than this.
-_LEAST_LOST, _RATIO, _CHANCE = 3, 1.5, 1e-3
+_LEAST_LOST, _RATIO, CHANCE = 3, 1.5, 1e-3
 # A path is dead when so many in a row were lost on it to the end, and nothing came through any more.
 _DEAD_AFTER = 5
 _IMBALANCE, _LEAST_PACKETS = 1.25, 100
 _SLOW, _LEAST_SAMPLES = 2.0, 20
+# Paths are used in turn: one that carries less than this share of the middle one was left out.
+_CARRIED_LESS = 0.9
 
 
 def stands_out(lost: int, packets: int, others_lost: int, others: int, paths: int) -> bool:
@@ -38,7 +41,7 @@ def stands_out(lost: int, packets: int, others_lost: int, others: int, paths: in
     """
     if lost < _LEAST_LOST or not packets or not others or lost / packets < _RATIO * others_lost / others:
         return False
-    return paths * chance_of(lost, lost + others_lost, packets / (packets + others)) < _CHANCE
+    return paths * chance_of(lost, lost + others_lost, packets / (packets + others)) < CHANCE
 
 
 def chance_of(at_least: int, of: int, share: float) -> float:
@@ -81,6 +84,7 @@ def lossy_paths(direction: Direction) -> Iterator[Finding]:
             f"against {percent_text(against)} on the {plural(len(clean), 'other')}"
         )
         yield on_path(ERROR, "lossy-path", text, direction, path, weight=1e6 * (path.loss_share or 0))
+        yield from _given_up_on(direction, path)
     if not named:
         by = ", ".join(f"{count} by a {what}" for what, count in figures.lost_found_by.items())
         words = (
@@ -94,6 +98,25 @@ def lossy_paths(direction: Direction) -> Iterator[Finding]:
         first = direction.fates.requests[direction.fates.are(LOST)]
         first = first[first["time"].argmin()]
         yield at_packet(WARNING, "loss", text, figures, first["number"], first["time"], weight=1e4 * lost / packets)
+
+
+def _given_up_on(direction: Direction, path: PathFigures) -> Iterator[Finding]:
+    """What follows from losses on a path: what was sent again because of it, and how little it carried."""
+    name = direction.figures.name
+    requests, lost = direction.fates.requests, direction.fates.are(LOST)
+    again = int((lost & (requests["ev"] == path.ev)).sum())
+    everything = int(lost.sum())
+    text = (
+        f"{plural(again, 'packet')} of it sent again: {percent_text(again / max(1, everything))} of all that were lost"
+    )
+    yield Finding(INFO, "path-retransmissions", text, name, path.ev, weight=2.0)
+    others = [each.payload_bytes for each in direction.figures.paths if each is not path and each.packets]
+    usual = float(np.median(others)) if others else 0.0
+    if path.payload_bytes < _CARRIED_LESS * usual:
+        text = (
+            f"it carried {percent_text(path.payload_bytes / usual)} of the bytes that the middle one of the others did"
+        )
+        yield Finding(INFO, "path-carried-less", text, name, path.ev, weight=1.0)
 
 
 def dead_paths(direction: Direction) -> Iterator[Finding]:
@@ -183,10 +206,11 @@ def silent_probes(direction: Direction) -> Iterator[Finding]:
     if not silent.any() or figures.capture_point == "receiver":
         return
     first = probes.probes[silent][0]
-    paths = len(np.unique(probes.probes["ev"][silent]))
-    text = f"{int(silent.sum())} of {plural(figures.probes, 'probe')} unanswered, on {plural(paths, 'path')}"
+    evs = np.unique(probes.probes["ev"][silent]).tolist()
+    text = f"{int(silent.sum())} of {plural(figures.probes, 'probe')} unanswered, on {plural(len(evs), 'path')}"
+    only = next((path for path in figures.paths if evs == [path.ev]), None)
     yield at_packet(
-        WARNING, "unanswered-probes", text, figures, first["number"], first["time"], weight=float(silent.sum())
+        WARNING, "unanswered-probes", text, figures, first["number"], first["time"], only, float(silent.sum())
     )
 
 

@@ -11,15 +11,20 @@ from mrc.capture.analysis.direction import Direction
 from mrc.capture.analysis.fabric_events import FabricEvents
 from mrc.capture.analysis.figures import DirectionFigures, DirectionReported, PathFigures, PathReported
 from mrc.capture.analysis.finding import Finding
-from mrc.capture.analysis.series import series
+from mrc.capture.analysis.path_findings import CHANCE
+from mrc.capture.analysis.series import goodput_window, rtt_bin_s, series
 from mrc.report.html import Cell, escape, more, page, resource, table
-from mrc.report.units import count_text, number_text, percent_text, size_text
+from mrc.report.units import count_text, duration_text, number_text, percent_text, size_text
 
 # Directions with graphs, and points in all their graphs of time and sequence together: 16 bytes each on the page.
 DIRECTIONS_DRAWN, _POINTS = 12, 300_000
 _MOST_POINTS_EACH = 150_000
 _DIRECTIONS_LISTED, _PATHS_LISTED, _BARS, _FINDINGS_LISTED = 200, 256, 48, 200
 _EVENTS_LISTED = 400
+_CHANCE_WORDS = (
+    f"A path is called lossy where chance gives its losses in fewer than one capture in {1 / CHANCE:,.0f}: "
+    "the exact binomial tail, times the number of paths."
+)
 
 
 def report(
@@ -68,13 +73,15 @@ def _findings(found: list[Finding]) -> str:
         where = [each.qp or "", f"packet {each.packet}" if each.packet else ""]
         where.append(f"{each.time_s:.6f} s" if each.time_s is not None else "")
         small = ", ".join(filter(None, where))
+        looks = each.severity if each.cause is None else f"{each.severity} symptom"
         items.append(
-            f"<li class={each.severity}><b>{each.severity}</b><span>{escape(each.text)}</span>"
+            f"<li class='{looks}'><b>{each.severity}</b><span>{escape(each.text)}</span>"
             + (f"<small>{escape(small)}</small>" if small else "")
             + "</li>"
         )
     listed = "\n".join(items)
-    return f"<h2>Findings</h2>\n<ul class=findings>\n{listed}\n</ul>{more(len(found), _FINDINGS_LISTED)}"
+    head = f"<h2>Findings</h2>\n<p class=note>{_CHANCE_WORDS}</p>"
+    return f"{head}\n<ul class=findings>\n{listed}\n</ul>{more(len(found), _FINDINGS_LISTED)}"
 
 
 def _events(events: FabricEvents | None) -> str:
@@ -126,12 +133,16 @@ def _direction(direction: Direction, index: int, reported: Comparison | None) ->
     reply = "Time from packet to SACK: at the receiver, its own" if at_receiver else "Round trips"
     for name, title, words in (
         ("sequence", "Time and sequence", f"What was sent, what came of it, and what was acknowledged when. {drag}"),
-        ("goodput", "Goodput per plane", "Payload bytes of packets that arrived, when they were acknowledged. "),
+        (
+            "goodput",
+            "Goodput per plane",
+            f"Payload bytes of packets that arrived, when they were acknowledged. {_goodput_words(direction)}",
+        ),
         (
             "rtt",
             reply,
-            "Data packets and the SACKs they triggered: half, nine of ten and 99 of 100 took no longer. "
-            "A path of its own where it is slow. "
+            "Data packets and the SACKs they triggered: quantiles of all paths together in bins of "
+            f"{duration_text(rtt_bin_s(direction))}, and the median of each path that is slow. "
             if figures.transport == "mrc"
             else "Packets that ask for an answer, and the answer. ",
         ),
@@ -151,6 +162,14 @@ def _direction(direction: Direction, index: int, reported: Comparison | None) ->
                 f"<div data-plot={name}>{inside}</div></figure>"
             )
     return "\n".join([*parts, "</details>"])
+
+
+def _goodput_words(direction: Direction) -> str:
+    width_s, window = goodput_window(direction)
+    if window == 1:
+        return f"In bins of {duration_text(width_s)}."
+    bins = f"{window} bins"
+    return f"Line: the mean of {bins} of {duration_text(width_s)}. Band: the least and the most of these {bins}."
 
 
 def _shown(direction: Direction, reported: Comparison | None) -> set[str]:

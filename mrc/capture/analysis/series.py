@@ -24,10 +24,12 @@ from mrc.capture.analysis.reported import NACK as NACKED
 from mrc.capture.frames import I64, Bools
 
 GOODPUT_BINS, RTT_BINS, STATE_BINS = 400, 300, 400
+# Of the bins of goodput so many are one window: the line is its mean, the band its least and its most.
+_WINDOWS = 25
 DENIED = "DENIED"
 PATHS_DRAWN, LANES_DRAWN, EVENTS_DRAWN = 4, 48, 400
 # Of all round trips of a moment; a path is slow when its median is so many times the middle path's.
-QUANTILES = (("half", 0.5), ("9 of 10", 0.9), ("99 of 100", 0.99))
+QUANTILES = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
 SLOW = 2.0
 
 # Marks that are conclusions; the others are packets as they were captured.
@@ -163,7 +165,7 @@ def _goodput(direction: Direction, scale: _Scale) -> list[dict[str, Any]]:
     known = direction.fates
     arrived = known.are(ARRIVED)
     requests, at = known.requests[arrived], known.delivered_at[arrived]
-    count = min(GOODPUT_BINS, max(1, len(requests) // 4))
+    count = _goodput_bins(direction)
     plane_of = {ev: -1 if plane is None else plane for ev, plane in direction.planes.items()}
     evs, where = np.unique(requests["ev"], return_inverse=True)
     plane = np.array([plane_of.get(ev, -1) for ev in evs.tolist()], np.int64)[where] if len(evs) else where
@@ -171,12 +173,45 @@ def _goodput(direction: Direction, scale: _Scale) -> list[dict[str, Any]]:
     bins = scale.bins(at, count)
 
     def line(name: str, which: Bools) -> dict[str, Any]:
-        octets = np.bincount(bins[which], requests["payload"][which], minlength=count)
-        return {"name": name, "y": _packed(octets * 8 / width_ns, "<f4")}
+        raw = np.bincount(bins[which], requests["payload"][which], minlength=count) * 8 / width_ns
+        mean, least, most = _smoothed(raw, _window(count))
+        return {"name": name, "y": _packed(mean, "<f4"), "low": _packed(least, "<f4"), "high": _packed(most, "<f4")}
 
     planes = sorted(set(plane.tolist()))
     made = [line(f"plane {number}" if number >= 0 else "all", plane == number) for number in planes]
     return [*made, line("all planes", plane >= -1)] if len(planes) > 1 else made
+
+
+def _goodput_bins(direction: Direction) -> int:
+    return min(GOODPUT_BINS, max(1, int(direction.fates.are(ARRIVED).sum()) // 4))
+
+
+def _window(bins: int) -> int:
+    """An odd number of bins."""
+    return max(1, bins // _WINDOWS) | 1
+
+
+def goodput_window(direction: Direction) -> tuple[float, int]:
+    """(seconds of a bin, bins of a window) of the graph of goodput."""
+    count = _goodput_bins(direction)
+    return _Scale(direction).span / 1e9 / count, _window(count)
+
+
+def rtt_bin_s(direction: Direction) -> float:
+    """Seconds of a bin of the graph of round trips."""
+    return _Scale(direction).span / 1e9 / _rtt_bins(direction)
+
+
+def _rtt_bins(direction: Direction) -> int:
+    return min(RTT_BINS, max(1, len(direction.fates.round_trips.ns) // 4))
+
+
+def _smoothed(raw: Values, window: int) -> tuple[Values, Values, Values]:
+    """The mean, the least and the most of the bins within a window around each; at both ends of those there are."""
+    half = window // 2
+    beyond = np.pad(raw.astype(np.float64), half, constant_values=np.nan)
+    around = np.lib.stride_tricks.sliding_window_view(beyond, window)
+    return np.nanmean(around, axis=1), np.nanmin(around, axis=1), np.nanmax(around, axis=1)
 
 
 def slow_paths(paths: list[PathFigures]) -> list[PathFigures]:
@@ -192,13 +227,13 @@ def _rtt(direction: Direction, scale: _Scale) -> list[dict[str, Any]]:
     trips = direction.fates.round_trips
     if not len(trips.ns):
         return []
-    count = min(RTT_BINS, max(1, len(trips.ns) // 4))
+    count = _rtt_bins(direction)
     bins = scale.bins(trips.time, count)
     everything = np.ones(len(bins), np.bool_)
     made = [_quantile(name, share, everything, bins, trips.ns, count) for name, share in QUANTILES]
     ev = direction.fates.requests["ev"][trips.transmission]
     made += [
-        _quantile(f"half of {_label(path)}", 0.5, ev == path.ev, bins, trips.ns, count)
+        _quantile(f"p50 of {_label(path)}", 0.5, ev == path.ev, bins, trips.ns, count)
         for path in slow_paths(direction.figures.paths)
     ]
     return made

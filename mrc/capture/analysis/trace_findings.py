@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mrc.capture.analysis.causes import in_order
 from mrc.capture.analysis.comparison import Comparison, apart
 from mrc.capture.analysis.finding import (
     ERROR,
@@ -12,7 +13,6 @@ from mrc.capture.analysis.finding import (
     Finding,
     path_name,
 )
-from mrc.capture.analysis.findings import by_severity
 from mrc.capture.analysis.path_findings import stands_out
 from mrc.capture.analysis.reported import ASSUMED_BAD, ReportedPath, ReportedQp, Trace
 from mrc.report.units import duration_text, percent_text, plural
@@ -32,7 +32,7 @@ def trace_findings(traces: list[Trace], comparisons: list[Comparison] | None) ->
             found += _unmatched(trace, comparisons)
     for each in comparisons or []:
         found += _differences(each)
-    return by_severity(found)
+    return in_order(found)
 
 
 def name_of(qp: ReportedQp) -> str:

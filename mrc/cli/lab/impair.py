@@ -11,7 +11,9 @@ from mrc.cli.common import RATE, SHARE, SIZE, json_option, note, options_named, 
 from mrc.cli.completing import complete_link_ends, complete_links
 from mrc.cli.lab.amounts import impairment_text, in_units
 from mrc.cli.lab.options import name_option
+from mrc.errors import CallerError
 from mrc.fabric.impairment import LEAST_MTU_BYTES, MOST_MTU_BYTES
+from mrc.fabric.units import duration_ns
 
 
 class _OffOr(click.ParamType[Any]):
@@ -25,6 +27,21 @@ class _OffOr(click.ParamType[Any]):
         return 0 if value == "off" else self._inner.convert(value, param, ctx)
 
 
+class _Time(click.ParamType[int]):
+    """Nanoseconds: `200us`, `1.5ms`."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        try:
+            return duration_ns(str(value))
+        except CallerError as error:
+            self.fail(str(error), param, ctx)
+
+
+_TIME = _OffOr(_Time())
 _SHARE, _SIZE, _RATE, _DSCP = _OffOr(SHARE), _OffOr(SIZE), _OffOr(RATE), _OffOr(click.IntRange(0, 63))
 _MTU = _OffOr(click.IntRange(LEAST_MTU_BYTES, MOST_MTU_BYTES))
 
@@ -80,10 +97,24 @@ _MTU = _OffOr(click.IntRange(LEAST_MTU_BYTES, MOST_MTU_BYTES))
 )
 @click.option("--duplicate", type=_SHARE, metavar="PERCENT", help="Send this share of the packets twice: 1%.")
 @click.option("--corrupt", type=_SHARE, metavar="PERCENT", help="Flip one bit in this share of the MRC packets: 1%.")
+@click.option("--delay", "delay_ns", type=_TIME, metavar="TIME", help="Deliver every packet so much later: 200us, 5ms.")
+@click.option(
+    "--jitter",
+    "jitter_ns",
+    type=_TIME,
+    metavar="TIME",
+    help="And up to so much later still, drawn for each packet: 100us. The order is kept.",
+)
+@click.option(
+    "--reorder",
+    type=_SHARE,
+    metavar="PERCENT",
+    help="Only this share of the packets takes the jitter, and later ones overtake them: 5%.",
+)
 @click.option("--mtu", "mtu_bytes", type=_MTU, metavar="BYTES", help="The largest IP packet that is sent: 1500.")
 @click.option("--clear", is_flag=True, help="Remove all impairments of the link.")
 def impair(name: str, as_json: bool, link: str, toward: str | None, clear: bool, **changes: float | int | None) -> None:
-    """Impair a link while traffic runs: loss, a rate, marks, trims, duplicates, corruption, an MTU.
+    """Impair a link while traffic runs: loss, a rate, marks, trims, duplicates, corruption, delay, an MTU.
 
     `mrc lab status` shows the counters.
 
@@ -91,8 +122,10 @@ def impair(name: str, as_json: bool, link: str, toward: str | None, clear: bool,
     removes the queue. Queue sizes are bytes of whole frames. Without --queue one is chosen: 5 ms of the rate, at least
     64 KiB.
 
-    Loss, rate and MTU work in every lab. The rest needs eBPF, which only root outside any user namespace has; `mrc
-    doctor` checks it.
+    --delay and --jitter hold packets in a process of the lab: some ten thousand a second, and delays from 100us up.
+
+    Loss, rate, delay and MTU work in every lab. The rest needs eBPF, which only root outside any user namespace has;
+    `mrc doctor` checks it.
 
     \b
     Examples:
@@ -100,6 +133,7 @@ def impair(name: str, as_json: bool, link: str, toward: str | None, clear: bool,
       mrc lab impair p0l0-p0s1 --toward p0s1 --rate 1gbit --queue 400KB --ecn-at 100KB --trim-at 200KB
       mrc lab impair p0l0-p0s1 --rate 1gbit --trim-at 200KB --trim-to 256 --trim-dscp 48
       mrc lab impair p0l0-p0s1 --duplicate 0.1% --corrupt 0.1%
+      mrc lab impair p0l0-p0s1 --delay 1ms --jitter 200us --reorder 5%
       mrc lab impair p0l0-p0s1 --mtu 1500
       mrc lab impair p0l0-p0s1 --loss off
       mrc lab impair p0l0-p0s1 --clear

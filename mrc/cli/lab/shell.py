@@ -26,11 +26,13 @@ def shell(command: tuple[str, ...]) -> None:
     """
     from mrc.cli.isolation import is_isolated, loopback_up, private_run_directory, run_isolated
     from mrc.errors import SystemRefused
+    from mrc.lab.processes import SHELL_VARIABLE
 
     if not is_isolated():
         run_isolated(["lab", "shell", "--", *command])
     private_run_directory()
     loopback_up()
+    os.environ[SHELL_VARIABLE] = str(os.getpid())
     argv = command or (os.environ.get("SHELL") or "/bin/sh",)
     if not command and sys.stdin.isatty():
         note("a network and a /run of its own: `mrc lab up` works here; labs end with this shell")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from mrc.fabric.units import duration_text
 from mrc.report.units import decimal_size_text, rate_text, share_text
 
 if TYPE_CHECKING:
@@ -57,6 +58,15 @@ _SENDING = (
     _count("trimmed", "trimmed_packets", "trim_at_bytes"),
     _count("doubled", "duplicated_packets", "duplicate_percent"),
     _count("corrupted", "corrupted_packets", "corrupt_percent"),
+    _Column("delay", lambda way: duration_text(way.delay_ns) if way.delay_ns else "", lambda way: bool(way.delay_ns)),
+    _Column(
+        "jitter", lambda way: duration_text(way.jitter_ns) if way.jitter_ns else "", lambda way: bool(way.jitter_ns)
+    ),
+    _Column(
+        "reordered",
+        lambda way: share_text(way.impairment.reorder) if way.reorder_percent else "",
+        lambda way: bool(way.reorder_percent),
+    ),
     _Column("MTU", lambda way: str(way.mtu_bytes or ""), lambda way: bool(way.mtu_bytes)),
 )
 

@@ -29,6 +29,8 @@ from mrc.collectives.control.secured import SECRET_BYTES, Secured, pair_key
 from mrc.errors import PeerError, SystemRefused
 
 # After a connection was closed, dial the rank's addresses. A rank that answers at none of them for so long is gone.
+# The kernel takes connections for a process that is stopped, but also for one that is just ending, whose listening
+# socket may be closed last. So only a word from the process, its nonce, says that it lives.
 GONE_AFTER_S = 3.0
 _DIAL_AGAIN_S = 0.5
 _DIAL_TIMEOUT_S = 2.0
@@ -69,10 +71,12 @@ class _Peer:
         self.left = False
         self.connections: dict[int, _Connection] = {}
         self.dial_at: dict[int, float] = {}
-        # When a connection was closed, and the attempts to find out whether the rank still listens.
+        # When a connection was closed; the connections to find out whether the rank's process lives: those under way,
+        # with the time to give them up, and those that are made and wait for a word.
         self.doubted_since: float | None = None
         self.doubt_at = 0.0
         self.asking: dict[socket.socket, float] = {}
+        self.answered: set[socket.socket] = set()
 
 
 class TcpControl:
@@ -180,7 +184,7 @@ class TcpControl:
             due += peer.dial_at.values()
             due += [each.since + _DIAL_TIMEOUT_S for each in peer.connections.values() if not each.connected]
             due += peer.asking.values()
-            if peer.doubted_since is not None:
+            if peer.doubted_since is not None and not peer.answered:
                 due += [peer.doubted_since + GONE_AFTER_S, peer.doubt_at]
         due += [each.since + _HELLO_TIMEOUT_S for each in self._strangers]
         return max(0.0, min(due) - now) if due else None
@@ -231,10 +235,7 @@ class TcpControl:
         sock = connection.sock
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_S)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _KEEPALIVE_S)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _MOST_KEEPALIVES)
+        _keep_alive(sock)
         events = selectors.EVENT_READ | selectors.EVENT_WRITE
         self._selector.register(sock, events, lambda events: self._on_events(connection, events))
 
@@ -324,7 +325,7 @@ class TcpControl:
         if before is not None:
             self._discard(before)
         peer.connections[plane] = connection
-        peer.doubted_since = None
+        self._trust(peer)
 
     def _on_note(self, rank: int, note: Note) -> None:
         peer = self._peers[rank]
@@ -379,13 +380,13 @@ class TcpControl:
 
     def _doubt(self, rank: int, peer: _Peer, now: float) -> None:
         """Dial all addresses of a rank to find out whether its process still listens."""
-        if peer.doubted_since is None:
+        for sock in [sock for sock, due in peer.asking.items() if now >= due]:
+            self._stop_asking(peer, sock)
+        if peer.doubted_since is None or peer.answered:
             return
         if now >= peer.doubted_since + GONE_AFTER_S:
             self._gone(rank, "its connection closed, and none of its addresses answers")
             return
-        for sock in [sock for sock, due in peer.asking.items() if now >= due]:
-            self._stop_asking(peer, sock)
         if now < peer.doubt_at:
             return
         peer.doubt_at = now + _DIAL_AGAIN_S
@@ -395,31 +396,58 @@ class TcpControl:
                 self._ask_there(rank, peer, asking, now)
 
     def _ask_there(self, rank: int, peer: _Peer, sock: socket.socket, now: float) -> None:
+        _keep_alive(sock)
         peer.asking[sock] = now + _DIAL_TIMEOUT_S
         self._selector.register(sock, selectors.EVENT_WRITE, lambda _: self._on_asked(rank, peer, sock))
 
     def _on_asked(self, rank: int, peer: _Peer, sock: socket.socket) -> None:
+        if sock in peer.answered:
+            self._on_word(rank, peer, sock)
+            return
         if sock not in peer.asking:
             # An earlier event of this round settled it.
             return
         code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if not code and not peer.left:
+            del peer.asking[sock]
+            peer.answered.add(sock)
+            known = self._selector.get_key(sock)
+            self._selector.modify(sock, selectors.EVENT_READ, known.data)
+            return
         self._stop_asking(peer, sock)
         if code == errno.ECONNREFUSED and not peer.left:
             self._gone(rank, "its connection closed, and nobody listens at its address any more: its process has ended")
-        elif not code and not peer.left:
-            # The process lives; only the connection was lost.
-            peer.doubted_since = None
+
+    def _on_word(self, rank: int, peer: _Peer, sock: socket.socket) -> None:
+        """Its process says something, and lives; or its kernel has closed the connection, and it is asked again."""
+        try:
+            lives = bool(sock.recv(1))
+        except BlockingIOError:
+            return
+        except OSError:
+            lives = False
+        self._stop_asking(peer, sock)
+        if lives:
+            self._trust(peer)
+        elif not peer.left and not peer.answered:
+            peer.doubted_since = time.monotonic()
+            self._doubt(rank, peer, peer.doubted_since)
 
     def _stop_asking(self, peer: _Peer, sock: socket.socket) -> None:
-        del peer.asking[sock]
+        peer.asking.pop(sock, None)
+        peer.answered.discard(sock)
         self._selector.unregister(sock)
         sock.close()
 
+    def _trust(self, peer: _Peer) -> None:
+        """Its process lives, or is known to be gone: it need not be asked."""
+        peer.doubted_since = None
+        for sock in [*peer.asking, *peer.answered]:
+            self._stop_asking(peer, sock)
+
     def _gone(self, rank: int, why: str) -> None:
         peer = self._peers[rank]
-        peer.doubted_since = None
-        for sock in list(peer.asking):
-            self._stop_asking(peer, sock)
+        self._trust(peer)
         for connection in list(peer.connections.values()):
             self._lose(connection, again=False)
         peer.dial_at.clear()
@@ -468,8 +496,7 @@ class TcpControl:
             return
         self._ended = True
         for peer in self._peers.values():
-            for sock in list(peer.asking):
-                self._stop_asking(peer, sock)
+            self._trust(peer)
             for connection in list(peer.connections.values()):
                 self._discard(connection)
         for stranger in list(self._strangers):
@@ -477,6 +504,13 @@ class TcpControl:
         self._selector.close()
         self._server.close()
         os.close(self._wake)
+
+
+def _keep_alive(sock: socket.socket) -> None:
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_S)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _KEEPALIVE_S)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _MOST_KEEPALIVES)
 
 
 def _arrived(sock: socket.socket) -> bool:

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mrc.drill.plots import COLOURS, mark_moments
+from mrc.drill.moments import mark_moments
 from mrc.drill.recording import CLEAR, HEAL, Recording
 from mrc.drill.training.figures import during, job
 from mrc.drill.training.plan import MPTCP, MRC, TCP
 from mrc.drill.training.script import FAIR, FOUL
+from mrc.report.palette import TRANSPORTS
 from mrc.report.plots import legend
 
 if TYPE_CHECKING:
@@ -27,16 +28,13 @@ def draw(recording: Recording, figure: Figure) -> None:
             one = job(recording, transport, weather)
             if one is None:
                 continue
-            look = {"color": COLOURS[transport], "linewidth": 1.3 if weather == FOUL else 0.7}
+            look = {"color": TRANSPORTS[transport], "linewidth": 1.3 if weather == FOUL else 0.7}
             look |= {"linestyle": "-" if weather == FOUL else ":"}
             words = transport.upper() + ("" if weather == FOUL else ", nothing breaks")
             if weather == FOUL:
                 times.plot(np.arange(1, len(one.steps_s) + 1), one.steps_s * 1e3, label=words, **look)
             seconds = np.concatenate([[0.0], (one.ends_ns - one.began_ns) / 1e9])
             progress.plot(seconds, np.arange(len(seconds)), label=words, **look)
-    mrc = job(recording, MRC, FOUL)
-    if mrc is not None:
-        mark_moments(progress, during(recording, mrc), mrc.began_ns, unnamed=(HEAL, CLEAR))
     times.set_xlabel("step")
     times.set_ylabel("ms a step")
     times.set_yscale("log")
@@ -44,5 +42,8 @@ def draw(recording: Recording, figure: Figure) -> None:
     progress.set_ylabel("steps done")
     progress.set_xlim(left=0)
     progress.set_ylim(bottom=0)
+    mrc = job(recording, MRC, FOUL)
+    if mrc is not None:
+        mark_moments([progress], during(recording, mrc), mrc.began_ns, unnamed=(HEAL, CLEAR))
     legend(times)
     legend(progress)

@@ -1,6 +1,7 @@
 """What can be wrong with a link: rate and queue, marks, trims, loss, duplicates, corruption, in each direction."""
 
 from mrc.lab.bpf import EbpfRefused, LinkCounters
+from mrc.lab.impairment.delay import of as delays
 from mrc.lab.impairment.direction import (
     Direction,
     SendingFigures,
@@ -25,6 +26,7 @@ __all__ = [
     "SendingFigures",
     "change",
     "clear",
+    "delays",
     "figures",
     "found_losses",
     "leaves_freely",

@@ -10,12 +10,13 @@ import errno
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from mrc.errors import SystemRefused
 from mrc.fabric.impairment import Impairment
 from mrc.lab import installed, messages
 from mrc.lab.bpf import EbpfRefused, LinkCounters, LinkProgram, LinkSettings
-from mrc.lab.impairment import loss
+from mrc.lab.impairment import delay, loss
 from mrc.lab.impairment import traffic_control as tc
 from mrc.lab.netlink import NetlinkSocket
 
@@ -37,7 +38,7 @@ _PROGRAM_NAME = "mrc-link"
 class Direction:
     """Where to act. `route` is a netlink socket at the sending node, `index` and `sending` are its interface; `filters`
     gives a netfilter socket at the receiving node, `receiving` is its interface. `last_hop`: toward a host. `mtu`: the
-    fabric's, in bytes."""
+    fabric's, in bytes. `inside` runs a function at the sending node; a delay ends when `lab_file` is gone."""
 
     route: NetlinkSocket
     index: int
@@ -46,6 +47,8 @@ class Direction:
     receiving: str
     last_hop: bool
     mtu: int
+    inside: delay.Inside
+    lab_file: Path
 
     def burst_bytes(self, rate_bps: int) -> int:
         return max(_BURST_FRAMES * (self.mtu + _ETHERNET_BYTES), int(rate_bps / 8 * _BURST_S))
@@ -147,13 +150,15 @@ def _by_queue_alone(root: tc.Discipline | None) -> Impairment:
 def read(direction: Direction) -> Impairment:
     """What this direction is like now. Raises SystemRefused."""
     sending = figures(sending_ends(direction.route, direction.index)[direction.index])
-    return replace(sending.impairment, loss=_loss(direction), mtu_bytes=_mtu(direction))
+    return _with_others(direction, sending.impairment)
 
 
-def _mtu(direction: Direction) -> int:
-    """The MTU of the sending interface, 0 where it is the fabric's."""
-    found = installed.interfaces(direction.route, direction.sending).get(direction.index)
-    return found.mtu if found is not None and found.mtu != direction.mtu else 0
+def _with_others(direction: Direction, found: Impairment) -> Impairment:
+    """`found`, which is of queue and program, with what the interfaces and nftables say."""
+    there = installed.interfaces(direction.route, direction.sending)
+    port = there.get(direction.index)
+    mtu = port.mtu if port is not None and port.mtu != direction.mtu else 0
+    return replace(found, loss=_loss(direction), mtu_bytes=mtu, **delay.of(there).get(direction.index, {}))
 
 
 def _set_mtu(direction: Direction, mtu: int) -> None:
@@ -183,7 +188,7 @@ def change(directions: Sequence[Direction], **changes: float | int | None) -> No
     planned = []
     for each in directions:
         sending = sending_ends(each.route, each.index)[each.index]
-        before = replace(figures(sending).impairment, loss=_loss(each), mtu_bytes=_mtu(each))
+        before = _with_others(each, figures(sending).impairment)
         wanted = before.changed(**changes)
         if wanted.rate_bps and sending.foreign:
             raise SystemRefused(
@@ -198,11 +203,17 @@ def change(directions: Sequence[Direction], **changes: float | int | None) -> No
             _set_loss(each, wanted.loss)
         if wanted.mtu_bytes != before.mtu_bytes:
             _set_mtu(each, wanted.mtu_bytes)
+        if _delayed(wanted) != _delayed(before):
+            _set_delay(each, wanted)
 
 
 def _of_queues(found: Impairment) -> Impairment:
-    """What queue and program see to: all but the loss and the MTU."""
-    return replace(found, loss=0, mtu_bytes=0)
+    """What queue and program see to: all but the loss, the MTU and the delay."""
+    return replace(found, loss=0, mtu_bytes=0, **dict.fromkeys(delay.FIELDS, 0))
+
+
+def _delayed(found: Impairment) -> tuple[float, ...]:
+    return tuple(getattr(found, name) for name in delay.FIELDS)
 
 
 def _is_whole(sending: Sending, found: Impairment) -> bool:
@@ -215,10 +226,19 @@ def clear(direction: Direction) -> None:
     """Nothing is wrong with this direction any more. No error when nothing was. Raises SystemRefused."""
     sending = sending_ends(direction.route, direction.index)[direction.index]
     _remove(direction, sending)
-    if _loss(direction):
+    others = _with_others(direction, Impairment())
+    if others.loss:
         _set_loss(direction, 0)
-    if _mtu(direction):
+    if others.mtu_bytes:
         _set_mtu(direction, 0)
+    # A filter whose relay was killed has no tap, and is found by its place only.
+    _set_delay(direction, Impairment())
+
+
+def _set_delay(direction: Direction, wanted: Impairment) -> None:
+    delay.change(direction.route, direction.inside, direction.index, direction.sending, direction.lab_file, wanted)
+    if not any(_delayed(wanted)) and not _has_filters(direction):
+        direction.route.transact([tc.without_hook(direction.index)])
 
 
 def _set_loss(direction: Direction, share: float) -> None:

@@ -40,6 +40,16 @@ _BPF_DIRECT_ACTION = 1
 # Priority and handle of our filter, and every protocol: another's filter on the same interface is another one.
 _FILTER_INFO = 0x4D52 << 16 | 0x0300
 _FILTER_HANDLE = 1
+# The filter of a delay comes first: what it takes has not met the program yet.
+_REDIRECT_INFO = 0x4D51 << 16 | 0x0300
+_U32_SELECTOR, _U32_ACTIONS = 5, 7
+_U32_SELECTOR_FORM, _U32_KEY = struct.Struct("=BBBxHHhhI"), struct.Struct("=4s4sii")
+_U32_TERMINAL = 1
+# From the network header back to the source MAC address.
+_SOURCE_MAC_AT = -8
+_ACTION_KIND, _ACTION_OPTIONS, _MIRRED_PARAMETERS = 1, 2, 2
+_MIRRED = struct.Struct("=IIiiiiI")
+_STOLEN, _EGRESS_REDIRECT = 4, 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +176,32 @@ def without_filter(index: int) -> Request:
     """Take our filter off. No error when there is none."""
     data = _message(_DELTFILTER, netlink.ACK, index, _FILTER_HANDLE, _EGRESS, _FILTER_INFO, _text(_KIND, "bpf"))
     return Request("take an eBPF program off a link", data, frozenset({_ENOENT, _EINVAL}))
+
+
+def redirect_filter(index: int, to: int, source_mac: bytes) -> Request:
+    """Let what leaves with this source MAC address (its first four bytes count) leave by the interface `to` instead.
+
+    EEXIST when there is one of ours.
+    """
+    selector = _U32_SELECTOR_FORM.pack(_U32_TERMINAL, 0, 1, 0, 0, 0, 0, 0)
+    selector += _U32_KEY.pack(b"\xff" * 4, source_mac[:4], _SOURCE_MAC_AT, 0)
+    parameters = _MIRRED.pack(0, 0, _STOLEN, 0, 0, _EGRESS_REDIRECT, to)
+    action = _text(_ACTION_KIND, "mirred") + netlink.attribute(
+        _ACTION_OPTIONS | netlink.NESTED, netlink.attribute(_MIRRED_PARAMETERS, parameters)
+    )
+    options = netlink.attribute(_U32_SELECTOR, selector) + netlink.attribute(
+        _U32_ACTIONS | netlink.NESTED, netlink.attribute(1 | netlink.NESTED, action)
+    )
+    attributes = _text(_KIND, "u32") + netlink.attribute(_OPTIONS | netlink.NESTED, options)
+    flags = netlink.ACK | _CREATE | _EXCLUSIVE
+    data = _message(_NEWTFILTER, flags, index, 0, _EGRESS, _REDIRECT_INFO, attributes)
+    return Request("redirect what leaves by a link", data)
+
+
+def without_redirect(index: int) -> Request:
+    """Take the filter of a delay off. No error when there is none."""
+    data = _message(_DELTFILTER, netlink.ACK, index, 0, _EGRESS, _REDIRECT_INFO, _text(_KIND, "u32"))
+    return Request("take the filter of a delay off a link", data, frozenset({_ENOENT, _EINVAL}))
 
 
 def dump_disciplines() -> bytes:

@@ -12,7 +12,7 @@ from mrc.wire.transmit_batch cimport TransmitBatch
 cdef long long _FOREVER, _MOST_RECEIVED
 cdef int _NONE, _ARRIVAL, _FREE, _HOST, _PRIORITY, _TRIMMED, _MOST_WAITING, _REFILL_BELOW, _PULL
 cdef Py_ssize_t _NEXT, _SIZE, _LINK, _WAY, _TO, _CLASS, _MARKS, _WIDTH, _ROOM, _SENT, _LAST_SENT, _BY_WAY, _OUTER
-cdef Py_ssize_t _DESTINATION_AT, _SPORT_AT
+cdef Py_ssize_t _BATCH_ROOM, _DESTINATION_AT, _SPORT_AT
 cdef int _NO_PORT
 
 

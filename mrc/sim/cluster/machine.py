@@ -37,7 +37,7 @@ from mrc.sim.host import MOST_WAITING, PULL, REFILL_BELOW
 from mrc.sim.link import OUTER_BYTES
 from mrc.wire import octets
 from mrc.wire.received_batch import ReceivedBatch
-from mrc.wire.rows import fields_at
+from mrc.wire.rows import HEADER_ROOM, fields_at
 from mrc.wire.transmit_batch import TransmitBatch
 
 # Packets that an endpoint takes at a time.
@@ -45,7 +45,7 @@ _MOST_RECEIVED = 64
 _FOREVER, _NONE = FOREVER, -1
 _ARRIVAL, _FREE, _HOST = ARRIVAL, FREE, HOST
 _NEXT, _SIZE, _LINK, _WAY, _TO, _CLASS, _MARKS, _WIDTH = NEXT, SIZE, LINK, WAY, TO, CLASS, MARKS, WIDTH
-_PRIORITY, _TRIMMED, _ROOM = PRIORITY, TRIMMED, ROOM
+_PRIORITY, _TRIMMED, _ROOM, _BATCH_ROOM = PRIORITY, TRIMMED, ROOM, HEADER_ROOM
 _SENT, _LAST_SENT, _BY_WAY, _NO_PORT = SENT, LAST_SENT, BY_WAY, NO_PORT
 _OUTER, _MOST_WAITING, _REFILL_BELOW, _PULL = OUTER_BYTES, MOST_WAITING, REFILL_BELOW, PULL
 (_DESTINATION_AT,) = fields_at("ipv6", "dst")
@@ -294,7 +294,7 @@ class Machine:
 
     def _launch(self, host: int, row: int) -> None:
         """One packet of the batch leaves the endpoint: its EV's half in the UDP source port is the uplink."""
-        batch_at, packet = row * _ROOM, self._pool.take()
+        batch_at, packet = row * _BATCH_ROOM, self._pool.take()
         at = packet * _WIDTH
         octets.copy(self._pool.headers, packet * _ROOM, self._transmitted.flat, batch_at, _ROOM)
         plane, traffic_class = self._transmitted.ports[row], self._transmitted.classes[row]

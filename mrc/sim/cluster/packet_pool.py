@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from mrc.sim.cluster.columns import octets as octet_column
 from mrc.sim.cluster.columns import short_numbers
-from mrc.wire.rows import HEADER_ROOM
 
 # A packet's numbers: the one behind it in whatever it is in; bytes of the whole IP packet; the direction it is on;
 # plane and uplink; the host it is for; traffic class of the outer header; what else is known of it; how often its
@@ -13,7 +12,8 @@ NEXT, SIZE, LINK, WAY, TO, CLASS, MARKS, EPOCH = range(8)
 WIDTH = 8
 # In MARKS: how many switches it has passed, whether it has priority, whether it was cut short.
 HOP, PRIORITY, TRIMMED = 0xFF, 0x100, 0x200
-ROOM = HEADER_ROOM
+# Of its headers: the longest are those of a SACK. The rows of batches have more, for what lies behind the headers.
+ROOM = 96
 
 _NEXT, _WIDTH, _NONE = NEXT, WIDTH, -1
 

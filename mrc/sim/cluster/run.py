@@ -58,6 +58,7 @@ _LARGEST_PACKET = 4400
 _EVENTS_A_SLICE = 50_000
 _PROGRESS_S = 1.0
 _LEAST_PACKETS = 1 << 12
+_PACKETS_A_HOST = 256
 _SAMPLES = ("sent", "delivered", "placed_bytes", "trimmed", "dropped", "lost", "marked", "flows_done")
 
 
@@ -84,7 +85,8 @@ class Run:
         with _nothing_collected():
             self.work = Work(flows, self.hosts)
         active = len(self.hosts.endpoints)
-        self.pool = PacketPool(max(_LEAST_PACKETS, 64 * active))
+        # What is never touched takes no memory, and a pool that grows is there twice for a moment.
+        self.pool = PacketPool(max(_LEAST_PACKETS, _PACKETS_A_HOST * active))
         links = (setup.host_link, setup.fabric_link)
         farthest = max(_longest_ns(link) for link in links)
         self.wheel = EventWheel(self.pool, 2 * topology.cables, topology.hosts, farthest)

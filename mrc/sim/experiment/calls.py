@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib
+import sys
 from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
@@ -40,11 +42,15 @@ def load(name: str, files: Mapping[str, str]) -> Any:
 @functools.cache
 def _of_text(name: str, text: str) -> ModuleType:
     """One module for each text: classes named twice are the same class."""
-    module = ModuleType(f"experiment_{name.removesuffix('.py').replace('/', '_')}")
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    module = ModuleType(f"experiment_{name.removesuffix('.py').replace('/', '_')}_{digest}")
+    # Dataclasses look their module up by its name.
+    sys.modules[module.__name__] = module
     try:
-        exec(compile(text, name, "exec"), module.__dict__)
+        exec(compile(text, name, "exec", dont_inherit=True), module.__dict__)
     except Exception as error:
         # Anything: it is another's code.
+        del sys.modules[module.__name__]
         line = error.lineno if isinstance(error, SyntaxError) else _line(error, name)
         raise CallerError(f"{name}:{line}: {type(error).__name__}: {error}") from error
     return module

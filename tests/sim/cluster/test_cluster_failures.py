@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 from cluster_setups import BUSY, NSCC, PLAIN, permutation
 
+from mrc.endpoint.paths.states import EvState
 from mrc.sim.cluster import Action, Failures, Setup, Target, Topology, run
 from mrc.sim.cluster.faults import cables_of_switch, directions_of
+from mrc.sim.cluster.run import Run
 
 TOPOLOGY = Topology(16, planes=2, hosts_per_leaf=4, spines=4)
 THREE_TIERS = Topology(16, planes=2, hosts_per_leaf=2, spines=2, tiers=3, leaves_per_pod=2, cores_per_spine=3)
+TOPOLOGY_OF_32 = Topology(32, planes=2, hosts_per_leaf=4, spines=8)
 CUT_AT = 5_000
 
 
@@ -33,6 +36,31 @@ def test_flows_complete_though_cables_are_cut_and_data_leaves_the_dead_paths() -
     last = outcome.paths.last_sent[0]
     assert CUT_AT - 2_000 < last < CUT_AT + 6 * round_trip
     assert (outcome.paths.last_sent[1:] > last).all()
+
+
+@pytest.mark.parametrize("cut", [1, 3])
+def test_no_data_leaves_on_a_dead_path_once_its_loss_is_known(cut: int) -> None:
+    """Cables between leaves and spines are cut. Each QP finds the loss on each EV that passes them by itself."""
+    hosts, cables = 32, [TOPOLOGY_OF_32.leaf_cable(0, number, 2 * number) for number in range(cut)]
+    failures = failing(*[(CUT_AT, Target.CABLE, cable, Action.DOWN) for cable in cables])
+    work = permutation(hosts, 400_000, step=hosts // 2)
+    simulation = Run(Setup(TOPOLOGY_OF_32, work, BUSY, PLAIN, failures=failures, policies=NSCC))
+    for endpoint in simulation.hosts.endpoints.values():
+        endpoint.ev_events.wanted = frozenset({EvState.ASSUMED_BAD})
+    outcome = simulation.run()
+    assert (outcome.flows.completed > CUT_AT).all()
+    found, per_leaf = [], TOPOLOGY_OF_32.hosts_per_leaf
+    for host, endpoint in simulation.hosts.endpoints.items():
+        leaves = {host // per_leaf, (host + hosts // 2) % hosts // per_leaf}
+        dead = {2 * number for number in leaves & set(range(cut))}
+        for event in endpoint.ev_events.queue:
+            if event.ev in dead and event.at_ns >= CUT_AT:
+                evs = endpoint.qps[event.qpn].paths.table
+                found.append(evs.last_sent_at[evs.index_of(event.ev)] - event.at_ns)
+    # Four hosts under the leaf of each cable and their partners have an EV that passes it.
+    assert len(found) >= cut * 8
+    # Nothing after it; the bound of the requirement is two round trips.
+    assert max(found) <= 0
 
 
 def test_a_host_sees_its_own_port_go_and_nothing_is_sent_there() -> None:

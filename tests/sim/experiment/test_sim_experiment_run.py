@@ -101,6 +101,28 @@ def test_a_controller_of_ones_own_decides_the_window() -> None:
     assert tiny.about["figures"]["fct_p50_us"] > 5 * done(SMALL).about["figures"]["fct_p50_us"]
 
 
+WITH_SETTINGS = """\
+from dataclasses import dataclass
+from mrc.endpoint.congestion import ControllerConfig, FixedWindow, FixedWindowConfig, setting
+
+@dataclass(frozen=True)
+class TinyConfig(ControllerConfig):
+    section = "tiny"
+    packets: int = setting(2, "the window", unit="full packets", low=1, high=64)
+
+class Tiny(FixedWindow):
+    def __init__(self, sizes, config=None):
+        super().__init__(sizes, FixedWindowConfig(window_packets=(config or TinyConfig()).packets))
+"""
+
+
+def test_a_controller_with_a_configuration_of_its_own_is_read_as_python_reads_it() -> None:
+    """A dataclass looks its module up; annotations are what the file makes them, not what the loader does."""
+    by_file = done(SMALL + "policies: {controller: 'policies.py:Tiny'}\n", {"policies.py": WITH_SETTINGS})
+    by_name = done(SMALL + "policies: {controller: fixed, controller_settings: {window_packets: 2}}\n")
+    assert by_file.about["figures"] == by_name.about["figures"]
+
+
 def test_without_ray_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "ray", None)
     with pytest.raises(CallerError, match=r"pip install 'mrc\[ray\]'"):

@@ -1,0 +1,33 @@
+"""Findings in the order to read them: each cause before what follows from it on the same path."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mrc.capture.analysis.finding import SEVERITIES, Finding
+
+# What a cause on a path explains on that path, by kind. A kind that comes first here is the cause of the later.
+_SYMPTOMS = {
+    "dead-path": ("lossy-path", "path-retransmissions", "path-out", "path-carried-less", "unanswered-probes"),
+    "lossy-path": ("path-retransmissions", "path-out", "path-carried-less", "unanswered-probes"),
+}
+
+
+def in_order(found: list[Finding]) -> list[Finding]:
+    """Causes by severity, then weight; behind each its symptoms, whose `cause` is its place in this list."""
+    ranked = sorted(found, key=lambda each: (SEVERITIES.index(each.severity), -each.weight))
+    causes: dict[int, Finding] = {}
+    for kind, symptoms in _SYMPTOMS.items():
+        for cause in (each for each in ranked if each.kind == kind and id(each) not in causes):
+            for each in ranked:
+                same_path = each.ev is not None and (each.qp, each.ev) == (cause.qp, cause.ev)
+                if same_path and each.kind in symptoms:
+                    causes.setdefault(id(each), cause)
+    ordered: list[Finding] = []
+    for each in ranked:
+        if id(each) in causes:
+            continue
+        ordered.append(replace(each, cause=None))
+        place = len(ordered) - 1
+        ordered += [replace(symptom, cause=place) for symptom in ranked if causes.get(id(symptom)) is each]
+    return ordered
