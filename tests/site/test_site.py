@@ -113,10 +113,12 @@ def test_sessions_in_docstrings_are_blocks_of_code() -> None:
 
 
 def test_members_that_are_not_promised_are_hidden() -> None:
-    extensions = griffe.load_extensions(docstrings.Docstrings)
-    module = griffe.load("mrc.verbs.cq", search_paths=[ROOT], extensions=extensions, submodules=False)
-    assert "poll" in module["CQ"].members
-    assert "push" not in module["CQ"].members
+    module = griffe.Module("cq", parent=griffe.Module("verbs", parent=griffe.Module("mrc")))
+    queue = griffe.Class("CQ", parent=module)
+    for name in ("poll", "push"):
+        queue[name] = griffe.Function(name)
+    docstrings.Docstrings().on_class_members(cls=queue)
+    assert list(queue.members) == ["poll"]
 
 
 @pytest.mark.parametrize("drawing", sorted((DOCS / "concepts").glob("*.svg")), ids=lambda path: path.name)
