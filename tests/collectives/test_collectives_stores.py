@@ -47,6 +47,16 @@ def test_a_folder(tmp_path: Path) -> None:
     assert not [each for each in folder.iterdir() if each.name.startswith(".")]
 
 
+def test_a_folder_of_an_earlier_job_is_refused(tmp_path: Path) -> None:
+    """What its ranks left there would be taken for this job's: it would wait for processes that have ended."""
+    folder = tmp_path / "job"
+    FileStore(folder).set("world/rank/0", b"earlier")
+    with pytest.raises(CallerError, match="earlier job"):
+        FileStore(folder).set("world/rank/0", b"this one")
+    assert FileStore(folder).get("world/rank/0", 0) == b"earlier"
+    assert len(list(folder.iterdir())) == 1
+
+
 def test_a_folder_that_others_may_read_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     with pytest.raises(CallerError, match="others may read it: chmod 700"):

@@ -20,8 +20,9 @@ class FileStore:
     """A store with a file for each key. Makes the folder if needed, for this user alone (mode 0700), and leaves it
     behind.
 
-    Use a new one for each job: what an earlier job left would be taken for this one's. Raises CallerError for a folder
-    that others may read, SystemRefused where it cannot be made or written to.
+    Use a new one for each job: a folder that an earlier job has left is refused as soon as this one would leave the
+    same in it. Raises CallerError for a folder that others may read, SystemRefused where it cannot be made or written
+    to.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -38,7 +39,8 @@ class FileStore:
             )
 
     def set(self, key: str, value: bytes) -> None:
-        """Set the value of a key. Raises SystemRefused where it cannot be written, CallerError for what is no key."""
+        """Set the value of a key, once. Raises CallerError for a key that is there already and for what is no key,
+        SystemRefused where it cannot be written."""
         place = self._place(key)
         try:
             # A reader sees the whole value or none. mkstemp makes the file for this user alone.
@@ -46,11 +48,15 @@ class FileStore:
             try:
                 with os.fdopen(descriptor, "wb") as file:
                     file.write(value)
-                os.replace(written, place)
-            except OSError:
+                os.link(written, place)
+            finally:
                 with contextlib.suppress(OSError):
                     os.unlink(written)
-                raise
+        except FileExistsError:
+            raise CallerError(
+                f"{place} is there already: {self._folder} is of an earlier job, or another process is this rank too. "
+                "Take a new folder for each job, or remove it"
+            ) from None
         except OSError as error:
             raise SystemRefused(error.errno, f"{place} cannot be written: {error.strerror}") from None
 
