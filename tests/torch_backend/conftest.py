@@ -37,6 +37,7 @@ class Jobs:
         self.folder = folder
         self._port = 29500
         self._running: list[subprocess.Popen[str]] = []
+        self._what = ""
 
     def run(
         self,
@@ -53,6 +54,7 @@ class Jobs:
         address, port = self._lab.addresses("h0")[0], str(self._port)
         settings = {"TEST_BACKEND": backend, **env}
         running = self._running = []
+        self._what = f"{job} over {backend}"
         for rank in range(size):
             job_of = {"RANK": str(rank), "WORLD_SIZE": str(size), "MASTER_ADDR": address, "MASTER_PORT": port}
             running.append(self._start(rank, [sys.executable, *program], settings | job_of))
@@ -63,6 +65,7 @@ class Jobs:
         addresses and no fabric."""
         self._port += 1
         running = self._running = []
+        self._what = f"{program} until it ends well"
         for rank in range(size):
             where = f"--node-rank {rank} --master-addr {self._lab.addresses('h0')[0]} --master-port {self._port}"
             torchrun = f"{sys.executable} -m torch.distributed.run --nnodes {size} {where} {program}"
@@ -74,7 +77,7 @@ class Jobs:
         deadline = time.monotonic() + PATIENCE_S
         written = [process.communicate(timeout=deadline - time.monotonic())[0] for process in self._running]
         codes = [process.returncode for process in self._running]
-        assert codes == (list(expect) or [0] * len(codes)), "\n".join(written)
+        assert codes == (list(expect) or [0] * len(codes)), "\n".join([self._what, *written])
         return written
 
     def _start(self, rank: int, argv: Sequence[str], env: Mapping[str, str]) -> subprocess.Popen[str]:
