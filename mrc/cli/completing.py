@@ -1,7 +1,7 @@
 """What the Tab key offers: labs, their nodes and links, endpoints, cases, drills, words of `mrc craft`, files.
 
-A completer gets what was typed so far and returns what may follow. It is asked at each Tab, so it imports what it
-needs, waits for nothing long, and returns nothing where something cannot be read or does not answer.
+A completer gets what was typed so far and returns what may follow. It is asked at each Tab. So it imports only what it
+needs and never waits long. Where something cannot be read, or does not answer, it returns nothing.
 """
 
 from __future__ import annotations

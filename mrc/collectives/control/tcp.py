@@ -3,27 +3,25 @@ thread.
 
 The kernel closes the connections of a process that ends, however it ends. It keeps those of a process that is stopped
 or holds its interpreter, and answers keepalives for it. A partition of the network sends nothing, and this module
-gives no rank up for it: how long to wait is up to the QPs. So a rank is gone when a connection was closed and no
-process listens at the rank's addresses any more.
+gives no rank up for it: how long to wait is up to the QPs. So a rank is gone when a connection was closed and its
+process says nothing any more at any of the rank's addresses.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import secrets
 import selectors
 import socket
-import sys
-import termios
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from mrc.collectives.control.connection import Connection, Peer, arrived, dialled, keep_alive
 from mrc.collectives.control.listening import Listener, Listeners, Note
 from mrc.collectives.control.secured import SECRET_BYTES, Secured, pair_key
 from mrc.errors import PeerError, SystemRefused
@@ -38,45 +36,8 @@ _HELLO_TIMEOUT_S = 5.0
 # Time limit for delivering the last messages.
 _FLUSH_S = 2.0
 _LOOK_CLOSING_S = 0.002
-_KEEPALIVE_S = 2
-_MOST_KEEPALIVES = 127
 _READ = 1 << 16
 _MOST_WITHOUT_HELLO = 256
-
-
-class _Connection:
-    """One TCP connection. An accepted one has no `rank` before its hello."""
-
-    def __init__(self, sock: socket.socket, secured: Secured, rank: int | None, plane: int) -> None:
-        self.sock = sock
-        self.secured = secured
-        self.rank = rank
-        self.plane = plane
-        self.connected = False
-        self.closed = False
-        self.greeted = False
-        self.unsent = bytearray(secured.nonce)
-        self.since = time.monotonic()
-
-
-class _Peer:
-    """Another rank. `said` are all messages sent to it."""
-
-    def __init__(self, addresses: Sequence[str], port: int, key: bytes, dials: bool) -> None:
-        self.addresses = addresses
-        self.port = port
-        self.key = key
-        self.dials = dials
-        self.said: list[Note] = []
-        self.left = False
-        self.connections: dict[int, _Connection] = {}
-        self.dial_at: dict[int, float] = {}
-        # When a connection was closed; the connections to find out whether the rank's process lives: those under way,
-        # with the time to give them up, and those that are made and wait for a word.
-        self.doubted_since: float | None = None
-        self.doubt_at = 0.0
-        self.asking: dict[socket.socket, float] = {}
-        self.answered: set[socket.socket] = set()
 
 
 class TcpControl:
@@ -90,8 +51,8 @@ class TcpControl:
         self._listeners = Listeners()
         self._lock = threading.Lock()
         self._asked: deque[Callable[[], None]] = deque()
-        self._peers: dict[int, _Peer] = {}
-        self._strangers: set[_Connection] = set()
+        self._peers: dict[int, Peer] = {}
+        self._strangers: set[Connection] = set()
         self._heard: dict[int, int] = {}  # how many notes of each rank
         self._closing: float | None = None
         self._ended = False
@@ -120,7 +81,7 @@ class TcpControl:
             self._peers[rank] = self._peer(rank, document)
         self._thread.start()
 
-    def _peer(self, rank: int, document: Any) -> _Peer:
+    def _peer(self, rank: int, document: Any) -> Peer:
         try:
             addresses, port = [str(each) for each in document["addresses"]], int(document["port"])
             secret = bytes.fromhex(document["secret"])
@@ -128,7 +89,7 @@ class TcpControl:
             raise PeerError(f"rank {rank} left no control address in the store") from None
         ours_first = self._rank < rank
         key = pair_key(self._secret, secret) if ours_first else pair_key(secret, self._secret)
-        peer = _Peer(addresses, port, key, ours_first)
+        peer = Peer(addresses, port, key, ours_first)
         if ours_first:
             peer.dial_at = dict.fromkeys(range(len(addresses)), 0.0)
         return peer
@@ -217,29 +178,29 @@ class TcpControl:
             if len(self._strangers) >= _MOST_WITHOUT_HELLO:
                 sock.close()
                 return
-            connection = _Connection(sock, Secured(None, dials=False), None, 0)
+            connection = Connection(sock, Secured(None, dials=False), None, 0)
             connection.connected = True
             self._strangers.add(connection)
             self._watch(connection)
 
-    def _dial(self, rank: int, peer: _Peer, plane: int) -> None:
-        sock = _dialled(peer.addresses[plane], peer.port)
+    def _dial(self, rank: int, peer: Peer, plane: int) -> None:
+        sock = dialled(peer.addresses[plane], peer.port)
         if sock is None:
             peer.dial_at[plane] = time.monotonic() + _DIAL_AGAIN_S
             return
-        connection = _Connection(sock, Secured(peer.key, dials=True), rank, plane)
+        connection = Connection(sock, Secured(peer.key, dials=True), rank, plane)
         peer.connections[plane] = connection
         self._watch(connection)
 
-    def _watch(self, connection: _Connection) -> None:
+    def _watch(self, connection: Connection) -> None:
         sock = connection.sock
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        _keep_alive(sock)
+        keep_alive(sock)
         events = selectors.EVENT_READ | selectors.EVENT_WRITE
         self._selector.register(sock, events, lambda events: self._on_events(connection, events))
 
-    def _on_events(self, connection: _Connection, events: int) -> None:
+    def _on_events(self, connection: Connection, events: int) -> None:
         if connection.closed:
             # An earlier event of this round closed it.
             return
@@ -256,14 +217,14 @@ class TcpControl:
         except OSError as error:
             self._on_lost(connection, error)
 
-    def _on_dialled(self, connection: _Connection) -> None:
+    def _on_dialled(self, connection: Connection) -> None:
         code = connection.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code:
             raise OSError(code, os.strerror(code))
         connection.connected = True
         self._greet(connection)
 
-    def _greet(self, connection: _Connection) -> None:
+    def _greet(self, connection: Connection) -> None:
         """Send the hello, then all messages so far: some may have been lost with an earlier connection."""
         if connection.greeted or not connection.secured.ready or connection.rank is None:
             return
@@ -273,7 +234,7 @@ class TcpControl:
         for note in self._peers[connection.rank].said:
             connection.unsent += connection.secured.seal(note)
 
-    def _flush(self, connection: _Connection) -> None:
+    def _flush(self, connection: Connection) -> None:
         if connection.unsent:
             sent = connection.sock.send(connection.unsent)
             del connection.unsent[:sent]
@@ -282,7 +243,7 @@ class TcpControl:
         if known.events != events:
             self._selector.modify(connection.sock, events, known.data)
 
-    def _read(self, connection: _Connection) -> bool:
+    def _read(self, connection: Connection) -> bool:
         """Read and handle messages. Returns whether there may be more."""
         try:
             data = connection.sock.recv(_READ)
@@ -303,13 +264,13 @@ class TcpControl:
                 return False
         return True
 
-    def _read_rest(self, connection: _Connection) -> None:
+    def _read_rest(self, connection: Connection) -> None:
         """Read what the other end sent before the connection broke."""
         with contextlib.suppress(OSError, PeerError):
             while connection.connected and not connection.closed and self._read(connection):
                 pass
 
-    def _identify(self, connection: _Connection) -> None:
+    def _identify(self, connection: Connection) -> None:
         claim = connection.secured.peek()
         if claim is None:
             return
@@ -354,7 +315,7 @@ class TcpControl:
 
     # ------------------------------------------------------------------ who is gone
 
-    def _on_lost(self, connection: _Connection, error: OSError) -> None:
+    def _on_lost(self, connection: Connection, error: OSError) -> None:
         rank = connection.rank
         if rank is None:
             self._drop_stranger(connection)
@@ -378,7 +339,7 @@ class TcpControl:
             peer.doubt_at = 0.0
             self._doubt(rank, peer, time.monotonic())
 
-    def _doubt(self, rank: int, peer: _Peer, now: float) -> None:
+    def _doubt(self, rank: int, peer: Peer, now: float) -> None:
         """Dial all addresses of a rank to find out whether its process still listens."""
         for sock in [sock for sock, due in peer.asking.items() if now >= due]:
             self._stop_asking(peer, sock)
@@ -391,16 +352,16 @@ class TcpControl:
             return
         peer.doubt_at = now + _DIAL_AGAIN_S
         for address in peer.addresses:
-            asking = _dialled(address, peer.port)
+            asking = dialled(address, peer.port)
             if asking is not None:
                 self._ask_there(rank, peer, asking, now)
 
-    def _ask_there(self, rank: int, peer: _Peer, sock: socket.socket, now: float) -> None:
-        _keep_alive(sock)
+    def _ask_there(self, rank: int, peer: Peer, sock: socket.socket, now: float) -> None:
+        keep_alive(sock)
         peer.asking[sock] = now + _DIAL_TIMEOUT_S
         self._selector.register(sock, selectors.EVENT_WRITE, lambda _: self._on_asked(rank, peer, sock))
 
-    def _on_asked(self, rank: int, peer: _Peer, sock: socket.socket) -> None:
+    def _on_asked(self, rank: int, peer: Peer, sock: socket.socket) -> None:
         if sock in peer.answered:
             self._on_word(rank, peer, sock)
             return
@@ -418,7 +379,7 @@ class TcpControl:
         if code == errno.ECONNREFUSED and not peer.left:
             self._gone(rank, "its connection closed, and nobody listens at its address any more: its process has ended")
 
-    def _on_word(self, rank: int, peer: _Peer, sock: socket.socket) -> None:
+    def _on_word(self, rank: int, peer: Peer, sock: socket.socket) -> None:
         """Its process says something, and lives; or its kernel has closed the connection, and it is asked again."""
         try:
             lives = bool(sock.recv(1))
@@ -433,13 +394,13 @@ class TcpControl:
             peer.doubted_since = time.monotonic()
             self._doubt(rank, peer, peer.doubted_since)
 
-    def _stop_asking(self, peer: _Peer, sock: socket.socket) -> None:
+    def _stop_asking(self, peer: Peer, sock: socket.socket) -> None:
         peer.asking.pop(sock, None)
         peer.answered.discard(sock)
         self._selector.unregister(sock)
         sock.close()
 
-    def _trust(self, peer: _Peer) -> None:
+    def _trust(self, peer: Peer) -> None:
         """Its process lives, or is known to be gone: it need not be asked."""
         peer.doubted_since = None
         for sock in [*peer.asking, *peer.answered]:
@@ -455,7 +416,7 @@ class TcpControl:
 
     # ------------------------------------------------------------------ ends
 
-    def _lose(self, connection: _Connection, *, again: bool) -> None:
+    def _lose(self, connection: Connection, *, again: bool) -> None:
         """Drop a broken connection. `again`: dial once more, if this rank dialled it."""
         self._discard(connection)
         if connection.rank is None:
@@ -467,11 +428,11 @@ class TcpControl:
         if again and peer.dials and not peer.left:
             peer.dial_at[connection.plane] = time.monotonic() + _DIAL_AGAIN_S
 
-    def _drop_stranger(self, connection: _Connection) -> None:
+    def _drop_stranger(self, connection: Connection) -> None:
         self._strangers.discard(connection)
         self._discard(connection)
 
-    def _discard(self, connection: _Connection) -> None:
+    def _discard(self, connection: Connection) -> None:
         connection.closed = True
         with contextlib.suppress(KeyError, ValueError):
             self._selector.unregister(connection.sock)
@@ -487,7 +448,7 @@ class TcpControl:
         for rank, peer in self._peers.items():
             if peer.left or self._listeners.is_gone(rank):
                 continue
-            if not any(each.greeted and not each.unsent and _arrived(each.sock) for each in peer.connections.values()):
+            if not any(each.greeted and not each.unsent and arrived(each.sock) for each in peer.connections.values()):
                 return False
         return True
 
@@ -504,29 +465,3 @@ class TcpControl:
         self._selector.close()
         self._server.close()
         os.close(self._wake)
-
-
-def _keep_alive(sock: socket.socket) -> None:
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_S)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _KEEPALIVE_S)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _MOST_KEEPALIVES)
-
-
-def _arrived(sock: socket.socket) -> bool:
-    """Return whether the other end's kernel has acknowledged everything."""
-    left = fcntl.ioctl(sock, termios.TIOCOUTQ, b"\0" * 4)
-    return int.from_bytes(left, sys.byteorder) == 0
-
-
-def _dialled(address: str, port: int) -> socket.socket | None:
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    try:
-        sock = socket.socket(family, socket.SOCK_STREAM)
-    except OSError:
-        return None
-    sock.setblocking(False)
-    if sock.connect_ex((address, port)) in (0, errno.EINPROGRESS):
-        return sock
-    sock.close()
-    return None
