@@ -21,6 +21,7 @@ from mrc.records import record
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+MOST_SHARDS = 4096
 MOST_HOSTS = 1 << 20
 MOST_PLANES = 16
 MOST_UPLINKS = 1 << 16  # an EV has 16 bits for the uplink
@@ -352,6 +353,10 @@ class Setup:
     `host_link` is that of both directions between hosts and leaves. A host's own end never trims or marks: the endpoint
     is asked for a packet when there is room. It ends when all flows have, or at `end_ns`. `sample_ns`: one row of the
     time series this often, 0: none.
+
+    `threads` compute, and change nothing of what comes of it. Each computes one shard at a time, of `shards` that the
+    hosts are divided into; None: one for each 128 hosts, 16 at most. Their number decides which of two events of one
+    nanosecond comes first. There are no more than leaves, in three tiers than pods.
     """
 
     topology: Topology
@@ -364,9 +369,12 @@ class Setup:
     end_ns: int = 1_000_000_000
     sample_ns: int = 0
     threads: int = 1
+    shards: int | None = None
 
     def __post_init__(self) -> None:
         _in_range("seed", self.seed, 0, (1 << 32) - 1)
         _in_range("end_ns", self.end_ns, 1, 1 << 60)
         _in_range("sample_ns", self.sample_ns, 0, 1 << 60)
         _in_range("threads", self.threads, 1, 64)
+        if self.shards is not None:
+            _in_range("shards", self.shards, 1, MOST_SHARDS)

@@ -77,6 +77,17 @@ def in_mrc_sim(setup: Setup) -> dict[str, object]:
     }
 
 
+def same(one: Outcome, other: Outcome) -> bool:
+    """Whether two outcomes are the same but for how long they took."""
+    tables, others = one.columns(), other.columns()
+    counts = [(each.conservation, each.end_ns, each.events, each.packet_hops) for each in (one, other)]
+    return counts[0] == counts[1] and all(
+        np.array_equal(column, others[table][name])
+        for table, columns in tables.items()
+        for name, column in columns.items()
+    )
+
+
 def figures(outcome: Outcome) -> dict[str, object]:
     """The same of an outcome."""
     return {

@@ -43,7 +43,8 @@ SMALL = Topology(4, planes=2, hosts_per_leaf=2, spines=2)
             "controller_settings: .*speed",
         ),
         (lambda: run(Setup(SMALL, flows([0], [1], 9), ClusterLink(delay_ns=50_000_000))), "a shorter delay"),
-        (lambda: run(Setup(SMALL, flows([0], [1], 9), threads=2)), "one thread"),
+        (lambda: Setup(SMALL, flows([0], [1], 9), threads=0), "threads must be 1"),
+        (lambda: Setup(SMALL, flows([0], [1], 9), shards=0), "shards must be 1"),
     ],
 )
 def test_errors_name_what_is_wrong(make: Callable[[], object], said: str) -> None:
