@@ -17,6 +17,7 @@ from mrc.endpoint.config import QpConfig
 from mrc.endpoint.congestion import ControllerFactory
 from mrc.errors import CallerError
 from mrc.records import record
+from mrc.sim.cluster.ev_choice import EV_CHOICES, EvChoice
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -325,25 +326,23 @@ class Policies:
     reorder guard), path health.
 
     `evs`: how many EVs each QP gets, out of planes * uplinks (hosts on one leaf: out of planes); None: all of them.
-    `ev_choice`: how they are chosen, one of EV_CHOICES: "spread" takes them evenly over planes and uplinks, starting
-    at random; "random" draws without putting back; "first" takes the lowest. `controller` is a name of the registry
+    `ev_choice`: how they are chosen, one of EV_CHOICES or a function of one's own (EvChoice). "spread" takes them
+    evenly over planes and uplinks, starting at random; "random" draws without putting back; "first" takes the lowest.
+    `controller` is a name of the registry
     (mrc.endpoint.congestion) or a factory of one's own; `controller_settings` changes fields of its configuration.
     """
 
     qp: QpConfig = field(default_factory=QpConfig)
     evs: int | None = 128
-    ev_choice: str = "spread"
+    ev_choice: str | EvChoice = "spread"
     controller: str | ControllerFactory = "uet-1.0-nscc"
     controller_settings: tuple[tuple[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
         if self.evs is not None:
             _in_range("evs", self.evs, 1, MOST_UPLINKS)
-        if self.ev_choice not in EV_CHOICES:
+        if isinstance(self.ev_choice, str) and self.ev_choice not in EV_CHOICES:
             raise CallerError(f"ev_choice must be one of {', '.join(EV_CHOICES)}, got {self.ev_choice!r}")
-
-
-EV_CHOICES = ("spread", "random", "first")
 
 
 @record(frozen=True, slots=True, eq=False)
