@@ -341,8 +341,14 @@ class Policies:
     def __post_init__(self) -> None:
         if self.evs is not None:
             _in_range("evs", self.evs, 1, MOST_UPLINKS)
-        if isinstance(self.ev_choice, str) and self.ev_choice not in EV_CHOICES:
-            raise CallerError(f"ev_choice must be one of {', '.join(EV_CHOICES)}, got {self.ev_choice!r}")
+        if isinstance(self.ev_choice, type):
+            name = self.ev_choice.__name__
+            raise CallerError(f"ev_choice must be an object of a class, not the class: ev_choice={name}()")
+        known = self.ev_choice in EV_CHOICES if isinstance(self.ev_choice, str) else callable(self.ev_choice)
+        if not known:
+            raise CallerError(
+                f"ev_choice must be one of {', '.join(EV_CHOICES)}, or a function of yours, got {self.ev_choice!r}"
+            )
 
 
 @record(frozen=True, slots=True, eq=False)
