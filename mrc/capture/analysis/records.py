@@ -54,7 +54,9 @@ def _kind_of(opcode: int) -> int:
             return REQUEST
         if opcode == Op.PROBE:
             return PROBE
-        return ENDPOINT if opcode in (Op.ENDPOINT_REQUEST, Op.ENDPOINT_RESPONSE) else ANSWER
+        if opcode in (Op.ENDPOINT_REQUEST, Op.ENDPOINT_RESPONSE):
+            return ENDPOINT
+        return ANSWER if opcode in (Op.SACK, Op.ACKNOWLEDGE, Op.NACK) else OTHER
     if opcode in (_RC_ACK, _RC_ATOMIC_ACK, *RC_READ_RESPONSES):
         return ANSWER
     if opcode == _CNP:
