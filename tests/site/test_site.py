@@ -106,6 +106,19 @@ def test_lists_are_lists_for_python_markdown_too() -> None:
     assert markdown.spaced(written) == "Three:\n\n- one\n    - inner\n- two\n  more\n```\na:\n- b\n```\n"
 
 
+def test_a_bar_in_code_in_a_table_is_no_end_of_a_cell_and_has_no_backslash() -> None:
+    written = "| `a\\|b` | c \\| d |\n\n`e\\|f`\n\n```\n| `g\\|h` |\n```\n"
+    assert markdown.unescaped(written) == "| `a|b` | c \\| d |\n\n`e\\|f`\n\n```\n| `g\\|h` |\n```\n"
+
+
+def test_short_words_of_code_are_kept_on_a_line() -> None:
+    longest = "x" * 26
+    assert markdown.whole("<code>--depth</code>") == '<code class="whole">--depth</code>'
+    assert markdown.whole(f"<code>{longest}</code>") == f'<code class="whole">{longest}</code>'
+    for kept in ("<code>mrc top</code>", f"<code>{longest}x</code>", "<code><span>x</span></code>"):
+        assert markdown.whole(kept) == kept
+
+
 def test_sessions_in_docstrings_are_blocks_of_code() -> None:
     assert docstrings.fenced("Text.\n\n>>> 1 + 1\n2\n\n>>> 3\n3\n\nMore.") == (
         "Text.\n\n\n```pycon\n>>> 1 + 1\n2\n\n>>> 3\n3\n```\n\nMore."
@@ -115,7 +128,7 @@ def test_sessions_in_docstrings_are_blocks_of_code() -> None:
 def test_members_that_are_not_promised_are_hidden() -> None:
     module = griffe.Module("cq", parent=griffe.Module("verbs", parent=griffe.Module("mrc")))
     queue = griffe.Class("CQ", parent=module)
-    for name in ("poll", "push"):
+    for name in ("poll", "push", "__post_init__"):
         queue[name] = griffe.Function(name)
     docstrings.Docstrings().on_class_members(cls=queue)
     assert list(queue.members) == ["poll"]

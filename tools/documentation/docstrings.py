@@ -28,7 +28,8 @@ class Docstrings(griffe.Extension):
             obj.docstring.value = fenced(obj.docstring.value)
 
     def on_class_members(self, *, cls: griffe.Class, **_: Any) -> None:
-        """Drop the members that only the package's own modules use: they are not promised."""
+        """Drop what nobody calls by name, and what only the package's own modules use and is not promised."""
+        cls.members.pop("__post_init__", None)
         for classes, names in self.own.items():
             if fnmatchcase(cls.path, classes):
                 for name in names & set(cls.members):
