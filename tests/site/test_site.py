@@ -125,6 +125,23 @@ def test_sessions_in_docstrings_are_blocks_of_code() -> None:
     )
 
 
+def test_a_comment_of_a_constant_is_its_docstring() -> None:
+    lines = [
+        "# Two",
+        "# lines.",
+        "FIRST = 1",
+        "",
+        "SECOND = 2  # beside it",
+        "THIRD = (",
+        "    3,",
+        ")  # behind it",
+        "FOURTH = 4",
+    ]
+    said = [docstrings.commented(lines, *span) for span in ((3, 3), (5, 5), (6, 8), (9, 9))]
+    assert said == ["Two\nlines.", "beside it", "behind it", ""]
+    assert docstrings.commented(["X = 1  # noqa: E501"], 1, 1) == ""
+
+
 def test_members_that_are_not_promised_are_hidden() -> None:
     module = griffe.Module("cq", parent=griffe.Module("verbs", parent=griffe.Module("mrc")))
     queue = griffe.Class("CQ", parent=module)
