@@ -41,6 +41,13 @@ def test_every_page_is_in_the_navigation_once(made: dict[str, str]) -> None:
     assert sorted(listed) == sorted([*written, *made])
 
 
+def test_no_page_stands_for_its_section() -> None:
+    # With navigation.indexes Material takes a README for the page of its section: studies and notebooks have no entry.
+    config = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    assert "navigation.tabs" in config["theme"]["features"]
+    assert "navigation.indexes" not in config["theme"]["features"]
+
+
 def test_every_recorded_command_and_option_is_in_the_reference(made: dict[str, str]) -> None:
     # docs/api/commands.txt is held to the commands by tests/test_public_api.py.
     missing, section, count = [], "", 0
