@@ -16,6 +16,10 @@ from typing import Any
 
 import pytest
 
+sys.path.append(str(Path(__file__).parents[1] / "tools"))
+
+from documentation.docstrings import commented
+
 ROOT = Path(__file__).parents[1]
 # What is written into this project's own sources, and so may use all of it.
 INSIDE = {"mrc.conformance.script", "mrc.endpoint.responder.received", "mrc.wire.received_batch"}
@@ -131,6 +135,23 @@ def test_every_public_name_is_explained(surface: Any) -> None:
                     silent.append(f"{found.path}.{name}")
     assert not silent, "without a docstring: " + ", ".join(sorted(set(silent)))
     assert len(seen) > 250
+
+
+def test_every_public_constant_is_explained(surface: Any) -> None:
+    """By a comment above or beside it, which the site shows, or by what it is made of: an event has a description."""
+    silent, seen = [], 0
+    for module in surface.modules:
+        for name, found in surface.exported(module):
+            if found is None or found.is_class or found.is_function or found.is_module:
+                continue
+            seen += 1
+            made = found.final_target if found.is_alias else found
+            lines = made.filepath.read_text(encoding="utf-8").splitlines()
+            said = commented(lines, made.lineno, made.endlineno) or str(made.value).startswith("_event(")
+            if not (made.docstring or said):
+                silent.append(f"{module}.{name}")
+    assert not silent, "without a comment: " + ", ".join(silent)
+    assert seen > 50
 
 
 def examples_of(surface: Any, module: str) -> Iterator[doctest.DocTest]:

@@ -99,4 +99,5 @@ class GroupConfig:
         return {name: value for name, value in asdict(self).items() if name in names}
 
 
+# The settings of a group that is given none.
 DEFAULT_GROUP_CONFIG = GroupConfig()

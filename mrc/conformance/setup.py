@@ -9,7 +9,9 @@ from typing import Any
 __all__ = ["CAPABILITIES", "MODES", "GeneratedField", "Plane", "Setup", "TargetQpTerms", "TesterQp", "generated_fields"]
 
 TRIM_NACK, DYNAMIC_MPR, SVC_TIME = "TRIM_NACK", "DYNAMIC_MPR", "SVC_TIME"
+# What a case may need of a target, or do without.
 CAPABILITIES = frozenset({TRIM_NACK, DYNAMIC_MPR, SVC_TIME})
+# How a packet gets its path (wire.md, Entropy value).
 MODES = ("srv6", "stev", "udp")
 
 DEFAULT_FIRST_PSN = 1000

@@ -117,6 +117,7 @@ class TargetCompletion:
     immediate: int | None = None
 
 
+# The kind of the event that a QP went into ERROR.
 QP_ERROR = "QP_ERROR"
 
 

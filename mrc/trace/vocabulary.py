@@ -193,6 +193,7 @@ QP_DESTROYED = _event(
 
 # ---------------------------------------------------------------------- path
 
+# The states of an EV as the events name them.
 EV_STATES = ("GOOD", "SKIP", "ASSUMED_BAD", "DENIED")
 EV_STATE = _event(
     "path:ev_state",

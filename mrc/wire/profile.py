@@ -126,6 +126,7 @@ def _parse_value(key: str, text: str) -> Any:
             raise CallerError(f"wire profile switch {key}: {text!r} is neither a number nor true or false") from None
 
 
+# The wire as docs/protocol/wire.md describes it, with its choices.
 DEFAULT_WIRE_PROFILE = WireProfile()
 
 # Switches that two connected ends may set differently, and why that is safe. Every other switch has to be the same.

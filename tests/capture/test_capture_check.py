@@ -342,9 +342,13 @@ def test_a_connection_that_follows_another_on_the_same_numbers() -> None:
 
 def test_timestamps_tell_what_was_sent_late() -> None:
     early, late = write(ONLY, 5, 3, 0, 10, 10, stamp=100), write(ONLY, 6, 4, 0, 10, 10, stamp=99)
-    assert found(sent(early, late), seconds=(1.0, 1.0001)) == {"MRC-SEND-04": [2]}
+    assert found(sent(early, late), seconds=(1.0001, 1.0)) == {"MRC-SEND-04": [2]}
+    assert found(sent(early, late), seconds=(1.0, 1.0)) == {"MRC-SEND-04": [2]}
+    # They passed in PSN order: the sender stood still for 7.8 ms between stamp and port, 0.6 ms short of the wrap.
+    held, next_one = write(ONLY, 5, 3, 0, 10, 10, stamp=3415), write(ONLY, 6, 4, 0, 10, 10, stamp=64088)
+    assert found(sent(held, next_one), seconds=(1.0, 1.000155)) == {}
     # Too far apart for 16 bits of 128 ns to tell; another unit; sent again.
-    assert found(sent(early, late), seconds=(1.0, 1.1)) == {}
+    assert found(sent(early, late), seconds=(1.1, 1.0)) == {}
     assert found(sent(early, write(ONLY, 6, 4, 0, 10, 10, stamp=99, tseth_word=0x8001)), seconds=(1.0, 1.0)) == {}
     assert found(sent(early, write(ONLY, 6, 4, 0, 10, 10, stamp=99, bits=0x20)), seconds=(1.0, 1.0)) == {}
     # Across the wrap.

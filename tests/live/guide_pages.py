@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from patience import eventually
+from patience import PATIENCE_S, eventually
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 # What may stand before a block: comments of tests, and the file that it is to be saved as.
@@ -87,7 +88,6 @@ class Shell:
     def __init__(self, directory: Path, lab: str) -> None:
         self.directory, self.lab = directory, lab
         self._log = directory / ".printed"
-        self._count = 0
         control = directory / ".control"
         control.mkdir()
         environment = {
@@ -96,11 +96,15 @@ class Shell:
             "MRC_LAB": lab,
             "MRC_CONTROL_DIR": str(control),
         }
+        self._ended, ended = os.pipe()
+        # Where the shell writes the exit status of each command.
+        self._status = ended
         with self._log.open("w") as log:
             self._bash = subprocess.Popen(
                 ["bash", "--norc"], cwd=directory, env=environment, stdin=subprocess.PIPE, stdout=log,
-                stderr=subprocess.STDOUT, text=True, start_new_session=True,
+                stderr=subprocess.STDOUT, text=True, start_new_session=True, pass_fds=(ended,),
             )  # fmt: skip
+        os.close(ended)
 
     def printed(self) -> str:
         """All that was printed so far, by commands in the background too. The lab has its usual name in it."""
@@ -110,16 +114,17 @@ class Shell:
         """What is printed until a command is over; it has to succeed. One in the background is over at once."""
         for name in re.findall(r"\$\(head -1 (\w+)\)", command.words):
             # A reader types more slowly than a program starts.
-            eventually(lambda name=name: (self.directory / name).read_text(encoding="utf-8").endswith("\n"))
+            file = self.directory / name
+            eventually(lambda file=file: file.exists() and file.read_text(encoding="utf-8").endswith("\n"))
         begin = len(self.printed())
-        self._count += 1
         assert self._bash.stdin is not None
-        self._bash.stdin.write(f"{{ {command.words}\n}} </dev/null\necho; echo over {self._count} $?\n")
+        self._bash.stdin.write(f"{{ {command.words}\n}} </dev/null {self._status}>&-\necho $? >&{self._status}\n")
         self._bash.stdin.flush()
-        over = re.compile(rf"^over {self._count} (\d+)$", re.M)
-        match = eventually(lambda: over.search(self.printed(), begin))
-        printed = self.printed()[begin : match.start()]
-        assert match[1] == "0", f"line {command.line}: {command.words}\n{printed}"
+        ready, _, _ = select.select([self._ended], [], [], PATIENCE_S)
+        printed = self.printed()[begin:]
+        assert ready, f"line {command.line}: {command.words} does not end\n{printed}"
+        status = os.read(self._ended, 16).decode().strip()
+        assert status == "0", f"line {command.line}: {command.words}\n{printed}"
         return printed
 
     def follow(self, block: Block) -> None:
@@ -138,3 +143,4 @@ class Shell:
         with suppress(ProcessLookupError):
             os.killpg(self._bash.pid, signal.SIGTERM)
         self._bash.wait()
+        os.close(self._ended)

@@ -41,6 +41,13 @@ def test_every_page_is_in_the_navigation_once(made: dict[str, str]) -> None:
     assert sorted(listed) == sorted([*written, *made])
 
 
+def test_no_page_stands_for_its_section() -> None:
+    # With navigation.indexes Material takes a README for the page of its section: studies and notebooks have no entry.
+    config = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    assert "navigation.tabs" in config["theme"]["features"]
+    assert "navigation.indexes" not in config["theme"]["features"]
+
+
 def test_every_recorded_command_and_option_is_in_the_reference(made: dict[str, str]) -> None:
     # docs/api/commands.txt is held to the commands by tests/test_public_api.py.
     missing, section, count = [], "", 0
@@ -106,16 +113,46 @@ def test_lists_are_lists_for_python_markdown_too() -> None:
     assert markdown.spaced(written) == "Three:\n\n- one\n    - inner\n- two\n  more\n```\na:\n- b\n```\n"
 
 
+def test_a_bar_in_code_in_a_table_is_no_end_of_a_cell_and_has_no_backslash() -> None:
+    written = "| `a\\|b` | c \\| d |\n\n`e\\|f`\n\n```\n| `g\\|h` |\n```\n"
+    assert markdown.unescaped(written) == "| `a|b` | c \\| d |\n\n`e\\|f`\n\n```\n| `g\\|h` |\n```\n"
+
+
+def test_short_words_of_code_are_kept_on_a_line() -> None:
+    longest = "x" * 26
+    assert markdown.whole("<code>--depth</code>") == '<code class="whole">--depth</code>'
+    assert markdown.whole(f"<code>{longest}</code>") == f'<code class="whole">{longest}</code>'
+    for kept in ("<code>mrc top</code>", f"<code>{longest}x</code>", "<code><span>x</span></code>"):
+        assert markdown.whole(kept) == kept
+
+
 def test_sessions_in_docstrings_are_blocks_of_code() -> None:
     assert docstrings.fenced("Text.\n\n>>> 1 + 1\n2\n\n>>> 3\n3\n\nMore.") == (
         "Text.\n\n\n```pycon\n>>> 1 + 1\n2\n\n>>> 3\n3\n```\n\nMore."
     )
 
 
+def test_a_comment_of_a_constant_is_its_docstring() -> None:
+    lines = [
+        "# Two",
+        "# lines.",
+        "FIRST = 1",
+        "",
+        "SECOND = 2  # beside it",
+        "THIRD = (",
+        "    3,",
+        ")  # behind it",
+        "FOURTH = 4",
+    ]
+    said = [docstrings.commented(lines, *span) for span in ((3, 3), (5, 5), (6, 8), (9, 9))]
+    assert said == ["Two\nlines.", "beside it", "behind it", ""]
+    assert docstrings.commented(["X = 1  # noqa: E501"], 1, 1) == ""
+
+
 def test_members_that_are_not_promised_are_hidden() -> None:
     module = griffe.Module("cq", parent=griffe.Module("verbs", parent=griffe.Module("mrc")))
     queue = griffe.Class("CQ", parent=module)
-    for name in ("poll", "push"):
+    for name in ("poll", "push", "__post_init__"):
         queue[name] = griffe.Function(name)
     docstrings.Docstrings().on_class_members(cls=queue)
     assert list(queue.members) == ["poll"]

@@ -1,4 +1,7 @@
-"""The public modules, for mkdocstrings: members that are not promised are hidden, sessions are blocks of code."""
+"""The public modules, for mkdocstrings: members that are not promised are hidden, sessions are blocks of code.
+
+A comment above or beside a constant or a field says what it is, and is shown as its docstring.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,22 @@ def fenced(text: str) -> str:
     return _SESSION.sub(lambda found: f"\n{found[1]}```pycon\n{found[0]}\n{found[1]}```", text)
 
 
+def commented(lines: list[str], first: int, last: int) -> str:
+    """The comment above the lines of an assignment, or else the one at the end of it; empty for none.
+
+    Lines are counted from 1.
+    """
+    above = []
+    for line in reversed(lines[: first - 1]):
+        if not line.strip().startswith("# "):
+            break
+        above.append(line.strip()[2:])
+    if above:
+        return "\n".join(reversed(above))
+    beside = re.search(r"[^\s#].*?  # (?!noqa|type:)(.+)$", lines[last - 1])
+    return beside[1] if beside else ""
+
+
 class Docstrings(griffe.Extension):
     """What griffe reads of the sources, before it is shown."""
 
@@ -27,8 +46,16 @@ class Docstrings(griffe.Extension):
         if obj.docstring is not None:
             obj.docstring.value = fenced(obj.docstring.value)
 
+    def on_attribute_instance(self, *, attr: griffe.Attribute, **_: Any) -> None:
+        """Take the comment of a constant or a field for its docstring."""
+        if attr.docstring is None and attr.lineno is not None:
+            said = commented(attr.lines_collection[attr.filepath], attr.lineno, attr.endlineno or attr.lineno)
+            if said:
+                attr.docstring = griffe.Docstring(said, parent=attr)
+
     def on_class_members(self, *, cls: griffe.Class, **_: Any) -> None:
-        """Drop the members that only the package's own modules use: they are not promised."""
+        """Drop what nobody calls by name, and what only the package's own modules use and is not promised."""
+        cls.members.pop("__post_init__", None)
         for classes, names in self.own.items():
             if fnmatchcase(cls.path, classes):
                 for name in names & set(cls.members):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 sys.path.extend(str(above) for above in Path(__file__).resolve().parents[1:3])
 
-from documentation.markdown import inside, spaced
+from documentation.markdown import inside, spaced, unescaped, whole
 from documentation.pages import generated, navigation
 
 
@@ -36,4 +36,9 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
     """The text of a page, before Python-Markdown reads it."""
-    return spaced(inside(markdown, page.file.src_uri))
+    return spaced(unescaped(inside(markdown, page.file.src_uri)))
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """The text of a page, after Python-Markdown wrote it."""
+    return whole(html)

@@ -11,6 +11,8 @@ ROOT = Path(__file__).resolve().parents[2]
 _CODE_OR_LINK = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)|(?<!!)\[(?P<text>[^\]]*)\]\((?!\w+:|#)(?P<target>[^)\s]+)\)")
 _LIST_ITEM = re.compile(r"(?:[-*+]|\d+\.) ")
 _NESTED_ITEM = re.compile(r" {2,3}(?=(?:[-*+]|\d+\.) )")
+# The longest word of code, in letters, that fits into a column of a table on a telephone.
+_SHORT = 26
 _FENCE = re.compile(r" *(```+|~~~+)")
 
 
@@ -37,6 +39,20 @@ def inside(markdown: str, source: str) -> str:
         return f"`{whole}`" if name in whole else f"{name} (`{whole}`)"
 
     return _outside_code(markdown, lambda line: _CODE_OR_LINK.sub(replaced, line))
+
+
+def unescaped(markdown: str) -> str:
+    """The text with each `\\|`, which code in a table of the repository needs, as the `|` of Python-Markdown."""
+
+    def plain(found: re.Match[str]) -> str:
+        return found[0].replace("\\|", "|") if found["target"] is None else found[0]
+
+    return _outside_code(markdown, lambda line: _CODE_OR_LINK.sub(plain, line) if line.startswith("|") else line)
+
+
+def whole(html: str) -> str:
+    """The page with each short word of code marked, so that no line breaks in it: `--depth` has two places for that."""
+    return re.sub(rf"<code>([^<\s]{{1,{_SHORT}}})</code>", r'<code class="whole">\1</code>', html)
 
 
 def spaced(markdown: str) -> str:

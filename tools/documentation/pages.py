@@ -44,7 +44,11 @@ def navigation(nav: Any) -> Any:
         return {title: navigation(below) for title, below in nav.items()}
     if isinstance(nav, list):
         return [each for below in nav for each in (_modules() if below == MODULES else [navigation(below)])]
-    return list(command_pages()) if nav == COMMANDS else nav
+    return _commands() if nav == COMMANDS else nav
+
+
+def _commands() -> list[dict[str, str] | str]:
+    return [{"Overview": path} if path == "commands/index.md" else path for path in command_pages()]
 
 
 def _modules() -> list[dict[str, str]]:

@@ -23,7 +23,8 @@ from mrc.wire.psn import PSN_MASK, psn_diff_array
 PSNS_KEPT = 4096
 FLOWS_KEPT = 1024
 # Two timestamps tell which packet went out first when both packets passed within 1 ms and the stamps, in units of
-# 128 ns, are no further apart than that: 16 bits of them wrap after 8.4 ms.
+# 128 ns, are no further apart than that: 16 bits of them wrap after 8.4 ms. A sender that stood still for almost as
+# long between stamp and port looks as if it had sent in reverse. So the packets have to have passed in reverse too.
 _CLOSE_NS = 1_000_000
 _CLOSE_UNITS = _CLOSE_NS // 128
 
@@ -173,7 +174,8 @@ def _sent_late(a: Requests, b: Requests) -> Bools:
     known = (a["stamp"] >= 0) & (b["stamp"] >= 0) & (a["rtx"] == 0) & (b["rtx"] == 0)
     known &= (a["time"] != NO_TIME) & (b["time"] != NO_TIME)
     later = (a["stamp"] - b["stamp"] + 0x8000 & 0xFFFF) - 0x8000
-    late: Bools = known & (later > 0) & (later <= _CLOSE_UNITS) & (np.abs(a["time"] - b["time"]) <= _CLOSE_NS)
+    behind = a["time"] - b["time"]
+    late: Bools = known & (later > 0) & (later <= _CLOSE_UNITS) & (behind >= 0) & (behind <= _CLOSE_NS)
     return late
 
 

@@ -191,6 +191,7 @@ class Opcode:
 
 _WRITE = ("meth", "tseth", "reth")
 _WRITE_IMM = (*_WRITE, "immdt")
+# The opcodes of MRC by their numbers (wire.md, Opcodes).
 OPCODES: dict[int, Opcode] = {
     opcode.value: opcode
     for opcode in (
@@ -218,25 +219,33 @@ class OpcodeTable:
     opcodes: Mapping[int, Opcode]
 
 
+# What MRC has; plain RoCEv2 RC has a table of its own.
 MRC = OpcodeTable("MRC", OPCODES)
 FIRST, MIDDLE, LAST, LAST_IMMEDIATE, ONLY, ONLY_IMMEDIATE = range(0xC6, 0xCC)
 ACK, ENDPOINT_REQUEST, ENDPOINT_RESPONSE, SACK, NACK, PROBE = 0xD1, 0xD8, 0xD9, 0xDC, 0xDD, 0xDE
+# The opcodes of writes, with an immediate or without.
 WRITES = frozenset(range(0xC6, 0xCC))
+# The opcodes whose packets carry an immediate.
 WITH_IMMEDIATE = frozenset({LAST_IMMEDIATE, ONLY_IMMEDIATE})
+# The QPN of endpoint operations, which belong to no QP.
 ENDPOINT_QPN = 2
+# The only partition there is.
 P_KEY = 0xFFFF
 
+# What an AETH refuses a request for, by its syndrome.
 SYNDROMES = {
     0x60: "PSN sequence error",
     0x61: "invalid request",
     0x62: "remote access error",
     0x63: "remote operational error",
 }
+# The syndrome of an acknowledgement: MRC has no credits.
 ACK_NO_CREDITS = 0x1F
 INVALID_REQUEST, REMOTE_ACCESS_ERROR, REMOTE_OPERATIONAL_ERROR = 0x61, 0x62, 0x63
 
 TRIMMED, TRIMMED_LASTHOP, NO_BITMAP, NO_PKT_BUFFER = 0x01, 0x02, 0x06, 0x07
 NO_RESOURCE, PSN_OOR_WINDOW, UNEXP_EVENT = 0x0A, 0x0B, 0x19
+# The names of the reasons in a NETH.
 NACK_REASONS = {
     TRIMMED: "TRIMMED",
     TRIMMED_LASTHOP: "TRIMMED_LASTHOP",
@@ -247,8 +256,10 @@ NACK_REASONS = {
     UNEXP_EVENT: "UNEXP_EVENT",
 }
 PORT_STATUS_UPDATE, EV_PROBE = 0, 1
+# The names of the operations in an ERTH.
 OPERATIONS = {PORT_STATUS_UPDATE: "PORT_STATUS_UPDATE", EV_PROBE: "EV_PROBE"}
 
+# Bytes.
 BTH_LENGTH = 12
 _FIXED = {
     "meth": Layout("meth", 4, _METH),

@@ -13,6 +13,7 @@ from mrc.records import record
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+# Makes the controller of a QP from the sizes of its packets.
 ControllerFactory = Callable[[PacketSizes], CongestionController]
 # What a QP has that names none.
 DEFAULT_ALGORITHM = "uet-1.0-nscc"
