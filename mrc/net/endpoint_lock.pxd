@@ -1,4 +1,5 @@
 cimport cython
+from mrc.endpoint.parts cimport interpreter
 from mrc.net cimport system
 
 cdef long long _OTHERS_NS, _SHORTLY_NS

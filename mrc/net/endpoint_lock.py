@@ -6,6 +6,7 @@ in has it with the interpreter.
 
 from __future__ import annotations
 
+from mrc.endpoint.parts import interpreter
 from mrc.endpoint.parts.numbers import column
 from mrc.net import system
 from mrc.net.system import LOCK_WORDS
@@ -39,9 +40,9 @@ class EndpointLock:
                 continue
             # What is under way may want the interpreter. Who waits for that as well asks for nothing meanwhile.
             system.ask(self._words, -1)
-            state = system.let_go()
+            state = interpreter.let_go()
             system.sleep(_SHORTLY_NS)
-            system.take_back(state)
+            interpreter.take_back(state)
             system.ask(self._words, 1)
             patience = system.clock() + _OTHERS_NS
         system.ask(self._words, -1)

@@ -144,8 +144,4 @@ static inline int system_is_asked_for(long long *lock) { return __atomic_load_n(
 #define system_ask_view(view, more) system_ask((long long *)(view).data, (more))
 #define system_is_asked_for_view(view) system_is_asked_for((long long *)(view).data)
 
-/* The interpreter's lock, given up and taken back around what needs none. */
-static inline long long system_let_go(void) { return (long long)(uintptr_t)PyEval_SaveThread(); }
-static inline void system_take_back(long long state) { PyEval_RestoreThread((PyThreadState *)(uintptr_t)state); }
-
 #endif

@@ -16,5 +16,3 @@ cdef extern from "system.h" nogil:
 
 cdef extern from "system.h":
     int raise_signal "system_raise_signal"() except -1
-    long long let_go "system_let_go"()
-    void take_back "system_take_back"(long long state)

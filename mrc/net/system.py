@@ -1,7 +1,7 @@
 """What the loop asks of the system: the clock, sleep, and the two calls that carry packets, many at a time.
 
 Interpreted these functions run; compiled modules call those of system.h by the same names. There they run without the
-interpreter's lock, and `let_go` and `take_back` stand around what needs none.
+interpreter's lock (mrc.endpoint.parts.interpreter).
 
 `messages` is the address of the kernel's structures, each of eight 64-bit words as on 64-bit Linux:
 
@@ -131,12 +131,3 @@ def ask(lock: memoryview, more: int) -> None:
 def is_asked_for(lock: memoryview) -> bool:
     """Whether anybody asks for the lock."""
     return lock[1] != 0
-
-
-def let_go() -> int:
-    """Give up the interpreter's lock, which the calling thread has. Returns what `take_back` wants."""
-    return 0
-
-
-def take_back(state: int) -> None:
-    """Take the interpreter's lock again."""

@@ -1,6 +1,7 @@
 cimport cython
 from mrc.endpoint.counters cimport Counters
 from mrc.endpoint.datapath.datapath cimport Datapath
+from mrc.endpoint.parts cimport interpreter
 from mrc.endpoint.parts.flags cimport Away, Flag
 from mrc.endpoint.responder.receive_budget cimport ReceiveBudget
 from mrc.net cimport system

@@ -11,6 +11,7 @@ from array import array
 
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.datapath.datapath import Datapath
+from mrc.endpoint.parts import interpreter
 from mrc.endpoint.parts.deadlines import FOREVER
 from mrc.endpoint.parts.flags import Flag
 from mrc.endpoint.parts.numbers import column
@@ -168,12 +169,12 @@ class Turn:
         """
         if self._away.waits or self._away.urgent:
             self._catch_up()
-        state = system.let_go()
+        state = interpreter.let_go()
         self._come()
         self._run(until, ask_first)
         self._leave()
         self._ask_python_fds()
-        system.take_back(state)
+        interpreter.take_back(state)
 
     def _catch_up(self) -> None:
         """A turn while Python is there, for what waits for it: the first packets that come have it done."""
@@ -331,9 +332,9 @@ class Turn:
     def stand_in(self) -> None:
         """Turn while Python is away, until `end_stand_in`: for a thread of its own. It waits for the interpreter only
         where an event is to be reported."""
-        state = system.let_go()
+        state = interpreter.let_go()
         self._stand_in()
-        system.take_back(state)
+        interpreter.take_back(state)
 
     def end_stand_in(self) -> None:
         """The thread that stands in is to end."""

@@ -125,6 +125,9 @@ def test_plots_of_a_run(mrc: Callable[..., Result]) -> None:
         drawn = mrc("plot", kind, "small.results", "--out", f"{kind}.svg")
         assert drawn.exit_code == 0, drawn.stderr
         assert shows in Path(f"{kind}.svg").read_text()
+    assert mrc("run", "small.yaml", "--seed", "2", "--out", "other.results").exit_code == 0
+    assert mrc("plot", "fct", "small.results").stdout == "small-fct.svg\n"
+    assert mrc("plot", "fct", "small.results", "other.results").stdout == "small-other-fct.svg\n"
     assert "no job 'training'" in mrc("plot", "fct", "small.results", "--job", "training").stderr
     assert "no results of mrc sim run" in mrc("plot", "fct", ".").stderr
 
@@ -143,3 +146,16 @@ def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert error == "interrupted; nothing is written\n"
     assert os.listdir(tmp_path) == ["long.yaml"]
+
+
+def test_threads_change_no_byte(mrc: Callable[..., Result]) -> None:
+    """512 hosts are several shards."""
+    topology = "topology: {hosts: 512, hosts_per_leaf: 32, spines: 2}"
+    text = EXPERIMENT.replace("topology: {hosts: 8, planes: 2, hosts_per_leaf: 4, spines: 2}", topology)
+    assert topology in text
+    Path("large.yaml").write_text(text.replace("bytes: 20KB", "bytes: 4KB").replace("name: small", "name: large"))
+    for threads in ("1", "2"):
+        said = mrc("run", "large.yaml", "--set", "end=8us", "--threads", threads, "--out", threads)
+        assert said.exit_code == 0, said.stderr
+    assert tables("1") == tables("2")
+    assert tables("1")["flows.parquet"]

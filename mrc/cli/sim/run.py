@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,13 @@ if TYPE_CHECKING:
 )
 @click.option("--overwrite", is_flag=True, help="Replace results that are there.")
 @click.option("--seed", type=click.IntRange(0, (1 << 32) - 1), help="Another seed than the file's.")
+@click.option(
+    "--threads",
+    type=click.IntRange(1, 64),
+    metavar="N",
+    help="How many threads compute. They change no result.  [default: one for each processor; 1 where the experiment "
+    "names Python]",
+)
 @set_option
 @click.option("--dry-run", is_flag=True, help="Check the file and estimate the cost; simulate nothing.")
 @json_option
@@ -36,6 +44,7 @@ def run(
     out: Path | None,
     overwrite: bool,
     seed: int | None,
+    threads: int | None,
     settings: tuple[str, ...],
     dry_run: bool,
     as_json: bool,
@@ -44,7 +53,8 @@ def run(
 
     FILE says the topology, links, workloads, failures and policies: docs/experiments.md, or `mrc sim schema`. What it
     names as Python (FILE.py:FUNCTION) is executed. A sweep in FILE is for `mrc sim sweep`; here it is not looked at.
-    Results need pyarrow (pip install 'mrc[parquet]'). The same experiment and seed give the same bytes.
+    Results need pyarrow (pip install 'mrc[parquet]'). The same experiment and seed give the same bytes. Several threads
+    have work where there are 512 hosts or more.
 
     \b
     Examples:
@@ -59,7 +69,8 @@ def run(
 
     experiment_file = read_experiment(file, settings, seed)
     experiment = experiment_file.experiment()
-    expected = estimate(experiment.setup)
+    threads = threads or _threads(experiment)
+    expected = estimate(experiment.setup, threads)
     if dry_run:
         _print_plan(experiment, expected, as_json)
         return
@@ -70,7 +81,7 @@ def run(
     try:
         interrupt_on_signals(progress.interrupt)
         note(f"{experiment.name}: {_size_text(experiment)}; {estimate_text(expected)}")
-        done = execute(experiment_file, experiment, progress.show)
+        done = execute(experiment_file, experiment, progress.show, threads)
     except KeyboardInterrupt:
         progress.clear()
         raise interrupted("interrupted; nothing is written") from None
@@ -80,6 +91,11 @@ def run(
         print_json(_document(done, directory))
     else:
         _print(done, directory)
+
+
+def _threads(experiment: Experiment) -> int:
+    """A controller of the user's own may not be made for several threads."""
+    return min(64, len(os.sched_getaffinity(0))) if isinstance(experiment.setup.policies.controller, str) else 1
 
 
 def _size_text(experiment: Experiment) -> str:

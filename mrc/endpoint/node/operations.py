@@ -8,7 +8,6 @@ probes never come here: `OperationIntake` and `OperationAnswers` answer them wit
 from __future__ import annotations
 
 import heapq
-from collections import deque
 from collections.abc import Callable, Set
 
 from mrc.endpoint.config import PeerNodeConfig
@@ -122,7 +121,7 @@ class EndpointOperations:
         self._requests: dict[int, _Request] = {}
         # The port status update that each node has still to answer, by its request id.
         self._updates: dict[PeerKey, int] = {}
-        self._to_send: deque[int] = deque()
+        self._to_send: list[int] = []
         # Up while `transmit` has something to do.
         self.pending = Flag()
         self.peer_ports = PeerPorts(config, wire, counters, on_peer_port, on_doubt)
@@ -296,7 +295,7 @@ class EndpointOperations:
     def transmit(self, batch: TransmitBatch, now: int) -> None:
         """Append the requests that wait."""
         while self._to_send and batch.free:
-            req_id = self._to_send.popleft()
+            req_id = self._to_send.pop(0)
             request = self._requests.get(req_id)
             if request is None or request.superseded:
                 continue

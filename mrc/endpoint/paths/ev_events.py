@@ -40,7 +40,7 @@ class EvEvents:
     whether this queue or one attached to it wants it; compiled code holds on to them.
     """
 
-    __slots__ = ("_clock", "_limit", "_others", "_own", "dropped", "queue", "wanted_flags")
+    __slots__ = ("_clock", "_limit", "_others", "_own", "_queue", "dropped", "wanted_flags")
 
     def __init__(self, limit: int, clock: Callable[[], int] = lambda: 0) -> None:
         self._limit = limit
@@ -48,8 +48,16 @@ class EvEvents:
         self._own = _NOTHING
         self._others: tuple[EvEvents, ...] = ()
         self.wanted_flags = memoryview(bytearray(len(EvState) + 1))
-        self.queue: deque[Any] = deque()
+        # An empty one takes more memory than all the rest of this.
+        self._queue: deque[Any] | None = None
         self.dropped = 0
+
+    @property
+    def queue(self) -> deque[Any]:
+        """What waits, oldest first."""
+        if self._queue is None:
+            self._queue = deque()
+        return self._queue
 
     @property
     def wanted(self) -> frozenset[EvState]:

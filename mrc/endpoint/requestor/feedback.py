@@ -154,7 +154,7 @@ class Feedback:
         # the first RTT sample the tail timer is only a guess.
         lost = self._counters.losses_by_nack > losses
         if lost and self._probes.tail_guessed and self._sent.outstanding and not self._room.may_send():
-            self._probes.hasten_tail(now)
+            self._probes.hasten_tail(now, now - self._sent.log_sent_at[self._sent.head & self._sent.log_mask])
 
     def _path_feedback(self, sack: Sack, now: int) -> None:
         index = self._paths.index(sack.entropy)

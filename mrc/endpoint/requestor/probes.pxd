@@ -27,7 +27,7 @@ cdef class Probes:
     cdef readonly bint tail_armed, tail_guessed, waiting
 
     cpdef void arm_tail(self, long long now, long long timer_ns, bint guessed=*) noexcept nogil
-    cpdef void hasten_tail(self, long long now) noexcept nogil
+    cpdef void hasten_tail(self, long long now, long long since_ns) noexcept nogil
     cpdef void time_tail(self, long long timer_ns) noexcept nogil
     cpdef void take_up_bad_evs(self, long long now, long long path_timer_ns) noexcept nogil
     cpdef long long next_deadline(self) noexcept nogil

@@ -91,10 +91,12 @@ class Probes:
         self.tail_guessed = guessed
         self._hastened = False
 
-    def hasten_tail(self, now: int) -> None:
-        """Ask now, not when the timer runs out. Once, until data is sent or the answer is here."""
+    def hasten_tail(self, now: int, since_ns: int) -> None:
+        """Ask now, not when the timer runs out. Once, until data is sent or the answer is here; and again as the timer
+        does, but from `since_ns` on, how long ago the oldest packet that waits was sent: the probe may be trimmed."""
         if not self._hastened and self.tail_armed:
             self._hastened = True
+            self._tail_interval = since_ns
             self._tail_from = self._tail_at = now
 
     def time_tail(self, timer_ns: int) -> None:

@@ -6,6 +6,7 @@
 docs/simulation.md says what the model is, what it rounds and what it does not have.
 """
 
+from mrc.sim.cluster.ev_choice import EvChoice, EvRequest
 from mrc.sim.cluster.outcome import Conservation, Outcome, Progress
 from mrc.sim.cluster.run import run
 from mrc.sim.cluster.setup import (
@@ -23,6 +24,8 @@ __all__ = [
     "Action",
     "ClusterLink",
     "Conservation",
+    "EvChoice",
+    "EvRequest",
     "Failures",
     "Flows",
     "Outcome",

@@ -1,6 +1,6 @@
 # cython: overflowcheck=False
 # The numbers that chance is drawn from wrap at 2**64, in a build with checks too.
-"""The egress queue before each direction of each cable: columns of numbers, no object for any of them.
+"""The egress queue before each direction of a shard's cables: columns of numbers, no object for any of them.
 
 Strict priority over a drop-tail data queue, then the cable, as in mrc.sim.link: the same packets at the same times. The
 packets of a queue, and those of the whole fabric, are lists through the rows of PacketPool.
@@ -9,8 +9,37 @@ packets of a queue, and those of the whole fabric, are lists through the rows of
 from __future__ import annotations
 
 from mrc.endpoint.traffic_class import CE, ECN_MASK
-from mrc.errors import CallerError
-from mrc.sim.cluster.columns import numbers, octets, short_numbers
+from mrc.sim.cluster.columns import numbers
+from mrc.sim.cluster.crossings import Crossings
+from mrc.sim.cluster.directions import (
+    BETWEEN,
+    BYTES,
+    CERTAIN,
+    CUT,
+    DATA_BYTES,
+    DATA_FIRST,
+    DATA_LAST,
+    DOWN,
+    DROPPED,
+    FATES,
+    FLAGS,
+    FREE_AT,
+    FREE_TOLD,
+    FROM_HOST,
+    LARGEST,
+    LOSSY,
+    LOST,
+    MARKED,
+    NO_PORT,
+    PACKETS,
+    PRIORITY_BYTES,
+    PRIORITY_FIRST,
+    PRIORITY_LAST,
+    ROW_OF_WORDS,
+    TIMES_DOWN,
+    WAITING,
+    Directions,
+)
 from mrc.sim.cluster.event_wheel import FREE, ROW, EventWheel
 from mrc.sim.cluster.packet_pool import (
     CLASS,
@@ -26,37 +55,9 @@ from mrc.sim.cluster.packet_pool import (
     WIDTH,
     PacketPool,
 )
-from mrc.sim.cluster.setup import ClusterLink, Topology
-from mrc.sim.link import OUTER_BYTES
-from mrc.wire.profile import WireProfile
-from mrc.wire.rows import EXTENSION_AT
+from mrc.sim.cluster.setup import Topology
+from mrc.sim.cluster.sharding import Sharding
 
-# A direction's numbers: first and last packet of the data queue and of the priority queue; bytes in each; packets in
-# both; what else is known of it; how often it went down; packets put on it; the most bytes that waited. They fill a
-# line of a processor's cache, with two words of 64 bits: when it is free again, ns, and bytes put on it.
-(
-    DATA_FIRST,
-    DATA_LAST,
-    PRIORITY_FIRST,
-    PRIORITY_LAST,
-    DATA_BYTES,
-    PRIORITY_BYTES,
-    WAITING,
-    FLAGS,
-    TIMES_DOWN,
-    PACKETS,
-    LARGEST,
-) = range(11)
-ROW_OF_WORDS = ROW // 2
-FREE_AT, BYTES = 6, 7
-# What befell its packets, which is rare.
-DROPPED, LOST, CUT, MARKED = range(4)
-FATES = 4
-# In FLAGS: it is down; an event will tell that it is free; packets may vanish on it.
-DOWN, FREE_TOLD, LOSSY = 1, 2, 4
-# The kinds of directions: from a host, to a host, between switches. What is configured differs between these.
-FROM_HOST, TO_HOST, BETWEEN = range(3)
-NO_PORT = 255
 # What became of a packet that left the fabric, and where it is counted by way.
 SENT, LOST_WAY, CUT_WAY, LAST_SENT = range(4)
 BY_WAY = 4
@@ -68,35 +69,34 @@ _PRIORITY_FIRST, _PRIORITY_LAST, _PRIORITY_BYTES = PRIORITY_FIRST, PRIORITY_LAST
 _WAITING, _FLAGS, _TIMES_DOWN, _PACKETS, _LARGEST, _ROW = WAITING, FLAGS, TIMES_DOWN, PACKETS, LARGEST, ROW
 _DROPPED, _LOST, _CUT, _MARKED, _FATES, _WORDS = DROPPED, LOST, CUT, MARKED, FATES, ROW_OF_WORDS
 _FREE_AT, _BYTES, _DOWN, _FREE_TOLD, _LOSSY = FREE_AT, BYTES, DOWN, FREE_TOLD, LOSSY
-_FROM_HOST, _TO_HOST, _BETWEEN = FROM_HOST, TO_HOST, BETWEEN
+_FROM_HOST, _BETWEEN = FROM_HOST, BETWEEN
 _BY_WAY, _LOST_WAY, _CUT_WAY, _NO_PORT = BY_WAY, LOST_WAY, CUT_WAY, NO_PORT
-_FREE, _NONE, _NEVER = FREE, -1, (1 << 31) - 1
+_FREE, _NONE = FREE, -1
 _NS_BITS = 8_000_000_000
 _CE, _ECN_MASK = CE, ECN_MASK
 _MASK, _GAMMA, _FIRST_MIX, _SECOND_MIX = (1 << 64) - 1, 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
-_CERTAIN = 1 << 32
-
-
-def _bound(limit: int | None) -> int:
-    return _NEVER if limit is None else limit
+_CERTAIN = CERTAIN
 
 
 class Egresses:
-    """All directions of all cables. What is known of direction d lies from d * ROW on in `cells`, from d * ROW_OF_WORDS
-    on in `words`, which is the same memory, and from d * FATES on in `fates`.
+    """The directions of a shard, whose numbers are `shard` and `sharding`'s. What is known of direction d lies from
+    d * ROW on in `cells`, from d * ROW_OF_WORDS on in `words` and from d * FATES on in `fates`
+    (mrc.sim.cluster.directions). `lost_between` has, by direction, packets that another shard put on a cable and that
+    were lost on it when it went down.
 
-    `waits_at_host`, by cable of a host, is how many packets wait in its own end, or NO_PORT where that is down.
-    `by_way` counts by plane * uplinks + uplink. `lost`, `dropped`, `cut` and `marked` are totals.
+    `by_way` counts by plane * uplinks + uplink. `lost`, `dropped`, `cut` and `marked` are totals. Packets for another
+    shard go to `crossings`.
     """
 
     __slots__ = (
-        "_can_trim",
         "_cut_to",
         "_delay",
         "_ecn_high",
         "_ecn_low",
+        "_first_between",
         "_framing",
         "_host_directions",
+        "_hosts_per_shard",
         "_is_priority",
         "_is_trimmable",
         "_loss",
@@ -104,17 +104,19 @@ class Egresses:
         "_queue",
         "_rate",
         "_seed",
+        "_shard",
         "_trim_at",
         "_trimmed_class",
         "_uplinks",
         "_wheel",
         "by_way",
         "cells",
+        "crossings",
         "cut",
-        "directions",
         "dropped",
         "fates",
         "lost",
+        "lost_between",
         "marked",
         "waits_at_host",
         "words",
@@ -123,59 +125,34 @@ class Egresses:
     def __init__(
         self,
         topology: Topology,
-        host_link: ClusterLink,
-        fabric_link: ClusterLink,
-        wire: WireProfile,
+        directions: Directions,
+        sharding: Sharding,
+        shard: int,
         pool: PacketPool,
         wheel: EventWheel,
-        seed: int,
     ) -> None:
-        self.directions = 2 * topology.cables
-        self._host_directions = 2 * topology.host_cables
-        self._uplinks = topology.uplinks
         self._pool = pool
         self._wheel = wheel
-        self._seed = seed
-        words = numbers(_WORDS * self.directions)
-        self.words, self.cells = words, words.cast("B").cast("i")
-        self.fates = short_numbers(_FATES * self.directions)
+        self._shard, self._hosts_per_shard = shard, sharding.hosts_per_shard
+        self._first_between = sharding.first_between
+        self.crossings = Crossings(sharding.count)
+        self._host_directions = directions.of_hosts
+        self._uplinks = topology.uplinks
+        self._seed = directions.seed
+        self.words, self.cells = directions.words, directions.cells
         wheel.know(self.cells)
-        self.waits_at_host = octets(topology.host_cables)
-        self.by_way = numbers(_BY_WAY * topology.planes * topology.uplinks, 0)
+        self.waits_at_host, self._loss = directions.waits_at_host, directions.loss
+        self._rate, self._delay, self._framing = directions.rate, directions.delay, directions.framing
+        self._queue, self._trim_at, self._cut_to = directions.queue, directions.trim_at, directions.cut_to
+        self._ecn_low, self._ecn_high = directions.ecn_low, directions.ecn_high
+        self._trimmed_class = directions.trimmed_class
+        self._is_trimmable, self._is_priority = directions.is_trimmable, directions.is_priority
+        self.fates = directions.fates
+        self.lost_between: dict[int, int] = {}
+        self.by_way = numbers(BY_WAY * topology.planes * topology.uplinks)
         for way in range(topology.planes * topology.uplinks):
-            self.by_way[way * _BY_WAY + LAST_SENT] = -1
+            self.by_way[way * BY_WAY + LAST_SENT] = -1
         self.lost = self.dropped = self.cut = self.marked = 0
-        links = (host_link, host_link, fabric_link)
-        self._rate, self._delay, self._framing = numbers(3), numbers(3), numbers(3)
-        self._queue, self._trim_at, self._cut_to = numbers(3), numbers(3), numbers(3)
-        self._ecn_low, self._ecn_high, self._trimmed_class = numbers(3), numbers(3), numbers(3)
-        kept = OUTER_BYTES + EXTENSION_AT + wire.trim_keeps_after_bth
-        for kind, link in enumerate(links):
-            self._rate[kind], self._delay[kind] = link.rate_bps, link.delay_ns
-            self._framing[kind] = link.framing_bytes
-            self._queue[kind] = _bound(link.queue_bytes)
-            # A host's own end neither trims nor marks; a mark says "this path", not "this receiver".
-            self._trim_at[kind] = _NEVER if kind == _FROM_HOST else _bound(link.trim_at_bytes)
-            self._ecn_low[kind] = _NEVER if kind == _FROM_HOST else _bound(link.ecn_low_bytes)
-            self._ecn_high[kind] = _NEVER if kind == _FROM_HOST else _bound(link.ecn_high_bytes)
-            self._cut_to[kind] = kept if link.trim_to_bytes is None else link.trim_to_bytes
-            last_hop = wire.dscp_trimmed_lasthop if kind == _TO_HOST else wire.dscp_trimmed
-            self._trimmed_class[kind] = last_hop << 2
-        # By DSCP.
-        self._is_trimmable, self._is_priority = memoryview(bytearray(64)), memoryview(bytearray(64))
-        for dscp in (wire.dscp_trimmable, wire.dscp_trimmable_retx):
-            self._is_trimmable[dscp] = 1
-        for dscp in (wire.dscp_control, *wire.trimmed_dscps):
-            self._is_priority[dscp] = 1
-        # By direction the chance of a loss, in 2**-32; there is none while no packet may vanish.
-        self._loss = numbers(0)
-        for kind, link in enumerate(links):
-            if link.loss:
-                first = self._host_directions if kind == _BETWEEN else kind
-                step = 1 if kind == _BETWEEN else 2
-                last = self.directions if kind == _BETWEEN else self._host_directions
-                for direction in range(first, last, step):
-                    self.set_loss(direction, link.loss)
 
     # ------------------------------------------------------------------ what is known
 
@@ -186,19 +163,6 @@ class Egresses:
     def is_priority(self, traffic_class: int) -> bool:
         """Whether packets of this class wait in the priority queue."""
         return self._is_priority[traffic_class >> 2] != 0
-
-    def is_up(self, direction: int) -> bool:
-        return self.cells[direction * _ROW + _FLAGS] & _DOWN == 0
-
-    def set_loss(self, direction: int, chance: float) -> None:
-        """Packets vanish on this direction with this chance from now on. Raises CallerError outside 0..1."""
-        if not 0 <= chance <= 1:
-            raise CallerError(f"a chance is 0..1, got {chance}")
-        if not len(self._loss):
-            self._loss = numbers(self.directions)
-        self._loss[direction] = round(chance * _CERTAIN)
-        at = direction * _ROW + _FLAGS
-        self.cells[at] = self.cells[at] | _LOSSY if chance else self.cells[at] & ~_LOSSY
 
     # ------------------------------------------------------------------ into the queue
 
@@ -297,6 +261,10 @@ class Egresses:
 
     def _lose(self, direction: int, packet: int) -> None:
         self.fates[direction * _FATES + _LOST] += 1
+        self._take_off(packet)
+
+    def _take_off(self, packet: int) -> None:
+        """A packet is lost."""
         self.lost += 1
         self.by_way[self._place_of_way(packet) + _LOST_WAY] += 1
         self._pool.give(packet)
@@ -337,6 +305,11 @@ class Egresses:
             self._lose(direction, packet)
             return
         self._pool.cells[packet * _WIDTH + _EPOCH] = self.cells[at + _TIMES_DOWN]
+        if self._is_between(direction):
+            shard = self._pool.cells[packet * _WIDTH + _TO] // self._hosts_per_shard
+            if shard != self._shard:
+                self.crossings.put(shard, self._pool, packet, free_at + self._delay[kind])
+                return
         self._wheel.add(free_at + self._delay[kind], 4 * packet)
 
     def _vanishes(self, direction: int) -> bool:
@@ -349,8 +322,19 @@ class Egresses:
         direction = self._pool.cells[at + _LINK]
         if self._pool.cells[at + _EPOCH] == self.cells[direction * _ROW + _TIMES_DOWN]:
             return True
-        self._lose(direction, packet)
+        if self._is_between(direction):
+            self._count_between(direction)
+            self._take_off(packet)
+        else:
+            self._lose(direction, packet)
         return False
+
+    def _is_between(self, direction: int) -> bool:
+        """Whether packets on this direction may be for another shard than the one they are from."""
+        return direction >= self._first_between and not direction & 1
+
+    def _count_between(self, direction: int) -> None:
+        self.lost_between[direction] = self.lost_between.get(direction, 0) + 1
 
     def _draw(self, direction: int, number: int) -> int:
         """A number below 2**32 that follows from the seed, the direction and `number` alone: the order in which they
@@ -366,7 +350,7 @@ class Egresses:
     def set_up(self, direction: int, up: bool, now: int) -> bool:
         """Going down loses what waits and what is on the cable. Returns whether that is news."""
         at = direction * _ROW
-        if up == self.is_up(direction):
+        if up == (self.cells[at + _FLAGS] & _DOWN == 0):
             return False
         if self.kind(direction) == _FROM_HOST:
             self.waits_at_host[direction >> 1] = 0 if up else _NO_PORT

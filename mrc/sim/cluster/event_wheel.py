@@ -41,8 +41,10 @@ class EventWheel:
         "span",
     )
 
-    def __init__(self, pool: PacketPool, directions: int, hosts: int, farthest_ns: int) -> None:
-        """Events are scheduled up to `farthest_ns` ahead. Raises CallerError where that is too far."""
+    def __init__(self, pool: PacketPool, directions: int, behind: memoryview, farthest_ns: int) -> None:
+        """Events are scheduled up to `farthest_ns` ahead. `behind` has a place for the event behind each of as many
+        `directions`, then for that behind each host. Raises CallerError where `farthest_ns` is too far.
+        """
         span = _LEAST_SPAN
         while span <= farthest_ns:
             span *= 2
@@ -57,8 +59,7 @@ class EventWheel:
         self._pool = pool
         self._directions = directions
         self._directions_known = short_numbers(0)
-        # The event behind each direction, then behind each host.
-        self._next = short_numbers(directions + hosts)
+        self._next = behind
         self._heads, self._tails = short_numbers(span, _NONE), short_numbers(span, _NONE)
         # A bit for each place that has events.
         self._occupied = numbers(span // _BITS)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 
 from mrc.endpoint.parts.deadlines import FOREVER
-from mrc.sim.cluster.egresses import Egresses
+from mrc.sim.cluster.directions import Directions
 from mrc.sim.cluster.hosts import Hosts
-from mrc.sim.cluster.machine import Machine
 from mrc.sim.cluster.setup import Action, Failures, Ints, Target, Topology
+from mrc.sim.cluster.shard import Shard
+from mrc.sim.cluster.sharding import Sharding
 
 
 def cables_of_switch(topology: Topology, switch: int) -> Ints:
@@ -53,16 +56,22 @@ def directions_of(topology: Topology, target: Target, which: int) -> Ints:
 
 
 class Faults:
-    """Failures in order of time. A direction is up while nothing that it belongs to is down."""
+    """Failures in order of time. A direction is up while nothing that it belongs to is down.
+
+    `on_changed` is called with each direction between switches that goes down or comes up, whether it is up, and when.
+    """
 
     def __init__(
-        self, topology: Topology, failures: Failures, egresses: Egresses, machine: Machine, hosts: Hosts
-    ) -> None:
-        self._topology = topology
+        self, failures: Failures, directions: Directions, sharding: Sharding, shards: Sequence[Shard], hosts: Hosts,
+        on_changed: Callable[[int, bool, int], None],
+    ) -> None:  # fmt: skip
+        self._topology = sharding.topology
         self._failures = failures
-        self._egresses = egresses
-        self._machine = machine
+        self._directions = directions
+        self._sharding = sharding
+        self._shards = shards
         self._hosts = hosts
+        self._on_changed = on_changed
         self._next = 0
         # What is down, and by direction how many of these it belongs to.
         self._down: set[tuple[Target, int]] = set()
@@ -82,7 +91,7 @@ class Faults:
             directions = directions_of(self._topology, target, which).tolist()
             if action == Action.LOSS:
                 for direction in directions:
-                    self._egresses.set_loss(direction, float(self._failures.value[row]))
+                    self._directions.set_loss(direction, float(self._failures.value[row]))
             elif ((target, which) in self._down) == (action == Action.UP):
                 self._switch(target, which, directions, action == Action.UP, now)
 
@@ -91,16 +100,21 @@ class Faults:
         hosts = set()
         for direction in directions:
             self._times[direction] = self._times.get(direction, 0) + (-1 if up else 1)
-            changed = self._egresses.set_up(direction, not self._times[direction], now)
-            if changed and direction < 2 * self._topology.host_cables:
+            shard = self._shards[self._sharding.of_cable(direction >> 1)]
+            changed = shard.egresses.set_up(direction, not self._times[direction], now)
+            if not changed:
+                continue
+            if direction < 2 * self._topology.host_cables:
                 hosts.add(divmod(direction >> 1, self._topology.planes))
+            else:
+                self._on_changed(direction, not self._times[direction], now)
         if target in (Target.UPWARD, Target.DOWNWARD):
             # A host sees no more of it than that packets do not come through.
             return
         for host, plane in sorted(hosts):
             cable = self._topology.host_cable(plane, host)
-            both = self._egresses.is_up(2 * cable) and self._egresses.is_up(2 * cable + 1)
+            both = self._directions.is_up(2 * cable) and self._directions.is_up(2 * cable + 1)
             endpoint = self._hosts.endpoints.get(host)
             if endpoint is not None:
                 endpoint.set_port(plane, both, now)
-                self._machine.call(host)
+                self._shards[self._sharding.of_host(host)].machine.call(host)

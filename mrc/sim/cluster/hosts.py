@@ -17,6 +17,7 @@ from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.errors import CallerError
 from mrc.fabric.block import PLAIN_BLOCK
+from mrc.sim.cluster.ev_choice import EV_CHOICES, EvRequest, chosen
 from mrc.sim.cluster.setup import Policies, Topology
 from mrc.wire.entropy import ev_to_fields
 from mrc.wire.profile import WireProfile
@@ -46,6 +47,10 @@ class Hosts:
         self._random = Random(seed ^ _EV_SEED)
         self._config = EndpointConfig(wire=self.wire)
         self._controller = _controller(policies)
+        choice = policies.ev_choice
+        # Ours take all EVs where as many are wanted: they are not asked.
+        self._choice_is_ours = isinstance(choice, str)
+        self._choice = EV_CHOICES[choice] if isinstance(choice, str) else choice
         self.endpoints: dict[int, Endpoint] = {}
         self._regions: dict[int, MemoryRegion] = {}
         # What all writes are from.
@@ -90,7 +95,7 @@ class Hosts:
         """The EVs that a QP has towards another host."""
         by_plane: dict[int, bytes] = {}
         paths = []
-        for plane, uplink in self._ways(self._uplinks(host, peer)):
+        for plane, uplink in self._ways(host, peer):
             ev = plane << 24 | uplink
             source_port, flow_label = ev_to_fields(ev, self.wire)
             if plane not in by_plane:
@@ -110,22 +115,15 @@ class Hosts:
             return range(0, topology.uplinks, topology.cores_per_spine)
         return range(topology.uplinks)
 
-    def _ways(self, uplinks: Sequence[int]) -> list[tuple[int, int]]:
-        """(plane, uplink) of each EV, plane by plane."""
-        planes, count = self.topology.planes, len(uplinks)
-        wanted = self.policies.evs
-        if wanted is None or wanted >= planes * count:
-            return [(plane, uplink) for plane in range(planes) for uplink in uplinks]
-        if self.policies.ev_choice == "random":
-            chosen = self._random.sample(range(planes * count), wanted)
-            return sorted((each % planes, uplinks[each // planes]) for each in chosen)
-        ways = []
-        for plane in range(planes):
-            own = wanted // planes + (plane < wanted % planes)
-            first = self._random.randrange(count) if self.policies.ev_choice == "spread" else 0
-            step = count / own if own and self.policies.ev_choice == "spread" else 1
-            ways += [(plane, uplinks[(first + int(each * step)) % count]) for each in range(own)]
-        return ways
+    def _ways(self, host: int, peer: int) -> Sequence[tuple[int, int]]:
+        """(plane, uplink) of each EV."""
+        planes, uplinks, wanted = self.topology.planes, self._uplinks(host, peer), self.policies.evs
+        every = planes * len(uplinks)
+        if wanted is None or wanted >= every:
+            if self._choice_is_ours:
+                return [(plane, uplink) for plane in range(planes) for uplink in uplinks]
+            wanted = every
+        return chosen(self._choice, EvRequest(host, peer, planes, uplinks, wanted, self._random))
 
 
 def _controller(policies: Policies) -> str | ControllerFactory:

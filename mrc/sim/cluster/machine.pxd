@@ -1,8 +1,10 @@
 cimport cython
+from mrc.endpoint.parts cimport interpreter
 from mrc.endpoint.parts.heaps cimport Heap
 from mrc.sim.cluster cimport by_host
 from mrc.sim.cluster.egresses cimport Egresses
 from mrc.sim.cluster.event_wheel cimport EventWheel
+from mrc.sim.cluster.host_columns cimport HostColumns
 from mrc.sim.cluster.packet_pool cimport PacketPool
 from mrc.sim.cluster.ways cimport Ways
 from mrc.wire cimport octets
@@ -22,7 +24,7 @@ cdef class Machine:
     cdef EventWheel _wheel
     cdef Egresses _egresses
     cdef Ways _ways
-    cdef object _work
+    cdef object _work, _hosts
     cdef Heap _timers
     cdef TransmitBatch _transmitted
     cdef ReceivedBatch _received
@@ -34,7 +36,8 @@ cdef class Machine:
     cdef public long long now, until
     cdef readonly long long events, hops, sent, delivered, delivered_cut, placed_bytes
 
-    cpdef void run(self, long long most) noexcept nogil
+    @cython.locals(state=cython.longlong)
+    cpdef run(self, long long most)
     @cython.locals(at=cython.longlong, timer=cython.longlong, event=cython.int, kind=cython.int)
     cdef void _run(self, long long last) noexcept nogil
     cpdef long long next_at(self) noexcept nogil

@@ -1,4 +1,4 @@
-"""Virtual time: events in their order, and what each does. It goes on without the interpreter.
+"""Virtual time of a shard: events in their order, and what each does. It goes on without the interpreter.
 
 A packet that comes to its host waits until all events before that have happened, as do those that come in the same
 nanosecond; then the endpoint takes them as one batch. A host's NIC asks its endpoint for packets as its ports have room
@@ -7,17 +7,17 @@ for them, as in mrc.sim.host.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from mrc.endpoint.datapath.datapath import Datapath
+from mrc.endpoint.parts import interpreter
 from mrc.endpoint.parts.deadlines import FOREVER
 from mrc.endpoint.parts.heaps import Heap
 from mrc.sim.cluster import by_host
 from mrc.sim.cluster.attendant import Attendant
-from mrc.sim.cluster.columns import numbers, short_numbers
+from mrc.sim.cluster.columns import numbers
 from mrc.sim.cluster.columns import octets as octet_column
-from mrc.sim.cluster.egresses import BY_WAY, LAST_SENT, NO_PORT, SENT, Egresses
+from mrc.sim.cluster.directions import NO_PORT
+from mrc.sim.cluster.egresses import BY_WAY, LAST_SENT, SENT, Egresses
 from mrc.sim.cluster.event_wheel import ARRIVAL, FREE, HOST, EventWheel
+from mrc.sim.cluster.host_columns import HostColumns
 from mrc.sim.cluster.packet_pool import (
     CLASS,
     LINK,
@@ -57,8 +57,7 @@ class Machine:
 
     `sent`, `delivered` and `delivered_cut` count packets; `hops` packets put on cables or taken from them, `events` all
     there was to do. `placed_bytes` of payload have arrived, each byte once. What Python has to do for a flow is done by
-    `work`. `boundary`, by receiving QP, is the PSN by which the next flow has arrived; the QPs of host h are those from
-    `first_qp[h]` on, in the order of their slots.
+    `work`. What is known of each of its hosts is in HostColumns.
     """
 
     __slots__ = (
@@ -66,6 +65,7 @@ class Machine:
         "_first_waiting",
         "_handles",
         "_host_pending",
+        "_hosts",
         "_last_waiting",
         "_lengths",
         "_looks_at",
@@ -97,9 +97,10 @@ class Machine:
 
     def __init__(
         self,
-        hosts: int,
+        hosts: range,
         planes: int,
         uplinks: int,
+        columns: HostColumns,
         pool: PacketPool,
         wheel: EventWheel,
         egresses: Egresses,
@@ -110,15 +111,13 @@ class Machine:
         self._pool, self._wheel, self._egresses, self._ways, self._work = pool, wheel, egresses, ways, work
         self.now = self.until = 0
         self.events = self.hops = self.sent = self.delivered = self.delivered_cut = self.placed_bytes = 0
-        # By host: the handle of its endpoint; packets that have come and wait, as one more than their number; whether
-        # an event of its is to come; when its timers are scheduled, and when Python wants to look after it.
-        self._handles = numbers(hosts)
-        self._first_waiting, self._last_waiting = short_numbers(hosts), short_numbers(hosts)
-        self._host_pending = octet_column(hosts)
-        self._timer_at, self._looks_at = numbers(hosts, FOREVER), numbers(hosts, FOREVER)
+        self._hosts = hosts
+        self._handles = columns.handles
+        self._first_waiting, self._last_waiting = columns.first_waiting, columns.last_waiting
+        self._host_pending = columns.pending
+        self._timer_at, self._looks_at = columns.timer_at, columns.looks_at
         self._timers = Heap()  # times and hosts
-        self.first_qp = numbers(hosts + 1)
-        self.boundary = self.placed = numbers(0)
+        self.first_qp, self.boundary, self.placed = columns.first_qp, columns.boundary, columns.placed
         self._transmitted = TransmitBatch(_PULL, headers_only=True)
         self._received_headers = octet_column(_MOST_RECEIVED * ROOM)
         self._lengths, self._ports = numbers(_MOST_RECEIVED), numbers(_MOST_RECEIVED)
@@ -127,22 +126,13 @@ class Machine:
             self._received_headers, ROOM, 0, self._lengths, self._ports, self._received_classes, headers_only=True
         )
 
-    def have_hosts(self, endpoints: Sequence[Datapath | None], first_qp: Sequence[int]) -> None:
-        """These are the endpoints, and the first QP of each; one number more says how many QPs there are. Who calls
-        keeps the endpoints."""
-        for host, datapath in enumerate(endpoints):
-            if datapath is not None:
-                self._handles[host] = by_host.of(datapath)
-        for host, first in enumerate(first_qp):
-            self.first_qp[host] = first
-        count = first_qp[len(first_qp) - 1]
-        self.boundary, self.placed = numbers(count, FOREVER), numbers(count)
-
     # ------------------------------------------------------------------ time
 
     def run(self, most: int) -> None:
         """Let events happen up to and including time `until`, but no more than about `most` of them."""
+        state = interpreter.let_go()
         self._run(self.events + most)
+        interpreter.take_back(state)
 
     def _run(self, last: int) -> None:
         while self.events < last:
@@ -342,7 +332,7 @@ class Machine:
     def packets_in_hosts(self) -> int:
         """Packets that have come to their host and wait to be taken in."""
         count = 0
-        for host in range(len(self._handles)):
+        for host in self._hosts:
             packet = self._first_waiting[host] - 1
             while packet != _NONE:
                 count += 1

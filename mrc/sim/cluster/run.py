@@ -13,31 +13,29 @@ from numpy.typing import NDArray
 
 from mrc import __version__
 from mrc.endpoint.parts.deadlines import FOREVER
-from mrc.errors import CallerError
-from mrc.sim.cluster.egresses import (
-    BY_WAY,
+from mrc.sim.cluster.columns import short_numbers
+from mrc.sim.cluster.crew import Crew
+from mrc.sim.cluster.directions import (
     BYTES,
     CUT,
-    CUT_WAY,
     DATA_BYTES,
     DROPPED,
     FATES,
     LARGEST,
-    LAST_SENT,
     LOST,
-    LOST_WAY,
     MARKED,
     PACKETS,
     PRIORITY_BYTES,
     ROW_OF_WORDS,
-    SENT,
     WAITING,
-    Egresses,
+    Directions,
 )
-from mrc.sim.cluster.event_wheel import ROW, EventWheel
+from mrc.sim.cluster.egresses import BY_WAY, CUT_WAY, LAST_SENT, LOST_WAY, SENT
+from mrc.sim.cluster.event_wheel import ROW
 from mrc.sim.cluster.faults import Faults
+from mrc.sim.cluster.host_columns import HostColumns
 from mrc.sim.cluster.hosts import Hosts
-from mrc.sim.cluster.machine import Machine
+from mrc.sim.cluster.outages import Outages
 from mrc.sim.cluster.outcome import (
     Conservation,
     LinkColumns,
@@ -47,18 +45,16 @@ from mrc.sim.cluster.outcome import (
     QpColumns,
     SeriesColumns,
 )
-from mrc.sim.cluster.packet_pool import PacketPool
-from mrc.sim.cluster.setup import ClusterLink, Setup
-from mrc.sim.cluster.ways import Ways
+from mrc.sim.cluster.setup import Setup
+from mrc.sim.cluster.shard import Shard
+from mrc.sim.cluster.sharding import sharding
 from mrc.sim.cluster.work import Work
 
-MODEL = "mrc.sim.cluster 1"
+MODEL = "mrc.sim.cluster 2"
 VALIDATED = "8 to 256 hosts, against mrc.sim (docs/simulation.md)"
-_LARGEST_PACKET = 4400
-_EVENTS_A_SLICE = 50_000
+# Where there is one shard a window may have no end: then it is cut, so that progress is shown.
+_EVENTS_A_SLICE, _ALL_EVENTS = 50_000, 1 << 60
 _PROGRESS_S = 1.0
-_LEAST_PACKETS = 1 << 12
-_PACKETS_A_HOST = 256
 _SAMPLES = ("sent", "delivered", "placed_bytes", "trimmed", "dropped", "lost", "marked", "flows_done")
 
 
@@ -74,34 +70,31 @@ class Run:
     """One simulation, with all its parts."""
 
     def __init__(self, setup: Setup, progress: Callable[[Progress], None] | None = None) -> None:
-        if setup.threads != 1:
-            raise CallerError(f"a cluster is simulated by one thread, got threads={setup.threads}")
         self.began = time.monotonic()
         topology = setup.topology
         self.setup, self._progress = setup, progress
         flows = setup.flows.checked(topology.hosts)
         failures = setup.failures.checked(topology)
+        self.sharding = sharding(setup, flows)
         self.hosts = Hosts(topology, setup.policies, setup.seed)
         with _nothing_collected():
-            self.work = Work(flows, self.hosts)
-        active = len(self.hosts.endpoints)
-        # What is never touched takes no memory, and a pool that grows is there twice for a moment.
-        self.pool = PacketPool(max(_LEAST_PACKETS, _PACKETS_A_HOST * active))
-        links = (setup.host_link, setup.fabric_link)
-        farthest = max(_longest_ns(link) for link in links)
-        self.wheel = EventWheel(self.pool, 2 * topology.cables, topology.hosts, farthest)
-        self.egresses = Egresses(topology, *links, self.hosts.wire, self.pool, self.wheel, setup.seed)
-        self.machine = Machine(
-            topology.hosts, topology.planes, topology.uplinks, self.pool, self.wheel, self.egresses,
-            Ways(topology, self.pool), self.work,
-        )  # fmt: skip
+            self.work = Work(flows, self.hosts, self.sharding)
+        self.directions = Directions(topology, setup.host_link, setup.fabric_link, self.hosts.wire, setup.seed)
         endpoints = [self.hosts.endpoints.get(host) for host in range(topology.hosts)]
-        first_qp = [0]
-        for endpoint in endpoints:
-            first_qp.append(first_qp[-1] + (0 if endpoint is None else len(endpoint.qps)))
-        self.machine.have_hosts([None if each is None else each.datapath for each in endpoints], first_qp)
-        self.work.use(self.machine, first_qp)
-        self.faults = Faults(topology, failures, self.egresses, self.machine, self.hosts)
+        columns = HostColumns(
+            [None if each is None else each.datapath for each in endpoints],
+            [0 if each is None else len(each.qps) for each in endpoints],
+        )
+        behind = short_numbers(self.directions.count + topology.hosts)
+        self.shards = [
+            Shard(number, setup, self.sharding, columns, self.directions, behind, self.work)
+            for number in range(self.sharding.count)
+        ]
+        self.work.use([shard.machine for shard in self.shards], columns)
+        self.outages = Outages(topology, failures, self.work.pairs, self.hosts.endpoints)
+        self.faults = Faults(
+            failures, self.directions, self.sharding, self.shards, self.hosts, self.outages.changed
+        )  # fmt: skip
         self._samples: list[list[int]] = []
         self._next_sample = setup.sample_ns or FOREVER
 
@@ -109,39 +102,58 @@ class Run:
 
     def run(self) -> Outcome:
         """Run to the end."""
-        with _nothing_collected():
-            self._run()
+        with _nothing_collected(), Crew(min(self.setup.threads, len(self.shards))) as crew:
+            self._run(crew)
         self._tell()
         return self._outcome()
 
-    def _run(self) -> None:
+    def _run(self, crew: Crew) -> None:
         told = time.monotonic()
         for host in sorted(self.hosts.endpoints):
             # EV probes measure the base RTT.
-            self.machine.call(host)
-        while True:
-            at = min(self.work.next_start(), self.faults.next_at(), self._next_sample)
-            self.machine.until = min(at - 1, self.setup.end_ns)
-            self.machine.run(_EVENTS_A_SLICE)
+            self.shards[self.sharding.of_host(host)].machine.call(host)
+        while self.work.left:
+            following = self._next_at()
+            at = min(self.faults.next_at(), self._next_sample)
+            if min(following, at) > self.setup.end_ns or min(following, at) == FOREVER:
+                return
+            if at <= following:
+                self._act(at)
+                continue
+            self._window(crew, following, min(at - 1, self.setup.end_ns, following + self.sharding.window_ns - 1))
             if self.work.failure is not None:
                 raise self.work.failure
             if time.monotonic() - told > _PROGRESS_S:
                 told = time.monotonic()
                 self._tell()
-            if not self.work.left:
-                return
-            following = self.machine.next_at()
-            at = min(self.work.next_start(), self.faults.next_at(), self._next_sample)
-            if min(following, at) > self.setup.end_ns or min(following, at) == FOREVER:
-                return
-            if at <= following:
-                self.machine.go_to(at)
-                self._act(at)
+
+    def _next_at(self) -> int:
+        """When something happens next, ns; FOREVER where nothing does."""
+        at = min(shard.next_at() for shard in self.shards)
+        if len(self.shards) > 1:
+            at = min(at, *(shard.egresses.crossings.earliest() for shard in self.shards))
+        return at
+
+    def _window(self, crew: Crew, at: int, until: int) -> None:
+        """Let happen what does from `at` to `until`: each shard by itself."""
+        if len(self.shards) == 1:
+            self.shards[0].run(until, _EVENTS_A_SLICE)
+            return
+        self.work.tell_receivers()
+        for shard in self.shards:
+            shard.tell_receivers(self.shards)
+        crew.each(lambda shard: shard.take_over(at), self.shards)
+        for shard in self.shards:
+            shard.egresses.crossings.clear()
+        crew.each(lambda shard: shard.run(until, _ALL_EVENTS), self.shards)
 
     def _act(self, now: int) -> None:
-        """What Python does at this time, before what happens in the fabric."""
+        """What happens to all shards at this time, before what happens in them."""
+        for shard in self.shards:
+            shard.go_to(now)
         self.faults.apply(now)
-        self.work.start_ready(now)
+        for shard in self.shards:
+            self.work.start_ready(shard.number, now)
         if now == self._next_sample:
             self._next_sample += self.setup.sample_ns
             self._samples.append([now, *self._totals(), self._waiting_bytes()])
@@ -151,7 +163,8 @@ class Run:
             flows = len(self.setup.flows)
             self._progress(
                 Progress(
-                    self.machine.now, self.setup.end_ns, self.machine.events, flows - self.work.left, flows,
+                    max(shard.machine.now for shard in self.shards), self.setup.end_ns,
+                    sum(shard.machine.events for shard in self.shards), flows - self.work.left, flows,
                     time.monotonic() - self.began,
                 )
             )  # fmt: skip
@@ -159,35 +172,38 @@ class Run:
     # ------------------------------------------------------------------ results
 
     def _cells(self) -> NDArray[np.int32]:
-        return np.asarray(self.egresses.cells, np.int32).reshape(-1, ROW)
+        return np.asarray(self.directions.cells, np.int32).reshape(-1, ROW)
 
     def _waiting_bytes(self) -> int:
         cells = self._cells()
         return int(cells[:, DATA_BYTES].sum(dtype=np.int64) + cells[:, PRIORITY_BYTES].sum(dtype=np.int64))
 
     def _totals(self) -> list[int]:
-        machine, egresses = self.machine, self.egresses
+        machines, egresses = [shard.machine for shard in self.shards], [shard.egresses for shard in self.shards]
         return [
-            machine.sent,
-            machine.delivered,
-            machine.placed_bytes,
-            egresses.cut,
-            egresses.dropped,
-            egresses.lost,
-            egresses.marked,
+            sum(each.sent for each in machines),
+            sum(each.delivered for each in machines),
+            sum(each.placed_bytes for each in machines),
+            sum(each.cut for each in egresses),
+            sum(each.dropped for each in egresses),
+            sum(each.lost for each in egresses),
+            sum(each.marked for each in egresses),
             len(self.setup.flows) - self.work.left,
         ]
 
     def _outcome(self) -> Outcome:
-        machine, egresses = self.machine, self.egresses
-        in_queues = int(self._cells()[:, WAITING].sum(dtype=np.int64))
+        machines = [shard.machine for shard in self.shards]
+        sent, delivered, _, _, dropped, lost, _, _ = self._totals()
+        on_cables = sum(len(shard.wheel.arrivals()) + shard.egresses.crossings.used for shard in self.shards)
         conservation = Conservation(
-            sent=machine.sent,
-            delivered=machine.delivered,
-            trimmed=machine.delivered_cut,
-            lost=egresses.lost,
-            dropped=egresses.dropped,
-            in_flight=in_queues + len(self.wheel.arrivals()) + machine.packets_in_hosts(),
+            sent=sent,
+            delivered=delivered,
+            trimmed=sum(each.delivered_cut for each in machines),
+            lost=lost,
+            dropped=dropped,
+            in_flight=int(self._cells()[:, WAITING].sum(dtype=np.int64))
+            + on_cables
+            + sum(each.packets_in_hosts() for each in machines),
         )
         conservation.check()
         return Outcome(
@@ -195,15 +211,16 @@ class Run:
             version=__version__,
             seed=self.setup.seed,
             validated=VALIDATED,
-            end_ns=machine.now,
+            end_ns=max(each.now for each in machines),
             flows=self.work.columns(),
             qps=self._qps(),
             links=self._links(),
             paths=self._paths(),
+            outages=self.outages.columns(max(each.now for each in machines)),
             series=self._series(),
             conservation=conservation,
-            events=machine.events,
-            packet_hops=machine.hops,
+            events=sum(each.events for each in machines),
+            packet_hops=sum(each.hops for each in machines),
             wall_s=time.monotonic() - self.began,
             peak_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         )
@@ -223,16 +240,21 @@ class Run:
             trims=np.array([each.losses_by_nack for each in senders], np.int64),
             duplicates=np.array([each.duplicates_received for each in receivers], np.int64),
             placed_bytes=np.array([each.bytes_placed for each in receivers], np.int64),
+            rtt=np.array([pair.sender.rtt_ns for pair in pairs], np.int64),
         )
 
     def _links(self) -> LinkColumns:
-        cells, words = self._cells(), np.asarray(self.egresses.words).reshape(-1, ROW_OF_WORDS)
-        fates = np.asarray(self.egresses.fates, np.int32).reshape(-1, FATES)
+        cells, words = self._cells(), np.asarray(self.directions.words).reshape(-1, ROW_OF_WORDS)
+        fates = np.asarray(self.directions.fates, np.int32).reshape(-1, FATES)
+        lost = fates[:, LOST].astype(np.int64)
+        for shard in self.shards:
+            for direction, count in shard.egresses.lost_between.items():
+                lost[direction] += count
         return LinkColumns(
             packets=cells[:, PACKETS].astype(np.int64),
             bytes=words[:, BYTES].copy(),
             dropped=fates[:, DROPPED].astype(np.int64),
-            lost=fates[:, LOST].astype(np.int64),
+            lost=lost,
             trimmed=fates[:, CUT].astype(np.int64),
             marked=fates[:, MARKED].astype(np.int64),
             largest_queue=cells[:, LARGEST].astype(np.int64),
@@ -240,7 +262,8 @@ class Run:
 
     def _paths(self) -> PathColumns:
         topology = self.setup.topology
-        counts = np.asarray(self.egresses.by_way).reshape(-1, BY_WAY)
+        by_shard = np.array([np.asarray(each.egresses.by_way).reshape(-1, BY_WAY) for each in self.shards])
+        counts = by_shard.sum(axis=0)
         ways = np.arange(topology.planes * topology.uplinks)
         return PathColumns(
             plane=ways // topology.uplinks,
@@ -248,7 +271,7 @@ class Run:
             packets=counts[:, SENT].copy(),
             lost=counts[:, LOST_WAY].copy(),
             trimmed=counts[:, CUT_WAY].copy(),
-            last_sent=counts[:, LAST_SENT].copy(),
+            last_sent=by_shard[:, :, LAST_SENT].max(axis=0),
         )
 
     def _series(self) -> SeriesColumns:
@@ -269,8 +292,3 @@ def _nothing_collected() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
-
-
-def _longest_ns(link: ClusterLink) -> int:
-    """The longest time of a packet from the head of the queue to the other end of the cable."""
-    return (_LARGEST_PACKET + link.framing_bytes) * 8_000_000_000 // link.rate_bps + link.delay_ns

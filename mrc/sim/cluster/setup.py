@@ -17,10 +17,12 @@ from mrc.endpoint.config import QpConfig
 from mrc.endpoint.congestion import ControllerFactory
 from mrc.errors import CallerError
 from mrc.records import record
+from mrc.sim.cluster.ev_choice import EV_CHOICES, EvChoice
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+MOST_SHARDS = 4096
 MOST_HOSTS = 1 << 20
 MOST_PLANES = 16
 MOST_UPLINKS = 1 << 16  # an EV has 16 bits for the uplink
@@ -324,25 +326,29 @@ class Policies:
     reorder guard), path health.
 
     `evs`: how many EVs each QP gets, out of planes * uplinks (hosts on one leaf: out of planes); None: all of them.
-    `ev_choice`: how they are chosen, one of EV_CHOICES: "spread" takes them evenly over planes and uplinks, starting
-    at random; "random" draws without putting back; "first" takes the lowest. `controller` is a name of the registry
-    (mrc.endpoint.congestion) or a factory of one's own; `controller_settings` changes fields of its configuration.
+    `ev_choice`: how they are chosen, one of EV_CHOICES or a function of one's own (EvChoice). "spread" takes them
+    evenly over planes and uplinks, starting at random; "random" draws without putting back; "first" takes the lowest.
+    `controller` is a name of the registry (mrc.endpoint.congestion) or a factory of one's own; `controller_settings`
+    changes fields of its configuration.
     """
 
     qp: QpConfig = field(default_factory=QpConfig)
     evs: int | None = 128
-    ev_choice: str = "spread"
+    ev_choice: str | EvChoice = "spread"
     controller: str | ControllerFactory = "uet-1.0-nscc"
     controller_settings: tuple[tuple[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
         if self.evs is not None:
             _in_range("evs", self.evs, 1, MOST_UPLINKS)
-        if self.ev_choice not in EV_CHOICES:
-            raise CallerError(f"ev_choice must be one of {', '.join(EV_CHOICES)}, got {self.ev_choice!r}")
-
-
-EV_CHOICES = ("spread", "random", "first")
+        if isinstance(self.ev_choice, type):
+            name = self.ev_choice.__name__
+            raise CallerError(f"ev_choice must be an object of a class, not the class: ev_choice={name}()")
+        known = self.ev_choice in EV_CHOICES if isinstance(self.ev_choice, str) else callable(self.ev_choice)
+        if not known:
+            raise CallerError(
+                f"ev_choice must be one of {', '.join(EV_CHOICES)}, or a function of yours, got {self.ev_choice!r}"
+            )
 
 
 @record(frozen=True, slots=True, eq=False)
@@ -352,6 +358,11 @@ class Setup:
     `host_link` is that of both directions between hosts and leaves. A host's own end never trims or marks: the endpoint
     is asked for a packet when there is room. It ends when all flows have, or at `end_ns`. `sample_ns`: one row of the
     time series this often, 0: none.
+
+    `threads` compute, and change nothing of what comes of it. Each computes one shard at a time, of `shards` that the
+    hosts are divided into; None: one for each 64 hosts, 1024 at most, and one in all below 512 hosts. Their number
+    decides which of two events of one nanosecond comes first. There are no more than leaves, in three tiers than pods.
+    A controller of one's own is called by all threads, each for its own QPs.
     """
 
     topology: Topology
@@ -364,9 +375,12 @@ class Setup:
     end_ns: int = 1_000_000_000
     sample_ns: int = 0
     threads: int = 1
+    shards: int | None = None
 
     def __post_init__(self) -> None:
         _in_range("seed", self.seed, 0, (1 << 32) - 1)
         _in_range("end_ns", self.end_ns, 1, 1 << 60)
         _in_range("sample_ns", self.sample_ns, 0, 1 << 60)
         _in_range("threads", self.threads, 1, 64)
+        if self.shards is not None:
+            _in_range("shards", self.shards, 1, MOST_SHARDS)

@@ -14,8 +14,10 @@ from mrc.endpoint.work import WriteRequest
 from mrc.sim.cluster.hosts import Hosts, drain
 from mrc.sim.cluster.outcome import FlowColumns
 from mrc.sim.cluster.setup import Flows
+from mrc.sim.cluster.sharding import Sharding
 
 if TYPE_CHECKING:
+    from mrc.sim.cluster.host_columns import HostColumns
     from mrc.sim.cluster.machine import Machine
 
 # A flow of more bytes is several writes.
@@ -27,13 +29,13 @@ class Pair:
     """One direction between two hosts: the QP that sends and the one that receives; the other direction has the same.
 
     `expected` are the flows that have been posted and not arrived, each with the PSN behind its last packet; `row` is
-    the receiving QP's number in the machine.
+    the receiving QP's number in its machine. The two QPs may be in two shards: `expected` is the receiver's.
     """
 
-    __slots__ = ("expected", "next_psn", "receiver", "row", "sender", "source")
+    __slots__ = ("destination", "expected", "next_psn", "receiver", "row", "sender", "source")
 
-    def __init__(self, source: int, sender: QueuePair, receiver: QueuePair) -> None:
-        self.source = source
+    def __init__(self, source: int, destination: int, sender: QueuePair, receiver: QueuePair) -> None:
+        self.source, self.destination = source, destination
         self.sender = sender
         self.receiver = receiver
         self.expected: list[tuple[int, int]] = []
@@ -42,15 +44,21 @@ class Pair:
 
 
 class Work:
-    """All flows of a setup. `left` of them have not ended yet. What Python raises while a machine runs is kept as
-    `failure`: the machine stops then."""
+    """All flows of a setup. What Python raises while a machine runs is kept as `failure`: the machine stops then.
 
-    def __init__(self, flows: Flows, hosts: Hosts) -> None:
+    Shards may be computed at the same time. A flow that begins changes what its source's shard knows of it, one that
+    arrives what its destination's does. What the one has to tell the other waits for the end of the window.
+    """
+
+    def __init__(self, flows: Flows, hosts: Hosts, sharding: Sharding) -> None:
         self.flows = flows
         self.hosts = hosts
+        self.sharding = sharding
         self.failure: BaseException | None = None
-        self.machine: Machine | None = None
-        count = self.left = len(flows)
+        self._machines: list[Machine] = []
+        count = len(flows)
+        # By shard of the source.
+        self._ended = [0] * sharding.count
         self._path_mtu = hosts.policies.qp.path_mtu
         self.started, self.arrived = np.full(count, _NOTHING), np.full(count, _NOTHING)
         self.completed = np.full(count, _NOTHING)
@@ -58,11 +66,18 @@ class Work:
         self.pairs: list[Pair] = []
         self._by_row: dict[int, Pair] = {}
         self._connect()
-        # By flow how many others it waits for; the flows that wait for it; and a heap of (when, flow) that may start.
+        # By flow how many others it waits for, and the flows that wait for it.
         self._waits_for, self._dependents = _dependencies(flows)
-        ready = np.flatnonzero(self._waits_for == 0)
-        self._ready = [(int(flows.start_ns[flow]), int(flow)) for flow in ready]
-        heapq.heapify(self._ready)
+        # By shard of the source: a heap of (when, flow) that may start, and flows that its receivers do not know of.
+        self._ready: list[list[tuple[int, int]]] = [[] for _ in range(sharding.count)]
+        self._posted: list[list[tuple[Pair, int, int]]] = [[] for _ in range(sharding.count)]
+        for flow in np.flatnonzero(self._waits_for == 0).tolist():
+            self._ready[self._shard_of(flow)].append((int(flows.start_ns[flow]), flow))
+        for heap in self._ready:
+            heapq.heapify(heap)
+
+    def _shard_of(self, flow: int) -> int:
+        return self.sharding.of_host(int(self.flows.source[flow]))
 
     def _connect(self) -> None:
         by_ends: dict[tuple[int, int], int] = {}
@@ -75,33 +90,40 @@ class Work:
                 if (source, destination) not in qps:
                     one, other = self.hosts.connect(source, destination)
                     qps[source, destination], qps[destination, source] = (one, other), (other, one)
-                self.pairs.append(Pair(source, *qps[source, destination]))
+                self.pairs.append(Pair(source, destination, *qps[source, destination]))
             self.pair_of[flow] = number
+        # Once flows begin, another thread may have the endpoint.
+        for pair in self.pairs:
+            self.hosts.region(pair.destination)
 
-    def use(self, machine: Machine, first_qp: list[int]) -> None:
-        """The machine that runs this, with the number of the first QP of each host."""
-        self.machine = machine
-        ends = dict.fromkeys(zip(self.pair_of.tolist(), self.flows.destination.tolist(), strict=True))
-        for number, destination in ends:
-            pair = self.pairs[number]
-            pair.row = first_qp[destination] + pair.receiver.datapath.slot
+    def use(self, machines: list[Machine], columns: HostColumns) -> None:
+        """The machines that run this, by shard, and what they know of all hosts."""
+        self._machines, self._columns = machines, columns
+        for pair in self.pairs:
+            pair.row = columns.first_qp[pair.destination] + pair.receiver.datapath.slot
             self._by_row[pair.row] = pair
+
+    @property
+    def left(self) -> int:
+        """How many flows have not ended."""
+        return len(self.flows) - sum(self._ended)
 
     # ------------------------------------------------------------------ starting
 
-    def next_start(self) -> int:
-        """When a flow may start next, ns; FOREVER where none does by itself."""
-        return self._ready[0][0] if self._ready else FOREVER
+    def next_start(self, shard: int) -> int:
+        """When a flow of a shard may start next, ns; FOREVER where none does by itself."""
+        ready = self._ready[shard]
+        return ready[0][0] if ready else FOREVER
 
-    def start_ready(self, now: int) -> None:
-        """Start the flows that may."""
-        while self._ready and self._ready[0][0] <= now:
-            self._start(heapq.heappop(self._ready)[1], now)
+    def start_ready(self, shard: int, now: int) -> None:
+        """Start the flows of a shard that may."""
+        ready = self._ready[shard]
+        while ready and ready[0][0] <= now:
+            self._start(heapq.heappop(ready)[1], now)
 
     def _start(self, flow: int, now: int) -> None:
-        pair, machine = self.pairs[self.pair_of[flow]], self.machine
-        assert machine is not None
-        destination = self.hosts.region(int(self.flows.destination[flow]))
+        pair = self.pairs[self.pair_of[flow]]
+        destination = self.hosts.region(pair.destination)
         self.started[flow] = now
         left = int(self.flows.bytes[flow])
         while left:
@@ -110,11 +132,25 @@ class Work:
             pair.next_psn += -(-length // self._path_mtu)
             wr_id = flow << 1 | (left == 0)
             pair.sender.post_write(WriteRequest(wr_id, self.hosts.source, 0, length, destination.va, destination.rkey))
-        if not pair.expected:
-            machine.boundary[pair.row] = pair.next_psn
-        pair.expected.append((pair.next_psn, flow))
+        shard = self.sharding.of_host(pair.source)
+        if self.sharding.of_host(pair.destination) == shard:
+            self._expect(pair, pair.next_psn, flow)
+        else:
+            self._posted[shard].append((pair, pair.next_psn, flow))
         self.hosts.endpoints[pair.source].wake(pair.sender)
-        machine.call(pair.source)
+        self._machines[shard].call(pair.source)
+
+    def _expect(self, pair: Pair, psn: int, flow: int) -> None:
+        if not pair.expected:
+            self._columns.boundary[pair.row] = psn
+        pair.expected.append((psn, flow))
+
+    def tell_receivers(self) -> None:
+        """Between two windows: nothing of a flow arrives in another shard in the window in which it was posted."""
+        for posted in self._posted:
+            for pair, psn, flow in posted:
+                self._expect(pair, psn, flow)
+            posted.clear()
 
     # ------------------------------------------------------------------ what the machine calls
 
@@ -139,9 +175,9 @@ class Work:
                 if at <= now:
                     self._start(dependent, now)
                 else:
-                    heapq.heappush(self._ready, (at, dependent))
-                    if self.machine is not None:
-                        self.machine.until = min(self.machine.until, at - 1)
+                    shard = self._shard_of(dependent)
+                    heapq.heappush(self._ready[shard], (at, dependent))
+                    self._machines[shard].until = min(self._machines[shard].until, at - 1)
 
     def hand_over(self, host: int, now: int) -> None:
         """Work of a host has ended."""
@@ -154,9 +190,9 @@ class Work:
                     self.status[flow] = int(done.status)
                     if done.status == WorkStatus.SUCCESS:
                         self.completed[flow] = now
-                    self.left -= 1
-            if not self.left and self.machine is not None:
-                self.machine.until = _NOTHING
+                    self._ended[self.sharding.of_host(host)] += 1
+            if self.sharding.count == 1 and not self.left:
+                self._machines[0].until = _NOTHING
         except BaseException as error:
             self._fail(error)
 
@@ -175,8 +211,8 @@ class Work:
 
     def _fail(self, error: BaseException) -> int:
         self.failure = self.failure or error
-        if self.machine is not None:
-            self.machine.until = _NOTHING
+        for machine in self._machines:
+            machine.until = _NOTHING
         return FOREVER
 
     # ------------------------------------------------------------------ results

@@ -202,6 +202,7 @@ def _named_files(document: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
             yield ("workloads", number, "file"), said["file"]
         elif said["kind"] == "python" and calls.is_file(said["call"]):
             yield ("workloads", number, "call"), said["call"].partition(":")[0]
-    name = document.get("policies", {}).get("controller", "")
-    if ":" in name and calls.is_file(name):
-        yield ("policies", "controller"), name.partition(":")[0]
+    for key in ("controller", "ev_choice"):
+        name = document.get("policies", {}).get(key, "")
+        if ":" in name and calls.is_file(name):
+            yield ("policies", key), name.partition(":")[0]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import fields, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from mrc.endpoint.config import LossConfig, PathConfig, QpConfig, ResponderConfig
 from mrc.endpoint.congestion import DEFAULT_ALGORITHM, algorithm_names, config_of
 from mrc.errors import CallerError
 from mrc.fabric.yaml_tree import KeyPath
-from mrc.sim.cluster import Policies
+from mrc.sim.cluster import EvChoice, Policies
 from mrc.sim.experiment import calls
 from mrc.sim.experiment.problems import Blame
 
@@ -39,7 +40,8 @@ def policies(said: Mapping[str, Any], files: Mapping[str, str], line_rate_bps: i
     if "evs" in said:
         found["evs"] = None if said["evs"] == "all" else int(said["evs"])
     if "ev_choice" in said:
-        found["ev_choice"] = said["ev_choice"]
+        with blame.at((*at, "ev_choice")):
+            found["ev_choice"] = _ev_choice(said["ev_choice"], files)
     if "controller" in said:
         with blame.at((*at, "controller")):
             found["controller"] = _controller(said["controller"], files)
@@ -54,6 +56,18 @@ def _controller(name: str, files: Mapping[str, str]) -> Any:
     if name not in algorithm_names():
         raise CallerError(f"no congestion controller {name!r}: there are {', '.join(algorithm_names())}")
     return name
+
+
+def _ev_choice(name: str, files: Mapping[str, str]) -> str | EvChoice:
+    """A name, a function of the user's, or an object of a class of the user's, which is made once for an experiment."""
+    if ":" not in name:
+        return name
+    choice = calls.load(name, files)
+    if isinstance(choice, type):
+        choice = calls.call(choice, name)
+        if not callable(choice):
+            raise CallerError(f"{name} makes objects that cannot be called: it lacks __call__(self, request)")
+    return partial(calls.call, choice, name)
 
 
 def _settings(said: Mapping[str, Any], line_rate_bps: int, blame: Blame) -> tuple[tuple[str, Any], ...]:

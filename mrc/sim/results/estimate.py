@@ -6,6 +6,7 @@ import numpy as np
 
 from mrc.records import record
 from mrc.sim.cluster import Setup
+from mrc.sim.cluster.sharding import sharding
 
 # Measured on two cores of a machine of 2025 with the compiled core, 128 to 8,192 hosts (docs/simulation.md).
 HOPS_PER_SECOND = 1_000_000
@@ -19,7 +20,7 @@ _BYTES_PER_CABLE = 300
 
 @record(frozen=True, slots=True)
 class Estimate:
-    """`packets` of data without retransmissions, `hops` over all links with answers, `seconds` of one core, `bytes` of
+    """`packets` of data without retransmissions, `hops` over all links with answers, `seconds`, and `bytes` of
     memory. `ideal_us`: the least simulated time by the rates of the hosts' ports."""
 
     packets: int
@@ -29,8 +30,8 @@ class Estimate:
     ideal_us: float
 
 
-def estimate(setup: Setup, hops_per_second: float = HOPS_PER_SECOND) -> Estimate:
-    """From the flows alone: dependencies and congestion are not looked at."""
+def estimate(setup: Setup, threads: int = 1, hops_per_second: float = HOPS_PER_SECOND) -> Estimate:
+    """From the flows alone: dependencies and congestion are not looked at. `threads` have a core each."""
     flows, topology = setup.flows, setup.topology
     mtu = setup.policies.qp.path_mtu
     port_bps = setup.host_link.rate_bps * topology.planes
@@ -50,4 +51,5 @@ def estimate(setup: Setup, hops_per_second: float = HOPS_PER_SECOND) -> Estimate
     pairs = len(np.unique(flows.source * topology.hosts + flows.destination))
     memory = _BYTES_AT_LEAST + pairs * _BYTES_PER_QP_PAIR + len(flows) * _BYTES_PER_FLOW
     memory += topology.cables * 2 * _BYTES_PER_CABLE
-    return Estimate(packets, hops, hops / hops_per_second, memory, ideal_s * 1e6)
+    at_once = min(threads, sharding(setup, flows).count)
+    return Estimate(packets, hops, hops / hops_per_second / at_once, memory, ideal_s * 1e6)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from mrc.records import record
@@ -24,12 +25,16 @@ class Executed:
 
 
 def execute(
-    file: ExperimentFile, experiment: Experiment | None = None, progress: Callable[[Progress], None] | None = None
+    file: ExperimentFile,
+    experiment: Experiment | None = None,
+    progress: Callable[[Progress], None] | None = None,
+    threads: int = 1,
 ) -> Executed:
-    """Simulate, check that no packet went uncounted, and write tables. Raises FileProblems, CallerError, MrcError."""
+    """Simulate by so many threads, check that no packet went uncounted, and write tables. Raises FileProblems,
+    CallerError, MrcError."""
     check_pyarrow()
     experiment = experiment or file.experiment()
-    outcome = run(experiment.setup, progress)
+    outcome = run(replace(experiment.setup, threads=threads), progress)
     outcome.conservation.check()
     said = about(file, experiment, outcome)
     return Executed(experiment, outcome, said, encode_all(tables(experiment, outcome), said))

@@ -198,6 +198,23 @@ def test_a_window_that_trims_shrink_before_any_rtt_sample_is_asked_about_at_once
     assert hand.counters["tail_probes_sent"] == 1
 
 
+def test_a_probe_that_was_trimmed_is_repeated_by_the_round_trip_that_the_nacks_tell_of() -> None:
+    """What is left of a trimmed probe is not answered. The next one leaves after twice the time that the first packet
+    had waited, then at doubling distance. MRC-SEND-07, MRC-LOSS-09."""
+    windows = RecordingWindows(11 * NOMINAL)
+    hand = HandPeer(CONFIG, controller=windows)
+    hand.post(256 * 20)
+    sent = data(hand.transmitted())
+    windows.only.become(NOMINAL)
+    hand.now += RTT
+    hand.receive(*(hand.nack(number, TRIMMED, ev=sent[number].ev) for number in range(len(sent) - 1)))
+    asked = [hand.now] if of(hand.run(hand.now), PROBE) else []
+    for _ in range(3):
+        assert of(hand.run(hand.now + 100 * RTT, stop_at_first=True), PROBE)
+        asked.append(hand.now)
+    assert [after - before for before, after in pairwise(asked)] == [2 * RTT, 4 * RTT, 8 * RTT]
+
+
 def test_a_window_that_trims_shrink_is_left_to_the_tail_timer_where_there_is_an_rtt_sample() -> None:
     windows = RecordingWindows(11 * NOMINAL)
     hand = HandPeer(CONFIG, controller=windows)

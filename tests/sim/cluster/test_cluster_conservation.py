@@ -10,24 +10,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cluster_setups import BUSY, NSCC, PLAIN, busy, flows, incast, permutation
+from cluster_setups import BUSY, NSCC, PLAIN, busy, flows, incast, permutation, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mrc
 from mrc.errors import MrcError
-from mrc.sim.cluster import Action, ClusterLink, Conservation, Failures, Outcome, Setup, Target, Topology, run
+from mrc.sim.cluster import Action, ClusterLink, Conservation, Failures, Setup, Target, Topology, run
 
 SMALL = Topology(8, planes=2, hosts_per_leaf=2, spines=2)
-
-
-def same(one: Outcome, other: Outcome) -> bool:
-    tables, others = one.columns(), other.columns()
-    return one.conservation == other.conservation and all(
-        np.array_equal(column, others[table][name])
-        for table, columns in tables.items()
-        for name, column in columns.items()
-    )
 
 
 links = st.builds(

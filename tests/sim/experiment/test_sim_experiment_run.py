@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from mrc.sim.results.parquet import read
 from mrc.sim.sweep.directory import tasks
 from mrc.sim.sweep.on_ray import run_on_ray
 
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "experiments.md"
 SMALL = """\
 topology: {hosts: 16, planes: 2, hosts_per_leaf: 4, spines: 4}
 links: {fabric: {rate: 100gbit}}
@@ -77,6 +79,17 @@ def test_a_plane_that_is_cut_carries_nothing_more(tmp_path: Path) -> None:
     assert carried[1] < 0.05 * carried[0]
 
 
+def test_outages_name_the_links_that_were_cut(tmp_path: Path) -> None:
+    for_good, a_while = "at: 2us, target: 'p0l1-p0s2, h3-p0l0'", "at: 3us, target: p1l0-p1s0, for: 50us"
+    cut = f"failures: [{{kind: cut, {for_good}}}, {{kind: cut, {a_while}}}]"
+    outages = table(done(SMALL + cut + "\n"), "outages", tmp_path)
+    assert outages["link"].tolist() == ["p0l1-p0s2"] * 2 + ["p1l0-p1s0"] * 2
+    assert outages["direction"].tolist() == ["up", "down"] * 2
+    assert outages["up"].tolist() == [-1, -1, 53_000, 53_000]
+    assert (outages["first_found"] > outages["down"]).all()
+    assert not len(table(done(SMALL), "outages", tmp_path)["link"])
+
+
 def test_a_lossy_direction_loses_there_alone(tmp_path: Path) -> None:
     executed = done(SMALL + "failures: [{kind: loss, target: p0l1-p0s2, loss: 20%, direction: up}]\n")
     links = table(executed, "links", tmp_path)
@@ -99,6 +112,42 @@ def test_a_controller_of_ones_own_decides_the_window() -> None:
     by_name = done(SMALL + "policies: {controller: fixed, controller_settings: {window_packets: 2}}\n")
     assert tiny.about["figures"] == by_name.about["figures"]
     assert tiny.about["figures"]["fct_p50_us"] > 5 * done(SMALL).about["figures"]["fct_p50_us"]
+
+
+CHOICE = next(
+    text for text in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL) if "class Choice" in text
+)
+
+
+def test_a_choice_of_evs_of_ones_own_decides_the_paths(tmp_path: Path) -> None:
+    """That of docs/experiments.md: each of 32 ends takes the two uplinks behind those of the end before."""
+    executed = done(SMALL + "policies: {evs: 4, ev_choice: 'policies.py:Choice'}\n", {"policies.py": CHOICE})
+    packets = table(executed, "paths", tmp_path)["packets"]
+    assert packets.min() > 0.8 * packets.max()
+    again = done(SMALL + "policies: {evs: 4, ev_choice: 'policies.py:Choice'}\n", {"policies.py": CHOICE})
+    assert again.files == executed.files
+    one = "def one(request):\n    return [(1, request.uplinks[2])]\n"
+    executed = done(SMALL + "policies: {evs: 4, ev_choice: 'mine.py:one'}\n", {"mine.py": one})
+    used = table(executed, "paths", tmp_path)["packets"].reshape(2, 4) > 0
+    # An EV probe goes by a random EV, and there is no other.
+    assert np.argwhere(used).tolist() == [[1, 2]]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("return []", "1 to 4 were to be chosen, got 0"),
+        ("return [(0, n) for n in range(4)] + [(1, 0)]", "1 to 4 were to be chosen, got 5"),
+        ("return [(0, 0), (0, 0)]", "a way was chosen twice"),
+        ("return [(2, 0)]", "hosts 0 and 4: there is no way by plane 2 and uplink 0"),
+        ("return [(0, 9)]", "no way by plane 0 and uplink 9"),
+        ("return [7]", r"a way is \(plane, uplink\), got 7"),
+        ("return 1 / 0", "mine.py:2: ZeroDivisionError"),
+    ],
+)
+def test_a_wrong_choice_of_evs_is_refused(body: str, said: str) -> None:
+    with pytest.raises(CallerError, match=said):
+        done(SMALL + "policies: {evs: 4, ev_choice: 'mine.py:one'}\n", {"mine.py": f"def one(request):\n    {body}\n"})
 
 
 WITH_SETTINGS = """\

@@ -1,0 +1,46 @@
+"""What a machine knows of each host and each QP, in columns that all shards share. A host belongs to one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mrc.endpoint.datapath.datapath import Datapath
+from mrc.endpoint.parts.deadlines import FOREVER
+from mrc.sim.cluster import by_host
+from mrc.sim.cluster.columns import numbers, octets, short_numbers
+
+
+class HostColumns:
+    """By host: `handles` of the endpoints, 0 without; `first_waiting` and `last_waiting` of the packets that have come
+    and wait, as one more than their number; `pending`, whether an event of its is to come; `timer_at`, when its timers
+    are scheduled; `looks_at`, when Python wants to look after it; `first_qp`, and one number more: the QPs of host h
+    are those from `first_qp[h]` on, in the order of their slots.
+
+    By receiving QP: `boundary`, the PSN by which the next flow has arrived; `placed`, bytes.
+    """
+
+    __slots__ = (
+        "boundary",
+        "first_qp",
+        "first_waiting",
+        "handles",
+        "last_waiting",
+        "looks_at",
+        "pending",
+        "placed",
+        "timer_at",
+    )
+
+    def __init__(self, endpoints: Sequence[Datapath | None], qps: Sequence[int]) -> None:
+        """By host its endpoint, or None, and how many QPs that has. Who calls keeps the endpoints."""
+        hosts = len(endpoints)
+        self.handles = numbers(hosts)
+        self.first_waiting, self.last_waiting = short_numbers(hosts), short_numbers(hosts)
+        self.pending = octets(hosts)
+        self.timer_at, self.looks_at = numbers(hosts, FOREVER), numbers(hosts, FOREVER)
+        self.first_qp = numbers(hosts + 1)
+        for host, endpoint in enumerate(endpoints):
+            if endpoint is not None:
+                self.handles[host] = by_host.of(endpoint)
+            self.first_qp[host + 1] = self.first_qp[host] + qps[host]
+        self.boundary, self.placed = numbers(self.first_qp[hosts], FOREVER), numbers(self.first_qp[hosts])
