@@ -112,7 +112,7 @@ def _drawn(topology_file: str | None, name: str, options: dict[str, Any]) -> tup
 def _exported(
     topology_file: str | None, name: str, options: dict[str, Any]
 ) -> tuple[str, Shape, Mapping[Direction, Impairment]]:
-    """The same, with the impairments of every direction."""
+    """What the lab that is up, or a file or options, describe, with the impairments of every direction."""
     from mrc.lab import Lab
 
     if _describes(topology_file, options):
