@@ -33,6 +33,9 @@ def print_report(report: TransferReport, *, err: bool = False, verbose: bool = F
     what = printable(files[0].name) if len(files) == 1 else f"{len(files)} files"
     skipped = f" ({size_text(report.skipped_bytes)} there already, or holes)" if report.skipped_bytes else ""
     sums = "SHA-256 agrees" if report.sha256_match else "SHA-256 DIFFERS"
+    if report.bytes and report.bytes == report.skipped_bytes:
+        click.echo(f"{what}: {size_text(report.bytes)}, nothing to send: there already, or holes; {sums}", err=err)
+        return
     click.echo(
         f"{what}: {size_text(report.bytes)}{skipped} in {report.seconds:.3f} s, {goodput_text(report.goodput_gbps)}, "
         f"{retransmissions(report)}, {sums}",

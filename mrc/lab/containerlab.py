@@ -5,13 +5,14 @@ Every address, route and rule of the plan becomes a command that a container run
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import yaml
 
 from mrc.errors import CallerError
-from mrc.fabric import Shape
+from mrc.fabric import Impairment, Shape
+from mrc.fabric.description import Direction
 from mrc.lab.plan import (
     LOOPBACK_INDEX,
     USID_DEVICE,
@@ -30,9 +31,12 @@ _FABRIC_PATH = "/etc/mrc-fabric.json"
 _LOCAL_TABLE = 255
 
 
-def files(shape: Shape, name: str, image: str = DEFAULT_IMAGE) -> dict[str, str]:
+def files(
+    shape: Shape, name: str, image: str = DEFAULT_IMAGE, impairments: Mapping[Direction, Impairment] | None = None
+) -> dict[str, str]:
     """By name, the files that `containerlab deploy` needs: the topology, and what each host must know of its fabric.
 
+    Of `impairments`, by link name and the end travelled toward, the MTU alone becomes part of the topology.
     Raises CallerError for a mode whose switches need more than addresses, routes and rules.
     """
     plans = plan(shape)
@@ -40,11 +44,17 @@ def files(shape: Shape, name: str, image: str = DEFAULT_IMAGE) -> dict[str, str]
         raise CallerError(
             f"mode {shape.mode} marks packets through nftables, which this file has no words for: choose srv6"
         )
+    mtus: dict[str, list[str]] = {node: [] for node in plans}
+    for link in shape.links:
+        for sender, receiver in (link.ends, link.ends[::-1]):
+            mtu = (impairments or {}).get((link.name, receiver), Impairment()).mtu_bytes
+            if mtu:
+                mtus[sender].append(f"ip link set dev {plans[sender].interface(link).name} mtu {mtu}")
     topology = {
         "name": name,
         "topology": {
             "defaults": {"kind": "linux", "image": image},
-            "nodes": {node.name: _node(node) for node in plans.values()},
+            "nodes": {node.name: _node(node, mtus[node.name]) for node in plans.values()},
             "links": [
                 {
                     "endpoints": [f"{end}:{plans[end].interface(link).name}" for end in link.ends],
@@ -58,11 +68,11 @@ def files(shape: Shape, name: str, image: str = DEFAULT_IMAGE) -> dict[str, str]
     return {f"{name}.clab.yml": yaml.safe_dump(topology, sort_keys=False, width=160), **fabrics}
 
 
-def _node(node: NodePlan) -> dict[str, Any]:
+def _node(node: NodePlan, last: list[str]) -> dict[str, Any]:
     described: dict[str, Any] = {
         # "conf/all" of IPv6 has dots in no name here, so a slash is a dot.
         "sysctls": {f"net.{setting.replace('/', '.')}": int(value) for setting, value in node.settings},
-        "exec": list(_commands(node)),
+        "exec": [*_commands(node), *last],
     }
     if not node.is_switch:
         described["env"] = {"MRC_FABRIC": _FABRIC_PATH}

@@ -88,32 +88,34 @@ class Ticket:
                     "at both ends"
                 )
             raise CallerError(
-                f"this is not a ticket: a ticket starts with {PREFIX!r}; copy the whole line recv printed"
+                f"this is not a ticket: a ticket starts with {PREFIX!r}; copy the whole line that the other end printed"
             )
         encoded = line.removeprefix(PREFIX)
         if not _BASE64URL.fullmatch(encoded):
             raise CallerError(
-                "the ticket is altered, it has characters no ticket has: copy the whole line recv printed"
+                "the ticket is altered, it has characters no ticket has: copy the whole line that the other end printed"
             )
         content = _decode(encoded)
         if len(content) < _HEADER.size:
-            raise CallerError("the ticket is cut short: copy the whole line recv printed")
+            raise CallerError("the ticket is cut short: copy the whole line that the other end printed")
         port, count, ipv4_mask = _HEADER.unpack_from(content)
         if not 1 <= count <= MAX_ADDRESSES or ipv4_mask >> count:
-            raise CallerError("the ticket is altered: copy the whole line recv printed")
+            raise CallerError("the ticket is altered: copy the whole line that the other end printed")
         sizes = [4 if ipv4_mask >> index & 1 else 16 for index in range(count)]
         expected = _HEADER.size + FINGERPRINT_BYTES + SECRET_BYTES + sum(sizes) + _CHECKSUM.size
         if len(content) < expected:
             raise CallerError(
-                f"the ticket is cut short, it has {len(content)} of its {expected} bytes: copy the whole line recv "
-                "printed"
+                f"the ticket is cut short, it has {len(content)} of its {expected} bytes: copy the whole line "
+                "that the other end printed"
             )
-        # A last character may hold bits beyond the last byte; only the spelling recv printed is accepted.
+        # A last character may hold bits beyond the last byte; only the spelling that was printed is accepted.
         if len(content) > expected or _encode(content) != encoded:
-            raise CallerError("the ticket has something attached to it: copy only the line recv printed")
+            raise CallerError("the ticket has something attached to it: copy only the line that the other end printed")
         body, checksum = content[: -_CHECKSUM.size], content[-_CHECKSUM.size :]
         if _CHECKSUM.pack(binascii.crc32(body)) != checksum:
-            raise CallerError("the ticket is altered, its checksum is wrong: copy the whole line recv printed")
+            raise CallerError(
+                "the ticket is altered, its checksum is wrong: copy the whole line that the other end printed"
+            )
         at = _HEADER.size
         fingerprint = body[at : at + FINGERPRINT_BYTES]
         at += FINGERPRINT_BYTES

@@ -46,12 +46,21 @@ class LiveView:
         self._view = View()
         self._pictures: list[Picture] = []
         self._shown_pid: int | None = None
+        self._key_taken = False
 
     @property
     def _shown(self) -> int:
-        """Which of the pictures: the endpoint chosen, as long as it is there."""
+        """Which of the pictures: the endpoint chosen, as long as it is there, else the one that sends most.
+
+        Until a key is taken it is chosen anew while it has no QPs, or no rates yet.
+        """
         pids = [each.pid for each in self._pictures]
-        return pids.index(self._shown_pid) if self._shown_pid in pids else 0
+        if self._shown_pid in pids:
+            place = pids.index(self._shown_pid)
+            shown = self._pictures[place]
+            if self._key_taken or (shown.qps and shown.sent_gbps is not None):
+                return place
+        return max(range(len(pids)), key=lambda place: _activity(self._pictures[place]))
 
     def look(self) -> None:
         if self._view.paused:
@@ -72,6 +81,8 @@ class LiveView:
         view = self._view
         if key in ("q", "escape"):
             return True
+        if key in _STEPS or key in ("tab", "d", "a"):
+            self._key_taken = True
         if key == "p":
             view.paused = not view.paused
         elif key == "tab" and self._pictures:
@@ -99,6 +110,10 @@ class LiveView:
                     view.message = f"{describe_path(path)}: {error.reason}"
                 except SystemRefused as error:
                     view.message = str(error)
+
+
+def _activity(picture: Picture) -> tuple[bool, float]:
+    return bool(picture.qps), picture.sent_gbps or 0.0
 
 
 def run(watch: Watch, console: Console, interval_s: float) -> None:

@@ -1,4 +1,4 @@
-"""Traces and a lab's events as a document for Perfetto, in the Trace Event Format (ui.perfetto.dev, chrome://tracing).
+"""Traces and a lab's events as a document for Perfetto, in the Trace Event Format (ui.perfetto.dev).
 
 A trace is a process there. Each QP is a track with its states, losses and timeouts, each EV a track with its states;
 windows, bytes in flight, round trips and rates are counters. A lab's events are a process of their own.

@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 from click.testing import CliRunner, Result
+from jsonschema import Draft7Validator
 from patience import PATIENCE_S
 
 from mrc.cli.lab import lab as lab_command
@@ -181,6 +182,20 @@ def test_dot_is_read_by_graphviz(shape: Any, need_program: Callable[[str], str])
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "begins"),
+    [("a.svg", "<svg"), ("a.SVG", "<svg"), ("a.dot", "graph"), ("a.gv", "graph"), ("a.png", None), ("a", None)],
+)
+def test_the_name_of_the_file_says_what_is_drawn(tmp_path: Path, name: str, begins: str | None) -> None:
+    done = CliRunner().invoke(lab_command, ["graph", "--spines", "1", "--out", str(tmp_path / name)])
+    assert done.exit_code == (2 if begins is None else 0)
+    assert (tmp_path / name).exists() == (begins is not None)
+    if begins is not None:
+        assert (tmp_path / name).read_text().startswith(begins)
+    else:
+        assert f"{name}: name it .svg or .dot" in done.stderr
+
+
 @pytest.mark.root
 def test_a_lab_that_is_up_is_drawn_with_what_is_wrong_with_it(lab: Lab, tmp_path: Path) -> None:
     lab.cut("p0l0-p0s1")
@@ -264,26 +279,17 @@ def test_a_containerlab_file_forwards_as_the_lab_does(
     tmp_path: Path, deploy: Callable[[Path], Containers], mode: str
 ) -> None:
     """Plain IPv6, and packets by uSIDs over a spine of the sender's choice: the kernel counts where they went."""
-    done = run(
-        *MRC,
-        "lab",
-        "export",
-        "--name",
-        "exported",
-        "--planes",
-        "1",
-        "--spines",
-        "2",
-        "--mode",
-        mode,
-        "--out",
-        str(tmp_path),
-    )
+    links = {"p0l1-p0s1": {"toward": {"p0s1": {"mtu": 1500}}}}
+    fabric = {"name": "exported", "planes": 1, "spines": 2, "mode": mode, "links": links}
+    (tmp_path / "fabric.yaml").write_text(yaml.safe_dump(fabric))
+    done = run(*MRC, "lab", "export", str(tmp_path / "fabric.yaml"), "--out", str(tmp_path))
     assert done.returncode == 0, done.stderr
     containers = deploy(tmp_path / "exported.clab.yml")
     assert " 0% packet loss" in containers.inside("h0", "ping", "-6", "-c", "2", "-i", "0.1", "fd4d:5243::2")
     assert json.loads((tmp_path / "h0.json").read_text())["host"] == 0
     assert f"mtu {Clos().mtu}" in containers.inside("p0l0", "ip", "link", "show", "p0s1")
+    assert "mtu 1500" in containers.inside("p0l1", "ip", "link", "show", "p0s1")
+    assert f"mtu {Clos().mtu}" in containers.inside("p0s1", "ip", "link", "show", "p0l1")
     if mode != "srv6":
         return
 
@@ -308,6 +314,66 @@ def test_a_containerlab_file_forwards_as_the_lab_does(
 def test_stev_has_no_containerlab_file() -> None:
     with pytest.raises(CallerError, match="mode stev marks packets through nftables"):
         containerlab.files(Clos(mode="stev"), "lab")
+
+
+# What schemas/clab.schema.json of containerlab says of the parts that a file has: no other keys are allowed there.
+CLAB_SCHEMA = {
+    "type": "object",
+    "required": ["name", "topology"],
+    "additionalProperties": False,
+    "properties": {
+        "name": {"type": "string", "minLength": 1},
+        "topology": {
+            "type": "object",
+            "required": ["nodes"],
+            "additionalProperties": False,
+            "properties": {
+                "defaults": {"$ref": "#/definitions/node"},
+                "nodes": {"type": "object", "additionalProperties": {"$ref": "#/definitions/node"}},
+                "links": {"type": "array", "items": {"$ref": "#/definitions/link"}, "uniqueItems": True},
+            },
+        },
+    },
+    "definitions": {
+        "node": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {
+                "kind": {"const": "linux"},
+                "image": {"type": "string"},
+                "sysctls": {
+                    "type": "object",
+                    "patternProperties": {"^net\\..+": {"type": ["string", "number"]}},
+                    "additionalProperties": False,
+                },
+                "exec": {"type": "array", "items": {"type": "string"}, "minItems": 1},
+                "env": {"type": "object", "additionalProperties": {"type": "string"}},
+                "binds": {"type": "array", "items": {"type": "string"}, "minItems": 1, "uniqueItems": True},
+            },
+        },
+        "link": {
+            "type": "object",
+            "required": ["endpoints"],
+            "additionalProperties": False,
+            "properties": {
+                "endpoints": {
+                    "type": "array",
+                    "items": {"type": "string", "pattern": r"^\S+:\S+$"},
+                    "minItems": 2,
+                    "maxItems": 2,
+                    "uniqueItems": True,
+                },
+                "mtu": {"type": "integer", "minimum": 1, "maximum": 65535},
+            },
+        },
+    },
+}
+
+
+@pytest.mark.parametrize("mode", ["srv6", "srv6-srh", "ecmp"])
+def test_a_file_is_of_containerlabs_schema(mode: str) -> None:
+    topology = yaml.safe_load(containerlab.files(Clos(mode=mode), "lab")["lab.clab.yml"])
+    Draft7Validator(CLAB_SCHEMA).validate(topology)
 
 
 def test_every_command_of_the_plan_is_in_the_file() -> None:

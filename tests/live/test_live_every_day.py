@@ -81,6 +81,10 @@ def test_the_same_file_again_is_not_sent_again(transfers: Transfers) -> None:
         sent = transfers.send(receiver, [file], "--json").end().succeeded()
         assert sent.document["skipped_bytes"] == receiver.end().succeeded().document["skipped_bytes"] == skipped
     assert sent.document["counters"].get("data_packets_sent", 0) == 0
+    receiver = transfers.recv("--once")
+    said = transfers.send(receiver, [file]).end().succeeded().out
+    assert said == "file: 3.0 MiB, nothing to send: there already, or holes; SHA-256 agrees\n"
+    receiver.end().succeeded()
     # Of the same size, with other content: refused, and left as it is.
     other = transfers.file("other/file", 3 * MIB)
     receiver = transfers.recv("--once")

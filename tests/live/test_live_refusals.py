@@ -87,7 +87,7 @@ def test_a_dead_receivers_ticket(transfers: Transfers) -> None:
     receiver.stop().interrupted()
     refused = transfers.send(receiver, [transfers.file("file", 10)]).end().failed()
     assert "nobody listens there" in refused.one_line
-    assert "start recv again" in refused.one_line
+    assert "start the other end again" in refused.one_line
 
 
 def test_a_directory_that_may_not_be_written_to(transfers: Transfers) -> None:

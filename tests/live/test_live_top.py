@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import select
 import signal
 import struct
@@ -89,11 +90,11 @@ def test_nothing_runs_is_said_in_one_line() -> None:
 
 
 class Terminal:
-    """`mrc top` on a terminal of 40 lines, and everything it wrote there."""
+    """`mrc top` on a terminal of so many lines and columns, and everything it wrote there."""
 
-    def __init__(self, argv: list[str]) -> None:
+    def __init__(self, argv: list[str], lines: int, columns: int) -> None:
         master, slave = pty.openpty()
-        ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 130, 0, 0))
+        ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         self.before = termios.tcgetattr(slave)
         self.master, self._slave = master, slave
         self.written = ""
@@ -124,8 +125,8 @@ class Terminal:
 
 
 @contextmanager
-def terminal(*argv: str) -> Iterator[Terminal]:
-    made = Terminal([*argv])
+def terminal(*argv: str, lines: int = 40, columns: int = 130) -> Iterator[Terminal]:
+    made = Terminal([*argv], lines, columns)
     try:
         yield made
     finally:
@@ -156,6 +157,29 @@ def test_keys_choose_deny_and_allow_an_ev(bench: Callable[[], Running]) -> None:
         eventually(lambda: top.process.poll() is not None or not top.read())
         assert top.process.returncode == 0
         assert top.attributes() == top.before
+    writer.stop()
+
+
+def last_picture(written: str) -> list[str]:
+    """The lines of the last whole picture: each begins in the upper left corner."""
+    return [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line).rstrip() for line in written.split("\x1b[H")[-2].splitlines()]
+
+
+def test_on_60_by_20_everything_is_in_place(bench: Callable[[], Running]) -> None:
+    """vi's G chooses the last EV, and the keys stand in the last line in use."""
+    writer = bench()
+    eventually(lambda: endpoint_of(writer))
+    with terminal("--endpoint", str(writer.process.pid), "--interval", "200ms", lines=20, columns=60) as top:
+        eventually(lambda: "0x00000000" in top.read())
+        top.type(b"G")
+        eventually(lambda: any(line.startswith(">") and "0x01000003" in line for line in last_picture(top.read())))
+        lines = last_picture(top.written)
+        assert len(lines) <= 20
+        assert max(map(len, lines)) <= 60
+        assert [line for line in lines if line][-1] == "j/k choose  d deny  a allow  tab next  p pause  q quit"
+        top.type(b"q")
+        eventually(lambda: top.process.poll() is not None or not top.read())
+        assert top.process.returncode == 0
     writer.stop()
 
 

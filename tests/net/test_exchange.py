@@ -213,7 +213,7 @@ def test_close_ends_idle_clients_promptly_and_twice_is_once() -> None:
     server.close()
     assert ended == ["server"] * 8
     for client in clients:
-        with pytest.raises(PeerError, match=r"\[::1\].*refused.*start recv again"):
+        with pytest.raises(PeerError, match=r"\[::1\].*refused.*start the other end again"):
             client.request("more", {}, PATIENCE_S)
         client.close()
         client.close()

@@ -224,7 +224,10 @@ def test_a_session_without_connections_lingers_and_then_ends() -> None:
 
 def test_a_wrong_secret_learns_nothing_and_is_counted(receiver: Receiver) -> None:
     ticket = dataclasses.replace(receiver.server.ticket, secret=bytes(16))
-    with ExchangeClient(ticket) as client, pytest.raises(SessionRefused, match=r"secret.*take the ticket recv prints"):
+    with (
+        ExchangeClient(ticket) as client,
+        pytest.raises(SessionRefused, match=r"secret.*take the ticket that it prints"),
+    ):
         client.request("open", {}, PATIENCE_S)
     assert receiver.count("bad_secrets") == 1
     with RawClient(ticket) as raw:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +15,13 @@ from mrc.cli.lab.described import described, shape_options
 from mrc.cli.lab.options import name_option
 
 if TYPE_CHECKING:
-    from mrc.fabric import Shape
+    from mrc.fabric import Impairment, Shape
+    from mrc.fabric.description import Direction
     from mrc.lab import Lab
     from mrc.lab.graph import LinkLook
+
+
+_FORMS = {".svg": "svg", ".dot": "dot", ".gv": "dot"}
 
 
 @click.command()
@@ -39,14 +45,25 @@ def graph(topology_file: str | None, form: str | None, out: Path | None, name: s
     """
     from mrc.lab.graph import dot, svg
 
+    wanted = form or _form_of(out)
     name, shape, looks = _drawn(topology_file, name, options)
-    wanted = form or ("dot" if out is not None and out.suffix in (".dot", ".gv") else "svg")
     title = f"{name}: {shape.host_count} hosts, {len(shape.switches)} switches, {len(shape.links)} links, {shape.mode}"
     text = (svg if wanted == "svg" else dot)(shape, title, looks)
     if out is None:
         click.echo(text, nl=False)
     else:
         _write({out: text})
+
+
+def _form_of(out: Path | None) -> str:
+    """What is written, by the name of the file. Raises UsageError for a name of another form."""
+    form = _FORMS.get(out.suffix.lower()) if out is not None else "svg"
+    if form is None:
+        raise click.UsageError(
+            f"{out}: name it .svg or .dot, or give --format; other forms by Graphviz: "
+            "mrc lab graph --format dot | dot -Tpng"
+        )
+    return form
 
 
 @click.command("export")
@@ -63,8 +80,8 @@ def graph(topology_file: str | None, form: str | None, out: Path | None, name: s
 def export(topology_file: str | None, image: str | None, out: Path, name: str, **options: Any) -> None:
     """Write a containerlab topology of a lab that is up, of a topology file, or of the fabric that options describe.
 
-    The file is NAME.clab.yml; beside it are the fabric files of the hosts, which MRC_FABRIC names inside. Impairments
-    are not exported. All modes but stev.
+    The file is NAME.clab.yml; beside it are the fabric files of the hosts, which MRC_FABRIC names inside. Of what
+    links are impaired with, the MTU is exported. All modes but stev.
 
     \b
     Examples:
@@ -74,8 +91,8 @@ def export(topology_file: str | None, image: str | None, out: Path, name: str, *
     """
     from mrc.lab.containerlab import DEFAULT_IMAGE, files
 
-    name, shape, _ = _drawn(topology_file, name, options)
-    written = files(shape, name, image or DEFAULT_IMAGE)
+    name, shape, impairments = _exported(topology_file, name, options)
+    written = files(shape, name, image or DEFAULT_IMAGE, impairments)
     out.mkdir(parents=True, exist_ok=True)
     _write({out / file: text for file, text in written.items()})
     note(f"deploy it with: sudo containerlab deploy --topo {out / f'{name}.clab.yml'}")
@@ -85,14 +102,30 @@ def _drawn(topology_file: str | None, name: str, options: dict[str, Any]) -> tup
     """The lab that is up, unless a file or an option describes another."""
     from mrc.lab import Lab
 
-    if topology_file is not None or any(value is not None for value in options.values()):
+    if _describes(topology_file, options):
         name, wanted = described(topology_file, name, options)
         return name, wanted.shape, {}
-    opened = Lab.open(name)
-    try:
+    with closing(Lab.open(name)) as opened:
         return name, opened.topology, _looks(opened)
-    finally:
-        opened.close()
+
+
+def _exported(
+    topology_file: str | None, name: str, options: dict[str, Any]
+) -> tuple[str, Shape, Mapping[Direction, Impairment]]:
+    """What the lab that is up, or a file or options, describe, with the impairments of every direction."""
+    from mrc.lab import Lab
+
+    if _describes(topology_file, options):
+        name, wanted = described(topology_file, name, options)
+        return name, wanted.shape, wanted.impairments
+    with closing(Lab.open(name)) as opened:
+        links = opened.status().links
+        found = {(link.name, node): way.impairment for link in links for node, way in link.toward.items()}
+        return name, opened.topology, found
+
+
+def _describes(topology_file: str | None, options: dict[str, Any]) -> bool:
+    return topology_file is not None or any(value is not None for value in options.values())
 
 
 def _looks(lab: Lab) -> dict[str, LinkLook]:

@@ -210,10 +210,14 @@ class ExchangeClient:
             self._failures.update(failures)
             if mistaken == len(addresses):
                 raise SessionRefused(
-                    f"{self._tried()}: this is not the receiver that made the ticket; take the ticket recv prints now"
+                    f"{self._tried()}: this is not the receiver that made the ticket; "
+                    "take the ticket that it prints now"
                 )
             if all(failures.get(address) == REFUSED for address in addresses):
-                raise SessionRefused(f"{self._tried()}: start recv again and take the ticket it prints")
+                raise SessionRefused(
+                    f"{self._tried()}: start the other end again (mrc recv, mrc bench serve) "
+                    "and take the ticket it prints"
+                )
             left = deadline - time.monotonic()
             if left <= 0:
                 raise ChannelLost("timeout", "no address answers")
@@ -259,7 +263,9 @@ class ExchangeClient:
     def _hello(self, channel: Channel, by: float) -> None:
         greeting = channel.receive(by, by, limit=MAX_HELLO_BYTES)
         if greeting["type"] != "greeting" or member(greeting, "protocol", str) != PROTOCOL:
-            raise SessionRefused("the other end is no mrc receiver: take the ticket recv prints")
+            raise SessionRefused(
+                "the other end is no mrc receiver: take the ticket that mrc recv or mrc bench serve prints"
+            )
         version = member(greeting, "version", int)
         if version != VERSION:
             text = version_mismatch(VERSION, version)
@@ -283,7 +289,9 @@ class ExchangeClient:
         if reply["type"] == "refused":
             raise SessionRefused(member(reply, "text", str))
         if reply["type"] != "welcome":
-            raise SessionRefused("the other end is no mrc receiver: take the ticket recv prints")
+            raise SessionRefused(
+                "the other end is no mrc receiver: take the ticket that mrc recv or mrc bench serve prints"
+            )
         self._peer_features = feature_member(greeting)
 
     def _ping(self) -> None:

@@ -156,7 +156,7 @@ class Connection:
             service.closing.wait(service.config.bad_secret_pause_s)
             raise Refusal(
                 "secret",
-                "the receiver does not know this ticket's secret: take the ticket recv prints now",
+                "the receiver does not know this ticket's secret: take the ticket that it prints now",
                 "bad_secrets",
             )
         attempt, resume = member(hello, "attempt", int), member(hello, "resume", bool)

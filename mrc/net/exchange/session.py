@@ -143,7 +143,7 @@ class SessionTable:
             if session is None:
                 if resume:
                     raise PeerError(
-                        "the receiver has closed this session: begin again, with the ticket recv prints now"
+                        "the receiver has closed this session: begin again, with the ticket that it prints now"
                     )
                 if len(self._sessions) >= self._config.max_sessions:
                     raise PeerError(f"the receiver has {len(self._sessions)} senders already: try again later")
