@@ -14,7 +14,7 @@ fail() {
 
 python() {
     local candidate
-    for candidate in python3 python3.11 python3.12 python3.13; do
+    for candidate in python3 python3.11 python3.12 python3.13 python3.14; do
         if command -v "$candidate" >/dev/null &&
             "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
             echo "$candidate"
