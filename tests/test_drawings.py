@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 import subprocess
 import sys
+from enum import IntEnum
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -17,7 +19,8 @@ from mrc.endpoint.qp_states import QpState
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-ANY = "any_state"
+ANY = "any state"
+SVG = "{http://www.w3.org/2000/svg}"
 Arrows = set[tuple[str, str, str]]
 
 
@@ -47,35 +50,94 @@ def test_a_drawing_that_is_not_current_is_named_in_one_line(tmp_path: Path, name
     assert _run("--check", "--docs", tmp_path).returncode == 0
 
 
-def _drawn(number: int, states: list[str]) -> Arrows:
-    """The arrows of the page's Mermaid diagram of this number, those from any state written out."""
-    block = (DOCS / "state-machines.md").read_text().split("```mermaid\n")[number].split("```")[0]
+def _drawing(name: str) -> ElementTree.Element:
+    return ElementTree.parse(DOCS / f"state-machine-{name}.svg").getroot()
+
+
+def _drawn(name: str, states: list[str]) -> Arrows:
+    """The arrows of a drawing by their titles, those from any state written out."""
     arrows: Arrows = set()
-    for old, new, labels in re.findall(r"^    (\w+) --> (\w+)(?: : (.+))?$", block, re.M):
-        for label in labels.split(", "):
+    for arrow in _drawing(name).iter(f"{SVG}g"):
+        title = arrow.findtext(f"{SVG}title") or ""
+        words = re.fullmatch(r"(\w+|any state) to (\w+)(?:: (.+))?", title)
+        assert words is not None, title
+        old, new, labels = words.groups()
+        for label in (labels or "").split(", "):
             arrows |= {(state, new, label) for state in (states if old == ANY else [old]) if state != new}
     return arrows
 
 
 def test_every_transition_of_a_qp_is_drawn_and_no_other() -> None:
     table = {(old.name, new.name, "") for old, new in QP_TRANSITIONS if old != new}
-    assert _drawn(1, [state.name for state in QpState]) == table
+    assert _drawn("qp", [state.name for state in QpState]) == table
 
 
 def test_every_transition_of_an_ev_is_drawn_and_no_other() -> None:
     table = {
         (old.name, new.name, happened.name) for (old, happened), new in ev_states.TRANSITIONS.items() if old != new
     }
-    assert _drawn(2, [state.name for state in ev_states.EvState]) == table
+    assert _drawn("ev", [state.name for state in ev_states.EvState]) == table
 
 
-@pytest.mark.parametrize(("name", "number"), [("qp", 1), ("ev", 2)])
-def test_an_svg_has_the_states_and_labels_of_its_diagram(name: str, number: int) -> None:
-    drawing = ElementTree.parse(DOCS / f"state-machine-{name}.svg").getroot()
-    texts = {text.text for text in drawing.iter("{http://www.w3.org/2000/svg}text")} - {"any state"}
-    arrows = _drawn(number, [])
-    page = (DOCS / "state-machines.md").read_text().split("```mermaid\n")[number].split("```")[0]
-    states = set(re.findall(r"--> (\w+)", page))
-    from_any = set(re.findall(rf"{ANY} --> \w+ : (.+)", page))
-    assert texts == states | {label for _, _, label in arrows if label} | from_any
-    assert len(list(drawing.iter("{http://www.w3.org/2000/svg}path"))) == page.count(" --> ") - 1  # not the [*]
+@pytest.mark.parametrize(("name", "states"), [("qp", QpState), ("ev", ev_states.EvState)])
+def test_an_arrow_leads_where_its_title_says_and_shows_its_labels(name: str, states: type[IntEnum]) -> None:
+    drawing = _drawing(name)
+    boxes = _boxes(drawing)
+    assert set(boxes) == {ANY, *(state.name for state in states)}
+    for arrow in drawing.iter(f"{SVG}g"):
+        words, _, labels = (arrow.findtext(f"{SVG}title") or "").partition(": ")
+        old, new = words.split(" to ")
+        path, tip = arrow.find(f"{SVG}path"), arrow.find(f"{SVG}polygon")
+        assert path is not None
+        assert tip is not None
+        numbers = [float(number) for number in re.findall(r"[\d.]+", path.get("d", ""))]
+        assert _nearest(boxes, numbers[0], numbers[1]) == old
+        assert _nearest(boxes, numbers[-2], numbers[-1]) == new
+        assert tip.get("points", "").startswith(f"{numbers[-2]},{numbers[-1]} ")
+        assert [text.text for text in arrow.iter(f"{SVG}text")] == (labels.split(", ") if labels else [])
+
+
+@pytest.mark.parametrize(("name", "first"), [("qp", QpState.RESET), ("ev", ev_states.EvState.GOOD)])
+def test_the_dot_leads_to_the_first_state(name: str, first: IntEnum) -> None:
+    drawing = _drawing(name)
+    path = drawing.find(f"{SVG}path")  # outside of the arrows between states
+    assert path is not None
+    *_, x, y = (float(number) for number in re.findall(r"[\d.]+", path.get("d", "")))
+    assert _nearest(_boxes(drawing), x, y) == first.name
+
+
+def _boxes(drawing: ElementTree.Element) -> dict[str, tuple[float, float, float, float]]:
+    """Left, top, right and bottom of each box, by the name in it."""
+    rectangles = [rectangle for rectangle in drawing.findall(f"{SVG}rect") if rectangle.get("class") != "ground"]
+    names = [text.text or "" for text in drawing.findall(f"{SVG}text")]
+    found = {}
+    for name, rectangle in zip(names, rectangles, strict=True):
+        x, y, width, height = (float(rectangle.get(key, "nan")) for key in ("x", "y", "width", "height"))
+        found[name] = (x, y, x + width, y + height)
+    return found
+
+
+def _nearest(boxes: dict[str, tuple[float, float, float, float]], x: float, y: float) -> str:
+    """The name of the box whose border is nearest to a point outside of it."""
+
+    def distance(name: str) -> float:
+        left, top, right, bottom = boxes[name]
+        return math.hypot(max(left - x, 0, x - right), max(top - y, 0, y - bottom))
+
+    return min(boxes, key=distance)
+
+
+def test_a_drawing_reads_in_light_and_dark() -> None:
+    for path in DOCS.glob("state-machine-*.svg"):
+        text = path.read_text(encoding="utf-8")
+        assert "prefers-color-scheme: dark" in text
+        # Only classes have colours, so that both schemes apply to everything.
+        assert not re.search(r'\b(?:fill|stroke)="', text)
+
+
+def test_no_page_has_a_diagram_that_the_site_cannot_show() -> None:
+    # The site is read from the file system and has no Mermaid: a diagram is a drawing.
+    pages = [
+        path for path in [*DOCS.rglob("*.md"), ROOT / "README.md"] if "mermaid" in path.read_text(encoding="utf-8")
+    ]
+    assert not pages

@@ -25,6 +25,8 @@ MAXIMUM_SNAPLEN = 262_144
 
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
+# What `mrc craft` prints of its first packet.
+_CRAFTED = b"# 1:"
 _PCAPNG = b"\x0a\x0d\x0d\x0a"
 # First four bytes -> byte order and nanoseconds per unit of the second half of a time stamp.
 _PCAP = {
@@ -80,6 +82,8 @@ def read_frames(stream: BinaryIO, name: str) -> Iterator[Frames]:
         from mrc.capture.exported import read_exported
 
         return read_exported(source)
+    if magic == _CRAFTED:
+        raise CallerError(f"{name}: this is what `mrc craft` prints for people: `mrc craft ... -o -` writes a capture")
     found = f"begins with {magic.hex(' ')} at byte 0" if magic else "is empty"
     raise CallerError(
         f"{name}: {prefix}the file {found}: neither pcap nor pcapng (nor gzip or zstd of either), "

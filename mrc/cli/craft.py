@@ -73,7 +73,8 @@ def craft(
     (rc-send-only, ...), or `write`, a message in as many packets as it takes. MODE is udp (the default), stev, srv6 or
     srv6-srh. Fields are named as `mrc dissect --json` names them, with or without their layer; of two IPv6 headers,
     `outer` is the outer one. `ev`, `payload`, `icrc` and `hmac` belong to no header. What is not given is computed:
-    lengths, padding, ICRC, traffic class, ports, DMALen.
+    lengths, padding, ICRC, traffic class, ports, DMALen. `ev` is the packet's own; `entropy` in a SACK or NACK is the
+    EV of the packet it answers, 0 unless given.
 
     With --count the PSN advances from packet to packet, and VA and MSN as the opcode requires; `write` becomes a
     message of that many packets. Without --output or --hex, each packet is printed as a summary line and a hex dump.

@@ -124,11 +124,14 @@ def _print(result: DemoResult) -> None:
     make_console().print(plain_table(headings, rows, left={0, 1, 2, 7}, wrap=True))
     click.echo()
     for failover in result.failovers:
-        click.echo(
-            f"cut {failover.link} {failover.cut_at_s * 1e3:.0f} ms after the first packet; "
-            f"last data packet put on it {abs(failover.last_use_after_s) * 1e3:.1f} ms "
-            f"{'before' if failover.last_use_after_s < 0 else 'after'} the cut"
+        after_ms = failover.last_use_after_s * 1e3
+        # Whether the path was in use at that moment is chance: a path waits for its turn.
+        last = (
+            f"last data packet put on it {after_ms:.1f} ms after the cut"
+            if after_ms >= 0
+            else f"no data packet was put on it from then on; the last one left {-after_ms:.1f} ms before"
         )
+        click.echo(f"cut {failover.link} {failover.cut_at_s * 1e3:.0f} ms after the first packet; {last}")
     click.echo(
         f"{size_text(report.bytes)} in {report.seconds:.3f} s: {goodput_text(report.goodput_gbps)} of goodput, "
         f"{retransmissions(report)}"

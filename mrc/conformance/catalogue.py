@@ -47,7 +47,8 @@ def collected(package: ModuleType, registry: Mapping[str, Case], known: Mapping[
 def chosen(cases: Sequence[Case], patterns: Sequence[str], groups: Sequence[str] = ()) -> list[Case]:
     """The cases that match any of the patterns (all, without any) and are of one of the groups (any, without any).
 
-    A pattern is a case id with `*`, `?` and `[...]`, or the beginning of one: MRC-SACK, MRC-SACK-0, MRC-SACK-09.
+    A pattern is a case id with `*`, `?` and `[...]`, or the beginning of one: MRC-SACK, MRC-SACK-0, MRC-SACK-09. One
+    that ends before a case's variant takes all variants: MRC-SACK-0? takes MRC-SACK-09/wrap.
     """
     picked = {each.id for pattern in patterns for each in _picked(cases, pattern)}
     return [each for each in cases if (not patterns or each.id in picked) and (not groups or each.group in groups)]
@@ -55,8 +56,8 @@ def chosen(cases: Sequence[Case], patterns: Sequence[str], groups: Sequence[str]
 
 def _picked(cases: Sequence[Case], pattern: str) -> list[Case]:
     """A pattern that is whole words of an id, such as MRC-RETRY-05/long, leaves out .../longest, which goes on."""
-    goes_on = (f"{pattern}-", f"{pattern}/")
-    whole = [each for each in cases if fnmatchcase(each.id, pattern) or each.id.startswith(goes_on)]
+    words = (pattern, f"{pattern}-*", f"{pattern}/*")
+    whole = [each for each in cases if any(fnmatchcase(each.id, one) for one in words)]
     return whole or [each for each in cases if each.id.startswith(pattern)]
 
 

@@ -37,6 +37,11 @@ __all__ = [
 ]
 
 
+# Steps of 7 through the 255 bytes that are not 0. `start` begins 17 steps of 1 further, which are 17 * 73 of these.
+_STEPS = bytes(at * 7 % 255 + 1 for at in range(255))
+
+
 def pattern(length: int, start: int = 1) -> bytes:
     """`length` bytes, none of them 0, that tell where they belong; another `start` makes others."""
-    return bytes((start * 17 + at * 7) % 255 + 1 for at in range(length))
+    first = start * 17 * 73 % 255
+    return (_STEPS * (length // 255 + 2))[first : first + length]

@@ -25,7 +25,9 @@ _NEWADDR, _NEWROUTE, _NEWNEIGH, _NEWRULE = 20, 24, 28, 32
 _GET = 2
 
 _IFF_UP, _IFF_RUNNING = 0x1, 0x40
-_IFLA_MTU, _IFLA_IFALIAS = 4, 20
+_IFLA_MTU, _IFLA_IFALIAS, _IFLA_STATS64 = 4, 20, 23
+# Of struct rtnl_link_stats64: behind packets, bytes and errors, each received and sent, and what was dropped received.
+_TX_DROPPED = slice(7 * 8, 8 * 8)
 
 _ROUTE = struct.Struct("=BBBBBBBBI")  # family, dst_len, src_len, tos, table, protocol, scope, type, flags
 _RTN_LOCAL = 2
@@ -41,12 +43,16 @@ _FRA_PRIORITY, _FRA_FWMARK, _FRA_TABLE = 6, 10, 15
 
 @dataclass(frozen=True, slots=True)
 class InterfaceFound:
-    """An interface as it is: `up` if nobody set it down, `running` if it is operational too, `alias` a text on it."""
+    """An interface as it is: `up` if nobody set it down, `running` if it is operational too, `alias` a text on it.
+
+    `dropped_packets` could not be sent: the interface's own queue was full.
+    """
 
     up: bool
     running: bool
     mtu: int
     alias: str
+    dropped_packets: int
 
 
 def interfaces(netlink: NetlinkSocket, node: str) -> dict[int, InterfaceFound]:
@@ -58,7 +64,8 @@ def interfaces(netlink: NetlinkSocket, node: str) -> dict[int, InterfaceFound]:
         said = _after(data, LINK)
         alias = said.get(_IFLA_IFALIAS, b"").rstrip(b"\0").decode(errors="replace")
         up, running = bool(flags & _IFF_UP), bool(flags & _IFF_UP and flags & _IFF_RUNNING)
-        found[index] = InterfaceFound(up, running, _number(said.get(_IFLA_MTU)), alias)
+        dropped = _number(said.get(_IFLA_STATS64, b"")[_TX_DROPPED])
+        found[index] = InterfaceFound(up, running, _number(said.get(_IFLA_MTU)), alias, dropped)
 
     netlink.dump(f"read the interfaces of {node}", messages.dump_links(), collect)
     return found

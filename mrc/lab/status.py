@@ -14,7 +14,7 @@ from mrc.lab.plan import interface_name
 from mrc.lab.state import FABRICS
 
 if TYPE_CHECKING:
-    from mrc.lab.impairment import SendingFigures
+    from mrc.lab.impairment import DelayFound, SendingFigures
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,8 @@ class DirectionStatus:
     it acts just after the interface has counted. The settings are those of `Impairment`; `queue_limit_bytes` is how
     much may wait, also where `queue_bytes` leaves that open. What was marked, trimmed, duplicated, corrupted and
     dropped before a full queue is counted at the sending end, since it was first impaired. `queue_high_water_bytes` is
-    None for a queue without an eBPF program to watch it.
+    None for a queue without an eBPF program to watch it. `delay_dropped_packets` found the process full that delays
+    packets, since it has delayed them.
     """
 
     packets: int
@@ -57,6 +58,7 @@ class DirectionStatus:
     marked_packets: int
     trimmed_packets: int
     queue_dropped_packets: int
+    delay_dropped_packets: int
     duplicated_packets: int
     corrupted_packets: int
     queue_waiting_bytes: int
@@ -179,8 +181,8 @@ def read(
             if end is not None:
                 at_far = sending[other].get(far.index) if far is not None else None
                 mtu = far.mtu if far is not None and far.mtu != topology.mtu else 0
-                delayed = delays[other].get(far.index, {}) if far is not None else {}
-                toward[node] = _direction(end, at_far, Impairment(mtu_bytes=mtu, **delayed))
+                delayed = delays[other].get(far.index) if far is not None else None
+                toward[node] = _direction(end, at_far, mtu, delayed or impairment.NO_DELAY)
         links.append(LinkStatus(link.name, "up" if up else "down", toward))
     hosts = tuple(
         HostStatus(host, tuple(address(host, plane) for plane in range(topology.planes))) for host in topology.hosts
@@ -218,11 +220,12 @@ def _sending(route: NetlinkSocket) -> dict[int, SendingFigures]:
     return {index: impairment.figures(each) for index, each in found.items() if each.root or each.program}
 
 
-def _direction(arriving: _Arriving, sending: SendingFigures | None, port: Impairment) -> DirectionStatus:
+def _direction(arriving: _Arriving, sending: SendingFigures | None, mtu: int, delayed: DelayFound) -> DirectionStatus:
     from mrc.lab.impairment import LinkCounters
 
     wanted = sending.impairment if sending is not None else Impairment()
     counters = (sending.counters if sending is not None else None) or LinkCounters()
+    late = Impairment(**delayed.settings)
     unwatched = sending is not None and sending.counters is None
     return DirectionStatus(
         packets=arriving.packets,
@@ -239,13 +242,14 @@ def _direction(arriving: _Arriving, sending: SendingFigures | None, port: Impair
         trim_dscp_lasthop=wanted.trim_dscp_lasthop,
         duplicate_percent=_percent(wanted.duplicate),
         corrupt_percent=_percent(wanted.corrupt),
-        mtu_bytes=port.mtu_bytes,
-        delay_ns=port.delay_ns,
-        jitter_ns=port.jitter_ns,
-        reorder_percent=_percent(port.reorder),
+        mtu_bytes=mtu,
+        delay_ns=late.delay_ns,
+        jitter_ns=late.jitter_ns,
+        reorder_percent=_percent(late.reorder),
         marked_packets=counters.marked_packets,
         trimmed_packets=counters.trimmed_packets,
         queue_dropped_packets=sending.queue_dropped_packets if sending is not None else 0,
+        delay_dropped_packets=delayed.dropped_packets,
         duplicated_packets=counters.duplicated_packets,
         corrupted_packets=counters.corrupted_packets,
         queue_waiting_bytes=sending.waiting_bytes if sending is not None else 0,

@@ -381,6 +381,29 @@ def test_a_symptom_on_another_path_is_not_put_below() -> None:
     ]
 
 
+def test_congestion_is_the_cause_of_a_slow_path_and_of_a_window_that_limits() -> None:
+    congestion = Finding("info", "congestion", "congestion", "q", 1)
+    slow, other = (Finding("warning", "slow-path", "slow", "q", ev) for ev in (1, 2))
+    limited, elsewhere = (Finding("info", "window-limited", "limited", qp) for qp in ("q", "r"))
+    ordered = in_order([slow, other, limited, elsewhere, congestion])
+    assert [(each.kind, each.qp, each.ev, each.cause) for each in ordered] == [
+        ("slow-path", "q", 2, None),
+        ("window-limited", "r", None, None),
+        ("congestion", "q", 1, None),
+        ("slow-path", "q", 1, 2),
+        ("window-limited", "q", None, 2),
+    ]
+
+
+def test_retries_that_were_exhausted_come_before_the_error_they_end_with() -> None:
+    error = Finding("error", "qp-error", "error", "q", weight=1e9)
+    exhausted = Finding("error", "retries-exhausted", "exhausted", "q", weight=1e8)
+    assert [(each.kind, each.cause) for each in in_order([error, exhausted])] == [
+        ("retries-exhausted", None),
+        ("qp-error", 0),
+    ]
+
+
 def test_a_dead_path_is_the_cause_of_its_being_lossy() -> None:
     dead, lossy = (Finding("error", kind, kind, "q", 1) for kind in ("dead-path", "lossy-path"))
     again = Finding("info", "path-retransmissions", "again", "q", 1)

@@ -21,6 +21,7 @@ from crafted_flows import MICROSECOND, Crafted, ev_of, transfer
 from mrc.capture.analysis.fates import ARRIVED
 from mrc.capture.analysis.findings import findings
 from mrc.capture.analysis.report import report
+from mrc.report.units import duration_text
 
 PATHS = [ev_of(plane, spine) for plane in range(2) for spine in range(4)]
 
@@ -138,6 +139,24 @@ def test_the_page_says_with_what_probability_a_path_is_named() -> None:
     assert "fewer than one capture in 1,000" in page_of(lossy(3000)[0])
 
 
+def test_losses_over_time_are_shares_of_equal_bins() -> None:
+    """Every 4 us a packet, so all bins have as many, but for those sent again: shares sum up to all that were lost."""
+    crafted, truth = lossy(6000)
+    page = page_of(crafted)
+    (one,) = data_of(page)
+    (line,) = one["losses"]
+    share = unpacked(line["y"], "<f4")
+    lost, sent = truth.lost[PATHS[2]], sum(truth.sent.values())
+    assert (line["name"], len(share)) == ("lost", 100)
+    assert share.mean() == pytest.approx(100 * lost / sent, rel=0.02)
+    assert f"equal bins of {duration_text(one['span_s'] / 100)}," in page
+    whole = Crafted(payload=64)
+    transfer(whole, 1000, PATHS, lambda chance, ev: False)
+    page = page_of(whole)
+    assert data_of(page)[0]["losses"] == []
+    assert "Loss over time" not in page
+
+
 def test_round_trips_are_quantiles_and_paths_that_are_slow() -> None:
     """Of round trips that grow from 100 to 199 us over and over, on a path of its own from 1000 us on."""
     crafted, sent = Crafted(), 4000
@@ -223,4 +242,10 @@ def test_a_browser_draws_it(tmp_path: Path) -> None:
     dom = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=120).stdout
     assert re.search(r'data-ready="\d+"', dom)
     plots = re.findall(r'<canvas role="img" aria-label="([^"]+)"[^>]*style="height: \d+px;"', dom)
-    assert plots == ["time and sequence", "goodput over time", "round trips over time", "path states over time"]
+    assert plots == [
+        "time and sequence",
+        "goodput over time",
+        "round trips over time",
+        "losses over time",
+        "path states over time",
+    ]

@@ -159,6 +159,14 @@ def test_what_is_no_capture_fails_without_output(tmp_path: Path) -> None:
         assert "begins with 68 65 6c 6c at byte 0: neither pcap nor pcapng" in result.stderr
 
 
+def test_what_craft_prints_for_people_is_told_from_a_capture(tmp_path: Path) -> None:
+    path = tmp_path / "crafted.txt"
+    path.write_text(CliRunner().invoke(main, ["craft", "sack"], prog_name="mrc").stdout)
+    assert invoke(path).stderr.endswith(
+        "this is what `mrc craft` prints for people: `mrc craft ... -o -` writes a capture\n"
+    )
+
+
 def test_an_empty_capture_is_an_empty_list(tmp_path: Path) -> None:
     path = tmp_path / "empty.pcap"
     path.write_bytes(CAPTURE.read_bytes()[:24])

@@ -125,6 +125,9 @@ def test_plots_of_a_run(mrc: Callable[..., Result]) -> None:
         drawn = mrc("plot", kind, "small.results", "--out", f"{kind}.svg")
         assert drawn.exit_code == 0, drawn.stderr
         assert shows in Path(f"{kind}.svg").read_text()
+    assert mrc("run", "small.yaml", "--seed", "2", "--out", "other.results").exit_code == 0
+    assert mrc("plot", "fct", "small.results").stdout == "small-fct.svg\n"
+    assert mrc("plot", "fct", "small.results", "other.results").stdout == "small-other-fct.svg\n"
     assert "no job 'training'" in mrc("plot", "fct", "small.results", "--job", "training").stderr
     assert "no results of mrc sim run" in mrc("plot", "fct", ".").stderr
 

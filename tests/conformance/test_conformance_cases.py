@@ -114,12 +114,18 @@ def test_scripts_and_codec_know_nothing_of_the_endpoint(path: Path) -> None:
             ), name
 
 
+SACK_09 = {"MRC-SACK-09", "MRC-SACK-09/received", "MRC-SACK-09/wrap", "MRC-SACK-09/whole"}
+
+
 @pytest.mark.parametrize(
     ("patterns", "ids"),
     [
-        (["MRC-SACK-09"], {"MRC-SACK-09", "MRC-SACK-09/received", "MRC-SACK-09/wrap", "MRC-SACK-09/whole"}),
+        (["MRC-SACK-09"], SACK_09),
         (["MRC-SACK-09/wrap"], {"MRC-SACK-09/wrap"}),
         (["MRC-ACK-0[12]"], {"MRC-ACK-01", "MRC-ACK-02"}),
+        # A wildcard before the variant takes every variant, as the id written out does.
+        (["MRC-SACK-0[49]"], {"MRC-SACK-04", "MRC-SACK-04/among-others"} | SACK_09),
+        (["MRC-SACK-*9"], SACK_09 | {"MRC-SACK-19"}),
         (["MRC-SACK-*/wrap"], {"MRC-SACK-03/wrap", "MRC-SACK-09/wrap"}),
         (["MRC-SACK-09/wr"], {"MRC-SACK-09/wrap"}),
         # Whole words first: what only begins with an id is not meant by it.

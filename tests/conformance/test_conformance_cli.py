@@ -69,7 +69,7 @@ def test_a_pattern_that_matches_nothing_is_a_usage_error(arguments: list[str], p
         ("SACK", "did you mean MRC-SACK"),
         # A requirement that has no case, and why.
         ("MRC-SRV6-03", "requirement MRC-SRV6-03 has no case: mrc conformance list --missing says why"),
-        ("???", "no case matches --id ???: mrc conformance list prints them all"),
+        ("????", "no case matches --id ????: mrc conformance list prints them all"),
     ],
 )
 def test_near_ids_are_suggested(pattern: str, words: str) -> None:

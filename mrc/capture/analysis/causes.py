@@ -1,4 +1,4 @@
-"""Findings in the order to read them: each cause before what follows from it on the same path."""
+"""Findings in the order to read them: each cause before what follows from it on the same path or QP."""
 
 from __future__ import annotations
 
@@ -10,18 +10,33 @@ from mrc.capture.analysis.finding import SEVERITIES, Finding
 _SYMPTOMS = {
     "dead-path": ("lossy-path", "path-retransmissions", "path-out", "path-carried-less", "unanswered-probes"),
     "lossy-path": ("path-retransmissions", "path-out", "path-carried-less", "unanswered-probes"),
+    "congestion": ("slow-path",),
+    "reported-lossy-path": ("reported-path-out",),
 }
+# And what it explains on its QP, whichever path.
+_SYMPTOMS_OF_QP = {
+    "retries-exhausted": ("qp-error", "never-acknowledged"),
+    "congestion": ("congestion-notifications", "window-limited"),
+}
+
+
+def _follows(each: Finding, cause: Finding) -> bool:
+    if each.qp != cause.qp:
+        return False
+    same_path = each.ev is not None and each.ev == cause.ev
+    return (same_path and each.kind in _SYMPTOMS.get(cause.kind, ())) or each.kind in _SYMPTOMS_OF_QP.get(
+        cause.kind, ()
+    )
 
 
 def in_order(found: list[Finding]) -> list[Finding]:
     """Causes by severity, then weight; behind each its symptoms, whose `cause` is its place in this list."""
     ranked = sorted(found, key=lambda each: (SEVERITIES.index(each.severity), -each.weight))
     causes: dict[int, Finding] = {}
-    for kind, symptoms in _SYMPTOMS.items():
+    for kind in (*_SYMPTOMS, *_SYMPTOMS_OF_QP):
         for cause in (each for each in ranked if each.kind == kind and id(each) not in causes):
             for each in ranked:
-                same_path = each.ev is not None and (each.qp, each.ev) == (cause.qp, cause.ev)
-                if same_path and each.kind in symptoms:
+                if each is not cause and _follows(each, cause):
                     causes.setdefault(id(each), cause)
     ordered: list[Finding] = []
     for each in ranked:

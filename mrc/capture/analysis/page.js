@@ -356,6 +356,7 @@
     }), {height: 420, yTitle: "PSN, counted from the first", zoomBoth: true, label: "time and sequence", value: each => `PSN + ${short(each, 0)}`}));
     if (one.goodput.length) plots.push(new Plot(part("goodput"), view, timed(one.goodput, "f4"), {height: 240, yTitle: "goodput (Gbit/s)", fromZero: true, label: "goodput over time", value: each => `${each.toPrecision(4)} Gbit/s`}));
     if (one.rtt.length) plots.push(new Plot(part("rtt"), view, timed(one.rtt, "f4").map(line => Object.assign(line, {gaps: true})), {height: 260, yTitle: "RTT (µs)", fromZero: true, label: "round trips over time", value: each => `${short(each, 1)} µs`}));
+    if (one.losses.length) plots.push(new Plot(part("losses"), view, timed(one.losses, "f4").map(line => Object.assign(line, {gaps: true, shape: "step", colour: line.name === "lost" ? "--lost" : "--skip", dash: line.name === "lost" ? [] : [7, 3]})), {height: 200, yTitle: "lost or trimmed (%)", fromZero: true, label: "losses over time", value: each => `${each.toPrecision(3)} %`}));
     if (one.states.length) plots.push(new Lanes(part("states"), view, one.states.map(lane => ({name: lane.name, bad: unpacked(lane.bad, "u1"), skip: unpacked(lane.skip, "u1")})), {label: "path states over time"}));
     plots.forEach(plot => plot.draw());
     return view;

@@ -12,7 +12,7 @@ from mrc.capture.analysis.fabric_events import FabricEvents
 from mrc.capture.analysis.figures import DirectionFigures, DirectionReported, PathFigures, PathReported
 from mrc.capture.analysis.finding import Finding
 from mrc.capture.analysis.path_findings import CHANCE
-from mrc.capture.analysis.series import goodput_window, rtt_bin_s, series
+from mrc.capture.analysis.series import goodput_window, has_losses, loss_bin_s, rtt_bin_s, series
 from mrc.report.html import Cell, escape, more, page, resource, table
 from mrc.report.units import count_text, duration_text, number_text, percent_text, size_text
 
@@ -146,6 +146,12 @@ def _direction(direction: Direction, index: int, reported: Comparison | None) ->
             if figures.transport == "mrc"
             else "Packets that ask for an answer, and the answer. ",
         ),
+        (
+            "losses",
+            "Loss over time",
+            f"Of the data packets sent in each of the equal bins of {duration_text(loss_bin_s(direction))}, "
+            "the share that was lost, or trimmed. A bin without packets is a gap. ",
+        ),
         ("loss", "Loss per path", "Share of the data packets put on a path that were lost, or trimmed. "),
         (
             "states",
@@ -176,6 +182,8 @@ def _shown(direction: Direction, reported: Comparison | None) -> set[str]:
     shown = {"sequence", "goodput"} if len(direction.requests) else {"sequence"}
     if len(direction.fates.round_trips.ns):
         shown.add("rtt")
+    if has_losses(direction):
+        shown.add("losses")
     of_reported = (
         reported.requestor.paths.values() if reported and reported.requestor and reported.start_ns is not None else ()
     )

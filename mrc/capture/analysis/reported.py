@@ -41,10 +41,14 @@ class ReportedLoss:
 
 @dataclass(slots=True)
 class ReportedPath:
-    """One EV of a QP. `packets` is None where the trace has no totals; `changes` are (time_ns, old, new, cause)."""
+    """One EV of a QP. `packets` is None where the trace has no totals; `changes` are (time_ns, old, new, cause).
+
+    `spine` is None where the network chooses it, or the trace does not say.
+    """
 
     ev: int
     plane: int | None = None
+    spine: int | None = None
     packets: int | None = None
     marked: int | None = None
     state: str = "GOOD"
@@ -260,9 +264,15 @@ def _qp_state(qp: ReportedQp, event: Event) -> None:
 def _responder_started(qp: ReportedQp, event: Event) -> None:
     qp.peer_qpn = event["peer_qpn"]
     for each in event["paths"]:
-        ev, plane = (each.get("ev"), each.get("plane")) if isinstance(each, dict) else (None, None)
+        ev = each.get("ev") if isinstance(each, dict) else None
         if isinstance(ev, int) and not isinstance(ev, bool) and 0 <= ev <= _EV_MASK:
-            qp.path(ev).plane = plane if isinstance(plane, int) and 0 <= plane < 1 << 16 else None
+            path = qp.path(ev)
+            path.plane, path.spine = _number(each.get("plane")), _number(each.get("spine"))
+
+
+def _number(value: object) -> int | None:
+    """A plane's or a spine's; of another file's there may be anything."""
+    return value if isinstance(value, int) and 0 <= value < 1 << 16 else None
 
 
 def _requestor_started(qp: ReportedQp, event: Event) -> None:

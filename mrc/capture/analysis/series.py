@@ -23,7 +23,7 @@ from mrc.capture.analysis.reported import HOLE, LOCAL_ACK_TIMEOUT, PATH_TIMER
 from mrc.capture.analysis.reported import NACK as NACKED
 from mrc.capture.frames import I64, Bools
 
-GOODPUT_BINS, RTT_BINS, STATE_BINS = 400, 300, 400
+GOODPUT_BINS, RTT_BINS, LOSS_BINS, STATE_BINS = 400, 300, 100, 400
 # Of the bins of goodput so many are one window: the line is its mean, the band its least and its most.
 _WINDOWS = 25
 DENIED = "DENIED"
@@ -54,6 +54,7 @@ def series(
         "sequence": _sequence(direction, scale, most_points, reported),
         "goodput": _goodput(direction, scale),
         "rtt": _rtt(direction, scale),
+        "losses": _losses(direction, scale),
         "states": _states(direction, scale, reported),
         "events": _events(scale, events),
     }
@@ -249,6 +250,38 @@ def _quantile(name: str, share: float, which: Bools, bins: I64, ns: I64, count: 
     values = sorted_ns[np.minimum(place, np.maximum(ends - 1, 0))] / 1e3
     octets = np.where(ends > begins, values, np.nan).astype("<f4").tobytes()
     return {"name": name, "y": base64.b64encode(octets).decode()}
+
+
+def loss_bin_s(direction: Direction) -> float:
+    """Seconds of a bin of the graph of losses."""
+    return _Scale(direction).span / 1e9 / _loss_bins(direction)
+
+
+def _loss_bins(direction: Direction) -> int:
+    return min(LOSS_BINS, max(1, len(direction.fates.requests) // 20))
+
+
+def has_losses(direction: Direction) -> bool:
+    """Whether anything was lost or trimmed, as far as can be known where this was captured."""
+    known = direction.fates
+    can_tell = direction.figures.capture_point != "receiver" and direction.figures.transport == "mrc"
+    return can_tell and bool((known.are(LOST) | known.are(TRIMMED)).any())
+
+
+def _losses(direction: Direction, scale: _Scale) -> list[dict[str, Any]]:
+    """Of the data packets sent in each bin how many percent were lost, and trimmed; NaN where none was sent."""
+    if not has_losses(direction):
+        return []
+    known, count = direction.fates, _loss_bins(direction)
+    bins = scale.bins(known.requests["time"], count)
+    sent = np.bincount(bins, minlength=count)
+    made = []
+    for name, which in (("lost", known.are(LOST)), ("trimmed", known.are(TRIMMED))):
+        if which.any():
+            share = np.bincount(bins[which], minlength=count) * 100 / np.maximum(sent, 1)
+            octets = np.where(sent > 0, share, np.nan).astype("<f4").tobytes()
+            made.append({"name": name, "y": base64.b64encode(octets).decode()})
+    return made
 
 
 def _states(direction: Direction, scale: _Scale, reported: Comparison | None) -> list[dict[str, Any]]:

@@ -39,6 +39,14 @@ def name_of(qp: ReportedQp) -> str:
     return f"QP 0x{qp.qpn:06x}"
 
 
+def _named(path: ReportedPath) -> str:
+    """The EV, and what the trace says of where it leads."""
+    where = [
+        f"{name} {number}" for name, number in (("plane", path.plane), ("spine", path.spine)) if number is not None
+    ]
+    return f"EV 0x{path.ev:08x}" + (f" ({', '.join(where)})" if where else "")
+
+
 def _incomplete(trace: Trace) -> Iterator[Finding]:
     lacks = []
     if trace.cut or not trace.ended:
@@ -75,7 +83,9 @@ def _paths(trace: Trace, qp: ReportedQp) -> Iterator[Finding]:
     whole, all_lost = sum(packets.values()), sum(lost.values())
     for ev, sent in packets.items():
         if stands_out(lost[ev], sent, all_lost - lost[ev], whole - sent, len(packets)):
-            text = f"path EV 0x{ev:08x} loses {percent_text(lost[ev] / sent)}: the endpoint took {lost[ev]:,} of "
+            text = (
+                f"path {_named(qp.path(ev))} loses {percent_text(lost[ev] / sent)}: the endpoint took {lost[ev]:,} of "
+            )
             text += f"{plural(sent, 'data packet')} for lost, {all_lost - lost[ev]:,} of {whole - sent:,} on the others"
             yield Finding(ERROR, "reported-lossy-path", text, name_of(qp), ev, weight=1e6 * lost[ev] / sent)
     for path in qp.paths.values():
@@ -93,7 +103,7 @@ def _paths(trace: Trace, qp: ReportedQp) -> Iterator[Finding]:
 
 def _out(trace: Trace, qp: ReportedQp, path: ReportedPath) -> Finding:
     stayed = path.state == ASSUMED_BAD
-    text = f"path EV 0x{path.ev:08x} was taken out of use {plural(path.outs, 'time')}, for "
+    text = f"path {_named(path)} was taken out of use {plural(path.outs, 'time')}, for "
     text += f"{duration_text(path.out_ns(trace.last_ns) / 1e9)} in all; it {'stayed out' if stayed else 'is back'}"
     severity = WARNING if stayed else INFO
     return Finding(severity, "reported-path-out", text, name_of(qp), path.ev, weight=path.outs)

@@ -67,6 +67,11 @@ _SENDING = (
         lambda way: share_text(way.impairment.reorder) if way.reorder_percent else "",
         lambda way: bool(way.reorder_percent),
     ),
+    _Column(
+        "no room",
+        lambda way: str(way.delay_dropped_packets or ""),
+        lambda way: bool(way.delay_dropped_packets),
+    ),
     _Column("MTU", lambda way: str(way.mtu_bytes or ""), lambda way: bool(way.mtu_bytes)),
 )
 

@@ -32,14 +32,15 @@ def plot() -> None:
 def _out(function: F) -> F:
     return click.option(
         "--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE.svg",
-        help="Where the plot goes.  [default: named for the results and the plot]",
+        help="Where the plot goes.  [default: RESULTS-PLOT.svg, with the names of all results]",
     )(function)  # fmt: skip
 
 
-def _write(out: Path | None, directory: Path, kind: str, content: bytes) -> None:
+def _write(out: Path | None, results: tuple[Path, ...], kind: str, content: bytes) -> None:
     from mrc.whole_files import write_whole
 
-    path = out or Path(f"{directory.resolve().stem}-{kind}.svg")
+    # A plot of several results is not that of the first.
+    path = out or Path("-".join([*(each.resolve().stem for each in results), f"{kind}.svg"]))
     write_whole(path, content)
     click.echo(str(path))
 
@@ -58,7 +59,7 @@ def fct(results: tuple[Path, ...], job: str | None, out: Path | None) -> None:
     """
     from mrc.sim.plots import completion_times
 
-    _write(out, results[0], "fct", completion_times(results, job))
+    _write(out, results, "fct", completion_times(results, job))
 
 
 @plot.command()
@@ -74,7 +75,7 @@ def goodput(results: tuple[Path, ...], out: Path | None) -> None:
     """
     from mrc.sim.plots import goodput as draw
 
-    _write(out, results[0], "goodput", draw(results))
+    _write(out, results, "goodput", draw(results))
 
 
 @plot.command()
@@ -94,7 +95,7 @@ def links(results: Path, column: str, direction: str, out: Path | None) -> None:
     """
     from mrc.sim.plots import links as draw
 
-    _write(out, results, f"links-{column}", draw(results, column, direction))
+    _write(out, (results,), f"links-{column}", draw(results, column, direction))
 
 
 @plot.command()
@@ -114,7 +115,7 @@ def lines(sweep: Path, x: str, y: str, by: str | None, log_x: bool, out: Path | 
     """
     from mrc.sim.plots import lines as draw
 
-    _write(out, sweep, y, draw(sweep, x, y, by, log_x=log_x))
+    _write(out, (sweep,), y, draw(sweep, x, y, by, log_x=log_x))
 
 
 @plot.command()
@@ -132,4 +133,4 @@ def heat(sweep: Path, x: str, y: str, figure: str, out: Path | None) -> None:
     """
     from mrc.sim.plots import heat as draw
 
-    _write(out, sweep, f"{figure}-heat", draw(sweep, x, y, figure))
+    _write(out, (sweep,), f"{figure}-heat", draw(sweep, x, y, figure))

@@ -1,6 +1,7 @@
 """What can be wrong with a link: rate and queue, marks, trims, loss, duplicates, corruption, in each direction."""
 
 from mrc.lab.bpf import EbpfRefused, LinkCounters
+from mrc.lab.impairment.delay import NO_DELAY, DelayFound
 from mrc.lab.impairment.delay import of as delays
 from mrc.lab.impairment.direction import (
     Direction,
@@ -19,6 +20,8 @@ from mrc.lab.impairment.loss import installed as losses
 from mrc.lab.impairment.turns import turn
 
 __all__ = [
+    "NO_DELAY",
+    "DelayFound",
     "Direction",
     "EbpfRefused",
     "LinkCounters",

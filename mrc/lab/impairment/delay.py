@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +35,25 @@ def tap_name(index: int) -> str:
     return f"mrc-delay{index}"
 
 
-def of(found: Mapping[int, installed.InterfaceFound]) -> dict[int, dict[str, Any]]:
-    """By the index of the sending interface, the fields of Impairment that its relay has; of a node's interfaces."""
-    said = (json.loads(each.alias.removeprefix(_ALIAS)) for each in found.values() if each.alias.startswith(_ALIAS))
-    return {each["index"]: {name: each[name] for name in FIELDS} for each in said}
+@dataclass(frozen=True, slots=True)
+class DelayFound:
+    """The delay of a sending interface: the fields of Impairment that its relay has, and what found its tap full."""
+
+    settings: Mapping[str, Any]
+    dropped_packets: int
+
+
+NO_DELAY = DelayFound({}, 0)
+
+
+def of(found: Mapping[int, installed.InterfaceFound]) -> dict[int, DelayFound]:
+    """By the index of the sending interface, the delays among a node's interfaces."""
+    delays = {}
+    for each in found.values():
+        if each.alias.startswith(_ALIAS):
+            said = json.loads(each.alias.removeprefix(_ALIAS))
+            delays[said["index"]] = DelayFound({name: said[name] for name in FIELDS}, each.dropped_packets)
+    return delays
 
 
 def taps(found: Mapping[int, installed.InterfaceFound], index: int) -> list[int]:

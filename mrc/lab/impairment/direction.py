@@ -158,7 +158,8 @@ def _with_others(direction: Direction, found: Impairment) -> Impairment:
     there = installed.interfaces(direction.route, direction.sending)
     port = there.get(direction.index)
     mtu = port.mtu if port is not None and port.mtu != direction.mtu else 0
-    return replace(found, loss=_loss(direction), mtu_bytes=mtu, **delay.of(there).get(direction.index, {}))
+    delayed = delay.of(there).get(direction.index, delay.NO_DELAY)
+    return replace(found, loss=_loss(direction), mtu_bytes=mtu, **delayed.settings)
 
 
 def _set_mtu(direction: Direction, mtu: int) -> None:

@@ -6,6 +6,9 @@ address, so what comes back passes on to marks, queue and cable. Nobody on a lin
 
 The module uses the standard library alone, and runs as a script: a start takes 30 ms that way. It ends with SIGTERM,
 with its lab (whose file it looks for once a second), or, when its tap is gone, after what it still holds is sent.
+
+It drops nothing itself. While it holds all it may, or the interface takes no more, frames wait in the tap; the kernel
+drops what does not fit there and counts it.
 """
 
 from __future__ import annotations
@@ -43,21 +46,32 @@ _MOST_HELD_BYTES = 256_000_000
 # A busy machine delays no packet beyond what was asked for, as far as the scheduler helps.
 _NICE = -15
 _LOOK_S = 1.0
-_WAIT_STEP_S = 0.0002
-_SEND_ATTEMPTS = 50
 
 
 class Relay:
-    """`tap` gives frames, `sender` takes them. `delay_ns`, `jitter_ns`, `reorder` are those of `Impairment`."""
+    """`tap` gives frames, `sender` takes them. `delay_ns`, `jitter_ns`, `reorder` are those of `Impairment`.
 
-    def __init__(self, tap: int, sender: socket.socket, control: socket.socket, mac: bytes, seed: str) -> None:
+    The tap is not read while frames of `most_bytes` or more are held.
+    """
+
+    def __init__(
+        self,
+        tap: int,
+        sender: socket.socket,
+        control: socket.socket,
+        mac: bytes,
+        seed: str,
+        most_bytes: int = _MOST_HELD_BYTES,
+    ) -> None:
         self._tap, self._sender, self._control, self._mac = tap, sender, control, mac
+        self._most_bytes = most_bytes
         self._random = random.Random(seed)
         self._held: list[tuple[int, int, bytearray]] = []
         self._held_bytes = 0
         self._number = 0
         self._latest = 0
         self._open = True
+        self._blocked = False
         self._delay = self._jitter = 0
         self._reorder = 0.0
 
@@ -70,12 +84,14 @@ class Relay:
         look_at = time.monotonic() + _LOOK_S
         while self._open or self._held:
             wait_s = _LOOK_S
-            if self._held:
+            if self._held and not self._blocked:
                 wait_s = min(wait_s, max(0, self._held[0][0] - time.monotonic_ns()) / 1e9)
-            sources: list[Any] = [self._control, self._tap] if self._open else []
+            sources: list[Any] = [self._control] if self._open else []
+            if self._open and self._held_bytes < self._most_bytes:
+                sources.append(self._tap)
             if shell is not None:
                 sources.append(shell)
-            ready, _, _ = select.select(sources, [], [], wait_s)
+            ready, _, _ = select.select(sources, [self._sender] if self._blocked else [], [], wait_s)
             if shell in ready:
                 return
             if self._tap in ready:
@@ -91,6 +107,8 @@ class Relay:
 
     def _take(self) -> None:
         for _ in range(_BATCH):
+            if self._held_bytes >= self._most_bytes:
+                return
             try:
                 frame = bytearray(os.read(self._tap, _LONGEST_FRAME))
             except BlockingIOError:
@@ -98,7 +116,7 @@ class Relay:
             except OSError:
                 self._open = False  # the tap is gone: the delay has been taken away
                 return
-            if frame[_SOURCE] != self._mac or self._held_bytes > _MOST_HELD_BYTES:
+            if frame[_SOURCE] != self._mac:
                 continue
             frame[_SOURCE.start] ^= HELD_BIT
             self._number += 1
@@ -118,20 +136,16 @@ class Relay:
 
     def _send_due(self) -> None:
         now = time.monotonic_ns()
+        self._blocked = False
         while self._held and self._held[0][0] <= now:
-            _, _, frame = heapq.heappop(self._held)
-            self._held_bytes -= len(frame)
-            self._send(frame)
-
-    def _send(self, frame: bytearray) -> None:
-        for _ in range(_SEND_ATTEMPTS):
             try:
-                self._sender.send(frame)
-                return
+                self._sender.send(self._held[0][2])
             except BlockingIOError:
-                time.sleep(_WAIT_STEP_S)  # the queue of the link's rate is behind this
+                self._blocked = True  # the queue of the link's rate is behind this
+                return
             except OSError:
-                return  # the cable is cut, or the queue full, which counts it
+                pass  # the cable is cut, or the queue full, which counts it
+            self._held_bytes -= len(heapq.heappop(self._held)[2])
 
 
 def _request(control: socket.socket, code: int, name: str, layout: str, *values: object) -> bytes:

@@ -167,7 +167,7 @@ def test_a_qp_destroyed_when_its_retries_are_over_leaves_the_timers_of_others(at
     hand.post(600)
     hand.qp = other
     hand.post(600)
-    hand.run(hand.now + 1000 * SECOND)
+    hand.run(hand.now + 400 * SECOND)
     assert application.acted == 2
     assert [each.status for each in application.completions] == [WorkStatus.RETRY_EXCEEDED]
     assert hand.completed() == [(1, WorkStatus.RETRY_EXCEEDED)]

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from mrc.endpoint.config import QpConfig
 from mrc.fabric import Clos
 from mrc.sim import LinkModel, SimFabric
 from mrc.sim.cluster import ClusterLink, Flows, Outcome, Policies, Setup, Topology
@@ -63,7 +62,7 @@ def in_mrc_sim(setup: Setup) -> dict[str, object]:
     made = {}
     for a, b in zip(setup.flows.source.tolist(), setup.flows.destination.tolist(), strict=True):
         if (a, b) not in made:
-            made[a, b], made[b, a] = fabric.connect(f"h{a}", f"h{b}", QpConfig(), setup.policies.controller)
+            made[a, b], made[b, a] = fabric.connect(f"h{a}", f"h{b}", setup.policies.qp, setup.policies.controller)
     qps = [made[ends] for ends in zip(setup.flows.source.tolist(), setup.flows.destination.tolist(), strict=True)]
     writes = [fabric.write(qp, int(size)) for qp, size in zip(qps, setup.flows.bytes, strict=True)]
     assert fabric.run(10**9, lambda: all(write.done for write in writes))
