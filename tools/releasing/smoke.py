@@ -143,7 +143,8 @@ def starts_every_command() -> str:
             if not said[0].startswith(" ".join(("Usage: mrc", *words))):
                 raise Unfit(f"`mrc {' '.join(words)} --help` begins with {said[0]!r}")
     for command in AT_ONCE:
-        lines_of(*command)
+        if checkout := [line for line in lines_of(*command) if "tools/" in line]:
+            raise Unfit(f"`mrc {' '.join(command)}` names what only a checkout has: {checkout[0]}")
     return f"{len(every)} commands start, {len(AT_ONCE)} of them did their work"
 
 
