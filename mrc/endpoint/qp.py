@@ -304,6 +304,11 @@ class QueuePair:
         return None if self._responder is None else self._responder.received.epsn
 
     @property
+    def rtt_ns(self) -> int:
+        """The smoothed round trip, ns; 0 before one was measured."""
+        return 0 if self._requestor is None else self._requestor.rtt.srtt
+
+    @property
     def probes_refused(self) -> int:
         """Reliability probes that were not answered, because too many came."""
         return 0 if self._responder is None else self._responder.probes_rate.refused

@@ -20,7 +20,10 @@ TARGETS["mute"] = MuteTarget()
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_no_script_breaks_over_what_a_target_does(name: str) -> None:
+    """Every other case, with the next target those between: each case meets half of the targets, its neighbours the
+    others. All with all takes twice as long."""
     cases = catalogue() if name in WITH_FLOWS else chosen(catalogue(), [], OTHER_GROUPS)
+    cases = cases[list(TARGETS).index(name) % 2 :: 2]
     results = [run_case(each, TARGETS[name]) for each in cases]
     errors = {result.case.id: result.actual for result in results if result.verdict == "error"}
     assert errors == {}

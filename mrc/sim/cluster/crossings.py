@@ -1,4 +1,7 @@
-"""Packets on their way from one shard to others: put here while a window lasts, taken when it is over."""
+"""Packets on their way from one shard of a cluster to others (mrc.sim.cluster.sharding).
+
+They are put here while shards compute apart, and taken when all have come to the same time.
+"""
 
 from __future__ import annotations
 

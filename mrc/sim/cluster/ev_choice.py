@@ -1,4 +1,4 @@
-"""Which EVs a QP gets, where there are more ways to its peer than it is to have EVs."""
+"""Which EVs a QP gets: some of the ways to its peer, or all."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from mrc.records import record
 @record(frozen=True, slots=True)
 class EvRequest:
     """One end of a QP asks: `near` and `far` are the hosts, by number. There are `planes`, and in each of them a way by
-    each of `uplinks`, of which `wanted` are to be chosen, fewer than there are. `random` follows from the seed."""
+    each of `uplinks`. `wanted` of them are to be chosen: Policies.evs, or as many as there are where those are fewer.
+    `random` follows from the seed."""
 
     near: int
     far: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -56,17 +56,22 @@ def directions_of(topology: Topology, target: Target, which: int) -> Ints:
 
 
 class Faults:
-    """Failures in order of time. A direction is up while nothing that it belongs to is down."""
+    """Failures in order of time. A direction is up while nothing that it belongs to is down.
+
+    `on_changed` is called with each direction between switches that goes down or comes up, whether it is up, and when.
+    """
 
     def __init__(
-        self, failures: Failures, directions: Directions, sharding: Sharding, shards: Sequence[Shard], hosts: Hosts
-    ) -> None:
+        self, failures: Failures, directions: Directions, sharding: Sharding, shards: Sequence[Shard], hosts: Hosts,
+        on_changed: Callable[[int, bool, int], None],
+    ) -> None:  # fmt: skip
         self._topology = sharding.topology
         self._failures = failures
         self._directions = directions
         self._sharding = sharding
         self._shards = shards
         self._hosts = hosts
+        self._on_changed = on_changed
         self._next = 0
         # What is down, and by direction how many of these it belongs to.
         self._down: set[tuple[Target, int]] = set()
@@ -97,8 +102,12 @@ class Faults:
             self._times[direction] = self._times.get(direction, 0) + (-1 if up else 1)
             shard = self._shards[self._sharding.of_cable(direction >> 1)]
             changed = shard.egresses.set_up(direction, not self._times[direction], now)
-            if changed and direction < 2 * self._topology.host_cables:
+            if not changed:
+                continue
+            if direction < 2 * self._topology.host_cables:
                 hosts.add(divmod(direction >> 1, self._topology.planes))
+            else:
+                self._on_changed(direction, not self._times[direction], now)
         if target in (Target.UPWARD, Target.DOWNWARD):
             # A host sees no more of it than that packets do not come through.
             return

@@ -48,6 +48,8 @@ class Hosts:
         self._config = EndpointConfig(wire=self.wire)
         self._controller = _controller(policies)
         choice = policies.ev_choice
+        # Ours take all EVs where as many are wanted: they are not asked.
+        self._choice_is_ours = isinstance(choice, str)
         self._choice = EV_CHOICES[choice] if isinstance(choice, str) else choice
         self.endpoints: dict[int, Endpoint] = {}
         self._regions: dict[int, MemoryRegion] = {}
@@ -116,8 +118,11 @@ class Hosts:
     def _ways(self, host: int, peer: int) -> Sequence[tuple[int, int]]:
         """(plane, uplink) of each EV."""
         planes, uplinks, wanted = self.topology.planes, self._uplinks(host, peer), self.policies.evs
-        if wanted is None or wanted >= planes * len(uplinks):
-            return [(plane, uplink) for plane in range(planes) for uplink in uplinks]
+        every = planes * len(uplinks)
+        if wanted is None or wanted >= every:
+            if self._choice_is_ours:
+                return [(plane, uplink) for plane in range(planes) for uplink in uplinks]
+            wanted = every
         return chosen(self._choice, EvRequest(host, peer, planes, uplinks, wanted, self._random))
 
 

@@ -56,7 +56,8 @@ class FlowColumns:
 @record(frozen=True, slots=True, eq=False)
 class QpColumns:
     """By source and destination of flows, in order of their first flow. Counts of the sending QP, but for those of
-    the receiving one: `placed_bytes`, `duplicates`, `trims` (trimmed packets that reached it)."""
+    the receiving one: `placed_bytes`, `duplicates`, `trims` (trimmed packets that reached it). `rtt`: the smoothed
+    round trip at the end, ns; 0: none was measured."""
 
     source: Ints = field(default_factory=_empty)
     destination: Ints = field(default_factory=_empty)
@@ -68,6 +69,7 @@ class QpColumns:
     trims: Ints = field(default_factory=_empty)
     duplicates: Ints = field(default_factory=_empty)
     placed_bytes: Ints = field(default_factory=_empty)
+    rtt: Ints = field(default_factory=_empty)
 
 
 @record(frozen=True, slots=True, eq=False)
@@ -98,6 +100,28 @@ class PathColumns:
     lost: Ints = field(default_factory=_empty)
     trimmed: Ints = field(default_factory=_empty)
     last_sent: Ints = field(default_factory=_empty)
+
+
+@record(frozen=True, slots=True, eq=False)
+class OutageColumns:
+    """By outage: a direction of a cable between switches (Topology) from when it went `down` until it was `up` again,
+    in order of `down`. Times in ns, -1: did not happen, or not before the end.
+
+    `qps`: sending QPs with an EV that leads over it. `found`: how many of them found a loss on that EV meanwhile, one
+    that did not prove spurious, and took the EV out of use; the first one at `first_found`, the last at `last_found`.
+    `last_sent`: when the last data of any of them left for it. `sent_on`: the longest time that a QP sent data for it
+    after it had found a loss there itself; 0: none did. A direction that comes back and goes down again has two rows.
+    """
+
+    direction: Ints = field(default_factory=_empty)
+    down: Ints = field(default_factory=_empty)
+    up: Ints = field(default_factory=_empty)
+    qps: Ints = field(default_factory=_empty)
+    found: Ints = field(default_factory=_empty)
+    first_found: Ints = field(default_factory=_empty)
+    last_found: Ints = field(default_factory=_empty)
+    last_sent: Ints = field(default_factory=_empty)
+    sent_on: Ints = field(default_factory=_empty)
 
 
 @record(frozen=True, slots=True, eq=False)
@@ -153,6 +177,7 @@ class Outcome:
     qps: QpColumns
     links: LinkColumns
     paths: PathColumns
+    outages: OutageColumns
     series: SeriesColumns
     conservation: Conservation
     events: int
@@ -162,8 +187,9 @@ class Outcome:
     notes: tuple[str, ...] = ()
 
     def columns(self) -> dict[str, dict[str, Ints]]:
-        """By table ("flows", "qps", "links", "paths", "series"), then by column: what a file of results has."""
-        return {name: _columns(getattr(self, name)) for name in ("flows", "qps", "links", "paths", "series")}
+        """By table ("flows", "qps" and so on), then by column: what a file of results has."""
+        tables = ("flows", "qps", "links", "paths", "outages", "series")
+        return {name: _columns(getattr(self, name)) for name in tables}
 
 
 def _columns(table: Any) -> dict[str, Ints]:

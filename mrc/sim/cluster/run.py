@@ -35,6 +35,7 @@ from mrc.sim.cluster.event_wheel import ROW
 from mrc.sim.cluster.faults import Faults
 from mrc.sim.cluster.host_columns import HostColumns
 from mrc.sim.cluster.hosts import Hosts
+from mrc.sim.cluster.outages import Outages
 from mrc.sim.cluster.outcome import (
     Conservation,
     LinkColumns,
@@ -90,7 +91,10 @@ class Run:
             for number in range(self.sharding.count)
         ]
         self.work.use([shard.machine for shard in self.shards], columns)
-        self.faults = Faults(failures, self.directions, self.sharding, self.shards, self.hosts)
+        self.outages = Outages(topology, failures, self.work.pairs, self.hosts.endpoints)
+        self.faults = Faults(
+            failures, self.directions, self.sharding, self.shards, self.hosts, self.outages.changed
+        )  # fmt: skip
         self._samples: list[list[int]] = []
         self._next_sample = setup.sample_ns or FOREVER
 
@@ -212,6 +216,7 @@ class Run:
             qps=self._qps(),
             links=self._links(),
             paths=self._paths(),
+            outages=self.outages.columns(max(each.now for each in machines)),
             series=self._series(),
             conservation=conservation,
             events=sum(each.events for each in machines),
@@ -235,6 +240,7 @@ class Run:
             trims=np.array([each.losses_by_nack for each in senders], np.int64),
             duplicates=np.array([each.duplicates_received for each in receivers], np.int64),
             placed_bytes=np.array([each.bytes_placed for each in receivers], np.int64),
+            rtt=np.array([pair.sender.rtt_ns for pair in pairs], np.int64),
         )
 
     def _links(self) -> LinkColumns:

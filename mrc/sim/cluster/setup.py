@@ -328,8 +328,8 @@ class Policies:
     `evs`: how many EVs each QP gets, out of planes * uplinks (hosts on one leaf: out of planes); None: all of them.
     `ev_choice`: how they are chosen, one of EV_CHOICES or a function of one's own (EvChoice). "spread" takes them
     evenly over planes and uplinks, starting at random; "random" draws without putting back; "first" takes the lowest.
-    `controller` is a name of the registry
-    (mrc.endpoint.congestion) or a factory of one's own; `controller_settings` changes fields of its configuration.
+    `controller` is a name of the registry (mrc.endpoint.congestion) or a factory of one's own; `controller_settings`
+    changes fields of its configuration.
     """
 
     qp: QpConfig = field(default_factory=QpConfig)
@@ -341,8 +341,14 @@ class Policies:
     def __post_init__(self) -> None:
         if self.evs is not None:
             _in_range("evs", self.evs, 1, MOST_UPLINKS)
-        if isinstance(self.ev_choice, str) and self.ev_choice not in EV_CHOICES:
-            raise CallerError(f"ev_choice must be one of {', '.join(EV_CHOICES)}, got {self.ev_choice!r}")
+        if isinstance(self.ev_choice, type):
+            name = self.ev_choice.__name__
+            raise CallerError(f"ev_choice must be an object of a class, not the class: ev_choice={name}()")
+        known = self.ev_choice in EV_CHOICES if isinstance(self.ev_choice, str) else callable(self.ev_choice)
+        if not known:
+            raise CallerError(
+                f"ev_choice must be one of {', '.join(EV_CHOICES)}, or a function of yours, got {self.ev_choice!r}"
+            )
 
 
 @record(frozen=True, slots=True, eq=False)
@@ -354,8 +360,9 @@ class Setup:
     time series this often, 0: none.
 
     `threads` compute, and change nothing of what comes of it. Each computes one shard at a time, of `shards` that the
-    hosts are divided into; None: one for each 128 hosts, 16 at most. Their number decides which of two events of one
-    nanosecond comes first. There are no more than leaves, in three tiers than pods.
+    hosts are divided into; None: one for each 64 hosts, 1024 at most, and one in all below 512 hosts. Their number
+    decides which of two events of one nanosecond comes first. There are no more than leaves, in three tiers than pods.
+    A controller of one's own is called by all threads, each for its own QPs.
     """
 
     topology: Topology

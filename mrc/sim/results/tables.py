@@ -31,7 +31,7 @@ class Table:
 
 
 def tables(experiment: Experiment, outcome: Outcome) -> dict[str, Table]:
-    """By name: flows, qps, links, paths, planes, series."""
+    """By name: flows, qps, links, paths, planes, outages, series."""
     found = {name: dict(columns) for name, columns in outcome.columns().items()}
     flows = experiment.setup.flows
     made = {"flows": _flows(experiment, found["flows"], outcome)}
@@ -39,6 +39,7 @@ def tables(experiment: Experiment, outcome: Outcome) -> dict[str, Table]:
     links, planes = _links(experiment.setup.topology, found["links"])
     made["links"], made["planes"] = links, planes
     made["paths"] = _with_null(found["paths"], ["last_sent"])
+    made["outages"] = _outages(experiment.setup.topology, found["outages"])
     made["series"] = _plain(found["series"])
     assert len(made["flows"]) == len(flows)
     return made
@@ -99,3 +100,11 @@ def _links(topology: Topology, found: dict[str, Column]) -> tuple[Table, Table]:
         {"tier": _TIERS, "direction": _DIRECTIONS},
     )
     return links, planes
+
+
+def _outages(topology: Topology, found: dict[str, Column]) -> Table:
+    """A row for each time that a direction of a cable between switches was down."""
+    direction = found.pop("direction")
+    columns = {"link": direction >> 1, "direction": direction & 1, **found}
+    missing = {name: columns[name] < 0 for name in ("up", "first_found", "last_found", "last_sent")}
+    return Table(columns, missing, {"link": names.cable_names(topology), "direction": _DIRECTIONS})

@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 from cluster_setups import BUSY, NSCC, PLAIN, permutation
 
-from mrc.endpoint.paths.states import EvState
 from mrc.sim.cluster import Action, Failures, Setup, Target, Topology, run
 from mrc.sim.cluster.faults import cables_of_switch, directions_of
-from mrc.sim.cluster.run import Run
 
 TOPOLOGY = Topology(16, planes=2, hosts_per_leaf=4, spines=4)
 THREE_TIERS = Topology(16, planes=2, hosts_per_leaf=2, spines=2, tiers=3, leaves_per_pod=2, cores_per_spine=3)
@@ -44,23 +42,43 @@ def test_no_data_leaves_on_a_dead_path_once_its_loss_is_known(cut: int) -> None:
     hosts, cables = 32, [TOPOLOGY_OF_32.leaf_cable(0, number, 2 * number) for number in range(cut)]
     failures = failing(*[(CUT_AT, Target.CABLE, cable, Action.DOWN) for cable in cables])
     work = permutation(hosts, 400_000, step=hosts // 2)
-    simulation = Run(Setup(TOPOLOGY_OF_32, work, BUSY, PLAIN, failures=failures, policies=NSCC))
-    for endpoint in simulation.hosts.endpoints.values():
-        endpoint.ev_events.wanted = frozenset({EvState.ASSUMED_BAD})
-    outcome = simulation.run()
+    outcome = run(Setup(TOPOLOGY_OF_32, work, BUSY, PLAIN, failures=failures, policies=NSCC))
     assert (outcome.flows.completed > CUT_AT).all()
-    found, per_leaf = [], TOPOLOGY_OF_32.hosts_per_leaf
-    for host, endpoint in simulation.hosts.endpoints.items():
-        leaves = {host // per_leaf, (host + hosts // 2) % hosts // per_leaf}
-        dead = {2 * number for number in leaves & set(range(cut))}
-        for event in endpoint.ev_events.queue:
-            if event.ev in dead and event.at_ns >= CUT_AT:
-                evs = endpoint.qps[event.qpn].paths.table
-                found.append(evs.last_sent_at[evs.index_of(event.ev)] - event.at_ns)
-    # Four hosts under the leaf of each cable and their partners have an EV that passes it.
-    assert len(found) >= cut * 8
-    # Nothing after it; the bound of the requirement is two round trips.
-    assert max(found) <= 0
+    outages = outcome.outages
+    assert outages.direction.tolist() == sorted(2 * cable + way for cable in cables for way in (0, 1))
+    assert (outages.down == CUT_AT).all()
+    assert (outages.up == -1).all()
+    # Upwards the four hosts under the leaf send, downwards the four whose peers they are; each finds it.
+    assert (outages.qps == 4).all()
+    assert (outages.found == 4).all()
+    assert (outages.first_found > CUT_AT).all()
+    assert (outages.last_found >= outages.first_found).all()
+    # Nothing after a QP has found a loss itself. From the first that finds one to the last data of all of them it is
+    # at most two round trips.
+    assert (outages.sent_on == 0).all()
+    assert (outages.last_sent - outages.first_found <= 2 * np.median(outcome.qps.rtt)).all()
+
+
+def test_each_time_that_a_cable_is_down_is_an_outage() -> None:
+    """All QPs find the first. Their EVs are out of use when the second comes: it takes nothing from anybody."""
+    cable = TOPOLOGY.leaf_cable(0, 1, 2)
+    times = [(CUT_AT, Action.DOWN), (60_000, Action.UP), (80_000, Action.DOWN), (90_000, Action.UP)]
+    outages = outcome_of(*[(at, Target.UPWARD, cable, action) for at, action in times], size=2_000_000).outages
+    assert outages.direction.tolist() == [2 * cable] * 2
+    assert outages.down.tolist() == [CUT_AT, 80_000]
+    assert outages.up.tolist() == [60_000, 90_000]
+    assert outages.qps.tolist() == [4, 4]
+    assert outages.found.tolist() == [4, 0]
+    assert CUT_AT < outages.first_found[0] <= outages.last_found[0] < 60_000
+    assert CUT_AT <= outages.last_sent[0] <= outages.last_found[0]
+    assert [column[1] for column in (outages.first_found, outages.last_found, outages.last_sent)] == [-1, -1, -1]
+
+
+def test_hosts_know_of_their_own_cables_and_a_lossy_cable_is_not_down() -> None:
+    own = (CUT_AT, Target.CABLE, TOPOLOGY.host_cable(0, 3), Action.DOWN)
+    assert not len(outcome_of(own).outages.direction)
+    lossy = (CUT_AT, Target.CABLE, TOPOLOGY.leaf_cable(0, 1, 2), Action.LOSS)
+    assert not len(outcome_of(lossy, value=0.1).outages.direction)
 
 
 def test_a_host_sees_its_own_port_go_and_nothing_is_sent_there() -> None:

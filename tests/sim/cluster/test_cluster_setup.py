@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 
 import numpy as np
 import pytest
 from cluster_setups import PLAIN, flows
 
 from mrc.errors import CallerError
-from mrc.sim.cluster import ClusterLink, Failures, Flows, Policies, Setup, Topology, run
+from mrc.sim.cluster import ClusterLink, EvRequest, Failures, Flows, Policies, Setup, Topology, run
 from mrc.sim.cluster.hosts import Hosts
 
 SMALL = Topology(4, planes=2, hosts_per_leaf=2, spines=2)
@@ -30,6 +31,8 @@ SMALL = Topology(4, planes=2, hosts_per_leaf=2, spines=2)
         (lambda: ClusterLink(trim_to_bytes=40), "trim_to_bytes must be 100"),
         (lambda: Policies(evs=0), "evs must be 1"),
         (lambda: Policies(ev_choice="best"), "one of spread, random, first"),
+        (lambda: Policies(ev_choice=7), "or a function of yours, got 7"),  # type: ignore[arg-type]
+        (lambda: Policies(ev_choice=Random), r"not the class: ev_choice=Random\(\)"),  # type: ignore[arg-type]
         (lambda: run(Setup(SMALL, flows([0], [0], 1))), "flow 0 leads from a host to itself"),
         (lambda: run(Setup(SMALL, flows([0], [4], 1))), "destination: hosts are 0..3, got 4..4"),
         (lambda: run(Setup(SMALL, flows([0], [1], 0))), "bytes must be 1"),
@@ -88,6 +91,21 @@ def test_evs_are_chosen_over_all_planes(choice: str) -> None:
         assert np.bincount([path.plane for path in paths]).tolist() == [3, 3, 3, 3]
     # Neighbours on one leaf have one way in each plane.
     assert len(Hosts(topology, Policies(evs=12, ev_choice=choice), seed=3).paths(1, 2)) == 4
+
+
+@pytest.mark.parametrize(("evs", "wanted"), [(None, 32), (128, 32), (12, 12)])
+def test_a_choice_of_ones_own_is_asked_whatever_is_wanted(evs: int | None, wanted: int) -> None:
+    asked: list[EvRequest] = []
+
+    def upper_half(request: EvRequest) -> list[tuple[int, int]]:
+        asked.append(request)
+        return [(plane, uplink) for plane in (2, 3) for uplink in request.uplinks[:2]]
+
+    topology = Topology(64, planes=4, hosts_per_leaf=8, spines=8)
+    paths = Hosts(topology, Policies(evs=evs, ev_choice=upper_half), seed=3).paths(1, 60)
+    assert [(path.plane, path.spine) for path in paths] == [(2, 0), (2, 1), (3, 0), (3, 1)]
+    (request,) = asked
+    assert (request.near, request.far, request.planes, request.wanted) == (1, 60, 4, wanted)
 
 
 def test_progress_is_told_at_the_end() -> None:

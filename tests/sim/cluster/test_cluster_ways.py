@@ -8,6 +8,7 @@ import pytest
 
 from mrc.sim.cluster import Topology
 from mrc.sim.cluster.faults import cables_of_switch
+from mrc.sim.cluster.outages import directions_between
 from mrc.sim.cluster.packet_pool import LINK, MARKS, TO, WAY, WIDTH, PacketPool
 from mrc.sim.cluster.ways import Ways
 
@@ -52,3 +53,13 @@ def test_each_cable_begins_at_the_switch_where_the_one_before_ended(topology: To
                     used.add(tuple(min(each) for each in passed))
                 far = topology.uplinks if len(cables) == 2 * topology.tiers else None
                 assert far is None or len(used) == far, "every uplink is a way of its own"
+
+
+@pytest.mark.parametrize("topology", [TWO, THREE], ids=["two tiers", "three tiers"])
+def test_what_an_outage_takes_for_the_way_of_a_pair_is_its_packets_way(topology: Topology) -> None:
+    for source, to in itertools.permutations(range(topology.hosts), 2):
+        for plane, uplink in itertools.product(range(topology.planes), range(topology.uplinks)):
+            assert (
+                directions_between(topology, source, to, plane, uplink)
+                == way(topology, source, to, plane, uplink)[1:-1]
+            )

@@ -79,6 +79,17 @@ def test_a_plane_that_is_cut_carries_nothing_more(tmp_path: Path) -> None:
     assert carried[1] < 0.05 * carried[0]
 
 
+def test_outages_name_the_links_that_were_cut(tmp_path: Path) -> None:
+    for_good, a_while = "at: 2us, target: 'p0l1-p0s2, h3-p0l0'", "at: 3us, target: p1l0-p1s0, for: 50us"
+    cut = f"failures: [{{kind: cut, {for_good}}}, {{kind: cut, {a_while}}}]"
+    outages = table(done(SMALL + cut + "\n"), "outages", tmp_path)
+    assert outages["link"].tolist() == ["p0l1-p0s2"] * 2 + ["p1l0-p1s0"] * 2
+    assert outages["direction"].tolist() == ["up", "down"] * 2
+    assert outages["up"].tolist() == [-1, -1, 53_000, 53_000]
+    assert (outages["first_found"] > outages["down"]).all()
+    assert not len(table(done(SMALL), "outages", tmp_path)["link"])
+
+
 def test_a_lossy_direction_loses_there_alone(tmp_path: Path) -> None:
     executed = done(SMALL + "failures: [{kind: loss, target: p0l1-p0s2, loss: 20%, direction: up}]\n")
     links = table(executed, "links", tmp_path)
