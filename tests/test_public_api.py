@@ -21,6 +21,7 @@ sys.path.append(str(Path(__file__).parents[1] / "tools"))
 from documentation.docstrings import commented
 
 ROOT = Path(__file__).parents[1]
+sys.path.append(str(ROOT / "tools"))  # where a tool finds what it imports
 # What is written into this project's own sources, and so may use all of it.
 INSIDE = {"mrc.conformance.script", "mrc.endpoint.responder.received", "mrc.wire.received_batch"}
 INSIDE |= {"mrc.layers.endpoint_operations"}

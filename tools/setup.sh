@@ -14,7 +14,7 @@ fail() {
 
 python() {
     local candidate
-    for candidate in python3 python3.11 python3.12 python3.13; do
+    for candidate in python3 python3.11 python3.12 python3.13 python3.14; do
         if command -v "$candidate" >/dev/null &&
             "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
             echo "$candidate"
@@ -90,7 +90,9 @@ install_package() {
     fi
     # Optional: without a compiler the datapath runs interpreted.
     command -v cc >/dev/null || (packages gcc libc6-dev python3-dev) || true
-    echo "installing mrc${extras:+ [$extras]} and what it depends on" >&2
+    local compiling=
+    command -v cc >/dev/null && compiling=", and compiling it: two to five minutes"
+    echo "installing mrc${extras:+ [$extras]} and what it depends on$compiling" >&2
     "$venv/bin/python" -m pip install --quiet --quiet --disable-pip-version-check --editable "$root${extras:+[$extras]}" >&2 ||
         fail "installing failed: is a Python package index within reach? See the lines above"
     # A wheel has them; an installation that leaves the sources where they are has not.

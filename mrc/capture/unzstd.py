@@ -23,7 +23,7 @@ class Unpacked:
             import zstandard
         except ImportError:
             raise CallerError(
-                "the capture is compressed with zstd: `pip install mrc[zstd]`, or unpack it first: "
+                "the capture is compressed with zstd: `pip install 'mrc[zstd]'`, or unpack it first: "
                 "`zstd -dc FILE | mrc ... -`"
             ) from None
         self._stream = stream

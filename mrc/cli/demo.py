@@ -22,7 +22,7 @@ What to try next:
   mrc demo --cut-after 60% --loss 2% --spines 8         another fabric, a worse network
   mrc demo --pcap demo.pcap && mrc analyze demo.pcap    what happened to every packet, and what to conclude
   mrc demo --trace demo.trace                           what the endpoints decided; `mrc trace export` draws it
-  mrc lab shell                                         a fabric to break by hand: `mrc lab up`, then docs/lab.md
+  mrc lab shell                                         a fabric to break by hand: `mrc lab up`, then `mrc lab --help`
   mrc drill list                                        the experiments of the MRC papers, each with a verdict"""
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import click
 
-from mrc import CORE
+from mrc import CORE, __version__
 from mrc.cli.common import json_option, print_json
 from mrc.cli.doctor_checks import Check, as_root, install, is_root_of_all
 from mrc.core import COMPILED, VARIABLE, in_checkout
@@ -212,7 +212,8 @@ def _core() -> Check:
 
 
 def _compile() -> str:
-    again = "pip install --no-cache-dir --force-reinstall --no-deps --no-binary mrc mrc"
+    # By its file: an index may have another project of this name.
+    again = f"pip install --no-cache-dir --force-reinstall --no-deps mrc-{__version__}.tar.gz"
     build = "tools/build-core" if in_checkout() else again
     compiler = "" if shutil.which("cc") else install("gcc", "libc6-dev", "python3-dev")[0]
     return f"{compiler} && {build}" if compiler else build

@@ -132,7 +132,14 @@ def test_the_checksum_is_right_on_a_processor_without_the_fast_instructions(tmp_
 
 
 def written_wheel(
-    folder: Path, name: str, names: Iterable[str], *, pure: bool, metadata: Mapping[str, str], manual: bool = True
+    folder: Path,
+    name: str,
+    names: Iterable[str],
+    *,
+    pure: bool,
+    metadata: Mapping[str, str],
+    manual: bool = True,
+    description: str = "",
 ) -> Path:
     about = {"Name": "mrc", "Version": "1.0.0", "License-Expression": "GPL-2.0-only"} | metadata
     wheel = folder / name
@@ -143,7 +150,9 @@ def written_wheel(
         archive.writestr(f"{info}/licenses/LICENSE", "")
         if manual:
             archive.writestr("mrc-1.0.0.data/data/share/man/man1/mrc.1", "")
-        archive.writestr(f"{info}/METADATA", "".join(f"{key}: {value}\n" for key, value in about.items()))
+        archive.writestr(
+            f"{info}/METADATA", "".join(f"{key}: {value}\n" for key, value in about.items()) + f"\n{description}"
+        )
         archive.writestr(f"{info}/WHEEL", f"Root-Is-Purelib: {str(pure).lower()}\nTag: some\n")
     return wheel
 
@@ -168,6 +177,10 @@ def test_wheels_as_they_have_to_be(tmp_path: Path) -> None:
         ({"name": "mrc-1.0.0-py3-none-any.whl"}, "is compiled, and tagged"),
         ({"metadata": {"License-Expression": "MIT"}}, "its License-Expression is MIT"),
         ({"metadata": {"Version": "1.0.1"}}, "its Version is 1.0.1"),
+        (
+            {"description": "See [a](https://a.example/) and [b](docs/b.md).\n"},
+            "its description links docs/b.md, which",
+        ),
     ],
 )
 def test_a_wheel_that_is_not_is_refused_by_what_is_wrong(tmp_path: Path, change: dict[str, Any], says: str) -> None:

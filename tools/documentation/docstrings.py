@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 import griffe
-from documentation.pages import own_members
+from documentation.promised import own_members
 
 _SESSION = re.compile(r"^( *)>>> .*(?:\n\1.*\S.*)*(?:\n\n\1>>> .*(?:\n\1.*\S.*)*)*", re.MULTILINE)
 

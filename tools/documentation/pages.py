@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
 from documentation.commands import pages as command_pages
+from documentation.promised import modules
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 COMMANDS, MODULES = "COMMANDS", "MODULES"
-_LISTED = re.compile(r"^\| `(mrc[\w.]*)` \| ([^|]*) \|", re.MULTILINE)
-_OWN = re.compile(r"^- ((?:`mrc[\w.*]+`(?:, )?)+): (.+)$", re.MULTILINE)
-
-
-def modules() -> dict[str, str]:
-    """The public modules, and what each is for, as docs/api/README.md lists them."""
-    return dict(_LISTED.findall((DOCS / "api/README.md").read_text(encoding="utf-8")))
-
-
-def own_members() -> dict[str, set[str]]:
-    """Patterns of public classes, and the members of these that docs/api/README.md does not promise."""
-    own: dict[str, set[str]] = {}
-    for classes, names in _OWN.findall((DOCS / "api/README.md").read_text(encoding="utf-8")):
-        for each in re.findall(r"`([\w.*]+)`", classes):
-            own[each] = set(re.findall(r"`(\w+)`", names))
-    return own
 
 
 def generated() -> dict[str, str]:

@@ -87,6 +87,9 @@ def _check_metadata(path: Path, metadata: Message, version: str) -> None:
     for key, value in wanted.items():
         if metadata[key] != value:
             raise CallerError(f"{path.name}: its {key} is {metadata[key]}, not {value}")
+    # An index shows it beside none of the checkout's files.
+    if relative := re.findall(r"\]\((?!https?://)([^)]*)\)", str(metadata.get_payload())):
+        raise CallerError(f"{path.name}: its description links {_some(relative)}, which an index does not have")
 
 
 def _compare(path: Path, found: set[str], wanted: set[str]) -> None:

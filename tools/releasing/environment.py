@@ -39,7 +39,7 @@ def try_wheel(wheel: Path, python: str, wheels: Path, folder: Path, version: str
     inside = venv / "bin" / "python"
     as_user(inside, "-m", "pip", "install", "--no-index", "--find-links", wheels, folder / wheel.name)
     as_user(inside, "-m", "pip", "check")
-    said = as_user(inside, folder / SMOKE.name, "--version", version, "--demo").splitlines()
+    said = as_user(inside, folder / SMOKE.name, "--version", version, "--commands", "--demo").splitlines()
     who = f"as root: an ordinary user may not run {python}" if as_root else f"as an ordinary user, with {program}"
     return [who, *said]
 
