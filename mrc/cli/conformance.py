@@ -55,7 +55,8 @@ def _choosing(function: Any) -> Any:
         multiple=True,
         metavar="PATTERN",
         shell_complete=complete_cases,
-        help="Only cases whose id begins with PATTERN (MRC-SACK, MRC-SACK-0) or matches it (*, ?, [...]); repeatable.",
+        help="Only cases whose id begins with PATTERN (MRC-SACK, MRC-SACK-0) or matches it (*, ?, [...]); "
+        "=ID is that case alone, without its variants; repeatable.",
     )(function)
 
 

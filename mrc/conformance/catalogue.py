@@ -48,7 +48,8 @@ def chosen(cases: Sequence[Case], patterns: Sequence[str], groups: Sequence[str]
     """The cases that match any of the patterns (all, without any) and are of one of the groups (any, without any).
 
     A pattern is a case id with `*`, `?` and `[...]`, or the beginning of one: MRC-SACK, MRC-SACK-0, MRC-SACK-09. One
-    that ends before a case's variant takes all variants: MRC-SACK-0? takes MRC-SACK-09/wrap.
+    that ends before a case's variant takes all variants: MRC-SACK-0? takes MRC-SACK-09/wrap. =MRC-SACK-09 is that case
+    alone.
     """
     picked = {each.id for pattern in patterns for each in _picked(cases, pattern)}
     return [each for each in cases if (not patterns or each.id in picked) and (not groups or each.group in groups)]
@@ -56,6 +57,8 @@ def chosen(cases: Sequence[Case], patterns: Sequence[str], groups: Sequence[str]
 
 def _picked(cases: Sequence[Case], pattern: str) -> list[Case]:
     """A pattern that is whole words of an id, such as MRC-RETRY-05/long, leaves out .../longest, which goes on."""
+    if pattern.startswith("="):
+        return [each for each in cases if each.id == pattern[1:]]
     words = (pattern, f"{pattern}-*", f"{pattern}/*")
     whole = [each for each in cases if any(fnmatchcase(each.id, one) for one in words)]
     return whole or [each for each in cases if each.id.startswith(pattern)]
@@ -65,7 +68,7 @@ def near_ids(cases: Sequence[Case], pattern: str) -> list[str]:
     """Up to three ids of cases, or beginnings such as MRC-SACK, that a mistyped pattern may mean, nearest first."""
     families = (each.requirement.id.rpartition("-")[0] for each in cases)
     known = list(dict.fromkeys([*families, *(each.id for each in cases)]))
-    return get_close_matches(pattern.upper(), known, 3, _NEAR)
+    return get_close_matches(pattern.upper().removeprefix("="), known, 3, _NEAR)
 
 
 @cache

@@ -121,6 +121,8 @@ SACK_09 = {"MRC-SACK-09", "MRC-SACK-09/received", "MRC-SACK-09/wrap", "MRC-SACK-
     ("patterns", "ids"),
     [
         (["MRC-SACK-09"], SACK_09),
+        (["=MRC-SACK-09"], {"MRC-SACK-09"}),
+        (["=MRC-SACK-09/wrap", "=MRC-SACK-0"], {"MRC-SACK-09/wrap"}),
         (["MRC-SACK-09/wrap"], {"MRC-SACK-09/wrap"}),
         (["MRC-ACK-0[12]"], {"MRC-ACK-01", "MRC-ACK-02"}),
         # A wildcard before the variant takes every variant, as the id written out does.

@@ -34,8 +34,8 @@ RESPONDER_ONLY = ("MRC-SACK-04", "MRC-SACK-09", "MRC-ACK-03", "MRC-RESP-07", "MR
 
 
 def ids(cases: tuple[str, ...]) -> list[str]:
-    # An id with a character in brackets is a pattern, and takes no ids that go on from it.
-    return [word for case in cases for word in ("--id", f"{case[:-1]}[{case[-1]}]")]
+    """Options that take these cases without their variants."""
+    return [word for case in cases for word in ("--id", f"={case}")]
 
 
 def serve(transfers: Transfers, *options: str) -> Running:
