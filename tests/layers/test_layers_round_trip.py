@@ -131,6 +131,9 @@ def test_a_new_tour_is_rebuilt_too(tmp_path: Path) -> None:
     paths = sorted(tmp_path.glob("*.pcap"))
     assert [path.name for path in paths] == ["mrc-tour-receiver.pcap", "mrc-tour-sender.pcap"]
     assert all(check_all(path)["ICRC.crc"] > 50 for path in paths)
+    first = [path.read_bytes() for path in paths]
+    subprocess.run(tool, check=True, capture_output=True)
+    assert [path.read_bytes() for path in paths] == first, "one seed makes the same bytes each time"
 
 
 def test_the_tour_shows_what_its_readme_says() -> None:
