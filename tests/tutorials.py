@@ -48,6 +48,8 @@ def steps(page: Path) -> list[Step]:
     blocks = list(_blocks(page))
     found = []
     for (line, kind, body), after in zip(blocks, [*blocks[1:], (0, "", "")], strict=True):
+        if kind == "python program":
+            continue
         if kind.startswith("python"):
             shown = after[2] if after[1] == "text" else ""
             found.append(Step(page, line, body, shown, kind == "python live", kind == "python changed"))
@@ -55,6 +57,11 @@ def steps(page: Path) -> list[Step]:
             known = kind in ("text", "toml", "console", "console changed") or kind.startswith("diff ")
             assert known, f"line {line}: a block of kind {kind!r} is neither code nor output"
     return found
+
+
+def programs(page: Path) -> list[str]:
+    """The `python program` blocks of a page: files of their own, which processes run."""
+    return [body for _, kind, body in _blocks(page) if kind == "python program"]
 
 
 def _blocks(page: Path) -> Iterator[tuple[int, str, str]]:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import eventually
+from tutorials import DOCS, programs
 
 from mrc.errors import CallerError, SystemRefused
 from mrc.fabric import Clos
@@ -93,6 +97,26 @@ def test_two_hosts_without_a_fabric(lab: Lab, opened: Callable[..., NodeDevice],
         names = {event.name for event in events}
     assert (header.title, events.ended) == ("a program", True)
     assert {"connectivity:qp_state", "connectivity:requestor_started"} <= names
+
+
+def test_the_program_of_the_page_writes_from_process_to_process(lab: Lab, tmp_path: Path) -> None:
+    (program,) = programs(DOCS / "verbs.md")
+    (tmp_path / "two.py").write_text(program)
+    here, there = lab.addresses("h0")[0], lab.addresses("h1")[0]
+    environment = {name: value for name, value in os.environ.items() if name != "MRC_FABRIC"}
+
+    def started(host: str, *arguments: str) -> subprocess.Popen[str]:
+        argv = [sys.executable, str(tmp_path / "two.py"), *arguments]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        return lab.inside(host, lambda: subprocess.Popen(argv, env=environment, **pipes))  # type: ignore[call-overload]
+
+    waits = started("h1", there)
+    sockets = Path(f"/proc/{waits.pid}/net/tcp6")
+    # Port 9000, in LISTEN.
+    eventually(lambda: ":2328 " in sockets.read_text() and " 0A " in sockets.read_text())
+    writes = started("h0", here, there)
+    said = [each.communicate(timeout=60) for each in (writes, waits)]
+    assert [out for out, _ in said] == ["SUCCESS\n", "from the other process\n"], said
 
 
 def test_the_line_rate_is_what_congestion_control_begins_with(opened: Callable[..., NodeDevice], lab: Lab) -> None:
