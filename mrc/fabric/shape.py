@@ -25,7 +25,7 @@ from mrc.wire.usid import MAX_PER_PLANE, MAX_PLANES, PathTemplate
 # segment routing header, fields of a structured EV, the kernel's multipath over ports and flow label.
 FORWARDING_MODES = ("srv6", "srv6-srh", "stev", "ecmp")
 LEAST_MTU, MOST_MTU = 1280, 65535
-# Fields of every shape that are no sizes of its graph.
+# Fields of every shape that do not describe its size.
 _NO_SIZES = ("mtu", "mode", "block")
 # A way from one leaf to another: the numbers of both and of the uplink. None: any.
 Way = tuple[int | None, int | None, int]
@@ -56,7 +56,7 @@ class Shape(ABC):
     @property
     @abstractmethod
     def uplinks(self) -> int:
-        """How many ways there are from a leaf to another, the number that an EV carries (wire.md section 11)."""
+        """How many ways there are from a leaf to another; an EV carries the number of one (wire.md section 11)."""
 
     @abstractmethod
     def fabric_links(self) -> Iterator[Link]:
@@ -65,7 +65,7 @@ class Shape(ABC):
     @staticmethod
     @abstractmethod
     def template(place: Place, leaf: int, host: int, block: int) -> PathTemplate:
-        """The paths from `place` to host `host` on leaf `leaf`. Raises CallerError for a leaf there is not."""
+        """The paths from `place` to host `host` on leaf `leaf`. Raises CallerError for a leaf that does not exist."""
 
     @staticmethod
     @abstractmethod

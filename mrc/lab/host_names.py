@@ -18,7 +18,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def hosts_text(shape: Shape, name: str) -> str:
-    """The system's own /etc/hosts, and each host of the lab: `h1` in every plane, `h1-p0` in one, switches too."""
+    """The system's /etc/hosts, then a line for each host and plane, and for each switch."""
     try:
         own = _SYSTEM_FILE.read_text(errors="surrogateescape")
     except OSError:
@@ -32,7 +32,7 @@ def hosts_text(shape: Shape, name: str) -> str:
 
 
 def show(path: Path) -> None:
-    """Let this process, and what it starts, see `path` as /etc/hosts. Does nothing where one of both is missing.
+    """Let this process, and what it starts, see `path` as /etc/hosts. Does nothing where either is missing.
 
     It gets mounts of its own, as `ip netns exec` gives. Raises SystemRefused.
     """

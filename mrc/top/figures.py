@@ -1,4 +1,4 @@
-"""What `mrc top` shows, made of two answers to `status` (docs/control.md): totals become rates, EVs become planes."""
+"""What `mrc top` shows from two answers to `status` (docs/control.md): totals become rates, EVs are summed by plane."""
 
 from __future__ import annotations
 
