@@ -1,8 +1,7 @@
 """Whether a removed lab's cables are really gone: the kernel destroys namespaces, and what ends in them, later.
 
-Every cable ends at a leaf. So a socket into each leaf, taken while the lab is whole, sees every cable go; as it keeps
-the leaf's own namespace alive, no cable goes for the leaf's sake alone: when the leaves have none left, all other
-namespaces have been taken down.
+Every cable ends at a leaf. A socket into a leaf keeps its namespace alive, so a cable disappears only when its other
+end is destroyed. Once no leaf has a cable left, all other namespaces are gone.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """From results of probes to named faults: which part, what share it loses, since when, and when it was over.
 
-In virtual time: results come with the time at which their probes were sent, in any order, and `evaluate` takes the
+It has no clock: results come with the time at which their probes were sent, in any order, and `evaluate` takes the
 time. Nothing is named while another explanation is nearly as good, so a part is only accused when the loops that
 would clear it have been heard of too. How the decision is made is in docs/map.md.
 """

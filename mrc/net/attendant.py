@@ -1,4 +1,4 @@
-"""Something small that a loop looks after between its turns, as the server of the control socket is."""
+"""Something small that a loop serves between its turns, as the control socket is."""
 
 from __future__ import annotations
 

@@ -92,7 +92,8 @@ def fates(requests: Rows, answers: Rows, *, mrc: bool, at_receiver: bool) -> Fat
 
 
 def _arrived_by(time: I64, first: Bools, known: Acknowledged, answers: Rows, trips: RoundTrips, shortest: int) -> I64:
-    """For each PSN: what was sent later is not the transmission that arrived. NEVER where only `known.at` shows it.
+    """For each PSN the latest time at which the transmission that arrived can have been sent. NEVER where only
+    `known.at` shows it.
 
     A SACK knows of what came before the packet that triggered it. When a responder that stood still goes on, all of its
     SACKs come after the retransmissions its silence caused, but the first of them were triggered by older packets. Not

@@ -55,7 +55,7 @@ class Consignment:
 
 
 def consignment(paths: Sequence[str | Path], stdin_name: str = "stdin") -> Consignment:
-    """Look at what is to be sent, without opening the files: thousands would not fit the limits of descriptors.
+    """Look at what is to be sent, without opening the files: thousands would exceed the open-file limit.
 
     `-` is standard input, which arrives as `stdin_name`. A link named here is followed, one inside a directory is
     skipped. Raises CallerError for what cannot be read, and for two things of one name.
