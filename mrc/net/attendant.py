@@ -23,7 +23,7 @@ class Attendant(Protocol):
 
 
 class Attendance:
-    """When a loop looks after one."""
+    """Decides when a loop next serves its attendant."""
 
     __slots__ = ("_due", "_sources", "attendant")
 

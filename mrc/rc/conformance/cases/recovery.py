@@ -1,4 +1,5 @@
-"""How an RC requestor goes back and resends: NAKs of sequence errors, timeouts, receivers that are not ready, and when it gives up."""
+"""How an RC requestor goes back and resends: NAKs of sequence errors, timeouts, receivers that are not ready. And when
+it gives up."""
 
 from __future__ import annotations
 
@@ -112,7 +113,7 @@ def _gives_up_after(bench: RcBench, retries: int) -> None:
 
 @rc_case("RC-LOSS-05", options={**T14, "retry_count": 3}, look_at="how often is tried, and what it ends with")
 def it_gives_up(bench: RcBench) -> None:
-    """With retry_count 3 and a dead peer: sent once, then three times again, then RETRY_EXCEEDED, FLUSHED, and silence."""
+    """With retry_count 3 and a dead peer: sent once, then three times again; RETRY_EXCEEDED, FLUSHED, and silence."""
     _gives_up_after(bench, 3)
 
 
