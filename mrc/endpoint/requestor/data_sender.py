@@ -54,7 +54,7 @@ class DataSender:
 
     def _again(self, batch: TransmitBatch, now: int) -> int:
         psn = self.resend.first()
-        # Drawn at send time, and never the EV the last transmission was lost on.
+        # Drawn at send time, and not the EV the last transmission was lost on, while there is another.
         ev = self._paths.select(now, self._sent.lost_ev[psn & self._sent.mask])
         if ev == _NONE:
             return _NONE
