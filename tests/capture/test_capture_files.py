@@ -174,7 +174,7 @@ def test_a_zstd_file_cut_short_still_gives_packets() -> None:
 def test_without_the_library_zstd_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     packed = zstandard.compress(pcap(PACKETS))
     monkeypatch.setitem(sys.modules, "zstandard", None)
-    with pytest.raises(CallerError, match=r"pip install mrc\[zstd\]"):
+    with pytest.raises(CallerError, match=r"pip install 'mrc\[zstd\]'"):
         read_capture(io.BytesIO(packed), "capture")
 
 
