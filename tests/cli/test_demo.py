@@ -256,9 +256,9 @@ def test_it_ends_with_what_to_try_next_and_all_of_that_exists() -> None:
     for command in named:
         context = click.Context(main, info_name="mrc")
         words = command.split()[1:]
-        while words and isinstance(context.command, click.Group):
+        while words and not words[0].startswith("-") and isinstance(context.command, click.Group):
             below = context.command.get_command(context, words[0])
             assert below is not None, command
             context = click.Context(below, context, info_name=words.pop(0))
-        known = {opt for param in context.command.params for opt in param.opts}
+        known = {opt for param in context.command.get_params(context) for opt in param.opts}
         assert {word for word in words if word.startswith("-")} <= known, command

@@ -46,7 +46,7 @@ def test_a_run_leaves_tables_and_says_what_happened(mrc: Callable[..., Result]) 
     said = mrc("run", "small.yaml")
     assert said.exit_code == 0, said.stderr
     assert sorted(tables("small.results")) == [
-        f"{name}.parquet" for name in ("flows", "links", "paths", "planes", "qps", "series")
+        f"{name}.parquet" for name in ("flows", "links", "outages", "paths", "planes", "qps", "series")
     ]
     assert "small: 8 hosts, 11 writes; about " in said.stderr
     assert "permutation-0       8     8" in said.stdout
