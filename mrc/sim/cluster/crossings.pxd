@@ -12,7 +12,7 @@ cdef long long _FOREVER, _MANY
 cdef class Crossings:
     cdef unsigned char[::1] _headers
     cdef int[::1] _cells, _firsts, _lasts, _destinations
-    cdef long long[::1] _times, _counts
+    cdef long long[::1] _times
     cdef Py_ssize_t _room, _destination_count
     cdef long long _first_at
     cdef readonly long long used
@@ -26,6 +26,6 @@ cdef class Crossings:
     cpdef take(self, Py_ssize_t shard, PacketPool pool, EventWheel wheel)
     @cython.locals(row=Py_ssize_t, packet=Py_ssize_t, following=Py_ssize_t, number=Py_ssize_t)
     cdef void _take(self, Py_ssize_t shard, PacketPool pool, EventWheel wheel) noexcept nogil
-    @cython.locals(shard=Py_ssize_t, place=Py_ssize_t)
+    @cython.locals(place=Py_ssize_t)
     cpdef void clear(self) noexcept nogil
     cdef void _grow(self) noexcept with gil

@@ -24,7 +24,6 @@ class Crossings:
 
     __slots__ = (
         "_cells",
-        "_counts",
         "_destination_count",
         "_destinations",
         "_first_at",
@@ -40,8 +39,8 @@ class Crossings:
         self._room = _LEAST_ROOM
         self._headers, self._cells = octet_column(self._room * ROOM), short_numbers(self._room * WIDTH)
         self._times = numbers(self._room)
-        # By shard: the first and the last row, each as one more than its number, and how many there are.
-        self._firsts, self._lasts, self._counts = short_numbers(shards), short_numbers(shards), numbers(shards)
+        # By shard: the first and the last row, each as one more than its number.
+        self._firsts, self._lasts = short_numbers(shards), short_numbers(shards)
         # The shards that there are packets for.
         self._destinations, self._destination_count = short_numbers(shards), 0
         self._first_at = FOREVER
@@ -73,14 +72,13 @@ class Crossings:
             self._destinations[self._destination_count] = shard
             self._destination_count += 1
         self._lasts[shard] = row + 1
-        self._counts[shard] += 1
         if at < self._first_at:
             self._first_at = at
         pool.give(packet)
 
     def take(self, shard: int, pool: PacketPool, wheel: EventWheel) -> None:
         """All packets for a shard are its own from now on, in the order in which they were put here."""
-        if self._counts[shard] < _MANY:
+        if self.used < _MANY:
             self._take(shard, pool, wheel)
             return
         state = interpreter.let_go()
@@ -103,9 +101,7 @@ class Crossings:
         self.used = 0
         self._first_at = _FOREVER
         for place in range(self._destination_count):
-            shard = self._destinations[place]
-            self._firsts[shard] = 0
-            self._counts[shard] = 0
+            self._firsts[self._destinations[place]] = 0
         self._destination_count = 0
 
     def _grow(self) -> None:
