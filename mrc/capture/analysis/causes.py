@@ -23,10 +23,10 @@ _SYMPTOMS_OF_QP = {
 def _follows(each: Finding, cause: Finding) -> bool:
     if each.qp != cause.qp:
         return False
-    same_path = each.ev is not None and each.ev == cause.ev
-    return (same_path and each.kind in _SYMPTOMS.get(cause.kind, ())) or each.kind in _SYMPTOMS_OF_QP.get(
-        cause.kind, ()
-    )
+    symptoms = _SYMPTOMS_OF_QP.get(cause.kind, ())
+    if each.ev is not None and each.ev == cause.ev:
+        symptoms += _SYMPTOMS.get(cause.kind, ())
+    return each.kind in symptoms
 
 
 def in_order(found: list[Finding]) -> list[Finding]:
