@@ -23,7 +23,7 @@ _SYMPTOMS_OF_QP = {
 def _follows(each: Finding, cause: Finding) -> bool:
     if each.qp != cause.qp:
         return False
-    symptoms = _SYMPTOMS_OF_QP.get(cause.kind, ())
+    symptoms: tuple[str, ...] = _SYMPTOMS_OF_QP.get(cause.kind, ())
     if each.ev is not None and each.ev == cause.ev:
         symptoms += _SYMPTOMS.get(cause.kind, ())
     return each.kind in symptoms
