@@ -85,6 +85,12 @@ def _lack() -> str:
     compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")[0]
     if shutil.which(compiler) is None:
         return f"there is no C compiler ({compiler}): apt install gcc libc6-dev python3-dev"
+    try:
+        old = importlib.util.find_spec("setuptools.modified") is None
+    except ModuleNotFoundError:
+        old = True
+    if old:
+        return "setuptools is missing or older than 70: pip install 'setuptools>=70'"
     header = Path(sysconfig.get_path("include"), "Python.h")
     return "" if header.exists() else f"{header} is missing: apt install python3-dev"
 

@@ -7,7 +7,6 @@ shared object that was made of other sources than lie here is not used.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,6 +18,7 @@ from zlib import crc32
 
 from mrc.errors import CallerError, SystemRefused
 from mrc.records import record
+from mrc.untrusted import own_json
 
 VARIABLE: Final = "MRC_CORE"
 COMPILED, INTERPRETED = "compiled", "python"
@@ -65,7 +65,7 @@ def in_checkout() -> bool:
 def stamp() -> dict[str, Any]:
     """What the build wrote down: how and of what it compiled, and the names of the modules. Empty without one."""
     try:
-        return dict(json.loads(STAMP.read_text()))
+        return dict(own_json(STAMP.read_text()))
     except (OSError, ValueError):
         return {}
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as record
+
+    def compile_all() -> None: ...
 else:
     from dataclasses import MISSING, FrozenInstanceError, dataclass, fields
     from functools import partial
@@ -43,6 +45,18 @@ else:
 
     # Of most classes a short command makes few objects: to set them field by field costs less than to compile.
     _SET_ONE_BY_ONE = 16
+    # All stand-ins, those that have been replaced too.
+    _waiting = []
+
+    def compile_all():
+        """Compile the `__init__` of every record class now. Without it, each is compiled when its objects are made.
+
+        For processes that create and free many objects: a function compiled between them keeps the memory around it.
+        """
+        while _waiting:
+            each = _waiting.pop()
+            if each.stands_in():
+                each.compile()
 
     class _Init:
         """Stands for `__init__` until it is worth to compile one, or somebody looks at it."""
@@ -53,13 +67,21 @@ else:
             self._class, self._frozen = cls, frozen
             self._fields = None
             self._made = 0
+            _waiting.append(self)
 
         def __get__(self, it, owner=None):
             self._made += 1
             if it is not None and self._made <= _SET_ONE_BY_ONE:
                 return partial(self._set, it)
-            made = self._class.__init__ = _init(self._class, self._frozen)
+            made = self.compile()
             return made if it is None else made.__get__(it, owner)
+
+        def stands_in(self):
+            return self._class.__dict__.get("__init__") is self
+
+        def compile(self):
+            made = self._class.__init__ = _init(self._class, self._frozen)
+            return made
 
         def _set(self, it, *args, **kwargs):
             if self._fields is None:

@@ -78,8 +78,11 @@ def whole_file(path: str | Path) -> Iterator[Path]:
 
 
 def write_whole(path: str | Path, content: str | bytes) -> int:
-    """Write a file at once, text as UTF-8, or not at all; return its size in bytes. Raises SystemRefused."""
-    data = content.encode() if isinstance(content, str) else content
+    """Write a file at once, text as UTF-8, or not at all; return its size in bytes. Raises SystemRefused.
+
+    Halves of surrogate pairs, which names of files may hold, are written as escapes.
+    """
+    data = content.encode(errors="backslashreplace") if isinstance(content, str) else content
     with whole_file(path) as part:
         part.write_bytes(data)
     return len(data)

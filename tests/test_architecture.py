@@ -243,7 +243,17 @@ def test_the_command_line_starts_without_scapy(command: list[str]) -> None:
 
 # Of mrc, beside the endpoint it runs. Where many senders start together each of them pays for each module.
 OF_A_SENDER = {
-    *("mrc", "mrc.core", "mrc.errors", "mrc.lazy", "mrc.netlink", "mrc.records", "mrc.untrusted", "mrc.whole_files"),
+    *(
+        "mrc",
+        "mrc.core",
+        "mrc.errors",
+        "mrc.lazy",
+        "mrc.netlink",
+        "mrc.records",
+        "mrc.threads",
+        "mrc.untrusted",
+        "mrc.whole_files",
+    ),
     *(
         "mrc.fabric",
         "mrc.fabric.host_view",
@@ -259,7 +269,14 @@ OF_A_SENDER = {
     *("mrc.net.exchange", "mrc.net.exchange.channel", "mrc.net.exchange.client", "mrc.net.exchange.config"),
     *("mrc.net.exchange.dial", "mrc.net.exchange.messages", "mrc.net.exchange.tls"),
     *("mrc.net.session", "mrc.net.session.qps"),
-    *("mrc.net.transfer", "mrc.net.transfer.names", "mrc.net.transfer.outgoing", "mrc.net.transfer.paging"),
+    *(
+        "mrc.net.transfer",
+        "mrc.net.transfer.ahead",
+        "mrc.net.transfer.names",
+        "mrc.net.transfer.outgoing",
+        "mrc.net.transfer.packs",
+        "mrc.net.transfer.paging",
+    ),
     *("mrc.net.transfer.report", "mrc.net.transfer.sender", "mrc.net.transfer.sources", "mrc.net.transfer.sums"),
     *("mrc.net.transfer.terms", "mrc.net.transfer.tree", "mrc.report", "mrc.report.units"),
 }
@@ -305,3 +322,18 @@ def test_a_lazy_package_offers_what_it_says(package: str) -> None:
         assert getattr(module, name) is getattr(importlib.import_module(place), name)
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         module.nothing  # noqa: B018 - asking is the point
+
+
+def test_threads_are_started_in_one_place() -> None:
+    """mrc.threads: a start that the system refuses is an error with a reason, for whoever wants the thread."""
+    found = {
+        str(path.relative_to(PACKAGE))
+        for path in modules()
+        if any(
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute | ast.Name)
+            and (node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id) == "Thread"
+            for node in ast.walk(ast.parse(path.read_text()))
+        )
+    }
+    assert found == {"threads.py"}

@@ -86,7 +86,7 @@ def tree(tmp_path: Path) -> Tree:
     made = Tree(tmp_path)
     wire = made.package / "wire"
     wire.mkdir(parents=True)
-    for name in ("__init__.py", "core.py", "errors.py", "records.py"):
+    for name in ("__init__.py", "core.py", "errors.py", "records.py", "untrusted.py"):
         shutil.copy(PACKAGE / name, made.package)
     (wire / "__init__.py").touch()
     (wire / "thing.py").write_text("from mrc.wire import bytes_of\n")

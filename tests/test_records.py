@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mrc.records import record
+from mrc.records import compile_all, record
 
 
 def made(decorate: Any, **options: Any) -> Any:
@@ -111,3 +111,17 @@ def test_what_does_not_fit_is_refused_as_by_a_dataclass(values: tuple[Any, ...],
 
 def test_parameters_can_be_looked_up() -> None:
     assert [*signature(made(record, frozen=True)).parameters] == ["one", "two", "hidden", "aside"]
+
+
+def test_all_are_compiled_at_once() -> None:
+    ours, changed = made(record), made(record)
+
+    def own(self: Any) -> None:
+        self.one = 7
+
+    changed.__init__ = own
+    compile_all()
+    assert ours.__dict__["__init__"].__code__.co_varnames[:2] == ("self", "one")
+    assert (ours(1).one, changed().one) == (1, 7)
+    compile_all()
+    assert ours(2) == ours(2)

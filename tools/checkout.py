@@ -7,15 +7,15 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-_STARTED = "MRC_TOOL_STARTED_AGAIN"
+STARTED = "MRC_TOOLSTARTED_AGAIN"
 _START = 'set -euo pipefail; source "$1/tools/setup.sh"; setup "$2"; shift 2; exec "$venv/bin/python" "$@"'
 
 
 def use_environment(extra: str = "test") -> None:
     """Start the tool again in the environment of the checkout, made if need be, unless it runs there already. With an
     `extra` of its own it always starts again: what the extra brings may be missing there."""
-    started_again = os.environ.pop(_STARTED, None)
+    started_again = os.environ.pop(STARTED, None)
     if started_again or (extra == "test" and Path(sys.prefix) == ROOT / ".venv"):
         return
-    os.environ[_STARTED] = "1"
+    os.environ[STARTED] = "1"
     os.execvp("bash", ["bash", "-c", _START, sys.argv[0], str(ROOT), extra, *sys.argv])

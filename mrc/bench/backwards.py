@@ -15,6 +15,7 @@ from mrc.errors import MrcError, PeerError
 from mrc.net.negotiation import integer, text
 from mrc.net.transfer.report import counters_of
 from mrc.records import record
+from mrc.threads import start_thread
 from mrc.verbs import CQ, MR, PD, QP, AccessFlag, RemoteMemory
 
 MAX_SECONDS = 1e6
@@ -156,9 +157,8 @@ class Asking:
         self._over = threading.Event()
         self._answer: dict[str, Any] = {}
         self._failure: MrcError | None = None
-        self._thread = threading.Thread(target=self._run, name="mrc bench", daemon=True)
         self._done = threading.Event()
-        self._thread.start()
+        self._thread = start_thread(self._run, name="mrc bench")
 
     def _run(self) -> None:
         try:

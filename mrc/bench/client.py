@@ -109,7 +109,8 @@ class BenchClient:
         self._on_interval = on_interval
         self._options = options
         self._terms = [options.terms(size, node.path_mtu) for size in options.sizes]
-        self._exchange = ExchangeClient(ticket, features=(BENCH_FEATURE,))
+        self._exchange = ExchangeClient(ticket, features=(BENCH_FEATURE,), on_lost=node.driver.wake)
+        self._failure: PeerError | None = None
         self._context = Context(NodeDevice(node), tuning=TUNING)
         self._pd = self._context.pd()
         # Everything outstanding may complete in error.
@@ -137,7 +138,8 @@ class BenchClient:
     def measure(self, on_result: Callable[[WriteResult | LatencyResult], None] = lambda result: None) -> list[Any]:
         """Every size in turn. `on_result` hears of each. Raises PeerError when a write fails or the memory differs.
 
-        A KeyboardInterrupt goes on to the caller, once `on_result` has heard what was measured until then, if anything.
+        A KeyboardInterrupt goes on to the caller, once `on_result` has heard what was measured until then, if anything,
+        and so does the PeerError of a write that failed and of a server that has ended.
         """
         results: list[Any] = []
         for terms in self._terms:
@@ -145,6 +147,8 @@ class BenchClient:
             for result in found:
                 results.append(result)
                 on_result(result)
+            if self._failure is not None:
+                raise self._failure
             if any(result.interrupted for result in found):
                 raise KeyboardInterrupt
         return results
@@ -172,7 +176,11 @@ class BenchClient:
             raise
 
     def _loop(self, until: Callable[[], bool]) -> None:
-        self._node.driver.run(until, _POLL_S, before_sending=lambda: True)
+        def done() -> bool:
+            self._exchange.check()
+            return until()
+
+        self._node.driver.run(done, _POLL_S, before_sending=lambda: True)
 
     def _write(self, terms: Terms) -> list[WriteResult]:
         """Write to the server, have it write here, or both at once: a result for each direction."""
@@ -210,6 +218,9 @@ class BenchClient:
             self._turn_until_done(writing, asking, intervals)
         except KeyboardInterrupt:
             interrupted = True
+        except PeerError as error:
+            # What was measured until then is good.
+            self._failure, interrupted = error, True
         finally:
             if asking is not None:
                 asking.close()
@@ -220,12 +231,12 @@ class BenchClient:
         if not interrupted:
             stopped = self._stopped(terms, measurement, writing)
         elif writing is None and self._placed() == placed_before:
-            raise KeyboardInterrupt
+            raise self._failure or KeyboardInterrupt
         if writing is not None:
             written = writing.written(interrupted=interrupted)
             if interrupted and not sum(written.completed) and asking is None:
                 # Who interrupts waits for nobody: the server is not asked, and sees that its client has gone.
-                raise KeyboardInterrupt
+                raise self._failure or KeyboardInterrupt
             results.append(forward_result(terms, written, cpu, stopped, counters, tuple(intervals)))
         if asking is not None:
             at_client = (self._placed() - placed_before) // terms.size, elapsed_ns, cpu

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import resource
 import select
@@ -17,6 +16,7 @@ from typing import Any
 
 from mrc.errors import PeerError, SystemRefused
 from mrc.lab import Lab
+from mrc.untrusted import own_json
 
 START_TIMEOUT_S = 30.0
 _END_TIMEOUT_S = 10.0
@@ -77,7 +77,7 @@ def json_output(process: subprocess.Popen[str], what: str, timeout_s: float, cod
     except subprocess.TimeoutExpired:
         raise PeerError(f"{what} did not end within {timeout_s:.0f} s") from None
     try:
-        document = json.loads(out)
+        document = own_json(out)
     except ValueError:
         document = None
     if isinstance(document, dict) and isinstance(document.get("error"), str):

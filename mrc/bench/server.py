@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import mmap
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from mrc.bench.backwards import Backwards, Order
@@ -29,13 +31,18 @@ from mrc.net.exchange import SessionInfo
 from mrc.net.negotiation import integer
 from mrc.net.node import Node
 from mrc.net.node_device import NodeDevice
-from mrc.net.session.qps import MOST_IMMEDIATES, TUNING, answer_qps, from_message, make_qps, to_message
+from mrc.net.session.memory import give_back_memory, settle
+from mrc.net.session.qps import MOST_IMMEDIATES, TUNING, answer_qps, describe_qps, from_message, make_qps, to_message
 from mrc.net.session.server import SessionServer, handler_of
 from mrc.net.transfer.report import counters_of, duplicates_received
-from mrc.verbs import CQ, MR, PD, QP, Context, QPCap, QPState, RecvWR, RemoteMemory, WCStatus
+from mrc.untrusted import own_json
+from mrc.verbs import CQ, MR, PD, QP, Context, QPCap, QPState, RecvWR, RemoteMemory, VerbsError, WCStatus
 
 _POLL_S = 0.1
+_MOST_SERVED, _MOST_MEASUREMENTS = 1000, 1000
 _GOODBYE_S = 1.0
+_GIVEN_BACK_S = 0.5
+_MANY_QPS = 64
 _RECEIVES = 2 * MOST_IMMEDIATES
 _POLLED_AT_ONCE = 256
 _MADV_POPULATE_WRITE = 23
@@ -68,7 +75,8 @@ class _Client:
     immediates: int = 0
     placed_before: int = 0
     duplicates_before: int = 0
-    measurements: list[dict[str, Any]] = field(default_factory=list)
+    counters_before: dict[str, int] = field(default_factory=dict)
+    measurements: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_MOST_MEASUREMENTS))
     failure: str | None = None
 
 
@@ -87,10 +95,28 @@ class BenchServer(SessionServer):
         self._context = Context(NodeDevice(node), tuning=TUNING)
         self._on_session = on_session
         self._client: _Client | None = None
-        self._served: list[ServedSession] = []
+        # As JSON: one object per session. Dozens of them would keep the memory of its QPs (`settle`).
+        self._served: deque[bytes] = deque(maxlen=_MOST_SERVED)
         self._lock = threading.Lock()
         self._free = threading.Event()
         self._free.set()
+        self._gives_back_at: float | None = None
+        self._rehearse()
+
+    def _rehearse(self) -> None:
+        """Run a session of one QP with this node as its own peer, so that its lasting objects exist before the first
+        client comes (`settle`)."""
+        settle()
+        client = self._new_client()
+        with suppress(MrcError):
+            qps = make_qps(client.pd, client.cq, 1, QPCap(max_send_wr=PLACES, max_recv_wr=0))
+            ours = to_message(describe_qps(qps, self._node.path_mtu))
+            self._connect(client, own_json(json.dumps(ours | {"idle": False})))
+            terms = Terms(WRITE, 1, 1, 1, self._node.path_mtu)
+            self._prepare(client, own_json(json.dumps(terms.to_json())))
+            self._start(client, {})
+            self._stop(client, {})
+        self._let_go(client)
 
     def run(self, until: Callable[[], bool] = lambda: False) -> None:
         """Serve until `until()` holds, which is asked between turns of the loop."""
@@ -99,6 +125,9 @@ class BenchServer(SessionServer):
             client = self._client
             if client is not None:
                 self._turn(client)
+            elif self._gives_back_at is not None and time.monotonic() >= self._gives_back_at:
+                self._gives_back_at = None
+                give_back_memory()
             return until()
 
         def answers() -> bool:
@@ -108,9 +137,9 @@ class BenchServer(SessionServer):
         self._node.driver.run(done, _POLL_S, before_sending=answers)
 
     @property
-    def served(self) -> list[ServedSession]:
-        """The clients that came and went, in this order."""
-        return self._served
+    def served(self) -> Sequence[ServedSession]:
+        """The last clients that came and went, in this order: 1000 at most."""
+        return [ServedSession(**own_json(each)) for each in self._served]
 
     def close(self) -> None:
         """Stop serving. The client of now finds its QPs gone."""
@@ -226,10 +255,16 @@ class BenchServer(SessionServer):
             client.backwards = Backwards(client.pd, client.cq, client.qps, terms, order)
         return {"region": client.region.remote.to_json()}
 
+    def _counters(self, client: _Client) -> dict[str, int]:
+        """The endpoint's counters and those of the client's QPs, since the server began."""
+        figures = [qp.figures for qp in client.qps]
+        return counters_of(figures, self._node.endpoint.counters, self._node.driver.socket_drops())
+
     def _start(self, client: _Client, body: dict[str, Any]) -> dict[str, Any]:
         if client.terms is None:
             raise PeerError("a measurement is prepared before it starts")
         client.immediates = 0
+        client.counters_before = self._counters(client)
         client.duplicates_before = duplicates_received(qp.figures for qp in client.qps)
         client.started_cpu_s = time.process_time()
         if client.backwards is not None:
@@ -258,7 +293,9 @@ class BenchServer(SessionServer):
         self._close_backwards(client)
         figures = [qp.figures for qp in client.qps]
         placed = sum(each.counters.bytes_placed for each in figures)
-        counters = counters_of(figures, self._node.endpoint.counters, self._node.driver.socket_drops())
+        before = client.counters_before
+        counted = {name: count - before.get(name, 0) for name, count in self._counters(client).items()}
+        counters = {name: count for name, count in counted.items() if count}
         measurement = client.terms.to_json() | {
             "bytes": placed - client.placed_before,
             "cpu_seconds": round(cpu_seconds, 4),
@@ -292,8 +329,8 @@ class BenchServer(SessionServer):
                 elif client.started_cpu_s is not None or session.closed_because != "client":
                     client.failure = "the client went away in the middle of a measurement"
             self._let_go(client)
-            served = ServedSession(session.peer_address, client.measurements, client.failure)
-            self._served.append(served)
+            served = ServedSession(session.peer_address, list(client.measurements), client.failure)
+            self._served.append(json.dumps(asdict(served)).encode())
             self._on_session(served)
             self._free.set()
 
@@ -301,13 +338,31 @@ class BenchServer(SessionServer):
             self._node.driver.call(end)
 
     def _let_go(self, client: _Client) -> None:
-        for qp in (*client.qps, *client.idle):
-            qp.close()
+        many = len(client.pd.qps) > _MANY_QPS
+        # Those too whose connection broke off before they were counted.
+        for qp in list(client.pd.qps):
+            if isinstance(qp, QP):
+                qp.close()
         self._close_region(client)
-        for region in client.pd.mrs:
-            region.close()
-        client.pd.close()
+        self._close_domain(client.pd)
         client.cq.close()
+        client.qps, client.idle, client.by_number = [], [], {}
+        if many:
+            # Not now: objects of the session, made among those of the QPs, are still in use.
+            self._gives_back_at = time.monotonic() + _GIVEN_BACK_S
+
+    @staticmethod
+    def _close_domain(pd: PD) -> None:
+        """Close the PD with all its regions. A request that is handled still may register one meanwhile."""
+        while True:
+            for region in pd.mrs:
+                region.close()
+            try:
+                pd.close()
+                return
+            except VerbsError:
+                if not pd.mrs:
+                    raise
 
     @staticmethod
     def _close_backwards(client: _Client) -> None:

@@ -15,11 +15,15 @@ NO_PATH = "-"
 
 
 def ends_of(walked: Walked, profile: WireProfile = DEFAULT_WIRE_PROFILE) -> Ends:
-    """The innermost addresses of a packet and its path, "-" where there is none."""
+    """The innermost addresses of a packet and its path, "-" where there is none.
+
+    Of RoCEv1 the GIDs; without any the MAC addresses.
+    """
     data, ip = walked.data, walked.ip
     if not ip:
-        if walked.layers and walked.layers[0][0] == "ether":
-            return data[6:12].hex(":"), data[0:6].hex(":"), NO_PATH
+        for name, at in reversed(walked.layers):
+            if name == "ether":
+                return data[at + 6 : at + 12].hex(":"), data[at : at + 6].hex(":"), NO_PATH
         return "-", "-", NO_PATH
     last, path = ip[-1], path_of(walked, profile) or NO_PATH
     if data[last] >> 4 == 4:
@@ -37,7 +41,7 @@ def path_of(walked: Walked, profile: WireProfile = DEFAULT_WIRE_PROFILE) -> str 
     if not walked.ip:
         return None
     first = walked.ip[0]
-    routing = [at for name, at in walked.layers if name == "srh"]
+    routing = [at for name, at in walked.layers if name == "srh" and at > first]
     if len(walked.ip) == 1 and not routing:
         ev = ev_of(walked, profile)
         return None if ev is None else f"EV=0x{ev:08x}"

@@ -12,66 +12,40 @@ from typing import Any
 
 from mrc.capture.ends import ev_of, path_of
 from mrc.capture.frames import Record
-from mrc.capture.texts import ipv4_text, ipv6_text, segments
+from mrc.capture.texts import ipv4_text, ipv6_text, seconds_text, segments
 from mrc.capture.transport import icrc_ok
 from mrc.capture.walked import Walked
-from mrc.wire.headers import HEADERS, shown, unpack_header
+from mrc.wire.headers import HEADERS, TRANSPORT_HEADERS, shown, unpack_header
 from mrc.wire.names import OPCODE_WORDS
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 
 Fields = dict[str, Any]
 
 # Fields of the layouts that section 13 does not name.
-NOT_NAMED = {"ipv4": ("version", "ihl"), "ipv6": ("version",), "vlan": ("dei",)}
+NOT_NAMED = {"ipv4": ("version", "ihl"), "ipv6": ("version",), "grh": ("version",), "vlan": ("dei",)}
 
 
-def _plain(name: str) -> Callable[[bytes, int], Fields]:
-    layout, drop = HEADERS[name], NOT_NAMED.get(name, ())
-
-    def fields(data: bytes, at: int) -> Fields:
-        values: Fields = layout.unpack(data[at : at + layout.length])
-        for field in drop:
-            del values[field]
-        return values
-
-    return fields
-
-
-_ETHER, _IPV4, _IPV6, _SRH = _plain("ether"), _plain("ipv4"), _plain("ipv6"), _plain("srh")
-
-
-def _ether(data: bytes, at: int) -> Fields:
-    fields = _ETHER(data, at)
-    return fields | {end: fields[end].to_bytes(6, "big").hex(":") for end in ("dst", "src")}
-
-
-def _sll(data: bytes, at: int) -> Fields:
-    return {"protocol": data[at] << 8 | data[at + 1]}
-
-
-def _ipv4(data: bytes, at: int) -> Fields:
-    fields = _IPV4(data, at)
-    return fields | {end: ipv4_text(fields[end].to_bytes(4, "big")) for end in ("src", "dst")}
-
-
-def _ipv6(data: bytes, at: int) -> Fields:
-    fields = _IPV6(data, at)
-    return fields | {end: ipv6_text(fields[end].to_bytes(16, "big")) for end in ("src", "dst")}
-
-
-def _srh(data: bytes, at: int) -> Fields:
-    return _SRH(data, at) | {"segments": segments(data, at)}
-
-
-_CARRIERS: dict[str, Callable[[bytes, int], Fields]] = {
-    "ether": _ether,
-    "vlan": _plain("vlan"),
-    "sll": _sll,
-    "ipv4": _ipv4,
-    "ipv6": _ipv6,
-    "srh": _srh,
-    "udp": _plain("udp"),
+# Of headers with two addresses, how these are written.
+ADDRESS_TEXTS: dict[str, Callable[[bytes], str]] = {
+    "ether": lambda address: address.hex(":"),
+    "ipv4": ipv4_text,
+    "ipv6": ipv6_text,
+    "grh": ipv6_text,
 }
+
+
+def _carrier_fields(name: str, data: bytes, at: int) -> Fields:
+    """The fields of a header below the transport."""
+    layout, text = HEADERS[name], ADDRESS_TEXTS.get(name)
+    fields: Fields = dict(shown(layout.unpack(data[at : at + layout.length])))
+    for field in NOT_NAMED.get(name, ()):
+        del fields[field]
+    if text is not None:
+        for end in ("src", "dst"):
+            fields[end] = text(fields[end].to_bytes(layout.field(end).bits // 8, "big"))
+    if name == "srh":
+        fields["segments"] = segments(data, at)
+    return fields
 
 
 def layer_documents(walked: Walked, profile: WireProfile = DEFAULT_WIRE_PROFILE) -> list[dict[str, Any]]:
@@ -80,16 +54,15 @@ def layer_documents(walked: Walked, profile: WireProfile = DEFAULT_WIRE_PROFILE)
     data = walked.data
     documents: list[dict[str, Any]] = []
     for name, at in walked.layers:
-        carrier = _CARRIERS.get(name)
-        if carrier is not None:
-            fields = carrier(data, at)
+        if name not in TRANSPORT_HEADERS:
+            fields = _carrier_fields(name, data, at)
         else:
             fields = shown(unpack_header(name, data[at : at + HEADERS[name].length], profile))
         documents.append({"layer": name, "fields": fields})
     if walked.payload_length:
         documents.append({"layer": "payload", "length": walked.payload_length})
     if walked.icrc_at is not None:
-        crc = int.from_bytes(data[walked.icrc_at : walked.icrc_at + 4], "little")
+        crc = int.from_bytes(data[walked.icrc_at : walked.icrc_at + 4], "big")
         documents.append({"layer": "icrc", "fields": {"crc": crc}})
     return documents
 
@@ -107,14 +80,15 @@ def packet_document(
 ) -> dict[str, Any]:
     """What `--json` says of one packet.
 
-    `number` counts from 1; `time` is in seconds since the epoch, None where the file has no time stamp; `length` is
+    `number` counts from 1; `time` is in seconds since the epoch, as text, since JSON's
+    numbers do not hold its nanoseconds, and None where the file has no time stamp; `length` is
     that of the packet on the wire, also when the capture kept less, and so is the payload's; `ev` and `path` as
     `mrc.capture.ends`, `opcode_name` as a filter takes it; `icrc_ok` as `mrc.capture.transport.icrc_ok`; `malformed`
-    and `trimmed` as `mrc.capture.walked.Walked`.
+    and `trimmed` as `mrc.capture.walked.Walked`. Only reassembled packets have `fragments`.
     """
-    return {
+    document = {
         "number": number,
-        "time": None if record.time_ns is None else record.time_ns / 1_000_000_000,
+        "time": None if record.time_ns is None else seconds_text(record.time_ns),
         "length": record.wire_length,
         "ev": ev_of(walked, profile),
         "path": path_of(walked, profile),
@@ -124,3 +98,4 @@ def packet_document(
         "malformed": walked.malformed,
         "trimmed": walked.trimmed,
     }
+    return document | {"fragments": list(walked.fragments)} if walked.fragments else document

@@ -1,4 +1,4 @@
-"""Capture files in: pcap, pcapng, gzip or zstd of either, and Wireshark's JSON export, as a stream of whole packets.
+"""Capture files in: pcap, pcapng, compressed or not, and Wireshark's JSON exports, as a stream of whole packets.
 
 A reader of our own, since Scapy's RawPcapReader ends without a word at a file that was cut short and at lengths that
 cannot be, and knows no byte offsets: here whatever was whole is handed out first, then the damage is named with the
@@ -12,31 +12,34 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 import numpy as np
 
+from mrc.capture.foreign import LOOKED_AT, named
 from mrc.capture.frames import HIGHEST_SNAPLEN, I64, RUN_PACKETS, Frames, Record, rows_at
 from mrc.capture.source import Source
+from mrc.capture.unpack import unpacked
 from mrc.errors import CallerError
 
 # Libpcap's own limit on the bytes kept of a packet; a file may say it goes further, up to HIGHEST_SNAPLEN.
 MAXIMUM_SNAPLEN = 262_144
 
-_GZIP = b"\x1f\x8b"
-_ZSTD = b"\x28\xb5\x2f\xfd"
-# What `mrc craft` prints of its first packet.
-_CRAFTED = b"# 1:"
+_UTF8_MARK = b"\xef\xbb\xbf"
 _PCAPNG = b"\x0a\x0d\x0d\x0a"
-# First four bytes -> byte order and nanoseconds per unit of the second half of a time stamp.
-_PCAP = {
-    b"\xa1\xb2\xc3\xd4": (">", 1000),
-    b"\xd4\xc3\xb2\xa1": ("<", 1000),
-    b"\xa1\xb2\x3c\x4d": (">", 1),
-    b"\x4d\x3c\xb2\xa1": ("<", 1),
-}
 _PCAP_HEADER = 24
 _PCAP_RECORD = 16
+# Of the "modified" format, that of an old patch of libpcap: with interface, protocol and kind of packet.
+_MODIFIED_RECORD = 24
+# First four bytes -> byte order, nanoseconds per unit of the second half of a time stamp, bytes before a packet.
+_PCAP = {
+    b"\xa1\xb2\xc3\xd4": (">", 1000, _PCAP_RECORD),
+    b"\xd4\xc3\xb2\xa1": ("<", 1000, _PCAP_RECORD),
+    b"\xa1\xb2\x3c\x4d": (">", 1, _PCAP_RECORD),
+    b"\x4d\x3c\xb2\xa1": ("<", 1, _PCAP_RECORD),
+    b"\xa1\xb2\xcd\x34": (">", 1000, _MODIFIED_RECORD),
+    b"\x34\xcd\xb2\xa1": ("<", 1000, _MODIFIED_RECORD),
+}
 
 
 def read_capture(stream: BinaryIO, name: str) -> Iterator[Record]:
@@ -56,21 +59,12 @@ def read_frames(stream: BinaryIO, name: str) -> Iterator[Frames]:
     SystemRefused when it cannot be read. The iterator raises PeerError, after the last whole packet, where the file is
     damaged or ends too early.
     """
-    source = Source(stream, name)
-    source.fill(4)
-    prefix = ""
-    if source.peek(2) == _GZIP:
-        from mrc.capture.gunzip import Unpacked
-
-        source = Source(cast("BinaryIO", Unpacked(source.peek(source.unread), stream)), name)
-        source.fill(4)
-        prefix = "after decompression "
-    elif source.peek(4) == _ZSTD:
-        from mrc.capture import unzstd
-
-        source = Source(cast("BinaryIO", unzstd.Unpacked(source.peek(source.unread), stream)), name)
-        source.fill(4)
-        prefix = "after decompression "
+    packed = Source(stream, name)
+    source = unpacked(packed)
+    if source is not packed:
+        # A text in UTF-16 may be compressed, too.
+        source = unpacked(source)
+    source.fill(LOOKED_AT)
     magic = source.peek(4)
     if magic in _PCAP:
         return _pcap(source, *_PCAP[magic])
@@ -78,39 +72,45 @@ def read_frames(stream: BinaryIO, name: str) -> Iterator[Frames]:
         from mrc.capture.pcapng import read_pcapng
 
         return read_pcapng(source)
-    if magic.lstrip()[:1] == b"[":
+    if magic.startswith(_UTF8_MARK):
+        source.at += len(_UTF8_MARK)
+    head = source.peek(LOOKED_AT)
+    if head.lstrip()[:1] in (b"[", b"{"):
         from mrc.capture.exported import read_exported
 
         return read_exported(source)
-    if magic == _CRAFTED:
-        raise CallerError(f"{name}: this is what `mrc craft` prints for people: `mrc craft ... -o -` writes a capture")
+    what = named(head.lstrip() or magic)
+    if what is not None:
+        raise CallerError(f"{name}: the file {what}")
+    prefix = "" if source is packed else "after decompression "
     found = f"begins with {magic.hex(' ')} at byte 0" if magic else "is empty"
     raise CallerError(
-        f"{name}: {prefix}the file {found}: neither pcap nor pcapng (nor gzip or zstd of either), "
-        "nor what tshark -T json -x prints"
+        f"{name}: {prefix}the file {found}: neither pcap nor pcapng (nor gzip, zstd, xz, bzip2 or lz4 of either), "
+        "nor what tshark -T json -x or -T ek -x prints"
     )
 
 
-def _pcap(source: Source, order: str, unit_ns: int) -> Iterator[Frames]:
+def _pcap(source: Source, order: str, unit_ns: int, before: int) -> Iterator[Frames]:
     header = source.read(_PCAP_HEADER)
     if header is None:
         raise CallerError(f"{source.name}: ends inside the 24-byte pcap header, at byte {source.unread}")
     snaplen, network = struct.unpack(order + "16xII", header)
     # The upper half may hold the length of a frame check sequence.
-    return _pcap_frames(source, order, unit_ns, max(MAXIMUM_SNAPLEN, min(snaplen, HIGHEST_SNAPLEN)), network & 0xFFFF)
+    limit = max(MAXIMUM_SNAPLEN, min(snaplen, HIGHEST_SNAPLEN))
+    return _pcap_frames(source, order, unit_ns, before, limit, network & 0xFFFF)
 
 
-def _pcap_frames(source: Source, order: str, unit_ns: int, limit: int, link_type: int) -> Iterator[Frames]:
+def _pcap_frames(source: Source, order: str, unit_ns: int, before: int, limit: int, link_type: int) -> Iterator[Frames]:
     captured_at = struct.Struct(order + "8xI").unpack_from
     while True:
         view, at = source.view, source.at
-        last = source.end - _PCAP_RECORD
+        last = source.end - before
         starts: list[int] = []
         add = starts.append
-        needed = _PCAP_RECORD
+        needed = before
         while at <= last and len(starts) < RUN_PACKETS:
             captured = captured_at(view, at)[0]
-            stop = at + _PCAP_RECORD + captured
+            stop = at + before + captured
             if captured > limit or stop > source.end:
                 needed = stop - at
                 break
@@ -118,11 +118,11 @@ def _pcap_frames(source: Source, order: str, unit_ns: int, limit: int, link_type
             at = stop
         source.at = at
         if starts:
-            yield _pcap_run(source, np.array(starts, np.int64), order, unit_ns, link_type)
+            yield _pcap_run(source, np.array(starts, np.int64), order, unit_ns, before, link_type)
             if len(starts) == RUN_PACKETS:
                 continue
-        if needed > limit + _PCAP_RECORD:
-            captured = needed - _PCAP_RECORD
+        if needed > limit + before:
+            captured = needed - before
             raise source.damaged(f"the packet record says {captured} bytes, more than the {limit} there can be,")
         have = source.fill(needed)
         if have < needed:
@@ -131,7 +131,8 @@ def _pcap_frames(source: Source, order: str, unit_ns: int, limit: int, link_type
             return
 
 
-def _pcap_run(source: Source, at: I64, order: str, unit_ns: int, link: int) -> Frames:
+def _pcap_run(source: Source, at: I64, order: str, unit_ns: int, before: int, link: int) -> Frames:
     heads = rows_at(source.array, at, _PCAP_RECORD).view(order + "u4").astype(np.int64)
     time_ns = heads[:, 0] * 1_000_000_000 + heads[:, 1] * unit_ns
-    return Frames(source.array, at + _PCAP_RECORD, heads[:, 2], heads[:, 3], time_ns, np.full(len(at), link, np.int64))
+    links, digits = np.full(len(at), link, np.int64), 9 if unit_ns == 1 else 6
+    return Frames(source.array, at + before, heads[:, 2], heads[:, 3], time_ns, links, digits)

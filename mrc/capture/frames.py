@@ -45,7 +45,7 @@ class Frames(NamedTuple):
 
     Each of the others is int64 [n]: `start`, offset in `data` of the first byte (of the link layer); `kept`, bytes
     there; `wire_length`, bytes the packet had; `time_ns`, nanoseconds since the epoch or NO_TIME; `link_type`,
-    LINKTYPE number.
+    LINKTYPE number. `digits` is how many digits behind the point of a second the file's times have.
     """
 
     data: U8
@@ -54,6 +54,7 @@ class Frames(NamedTuple):
     wire_length: I64
     time_ns: I64
     link_type: I64
+    digits: int = 9
 
     def record(self, row: int) -> Record:
         """One packet, its bytes copied."""
@@ -72,6 +73,17 @@ class Frames(NamedTuple):
         for start, kept, wire_length, time_ns, link in zip(*(column.tolist() for column in columns), strict=True):
             data = view[start : start + kept].tobytes()
             yield Record(None if time_ns == NO_TIME else time_ns, data, wire_length, link)
+
+
+def with_data(frames: Frames, changed: dict[int, bytes]) -> Frames:
+    """The frames with other bytes for some rows; `data` is copied."""
+    added = b"".join([*changed.values(), bytes(TAIL)])
+    start, kept = frames.start.copy(), frames.kept.copy()
+    rows = list(changed)
+    kept[rows] = [len(data) for data in changed.values()]
+    start[rows] = len(frames.data) + np.cumsum(kept[rows]) - kept[rows]
+    data = np.concatenate((frames.data, np.frombuffer(added, np.uint8)))
+    return frames._replace(data=data, start=start, kept=kept)
 
 
 def rows_at(data: U8, at: I64, length: int) -> U8:

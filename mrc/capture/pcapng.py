@@ -41,6 +41,11 @@ class _Interface:
     units: int
     offset_s: int
 
+    @property
+    def digits(self) -> int:
+        """How many digits of a second its times have, at most those of a nanosecond."""
+        return next((digits for digits in range(1, 9) if self.units == 10**digits), 0 if self.units == 1 else 9)
+
     def time_ns(self, high: int, low: int) -> int:
         time_ns = (high << 32 | low) * _BILLION // self.units + self.offset_s * _BILLION
         return time_ns if -LATEST_NS <= time_ns <= LATEST_NS else NO_TIME
@@ -52,6 +57,7 @@ class _Section:
     def __init__(self, order: str) -> None:
         self.order = order
         self.interfaces: list[_Interface] = []
+        self.digits = 0
         self.word = struct.Struct(order + "I").unpack_from
         self.head = struct.Struct(order + "II").unpack_from
         self.enhanced = struct.Struct(order + "IIIII").unpack_from
@@ -65,6 +71,7 @@ def read_pcapng(source: Source) -> Iterator[Frames]:
     section = _Section("<")
     failure: MrcError | None = None
     length = 1
+    digits = 0
     while length:
         rows: list[_Row] = []
         try:
@@ -74,19 +81,21 @@ def read_pcapng(source: Source) -> Iterator[Frames]:
                     break
                 section = _block(source, section, at, length, rows)
                 source.at = at + length
+                digits = max(digits, section.digits)
                 _enhanced_blocks(source, section, rows)
         except MrcError as error:
             failure = error
         if rows:
-            yield _run(source, rows)
+            yield _run(source, rows, digits)
             length = 1
         if failure is not None:
             # What was whole came before it.
             raise failure
 
 
-def _run(source: Source, rows: list[_Row]) -> Frames:
-    return Frames(source.array, *np.array(rows, np.int64).T.copy())
+def _run(source: Source, rows: list[_Row], digits: int) -> Frames:
+    start, kept, wire_length, time_ns, link_type = np.array(rows, np.int64).T.copy()
+    return Frames(source.array, start, kept, wire_length, time_ns, link_type, digits)
 
 
 def _next_block(source: Source, section: _Section, wait: bool) -> tuple[int, int]:
@@ -125,7 +134,9 @@ def _block(source: Source, section: _Section, at: int, length: int, rows: list[_
     if section.word(view, at + length - 4)[0] != length:
         raise source.damaged("a block does not end with the length it began with,", start + length - 4)
     if kind == _INTERFACE:
-        section.interfaces.append(_interface(source, section.order, view[at + 8 : at + length - 4].tobytes(), start))
+        interface = _interface(source, section.order, view[at + 8 : at + length - 4].tobytes(), start)
+        section.interfaces.append(interface)
+        section.digits = max(section.digits, interface.digits)
     elif kind in (_ENHANCED_PACKET, _OBSOLETE_PACKET, _SIMPLE_PACKET):
         rows.append(_packet(source, section, kind, at, length))
     return section

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from mrc.capture.carriers import TYPE_AT
 from mrc.capture.ends import Ends, ends_of
 from mrc.capture.frames import Record
 from mrc.capture.names import ETHER_TYPES, IP_PROTOCOLS
+from mrc.capture.texts import seconds_text
 from mrc.capture.transport import icrc_ok
 from mrc.capture.walked import Walked
 from mrc.wire.headers import HEADERS, unpack_header
@@ -17,6 +19,9 @@ from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 from mrc.wire.words import in_words
 
 HEADING = ("no.", "time", "source", "destination", "path", "summary")
+# Digits of a time behind the point, where a file has no more, and the room for what is before them.
+FEWEST_DIGITS = 6
+_WHOLE_SECONDS = 6
 _FLOWS_KEPT = 4096
 # A packet to one of the ports that is too short for a BTH.
 _NO_BTH = "RoCEv2"
@@ -58,39 +63,51 @@ def _other_words(walked: Walked) -> str:
     data = walked.data
     name, at = walked.layers[-1]
     length = walked.payload_length
+    if walked.fragment_at is not None:
+        ip = walked.ip[-1]
+        kind = data[ip + 9] if data[ip] >> 4 == 4 else data[walked.fragment_at]
+        return f"fragment of {IP_PROTOCOLS.get(kind, f'IP protocol {kind}')} Len={length}"
     if name == "udp":
         udp = unpack_header("udp", data[at : at + HEADERS["udp"].length])
         return f"UDP {udp['sport']} > {udp['dport']} Len={length}"
-    if walked.ip:
+    if name in TYPE_AT:
+        at += TYPE_AT[name]
+        kind = data[at] << 8 | data[at + 1]
+        return f"{ETHER_TYPES.get(kind, f'Ethernet type 0x{kind:04x}')} Len={length}"
+    if walked.ip and at >= walked.ip[-1]:
         at = walked.ip[-1]
         kind = data[at + 9] if data[at] >> 4 == 4 else data[at + 6]
         if name == "srh":
             kind = data[walked.layers[-1][1]]
         return f"{IP_PROTOCOLS.get(kind, f'IP protocol {kind}')} Len={length}"
-    # The Ethernet type is the last two bytes of each of these headers, and all of what "sll" points at.
-    at += {"ether": 12, "vlan": 2, "sll": 0}[name]
-    kind = data[at] << 8 | data[at + 1]
-    return f"{ETHER_TYPES.get(kind, f'Ethernet type 0x{kind:04x}')} Len={length}"
+    return f"{name.upper()} Len={length}"
 
 
 class Summary:
     """Lines for the packets of one capture, columns as wide as the widest so far.
 
-    Times are in seconds since the first packet. The path is that of `mrc.capture.ends`.
+    Times are in seconds since the first packet, with `digits` digits behind the point: as many as the file has. The
+    path is that of `mrc.capture.ends`.
     """
 
     def __init__(self, profile: WireProfile = DEFAULT_WIRE_PROFILE) -> None:
         self._profile = profile
         self.start: int | None = None
+        self.digits = FEWEST_DIGITS
         self._widths = [len(text) for text in HEADING[2:5]]
         self._last_ends: Ends | None = None
         self._last_text = ""
         self._flows: dict[bytes, Ends] = {}
 
+    @property
+    def time_width(self) -> int:
+        """How wide the column of times is."""
+        return _WHOLE_SECONDS + self.digits
+
     def heading(self) -> str:
         """The line to print above the one last made."""
         number, time, source, destination, path, words = HEADING
-        return f"{number:>6} {time:>12}  {self.aligned((source, destination, path))}  {words}"
+        return f"{number:>6} {time:>{self.time_width}}  {self.aligned((source, destination, path))}  {words}"
 
     def line(self, number: int, record: Record, walked: Walked) -> str:
         """The line for packet `number`, without a line break."""
@@ -98,12 +115,12 @@ class Summary:
         if record.time_ns is not None:
             if self.start is None:
                 self.start = record.time_ns
-            time = f"{(record.time_ns - self.start) / 1e9:.6f}"
+            time = seconds_text(record.time_ns - self.start, self.digits)
         ends = self.ends(walked)
         if ends is not self._last_ends:
             self.widen(ends)
             self._last_ends, self._last_text = ends, self.aligned(ends)
-        return f"{number:>6} {time:>12}  {self._last_text}  {info(walked, self._profile)}"
+        return f"{number:>6} {time:>{self.time_width}}  {self._last_text}  {info(walked, self._profile)}"
 
     def widen(self, ends: Ends) -> bool:
         """Make the columns wide enough for these; whether they were not."""
@@ -118,7 +135,7 @@ class Summary:
     def ends(self, walked: Walked) -> Ends:
         """Source, destination and path of a packet."""
         data, ip = walked.data, walked.ip
-        if len(ip) != 2 or ip[1] != ip[0] + 40 or data[ip[1]] >> 4 == 4:
+        if len(ip) != 2 or ip[1] != ip[0] + 40 or data[ip[1]] >> 4 == 4 or data[ip[0]] >> 4 == 4:
             return ends_of(walked, self._profile)
         # By far the most common: one outer header. Its path follows from its destination alone.
         last = ip[1]

@@ -1,4 +1,4 @@
-"""Addresses as people write them."""
+"""Addresses and times as people write them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,12 @@ def ipv6_text(address: bytes) -> str:
 def ipv4_text(address: bytes) -> str:
     """The usual text of 4 bytes."""
     return socket.inet_ntop(socket.AF_INET, address)
+
+
+def seconds_text(time_ns: int, digits: int = 9) -> str:
+    """Nanoseconds as seconds with so many digits behind the point; further ones are cut off."""
+    whole, part = divmod(abs(time_ns) // 10 ** (9 - digits), 10**digits)
+    return f"{'-' if time_ns < 0 else ''}{whole}.{part:0{digits}d}"
 
 
 def segments(data: bytes, at: int) -> list[str]:

@@ -9,15 +9,13 @@ from __future__ import annotations
 from isal.isal_zlib import crc32
 
 from mrc.capture.walked import Walked
-from mrc.wire.headers import HEADERS
-from mrc.wire.icrc import ICRC_SEED, IPV6_ICRC_MASK, TRANSPORT_ICRC_MASK, icrc_ipv4, icrc_ipv6
+from mrc.wire.icrc import BTH_ICRC_MASK, ICRC_SEED, IPV6_ICRC_MASK, TRANSPORT_ICRC_MASK, icrc_ipv4, icrc_ipv6
 from mrc.wire.ipv4 import IPV4_ICRC_MASK
 from mrc.wire.opcodes import BTH_LENGTH, HEADER_LENGTHS, ICRC_LENGTH, OPCODES
 from mrc.wire.packet import decode_transport, is_trimmed
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 from mrc.wire.rows import PAD_SHIFT, lowest_bit, masks_in, offsets_in
 
-_UDP_LENGTH = HEADERS["udp"].length
 # Where in a BTH: the two bits of the pad count, and ts.
 PAD_AT, TS_AT = offsets_in("bth", "pad ts")
 TS_SHIFT = lowest_bit(masks_in("bth", "ts reserved3")[0])
@@ -73,7 +71,7 @@ def _is_trimmed(walked: Walked, profile: WireProfile) -> bool:
         return False
     as_sent = kept + bytes(max(0, end - at - len(kept)))
     has_icrc = not walked.cut and len(kept) >= BTH_LENGTH + ICRC_LENGTH
-    icrc_wrong = has_icrc and not _icrc_right(walked, at - _UDP_LENGTH, end - ICRC_LENGTH, profile)
+    icrc_wrong = has_icrc and not _icrc_right(walked, at, end - ICRC_LENGTH, profile)
     return any(
         is_trimmed(as_sent, dscp, profile, lengths_say_more=walked.short is not None, icrc_wrong=icrc_wrong)
         for dscp in _dscps(walked)
@@ -144,15 +142,15 @@ def icrc_ok(walked: Walked, profile: WireProfile = DEFAULT_WIRE_PROFILE) -> bool
 
     It covers the innermost IP packet, or the outermost when the profile says so. Extension headers between that IP
     header and UDP (a segment routing header without an inner IP header) are covered as they stand (section 9 does not
-    mention them), as in `mrc.layers.icrc`.
+    mention them), as in `mrc.layers.icrc`. In RoCEv1 it covers the GRH, of which the same bits vary as of IPv6.
     """
-    if walked.icrc_at is None or walked.udp_at is None:
+    if walked.icrc_at is None or walked.transport_at is None:
         return None
-    return _icrc_right(walked, walked.udp_at, walked.icrc_at, profile)
+    return _icrc_right(walked, walked.transport_at, walked.icrc_at, profile)
 
 
-def _icrc_right(walked: Walked, udp_at: int, icrc_at: int, profile: WireProfile) -> bool:
-    data = walked.data
+def _icrc_right(walked: Walked, bth_at: int, icrc_at: int, profile: WireProfile) -> bool:
+    data, udp_at = walked.data, walked.udp_at
     covered = walked.ip if profile.icrc_covers_outer else walked.ip[-1:]
     first = covered[0]
     sent = int.from_bytes(data[icrc_at : icrc_at + ICRC_LENGTH], "little")
@@ -164,7 +162,8 @@ def _icrc_right(walked: Walked, udp_at: int, icrc_at: int, profile: WireProfile)
             return icrc_ipv6(packet) == sent
     masked = bytearray(packet)
     masks = [(at, IPV4_ICRC_MASK if data[at] >> 4 == 4 else IPV6_ICRC_MASK) for at in covered]
-    for begin, mask in (*masks, (udp_at, TRANSPORT_ICRC_MASK)):
+    masks.append((bth_at, BTH_ICRC_MASK) if udp_at is None else (udp_at, TRANSPORT_ICRC_MASK))
+    for begin, mask in masks:
         for at, ones in enumerate(mask, begin - first):
             masked[at] |= ones
     return crc32(masked, ICRC_SEED) == sent

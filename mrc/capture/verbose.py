@@ -4,40 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 
 from scapy.layers.inet import IP
 from scapy.layers.inet6 import IPv6
-from scapy.layers.l2 import CookedLinux, CookedLinuxV2, Ether
+from scapy.layers.l2 import CookedLinux, CookedLinuxV2, Ether, Loopback
+from scapy.layers.ppp import HDLC, PPP, PPPoE
 from scapy.packet import Packet, Raw
 
-import mrc.layers  # noqa: F401 - binds the MRC layers to their UDP ports
+from mrc.capture.carriers import LINK_TYPES
 from mrc.capture.frames import Record
 from mrc.capture.transport import icrc_ok
-from mrc.capture.walk import ETHERNET, LINUX_SLL, LINUX_SLL2, RAW_IP
 from mrc.capture.walked import Walked
-from mrc.layers.base import ActiveProfile
-from mrc.layers.bind import use_wire_profile
+from mrc.layers.bind import bound_to_udp
 from mrc.wire.profile import WireProfile
 
-_FIRST_LAYER = {ETHERNET: Ether, LINUX_SLL: CookedLinux, LINUX_SLL2: CookedLinuxV2}
+# By the first header's name in mrc.capture.carriers.
+_FIRST_LAYER = {
+    "ether": Ether,
+    "sll": CookedLinux,
+    "sll2": CookedLinuxV2,
+    "null": Loopback,
+    "ppp": PPP,
+    "pppoe": PPPoE,
+    "ip": IPv6,
+}
+_TUNNELS = ("scapy.layers.vxlan", "scapy.contrib.erspan", "scapy.contrib.geneve", "scapy.contrib.mpls")
 
 
 @contextmanager
 def layers_follow(profile: WireProfile) -> Iterator[None]:
-    """Has the Scapy layers dissect by `profile` inside the block; they have one profile for the whole process."""
-    before = ActiveProfile.profile
-    use_wire_profile(profile)
-    try:
+    """Has the Scapy layers dissect by `profile` inside the block, tunnels too."""
+    for module in _TUNNELS:
+        import_module(module)  # binds its layers to those below
+    with bound_to_udp(profile):
         yield
-    finally:
-        use_wire_profile(before)
 
 
 def as_scapy(record: Record) -> Packet:
     """The packet as Scapy layers, from its link layer on; Raw where the link type is not known."""
-    first = _FIRST_LAYER.get(record.link_type, Raw)
-    if record.link_type in RAW_IP and record.data:
-        first = IP if record.data[0] >> 4 == 4 else IPv6
+    first = _FIRST_LAYER.get(LINK_TYPES.get(record.link_type, ""), Raw)
+    if first is IPv6 and record.data[:1] and record.data[0] >> 4 == 4:
+        first = IP
+    elif first is PPP and record.data[:2] == b"\xff\x03":
+        first = HDLC
     return first(record.data)
 
 

@@ -2,31 +2,29 @@
 
 What a walk finds is enough to list layers, to check the ICRC and to write a line about the packet; `fields.py` reads
 every field where somebody wants them. It goes as far as the bytes do and never raises: what is wrong is
-in `Walked.malformed`. The reading of the transport headers is `mrc.capture.transport`.
+in `Walked.malformed`. What packets are carried in is the table of `mrc.capture.carriers`, the reading of the transport
+headers `mrc.capture.transport`.
 
 A header that is skipped has no layer: hop-by-hop and destination options, an atomic fragment header, and routing
-headers other than type 4; the `nh` before them says they are there. A fragment is not followed beyond its IP header.
+headers other than type 4; the `nh` before them says they are there. A fragment is not followed beyond its IP header:
+`mrc.capture.fragments` reassembles them.
 """
 
 from __future__ import annotations
 
+from mrc.capture.carriers import CARRIERS, IP_PROTOCOLS, LINK_TYPES, MOST_CARRIERS, UDP_PORTS
 from mrc.capture.transport import walk_transport
 from mrc.capture.walked import Walked, too_short
 from mrc.errors import MalformedPacket
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 
-ETHERNET = 1
-LINUX_SLL = 113
-LINUX_SLL2 = 276
-RAW_IP = frozenset((12, 101, 228, 229))  # one number was the operating system's own, two say which IP it is
-
-VLAN_TYPES = frozenset((0x8100, 0x88A8, 0x9100))
-_IPV4_TYPE, _IPV6_TYPE = 0x0800, 0x86DD
-
-HOP_BY_HOP, IPV4, UDP, IPV6, ROUTING, FRAGMENT, DESTINATION_OPTIONS = 0, 4, 17, 41, 43, 44, 60
+HOP_BY_HOP, ROUTING, FRAGMENT, DESTINATION_OPTIONS = 0, 43, 44, 60
 _EXTENSIONS = frozenset((HOP_BY_HOP, ROUTING, FRAGMENT, DESTINATION_OPTIONS))
 _SEGMENT_ROUTING_TYPE = 4
-_NO_IP = -1
+_NO_PROTOCOL = -1
+_IPV6_HEADER = 40
+# What the GRH of RoCEv1 says follows it.
+GRH_PROTOCOL = 0x1B
 
 
 def walk(data: bytes, link_type: int, wire_length: int, profile: WireProfile = DEFAULT_WIRE_PROFILE) -> Walked:
@@ -35,103 +33,88 @@ def walk(data: bytes, link_type: int, wire_length: int, profile: WireProfile = D
     `wire_length` is how many bytes the packet had where it was captured, `data` those that were kept.
     """
     walked = Walked(data, max(wire_length, len(data)))
+    first = LINK_TYPES.get(link_type)
     try:
-        if link_type == ETHERNET:
-            protocol, at = _ethernet(walked)
-        elif link_type in RAW_IP:
-            protocol, at = _raw_ip(walked)
-        elif link_type == LINUX_SLL:
-            protocol, at = _cooked(walked, 14, 16)
-        elif link_type == LINUX_SLL2:
-            protocol, at = _cooked(walked, 0, 20)
-        else:
+        if first is None:
             walked.malformed = f"unknown_link: link type {link_type}"
-            protocol, at = _NO_IP, 0
-        walked.at = at
-        if protocol == _NO_IP:
-            walked.rest_is_payload()
-        else:
-            _network(walked, protocol, profile)
+        _follow(walked, first, profile)
     except MalformedPacket as error:
         walked.note(str(error))
         walked.rest_is_payload()
     return walked
 
 
-def _ethernet(walked: Walked) -> tuple[int, int]:
-    data = walked.data
-    if len(data) < 14:
-        raise too_short(walked, "ether", 14)
-    walked.layers.append(("ether", 0))
-    return _by_ether_type(walked, data[12] << 8 | data[13], 14)
-
-
-def _cooked(walked: Walked, protocol_at: int, length: int) -> tuple[int, int]:
-    """Linux cooked capture: its one field here is the protocol, an Ethernet type."""
-    data = walked.data
-    if len(data) < length:
-        raise too_short(walked, "sll", length)
-    walked.layers.append(("sll", protocol_at))
-    return _by_ether_type(walked, data[protocol_at] << 8 | data[protocol_at + 1], length)
-
-
-def _by_ether_type(walked: Walked, ether_type: int, at: int) -> tuple[int, int]:
-    data = walked.data
-    while ether_type in VLAN_TYPES:
-        walked.at = at
-        if len(data) < at + 4:
-            raise too_short(walked, "vlan", 4)
-        walked.layers.append(("vlan", at))
-        ether_type = data[at + 2] << 8 | data[at + 3]
-        at += 4
-    if ether_type == _IPV6_TYPE:
-        return IPV6, at
-    if ether_type == _IPV4_TYPE:
-        return IPV4, at
-    return _NO_IP, at
-
-
-def _raw_ip(walked: Walked) -> tuple[int, int]:
-    if not walked.data:
-        raise too_short(walked, "ipv6", 40)
-    return IPV4 if walked.data[0] >> 4 == 4 else IPV6, 0
-
-
-def _network(walked: Walked, protocol: int, profile: WireProfile) -> None:
-    """From an IP header through all that carry each other to what the last one carries."""
-    data = walked.data
-    after_ipv6 = False
-    while True:
-        at = walked.at
-        if protocol == IPV6:
-            if len(data) < at + 40 or walked.end < at + 40:
-                raise too_short(walked, "ipv6", 40)
-            if data[at] >> 4 != 6:
-                raise MalformedPacket("bad_version", f"{data[at] >> 4} where an IPv6 header should begin")
-            walked.layers.append(("ipv6", at))
-            walked.ip.append(at)
-            protocol = data[at + 6]
-            walked.at = at + 40
-            length = data[at + 4] << 8 | data[at + 5]
-            # No length: a jumbogram, or a packet captured before its segments were cut.
-            if length:
-                walked.ends_at(at + 40 + length, "IPv6")
-            after_ipv6 = True
-        elif protocol == UDP:
-            _udp(walked, profile)
-            return
-        elif protocol == IPV4:
-            protocol = _ipv4(walked)
-            after_ipv6 = False
-        elif after_ipv6 and protocol in _EXTENSIONS:
-            protocol = _extension(walked, protocol)
+def _follow(walked: Walked, name: str | None, profile: WireProfile) -> None:
+    """From the header called `name` through all that carry each other, to the payload of the last."""
+    carriers = 0
+    while name is not None and carriers < MOST_CARRIERS:
+        if name == "ipv6":
+            name = _ipv6(walked)
+        elif name == "ipv4":
+            name = _ipv4(walked)
+        elif name == "udp":
+            name = _udp(walked, profile)
+        elif name == "grh":
+            _grh(walked, profile)
+            break
         else:
-            walked.rest_is_payload()
-            return
+            name = _carrier(walked, name)
+            carriers += 1
+    if walked.transport_at is None:
+        walked.rest_is_payload()
 
 
-def _ipv4(walked: Walked) -> int:
-    """Past an IPv4 header with its options; the protocol it carries, or none for a fragment."""
+def _carrier(walked: Walked, name: str) -> str | None:
+    """Past a header of the table of carriers."""
+    data, at, carrier = walked.data, walked.at, CARRIERS[name]
+    if len(data) < at + carrier.peek or walked.end < at + carrier.peek:
+        raise too_short(walked, carrier.name, _IPV6_HEADER if name == "ip" else carrier.peek)
+    step = carrier.step(data[at : at + carrier.peek])
+    if len(data) < at + step.length or walked.end < at + step.length:
+        raise too_short(walked, carrier.name, step.length)
+    walked.layers += [(layer, at + first) for layer, first in step.layers]
+    walked.at = at + step.length
+    if carrier.length_at is not None:
+        length_at = at + carrier.length_at
+        walked.ends_at(walked.at + (data[length_at] << 8 | data[length_at + 1]), carrier.name.upper())
+    if carrier.tunnel is not None:
+        walked.goes_inside(step.truncated)
+    return step.following
+
+
+def _ipv6(walked: Walked) -> str | None:
+    """Past an IPv6 header and its extension headers."""
+    protocol = _header_like_ipv6(walked, "ipv6")
+    while protocol in _EXTENSIONS:
+        protocol = _extension(walked, protocol)
+    return IP_PROTOCOLS.get(protocol)
+
+
+def _grh(walked: Walked, profile: WireProfile) -> None:
+    """The GRH of RoCEv1, and the transport, which follows without UDP."""
+    if _header_like_ipv6(walked, "grh") == GRH_PROTOCOL:
+        walk_transport(walked, profile)
+
+
+def _header_like_ipv6(walked: Walked, name: str) -> int:
+    data, at = walked.data, walked.at
+    if len(data) < at + 40 or walked.end < at + 40:
+        raise too_short(walked, name, 40)
+    if data[at] >> 4 != 6:
+        what = "an IPv6 header" if name == "ipv6" else "a GRH"
+        raise MalformedPacket("bad_version", f"{data[at] >> 4} where {what} should begin")
+    walked.layers.append((name, at))
+    walked.ip.append(at)
+    walked.at = at + 40
+    length = data[at + 4] << 8 | data[at + 5]
+    # No length: a jumbogram, or a packet captured before its segments were cut.
+    if length:
+        walked.ends_at(at + 40 + length, "IPv6" if name == "ipv6" else "GRH")
+    return data[at + 6]
+
+
+def _ipv4(walked: Walked) -> str | None:
+    """Past an IPv4 header with its options; nothing follows in a fragment."""
     data, at = walked.data, walked.at
     if len(data) < at + 20 or walked.end < at + 20:
         raise too_short(walked, "ipv4", 20)
@@ -150,8 +133,10 @@ def _ipv4(walked: Walked) -> int:
         if length < header:
             raise MalformedPacket("bad_length", f"IPv4 length {length}, its header has {header}")
         walked.ends_at(at + length, "IPv4")
-    more_or_offset = (data[at + 6] << 8 | data[at + 7]) & 0x3FFF
-    return _NO_IP if more_or_offset else data[at + 9]
+    if (data[at + 6] << 8 | data[at + 7]) & 0x3FFF:
+        walked.fragment_at = at
+        return None
+    return IP_PROTOCOLS.get(data[at + 9])
 
 
 def _extension(walked: Walked, kind: int) -> int:
@@ -161,7 +146,8 @@ def _extension(walked: Walked, kind: int) -> int:
         raise too_short(walked, "extension", 8)
     if kind == FRAGMENT:
         if (data[at + 2] << 8 | data[at + 3]) & 0xFFF9:
-            return _NO_IP
+            walked.fragment_at = at
+            return _NO_PROTOCOL
         walked.at = at + 8
         return data[at]
     length = 8 + 8 * data[at + 1]
@@ -180,7 +166,8 @@ def _extension(walked: Walked, kind: int) -> int:
     return data[at]
 
 
-def _udp(walked: Walked, profile: WireProfile) -> None:
+def _udp(walked: Walked, profile: WireProfile) -> str | None:
+    """Past a UDP header: the transport, where it goes to one of its ports, or a tunnel."""
     data, at = walked.data, walked.at
     if len(data) < at + 8 or walked.end < at + 8:
         raise too_short(walked, "udp", 8)
@@ -193,9 +180,10 @@ def _udp(walked: Walked, profile: WireProfile) -> None:
         walked.ends_at(at + length, "UDP")
     elif length:
         walked.note(f"bad_length: UDP length {length}, its header has 8")
-    if data[at + 2] << 8 | data[at + 3] in profile.accepted_udp_ports:
+    port = data[at + 2] << 8 | data[at + 3]
+    if port in profile.accepted_udp_ports:
         walk_transport(walked, profile)
         if walked.end < ip_end and walked.malformed is None and not walked.trimmed:
             walked.malformed = f"bad_length: UDP length {length}, {ip_end - at} bytes follow the IP header"
-    else:
-        walked.rest_is_payload()
+        return None
+    return UDP_PORTS.get(port)

@@ -10,9 +10,11 @@ class Walked:
 
     `layers` are (name, offset) in wire order, outermost first, named as in wire.md section 13 but for the payload and
     the ICRC, which are `payload_length` (bytes on the wire, padding apart) and `icrc_at` (None when there is none).
-    `ip` are the offsets of the IP headers, `udp_at` and `transport_at` those of the UDP header and of the transport
-    (None when absent); the BTH is `layers[transport_index]`, unless too little of it is there to be a layer. `trimmed`
-    as in section 12. `malformed` is None or a reason: a short stable word, a colon, the detail.
+    `ip` are the offsets of the IP headers (of the GRH in RoCEv1), `udp_at` and `transport_at` those of the UDP header
+    and of the transport (None when absent). Of a packet in a tunnel these are the headers inside, which begin at
+    `inside`. `fragment_at` is the IPv4 or fragment header of a fragment, which hides what it carries. `fragments` are
+    the packet numbers of a reassembled packet. The BTH is `layers[transport_index]`, unless too little of it is there
+    to be a layer. `trimmed` as in section 12. `malformed` is None or a reason: a stable word, a colon, the detail.
 
     `end` is where the packet ends by what its headers say; bytes after it are link padding. It lies beyond `data` when
     the capture kept less than the packet had. `short` says which header promises bytes that never were.
@@ -22,7 +24,10 @@ class Walked:
         "at",
         "data",
         "end",
+        "fragment_at",
+        "fragments",
         "icrc_at",
+        "inside",
         "ip",
         "layers",
         "malformed",
@@ -31,6 +36,7 @@ class Walked:
         "transport_at",
         "transport_index",
         "trimmed",
+        "truncated",
         "udp_at",
     )
 
@@ -40,6 +46,10 @@ class Walked:
         self.at = 0
         self.layers: list[tuple[str, int]] = []
         self.ip: list[int] = []
+        self.inside = 0
+        self.truncated = False
+        self.fragment_at: int | None = None
+        self.fragments: tuple[int, ...] = ()
         self.udp_at: int | None = None
         self.transport_at: int | None = None
         self.transport_index: int | None = None
@@ -59,9 +69,17 @@ class Walked:
         if self.malformed is None:
             self.malformed = reason
 
+    def goes_inside(self, truncated: bool) -> None:
+        """The packet of another network begins here; `truncated`, the tunnel says that it does not have all of it."""
+        self.ip.clear()
+        self.udp_at, self.inside = None, self.at
+        if truncated:
+            self.truncated, self.data = True, self.data[: self.end]
+
     def ends_at(self, end: int, header: str) -> None:
         """A length field says the packet ends at `end`."""
-        if end <= self.end:
+        if end <= self.end or self.truncated:
+            # Of a packet that a mirror cut the rest was never captured, as with a snaplen.
             self.end = end
         elif self.short is None:
             self.short = f"short_packet: {end - self.end} bytes less than the {header} length says"

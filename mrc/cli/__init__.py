@@ -12,6 +12,7 @@ import click
 from mrc import CORE, __version__
 from mrc.cli.commands import ErrorGroup, buffer_output, discard_output, flush_output
 from mrc.cli.common import ignore_signals, interrupt_on_signals
+from mrc.threads import a_thread_failed, end_with_any_thread
 
 # The scripts of `mrc completion` set it at each Tab. click looks at it before it looks at the command line.
 COMPLETE_VARIABLE = "_MRC_COMPLETE"
@@ -64,6 +65,7 @@ class _Commands(ErrorGroup):
     def main(self, *args: Any, **kwargs: Any) -> Any:
         if threading.current_thread() is threading.main_thread():
             interrupt_on_signals()
+            end_with_any_thread()
         if COMPLETE_VARIABLE in os.environ:
             from mrc.cli.completion import complete_quietly
 
@@ -71,6 +73,10 @@ class _Commands(ErrorGroup):
         buffer_output()
         try:
             return super().main(*args, **kwargs)
+        except SystemExit:
+            if a_thread_failed():
+                raise SystemExit(1) from None
+            raise
         finally:
             # What comes now, while the interpreter ends, must not change how the command ended.
             ignore_signals()

@@ -63,7 +63,8 @@ def analyze(
 ) -> None:
     """Say what happened to the connections in FILE, MRC or RoCEv2 RC: findings first, then QPs, then paths.
 
-    FILE is what `mrc dissect` reads: pcap, pcapng, gzip or zstd of either, tshark -T json -x, - for standard input.
+    FILE is what `mrc dissect` reads: pcap or pcapng, compressed or not, tshark -T json -x, - for standard input.
+    Packets in mirrors (ERSPAN, GRE), overlays (VXLAN, Geneve) and MPLS count as they are inside.
     Everything is inferred from packets. Where the capture was taken (sender, receiver, between) decides what can be
     known; the output names the place. docs/analyze.md explains each figure and the keys of --json.
 
@@ -283,29 +284,25 @@ def _print_summary(console: Console, name: str, analysis: Analysis) -> None:
 
 
 def _print_qps(console: Console, directions: list[DirectionFigures]) -> None:
-    rows = []
-    for each in directions[:_QPS_SHOWN]:
-        lost = (
-            count_text(each.lost, each.loss_share) if each.lost is not None else f"{each.missing_before_capture} before"
+    rows = [
+        (
+            each.name,
+            each.transport,
+            each.capture_point,
+            f"{each.packets:,}",
+            size_text(each.goodput_bytes),
+            number_text(each.goodput_gbps, ".3g"),
+            each.lost_text,
+            f"{each.retransmissions:,}",
+            f"{each.spurious_retransmissions:,}",
+            f"{each.marks + each.congestion_notifications:,}",
+            f"{each.trimmed:,}",
+            number_text(each.rtt.p50_us, ".0f"),
+            number_text(each.rtt.p99_us, ".0f"),
+            f"{each.messages - each.messages_unfinished:,}",
         )
-        rows.append(
-            (
-                each.name,
-                each.transport,
-                each.capture_point,
-                f"{each.packets:,}",
-                size_text(each.goodput_bytes),
-                number_text(each.goodput_gbps, ".3g"),
-                lost,
-                f"{each.retransmissions:,}",
-                f"{each.spurious_retransmissions:,}",
-                f"{each.marks + each.congestion_notifications:,}",
-                f"{each.trimmed:,}",
-                number_text(each.rtt.p50_us, ".0f"),
-                number_text(each.rtt.p99_us, ".0f"),
-                f"{each.messages - each.messages_unfinished:,}",
-            )
-        )
+        for each in directions[:_QPS_SHOWN]
+    ]
     headings = (
         "requests",
         "",

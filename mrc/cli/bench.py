@@ -32,6 +32,7 @@ from mrc.cli.endpoint_options import (
     use_profiles,
 )
 from mrc.cli.tickets import ticket_argument
+from mrc.errors import MrcError
 
 if TYPE_CHECKING:
     from mrc.bench.figures import LatencyResult, WriteResult
@@ -93,6 +94,7 @@ def serve(
       sudo mrc bench serve --bind 10.0.0.2
     """
     from mrc.bench.server import BenchServer
+    from mrc.net.departure import Departure
     from mrc.net.node import Node
     from mrc.wire.profile import WireProfile
 
@@ -103,7 +105,8 @@ def serve(
             for each in session.measurements:
                 note(f"client at {session.peer_address}: {each}")
 
-    fabric, wire = fabric_for(fabric_file, mode, binds), WireProfile.from_option(wire_options)
+    fabric = fabric_for(fabric_file, mode, binds)
+    wire = WireProfile.from_option(wire_options, fabric.mode)
     with Node(fabric, wire=wire, program="mrc bench serve") as node:
         node.prepare_control()
         use_profiles(node, profiles)
@@ -114,13 +117,19 @@ def serve(
             note(node.summary)
         with BenchServer(node, tell) as server, suppress(KeyboardInterrupt):
             click.echo(server.start().text)
-            server.run()
+            there = Departure(None if binds else fabric_file, [port.interface for port in fabric.ports])
+
+            def over() -> bool:
+                there.check()
+                return False
+
+            server.run(over)
     if as_json:
         print_json(_sessions(server.served))
     raise interrupted()
 
 
-def _sessions(served: list[ServedSession]) -> dict[str, object]:
+def _sessions(served: Sequence[ServedSession]) -> dict[str, object]:
     return {
         "sessions": [
             {"peer_address": each.peer_address, "measurements": each.measurements, "error": each.failure}
@@ -316,7 +325,7 @@ def _measure(
         if verbose:
             _print_details(result)
 
-    wire = WireProfile.from_option(wire_options)
+    wire = WireProfile.from_option(wire_options, fabric.mode)
     program = f"mrc bench {test}"
     with Node(fabric, wire=wire, path_mtu=int(mtu) if mtu else None, ev_profile=evs, program=program) as node:
         use_profiles(node, profiles)
@@ -334,6 +343,7 @@ def _measure(
             interval_s=interval,
         )
         cut_short = False
+        failure: MrcError | None = None
         try:
             on_interval = (lambda each: None) if as_json else (lambda each: click.echo(interval_text(each)))
             with BenchClient(node, ticket, options, on_interval=on_interval) as client:
@@ -344,12 +354,17 @@ def _measure(
         except KeyboardInterrupt:
             cut_short = True
             note("interrupted" + (": the last figures are those until then" if _cut_short(results) else ""))
+        except MrcError as error:
+            # What was measured until then is printed all the same.
+            cut_short, failure = True, error
     if as_json and results:
         documents = [result.to_json() for result in results]
         if bidir and not sweep:
             print_json({"directions": documents, "interrupted": cut_short})
         else:
             print_json({"sizes": documents, "interrupted": cut_short} if sweep else documents[0])
+    if failure is not None:
+        raise failure
     if cut_short:
         raise interrupted()
 

@@ -46,8 +46,24 @@ class Size(click.ParamType[int]):
         except CallerError as error:
             self.fail(str(error), param, ctx)
         if size < self._least or (self._most is not None and size > self._most):
-            self.fail(f"{value!r} is not from {self._least} to {self._most} bytes", param, ctx)
+            most = "" if self._most is None else f" to {_whole_size(self._most)}"
+            self.fail(f"{value!r} is not from {_whole_size(self._least)}{most}", param, ctx)
         return size
+
+
+def _whole_size(size: int) -> str:
+    """Write bytes as they are typed, and exactly: `16KiB`, `256MB`."""
+    for unit, length in (
+        ("GiB", 1 << 30),
+        ("GB", 10**9),
+        ("MiB", 1 << 20),
+        ("MB", 10**6),
+        ("KiB", 1 << 10),
+        ("KB", 1000),
+    ):
+        if size and size % length == 0:
+            return f"{size // length}{unit}"
+    return f"{size} bytes"
 
 
 class Share(click.ParamType[float]):
@@ -235,3 +251,7 @@ def ignore_signals() -> None:
     with contextlib.suppress(ValueError):
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)
+    # An interrupt that came while Python ran the text of a program, as it does to make the methods of a record, is
+    # remembered: at the end it would count as one that nobody caught, and SIGINT would be the status. Such a run that
+    # succeeds takes that back (run_eval_code_obj in CPython's pythonrun.c).
+    exec("")

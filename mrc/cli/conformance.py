@@ -22,7 +22,7 @@ from mrc.cli.common import (
 from mrc.cli.completing import complete_cases, complete_target
 from mrc.cli.conformance_serve import serve
 from mrc.cli.conformance_suites import MRC, TRANSPORTS, suite
-from mrc.cli.endpoint_options import fabric_for, mode_options
+from mrc.cli.endpoint_options import fabric_for, mode_of, mode_options
 from mrc.conformance.requirements import GROUPS
 from mrc.errors import CallerError
 
@@ -236,7 +236,7 @@ def run(
     from mrc.conformance.runner import run as run_cases
     from mrc.wire.profile import WireProfile
 
-    wire = WireProfile.from_option(wire_options)
+    wire = WireProfile.from_option(wire_options, mode_of(fabric_file, mode, binds))
     held = suite(transport)
     cases = _chosen(patterns, groups, transport)
     if pcap_dir is not None:

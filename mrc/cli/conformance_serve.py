@@ -84,7 +84,7 @@ def _serve_by_hand(path: Path, fabric: Fabric, wire_options: tuple[str, ...]) ->
     from mrc.conformance.live.qp_file import read_qp_file, write_qp_file
     from mrc.wire.profile import WireProfile
 
-    wire = WireProfile.from_option(wire_options)
+    wire = WireProfile.from_option(wire_options, fabric.mode)
     session, filled_in = serve_qps(read_qp_file(path, filled_in=False), fabric, wire)
     interrupt_on_signals(session.node.driver.interrupt)
     try:

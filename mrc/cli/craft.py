@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -47,6 +47,9 @@ _SUFFIXES = (".pcap", ".pcapng")
               "the headers through the BTH and the 8 bytes after it]")  # fmt: skip
 @click.option("--link", type=click.Choice(["ether", "ip"]), default="ether", show_default=True,
               help="What a packet begins with.")  # fmt: skip
+@click.option("--template", "template_file", type=click.Path(dir_okay=False), metavar="FILE",
+              help="In srv6 mode, where the bits of an EV go: JSON with template_data, template_mask, ps_mask and "
+              "ps_list. It takes the place of this project's address plan.")  # fmt: skip
 @click.option("--from", "recipe", type=click.File("r"), metavar="FILE",
               help="Read packets from FILE, one a line, in the same words; - for standard input.")  # fmt: skip
 @click.option("--list", "listing", is_flag=True, help="List opcodes and modes; with an OPCODE, its fields.")
@@ -62,6 +65,7 @@ def craft(
     trim: str | None,
     trim_to: int | None,
     link: str,
+    template_file: str | None,
     recipe: Any,
     listing: bool,
     as_json: bool,
@@ -88,6 +92,7 @@ def craft(
       mrc craft write-only payload=zeros:4096 icrc=0xdeadbeef -o - | mrc dissect -
       mrc craft write-only payload=zeros:4096 --trim fabric -o trimmed.pcap
       mrc craft write-only payload=zeros:4096 --trim fabric --trim-to 256 --json
+      mrc craft write-only srv6 ev=2345 --template to-host-7.json -o theirs.pcap
       mrc craft --from story.txt -o story.pcap
       mrc craft sack --list
     """
@@ -103,9 +108,12 @@ def craft(
     profile = WireProfile.from_option(wire_options)
     requests = _requests(words, recipe)
     from mrc.cli.craft_packets import CraftOptions
+    from mrc.fabric.template_file import load_template
+    from mrc.layers.bind import bound_to_udp
 
-    options = CraftOptions(count, int(mtu), no_icrc, trim, link == "ether", trim_to)
-    with _layers_follow(profile):
+    template = None if template_file is None else load_template(template_file)
+    options = CraftOptions(count, int(mtu), no_icrc, trim, link == "ether", trim_to, template)
+    with bound_to_udp(profile):
         packets = _packets(requests, options, profile)
         if output is not None:
             packets = _written(packets, output, _ETHERNET if options.ether else _RAW_IP)
@@ -145,20 +153,6 @@ def _packets(requests: list[tuple[str, CraftRequest]], options: CraftOptions, pr
             yield from crafted(request, options, profile)
         except CallerError as error:
             raise click.UsageError(f"{where}{error}") from None
-
-
-@contextmanager
-def _layers_follow(profile: WireProfile) -> Iterator[None]:
-    """The Scapy layers build by `profile` inside the block; they have one for the whole process."""
-    from mrc.layers.base import ActiveProfile
-    from mrc.layers.bind import use_wire_profile
-
-    before = ActiveProfile.profile
-    use_wire_profile(profile)
-    try:
-        yield
-    finally:
-        use_wire_profile(before)
 
 
 def _written(packets: Iterator[bytes], output: str, link_type: int) -> Iterator[bytes]:

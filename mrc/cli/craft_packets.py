@@ -16,6 +16,7 @@ from mrc.errors import CallerError
 from mrc.fabric.address import address
 from mrc.layers import BTH, ICRC, in_srv6, in_udp, segmented, with_hmac
 from mrc.layers.base import HEADERS
+from mrc.wire.address_template import AddressTemplate
 from mrc.wire.opcodes import ICRC_LENGTH, Op
 from mrc.wire.profile import WireProfile
 from mrc.wire.trimming import trim
@@ -39,7 +40,7 @@ _COUNTED = {
 class CraftOptions:
     """`count` packets, or as many as the words ask for; `pmtu` in bytes; `no_icrc` leaves the ICRC off; `trim` is None,
     "fabric" or "lasthop", `trim_to` what is kept then, in bytes of the frame; without `ether` a packet begins with its
-    outermost IP header.
+    outermost IP header. `template` says where in the outer destination the bits of an EV go, in srv6 mode.
     """
 
     count: int | None = None
@@ -48,6 +49,7 @@ class CraftOptions:
     trim: str | None = None
     ether: bool = True
     trim_to: int | None = None
+    template: AddressTemplate | None = None
 
 
 def crafted(request: CraftRequest, options: CraftOptions, profile: WireProfile) -> Iterator[bytes]:
@@ -57,7 +59,7 @@ def crafted(request: CraftRequest, options: CraftOptions, profile: WireProfile) 
     """
     evs = request.values.get("ev", [0 if request.mode.startswith("srv6") else 0xC000])
     for number, transport in enumerate(_transports(request, options)):
-        below = _below(request, evs[number % len(evs)])
+        below = _below(request, evs[number % len(evs)], options.template)
         yield _finished(request, options, profile, below / transport)
 
 
@@ -140,12 +142,15 @@ def _counted_on(request: CraftRequest, packet: Packet, number: int, length: int)
     return packet
 
 
-def _below(request: CraftRequest, ev: int) -> Packet:
+def _below(request: CraftRequest, ev: int, template: AddressTemplate | None) -> Packet:
     """Everything below the BTH, with what was said about it."""
+    if template is not None and (request.mode != "srv6" or request.of("usid")):
+        raise CallerError("--template is for srv6 mode, and takes the place of usid fields")
     if request.mode.startswith("srv6"):
-        plane = path_of_ev(ev)[0]
+        plane = 0 if template is not None else path_of_ev(ev)[0]
         source, destination = _ends("ipv6", request, plane)
-        below = in_srv6(ev, source, destination, srh=request.mode == "srv6-srh", **request.of("usid"))
+        srh = request.mode == "srv6-srh"
+        below = in_srv6(ev, source, destination, srh=srh, template=template, **request.of("usid"))
         _set(below, "outer", request)
         if request.mode == "srv6-srh":
             _set(below[IPv6ExtHdrSegmentRouting], "srh", request)

@@ -104,7 +104,7 @@ def _document(result: DemoResult) -> dict[str, object]:
 
 
 def _print(result: DemoResult) -> None:
-    from mrc.cli.transfer_output import retransmissions
+    from mrc.cli.transfer_output import retransmissions, took_text
 
     report = result.report
     headings = ("path", "EV", "uSIDs from the host", "before cut", "after cut", "last tenth", "lost", "state")
@@ -133,7 +133,7 @@ def _print(result: DemoResult) -> None:
         )
         click.echo(f"cut {failover.link} {failover.cut_at_s * 1e3:.0f} ms after the first packet; {last}")
     click.echo(
-        f"{size_text(report.bytes)} in {report.seconds:.3f} s: {goodput_text(report.goodput_gbps)} of goodput, "
+        f"{size_text(report.bytes)} in {took_text(report)}: {goodput_text(report.goodput_gbps)} of goodput, "
         f"{retransmissions(report)}"
     )
     for file in report.files:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import subprocess
@@ -21,6 +20,7 @@ from mrc.fabric import Clos
 from mrc.lab import Lab
 from mrc.lab.scratch import scratch_directory
 from mrc.net.transfer.report import FileReport, PathReport, TransferReport
+from mrc.untrusted import own_json
 from mrc.whole_files import WholeFile, write_whole
 from mrc.wire.usid import UsidTemplate, address_text
 
@@ -191,6 +191,7 @@ def _judge(
     report = TransferReport(
         bytes=sent["bytes"],
         seconds=sent["seconds"],
+        data_seconds=sent["data_seconds"],
         files=[FileReport(**file) for file in sent["files"]],
         paths=[PathReport(**path) for path in sent["paths"]],
         counters=sent["counters"],
@@ -258,7 +259,7 @@ def _outcome(process: subprocess.Popen[str], who: str, output: Path | None = Non
     except subprocess.TimeoutExpired:
         raise PeerError(f"the {who} did not end within {_STALL_TIMEOUT_S:.0f} s of its last output") from None
     try:
-        document = json.loads(out if output is None else output.read_text())
+        document = own_json(out if output is None else output.read_text())
     except ValueError:
         document = None
     if not isinstance(document, dict) or process.returncode != 0:
@@ -346,7 +347,7 @@ def _new_lines(path: Path, at: int) -> tuple[list[dict[str, Any]], int]:
     except FileNotFoundError:
         return [], at
     whole = data.rfind(b"\n") + 1
-    return [json.loads(line) for line in data[:whole].splitlines()], at + whole
+    return [own_json(line) for line in data[:whole].splitlines()], at + whole
 
 
 def _write_random(path: Path, size: int) -> None:

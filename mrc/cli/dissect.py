@@ -44,12 +44,13 @@ def dissect(
     check: bool,
     wire_options: tuple[str, ...],
 ) -> None:
-    """Show the packets of FILE: pcap, pcapng, gzip or zstd of either, output of `tshark -T json -x`, or - for stdin.
+    """Show the packets of FILE: pcap or pcapng, compressed or not, output of `tshark -T json -x`, or - for stdin.
 
     Without an option it prints a table: number, seconds since the first packet, innermost IP source and destination,
     path, and a summary of the headers. The path is the uSIDs that are still in the outer destination, by their names in
-    the fabric, or the entropy value. Packets that are trimmed, malformed or have a wrong ICRC are marked. Files may be
-    of any size.
+    the fabric, or the entropy value. Packets that are trimmed, malformed or have a wrong ICRC are marked. Packets in
+    mirrors (ERSPAN, GRE), overlays (VXLAN, Geneve) and MPLS are shown as they are inside; IP fragments are
+    reassembled. Files may be of any size.
 
     EXPR compares fields by their names in --json, and joins comparisons with and, or, not and parentheses. The name of
     a layer alone is true where the packet has that layer. & tests bits; `in` takes lists, ranges and networks.
@@ -189,6 +190,7 @@ def _in_full(runs: Runs, profile: WireProfile) -> Iterator[str]:
     summary = Summary(profile)
     with layers_follow(profile):
         for columns, rows in runs:
+            summary.digits = max(summary.digits, columns.frames.digits)
             for row in rows.tolist():
                 record, walked = columns.frames.record(row), columns.walked(row)
                 line = summary.line(columns.first + row, record, walked)

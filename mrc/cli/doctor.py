@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import platform
 import shutil
@@ -22,6 +21,7 @@ from mrc.core import COMPILED, VARIABLE, in_checkout
 from mrc.net.ports import grow
 from mrc.report.tables import aligned
 from mrc.report.units import size_text
+from mrc.untrusted import own_json
 
 _NEEDED_RECEIVE_BUFFER = 4 * 1024 * 1024
 # By extra: the module that shows whether it is installed, and what it is for.
@@ -29,6 +29,7 @@ EXTRAS = {
     "plot": ("matplotlib", "plots of `mrc drill` and `mrc sim`"),
     "parquet": ("pyarrow", "analyze --parquet, results of `mrc sim`"),
     "zstd": ("zstandard", "captures compressed with zstd"),
+    "lz4": ("lz4", "captures compressed with lz4"),
     "bfloat16": ("ml_dtypes", "bfloat16 in collectives"),
     "torch": ("torch", "PyTorch jobs, drill training --torch"),
     "ray": ("ray", "sim sweep --ray"),
@@ -180,7 +181,7 @@ def _inside() -> list[Check]:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     checks = [Check("namespaces", True, f"allowed to {_who()}", "demo, lab")]
     try:
-        return checks + [Check(**item) for item in json.loads(done.stdout)]
+        return checks + [Check(**item) for item in own_json(done.stdout)]
     except ValueError:
         said = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
         return [

@@ -107,6 +107,15 @@ def tracing(path: Path | None, title: str, vantage_point: str) -> Iterator[Trace
             note(f"{path}: {writer.dropped} events are missing: the disk was too slow")
 
 
+def mode_of(fabric_file: str | None, mode: str | None, binds: Sequence[str]) -> str | None:
+    """The mode that `fabric_for` would run in, as far as the options say it; None: they say nothing."""
+    from mrc.fabric.host_view import Fabric
+
+    if mode is not None or not fabric_file:
+        return mode or ("udp" if binds else None)
+    return "udp" if binds else Fabric.load(fabric_file).mode
+
+
 def fabric_for(
     fabric_file: str | None, mode: str | None, binds: Sequence[str], peer: Sequence[str] | None = None
 ) -> Fabric:

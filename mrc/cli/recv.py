@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,9 @@ from mrc.cli.endpoint_options import (
     use_profiles,
 )
 from mrc.cli.starting import importing
+
+# Kept for --json of what a receiver does for as long as it runs.
+_MOST_FILES, _MOST_PATHS, _MOST_ERRORS = 10_000, 4096, 1000
 
 if TYPE_CHECKING:
     from mrc.net.transfer.receiver import SessionOutcome
@@ -86,8 +90,8 @@ def recv(
     What arrived of a transfer that breaks, 16 MiB or more of a file, stays as .NAME.mrc-part: the same `mrc send` goes
     on with it. With `-` one file is written to stdout as it comes, the ticket is on stderr, and the exit status says
     whether its SHA-256 agreed. With --json the ticket line is followed by one JSON document when the receiver ends.
-    Ctrl-C ends it with exit status 130, SIGTERM with 143. Needs root or CAP_NET_RAW. Without a fabric it runs in udp
-    mode on ordinary addresses.
+    Ctrl-C ends it with exit status 130, SIGTERM with 143, the end of its lab with 1. Needs root or CAP_NET_RAW. Without
+    a fabric it runs in udp mode on ordinary addresses.
 
     \b
     Examples:
@@ -101,14 +105,18 @@ def recv(
     """
     with importing():
         from mrc.cli.transfer_output import print_report
+        from mrc.net.departure import Departure
         from mrc.net.node import Node
         from mrc.net.transfer.directory import Directory
         from mrc.net.transfer.receiver import Receiver, outcome_error
         from mrc.net.transfer.streams import OutputStream
         from mrc.wire.profile import WireProfile
 
+    total = AllSessions()
+
     def tell(outcome: SessionOutcome) -> None:
         error = outcome_error(outcome)
+        total.add(outcome, error is not None, detailed=as_json)
         if error is not None:
             note(f"Error: sender at {outcome.peer_address}: {error}")
         elif not as_json and not quiet:
@@ -122,7 +130,8 @@ def recv(
         raise click.UsageError("--quiet prints nothing: leave out -v")
     if not idle_timeout:
         raise click.UsageError("--idle-timeout must be above 0")
-    fabric, wire = fabric_for(fabric_file, mode, binds), WireProfile.from_option(wire_options)
+    fabric = fabric_for(fabric_file, mode, binds)
+    wire = WireProfile.from_option(wire_options, fabric.mode)
     target: Directory | OutputStream
     if output:
         target = OutputStream(sys.stdout.fileno())
@@ -139,34 +148,59 @@ def recv(
         interrupt_on_signals(node.driver.interrupt)
         if verbose:
             note(node.summary)
-        receiver = Receiver(node, target, once=once or bool(output), idle_timeout_s=idle_timeout, on_outcome=tell)
+        there = Departure(None if binds else fabric_file, [port.interface for port in fabric.ports])
+        receiver = Receiver(
+            node, target, once=once or bool(output), idle_timeout_s=idle_timeout, on_outcome=tell, check=there.check
+        )
         with receiver:
             try:
                 click.echo(receiver.start().text, err=bool(output))
                 receiver.run()
             except KeyboardInterrupt:
                 stopped = True
-    outcomes = receiver.outcomes
     if as_json:
-        print_json(_document(outcomes))
-    failed = any(outcome_error(outcome) is not None for outcome in outcomes)
+        print_json(total.document())
     if stopped:
         # A session that failed has had its line.
-        raise interrupted("" if failed else "interrupted")
-    if failed:
+        raise interrupted("" if total.failed else "interrupted")
+    if total.failed:
         raise click.exceptions.Exit(1)
 
 
-def _document(outcomes: list[SessionOutcome]) -> dict[str, object]:
-    """All sessions as one report, the keys of `--json` for the whole."""
-    from mrc.net.transfer.report import TransferReport
+class AllSessions:
+    """What a receiver says of all its sessions when it ends: sums of all, and of the last of them each file and error.
 
-    total = TransferReport()
-    for outcome in outcomes:
-        total.add(outcome.report)
-    document = total.to_json()
-    errors = [outcome.failure for outcome in outcomes if outcome.failure is not None]
-    document["sha256_match"] = bool(outcomes) and not errors and total.sha256_match
-    document["sessions"] = len(outcomes)
-    document["errors"] = errors
-    return document
+    A receiver may run for years: what it remembers is bounded.
+    """
+
+    def __init__(self) -> None:
+        from mrc.net.transfer.report import TransferReport
+
+        self.failed = False
+        self._sessions = self._files = 0
+        self._sound = True
+        self._total = TransferReport()
+        self._errors: deque[str] = deque(maxlen=_MOST_ERRORS)
+
+    def add(self, outcome: SessionOutcome, failed: bool, detailed: bool) -> None:
+        """A session has ended. `detailed`: its figures will be asked for."""
+        self.failed |= failed
+        if not detailed:
+            return
+        self._sessions += 1
+        self._files += len(outcome.report.files)
+        self._sound &= outcome.failure is None and outcome.report.sha256_match
+        if outcome.failure is not None:
+            self._errors.append(outcome.failure)
+        self._total.add(outcome.report)
+        del self._total.files[:-_MOST_FILES], self._total.paths[:-_MOST_PATHS]
+
+    def document(self) -> dict[str, object]:
+        """All sessions as one report, the keys of `--json` for the whole."""
+        document: dict[str, object] = self._total.to_json()
+        document["sha256_match"] = self._sessions > 0 and self._sound
+        document["sessions"] = self._sessions
+        document["errors"] = list(self._errors)
+        if self._files > len(self._total.files):
+            document["files_left_out"] = self._files - len(self._total.files)
+        return document

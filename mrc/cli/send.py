@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -31,7 +32,7 @@ from mrc.cli.endpoint_options import (
 )
 from mrc.cli.starting import importing
 from mrc.cli.tickets import FilesAndTicket
-from mrc.errors import PeerError
+from mrc.errors import CallerError, PeerError
 from mrc.report.units import size_text
 from mrc.untrusted import printable
 
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from mrc.net.transfer.sender import Progress
 
 _AGAIN_LEAST = 256
+_SENT_IN_PART = 23  # as rsync ends
 _SHOWN_NAME = 32
 
 
@@ -58,6 +60,12 @@ _SHOWN_NAME = 32
     default=1,
     show_default=True,
     help="Connections (queue pairs) the writes are spread over, 1 to 64.",
+)
+@click.option(
+    "--exclude",
+    multiple=True,
+    metavar="PATTERN",
+    help="Leave out what is inside a directory and matches, by its name or its path there. May be repeated.",
 )
 @click.option("--name", default="stdin", show_default=True, help="What standard input (-) is called at the receiver.")
 @click.option(
@@ -79,6 +87,7 @@ def send(
     message_size: int,
     mtu: str | None,
     qps: int,
+    exclude: tuple[str, ...],
     name: str,
     stats: Path | None,
     trace: Path | None,
@@ -94,16 +103,17 @@ def send(
 ) -> None:
     """Send FILEs, directories and standard input (-) to the receiver that printed TICKET, over every path there is.
 
-    Exit status 0 only when every file is complete at the receiver and both checksums agree. Modes, times and holes are
-    kept; links inside a directory are not sent. After a transfer that broke, the same command goes on: what the
-    receiver kept is compared block by block, and only the rest is sent. A file that changes while it is sent is an
-    error. A file without a size, as in /proc, is read into memory first, 64 MiB at most. Needs root or CAP_NET_RAW.
-    Without a fabric it runs in udp mode on ordinary addresses.
+    Exit status 0 only when every file is complete at the receiver and both checksums agree. 23: some files could not be
+    sent, each is named, and all others were. Modes, times and holes are kept; links inside a directory are not sent.
+    After a transfer that broke, the same command goes on: what the receiver kept is compared block by block, and only
+    the rest is sent. A file that changes while it is sent is an error. A file without a size, as in /proc, is read into
+    memory first, 64 MiB at most. Needs root or CAP_NET_RAW. Without a fabric it runs in udp mode on ordinary addresses.
 
     \b
     Examples:
       mrc lab exec h0 -- mrc send big.iso mrc1:AbC...
       mrc lab exec h0 -- mrc send results/ notes.txt mrc1:AbC... -v
+      mrc lab exec h0 -- mrc send project/ mrc1:AbC... --exclude '*.o' --exclude .git
       mrc lab exec h0 -- mrc send *.log mrc1:AbC... --mtu 1024 --qps 4
       tar c results | mrc lab exec h0 -- mrc send - mrc1:AbC... --name results.tar
       mrc lab exec h0 -- mrc send big.iso mrc1:AbC... --json
@@ -126,11 +136,13 @@ def send(
         plain_name(name)
     except PeerError:
         raise click.UsageError(f"--name takes a plain file name, without directories, not {name!r}") from None
-    goods = consignment(files, name)
+    goods = consignment(files, name, exclude)
     if goods.skipped and not quiet:
         note(skipped_text(goods))
+    if not goods.files and goods.lacking:
+        raise CallerError(f"nothing can be sent: {goods.lacking[0][0]}: {goods.lacking[0][1]}")
     fabric = fabric_for(fabric_file, mode, binds, ticket.addresses)
-    wire = WireProfile.from_option(wire_options)
+    wire = WireProfile.from_option(wire_options, fabric.mode)
     with (
         tracing(trace, "mrc send", "sender") as tracer,
         Node(fabric, wire=wire, path_mtu=int(mtu) if mtu else None, tracer=tracer, program="mrc send") as node,
@@ -163,7 +175,12 @@ def send(
         )
     if not report.sha256_match:
         note("Error: the sums differ: the receiver discarded what arrived; send again")
+    for name, why in (*((str(path), why) for path, why in goods.lacking), *report.refused):
+        note(f"Error: not sent: {name}: {why}" if len(goods.files) > 1 else f"Error: {why}")
+    if not report.sha256_match or (report.refused and not report.files):
         raise click.exceptions.Exit(1)
+    if goods.lacking or report.refused:
+        raise click.exceptions.Exit(_SENT_IN_PART)
 
 
 def _mostly_sent_again(report: TransferReport, path_mtu: int) -> bool:
@@ -193,7 +210,8 @@ class _ProgressBar:
             TimeRemainingColumn(compact=True),
         )
         self._bar = Bar(*columns, console=Console(stderr=True), expand=True)
-        self._bar.start()
+        with contextlib.suppress(RuntimeError):  # no further thread: then there is no bar
+            self._bar.start()
         task = self._bar.add_task("", total=None, amount="", rate="")
 
         def advance(progress: Progress) -> None:

@@ -55,6 +55,8 @@ class FilesAndTicket(click.Argument):
         usage = f"{ctx.command_path} FILE... TICKET"
         if not words:
             raise click.UsageError(f"which file or directory, and to which receiver? {usage}", ctx)
+        if not words[-1].strip():
+            raise click.UsageError(f"the ticket is empty: `{self._ticket.printed_by}` may not have printed it yet", ctx)
         tickets = [word for word in words if _is_meant_as_ticket(word)]
         if not tickets and (len(words) == 1 or Path(words[-1]).exists()):
             source = self._ticket.get_missing_message(self, ctx)

@@ -78,12 +78,12 @@ def top(wanted: str | None, interval_s: float, once: bool, as_json: bool) -> Non
         watch.close()
 
 
-def _found(wanted: str | None) -> tuple[list[FoundEndpoint], list[str]]:
-    """The endpoints meant, and why others could not be asked."""
+def _found(wanted: str | None) -> tuple[list[FoundEndpoint], str]:
+    """The endpoints meant, and why others could not be asked, if any."""
     from mrc.net.control.client import endpoints
 
     search = endpoints()
-    return [each for each in search.found if wanted is None or each.is_called(wanted)], search.silent
+    return [each for each in search.found if wanted is None or each.is_called(wanted)], search.reasons_in_short
 
 
 def _print_once(watch: Watch, wanted: str | None, interval_s: float, as_json: bool) -> None:
@@ -99,7 +99,7 @@ def _print_once(watch: Watch, wanted: str | None, interval_s: float, as_json: bo
         others = ", ".join(map(str, found)) if wanted else ""
         which = f"no endpoint {wanted} runs here" if wanted else "no endpoint runs here"
         hint = "mrc recv, mrc send and mrc bench serve are some; other users' only root can see"
-        not_asked = f"; not asked: {'; '.join(silent)}" if silent else ""
+        not_asked = f"; not asked: {silent}" if silent else ""
         raise CallerError((f"{which}: there are {others}" if others else f"{which}: {hint}") + not_asked)
     from rich.console import Console
 

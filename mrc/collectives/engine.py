@@ -13,21 +13,22 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
-
-import numpy as np
+from collections.abc import Callable
+from typing import Any
 
 from mrc.collectives.arrays import Bytes
 from mrc.collectives.config import GroupConfig
 from mrc.collectives.errors import CallMismatch, GroupError, RankLost, RankUnreachable
 from mrc.collectives.link import Link
 from mrc.collectives.messages import STREAM_MASK, Call, Header, Signature
+from mrc.collectives.posts import Collective, Point, PointToPoint
 from mrc.collectives.registrations import Memory, Registrations
+from mrc.collectives.resources import Resources
+from mrc.collectives.scratches import let_go, scratches
 from mrc.collectives.streams import Grant, LinkView, ReceiveStream, SendStream, Token
-from mrc.collectives.work import Work
 from mrc.errors import MrcError
-from mrc.verbs import MR, PD, WC, Context
+from mrc.verbs import WC
+from mrc.verbs.device import Device
 
 _log = logging.getLogger("mrc.collectives")
 
@@ -35,77 +36,32 @@ _log = logging.getLogger("mrc.collectives")
 _STEP_BYTES = 1 << 20
 _SEQUENCE_MASK = (1 << 32) - 1
 _HALF = 1 << 31
+# How many operations a rank that only sends may be ahead of one that waits for it, and still learn that they differ.
+_KEPT_SIGNATURES = 256
 
 Idle = Callable[[MrcError | None], None]
-
-
-class Collective(Protocol):
-    """An operation as the engine uses it."""
-
-    sequence: int
-    signature: Signature
-    work: Work
-
-    def begin(self) -> None:
-        """Send and process what is possible at once. Calls `Engine.finish` when the operation is done."""
-
-    def incoming(self, rank: int) -> ReceiveStream | None:
-        """Return the stream from a rank."""
-
-    def release(self) -> None:
-        """Give back its regions. The operation has ended."""
-
-    def waits_for(self) -> str:
-        """Return which ranks it waits for, as the end of a sentence."""
-
-
-class Point(Protocol):
-    """A send or a receive as the engine uses it."""
-
-    work: Work
-
-    def release(self) -> None: ...
-
-
-class PointToPoint(Protocol):
-    """All sends and receives of this rank as the engine uses them."""
-
-    def begin(self, point: Any) -> None: ...
-
-    def on_grant(self, link: Link, header: Header) -> None:
-        """A receiver granted a send its place."""
-
-    def left(self, link: Link) -> None:
-        """A rank has closed its group."""
-
-    def take_all(self) -> Sequence[Point]:
-        """Remove and return everything unfinished, for a group that failed."""
-
-    def __bool__(self) -> bool: ...
 
 
 class Engine:
     """The engine of one group. `post`, `post_point` and `ask` may be called from any thread."""
 
-    def __init__(self, context: Context, pd: PD, rank: int, size: int, config: GroupConfig) -> None:
+    def __init__(self, device: Device, rank: int, size: int, config: GroupConfig) -> None:
         self.rank = rank
         self.size = size
         self.config = config
-        self.registrations = Registrations(pd, config.registrations)
         self.error: GroupError | None = None
         # Called once when the group has failed.
         self.on_failed: Callable[[GroupError], None] | None = None
-        self._context = context
-        self._scratch: Bytes = np.zeros(config.window * config.chunk_bytes, np.uint8)
-        self.scratch_mr: MR = pd.mr(self._scratch)
-        self.scratch = Memory(self._scratch, self.registrations, self.scratch_mr)
-        # The handler takes all completions; the queue stays empty.
-        self.cq = context.cq(1, handler=self._note)
+        # Sends a message to a rank over the control.
+        self.tell: Callable[[int, dict[str, Any]], None] = _nobody
+        self._device = device
+        self._resources: Resources | None = None
+        self._making = threading.Lock()
+        self._used_scratch = False
         self.links: dict[int, Link] = {}
-        for other in range(size):
-            if other != rank:
-                self.links[other] = Link(other, pd, self.cq, config, self)
-        self._by_qp = {link.qp.qp_num: link for link in self.links.values()}
+        self._by_qp: dict[int, Link] = {}
+        # The number of the first operation without each rank that has closed its group.
+        self._left_at: dict[int, int] = {}
         self._came: deque[WC] = deque()
         self._posted: deque[Collective] = deque()
         self._points_posted: deque[Point] = deque()
@@ -118,6 +74,7 @@ class Engine:
         self._waiting: deque[Collective] = deque()
         self._current: Collective | None = None
         self._begins = 0  # the number of the operation that begins next
+        self._ended: dict[int, Signature] = {}  # of the last operations
         self._left = 0
         self._behind: deque[ReceiveStream] = deque()
         self._when_idle: list[Idle] = []
@@ -148,7 +105,7 @@ class Engine:
     def _schedule(self) -> None:
         if not self._scheduled:
             self._scheduled = True
-            self._context.call_soon(self._step)
+            self._device.call_soon(self._step)
 
     # ------------------------------------------------------------------ where the engine runs
 
@@ -185,8 +142,71 @@ class Engine:
             self._waiting.append(self._posted.popleft())
         self._next()
 
+    # ------------------------------------------------------------------ what is made when it is needed
+
+    @property
+    def resources(self) -> Resources:
+        made = self._resources
+        if made is None:
+            # A caller's thread and the engine's may both be the first.
+            with self._making:
+                made = self._resources
+                if made is None:
+                    made = self._resources = Resources(self._device, self.config, self._note)
+        return made
+
+    @property
+    def registrations(self) -> Registrations:
+        return self.resources.registrations
+
+    @property
+    def scratch(self) -> Memory:
+        return self.resources.scratch
+
+    def link(self, rank: int) -> Link:
+        """Return the link to a rank. It comes up where there is none yet."""
+        found = self._link(rank)
+        found.ask()
+        return found
+
+    def _link(self, rank: int) -> Link:
+        found = self.links.get(rank)
+        if found is None:
+            found = self.links[rank] = Link(rank, self.resources, self.config, self)
+            self._by_qp[found.qp.qp_num] = found
+            if rank in self._left_at:
+                found.close()
+        return found
+
+    def let_scratch_go(self) -> None:
+        self.ask(self._let_scratch_go)
+
+    def _let_scratch_go(self) -> None:
+        # Nobody writes there but in an operation that this rank has begun.
+        if self._current is None and self._resources is not None and not self._closed:
+            let_go(self._resources.scratch.view)
+
+    def until_posted(self) -> None:
+        self._device.call(lambda: None)
+
+    def on_side(self, rank: int, side: Any, *, linked: bool) -> None:
+        """Another rank has told its side of the link to this one."""
+        if self.error is not None or self._closed:
+            return
+        try:
+            self._link(rank).on_side(side, linked=linked)
+        except MrcError as error:
+            raise RankUnreachable(f"there is no link to rank {rank}: {error}", rank) from None
+
+    def on_linked(self, rank: int) -> None:
+        """Another rank has connected to this one."""
+        if self.error is None and not self._closed and rank in self.links:
+            self.links[rank].on_linked()
+
+    # ------------------------------------------------------------------ one step
+
     def _report_freed(self) -> None:
-        for link in self.links.values():
+        for link in list(self.links.values()):
             link.report_freed()
 
     def _guard(self, action: Callable[[], None]) -> None:
@@ -245,6 +265,12 @@ class Engine:
         if operation is self._current:
             self._current = None
         operation.release()
+        self._ended[operation.sequence] = operation.signature
+        while len(self._ended) > _KEPT_SIGNATURES:
+            del self._ended[next(iter(self._ended))]
+        if self._used_scratch:
+            self._used_scratch = False
+            scratches.used(self)
         operation.work.finish()
         if self._current is not None:
             return
@@ -266,8 +292,9 @@ class Engine:
             self._behind.append(stream)
 
     def scratch_chunk(self, place: int, length: int) -> Bytes:
+        self._used_scratch = True
         start = place * self.config.chunk_bytes
-        return self._scratch[start : start + length]
+        return self.resources.scratch.view[start : start + length]
 
     def on_data(self, link: Link, header: Header, slot: int) -> None:
         current = self._current
@@ -296,13 +323,27 @@ class Engine:
         self.granted(out, header)
         out.pump()
 
+    def on_want(self, link: Link, header: Header) -> None:
+        assert self.points is not None
+        self.points.on_want(link, header)
+
+    def on_have(self, link: Link, header: Header) -> None:
+        assert self.points is not None
+        self.points.on_have(link, header)
+
     def on_call(self, link: Link, header: Header) -> None:
         current = self._current
-        if current is None or current.sequence != header.sequence:
+        if current is not None and current.sequence == header.sequence:
+            if header.signature != current.signature:
+                raise self._mismatch(link, header, current)
+        elif header.sequence in self._ended:
+            # A rank that only receives, whose share this one has sent and gone on.
+            ours = self._ended[header.sequence]
+            if header.signature != ours:
+                raise CallMismatch(self._differ(link, header, header.sequence, ours), link.rank)
+        else:
             self._keep(link, header)
             link.calls[header.sequence] = header
-        elif header.signature != current.signature:
-            raise self._mismatch(link, header, current)
 
     def granted(self, out: SendStream, header: Header) -> None:
         """Take the receiver's grant of a stream."""
@@ -360,43 +401,47 @@ class Engine:
     def settle(self, action: Callable[[], None]) -> None:
         """Run `action` once everything that has arrived until now is processed. From any thread."""
         # The endpoint hands over completions before each of these calls.
-        self._context.call_soon(lambda: self._context.call_soon(lambda: self.ask(lambda: self._settled(action))))
+        self._device.call_soon(lambda: self._device.call_soon(lambda: self.ask(lambda: self._settled(action))))
 
     def _settled(self, action: Callable[[], None]) -> None:
         if self._came or self._behind:
-            self._context.call_soon(lambda: self.ask(lambda: self._settled(action)))
+            self._device.call_soon(lambda: self.ask(lambda: self._settled(action)))
         else:
             action()
 
     def left(self, rank: int, sequence: int) -> None:
         """A rank has closed its group: it takes no part in operation `sequence` and later ones, and has completed
         earlier ones."""
-        link = self.links[rank]
-        if link.closed:
+        if rank in self._left_at or self.error is not None:
             return
-        link.left_at = sequence
-        outgoing, incoming = list(link.outgoing.values()), list(link.incoming.values())
-        link.close()
-        for out in outgoing:
-            if not out.on_left():
+        self._left_at[rank] = sequence
+        link = self.links.get(rank)
+        if link is not None:
+            outgoing, incoming = list(link.outgoing.values()), list(link.incoming.values())
+            link.close()
+            for out in outgoing:
+                if not out.on_left():
+                    raise self.has_left(rank)
+            if any(stream.chunks_left for stream in incoming):
                 raise self.has_left(rank)
-        if any(stream.chunks_left for stream in incoming):
-            raise self.has_left(rank)
         if self.points is not None:
-            self.points.left(link)
+            self.points.left(rank)
 
     def has_left_before(self, rank: int, sequence: int) -> bool:
         """Return whether a rank closed its group before operation `sequence`."""
-        left_at = self.links[rank].left_at
+        left_at = self._left_at.get(rank)
         return left_at is not None and sequence - left_at & _SEQUENCE_MASK < _HALF
+
+    def has_gone(self, rank: int) -> bool:
+        """Return whether a rank has closed its group."""
+        return rank in self._left_at
 
     def has_left(self, rank: int) -> RankLost:
         return RankLost(f"rank {rank} has closed its group before this operation", rank)
 
     def lost(self, rank: int, why: str) -> None:
         """Raise RankLost for a rank whose process has ended, unless it closed the group before."""
-        link = self.links[rank]
-        if link.left_at is None:
+        if rank not in self._left_at:
             raise RankLost(f"rank {rank} is gone: {why}", rank)
 
     # ------------------------------------------------------------------ the end
@@ -437,9 +482,14 @@ class Engine:
         self._when_idle.append(idle)
         self.look_if_idle()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no operation is left."""
+        return not (self._current is not None or self._waiting or self._posted or self._points_posted or self.points)
+
     def look_if_idle(self) -> None:
         """Tell those who wait for it if no operation is left."""
-        if self._current is not None or self._waiting or self._posted or self._points_posted or self.points:
+        if not self.is_idle:
             return
         waiting, self._when_idle = self._when_idle, []
         for idle in waiting:
@@ -450,9 +500,12 @@ class Engine:
         self._closed = True
         for link in self.links.values():
             link.close()
-        self.registrations.close()
-        self.scratch_mr.close()
-        self.cq.close()
+        if self._resources is not None:
+            self._resources.close()
+
+
+def _nobody(rank: int, note: dict[str, Any]) -> None:
+    """Drop a message of a group that has no control."""
 
 
 def stream_number(sequence: int) -> int:

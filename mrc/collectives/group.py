@@ -2,54 +2,47 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mrc.collectives.arrays import Part, array_over, check_apart, check_parts, copy, parts_of, split
 from mrc.collectives.config import DEFAULT_GROUP_CONFIG, GroupConfig
-from mrc.collectives.control.listening import Control
-from mrc.collectives.engine import Collective, Engine
+from mrc.collectives.engine import Engine
 from mrc.collectives.errors import GroupError, OperationTimeout
-from mrc.collectives.membership import Membership
-from mrc.collectives.mesh import Mesh
+from mrc.collectives.membership import Membership, Place
 from mrc.collectives.messages import Call, Signature, dtype_number, signature_of
 from mrc.collectives.operations.all_reduce import DoublingAllReduce, HalvingAllReduce, RingAllReduce, fits_halving
 from mrc.collectives.operations.base import Posted
 from mrc.collectives.operations.exchange import Exchange, ReduceScatter
 from mrc.collectives.operations.point import MOST_TAGS, Points, Receive, Send
 from mrc.collectives.operations.trees import Barrier, ChainBroadcast, ChainReduce, TreeBroadcast, TreeReduce
+from mrc.collectives.posts import Collective
 from mrc.collectives.reduction import ReduceOp, reduction_of
 from mrc.collectives.stores import Store
 from mrc.collectives.work import Work
 from mrc.errors import CallerError
-from mrc.verbs import Context, VerbsError
+from mrc.verbs import VerbsError
 from mrc.verbs.bells import Bells, Deadline
 from mrc.verbs.device import Device
 
 MOST_RANKS = 1024
 
 
-class Within(NamedTuple):
-    """The place of a subgroup: its name in the store, its ranks' numbers in the whole group, and the control of
-    that."""
-
-    name: str
-    ranks: tuple[int, ...]
-    control: Control | None
-
-
 class Group:
     """A group of `size` processes that call the same operations in the same order; this process is number `rank`.
 
     `device` runs the endpoint: `mrc.net.device.open_device`, or a host in virtual time (`mrc.sim.device.SimDevice`).
-    The ranks meet through the `store`. The constructor connects a QP to every other rank and waits for all ranks. Over
-    a MemoryStore it does not wait: operations do.
+    The ranks meet through the `store`, which an earlier group of them may have used. The constructor waits for all
+    ranks; over a MemoryStore it does not, operations do. Two ranks connect their QPs when the first operation moves
+    something between them.
 
     Raises CallerError for a rank out of range, PeerError when not all ranks come within `join_timeout_s`.
 
@@ -77,7 +70,7 @@ class Group:
         size: int,
         config: GroupConfig = DEFAULT_GROUP_CONFIG,
         *,
-        within: Within | None = None,
+        within: Place | None = None,
     ) -> None:
         """`within` is for `subgroup`."""
         if type(size) is not int or not 1 <= size <= MOST_RANKS:
@@ -88,26 +81,18 @@ class Group:
         self.rank = rank
         self.size = size
         self.config = config
-        self._within = within or Within("world", tuple(range(size)), None)
         self._lock = threading.RLock()
         self._sequence = 0
         self._subgroups: list[Group] = []
         self._made: Counter[tuple[int, ...]] = Counter()
-        self._closed = False
+        self._closed = self._forked = False
         self._bells = Bells(device)
-        self._context = Context(device, tuning=config.tuning)
+        self._engine = Engine(device, rank, size, config)
+        self._engine.points = Points(self._engine)
+        self._membership = Membership(device, store, self._engine, config, self._keeps, within)
+        _groups.add(self)
         try:
-            self._engine = Engine(self._context, self._context.pd(), rank, size, config)
-            self._engine.points = Points(self._engine)
-            mesh = Mesh(self._context, self._engine, config)
-        except BaseException:
-            self._context.close()
-            raise
-        within = self._within
-        self._membership = Membership(store, within.name, within.ranks, self._engine, mesh, config)
-        try:
-            if size > 1:
-                self._membership.join(within.control, [port.address for port in device.ports()])
+            self._membership.join()
         except BaseException as error:
             self._give_up(f"it could not join: {error}")
             raise
@@ -115,8 +100,9 @@ class Group:
     def subgroup(self, ranks: Sequence[int]) -> Group | None:
         """Make a group of some of these ranks, in this order. Returns None at other ranks.
 
-        All its ranks call it, in the same order if they make several. It has its own QPs and scratch memory. It may be
-        closed before this group, and is closed with it.
+        All its ranks call it, in the same order if they make several of the same ranks. It does not wait for them:
+        operations do. It has its own QPs and scratch memory, once it moves something. It may be closed before this
+        group, and is closed with it.
         """
         chosen = tuple(ranks)
         for each in chosen:
@@ -128,21 +114,29 @@ class Group:
         with self._lock:
             self._check_open("subgroup")
             number = self._made[chosen]
+            self._subgroups = [each for each in self._subgroups if not each._closed]
+            place = Place(self._membership, chosen, _name(chosen, number))
+            made = Group(
+                self.device,
+                self._membership.store,
+                chosen.index(self.rank),
+                len(chosen),
+                self.config,
+                within=place,
+            )
+            # It listens: what was kept for it until now has another place.
             self._made[chosen] += 1
-        within = self._within
-        name = f"{within.name}/{'-'.join(map(str, chosen))}.{number}"
-        whole = tuple(within.ranks[each] for each in chosen)
-        made = Group(
-            self.device,
-            self._membership.store,
-            chosen.index(self.rank),
-            len(chosen),
-            self.config,
-            within=Within(name, whole, self._membership.control),
-        )
-        with self._lock:
             self._subgroups.append(made)
         return made
+
+    def _keeps(self, inner: str) -> bool:
+        """Whether a subgroup with that name may still be made: what other ranks say in it is kept for it."""
+        ranks, _, number = inner.rpartition(".")
+        try:
+            chosen = tuple(map(int, ranks.split("-")))
+            return self.rank in chosen and int(number) >= self._made[chosen] and not self._closed
+        except ValueError:
+            return False
 
     # ------------------------------------------------------------------ operations
 
@@ -297,21 +291,29 @@ class Group:
         """
         return self._point(Send, array_over(array, "array", written=False), to, tag, f"send to rank {to}")
 
-    def recv(self, array: Any, source: int, tag: int = 0) -> Work:
-        """Receive an array of as many bytes as the other rank sends."""
-        return self._point(Receive, array_over(array, "array", written=True), source, tag, f"recv from rank {source}")
+    def recv(self, array: Any, source: int | None, tag: int = 0) -> Work:
+        """Receive an array of as many bytes as the other rank sends. `source` None: from any rank, the first that has a
+        send with this tag; `source` of the Work says which it was.
+        """
+        mine = array_over(array, "array", written=True)
+        if source is None and not mine.nbytes:
+            raise CallerError("an empty array comes from no rank: name the source")
+        name = "any rank" if source is None else f"rank {source}"
+        return self._point(Receive, mine, source, tag, f"recv from {name}")
 
-    def _point(self, kind: type[Send | Receive], array: NDArray[Any], other: int, tag: int, name: str) -> Work:
-        self._check_rank(other, "the other rank")
-        if other == self.rank:
+    def _point(self, kind: type[Send | Receive], array: NDArray[Any], other: int | None, tag: int, name: str) -> Work:
+        if other is not None:
+            self._check_rank(other, "the other rank")
+        if other == self.rank or self.size == 1:
             raise CallerError("a rank cannot send to itself: copy the array")
         if type(tag) is not int or not 0 <= tag < MOST_TAGS:
             raise CallerError(f"tag is 0..{MOST_TAGS - 1}, got {tag!r}")
         work = Work(self._bells, f"{name} ({array.nbytes:,} bytes, tag {tag})")
+        work.source = other
         with self._lock:
             self._check_open(work)
             if array.nbytes:
-                self._engine.post_point(kind(self._engine, self._engine.links[other], work, array, tag))
+                self._engine.post_point(kind(self._engine, other, work, array, tag))
                 return work
         work.finish()
         return work
@@ -357,6 +359,8 @@ class Group:
             raise CallerError(f"{name} is 0..{self.size - 1} in a group of {self.size}, got {rank!r}")
 
     def _check_open(self, call: Work | str) -> None:
+        if self._forked:
+            raise CallerError("the group is of the process that this one was forked from: make another in this process")
         if self._closed:
             raise CallerError("the group is closed")
         if self._engine.error is not None:
@@ -368,6 +372,11 @@ class Group:
         """Fail the group without waiting: pending and later operations raise `why`, at the other ranks too."""
         engine = self._engine
         engine.ask(lambda: engine.fail(GroupError(why, self.rank)))
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all operations that were called here are done."""
+        return self._engine.is_idle
 
     def drain(self, timeout: float | None = None) -> None:
         """Return when all operations are done and every other rank has received everything from this one.
@@ -438,7 +447,6 @@ class Group:
 
         self._engine.ask(close)
         work.wait()
-        self._context.close()
         self._bells.close()
 
     def __enter__(self) -> Group:
@@ -455,6 +463,21 @@ class Group:
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"failed: {self._engine.error}" if self._engine.error else "open"
         return f"<Group rank {self.rank} of {self.size} on {self.device.name}: {state}>"
+
+
+def _name(ranks: Sequence[int], number: int) -> str:
+    """The name of a subgroup, the same at all its ranks: which one of these ranks it is."""
+    return f"{'-'.join(map(str, ranks))}.{number}"
+
+
+def _after_fork() -> None:
+    for group in list(_groups):
+        group._closed = group._forked = True
+
+
+_groups: weakref.WeakSet[Group] = weakref.WeakSet()
+# A child has no thread that runs the device, and would send on the sockets of its parent.
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def _signature(call: Call, array: NDArray[Any], op: ReduceOp | None = None, root: int = 0) -> Signature:

@@ -1,14 +1,18 @@
-"""The link to one other rank: the QP, the slots of both ends, credits, and the streams in progress."""
+"""The link to one other rank: the QP, the slots of both ends, credits, and the streams in progress.
+
+It is made when the first operation needs it (`linking`). Until the other end may be sent to, headers and streams wait.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from mrc.collectives.arrays import Bytes
 from mrc.collectives.config import SPARE_RECEIVES, GroupConfig
+from mrc.collectives.linking import Linking, Side
 from mrc.collectives.messages import (
     CHUNK,
     COUNT_MASK,
@@ -17,7 +21,9 @@ from mrc.collectives.messages import (
     NUMBER_MASK,
     SLOT,
     TAKEN,
+    Call,
     Header,
+    Signature,
     SlotKind,
     count_immediate,
     kind_of,
@@ -25,11 +31,10 @@ from mrc.collectives.messages import (
     stream_immediate,
     stream_of,
 )
+from mrc.collectives.resources import Resources
 from mrc.collectives.streams import Engine, Grant, ReceiveStream, SendStream, Token
 from mrc.verbs import (
-    CQ,
     MR,
-    PD,
     QP,
     SGE,
     WC,
@@ -44,6 +49,7 @@ from mrc.verbs import (
     WROpcode,
 )
 
+_POINT = Signature(Call.POINT)
 _WITH_IMM, _SIGNALED, _SILENT = WROpcode.RDMA_WRITE_WITH_IMM, SendFlag.SIGNALED, SendFlag(0)
 _RECEIVE, _SUCCESS = WCOpcode.RECV_RDMA_WITH_IMM, WCStatus.SUCCESS
 # Point-to-point streams that a receiver grants one sender at a time.
@@ -64,8 +70,20 @@ class Owner(Engine, Protocol):
     def on_call(self, link: Link, header: Header) -> None:
         """The peer has called an operation in which it sends to this rank."""
 
+    def on_want(self, link: Link, header: Header) -> None:
+        """The peer would receive from any rank, with the tag in the header."""
+
+    def on_have(self, link: Link, header: Header) -> None:
+        """The peer has sends for this rank to receive from any rank."""
+
     def on_failure(self, link: Link, why: str) -> None:
         """The QP has failed."""
+
+    def tell(self, rank: int, note: dict[str, Any]) -> None:
+        """Send a message to a rank over the control."""
+
+    def until_posted(self) -> None:
+        """Return once the endpoint has what was posted: a peer that is notified afterwards finds it there."""
 
 
 def receives_of(config: GroupConfig) -> int:
@@ -76,7 +94,8 @@ def receives_of(config: GroupConfig) -> int:
 class Link:
     """The link to rank `rank`. All methods but `drain` run where the engine does."""
 
-    def __init__(self, rank: int, pd: PD, cq: CQ, config: GroupConfig, engine: Owner) -> None:
+    def __init__(self, rank: int, resources: Resources, config: GroupConfig, engine: Owner) -> None:
+        pd, cq = resources.pd, resources.cq
         self.rank = rank
         self.engine = engine
         self.eager_bytes = config.eager_bytes
@@ -93,6 +112,12 @@ class Link:
         self._inbox_mr: MR = pd.mr(self._inbox)
         self._staging_view = self._staging.data
         self._inbox_view = self._inbox.data
+        self._linking = Linking(
+            resources.context, self.qp, config, receives, self._inbox_mr.remote, resources.scratch_mr.remote
+        )
+        self._asked = False
+        self._connected = False
+        self._open = False  # the peer may be sent to
         self._to: RemoteMemory | None = None
         self._scratch: RemoteMemory | None = None
         self.incoming: dict[int, ReceiveStream] = {}
@@ -110,31 +135,44 @@ class Link:
         self._for_slots: deque[SendStream] = deque()
         self._headers_waiting: deque[Header] = deque()
         self._unacknowledged: deque[SendStream] = deque()
-        # The number of the first operation without the peer, which has closed its group.
-        self.left_at: int | None = None
         self.closed = False
 
-    @property
-    def inbox(self) -> RemoteMemory:
-        """The memory that the peer writes slots into."""
-        return self._inbox_mr.remote
+    # ------------------------------------------------------------------ coming up
 
-    @property
-    def receives(self) -> int:
-        """The most writes with immediate that the peer may have in flight."""
-        return self._receives
+    def ask(self) -> None:
+        """Tell the peer this end's side, unless that was done."""
+        if not self._asked:
+            self._asked = True
+            self.engine.tell(self.rank, {"link": self._linking.side(), "linked": self._connected})
 
-    def open(self, inbox: RemoteMemory, scratch: RemoteMemory) -> None:
-        """Post receives. The QP is connected and the peer's memory is known."""
-        self._to, self._scratch = inbox, scratch
+    def on_side(self, theirs: Side, *, linked: bool) -> None:
+        """Connect to the peer's side. `linked`: it has connected to this one's. Raises PeerError as `Linking` does."""
+        if self._connected or self.closed:
+            return
+        self._to, self._scratch = self._linking.connect(theirs)
         for _ in range(self._receives):
             self.qp.post_recv(RecvWR())
+        self.engine.until_posted()
+        self._connected = True
+        if self._asked:
+            self.engine.tell(self.rank, {"linked": True})
+        else:
+            self.ask()
+        if linked:
+            self.on_linked()
+
+    def on_linked(self) -> None:
+        """The peer has connected: send what waits."""
+        if self._open or not self._connected or self.closed:
+            return
+        self._open = True
+        self._send_waiting()
 
     # ------------------------------------------------------------------ sending
 
     def has_slot_for(self, stream: SendStream) -> bool:
         """Return whether a slot is free for data. If not, pump the stream when one is."""
-        if self._written - self._freed_there < self._slots - _KEPT_SLOTS:
+        if self._open and self._written - self._freed_there < self._slots - _KEPT_SLOTS:
             return True
         if stream not in self._for_slots:
             self._for_slots.append(stream)
@@ -167,8 +205,16 @@ class Link:
         """Tell the peer what this rank has called, before anything is sent to it."""
         self._send_header(Header(SlotKind.CALL, token.signature, 0, token.sequence))
 
+    def send_want(self, tag: int) -> None:
+        """Tell the peer that this rank would receive from any rank."""
+        self._send_header(Header(SlotKind.WANT, _POINT, 0, tag))
+
+    def send_have(self, tag: int, count: int) -> None:
+        """Tell the peer, which wants it, that there are `count` sends since then."""
+        self._send_header(Header(SlotKind.HAVE, _POINT, 0, tag, count))
+
     def _send_header(self, header: Header) -> None:
-        if self._headers_waiting or self._written - self._freed_there >= self._slots:
+        if not self._open or self._headers_waiting or self._written - self._freed_there >= self._slots:
             self._headers_waiting.append(header)
         else:
             self._write_slot(self._slot_to_write(), header)
@@ -238,6 +284,8 @@ class Link:
             self._unacknowledged.popleft().on_acknowledged()
             return
         self.qp.post_recv(RecvWR())
+        # Whoever sends has connected, even where its message that says so is still on its way.
+        self.on_linked()
         immediate = done.imm_data or 0
         kind = kind_of(immediate)
         if kind == SLOT:
@@ -261,16 +309,23 @@ class Link:
             self.engine.on_data(self, header, slot)
             return
         self.free_slot(slot)
-        if header.kind == SlotKind.GRANT:
-            self.engine.on_grant(self, header)
-        else:
-            self.engine.on_call(self, header)
+        handle = {
+            SlotKind.GRANT: self.engine.on_grant,
+            SlotKind.CALL: self.engine.on_call,
+            SlotKind.WANT: self.engine.on_want,
+            SlotKind.HAVE: self.engine.on_have,
+        }.get(SlotKind(header.kind))
+        assert handle is not None
+        handle(self, header)
 
     def _on_freed(self, count: int) -> None:
         more = count - self._freed_there & COUNT_MASK
         if not more:
             return
         self._freed_there += more
+        self._send_waiting()
+
+    def _send_waiting(self) -> None:
         while self._headers_waiting and self._written - self._freed_there < self._slots:
             self._write_slot(self._slot_to_write(), self._headers_waiting.popleft())
         for _ in range(len(self._for_slots)):
@@ -287,6 +342,8 @@ class Link:
 
     def drain(self, timeout: float | None) -> None:
         """Wait until the peer has received everything sent so far. Raises VerbsError as `QP.drain`. From any thread."""
+        if not self._open:
+            return
         try:
             # The peer's word that it has drained is its `bye`.
             self.qp.drain(timeout, quiet=0)

@@ -115,6 +115,8 @@ class SlotKind(IntEnum):
     DATA = 1  # of an operation; `length` bytes follow
     GRANT = 2  # where the receiver of a stream wants its chunks
     CALL = 3  # what the writer, which waits for a grant, has called
+    WANT = 4  # the writer would receive from any rank, with the tag
+    HAVE = 5  # `length` sends with the tag since the WANT that the writer has heard
 
 
 # SlotKind, call, dtype, op, root, freed slots, operation (or tag), length, bytes in all, address, rkey, stream, first

@@ -16,13 +16,21 @@ Kernel = Callable[..., Any]
 
 
 class ReduceOp(IntEnum):
-    """Choose how the values of all ranks become one. MEAN: the sum divided by the number of ranks, for floats only."""
+    """Choose how the values of all ranks become one.
+
+    MEAN: the sum divided by the number of ranks; of integers without what is behind the point, towards 0. The sum of
+    integers wraps around as the type does. BAND, BOR and BXOR are for integers and bool. For bool SUM is any and PROD
+    is all, and there is no MEAN.
+    """
 
     SUM = 1
     PROD = 2
     MIN = 3
     MAX = 4
     MEAN = 5
+    BAND = 6
+    BOR = 7
+    BXOR = 8
 
 
 _KERNELS: dict[ReduceOp, Kernel] = {
@@ -31,8 +39,11 @@ _KERNELS: dict[ReduceOp, Kernel] = {
     ReduceOp.MIN: np.minimum,
     ReduceOp.MAX: np.maximum,
     ReduceOp.MEAN: np.add,
+    ReduceOp.BAND: np.bitwise_and,
+    ReduceOp.BOR: np.bitwise_or,
+    ReduceOp.BXOR: np.bitwise_xor,
 }
-_ORDERED = frozenset({ReduceOp.MIN, ReduceOp.MAX})
+_BITWISE = frozenset({ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR})
 # Their places are their numbers in headers. numpy knows bfloat16 once ml_dtypes is imported.
 DTYPES = (
     "uint8",
@@ -71,10 +82,10 @@ class Reduction:
         name = dtype_name(dtype)
         if name not in DTYPES or dtype.byteorder == ">":
             raise CallerError(f"no reduction of {dtype}: there are {', '.join(DTYPES)}, in this machine's byte order")
-        if name == "bool" and self.op not in _ORDERED:
-            raise CallerError(f"{self.op.name} of bool: only MIN (all) and MAX (any) are for bool")
-        if self.op is ReduceOp.MEAN and name not in _FLOATS:
-            raise CallerError(f"MEAN of {name}: it is for floats; take SUM and divide as you want it rounded")
+        if name == "bool" and self.op is ReduceOp.MEAN:
+            raise CallerError("MEAN of bool: take PROD for all, SUM for any, or convert it to count")
+        if name in _FLOATS and self.op in _BITWISE:
+            raise CallerError(f"{self.op.name} of {name}: it is for integers and bool")
         self._kernel = _KERNELS[self.op]
         self._divides = self.op is ReduceOp.MEAN
         self._dtype = dtype
@@ -88,7 +99,13 @@ class Reduction:
         """Divide the sum of all ranks for MEAN; do nothing for the others."""
         if self._divides:
             typed = values.view(self._dtype)
-            np.divide(typed, self._dtype.type(ranks), out=typed)
+            if dtype_name(self._dtype) in _FLOATS:
+                np.divide(typed, self._dtype.type(ranks), out=typed)
+            else:
+                # Wide enough for the number of ranks. Towards 0, as C divides; numpy's division is towards -infinity.
+                wide = typed.astype(np.uint64 if self._dtype == np.uint64 else np.int64)
+                count = wide.dtype.type(ranks)
+                np.copyto(typed, (wide - np.fmod(wide, count)) // count, casting="unsafe")
 
 
 def reduction_of(op: ReduceOp, dtype: np.dtype[Any]) -> Reduction:

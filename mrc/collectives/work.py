@@ -17,11 +17,13 @@ _log = logging.getLogger("mrc.collectives")
 class Work:
     """An operation in progress. Do not touch its arrays until it is done."""
 
-    __slots__ = ("_bells", "_call", "_callbacks", "_error", "_lock", "_waited_for", "done")
+    __slots__ = ("_bells", "_call", "_callbacks", "_error", "_lock", "_waited_for", "done", "source")
 
     def __init__(self, bells: Bells, call: object) -> None:
         """`bells`: those of all who wait for a work of its group; `call`: what was called, with its words as str."""
         self.done = False
+        # The rank that a `recv` receives from; None where that is not known yet.
+        self.source: int | None = None
         self._call = call
         self._bells = bells
         self._error: MrcError | None = None

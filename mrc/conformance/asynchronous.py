@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import queue
-import threading
 import time
 from abc import abstractmethod
 from collections.abc import Coroutine, Sequence
@@ -12,6 +11,7 @@ from typing import Any, TypeVar
 
 from mrc.conformance.setup import Setup, TesterQp
 from mrc.conformance.target import Frame, Refused, Session, TargetCrashed, TargetQp, Unsupported
+from mrc.threads import start_thread
 
 __all__ = ["AsyncSession"]
 
@@ -37,8 +37,7 @@ class AsyncSession(Session):
         self._loop = asyncio.new_event_loop()
         self._loop.set_exception_handler(self._on_crash)
         self._loop.set_task_factory(self._task)
-        self._thread = threading.Thread(target=self._loop.run_forever, name="mrc conformance target", daemon=True)
-        self._thread.start()
+        self._thread = start_thread(self._loop.run_forever, name="mrc conformance target")
         self.wait(self.started())
 
     # ------------------------------------------------------------------ what an adapter implements

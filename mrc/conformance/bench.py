@@ -18,10 +18,12 @@ from mrc.conformance.network import Network
 from mrc.conformance.packets import Came, Crafted, Heard
 from mrc.conformance.setup import Plane, Setup
 from mrc.conformance.target_side import TargetSide
-from mrc.conformance.times import ms, time_text, us
+from mrc.conformance.times import ms, seconds, time_text, us
 from mrc.conformance.verdicts import Failed
 from mrc.wire.profile import WireProfile
 
+# How long an immediate may wait for a receive until it is refused (MRC-IMM-07; C: no source says it).
+FOR_A_RECEIVE = seconds(10)
 SOON = ms(1)  # what is not expected at a certain time is expected by then
 
 

@@ -123,7 +123,7 @@ class PacketMaker:
     ) -> Crafted:
         """A reliability probe; without a timestamp ftype is 0."""
         bth = {"opcode": PROBE, "pkey": P_KEY, "dqp": self._target.qpn}
-        peth = {"probe_id": probe_id, **self._dcids(), "tsr": tsr}
+        peth = {"probe_id": probe_id, **self._dcids(answers=False), "tsr": tsr}
         peth |= {"tx_timestamp": timestamp or 0, "ftype": int(timestamp is not None)}
         dscp = self._profile.dscp_trimmable
         return self._made([("bth", bth), ("peth", peth)], dscp, CE if ce else ECT0, 0, b"", fields)
@@ -151,7 +151,7 @@ class PacketMaker:
         bitmap = sum(1 << bit for bit in bits)
         cack_psn = self._target_psn(cack)
         bth = {"opcode": SACK, "pkey": P_KEY, "dqp": self._target.qpn, "psn": cack_psn}
-        seth = {"cack_psn": cack_psn, "sack_offset": sack_offset, "bitmap": bitmap, **self._dcids()}
+        seth = {"cack_psn": cack_psn, "sack_offset": sack_offset, "bitmap": bitmap, **self._dcids(answers=True)}
         cc_state = {}
         if to is not None:
             seth["entropy"] = to.ev
@@ -183,7 +183,7 @@ class PacketMaker:
         psn = self._target_psn(to.psn)
         bth = {"opcode": NACK, "pkey": P_KEY, "dqp": self._target.qpn, "psn": psn, "rtx": to.rtx}
         neth = {"reason": reason, "entropy": to.ev, "nack_psn": psn, "cc_type": self._profile.neth_cc_type}
-        neth |= {"tx_timestamp": to.tx_timestamp if to.has("tx_timestamp") else 0, **self._dcids()}
+        neth |= {"tx_timestamp": to.tx_timestamp if to.has("tx_timestamp") else 0, **self._dcids(answers=True)}
         return self._control([("bth", bth), ("neth", neth)], fields)
 
     # ------------------------------------------------------------------ from node to node
@@ -249,9 +249,12 @@ class PacketMaker:
         """An EV of the plane a packet came in on."""
         return self._planes[packet.plane].evs[0]
 
-    def _dcids(self) -> dict[str, int]:
-        """The low 16 bits of the QPN of the packet's sender, and of its receiver."""
-        return {"spdcid": self._tester.qpn & 0xFFFF, "dpdcid": self._target.qpn & 0xFFFF}
+    def _dcids(self, *, answers: bool) -> dict[str, int]:
+        """The low 16 bits of the QPN of the packet's sender, and of its receiver; of those of the data that is answered
+        where the profile says so."""
+        own = {"spdcid": self._tester.qpn & 0xFFFF, "dpdcid": self._target.qpn & 0xFFFF}
+        turned = answers and self._profile.dcids_of_data
+        return {"spdcid": own["dpdcid"], "dpdcid": own["spdcid"]} if turned else own
 
     def _tester_psn(self, number: int) -> int:
         return self._tester.first_psn + number & PSN_MASK

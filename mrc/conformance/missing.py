@@ -73,6 +73,29 @@ REASONS: dict[str, str] = {
         "how large a profile is, and how large its active set, depends on the configuration of the QP and on the "
         "hardware: a script gives both"
     ),
+    "MRC-SACK-29": (
+        "a switch of this project's endpoint, whose default is MRC-SACK-15. Held by "
+        "test_a_sack_is_due_when_the_bytes_since_the_last_one_reach_the_threshold of "
+        "tests/endpoint/responder/test_endpoint_sack_triggers.py"
+    ),
+    "MRC-NACK-24": (
+        "a switch of this project's endpoint, whose default is MRC-NACK-23. Held by "
+        "test_an_unknown_reason_may_be_fatal of tests/endpoint/requestor/test_endpoint_requestor_nacks.py"
+    ),
+    "MRC-MPR-07": (
+        "a switch of this project's endpoint, whose default is MRC-MPR-05 and -06. Held by "
+        "test_the_right_edge_never_retreats_where_shrinking_is_not_followed of "
+        "tests/endpoint/requestor/test_endpoint_requestor_mpr.py"
+    ),
+    "MRC-RETRY-10": (
+        "a switch of this project's endpoint, whose default is MRC-RETRY-01. Held by "
+        "test_the_budget_may_be_the_qps_and_is_whole_again_when_cack_psn_moves of "
+        "tests/endpoint/requestor/test_endpoint_requestor_budget.py"
+    ),
+    "MRC-PATH-32": (
+        "a parameter of this project's endpoint, whose default is MRC-PATH-08. Held by "
+        "test_an_ev_may_stay_in_skip_for_a_least_time of tests/endpoint/paths/test_endpoint_skip.py"
+    ),
     "MRC-CC-35..41": (
         "parameters that few controllers have: what they are by default is MRC-CC-04, -10, -11, -18, -20 and -26. Held "
         "by tests/endpoint/congestion/test_nscc_consortium.py"

@@ -26,12 +26,23 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
 def run_case(each: Case, target: Target, wire: WireProfile = DEFAULT_WIRE_PROFILE) -> Result:
     """Run one case. Never raises for what a target, its adapter or a script does. A case that fails or ends in an
     error in a session whose times are not to be trusted is run again, up to seven times, after longer and longer
-    pauses; `took_s` is that of all runs."""
+    pauses; `took_s` is that of all runs.
+
+    A repeat that passes withdraws the failure, and one that fails confirms it. One that could not be carried out, as
+    where the target has no QP left for it, says nothing: the failure stands.
+    """
     began, repeated, pause = time.perf_counter(), "", _FIRST_PAUSE_S
+    failure: Result | None = None
     for attempt in range(1, _ATTEMPTS + 1):
         result, disturbed = _attempted(each, target, wire)
+        if failure is not None and (
+            result.verdict == UNSUPPORTED or (result.verdict, failure.verdict) == (ERROR, FAILED)
+        ):
+            result = replace(failure, lost=result.lost)
+            break
         if attempt == _ATTEMPTS or result.verdict not in (FAILED, ERROR) or not disturbed:
             break
+        failure = result
         repeated = disturbed
         time.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE_S)

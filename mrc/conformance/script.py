@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mrc.conformance.acknowledging import Acknowledger
-from mrc.conformance.bench import Bench
+from mrc.conformance.bench import FOR_A_RECEIVE, Bench
 from mrc.conformance.case import case
 from mrc.conformance.codec import headers as wire
 from mrc.conformance.expectation import at_least, between, one_of, other_than
@@ -16,6 +16,7 @@ __all__ = [
     "CE",
     "DYNAMIC_MPR",
     "ECT0",
+    "FOR_A_RECEIVE",
     "SVC_TIME",
     "TRIM_NACK",
     "Acknowledger",

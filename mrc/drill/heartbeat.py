@@ -6,6 +6,8 @@ import threading
 import time
 from pathlib import Path
 
+from mrc.threads import start_thread
+
 _BEAT_S = 0.01
 # A gap this much longer than a beat is noted; whether it is long enough to disturb is the recording's to say.
 LEAST_STANDSTILL_NS = 15_000_000
@@ -17,7 +19,6 @@ class Heartbeat:
     def __init__(self) -> None:
         self.standstills: list[tuple[int, int]] = []
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
     def _run(self) -> None:
         before = time.monotonic_ns()
@@ -28,7 +29,7 @@ class Heartbeat:
             before = now
 
     def __enter__(self) -> Heartbeat:
-        self._thread.start()
+        self._thread = start_thread(self._run, name="heartbeat")
         return self
 
     def __exit__(self, *exc: object) -> None:

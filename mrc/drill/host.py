@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +22,9 @@ from mrc.errors import CallerError, MrcError
 from mrc.fabric.host_view import Fabric
 from mrc.net.node import Node
 from mrc.net.node_device import NodeDevice
+from mrc.threads import start_thread
 from mrc.trace.writer import TraceWriter
+from mrc.untrusted import own_json
 from mrc.verbs import ConnectionParameters, Context, RemoteMemory
 
 SOURCE_INTERVAL_NS = 5_000_000
@@ -150,7 +151,7 @@ def _serve(host: Host, node: Node) -> None:
     try:
         for line in sys.stdin:
             try:
-                answer = {"ok": host.do(json.loads(line))}
+                answer = {"ok": host.do(own_json(line))}
             except MrcError as error:
                 answer = {"error": str(error)}
             print(json.dumps(answer), flush=True)
@@ -173,7 +174,7 @@ def main(samples: str, trace: str | None = None) -> None:
     writer = None if trace is None else TraceWriter.open(trace, title="mrc drill", vantage_point="sender")
     with open(samples, "w") as file, Node(Fabric.load(os.environ["MRC_FABRIC"]), tracer=writer) as node:
         host = Host(node, file)
-        threading.Thread(target=_serve, args=(host, node), name="commands", daemon=True).start()
+        start_thread(_serve, host, node, name="commands")
         print(json.dumps({"ok": Path(samples).name}), flush=True)
         _go_first()
         try:

@@ -15,6 +15,7 @@ from typing import Any
 
 from mrc.errors import PeerError
 from mrc.lab import Lab
+from mrc.untrusted import own_json
 
 _START_TIMEOUT_S = 30.0
 _ANSWER_TIMEOUT_S = 20.0
@@ -137,7 +138,7 @@ class RemoteHost(Program):
     def ask(self, do: str, **details: Any) -> Any:
         """Give a command and return its answer. Raises PeerError when it refuses or is gone."""
         self.send(json.dumps({"do": do, **details}))
-        answer = json.loads(self.line(_ANSWER_TIMEOUT_S))
+        answer = own_json(self.line(_ANSWER_TIMEOUT_S))
         if "error" in answer:
             raise PeerError(f"{self.name}: {answer['error']}")
         return answer["ok"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -34,6 +33,7 @@ from mrc.errors import PeerError
 from mrc.lab import Lab
 from mrc.trace import read_trace
 from mrc.trace.vocabulary import EV_STATE
+from mrc.untrusted import own_json
 
 _POLL_S = 0.05
 _DRAIN_S = 20.0
@@ -286,7 +286,7 @@ class Stage:
 def _json_lines(path: Path) -> Iterator[dict[str, Any]]:
     with open(path) as file:
         for line in file:
-            yield json.loads(line)
+            yield own_json(line)
 
 
 def _path_samples(samples: Sequence[Mapping[str, Any]], paths: Sequence[Sequence[int]]) -> PathSamples:

@@ -28,8 +28,8 @@ cdef inline void receive_trimmed(
 ) noexcept nogil:
     (<QpDatapath>mrc_held(handle)).receive_trimmed(batch, row, lasthop, now)
 
-cdef inline bint peer_is_doubted(long long handle) noexcept nogil:
-    return (<QpDatapath>mrc_held(handle)).peer_is_doubted
+cdef inline bint doubts(long long handle, long long port) noexcept nogil:
+    return 0 <= port < 16 and (<QpDatapath>mrc_held(handle)).doubted_ports >> port & 1  # 16: MAX_PORTS of peer_sources
 
 cdef inline bint has_completions(long long handle) noexcept nogil:
     return (<QpDatapath>mrc_held(handle)).completions.count > 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from weakref import WeakValueDictionary
 
+from mrc.endpoint.datapath.peer_sources import MAX_PORTS
 from mrc.endpoint.datapath.qp_datapath import QpDatapath
 from mrc.endpoint.node.node_evs import NodeEvs
 from mrc.wire.received_batch import ReceivedBatch
@@ -36,8 +37,8 @@ def receive_trimmed(handle: int, batch: ReceivedBatch, row: int, lasthop: bool, 
     _qps[handle].receive_trimmed(batch, row, lasthop, now)
 
 
-def peer_is_doubted(handle: int) -> bool:
-    return _qps[handle].peer_is_doubted
+def doubts(handle: int, port: int) -> bool:
+    return 0 <= port < MAX_PORTS and bool(_qps[handle].doubted_ports >> port & 1)
 
 
 def has_completions(handle: int) -> bool:

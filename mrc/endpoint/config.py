@@ -29,6 +29,7 @@ PATH_MTUS = (256, 512, 1024, 2048, 4096)
 MPR_UNIT = 128  # PSNs
 EXPONENTIAL_RETRIES_FOREVER = 25
 MAX_TIMEOUT_RETRIES = 1 << 62  # in effect no limit
+MOST_WAIT_FOR_RECEIVE_NS = 3600 * SECOND
 MAX_IMMEDIATES = 1 << 15  # half the range of RQMSN
 
 
@@ -75,11 +76,15 @@ class PathConfig:
     # Fewest usable EVs; one that would go bad below it goes to SKIP instead. None: a quarter of the profile,
     # rounded up, at least 1.
     ev_min_active: int | None = None
+    # Alternatives: 1, in two sources, and 5 (behaviour.md, EV states).
     probes_to_restore: int = 3
     # How long after it went bad an EV gets its first probe, in path timers.
     first_probe_path_timers: float = 1.0
     probe_interval_ns: int = 10 * MILLISECOND
     probe_interval_max_ns: int = 250 * MILLISECOND
+    # The least time in SKIP, counted from when the rotation first passes the EV; not where no other is usable. 0: once
+    # round. Alternative: one RTT, in one source (behaviour.md, EV states).
+    skip_at_least_ns: int = 0
 
     def __post_init__(self) -> None:
         for name in ("active_count", "ev_min_active"):
@@ -88,6 +93,8 @@ class PathConfig:
                 raise CallerError(f"{name} must be at least 1, got {value}")
         if self.first_probe_path_timers < 0:
             raise CallerError(f"first_probe_path_timers cannot be negative, got {self.first_probe_path_timers}")
+        if not 0 <= self.skip_at_least_ns <= SECOND:
+            raise CallerError(f"skip_at_least_ns must be 0..{SECOND}, got {self.skip_at_least_ns}")
         if self.probes_to_restore < 1:
             raise CallerError(f"probes_to_restore must be at least 1, got {self.probes_to_restore}")
         if not 0 < self.probe_interval_ns <= self.probe_interval_max_ns:
@@ -113,6 +120,10 @@ class ResponderConfig:
     # copied.
     answers_burst: int = 4096
     answers_per_second: int = 5000
+    # How long a write with immediate that is due and finds no receive waits for one, ns: it is acknowledged once it has
+    # completed one, and so the peer's credit comes back with `post_recv` (MRC-IMM-07). Less than a silent peer is given
+    # up after. Alternative: 0, it ends the QP at once, as behaviour.md may be read; MRC has no RNR.
+    wait_for_receive_ns: int = 4 * SECOND
     # How long a transport ACK may wait for a later one to take its place, ns, when a SACK says as much at once. At 0
     # each received batch that moves the left edge is answered by an ACK.
     ack_after_sack_ns: int = 0
@@ -125,6 +136,10 @@ class ResponderConfig:
         for name in ("answers_burst", "answers_per_second"):
             if not 1 <= getattr(self, name) <= 1_000_000_000:
                 raise CallerError(f"{name} must be 1..1000000000, got {getattr(self, name)}")
+        if not 0 <= self.wait_for_receive_ns <= MOST_WAIT_FOR_RECEIVE_NS:
+            raise CallerError(
+                f"wait_for_receive_ns must be 0..{MOST_WAIT_FOR_RECEIVE_NS}, got {self.wait_for_receive_ns}"
+            )
         if not 0 <= self.ack_after_sack_ns <= SECOND:
             raise CallerError(f"ack_after_sack_ns must be 0..{SECOND}, got {self.ack_after_sack_ns}")
 
@@ -139,6 +154,15 @@ class QpConfig:
     the most our requestor follows where the peer's MPR is dynamic. `timeout` t gives a local ACK timeout of
     1.024 us x 2^t. `timeout_retries`: how many of a PSN's retries local ACK timeouts in a row may draw, None: all. So a
     peer that is gone is given up sooner than one behind a switch that trims and trims.
+
+    Where the sources disagree about what an end does there are four switches. `sack_beyond_threshold`: the bytes since
+    the last SACK have to exceed the threshold, not reach it (MRC-SACK-29). `follow_shrinking_mpr`: off, an edge once
+    told stays (MRC-MPR-07). `fail_on_unknown_nack`: a NACK whose reason is none of the seven ends the QP; off, its PSN
+    is sent again (MRC-NACK-24). `retry_budget_per_qp`: all PSNs draw on one budget, whole again when cack_psn moves
+    (MRC-RETRY-10).
+
+    `traffic_class` is the QP's own: its DSCP is that of data, retransmissions and probes, which stay ECT(0). None: the
+    codepoints of the endpoint's wire profile.
 
     >>> QpConfig(path_mtu=1024, timeout=10).local_ack_timeout_ns
     1048576
@@ -155,11 +179,22 @@ class QpConfig:
     linear_retries: int = 7
     exponential_retries: int = 7
     timeout_retries: int | None = None
+    # Alternatives: 1 KB in one source, 4096 in another (behaviour.md, SACK triggers).
     sack_threshold_bytes: int = 16 * 1024
     timestamps: bool = True
     loss: LossConfig = field(default_factory=LossConfig)
     paths: PathConfig = field(default_factory=PathConfig)
     responder: ResponderConfig = field(default_factory=ResponderConfig)
+    # Alternative: True, in one source of two (behaviour.md, SACK triggers).
+    sack_beyond_threshold: bool = False
+    # Alternative: False, the right edge never retreats (behaviour.md, Dynamic MPR).
+    follow_shrinking_mpr: bool = True
+    # Alternative: True. Three texts know an eighth reason, and none gives its value (wire.md section 7).
+    fail_on_unknown_nack: bool = False
+    # Alternative: True, in two sources (behaviour.md, Retry budget).
+    retry_budget_per_qp: bool = False
+    # The byte that data of this QP is sent with, in place of the endpoint's codepoints (wire.md section 12).
+    traffic_class: int | None = None
 
     def __post_init__(self) -> None:
         if self.path_mtu not in PATH_MTUS:
@@ -178,6 +213,8 @@ class QpConfig:
             value = getattr(self, name)
             if not low <= value <= high:
                 raise CallerError(f"{name} must be {low}..{high}, got {value}")
+        if self.traffic_class is not None and not 0 <= self.traffic_class <= 255:
+            raise CallerError(f"traffic_class must be 0..255, got {self.traffic_class}")
         if self.timeout_retries is not None and self.timeout_retries < 0:
             raise CallerError(f"timeout_retries cannot be negative, got {self.timeout_retries}")
         if self.timeout_retries is not None and self.timeout_retries > MAX_TIMEOUT_RETRIES:
@@ -197,6 +234,30 @@ class QpConfig:
     def local_ack_timeout_ns(self) -> int:
         """The local ACK timeout, ns: 1.024 us x 2^timeout."""
         return 1024 << self.timeout
+
+    @property
+    def gives_up_after_ns(self) -> int | None:
+        """How long a peer may be silent, ns: the intervals of all timeouts that a PSN survives, and the last. None: for
+        ever. Time that this endpoint itself stood still does not count.
+
+        Round trips longer than the timeout make intervals longer, but not their sum, unless that is less than 32
+        timeouts: then they take up to 32.
+
+        >>> QpConfig().gives_up_after_ns  # 4.4 s
+        4395630592
+        """
+        if self.exponential_retries == EXPONENTIAL_RETRIES_FOREVER and self.timeout_retries is None:
+            return None
+        retries = self.linear_retries + self.exponential_retries
+        if self.exponential_retries == EXPONENTIAL_RETRIES_FOREVER:
+            retries = MAX_TIMEOUT_RETRIES
+        if self.timeout_retries is not None:
+            retries = min(retries, self.timeout_retries)
+        linear = min(retries, self.linear_retries) + 1
+        doubled = max(retries - self.linear_retries, 0)
+        most = min(doubled, EXPONENTIAL_RETRIES_FOREVER)
+        intervals = linear + (2 << most) - 2 + (doubled - most << EXPONENTIAL_RETRIES_FOREVER)
+        return self.local_ack_timeout_ns * intervals
 
 
 @record(frozen=True, slots=True)

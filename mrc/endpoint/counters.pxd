@@ -41,6 +41,7 @@ cdef class Counters:
     cdef public long long naks_sent
     cdef public long long nacks_sent
     cdef public long long no_room
+    cdef public long long waited_for_receive
     cdef public long long probes_answered
     cdef public long long data_packets_sent
     cdef public long long data_bytes_sent

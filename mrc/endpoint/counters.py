@@ -58,6 +58,7 @@ class Counters:
     naks_sent: int
     nacks_sent: int
     no_room: int
+    waited_for_receive: int
     probes_answered: int
     # Requestor.
     data_packets_sent: int

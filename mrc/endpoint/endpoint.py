@@ -6,14 +6,14 @@ It does no I/O and owns no clock: every entry takes `now`, an int of nanoseconds
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from random import Random
 
 from mrc.endpoint.completions import Completion
 from mrc.endpoint.config import Capability, EndpointConfig, QpConfig
 from mrc.endpoint.congestion import DEFAULT_ALGORITHM, ControllerFactory, factory_of
 from mrc.endpoint.counters import Counters
-from mrc.endpoint.datapath.datapath import Datapath
+from mrc.endpoint.datapath.datapath import Datapath, went_back
 from mrc.endpoint.datapath.packet_checks import PacketChecks
 from mrc.endpoint.events import Event, local_port, peer_port, qp_error
 from mrc.endpoint.memory import MemoryTable
@@ -262,7 +262,7 @@ class Endpoint:
 
         Nothing changes as long as the port is out of use for another reason.
         """
-        self.datapath.now = now
+        self._go_to(now)
         (self._ports.without_link.discard if up else self._ports.without_link.add)(port)
         self._review_ports()
 
@@ -271,9 +271,13 @@ class Endpoint:
 
         What still arrives on it is taken.
         """
-        self.datapath.now = now
+        self._go_to(now)
         (self._ports.disabled.discard if enabled else self._ports.disabled.add)(port)
         self._review_ports()
+
+    def why_no_port(self, ports: Collection[int], path_mtu: int) -> str:
+        """What to say where none of `ports` takes full packets of `path_mtu` bytes of payload; else ""."""
+        return self._ports.refuse_all(ports, path_mtu)
 
     def limit_port(self, port: int, limit: PortLimit | None, now: int) -> None:
         """A local port takes no longer packets than `limit` has it, or (None) all again.
@@ -281,7 +285,7 @@ class Endpoint:
         It is out of use while a QP has a larger path MTU, as if it had lost its link: the short packets that still pass
         there are no sign that data would.
         """
-        self.datapath.now = now
+        self._go_to(now)
         self._ports.limit(port, limit)
         self._review_ports()
 
@@ -328,23 +332,37 @@ class Endpoint:
 
     def _doubts(self, node: PeerNode) -> None:
         for qpn in node.qpns:
-            self.qps[qpn].datapath.peer_is_doubted = bool(node.doubted)
+            self.qps[qpn].datapath.doubted_ports = node.doubted_ports
 
     def _report(self, event: Event) -> None:
         self.events.append(event)
         for listener in self.listeners:
             listener(event)
 
+    def _go_to(self, now: int) -> None:
+        """It is `now`. Raises CallerError where it was later before."""
+        if now < self.datapath.now:
+            raise went_back(self.datapath.now, now)
+        self.datapath.now = now
+
     # ------------------------------------------------------------------ packets in
 
     def receive(self, batch: ReceivedBatch, now: int) -> None:
         """Take packets one by one, in order of arrival. Whatever they hold, nothing is raised: what is wrong is dropped
-        and counted."""
+        and counted.
+
+        Raises CallerError for an earlier `now` than before, as all entries do, and what went wrong in a controller.
+        """
+        self._go_to(now)
         self.datapath.receive(batch, now)
         self.hand_over()
 
     def look_after(self, now: int) -> None:
-        """What wants Python where the datapath runs by itself: work that has ended, operations of this node."""
+        """What wants Python where the datapath runs by itself: work that has ended, operations of this node.
+
+        Raises as `receive` does.
+        """
+        self._go_to(now)
         self.datapath.intake.catch_up()
         self._operations.on_timer(now)
         self.hand_over()
@@ -358,7 +376,10 @@ class Endpoint:
         return self.datapath.done > 0
 
     def hand_over(self) -> None:
-        """Hand over the work that has ended."""
+        """Hand over the work that has ended. Raises what went wrong where nothing could be raised."""
+        away = self.datapath.away
+        if away.failed and away.failure is not None:
+            raise away.failure
         while (slot := self.datapath.take_done()) >= 0:
             qp = self.datapath.qps.qp(slot)
             if qp is not None:
@@ -373,6 +394,7 @@ class Endpoint:
 
     def transmit(self, batch: TransmitBatch, now: int) -> int:
         """Fill `batch` with what may leave now, QP by QP in turn, and seal it. Returns the number of packets."""
+        self._go_to(now)
         return self.datapath.transmit(batch, now)
 
     # ------------------------------------------------------------------ time
@@ -385,7 +407,7 @@ class Endpoint:
 
     def on_timer(self, now: int) -> None:
         """Run the timers that are due."""
-        self.datapath.now = now
+        self._go_to(now)
         self._operations.on_timer(now)
         self.datapath.on_timer(now)
         self.hand_over()

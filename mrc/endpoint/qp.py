@@ -136,12 +136,19 @@ class QueuePair:
         self._enter(QpState.INIT)
 
     def to_rtr(self, peer: QpPeer) -> None:
-        """Ready to receive from `peer`. Raises CallerError in the wrong state or for an empty profile."""
+        """Ready to receive from `peer`. Raises CallerError in the wrong state, for an empty profile, and for a traffic
+        class that trimmed packets have."""
         check_transition(self.state, QpState.RTR)
+        agreed = self.config.capabilities & peer.capabilities
+        classes = TrafficClasses.of(
+            self._node.wire,
+            peer_answers_trims=Capability.TRIM_NACK in agreed,
+            traffic_class=self.config.traffic_class,
+        )
         for port, address in peer.sources.items():
             self.arrivals.sources.add(port, address)
         node = self.peer_node = self.datapath.peer_node = self._node.join(self, peer)
-        self.datapath.peer_is_doubted = bool(node.doubted)
+        self.datapath.doubted_ports = node.doubted_ports
         numbers = node.add_paths(peer.paths)
         self.paths = PathSet(
             peer.paths,
@@ -158,7 +165,7 @@ class QueuePair:
         for ev in self._node.denied(self.ev_profile_id, node):
             if self.paths.holds(ev):
                 self.paths.deny(ev)
-        self.agreed = self.config.capabilities & peer.capabilities
+        self.agreed = agreed
         if self._trace is not None:
             self._trace.responder_started(peer, self.config, self.agreed)
         self._parts = QpParts(
@@ -167,7 +174,7 @@ class QueuePair:
             config=self.config,
             agreed=self.agreed,
             wire=self._node.wire,
-            classes=TrafficClasses.of(self._node.wire, peer_answers_trims=Capability.TRIM_NACK in self.agreed),
+            classes=classes,
             paths=self.paths,
             counters=self.counters,
             trace=self._trace,
@@ -211,6 +218,8 @@ class QueuePair:
         factory = self._controller_factory
         if factory not in node.controllers:
             controller = factory(PacketSizes(full_packet_bytes(self.config), self.config.path_mtu))
+            if not isinstance(controller, CongestionController):
+                raise CallerError(f"{factory!r} makes {controller!r}, which is no CongestionController")
             controller.away = self._node.away
             node.controllers[factory] = controller
         return node.controllers[factory]
@@ -344,6 +353,8 @@ class QueuePair:
         """
         check_takes_receives(self.qpn, self.state)
         self._receives.post(wr_id)
+        if self._responder is not None and self._responder.on_receive_posted():
+            self.datapath.completions.drain()
         if self.state == QpState.ERROR:
             self._receives.flush()
             self.datapath.completions.drain()

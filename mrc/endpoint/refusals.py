@@ -64,7 +64,10 @@ REASONS: dict[Verdict, Reason] = {
         NAK_INVALID_REQUEST, "invalid_request", "is a write with immediate, and none are agreed"
     ),
     Verdict.NO_RECEIVE: Reason(
-        NAK_INVALID_REQUEST, "invalid_request", "is a write with immediate, and no receive is posted"
+        NAK_INVALID_REQUEST,
+        "invalid_request",
+        "is a write with immediate, and there was no receive for it within {0} ms: post as many receives as writes "
+        "with immediate are granted (max_wimm_dest), and another for each that completes",
     ),
     Verdict.TOO_MANY_IMMEDIATES: Reason(
         NAK_INVALID_REQUEST,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mrc.errors import CallerError
 from mrc.records import record
 from mrc.wire.profile import WireProfile
 
@@ -20,8 +21,17 @@ class TrafficClasses:
     control: int
 
     @classmethod
-    def of(cls, profile: WireProfile, *, peer_answers_trims: bool) -> TrafficClasses:
-        """Codepoints of a profile. A peer that cannot answer trims is sent data that is not trimmed."""
+    def of(cls, profile: WireProfile, *, peer_answers_trims: bool, traffic_class: int | None = None) -> TrafficClasses:
+        """Codepoints of a profile. A peer that cannot answer trims is sent data that is not trimmed.
+
+        With `traffic_class`, a QP's own, its DSCP is that of data, retransmissions and probes. Raises CallerError for a
+        codepoint that marks trimmed packets.
+        """
+        if traffic_class is not None:
+            if traffic_class >> 2 in profile.trimmed_dscps:
+                raise CallerError(f"traffic class {traffic_class}: DSCP {traffic_class >> 2} marks trimmed packets")
+            own = traffic_class & ~ECN_MASK | ECT0
+            return cls(data=own, retransmission=own, probe=own, control=profile.dscp_control << 2)
         first = profile.dscp_trimmable if peer_answers_trims else profile.dscp_no_trim
         again = profile.dscp_trimmable_retx if peer_answers_trims else profile.dscp_no_trim
         return cls(

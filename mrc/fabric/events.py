@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
 from mrc.trace.vocabulary import EVENTS, EventType
+from mrc.untrusted import NotJson, parse_json
 
 _READINGS = 3
 # No time is as large: what is beyond belongs to a damaged record.
@@ -93,8 +94,8 @@ def wall_clock_offset_ns() -> int:
 def parse_line(line: bytes) -> FabricEvent | None:
     """The event of one line; None for what is none: damaged, or something else."""
     try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
+        found = parse_json(line)
+    except NotJson:
         return None
     if not isinstance(found, dict):
         return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -11,6 +10,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from mrc.fabric.yaml_tree import KeyPath, Place, YamlTree, key_text, shown
+from mrc.untrusted import own_json
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
@@ -42,7 +42,7 @@ def schema_text() -> str:
 
 @cache
 def schema() -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads(schema_text())
+    loaded: dict[str, Any] = own_json(schema_text())
     return loaded
 
 
@@ -94,8 +94,25 @@ def _explained(error: ValidationError, tree: YamlTree, meant: set[KeyPath]) -> I
             yield path, tree.values.get(path, Place(1, 1)), f"lacks {', '.join(lacking)}"
         return
     place = tree.values[path]
-    got = "a list or a mapping" if isinstance(found, dict | list) else shown(place.text) or "nothing"
-    yield path, place, f"must be {_expected(said)}, got {got}"
+    yield path, place, f"must be {_expected(said)}, got {_got(found, place)}{_limit(error)}"
+
+
+def _got(found: Any, place: Place) -> str:
+    if isinstance(found, list):
+        items = "1 item" if len(found) == 1 else f"{len(found)} items"
+        return f"a list of {items}" if found else "an empty list"
+    if isinstance(found, dict):
+        return "a mapping"
+    return shown(place.text) or "nothing"
+
+
+def _limit(error: ValidationError) -> str:
+    """What is wrong with a list where a list was expected."""
+    if error.validator == "minItems":
+        return f", {error.validator_value} at least"
+    if error.validator == "maxItems":
+        return f", {error.validator_value} at most"
+    return ""
 
 
 def _expected(said: Mapping[str, Any]) -> str:

@@ -10,6 +10,7 @@ _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) *(?:([kmgt])(i?))?b?", re.IGNORECASE | re.ASCII)
 _RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?) *([kmgt]?)bit(?:/s)?", re.IGNORECASE | re.ASCII)
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?) *(ns|us|ms|s)", re.ASCII)
+_MOST_DIGITS = 1000
 _NANOSECONDS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 _SHARE = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+)%")
 
@@ -76,7 +77,9 @@ def _scaled(text: str, unit: int, prefix: str | None) -> int:
 
 
 def _ratio(text: str) -> tuple[int, int]:
-    """`2.5` as 25 and 10: exact, and quick to import."""
+    """`2.5` as 25 and 10: exact, and quick to import. Raises CallerError for more digits than any quantity has."""
+    if len(text) > _MOST_DIGITS:
+        raise CallerError(f"a number of {len(text)} digits is no quantity")
     whole, _, parts = text.partition(".")
     return int(whole + parts), 10 ** len(parts)
 

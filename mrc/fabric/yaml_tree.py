@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mrc.errors import CallerError
+from mrc.untrusted import MOST_DIGITS
 
 if TYPE_CHECKING:
     import yaml
@@ -16,6 +18,9 @@ KeyPath = tuple[str | int, ...]
 _MOST_DEPTH = 10
 _MOST_VALUES = 200_000
 _MOST_SHOWN = 60
+_TOO_MUCH = "nested too deep, or more values than a file may have"
+_MOST_NUMBER = 10**MOST_DIGITS
+_MOST_CHARACTERS = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +61,10 @@ def parse(text: str) -> YamlTree:
     import yaml
 
     tree = YamlTree()
+    if len(text) > _MOST_CHARACTERS:
+        raise YamlError(Place(1, 1), (), f"{len(text)} characters, {_MOST_CHARACTERS} are the most")
     try:
-        loader = yaml.SafeLoader(text)
+        loader = _bounded_loader(text)
         node = loader.get_single_node()
         if node is not None:
             tree.value = _value(loader, node, (), tree)
@@ -74,6 +81,25 @@ def parse(text: str) -> YamlTree:
     except RecursionError:
         raise YamlError(Place(1, 1), (), "nested too deep") from None
     return tree
+
+
+def _bounded_loader(text: str) -> yaml.SafeLoader:
+    """A loader that gives a text up where it becomes too deep or too much: each value takes it half a kilobyte."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        values = depth = 0
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            self.values += 1
+            self.depth += 1
+            if self.values > 2 * _MOST_VALUES or self.depth > _MOST_DEPTH + 1:
+                raise YamlError(_place(self.peek_event().start_mark), (), _TOO_MUCH)  # type: ignore[no-untyped-call]
+            node = super().compose_node(parent, index)
+            self.depth -= 1
+            return node
+
+    return Loader(text)
 
 
 def key_text(path: KeyPath) -> str:
@@ -99,7 +125,7 @@ def _value(loader: yaml.SafeLoader, node: yaml.Node, path: KeyPath, tree: YamlTr
 
     place = _place(node.start_mark, node.value if isinstance(node, yaml.ScalarNode) else "")
     if len(path) > _MOST_DEPTH or len(tree.values) > _MOST_VALUES:
-        raise YamlError(place, path[:_MOST_DEPTH], "nested too deep, or more values than a file may have")
+        raise YamlError(place, path[:_MOST_DEPTH], _TOO_MUCH)
     tree.values[path] = place
     if isinstance(node, yaml.MappingNode):
         found: dict[str, Any] = {}
@@ -116,9 +142,18 @@ def _value(loader: yaml.SafeLoader, node: yaml.Node, path: KeyPath, tree: YamlTr
     if isinstance(node, yaml.SequenceNode):
         return [_value(loader, item, (*path, number), tree) for number, item in enumerate(node.value)]
     try:
-        return loader.construct_object(node)
-    except ValueError as error:  # an impossible date, say
+        value = loader.construct_object(node)
+    except (ValueError, ArithmeticError) as error:  # an impossible date, say
         raise YamlError(place, path, f"not YAML: {error}") from None
+    except (LookupError, AttributeError, TypeError):  # `!!bool x`: a tag that does not fit its value
+        raise YamlError(place, path, f"not YAML: {shown(str(node.value))} is no {shown(str(node.tag))}") from None
+    if isinstance(value, float) and not math.isfinite(value):
+        raise YamlError(place, path, f"{shown(node.value)} is no finite number")
+    if isinstance(value, int) and abs(value) >= _MOST_NUMBER:
+        raise YamlError(place, path, f"a number of more than {MOST_DIGITS} digits")
+    if isinstance(value, str) and any("\ud800" <= each <= "\udfff" for each in value):
+        raise YamlError(place, path, "half of a surrogate pair")
+    return value
 
 
 def _key(node: yaml.Node, path: KeyPath) -> str:

@@ -1,12 +1,13 @@
-"""Breaking cables and mending them: which end is set down, and what both get back."""
+"""Breaking cables and mending them: which end is set down, what both get back, and cables that somebody took away."""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 
 from mrc.fabric import Link
-from mrc.lab import messages
+from mrc.lab import installed, messages
 from mrc.lab.netlink import NetlinkSocket, Request
 from mrc.lab.plan import Interface, NodePlan
 from mrc.lab.settled import wait_until_settled
@@ -52,3 +53,30 @@ def heal(links: Sequence[Link], plans: Plans, route: Route) -> tuple[int, int]:
         wait_until_settled(sockets[node], node, interfaces)
     healed_at_ns = time.monotonic_ns()
     return healed_at_ns, healed_at_ns - began_at_ns
+
+
+def taken_away(links: Sequence[Link], plans: Plans, route: Route) -> list[Link]:
+    """Those of these links of which an end is not there, or is another interface of its name. Raises SystemRefused."""
+    there = {
+        node: installed.interfaces(route(node), node)
+        for node in dict.fromkeys(end for link in links for end in link.ends)
+    }
+    return [link for link in links if any(plans[node].interface(link).index not in there[node] for node in link.ends)]
+
+
+def lay_again(links: Sequence[Link], plans: Plans, route: Route, namespace: Callable[[str], int], mtu: int) -> None:
+    """Lay these cables as the lab's builder did, in place of whatever bears their ends' names. They are down then.
+
+    `namespace` opens that of a node. Raises SystemRefused.
+    """
+    for link in links:
+        for node in link.ends:
+            name = plans[node].interface(link).name
+            found = installed.interfaces(route(node), node)
+            route(node).transact([messages.delete_link(at, name) for at, each in found.items() if each.name == name])
+        descriptor = namespace(link.upper)
+        try:
+            ends = plans[link.lower].interface(link), plans[link.upper].interface(link)
+            route(link.lower).transact([messages.veth_pair(*ends, descriptor, mtu)])
+        finally:
+            os.close(descriptor)

@@ -111,7 +111,7 @@ def _compared(
     for end in planned.interfaces:
         found = interfaces.get(end.index)
         if found is None:
-            yield end.index, f"its end at {planned.name} is gone", Remedy.REBUILD
+            yield end.index, f"its end at {planned.name} is gone", Remedy.HEAL
         elif not found.running:
             yield end.index, "is down", Remedy.HEAL
         elif lacking := installed.missing(messages.interface_configuration(end), there):
@@ -127,7 +127,9 @@ def of_programs(plans: Mapping[str, NodePlan], route: Callable[[str], NetlinkSoc
     """Which ports of a fast fabric have no program any more; `plans` has only nodes that are there."""
     for planned in plans.values():
         if planned.is_switch:
-            without = [end.name for end in planned.interfaces if not fast.is_installed(route(planned.name), end)]
+            there = installed.interfaces(route(planned.name), planned.name)
+            ends = [end for end in planned.interfaces if end.index in there]  # `of_nodes` tells of the others
+            without = [end.name for end in ends if not fast.is_installed(route(planned.name), end)]
             if without:
                 what = f"has no program of a fast fabric at {', '.join(without)}"
                 yield Difference(planned.name, what, Remedy.REBUILD)

@@ -62,6 +62,21 @@ def install(plans: Plans, route: Sockets) -> None:
                 route(planned.name).transact([each for end in planned.interfaces for each in _attached(end, program)])
 
 
+def install_again(again: Sequence[Link], links: Sequence[Link], plans: Plans, route: Sockets) -> None:
+    """Put the program on the switch ports of cables that were laid again: the one that all other links have.
+
+    Does nothing where somebody has taken it off everywhere. Raises SystemRefused.
+    """
+    number = _program_number([link for link in links if link not in again], plans, route)
+    if not number:
+        return
+    with PortsProgram.by_id(number) as program:
+        for link in again:
+            for end in (plans[node].interface(link) for node in link.ends if plans[node].is_switch):
+                program.set(end.index, Port(_own(plans[end.node]), arriving=True, leaving=True))
+                route(end.node).transact(list(_attached(end, program)))
+
+
 def _attached(end: Interface, program: PortsProgram) -> Iterator[Request]:
     yield tc.hook(end.index)
     yield tc.program_filter(end.index, program.descriptor, _PROGRAM_NAME, egress=False)

@@ -25,7 +25,7 @@ _NEWADDR, _NEWROUTE, _NEWNEIGH, _NEWRULE = 20, 24, 28, 32
 _GET = 2
 
 _IFF_UP, _IFF_RUNNING = 0x1, 0x40
-_IFLA_MTU, _IFLA_IFALIAS, _IFLA_STATS64 = 4, 20, 23
+_IFLA_IFNAME, _IFLA_MTU, _IFLA_IFALIAS, _IFLA_STATS64 = 3, 4, 20, 23
 # Of struct rtnl_link_stats64: behind packets, bytes and errors, each received and sent, and what was dropped received.
 _TX_DROPPED = slice(7 * 8, 8 * 8)
 
@@ -48,6 +48,7 @@ class InterfaceFound:
     `dropped_packets` could not be sent: the interface's own queue was full.
     """
 
+    name: str
     up: bool
     running: bool
     mtu: int
@@ -62,10 +63,11 @@ def interfaces(netlink: NetlinkSocket, node: str) -> dict[int, InterfaceFound]:
     def collect(_: int, data: bytes) -> None:
         _, _, index, flags, _ = LINK.unpack_from(data, HEADER.size)
         said = _after(data, LINK)
+        name = said.get(_IFLA_IFNAME, b"").rstrip(b"\0").decode(errors="replace")
         alias = said.get(_IFLA_IFALIAS, b"").rstrip(b"\0").decode(errors="replace")
         up, running = bool(flags & _IFF_UP), bool(flags & _IFF_UP and flags & _IFF_RUNNING)
         dropped = _number(said.get(_IFLA_STATS64, b"")[_TX_DROPPED])
-        found[index] = InterfaceFound(up, running, _number(said.get(_IFLA_MTU)), alias, dropped)
+        found[index] = InterfaceFound(name, up, running, _number(said.get(_IFLA_MTU)), alias, dropped)
 
     netlink.dump(f"read the interfaces of {node}", messages.dump_links(), collect)
     return found

@@ -10,7 +10,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from mrc.errors import CallerError
+from mrc.errors import CallerError, SystemRefused
 from mrc.fabric import Description, Link, Shape
 from mrc.lab import state
 from mrc.lab.nodes import LabNodes
@@ -162,13 +162,23 @@ class Lab(LabNodes):
     def heal(self, *targets: str) -> int:
         """Mend every cable these name, whichever end was down and however it came to be.
 
-        Both ends get back what a link-down flushes. Returns CLOCK_MONOTONIC nanoseconds taken when all was in place
+        Both ends get back what a link-down flushes. A cable of which somebody deleted an end is laid again, with the
+        impairments of the lab's description. Returns CLOCK_MONOTONIC nanoseconds taken when all was in place
         and every end operational. Raises CallerError, SystemRefused.
         """
         from mrc.lab import cables
 
         links = self._links_of_all(targets)
-        healed_at_ns, took_ns = cables.heal(links, self._plans, self._route)
+        try:
+            healed_at_ns, took_ns = cables.heal(links, self._plans, self._route)
+        except SystemRefused:
+            # Looked at only now: where all cables lie, a heal takes no longer than the kernel does.
+            again = cables.taken_away(links, self._plans, self._route)
+            if not again:
+                raise
+            cables.lay_again(again, self._plans, self._route, self.open_namespace, self.topology.mtu)
+            self._furnish(again)
+            healed_at_ns, took_ns = cables.heal(links, self._plans, self._route)
         self.record(HEAL, " ".join(targets), links, healed_at_ns, took_ns=took_ns)
         return healed_at_ns
 
@@ -324,6 +334,36 @@ class Lab(LabNodes):
                 )
         return directions
 
+    def _furnish(self, links: Sequence[Link]) -> None:
+        """Give cables that were laid again what the lab had there when it was built."""
+        from mrc.lab import impairment
+
+        if self.fast:
+            from mrc.lab import fast
+
+            fast.install_again(links, self.topology.links, self._plans, self._route)
+        with impairment.turn(state.directory(self.name)):
+            for link in links:
+                with self._changing([link]):
+                    # What drops packets hangs on the name of an interface: it may have outlived the cable.
+                    for each in self._directions(link.name, None).values():
+                        impairment.clear(each)
+            self._impair_as_described(links)
+
+    def _impair_as_described(self, links: Sequence[Link]) -> None:
+        """Give these links, with which nothing is wrong, the impairments of the lab's description."""
+        from mrc.lab import impairment
+
+        names = {link.name for link in links}
+        wanted_of = {key: wanted for key, wanted in self.description.impairments.items() if key[0] in names}
+        alike: dict[Impairment, list[Direction]] = {}
+        for (link, toward), wanted in wanted_of.items():
+            alike.setdefault(wanted, []).extend(self._directions(link, toward).values())
+        changed = dict.fromkeys(self.topology.link(link) for link, _ in wanted_of)
+        with self._changing(list(changed)):
+            for wanted, directions in alike.items():
+                impairment.change(directions, **asdict(wanted))
+
     def _changing(self, links: Sequence[Link]) -> AbstractContextManager[None]:
         """Return the context to change the impairments of these links in: it updates a fast fabric's programs."""
         if not self.fast:
@@ -352,20 +392,12 @@ def _load_up(name: str) -> state.LabState:
 
 def _finish(found: state.LabState) -> None:
     """What a new lab has beside nodes and cables: the programs of a fast one, the impairments of its description."""
-    from mrc.lab import impairment
-
     lab = Lab(found)
     try:
         if found.fast:
             from mrc.lab import fast
 
             fast.install(lab._plans, lab._route)
-        alike: dict[Impairment, list[Direction]] = {}
-        for (link, toward), wanted in found.description.impairments.items():
-            alike.setdefault(wanted, []).extend(lab._directions(link, toward).values())
-        links = dict.fromkeys(found.topology.link(link) for link, _ in found.description.impairments)
-        with lab._changing(list(links)):
-            for wanted, directions in alike.items():
-                impairment.change(directions, **asdict(wanted))
+        lab._impair_as_described(found.topology.links)
     finally:
         lab.close()

@@ -21,7 +21,8 @@ from mrc.lab.netlink import Request
 from mrc.lab.plan import LOOPBACK_INDEX, USID_DEVICE, USID_DEVICE_INDEX, Interface, NodePlan, Route, RouteKind, Rule
 from mrc.wire.usid import BLOCK_BITS, USID_BITS
 
-_RTM_NEWLINK, _RTM_GETLINK, _RTM_NEWADDR, _RTM_NEWROUTE, _RTM_NEWNEIGH, _RTM_NEWRULE = 16, 18, 20, 24, 28, 32
+_RTM_NEWLINK, _RTM_DELLINK, _RTM_GETLINK = 16, 17, 18
+_RTM_NEWADDR, _RTM_NEWROUTE, _RTM_NEWNEIGH, _RTM_NEWRULE = 20, 24, 28, 32
 _REQUEST, _ACK, _DUMP = 0x001, 0x004, 0x300
 _REPLACE, _EXCLUSIVE, _CREATE, _APPEND = 0x100, 0x200, 0x400, 0x800
 
@@ -35,7 +36,7 @@ _TABLE_MAIN, _TABLE_LOCAL = 254, 255
 _RTPROT_STATIC = 4
 _SCOPE_UNIVERSE = 0
 _RTN_UNICAST, _RTN_LOCAL, _RTN_BLACKHOLE = 1, 2, 6
-_EEXIST = 17
+_EEXIST, _ENODEV = 17, 19
 
 _LWTUNNEL_SEG6_LOCAL = 7
 _SEG6_LOCAL_ACTION, _SEG6_LOCAL_FLAVORS = 1, 11
@@ -132,6 +133,13 @@ def link_state(interface: Interface, up: bool) -> Request:
     message["change"] = _IFF_UP
     what = f"set {interface.name} of {interface.node} {'up' if up else 'down'}"
     return Request(what, _encoded(message, _RTM_NEWLINK, 0))
+
+
+def delete_link(index: int, name: str) -> Request:
+    """Delete an interface; of a cable the other end too. No error when it is gone."""
+    message = ifinfmsg()
+    message["index"] = index
+    return Request(f"delete {name}", _encoded(message, _RTM_DELLINK, 0), frozenset({_ENODEV}))
 
 
 def link_mtu(index: int, name: str, mtu: int) -> Request:

@@ -11,7 +11,6 @@ import errno
 import fcntl
 import os
 import stat
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from mrc.errors import CallerError, SystemRefused
+from mrc.threads import start_thread
 
 NETNS_DIRECTORY = Path("/run/netns")
 ROOT_ADVICE = "run as root, or inside `mrc lab shell`, which needs no root"
@@ -50,9 +50,7 @@ def in_thread(function: Callable[[], T]) -> T:
         except BaseException as error:
             outcome.set_exception(error)
 
-    thread = threading.Thread(target=body, name="mrc-namespace", daemon=True)
-    thread.start()
-    thread.join()
+    start_thread(body, name="mrc-namespace").join()
     return outcome.result()
 
 

@@ -14,7 +14,9 @@ from pathlib import Path
 
 from mrc.lab import processes, state
 from mrc.lab.processes import Identity, LabProcess
+from mrc.untrusted import foreign_bytes, parse_json
 
+_MOST_BYTES = 1 << 20
 _PREFIX = ".left-"
 
 
@@ -68,8 +70,8 @@ def _of(record: Record) -> list[LabProcess]:
 
 def _records(name: str | None = None) -> Iterator[Record]:
     for path in sorted(state.STATE_DIRECTORY.glob(f"{_PREFIX}*.json")):
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            document = json.loads(path.read_text())
+        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+            document = parse_json(foreign_bytes(path, _MOST_BYTES), most_bytes=_MOST_BYTES)
             spaces = {node: (int(device), int(inode)) for node, (device, inode) in document["namespaces"].items()}
             if name in (None, document["name"]):
                 yield Record(path, document["name"], document["tag"], spaces)

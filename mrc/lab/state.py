@@ -23,6 +23,7 @@ from typing import Any
 from mrc.errors import CallerError, SystemRefused
 from mrc.fabric import Description, Shape
 from mrc.lab.namespace import ROOT_ADVICE
+from mrc.untrusted import foreign_bytes, parse_json
 
 STATE_DIRECTORY = Path("/run/mrc")
 BUILDING, UP = "building", "up"
@@ -108,7 +109,7 @@ def load(name: str) -> LabState | None:
             f"there is no lab {name!r}: `mrc lab up --name {name}` builds it, `mrc lab list` shows the others"
         )
     try:
-        document = json.loads((path / "lab.json").read_text())
+        document = parse_json(foreign_bytes(path / "lab.json"), "its text")
     except FileNotFoundError:
         return None
     except PermissionError as error:
@@ -118,7 +119,7 @@ def load(name: str) -> LabState | None:
     try:
         readable = document["version"] in _READABLE_VERSIONS
         found = _from_document(document) if readable else None
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
         raise CallerError(f"{path}/lab.json is damaged ({error!r}): look at it, then remove {path} by hand") from None
     if found is None:
         raise CallerError(f"{path}/lab.json is of another version: take that lab down with the mrc that built it")

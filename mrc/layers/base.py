@@ -55,11 +55,16 @@ class TransportHeader(Packet):
         return type(self).__name__.lower()
 
     # Where its dpdcid lies, if it has one: unset, it is the low 16 bits of the BTH's DQP (wire.md section 6).
+    # `_turns`: of a SACK or NACK that is spdcid, two bytes before it, where the profile has the DCIDs of the data.
     dpdcid_at: int | None = None
+    _turns: bool = False
 
     def post_build(self, pkt: bytes, pay: bytes) -> bytes:
         bth, at = self.bth_and_depth()[0], self.dpdcid_at
-        if at is not None and "dpdcid" not in self.fields and bth is not None:
+        name = "dpdcid"
+        if at is not None and self._turns and ActiveProfile.profile.dcids_of_data:
+            name, at = "spdcid", at - 2
+        if at is not None and name not in self.fields and bth is not None:
             pkt = pkt[:at] + (bth.dqp & _DCID).to_bytes(2, "big") + pkt[at + 2 :]
         return pkt + pay
 

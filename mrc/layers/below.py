@@ -10,6 +10,7 @@ from scapy.packet import Packet
 
 from mrc.errors import CallerError
 from mrc.layers.base import ActiveProfile
+from mrc.wire.address_template import AddressTemplate
 from mrc.wire.entropy import ev_to_fields
 from mrc.wire.usid import UsidTemplate, address_text, container, path_of_ev
 
@@ -23,7 +24,7 @@ def in_udp(ev: int, src: str, dst: str) -> Packet:
 
     >>> from mrc.layers import BTH, METH, RETH
     >>> packet = in_udp(0xC001, "fd00::1", "fd00::2") / BTH(dqp=0x12, psn=7) / METH(msn=1) / RETH(va=0x1000) / b"hello"
-    >>> type(packet)(bytes(packet))[BTH].mysummary()[0]
+    >>> packet[BTH].mysummary()[0]
     'RDMA WRITE Only QP=0x000012 PSN=7 MSN=1 VA=0x1000 Len=5'
     """
     try:
@@ -52,18 +53,24 @@ def in_srv6(
     destination_host: int = 1,
     block: int = 0x5F000000,
     srh: bool = False,
+    template: AddressTemplate | None = None,
 ) -> Packet:
     """Headers of SRV6 mode: an outer IPv6 header whose destination spells the path of the EV, then those of `in_udp`.
 
         in_srv6(0x01000003, src="fd00::1", dst="fd00::2") / BTH(dqp=0x12) / PETH(probe_id=1)
 
     The defaults lead from host 0 on leaf 0 to host 1 on leaf 1, as in the default lab. With `srh` the destination's own
-    uSID goes into a segment routing header behind it (H.Encaps.Red, two containers). Raises CallerError for an EV that
-    is not of the plan plane(8) zero(8) uplink(16), and for numbers outside the uSID plan.
+    uSID goes into a segment routing header behind it (H.Encaps.Red, two containers). A `template` takes the place of
+    the plan: it says where the bits of the EV go; leaf, host and block play no part. Raises CallerError for an EV that
+    is not of the plan plane(8) zero(8) uplink(16), for numbers outside the uSID plan, and for a template with `srh`.
     """
     inner = in_udp(ev, src, dst)
     if not isinstance(inner, IPv6):
         raise CallerError(f"SRV6 mode needs IPv6 inside, not {src}")
+    if template is not None:
+        if srh:
+            raise CallerError("a template gives one address: there is no second container for an SRH")
+        return IPv6(src=src, dst=address_text(template.address_of(ev))) / inner
     outer = usid_destination(
         *path_of_ev(ev),
         source_leaf=source_leaf,

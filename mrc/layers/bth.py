@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from scapy.config import conf
-from scapy.fields import BitField, ByteField, ThreeBytesField, X3BytesField, XByteEnumField, XShortField
+from scapy.fields import BitField, ThreeBytesField, X3BytesField, XByteEnumField, XShortField
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6, _IPv6ExtHdr
 from scapy.packet import Packet
@@ -54,7 +54,9 @@ def bth_fields(solicited_event_first: bool = True) -> list[Any]:
         BitField("pad", None, 2),
         BitField("tver", 0, 4),
         XShortField("pkey", 0xFFFF),
-        ByteField("reserved", 0),
+        BitField("fecn", 0, 1),
+        BitField("becn", 0, 1),
+        Reserved("reserved", 6),
         X3BytesField("dqp", 0),
         BitField("ackreq", 0, 1),
         Reserved("reserved2", 1),

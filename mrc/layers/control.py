@@ -48,7 +48,7 @@ def _is_no_probe_answer(seth: Any) -> bool:
 
 
 class SETH(TransportHeader):
-    """SACK extended transport header, 28 bytes (grade A; spdcid and dpdcid B).
+    """SACK extended transport header, 28 bytes (grade A; spdcid and dpdcid C).
 
     Bytes 2-3 are `ack_psn_offset` (signed), or `probe_id` when pr is 1. Bit i of `bitmap`, least significant first,
     is PSN cack_psn + sack_offset + i. `mpr` is in units of 128 PSNs. Setting `probe_id` sets pr, unless that is set.
@@ -56,6 +56,7 @@ class SETH(TransportHeader):
 
     name = "SETH"
     dpdcid_at = 10
+    _turns = True
     fields_desc = [
         BitField("type", 0, 4),
         BitField("next", 0, 5),
@@ -104,10 +105,11 @@ class CC_STATE(TransportHeader):
 
 
 class NETH(TransportHeader):
-    """NACK extended transport header, 20 bytes (grade A; cc_type C: 2 is sent, any accepted)."""
+    """NACK extended transport header, 20 bytes (grade A; cc_type C: 2 is sent, any accepted; spdcid and dpdcid C)."""
 
     name = "NETH"
     dpdcid_at = 10
+    _turns = True
     fields_desc = [
         BitField("type", 0, 4),
         BitField("next", 0, 5),

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import zlib
 
-from scapy.fields import StrField, XLEIntField
+from scapy.fields import StrField, XIntField
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6, _IPv6ExtHdr
 from scapy.packet import Packet, Raw
 
-from mrc.wire.icrc import icrc_ipv4, icrc_ipv6
+from mrc.wire.icrc import icrc_bytes, icrc_ipv4, icrc_ipv6
 from mrc.wire.opcodes import ICRC_LENGTH
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 
@@ -34,14 +34,15 @@ class Pad(Packet):
 
 
 class ICRC(Packet):
-    """The last 4 bytes (grade A; under SRv6 C). `crc` is the number sent least significant byte first.
+    """The last 4 bytes (grade A; under SRv6 C). `crc` is the four bytes as they lie in the packet, as Wireshark and
+    scapy.contrib.roce write it: the CRC-32 with its bytes turned round, since it is sent least significant byte first.
 
     None (the default) has it worked out when the packet is built, which takes a BTH, UDP and IPv4 or IPv6 below;
     without all three it is 0.
     """
 
     name = "ICRC"
-    fields_desc = [XLEIntField("crc", None)]
+    fields_desc = [XIntField("crc", None)]
 
     @property
     def show_summary(self) -> bool:
@@ -130,9 +131,10 @@ def _icrc_over_stack(packet: bytes, covered: list[Packet], udp: Packet, transpor
 def check_icrc(packet: Packet, profile: WireProfile = DEFAULT_WIRE_PROFILE) -> bool | None:
     """Whether a dissected packet's ICRC is right; None where it has none or it cannot be worked out.
 
-    >>> from mrc.layers import BTH, METH, RETH, in_udp
+    >>> from mrc.layers import BTH, METH, RETH, bound_to_udp, in_udp
     >>> packet = in_udp(0xC001, "fd00::1", "fd00::2") / BTH() / METH() / RETH() / b"hello"
-    >>> check_icrc(type(packet)(bytes(packet)))
+    >>> with bound_to_udp():
+    ...     check_icrc(type(packet)(bytes(packet)))
     True
     """
     icrc = packet.getlayer(ICRC)
@@ -147,4 +149,4 @@ def check_icrc(packet: Packet, profile: WireProfile = DEFAULT_WIRE_PROFILE) -> b
         return None
     transport = b"".join(layer.self_build() for layer in reversed(chain))
     value = icrc_value(first, transport, profile)
-    return None if value is None else bool(value == icrc.crc)
+    return None if value is None else icrc_bytes(value) == bytes(icrc)[:ICRC_LENGTH]

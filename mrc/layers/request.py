@@ -83,6 +83,20 @@ class DETH(TransportHeader):
     fields_desc = [XIntField("qkey", 0), ByteField("reserved", 0), X3BytesField("sqpn", 0)]
 
 
+class RDETH(TransportHeader):
+    """Reliable datagram extended transport header, 4 bytes (IBTA; standard opcodes only): the end-to-end context."""
+
+    name = "RDETH"
+    fields_desc = [Reserved("reserved", 8), X3BytesField("eec", 0)]
+
+
+class XRCETH(TransportHeader):
+    """Extended reliable connection header, 4 bytes (IBTA; standard opcodes only): the shared receive queue."""
+
+    name = "XRCETH"
+    fields_desc = [Reserved("reserved", 8), X3BytesField("xrcsrq", 0)]
+
+
 class IETH(TransportHeader):
     """Invalidate extended transport header, 4 bytes (IBTA; standard opcodes only)."""
 

@@ -36,7 +36,7 @@ from mrc.map.wording import (
 )
 from mrc.net.filters import Instruction, attach_filter
 from mrc.net.mtu import ignore_path_mtu
-from mrc.net.ports import RAW_SOCKET_ADVICE, dropped_by
+from mrc.net.ports import RAW_SOCKET_ADVICE, bind_to_interface, dropped_by
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 from mrc.wire.rows import fields_at
 from mrc.wire.usid import address_text
@@ -73,6 +73,7 @@ class ProbeSocket:
         """Raises SystemRefused without the privilege for raw sockets, or when the interface is missing."""
         # Of the class of control packets: a full queue is congestion, not a fault, and those do not wait in it.
         traffic_class = wire.dscp_control << 2
+        self.interface = port.interface
         self._codec = ProbeCodec(port.address, key, session, traffic_class)
         self._block = block
         self._addresses: dict[Loop, str] = {}
@@ -84,8 +85,8 @@ class ProbeSocket:
         self.sender = socket.socket(socket.AF_INET6, socket.SOCK_RAW, _IPV6_IN_IPV6)
         try:
             attach_filter(self.receiver, own_packets_only())
+            self.bind_again()
             for each in (self.receiver, self.sender):
-                each.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, port.interface.encode())
                 each.setblocking(False)
             self.receiver.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
             self.sender.bind((port.address, 0))
@@ -98,6 +99,11 @@ class ProbeSocket:
             raise SystemRefused(
                 error.errno, f"port {port.interface} ({port.address}): {error.strerror}; is the fabric up?"
             ) from None
+
+    def bind_again(self) -> None:
+        """Use the interface of this name as it is now. Raises OSError."""
+        for each in (self.receiver, self.sender):
+            bind_to_interface(each, self.interface)
 
     def send(self, sequence: int, loop: Loop) -> OSError | None:
         """What the system said when it did not take it."""
@@ -228,13 +234,19 @@ class Agent:
             self.close()
             raise
         self._chance = random.Random()
-        self._interfaces_gone = InterfacesGone(port.interface for port in fabric.ports)
+        self._interfaces_gone = InterfacesGone((port.interface for port in fabric.ports), self._bind_again)
         self._said = ""
         self._was_refused = False
 
     def close(self) -> None:
         for each in self._sockets.values():
             each.close()
+
+    def _bind_again(self, interface: str) -> None:
+        for each in self._sockets.values():
+            if each.interface == interface:
+                with contextlib.suppress(OSError):  # gone again: it is looked for again
+                    each.bind_again()
 
     def run(self, is_over: Callable[[], bool] = lambda: False) -> None:
         """Probe until `is_over` says so.

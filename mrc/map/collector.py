@@ -26,7 +26,7 @@ from mrc.map.loops import Loop
 from mrc.map.prober import SECOND, Counters, Report
 from mrc.map.wording import LONGEST_LINE, Hello, Totals, Welcome, read_hello, read_result, refusal_line, welcome_line
 
-_CREDENTIALS = struct.Struct("3i")
+_CREDENTIALS = struct.Struct("i2I")
 _EVALUATE_NS = SECOND // 5
 # Judging takes at most one part in so many of the time.
 _JUDGING = 2

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from mrc.errors import CallerError, SystemRefused
+from mrc.net.control.shapes import fault_in
+from mrc.untrusted import NotJson, parse_json
 
 _VERSION = 1
 _SECOND = 1_000_000_000
@@ -58,6 +60,9 @@ class History:
             elif version != _VERSION:
                 raise CallerError(f"{path} is not a history of mrc map: name another file with --history")
             self._end_interrupted()
+        except NotJson as error:
+            self._base.close()
+            raise CallerError(f"{path} is damaged ({error}): name another file with --history") from None
         except sqlite3.DatabaseError as error:
             self._base.close()
             if isinstance(error, sqlite3.OperationalError):
@@ -71,7 +76,7 @@ class History:
         row = self._base.execute("SELECT at_unix_ns FROM picture").fetchone()
         last = row[0] if row else 0
         for number, text in self._base.execute("SELECT id, document FROM fault WHERE until_unix_ns IS NULL").fetchall():
-            document = json.loads(text)
+            document = _document(text)
             until = max(last, document["since_unix_ns"])
             document |= {"until_unix_ns": until, "interrupted": True}
             self._base.execute(
@@ -141,8 +146,11 @@ class History:
             raise SystemRefused(f"the history cannot be written: {error}") from None
 
     def past(self, most: int) -> list[dict[str, Any]]:
-        """The faults that were over last, latest end first."""
-        return [json.loads(text) for (text,) in self._base.execute(_PAST, (0, most))]
+        """The faults that were over last, latest end first. Raises SystemRefused."""
+        try:
+            return [_document(text) for (text,) in self._base.execute(_PAST, (0, most))]
+        except (NotJson, sqlite3.Error) as error:
+            raise SystemRefused(f"the history cannot be read: {error}") from None
 
     def close(self) -> None:
         self._base.close()
@@ -163,11 +171,58 @@ def read_history(path: Path, since_unix_ns: int, most: int = 1000) -> tuple[dict
         base = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
         try:
             row = base.execute("SELECT document FROM picture").fetchone()
-            past = [json.loads(text) for (text,) in base.execute(_PAST, (since_unix_ns, most))]
+            picture = {} if row is None else _document(row[0], _PICTURE)
+            past = [_document(text) for (text,) in base.execute(_PAST, (since_unix_ns, most))]
         finally:
             base.close()
     except (sqlite3.Error, ValueError) as error:
         raise CallerError(f"{path} is not a history of mrc map ({error}): {advice}") from None
     if row is None:
         raise CallerError(f"nothing is in {path} yet: {advice}, and it has only just begun")
-    return json.loads(row[0]), past
+    return picture, past
+
+
+_NUMBER = (int, float)
+_FAULT = {
+    "name": str,
+    "kind": str,
+    "plane": int,
+    "state": str,
+    "toward": [str],
+    "also": [str],
+    "withdrawn": bool,
+    "loss_percent": _NUMBER,
+    "loss_percent_low": _NUMBER,
+    "loss_percent_high": _NUMBER,
+    "since_unix_ns": int,
+    "named_unix_ns": int,
+    "until_unix_ns": (int, None),
+}
+_PICTURE = {
+    "fabric": str,
+    "at_unix_ns": int,
+    "leaves": int,
+    "hosts_per_leaf": int,
+    "faults": [_FAULT],
+    "suspicions": [{"names": [str], "since_unix_ns": int}],
+    "agents": [{"host": str, "silent": bool, "rate_per_s": int}],
+}
+_TIMES = ("since_unix_ns", "named_unix_ns", "until_unix_ns", "at_unix_ns")
+_LATEST_NS = 1 << 62
+
+
+def _document(text: object, shape: Any = _FAULT) -> dict[str, Any]:
+    """One document of the file, a picture or a fault. Raises NotJson for what is none."""
+    what = "a document in it"
+    found = parse_json(text.encode(errors="replace") if isinstance(text, str) else b"", what)
+    fault = fault_in(found, shape)
+    if fault is not None:
+        raise NotJson(f"{what} has no proper {fault or 'form'}")
+    document: dict[str, Any] = found
+    for each in document["faults"] if shape is _PICTURE else [document]:
+        each.setdefault("until_unix_ns", None)
+    for each in [document, *document.get("faults", ())]:
+        for name in _TIMES:
+            if not 0 <= (each.get(name) or 0) <= _LATEST_NS:
+                raise NotJson(f"{what} has {name} {each[name]}, which is no time of a map")
+    return document

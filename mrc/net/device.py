@@ -22,6 +22,7 @@ from mrc.net.hosts import addresses_towards, default_addresses, host_fabric
 from mrc.net.node import Node, transfer_config
 from mrc.net.node_device import NodeDevice
 from mrc.net.priority import go_first
+from mrc.threads import start_thread
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 
 __all__ = ["FABRIC_VARIABLE", "NodeDevice", "fabric_of_this_host", "open_device", "transfer_config"]
@@ -84,8 +85,7 @@ def open_device(
             go_first()
             node.driver.run(over.is_set)
 
-        thread = threading.Thread(target=run, name=f"mrc {node.fabric.name}", daemon=True)
-        thread.start()
+        thread = start_thread(run, name=f"mrc {node.fabric.name}")
         try:
             yield NodeDevice(node, tuning)
         finally:

@@ -10,6 +10,7 @@ reach in for they then do themselves, between two turns.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import threading
@@ -22,7 +23,7 @@ from mrc import CORE
 from mrc.core import COMPILED
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.responder.receive_budget import ReceiveBudget
-from mrc.errors import MrcError
+from mrc.errors import MrcError, SystemRefused
 from mrc.net.attendant import Attendance, Attendant
 from mrc.net.driven import Driven
 from mrc.net.flood_filter import FloodFilter
@@ -33,6 +34,7 @@ from mrc.net.port_room import PortRoom
 from mrc.net.ports import Port
 from mrc.net.priority import go_first
 from mrc.net.turn import Turn
+from mrc.threads import start_thread
 from mrc.wire.transmit_batch import TransmitBatch
 
 if TYPE_CHECKING:
@@ -132,8 +134,7 @@ class Driver:
             go_first()
             turn.stand_in()
 
-        self._stand_in = threading.Thread(target=stand_in, name="mrc stand-in", daemon=True)
-        self._stand_in.start()
+        self._stand_in = start_thread(stand_in, name="mrc stand-in")
 
     def hand_over(self) -> None:
         """With a stand-in: hand over the work that has ended, here and now, from any thread."""
@@ -338,7 +339,8 @@ class Driver:
         # Its clients are files: what it asks of the endpoint it asks by `call`.
         if self._attendance is not None and self._attendance.look(now, turn.readable >= _ATTENDANT):
             self._watch()
-        self._inside(lambda: self._look_at_endpoint(changes, now))
+        # The stand-in may have been in the endpoint since: it has a time of its own, and that never goes back.
+        self._inside(lambda: self._look_at_endpoint(changes, time.monotonic_ns()))
         if due:
             turn.look_at = now + LOOK_INTERVAL_NS
 
@@ -356,6 +358,8 @@ class Driver:
             self._room.on_refused(self._sender.too_long, now)
             self._sender.too_long.clear()
         for change in changes:
+            if change.made_again:
+                self._bind_again(change.port)
             if change.up is not None:
                 self.endpoint.set_port(change.port, change.up, now)
             if change.mtu is not None:
@@ -364,6 +368,19 @@ class Driver:
             self.flood_filter.look(now)
         self._room.look(now)
         self._turn.sleep_until = self._next_look(now)
+
+    def _bind_again(self, number: int) -> None:
+        port = next(each for each in self.ports if each.port == number)
+        try:
+            port.bind_again()
+        except OSError as error:
+            # Where it is gone again, it will be heard of again.
+            if error.errno != errno.ENODEV:
+                raise SystemRefused(
+                    error.errno,
+                    f"interface {port.interface} was deleted and made again, and cannot be used again: "
+                    f"{error.strerror}; start this program again",
+                ) from None
 
     def _next_look(self, now: int) -> int:
         """When Python wants to be asked next if nothing happens, ns."""

@@ -13,15 +13,19 @@ from mrc.net.mtu import interface_mtu
 RTMGRP_LINK = 1
 RTM_NEWLINK, RTM_DELLINK = 16, 17
 IFF_UP, IFF_RUNNING = 0x1, 0x40
-SIOCGIFFLAGS = 0x8913
+SIOCGIFFLAGS, SIOCGIFINDEX = 0x8913, 0x8933
 
 
 class LinkChange(NamedTuple):
-    """What changed of a port: whether it is `up`, the MTU of its interface (bytes), or both. None: that did not."""
+    """What changed of a port: whether it is `up`, the MTU of its interface (bytes), or both. None: that did not.
+
+    `made_again`: the interface was deleted, and there is another of its name.
+    """
 
     port: int
     up: bool | None
     mtu: int | None
+    made_again: bool = False
 
 
 class LinkWatch:
@@ -63,8 +67,32 @@ class LinkWatch:
             for kind, _, _, body in netlink.messages(data):
                 if kind in (RTM_NEWLINK, RTM_DELLINK):
                     _, _, index, flags, _ = netlink.LINK.unpack_from(body)
+                    again = self._made_again(index) if kind == RTM_NEWLINK else set()
                     for port in [port for port, its in self._index_of_port.items() if its == index]:
-                        changed += self._change_of(port, kind == RTM_NEWLINK and _is_up(flags))
+                        changed += self._change_of(port, kind == RTM_NEWLINK and _is_up(flags), port in again)
+
+    def _made_again(self, index: int) -> set[int]:
+        """The ports whose interface has this index now, and had another."""
+        if index in self._index_of_port.values():
+            return set()
+        return {port for port in self._names if self._index_now(port) == index and self._follow(port)}
+
+    def _index_now(self, port: int) -> int:
+        try:
+            request = fcntl.ioctl(
+                self._ioctl.fileno(), SIOCGIFINDEX, struct.pack("16si20x", self._names[port].encode(), 0)
+            )
+        except OSError:
+            return 0  # the interface is gone
+        return int(struct.unpack_from("i", request, 16)[0])
+
+    def _follow(self, port: int) -> bool:
+        """Watch the interface that has the port's name now. Returns whether it is another one."""
+        index = self._index_now(port)
+        if index in (0, self._index_of_port[port]):
+            return False
+        self._index_of_port[port] = index
+        return True
 
     def _states(self) -> list[LinkChange]:
         """Every port whose state is not what was last reported."""
@@ -75,17 +103,18 @@ class LinkWatch:
                 (flags,) = struct.unpack_from("H", fcntl.ioctl(self._ioctl.fileno(), SIOCGIFFLAGS, request), 16)
             except OSError:
                 flags = 0  # the interface is gone
-            changed += self._change_of(port, _is_up(flags))
+            changed += self._change_of(port, _is_up(flags), self._follow(port))
         return changed
 
-    def _change_of(self, port: int, up: bool) -> list[LinkChange]:
+    def _change_of(self, port: int, up: bool, made_again: bool) -> list[LinkChange]:
         try:
             mtu = interface_mtu(self._ioctl, self._names[port])
         except OSError:
             mtu = self._mtu[port]  # the interface is gone
-        if (self._up[port], self._mtu[port]) == (up, mtu):
+        if (self._up[port], self._mtu[port]) == (up, mtu) and not made_again:
             return []
-        change = LinkChange(port, up if self._up[port] != up else None, mtu if self._mtu[port] != mtu else None)
+        now_up, now_mtu = up if self._up[port] != up else None, mtu if self._mtu[port] != mtu else None
+        change = LinkChange(port, now_up, now_mtu, made_again)
         self._up[port], self._mtu[port] = up, mtu
         return [change]
 

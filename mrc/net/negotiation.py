@@ -85,7 +85,8 @@ class NodeDescription:
         return cls(fabric.host, ports, fabric.mode, wire.accepted_udp_ports, path_mtu, wire.shared)
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """What `from_json` reads, and JSON can hold: lists, no tuples."""
+        return asdict(self) | {"ports": [asdict(port) for port in self.ports], "udp_ports": list(self.udp_ports)}
 
     @classmethod
     def from_json(cls, document: object) -> NodeDescription:
@@ -192,7 +193,7 @@ def peer_of(
         )
     profile = ev_profile or default_ev_profile(fabric)
     try:
-        paths = profile.paths(pairs, random or Random(0), wire)
+        paths = tuple(profile.paths(pairs, random or Random(0), wire))
     except CallerError as error:
         raise PeerError(f"no paths to the peer: {error}") from None
     sources = {pair.port: address_number(pair.peer_address) for pair in pairs}

@@ -95,6 +95,8 @@ class Node:
         self.ev_profile = ev_profile or default_ev_profile(fabric)
         # All QPs of a node towards one peer draw the same EVs.
         self._ev_seed = secrets.randbits(63)
+        # The arguments of the latest `peer`, and its result.
+        self._last_peer: tuple[NodeDescription, EvProfile, QpPeer] | None = None
         config = EndpointConfig(
             wire=wire,
             fair_share=_BATCH,
@@ -186,6 +188,14 @@ class Node:
                 f"the interfaces of both ends have room for a path MTU of {largest}, not {path_mtu}: "
                 f"use --mtu {largest}"
             )
+        profile = ev_profile or self.ev_profile
+        last = self._last_peer
+        # QPs often come by the hundred towards one node. They share its paths: 40 KB and a millisecond each.
+        if last is None or last[:2] != (node, profile):
+            last = self._last_peer = node, profile, self._reach(node, peer, profile)
+        return replace(last[2], qpn=peer.qpn, first_psn=peer.first_psn)
+
+    def _reach(self, node: NodeDescription, peer: QpDescription, profile: EvProfile) -> QpPeer:
         wire, seed = self.endpoint.config.wire, self._ev_seed
 
         def towards(profile: EvProfile) -> QpPeer:
@@ -193,9 +203,7 @@ class Node:
 
         # Outside a lab hosts have no names to be known by.
         name = "" if self.fabric.name == HOST_FABRIC else f"h{node.host}"
-        return replace(
-            towards(ev_profile or self.ev_profile), name=name, paths_of=lambda profile: towards(profile).paths
-        )
+        return replace(towards(profile), name=name, paths_of=lambda profile: towards(profile).paths)
 
     def connect(self, qp: QueuePair, node: NodeDescription, peer: QpDescription) -> None:
         """Bring a QP in INIT up to RTS towards one of `node`'s. Raises as `peer` does."""

@@ -19,6 +19,7 @@ from mrc.fabric.host_view import Fabric
 from mrc.net.driver import Driver
 from mrc.net.firewall_hint import perhaps_blocked
 from mrc.net.negotiation import NodeDescription, QpDescription
+from mrc.untrusted import own_json
 from mrc.verbs.device import DevicePort
 
 T = TypeVar("T")
@@ -78,7 +79,7 @@ class NodeDevice:
 
     def address(self) -> dict[str, Any]:
         """Return how peers reach this node, as plain JSON."""
-        described: dict[str, Any] = json.loads(json.dumps(self.node.description.to_json()))
+        described: dict[str, Any] = own_json(json.dumps(self.node.description.to_json()))
         return described
 
     @property

@@ -77,7 +77,17 @@ class Port(Protocol):
         """Packets the kernel dropped because the receive buffer was full."""
         ...
 
+    def bind_again(self) -> None:
+        """Use the interface of this name as it is now. Raises OSError where it is gone, or CAP_NET_RAW is."""
+        ...
+
     def close(self) -> None: ...
+
+
+def bind_to_interface(sock: socket.socket, interface: str) -> None:
+    """Let a socket use this interface alone. The kernel keeps its index: an interface that is made again under its name
+    is another one, and nothing passes the socket until it is bound again. Raises OSError."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, interface.encode())
 
 
 def dropped_by(sock: socket.socket) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from array import array
 
 _BYTES = 4
 # Reading the system's random source gives up the interpreter, and a computing thread then keeps it for 5 ms.
@@ -15,7 +16,8 @@ class RKeys:
     __slots__ = ("_drawn",)
 
     def __init__(self) -> None:
-        self._drawn: list[int] = []
+        # No list: its thousand integers would last as long as the node, and keep memory around them.
+        self._drawn = array("I")
 
     def __call__(self) -> int:
         while True:
@@ -23,4 +25,4 @@ class RKeys:
                 return self._drawn.pop()
             except IndexError:  # none yet, or another thread took the last
                 drawn = os.urandom(_BYTES * _AT_ONCE)
-                self._drawn += memoryview(drawn).cast("I").tolist()
+                self._drawn.frombytes(drawn)

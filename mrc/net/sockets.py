@@ -14,7 +14,7 @@ from mrc.errors import SystemRefused
 from mrc.fabric.host_view import FabricPort
 from mrc.net.filters import accept_srh, attach_filter
 from mrc.net.mtu import FullPackets, ignore_path_mtu
-from mrc.net.ports import RAW_SOCKET_ADVICE, SRV6, SRV6_SRH, Framing, dropped_by, grow
+from mrc.net.ports import RAW_SOCKET_ADVICE, SRV6, SRV6_SRH, Framing, bind_to_interface, dropped_by, grow
 from mrc.wire.srh import IPV6_IN_IPV6, ROUTING
 
 _IPV6_HDRINCL = 36
@@ -69,6 +69,11 @@ class Srv6Port:
         """Packets the kernel dropped because the receive buffer was full."""
         return dropped_by(self.receiver)
 
+    def bind_again(self) -> None:
+        """Use the interface of this name as it is now. Raises OSError where it is gone, or CAP_NET_RAW is."""
+        for each in (self.sender, self.receiver):
+            bind_to_interface(each, self.interface)
+
     def close(self) -> None:
         self.sender.close()
         self.receiver.close()
@@ -80,7 +85,7 @@ def _raw_socket(interface: str, protocol: int) -> socket.socket:
     except PermissionError as error:
         raise SystemRefused(error.errno, RAW_SOCKET_ADVICE) from None
     try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, interface.encode())
+        bind_to_interface(sock, interface)
     except OSError as error:
         sock.close()
         raise SystemRefused(

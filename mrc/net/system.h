@@ -23,7 +23,7 @@ _Static_assert(offsetof(struct msghdr, msg_namelen) == 8 && offsetof(struct msgh
                "written for 64-bit Linux");
 
 #define SYSTEM_NS 1000000000LL
-#define SYSTEM_MOST_FDS 64 /* as many as a mask has bits */
+#define SYSTEM_MOST_FDS 63 /* as many as a signed mask has bits, and -1 besides */
 #define SYSTEM_RAISED 100000 /* beyond every errno */
 #define SYSTEM_MEMINFO 55  /* SO_MEMINFO; its first number is what waits */
 
@@ -94,6 +94,8 @@ static inline long long system_wait(const long long *fds, int count, long long n
     long long readable = 0;
     int found;
 
+    if (count > SYSTEM_MOST_FDS)
+        count = SYSTEM_MOST_FDS;
     for (int each = 0; each < count; each++)
         polled[each] = (struct pollfd){(int)fds[each], POLLIN, 0};
     found = ppoll(polled, (nfds_t)count, &time, NULL);

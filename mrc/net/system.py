@@ -22,6 +22,7 @@ import time
 _MSG_DONTWAIT = 0x40
 _MEMINFO = 55  # SO_MEMINFO; its first number is what waits
 _NS = 1_000_000
+MOST_FDS = 63  # as many as a signed 64-bit mask has bits, and -1 besides
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _sendmmsg, _recvmmsg, _getsockopt = _libc.sendmmsg, _libc.recvmmsg, _libc.getsockopt
@@ -65,10 +66,12 @@ def yield_processor() -> None:
 
 
 def wait(fds: memoryview, count: int, ns: int) -> int:
-    """Sleep until one of the first `count` descriptors (at most 64) is readable, for at most `ns`.
+    """Sleep until one of the first `count` descriptors is readable, for at most `ns`. Of more than MOST_FDS only so
+    many are looked at.
 
     Returns which are, a bit for each; 0 when none is, -1 when a signal came.
     """
+    count = min(count, MOST_FDS, len(fds))
     poll = select.poll()
     for each in fds[:count]:
         poll.register(each, select.POLLIN)

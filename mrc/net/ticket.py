@@ -80,6 +80,8 @@ class Ticket:
         Raises CallerError that says whether the text is no ticket, one of another release, cut short, or altered.
         """
         line = text.strip()
+        if not line:
+            raise CallerError("the ticket is empty: the other end may not have printed it yet")
         if not line.startswith(PREFIX):
             other = _ANY_VERSION.match(line)
             if other:

@@ -16,10 +16,12 @@ from mrc.endpoint.parts.deadlines import FOREVER
 from mrc.endpoint.parts.flags import Flag
 from mrc.endpoint.parts.numbers import column
 from mrc.endpoint.responder.receive_budget import ReceiveBudget
+from mrc.errors import SystemRefused
 from mrc.net import system
 from mrc.net.endpoint_lock import SHORTLY_NS, EndpointLock
 from mrc.net.mmsg import BatchReceiver, BatchSender
 from mrc.net.ports import PACKET_BUFFER_BYTES
+from mrc.net.system import MOST_FDS
 from mrc.wire.transmit_batch import TransmitBatch
 
 # In a stream of batches this short a pause lets the next one grow: a wake-up for two packets costs as much as for
@@ -135,7 +137,12 @@ class Turn:
         os.close(self._call)
 
     def watch(self, ports: list[int], others: list[int]) -> None:
-        """Sleep until one of these descriptors is readable: those of the ports, or Python's."""
+        """Sleep until one of these descriptors is readable: those of the ports, or Python's.
+
+        Raises SystemRefused for more of them than `system.wait` can look at.
+        """
+        if len(ports) + 1 + len(others) > MOST_FDS:
+            raise SystemRefused(f"{len(ports)} ports and {len(others)} other descriptors: {MOST_FDS - 1} are the most")
         self._fds, self._python_fds = (
             memoryview(array("q", [*ports, self._bell, *others])),
             memoryview(array("q", others)),

@@ -16,7 +16,7 @@ from mrc.errors import SystemRefused
 from mrc.fabric.host_view import FabricPort
 from mrc.net.filters import DROP_ALL, accept_ports, attach_filter
 from mrc.net.mtu import FullPackets, ignore_path_mtu
-from mrc.net.ports import LOOPBACK, RAW_SOCKET_ADVICE, UDP_IPV4, UDP_IPV6, Framing, dropped_by, grow
+from mrc.net.ports import LOOPBACK, RAW_SOCKET_ADVICE, UDP_IPV4, UDP_IPV6, Framing, bind_to_interface, dropped_by, grow
 from mrc.wire.ipv4 import IPV4_HEADER, address_number
 from mrc.wire.opcodes import BTH_LENGTH, HEADER_LENGTHS, ICRC_LENGTH, REQUEST_HEADERS
 
@@ -60,9 +60,7 @@ class UdpPort:
             raise SystemRefused(error.errno, RAW_SOCKET_ADVICE) from None
         try:
             attach_filter(self.receiver, accept_ports(udp_ports, ipv4=ipv4))
-            if self.interface != LOOPBACK:
-                # An address on the loopback interface may be reached over any other.
-                self.sender.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, self.interface.encode())
+            self.bind_again()
             self._bind(address)
             self._set_options(ipv4=ipv4)
             self._sinks += [_sink(family, address, udp_port) for udp_port in sorted(set(udp_ports))]
@@ -95,6 +93,12 @@ class UdpPort:
     def drops(self) -> int:
         """Packets the kernel dropped because the receive buffer was full."""
         return dropped_by(self.receiver)
+
+    def bind_again(self) -> None:
+        """Use the interface of this name as it is now. Raises OSError where it is gone, or CAP_NET_RAW is."""
+        # An address on the loopback interface may be reached over any other.
+        if self.interface != LOOPBACK:
+            bind_to_interface(self.sender, self.interface)
 
     def close(self) -> None:
         for sock in (self.sender, *self._sinks):

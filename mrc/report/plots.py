@@ -1,4 +1,4 @@
-"""Plots as SVG, drawn with matplotlib (extra `plot`), which is imported with the first of them."""
+"""Plots as SVG, PNG or PDF, drawn with matplotlib (extra `plot`), which is imported with the first of them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _SIZE_INCHES = (9.0, 4.2)
+_PNG_DOTS_PER_INCH = 150
+# What would make two plots of the same data differ.
+_FORMS: dict[str, dict[str, None]] = {"svg": {"Date": None}, "png": {"Software": None}, "pdf": {"CreationDate": None}}
+FORMS = tuple(_FORMS)
 
 
 class NoPlots(SystemRefused):
@@ -24,6 +28,14 @@ class NoPlots(SystemRefused):
 
 def svg(title: str, draw: Callable[[Figure], None]) -> bytes:
     """Make an SVG file; `draw` fills the figure. The same data gives the same bytes. Raises NoPlots."""
+    return picture(title, draw, "svg")
+
+
+def picture(title: str, draw: Callable[[Figure], None], form: str) -> bytes:
+    """Make a file of a form out of FORMS; `draw` fills the figure.
+
+    The same data gives the same bytes. Raises NoPlots.
+    """
     try:
         import matplotlib as mpl
         from cycler import cycler
@@ -36,7 +48,7 @@ def svg(title: str, draw: Callable[[Figure], None]) -> bytes:
         figure = NewFigure(figsize=_SIZE_INCHES, layout="constrained")
         draw(figure)
         figure.suptitle(title, fontsize=10)
-        figure.savefig(content, format="svg", metadata={"Date": None})
+        figure.savefig(content, format=form, dpi=_PNG_DOTS_PER_INCH, metadata=_FORMS[form])
     return content.getvalue()
 
 

@@ -1,7 +1,7 @@
 """Virtual time: a heap of events, each a handler and its one argument.
 
-Time is an integer of nanoseconds that moves from event to event. Events of one instant run in the order in which they
-were scheduled.
+Time is an integer of nanoseconds that moves from event to event. Events of one instant run in the order of their ranks,
+those of one rank in the order in which they were scheduled.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-Event = tuple[int, int, Callable[[Any], None], Any]
+Event = tuple[int, int, int, Callable[[Any], None], Any]
+# The rank of an event that has none of its own: behind those that have one.
+LAST = 1 << 62
 
 
 class Clock:
@@ -25,9 +27,10 @@ class Clock:
         self._events: list[Event] = []
         self._order = itertools.count()
 
-    def at(self, when: int, handler: Callable[[Any], None], argument: object = None) -> None:
+    def at(self, when: int, handler: Callable[[Any], None], argument: object = None, rank: int = LAST) -> None:
         """Call `handler(argument)` at `when`, ns, not before now."""
-        heapq.heappush(self._events, (when if when > self.now else self.now, next(self._order), handler, argument))
+        when = when if when > self.now else self.now
+        heapq.heappush(self._events, (when, rank, next(self._order), handler, argument))
 
     @property
     def next_at(self) -> int | None:
@@ -44,7 +47,7 @@ class Clock:
         events, pop = self._events, heapq.heappop
         self.touched = False
         while events and events[0][0] <= until:
-            self.now, _, handler, argument = pop(events)
+            self.now, _, _, handler, argument = pop(events)
             handler(argument)
             if self.touched:
                 self.touched = False

@@ -117,9 +117,10 @@ class SimFabric:
             up.on_room = host.pump
             host.ports[plane] = up
             self._add_egress(cable, cable.lower, host_link, port.receive, last_hop=True)
-        for cable in self.shape.fabric_links():
-            for toward in (cable.upper, cable.lower):
-                self._add_egress(cable, toward, link, self.switches[toward].receive)
+        for number, cable in enumerate(self.shape.fabric_links()):
+            # Which of two packets comes first to a spine in one nanosecond does not depend on what happened before.
+            self._add_egress(cable, cable.upper, link, self.switches[cable.upper].receive).rank = number
+            self._add_egress(cable, cable.lower, link, self.switches[cable.lower].receive)
 
     def _add_egress(
         self,

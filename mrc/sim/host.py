@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from mrc.sim.clock import Clock
+from mrc.sim.fault import SimulationFault
 from mrc.sim.link import OUTER_BYTES, Egress, SimPacket
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import HEADER_ROOM
@@ -161,7 +162,12 @@ class SimHost:
         if when != self._timer_at:
             return
         self._timer_at = None
-        self.agent.on_timer(self._clock.now)
+        now = self._clock.now
+        self.agent.on_timer(now)
+        due = self.agent.next_deadline()
+        if due is not None and due <= now:
+            # It would run for ever, and time would stand still.
+            raise SimulationFault(f"a timer of {self.name} is due at {due} ns, when it has just run at {now} ns")
         self.pump()
 
 

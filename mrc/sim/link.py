@@ -11,7 +11,7 @@ import numpy as np
 
 from mrc.endpoint.traffic_class import CE, ECN_MASK
 from mrc.errors import CallerError
-from mrc.sim.clock import Clock
+from mrc.sim.clock import LAST, Clock
 from mrc.wire.profile import WireProfile
 from mrc.wire.rows import EXTENSION_AT
 
@@ -19,6 +19,8 @@ OUTER_BYTES = 40  # the outer IPv6 header
 ETHERNET_FRAMING_BYTES = 38  # header and FCS 18, preamble, start delimiter and gap 20
 LEAST_TRIMMED_BYTES = OUTER_BYTES + EXTENSION_AT
 _NS_BITS = 8 * 1_000_000_000
+# More bytes than any packet has, and more egresses than there are.
+_LONGEST = 1 << 20
 _CHANCES = ("loss", "duplicate", "reorder", "corrupt", "mark")
 
 
@@ -70,8 +72,8 @@ class LinkModel:
             )
 
     def serialisation_ns(self, size: int) -> int:
-        """How long an IP packet of `size` bytes occupies the link, rounded down to whole ns."""
-        return 0 if self.rate_bps is None else (size + self.framing_bytes) * _NS_BITS // self.rate_bps
+        """How long an IP packet of `size` bytes occupies the link, rounded down to whole ns, and 1 at least."""
+        return 0 if self.rate_bps is None else max((size + self.framing_bytes) * _NS_BITS // self.rate_bps, 1)
 
     @property
     def plays_dice(self) -> bool:
@@ -145,7 +147,8 @@ class Egress:
     """The port of one node towards another: strict priority over a drop-tail data queue, then the cable.
 
     `lose_if(packet, number)` is asked for each packet put on the cable, numbered from 1, and loses those it wants.
-    `on_room` is called when a packet has left the queue.
+    `on_room` is called when a packet has left the queue. Of packets that arrive in the same nanosecond those come first
+    whose egresses have a `rank`: the longest, which began first, then in the order of ranks.
     """
 
     __slots__ = (
@@ -168,6 +171,7 @@ class Egress:
         "lose_if",
         "name",
         "on_room",
+        "rank",
         "toward",
         "up",
     )
@@ -188,6 +192,7 @@ class Egress:
         self.counters = LinkCounters()
         self.lose_if: Callable[[SimPacket, int], bool] | None = None
         self.on_room: Callable[[], None] | None = None
+        self.rank = LAST
         self._clock = clock
         self._codepoints = codepoints
         self._random = random
@@ -329,7 +334,7 @@ class Egress:
         if self._dice:
             self._launch_with_dice(packet, when)
         else:
-            self._clock.at(when + self._model.delay_ns, self._arrive_event, packet)
+            self._clock.at(when + self._model.delay_ns, self._arrive_event, packet, self._rank_of(packet))
 
     def _launch_with_dice(self, packet: SimPacket, when: int) -> None:
         model, counters, chance = self._model, self.counters, self._random.random
@@ -350,7 +355,10 @@ class Egress:
             late = 0
             if model.reorder and chance() < model.reorder:
                 late = int(self._random.integers(model.jitter_ns + 1))
-            self._clock.at(when + model.delay_ns + late, self._arrive_event, each)
+            self._clock.at(when + model.delay_ns + late, self._arrive_event, each, self._rank_of(each))
+
+    def _rank_of(self, packet: SimPacket) -> int:
+        return LAST if self.rank == LAST else (_LONGEST - packet.size) * _LONGEST + self.rank
 
     def _corrupted(self, data: bytes) -> bytes:
         damaged = bytearray(data)

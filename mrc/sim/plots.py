@@ -1,4 +1,7 @@
-"""Plots of simulations from their Parquet files: completion times, goodput over time, links, and sweeps."""
+"""Plots of simulations from their Parquet files: completion times, goodput over time, links, and sweeps.
+
+Each is the content of a file of the `form` asked for: svg, png or pdf.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,9 @@ import numpy as np
 
 from mrc.errors import CallerError
 from mrc.fabric import units
-from mrc.report.plots import legend, svg
+from mrc.report.plots import legend, picture
 from mrc.sim.results import parquet
+from mrc.sim.words import LINK_WORDS, figure_words, key_words, with_key
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,9 +25,13 @@ _LINK = re.compile(r"p([0-9]+)[ls]([0-9]+)-p[0-9]+[sc]([0-9]+)")
 _MOST_LINES = 20
 _MOST_POINTS = 2_000
 _COLOURS = "viridis"
+# The largest of the values over the least, from where an axis is logarithmic.
+_FAR_APART = 4
+# Up to how many powers of ten an axis has which ticks in each.
+_TICKS = ((1.5, (1, 1.5, 2, 3, 5, 7)), (3, (1, 2, 5)), (np.inf, (1,)))
 
 
-def completion_times(directories: Sequence[Path], job: str | None = None) -> bytes:
+def completion_times(directories: Sequence[Path], job: str | None = None, *, form: str = "svg") -> bytes:
     """The distribution of flow completion times, a line for each result, or for each job of a single one."""
     lines: dict[str, np.ndarray[Any, Any]] = {}
     for name, directory in _named(directories).items():
@@ -40,22 +48,23 @@ def completion_times(directories: Sequence[Path], job: str | None = None) -> byt
     def draw(figure: Figure) -> None:
         axes: Any = figure.add_subplot()
         for label, fct_us in lines.items():
-            share = np.arange(1, len(fct_us) + 1) / max(1, len(fct_us))
+            share = np.arange(1, len(fct_us) + 1) / max(1, len(fct_us)) * 100
             step = max(1, len(fct_us) // _MOST_POINTS)
-            axes.step(
-                fct_us[::-step][::-1], share[::-step][::-1] * 100, where="post", label=f"{label} ({len(fct_us):,})"
-            )
-        axes.set_xscale("log")
+            # From 0: none had completed before the first did.
+            at = np.append(fct_us[:1], fct_us[::-step][::-1])
+            done = np.append(np.zeros(len(fct_us[:1])), share[::-step][::-1])
+            axes.step(at, done, where="post", label=f"{label} ({len(fct_us):,})")
+        _log_axis(axes, np.concatenate(list(lines.values())))
         axes.set_xlabel("flow completion time, us")
-        axes.set_ylabel("writes, %")
+        axes.set_ylabel("writes that have completed, %")
         axes.set_ylim(0, 100)
         axes.grid(alpha=0.3)
         legend(axes)
 
-    return svg("Flow completion times", draw)
+    return picture("Flow completion times", draw, form)
 
 
-def goodput(directories: Sequence[Path]) -> bytes:
+def goodput(directories: Sequence[Path], *, form: str = "svg") -> bytes:
     """What all hosts receive over time, each byte once; a line for each result."""
     series = {}
     for name, directory in _named(directories).items():
@@ -70,7 +79,7 @@ def goodput(directories: Sequence[Path]) -> bytes:
             length = np.diff(found["time_ns"], prepend=0)
             rate = found["placed_bytes"] * 8 / np.maximum(1, length)
             axes.plot(found["time_ns"] / 1e3, rate, label=label, linewidth=1.2)
-        axes.set_xlabel("us")
+        axes.set_xlabel("virtual time, us")
         axes.set_ylabel("goodput of all hosts, Gbit/s")
         axes.set_ylim(bottom=0)
         axes.set_xlim(left=0)
@@ -78,10 +87,10 @@ def goodput(directories: Sequence[Path]) -> bytes:
         if len(series) > 1:
             legend(axes)
 
-    return svg("Goodput over time", draw)
+    return picture("Goodput over time", draw, form)
 
 
-def links(directory: Path, column: str, direction: str) -> bytes:
+def links(directory: Path, column: str, direction: str, *, form: str = "svg") -> bytes:
     """A heat map of the links between switches for each plane: leaves (in three tiers spines too) by what is above."""
     found = parquet.read(directory / "links.parquet", ["link", "direction", "tier", column])
     planes: dict[int, dict[tuple[int, int], int]] = {}
@@ -103,14 +112,14 @@ def links(directory: Path, column: str, direction: str) -> bytes:
                 axis.get_major_locator().set_params(integer=True)
             image = axes.imshow(grid, aspect="auto", vmin=0, vmax=most, cmap=_COLOURS, interpolation="nearest")
             axes.set_title(f"plane {plane}", fontsize=8)
-            axes.set_xlabel("spine")
-        several[0].set_ylabel("leaf")
-        figure.colorbar(image, ax=list(several), label=column.replace("_", " "))
+            axes.set_xlabel("number of the spine")
+        several[0].set_ylabel("number of the leaf")
+        figure.colorbar(image, ax=list(several), label=LINK_WORDS[column])
 
-    return svg(f"Links between leaves and spines, {direction}", draw)
+    return picture(f"Links between leaves and spines, {direction}", draw, form)
 
 
-def lines(directory: Path, x: str, y: str, by: str | None = None, *, log_x: bool = False) -> bytes:
+def lines(directory: Path, x: str, y: str, by: str | None = None, *, log_x: bool = False, form: str = "svg") -> bytes:
     """A figure of a sweep's cells over one key, a line for each value of another; seeds as mean, least and most."""
     rows = _summary(directory, [x, y, *([by] if by else [])])
     places, labels, measured = _axis(rows[x])
@@ -140,17 +149,17 @@ def lines(directory: Path, x: str, y: str, by: str | None = None, *, log_x: bool
             axes.set_xscale("log", base=2)
         axes.set_xticks(*_ticks(places, labels))
         axes.minorticks_off()
-        axes.set_xlabel(x)
-        axes.set_ylabel(_words(y))
+        axes.set_xlabel(key_words(x))
+        axes.set_ylabel(figure_words(y))
         axes.set_ylim(bottom=0)
         axes.grid(alpha=0.3)
         if by:
             legend(axes)
 
-    return svg(_title(directory, y), draw)
+    return picture(_title(directory, y), draw, form)
 
 
-def heat(directory: Path, x: str, y: str, figure_name: str) -> bytes:
+def heat(directory: Path, x: str, y: str, figure_name: str, *, form: str = "svg") -> bytes:
     """A figure of a sweep's cells as colour over two keys: the mean of all seeds."""
     rows = _summary(directory, [x, y, figure_name])
     x_places, x_labels, _ = _axis(rows[x])
@@ -168,15 +177,15 @@ def heat(directory: Path, x: str, y: str, figure_name: str) -> bytes:
         image = axes.imshow(grid, aspect="auto", origin="lower", cmap=_COLOURS, interpolation="nearest")
         axes.set_xticks(range(len(columns)), [x_labels[each] for each in columns.tolist()])
         axes.set_yticks(range(len(lines_)), [y_labels[each] for each in lines_.tolist()])
-        axes.set_xlabel(x)
-        axes.set_ylabel(y)
+        axes.set_xlabel(key_words(x))
+        axes.set_ylabel(key_words(y))
         middle = (np.nanmin(grid) + np.nanmax(grid)) / 2
         for (row, column), value in np.ndenumerate(grid):
             colour = "white" if value < middle else "black"
             axes.text(column, row, "-" if np.isnan(value) else f"{value:.4g}", ha="center", va="center", color=colour)
-        figure.colorbar(image, ax=axes, label=_words(figure_name))
+        figure.colorbar(image, ax=axes, label=figure_words(figure_name))
 
-    return svg(_title(directory, figure_name), draw)
+    return picture(_title(directory, figure_name), draw, form)
 
 
 # ------------------------------------------------------------------ reading
@@ -235,15 +244,27 @@ def _ticks(places: np.ndarray[Any, Any], labels: Mapping[float, str]) -> tuple[l
 
 
 def _text(by: str | None, value: Any) -> str:
-    return "" if by is None else str(value) if by == "case" else f"{by.rpartition('.')[2]} {value}"
-
-
-def _words(figure: str) -> str:
-    """`fct_p99_us` as an axis has it: `fct p99, us`."""
-    match = re.fullmatch(r"(.+)_(us|gbps|bytes)", figure)
-    units_ = {"us": "us", "gbps": "Gbit/s", "bytes": "bytes"}
-    return f"{match[1].replace('_', ' ')}, {units_[match[2]]}" if match else figure.replace("_", " ")
+    return "" if by is None else with_key(by, value)
 
 
 def _title(directory: Path, figure: str) -> str:
-    return f"{directory.name.removesuffix('.sweep')}: {_words(figure)}"
+    return f"{directory.name.removesuffix('.sweep')}: {figure_words(figure)}"
+
+
+def _log_axis(axes: Any, values: np.ndarray[Any, Any]) -> None:
+    """Make x logarithmic where the values are far apart, with a few ticks in each power of ten, written out."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+    if values.min() <= 0 or values.max() < _FAR_APART * values.min():
+        axes.xaxis.set_major_formatter(FuncFormatter(_plain))
+        return
+    axes.set_xscale("log")
+    decades = np.log10(values.max() / values.min())
+    axes.xaxis.set_major_locator(LogLocator(subs=next(subs for most, subs in _TICKS if decades <= most)))
+    axes.xaxis.set_major_formatter(FuncFormatter(_plain))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _plain(value: float, _: int) -> str:
+    return f"{value:,.10g}"

@@ -45,7 +45,7 @@ class EndpointMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         found = self._search()
         statuses: list[tuple[list[str], Status]] = []
-        silent = len(found.silent)
+        silent = found.not_asked
         for each in found.found:
             status = _status(each)
             if status is None:
@@ -114,13 +114,8 @@ def _qps(statuses: list[tuple[list[str], Status]]) -> Iterator[Metric]:
         yield family
 
 
-def registry_of(search: Callable[[], Search]) -> CollectorRegistry:
-    """A registry with the metrics of all endpoints that `search` finds."""
+def text(search: Callable[[], Search]) -> str:
+    """The metrics now of all endpoints that `search` finds, in Prometheus's text format."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(EndpointMetrics(search))
-    return registry
-
-
-def text(search: Callable[[], Search]) -> str:
-    """The metrics now, in Prometheus's text format."""
-    return generate_latest(registry_of(search)).decode()
+    return generate_latest(registry).decode()

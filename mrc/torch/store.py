@@ -18,6 +18,9 @@ class TorchStore:
     only the job's hosts are on, as it is with any backend of torch.
     """
 
+    # Groups of other prefixes come and go in the same store.
+    overwrites = True
+
     def __init__(self, store: dist.Store) -> None:
         self._store = store
 

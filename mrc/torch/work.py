@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -27,8 +28,9 @@ _futures = ThreadPoolExecutor(16, thread_name_prefix="mrc torch futures")
 class MrcWork(dist.Work):  # type: ignore[misc]
     """Done once all `works` are. `result` is what its future holds; `deadline` is of time.monotonic.
 
-    `raised` makes what is raised of what ended a group's operation. `after` is done once before anybody hears of the
-    end. `source` is the rank that a receive was from.
+    `raised` makes what is raised of what ended a group's operation.
+    `late` is called when it is not done in time. `after` is done once, before anybody hears of the end, however they
+    ask.
     """
 
     def __init__(
@@ -37,18 +39,21 @@ class MrcWork(dist.Work):  # type: ignore[misc]
         result: Sequence[Tensor],
         deadline: float,
         raised: Raised,
+        late: Callable[[GroupWork], None],
         after: Callable[[], None] | None = None,
-        source: int = -1,
     ) -> None:
         super().__init__()
         self.works = tuple(works)
         self.deadline = deadline
         self._result = list(result)
         self._raised = raised
+        self._late = late
         self._after = after
-        self._source = source
         self._lock = threading.Lock()
         self._future: Future[Any] | None = None
+        if after is not None:
+            # The outputs are filled also for those who learn from another operation that this one is done.
+            self._when_done(self._settle)
 
     # ------------------------------------------------------------------ what torch calls
 
@@ -67,7 +72,10 @@ class MrcWork(dist.Work):  # type: ignore[misc]
         return True
 
     def is_completed(self) -> bool:
-        return all(work.done for work in self.works)
+        if not self.works_done:
+            return False
+        self._settle()
+        return True
 
     def is_success(self) -> bool:
         return self.is_completed() and self.exception() is None
@@ -80,7 +88,11 @@ class MrcWork(dist.Work):  # type: ignore[misc]
         return self._outcome()
 
     def source_rank(self) -> int:
-        return self._source
+        """The rank in its group that a receive was from, -1 where it is not known yet or this is none."""
+        source = self.works[0].source if self.works else None
+        return -1 if source is None else source
+
+    _source_rank = source_rank
 
     def synchronize(self) -> None:
         self._outcome()
@@ -96,6 +108,18 @@ class MrcWork(dist.Work):  # type: ignore[misc]
             future = self._future
         self._when_done(lambda: _end(done))
         return future
+
+    # ------------------------------------------------------------------ what its deadline asks
+
+    @property
+    def works_done(self) -> bool:
+        """Whether all works are done, whatever is to be done after them."""
+        return all(work.done for work in self.works)
+
+    def expire(self) -> None:
+        work = next((work for work in self.works if not work.done), None)
+        if work is not None:
+            self._late(work)
 
     # ------------------------------------------------------------------ within
 
@@ -122,17 +146,29 @@ class MrcWork(dist.Work):  # type: ignore[misc]
         error = self.exception()
         if error is not None:
             raise error
-        if self._after is not None:
-            with self._lock:
-                after, self._after = self._after, None
-                if after is not None:
-                    after()
+        self._settle()
         return self._result
+
+    def _settle(self) -> None:
+        """Do what is to be done after the works, once, unless they failed. Returns when that is done."""
+        if self._after is None:
+            return
+        with self._lock:
+            if self._after is not None and all(work.exception() is None for work in self.works):
+                self._after()
+            self._after = None
 
 
 def _end(done: Future[None]) -> None:
-    try:
-        _futures.submit(done.set_result, None)
-    except RuntimeError:
-        # The interpreter ends: no thread begins any more.
-        done.set_result(None)
+    with contextlib.suppress(RuntimeError):
+        _futures.submit(_set, done)
+        return
+    # No thread begins any more: the interpreter ends, or the system has none left.
+    _set(done)
+
+
+def _set(done: Future[None]) -> None:
+    # Where a thread could not begin, one that is there takes what was submitted all the same.
+    with contextlib.suppress(RuntimeError):
+        if not done.done():
+            done.set_result(None)

@@ -6,6 +6,8 @@ import json
 from operator import index
 from typing import Any
 
+from mrc.untrusted import NotJson, parse_json
+
 RS, LF = b"\x1e", b"\n"
 VERSION = 1
 # The first key of the header, so that the first bytes of a file tell what it is.
@@ -24,11 +26,7 @@ def encode(record: dict[str, Any]) -> bytes:
 def decode(text: bytes) -> dict[str, Any] | None:
     """The object in one record's text, or None when there is none that is whole."""
     try:
-        record = json.loads(text, parse_constant=_refuse)
-    except (ValueError, RecursionError):
+        record = parse_json(text)
+    except NotJson:
         return None
     return record if isinstance(record, dict) else None
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is not JSON")

@@ -17,6 +17,7 @@ from typing import Any
 
 from mrc import __version__
 from mrc.errors import SystemRefused
+from mrc.threads import start_thread
 from mrc.trace.records import MARK, VERSION, encode
 from mrc.trace.vocabulary import CLOCK, DROPPED, END, EventType
 
@@ -78,8 +79,7 @@ class TraceWriter:
         }
         self._write(encode(header))
         self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="mrc-trace", daemon=True)
-        self._thread.start()
+        self._thread = start_thread(self._run, name="mrc-trace")
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, title: str, vantage_point: str, **options: Any) -> TraceWriter:

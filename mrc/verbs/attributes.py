@@ -87,9 +87,15 @@ class QpHint(Tabular):
 
 @record(frozen=True, slots=True)
 class AHAttr(Tabular):
-    """Where a peer is: the `address` of its Context."""
+    """Where a peer is: the `address` of its Context.
+
+    `traffic_class` (0..255) is that of this QP's data, retransmissions and probes, as `grh.traffic_class` is in
+    ibverbs. Its two ECN bits are not used: data is ECT(0). None: what the Context's tuning names, by default the
+    codepoints of the device's wire profile.
+    """
 
     node: Mapping[str, Any] = field(default_factory=dict)
+    traffic_class: int | None = None
 
 
 @record(frozen=True, slots=True)
@@ -101,7 +107,7 @@ class QPAttr(Tabular):
     | qp_state | the state to go to | |
     | ev_profile_id, cc_profile_id | profiles known to the Context; 0 is the default one | 0..65535 |
     | hint | what the application expects | |
-    | ah_attr | where the peer is | |
+    | ah_attr | where the peer is, and the traffic class towards it | traffic_class: 0..255 |
     | dest_qp_num | the peer's QP number | 1..2^24-1 |
     | rq_psn | the first PSN the peer sends | 0..2^24-1 |
     | path_mtu | bytes of payload in a full packet | 256, 512, 1024, 2048, 4096 |
@@ -153,6 +159,18 @@ class QPAttr(Tabular):
         return chosen
 
 
+def check_granted(given: Mapping[str, Any], cap: QPCap) -> None:
+    """Each write with immediate consumes a receive: no more may be granted than can be posted. Raises VerbsError
+    EINVAL."""
+    granted = given.get("max_wimm_dest", 0)
+    if granted > cap.max_recv_wr:
+        raise VerbsError(
+            EINVAL,
+            f"max_wimm_dest={granted} writes with immediate are granted, and at most {cap.max_recv_wr} receives can be "
+            "posted (max_recv_wr): each needs one",
+        )
+
+
 ATTRIBUTES = tuple(each.name for each in fields(QPAttr))
 
 
@@ -169,7 +187,9 @@ RANGES: dict[str, Callable[[Any], bool]] = {
     "ev_profile_id": _within(0, 0xFFFF),
     "cc_profile_id": _within(0, 0xFFFF),
     "hint": _a(QpHint),
-    "ah_attr": _a(AHAttr),
+    "ah_attr": lambda value: (
+        isinstance(value, AHAttr) and (value.traffic_class is None or _within(0, 255)(value.traffic_class))
+    ),
     "dest_qp_num": _within(1, (1 << 24) - 1),
     "rq_psn": _within(0, PSN_MODULUS - 1),
     "path_mtu": lambda value: type(value) is int and value in PATH_MTUS,

@@ -13,13 +13,16 @@ from typing import Any
 from mrc.endpoint.config import MAX_IMMEDIATES, PATH_MTUS
 from mrc.errors import PeerError
 from mrc.records import record
-from mrc.verbs.attributes import MAX_MPR, AHAttr, QPAttr, QpHint
+from mrc.verbs.attributes import MAX_MPR, AHAttr, QPAttr, QpHint, check_granted
 from mrc.verbs.documents import integer, mapping
 from mrc.verbs.enums import DeviceCap, QPState
 from mrc.verbs.errors import VerbsError
 from mrc.verbs.qp import QP
 from mrc.verbs.tables import Tabular
 from mrc.wire.psn import PSN_MODULUS
+
+# As many as every endpoint can grant (behaviour.md).
+_WRITES_WITH_IMMEDIATE = 32
 
 
 @record(frozen=True, slots=True)
@@ -70,14 +73,17 @@ class ConnectionParameters(Tabular):
 
 
 def describe(
-    qp: QP, *, path_mtu: int = 4096, mpr_dest: int = 8, max_wimm_dest: int = 32, dynamic_mpr: bool = False
+    qp: QP, *, path_mtu: int = 4096, mpr_dest: int = 8, max_wimm_dest: int | None = None, dynamic_mpr: bool = False
 ) -> ConnectionParameters:
     """This side of a connection, for the other to `connect` to. The numbers are what it offers at most.
 
-    Raises VerbsError EINVAL for one out of its range.
+    `max_wimm_dest` None: 32, or as many as the QP has receives (`QPCap.max_recv_wr`) where that is less. Raises
+    VerbsError EINVAL for a number out of its range, and for more writes with immediate than receives.
     """
+    if max_wimm_dest is None:
+        max_wimm_dest = min(_WRITES_WITH_IMMEDIATE, qp.cap.max_recv_wr)
     offered = QPAttr(path_mtu=path_mtu, mpr_dest=mpr_dest, max_wimm_dest=max_wimm_dest, dynamic_mpr=dynamic_mpr)
-    offered.given()
+    check_granted(offered.given(), qp.cap)
     caps = qp.context.tuning.capabilities & ~DeviceCap.DYNAMIC_MPR
     if dynamic_mpr:
         caps |= DeviceCap.DYNAMIC_MPR

@@ -38,6 +38,8 @@ class PD:
         self.qps: set[Reader] = set()
         self._mrs: dict[int, MR] = {}
         self._registering = threading.Lock()
+        # Held for a moment only: a region enters, or the PD closes.
+        self._entering = threading.Lock()
         self._closed = False
         context.pds.add(self)
 
@@ -76,18 +78,22 @@ class PD:
             return self.memory.register(buffer, va=va, remote_write=remote_write)
 
     def _add(self, mr: MR) -> None:
-        self._mrs[mr.lkey] = mr
+        """Raises VerbsError EINVAL where the PD was closed meanwhile."""
+        with self._entering:
+            self.check_open()
+            self._mrs[mr.lkey] = mr
 
     def _remove(self, mr: MR) -> None:
         del self._mrs[mr.lkey]
 
     def close(self) -> None:
         """Close it. Raises VerbsError EBUSY while it has memory regions or QPs."""
-        if self._closed:
-            return
-        if self._mrs or self.qps:
-            raise VerbsError(EBUSY, f"the protection domain has {len(self._mrs)} regions and {len(self.qps)} QPs")
-        self._closed = True
+        with self._entering:
+            if self._closed:
+                return
+            if self._mrs or self.qps:
+                raise VerbsError(EBUSY, f"the protection domain has {len(self._mrs)} regions and {len(self.qps)} QPs")
+            self._closed = True
         self.context.pds.discard(self)
 
     def __enter__(self) -> PD:
@@ -139,7 +145,11 @@ class MR:
         self.length = self.region.length
         self.lkey = self.rkey = self.region.rkey
         self._closed = False
-        pd._add(self)
+        try:
+            pd._add(self)
+        except VerbsError:
+            pd.context.device.call(lambda: pd.memory.deregister(self.region))
+            raise
 
     @property
     def remote(self) -> RemoteMemory:

@@ -23,7 +23,7 @@ from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.work import WriteRequest
 from mrc.errors import CallerError
-from mrc.verbs.attributes import QPAttr, QPCap
+from mrc.verbs.attributes import AHAttr, QPAttr, QPCap, check_granted
 from mrc.verbs.bells import Bell, Bells, Deadline
 from mrc.verbs.cq import CQ
 from mrc.verbs.draining import UnderWay, under_way
@@ -86,19 +86,15 @@ class QP:
     """
 
     def __init__(self, pd: PD, *, send_cq: CQ, recv_cq: CQ, cap: QPCap | None = None, sq_sig_all: bool = False) -> None:
-        pd.check_open()
-        context = pd.context
-        for cq in (send_cq, recv_cq):
-            if cq not in context.cqs:
-                raise VerbsError(EINVAL, "a completion queue is closed, or another context's")
         self.pd = pd
-        self.context = context
+        self.context = pd.context
         self.send_cq = send_cq
         self.recv_cq = recv_cq
+        self._check_parts()
         self.cap = cap or QPCap()
         self.sq_sig_all = sq_sig_all
         self._attributes: dict[str, Any] = {}
-        self._device = context.device
+        self._device = self.context.device
         # What follows is shared between those who post and where the endpoint runs.
         self._lock = threading.Lock()
         self._sent: deque[_Sent] = deque()
@@ -108,11 +104,25 @@ class QP:
         self._bells = Bells(self._device)
         self._closed = False
         self._expect_error = False
-        self.endpoint_qp: QueuePair = self._device.call(self._create)
-        context.add(self)
-        pd.qps.add(self)
-        send_cq.qps.add(self)
-        recv_cq.qps.add(self)
+        self.endpoint_qp: QueuePair = self._device.call(self._enter)
+
+    def _check_parts(self) -> None:
+        """Raise VerbsError EINVAL where the PD is closed, or a queue is or is of another Context."""
+        self.pd.check_open()
+        for cq in (self.send_cq, self.recv_cq):
+            if cq not in self.context.cqs:
+                raise VerbsError(EINVAL, "a completion queue is closed, or another context's")
+
+    def _enter(self) -> QueuePair:
+        """Make the endpoint's QP and be one of the PD's. In one turn: whoever closes everything in a turn of its own
+        meets all of a QP or nothing."""
+        self._check_parts()
+        self.endpoint_qp = self._create()
+        self.context.add(self)
+        self.pd.qps.add(self)
+        self.send_cq.qps.add(self)
+        self.recv_cq.qps.add(self)
+        return self.endpoint_qp
 
     def _create(self, qpn: int | None = None) -> QueuePair:
         return self._device.endpoint.create_qp(
@@ -191,6 +201,7 @@ class QP:
         current = self.state
         wanted = given.pop("qp_state", current)
         check_attributes(current, wanted, given)
+        check_granted(given, self.cap)
         merged = self._attributes | given
         if wanted == QPState.RESET:
             self._attributes = {}
@@ -233,6 +244,9 @@ class QP:
             # The attribute says for ever, so a limit on timeouts in a row in the tuning does not apply. With this value
             # timeouts alone double the next timeout: trimmed packets do not.
             changes["timeout_retries"] = MAX_TIMEOUT_RETRIES
+        address: AHAttr | None = attributes.get("ah_attr")
+        if address is not None and address.traffic_class is not None:
+            changes["traffic_class"] = address.traffic_class
         if "dynamic_mpr" in attributes:
             changes["capabilities"] = _with_dynamic_mpr(tuning.capabilities, attributes["dynamic_mpr"])
         controller = context.controller_of(attributes.get("cc_profile_id", 0))

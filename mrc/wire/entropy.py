@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import warnings
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
 
@@ -11,7 +12,7 @@ from mrc.errors import CallerError
 from mrc.records import record
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 
-__all__ = ["EvField", "EvMode", "ev_to_fields", "expand", "fields_to_ev", "generated_evs"]
+__all__ = ["EvField", "EvMode", "ev_to_fields", "expand", "expanded", "fields_to_ev", "generated_evs"]
 
 
 class EvMode(IntEnum):
@@ -91,26 +92,45 @@ class EvField:
         return value
 
 
-def expand(ev: int, fields: Sequence[EvField]) -> int:
-    """The concatenated fields of a generated EV, first field most significant.
+def expanded(ev: int, fields: Sequence[EvField], widths: Sequence[int]) -> int:
+    """The concatenated fields of a generated EV, first field most significant, in the `widths` (bits) of the EV format.
 
-    Raises CallerError when the EV has more bits than the masks or lies outside a field's bounds.
+    A field that is narrower than its place stands at the right of it, zeros in front; places without a field are 0.
+    Raises CallerError when the EV has more bits than the masks or lies outside a field's bounds, and where the widths
+    have no room for the fields.
 
     Two bits of the first field and one of the second are generated, 3 bits of an EV's number together:
 
-    >>> hex(expand(0b101, [EvField(8, mask=0b11), EvField(24, mask=0b1)]))
+    >>> hex(expanded(0b101, [EvField(8, mask=0b11), EvField(8, mask=0b1)], [8, 24]))
     '0x2000001'
     """
     left = sum(field.generated_bits for field in fields)
     if ev >> left:
         raise CallerError(f"EV {ev:#x} has more than the {left} bits the masks generate")
-    result = 0
+    values = []
     for field in fields:
         left -= field.generated_bits
         bits = ev >> left & (1 << field.generated_bits) - 1
         if not field.min_val <= bits <= field.greatest:
             raise CallerError(f"EV {ev:#x}: {bits} is outside {field.min_val}..{field.greatest}")
-        result = result << field.width | field.place(bits)
+        values.append(field.place(bits))
+    return _concatenated(values, fields, widths)
+
+
+def expand(ev: int, fields: Sequence[EvField]) -> int:
+    """Deprecated: `expanded` with the fields' own widths, which misplaces a field narrower than its place."""
+    warnings.warn("expand knows no widths of an EV format: use expanded", DeprecationWarning, stacklevel=2)
+    return expanded(ev, fields, [field.width for field in fields])
+
+
+def _concatenated(values: Sequence[int], fields: Sequence[EvField], widths: Sequence[int]) -> int:
+    """The values of fields, each at the right of its place in the format."""
+    if len(fields) > len(widths) or any(field.width > width for field, width in zip(fields, widths, strict=False)):
+        ours, theirs = (" + ".join(map(str, each)) for each in ([field.width for field in fields], widths))
+        raise CallerError(f"the format has fields of {theirs} bits, the profile of {ours}")
+    result = 0
+    for place, width in enumerate(widths):
+        result = result << width | (values[place] if place < len(values) else 0)
     return result
 
 
@@ -128,13 +148,10 @@ def generated_count(fields: Sequence[EvField]) -> int:
     return math.prod(field.greatest - field.min_val + 1 for field in fields)
 
 
-def generated_ev(fields: Sequence[EvField], number: int) -> int:
-    """EV `number` (from 0) of those the bounds allow, in rising order, expanded: what `expand` makes of it."""
+def generated_ev(fields: Sequence[EvField], number: int, widths: Sequence[int]) -> int:
+    """EV `number` (from 0) of those the bounds allow, in rising order, expanded: what `expanded` makes of it."""
     placed = []
     for field in reversed(fields):
         number, bits = divmod(number, field.greatest - field.min_val + 1)
         placed.append(field.place(field.min_val + bits))
-    result = 0
-    for field, value in zip(fields, reversed(placed), strict=True):
-        result = result << field.width | value
-    return result
+    return _concatenated(placed[::-1], fields, widths)

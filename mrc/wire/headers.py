@@ -95,7 +95,7 @@ class HeaderLayout:
 
 _TRANSPORT = {
     # section 3 (A; SE and M: C)
-    "bth": "opcode:8 se:1 m:1 pad:2 tver:4 pkey:16 reserved:8 dqp:24 "
+    "bth": "opcode:8 se:1 m:1 pad:2 tver:4 pkey:16 fecn:1 becn:1 reserved:6 dqp:24 "
     "ackreq:1 reserved2:1 rtx:1 ts:1 reserved3:4 psn:24",
     # section 4 (A)
     "meth": "rqmsn:16 msn:16",
@@ -104,7 +104,7 @@ _TRANSPORT = {
     "immdt": "data:32",
     # section 5 (A)
     "aeth": "syndrome:8 msn:24",
-    # section 6 (A; spdcid and dpdcid: B)
+    # section 6 (A; spdcid and dpdcid: C)
     "seth": "type:4 next:5 m:2 reserved:3 pr:1 reserved2:1 ack_psn_offset:s16 entropy:32 spdcid:16 dpdcid:16 "
     "reserved3:8 cack_psn:24 cc_type:4 cc_flags:4 mpr:8 sack_offset:s16 bitmap:64",
     "cc_state": "tx_timestamp:16 reserved:1 ooo_count:15 restore_cwnd:1 rcv_cwnd_pen:7 rcvd_bytes:24",
@@ -122,6 +122,8 @@ _TRANSPORT = {
     "atomicacketh": "orig:64",
     "deth": "qkey:32 reserved:8 sqpn:24",
     "ieth": "rkey:32",
+    "rdeth": "reserved:8 eec:24",
+    "xrceth": "reserved:8 xrcsrq:24",
 }
 # What carries it; addresses are numbers here.
 _CARRIERS = {
@@ -131,11 +133,29 @@ _CARRIERS = {
     "srh": "nh:8 len:8 type:8 segleft:8 lastentry:8 flags:8 tag:16",
     "ether": "dst:48 src:48 type:16",
     "vlan": "pcp:3 dei:1 vid:12 type:16",
+    # The global route header of RoCEv1 (IBTA 8.3), laid out like IPv6.
+    "grh": "version:4 tc:8 fl:20 plen:16 nh:8 hlim:8 src:128 dst:128",
+    # Of these two the one field that says what follows.
+    "sll": "protocol:16",
+    "null": "family:8",
+    # What captures were carried or taken in; mrc.capture.carriers says what is inside. Of a header with options the
+    # part that is always there.
+    "vntag": "d:1 p:1 dvif:14 l:1 r:1 version:2 svif:12 type:16",
+    "mpls": "label:20 tc:3 s:1 ttl:8",
+    "pppoe": "version:4 type:4 code:8 session:16 len:16",
+    "ppp": "protocol:16",
+    "ppp_short": "protocol:8",
+    "gre": "c:1 r:1 k:1 s:1 strict:1 recursion:3 a:1 reserved:4 version:3 protocol:16",
+    "erspan2": "version:4 vlan:12 cos:3 en:2 t:1 session:10 reserved:12 index:20",
+    "erspan3": "version:4 vlan:12 cos:3 bso:2 t:1 session:10 timestamp:32 sgt:16 p:1 ft:5 hw:6 d:1 gra:2 o:1",
+    "vxlan": "flags:16 group:16 vni:24 reserved:8",
+    "geneve": "version:2 optlen:6 o:1 c:1 reserved:6 protocol:16 vni:24 reserved2:8",
 }
 
 HEADERS: dict[str, HeaderLayout] = {
     name: HeaderLayout.parse(name, text) for name, text in (_TRANSPORT | _CARRIERS).items()
 }
+TRANSPORT_HEADERS = frozenset(_TRANSPORT)
 BTH_LENGTH = HEADERS["bth"].length
 # Bytes of each header that may follow a BTH.
 HEADER_LENGTHS: dict[str, int] = {name: HEADERS[name].length for name in _TRANSPORT if name != "bth"}

@@ -16,9 +16,10 @@ UDP_HEADER = HEADERS["udp"].length
 # The eight bytes of ones in front of every packet, already counted in.
 ICRC_SEED: int = crc32(b"\xff" * 8)
 
-# What is set to ones: in a BTH its reserved byte, behind which nothing is.
+# What is set to ones: in a BTH the byte of FECN and BECN, behind which nothing is.
 IPV6_ICRC_MASK = HEADERS["ipv6"].pack({"tc": 0xFF, "fl": 0xFFFFF, "hlim": 0xFF})
-TRANSPORT_ICRC_MASK = HEADERS["udp"].pack({"chksum": 0xFFFF}) + HEADERS["bth"].pack({"reserved": 0xFF}).rstrip(b"\0")
+BTH_ICRC_MASK = HEADERS["bth"].pack({"fecn": 1, "becn": 1, "reserved": 0x3F}).rstrip(b"\0")
+TRANSPORT_ICRC_MASK = HEADERS["udp"].pack({"chksum": 0xFFFF}) + BTH_ICRC_MASK
 # In the first 53 bytes of an IPv6 packet.
 ICRC_MASK: bytes = IPV6_ICRC_MASK + TRANSPORT_ICRC_MASK
 _MOST_OPTIONS = 40

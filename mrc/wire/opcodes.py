@@ -6,8 +6,11 @@ Scapy bindings, length checks) is driven from here.
 
 from __future__ import annotations
 
-from enum import IntEnum
+from collections.abc import Iterable
+from dataclasses import replace
+from enum import IntEnum, unique
 
+from mrc.errors import CallerError
 from mrc.records import record
 from mrc.wire.headers import BTH_LENGTH as BTH_LENGTH
 from mrc.wire.headers import HEADER_LENGTHS as HEADER_LENGTHS
@@ -15,6 +18,7 @@ from mrc.wire.headers import HEADER_LENGTHS as HEADER_LENGTHS
 ICRC_LENGTH = 4
 
 
+@unique
 class Op(IntEnum):
     """MRC opcodes."""
 
@@ -66,6 +70,8 @@ class Opcode:
         return sum(HEADER_LENGTHS[header] for header in self.headers if ts or header != "tseth")
 
 
+_LAST_OF_UC = 0x0B
+_RC_ANSWERS = range(0x0D, 0x13)
 _WRITE = ("meth", "tseth", "reth")
 _F = {"has_payload": True, "full_payload": True}
 _P = {"has_payload": True}
@@ -89,7 +95,7 @@ def _table() -> dict[int, Opcode]:
         Opcode(Op.NACK, "Reliability NACK", ("neth",)),
         Opcode(Op.PROBE, "Reliability PROBE Request", ("peth",)),
     )
-    standard = (
+    reliable = (
         Opcode(0x00, "RC SEND First", (), **_F, **_START),
         Opcode(0x01, "RC SEND Middle", (), **_F),
         Opcode(0x02, "RC SEND Last", (), **_P, **_END),
@@ -113,12 +119,49 @@ def _table() -> dict[int, Opcode]:
         Opcode(0x14, "RC FETCH & ADD", ("atomiceth",), **_BOTH),
         Opcode(0x16, "RC SEND Last with Invalidate", ("ieth",), **_P, **_END),
         Opcode(0x17, "RC SEND Only with Invalidate", ("ieth",), **_P, **_BOTH),
+    )
+    datagrams = (
         Opcode(0x64, "UD SEND Only", ("deth",), **_P, **_BOTH),
         Opcode(0x65, "UD SEND Only with Immediate", ("deth", "immdt"), **_P, **_BOTH),
         # RoCEv2 Annex A17: a congestion notification carries 16 reserved bytes and nothing else.
         Opcode(0x81, "CNP", (), **_P, **_BOTH),
     )
-    return {opcode.value: opcode for opcode in (*mrc, *standard)}
+    # The upper three bits name the transport, the lower five say what an RC packet of that number says.
+    unreliable = _as_of("UC", 0x20, [opcode for opcode in reliable if opcode.value <= _LAST_OF_UC])
+    # No Invalidate in RD. Its answers have a RDETH as well, and only requests a DETH; those of XRC have no XRCETH.
+    rd = _as_of("RD", 0x40, [opcode for opcode in reliable if "ieth" not in opcode.headers], ("rdeth", "deth"), 1)
+    rd.append(Opcode(0x55, "RD RESYNC", ("rdeth", "deth")))
+    xrc = _as_of("XRC", 0xA0, list(reliable), ("xrceth",), 0)
+    return by_value((*mrc, *reliable, *datagrams, *unreliable, *rd, *xrc))
+
+
+def _as_of(
+    transport: str, first: int, reliable: list[Opcode], headers: tuple[str, ...] = (), kept_in_answers: int = 0
+) -> list[Opcode]:
+    """What RC has, as another transport has it: with `headers` in front, of which answers have the first few."""
+    found = []
+    for opcode in reliable:
+        in_front = headers[:kept_in_answers] if opcode.value in _RC_ANSWERS else headers
+        found.append(
+            replace(
+                opcode,
+                value=first + opcode.value,
+                name=transport + opcode.name.removeprefix("RC"),
+                headers=(*in_front, *opcode.headers),
+            )
+        )
+    return found
+
+
+def by_value(opcodes: Iterable[Opcode]) -> dict[int, Opcode]:
+    """The table of these opcodes. Raises CallerError for two of one number: one would be read as the other."""
+    table: dict[int, Opcode] = {}
+    for opcode in opcodes:
+        if opcode.value in table:
+            taken = table[opcode.value].name
+            raise CallerError(f"opcode {opcode.value:#04x} is {taken} already: choose another for {opcode.name}")
+        table[opcode.value] = opcode
+    return table
 
 
 OPCODES: dict[int, Opcode] = _table()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from mrc.errors import CallerError
 from mrc.records import record
+from mrc.untrusted import NotJson, json_file, parse_json, quoted
+
+_MOST_BYTES = 1 << 20
+# The modes of a network that may each have another order of the EV's halves.
+_EV_MODES = ("udp", "stev", "srv6")
 
 __all__ = ["DEFAULT_WIRE_PROFILE", "MAY_DIFFER", "WireProfile"]
 
@@ -40,9 +43,10 @@ class WireProfile:
     icrc_covers_outer: bool = False
     # UDP checksum sent as 0. Alternative: computed (section 9).
     udp_checksum_zero: bool = True
-    # Low half of the EV in the UDP source port, high half in the flow label. Alternative: swapped (section 10).
+    # Low half of the EV in the UDP source port, high half in the flow label. Alternative: swapped, in all modes or in
+    # one (section 10).
     ev_low_half_in_source_port: bool = True
-    # The six codepoints of section 12; sources name them, none gives values.
+    # The six codepoints of section 12; sources name them, and one gives values, these. Alternative: a deployment's.
     dscp_no_trim: int = 0
     dscp_trimmable: int = 4
     dscp_trimmable_retx: int = 8
@@ -51,6 +55,9 @@ class WireProfile:
     dscp_control: int = 46
     # Bytes a trimmer keeps after the BTH. Alternative: through the TSETH wherever it ends (section 12).
     trim_keeps_after_bth: int = 8
+    # spdcid and dpdcid of a SACK or NACK are of its own sender and receiver. Alternative: of those of the data, so that
+    # the requestor's own QPN is spdcid, in one source of two (sections 6 and 7).
+    dcids_of_data: bool = False
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -81,10 +88,12 @@ class WireProfile:
         return self.dscp_trimmed, self.dscp_trimmed_lasthop
 
     @classmethod
-    def from_option(cls, options: tuple[str, ...] | list[str]) -> WireProfile:
+    def from_option(cls, options: tuple[str, ...] | list[str], mode: str | None = None) -> WireProfile:
         """A profile from `--wire-profile` values: JSON file names and `key=value` pairs, later ones winning.
 
-        Raises CallerError for an unknown key or a value of the wrong type.
+        `ev_low_half_in_source_port` may be an object with a value for each mode of the network that differs from the
+        default: {"stev": false}. `mode` is that of the endpoint. Raises CallerError for an unknown key, a value of the
+        wrong type, and such an object where there is no mode.
 
         >>> WireProfile.from_option(["eeth_op_shift=4"]).eeth_op_shift
         4
@@ -95,12 +104,7 @@ class WireProfile:
                 key, _, text = option.partition("=")
                 changes[key.strip()] = _parse_value(key.strip(), text.strip())
                 continue
-            try:
-                document = json.loads(Path(option).read_text())
-            except OSError as error:
-                raise CallerError(f"wire profile {option}: {error.strerror}") from None
-            except ValueError as error:
-                raise CallerError(f"wire profile {option}: {error}") from None
+            document = json_file(option, "wire profile", _MOST_BYTES)
             if not isinstance(document, dict):
                 raise CallerError(f"wire profile {option}: a JSON object of switches is expected")
             changes.update(document)
@@ -109,6 +113,8 @@ class WireProfile:
             if key not in known:
                 raise CallerError(f"no wire profile switch {key!r}: there are {', '.join(known)}")
             default = known[key].default
+            if key == "ev_low_half_in_source_port" and isinstance(value, dict):
+                value = changes[key] = _of_mode(value, default, mode)
             if isinstance(default, tuple):
                 changes[key] = tuple(value) if isinstance(value, list | tuple) else (value,)
             elif type(value) is not type(default):
@@ -116,10 +122,23 @@ class WireProfile:
         return cls(**changes)
 
 
+def _of_mode(by_mode: dict[str, Any], default: Any, mode: str | None) -> bool:
+    """The value of ev_low_half_in_source_port in a mode, out of those that an object gives by mode."""
+    switch = "wire profile switch ev_low_half_in_source_port"
+    for key, value in by_mode.items():
+        if key not in _EV_MODES:
+            raise CallerError(f"{switch}: no mode {quoted(key)}: there are {', '.join(_EV_MODES)}")
+        if type(value) is not bool:
+            raise CallerError(f"{switch}: {key} takes a bool, got {quoted(value)}")
+    if mode is None:
+        raise CallerError(f"{switch} has a value per mode, and packets do not show their mode here: give true or false")
+    return bool(by_mode.get(mode.removesuffix("-srh"), default))
+
+
 def _parse_value(key: str, text: str) -> Any:
     try:
-        return json.loads(text.lower())
-    except ValueError:
+        return parse_json(text.lower().encode(errors="replace"))
+    except NotJson:
         try:
             return int(text, 0)
         except ValueError:
@@ -134,6 +153,7 @@ MAY_DIFFER: Mapping[str, str] = {
     "udp_port": "compared with the ports that the other end accepts",
     "accepted_udp_ports": "compared with the port that the other end sends to",
     "neth_cc_type": "a receiver accepts any (wire.md section 7)",
+    "dcids_of_data": "a receiver does not look at them (wire.md section 6)",
     "udp_checksum_zero": "a receiver does not look at it (wire.md section 9)",
     "trim_keeps_after_bth": "the switch that trims decides it (wire.md section 12)",
 }

@@ -84,6 +84,13 @@ class PathTemplate(Protocol):
     def count(self, uplinks: int) -> int:
         """How many distinct paths a plane has whose leaves have so many uplinks. Their numbers begin at 0."""
 
+    def ev(self, plane: int, uplink: int) -> int:
+        """The EV that names one path."""
+
+    def uplink_of(self, plane: int, ev: int) -> int | None:
+        """The number of the path that an EV names in this plane; None where it is of another plane. Raises CallerError
+        for an EV that names none."""
+
     def usids(self, plane: int, uplink: int) -> tuple[int, ...]:
         """The uSID list of one path."""
 
@@ -91,8 +98,23 @@ class PathTemplate(Protocol):
         """The 128-bit outer destination as it leaves the host."""
 
 
+class PlannedEvs:
+    """EVs of the plan below: `ev` and `uplink_of` of a PathTemplate."""
+
+    __slots__ = ()
+
+    def ev(self, plane: int, uplink: int) -> int:
+        """The EV that names one path."""
+        return ev_of_path(plane, uplink)
+
+    def uplink_of(self, plane: int, ev: int) -> int | None:
+        """The path's number; None where the EV is of another plane. Raises CallerError for one not of the plan."""
+        named, uplink = path_of_ev(ev)
+        return uplink if named == plane else None
+
+
 @record(frozen=True, slots=True)
-class UsidTemplate:
+class UsidTemplate(PlannedEvs):
     """The paths to one destination in a fabric of leaves and spines (wire.md section 11, Address plan)."""
 
     source_leaf: int

@@ -109,6 +109,8 @@ WORDS: dict[str, tuple[Phrase, ...]] = {
     "atomicacketh": (Phrase("Orig={orig}"),),
     "deth": (Phrase("SQP=0x{sqpn:06x}"),),
     "ieth": (Phrase("Invalidate=0x{rkey:08x}"),),
+    "rdeth": (Phrase("EEC=0x{eec:06x}"),),
+    "xrceth": (Phrase("SRQ=0x{xrcsrq:06x}"),),
     # length: bytes of payload, padding apart; wrong: whether the ICRC is; malformed: the reason, or nothing
     "payload": (Phrase("Payload={length}", "length"),),
     "icrc": (Phrase("[ICRC wrong]", "wrong"),),

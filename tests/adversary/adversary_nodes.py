@@ -10,6 +10,7 @@ import ipaddress
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from adversary_network import NODES, Network, Packet, as_batch, icrc
 from adversary_shadow import ACK, NACK, PROBE, SACK, Shadow, hold, is_request
@@ -149,6 +150,7 @@ class Nodes:
         for end, other_end in zip(ends, reversed(ends), strict=True):
             end.qp.to_rts()
             end.peer, end.work.peer = other_end, other_end.work
+            end.shadow.receives_posted = partial(getattr, other_end.work, "receives_posted")
             self._ends[end.node][end.qp.qpn] = end
         return Pair((ends[0], ends[1]))
 

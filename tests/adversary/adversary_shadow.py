@@ -7,12 +7,14 @@ likewise, and holds the two ends to what behaviour.md says of them.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import Any
 
 PSN_MASK, PSN_HALF = 0xFFFFFF, 1 << 23
 MPR_UNIT = 128
 ACK, SACK, NACK, PROBE = 0xD1, 0xDC, 0xDD, 0xDE
 ENDINGS = frozenset({0xC8, 0xC9, 0xCA, 0xCB})
+WITH_IMMEDIATE = frozenset({0xC9, 0xCB})
 _ACKREQ, _RTX = 0x80, 0x20  # of BTH byte 8
 _SETH = struct.Struct(">HhIHHIBBhQHHI")  # from the first byte of the SETH to the end of the CC_STATE
 
@@ -35,7 +37,7 @@ class Shadow:
     """One requestor and the responder it talks to.
 
     `window` is what the peer grants from the start, in PSNs; `exact` says that the responder has no limit of its own,
-    so that every figure it tells follows from what arrived.
+    so that every figure it tells follows from what arrived and how many receives were posted: `receives_posted()`.
     """
 
     def __init__(self, *, first_psn: int, window: int, dynamic_mpr: bool, exact: bool) -> None:
@@ -43,9 +45,11 @@ class Shadow:
         self.window = window
         self.dynamic_mpr = dynamic_mpr
         self.exact = exact
+        self.receives_posted: Callable[[], int] = lambda: 0
         # The requestor: the next new PSN, where its messages end, what it was told, and the first PSN it may not use.
         self.next = 0
         self.ends: list[int] = []
+        self.immediates: list[int] = []
         self.reported_cack = -1
         self.told: set[int] = set()
         self.edge = window
@@ -87,6 +91,8 @@ class Shadow:
         self.next += 1
         if data[48] in ENDINGS:
             self.ends.append(number)
+        if data[48] in WITH_IMMEDIATE:
+            self.immediates.append(number)
 
     def on_request_arrived(self, data: bytes) -> None:
         number = self._number(int.from_bytes(data[57:60], "big"))
@@ -94,7 +100,12 @@ class Shadow:
             return
         self.bytes += len(data)
         self.others.add(number)
-        while self.epsn in self.others:
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """The left edge moves over what has arrived, but for an immediate that finds no receive. MRC-IMM-07."""
+        waits = self.immediates[self.receives_posted() :]
+        while self.epsn in self.others and self.epsn not in waits[:1]:
             # One without room for it may have refused what arrived, and holds what lies above.
             if self.exact:
                 self.others.discard(self.epsn)
@@ -104,6 +115,7 @@ class Shadow:
 
     def on_answer_sent(self, data: bytes) -> None:
         """Nothing is acknowledged that has not arrived."""
+        self._go_on()
         if data[48] == ACK:
             if data[60] == 0x1F:
                 self._check_cack(self._number(int.from_bytes(data[57:60], "big")))

@@ -44,7 +44,8 @@ def _crc(inner: bytes) -> bytes:
 class Crafted:
     """A capture in the making. `at` is where it is taken: "sender" (the source's link), "receiver" or "middle" (a
     spine's input), which shows in the uSIDs left in the outer address. `hosts` are the requestor's and the responder's
-    number. Without `srv6` there is no outer header. `hop_limits` of requests and of answers, as captured."""
+    number. Without `srv6` there is no outer header. `hop_limits` of requests and of answers, as captured.
+    `dcids_of_data`: spdcid of SACKs and NACKs is the requestor's."""
 
     at: str = "sender"
     requestor: int = REQUESTOR_QPN
@@ -53,6 +54,7 @@ class Crafted:
     hosts: tuple[int, int] = (0, 1)
     srv6: bool = True
     hop_limits: tuple[int, int] = (64, 64)
+    dcids_of_data: bool = False
     records: list[tuple[int, bytes]] = field(default_factory=list)
 
     def frame(self, time_ns: int, ev: int, transport: bytes, *, forward: bool, dscp: int = 4, ecn: int = 2) -> int:
@@ -138,20 +140,22 @@ class Crafted:
         for psn in received:
             bitmap |= 1 << (psn - cack - 1)
         offset = (trigger - cack) & 0xFFFF if probe_id is None else probe_id
-        seth = struct.pack(
-            "!HHIHH", m << 5 | (probe_id is not None) << 1, offset, ev, self.responder & 0xFFFF, self.requestor & 0xFFFF
-        )
+        seth = struct.pack("!HHIHH", m << 5 | (probe_id is not None) << 1, offset, ev, *self._dcids())
         seth += struct.pack("!IBBhQ", BASE_PSN + cack & 0xFFFFFF, 0, 8, 1, bitmap)
         cc_state = struct.pack("!HHI", 0, held, 0)
         transport = self.bth(0xDC, self.requestor, BASE_PSN + cack, rtx=rtx) + seth + cc_state
         return self.frame(time_ns, own_ev, transport, forward=False, dscp=46)
+
+    def _dcids(self) -> tuple[int, int]:
+        own = self.responder & 0xFFFF, self.requestor & 0xFFFF
+        return own[::-1] if self.dcids_of_data else own
 
     def ack(self, time_ns: int, cack: int, msn: int = 0, *, syndrome: int = 0x1F, own_ev: int = 0) -> int:
         transport = self.bth(0xD1, self.requestor, BASE_PSN + cack) + struct.pack("!I", syndrome << 24 | msn)
         return self.frame(time_ns, own_ev, transport, forward=False, dscp=46)
 
     def nack(self, time_ns: int, psn: int, ev: int, reason: int, *, rtx: bool = False, own_ev: int = 0) -> int:
-        neth = struct.pack("!HBBIHH", 0, reason, 0, ev, self.responder & 0xFFFF, self.requestor & 0xFFFF)
+        neth = struct.pack("!HBBIHH", 0, reason, 0, ev, *self._dcids())
         neth += struct.pack("!IBBH", BASE_PSN + psn & 0xFFFFFF, 0x20, 0, 0)
         transport = self.bth(0xDD, self.requestor, BASE_PSN + psn, rtx=rtx) + neth
         return self.frame(time_ns, own_ev, transport, forward=False, dscp=46)

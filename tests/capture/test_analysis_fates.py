@@ -5,6 +5,7 @@ Two paths, A (plane 0, spine 0) and B (plane 1, spine 1); PSNs 0 to 9 leave ever
 
 from __future__ import annotations
 
+import pytest
 from analyzing import analysis_of, changes, only_direction, path_of
 from crafted_flows import (
     FIRST,
@@ -337,6 +338,22 @@ def test_two_qps_of_the_same_hosts_are_kept_apart() -> None:
     assert [qp.directions[0].responder_qpn for qp in analysis.qps] == [one.responder, 0x2B0888]
     assert [qp.directions[0].packets for qp in analysis.qps] == [11, 1]
     assert [qp.directions[0].sacks for qp in analysis.qps] == [2, 1]
+
+
+@pytest.mark.parametrize("of_data", [False, True])
+def test_answers_go_to_their_qp_whichever_way_round_the_dcids_are(of_data: bool) -> None:
+    """wire.md section 6: "mrc analyze takes them either way". The low half of one's requestor is that of the other's
+    responder."""
+    one = Crafted(requestor=0x1A0888, responder=0x2B0222, dcids_of_data=of_data)
+    other = Crafted(requestor=0x1A0777, responder=0x2B0888, dcids_of_data=of_data)
+    for at, each in enumerate((one, other)):
+        each.data(us(1 + at), 0, A)
+    one.sack(us(100), 0, 0, A)
+    one.nack(us(101), 0, A, NO_RESOURCE)
+    one.records += other.records
+    qps = {qp.directions[0].responder_qpn: qp.directions[0] for qp in analysis_of(one.pcap()).qps}
+    assert (qps[0x2B0222].sacks, qps[0x2B0888].sacks) == (1, 0)
+    assert (qps[0x2B0222].requestor_qpn, qps[0x2B0888].requestor_qpn) == (0x1A0888, None)
 
 
 def test_a_capture_of_answers_alone() -> None:

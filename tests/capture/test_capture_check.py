@@ -86,7 +86,13 @@ def sack(*, psn: int = 9, dqp: int = REQUESTOR, bits: int = 0, cack: int = 9, **
     """Header words of section 6, by hand."""
     word = seth.get("word", 0)
     middle = struct.pack(
-        ">HhIHHI", word, seth.get("offset", 0), 7, RESPONDER & 0xFFFF, seth.get("dpdcid", dqp & 0xFFFF), cack
+        ">HhIHHI",
+        word,
+        seth.get("offset", 0),
+        7,
+        seth.get("spdcid", RESPONDER & 0xFFFF),
+        seth.get("dpdcid", dqp & 0xFFFF),
+        cack,
     )
     tail = struct.pack(">BBhQ", seth.get("cc", 0), 0, seth.get("sack_offset", 1), seth.get("bitmap", 0))
     return bth(0xDC, dqp, psn, bits=bits) + middle + tail + struct.pack(">HHI", 0, seth.get("ooo", 0), 0)

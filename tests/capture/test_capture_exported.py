@@ -5,9 +5,11 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import math
 import os
 import shutil
 import subprocess
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,8 @@ needs_tshark = [
     pytest.mark.tshark,
     pytest.mark.skipif(shutil.which("tshark") is None and not os.environ.get("CI"), reason="tshark is not installed"),
 ]
+
+INFINITE_LENGTH = b'[{"_source":{"layers":{"frame_raw":["00",0,1,0,1],"frame":{"frame.len":1e999}}}}]'
 
 
 def read(data: bytes) -> list[Record]:
@@ -94,9 +98,16 @@ def test_an_export_in_any_spelling() -> None:
 
 @pytest.mark.parametrize(
     ("time", "expected"),
-    [("1.5", 1_500_000_000), ("2023-11-14T22:13:20.000000007Z", 1_700_000_000_000_000_007), ("1e400", None)],
+    [
+        ("1.5", 1_500_000_000),
+        ("2023-11-14T22:13:20.000000007Z", 1_700_000_000_000_000_007),
+        ("1e400", None),
+        ("1e999999999", None),
+        ("-1e999999999999999999", None),
+        (1e308, None),
+    ],
 )
-def test_times_in_the_forms_that_versions_print(time: str, expected: int | None) -> None:
+def test_times_in_the_forms_that_versions_print(time: str | float, expected: int | None) -> None:
     assert read(text(packet(**{"frame.time_epoch": time})))[0].time_ns == expected
 
 
@@ -135,16 +146,33 @@ def test_packets_across_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (text({"_source": {"layers": {"frame": {}}}}), "a packet without its bytes (export with tshark -T json -x)"),
-        (text(packet(), {}), "a packet's JSON object cannot be read (KeyError: '_source')"),
-        (text({"_source": {"layers": {"frame_raw": "xy"}}}), "a packet's JSON object cannot be read (ValueError"),
-        (text({"_source": {"layers": {"frame_raw": [5]}}}), "a packet's JSON object cannot be read (TypeError"),
-        (text(packet(**{"frame.len": "-1"})), "a packet of -1 bytes"),
-        (text(packet(**{"frame.time_epoch": "yesterday"})), "a packet's JSON object cannot be read (ValueError"),
+        (
+            text({"_source": {"layers": {"frame": {}}}}),
+            "packet 1 comes without its bytes (export with tshark -T json -x)",
+        ),
+        (text(packet(), {}), "packet 2 has no _source.layers"),
+        (text({"_source": {"layers": {"frame_raw": "xy"}}}), "packet 1: its JSON object cannot be read (ValueError"),
+        (text({"_source": {"layers": {"frame_raw": [5]}}}), "packet 1: its JSON object cannot be read (TypeError"),
+        (text(packet(**{"frame.len": "-1"})), "packet 1: _source.layers.frame.frame.len is -1"),
+        (text(packet(**{"frame.time_epoch": "yesterday"})), "packet 1: its JSON object cannot be read (ValueError"),
         (text(packet(), 7), "b'7' where a packet's JSON object should begin at byte"),
-        (b'[{"a": tru}]', "a packet's JSON object cannot be read (JSONDecodeError"),
+        (b'[{"a": tru}]', "packet 1 is not JSON: Expecting value at line 1 column 7"),
         (b"[" * 5000, "b'[' where a packet's JSON object should begin at byte 1"),
-        (b"[" + b'{"a":' * 5000 + b"1" + b"}" * 5000 + b"]", "a packet's JSON object cannot be read (RecursionError"),
+        (
+            b"[" + b'{"a":' * 5000 + b"1" + b"}" * 5000 + b"]",
+            "packet 1 is nested more than 32 levels deep at line 1 column 161",
+        ),
+        (INFINITE_LENGTH, 'packet 1 is not JSON: 1e999 is beyond a double at _source.layers.frame["frame.len"]'),
+        (text(packet(**{"frame.len": float("nan")})), 'NaN is no JSON number at _source.layers.frame["frame.len"]'),
+        (text(packet(**{"frame.len": 1.5})), "frame.len is 1.5, not a whole number"),
+        (text(packet(**{"frame.len": True})), "frame.len is True, not a whole number"),
+        (text(packet(**{"frame.len": 1 << 40})), "packet 1: _source.layers.frame.frame.len is 1099511627776"),
+        (text(packet(**{"frame.len": "9" * 5000})), "frame.len is '9999"),
+        (text(packet(**{"frame.encap_type": -math.inf})), "-Infinity is no JSON number at"),
+        (text(packet(**{"frame.time_epoch": math.inf})), "Infinity is no JSON number at"),
+        (text(packet(**{"frame.time_epoch": [1, 2]})), "frame.time_epoch is [1, 2], not a time"),
+        (text(packet(b"", note="\ud800")), "half of a surrogate pair at _source.layers.frame.note"),
+        (text(packet(), packet(**{"frame.len": -math.inf})), "packet 2 is not JSON: -Infinity"),
     ],
 )
 def test_damage_is_named(data: bytes, said: str) -> None:
@@ -152,3 +180,24 @@ def test_damage_is_named(data: bytes, said: str) -> None:
         read(data)
     assert said in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+ESCAPED = b'[{"_source":"' + b'\\"' * 1_500_000
+NESTED = b'[{"_source":' + b"[" * 3_000_000
+OBJECTS = b'[{"_source":[' + b"{}," * 1_000_000 + b"{}]}]"
+SMALL_OBJECTS = b'[{"_source":[' + b'{"":0},' * 430_000 + b"{}]}]"
+LONG_STRING = b'[{"_source":"' + b"a" * 3_000_000 + b'"}]'
+
+
+@pytest.mark.parametrize("data", [ESCAPED, NESTED, OBJECTS, SMALL_OBJECTS, LONG_STRING])
+def test_three_megabytes_of_anything_take_a_few_times_their_size(data: bytes) -> None:
+    """One packet's JSON that is long in every way; a string of 3 MB took 400 MB, 150 KB of quotes took minutes."""
+    tracemalloc.start()
+    try:
+        found, error = read_until_error(data)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found == []
+    assert error is not None
+    assert peak < 6 * len(data)

@@ -27,7 +27,9 @@ NAMES = {
     0x13: "RC_CMP_AND_SWAP",
     0x17: "RC_SEND_ONLY_WITH_INVALIDATE",
     0x65: "UD_SEND_ONLY_WITH_IMMEDIATE",
+    0x44: "RD_SEND_ONLY",
     0x81: "CNP",
+    0xAA: "XRC_RDMA_WRITE_ONLY",
     0xC6: "WRITE_FIRST",
     0xC7: "WRITE_MIDDLE",
     0xC8: "WRITE_LAST",
@@ -59,7 +61,7 @@ def names(found: dict[str, Any]) -> list[str]:
 def rest_of(vector: Vector, packet: bytes) -> Layers:
     """What follows the headers: the payload without its padding, and the ICRC."""
     payload: Layers = [{"layer": "payload", "length": len(vector.payload)}] if vector.payload else []
-    crc = {"layer": "icrc", "fields": {"crc": int.from_bytes(packet[-4:], "little")}}
+    crc = {"layer": "icrc", "fields": {"crc": int.from_bytes(packet[-4:], "big")}}
     return [*payload, crc]
 
 
@@ -92,7 +94,7 @@ def test_a_vector_over_ethernet(vector: Vector) -> None:
     ip = {"tc": 0x12, "fl": 0x100, "plen": length, "nh": 17, "hlim": 64, "src": "fc00::1", "dst": "fc00::2"}
     assert document(on_ethernet(packet)) == {
         "number": 7,
-        "time": 1_500_000_000.25,
+        "time": "1500000000.250000000",
         "length": 14 + len(packet),
         **about(vector),
         "layers": [

@@ -31,7 +31,7 @@ pytestmark = [
 
 # wire.md section 13, the rows of the headers that MRC opcodes have.
 SECTION_13 = {
-    "bth": "opcode se m pad tver pkey dqp ackreq rtx ts psn",
+    "bth": "opcode se m pad tver pkey fecn becn dqp ackreq rtx ts psn",
     "meth": "rqmsn msn",
     "tseth": "tx_timestamp tsr ftype",
     "reth": "va rkey dmalen",

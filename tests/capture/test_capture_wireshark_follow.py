@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from crafted_flows import Crafted, ev_of
 
 from mrc.capture.fields import packet_document
 from mrc.capture.files import read_capture
@@ -113,6 +114,17 @@ def test_a_table_of_conversations_is_printed_when_asked_for(home: Path) -> None:
     assert int(requests) == len(data)
     assert int(answers) == sum("seth" in each or "neth" in each for each in headers.values())
     assert int(resent) == sum(bool(each["bth"]["rtx"]) for each in data)
+
+
+@pytest.mark.parametrize("of_data", [False, True])
+def test_a_sack_follows_its_data_whichever_way_round_the_dcids_are(home: Path, tmp_path: Path, of_data: bool) -> None:
+    """wire.md section 6: "in EM they are those of the packet itself, in FB those of the data"."""
+    crafted = Crafted(dcids_of_data=of_data)
+    crafted.data(1_000, 0, ev_of(0, 1))
+    crafted.sack(101_000, 0, 0, ev_of(0, 1))
+    path = tmp_path / "dcids.pcap"
+    path.write_bytes(crafted.pcap())
+    assert tshark(home, "-r", str(path), "-Y", "mrc.ack_of == 1", "-T", "fields", "-e", "frame.number").split() == ["2"]
 
 
 def test_one_pass_finds_what_lies_behind(home: Path) -> None:

@@ -53,6 +53,16 @@ def test_a_write_over_srv6() -> None:
     assert (packet["icrc_ok"], packet["malformed"]) == (True, None)
 
 
+def test_a_write_by_an_address_template(tmp_path: Path) -> None:
+    """wire.md section 11: the example of a deployment's template."""
+    path = tmp_path / "template.json"
+    template = {"template_data": "5f00::1:104:0:0", "template_mask": "0:0:70:7003:70::", "ps_mask": "0x1ffc"}
+    path.write_text(json.dumps(template | {"ps_list": [2345]}))
+    (packet,) = layers(f"write-only srv6 ev=2345 payload=text:hello --template {path}")
+    assert packet["outer"]["dst"] == "5f00:0:20:2001:21:104::"
+    assert (packet["udp"]["sport"], packet["icrc_ok"]) == (2345, True)
+
+
 def test_the_sack_of_the_specification() -> None:
     """wire.md section 6: PSN 0..11 sent, 5 and 8 lost."""
     (packet,) = layers("sack dqp=0x12 cack_psn=4 sack_offset=1 bitmap=0b1110110 ack_psn_offset=7 seth.m=skip-once")
@@ -118,7 +128,7 @@ def test_what_counts_on(words: str, field: str, expected: list[int]) -> None:
 def test_every_opcode_can_be_crafted_and_read_back() -> None:
     listing = json.loads(invoke("--list --json").stdout)
     single = [opcode for opcode in listing["opcodes"] if opcode["value"] is not None]
-    assert len(single) == 38
+    assert len(single) == 95
     for opcode in single:
         (packet,) = layers(f"{opcode['name']} srv6")
         assert packet["bth"]["opcode"] == opcode["value"], opcode["name"]
@@ -245,7 +255,7 @@ def test_files_of_both_kinds(tmp_path: Path, suffix: str, link: str) -> None:
     assert len(packets) == 5
     assert all(packet["icrc_ok"] for packet in packets)
     assert packets[0]["layers"][0]["layer"] == ("ether" if link == "ether" else "ipv6")
-    assert [round(packet["time"] * 1e6) for packet in packets] == [0, 1, 2, 3, 4]
+    assert [round(float(packet["time"]) * 1e6) for packet in packets] == [0, 1, 2, 3, 4]
 
 
 def test_the_same_words_make_the_same_file(tmp_path: Path) -> None:
@@ -388,6 +398,8 @@ def test_help_and_lists_need_no_scapy() -> None:
 def test_help_has_examples_that_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("story.txt").write_text("probe\n")
+    template = {"template_data": "5f00::1:104:0:0", "template_mask": "0:0:70:7003:70::", "ps_mask": "0x1ffc"}
+    Path("to-host-7.json").write_text(json.dumps(template | {"ps_list": [2345]}))
     text = invoke("--help").stdout
     examples = [line.strip() for line in text.splitlines() if line.strip().startswith("mrc craft ")]
     assert len(examples) >= 6

@@ -32,6 +32,7 @@ SIZE = 8 << 20
 KEYS = {
     "bytes",
     "seconds",
+    "data_seconds",
     "goodput_gbps",
     "sha256_match",
     "retransmitted_packets",
@@ -106,6 +107,8 @@ def test_undisturbed_with_a_capture(tmp_path: Path) -> None:
     assert document["bytes"] == SIZE
     assert document["sha256_match"] is True
     assert document["failovers"] == []
+    assert 0 < document["data_seconds"] <= document["seconds"]
+    assert document["goodput_gbps"] == pytest.approx(SIZE * 8 / document["data_seconds"] / 1e9, rel=0.01)
     paths = document["paths"]
     assert {(path["plane"], path["spine"]) for path in paths} == {(p, s) for p in (0, 1) for s in range(4)}
     assert all(path.keys() >= {"ev", "plane", "spine", "packets", "lost", "state"} for path in paths)
@@ -115,8 +118,10 @@ def test_undisturbed_with_a_capture(tmp_path: Path) -> None:
     from scapy.layers.l2 import Ether
     from scapy.utils import RawPcapReader
 
-    from mrc.layers import BTH
+    from mrc.layers import BTH, bind_to_udp
     from mrc.layers.icrc import check_icrc
+
+    bind_to_udp()
 
     checked = 0
     with RawPcapReader(str(pcap)) as reader:

@@ -66,3 +66,18 @@ def test_what_prints_a_ticket_and_waits(argv: list[str], said: str, number: sign
     directory = ["--dir", str(tmp_path)] if argv[0] == "recv" else []
     assert stopped([*argv, *directory], number) == (128 + number, said)
     assert not os.listdir(tmp_path)
+
+
+def test_an_interrupt_while_a_text_of_python_runs_does_not_decide_how_the_command_ends(tmp_path: Path) -> None:
+    """Python notes it as one that nobody caught, and where a module is run would end by SIGINT whatever that says."""
+    (tmp_path / "command.py").write_text(
+        "import signal\n"
+        "from mrc.cli.common import ignore_signals, interrupt_on_signals, interrupted\n"
+        "interrupt_on_signals()\n"
+        "try: exec('signal.raise_signal(signal.SIGTERM)')\n"
+        "except KeyboardInterrupt: status = interrupted().exit_code\n"
+        "ignore_signals()\n"
+        "raise SystemExit(status)\n"
+    )
+    ended = subprocess.run([sys.executable, "-m", "command"], cwd=tmp_path, timeout=PATIENCE_S)
+    assert ended.returncode == 128 + signal.SIGTERM

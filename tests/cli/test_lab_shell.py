@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from patience import PATIENCE_S
@@ -90,3 +92,55 @@ def test_what_is_started_inside_does_not_take_itself_for_isolated() -> None:
 def test_a_stray_mark_in_the_environment_means_nothing(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MRC_ISOLATED_FROM", value if value != "mnt:[1]x" else os.readlink("/proc/self/ns/mnt"))
     assert not is_isolated()
+
+
+def test_what_is_left_in_the_background_ends_with_it(tmp_path: Path) -> None:
+    """A receiver, a process in a session of its own, one that ignores SIGTERM and one that is stopped."""
+    script = """
+sleep 1000 & echo $! >> pids
+setsid sleep 1001 & echo $! >> pids
+(trap '' TERM; sleep 1002) & echo $! >> pids
+sleep 1003 & echo $! >> pids; kill -STOP $!
+sh -c 'sleep 1004 & echo $! >> pids'
+exit 3
+"""
+    done = shell("--", "sh", "-c", script, cwd=tmp_path)
+    assert done.returncode == 3
+    pids = [int(line) for line in (tmp_path / "pids").read_text().split()]
+    assert len(pids) == 5
+    assert [pid for pid in pids if Path(f"/proc/{pid}").exists()] == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_ended_from_outside_it_ends_what_it_started(tmp_path: Path, number: int) -> None:
+    script = "sleep 1000 & echo $! > pid; echo ready; wait"
+    # Whoever runs the tests with nohup has SIGHUP ignored.
+    argv = ["env", "--default-signal=HUP,TERM", *MRC, "lab", "shell", "--", "sh", "-c", script]
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, cwd=tmp_path)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    process.send_signal(number)
+    assert process.wait(PATIENCE_S) == 128 + number
+    process.stdout.close()
+    assert not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists()
+
+
+def test_under_nohup_the_end_of_the_terminal_ends_nothing(tmp_path: Path) -> None:
+    """The command has its own way with SIGHUP and SIGTERM: it says so of the first, and ends with the second."""
+    script = (
+        "import signal, sys; signal.signal(signal.SIGHUP, lambda *_: print('told', flush=True)); "
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(5)); print('ready', flush=True); "
+        "[signal.pause() for _ in range(3)]"
+    )
+    argv = ["env", "--ignore-signal=HUP", *MRC, "lab", "shell", "--", sys.executable, "-c", script]
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, cwd=tmp_path)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    process.send_signal(signal.SIGHUP)
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=PATIENCE_S)
+    assert (out, process.returncode) == (b"", 5)
+
+
+def test_a_command_that_is_killed_has_the_status_that_a_shell_gives_it() -> None:
+    assert shell("--", "sh", "-c", "kill -KILL $$").returncode == 128 + signal.SIGKILL

@@ -14,11 +14,11 @@ from mrc.cli import main
     ("option", "content", "says"),
     [
         ("--fabric", None, "fabric file {file}: No such file or directory"),
-        ("--fabric", "no JSON", "fabric file {file}: Expecting value: line 1 column 1 (char 0)"),
+        ("--fabric", "no JSON", "fabric file {file}: its text is not JSON: Expecting value at line 1 column 1"),
         ("--fabric", '{"version": 7}', "fabric file {file}: not a version 1 fabric description"),
         ("--fabric", '{"version": 1}', "fabric file {file}: 'ports' is missing"),
         ("--wire-profile", None, "wire profile {file}: No such file or directory"),
-        ("--wire-profile", "no JSON", "wire profile {file}: Expecting value: line 1 column 1 (char 0)"),
+        ("--wire-profile", "no JSON", "wire profile {file}: its text is not JSON: Expecting value at line 1 column 1"),
         ("--wire-profile", "[]", "wire profile {file}: a JSON object of switches is expected"),
     ],
 )

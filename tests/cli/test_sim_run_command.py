@@ -114,6 +114,8 @@ def test_a_sweep_then_plots_of_it(mrc: Callable[..., Result]) -> None:
         assert (drawn.exit_code, drawn.stdout) == (0, f"{name}\n"), drawn.stderr
         content = Path(name).read_text()
         assert "lossy" in content
+        assert "EVs of each QP" in content
+        assert ("flow completion time, 99 %, us" if argv is lines else "goodput of all hosts, Gbit/s") in content
         assert "</svg>" in content
     wrong = mrc("plot", "lines", "small.sweep", "--x", "policies.ev", "--y", "fct_p99_us")
     assert "no 'policies.ev' in this sweep: there are cell, id, case" in wrong.stderr
@@ -130,6 +132,28 @@ def test_plots_of_a_run(mrc: Callable[..., Result]) -> None:
     assert mrc("plot", "fct", "small.results", "other.results").stdout == "small-other-fct.svg\n"
     assert "no job 'training'" in mrc("plot", "fct", "small.results", "--job", "training").stderr
     assert "no results of mrc sim run" in mrc("plot", "fct", ".").stderr
+
+
+@pytest.mark.parametrize(("ending", "begins"), [("svg", b"<?xml"), ("png", b"\x89PNG"), ("pdf", b"%PDF-")])
+def test_a_plot_is_what_its_name_says(mrc: Callable[..., Result], ending: str, begins: bytes) -> None:
+    assert mrc("run", "small.yaml").exit_code == 0
+    for kind in ("fct", "goodput", "links"):
+        drawn = mrc("plot", kind, "small.results", "--out", f"x.{ending}")
+        assert (drawn.exit_code, drawn.stdout) == (0, f"x.{ending}\n"), drawn.stderr
+        first = Path(f"x.{ending}").read_bytes()
+        assert first.startswith(begins)
+        assert mrc("plot", kind, "small.results", "--out", f"x.{ending}").exit_code == 0
+        assert Path(f"x.{ending}").read_bytes() == first
+
+
+@pytest.mark.parametrize("name", ["x.jpg", "x", "x.PNG.gz"])
+def test_an_ending_that_no_plot_has_is_one_error(mrc: Callable[..., Result], name: str) -> None:
+    said = mrc("plot", "fct", "small.results", "--out", name)
+    assert said.exit_code == 2
+    assert said.stderr.splitlines()[-1] == (
+        f"Error: Invalid value for '--out': {name}: a plot is a .svg, .png or .pdf file"
+    )
+    assert not Path(name).exists()
 
 
 def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
@@ -156,6 +180,8 @@ def test_threads_change_no_byte(mrc: Callable[..., Result]) -> None:
     Path("large.yaml").write_text(text.replace("bytes: 20KB", "bytes: 4KB").replace("name: small", "name: large"))
     for threads in ("1", "2"):
         said = mrc("run", "large.yaml", "--set", "end=8us", "--threads", threads, "--out", threads)
-        assert said.exit_code == 0, said.stderr
+        # Not all are done so soon: status 1, and the results are there.
+        assert said.exit_code == 1, said.stderr
+        assert "had not completed at 8.0 us" in said.stderr
     assert tables("1") == tables("2")
     assert tables("1")["flows.parquet"]

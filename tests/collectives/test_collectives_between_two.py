@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from collectives_world import PATIENCE_S, world
 
-from mrc.collectives import CallMismatch, Group
+from mrc.collectives import CallMismatch, Group, RankLost
 from mrc.errors import CallerError
 
 
@@ -111,3 +111,94 @@ def test_what_a_subgroup_refuses() -> None:
                 group.subgroup(wrong)
         with pytest.raises(CallerError, match="a subgroup's rank"):
             group.subgroup([0, 2])
+
+
+def test_receives_from_any_rank() -> None:
+    """Whoever sends first, before or after the receive; those that name a rank take theirs out of the count."""
+    with world(4) as ranks:
+        first, *others = ranks.groups
+        got = [np.zeros(900) for _ in range(6)]
+        works = [first.recv(got[0], None, 3)]
+        sends = [others[1].send(np.full(900, 2.0), 0, 3)]
+        works[0].wait(PATIENCE_S)
+        assert (works[0].source, got[0][0]) == (2, 2.0)
+        # The only send of rank 1 is for the one that names it: the others wait for rank 3.
+        sends.append(others[0].send(np.full(900, 1.0), 0, 3))
+        works += [first.recv(got[1], 1, 3), first.recv(got[2], None, 3), first.recv(got[3], None, 3)]
+        works[1].wait(PATIENCE_S)
+        assert got[1][0] == 1.0
+        ranks.fabric.run(ranks.fabric.now + 10**8)
+        assert not works[2].done
+        sends += [others[2].send(np.full(900, value), 0, 3) for value in (3.0, 3.5)]
+        # One with another tag is not theirs.
+        sends.append(others[0].send(np.full(900, 9.0), 0, 4))
+        for work in works[2:]:
+            work.wait(PATIENCE_S)
+        assert sorted(array[0] for array in got[2:4]) == [3.0, 3.5]
+        assert {work.source for work in works[2:]} == {3}
+        last = first.recv(got[4], None, 4)
+        last.wait(PATIENCE_S)
+        assert (last.source, got[4][0]) == (1, 9.0)
+        for send in sends:
+            send.wait(PATIENCE_S)
+
+
+def test_every_send_is_received_once_whoever_is_named() -> None:
+    """Receives that name a rank, that name none, and sends, in drawn orders: each array arrives once, in its order."""
+    random = np.random.default_rng(11)
+    for _ in range(25):
+        with world(3) as ranks:
+            first = ranks.groups[0]
+            counts = [int(random.integers(0, 5)) for _ in range(2)]
+            named = [int(random.integers(0, count + 1)) for count in counts]
+            sends = [(rank + 1, number) for rank, count in enumerate(counts) for number in range(count)]
+            receives: list[int | None] = [rank + 1 for rank, count in enumerate(named) for _ in range(count)]
+            receives += [None] * (sum(counts) - sum(named))
+            steps = [("send", each) for each in sends] + [("recv", each) for each in receives]
+            # Sends of one rank keep their order.
+            order = random.permutation(len(steps))
+            turn = {rank: iter([each for each in sends if each[0] == rank]) for rank in (1, 2)}
+            works, got = [], []
+            for place in order:
+                what, which = steps[place]
+                if what == "send":
+                    rank, number = next(turn[which[0]])  # type: ignore[index]
+                    works.append(ranks.groups[rank].send(np.array([rank, number]), 0))
+                else:
+                    into = np.zeros(2, int)
+                    work = first.recv(into, which)  # type: ignore[arg-type]
+                    works.append(work)
+                    got.append((work, into))
+                if random.random() < 0.5:
+                    ranks.fabric.run(ranks.fabric.now + 10**7)
+            # A receive of any rank may take what a later one names, as it would over any backend: the last to come
+            # of those then waits. Only the sums are the same in all orders.
+            named_late = any(which is not None for what, which in steps if what == "recv")
+            for work in works if not named_late else ():
+                work.wait(PATIENCE_S)
+            if named_late:
+                ranks.fabric.run(ranks.fabric.now + 10**9)
+            arrived = [(work, tuple(into)) for work, into in got if work.done]
+            assert len({each for _, each in arrived}) == len(arrived)
+            assert all(work.source == rank for work, (rank, _) in arrived)
+            if not named_late:
+                assert sorted(each for _, each in arrived) == sorted(sends)
+            for rank in (1, 2):
+                numbers = [number for _, (source, number) in arrived if source == rank]
+                assert sorted(numbers) == list(range(len(numbers)))
+            if named_late and any(not work.done for work in works):
+                for group in ranks.groups:
+                    group.abort("enough")
+
+
+def test_a_receive_from_any_rank_ends_when_all_others_have_left() -> None:
+    with world(3) as ranks:
+        work = ranks.groups[0].recv(np.zeros(3), None)
+        ranks.groups[1].close()
+        ranks.fabric.run(ranks.fabric.now + 10**8)
+        assert not work.done
+        ranks.groups[2].close()
+        with pytest.raises(RankLost, match="every other rank has closed its group"):
+            work.wait(PATIENCE_S)
+        with pytest.raises(CallerError, match="an empty array comes from no rank"):
+            ranks.groups[0].recv(np.zeros(0), None)

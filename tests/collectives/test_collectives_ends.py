@@ -242,6 +242,33 @@ def test_roots_that_differ_in_a_long_operation_are_found_at_once() -> None:
                     work.wait(PATIENCE_S)
 
 
+@pytest.mark.parametrize("count", [9, 3000, 40_000])
+@pytest.mark.parametrize("size", [2, 3, 5])
+@pytest.mark.parametrize("call", ["reduce", "gather"])
+def test_roots_that_only_receive_find_that_they_differ(call: str, size: int, count: int) -> None:
+    """Each waits for the others, which have sent what they had to another root, and have gone on."""
+    with world(size) as ranks:
+        works = []
+        for group in ranks.groups:
+            root = 0 if group.rank == 0 else 1
+            more = [np.zeros((size, count))] if call == "gather" and group.rank == root else []
+            works.append(getattr(group, call)(np.ones(count), *more, root=root))
+        for work in works[:2]:
+            with pytest.raises(CallMismatch, match=rf"called {call}.*root .\) as operation 0"):
+                work.wait(PATIENCE_S)
+
+
+def test_a_rank_may_be_far_ahead_of_one_that_only_receives() -> None:
+    """What that says of operations that have long ended here is no mismatch."""
+    with world(3) as ranks:
+        first, *others = ranks.groups
+        sums = [np.ones(5) for _ in range(400)]
+        ahead = [group.reduce(np.ones(5), 0) for _ in range(400) for group in others]
+        for work in [first.reduce(each, 0) for each in sums] + ahead:
+            work.wait(PATIENCE_S)
+        assert all((each == 3.0).all() for each in sums)
+
+
 def test_a_block_that_fails_tells_the_others() -> None:
     with world(2) as ranks:
         work = ranks.groups[1].barrier()

@@ -24,7 +24,11 @@ KERNELS: dict[ReduceOp, Any] = {
     ReduceOp.PROD: np.multiply,
     ReduceOp.MIN: np.minimum,
     ReduceOp.MAX: np.maximum,
+    ReduceOp.BAND: np.bitwise_and,
+    ReduceOp.BOR: np.bitwise_or,
+    ReduceOp.BXOR: np.bitwise_xor,
 }
+BITWISE = (ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR)
 
 
 def drawn(seed: int, shape: tuple[int, ...], dtype: str = "int32") -> NDArray[Any]:
@@ -34,6 +38,31 @@ def drawn(seed: int, shape: tuple[int, ...], dtype: str = "int32") -> NDArray[An
     if dtype in FLOATS:
         return random.uniform(0.5, 1.5, shape).astype(kind)
     return random.integers(0, 2 if dtype == "bool" else 100, shape).astype(kind)
+
+
+def divided(sums: Any, by: int) -> NDArray[Any]:
+    """As C divides integers, in Python's own, which have no end."""
+    return np.array([[int(abs(int(each)) // by * (1 if each >= 0 else -1)) for each in row] for row in sums], object)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.parametrize("size", [2, 3, 5])
+def test_the_mean_of_integers_is_their_sum_divided_towards_zero(size: int, dtype: str) -> None:
+    """Negative ones too, and the largest there are, which no float of the same size holds."""
+    limits = np.iinfo(dtype)
+    edges = [limits.max // size, limits.max // size - 1, limits.min // size + 1, 0, 1, 7]
+    given = np.array([[max(edge - rank, 0) if edge > 0 else edge for edge in edges] for rank in range(size)]).astype(
+        dtype
+    )
+    with world(size) as ranks:
+        arrays = list(given.copy())
+        ranks.all(lambda group: group.all_reduce(arrays[group.rank], ReduceOp.MEAN))
+        outs = [np.zeros(len(edges), dtype) for _ in range(size)]
+        inputs = [np.tile(row, size) for row in given]
+        ranks.all(lambda group: group.reduce_scatter(outs[group.rank], inputs[group.rank], ReduceOp.MEAN))
+    expected = divided([[sum(int(row[place]) for row in given) for place in range(len(edges))]], size)[0]
+    for array in (*arrays, *outs):
+        assert array.tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -54,19 +83,18 @@ def test_all_reduce_of_every_type(dtype: str, op: ReduceOp) -> None:
     with world(2) as ranks:
         for count in (3, 700, 3001):
             given = drawn(count, (2, count), dtype)
-            if (op is ReduceOp.MEAN and dtype not in FLOATS) or (
-                dtype == "bool" and op not in (ReduceOp.MIN, ReduceOp.MAX)
-            ):
+            if (op is ReduceOp.MEAN and dtype == "bool") or (op in BITWISE and dtype in FLOATS):
                 with pytest.raises(ValueError, match=op.name):
                     ranks.groups[0].all_reduce(given[0].copy(), op)
                 continue
             arrays = list(given.copy())
             ranks.all(lambda group, arrays=arrays: group.all_reduce(arrays[group.rank], op))
-            expected = (
-                ((given[0] + given[1]) / given.dtype.type(2)).astype(given.dtype)
-                if op is ReduceOp.MEAN
-                else KERNELS[op](given[0], given[1])
-            )
+            if op is not ReduceOp.MEAN:
+                expected = KERNELS[op](given[0], given[1])
+            elif dtype in FLOATS:
+                expected = ((given[0] + given[1]) / given.dtype.type(2)).astype(given.dtype)
+            else:
+                expected = divided([given[0] + given[1]], 2)[0].astype(dtype)
             for array in arrays:
                 assert array.tobytes() == expected.tobytes()
 

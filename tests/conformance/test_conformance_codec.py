@@ -20,10 +20,11 @@ from mrc.conformance.codec.layout import Layout
 from mrc.conformance.codec.transport import read_transport, write_transport
 from mrc.conformance.packets import Crafted
 from mrc.errors import CallerError
-from mrc.layers.bind import use_wire_profile
+from mrc.layers.bind import bind_to_udp, use_wire_profile
 from mrc.wire.opcodes import OPCODES as ENDPOINT_OPCODES
 from mrc.wire.profile import WireProfile
 
+bind_to_udp()
 DEFAULT = WireProfile()
 OTHERWISE = WireProfile(solicited_event_first=False, eeth_op_shift=4, ev_low_half_in_source_port=False)
 SOFTROCE = Path(__file__).resolve().parents[2] / "pcaps" / "softroce-rc-ipv4-ipv6.pcap"

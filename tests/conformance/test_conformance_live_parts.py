@@ -30,7 +30,7 @@ from mrc.conformance.live.qp_file import (
 from mrc.conformance.live.session import LiveQp, LiveSession
 from mrc.conformance.runner import run, run_case
 from mrc.conformance.setup import Plane, Setup, TargetQpTerms
-from mrc.conformance.target import Frame, Session, Target, TargetCompletion, TargetLost, TargetQp
+from mrc.conformance.target import Frame, Session, Target, TargetCompletion, TargetLost, TargetQp, Unsupported
 from mrc.conformance.targets.by_hand import fits
 from mrc.conformance.targets.in_process import InProcess
 from mrc.conformance.times import ms, us
@@ -264,6 +264,41 @@ def test_a_failed_case_is_run_again_only_when_time_was_disturbed(monkeypatch: py
     passing = Slow("the host slept")
     assert run_case(TWIN, passing).verdict == "passed"
     assert passing.opened == 1
+
+
+@pytest.mark.parametrize(
+    ("then", "verdict", "lost"),
+    [
+        (Unsupported("the file has no further QP"), "failed", ""),
+        (IndexError(), "failed", ""),
+        (TargetLost("it is gone"), "failed", "it is gone"),
+        (None, "passed", ""),
+    ],
+    ids=["no QP is left", "an error", "the target is lost", "it passes"],
+)
+def test_a_repeat_confirms_or_withdraws_a_failure_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, then: Exception | None, verdict: str, lost: str
+) -> None:
+    """QPs agreed on by hand are used up: a repeat that finds none left says nothing of the target."""
+    monkeypatch.setattr("mrc.conformance.runner.time.sleep", lambda pause: None)
+
+    class FewQps(Slow):
+        def open(self, setup: Setup, wire: WireProfile, seed: int) -> Session:
+            if self.opened == 2 and then is not None:
+                raise then
+            return super().open(setup, wire, seed)
+
+    tries: list[int] = []
+
+    def script(bench: Bench) -> None:
+        tries.append(1)
+        bench.check(len(tries) > 2, "something", "something else")
+
+    found = run_case(scripted(script), FewQps("the host slept"))
+    assert (found.verdict, found.lost) == (verdict, lost)
+    if verdict == "failed":
+        assert (found.expected, found.actual) == ("something", "something else")
+        assert found.repeated == "the host slept"
 
 
 def test_a_lost_target_leaves_the_rest_untested_and_voids_the_run() -> None:

@@ -174,3 +174,27 @@ def test_a_file_that_cannot_be_written_is_said_in_words(wrong: Run, tmp_path: Pa
     (tmp_path / "file").write_text("")
     with pytest.raises(SystemRefused, match="cannot be made"):
         make_directory(tmp_path / "file" / "pcaps")
+
+
+# Everything that XML 1.0 has no place for, what ends a CDATA section or a comment, and markup.
+HOSTILE = (
+    "".join(map(chr, [*range(32), 0x7F, 0x85, 0xD800, 0xDFFF, 0xFFFE, 0xFFFF, 0x10FFFF])) + "]]> --> <x y='\"'>&amp;"
+)
+
+
+@pytest.mark.parametrize("said", [HOSTILE, "\ud800", "\x00", "]]>", "\udcff.pcap", "a\nb\r\tc", "\x1b[2J"])
+def test_junit_is_well_formed_whatever_an_adapter_says(wrong: Run, tmp_path: Path, said: str) -> None:
+    """The name of the target, why the run is void, what a case saw, a traceback: expat reads what was written."""
+    results = [
+        replace(each, actual=said, traceback=said, verdict=verdict)
+        for each in wrong.results[:2]
+        for verdict in ("failed", "error", "unsupported")
+    ]
+    hostile = replace(wrong, target=said, void=said, results=results)
+    write_junit(hostile, tmp_path / "results.xml")
+    root = ElementTree.parse(tmp_path / "results.xml").getroot()
+    assert len(list(root.iter("testcase"))) == 2 + 6
+    assert str(root.get("name")).startswith("MRC conformance of ")
+    write_page(hostile, tmp_path / "results.html")
+    text = (tmp_path / "results.html").read_text()
+    assert "<x y=" not in text

@@ -43,7 +43,8 @@ WRONG: dict[str, tuple[str, list[tuple[int, int, str, str]]]] = {
     ),
     "a key without a value": ("planes:\n", [(1, 8, "planes", "must be a whole number from 1 to 16, got nothing")]),
     "a fraction": ("planes: 1.5\n", [(1, 9, "planes", "must be a whole number from 1 to 16, got 1.5")]),
-    "a list for a number": ("planes: [1]\n", [(1, 9, "planes", "whole number from 1 to 16, got a list or a mapping")]),
+    "a list for a number": ("planes: [1]\n", [(1, 9, "planes", "whole number from 1 to 16, got a list of 1 item")]),
+    "a mapping for a number": ("planes: {a: 1}\n", [(1, 9, "planes", "whole number from 1 to 16, got a mapping")]),
     "no mapping at all": ("- planes\n", [(1, 1, "", "must be a mapping with keys out of name, shape, mode, planes")]),
     "a rate without its unit": (
         "fabric_links: {rate: 1Gbps}\n",
@@ -121,7 +122,16 @@ WRONG: dict[str, tuple[str, list[tuple[int, int, str, str]]]] = {
     "a mapping as a key": ("? {a: b}\n: c\n", [(1, 3, "", "a key is a word")]),
     "an alias of itself": ("links: &a {b: *a}\n", [(1, 8, "links.b.b.b.b.b.b.b.b.b", "nested too deep")]),
     "an alias that does not exist": ("links: *slow\n", [(1, 8, "", "found undefined alias")]),
-    "nested without end": ("[" * 5000, [(1, 1, "", "nested too deep")]),
+    "nested without end": ("[" * 100_000, [(1, 12, "", "nested too deep")]),
+    "no number": ("mtu: .nan\n", [(1, 6, "mtu", ".nan is no finite number")]),
+    "a number without end": ("planes: -.inf\n", [(1, 9, "planes", "-.inf is no finite number")]),
+    "a number beyond a double": ("planes: 1.0e+999\n", [(1, 9, "planes", "1.0e+999 is no finite number")]),
+    "thousands of digits": (f"mtu: 0x{'f' * 5000}\n", [(1, 6, "mtu", "a number of more than 40 digits")]),
+    "minutes of minutes": (f"mtu: 1{':59' * 3000}\n", [(1, 6, "mtu", "a number of more than 40 digits")]),
+    "too many minutes": (f"mtu: 1{':59' * 300}.5\n", [(1, 6, "mtu", "not YAML: int too large to convert to float")]),
+    "half a pair": ('name: "\\ud800"\n', [(1, 7, "name", "half of a surrogate pair")]),
+    "a tag that does not fit": ("fast: !!bool x\n", [(1, 7, "fast", "not YAML: x is no tag:yaml.org,2002:bool")]),
+    "no time": ("mtu: !!timestamp x\n", [(1, 6, "mtu", "not YAML: x is no tag:yaml.org,2002:timestamp")]),
 }
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections import deque
-from collections.abc import Iterator
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum, IntFlag
 from typing import Any
 
@@ -25,6 +26,7 @@ from mrc.endpoint.paths.addressing import Path, PlanePair, srv6_paths
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.work import WriteRequest
+from mrc.wire.packet import encode_transport
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.transmit_batch import TransmitBatch
 from mrc.wire.usid import UsidTemplate
@@ -35,6 +37,7 @@ PATH_MTU = 256
 MOST_REMEMBERED = 200_000  # elements of every container and array of an endpoint together
 MOST_RECORDS = 64
 TRIMMED_DSCPS = (12, 16)
+_LIVE = 32
 OPCODES = (0xC6, 0xC7, 0xC8, 0xC9, 0xCA, 0xCB, 0xD1, 0xD8, 0xD9, 0xDC, 0xDD, 0xDE)
 PSN_MASK = 0xFFFFFF
 
@@ -48,7 +51,8 @@ class Setup(IntFlag):
 
 
 class Record(IntEnum):
-    """A record's first byte modulo 8. Bit 3 picks the port, bit 4 the node's QP 2 instead of the QP."""
+    """A record's first byte modulo 8. Bit 3 picks the port, bit 4 the node's QP 2 instead of the QP, bit 5 of a FRAMED
+    record makes it LIVE: what an honest peer would send now, but for one field. A QP lives through most of these."""
 
     RAW = 0  # length u16, then the whole packet
     FRAMED = 1  # opcode u8, flags u8, PSN distance i16, length u8, then what follows the BTH; a right ICRC
@@ -96,16 +100,41 @@ def may_be_trimmed(packet: bytes) -> bool:
     return len(packet) >= 2 and (packet[0] << 4 | packet[1] >> 4) >> 2 & 0x3F in TRIMMED_DSCPS
 
 
+@dataclass
+class Coverage:
+    """What became of the packets of some inputs: how many met a QP that lives, and which counters each raised first."""
+
+    packets: int = 0
+    met_live: int = 0
+    fates: Counter[str] = field(default_factory=Counter)
+
+    def note(self, state: str, before: Mapping[str, int], after: Mapping[str, int]) -> None:
+        self.packets += 1
+        self.met_live += state in ("RTR", "RTS")
+        raised = sorted(
+            name for name in after if after[name] != before.get(name, 0) and not name.startswith("received")
+        )
+        self.fates[raised[0] if raised else "nothing counted"] += 1
+
+    def __str__(self) -> str:
+        share = 100 / max(1, self.packets)
+        lines = [f"{self.packets} packets, {self.met_live * share:.0f} % met a QP that lives"]
+        lines += [f"{count * share:6.2f} %  {name}" for name, count in self.fates.most_common()]
+        return "\n".join(lines)
+
+
 class Fuzzed:
     """One endpoint with one QP, driven by the records of an input."""
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: Setup, coverage: Coverage | None = None) -> None:
         self.now = 1_000_000
+        self.coverage = coverage
         self.endpoint = Endpoint(EndpointConfig(seed=7, transmit_batch=64))
         self.memory = bytearray(REGION_BYTES)
         self.region = self.endpoint.memory.register(self.memory, va=REGION_VA)
         self.batch = TransmitBatch(64)
         self.posted = 0
+        self.setup = setup
         self.qp = self._connected(setup)
         if Setup.ESTABLISHED in setup and Setup.READY_TO_RECEIVE not in setup:
             self._establish()
@@ -155,12 +184,14 @@ class Fuzzed:
             if at >= len(records):
                 break
             first, at = records[at], at + 1
-            at = self._record(Record(first & 7), first >> 3 & 1, 2 if first & 16 else self.qp.qpn, records, at)
+            record, dqp = Record(first & 7), 2 if first & 16 else self.qp.qpn
+            live = first & _LIVE != 0 and record in (Record.FRAMED, Record.FRAMED_AGAIN)
+            at = self._record(record, first >> 3 & 1, dqp, records, at, live)
 
         if remembered(self.endpoint) > MOST_REMEMBERED:
             raise AssertionError(f"the endpoint remembers {remembered(self.endpoint)} elements")
 
-    def _record(self, record: Record, port: int, dqp: int, records: bytes, at: int) -> int:
+    def _record(self, record: Record, port: int, dqp: int, records: bytes, at: int, live: bool) -> int:
         if record == Record.RAW:
             length = int.from_bytes(records[at : at + 2], "big") % 2048
             self.receive_raw(records[at + 2 : at + 2 + length], port)
@@ -174,6 +205,10 @@ class Fuzzed:
         if record == Record.TRANSMIT:
             self.transmit()
             return at
+        if live:
+            kind, step, place, change = records[at : at + 4].ljust(4, b"\0")
+            self._live(kind, step, place, change, port)
+            return at + 4
         head = records[at : at + 5].ljust(5, b"\0")
         opcode, flags, distance, length = struct.unpack(">BBhB", head)
         rest = records[at + 5 : at + 5 + length]
@@ -184,7 +219,46 @@ class Fuzzed:
             self.receive(packet[:68], port, traffic_class=TRIMMED_DSCPS[flags & 1] << 2)
         else:
             self.receive(packet, port)
-        return at + 5 + length
+        return int(at + 5 + length)
+
+    def _live(self, kind: int, step: int, place: int, change: int, port: int) -> None:
+        """What an honest peer would send now: `kind` modulo 7 says what, `step` how far from what is expected. One byte
+        behind the BTH's opcode, at `place`, is changed by `change`; 0 changes none. A QP that has died is replaced
+        first, as an application would: what follows meets one that lives."""
+        if self.qp.state.name not in ("RTR", "RTS"):
+            self.endpoint.destroy_qp(self.qp)
+            self.qp = self._connected(self.setup)
+        region, sends = self.region, self.qp.state.name == "RTS"
+        epsn = self.qp.responder.received.epsn & PSN_MASK
+        una = (self.qp.requestor.sent.una if sends else self.qp.first_psn) & PSN_MASK
+        psn, answered = epsn + step % 4 & PSN_MASK, una + step % 4 & PSN_MASK
+        highest = min(step, 40)
+        reth = ("reth", {"va": REGION_VA + 16 * (psn % 64), "rkey": region.rkey, "dmalen": 16})
+        seth = {
+            "cack_psn": una - 1 & PSN_MASK,
+            "ack_psn_offset": highest,
+            "sack_offset": 1,
+            "bitmap": (1 << highest) - 1 & ~1,
+        }
+        peth = {"probe_id": step, "spdcid": PEER_QPN & 0xFFFF, "dpdcid": self.qp.qpn & 0xFFFF, "ftype": 1}
+        opcode, psn, *layers = (
+            (0xCA, psn, ("meth", {}), reth),
+            (0xCB, psn, ("meth", {"rqmsn": step % 2}), reth, ("immdt", {"data": step})),
+            (0xDC, una - 1 & PSN_MASK, ("seth", seth), ("cc_state", {})),
+            (0xDC, answered, ("seth", {"cack_psn": answered, "sack_offset": 1}), ("cc_state", {})),
+            (0xD1, answered, ("aeth", {"syndrome": 0x1F})),
+            (0xDD, answered, ("neth", {"reason": 1 + step % 4, "nack_psn": answered, "cc_type": 2})),
+            (0xDE, 0, ("peth", peth)),
+        )[kind % 7]
+        bth = {"opcode": opcode, "pkey": 0xFFFF, "dqp": self.qp.qpn, "psn": psn}
+        payload = bytes(range(16)) if opcode in (0xCA, 0xCB) else b""
+        packet = bytearray(self._carried(encode_transport([("bth", bth), *layers], payload), 0, port))
+        if change:
+            # The QPN stays: a packet to nobody meets no QP.
+            behind = [*range(49, 52), *range(56, len(packet) - 4)]
+            packet[behind[place % len(behind)]] ^= change
+            packet[-4:] = icrc(bytes(packet[:-4]))
+        self.receive(bytes(packet), port)
 
     def framed(self, opcode: int, flags: int, distance: int, rest: bytes, port: int, dqp: int) -> bytes:
         """A packet from the peer with this after its BTH. PSNs are counted from where each direction began; the
@@ -197,7 +271,10 @@ class Fuzzed:
         if opcode < 0xD0 and len(body) >= reth + 12 and not any(body[reth + 8 : reth + 12]):
             body[reth + 8 : reth + 12] = self.region.rkey.to_bytes(4, "big")
             body[reth : reth + 6] = (REGION_VA >> 16).to_bytes(6, "big")
-        transport = struct.pack(">BBHII", opcode, flags << 4 & 0x30, 0xFFFF, dqp, word) + body
+        return self._carried(struct.pack(">BBHII", opcode, flags << 4 & 0x30, 0xFFFF, dqp, word) + body, flags, port)
+
+    @staticmethod
+    def _carried(transport: bytes, flags: int, port: int) -> bytes:
         length = 8 + len(transport) + 4
         head = struct.pack(">IHBB", 6 << 28 | (flags & 3) << 20 | port << 8, length, 17, 64)
         head += _peer(port).to_bytes(16, "big") + _local(port).to_bytes(16, "big")
@@ -208,7 +285,13 @@ class Fuzzed:
 
     def receive(self, packet: bytes, port: int = 0, traffic_class: int | None = None) -> None:
         classes = () if traffic_class is None else (traffic_class,)
-        self.endpoint.receive(ReceivedBatch.from_packets([packet], port, classes), self.now)
+        batch = ReceivedBatch.from_packets([packet], port, classes)
+        if self.coverage is None:
+            self.endpoint.receive(batch, self.now)
+            return
+        state, before = self.qp.state.name, self.endpoint.total_counters().as_dict()
+        self.endpoint.receive(batch, self.now)
+        self.coverage.note(state, before, self.endpoint.total_counters().as_dict())
 
     def receive_raw(self, packet: bytes, port: int) -> None:
         """Deliver a packet as it is; one that is malformed must change nothing but counters."""
@@ -305,8 +388,8 @@ def _attributes(thing: Any) -> set[str]:
     return names
 
 
-def run_input(data: bytes) -> None:
+def run_input(data: bytes, coverage: Coverage | None = None) -> None:
     """One input of the fuzzer."""
     if not data:
         return
-    Fuzzed(Setup(data[0] & 63)).run(data[1:])
+    Fuzzed(Setup(data[0] & 63), coverage).run(data[1:])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from received_bytes import Fuzzed, Setup, is_malformed, run_input, state_of
+from received_bytes import Coverage, Fuzzed, Setup, is_malformed, run_input, state_of
 
 CORPUS = Path(__file__).parent / "corpus"
 CHUNK = 64
@@ -61,3 +61,28 @@ def test_a_packet_of_ours_is_not_malformed() -> None:
     damaged = np.frombuffer(packet, np.uint8).copy()
     damaged[60] ^= 1
     assert is_malformed(damaged.tobytes())
+
+
+LIVE = bytes((0x21,))  # FRAMED, and what an honest peer would send now
+
+
+@pytest.mark.parametrize("kind", range(7))
+def test_what_an_honest_peer_would_send_is_taken(kind: int) -> None:
+    """Unchanged it is no error of any kind: what the fuzzer changes by one byte is right before."""
+    coverage = Coverage()
+    run_input(bytes((Setup.ESTABLISHED,)) + (LIVE + bytes((kind, 0, 0, 0))) * 3, coverage)
+    assert coverage.met_live == coverage.packets
+    accepted = {"bytes_placed", "sacks_received", "acks_received", "nacks_received", "probes_answered"}
+    accepted |= {"duplicates_above_epsn", "rtt_samples", "losses_by_hole", "losses_by_nack", "trimmed_received"}
+    assert coverage.fates.total() - sum(coverage.fates[name] for name in accepted) <= 3
+    assert sum(coverage.fates[name] for name in accepted) >= 4
+
+
+def test_live_records_meet_a_qp_that_lives() -> None:
+    """The kept inputs of such records: however many of their packets are deadly, the next one meets a new QP."""
+    coverage = Coverage()
+    for path in sorted(CORPUS.glob("live-*")):
+        run_input(path.read_bytes(), coverage)
+    assert coverage.packets > 500
+    assert coverage.met_live >= 0.95 * coverage.packets
+    assert len(coverage.fates) > 12

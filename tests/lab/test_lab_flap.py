@@ -189,8 +189,9 @@ def when_down(lab: Lab) -> None:
 def test_a_signal_ends_the_command_and_leaves_the_lab_whole(
     lab: Lab, whole: Callable[[], list[FabricEvent]], number: signal.Signals
 ) -> None:
+    # Whoever runs the tests with nohup, or in the background of a script, has some of them ignored.
     process = subprocess.Popen(
-        command(lab, "p0s1", "--period", "10s", "--duty", "90%", "--json"),
+        ["env", "--default-signal=INT,TERM,HUP", *command(lab, "p0s1", "--period", "10s", "--duty", "90%", "--json")],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -211,6 +212,21 @@ def test_a_signal_ends_the_command_and_leaves_the_lab_whole(
     assert (document["ended"], document["cycles"]) == ("stopped", 0)
     assert document["links"] == ["p0l0-p0s1", "p0l1-p0s1"]
     assert whole()[-1].details["ended"] == "stopped"
+
+
+@pytest.mark.root
+def test_under_nohup_the_end_of_the_terminal_ends_nothing(lab: Lab, whole: Callable[[], list[FabricEvent]]) -> None:
+    argv = ["env", "--ignore-signal=HUP", *command(lab, "p0l0-p0s1", "--period", "1s", "--count", "1", "--json")]
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+    try:
+        when_down(lab)
+        process.send_signal(signal.SIGHUP)
+        out, _ = process.communicate(timeout=PATIENCE_S)
+    finally:
+        process.kill()
+    assert process.returncode == 0
+    assert json.loads(out)["ended"] != "stopped"
+    assert whole()
 
 
 @pytest.mark.root

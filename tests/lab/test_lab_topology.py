@@ -339,7 +339,7 @@ BREAK = {
     ),
     "the device it hangs on set down": (["link", "set", "usid0", "down"], "p0s1", "p0s1", Remedy.REBUILD),
     "another MTU": (["link", "set", "p0s1", "mtu", "1500"], "p0l0", "p0l0-p0s1", Remedy.IMPAIR),
-    "a cable taken away": (["link", "del", "p0s1"], "p0l0", "p0l0-p0s1", Remedy.REBUILD),
+    "a cable taken away": (["link", "del", "p0s1"], "p0l0", "p0l0-p0s1", Remedy.HEAL),
 }
 
 

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from mrc.layers import bind_to_udp
+
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests" / "wire"))
+bind_to_udp()
 
 
 def _missing(what: str) -> None:

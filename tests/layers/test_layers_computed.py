@@ -126,6 +126,14 @@ def test_dpdcid_is_the_low_half_of_the_dqp(header: Packet) -> None:
     assert IPv6(bytes(below() / BTH(dqp=0xAB1234) / given))[type(header)].dpdcid == 0
 
 
+def test_dcids_of_the_data_have_the_dqp_in_spdcid_of_an_answer() -> None:
+    """wire.md section 6, dcids_of_data: "the requestor's own QPN is spdcid"; a probe "is the same in both"."""
+    use_wire_profile(WireProfile(dcids_of_data=True))
+    for header, expected in ((SETH(), (0x1234, 0)), (NETH(), (0x1234, 0)), (PETH(), (0, 0x1234))):
+        built = IPv6(bytes(below() / BTH(dqp=0xAB1234) / header))[type(header)]
+        assert (built.spdcid, built.dpdcid) == expected
+
+
 def test_a_probe_id_makes_a_sack_the_answer_to_a_probe() -> None:
     """Section 6: bytes 2-3 are probe_id when pr (bit 1 of byte 1) is 1."""
     assert bytes(SETH(probe_id=0xFFFE))[:4] == bytes((0, 2, 0xFF, 0xFE))

@@ -76,9 +76,9 @@ def test_both_ports_whatever_the_source_port(port: int, sport: int) -> None:
         "from scapy.all import load_contrib; from mrc.layers import BTH; load_contrib('roce')",
     ],
 )
-def test_scapys_own_roce_layer_gives_way(imports: str) -> None:
+def test_scapys_own_roce_layer_gives_way_where_ours_is_bound(imports: str) -> None:
     code = (
-        f"{imports}\nfrom scapy.layers.inet6 import IPv6, UDP\n"
+        f"{imports}\nfrom mrc.layers import bind_to_udp\nfrom scapy.layers.inet6 import IPv6, UDP\nbind_to_udp()\n"
         f"packet = IPv6(bytes.fromhex('{PACKETS[1].packet.hex()}'))\n"
         "assert type(packet[UDP].payload) is BTH, packet\n"
         "print([layer.__name__ for layer in packet.layers()][2:])"
@@ -94,11 +94,14 @@ def test_star_import_gives_layers_and_helpers_and_hides_nothing_of_scapys() -> N
     assert all(issubclass(getattr(mrc.layers, name), Packet) for name in layers)
     assert names - layers == {
         *(
+            "bind_to_udp",
+            "bound_to_udp",
             "check_hmac",
             "check_icrc",
             "in_srv6",
             "in_udp",
             "segmented",
+            "unbind_from_udp",
             "use_wire_profile",
             "usid_destination",
             "with_hmac",

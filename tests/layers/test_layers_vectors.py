@@ -62,7 +62,7 @@ def test_dissection_gives_the_fields(vector: Vector) -> None:
     assert rest[: len(names)] == names
     assert (packet[Raw].load if vector.payload else b"") == vector.payload
     assert (packet[Pad].data if vector.padding else b"") == vector.padding
-    assert packet[ICRC].crc == int.from_bytes(data[-4:], "little")
+    assert packet[ICRC].crc == int.from_bytes(data[-4:], "big")
     assert check_icrc(packet) is True
     assert bytes(packet) == data
 

@@ -80,6 +80,8 @@ def test_one_server_serves_one_client_after_another(transfers: Transfers) -> Non
     # What the client counts as completed is what the server placed.
     assert measured[0]["bytes"] == write["iterations"] << 20
     assert measured[1]["bytes"] == small["iterations"] * 64
+    # The counters of a measurement are of that measurement alone.
+    assert [each["counters"]["bytes_placed"] for each in measured] == [each["bytes"] for each in measured]
     # A ping more than intervals between pings, and no more than one whose time was up.
     assert measured[2]["bytes"] - 2 * latency["iterations"] in (0, 2)
 

@@ -147,20 +147,27 @@ def test_agents_on_all_hosts_end_well_with_their_lab() -> None:
     assert f"lab {lab.name} is gone" in said
 
 
-def test_one_interface_is_enough_and_one_made_anew_is_another() -> None:
+def test_one_interface_is_enough_and_one_made_again_is_reported_once() -> None:
     def ip(*words: str) -> None:
         subprocess.run(["ip", "link", *words], check=True)
 
     def look() -> None:
         ip("add", "one", "type", "veth", "peer", "name", "one-far")
         ip("add", "two", "type", "veth", "peer", "name", "two-far")
-        both, second = InterfacesGone(["one", "two"]), InterfacesGone(["two"])
+        again: list[str] = []
+        both, second = InterfacesGone(["one", "two"], again.append), InterfacesGone(["two"], again.append)
         ip("del", "two")
-        ip("add", "two", "type", "veth", "peer", "name", "two-far")
         eventually(second, PATIENCE_S)
         assert not both()
+        assert not again
+        ip("add", "two", "type", "veth", "peer", "name", "two-far")
+        eventually(lambda: not both() and again == ["two"], PATIENCE_S)
         ip("del", "one")
+        eventually(lambda: not second() and again == ["two", "two"], PATIENCE_S)
+        assert not both()
+        ip("del", "two")
         eventually(both, PATIENCE_S)
+        assert again == ["two", "two"]
 
     with built("anew") as lab:
         lab.inside("h0", look)

@@ -106,8 +106,10 @@ def test_the_projects_own_dissection_finds_every_icrc_right(
     from scapy.layers.l2 import Ether
     from scapy.utils import PcapNgReader
 
-    from mrc.layers import BTH, ICRC
+    from mrc.layers import BTH, ICRC, bind_to_udp
     from mrc.layers.icrc import check_icrc
+
+    bind_to_udp()
 
     opcodes: Counter[int] = Counter()
     with PcapNgReader(str(transfers.scratch / "p0s1-p0l0.pcap")) as reader:

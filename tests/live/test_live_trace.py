@@ -56,7 +56,7 @@ def resent_packets(capture: Path) -> dict[tuple[int, int], list[int]]:
         (bth,) = (each["fields"] for each in layers if each["layer"] == "bth")
         # wire.md section 10: the EV's high half is in the flow label, its low half in the source port.
         key = bth["psn"], (inner["fl"] & 0xFFFF) << 16 | udp["sport"]
-        seen.setdefault(key, []).append(round(packet["time"] * 1e9))
+        seen.setdefault(key, []).append(int(packet["time"].replace(".", "")))
     return seen
 
 

@@ -16,92 +16,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from live_hosts import IPV4, IPV6, MIXED, Hosts, bound, ip
 from live_run import MIB, MRC, Running, eventually, missing, sha256, stats_lines, sums
-from patience import CaptureMarker, undisturbed, until_in_use
+from patience import CaptureMarker, undisturbed
 
 from mrc.lab import nftables
 from mrc.lab.namespace import in_namespace
 from mrc.lab.netlink import NetlinkSocket
 
 pytestmark = pytest.mark.root
-
-IPV4 = {"a": ("10.7.0.1", "10.7.1.1"), "b": ("10.7.0.2", "10.7.1.2")}
-IPV6 = {"a": ("fd07:0::1", "fd07:1::1"), "b": ("fd07:0::2", "fd07:1::2")}
-MIXED = {"a": ("10.7.0.1", "fd07:1::1"), "b": ("10.7.0.2", "fd07:1::2")}
-
-
-def ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
-
-
-class Hosts:
-    """Hosts a and b, two cables between them (interfaces e0 and e1 at both ends), and what runs there."""
-
-    def __init__(self, prefix: str) -> None:
-        self.names = {host: f"{prefix}-{host}" for host in "ab"}
-        self.scratch = Path()
-        self._running: list[Running] = []
-
-    def build(self) -> None:
-        for name in self.names.values():
-            ip("netns", "add", name)
-            ip("-n", name, "link", "set", "lo", "up")
-        for plane in range(2):
-            cable = ["type", "veth", "peer", "name", f"e{plane}", "netns", self.names["b"]]
-            ip("-n", self.names["a"], "link", "add", f"e{plane}", *cable)
-            for host, name in self.names.items():
-                ip("-n", name, "addr", "add", f"{IPV4[host][plane]}/24", "dev", f"e{plane}")
-                ip("-n", name, "addr", "add", f"{IPV6[host][plane]}/64", "dev", f"e{plane}", "nodad")
-                ip("-n", name, "link", "set", f"e{plane}", "up")
-        self.carry()
-
-    def carry(self) -> None:
-        """Both cables are in use at both ends."""
-        for name in self.names.values():
-            until_in_use({"e0", "e1"}, name)
-
-    def demolish(self) -> None:
-        for name in self.names.values():
-            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
-
-    def start(self, host: str, argv: Sequence[str | Path]) -> Running:
-        environment = {key: value for key, value in os.environ.items() if key != "MRC_FABRIC"}
-        process = subprocess.Popen(
-            ["ip", "netns", "exec", self.names[host], *map(str, argv)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment,
-        )
-        self._running.append(Running(process))
-        return self._running[-1]
-
-    def recv(self, *options: str, host: str = "b") -> Running:
-        """A receiver that has printed its ticket."""
-        directory = self.scratch / "in"
-        directory.mkdir(exist_ok=True)
-        running = self.start(host, [*MRC, "recv", "--dir", directory, *options])
-        assert running.process.stdout is not None
-        running.ticket = running.process.stdout.readline().strip()
-        assert running.ticket.startswith("mrc1:"), running.process.communicate()
-        return running
-
-    def send(self, receiver: Running, file: Path, *options: str | Path, host: str = "a") -> Running:
-        return self.start(host, [*MRC, "send", file, receiver.ticket, *options])
-
-    def file(self, size: int) -> Path:
-        path = self.scratch / "file"
-        path.write_bytes(os.urandom(size))
-        return path
-
-    def close(self) -> None:
-        for running in self._running:
-            running.kill()
-        self._running.clear()
-
-
-def bound(addresses: Sequence[str]) -> list[str]:
-    return [word for address in addresses for word in ("--bind", address)]
 
 
 @pytest.fixture(scope="module")
@@ -284,8 +207,10 @@ def check_icrcs(capture: Path, count: int) -> None:
     from scapy.layers.l2 import Ether
     from scapy.utils import PcapNgReader
 
-    from mrc.layers import BTH
+    from mrc.layers import BTH, bind_to_udp
     from mrc.layers.icrc import check_icrc
+
+    bind_to_udp()
 
     seen = 0
     with PcapNgReader(str(capture)) as reader:

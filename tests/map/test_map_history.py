@@ -24,12 +24,19 @@ def fault(name: str = "p0l0-p0s1", **changes: Any) -> dict[str, Any]:
         "named_unix_ns": NOW + SECOND,
         "until_unix_ns": None,
         "loss_percent": 2.0,
+        "loss_percent_low": 1.0,
+        "loss_percent_high": 3.0,
+        "state": "lossy",
+        "toward": [],
+        "also": [],
+        "withdrawn": False,
     }
     return {**found, **changes}
 
 
 def picture(at_ns: int = NOW, **more: Any) -> dict[str, Any]:
-    return {"at_unix_ns": at_ns, **more}
+    whole = {"fabric": "mrc", "leaves": 2, "hosts_per_leaf": 1, "faults": [], "suspicions": [], "agents": []}
+    return {"at_unix_ns": at_ns, **whole, **more}
 
 
 def test_a_fault_is_one_row_from_its_beginning_to_its_end(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from mrc.map.server import MapServer
 
-DOCUMENT = {"fabric": "mrc", "faults": []}
+DOCUMENT = {"fabric": "mrc", "faults": [], "suspicions": [], "agents": []}
 
 
 @pytest.fixture
@@ -64,3 +64,43 @@ def test_what_is_no_request_changes_nothing(server: MapServer, said: bytes) -> N
             assert b"200 OK" not in part
             assert b"root:" not in part
     assert b"<html" in page(server)
+
+
+def asked_as(server: MapServer, path: str, *hosts: str) -> tuple[int, bytes]:
+    """Status and body of a request with these Host headers."""
+    lines = [f"GET {path} HTTP/1.1", *(f"Host: {host}" for host in hosts), "Connection: close", "", ""]
+    with socket.create_connection((server.host, server.port), 60) as reader:
+        reader.sendall("\r\n".join(lines).encode("latin-1"))
+        whole = b"".join(iter(lambda: reader.recv(1 << 16), b""))
+    return int(whole.split()[1]), whole.partition(b"\r\n\r\n")[2]
+
+
+OWN_NAMES = ["127.0.0.1", "127.0.0.1:8633", "localhost", "LOCALHOST:80", "[::1]:8633", "10.0.0.7", "[fd00::1]"]
+OTHER_NAMES = [
+    *("evil.example", "evil.example:8633", "127.0.0.1.evil.example", "localhost.evil.example", "1.2.3.4.nip.io"),
+    *("", "127.0.0.1@evil.example", "evil.example/127.0.0.1", "127.0.0.1, evil.example", "[::1", "[::1]x", "0x7f.1"),
+]
+
+
+@pytest.mark.parametrize("path", ["/", "/map.json", "/metrics"])
+def test_a_name_that_somebody_else_gave_this_host_is_refused(server: MapServer, path: str) -> None:
+    """DNS rebinding: a page of evil.example, whose name leads here now, would read the map of its visitor's network."""
+    for host in [*OWN_NAMES, socket.gethostname(), f"{socket.gethostname()}:8633"]:
+        status, body = asked_as(server, path, host)
+        assert status in (200, 404)
+        assert body
+    for host in OTHER_NAMES:
+        status, body = asked_as(server, path, host)
+        assert status == 421
+        assert b"mrc_map" not in body
+        assert b'"faults"' not in body
+    assert asked_as(server, path, "localhost", "evil.example")[0] == 421
+    assert asked_as(server, path)[0] == 200  # HTTP/1.0 knows no Host: no browser speaks it
+
+
+def test_the_page_is_served_over_ipv6_too() -> None:
+    made = MapServer("::1", 0, lambda: (dict(DOCUMENT), 0))
+    try:
+        assert asked_as(made, "/", "[::1]")[0] == 200
+    finally:
+        made.close()

@@ -15,7 +15,7 @@ from mrc.endpoint.node.operation_intake import OperationIntake
 from mrc.endpoint.node.operations import EndpointOperations
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.requestor.feedback import BY_HOLE, Feedback
-from mrc.endpoint.requestor.nacked import RESPONSES, NackHandler
+from mrc.endpoint.requestor.nacked import NackHandler
 from mrc.endpoint.responder.answers import Answer
 from mrc.endpoint.responder.sacks import SackMaker
 from mrc.wire.fields import COMMON, NACK, Fields
@@ -213,19 +213,6 @@ class AnyUnexpectedEventIsBelieved(NackHandler):
         if batch.fields(NACK)["reason"][row] == NackReason.UNEXP_EVENT:
             self._fail(WorkStatus.REMOTE_OPERATION_ERROR, "the peer cannot go on", self._sent.una)
             return
-        super().on_nack(batch, row, now)
-
-
-@mutant("MRC-ERR-02")
-class UnknownReasonsLose(NackHandler):
-    """A NACK with a reason that is not in the table is taken for TRIMMED_LASTHOP."""
-
-    __slots__ = ()
-
-    def on_nack(self, batch: ReceivedBatch, row: int, now: int) -> None:
-        reasons = batch.fields(NACK)["reason"]
-        if int(reasons[row]) not in RESPONSES:
-            reasons[row] = NackReason.TRIMMED_LASTHOP
         super().on_nack(batch, row, now)
 
 

@@ -9,11 +9,14 @@ from mrc.endpoint.completions import WorkKind, WorkStatus
 from mrc.endpoint.datapath.arrivals import Arrivals
 from mrc.endpoint.endpoint import Endpoint
 from mrc.endpoint.qp import QueuePair
-from mrc.endpoint.refusals import Verdict
+from mrc.endpoint.refusals import ACK_SYNDROME, Verdict
 from mrc.endpoint.requestor.feedback import Feedback
 from mrc.endpoint.responder.receives import Receives
+from mrc.endpoint.responder.responder import Responder
 from mrc.wire.opcodes import IMMEDIATE_OPCODES, REQUEST_OPCODES
+from mrc.wire.psn import PSN_MASK
 from mrc.wire.received_batch import ReceivedBatch
+from mrc.wire.transmit_batch import TransmitBatch
 from mutants.mutant import mutant
 
 _MANY = 1 << 10
@@ -45,7 +48,8 @@ class EarlyImmediatesDoNotWait(Receives):
     __slots__ = ()
 
     def deliver(self, epsn: int) -> None:
-        super().deliver(max([epsn, *(row[0] + 1 for row in self._stash.rows())]))
+        early = sorted(row[0] + 1 for row in self._stash.rows())[: self.posted]
+        super().deliver(max([epsn, *early]))
 
 
 @mutant("MRC-IMM-03")
@@ -96,6 +100,32 @@ class ReceivesAreLookedForAtOnce(Receives):
         if len(waiting) > self.posted:
             return self.refusal.of(Verdict.NO_RECEIVE, min(waiting), 0, 0)
         return super().check(psn, rqmsn, edge)
+
+
+@mutant("MRC-IMM-07")
+class ReceivesThatComeLateAreOfNoUse(Responder):
+    """An immediate that waits for a receive goes on waiting when there is one."""
+
+    __slots__ = ()
+
+    def on_receive_posted(self) -> bool:
+        return False
+
+
+@mutant("MRC-IMM-07")
+class WhatWaitsIsAcknowledged(Responder):
+    """An immediate that waits for a receive is acknowledged like any other request."""
+
+    __slots__ = ()
+
+    def _transmit_aeth(self, batch: TransmitBatch, psn: int, syndrome: int, now: int) -> None:
+        waits = syndrome == ACK_SYNDROME and self._receives.stop == self.received.epsn
+        super()._transmit_aeth(batch, self.received.highest & PSN_MASK if waits else psn, syndrome, now)
+
+    def _time_receive(self, now: int) -> None:
+        began = self._receive_due
+        super()._time_receive(now)
+        self._ack_due = self._ack_due or self._receive_due != began
 
 
 @mutant("MRC-IMM-06")

@@ -48,13 +48,13 @@ class NacksOfABurstNameItsFirst(NackMaker):
 
     __slots__ = ()
 
-    def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:
+    def transmit(self, batch: TransmitBatch, limit: int, now: int) -> None:
         def name_the_first(waiting: list[Answer]) -> None:
             for answer in waiting:
                 answer.psn = waiting[0].psn
 
         _change_waiting(self, name_the_first)
-        return super().transmit(batch, limit, now)
+        super().transmit(batch, limit, now)
 
 
 @mutant("MRC-NACK-03")
@@ -63,14 +63,21 @@ class NacksOfABurstReflectItsFirst(NackMaker):
 
     __slots__ = ()
 
-    def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:
+    def transmit(self, batch: TransmitBatch, limit: int, now: int) -> None:
         def reflect_the_first(waiting: list[Answer]) -> None:
             for answer in waiting:
                 for name in ("entropy", "tx_timestamp", "unit_ns", "arrived_at", "rtx"):
                     setattr(answer, name, getattr(waiting[0], name))
 
         _change_waiting(self, reflect_the_first)
-        return super().transmit(batch, limit, now)
+        super().transmit(batch, limit, now)
+
+
+@mutant("MRC-NACK-25")
+def nack_dcids_turned_round(endpoint: Endpoint, qp: QueuePair) -> None:
+    """spdcid of a NACK is the receiver's and dpdcid the sender's."""
+    nacks = qp.responder.nacks
+    nacks._spdcid, nacks._dpdcid = nacks._dpdcid, nacks._spdcid
 
 
 @mutant("MRC-NACK-05", "MRC-NACK-18")
@@ -105,6 +112,17 @@ class EveryNackSkipsItsEv(NackHandler):
         super()._on_nack(psn, reason, entropy, rtx, now)
 
 
+@mutant("MRC-NACK-23")
+class UnknownReasonsAreDropped(NackHandler):
+    """A NACK whose reason is none of the seven does nothing."""
+
+    __slots__ = ()
+
+    def _on_nack(self, psn: int, reason: int, entropy: int, rtx: bool, now: int) -> None:
+        if reason in RESPONSES:
+            super()._on_nack(psn, reason, entropy, rtx, now)
+
+
 @mutant("MRC-NACK-11")
 class UnexpEventIsRetried(NackHandler):
     """UNEXP_EVENT is taken for one of the resource NACKs."""
@@ -112,7 +130,7 @@ class UnexpEventIsRetried(NackHandler):
     __slots__ = ()
 
     def _on_nack(self, psn: int, reason: int, entropy: int, rtx: bool, now: int) -> None:
-        if RESPONSES[reason] == NackResponse.FAIL:
+        if RESPONSES.get(reason) == NackResponse.FAIL:
             reason = NackReason.NO_RESOURCE
         super()._on_nack(psn, reason, entropy, rtx, now)
 

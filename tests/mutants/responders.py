@@ -295,6 +295,19 @@ class AnyRkeyOpens(MemoryTable):
 
 
 @mutant("MRC-RESP-16")
+class EmptyWritesAreRefused(_EachRequest):
+    """A write without payload is NAKed."""
+
+    __slots__ = ()
+
+    def _execute(self, batch: ReceivedBatch, row: int, psn: int, opcode: int) -> int:
+        fields = request_fields(batch, row)
+        if not int(fields["dmalen"][0]):
+            return self._receives.refusal.of(Verdict.NO_REGION, psn, int(fields["rkey"][0]), 0)
+        return super()._execute(batch, row, psn, opcode)
+
+
+@mutant("MRC-RESP-21")
 class EmptyWritesNeedAnRkey(_EachRequest):
     """The R_Key of a write without payload is checked like any other."""
 

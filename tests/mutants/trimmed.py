@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mrc.endpoint.datapath.packet_checks import DROPPED, SOUND, PacketChecks
+from mrc.endpoint.parts.deadlines import FOREVER
 from mrc.endpoint.responder.responder import Responder
 from mrc.wire.fields import COMMON
 from mrc.wire.names import NackReason
@@ -113,7 +114,7 @@ class TrimmedPacketsArrive(_EachRequest):
         super().on_trimmed(batch, row, lasthop, now)
         epsn, psn = self.received.epsn, self._psn(batch, row)
         if epsn <= psn < self.window.end(epsn) and not self.received.has(psn):
-            self.received.add(psn, True)
+            self.received.add(psn, True, FOREVER)
 
 
 @mutant("MRC-SACK-14")

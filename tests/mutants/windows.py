@@ -13,9 +13,19 @@ from mrc.endpoint.responder.receive_window import ReceiveWindow
 from mutants.mutant import mutant
 
 
-@mutant("MRC-MPR-01")
-class TheEdgeRetreats(Feedback):
-    """The last SACK says where the edge is, be it nearer than it was."""
+@mutant("MRC-MPR-05")
+class TheEdgeNeverRetreats(Feedback):
+    """A smaller mpr leaves the edge where it was."""
+
+    __slots__ = ()
+
+    def _follow_mpr(self, sack: Sack) -> None:
+        self._sent.right_edge = max(self._sent.right_edge, sack.cack + 1 + (sack.mpr or self._mpr) * MPR_UNIT)
+
+
+@mutant("MRC-MPR-06")
+class TheLastSackToComeTellsTheEdge(Feedback):
+    """A SACK that was overtaken moves the edge like any other."""
 
     __slots__ = ()
 

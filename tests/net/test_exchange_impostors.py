@@ -65,7 +65,16 @@ def test_a_version_mismatch_is_named_by_the_client_and_the_server_is_told() -> N
     assert json.loads(raw.finish()[4:])["reason"] == "version"
 
 
-@pytest.mark.parametrize("greeting", [b"220 mail ready", b"{}", b'{"type":"greeting"}', b'{"type":"answer","id":1}'])
+_GREETING = b'{"type":"greeting","protocol":"mrc-exchange","features":[],"nonce":"","version":'
+
+
+@pytest.mark.parametrize(
+    "greeting",
+    [
+        *(b"220 mail ready", b"{}", b'{"type":"greeting"}', b'{"type":"answer","id":1}'),
+        *(_GREETING + version + b"}" for version in (b"-1", b"0", b"1e3", b"9" * 40, b"true", b"[" * 2000)),
+    ],
+)
 def test_a_server_that_is_no_receiver_is_a_peer_error(greeting: bytes) -> None:
     raw = RawServer(greeting)
     with ExchangeClient(raw.ticket, config=PATIENT) as client, pytest.raises(PeerError):

@@ -209,12 +209,23 @@ def test_a_session_nobody_knows_is_not_resumed(receiver: Receiver) -> None:
         assert raw.ended()
 
 
+def test_a_session_whose_client_closes_without_a_word_ends_soon() -> None:
+    """As when its process is killed: it does not wait out the time that is there for a client that comes back."""
+    receiver = Receiver(ExchangeConfig(linger_s=10 * PATIENCE_S))
+    with receiver.server:
+        with RawClient(receiver.server.ticket) as raw:
+            raw.hello(SESSION)
+            raw.request(1)
+        assert eventually(lambda: bool(receiver.ended))
+
+
 def test_a_session_without_connections_lingers_and_then_ends() -> None:
     receiver = Receiver(ExchangeConfig(linger_s=2.0, ping_interval_s=0.5))
     with receiver.server:
         with RawClient(receiver.server.ticket) as raw:
             raw.hello(SESSION)
             raw.request(1)
+            raw.send({"type": "away"})
             going = time.monotonic()
         assert eventually(lambda: bool(receiver.ended))
         assert time.monotonic() - going > 1.9
@@ -370,6 +381,15 @@ def test_a_version_mismatch_is_named_by_the_server(receiver: Receiver) -> None:
         assert "version 1 " in refused["text"]
         assert "version 7:" in refused["text"]
     assert eventually(lambda: receiver.count("version_mismatches") == 1)
+
+
+@pytest.mark.parametrize("version", [-1, 0, 10**6 + 1, 10**39, True, 1.5, "1", None, [1], "9" * 4000])
+def test_a_version_that_no_release_has_is_not_repeated(receiver: Receiver, version: object) -> None:
+    """What a stranger says of itself comes back in no message: the connection ends."""
+    with RawClient(receiver.server.ticket) as raw, pytest.raises((EOFError, OSError)):
+        raw.hello(SESSION, version=version)
+    assert eventually(lambda: receiver.count("bad_messages") == 1)
+    assert receiver.count("version_mismatches") == 0
 
 
 def test_a_client_that_speaks_another_version_is_counted(receiver: Receiver) -> None:

@@ -287,3 +287,10 @@ def test_a_udp_port_the_other_end_does_not_take() -> None:
     assert peer_of(ours, described(theirs), QpDescription(99, 5), WireProfile(udp_port=4971)).paths
     with pytest.raises(PeerError, match="one end sends to UDP port 5000, the other takes 4791, 4971"):
         peer_of(ours, described(theirs), QpDescription(99, 5), WireProfile(udp_port=5000))
+
+
+def test_a_description_is_read_back_without_json_in_between() -> None:
+    ports = (PortDescription(0, "fd4d:5243::1", 0), PortDescription(3, "fd4d:5243:3::1", 2))
+    described = NodeDescription(7, ports, "srv6", (4791,), 2048, {"first_port_bit": 1})
+    assert NodeDescription.from_json(described.to_json()) == described
+    assert json.loads(json.dumps(described.to_json())) == described.to_json()

@@ -36,9 +36,17 @@ OTHERS: dict[str, Any] = {
     "dscp_control": 48,
     "trim_keeps_after_bth": 32,
 }
-# By wire.md: the UDP port has a rule of its own (section 1); any cc_type is accepted (section 7); no receiver looks at
-# the UDP checksum (section 9); how much of a packet stays is the trimming switch's choice (section 12).
-MAY_DIFFER = {"udp_port", "accepted_udp_ports", "neth_cc_type", "udp_checksum_zero", "trim_keeps_after_bth"}
+# By wire.md: the UDP port has a rule of its own (section 1); no endpoint looks at spdcid and dpdcid (section 6); any
+# cc_type is accepted (section 7); no receiver looks at the UDP checksum (section 9); how much of a packet stays is the
+# trimming switch's choice (section 12).
+MAY_DIFFER = {
+    "udp_port",
+    "accepted_udp_ports",
+    "neth_cc_type",
+    "udp_checksum_zero",
+    "trim_keeps_after_bth",
+    "dcids_of_data",
+}
 
 
 def changed(name: str) -> WireProfile:

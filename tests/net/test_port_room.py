@@ -15,7 +15,7 @@ from patience import eventually, until_in_use
 
 from mrc.endpoint.node.local_ports import PortLimit, advice
 from mrc.lab.namespace import in_namespace, in_thread, unshare_network
-from mrc.net.link_events import LinkWatch
+from mrc.net.link_events import LinkChange, LinkWatch
 from mrc.net.mtu import FullPackets
 from mrc.net.port_room import REFUSED_NS, PortRoom
 
@@ -141,11 +141,32 @@ class TestEvents:
 
     def test_changes_are_told_once_for_each_port(self, watched: tuple[int, LinkWatch]) -> None:
         descriptor, watch = watched
-        assert watch.changes() == [(0, None, 9000), (1, None, 9000)]
+        assert watch.changes() == [(0, None, 9000, False), (1, None, 9000, False)]
         assert watch.changes() == []
         self.set_link(descriptor, "mtu", "1500")
-        assert eventually(watch.changes) == [(0, None, 1500), (1, None, 1500)]
+        assert eventually(watch.changes) == [(0, None, 1500, False), (1, None, 1500, False)]
         self.set_link(descriptor, "down")
-        assert eventually(watch.changes) == [(0, False, None), (1, False, None)]
+        assert eventually(watch.changes) == [(0, False, None, False), (1, False, None, False)]
         self.set_link(descriptor, "mtu", "9000")
-        assert eventually(watch.changes) == [(0, None, 9000), (1, None, 9000)]
+        assert eventually(watch.changes) == [(0, None, 9000, False), (1, None, 9000, False)]
+
+    def test_an_interface_made_again_is_told_with_its_state(self, watched: tuple[int, LinkWatch]) -> None:
+        """Under the same name and with another index."""
+        descriptor, watch = watched
+        watch.changes()
+
+        def make_again() -> None:
+            subprocess.run(["ip", "link", "del", "e0"], check=True)
+            subprocess.run(["ip", "link", "add", "other", "type", "bridge"], check=True)
+            subprocess.run(["ip", "link", "add", "e0", "mtu", "9000", "type", "veth", "peer", "name", "e1"], check=True)
+            for name in ("e0", "e1"):
+                subprocess.run(["ip", "link", "set", name, "up"], check=True)
+
+        in_namespace(descriptor, make_again)
+        told: list[LinkChange] = []
+        eventually(lambda: told.extend(watch.changes()) or [each for each in told if each.up])
+        for port in (0, 1):
+            of_port = [(each.up, each.made_again) for each in told if each.port == port]
+            assert of_port[0] == (False, False)
+            assert [again for _, again in of_port].count(True) == 1
+            assert of_port[-1][0] is True

@@ -84,7 +84,7 @@ def test_no_text_does_anything_but_parse_or_raise_caller_error(text: str) -> Non
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "not a ticket"),
+        ("", "the ticket is empty"),
         ("hello", "not a ticket"),
         ("mrc2:AAAA", "version 2"),
         (TICKET.text[:-1] + ("A" if TICKET.text[-1] != "A" else "B"), "altered|attached"),

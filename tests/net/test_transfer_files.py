@@ -162,10 +162,10 @@ def test_a_name_taken_while_the_file_arrives_is_not_replaced(kind: str, director
 
 def test_a_name_on_its_way_is_refused(kind: str, directory: Directory) -> None:
     first = incoming(directory, "file", b"first")
-    with pytest.raises(CallerError, match="file comes twice"):
+    with pytest.raises(CallerError, match="file is being received already"):
         IncomingFile(directory, ("file",), 10)
     # A refused one must not give the name of the first free.
-    with pytest.raises(CallerError, match="file comes twice"):
+    with pytest.raises(CallerError, match="file is being received already"):
         IncomingFile(directory, ("file",), 10)
     first.commit()
     assert (directory.path / "file").read_bytes() == b"first"

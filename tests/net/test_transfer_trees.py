@@ -93,3 +93,18 @@ def test_stretches_hold_all_data_and_are_cut_on_units(
         assert not content[end:].strip(b"\0")
     finally:
         outgoing.close()
+
+
+def test_a_file_that_cannot_be_read_does_not_keep_its_tree_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b", "c"):
+        (tmp_path / "tree" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "tree" / name).write_text(name)
+    allowed = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "b" and allowed(path, mode))
+    found = consignment([tmp_path / "tree"])
+    assert [file.path for file in found.files] == [("tree", "a"), ("tree", "c")]
+    assert found.lacking == [(tmp_path / "tree" / "b", "Permission denied")]
+    with pytest.raises(CallerError, match="Permission denied"):
+        consignment([tmp_path / "tree" / "b"])

@@ -98,8 +98,8 @@ def test_an_mpr_of_0_is_not_a_closed_window() -> None:
     assert len(data(hand.exchange(hand.sack(9, mpr=0)))) == 10
 
 
-def test_a_window_that_shrinks_at_will_never_takes_back_an_edge() -> None:
-    """behaviour.md, Dynamic MPR: "the right edge never retreats"."""
+def test_a_window_that_shrinks_at_will_takes_back_nothing_that_was_sent() -> None:
+    """behaviour.md, Dynamic MPR: "what is in flight beyond the edge stays valid"."""
     hand = dynamic()
     for _ in range(400):
         hand.post(256)
@@ -266,3 +266,17 @@ def test_immediates_beyond_what_was_granted_end_their_qp() -> None:
             break
     assert hand.qp.state == QpState.ERROR
     assert number <= 5
+
+
+@pytest.mark.parametrize("turn", [1, 2, 4])
+def test_immediates_that_claim_one_turn_take_no_more_room(turn: int) -> None:
+    """What waits is bounded by the grant, whatever RQMSN it claims: many PSNs may claim one, or a few of them."""
+    hand = HandPeer(QpConfig(path_mtu=256, max_wimm_dest=4))
+    for wr_id in range(100):
+        hand.qp.post_receive(wr_id)
+    for number in range(1, 60):
+        hand.exchange(hand.request(number, b"x", op=ONLY_IMMEDIATE, rqmsn=number % turn))
+        if hand.qp.state == QpState.ERROR:
+            break
+    assert hand.qp.state == QpState.ERROR
+    assert number == 5

@@ -64,13 +64,49 @@ def test_a_stranger_cannot_overrule_a_status() -> None:
     assert ports_of_data(hand) == set()
 
 
-def test_a_status_that_leaves_a_plane_is_never_overruled() -> None:
-    """That is what a peer says that means it, for as long as it likes."""
+def test_a_status_for_one_plane_is_overruled_like_one_for_all() -> None:
+    """One forged packet must not take seven planes of eight out for good: what is heard on them later is evidence."""
+    hand = HandPeer(CONFIG)
+    hand.exchange(status(0b01))
+    hand.exchange(hand.request(0, b"x", plane=1), port=1)
+    assert ports_of_data(hand) == {0}, "it may have been on its way when the peer sent the status"
+    hand.now += SECOND + MILLISECOND
+    hand.exchange(hand.request(1, b"x"), port=0)
+    assert ports_of_data(hand) == {0}, "nothing was heard on plane 1"
+    hand.exchange(hand.request(2, b"x", plane=1), port=1)
+    assert ports_of_data(hand) == {0, 1}
+    assert hand.counters["port_status_overruled"] == 1
+
+
+def test_a_status_that_is_repeated_holds_no_longer_than_a_second_after_it() -> None:
+    hand = HandPeer(CONFIG)
+    for number in range(5):
+        hand.exchange(status(0b01, number))
+        assert ports_of_data(hand) == {0}
+        hand.now += SECOND + MILLISECOND
+        hand.exchange(hand.request(number, b"x", plane=1), port=1)
+        assert ports_of_data(hand) == {0, 1}
+
+
+def test_an_answer_to_a_probe_is_evidence_too() -> None:
+    """A peer that has nothing to say to any QP is heard all the same."""
+    hand = HandPeer(CONFIG)
+    (node,) = hand.endpoint.peer_nodes.values()
+    hand.exchange(status(0b01))
+    hand.now += SECOND + MILLISECOND
+    asked = hand.endpoint.probe_ev(node, 0)
+    hand.transmitted()
+    hand.exchange(response(asked, EV_PROBE, plane=1), port=1)
+    assert ports_of_data(hand) == {0, 1}
+
+
+def test_a_true_status_of_one_plane_holds_for_as_long_as_nothing_comes_by_it() -> None:
+    """A controller drains a plane: its node sends nothing from that port, so that nothing contradicts the status."""
     hand = HandPeer(CONFIG)
     hand.exchange(status(0b10, plane=1), port=1)
     for number in range(20):
         hand.now += SECOND
-        hand.exchange(hand.request(number, b"x"))
+        hand.exchange(hand.request(number, b"x", plane=1), port=1)
     assert ports_of_data(hand) == {1}
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from mrc.sim.behaviour.__main__ import main
+from mrc import CORE
+from mrc.core import COMPILED
+from mrc.sim.behaviour import cut_cables, loss, unequal_delays
+from mrc.sim.behaviour.__main__ import EXPERIMENTS, as_markdown, main
 from mrc.sim.behaviour.figures import MILLISECOND
 from mrc.sim.behaviour.incast import SENDERS, incast
 from mrc.sim.behaviour.loss import go_back_n_goodput, mrc_goodput
@@ -76,3 +80,32 @@ def test_an_experiment_is_one_json_document_and_its_exit_code_is_the_verdict() -
     assert experiment["verdict"] == "passed"
     assert result.exit_code == 0
     assert len({tuple(row) for row in experiment["rows"]}) == 1
+
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "virtual-time.md"
+# The rows that are worked out again, of experiments that take long.
+SAMPLED = {
+    "loss": (loss, "LOSSES", (0.0, 0.01)),
+    "unequal-delays": (unequal_delays, "SLOW_PATHS", (3,)),
+    "cut-cables": (cut_cables, "CUT", (1,)),
+}
+
+
+@pytest.mark.skipif(CORE.kind != COMPILED, reason="interpreted it takes minutes, and the figures are the same")
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_the_page_has_the_figures_of_today(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Line by line. The tool writes the page: `tools/behaviour --update docs/virtual-time.md`."""
+    if name in SAMPLED:
+        monkeypatch.setattr(*SAMPLED[name])
+    experiment = EXPERIMENTS[name]
+    today = as_markdown(experiment, experiment.run(1)).splitlines()
+    (section,) = [each for each in PAGE.read_text().split("\n## ") if each.startswith(f"{experiment.title}\n")]
+    there = f"## {section}".splitlines()
+    assert [line for line in today if line not in there] == []
+    if name not in SAMPLED:
+        assert [line for line in there if line not in today] == []
+
+
+def test_the_page_has_a_section_for_each_experiment_and_no_other() -> None:
+    titles = [line.removeprefix("## ") for line in PAGE.read_text().splitlines() if line.startswith("## ")]
+    assert titles == [each.title for each in EXPERIMENTS.values()]

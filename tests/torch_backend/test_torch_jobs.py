@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -14,6 +15,8 @@ from torch_backend_reference import EPSILON, given, reduced
 
 if TYPE_CHECKING:
     from conftest import Jobs
+
+    from mrc.lab import Lab
 
 
 def test_two_ranks_reduce_to_the_same_bits_as_gloo(jobs: Jobs) -> None:
@@ -48,6 +51,19 @@ def test_four_ranks_reduce_alike_integers_exactly_floats_closely(jobs: Jobs) -> 
 
 def test_every_other_call_leaves_what_it_has_to(jobs: Jobs) -> None:
     jobs.run("operations", 3)
+
+
+@pytest.mark.parametrize(
+    "job", ["coalesced", "polled", "layouts", "kinds", "between", "again", "mismatched", "libraries"]
+)
+def test_outputs_are_right_and_there_when_they_are_said_to_be(jobs: Jobs, job: str) -> None:
+    """What each has to leave it says itself (torch_rank_outputs.py)."""
+    jobs.run(job, 3)
+
+
+@pytest.mark.parametrize("job", ["coalesced", "polled", "layouts", "again"])
+def test_the_same_of_two_ranks(jobs: Jobs, job: str) -> None:
+    jobs.run(job, 2)
 
 
 def test_ddp_trains_to_the_same_weights_as_over_gloo(jobs: Jobs) -> None:
@@ -123,6 +139,11 @@ def test_a_dead_rank_is_named_by_every_other_one(jobs: Jobs) -> None:
         assert "in all_reduce(" in told["text"]
 
 
+def test_a_dead_rank_is_named_though_a_child_of_it_lives_on(jobs: Jobs) -> None:
+    jobs.run("forks", 3, expect=[0, 0, -9])
+    assert "of the process that this one was forked from" in (jobs.folder / "child.txt").read_text()
+
+
 def test_ddp_names_a_dead_rank(jobs: Jobs) -> None:
     jobs.run("dies_in_ddp", 2, expect=[0, 9])
     assert "rank 1 is gone" in jobs.told(0)["text"]
@@ -147,6 +168,34 @@ def test_without_a_fabric_the_error_says_what_to_do(need_torch: None) -> None:
     assert ended.returncode == 1
     assert "needs MRC_FABRIC" in ended.stderr
     assert "or MRC_BIND" in ended.stderr
+    assert "MRC_BIND=127.0.0.1 where all ranks are on this host" in ended.stderr
+
+
+def test_what_mrc_bind_names() -> None:
+    """Addresses and interfaces; what is neither, and what is not this host's, is named with the variable."""
+    from mrc.errors import CallerError, SystemRefused
+    from mrc.torch.device import fabric_of_bind
+
+    assert [port.address for port in fabric_of_bind("lo").ports] == ["127.0.0.1"]
+    assert [port.address for port in fabric_of_bind("127.0.0.1, 127.0.0.2").ports] == ["127.0.0.1", "127.0.0.2"]
+    for bind, error, text in (
+        ("nowhere0", CallerError, r"MRC_BIND=nowhere0: 'nowhere0' is no address, and no interface of this host.* lo"),
+        ("127.0.0.1,", CallerError, "MRC_BIND=127.0.0.1,: '' is no address"),
+        ("lo,127.0.0.1", CallerError, "MRC_BIND=lo,127.0.0.1: 127.0.0.1 is given twice"),
+        ("192.0.2.77", SystemRefused, r"MRC_BIND=192.0.2.77: 192.0.2.77 is no address of this host"),
+        ("fe80::1", CallerError, "MRC_BIND=fe80::1: fe80::1 does not name this host to others"),
+    ):
+        with pytest.raises(error, match=text):
+            fabric_of_bind(bind)
+
+
+@pytest.mark.root
+def test_an_interface_stands_for_its_address(torch_lab: Lab) -> None:
+    """An IPv6 one where it has no other; of several the first in their order."""
+    interface = json.loads(torch_lab.fabric_path("h0").read_text())["ports"][0]["interface"]
+    script = f"from mrc.torch.device import fabric_of_bind\nprint(fabric_of_bind({interface!r}).ports[0].address)"
+    asked = torch_lab.popen("h0", [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    assert asked.communicate(timeout=120)[0].strip() == torch_lab.addresses("h0")[0]
 
 
 @pytest.mark.parametrize("autoload", ["0", "1"])

@@ -14,6 +14,7 @@ from mrc.endpoint.config import Capability, QpConfig
 from mrc.endpoint.congestion import FixedWindow, FixedWindowConfig
 from mrc.endpoint.paths.formats import EvFormat
 from mrc.endpoint.paths.profiles import EvProfile, EvProfileMode
+from mrc.errors import CallerError
 from mrc.fabric import Clos
 from mrc.sim import SimFabric
 from mrc.sim.device import SimDevice
@@ -226,6 +227,40 @@ def test_a_context_takes_everything_with_it(pair: Pair) -> None:
     ):
         with refused(errno.EINVAL, "closed"):
             make()
+
+
+def test_a_qp_of_a_pd_that_is_closed_meanwhile_is_refused_and_leaves_nothing(pair: Pair) -> None:
+    """Between the call and the endpoint's turn the PD is closed, as a server does when its client is gone."""
+    pd, device = pair.left.context.pd(), pair.left.context.device
+    call, before = device.call, dict(device.endpoint.qps)
+
+    def closed_first(action: Any) -> Any:
+        pd.close()
+        return call(action)
+
+    device.call = closed_first  # type: ignore[method-assign]
+    with refused(errno.EINVAL, "the protection domain is closed"):
+        QP(pd, send_cq=pair.left.cq, recv_cq=pair.left.cq)
+    assert device.endpoint.qps == before
+    assert pd.qps == set()
+
+
+def test_a_region_of_a_pd_that_is_closed_meanwhile_is_refused_and_leaves_nothing(pair: Pair) -> None:
+    pd = pair.left.context.pd()
+    register, made = pd.register, []
+
+    def closed_after(*args: Any) -> Any:
+        made.append(register(*args))
+        pd.close()
+        return made[0]
+
+    pd.register = closed_after  # type: ignore[method-assign]
+    with refused(errno.EINVAL, "the protection domain is closed"):
+        pd.mr(bytearray(8))
+    (region,) = made
+    assert pd.mrs == []
+    with pytest.raises(CallerError):
+        pd.memory.deregister(region)
 
 
 def test_everything_is_a_context_manager() -> None:

@@ -13,6 +13,7 @@ from mrc.verbs import CQ, MR, PD, QP, WC, AHAttr, CompChannel, Context, QPAttr, 
 
 SECOND_NS = 1_000_000_000
 
+LINK = LinkModel(rate_bps=10_000_000_000, delay_ns=1000)
 INIT: dict[str, Any] = {"ev_profile_id": 0, "cc_profile_id": 0}
 
 
@@ -50,8 +51,7 @@ class Pair:
 
     opened: ClassVar[list[Pair]] = []
 
-    def __init__(self, seed: int = 1, **how: Any) -> None:
-        link = LinkModel(rate_bps=10_000_000_000, delay_ns=1000)
+    def __init__(self, seed: int = 1, link: LinkModel = LINK, **how: Any) -> None:
         self.fabric = SimFabric(Clos(planes=2, spines=2), link, seed=seed)
         self.left = open_end(SimDevice(self.fabric, "h0"), **how)
         self.right = open_end(SimDevice(self.fabric, "h1"), **how)

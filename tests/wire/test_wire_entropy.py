@@ -19,7 +19,9 @@ from mrc.wire.entropy import (
     EvMode,
     ev_to_fields,
     expand,
+    expanded,
     fields_to_ev,
+    generated_ev,
     generated_evs,
 )
 from mrc.wire.fields import fields_to_ev_array
@@ -68,7 +70,7 @@ def test_an_ev_comes_back_from_the_fields_that_carry_it(ev: int, swapped: bool) 
 def test_the_expansion_of_section_10() -> None:
     """(8 bits, init 0xA0, mask 0x0F) and (4 bits, init 0, mask 0xF): EV 0x25 -> 0xA2, 0x5 -> 0xA25. MRC-EV-12."""
     fields = (EvField(8, 0xA0, 0x0F), EvField(4, 0, 0xF))
-    assert expand(0x25, fields) == 0xA25
+    assert expanded(0x25, fields, (8, 4)) == 0xA25
     assert len(list(generated_evs(fields))) == 256
 
 
@@ -79,25 +81,47 @@ def test_mask_bits_are_set_from_the_most_significant_down() -> None:
 
 
 def test_a_field_without_a_mask_takes_no_bits() -> None:
-    assert expand(0x3, (EvField(4, 0x9), EvField(2, 0, 0x3), EvField(4, 0x6))) == 0b1001_11_0110
+    assert expanded(0x3, (EvField(4, 0x9), EvField(2, 0, 0x3), EvField(4, 0x6)), (4, 2, 4)) == 0b1001_11_0110
+
+
+def test_a_field_narrower_than_its_place_is_right_aligned() -> None:
+    """wire.md section 10: "right-aligned there, with zeros in front"; a place without a field is 0. MRC-EV-09."""
+    fields = (EvField(4, 0xA), EvField(4, 0, 0xF))
+    assert expanded(0x5, fields, (8, 16, 8)) == 0x0A_0005_00
+    assert generated_ev(fields, 0x5, (8, 16, 8)) == 0x0A_0005_00
+
+
+def test_the_name_that_knows_no_widths_warns_and_takes_the_fields_own() -> None:
+    with pytest.warns(DeprecationWarning, match="use expanded"):
+        assert expand(0x5, (EvField(4, 0xA), EvField(4, 0, 0xF))) == 0xA5
+
+
+@pytest.mark.parametrize("widths", [(), (8,), (7, 4), (8, 3), (4, 8)])
+def test_widths_without_room_for_the_fields_are_refused(widths: tuple[int, ...]) -> None:
+    for made in (
+        lambda: expanded(0, (EvField(8), EvField(4)), widths),
+        lambda: generated_ev((EvField(8), EvField(4)), 0, widths),
+    ):
+        with pytest.raises(CallerError, match="the format has fields of"):
+            made()
 
 
 def test_bounds_are_on_the_generated_bits_before_they_are_placed() -> None:
     """MRC-EV-11."""
     fields = (EvField(8, 0xA0, 0xF0, min_val=2, max_val=4), EvField(4, 0, 0x3))
-    assert expand(0b10_01 | 0, fields) == 0x2 << 8 | 1  # bits 0010 01: 2 placed in the high nibble
+    assert expanded(0b10_01 | 0, fields, (8, 4)) == 0x2 << 8 | 1  # bits 0010 01: 2 placed in the high nibble
     for ev in (0b0001_00, 0b0101_00):
         with pytest.raises(CallerError, match=r"outside 2\.\.4"):
-            expand(ev, fields)
+            expanded(ev, fields, (8, 4))
     assert list(generated_evs(fields)) == [bits << 2 | low for bits in (2, 3, 4) for low in range(4)]
 
 
 def test_an_ev_with_more_bits_than_the_masks_is_refused() -> None:
     """MRC-EV-10."""
     with pytest.raises(CallerError):
-        expand(0x100, (EvField(8, 0xA0, 0x0F), EvField(4, 0, 0xF)))
+        expanded(0x100, (EvField(8, 0xA0, 0x0F), EvField(4, 0, 0xF)), (8, 4))
     with pytest.raises(CallerError):
-        expand(-1, (EvField(8, 0, 0xFF),))
+        expanded(-1, (EvField(8, 0, 0xFF),), (8,))
 
 
 @pytest.mark.parametrize(
@@ -123,17 +147,20 @@ def ev_fields(draw: st.DrawFn) -> EvField:
     return EvField(width, draw(st.integers(0, (1 << width) - 1)), draw(st.integers(0, (1 << width) - 1)))
 
 
-@given(st.lists(ev_fields(), min_size=1, max_size=4), st.data())
-def test_expansion_bit_by_bit(fields: list[EvField], data: st.DataObject) -> None:
+@given(st.lists(st.tuples(ev_fields(), st.integers(0, 9)), min_size=1, max_size=4), st.integers(0, 9), st.data())
+def test_expansion_bit_by_bit(wider: list[tuple[EvField, int]], rest: int, data: st.DataObject) -> None:
     """A second way: write every bit of the result as text, taking the EV's bits from the left. MRC-EV-09."""
+    fields = [field for field, _ in wider]
+    widths = [field.width + more for field, more in wider] + [rest] * (rest > 0)
     bits = sum(field.mask.bit_count() for field in fields)
     ev = data.draw(st.integers(0, (1 << bits) - 1))
     left = iter(f"{ev:0{bits}b}" if bits else "")
     text = ""
-    for field in fields:
+    for field, more in wider:
+        text += "0" * more
         for mask, plain in zip(f"{field.mask:0{field.width}b}", f"{field.init_val:0{field.width}b}", strict=True):
             text += next(left) if mask == "1" else plain
-    assert expand(ev, fields) == int(text, 2)
+    assert expanded(ev, fields, widths) == int(text + "0" * rest, 2)
 
 
 def test_width_limits() -> None:
@@ -255,3 +282,31 @@ def test_a_file_that_is_no_profile_is_refused(tmp_path: Path, text: str) -> None
     file.write_text(text)
     with pytest.raises(CallerError):
         WireProfile.from_option([str(file)])
+
+
+BY_MODE = 'ev_low_half_in_source_port={"stev": false}'
+
+
+@pytest.mark.parametrize(
+    ("mode", "low_half_in_port"), [("udp", True), ("stev", False), ("srv6", True), ("srv6-srh", True)]
+)
+def test_the_halves_may_lie_otherwise_in_one_mode(mode: str, low_half_in_port: bool, tmp_path: Path) -> None:
+    assert WireProfile.from_option([BY_MODE], mode).ev_low_half_in_source_port == low_half_in_port
+    file = tmp_path / "wire.json"
+    file.write_text('{"ev_low_half_in_source_port": {"udp": false, "srv6": false, "stev": true}}')
+    assert WireProfile.from_option([str(file)], mode).ev_low_half_in_source_port == (mode == "stev")
+    assert WireProfile.from_option([BY_MODE, "ev_low_half_in_source_port=true"], mode) == WireProfile()
+
+
+@pytest.mark.parametrize(
+    ("value", "mode", "why"),
+    [
+        ('{"stev": false}', None, "give true or false"),
+        ('{"ecmp": false}', "udp", "no mode 'ecmp': there are udp, stev, srv6"),
+        ('{"udp": 1}', "udp", "udp takes a bool, got 1"),
+        ("[]", "udp", "takes a bool"),
+    ],
+)
+def test_a_value_per_mode_that_cannot_be_is_refused(value: str, mode: str | None, why: str) -> None:
+    with pytest.raises(CallerError, match=why):
+        WireProfile.from_option([f"ev_low_half_in_source_port={value}"], mode)

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mrc.errors import CallerError
-from mrc.wire.entropy import EvField, expand, generated_count, generated_ev, generated_evs
+from mrc.wire.entropy import EvField, expanded, generated_count, generated_ev, generated_evs
 
 PLAIN = EvField(3, 0b010, 0b101)
 
@@ -21,12 +21,16 @@ def bounded_fields(draw: st.DrawFn) -> EvField:
     return EvField(width, draw(st.integers(0, (1 << width) - 1)), mask, low, high)
 
 
+def _widths(fields: list[EvField]) -> list[int]:
+    return [field.width for field in fields]
+
+
 def _allowed(fields: list[EvField]) -> list[int]:
-    """Every EV of as many bits as all masks have together that `expand` takes."""
+    """Every EV of as many bits as all masks have together that `expanded` takes."""
     allowed = []
     for ev in range(1 << sum(field.mask.bit_count() for field in fields)):
         try:
-            expand(ev, fields)
+            expanded(ev, fields, _widths(fields))
         except CallerError:
             continue
         allowed.append(ev)
@@ -42,13 +46,15 @@ def test_the_evs_of_a_profile_are_those_within_all_bounds(fields: list[EvField])
     allowed = _allowed(fields)
     assert list(generated_evs(fields)) == allowed
     assert generated_count(fields) == len(allowed)
-    assert [generated_ev(fields, number) for number in range(len(allowed))] == [expand(ev, fields) for ev in allowed]
+    widths = _widths(fields)
+    made = [generated_ev(fields, number, widths) for number in range(len(allowed))]
+    assert made == [expanded(ev, fields, widths) for ev in allowed]
 
 
 def test_bounds_themselves_are_allowed() -> None:
     field = EvField(8, 0xA0, 0x0F, min_val=2, max_val=5)
-    assert [generated_ev([field], number) for number in range(4)] == [0xA2, 0xA3, 0xA4, 0xA5]
-    assert [expand(ev, [field]) for ev in (2, 5)] == [0xA2, 0xA5]
+    assert [generated_ev([field], number, [8]) for number in range(4)] == [0xA2, 0xA3, 0xA4, 0xA5]
+    assert [expanded(ev, [field], [8]) for ev in (2, 5)] == [0xA2, 0xA5]
     for ev in (1, 6):
         with pytest.raises(CallerError, match=rf"EV {ev:#x}: {ev} is outside 2\.\.5"):
-            expand(ev, [field])
+            expanded(ev, [field], [8])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mrc.errors import CallerError, MalformedPacket
-from mrc.wire.entropy import EvField, expand
+from mrc.wire.entropy import EvField, expanded
 from mrc.wire.headers import HeaderLayout, pack_header, unpack_header
 from mrc.wire.packet import decode_transport, encode_transport
 from mrc.wire.profile import WireProfile
@@ -100,7 +100,7 @@ def test_a_field_of_an_ev_says_what_contradicts_it() -> None:
     assert EvField(1).width == 1
     assert EvField(8, mask=0xF, min_val=15, max_val=15).greatest == 15
     with pytest.raises(CallerError, match="EV 0x100 has more than the 8 bits"):
-        expand(0x100, (EvField(8, mask=0xFF),))
+        expanded(0x100, (EvField(8, mask=0xFF),), (8,))
 
 
 @pytest.mark.parametrize("text", ["a:8 b", "a:7", "a:8 b:x", ":8", "a:8 b:8 c:4"])

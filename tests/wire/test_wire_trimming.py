@@ -8,10 +8,12 @@ from scapy.layers.inet6 import IPv6, IPv6ExtHdrSegmentRouting
 from trimmed_forms import CARRIAGES, SIZES, Carriage, Rewritten, cut, marked
 
 from mrc.errors import CallerError
-from mrc.layers import BTH
+from mrc.layers import BTH, bind_to_udp
 from mrc.wire.packet import decode_transport, is_trimmed
 from mrc.wire.profile import WireProfile
 from mrc.wire.trimming import trim
+
+bind_to_udp()
 
 # WRITE Only with TSETH: METH 4, TSETH 4, RETH 16, 64 bytes of payload, ICRC 4.
 TRANSPORT = bytes.fromhex("ca00ffff00123456900000ff") + bytes(range(4)) + b"\0\5\0\1" + bytes(16) + bytes(64) + b"icrc"

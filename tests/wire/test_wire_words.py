@@ -43,6 +43,8 @@ SAID: list[tuple[str, dict[str, Any], str]] = [
     ("atomicacketh", {"orig": 1 << 63}, "Orig=9223372036854775808"),
     ("deth", {"sqpn": 0x12}, "SQP=0x000012"),
     ("ieth", {"rkey": 0x12}, "Invalidate=0x00000012"),
+    ("rdeth", {"eec": 0x12}, "EEC=0x000012"),
+    ("xrceth", {"xrcsrq": 0x12}, "SRQ=0x000012"),
     ("payload", {"length": 2}, "Payload=2"),
     ("payload", {"length": 0}, ""),
     ("icrc", {"wrong": True}, "[ICRC wrong]"),

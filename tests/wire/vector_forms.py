@@ -47,7 +47,7 @@ def vector(
 
 
 def bth(opcode: int, dqp: int, psn: int, **others: int) -> tuple[str, dict[str, int]]:
-    plain = {"se": 0, "m": 0, "pad": 0, "tver": 0, "pkey": 0xFFFF, "ackreq": 0, "rtx": 0, "ts": 0}
+    plain = {"se": 0, "m": 0, "pad": 0, "tver": 0, "pkey": 0xFFFF, "fecn": 0, "becn": 0, "ackreq": 0, "rtx": 0, "ts": 0}
     return "bth", {"opcode": opcode, "dqp": dqp, "psn": psn, **plain, **others}
 
 

@@ -370,16 +370,35 @@ STANDARD_VECTORS: tuple[Vector, ...] = (
         immdt(42),
         payload=b"datagram",
     ),
-    vector("cnp", "81 00 ffff 40 000011 00 000000", bth(0x81, 0x11, 0, reserved=0x40), payload=bytes(16)),
+    vector(
+        "rd_send_only",
+        "44 00 ffff 00 000011 80 000006  00000033  80010000 00 000044  # BTH, RDETH: reserved, EE context; DETH",
+        bth(0x44, 0x11, 6, ackreq=1),
+        ("rdeth", {"eec": 0x33}),
+        ("deth", {"qkey": 0x80010000, "sqpn": 0x44}),
+        payload=b"data",
+    ),
+    vector(
+        "xrc_write_only",
+        """aa 00 ffff 00 000011 80 000007  00000022  # BTH, XRCETH: reserved, shared receive queue
+           0000560000001000 00001234 00000004""",
+        bth(0xAA, 0x11, 7, ackreq=1),
+        ("xrceth", {"xrcsrq": 0x22}),
+        reth(0x560000001000, 0x1234, 4),
+        payload=b"data",
+    ),
+    # Of byte 4 the highest bit is FECN, the next BECN.
+    vector("cnp", "81 00 ffff 40 000011 00 000000", bth(0x81, 0x11, 0, becn=1), payload=bytes(16)),
 )
 
-# Not to be sent; a dissector shows them. BTH byte 4 is reserved, byte 8 bit 6 reserved2, byte 8 bits 3:0 reserved3.
+# Not to be sent; a dissector shows them. The lower six bits of BTH byte 4 are reserved,
+# byte 8 bit 6 reserved2, byte 8 bits 3:0 reserved3.
 RESERVED_VECTORS: tuple[Vector, ...] = (
     vector(
         "reserved_bits_of_the_bth",
-        """d1 05 ffff 81 1a0111 4a 000001           # TVer 5; reserved 81; bit 6 = 40, low nibble a: 4a
+        """d1 05 ffff 81 1a0111 4a 000001           # TVer 5; FECN, reserved 1: 81; bit 6 = 40, low nibble a: 4a
            1f 000000""",
-        bth(0xD1, REQUESTOR, 1, tver=5, reserved=0x81, reserved2=1, reserved3=0xA),
+        bth(0xD1, REQUESTOR, 1, tver=5, fecn=1, reserved=1, reserved2=1, reserved3=0xA),
         aeth(0x1F, 0),
     ),
 )

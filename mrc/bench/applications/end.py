@@ -22,6 +22,8 @@ from typing import Any
 
 from mrc.fabric import Fabric
 from mrc.net.device import open_device
+from mrc.threads import start_thread
+from mrc.untrusted import own_json
 from mrc.verbs import (
     CQ,
     MR,
@@ -105,7 +107,7 @@ class End:
         self._remote: RemoteMemory | None = None
         self._sides: dict[str, ConnectionParameters] = {}
         self._over = threading.Event()
-        self._holder = threading.Thread(target=self._hold_later, daemon=True)
+        self._holder: threading.Thread | None = None
         self._arrived = 0
 
     def _qp(self, pd: PD) -> QP:
@@ -140,9 +142,9 @@ class End:
         """Do what the plan says. A QP that is lost ends it: `noted.lost` says why."""
         plan = self._plan
         if plan.computes:
-            threading.Thread(target=self._compute, daemon=True).start()
+            start_thread(self._compute, name="mrc compute")
         if plan.hold_s and not plan.first:
-            self._holder.start()
+            self._holder = start_thread(self._hold_later, name="mrc hold")
         self._note_placed()
         self.noted.began = time.monotonic_ns()
         try:
@@ -258,7 +260,7 @@ class End:
     def finish(self) -> dict[str, Any]:
         """What it saw, and counters of both QPs. Its threads end."""
         self._over.set()
-        if self._holder.ident is not None:
+        if self._holder is not None:
             # A peer that has lost its QP does not wait for the hold to end.
             self._holder.join()
         qps = [qp for qp in (self._out, self._in) if qp is not None]
@@ -286,11 +288,11 @@ class End:
 
 
 def main() -> None:
-    plan = Plan(**json.loads(sys.argv[1]))
+    plan = Plan(**own_json(sys.argv[1]))
     with open_device(Fabric.load(os.environ["MRC_FABRIC"])) as device, Context(device) as context:
         end = End(context, plan)
         _send(end.described())
-        end.connect(json.loads(sys.stdin.readline()))
+        end.connect(own_json(sys.stdin.readline()))
         _send({})
         sys.stdin.readline()
         end.run()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from mrc.bench.settings import Settings
 from mrc.bench.subject import RECEIVER, SENDER
 from mrc.errors import PeerError, SystemRefused
 from mrc.lab import Lab
+from mrc.untrusted import own_json
 
 _WHO = "the baseline tcp-no-offload"
 # What `ethtool -K` calls them, and what `ethtool -k` does.
@@ -61,7 +61,7 @@ def offloads_off(lab: Lab) -> Iterator[None]:
 def offloads_on(output: str) -> list[str]:
     """Which of them are on, from what `ethtool --json -k` says. Raises PeerError for something else."""
     try:
-        (features,) = json.loads(output)
+        (features,) = own_json(output)
         return [name for name, feature in _OFFLOADS.items() if features[feature]["active"]]
     except (KeyError, TypeError, ValueError):
         raise PeerError("ethtool reports the offloads in a form this release does not know") from None

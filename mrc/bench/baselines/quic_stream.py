@@ -20,6 +20,8 @@ from aioquic.asyncio import QuicConnectionProtocol, connect, serve
 from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.events import ConnectionTerminated, QuicEvent, StreamDataReceived
 
+from mrc.untrusted import parse_json
+
 ALPN = ["mrc-bench"]
 # Flow control that never limits.
 _CREDIT = 1 << 30
@@ -107,7 +109,7 @@ class Sending(QuicConnectionProtocol):
         elif isinstance(event, StreamDataReceived):
             *lines, self._unread = (self._unread + event.data).split(b"\n")
             for line in lines:
-                message = json.loads(line)
+                message = parse_json(line, "what the receiver says")
                 if isinstance(message, int):
                     self._confirmed = message
                 elif not self.figures.done():

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import threading
 import time
 import zlib
 from typing import Any
@@ -21,6 +20,8 @@ from mrc.bench.collectives.content import origins, wrong_values
 from mrc.bench.collectives.plan import Job
 from mrc.bench.collectives.transports import Transport, open_transport
 from mrc.errors import MrcError
+from mrc.threads import start_thread
+from mrc.untrusted import own_json
 
 
 def measure(transport: Transport, job: Job, count: int, place: str) -> dict[str, Any]:
@@ -53,9 +54,9 @@ def measure(transport: Transport, job: Job, count: int, place: str) -> dict[str,
 
 
 def main() -> int:
-    given = json.loads(sys.argv[1])
+    given = own_json(sys.argv[1])
     job = Job(**{**given, "counts": tuple(given["counts"])})
-    threading.Thread(target=_end_with_the_parent, daemon=True).start()
+    start_thread(_end_with_the_parent, name="mrc parent")
     try:
         with open_transport(job) as transport:
             _tell({})

@@ -17,6 +17,7 @@ from mrc.bench.collectives.plan import Job
 from mrc.bench.processes import running
 from mrc.errors import PeerError
 from mrc.lab import Lab
+from mrc.untrusted import own_json
 
 # For how long the other ranks may say what they know once one has failed.
 _LAST_WORDS_S = 6.0
@@ -44,7 +45,7 @@ class _Rank:
         data = os.read(self.descriptor, 1 << 16)
         self.ended = not data
         *lines, self._unread = (self._unread + data).split(b"\n")
-        self.lines += [json.loads(line) for line in lines]
+        self.lines += [own_json(line) for line in lines]
 
     @property
     def error(self) -> tuple[bool, str] | None:

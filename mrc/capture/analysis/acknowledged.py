@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,14 +19,16 @@ class Acknowledged:
     """For each PSN of `seqs` (ascending, unwrapped), int64 [n] each: times in ns of the first answer that covers it
     (`at`), of the first SACK that shows it as a hole (`hole_at`); NEVER for none.
 
-    `original_at`: the first SACK that its first transmission triggered. The edge of what arrived whole, as it moved:
-    from `edge_time[i]` on it was `edge[i]`.
+    `original_at`: the first SACK that its first transmission triggered. `missing_until`: the latest time at which the
+    responder is known to have been without it (-NEVER where it is not known at all). The edge of what arrived whole, as
+    it moved: from `edge_time[i]` on it was `edge[i]`.
     """
 
     seqs: I64
     at: I64
     hole_at: I64
     original_at: I64
+    missing_until: I64
     edge_time: I64
     edge: I64
     holes: int
@@ -51,27 +53,28 @@ class Acknowledged:
         )
 
 
-def acknowledged(seqs: I64, answers: Rows) -> Acknowledged:
-    """`seqs` unwrapped PSNs, ascending, each once; `answers` ANSWER_ROWs in order of time."""
+def acknowledged(seqs: I64, answers: Rows, as_of: I64) -> Acknowledged:
+    """`seqs` unwrapped PSNs, ascending, each once; `answers` ANSWER_ROWs in order of time, of which each says what the
+    responder had at `as_of` (-NEVER where that time is not known)."""
     moving = answers[np.isin(answers["kind"], (SACK, PROBE_ANSWER, ACK, RESPONSE, NAK)) & (answers["cack"] > -1 << 60)]
     edge, edge_time = np.maximum.accumulate(moving["cack"]), moving["time"]
     steps = np.ones(len(edge), np.bool_)
     steps[1:] = edge[1:] > edge[:-1]
     edge, edge_time = edge[steps], edge_time[steps]
-    found = Acknowledged(
-        seqs, np.full(len(seqs), NEVER), np.full(len(seqs), NEVER), np.full(len(seqs), NEVER), edge_time, edge, 0
-    )
+    at, hole_at, original_at = (np.full(len(seqs), NEVER) for _ in range(3))
+    found = Acknowledged(seqs, at, hole_at, original_at, np.full(len(seqs), -NEVER), edge_time, edge, 0)
     np.minimum(found.at, found.edge_passed(seqs), out=found.at)
-    sacks = answers[np.isin(answers["kind"], (SACK, PROBE_ANSWER))]
+    reporting = np.isin(answers["kind"], (SACK, PROBE_ANSWER))
+    sacks, as_of = answers[reporting], as_of[reporting]
     triggered = sacks[sacks["kind"] == SACK]
     _first(found.at, seqs, triggered["trigger"], triggered["time"])
     originals = triggered[~triggered["rtx"]]
     _first(found.original_at, seqs, originals["trigger"], originals["time"])
-    holes = _bitmaps(found, sacks[sacks["bitmap"] != 0])
-    return Acknowledged(seqs, found.at, found.hole_at, found.original_at, edge_time, edge, holes)
+    mapped = sacks["bitmap"] != 0
+    return replace(found, holes=_bitmaps(found, sacks[mapped], as_of[mapped]))
 
 
-def _bitmaps(found: Acknowledged, sacks: Rows) -> int:
+def _bitmaps(found: Acknowledged, sacks: Rows, as_of: I64) -> int:
     """Read the bitmaps; how many different PSNs were reported missing."""
     holes: list[I64] = []
     for begin in range(0, len(sacks), _CHUNK):
@@ -87,6 +90,7 @@ def _bitmaps(found: Acknowledged, sacks: Rows) -> int:
         beyond = missing > some["cack"][row]
         missing = missing[beyond]
         _first(found.hole_at, found.seqs, missing, some["time"][row][beyond])
+        _latest(found.missing_until, found.seqs, missing, as_of[begin : begin + _CHUNK][row][beyond])
         holes.append(np.unique(missing))
     return len(np.unique(np.concatenate(holes))) if holes else 0
 
@@ -99,3 +103,12 @@ def _first(times: I64, seqs: I64, seq: I64, time: I64) -> None:
     news = (seqs[index] == seq) & (time < times[index])
     # Of several for one PSN the last written stays: go backwards, so that it is the earliest.
     times[index[news][::-1]] = time[news][::-1]
+
+
+def _latest(times: I64, seqs: I64, seq: I64, time: I64) -> None:
+    """Raise `times` (one for each of `seqs`) to `time` where `seq` names a PSN of `seqs`."""
+    if not len(seqs) or not len(seq):
+        return
+    index = np.minimum(np.searchsorted(seqs, seq), len(seqs) - 1)
+    named = seqs[index] == seq
+    np.maximum.at(times, index[named], time[named])

@@ -6,15 +6,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from mrc.capture.analysis.clock import Clock, Step
+from mrc.capture.analysis.copies import operations_once, remove_copies
 from mrc.capture.analysis.direction import Direction, analyse
 from mrc.capture.analysis.figures import QpFigures
 from mrc.capture.analysis.flows import Flow, Flows
 from mrc.capture.analysis.probing import EndpointOperation, operations
-from mrc.capture.analysis.records import OTHER, Clock, Fields
+from mrc.capture.analysis.records import OTHER, Fields
 from mrc.capture.columns import NOT_THERE, RIGHT, WRONG, Columns
 from mrc.capture.frames import I64
 
 FIRST_KEPT = 5
+CUT_SHORT = "cut_short"
 # With more wrong ICRCs than right ones it is the capture that is wrong: made before the ICRC was, or cut and mended.
 _BELIEVED_SHARE = 0.5
 
@@ -34,18 +37,22 @@ class Some:
 @dataclass(frozen=True, slots=True)
 class Analysis:
     """What a capture of `packets` packets, `roce_packets` of them RoCEv2 or MRC, says. Times in `directions` count from
-    `start_ns` (since the epoch; None where the file has no times). `left_out` packets belong to no flow."""
+    `start_ns` (since the epoch; None where the file has no times). `left_out` packets belong to no flow.
+    `cut_to`: the most bytes that the capture kept of a packet whose headers it did not keep whole."""
 
     packets: int
     roce_packets: int
     start_ns: int | None
     seconds: float
     without_time: int
+    clock_steps: list[Step]
+    has_coarse_times: bool
     icrc_right: int
     icrc_wrong: Some
     icrc_not_there: int
     icrcs_believed: bool
     malformed: dict[str, Some]
+    cut_to: int
     left_out: int
     operations: list[EndpointOperation]
     directions: list[Direction]
@@ -61,6 +68,7 @@ class Collector:
         self._wrong = Some()
         self._malformed: dict[str, Some] = {}
         self._first_ns, self._last_ns = 0, 0
+        self._cut_to = 0
 
     def add(self, columns: Columns) -> None:
         if not len(columns):
@@ -77,28 +85,37 @@ class Collector:
         self._wrong.add(columns.first + np.flatnonzero(icrc == WRONG))
         for row, reason in sorted(columns.malformed.items()):
             word = reason.partition(":")[0]
+            if word == CUT_SHORT:
+                self._cut_to = max(self._cut_to, int(columns.frames.kept[row]))
             self._malformed.setdefault(word, Some()).add(np.array([columns.first + row]))
         if (fields.kind != OTHER).any():
-            self._flows.add(columns, fields)
+            self._flows.add(columns, fields, columns.icrc == WRONG if self._believed else np.zeros(len(columns), bool))
+
+    @property
+    def _believed(self) -> bool:
+        checked = self._right + self._wrong.packets
+        return not checked or self._wrong.packets / checked <= _BELIEVED_SHARE
 
     def finish(self) -> Analysis:
         self._flows.finish()
-        checked = self._right + self._wrong.packets
-        believed = not checked or self._wrong.packets / checked <= _BELIEVED_SHARE
-        directions = [analyse(flow, self._last_ns, believed) for flow in self._flows.all]
+        remove_copies(self._flows.all)
+        directions = [analyse(flow, self._last_ns, self._clock.is_coarse) for flow in self._flows.all]
         return Analysis(
             self._packets,
             self._roce,
             self._clock.start_ns,
             (self._last_ns - self._first_ns) / 1e9,
             self._clock.missing,
+            self._clock.steps,
+            self._clock.is_coarse,
             self._right,
             self._wrong,
             self._not_there,
-            believed,
+            self._believed,
             self._malformed,
+            self._cut_to,
             self._flows.left_out,
-            operations(self._flows.endpoint_operations),
+            operations(operations_once(self._flows.endpoint_operations)),
             directions,
             _paired(self._flows.all, directions),
         )

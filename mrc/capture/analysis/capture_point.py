@@ -6,14 +6,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mrc.capture.analysis.acknowledged import NEVER
 from mrc.capture.analysis.fates import BY_HOLE, LOST, fates
-from mrc.capture.analysis.records import SACK, Rows
+from mrc.capture.analysis.records import NACK, PROBE_ANSWER, SACK, Rows
 from mrc.capture.frames import I64
 
 SENDER, RECEIVER, MIDDLE, UNKNOWN = "sender", "receiver", "middle", "unknown"
 _FRESH_HOP_LIMITS = (64, 128, 255)
 # A reaction this many times as fast as the other says which end is near.
 _NEARER = 3
+# Of so many losses this share has to be alike.
+_FEWEST, _NEARLY_ALL = 3, 0.9
 
 
 class CapturePoint(NamedTuple):
@@ -28,6 +31,7 @@ def capture_point(requests: Rows, answers: Rows) -> CapturePoint:
     found = _by_usids(requests["hop"] >> 8, answers["hop"] >> 8) or _by_hop_limit(
         requests["hop"] & 0xFF, answers["hop"] & 0xFF
     )
+    found = found or (_by_losses(requests, answers) if len(requests) and len(answers) else None)
     return found or _by_reactions(requests, answers) or CapturePoint(UNKNOWN, "nothing in the packets shows it")
 
 
@@ -66,6 +70,22 @@ def _by_hop_limit(requests: I64, answers: I64) -> CapturePoint | None:
     return CapturePoint(RECEIVER, "answers have a fresh hop limit, requests crossed routers")
 
 
+def _by_losses(requests: Rows, answers: Rows) -> CapturePoint | None:
+    """Of what the responder reported missing the sender's side has the first transmission, the receiver's has not."""
+    mrc = bool(np.isin(answers["kind"], (SACK, PROBE_ANSWER, NACK)).any())
+    known = fates(requests, answers, mrc=mrc, at_receiver=False)
+    if mrc:
+        reported = known.first & (known.acknowledged.hole_at[known.group] < NEVER) & (known.noticed < NEVER)
+        reported |= known.first & (known.acknowledged.hole_at[known.group] < NEVER) & known.again
+        unseen, all_of_them = int((reported & known.again).sum()), int(reported.sum())
+    else:
+        unseen = known.lost_unseen
+        all_of_them = unseen + int(known.are(LOST).sum())
+    if all_of_them < _FEWEST or unseen < _NEARLY_ALL * all_of_them:
+        return None
+    return CapturePoint(RECEIVER, f"{unseen} of {all_of_them} packets reported missing came here sent again only")
+
+
 def _by_reactions(requests: Rows, answers: Rows) -> CapturePoint | None:
     """A SACK follows the retransmission that triggered it at once at the receiver; the retransmission follows the SACK
     that shows the hole at once at the sender."""
@@ -77,7 +97,8 @@ def _by_reactions(requests: Rows, answers: Rows) -> CapturePoint | None:
     resent = known.noticed[noticed] - known.acknowledged.hole_at[known.group[noticed]]
     if len(answered) < 3 or len(resent) < 3:
         return None
-    receiver_us, sender_us = float(np.median(answered)) / 1e3, float(np.median(resent)) / 1e3
+    # The quickest of them: a requestor may wait for what is only late.
+    receiver_us, sender_us = (float(np.percentile(each, 10)) / 1e3 for each in (answered, resent))
     words = f"a SACK follows its packet after {receiver_us:.0f} us, a retransmission the SACK after {sender_us:.0f} us"
     if sender_us * _NEARER < receiver_us:
         return CapturePoint(SENDER, words)

@@ -6,8 +6,12 @@ from dataclasses import replace
 
 from mrc.capture.analysis.finding import SEVERITIES, Finding
 
-# What a cause on a path explains on that path, by kind. A kind that comes first here is the cause of the later.
+# What a cause on a path, a plane or a switch explains there, by kind. A kind that comes first here causes the later.
 _SYMPTOMS = {
+    "dead-plane": ("lossy-plane", "lossy-switch", "lossy-path", "path-out", "unanswered-probes"),
+    "dead-switch": ("lossy-switch", "lossy-path", "path-out", "unanswered-probes"),
+    "lossy-plane": ("path-out", "unanswered-probes"),
+    "lossy-switch": ("path-out", "unanswered-probes"),
     "dead-path": ("lossy-path", "path-retransmissions", "path-out", "path-carried-less", "unanswered-probes"),
     "lossy-path": ("path-retransmissions", "path-out", "path-carried-less", "unanswered-probes"),
     "congestion": ("slow-path",),
@@ -15,6 +19,7 @@ _SYMPTOMS = {
 }
 # And what it explains on its QP, whichever path.
 _SYMPTOMS_OF_QP = {
+    "receiver-not-ready": ("stall",),
     "retries-exhausted": ("qp-error", "never-acknowledged"),
     "congestion": ("congestion-notifications", "window-limited"),
 }
@@ -24,7 +29,8 @@ def _follows(each: Finding, cause: Finding) -> bool:
     if each.qp != cause.qp:
         return False
     symptoms: tuple[str, ...] = _SYMPTOMS_OF_QP.get(cause.kind, ())
-    if each.ev is not None and each.ev == cause.ev:
+    same_path = each.ev is not None and (each.ev == cause.ev or each.ev in cause.evs)
+    if same_path or (cause.evs and each.evs and set(each.evs) <= set(cause.evs)):
         symptoms += _SYMPTOMS.get(cause.kind, ())
     return each.kind in symptoms
 

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,21 +20,22 @@ from mrc.capture.analysis.path_states import PathHistory, ProbeFates, histories
 from mrc.capture.analysis.probing import address_text, match_probes
 from mrc.capture.analysis.records import (
     ACK,
-    ANSWER_ROW,
     NACK,
     NAK,
     PROBE_ANSWER,
-    REQUEST_ROW,
     RESPONSE,
     SACK,
     Rows,
 )
-from mrc.capture.analysis.sending import messages, pace
-from mrc.capture.columns import WRONG
+from mrc.capture.analysis.sending import Pace, messages, pace
 from mrc.capture.frames import I64, Bools
 from mrc.wire.names import NACK_REASONS, SYNDROMES
 
 CHANGES_KEPT = 1000
+_BELIEVED = 3
+# Round trips this long are known well enough from whole milliseconds.
+_COARSE_US = 20_000
+_SMALLEST_MTU = 256
 _PLANE = re.compile(r"p(\d+)")
 
 
@@ -50,35 +51,30 @@ class Direction:
     histories: dict[int, PathHistory]
     probes: ProbeFates
     planes: dict[int, int | None]
+    # Times without a request while something was unacknowledged.
+    stalls_ns: I64
 
     @property
     def weight(self) -> int:
         return len(self.requests) + len(self.answers)
 
 
-class _Sorted(NamedTuple):
-    """Requests as an endpoint would take them, and what was put aside."""
-
-    requests: Rows
-    trimmed: Rows
-    bad: Rows
-    copies: int
-    duplicates: int
-
-
-def analyse(flow: Flow, end_ns: int, believe_icrcs: bool) -> Direction:
-    """The flow's packets are used up. `end_ns`: time of the capture's last packet. `believe_icrcs`: whether packets
-    with a wrong ICRC are put aside."""
-    answers = _joined(flow.answers, ANSWER_ROW)
-    if believe_icrcs:
-        answers = answers[answers["icrc"] != WRONG]
-    requests, trimmed, bad, copies, duplicates = _sort_out(_joined(flow.requests, REQUEST_ROW), flow.mrc, believe_icrcs)
-    answers, answer_copies = _last_copies(answers)
+def analyse(flow: Flow, end_ns: int, coarse: bool = False) -> Direction:
+    """The flow's packets, one sighting of each, are used up. `end_ns`: time of the capture's last packet.
+    `coarse`: times are whole milliseconds, so that round trips are not known."""
+    requests, answers, (probes,) = flow.requests.pop(), flow.answers.pop(), flow.probes
+    bad = flow.bad.pop() if flow.bad else requests[:0]
+    trimmed = requests[requests["trimmed"]]
+    if len(trimmed):
+        requests = requests[~requests["trimmed"]]
+    ahead_ns = _answers_ahead(requests, answers)
+    if ahead_ns:
+        answers["time"] += ahead_ns
     point = capture_point(requests, answers)
     at_receiver = point.side == RECEIVER
     known = fates(requests, answers, mrc=flow.mrc, at_receiver=at_receiver)
-    probes = match_probes(flow.probes, answers)
-    history = histories(known, answers, probes, end_ns) if flow.mrc and not at_receiver else {}
+    matched = match_probes(probes, answers)
+    history = histories(known, answers, matched, end_ns) if flow.mrc and not at_receiver else {}
     planes = _planes(flow)
     figures = DirectionFigures(
         source=_addresses(flow, 0),
@@ -89,72 +85,45 @@ def analyse(flow: Flow, end_ns: int, believe_icrcs: bool) -> Direction:
         capture_point=point.side,
         capture_point_why=point.why,
         unknowable=_unknowable(flow, point, len(requests), len(answers)),
-        copies_left_out=copies + answer_copies,
-        duplicates=duplicates,
+        copies_left_out=flow.copies.copies,
+        duplicates=flow.copies.duplicates,
+        clock_offset_ns=flow.copies.clock_offset_ns,
         bad_icrc_packets=len(bad),
     )
-    direction = Direction(figures, requests, answers, known, history, probes, planes)
-    _count_requests(direction, trimmed)
+    spent = pace(requests, known.acknowledged)
+    direction = Direction(figures, requests, answers, known, history, matched, planes, spent.stalls_ns)
     _count_answers(direction, flow)
+    _count_requests(direction, trimmed, spent)
     figures.paths = _paths(direction, flow, bad, trimmed)
     figures.planes = _plane_figures(direction)
+    figures.answers_ahead_ns = ahead_ns or None
+    if coarse or ahead_ns:
+        _forget_round_trips(figures, coarse)
     return direction
 
 
-def _joined(parts: list[Rows], row: np.dtype[np.void]) -> Rows:
-    """In order of time. The parts are let go of, so that of a large flow not everything is there twice."""
-    rows = np.concatenate(parts) if parts else np.zeros(0, row)
-    parts.clear()
-    return rows[np.lexsort((rows["number"], rows["time"]))]
+def _answers_ahead(requests: Rows, answers: Rows) -> int:
+    """How far answers have to be moved so that none comes before the request that it answers: 0 unless most do, as in a
+    file of two hosts' captures, each of what it sent, with clocks apart."""
+    first = requests[~requests["rtx"]]
+    sacks = answers[np.isin(answers["kind"], (SACK, ACK)) & ~answers["rtx"]]
+    seqs, at = np.unique(first["seq"], return_index=True)
+    if not len(seqs) or not len(sacks):
+        return 0
+    where = np.minimum(np.searchsorted(seqs, sacks["trigger"]), len(seqs) - 1)
+    took = (sacks["time"] - first["time"][at[where]])[seqs[where] == sacks["trigger"]]
+    return int(-took.min()) + 1 if len(took) >= _BELIEVED and np.median(took) < 0 else 0
 
 
-def _sort_out(rows: Rows, mrc: bool, believe_icrcs: bool) -> _Sorted:
-    trimmed = rows[rows["trimmed"]]
-    rows = rows[~rows["trimmed"]]
-    wrong = rows["icrc"] == WRONG if believe_icrcs else np.zeros(len(rows), np.bool_)
-    bad, rows = rows[wrong], rows[~wrong]
-    # The same transmission seen again: at another place on its way (a hop limit or uSIDs less), or doubled.
-    order = np.lexsort((rows["number"], rows["time"], rows["stamp"], rows["ev"], rows["rtx"], rows["seq"]))
-    again = _same(rows[order], "seq", "rtx", "ev", "stamp")
-    # Without a time stamp two retransmissions on one EV look the same; so do all those of RC.
-    reported_apart = rows["stamp"][order] >= 0
-    reported_apart |= ~rows["rtx"][order] & mrc
-    first_hop = _first_of_group(rows["hop"][order], again)
-    copy = again & (rows["hop"][order] != first_hop)
-    duplicate = again & ~copy & reported_apart
-    keep = np.ones(len(rows), np.bool_)
-    keep[order[copy | duplicate]] = False
-    return _Sorted(rows[keep], trimmed, bad, int(copy.sum()), int(duplicate.sum()))
-
-
-def _last_copies(answers: Rows) -> tuple[Rows, int]:
-    """Of an answer seen at several places the last one, nearest to the requestor; how many others there were."""
-    names = ("cack", "trigger", "kind", "entropy", "rtx", "bitmap", "held", "probe_id", "msn", "code", "payload")
-    order = np.lexsort((answers["number"], answers["time"], *(answers[name] for name in names)))
-    ordered = answers[order]
-    again = _same(ordered, *names)
-    again[1:] &= ordered["hop"][1:] != ordered["hop"][:-1]
-    drop = np.append(again[1:], False) if len(again) else again
-    keep = np.ones(len(answers), np.bool_)
-    keep[order[drop]] = False
-    return answers[keep], int(drop.sum())
-
-
-def _same(ordered: Rows, *names: str) -> Bools:
-    """Which rows equal the one before in these fields."""
-    same = np.zeros(len(ordered), np.bool_)
-    same[1:] = True
-    for name in names:
-        same[1:] &= ordered[name][1:] == ordered[name][:-1]
-    return same
-
-
-def _first_of_group(values: I64, again: Bools) -> I64:
-    if not len(values):
-        return values
-    starts = np.flatnonzero(~again)
-    first: I64 = values[starts[np.cumsum(~again) - 1]]
-    return first
+def _forget_round_trips(figures: DirectionFigures, coarse: bool) -> None:
+    """Times between requests and answers mean nothing where the clock is too coarse, or where there are two."""
+    usual = figures.rtt.p50_us
+    if coarse and usual is not None and usual > _COARSE_US:
+        return
+    figures.rtt = Times.of(np.zeros(0, np.int64))
+    for path in figures.paths:
+        path.rtt = path.probe_rtt = figures.rtt
+        path.out_s = round(path.out_s, 3)
 
 
 def _addresses(flow: Flow, end: int) -> list[str]:
@@ -197,13 +166,14 @@ def _planes(flow: Flow) -> dict[int, int | None]:
     return {ev: rank[seen.pair] for ev, seen in flow.paths.items()}
 
 
-def _count_requests(direction: Direction, trimmed: Rows) -> None:
+def _count_requests(direction: Direction, trimmed: Rows, spent: Pace) -> None:
     figures, requests, known = direction.figures, direction.requests, direction.fates
     at_receiver = figures.capture_point == RECEIVER
     ordered = known.requests
     figures.packets, figures.ce_packets = len(requests), int(requests["ce"].sum())
     figures.bytes, figures.payload_bytes = int(requests["length"].sum()), int(requests["payload"].sum())
-    figures.retransmissions = int((requests["rtx"] | _resent(direction)).sum())
+    again = known.again
+    figures.retransmissions = int(again.sum())
     figures.trimmed = int(known.are(TRIMMED).sum()) + (len(trimmed) if at_receiver else 0)
     figures.refused = int(known.are(REFUSED).sum())
     figures.spurious_retransmissions = int(known.are(SPURIOUS).sum())
@@ -214,28 +184,35 @@ def _count_requests(direction: Direction, trimmed: Rows) -> None:
         figures.goodput_bytes = int(ordered["payload"][delivered].sum())
         span = int(known.delivered_at[delivered].max() - requests["time"][0])
         figures.goodput_gbps = figures.goodput_bytes * 8 / span if span > 0 else None
+    alone = _resent_only(direction, again, trimmed) if figures.transport == "mrc" else known.lost_unseen
+    # A capture that lacks packets may lack those that came before their retransmission too.
+    # Of RC it depends on the place which of the packets gone back for never came here.
+    unsure = figures.transport == "rc" and figures.capture_point not in (RECEIVER, MIDDLE)
+    if figures.capture_point != SENDER and not figures.not_captured and not unsure:
+        figures.missing_before_capture = alone
     if at_receiver:
-        # A PSN whose first transmission never came, not even trimmed: it was lost before it got here.
-        came = np.concatenate([ordered["seq"][~ordered["rtx"]], trimmed["seq"]])
-        figures.missing_before_capture = int((~np.isin(known.acknowledged.seqs, came)).sum())
+        figures.lost_behind_capture = None if figures.not_captured else int(known.are(LOST).sum())
     else:
         lost = known.are(LOST)
         figures.lost = int(lost.sum())
-        figures.loss_share = figures.lost / len(requests) if len(requests) else None
+        if figures.transport == "rc" and figures.not_captured and figures.lost:
+            # What the requestor went back for may be among the packets that the capture lacks.
+            figures.lost = None
+        figures.loss_share = figures.lost / len(requests) if len(requests) and figures.lost is not None else None
         figures.lost_found_by = _named(("hole", "NACK", "timer"), known.found[lost])
     if figures.transport == "rc":
-        figures.go_backs = figures.lost or 0
+        figures.go_backs = int(known.are(LOST).sum()) + known.lost_unseen
         figures.read_requests = int((requests["opcode"] == 0x0C).sum())
         figures.read_bytes = int(direction.answers["payload"].sum())
         figures.goodput_bytes += figures.read_bytes
         span = max((int(rows["time"][-1]) for rows in (requests, direction.answers) if len(rows)), default=0)
         span -= int(requests["time"][0]) if len(requests) else 0
         figures.goodput_gbps = figures.goodput_bytes * 8 / span if span > 0 else None
-    firsts = requests[~requests["rtx"] & ~_resent(direction)]
+    firsts = ordered[~again]
+    firsts = firsts[np.lexsort((firsts["number"], firsts["time"]))]
     behind = np.maximum.accumulate(firsts["seq"]) - firsts["seq"] if len(firsts) else firsts["seq"]
     figures.reordered_packets = int((behind > 0).sum())
     figures.reorder_depth_max = int(behind.max()) if len(behind) else 0
-    spent = pace(requests, known.acknowledged)
     figures.idle_share, figures.waiting_share = round(spent.idle_share, 4), round(spent.waiting_share, 4)
     figures.longest_stall_s, figures.in_flight_max = spent.longest_stall_ns / 1e9, spent.most_in_flight
     figures.longest_stall_after_packet = spent.stall_after or None
@@ -244,12 +221,14 @@ def _count_requests(direction: Direction, trimmed: Rows) -> None:
     figures.message_time = Times.of(sent.durations_ns)
 
 
-def _resent(direction: Direction) -> Bools:
-    """Which requests (in order of time) repeat a PSN, whether they say so or not."""
-    requests = direction.fates.requests
-    by_time = np.lexsort((requests["number"], requests["time"]))
-    resent: Bools = ~direction.fates.first[by_time]
-    return resent
+def _resent_only(direction: Direction, again: Bools, trimmed: Rows) -> int:
+    """How many PSNs the capture has retransmissions of and not the first transmission, not even trimmed, although it
+    was not acknowledged before."""
+    known = direction.fates
+    came = np.concatenate([known.requests["seq"][~again], trimmed["seq"]])
+    late = known.acknowledged.at < known.requests["time"][known.first]
+    begun = known.acknowledged.seqs >= _begin(known, direction.answers, mrc=True)
+    return int((~np.isin(known.acknowledged.seqs, came) & ~late & begun).sum())
 
 
 def _count_answers(direction: Direction, flow: Flow) -> None:
@@ -269,12 +248,35 @@ def _count_answers(direction: Direction, flow: Flow) -> None:
     seqs, edge = known.acknowledged.seqs, known.acknowledged.edge
     if len(seqs) and len(answers):
         figures.unacknowledged = int((known.acknowledged.at == NEVER).sum())
-    if flow.mrc and len(seqs) and len(edge):
+    begin = _begin(known, answers, figures.transport == "mrc")
+    if len(seqs) and len(edge) and edge[-1] >= begin:
         # Every PSN up to the edge was sent; those not seen here passed the capture by.
-        up_to = int(min(edge[-1], seqs[-1]))
-        if up_to >= seqs[0]:
-            seen = int(np.searchsorted(seqs, up_to, "right"))
-            figures.not_captured = max(0, up_to - int(seqs[0]) + 1 - seen)
+        up_to = int(edge[-1])
+        seen = int(np.searchsorted(seqs, up_to, "right") - np.searchsorted(seqs, begin))
+        figures.not_captured = max(0, up_to - begin + 1 - seen - _psns_of_reads(direction, up_to))
+
+
+def _begin(known: Fates, answers: Rows, mrc: bool) -> int:
+    """The PSN from which on a capture that began in the middle of a flow can have all of them: that of the earliest
+    first transmission. (What is sent again later may have been sent first before the capture began.)"""
+    firsts = known.requests[known.first & ~known.requests["rtx"]] if mrc else known.requests[known.first]
+    if not len(firsts):
+        return int(NEVER)
+    seq = firsts["seq"][np.lexsort((firsts["number"], firsts["time"]))]
+    if not mrc or not (answers["trigger"] < seq.min()).any():
+        return int(seq[0])
+    # Answers to what came before: it began in the middle. Where packets overtake each other some above the first may
+    # have come before it.
+    return int(seq[0] + (np.maximum.accumulate(seq) - seq).max())
+
+
+def _psns_of_reads(direction: Direction, up_to: int) -> int:
+    """How many PSNs the READs up to one took beyond their own: one for each response, whose size the responses show."""
+    requests, answers = direction.fates.requests, direction.answers
+    reads = direction.fates.first & (requests["span"] > 0) & (requests["seq"] <= up_to)
+    responses = answers["payload"][answers["kind"] == RESPONSE]
+    size = int(responses.max()) if len(responses) and responses.max() > 0 else _SMALLEST_MTU
+    return int((np.maximum(-(-requests["span"][reads] // size), 1) - 1).sum())
 
 
 def _named(names: Mapping[int, str] | Sequence[str], values: npt.NDArray[Any], otherwise: str = "") -> dict[str, int]:
@@ -295,14 +297,16 @@ def _paths(direction: Direction, flow: Flow, bad: Rows, trimmed: Rows) -> list[P
     marks = answers[(answers["kind"] == SACK) & (answers["mark"] > 0)]
     refusals = answers[answers["kind"] == NACK]
     trips, trip_ev = known.round_trips, requests["ev"][known.round_trips.transmission]
-    again = ~known.first | requests["rtx"]
+    again = known.again
     by_ev = _Split(requests["ev"])
     trips_by_ev, marks_by_ev = _Split(trip_ev), _Split(marks["entropy"])
     refusals_by_ev, probes_by_ev = _Split(refusals["entropy"]), _Split(probes.probes["ev"])
     bad_by_ev, trimmed_by_ev = _Split(bad["ev"]), _Split(trimmed["ev"])
     named = refusals_by_ev.all | marks_by_ev.all if flow.mrc else set()
+    # What has a wrong ICRC may name any EV; several that name one are on it.
+    named |= {ev for ev in bad_by_ev.all if len(bad_by_ev[ev]) >= _BELIEVED}
     made = []
-    for ev in sorted(by_ev.all | probes_by_ev.all | bad_by_ev.all | named):
+    for ev in sorted(by_ev.all | probes_by_ev.all | named):
         seen = flow.paths.get(ev)
         rows, fate = requests[by_ev[ev]], known.fate[by_ev[ev]]
         path = PathFigures(ev, seen.text if seen else "", direction.planes.get(ev))

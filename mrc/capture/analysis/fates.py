@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mrc.capture.analysis.acknowledged import NEVER, Acknowledged, acknowledged
+from mrc.capture.analysis.go_back import gone_back, rc_fates, resent
 from mrc.capture.analysis.records import NACK, NAK, SACK, Rows
 from mrc.capture.frames import I64, U8, Bools
 
@@ -20,15 +21,18 @@ _TRIMS = (0x01, 0x02)
 # A transmission acknowledged sooner than this share of the shortest round trip is not the one that arrived. Its own
 # round trip would be no better measure: SACKs of one turn of the responder come back far apart.
 _SOONEST = 0.75
+# With fewer round trips an EV's shortest is not known.
+_FEWEST_TRIPS = 3
 
 
 class RoundTrips(NamedTuple):
     """Data packets and the SACKs they triggered, int64 [n] each: time of the SACK, index of the transmission,
-    nanoseconds between the two."""
+    nanoseconds between the two, index of the answer."""
 
     time: I64
     transmission: I64
     ns: I64
+    answer: I64
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,10 @@ class Fates:
     first: Bools
     round_trips: RoundTrips
     shortest_ns: int
+    # Sent before, by the rtx bit of MRC and the order of RC.
+    again: Bools
+    # Of RC: losses that the requestor went back for and of which the capture has no transmission.
+    lost_unseen: int
 
     def are(self, fate: int) -> Bools:
         which: Bools = self.fate == fate
@@ -61,34 +69,63 @@ class Fates:
 
 
 def fates(requests: Rows, answers: Rows, *, mrc: bool, at_receiver: bool) -> Fates:
-    """`requests` and `answers` in order of time. `at_receiver`: what the capture saw has arrived."""
-    order = np.lexsort((requests["number"], requests["time"], requests["seq"]))
+    """`requests` and `answers` in order of time. `at_receiver`: what the capture saw came as far as the responder."""
+    # A first transmission that comes here after its retransmission was sent before it all the same.
+    order = np.lexsort((requests["number"], requests["time"], requests["rtx"], requests["seq"]))
     requests = requests[order]
     seq = requests["seq"]
     first = np.ones(len(seq), np.bool_)
     first[1:] = seq[1:] != seq[:-1]
     group = np.cumsum(first) - 1
-    known = acknowledged(seq[first], answers)
     trips = _round_trips(requests, answers) if mrc else _rc_round_trips(requests, first, answers)
+    as_of = np.full(len(answers), -NEVER)
+    as_of[trips.answer] = requests["time"][trips.transmission]
+    known = acknowledged(seq[first], answers, as_of)
     single = np.bincount(group, minlength=int(first.sum())) == 1 if len(group) else np.zeros(0, np.bool_)
     sure = trips.ns[single[group[trips.transmission]]] if len(trips.ns) else trips.ns
     shortest = int(sure.min()) if len(sure) else 0
     fate = np.full(len(seq), ARRIVED, np.uint8)
     found = np.full(len(seq), BY_TIMER, np.uint8)
     noticed = np.full(len(seq), NEVER)
+    again, lost_unseen = requests["rtx"] if mrc else resent(requests, first), 0
     if len(seq):
         last = np.append(first[1:], True)
         noticed[~last] = requests["time"][1:][~last[:-1]]
-        if at_receiver:
-            # Where the first transmission came too, the others were spurious, in whatever order they arrived.
-            has_original = np.zeros(len(known.seqs), np.bool_)
-            has_original[group[~requests["rtx"]]] = True
-            fate[np.where(has_original[group] & mrc, requests["rtx"], ~first)] = SPURIOUS
+        if not mrc:
+            gone = gone_back(requests, known, group, first, answers, at_receiver)
+            pending = (known.at[group] == NEVER) & (len(answers) > 0 and not at_receiver)
+            fate[:] = rc_fates(gone, last, pending, (ARRIVED, LOST, REFUSED, SPURIOUS, PENDING, RESENT))
+            found[gone.by_nak] = BY_NACK
+            lost_unseen = gone.lost_unseen
+        elif at_receiver:
+            fate[:] = _at_receiver(requests, known, group, first, noticed, answers)
         else:
             by = _arrived_by(requests["time"], first, known, answers, trips, shortest)
-            fate[:] = _at_sender(requests, known, group, first, by, shortest, len(answers) > 0, mrc)
+            soonest = _soonest(requests, trips, single[group[trips.transmission]], shortest)
+            fate[:] = _at_sender(requests, known, group, first, by, soonest, len(answers) > 0)
+        if mrc:
             _why(fate, found, requests, known, group, noticed, answers)
-    return Fates(requests, known, fate, found, noticed, group, first, trips, shortest)
+    return Fates(requests, known, fate, found, noticed, group, first, trips, shortest, again, lost_unseen)
+
+
+def _at_receiver(requests: Rows, known: Acknowledged, group: I64, first: Bools, resent_at: I64, answers: Rows) -> I64:
+    """What was seen has arrived, unless the responder says that it has not: a SACK triggered by a later packet shows a
+    hole there that only a resend fills, or a NACK names it. Of several that arrived the first transmission was the one
+    that had to."""
+    refused = np.zeros(len(requests), np.bool_)
+    refused[[at for at, _ in _refused(requests, answers)]] = True
+    filled = known.at[group] >= resent_at
+    # A retransmission is answered at once: not acknowledged by the next one, it did not arrive.
+    lost = ((known.missing_until[group] > requests["time"]) | requests["rtx"]) & filled & (resent_at < NEVER) | refused
+    # One whose first transmission the capture missed may have been acknowledged before this one came.
+    late = requests["rtx"] & (known.at[group] < requests["time"])
+    came = ~lost & ~late
+    original = np.zeros(len(known.seqs), np.bool_)
+    original[group[came & ~requests["rtx"]]] = True
+    before: I64 = np.cumsum(came) - came
+    earlier: I64 = before - before[np.flatnonzero(first)][group]
+    again = np.where(original[group], requests["rtx"], earlier > 0)
+    return np.select([lost, late | again], [LOST, SPURIOUS], ARRIVED)
 
 
 def _arrived_by(time: I64, first: Bools, known: Acknowledged, answers: Rows, trips: RoundTrips, shortest: int) -> I64:
@@ -109,73 +146,68 @@ def _arrived_by(time: I64, first: Bools, known: Acknowledged, answers: Rows, tri
     return by
 
 
+def _soonest(requests: Rows, trips: RoundTrips, sure: Bools, shortest: int) -> I64:
+    """For each transmission how soon an answer to it can come: by the shortest round trip on its EV."""
+    evs, ev_of = np.unique(requests["ev"], return_inverse=True)
+    least = np.full(len(evs), NEVER)
+    sampled = ev_of[trips.transmission[sure]]
+    np.minimum.at(least, sampled, trips.ns[sure])
+    few = np.bincount(sampled, minlength=len(evs)) < _FEWEST_TRIPS
+    least[few] = shortest
+    soonest: I64 = (_SOONEST * least).astype(np.int64)[ev_of]
+    return soonest
+
+
 def _at_sender(
-    requests: Rows, known: Acknowledged, group: I64, first: Bools, by: I64, shortest: int, answered: bool, mrc: bool
-) -> U8:
+    requests: Rows, known: Acknowledged, group: I64, first: Bools, by: I64, soonest: I64, answered: bool
+) -> I64:
     time, starts = requests["time"], np.flatnonzero(first)
-    acked_at = known.at[group]
-    sent_before = time <= np.minimum(acked_at - int(_SOONEST * shortest), by[group])
-    # Position within the PSN's transmissions, and that of the one which arrived.
+    sent_before = time <= np.minimum(known.at[group] - soonest, by[group])
+    # Position within the PSN's transmissions, and that of the one which arrived: -1 for one that the capture missed.
     position = np.arange(len(time)) - starts[group]
-    arrived = np.maximum(np.add.reduceat(sent_before, starts) - 1, 0)
+    missed = requests["rtx"][starts]
+    arrived = np.maximum(np.add.reduceat(sent_before, starts) - 1, np.where(missed, -1, 0))
     counts = np.diff(np.append(starts, len(time)))
     never = known.at == NEVER
     arrived[never] = counts[never]
     # The first transmission's own SACK: it arrived, however late.
     arrived[known.original_at < NEVER] = 0
+    arrived[(known.original_at < NEVER) & missed] = -1
     if not answered:
         arrived = counts - 1
     arrived_here = arrived[group]
-    if mrc:
-        fate = np.select([position < arrived_here, position == arrived_here], [LOST, ARRIVED], SPURIOUS)
-    else:
-        fate = _go_back_n(requests, acked_at, first)
-    pending = never[group] & answered & (position == counts[group] - 1)
-    return np.where(pending, PENDING, fate).astype(np.uint8)
-
-
-def _go_back_n(requests: Rows, acked_at: I64, first: Bools) -> I64:
-    """A responder of RC drops what comes after a gap, so one loss makes the sender repeat everything from there on: the
-    packet it goes back to was lost, those behind it are sent once more."""
-    time = requests["time"]
-    order = np.argsort(time, kind="stable")
-    seq = requests["seq"][order]
-    # Going back: a repeated PSN at or below the one sent just before it.
-    back = np.zeros(len(seq), np.bool_)
-    back[1:] = ~first[order][1:] & (seq[1:] <= seq[:-1])
-    in_time = ~first & (time <= acked_at)
-    fate = np.where(np.append(in_time[1:], False), RESENT, ARRIVED)
-    begins = order[back]
-    # The row before a repeated one is the same PSN's transmission before.
-    fate[begins[in_time[begins]] - 1] = LOST
-    fate[~first & ~in_time] = SPURIOUS
-    return fate
+    fate = np.select([position < arrived_here, position == arrived_here], [LOST, ARRIVED], SPURIOUS)
+    return np.where(never[group] & answered & (position == counts[group] - 1), PENDING, fate)
 
 
 def _why(fate: U8, found: U8, requests: Rows, known: Acknowledged, group: I64, noticed: I64, answers: Rows) -> None:
     """Mark what was trimmed or refused, and how each loss came to light."""
     lost = fate == LOST
     found[lost & (known.hole_at[group] <= noticed)] = BY_HOLE
-    reported = answers[answers["kind"] == NACK]
-    naks = answers[(answers["kind"] == NAK) & (answers["code"] == 0x60)]
-    for one in naks:
-        at = int(np.searchsorted(requests["seq"], one["cack"] + 1))
-        if at < len(fate) and fate[at] == LOST and requests["seq"][at] == one["cack"] + 1:
+    for at, code in _refused(requests, answers):
+        if fate[at] in (LOST, PENDING):
+            fate[at] = TRIMMED if code in _TRIMS else REFUSED
             found[at] = BY_NACK
+
+
+def _refused(requests: Rows, answers: Rows) -> list[tuple[int, int]]:
+    """The transmissions that NACKs name, with the reason: the last of that PSN on that EV before."""
+    named = []
+    reported = answers[answers["kind"] == NACK]
     begins = np.searchsorted(requests["seq"], reported["trigger"], "left").tolist()
     ends = np.searchsorted(requests["seq"], reported["trigger"], "right").tolist()
     for one, begin, end in zip(reported, begins, ends, strict=True):
         for at in range(end - 1, begin - 1, -1):
             if requests["time"][at] <= one["time"] and requests["ev"][at] == one["entropy"]:
-                if fate[at] in (LOST, PENDING):
-                    fate[at] = TRIMMED if one["code"] in _TRIMS else REFUSED
-                    found[at] = BY_NACK
+                named.append((at, int(one["code"])))
                 break
+    return named
 
 
 def _round_trips(requests: Rows, answers: Rows) -> RoundTrips:
     """Each SACK and the transmission that triggered it: same PSN, EV and rtx, when there is just one such before it."""
-    sacks = answers[answers["kind"] == SACK]
+    places = np.flatnonzero(answers["kind"] == SACK)
+    sacks = answers[places]
     begin = np.searchsorted(requests["seq"], sacks["trigger"], "left")
     count = np.searchsorted(requests["seq"], sacks["trigger"], "right") - begin
     index = np.where(count == 1, begin, -1)
@@ -188,9 +220,9 @@ def _round_trips(requests: Rows, answers: Rows) -> RoundTrips:
         if len(fitting) == 1:
             index[row] = at + int(fitting[0])
     there = index >= 0
-    index, sacks = index[there], sacks[there]
+    index, sacks, places = index[there], sacks[there], places[there]
     fits = (requests["ev"][index] == sacks["entropy"]) & (requests["rtx"][index] == sacks["rtx"])
-    return _trips(requests, index[fits], sacks["time"][fits])
+    return _trips(requests, index[fits], sacks["time"][fits], places[fits])
 
 
 def _rc_round_trips(requests: Rows, first: Bools, answers: Rows) -> RoundTrips:
@@ -199,17 +231,19 @@ def _rc_round_trips(requests: Rows, first: Bools, answers: Rows) -> RoundTrips:
     counts = np.diff(np.append(starts, len(requests)))
     asking = starts[(counts == 1) & (requests["ackreq"][starts] | (requests["span"][starts] > 0))]
     asking_seq = requests["seq"][asking]
-    seqs, at = np.unique(answers["trigger"][answers["kind"] != NAK], return_index=True)
-    times = answers["time"][answers["kind"] != NAK][at]
+    taken = np.flatnonzero(answers["kind"] != NAK)
+    seqs, at = np.unique(answers["trigger"][taken], return_index=True)
+    places = taken[at]
+    times = answers["time"][places]
     if not len(seqs) or not len(asking):
-        return _trips(requests, asking[:0], times[:0])
+        return _trips(requests, asking[:0], times[:0], places[:0])
     where = np.minimum(np.searchsorted(seqs, asking_seq), len(seqs) - 1)
     named = seqs[where] == asking_seq
-    return _trips(requests, asking[named], times[where[named]])
+    return _trips(requests, asking[named], times[where[named]], places[where[named]])
 
 
-def _trips(requests: Rows, index: I64, answered: I64) -> RoundTrips:
+def _trips(requests: Rows, index: I64, answered: I64, answer: I64) -> RoundTrips:
     ns = answered - requests["time"][index]
     good = ns >= 0
     order = np.argsort(answered[good], kind="stable")
-    return RoundTrips(answered[good][order], index[good][order], ns[good][order])
+    return RoundTrips(answered[good][order], index[good][order], ns[good][order], answer[good][order])

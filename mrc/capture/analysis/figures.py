@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mrc.capture.frames import I64
+from mrc.report.units import count_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +145,15 @@ class DirectionFigures:
     loss_share: float | None = None
     lost_found_by: dict[str, int] = field(default_factory=dict)
     missing_before_capture: int | None = None
+    lost_behind_capture: int | None = None
     trimmed: int = 0
     refused: int = 0
     retransmissions: int = 0
     spurious_retransmissions: int = 0
     duplicates: int = 0
     copies_left_out: int = 0
+    clock_offset_ns: int | None = None
+    answers_ahead_ns: int | None = None
     unacknowledged: int = 0
     hole_psns: int = 0
     not_captured: int = 0
@@ -189,6 +193,17 @@ class DirectionFigures:
         destination = self.destination[0] if self.destination else "?"
         qpn = "?" if self.responder_qpn is None else f"0x{self.responder_qpn:06x}"
         return f"{source} > {destination} QP {qpn}"
+
+    @property
+    def lost_text(self) -> str:
+        """The lost, for a table: at the receiver, those before the capture and those behind it."""
+        if self.lost is not None:
+            return count_text(self.lost, self.loss_share)
+        if self.capture_point != "receiver":
+            return "?"
+        behind = f", {self.lost_behind_capture} behind" if self.lost_behind_capture else ""
+        before = "?" if self.missing_before_capture is None else str(self.missing_before_capture)
+        return f"{before} before{behind}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from mrc.capture.analysis.direction import Direction
@@ -14,8 +15,9 @@ SEVERITIES = (ERROR, WARNING, INFO)
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`kind` is a stable word; `text` says it with figures. `qp` is a direction's name, `ev` a path's; `packet` is the
-    first to look at, `time_s` its time since the capture's first; `weight` orders findings of one severity.
+    """`kind` is a stable word; `text` says it with figures. `qp` is a direction's name, `ev` a path's, `evs`
+    those of a plane or a switch; `packet` is the first to look at, `time_s` its time since the capture's first;
+    `weight` orders findings of one severity.
     `cause` is the place, in the list of findings, of the one that this follows from."""
 
     severity: str
@@ -27,6 +29,21 @@ class Finding:
     time_s: float | None = None
     weight: float = 0.0
     cause: int | None = None
+    evs: tuple[int, ...] = ()
+
+
+# Where no round trip was seen.
+_PATIENCE_NS = 10_000_000
+_LEAST_PATIENCE_NS = 200_000
+_ROUND_TRIPS = 20
+
+
+def patience_ns(figures: DirectionFigures) -> int:
+    """From when on an answer is overdue, by the flow's own round trips: twenty times what nearly all of them take."""
+    usual = figures.rtt.p99_us
+    if usual is None or figures.capture_point == "receiver":
+        return _PATIENCE_NS
+    return max(_LEAST_PATIENCE_NS, round(_ROUND_TRIPS * 1e3 * usual))
 
 
 def path_name(path: PathFigures) -> str:
@@ -51,6 +68,21 @@ def at_packet(
 ) -> Finding:
     ev = None if path is None else path.ev
     return Finding(severity, kind, text, figures.name, ev, int(packet), int(time_ns) / 1e9, weight)
+
+
+def of_part(
+    severity: str,
+    kind: str,
+    text: str,
+    figures: DirectionFigures,
+    packet: int,
+    time_ns: int,
+    evs: Collection[int],
+    weight: float,
+) -> Finding:
+    """A finding about a plane or a switch."""
+    at = int(time_ns) / 1e9
+    return Finding(severity, kind, text, figures.name, None, int(packet), at, weight, evs=tuple(sorted(evs)))
 
 
 def on_path(severity: str, kind: str, text: str, direction: Direction, path: PathFigures, weight: float) -> Finding:

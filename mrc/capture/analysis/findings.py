@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from mrc.capture.analysis import path_findings
 from mrc.capture.analysis.acknowledged import NEVER
-from mrc.capture.analysis.analysis import Analysis
+from mrc.capture.analysis.analysis import CUT_SHORT, Analysis
 from mrc.capture.analysis.causes import in_order
 from mrc.capture.analysis.direction import Direction
-from mrc.capture.analysis.fates import PENDING
+from mrc.capture.analysis.fates import LOST, PENDING
 from mrc.capture.analysis.finding import (
     ERROR,
     INFO,
     WARNING,
     Finding,
     at_packet,
+    patience_ns,
     share_of,
 )
+from mrc.capture.analysis.path_findings import places
 from mrc.capture.analysis.records import NACK, NAK
 from mrc.report.units import duration_text, percent_text, plural
 from mrc.wire.names import NACK_REASONS, SYNDROMES
@@ -28,7 +31,9 @@ from mrc.wire.psn import PSN_MASK
 # So often a PSN is sent in vain before it counts as given up.
 _GIVEN_UP_AFTER = 5
 _LEAST_PACKETS = 100
-_STALL_S = 0.05
+# Pauses this long are named, and shorter ones that together took this share of the time.
+_STALL_S, _STALLED_SHARE = 0.05, 0.1
+_OF_ABSENCE = ("no-answers", "not-captured", "never-acknowledged", "unanswered-probes", "nothing-to-analyze")
 _UNEXPECTED_EVENT, _PSN_SEQUENCE_ERROR = 0x19, 0x60
 
 
@@ -38,6 +43,9 @@ def findings(analysis: Analysis) -> list[Finding]:
     for direction in analysis.directions:
         for rule in _RULES:
             found += rule(direction)
+    if CUT_SHORT in analysis.malformed:
+        # What seems to be missing is what was cut.
+        found = [each for each in found if each.kind not in _OF_ABSENCE]
     return in_order(found)
 
 
@@ -57,11 +65,25 @@ def _of_capture(analysis: Analysis) -> Iterator[Finding]:
         )
         yield Finding(WARNING, "icrcs-not-believed", text, packet=wrong.first[0], weight=wrong.packets)
     for reason, some in analysis.malformed.items():
+        if reason == CUT_SHORT:
+            text = (
+                f"{share_of(some.packets, analysis.packets)} were cut by the capture before their headers end and are "
+                f"left out: it kept {analysis.cut_to} bytes, a snaplen of {_enough(analysis.cut_to)} would do"
+            )
+            yield Finding(WARNING, "snaplen-too-short", text, packet=some.first[0], weight=some.packets)
+            continue
         text = f"{plural(some.packets, 'packet')} malformed: {reason}"
         yield Finding(WARNING, "malformed", text, packet=some.first[0], weight=some.packets)
     if analysis.without_time:
         text = f"{plural(analysis.without_time, 'packet')} without a time: figures with times mean little"
         yield Finding(WARNING, "no-times", text, weight=analysis.without_time)
+    for step in analysis.clock_steps:
+        back = duration_text(step.ns / 1e9)
+        text = f"the clock was set back by {back}: times from there on are taken as if it had not been"
+        yield Finding(WARNING, "clock-stepped", text, packet=step.number, weight=step.ns)
+    if analysis.has_coarse_times:
+        text = "times are whole milliseconds: round trips, and pauses of a few milliseconds, are not known"
+        yield Finding(INFO, "coarse-times", text)
     down = [
         each for each in analysis.operations if each.op == "PORT_STATUS_UPDATE" and each.port_status_mask is not None
     ]
@@ -78,6 +100,11 @@ def _of_capture(analysis: Analysis) -> Iterator[Finding]:
     if silent:
         text = f"{plural(len(silent), 'endpoint request')} of {len(analysis.operations)} got no response"
         yield Finding(WARNING, "unanswered-endpoint-requests", text, packet=silent[0].packet, time_s=silent[0].time_s)
+
+
+def _enough(kept: int) -> int:
+    """A snaplen that keeps all headers, also of what is carried in a tunnel, when this one did not."""
+    return next(size for size in (256, 512, 1 << 18) if size > kept)
 
 
 # ------------------------------------------------------------------ errors
@@ -124,7 +151,11 @@ def _silent_tail(direction: Direction) -> Iterator[Finding]:
     if not pending.any():
         return
     waited = int(max(direction.requests["time"][-1], direction.answers["time"][-1])) - known.requests["time"][pending]
-    due = waited > max(10_000_000, 4 * round(1000 * (figures.rtt.p99_us or 0)))
+    due = waited > patience_ns(figures)
+    if figures.transport == "rc":
+        # Nobody owes an answer to what did not ask for one, nor does anything behind it.
+        asking = known.requests["seq"][known.requests["ackreq"] | (known.requests["span"] > 0)]
+        due &= known.requests["seq"][pending] <= (int(asking.max()) if len(asking) else -1)
     # Those of the last instant are merely on their way.
     if not due.any():
         return
@@ -158,9 +189,30 @@ def _gaps(direction: Direction) -> Iterator[Finding]:
         count = plural(figures.missing_before_capture, "packet")
         text = f"{count} came as a retransmission only: the first was lost before this point"
         yield Finding(WARNING, "loss-before-capture", text, figures.name, weight=figures.missing_before_capture)
+    behind = direction.fates.requests["ev"][direction.fates.are(LOST)].tolist()
+    if figures.capture_point == "receiver" and behind:
+        count = plural(len(behind), "packet")
+        of_paths = places(figures.paths, Counter(behind)) if figures.transport == "mrc" else "go-back-N"
+        text = f"{count} passed this point and did not arrive, {of_paths}: the responder reports them missing"
+        yield Finding(WARNING, "loss-behind-capture", text, figures.name, weight=len(behind))
     if figures.copies_left_out:
         text = f"{plural(figures.copies_left_out, 'packet')} captured at more than one place, counted once"
         yield Finding(INFO, "copies", text, figures.name)
+    if figures.clock_offset_ns is not None:
+        apart = duration_text(abs(figures.clock_offset_ns) / 1e9)
+        side = "ahead of" if figures.clock_offset_ns > 0 else "behind"
+        text = (
+            f"the clock of the place near the responder is {apart} {side} the other: "
+            "times are those of the requestor's side"
+        )
+        yield Finding(INFO, "clocks-apart", text, figures.name)
+    if figures.answers_ahead_ns is not None:
+        apart = duration_text(figures.answers_ahead_ns / 1e9)
+        text = (
+            f"answers stand up to {apart} before what they answer: two clocks, at least so far apart; "
+            "round trips are not known"
+        )
+        yield Finding(WARNING, "clocks-apart", text, figures.name)
     if figures.duplicates:
         text = f"{plural(figures.duplicates, 'packet')} doubled by the network"
         yield Finding(INFO, "duplicates", text, figures.name, weight=figures.duplicates)
@@ -170,10 +222,7 @@ def _pauses(direction: Direction) -> Iterator[Finding]:
     figures = direction.figures
     if figures.packets < 2:
         return
-    if figures.longest_stall_s > max(_STALL_S, 20e-6 * (figures.rtt.p50_us or 0)):
-        row = direction.requests[direction.requests["number"] == figures.longest_stall_after_packet][0]
-        text = f"nothing was sent for {duration_text(figures.longest_stall_s)} although packets were unacknowledged"
-        yield at_packet(WARNING, "stall", text, figures, row["number"], row["time"], weight=figures.longest_stall_s)
+    yield from _stalls(direction)
     span = (figures.last_s or 0) - (figures.first_s or 0)
     if figures.waiting_share > 0.5 and figures.packets >= _LEAST_PACKETS and figures.transport == "mrc":
         text = (
@@ -184,6 +233,24 @@ def _pauses(direction: Direction) -> Iterator[Finding]:
     if figures.idle_share > 0.5 and figures.packets >= _LEAST_PACKETS:
         text = f"idle: for {percent_text(figures.idle_share)} of {duration_text(span)} the sender had nothing to send"
         yield Finding(INFO, "idle", text, figures.name)
+
+
+def _stalls(direction: Direction) -> Iterator[Finding]:
+    """Pauses that are long for this flow: by its round trips, and by how much of its time they took."""
+    figures = direction.figures
+    span = (figures.last_s or 0) - (figures.first_s or 0)
+    long = patience_ns(figures) / 1e9
+    stalls = direction.stalls_ns[direction.stalls_ns > long * 1e9]
+    together = float(stalls.sum()) / 1e9
+    if not len(stalls) or (figures.longest_stall_s <= _STALL_S and together < _STALLED_SHARE * span):
+        return
+    text = f"nothing was sent for {duration_text(figures.longest_stall_s)} although packets were unacknowledged"
+    if len(stalls) > 1:
+        text += f"; {len(stalls)} such pauses took {duration_text(together)}"
+    if together >= _STALLED_SHARE * span:
+        text += f": {percent_text(together / span)} of the time"
+    row = direction.requests[direction.requests["number"] == figures.longest_stall_after_packet][0]
+    yield at_packet(WARNING, "stall", text, figures, row["number"], row["time"], weight=together)
 
 
 def _reliable_connection(direction: Direction) -> Iterator[Finding]:

@@ -1,20 +1,21 @@
 """Which packets belong together: the requests of one QP to its peer over all addresses, and what answers them.
 
 A request names only the responder's QPN, an answer only the requestor's; a QP has an address in every plane. So what
-binds them is looked for: the same QPN and PSNs and MSNs close by, the low 16 bits of QPNs in SACKs, mirrored
-addresses. The first packets of an address pair and QPN (a leg) decide; the rest follow.
+binds them is looked for: the same QPN and PSNs and MSNs close by, the low 16 bits of QPNs in SACKs, either way round,
+mirrored addresses. The first packets of an address pair and QPN (a leg) decide; the rest follow.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from mrc.capture.analysis.records import CNP, ENDPOINT, OTHER, PROBE, REQUEST, Fields, Rows
 from mrc.capture.columns import Columns
-from mrc.capture.frames import I64, rows_at
+from mrc.capture.frames import I64, Bools, rows_at
 from mrc.capture.summary import Summary
 from mrc.wire.opcodes import Op
 from mrc.wire.psn import PSN_MASK, psn_diff_array, unwrap
@@ -45,9 +46,21 @@ class PathSeen(NamedTuple):
     pair: int
 
 
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """What `mrc.capture.analysis.copies` took out of a flow: `copies` are second sightings by the capture,
+    `duplicates` those that only a few of its requests have. `clock_offset_ns`: how far the clock of the place near the
+    responder is ahead of the other; None where one-way times do not show that it is."""
+
+    copies: int = 0
+    duplicates: int = 0
+    clock_offset_ns: int | None = None
+
+
 class Flow:
     """Requests in one direction and their answers. `qpn` is the responder's QPN (the requests' DQP), `requestor_qpn`
-    the answers'; each is None until a packet with it is seen. `pairs` are the (source, destination) of requests."""
+    the answers'; each is None until a packet with it is seen. `pairs` are the (source, destination) of requests, `bad`
+    requests that no endpoint takes."""
 
     def __init__(self, mrc: bool, near: int) -> None:
         self.mrc, self.near = mrc, near
@@ -57,9 +70,11 @@ class Flow:
         self.pairs: list[Pair] = []
         self.paths: dict[int, PathSeen] = {}
         self.requests: list[Rows] = []
+        self.bad: list[Rows] = []
         self.answers: list[Rows] = []
         self.probes: list[Rows] = []
         self.congestion_notifications: list[Rows] = []
+        self.copies = Copies()
 
     def distance(self, psn: int) -> int:
         """How many PSNs lie between one and the latest."""
@@ -88,9 +103,21 @@ class Flows:
         self._by_pair: dict[Pair, list[Flow]] = {}
         self._by_low_16: dict[int, list[Flow]] = {}
         self._waiting: list[tuple[Leg, Rows]] = []
+        self._aside: list[tuple[Leg, Rows]] = []
 
-    def add(self, columns: Columns, fields: Fields) -> None:
+    def add(self, columns: Columns, fields: Fields, aside: Bools) -> None:
+        """Take in a run. What is put `aside`, because its ICRC is wrong, may say anything of itself: it makes no flow
+        and changes none, and counts where it belongs to one that is known."""
         for leg, rows in _legs(columns, fields):
+            if aside[rows].any():
+                bad = rows[aside[rows]]
+                if leg.kind == REQUEST:
+                    self._aside.append((leg, fields.requests(bad, fields.psn[bad], 0)))
+                else:
+                    self.left_out += len(bad)
+                rows = rows[~aside[rows]]
+                if not len(rows):
+                    continue
             if leg.kind == ENDPOINT:
                 operations = self.endpoint_operations.setdefault((leg.source, leg.destination), [])
                 operations.append(fields.endpoint_operations(rows))
@@ -144,12 +171,15 @@ class Flows:
             candidates = self._for_requests(leg, int(fields("meth", "msn")[row]), mrc)
         else:
             header = {Op.SACK: "seth", Op.NACK: "neth"}.get(Op(fields.opcode[row])) if mrc else None
-            low_16 = int(fields(header, "spdcid")[row]) if header else -1
-            candidates = self._for_answers(leg, low_16)
+            candidates = self._for_answers(leg, _responder_low_16(leg, row, header, fields) if header else -1)
         near = [flow for flow in candidates if flow.mrc == mrc and flow.distance(psn) <= _NEAR_PSN]
         if near:
             mirrored = (leg.destination, leg.source)
-            return min(near, key=lambda flow: (mirrored not in flow.pairs, flow.distance(psn)))
+            # Requests name their QP: one that is known is nearer than answers whose requests are not known yet.
+            named = leg.kind == REQUEST
+            return min(
+                near, key=lambda flow: (named and flow.qpn is None, mirrored not in flow.pairs, flow.distance(psn))
+            )
         if len(self.all) >= MOST_FLOWS:
             return None
         flow = Flow(mrc, psn)
@@ -201,6 +231,22 @@ class Flows:
             flow = min(meeting, key=lambda flow: abs(_first_time(flow) - int(rows["time"][0])))
             (flow.probes if leg.kind == PROBE else flow.congestion_notifications).append(rows)
         self._waiting.clear()
+        for leg, rows in self._aside:
+            known_flow = self._leg_flow.get(leg)
+            if known_flow is None:
+                self.left_out += len(rows)
+                continue
+            rows["seq"] = known_flow.near + psn_diff_array(rows["seq"], known_flow.near & PSN_MASK)
+            rows["pair"] = known_flow.pairs.index((leg.source, leg.destination))
+            known_flow.bad.append(rows)
+        self._aside.clear()
+
+
+def _responder_low_16(leg: Leg, row: int, header: str, fields: Fields) -> int:
+    """The low half of a SACK's or NACK's sender's QPN: spdcid, or dpdcid where it is spdcid that names the packet's own
+    receiver (wire.md section 6: both are seen)."""
+    own = int(fields(header, "spdcid")[row])
+    return own if own != leg.qpn & 0xFFFF else int(fields(header, "dpdcid")[row])
 
 
 def _may_answer(half: Flow, flow: Flow) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import numpy as np
 
@@ -17,10 +17,14 @@ from mrc.capture.analysis.finding import (
     WARNING,
     Finding,
     at_packet,
+    of_part,
     on_path,
     path_name,
+    patience_ns,
     share_of,
 )
+from mrc.capture.analysis.parts import Part, smallest, where
+from mrc.capture.frames import I64
 from mrc.report.units import duration_text, percent_text, plural
 
 # Losses have to be this many, so much likelier than on the other paths, and less likely by chance than this.
@@ -67,13 +71,22 @@ def chance_of(at_least: int, of: int, share: float) -> float:
 def lossy_paths(direction: Direction) -> Iterator[Finding]:
     figures = direction.figures
     lost, packets = figures.lost or 0, figures.packets
-    if lost < _LEAST_LOST:
+    if not lost:
         return
-    named = []
-    for path in figures.paths:
-        others, others_lost = packets - path.packets, lost - (path.lost or 0)
-        if stands_out(path.lost or 0, path.packets, others_lost, others, len(figures.paths)):
-            named.append(path)
+    of_paths = {path.ev: path.lost or 0 for path in figures.paths}
+    named = _standing_out(figures.paths, of_paths)
+    part = _lossy_part(figures.paths, of_paths)
+    if part is not None:
+        here, sent_here, elsewhere, sent_elsewhere = part.split(figures.paths, of_paths)
+        text = (
+            f"{part.name} loses {percent_text(here / sent_here)}: {here:,} of {plural(sent_here, 'data packet')} "
+            f"on its {plural(len(part.evs), 'path')} lost, against {percent_text(elsewhere / sent_elsewhere)} elsewhere"
+        )
+        first = _first_lost(direction, part.evs)
+        kind = "lossy-plane" if part.name.startswith("plane") else "lossy-switch"
+        weight = 1e6 * here / sent_here
+        yield of_part(ERROR, kind, text, figures, first["number"], first["time"], part.evs, weight)
+        return
     for path in named:
         clean = [each for each in figures.paths if each not in named]
         of_clean = sum(each.packets for each in clean)
@@ -87,17 +100,43 @@ def lossy_paths(direction: Direction) -> Iterator[Finding]:
         yield from _given_up_on(direction, path)
     if not named:
         by = ", ".join(f"{count} by a {what}" for what, count in figures.lost_found_by.items())
-        words = (
-            "go-back-N"
-            if figures.transport == "rc"
-            else "on all paths alike"
-            if len(figures.paths) > 1
-            else "on its path"
-        )
+        words = "go-back-N" if figures.transport == "rc" else places(figures.paths, of_paths)
         text = f"{share_of(lost, packets)} were lost, {words}; noticed {by}"
-        first = direction.fates.requests[direction.fates.are(LOST)]
-        first = first[first["time"].argmin()]
+        first = _first_lost(direction, of_paths.keys())
         yield at_packet(WARNING, "loss", text, figures, first["number"], first["time"], weight=1e4 * lost / packets)
+
+
+def places(paths: list[PathFigures], lost: dict[int, int]) -> str:
+    """In words: on which paths these packets were lost."""
+    named = next((path_name(path) for path in paths if lost.get(path.ev)), "")
+    return where(paths, lost, named)
+
+
+def _first_lost(direction: Direction, evs: Collection[int]) -> np.void:
+    requests = direction.fates.requests
+    rows = requests[direction.fates.are(LOST) & np.isin(requests["ev"], list(evs))]
+    first: np.void = rows[rows["time"].argmin()]
+    return first
+
+
+def _standing_out(paths: list[PathFigures], lost: dict[int, int]) -> list[PathFigures]:
+    """The paths of these that lose more than the others of these."""
+    sent, all_lost = sum(path.packets for path in paths), sum(lost.get(path.ev, 0) for path in paths)
+
+    def is_out(path: PathFigures) -> bool:
+        here = lost.get(path.ev, 0)
+        return stands_out(here, path.packets, all_lost - here, sent - path.packets, len(paths))
+
+    return [path for path in paths if is_out(path)]
+
+
+def _lossy_part(paths: list[PathFigures], lost: dict[int, int]) -> Part | None:
+    """The smallest switch or plane that all losses lie on, if chance does not explain that and no path of it stands out
+    of the others there."""
+    part = smallest(paths, lost)
+    if part is None or not stands_out(*part.split(paths, lost), len(paths)):
+        return None
+    return None if _standing_out([path for path in paths if path.ev in part.evs], lost) else part
 
 
 def _given_up_on(direction: Direction, path: PathFigures) -> Iterator[Finding]:
@@ -120,22 +159,43 @@ def _given_up_on(direction: Direction, path: PathFigures) -> Iterator[Finding]:
 
 
 def dead_paths(direction: Direction) -> Iterator[Finding]:
-    requests, fate = direction.fates.requests, direction.fates.fate
+    """Paths on which everything was lost from some packet on, or the plane or switch whose paths these all are."""
+    tails: dict[int, I64] = {}
     for path in direction.figures.paths:
-        if (path.lost or 0) < _DEAD_AFTER:
+        unanswered = path.probes > path.probes_answered
+        if path.lost and (unanswered or path.state == "ASSUMED_BAD"):
+            dead = _dead_tail(direction, path.ev)
+            if len(dead):
+                tails[path.ev] = dead
+    requests = direction.fates.requests
+    part = smallest(direction.figures.paths, {ev: len(tail) for ev, tail in tails.items()})
+    last = sum(map(len, tails.values()))
+    if part is not None and part.evs == tails.keys() and last >= _DEAD_AFTER:
+        dead = np.concatenate(list(tails.values()))
+        first = requests[dead[requests["time"][dead].argmin()]]
+        text = f"{part.name} went dead: the last {last} packets on its {plural(len(tails), 'path')} were all lost"
+        kind = "dead-plane" if part.name.startswith("plane") else "dead-switch"
+        yield of_part(ERROR, kind, text, direction.figures, first["number"], first["time"], part.evs, 1e7)
+        return
+    for path in direction.figures.paths:
+        dead = tails.get(path.ev, np.zeros(0, np.int64))
+        if len(dead) < _DEAD_AFTER:
             continue
-        rows = np.flatnonzero(requests["ev"] == path.ev)
-        rows = rows[np.argsort(requests["time"][rows], kind="stable")]
-        alive = np.flatnonzero(fate[rows] != LOST)
-        dead = rows[alive[-1] + 1 :] if len(alive) else rows
-        unanswered = path.probes - path.probes_answered
-        if len(dead) >= _DEAD_AFTER and (unanswered or path.state == "ASSUMED_BAD"):
-            first = requests[dead[0]]
-            text = (
-                f"path {path_name(path)} went dead: the last {len(dead)} packets on it were all lost, "
-                f"{plural(unanswered, 'probe')} on it unanswered"
-            )
-            yield at_packet(ERROR, "dead-path", text, direction.figures, first["number"], first["time"], path, 1e7)
+        first = requests[dead[0]]
+        text = (
+            f"path {path_name(path)} went dead: the last {len(dead)} packets on it were all lost, "
+            f"{plural(path.probes - path.probes_answered, 'probe')} on it unanswered"
+        )
+        yield at_packet(ERROR, "dead-path", text, direction.figures, first["number"], first["time"], path, 1e7)
+
+
+def _dead_tail(direction: Direction, ev: int) -> I64:
+    """The last transmissions on a path, in order of time, as far as all of them were lost."""
+    requests, fate = direction.fates.requests, direction.fates.fate
+    rows = np.flatnonzero(requests["ev"] == ev)
+    rows = rows[np.argsort(requests["time"][rows], kind="stable")]
+    alive = np.flatnonzero(fate[rows] != LOST)
+    return rows[alive[-1] + 1 :] if len(alive) else rows
 
 
 def paths_out(direction: Direction) -> Iterator[Finding]:
@@ -198,11 +258,8 @@ def silent_probes(direction: Direction) -> Iterator[Finding]:
     figures, probes = direction.figures, direction.probes
     silent = probes.answered_at == NEVER
     # One that left shortly before the end may still be answered.
-    silent &= (
-        probes.probes["time"]
-        < max((int(rows["time"][-1]) for rows in (direction.requests, direction.answers) if len(rows)), default=0)
-        - 10_000_000
-    )
+    end = max((int(rows["time"][-1]) for rows in (direction.requests, direction.answers) if len(rows)), default=0)
+    silent &= probes.probes["time"] < end - patience_ns(figures)
     if not silent.any() or figures.capture_point == "receiver":
         return
     first = probes.probes[silent][0]

@@ -1,6 +1,7 @@
 """The requestor's EV table (behaviour.md, Paths) as far as packets betray it.
 
-What moves an EV is seen: marks, NACKs, retransmissions. What brings it back is seen when data is sent on it again, or
+What moves an EV is seen: marks, NACKs, retransmissions. A retransmission says what the requestor took for lost, whether
+that had arrived or not. What brings it back is seen when data is sent on it again, or
 when probes on it were answered. Whether the requestor took a step for the reasons given here is inference.
 """
 
@@ -12,13 +13,13 @@ from typing import NamedTuple
 import numpy as np
 
 from mrc.capture.analysis.acknowledged import NEVER
-from mrc.capture.analysis.fates import LOST, Fates
+from mrc.capture.analysis.fates import REFUSED, TRIMMED, Fates
 from mrc.capture.analysis.records import NACK, SACK, Rows
 from mrc.capture.frames import I64
 
 GOOD, SKIP, ASSUMED_BAD = "GOOD", "SKIP", "ASSUMED_BAD"
-_MARKED, _TRIMMED, _ALWAYS, _LOSS, _PROBED = range(5)
-TRIGGERS = ("marked", "trimmed", "marked for good", "lost", "probes answered")
+_MARKED, _TRIMMED, _ALWAYS, _LOSS, _PROBED, _TAKEN_BACK = range(6)
+TRIGGERS = ("marked", "trimmed", "marked for good", "lost", "probes answered", "not lost after all")
 _PROBES_TO_RETURN = 3
 
 
@@ -57,7 +58,7 @@ class _Events(NamedTuple):
     what: I64
     number: I64
     ev: I64
-    # For a loss, when what was lost had been sent.
+    # For a loss, and one taken back, when what was taken for lost had been sent.
     sent: I64
 
 
@@ -82,9 +83,13 @@ def histories(fates: Fates, answers: Rows, probes: ProbeFates, end_ns: int) -> d
 def _events(fates: Fates, answers: Rows, probes: ProbeFates) -> _Events:
     marks = answers[(answers["kind"] == SACK) & (answers["mark"] > 0)]
     trims = answers[(answers["kind"] == NACK) & (answers["code"] == 0x01)]
-    lost = fates.are(LOST)
-    # The retransmission shows when the loss was noticed; it follows the lost one in PSN order.
+    # Whatever was sent again and no NACK had asked for. The retransmission shows when the loss was noticed; it follows
+    # in PSN order.
+    lost = (fates.noticed < NEVER) & ~fates.are(TRIMMED) & ~fates.are(REFUSED)
     noticed_by = np.flatnonzero(lost) + 1
+    # The SACK of the first transmission, after its retransmission, shows the requestor that nothing was lost.
+    shown = fates.acknowledged.original_at[fates.group]
+    taken_back = lost & fates.first & (shown < NEVER) & (shown >= fates.noticed)
     answered = probes.answered_at < int(NEVER)
     parts = [
         (
@@ -109,13 +114,20 @@ def _events(fates: Fates, answers: Rows, probes: ProbeFates) -> _Events:
             probes.probes["ev"][answered],
             probes.probes["time"][answered],
         ),
+        (
+            shown[taken_back],
+            np.full(int(taken_back.sum()), _TAKEN_BACK),
+            fates.requests["number"][taken_back],
+            fates.requests["ev"][taken_back],
+            fates.requests["time"][taken_back],
+        ),
     ]
     return _Events(*(np.concatenate(columns).astype(np.int64) for columns in zip(*parts, strict=True)))
 
 
 def _history(events: _Events, sent_time: I64, sent_number: I64, end_ns: int) -> PathHistory:
     changes: list[Change] = []
-    state, since, answered, out_ns, outs, went_out = GOOD, 0, 0, 0, 0, -1
+    state, since, answered, out_ns, outs, went_out, condemned_by = GOOD, 0, 0, 0, 0, -1, -1
     # When data next goes out on this EV after each event.
     following = np.searchsorted(sent_time, events.time, "right")
 
@@ -139,6 +151,10 @@ def _history(events: _Events, sent_time: I64, sent_number: I64, end_ns: int) -> 
             # What was in flight when the EV went down goes down with it: one event.
             if state != ASSUMED_BAD and sent > went_out:
                 move(time, ASSUMED_BAD, TRIGGERS[what], number)
+                condemned_by = sent
+        elif what == _TAKEN_BACK:
+            if state == ASSUMED_BAD and sent == condemned_by:
+                move(time, GOOD, TRIGGERS[what], number)
         elif state == GOOD:
             move(time, SKIP, TRIGGERS[what], number)
         until = int(events.time[index + 1]) if index + 1 < count else int(NEVER)

@@ -10,7 +10,7 @@ import numpy as np
 from mrc.capture.analysis.acknowledged import NEVER
 from mrc.capture.analysis.flows import Pair
 from mrc.capture.analysis.path_states import ProbeFates
-from mrc.capture.analysis.records import PROBE_ANSWER, PROBE_ROW, Rows
+from mrc.capture.analysis.records import PROBE_ANSWER, Rows
 from mrc.capture.texts import ipv4_text, ipv6_text
 from mrc.wire.names import OPERATIONS
 
@@ -18,10 +18,8 @@ from mrc.wire.names import OPERATIONS
 _LATEST_NS = 2_000_000_000
 
 
-def match_probes(probes: list[Rows], answers: Rows) -> ProbeFates:
-    """Each probe and the first SACK with its probe_id after it."""
-    sent = np.concatenate(probes) if probes else np.zeros(0, PROBE_ROW)
-    sent = sent[np.argsort(sent["time"], kind="stable")]
+def match_probes(sent: Rows, answers: Rows) -> ProbeFates:
+    """Each probe and the first SACK with its probe_id after it; both in order of time."""
     at, marked = np.full(len(sent), NEVER), np.zeros(len(sent), np.int64)
     back = answers[answers["kind"] == PROBE_ANSWER]
     waiting: defaultdict[int, deque[int]] = defaultdict(deque)
@@ -55,16 +53,15 @@ class EndpointOperation:
     rtt_us: float | None
 
 
-def operations(found: dict[Pair, list[Rows]]) -> list[EndpointOperation]:
-    """Every endpoint request of a capture with its response, in order of time."""
+def operations(found: dict[Pair, Rows]) -> list[EndpointOperation]:
+    """Every endpoint request of a capture with its response, in order of time; `found` one sighting of each."""
     made = []
-    sorted_rows = {pair: _in_order(np.concatenate(rows)) for pair, rows in found.items()}
     # A response may take another plane, so it is looked for by its number alone where the mirrored pair has none.
     responses: defaultdict[int, list[int]] = defaultdict(list)
-    for rows in sorted_rows.values():
+    for rows in found.values():
         for one in rows[rows["answers"]]:
             responses[int(one["request_id"])].append(int(one["time"]))
-    for (source, destination), rows in sorted_rows.items():
+    for (source, destination), rows in found.items():
         for one in rows[~rows["answers"]]:
             sent = int(one["time"])
             back = min((t for t in responses[int(one["request_id"])] if 0 <= t - sent <= _LATEST_NS), default=None)
@@ -87,7 +84,3 @@ def operations(found: dict[Pair, list[Rows]]) -> list[EndpointOperation]:
 
 def address_text(address: bytes) -> str:
     return ipv4_text(address) if len(address) == 4 else ipv6_text(address)
-
-
-def _in_order(rows: Rows) -> Rows:
-    return rows[np.argsort(rows["time"], kind="stable")]

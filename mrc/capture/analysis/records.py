@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mrc.capture.columns import LAST, NO_TIME, Columns
+from mrc.capture.analysis.clock import Clock
+from mrc.capture.analysis.identity import identities
+from mrc.capture.columns import LAST, Columns
 from mrc.capture.columns.values import Values
 from mrc.capture.frames import I64, Bools
 from mrc.wire.opcodes import FIRST_MRC_OPCODE, OPCODES, Op
@@ -24,21 +26,25 @@ SACK, PROBE_ANSWER, ACK, NAK, NACK, RESPONSE = range(6)
 
 REQUEST_ROW = np.dtype(
     [(name, np.int64) for name in ("number", "time", "seq", "ev")]
-    + [(name, np.int32) for name in ("payload", "length", "msn", "stamp", "span", "hop", "pair")]
-    + [("opcode", np.uint8), ("icrc", np.int8)]
+    + [(name, np.int32) for name in ("payload", "length", "msn", "span", "hop", "pair")]
+    + [("identity", np.uint32), ("opcode", np.uint8)]
     + [(name, np.bool_) for name in ("rtx", "ackreq", "ce", "trimmed")]
 )
 ANSWER_ROW = np.dtype(
     [(name, np.int64) for name in ("number", "time", "cack", "trigger", "base", "entropy")]
-    + [("bitmap", np.uint64)]
+    + [("bitmap", np.uint64), ("identity", np.uint32)]
     + [(name, np.int32) for name in ("held", "probe_id", "msn", "payload", "hop")]
     + [(name, np.uint8) for name in ("kind", "mark", "code")]
-    + [("icrc", np.int8), ("rtx", np.bool_), ("ce", np.bool_)]
+    + [("rtx", np.bool_), ("ce", np.bool_)]
 )
-PROBE_ROW = np.dtype([("number", np.int64), ("time", np.int64), ("ev", np.int64), ("probe_id", np.int32)])
+PROBE_ROW = np.dtype(
+    [(name, np.int64) for name in ("number", "time", "ev")]
+    + [("probe_id", np.int32), ("hop", np.int32), ("identity", np.uint32)]
+)
 ENDPOINT_ROW = np.dtype(
     [(name, np.int64) for name in ("number", "time", "ev", "mask")]
-    + [("request_id", np.int32), ("op", np.uint8), ("answers", np.bool_)]
+    + [("request_id", np.int32), ("hop", np.int32), ("identity", np.uint32)]
+    + [("op", np.uint8), ("answers", np.bool_)]
 )
 
 _RC_ACK, _RC_ATOMIC_ACK, _RC_READ_REQUEST, _CNP = 0x11, 0x12, 0x0C, 0x81
@@ -73,7 +79,6 @@ class Fields:
     def __init__(self, columns: Columns, clock: Clock) -> None:
         self.columns = columns
         self.count = len(columns)
-        self.time = clock.filled(columns.frames.time_ns)
         self.number = columns.numbers
         self.opcode = self("bth", "opcode")
         self.sound = columns.has("bth")
@@ -82,11 +87,14 @@ class Fields:
         self.mrc: Bools = self.opcode >= FIRST_MRC_OPCODE
         self.psn = self("bth", "psn")
         self.qpn = self("bth", "dqp")
+        requests = self.kind == REQUEST
+        self.time = clock.filled(columns.frames.time_ns, self.psn, self.qpn, requests, self.number)
         self.ev = self("udp", "sport")
         rows, ev = columns.ev()
         self.ev[rows] = ev
         self.hop = self._hops()
         self.ce = self._marked()
+        self.identity = identities(columns, self.ev)
 
     def __call__(self, layer: str, field: str, default: int = 0) -> Values:
         return self.columns.column(layer, field, default)
@@ -125,13 +133,12 @@ class Fields:
         made = np.zeros(len(rows), REQUEST_ROW)
         opcode, mrc = self.opcode[rows], self.mrc[rows]
         _put(made, rows, number=self.number, time=self.time, ev=self.ev, hop=self.hop, ce=self.ce, opcode=self.opcode)
+        made["identity"] = self.identity[rows]
         made["seq"], made["pair"] = seq, pair
         made["payload"] = self.columns.payload_length[rows]
         made["length"] = np.minimum(self.columns.frames.wire_length[rows], 1 << 30)
         made["msn"] = np.where(mrc, self("meth", "msn", -1)[rows], -1)
-        made["stamp"] = np.where(self("tseth", "tsr", 1)[rows] == 0, self("tseth", "tx_timestamp")[rows], -1)
         made["span"] = np.where(opcode == _RC_READ_REQUEST, self("reth", "dmalen")[rows] & 0x7FFFFFFF, 0)
-        made["icrc"] = self.columns.icrc[rows]
         made["rtx"], made["ackreq"] = self("bth", "rtx")[rows], self("bth", "ackreq")[rows]
         made["trimmed"] = self.columns.trimmed[rows]
         return made
@@ -150,6 +157,7 @@ class Fields:
         refusing = ~is_sack & ~is_nack & (syndrome >= 0x20)
         response = np.isin(opcode, (*RC_READ_RESPONSES, _RC_ATOMIC_ACK))
         _put(made, rows, number=self.number, time=self.time, hop=self.hop, ce=self.ce)
+        made["identity"] = self.identity[rows]
         made["kind"] = np.select(
             [is_sack & probe_answer, is_sack, is_nack, refusing, response],
             [PROBE_ANSWER, SACK, NACK, NAK, RESPONSE],
@@ -170,48 +178,24 @@ class Fields:
         made["msn"] = self("aeth", "msn", -1)[rows]
         made["code"] = np.where(is_nack, self("neth", "reason")[rows], syndrome)
         made["payload"] = self.columns.payload_length[rows]
-        made["icrc"] = self.columns.icrc[rows]
         made["rtx"] = self("bth", "rtx")[rows]
         return made
 
     def probes(self, rows: I64) -> Rows:
         made = np.zeros(len(rows), PROBE_ROW)
-        _put(made, rows, number=self.number, time=self.time, ev=self.ev)
+        _put(made, rows, number=self.number, time=self.time, ev=self.ev, hop=self.hop)
+        made["identity"] = self.identity[rows]
         made["probe_id"] = self("peth", "probe_id")[rows]
         return made
 
     def endpoint_operations(self, rows: I64) -> Rows:
         made = np.zeros(len(rows), ENDPOINT_ROW)
-        _put(made, rows, number=self.number, time=self.time, ev=self.ev, request_id=self.psn & 0xFFFF)
+        _put(made, rows, number=self.number, time=self.time, ev=self.ev, request_id=self.psn & 0xFFFF, hop=self.hop)
+        made["identity"] = self.identity[rows]
         answers = made["answers"] = self.opcode[rows] == Op.ENDPOINT_RESPONSE
         made["op"] = np.where(answers, self("eeth", "op")[rows], self("erth", "op")[rows])
         made["mask"] = self("erth", "port_status_mask")[rows]
         return made
-
-
-class Clock:
-    """Times of a capture as nanoseconds since its first. A packet without one gets that of the packet before."""
-
-    def __init__(self) -> None:
-        self.start_ns: int | None = None
-        self._last = 0
-        self.missing = 0
-
-    def filled(self, time_ns: I64) -> I64:
-        there = time_ns != NO_TIME
-        if self.start_ns is None and there.any():
-            self.start_ns = int(time_ns[there.argmax()])
-        start = self.start_ns or 0
-        time = np.where(there, time_ns - start, 0)
-        # Stamps centuries apart are junk; so kept, differences of two never leave 64 bits.
-        time = np.clip(time, -(1 << 60), 1 << 60)
-        if not there.all():
-            self.missing += int((~there).sum())
-            latest = np.maximum.accumulate(np.where(there, np.arange(len(time)), -1))
-            time = np.where(latest >= 0, time[np.maximum(latest, 0)], self._last)
-        if len(time):
-            self._last = int(time[-1])
-        return time
 
 
 def _put(made: Rows, rows: I64, **columns: npt.NDArray[Any]) -> None:

@@ -101,11 +101,15 @@ def _qps(directions: list[DirectionFigures]) -> str:
     headings += ["spurious", "marks", "trims", "RTT µs", "p99", "messages"]
     rows: list[list[Cell]] = []
     for each in directions:
-        lost = f"{each.missing_before_capture} before" if each.lost is None else count_text(each.lost, each.loss_share)
         marks = each.marks + each.congestion_notifications
         done = each.messages - each.messages_unfinished
         row: list[Cell] = [f"{each.name} ({each.transport})", each.capture_point, each.packets]
-        row += [size_text(each.goodput_bytes), number_text(each.goodput_gbps, ".3g"), lost, each.retransmissions]
+        row += [
+            size_text(each.goodput_bytes),
+            number_text(each.goodput_gbps, ".3g"),
+            each.lost_text,
+            each.retransmissions,
+        ]
         row += [each.spurious_retransmissions, marks, each.trimmed]
         row += [number_text(each.rtt.p50_us, ",.0f"), number_text(each.rtt.p99_us, ",.0f"), done]
         rows.append(row)

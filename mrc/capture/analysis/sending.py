@@ -23,11 +23,13 @@ _STARTS, _ENDS = _of_opcodes("starts"), _of_opcodes("ends")
 @dataclass(frozen=True, slots=True)
 class Pace:
     """Of the time from the first request to the last: `idle_share` with nothing unacknowledged, `waiting_share` after
-    a packet that asked for an answer, until it or the next packet came. `longest_stall_ns` is the longest time without
-    a packet while something was unacknowledged, after packet `stall_after`. `most_in_flight` in PSNs."""
+    a packet that asked for an answer, until it or the next packet came. `stalls_ns` are the times without a packet
+    while something was unacknowledged, the longest (`longest_stall_ns`) after packet `stall_after`. `most_in_flight`
+    in PSNs."""
 
     idle_share: float
     waiting_share: float
+    stalls_ns: I64
     longest_stall_ns: int
     stall_after: int
     most_in_flight: int
@@ -36,7 +38,7 @@ class Pace:
 def pace(requests: Rows, known: Acknowledged) -> Pace:
     """`requests` of one flow in order of time."""
     if len(requests) < 2:
-        return Pace(0.0, 0.0, 0, 0, len(requests))
+        return Pace(0.0, 0.0, np.zeros(0, np.int64), 0, 0, len(requests))
     time = requests["time"]
     highest = np.maximum.accumulate(requests["seq"])
     in_flight = highest - known.edge_at(time, int(requests["seq"][0]) - 1)
@@ -52,6 +54,7 @@ def pace(requests: Rows, known: Acknowledged) -> Pace:
     return Pace(
         float((gap - busy).sum() / whole),
         float(waiting / whole),
+        busy,
         int(busy[longest]),
         int(requests["number"][longest]),
         max(0, int(in_flight.max())) if len(known.edge) else 0,

@@ -40,14 +40,14 @@ def _opcode_in(get: Get, opcodes: set[Op]) -> Bools:
     return np.isin(get("bth.opcode"), [int(op) for op in opcodes])
 
 
-def _reserved(layer: str) -> Callable[[Get], Bools]:
-    names = [f"{layer}.{field.name}" for field in HEADERS[layer].fields if field.reserved]
+def _reserved(layer: str, *also: str) -> Callable[[Get], Bools]:
+    names = [f"{layer}.{field.name}" for field in HEADERS[layer].fields if field.reserved or field.name in also]
     return lambda get: np.any([get(name) != 0 for name in names], axis=0)
 
 
 RULES = (
     Rule("MRC-WIRE-07", "bth", "TVer is not 0", _differs("bth.tver", 0)),
-    Rule("MRC-WIRE-20", "bth", "reserved bits of the BTH are not 0", _reserved("bth")),
+    Rule("MRC-WIRE-20", "bth", "reserved bits of the BTH are not 0", _reserved("bth", "fecn", "becn")),
     Rule("MRC-WIRE-22", "bth", "SE or M is not 0", lambda get: np.asarray((get("bth.se") | get("bth.m")) != 0)),
     Rule("MRC-WIRE-24", "bth", "the P_Key is not 0xFFFF", _differs("bth.pkey", 0xFFFF)),
     Rule(
@@ -137,8 +137,10 @@ RULES = (
     Rule(
         "MRC-SACK-05",
         "seth",
-        "dpdcid is not the low half of the receiver's QPN",
-        lambda get: np.asarray(get("seth.dpdcid") != get("bth.dqp") & 0xFFFF),
+        "neither dpdcid nor spdcid is the low half of the receiver's QPN",
+        lambda get: np.asarray(
+            (get("seth.dpdcid") != get("bth.dqp") & 0xFFFF) & (get("seth.spdcid") != get("bth.dqp") & 0xFFFF)
+        ),
     ),
     Rule("MRC-SACK-10", "seth", "m is 3, which is reserved", lambda get: np.asarray(get("seth.m") == 3)),
     Rule(

@@ -12,6 +12,7 @@ Of each packet, in arrays with one element a packet (row i is packet number `fir
     frames.start, .kept             offset of the packet's first byte (link layer) in it, bytes kept by the capture
     frames.wire_length, .link_type  bytes the packet had; LINKTYPE number
     frames.time_ns                  nanoseconds since the epoch, NO_TIME where the file has none
+    frames.digits                   digits of a second that the file has (one number a run)
     stack                           index into `stacks`: which headers it has and at which offsets in the frame
     payload_length                  bytes of payload on the wire, padding apart
     icrc_at                         offset of the ICRC in the frame, -1 for none
@@ -24,7 +25,9 @@ stack have all headers at the same places.
 Fields come by the names of wire.md section 13, when asked for: `values` gives them for the packets that have them,
 `column` for all with a default, `addresses` and `segments` in two halves, `header` the raw bytes as a matrix, `ev` the
 path, `has` whether a layer is there. Where a packet has a layer twice (two IPv6 headers, two VLAN tags), `occurrence`
-chooses: 0 the outermost, LAST (default) the innermost, EVERY both.
+chooses: 0 the outermost, LAST (default) the innermost, EVERY both. An index counts the headers of
+the packet itself, not those of a tunnel around it. A packet reassembled from IP fragments is in the row of the fragment
+that completes it; `frames` then has its bytes.
 
 Packets that the quick walk (`stacks.py`) does not know go through `mrc.capture.walk` one by one and end up in the
 same arrays; `walked(row)` gives any packet as that walk finds it.

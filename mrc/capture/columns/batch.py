@@ -11,7 +11,8 @@ from mrc.capture.columns.icrcs import I8, NOT_THERE, RIGHT, WRONG, mask_of, verd
 from mrc.capture.columns.stacks import SLOW, Stack, Stacks, stack_of, walk_run
 from mrc.capture.columns.values import Values, bits, field_values
 from mrc.capture.files import read_frames
-from mrc.capture.frames import I64, U8, Bools, Frames, rows_at
+from mrc.capture.fragments import Fragments
+from mrc.capture.frames import I64, U8, Bools, Frames, rows_at, with_data
 from mrc.capture.transport import icrc_ok
 from mrc.capture.walk import walk
 from mrc.capture.walked import Walked
@@ -20,8 +21,6 @@ from mrc.wire.headers import HEADERS
 from mrc.wire.opcodes import FIRST_MRC_OPCODE
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 
-# Layers that are not in the tables of mrc.wire.headers, and how many bytes of them are read.
-_LENGTHS = {name: layout.length for name, layout in HEADERS.items()} | {"sll": 2}
 LAST, EVERY = -1, None
 
 
@@ -29,7 +28,13 @@ class Columns:
     """`len(columns)` packets of a capture, in file order; row i is packet `first + i`. mrc/capture/columns/__init__.py
     says what is where."""
 
-    def __init__(self, frames: Frames, first: int, profile: WireProfile = DEFAULT_WIRE_PROFILE) -> None:
+    def __init__(
+        self,
+        frames: Frames,
+        first: int,
+        profile: WireProfile = DEFAULT_WIRE_PROFILE,
+        fragments: Fragments | None = None,
+    ) -> None:
         self.frames, self.first, self.profile = frames, first, profile
         stacks = Stacks()
         self.stack, self.payload_length, self.icrc_at = walk_run(frames, profile, stacks)
@@ -37,8 +42,13 @@ class Columns:
         self.trimmed: Bools = np.zeros(count, np.bool_)
         self.malformed: dict[int, str] = {}
         self.slow: dict[int, Walked] = {}
+        fragments = Fragments() if fragments is None else fragments
+        whole: dict[int, bytes] = {}
         for row in np.flatnonzero(self.stack == SLOW).tolist():
-            walked = self.slow[row] = self._walk(row)
+            walked = self._walk(row)
+            if walked.fragment_at is not None:
+                walked = self._reassembled(row, walked, fragments, whole)
+            self.slow[row] = walked
             self.stack[row] = stacks.index(stack_of(walked))
             self.payload_length[row] = walked.payload_length
             self.icrc_at[row] = -1 if walked.icrc_at is None else walked.icrc_at
@@ -46,6 +56,8 @@ class Columns:
             if walked.malformed is not None:
                 self.malformed[row] = walked.malformed
         self.stacks: list[Stack] = stacks.all
+        if whole:
+            self.frames = with_data(frames, whole)
         self._headers: dict[tuple[str, int | None], tuple[I64, U8]] = {}
         self._icrc: I8 | None = None
 
@@ -55,6 +67,17 @@ class Columns:
     def _walk(self, row: int) -> Walked:
         record = self.frames.record(row)
         return walk(record.data, record.link_type, record.wire_length, self.profile)
+
+    def _reassembled(self, row: int, walked: Walked, fragments: Fragments, whole: dict[int, bytes]) -> Walked:
+        """The packet that a fragment completes (which may be a fragment inside a tunnel), else the fragment."""
+        numbers: tuple[int, ...] = ()
+        while walked.fragment_at is not None and (found := fragments.add(walked, self.first + row)):
+            whole[row] = found.data
+            numbers = tuple(dict.fromkeys((*numbers, *found.numbers)))
+            link_type, wire_length = int(self.frames.link_type[row]), int(self.frames.wire_length[row])
+            walked = walk(found.data, link_type, wire_length, self.profile)
+            walked.fragments = numbers
+        return walked
 
     def walked(self, row: int) -> Walked:
         """The packet as the walk over one packet finds it."""
@@ -69,9 +92,10 @@ class Columns:
         """(rows, offsets in `frames.data`) of the headers of that name.
 
         Where a packet has several: the one at index `occurrence` (0 the outermost, LAST the innermost), or with EVERY
-        all of them, the row then repeated.
+        all of them, the row then repeated. An index counts those of the packet itself, not those of a tunnel around it,
+        unless only the tunnel has one.
         """
-        places: list[list[int]] = [[at for name, at in stack.layers if name == layer] for stack in self.stacks]
+        places = [stack.places(layer, own=occurrence is not EVERY) for stack in self.stacks]
         most = max(map(len, places), default=0)
         wanted = range(most) if occurrence is EVERY else (occurrence,)
         parts = []
@@ -90,7 +114,7 @@ class Columns:
         found = self._headers.get((layer, occurrence))
         if found is None:
             rows, at = self.offsets(layer, occurrence)
-            found = self._headers[layer, occurrence] = rows, rows_at(self.frames.data, at, _LENGTHS[layer])
+            found = self._headers[layer, occurrence] = rows, rows_at(self.frames.data, at, HEADERS[layer].length)
         return found
 
     def values(self, layer: str, field: str, occurrence: int | None = LAST) -> tuple[I64, Values]:
@@ -101,8 +125,6 @@ class Columns:
         SETHs only that have them.
         """
         rows, header = self.header(layer, occurrence)
-        if layer == "sll":
-            return rows, bits(header, 0, 16)
         if layer == "seth" and field in ("ack_psn_offset", "probe_id"):
             answers_probe = bits(header, *_PR) == 1
             these = answers_probe if field == "probe_id" else ~answers_probe
@@ -116,9 +138,9 @@ class Columns:
         whole[rows] = values
         return whole
 
-    def addresses(self, field: str, occurrence: int | None = LAST) -> tuple[I64, Values, Values]:
-        """(rows, upper and lower 64 bits) of `src` or `dst` of IPv6 headers; which ones as in `offsets`."""
-        rows, header = self.header("ipv6", occurrence)
+    def addresses(self, field: str, occurrence: int | None = LAST, layer: str = "ipv6") -> tuple[I64, Values, Values]:
+        """(rows, upper and lower 64 bits) of `src` or `dst` of IPv6 headers, or GRHs; which ones as in `offsets`."""
+        rows, header = self.header(layer, occurrence)
         shift = 128 if field == "src" else 0
         return rows, bits(header, shift + 64, 64), bits(header, shift, 64)
 
@@ -182,13 +204,14 @@ class Columns:
         """(rows, the ICRC as it stands in the packet) of all that have one."""
         rows = np.flatnonzero(self.icrc_at >= 0)
         last = rows_at(self.frames.data, self.frames.start[rows] + self.icrc_at[rows], 4)
-        return rows, last.view("<u4")[:, 0].astype(np.int64)
+        return rows, last.view(">u4")[:, 0].astype(np.int64)
 
     def ev(self) -> tuple[I64, Values]:
         """(rows, the EV the packet travels on) of MRC packets, from the UDP source port and the innermost flow label (0
         over IPv4)."""
         rows, opcode = self.values("bth", "opcode")
-        rows = rows[opcode >= FIRST_MRC_OPCODE]
+        over_udp = np.array([stack.udp_at is not None for stack in self.stacks], np.bool_)
+        rows = rows[(opcode >= FIRST_MRC_OPCODE) & over_udp[self.stack[rows]]]
         label = np.zeros(len(self), np.int64)
         six, flow = self.values("ipv6", "fl")
         label[six] = flow
@@ -214,7 +237,8 @@ def read_columns(stream: BinaryIO, name: str, profile: WireProfile = DEFAULT_WIR
 
 def _columns(runs: Iterator[Frames], profile: WireProfile) -> Iterator[Columns]:
     first = 1
+    fragments = Fragments()
     for frames in runs:
-        columns = Columns(frames, first, profile)
+        columns = Columns(frames, first, profile, fragments)
         first += len(columns)
         yield columns

@@ -7,7 +7,6 @@ more to show (a reserved field that is not 0, segments, the answer to a probe) o
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,16 +15,15 @@ from mrc.capture.columns.batch import Columns
 from mrc.capture.columns.ends import ColumnEnds
 from mrc.capture.columns.icrcs import NOT_THERE, RIGHT, WRONG
 from mrc.capture.columns.stacks import Stack
-from mrc.capture.columns.values import bits, field_values
-from mrc.capture.fields import NOT_NAMED, packet_document
+from mrc.capture.columns.values import field_values
+from mrc.capture.fields import ADDRESS_TEXTS, NOT_NAMED, packet_document
 from mrc.capture.frames import I64, NO_TIME, U8, Bools, rows_at
-from mrc.capture.texts import ipv4_text, ipv6_text
+from mrc.capture.texts import seconds_text
 from mrc.wire.headers import HEADERS, Field
 from mrc.wire.names import OPCODE_WORDS
 
 _OPCODE_TEXTS = {value: json.dumps(name) for value, name in OPCODE_WORDS.items()}
 _VERDICTS = {RIGHT: "true", WRONG: "false", NOT_THERE: "null"}
-_TEXTS: dict[str, Callable[[bytes], str]] = {"ether": lambda data: data.hex(":"), "ipv4": ipv4_text, "ipv6": ipv6_text}
 
 
 def documents(columns: Columns, rows: I64) -> list[str]:
@@ -76,8 +74,7 @@ def _group(
     layers: list[str] = []
     values: list[list[Any]] = []
     for name, at in stack.layers:
-        length = 2 if name == "sll" else HEADERS[name].length
-        header = rows_at(columns.frames.data, columns.frames.start[rows] + at, length)
+        header = rows_at(columns.frames.data, columns.frames.start[rows] + at, HEADERS[name].length)
         pattern, found, has_more = _layer(columns, name, header)
         layers.append(pattern)
         values += found
@@ -88,13 +85,13 @@ def _group(
     if has_icrc:
         layers.append('{"layer": "icrc", "fields": {"crc": %d}}')
         last = rows_at(columns.frames.data, columns.frames.start[rows] + columns.icrc_at[rows], 4)
-        values.append(last.view("<u4")[:, 0].tolist())
+        values.append(last.view(">u4")[:, 0].tolist())
     pattern = (
         '{"number": %d, "time": %s, %s, "layers": ['
         + ", ".join(layers)
         + '], "icrc_ok": %s, "malformed": null, "trimmed": false}'
     )
-    times = ["null" if ns == NO_TIME else repr(ns / 1_000_000_000) for ns in columns.frames.time_ns[rows].tolist()]
+    times = ["null" if ns == NO_TIME else f'"{seconds_text(ns)}"' for ns in columns.frames.time_ns[rows].tolist()]
     verdicts = [_VERDICTS[verdict] for verdict in columns.icrc[rows].tolist()]
     abouts = [about[row] for row in rows.tolist()]
     all_values = zip(columns.numbers[rows].tolist(), times, abouts, *values, verdicts, strict=True)
@@ -105,8 +102,6 @@ def _group(
 def _layer(columns: Columns, name: str, header: U8) -> tuple[str, list[list[Any]], Bools]:
     """The pattern of a layer, its values, and which rows have more to show than it does."""
     has_more = np.zeros(len(header), np.bool_)
-    if name == "sll":
-        return '{"layer": "sll", "fields": {"protocol": %d}}', [bits(header, 0, 16).tolist()], has_more
     names, values = [], []
     for field in HEADERS[name].fields:
         if field.name in NOT_NAMED.get(name, ()):
@@ -136,5 +131,5 @@ def _addresses(name: str, field: Field, header: U8) -> list[str]:
     end = header.shape[1] - field.shift // 8
     length = field.bits // 8
     packed = np.ascontiguousarray(header[:, end - length : end]).view(f"V{length}")[:, 0].tolist()
-    texts = {data: _TEXTS[name](data) for data in set(packed)}
+    texts = {data: ADDRESS_TEXTS[name](data) for data in set(packed)}
     return [texts[data] for data in packed]

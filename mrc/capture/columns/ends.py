@@ -58,7 +58,7 @@ def _key_parts(columns: Columns, stack: Stack, rows: I64) -> list[U8] | None:
     data, start = columns.frames.data, columns.frames.start[rows]
     if not stack.ip or stack.udp_at is None or stack.transport_at is None:
         return None
-    carriers = [name for name, _ in stack.layers if name in ("ipv4", "ipv6", "srh")]
+    carriers = [name for name, at in stack.layers if name in ("ipv4", "ipv6", "srh") and at >= stack.ip[0]]
     first, last = stack.ip[0], stack.ip[-1]
     if carriers == ["ipv6", "ipv6"]:
         return [rows_at(data, start + first + 24, 16), rows_at(data, start + last + 8, 32)]

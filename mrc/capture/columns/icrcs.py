@@ -8,7 +8,7 @@ from isal.isal_zlib import crc32
 
 from mrc.capture.columns.stacks import Stack
 from mrc.capture.frames import I64, U8, Frames, rows_at
-from mrc.wire.icrc import ICRC_MASK, ICRC_SEED, IPV6_HEADER, TRANSPORT_ICRC_MASK
+from mrc.wire.icrc import BTH_ICRC_MASK, ICRC_MASK, ICRC_SEED, IPV6_HEADER, IPV6_ICRC_MASK, TRANSPORT_ICRC_MASK
 from mrc.wire.ipv4 import IPV4_HEADER, IPV4_ICRC_MASK
 from mrc.wire.opcodes import ICRC_LENGTH
 from mrc.wire.profile import WireProfile
@@ -18,14 +18,17 @@ I8 = npt.NDArray[np.int8]
 RIGHT, WRONG, NOT_THERE = 1, 0, -1
 # An IPv4 header and what follows it up to the BTH's reserved byte.
 _IPV6_MASK: U8 = np.frombuffer(ICRC_MASK, np.uint8)
+_GRH_MASK: U8 = np.frombuffer(IPV6_ICRC_MASK + BTH_ICRC_MASK, np.uint8)
 _IPV4_MASK: U8 = np.frombuffer(IPV4_ICRC_MASK + TRANSPORT_ICRC_MASK, np.uint8)
 
 
 def mask_of(stack: Stack, profile: WireProfile) -> U8 | None:
     """What counts as ones from the covered IP header on; None for stacks that need the slow way."""
-    if not stack.ip or stack.udp_at is None or (profile.icrc_covers_outer and len(stack.ip) > 1):
+    if not stack.ip or (profile.icrc_covers_outer and len(stack.ip) > 1):
         return None
-    innermost = [name for name, at in stack.layers if at == stack.ip[-1] and name in ("ipv4", "ipv6")]
+    innermost = [name for name, at in stack.layers if at == stack.ip[-1] and name in ("ipv4", "ipv6", "grh")]
+    if innermost == ["grh"] and stack.transport_at == stack.ip[-1] + IPV6_HEADER:
+        return _GRH_MASK
     if innermost == ["ipv6"] and stack.udp_at == stack.ip[-1] + IPV6_HEADER:
         return _IPV6_MASK
     if innermost == ["ipv4"] and stack.udp_at == stack.ip[-1] + IPV4_HEADER:

@@ -9,7 +9,10 @@ from mrc.capture.columns.ends import TEXTS_KEPT, ColumnEnds, ends_keys
 from mrc.capture.columns.words import info_of_all
 from mrc.capture.frames import I64, NO_TIME
 from mrc.capture.summary import Summary
+from mrc.capture.texts import seconds_text
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
+
+_HALF = 1 << 62
 
 
 class Lines:
@@ -50,10 +53,19 @@ class Lines:
         there = time_ns != NO_TIME
         if self._summary.start is None and there.any():
             self._summary.start = int(time_ns[there.argmax()])
-        since = (time_ns - (self._summary.start or 0)) / 1e9
-        times = list(map("{:>12.6f}".format, since.tolist()))
+        summary = self._summary
+        summary.digits = digits = max(summary.digits, columns.frames.digits)
+        # Differences of two times of 64 bits may take 65.
+        since = np.where(there, time_ns - (summary.start or 0), 0)
+        start = summary.start or 0
+        if np.any(since < 0) or not -_HALF < start < _HALF:
+            times = [seconds_text(ns - start, digits).rjust(summary.time_width) for ns in time_ns.tolist()]
+        else:
+            form = f"%{summary.time_width - digits - 1}d.%0{digits}d"
+            whole, part = np.divmod(since // 10 ** (9 - digits), 10**digits)
+            times = [form % pair for pair in zip(whole.tolist(), part.tolist(), strict=True)]
         for row in np.flatnonzero(~there).tolist():
-            times[row] = f"{'-':>12}"
+            times[row] = "-".rjust(summary.time_width)
         return times
 
     def _align(self, key: bytes, columns: Columns, row: int) -> str:

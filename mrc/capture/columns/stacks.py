@@ -2,18 +2,20 @@
 
 Packets are sorted into groups that have the same headers at the same places, header by header. What the quick way does
 not know (options, fragments, other protocols, anything trimmed or wrong) is left to the walk, packet by
-packet; a property test holds both to the same answers.
+packet; a property test holds both to the same answers. Both read the table of `mrc.capture.carriers`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
+from mrc.capture.carriers import CARRIERS, IP_PROTOCOLS, LINK_TYPES, UDP_PORTS, Carrier, Step
 from mrc.capture.frames import I64, U8, Bools, Frames, rows_at
 from mrc.capture.transport import PAD_AT, SHAPES, TS_AT, TS_SHIFT
-from mrc.capture.walk import ETHERNET, IPV4, IPV6, LINUX_SLL, LINUX_SLL2, RAW_IP, ROUTING, UDP, VLAN_TYPES
+from mrc.capture.walk import GRH_PROTOCOL, ROUTING
 from mrc.capture.walked import Walked
 from mrc.wire.opcodes import BTH_LENGTH, ICRC_LENGTH
 from mrc.wire.profile import WireProfile
@@ -22,26 +24,33 @@ from mrc.wire.rows import PAD_SHIFT
 Layers = tuple[tuple[str, int], ...]
 
 SLOW = -1
-_IPV4_TYPE, _IPV6_TYPE = 0x0800, 0x86DD
 _MOST_IP_HEADERS = 3
-_MOST_TAGS = 3
+# The quick way goes no deeper; the walk does.
+_MOST_LAYERS = 16
 
 
 class Stack(NamedTuple):
     """The headers of a packet: (name, offset in the frame) of each, as in `Walked.layers`; and as there `ip`, `udp_at`,
-    `transport_at`, `transport_index`."""
+    `transport_at`, `transport_index`, `inside`."""
 
     layers: Layers
     ip: tuple[int, ...]
     udp_at: int | None
     transport_at: int | None
     transport_index: int | None
+    inside: int = 0
+
+    def places(self, layer: str, own: bool) -> list[int]:
+        """Where the headers of that name are, outermost first; with `own` without those of a tunnel around the packet,
+        unless there are no others."""
+        places = [at for name, at in self.layers if name == layer]
+        return ([at for at in places if at >= self.inside] or places) if own else places
 
 
 def stack_of(walked: Walked) -> Stack:
     """The stack of a packet that went the slow way."""
     layers, ip = tuple(walked.layers), tuple(walked.ip)
-    return Stack(layers, ip, walked.udp_at, walked.transport_at, walked.transport_index)
+    return Stack(layers, ip, walked.udp_at, walked.transport_at, walked.transport_index, walked.inside)
 
 
 class Stacks:
@@ -85,6 +94,7 @@ class _Group(NamedTuple):
     at: int
     layers: Layers
     ip: tuple[int, ...]
+    inside: int = 0
 
 
 class _Walker:
@@ -108,47 +118,49 @@ class _Walker:
         return group._replace(rows=rows), rows_at(self.frames.data, self.frames.start[rows] + at, length)
 
     def link(self, link_type: int, rows: I64) -> None:
-        group = _Group(rows, 0, (), ())
-        if link_type in RAW_IP:
-            group, head = self.header(group, 1)
-            four = head[:, 0] >> 4 == 4
-            self.network(group._replace(rows=group.rows[four]), IPV4)
-            self.network(group._replace(rows=group.rows[~four]), IPV6)
-            return
-        if link_type == ETHERNET:
-            length, protocol_at, layer = 14, 12, ("ether", 0)
-        elif link_type == LINUX_SLL:
-            length, protocol_at, layer = 16, 14, ("sll", 14)
-        elif link_type == LINUX_SLL2:
-            length, protocol_at, layer = 20, 0, ("sll", 0)
-        else:
-            return
-        group, head = self.header(group, length)
-        kind = head[:, protocol_at].astype(np.int64) << 8 | head[:, protocol_at + 1]
-        self.ether_types(group._replace(at=length, layers=(layer,)), kind)
+        name = LINK_TYPES.get(link_type)
+        if name is not None:
+            self.follow(_Group(rows, 0, (), ()), name)
 
-    def ether_types(self, group: _Group, kind: I64) -> None:
-        """What follows an Ethernet type, `kind` for each of the group; VLAN tags among it."""
-        for ether_type, protocol in ((_IPV6_TYPE, IPV6), (_IPV4_TYPE, IPV4)):
-            self.network(group._replace(rows=group.rows[kind == ether_type]), protocol)
-        tagged = np.isin(kind, list(VLAN_TYPES))
-        if tagged.any() and len(group.layers) <= _MOST_TAGS:
-            inside, head = self.header(group._replace(rows=group.rows[tagged]), 4)
-            next_kind = head[:, 2].astype(np.int64) << 8 | head[:, 3]
-            layers = (*group.layers, ("vlan", group.at))
-            self.ether_types(inside._replace(at=group.at + 4, layers=layers), next_kind)
-
-    def network(self, group: _Group, protocol: int) -> None:
-        if not len(group.rows) or len(group.ip) == _MOST_IP_HEADERS:
+    def follow(self, group: _Group, name: str) -> None:
+        """On with a group whose next header is the one called `name`."""
+        if not len(group.rows) or len(group.ip) == _MOST_IP_HEADERS or len(group.layers) >= _MOST_LAYERS:
             return
-        if protocol == IPV6:
+        if name == "ipv6":
             self.ipv6(group)
-        elif protocol == IPV4:
+        elif name == "ipv4":
             self.ipv4(group)
-        elif protocol == UDP:
+        elif name == "udp":
             self.udp(group)
-        elif protocol == ROUTING:
-            self.routing(group)
+        elif name == "grh":
+            self.grh(group)
+        else:
+            self.carrier(group, CARRIERS[name])
+
+    def carrier(self, group: _Group, carrier: Carrier) -> None:
+        """Past a header of the table of carriers."""
+        group, head = self.header(group, carrier.peek)
+        if not len(group.rows):
+            return
+        steps: dict[Step, list[I64]] = {}
+        for first, rows in _alike(head, carrier.decides):
+            steps.setdefault(carrier.step(head[first].tobytes()), []).append(rows)
+        for step, parts in steps.items():
+            if step.following is None or step.truncated:
+                continue
+            chosen = parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
+            rows, at = group.rows[chosen], group.at + step.length
+            if carrier.length_at is not None:
+                said = head[chosen, carrier.length_at].astype(np.int64) << 8 | head[chosen, carrier.length_at + 1]
+                good = at + said <= self.end[rows]
+                rows, said = rows[good], said[good]
+                self.end[rows] = at + said
+            layers = (*group.layers, *((name, group.at + first) for name, first in step.layers))
+            if carrier.tunnel is None:
+                following = group._replace(rows=rows, at=at, layers=layers)
+            else:
+                following = _Group(rows, at, layers, (), at)
+            self.follow(following, step.following)
 
     def ipv6(self, group: _Group) -> None:
         group, head = self.header(group, 40)
@@ -159,8 +171,24 @@ class _Walker:
         following = np.where(good, head[:, 6], 0xFF)
         self.end[group.rows[good]] = ends[good]
         next_group = group._replace(at=at + 40, layers=(*group.layers, ("ipv6", at)), ip=(*group.ip, at))
-        for protocol in (UDP, IPV6, ROUTING, IPV4):
-            self.network(next_group._replace(rows=group.rows[following == protocol]), protocol)
+        self.carried(next_group, following)
+        self.routing(next_group._replace(rows=group.rows[following == ROUTING]))
+
+    def carried(self, group: _Group, protocol: I64 | U8) -> None:
+        """On with what an IP header says it carries, `protocol` for each of the group."""
+        for number, name in IP_PROTOCOLS.items():
+            self.follow(group._replace(rows=group.rows[protocol == number]), name)
+
+    def grh(self, group: _Group) -> None:
+        group, head = self.header(group, 40)
+        at = group.at
+        ends = at + 40 + (head[:, 4].astype(np.int64) << 8 | head[:, 5])
+        good = (head[:, 0] >> 4 == 6) & (ends > at + 40) & (ends <= self.end[group.rows]) & (head[:, 6] == GRH_PROTOCOL)
+        good &= self.ordinary[head[:, 0].astype(np.int64) << 2 & 0x3C | head[:, 1] >> 6]
+        rows = group.rows[good]
+        self.end[rows] = ends[good]
+        layers = (*group.layers, ("grh", at))
+        self.transport(group._replace(rows=rows, at=at + 40, layers=layers, ip=(*group.ip, at)), None)
 
     def ipv4(self, group: _Group) -> None:
         group, head = self.header(group, 20)
@@ -171,12 +199,14 @@ class _Walker:
         # Neither more fragments nor an offset.
         good &= (head[:, 6] & 0x3F == 0) & (head[:, 7] == 0)
         self.end[group.rows[good]] = at + length[good]
-        good &= head[:, 9] == UDP
         layers, ip = (*group.layers, ("ipv4", at)), (*group.ip, at)
-        self.network(_Group(group.rows[good], at + 20, layers, ip), UDP)
+        following = group._replace(rows=group.rows[good], at=at + 20, layers=layers, ip=ip)
+        self.carried(following, head[good, 9])
 
     def routing(self, group: _Group) -> None:
         """A segment routing header."""
+        if not len(group.rows):
+            return
         group, head = self.header(group, 8)
         room = 8 * head[:, 1].astype(np.int64)
         last, left = head[:, 4].astype(np.int64), head[:, 3].astype(np.int64)
@@ -185,9 +215,7 @@ class _Walker:
             these = group._replace(rows=group.rows[good & (room + 8 == length)])
             these, whole = self.header(these, length)
             layers = (*group.layers, ("srh", group.at))
-            for protocol in (UDP, IPV6, IPV4):
-                rows = these.rows[whole[:, 0] == protocol]
-                self.network(_Group(rows, group.at + length, layers, group.ip), protocol)
+            self.carried(these._replace(at=group.at + length, layers=layers), whole[:, 0])
 
     def udp(self, group: _Group) -> None:
         group, head = self.header(group, 8)
@@ -199,9 +227,12 @@ class _Walker:
         for each in self.ports:
             accepted |= port == each
         layers = (*group.layers, ("udp", at))
-        self.transport(_Group(group.rows[good & accepted], at + 8, layers, group.ip), at)
+        self.transport(group._replace(rows=group.rows[good & accepted], at=at + 8, layers=layers), at)
+        for number, name in UDP_PORTS.items():
+            rows = group.rows[good & ~accepted & (port == number)]
+            self.follow(group._replace(rows=rows, at=at + 8, layers=layers), name)
 
-    def transport(self, group: _Group, udp_at: int) -> None:
+    def transport(self, group: _Group, udp_at: int | None) -> None:
         if not len(group.rows):
             return
         group, head = self.header(group, BTH_LENGTH)
@@ -218,11 +249,26 @@ class _Walker:
         stack_of_key = np.full(512, SLOW, np.int64)
         for shape in np.flatnonzero(np.bincount(key, minlength=512)).tolist():
             headers = tuple((name, at + distance) for name, distance in SHAPES[shape][1])
-            stack_of_key[shape] = self.stacks.index(Stack((*carriers, *headers), group.ip, udp_at, at, index))
+            stack_of_key[shape] = self.stacks.index(
+                Stack((*carriers, *headers), group.ip, udp_at, at, index, group.inside)
+            )
         self.walks.stack[rows] = stack_of_key[key]
         self.walks.payload_length[rows] = body - pad
         # Of a packet that the capture kept in part, all headers at least, the ICRC is not there.
         self.walks.icrc_at[rows] = np.where(kept >= end, end - ICRC_LENGTH, -1)
+
+
+def _alike(head: U8, decides: tuple[tuple[int, int], ...]) -> Iterator[tuple[int, I64]]:
+    """Sorts rows of bytes by the bits that decide: of each kind its first row, and all of them."""
+    key = np.zeros(len(head), np.int64)
+    for at, mask in decides:
+        key = key << 8 | head[:, at] & mask
+    if (key == key[0]).all():
+        yield 0, np.arange(len(head))
+        return
+    kinds, firsts, inverse = np.unique(key, return_index=True, return_inverse=True)
+    for kind in range(len(kinds)):
+        yield int(firsts[kind]), np.flatnonzero(inverse == kind)
 
 
 def walk_run(frames: Frames, profile: WireProfile, stacks: Stacks) -> Walks:

@@ -121,7 +121,7 @@ class Filter:
             rows, high, low = columns.segments()
             return rows, (high, low)
         elif name.kind == IPV6:
-            rows, high, low = columns.addresses(name.field, occurrence)
+            rows, high, low = columns.addresses(name.field, occurrence, name.layer)
             return rows, (high, low)
         else:
             rows, values = columns.values(name.layer, name.field, occurrence)

@@ -18,6 +18,8 @@ _ADDRESSES = {
     ("ipv4", "dst"): IPV4,
     ("ipv6", "src"): IPV6,
     ("ipv6", "dst"): IPV6,
+    ("grh", "src"): IPV6,
+    ("grh", "dst"): IPV6,
 }
 # Words that stand for values of one field: those of its names that are one word.
 _WORDS = {
@@ -54,7 +56,6 @@ def _fields() -> dict[str, Name]:
     ]
     names += [
         Name("seth", "probe_id", NUMBER, 16),
-        Name("sll", "protocol", NUMBER, 16),
         Name("srh", "segments", IPV6, 128),
         Name("payload", "length", NUMBER, 32),
         Name("icrc", "crc", NUMBER, 32),

@@ -68,18 +68,29 @@ def _number(name: Name, text: str) -> int:
         raise ValueError(f"{name.text} is compared with a whole number{known}, not {text}") from None
 
 
+_SECONDS = re.compile(r"-?[0-9]{1,12}(\.[0-9]*)?")
+_FRACTION = re.compile(r"(?<=:[0-9]{2})[.,]([0-9]+)")
+
+
 def _time(name: Name, kind: str, text: str) -> int:
     """Nanoseconds."""
     if kind == "number":
         return int(Decimal(int(text, 0) if "x" in text.lower() else text) * 1_000_000_000)
     if kind == "text" and name.field == "time":
+        quoted = text[1:-1]
+        if _SECONDS.fullmatch(quoted):
+            # As --json has it.
+            return int(Decimal(quoted) * 1_000_000_000)
+        # Of the fraction a datetime keeps microseconds only.
+        fraction = _FRACTION.search(quoted)
         try:
-            moment = datetime.fromisoformat(text[1:-1])
+            moment = datetime.fromisoformat(_FRACTION.sub("", quoted))
         except ValueError:
             moment = None
         if moment is not None:
             since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
-            return (since.days * 86400 + since.seconds) * 1_000_000_000 + since.microseconds * 1000
+            part = int(fraction[1].ljust(9, "0")[:9]) if fraction else 0
+            return (since.days * 86400 + since.seconds) * 1_000_000_000 + part
     also = ' or a moment (UTC) such as "2026-01-31 12:00:00.5"' if name.field == "time" else ""
     raise ValueError(f"{name.text} is compared with seconds such as 1.25{also}")
 

@@ -77,8 +77,14 @@ local function acknowledge(stream, psn, number)
   end
 end
 
-local function follow_sack(seth, pinfo)
-  local stream = nearest(by_low_16[seth.spdcid], seth.cack_psn)
+-- The low half of the responder's QPN: spdcid, or dpdcid where it is spdcid that names the packet's own receiver.
+local function responder_low_16(header, bth)
+  if header.spdcid == bth.dqp % 0x10000 then return header.dpdcid end
+  return header.spdcid
+end
+
+local function follow_sack(seth, bth, pinfo)
+  local stream = nearest(by_low_16[responder_low_16(seth, bth)], seth.cack_psn)
   if not stream then return end
   local fact = { stream = stream.index }
   facts[pinfo.number] = fact
@@ -111,8 +117,8 @@ local function follow_sack(seth, pinfo)
   end
 end
 
-local function follow_nack(neth, pinfo)
-  local stream = nearest(by_low_16[neth.spdcid], neth.nack_psn)
+local function follow_nack(neth, bth, pinfo)
+  local stream = nearest(by_low_16[responder_low_16(neth, bth)], neth.nack_psn)
   if not stream then return end
   local frames = stream.frames[neth.nack_psn]
   facts[pinfo.number] = { stream = stream.index, nack_of = frames and frames[#frames] }
@@ -130,9 +136,9 @@ end
 local function follow(bth, opcode, values, payload, trimmed, pinfo)
   if pinfo.visited or facts[pinfo.number] then return end
   if values.seth then
-    follow_sack(values.seth, pinfo)
+    follow_sack(values.seth, bth, pinfo)
   elseif values.neth then
-    follow_nack(values.neth, pinfo)
+    follow_nack(values.neth, bth, pinfo)
   elseif is_request(opcode) then
     follow_request(bth, payload, trimmed, pinfo)
   end

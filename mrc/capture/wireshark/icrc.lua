@@ -40,15 +40,29 @@ local function masked_bits(place, covered)
   return masked
 end
 
-local function icrc_of(place, icrc_at)
+-- From the first IP header that is covered up to the ICRC: the bytes, the bits in them that vary, by distance, and the
+-- number of bytes that have any.
+local function covered_bytes(place, icrc_at)
+  local varying = UDP_LENGTH + 5
+  if place.header then
+    local masked = {}
+    for at, ones in pairs(place.ips[1].version == 4 and IPV4_MASK or IPV6_MASK) do masked[at] = ones end
+    for at, ones in pairs(TRANSPORT_MASK) do masked[#place.header + at] = ones end
+    local text = place.header .. place.frame:range(place.udp, icrc_at - place.udp):raw()
+    return text, masked, #place.header + varying
+  end
   local covered = ICRC_COVERS_OUTER and place.ips or { place.ips[#place.ips] }
   local first = covered[1].at
-  local masked = masked_bits(place, covered)
-  local text = place.frame:range(first, icrc_at - first):raw()
+  local masked = {}
+  for at, ones in pairs(masked_bits(place, covered)) do masked[at - first] = ones end
+  return place.frame:range(first, icrc_at - first):raw(), masked, place.udp + varying - first
+end
+
+local function icrc_of(place, icrc_at)
+  local text, masked, headers = covered_bytes(place, icrc_at)
   local register = ONES
-  local headers = place.bth + 5 - first
   for at = 1, headers do
-    local value = bor(byte(text, at), masked[first + at - 1] or 0)
+    local value = bor(byte(text, at), masked[at - 1] or 0)
     register = bxor(CRC_TABLE[band(bxor(register, value), 0xFF)], rshift(register, 8))
   end
   register = crc_bytes(register, text, headers + 1, #text)

@@ -105,10 +105,20 @@ function Packet:payload(at, length, icrc_at)
   if padding > 0 then self.root:add(fields.padding, self.tvb:range(at + length, padding)) end
 end
 
+-- The CRC is sent least significant byte first, and shown as it lies there.
+local function turned(value)
+  local result = 0
+  for _ = 1, ICRC_LENGTH do
+    result = result * 256 + value % 256
+    value = math.floor(value / 256)
+  end
+  return result
+end
+
 function Packet:icrc(icrc_at)
   local range = self.tvb:range(icrc_at, ICRC_LENGTH)
   local branch = self.root:add(fields.icrc, range)
-  local item = branch:add_le(fields.icrc_crc, range)
+  local item = branch:add(fields.icrc_crc, range)
   if not mrc.prefs.check_icrc or not self.place then return end
   local expected = icrc_of(self.place, self.place.bth + icrc_at)
   local right = expected == range:le_uint()
@@ -116,7 +126,7 @@ function Packet:icrc(icrc_at)
   if right then
     item:append_text(" (right)")
   else
-    branch:add(fields.icrc_expected, expected):set_generated()
+    branch:add(fields.icrc_expected, turned(expected)):set_generated()
     item:add_proto_expert_info(experts.icrc)
     self:say(WORDS.icrc({ wrong = 1 }))
   end

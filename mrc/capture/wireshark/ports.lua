@@ -31,8 +31,11 @@ function overlooked.dissector(tvb, pinfo, tree)
   local headers = { udp_headers() }
   local udp = headers[#headers]
   local at = udp and udp.offset + UDP_LENGTH
-  if not at or at >= tvb:captured_len() or tvb:range(udp.offset + 2, 2):uint() ~= pinfo.dst_port then return 0 end
-  local transport = tvb:range(at):tvb()
+  -- In the frame, or in what Wireshark reassembled from fragments.
+  local source = udp and udp.source
+  if not source or at >= source:captured_len() then return 0 end
+  if source:range(udp.offset + 2, 2):uint() ~= pinfo.dst_port then return 0 end
+  local transport = source:range(at):tvb()
   if not is_mrc(transport) then return 0 end
   pinfo.conversation = mrc
   dissect(transport, pinfo, tree)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from importlib.resources import files
 
 from mrc import __version__
+from mrc.capture.carriers import TUNNELS
 from mrc.capture.wireshark.words import lua_format, word_functions
 from mrc.wire.headers import HEADERS, Field, HeaderLayout
 from mrc.wire.icrc import IPV6_ICRC_MASK, TRANSPORT_ICRC_MASK
@@ -63,6 +64,7 @@ def _tables(profile: WireProfile) -> Iterator[str]:
     yield f"local DSCP_TRIMMED, DSCP_TRIMMED_LASTHOP = {profile.dscp_trimmed}, {profile.dscp_trimmed_lasthop}"
     yield f"local ICRC_COVERS_OUTER = {_boolean(profile.icrc_covers_outer)}"
     yield f"local EV_LOW_HALF_IN_SOURCE_PORT = {_boolean(profile.ev_low_half_in_source_port)}"
+    yield f"local TUNNELS = {{{', '.join(map(_quoted, TUNNELS))}}}"
     yield f"local FIRST_PORT_BIT = {profile.first_port_bit}"
     yield f"local BTH_LENGTH, ICRC_LENGTH = {BTH_LENGTH}, {ICRC_LENGTH}"
     for name in ("udp", "ipv4", "ipv6"):
@@ -117,6 +119,10 @@ def _pairs(layout: HeaderLayout, names: NumberNames) -> str:
     # Wireshark dissects the standard opcodes itself.
     shown = {op: OPCODES[op].name for op in OPCODES if OPCODES[op].is_mrc} if layout.name == "bth" else names
     return ", ".join(f'[{number}] = "{words}"' for number, words in shown.items())
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"'
 
 
 def _lua_text(text: str) -> str:

@@ -83,7 +83,7 @@ def _chosen(wanted: Sequence[str]) -> list[FoundEndpoint]:
             raise CallerError(f"several endpoints run here, say which with --endpoint (or --endpoint all): {shown}")
         return search.found
     if ALL in wanted:
-        if search.silent:
+        if search.not_asked:
             note(_silent(search).removeprefix("; "))
         return search.found
     chosen: list[FoundEndpoint] = []
@@ -97,11 +97,13 @@ def _chosen(wanted: Sequence[str]) -> list[FoundEndpoint]:
     return chosen
 
 
+_START = ": start `mrc recv`, `mrc send` or `mrc bench` first"
+
+
 def _silent(search: Search) -> str:
-    if not search.silent:
-        return ": start `mrc recv`, `mrc send` or `mrc bench` first" if not search.found else ""
-    more = f" and {len(search.silent) - 1} more" if len(search.silent) > 1 else ""
-    return f"; not asked: {search.silent[0]}{more}"
+    if not search.not_asked:
+        return "" if search.found else _START
+    return f"; not asked: {search.reasons_in_short}"
 
 
 def about(found: FoundEndpoint) -> dict[str, Any]:
@@ -129,13 +131,13 @@ def list_endpoints(as_json: bool) -> None:
     search = endpoints()
     if as_json:
         rows = [{**each.hello, "socket": str(each.path)} for each in search.found]
-        print_json({"endpoints": rows, "not_asked": search.silent})
+        print_json({"endpoints": rows, "not_asked": search.reasons})
         return
     for each in search.found:
         peers = ", ".join(f"{peer['peer']} ({peer['qps']} QPs)" for peer in each.hello["peers"]) or "nobody yet"
         line = f"{each.pid}  {each.program}  {each.name}  {', '.join(each.addresses)}  connected to {peers}"
         click.echo(printable(line))
-    for why in search.silent:
+    for why in search.reasons:
         note(why)
     if not search.found:
-        note("no endpoint runs here that you may control" + _silent(search))
+        note("no endpoint runs here that you may control" + ("" if search.reasons else _START))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import click
 
 from mrc.cli.common import interrupted, note
@@ -27,27 +29,20 @@ def metrics(listen: tuple[str, int] | None) -> None:
       mrc ctl metrics > /var/lib/prometheus/node-exporter/mrc.prom
     """
     from mrc.net.control.client import endpoints
-    from mrc.top.metrics import registry_of, text
+    from mrc.top.metrics import text
 
     if listen is None:
         click.echo(text(endpoints), nl=False)
         return
-    from prometheus_client import start_http_server
-
-    from mrc.errors import SystemRefused
+    from mrc.report.pages import PROMETHEUS, PageServer
 
     host, port = listen
-    try:
-        server, thread = start_http_server(port, host, registry_of(endpoints))
-    except OSError as error:
-        raise SystemRefused(
-            error.errno, f"cannot listen on {host} port {port}: {error.strerror}; choose another with --listen"
-        ) from None
+    server = PageServer(host, port, {"/metrics": lambda: (text(endpoints).encode(), PROMETHEUS)})
     shown = f"[{host}]" if ":" in host else host
-    note(f"metrics are at http://{shown}:{server.server_port}/metrics")
+    note(f"metrics are at http://{shown}:{server.port}/metrics")
     try:
         while True:
-            thread.join(_TURN_S)
+            time.sleep(_TURN_S)
     except KeyboardInterrupt:
-        server.shutdown()
+        server.close()
         raise interrupted() from None

@@ -7,13 +7,24 @@ from typing import Any
 
 import click
 
-from mrc.cli.common import RATE, SHARE, SIZE, json_option, note, options_named, print_json
+from mrc.cli.common import SHARE, Rate, Size, json_option, note, options_named, print_json
 from mrc.cli.completing import complete_link_ends, complete_links
 from mrc.cli.lab.amounts import impairment_text, in_units
 from mrc.cli.lab.options import name_option
 from mrc.errors import CallerError
-from mrc.fabric.impairment import LEAST_MTU_BYTES, MOST_MTU_BYTES
-from mrc.fabric.units import duration_ns
+from mrc.fabric.impairment import (
+    LEAST_MTU_BYTES,
+    LEAST_QUEUE_BYTES,
+    LEAST_RATE_BPS,
+    LEAST_TRIMMED_BYTES,
+    MOST_DELAY_NS,
+    MOST_DSCP,
+    MOST_MTU_BYTES,
+    MOST_QUEUE_BYTES,
+    MOST_RATE_BPS,
+    MOST_TRIMMED_BYTES,
+)
+from mrc.fabric.units import duration_ns, duration_text
 
 
 class _OffOr(click.ParamType[Any]):
@@ -36,13 +47,19 @@ class _Time(click.ParamType[int]):
         if isinstance(value, int):
             return value
         try:
-            return duration_ns(str(value))
+            found = duration_ns(str(value))
         except CallerError as error:
             self.fail(str(error), param, ctx)
+        if found > MOST_DELAY_NS:
+            self.fail(f"{value} is longer than {duration_text(MOST_DELAY_NS)}, the most", param, ctx)
+        return found
 
 
 _TIME = _OffOr(_Time())
-_SHARE, _SIZE, _RATE, _DSCP = _OffOr(SHARE), _OffOr(SIZE), _OffOr(RATE), _OffOr(click.IntRange(0, 63))
+_SHARE, _DSCP = _OffOr(SHARE), _OffOr(click.IntRange(0, MOST_DSCP))
+_RATE = _OffOr(Rate(LEAST_RATE_BPS, MOST_RATE_BPS))
+_QUEUE, _THRESHOLD = _OffOr(Size(LEAST_QUEUE_BYTES, MOST_QUEUE_BYTES)), _OffOr(Size(1, MOST_QUEUE_BYTES))
+_TRIMMED = _OffOr(Size(LEAST_TRIMMED_BYTES, MOST_TRIMMED_BYTES))
 _MTU = _OffOr(click.IntRange(LEAST_MTU_BYTES, MOST_MTU_BYTES))
 
 
@@ -59,26 +76,26 @@ _MTU = _OffOr(click.IntRange(LEAST_MTU_BYTES, MOST_MTU_BYTES))
 @click.option("--loss", type=_SHARE, metavar="PERCENT", help="Lose this share of the packets at random: 1%.")
 @click.option("--rate", "rate_bps", type=_RATE, metavar="RATE", help="Limit the link to this rate: 1gbit, 200mbit.")
 @click.option(
-    "--queue", "queue_bytes", type=_SIZE, metavar="SIZE", help="How much may wait in the queue of the rate: 400KB."
+    "--queue", "queue_bytes", type=_QUEUE, metavar="SIZE", help="How much may wait in the queue of the rate: 400KB."
 )
 @click.option(
     "--ecn-at",
     "ecn_at_bytes",
-    type=_SIZE,
+    type=_THRESHOLD,
     metavar="SIZE",
     help="Mark congestion experienced while more than this waits: 100KB. Nothing is marked toward a host.",
 )
 @click.option(
     "--trim-at",
     "trim_at_bytes",
-    type=_SIZE,
+    type=_THRESHOLD,
     metavar="SIZE",
     help="Trim MRC packets while more than this waits: 200KB.",
 )
 @click.option(
     "--trim-to",
     "trim_to_bytes",
-    type=_SIZE,
+    type=_TRIMMED,
     metavar="SIZE",
     help="What is kept of a trimmed packet, in bytes of the frame: 256. Smaller ones pass uncut.  [default: the "
     "headers through the BTH and the 8 bytes after it]",
@@ -151,8 +168,14 @@ def impair(name: str, as_json: bool, link: str, toward: str | None, clear: bool,
         if clear:
             opened.clear(link, toward)
         else:
-            with options_named():
-                opened.impair(link, toward=toward, **given)  # type: ignore[arg-type]
+            try:
+                with options_named():
+                    opened.impair(link, toward=toward, **given)  # type: ignore[arg-type]
+            except CallerError as error:
+                # One option without another that it needs.
+                if str(error).startswith("--"):
+                    raise click.UsageError(str(error)) from None
+                raise
         known = opened.topology.link(link)
         ends = [toward] if toward else [known.lower, known.upper]
         now = {node: opened.impairment(link, node) for node in ends}

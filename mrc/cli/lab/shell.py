@@ -17,7 +17,8 @@ def shell(command: tuple[str, ...]) -> None:
     """Run COMMAND, or a shell, where every `mrc lab` command works without root. Ends with its exit status.
 
     It gets its own network and its own /run. As an ordinary user it also gets a user namespace, in which it looks like
-    root. Labs made inside are visible inside only, and end with the last process inside. Your files stay accessible.
+    root. Labs made inside are visible inside only. When it ends, everything started inside ends, in the background too,
+    and the labs with it. Your files stay accessible.
 
     \b
     Examples:
@@ -25,7 +26,7 @@ def shell(command: tuple[str, ...]) -> None:
       mrc lab shell -- sh -c 'mrc lab up && mrc lab exec h0 -- ping -c 3 fd4d:5243::2'
     """
     from mrc.cli.isolation import is_isolated, loopback_up, private_run_directory, run_isolated
-    from mrc.errors import SystemRefused
+    from mrc.cli.lab.household import run_household
     from mrc.lab.processes import SHELL_VARIABLE
 
     if not is_isolated():
@@ -36,7 +37,4 @@ def shell(command: tuple[str, ...]) -> None:
     argv = command or (os.environ.get("SHELL") or "/bin/sh",)
     if not command and sys.stdin.isatty():
         note("a network and a /run of its own: `mrc lab up` works here; labs end with this shell")
-    try:
-        os.execvp(argv[0], argv)
-    except OSError as error:
-        raise SystemRefused(f"cannot start {argv[0]!r}: {error.strerror}") from None
+    raise click.exceptions.Exit(run_household(argv))

@@ -83,7 +83,11 @@ def _write_deny_list(document: dict[str, Any], path: Path) -> None:
     from mrc.map.deny import deny_list
     from mrc.whole_files import write_whole
 
-    shape = shape_of({key: document[key] for key in shape_keys() if key in document})
+    sizes = {key: document[key] for key in shape_keys() if key in document}
+    odd = next((key for key, value in sizes.items() if type(value) is not (str if key == "shape" else int)), None)
+    if odd is not None:
+        raise CallerError(f"the history's {odd} is no size of a fabric: name another file with --history")
+    shape = shape_of(sizes)
     text = json.dumps(deny_list(shape, document["faults"], document["fabric"], document["at_unix_ns"]), indent=1)
     if path == Path("-"):
         click.echo(text)

@@ -1,4 +1,4 @@
-"""`mrc sim plot`: SVG from the Parquet files of a run or a sweep."""
+"""`mrc sim plot`: pictures from the Parquet files of a run or a sweep."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _results = click.Path(file_okay=False, path_type=Path)
 
 @click.group(cls=ErrorGroup)
 def plot() -> None:
-    """Draw results as SVG. Needs matplotlib and pyarrow (pip install 'mrc[plot,parquet]').
+    """Draw results as SVG, PNG or PDF. Needs matplotlib and pyarrow (pip install 'mrc[plot,parquet]').
 
     \b
     Examples:
@@ -29,11 +29,23 @@ def plot() -> None:
     """
 
 
+def _ending(_context: click.Context, _option: click.Parameter, out: Path | None) -> Path | None:
+    from mrc.report.plots import FORMS
+
+    if out is not None and out.suffix.removeprefix(".") not in FORMS:
+        raise click.BadParameter(f"{out}: a plot is a .svg, .png or .pdf file")
+    return out
+
+
 def _out(function: F) -> F:
     return click.option(
-        "--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE.svg",
-        help="Where the plot goes.  [default: RESULTS-PLOT.svg, with the names of all results]",
+        "--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", callback=_ending,
+        help="Where the plot goes: .svg, .png or .pdf.  [default: RESULTS-PLOT.svg, with the names of all results]",
     )(function)  # fmt: skip
+
+
+def _form(out: Path | None) -> str:
+    return "svg" if out is None else out.suffix.removeprefix(".")
 
 
 def _write(out: Path | None, results: tuple[Path, ...], kind: str, content: bytes) -> None:
@@ -59,7 +71,7 @@ def fct(results: tuple[Path, ...], job: str | None, out: Path | None) -> None:
     """
     from mrc.sim.plots import completion_times
 
-    _write(out, results, "fct", completion_times(results, job))
+    _write(out, results, "fct", completion_times(results, job, form=_form(out)))
 
 
 @plot.command()
@@ -75,7 +87,7 @@ def goodput(results: tuple[Path, ...], out: Path | None) -> None:
     """
     from mrc.sim.plots import goodput as draw
 
-    _write(out, results, "goodput", draw(results))
+    _write(out, results, "goodput", draw(results, form=_form(out)))
 
 
 @plot.command()
@@ -95,7 +107,7 @@ def links(results: Path, column: str, direction: str, out: Path | None) -> None:
     """
     from mrc.sim.plots import links as draw
 
-    _write(out, (results,), f"links-{column}", draw(results, column, direction))
+    _write(out, (results,), f"links-{column}", draw(results, column, direction, form=_form(out)))
 
 
 @plot.command()
@@ -115,7 +127,7 @@ def lines(sweep: Path, x: str, y: str, by: str | None, log_x: bool, out: Path | 
     """
     from mrc.sim.plots import lines as draw
 
-    _write(out, (sweep,), y, draw(sweep, x, y, by, log_x=log_x))
+    _write(out, (sweep,), y, draw(sweep, x, y, by, log_x=log_x, form=_form(out)))
 
 
 @plot.command()
@@ -133,4 +145,4 @@ def heat(sweep: Path, x: str, y: str, figure: str, out: Path | None) -> None:
     """
     from mrc.sim.plots import heat as draw
 
-    _write(out, (sweep,), f"{figure}-heat", draw(sweep, x, y, figure))
+    _write(out, (sweep,), f"{figure}-heat", draw(sweep, x, y, figure, form=_form(out)))

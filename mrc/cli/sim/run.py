@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mrc.cli.common import interrupt_on_signals, interrupted, json_option, note, print_json
-from mrc.cli.sim.settings import estimate_text, read_experiment, set_option, span_text
+from mrc.cli.sim.settings import built, estimate_text, force_option, read_experiment, set_option, show_cause, span_text
 
 if TYPE_CHECKING:
     from mrc.sim.cluster import Progress
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     "names Python]",
 )
 @set_option
+@force_option
 @click.option("--dry-run", is_flag=True, help="Check the file and estimate the cost; simulate nothing.")
 @json_option
 def run(
@@ -46,6 +47,7 @@ def run(
     seed: int | None,
     threads: int | None,
     settings: tuple[str, ...],
+    force: bool,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -56,6 +58,9 @@ def run(
     Results need pyarrow (pip install 'mrc[parquet]'). The same experiment and seed give the same bytes. Several threads
     have work where there are 512 hosts or more.
 
+    The exit status is 1 where the run failed: then nothing is written. It is 1 as well where writes had failed or had
+    not completed at the end: then the results are written all the same, and stderr has which writes.
+
     \b
     Examples:
       mrc sim run incast.yaml
@@ -63,18 +68,23 @@ def run(
       mrc sim run incast.yaml --set workloads.0.senders=32 --seed 2 --out incast-32
       mrc sim run incast.yaml --json | jq .figures.fct_p99_us
     """
+    from mrc.errors import MrcError, SystemRefused
+    from mrc.sim.results import memory
     from mrc.sim.results.estimate import estimate
     from mrc.sim.results.execute import execute
     from mrc.sim.results.parquet import ResultsDirectory, check_pyarrow
+    from mrc.sim.results.unfinished import unfinished
 
     experiment_file = read_experiment(file, settings, seed)
-    experiment = experiment_file.experiment()
+    experiment = built(experiment_file)
     threads = threads or _threads(experiment)
     expected = estimate(experiment.setup, threads)
     if dry_run:
         _print_plan(experiment, expected, as_json)
         return
     check_pyarrow()
+    if not force:
+        memory.check(expected.bytes, "this run", "make it smaller, or go on with --force")
     directory = out or Path(f"{experiment.name}.results")
     results = ResultsDirectory(directory, overwrite=overwrite)
     progress = _Progress(experiment.name, expected)
@@ -85,12 +95,24 @@ def run(
     except KeyboardInterrupt:
         progress.clear()
         raise interrupted("interrupted; nothing is written") from None
+    except MrcError as error:
+        progress.clear()
+        show_cause(error)
+        raise
+    except MemoryError:
+        progress.clear()
+        raise SystemRefused("the run took more memory than there is; nothing is written") from None
     progress.clear()
     results.write(done.files)
+    left = unfinished(done.experiment, done.outcome)
     if as_json:
-        print_json(_document(done, directory))
+        print_json(_document(done, directory, left))
     else:
         _print(done, directory)
+    for sentence in left:
+        note(f"Error: {sentence}")
+    if left:
+        raise click.exceptions.Exit(1)
 
 
 def _threads(experiment: Experiment) -> int:
@@ -151,7 +173,8 @@ class _Progress:
         return self._runs and not again
 
     def show(self, now: Progress) -> None:
-        self._runs = True
+        # Behind it there is Python, which a signal ends by itself.
+        self._runs = not now.over
         if self._interrupted:
             raise KeyboardInterrupt
         share = max(
@@ -178,13 +201,14 @@ class _Progress:
             self._shown = ""
 
 
-def _document(done: Executed, directory: Path) -> dict[str, Any]:
+def _document(done: Executed, directory: Path, left: list[str]) -> dict[str, Any]:
     outcome = done.outcome
     return {
         "results": str(directory),
         **{key: done.about[key] for key in ("name", "model", "version", "seed", "validated", "notes", "digest")},
         "figures": done.about["figures"],
         "jobs": done.about["jobs"],
+        "unfinished": left,
         "seconds": round(outcome.wall_s, 3),
         "peak_memory_bytes": outcome.peak_bytes,
     }
@@ -213,12 +237,6 @@ def _print(done: Executed, directory: Path) -> None:
         f"{figures['trimmed']:,} trimmed, {figures['dropped']:,} dropped, {figures['lost']:,} lost, "
         f"{figures['marked']:,} marked"
     )
-    if figures["failed_flows"]:
-        click.echo(f"{figures['failed_flows']:,} writes failed: no retries were left (policies.qp.exponential_retries)")
-    if figures["flows_done"] < figures["flows"]:
-        click.echo(
-            f"{figures['flows'] - figures['flows_done']:,} writes had not completed at {figures['end_us']:,.1f} us"
-        )
     click.echo(
         f"{outcome.packet_hops:,} packet-hops in {span_text(outcome.wall_s)}, "
         f"{outcome.packet_hops / max(1e-9, outcome.wall_s):,.0f} a second, {size_text(outcome.peak_bytes)}"

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from mrc.cli.common import note
+from mrc.errors import CallerError, MrcError
+
 if TYPE_CHECKING:
-    from mrc.sim.experiment import ExperimentFile
+    from mrc.sim.experiment import Experiment, ExperimentFile
     from mrc.sim.results.estimate import Estimate
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -25,9 +28,32 @@ def set_option(function: F) -> F:
     )(function)
 
 
+def force_option(function: F) -> F:
+    return click.option(
+        "--force", is_flag=True, help="Go on where more memory is needed than there is, by the estimate."
+    )(function)
+
+
+def built(file: ExperimentFile) -> Experiment:
+    """What the file describes. Raises FileProblems, after the traceback where Python that it names raised something."""
+    try:
+        return file.experiment()
+    except MrcError as error:
+        show_cause(error)
+        raise
+
+
+def show_cause(error: BaseException) -> None:
+    """Print the traceback of what Python of the user's raised, of which `error` tells in one line."""
+    cause = error.__cause__
+    if isinstance(cause, Exception) and not isinstance(cause, MrcError | OSError):
+        import traceback
+
+        note("".join(traceback.format_exception(cause)).rstrip())
+
+
 def read_experiment(path: Path, settings: tuple[str, ...], seed: int | None = None) -> ExperimentFile:
     """The experiment of a file with what options change. Raises FileProblems, CallerError."""
-    from mrc.errors import CallerError
     from mrc.fabric.yaml_file import FileProblems
     from mrc.fabric.yaml_tree import YamlError, parse
     from mrc.sim.experiment import ExperimentFile

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mrc.cli.common import interrupted, json_option, note, print_json
-from mrc.cli.sim.settings import read_experiment, set_option, span_text
+from mrc.cli.sim.settings import force_option, read_experiment, set_option, span_text
 
 if TYPE_CHECKING:
     from mrc.sim.sweep.directory import Task
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     help="Simulate on the Ray cluster at this address; auto: the one this host is part of.",
 )
 @set_option
+@force_option
 @click.option("--dry-run", is_flag=True, help="Check all cells and estimate the cost; simulate nothing.")
 @json_option
 def sweep(
@@ -44,6 +45,7 @@ def sweep(
     jobs: int | None,
     ray_address: str | None,
     settings: tuple[str, ...],
+    force: bool,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -51,7 +53,7 @@ def sweep(
 
     Cells are kept as they are done: the same command again, after Ctrl-C or worse, simulates only the missing ones, and
     after a change of FILE those it changes. A cell whose process dies runs again. When all are there, summary.parquet
-    has a row for each.
+    has a row for each. Cells with writes that did not complete are named: flows_done is less than flows there.
 
     \b
     Examples:
@@ -62,6 +64,7 @@ def sweep(
       mrc sim plot lines trimming.sweep --x workloads.0.senders --y fct_p99_us --by links.hosts.trim_at
     """
     from mrc.sim.experiment.grid import check
+    from mrc.sim.results import memory
     from mrc.sim.results.estimate import estimate
     from mrc.sim.results.parquet import check_pyarrow
     from mrc.sim.sweep.directory import tasks
@@ -71,21 +74,25 @@ def sweep(
 
     experiment_file = read_experiment(file, settings)
     found = tasks(experiment_file)
-    check([task.cell for task in found])
-    processes = jobs or len(os.sched_getaffinity(0))
+    needed: list[int] = []
+    check([task.cell for task in found], lambda setup: needed.append(estimate(setup).bytes))
+    processes = min(jobs or len(os.sched_getaffinity(0)), len(found))
     if dry_run:
         costs = [estimate(task.cell.file.experiment().setup) for task in found]
-        seconds = sum(each.seconds for each in costs) / min(processes, len(found))
+        seconds = sum(each.seconds for each in costs) / processes
         document = {
             "name": experiment_file.name,
             "cells": len(found),
             "packet_hops": sum(each.hops for each in costs),
             "seconds": round(seconds, 1),
-            "memory_bytes": max(each.bytes for each in costs) * min(processes, len(found)),
+            "memory_bytes": max(each.bytes for each in costs) * processes,
         }
         _say(document, f"{experiment_file.name}: {len(found):,} cells, about {span_text(seconds)}", as_json)
         return
     check_pyarrow()
+    if not force and not ray_address:
+        what = "a cell" if processes == 1 else f"{processes} cells at a time"
+        memory.check(max(needed) * processes, what, "take fewer --jobs or smaller cells, or go on with --force")
     directory = out or Path(f"{experiment_file.name}.sweep")
     progress = _Progress(experiment_file.name, found)
     try:
@@ -106,6 +113,11 @@ def sweep(
     progress.clear()
     for number, problem in swept.problems.items():
         note(f"cell {number} ({found[number].words}): {problem}")
+    for row in swept.rows:
+        if row["flows_done"] < row["flows"]:
+            left = row["flows"] - row["flows_done"]
+            text = f"cell {row['cell']} ({found[row['cell']].words}): {left:,} of {row['flows']:,} writes"
+            note(f"{text} did not complete by {row['end_us']:,.1f} us")
     _say(_document(swept, directory, len(found)), _text(swept, directory, len(found)), as_json)
     if swept.problems:
         raise click.exceptions.Exit(1)

@@ -86,7 +86,7 @@ class Operation:
         """Return the stream to a rank."""
         found = self._outgoing.get(rank)
         if found is None:
-            link = self.engine.links[rank]
+            link = self.engine.link(rank)
             found = SendStream(link, self.token, self._stream, eager=self.eager, finished=self._ended)
             self._outgoing[rank] = found
         return found
@@ -98,7 +98,7 @@ class Operation:
         """Return the stream from a rank. `memory`: the array for segments with a place."""
         found = self._incoming.get(rank)
         if found is None:
-            link = self.engine.links[rank]
+            link = self.engine.link(rank)
             found = ReceiveStream(link, self.token, self._stream, eager=self.eager, memory=memory, finished=self._ended)
             self._incoming[rank] = found
         return found
@@ -116,7 +116,7 @@ class Operation:
                 raise self.engine.has_left(rank)
         # One more than there are, until all are started.
         self._unfinished = len(incoming) + len(outgoing) + 1
-        for rank, link in self.engine.links.items():
+        for rank, link in list(self.engine.links.items()):
             called = link.calls.pop(self.sequence, None)
             if called is not None:
                 self.engine.check(link, called, self.token)
@@ -133,8 +133,13 @@ class Operation:
         for out in outgoing.values():
             self._start_outgoing(out)
             if not self.eager and not incoming and out.grant is None:
-                # Two ranks that only send would wait for each other's grants.
+                # Two ranks that only send would wait for each other.
                 out.link.send_call(self.token)
+        if self.eager and not outgoing:
+            # So would two that only receive.
+            for stream in incoming.values():
+                if self.sequence not in stream.link.early:
+                    stream.link.send_call(self.token)
         for stream in incoming.values():
             for header, slot in stream.link.early.pop(self.sequence, ()):
                 self.engine.check(stream.link, header, self.token)

@@ -57,7 +57,9 @@ _BTH = """
     1[5:4]   pad
     1[3:0]   tver
     2-3      pkey
-    4        reserved
+    4[7]     fecn
+    4[6]     becn
+    4[5:0]   reserved
     5-7      dqp
     8[7]     ackreq
     8[6]     reserved2

@@ -15,6 +15,7 @@ from mrc.conformance.setup import Plane, TargetQpTerms, TesterQp
 from mrc.errors import CallerError
 from mrc.fabric.structure import Problem, structure_problems
 from mrc.fabric.yaml_tree import KeyPath, YamlError, YamlTree, key_text, parse
+from mrc.untrusted import own_json
 from mrc.whole_files import write_whole
 
 VERSION = 1
@@ -65,7 +66,7 @@ class QpFile:
 @cache
 def schema() -> dict[str, Any]:
     """The published schema, JSON Schema 2020-12."""
-    loaded: dict[str, Any] = json.loads(resources.files(__package__).joinpath(SCHEMA_FILE).read_text())
+    loaded: dict[str, Any] = own_json(resources.files(__package__).joinpath(SCHEMA_FILE).read_text())
     return loaded
 
 
@@ -96,7 +97,7 @@ def read_qp_file(path: Path, *, filled_in: bool = True) -> QpFile:
 @cache
 def _template_schema() -> dict[str, Any]:
     """The schema of a file in which the target's values are missing."""
-    loose: dict[str, Any] = json.loads(json.dumps(schema()))
+    loose: dict[str, Any] = own_json(json.dumps(schema()))
     loose["properties"]["planes"]["items"]["required"] = ["plane", "tester"]
     loose["properties"]["qps"]["items"]["required"] = ["tester"]
     return loose

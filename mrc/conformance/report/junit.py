@@ -29,7 +29,7 @@ def junit(run: Run) -> ElementTree.Element:
     control.set("errors", str(int(run.closing is not None)))
     one = ElementTree.SubElement(control, "testcase", classname="control", name="the control case fails")
     if run.void:
-        ElementTree.SubElement(one, "failure", message=_text(f"the run is void: {run.void}"))
+        ElementTree.SubElement(one, "failure", message=f"the run is void: {run.void}")
     last = ElementTree.SubElement(control, "testcase", classname="control", name="the target is closed")
     if run.closing is not None:
         _error(last, str(run.closing.actual), run.closing.traceback)
@@ -43,6 +43,7 @@ def junit(run: Run) -> ElementTree.Element:
         suite.set("time", f"{sum(result.took_s for result in results):.4f}")
         for result in results:
             _testcase(suite, result, run.strict)
+    _clean(root)
     return root
 
 
@@ -56,20 +57,28 @@ def _testcase(suite: ElementTree.Element, result: Result, strict: bool) -> None:
     one = ElementTree.SubElement(suite, "testcase", classname=classname, name=each.id, time=f"{result.took_s:.4f}")
     if result.counts(strict):
         message = f"expected {result.expected}; {result.actual}"
-        failure = ElementTree.SubElement(one, "failure", message=_text(message))
+        failure = ElementTree.SubElement(one, "failure", message=message)
         lines = [each.requirement.text, each.about, "", f"expected: {result.expected}", f"actual:   {result.actual}"]
-        failure.text = _text("\n".join([*lines, f"look at:  {each.look_at}", "", *result.log.story(_STORY)]))
+        failure.text = "\n".join([*lines, f"look at:  {each.look_at}", "", *result.log.story(_STORY)])
     elif result.verdict == ERROR:
         _error(one, str(result.actual), "\n".join([result.traceback, "", *result.log.story(_STORY)]))
     elif _is_skipped(result, strict):
         why = str(result.actual)
         if result.verdict == FAILED:
             why = f"failed, but only a {each.requirement.level}: expected {result.expected}; {result.actual}"
-        ElementTree.SubElement(one, "skipped", message=_text(why))
+        ElementTree.SubElement(one, "skipped", message=why)
 
 
 def _error(testcase: ElementTree.Element, message: str, text: str) -> None:
-    ElementTree.SubElement(testcase, "error", message=_text(message)).text = _text(text)
+    ElementTree.SubElement(testcase, "error", message=message).text = text
+
+
+def _clean(root: ElementTree.Element) -> None:
+    """Whatever a target or its adapter says of itself, in every text and attribute, is what XML can hold."""
+    for each in root.iter():
+        each.text = each.text and _text(each.text)
+        for name, value in each.attrib.items():
+            each.set(name, _text(value))
 
 
 def _text(text: str) -> str:

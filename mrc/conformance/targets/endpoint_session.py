@@ -151,6 +151,8 @@ class EndpointQp(TargetQp, Generic[EndpointT, QpT]):
             self._qp.post_receive(wr_id)
         except CallerError as error:
             raise Refused(str(error)) from None
+        self._endpoint.wake(self._qp)
+        self._session.stir()
 
     def post_write(self, wr_id: int, data: bytes, remote_va: int, rkey: int, immediate: int | None) -> None:
         source = MemoryRegion(data, 0, 0, remote_write=False)

@@ -15,6 +15,7 @@ from mrc.drill.stage import Stage
 from mrc.drill.training.plan import PERCEPTRON, RankPlan
 from mrc.drill.training.record import JobRecord, RankRecord
 from mrc.errors import PeerError
+from mrc.untrusted import own_json
 
 _READY_TIMEOUT_S = 60.0
 _JOIN_TIMEOUT_S = 60.0
@@ -74,7 +75,7 @@ class Crew:
             )
             program.send(json.dumps(own.to_json()))
         self._answers = [None] * len(self._programs)
-        began = [json.loads(program.line(_JOIN_TIMEOUT_S)) for program in self._programs]
+        began = [own_json(program.line(_JOIN_TIMEOUT_S)) for program in self._programs]
         for answer in began:
             if "error" in answer:
                 raise PeerError(f"the ranks over {self.transport} did not find each other: {answer['error']}")
@@ -92,7 +93,7 @@ class Crew:
     def _done(self) -> bool:
         for rank, program in enumerate(self._programs):
             if self._answers[rank] is None and (line := program.next_line(0.0)) is not None:
-                self._answers[rank] = json.loads(line)
+                self._answers[rank] = own_json(line)
         return None not in self._answers
 
     def result(self, weather: str, timeout_s: float) -> JobRecord:

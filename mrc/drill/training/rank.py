@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable
 from queue import SimpleQueue
@@ -22,6 +21,8 @@ from mrc.drill.training.model import Data, Model
 from mrc.drill.training.plan import MRC, TRANSFORMER, RankPlan
 from mrc.drill.training.reducers import Pending, Reducer, first_line, reducer
 from mrc.errors import MrcError
+from mrc.threads import start_thread
+from mrc.untrusted import own_json
 
 
 def train(plan: RankPlan, sums: Reducer, report: dict[str, Any]) -> None:
@@ -77,9 +78,9 @@ def main(transport: str, model: str) -> None:
         import torch.distributed  # noqa: F401
     say({"ready": transport})
     lines: SimpleQueue[str] = SimpleQueue()
-    threading.Thread(target=_read, args=(lines,), name="commands", daemon=True).start()
+    start_thread(_read, lines, name="commands")
     while True:
-        say(run(RankPlan.from_json(json.loads(lines.get()))))
+        say(run(RankPlan.from_json(own_json(lines.get()))))
 
 
 def _read(lines: SimpleQueue[str]) -> None:

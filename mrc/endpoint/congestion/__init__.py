@@ -1,6 +1,12 @@
 """Congestion control, pluggable: controllers by name, one for each destination."""
 
-from mrc.endpoint.congestion.base import NO_SAMPLE, PENALTY_UNKNOWN, CongestionController, PacketSizes
+from mrc.endpoint.congestion.base import (
+    NO_SAMPLE,
+    PENALTY_UNKNOWN,
+    CongestionController,
+    ControllerFailed,
+    PacketSizes,
+)
 from mrc.endpoint.congestion.config import ControllerConfig, Setting, setting
 from mrc.endpoint.congestion.delay_average import DelayAverage, EwmaDelay
 from mrc.endpoint.congestion.fixed import FixedWindow, FixedWindowConfig
@@ -27,6 +33,7 @@ __all__ = [
     "CongestionController",
     "ControllerConfig",
     "ControllerFactory",
+    "ControllerFailed",
     "DelayAverage",
     "EwmaDelay",
     "FixedWindow",

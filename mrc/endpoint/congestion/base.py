@@ -6,12 +6,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mrc.endpoint.parts.flags import Away
+from mrc.errors import CallerError
 
 # rcv_cwnd_pen of a SACK that says nothing of one: its cc_type is not 0 (MRC-SACK-28).
 PENALTY_UNKNOWN = -1
 # The round trip of an acknowledgement that measured none.
 NO_SAMPLE = -1
 _NO_SAMPLE = NO_SAMPLE
+# No window is larger, bytes.
+_LARGEST = 1 << 60
+
+
+class ControllerFailed(CallerError):
+    """A congestion controller raised something, which is the `__cause__`, or has a window that is none.
+
+    A datapath that waits for no interpreter cannot raise it at once: the endpoint does when Python is there.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +50,7 @@ class CongestionController:
 
     @property
     def cwnd(self) -> int:
-        """The window in bytes. A packet may leave while inflight < cwnd."""
+        """The window in bytes, 0 or more; 0 is shut. A packet may leave while inflight < cwnd."""
         raise NotImplementedError
 
     @property
@@ -91,19 +101,50 @@ class CongestionController:
 
     def room(self) -> int:
         """Bytes of the window that are free: one more packet may leave while there are any."""
-        return self.cwnd - self.inflight
+        try:
+            window = self.cwnd
+            if not 0 <= window <= _LARGEST:
+                raise ControllerFailed(f"{_named(self)} has a window of {window!r} bytes: cwnd must be a number")
+            return int(window) - self.inflight
+        except BaseException as error:
+            self._failed("cwnd", error)
+            return 0
 
     def acknowledged(self, now: int, acked_bytes: int, marked: bool, rtt_ns: int, penalty: int, restore: bool) -> None:
         """`on_ack`; `rtt_ns` is NO_SAMPLE where there is no valid sample."""
-        self.on_ack(now, acked_bytes, marked, None if rtt_ns == _NO_SAMPLE else rtt_ns, penalty, restore)
+        try:
+            self.on_ack(now, acked_bytes, marked, None if rtt_ns == _NO_SAMPLE else rtt_ns, penalty, restore)
+        except BaseException as error:
+            self._failed("on_ack", error)
 
     def lost(self, now: int, lost_bytes: int) -> None:
         """`on_loss`."""
-        self.on_loss(now, lost_bytes)
+        try:
+            self.on_loss(now, lost_bytes)
+        except BaseException as error:
+            self._failed("on_loss", error)
 
     def nacked(self, now: int, nacked_bytes: int, trimmed: bool) -> None:
         """`on_nack`."""
-        self.on_nack(now, nacked_bytes, trimmed)
+        try:
+            self.on_nack(now, nacked_bytes, trimmed)
+        except BaseException as error:
+            self._failed("on_nack", error)
+
+    def measured(self, now: int, rtt_ns: int) -> None:
+        """`on_rtt`."""
+        try:
+            self.on_rtt(now, rtt_ns)
+        except BaseException as error:
+            self._failed("on_rtt", error)
+
+    def _failed(self, where: str, error: BaseException) -> None:
+        """Something went wrong in Python's part of this controller. The first is raised once it can be."""
+        if isinstance(error, Exception) and not isinstance(error, ControllerFailed):
+            failed = ControllerFailed(f"{_named(self)} raised in {where}: {type(error).__name__}: {error}")
+            failed.__cause__ = error
+            error = failed
+        self.away.fail(error)
 
     def on_sent(self, sent_bytes: int) -> None:
         """A transmission left."""
@@ -112,3 +153,7 @@ class CongestionController:
     def on_removed(self, removed_bytes: int) -> None:
         """A transmission left the network: acknowledged, lost or NACKed, whichever came first."""
         self.inflight -= removed_bytes
+
+
+def _named(controller: CongestionController) -> str:
+    return f"congestion controller {type(controller).__name__}"

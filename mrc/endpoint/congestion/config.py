@@ -93,6 +93,11 @@ def no_line_rate(algorithm: str) -> str:
     return f"the algorithm {algorithm} takes no line rate: choose nscc, or leave --line-rate out"
 
 
+def units_of(config: ControllerConfig) -> dict[str, str]:
+    """The unit of each setting, by its name: `ns`, `bytes`, `bits a second`, or "" where it has none."""
+    return {name: each.unit for name, each in _described(type(config))}
+
+
 def _described(config: type[ControllerConfig]) -> Iterator[tuple[str, Setting]]:
     for each in fields(config):  # type: ignore[arg-type]
         if _SETTING in each.metadata:

@@ -130,7 +130,8 @@ class Nscc(CongestionController):
         self._received = 0
         self._last_adjust = 0
         self._adjusting = not config.last_adjust_starts_now
-        self._last_decrease = 0
+        # Long ago, whatever the clock says.
+        self._last_decrease = -_MOST
         self._increasing = False
         self._fi_count = 0
         self._saved_cwnd = _NONE

@@ -52,5 +52,7 @@ cdef class Datapath:
     cpdef void on_timer(self, long long now) noexcept nogil
     @cython.locals(slot=cython.longlong)
     cdef void _run_timers(self, long long now) noexcept nogil
+    cdef void _stuck(self, long long slot) noexcept with gil
+    cdef void _went_back(self, long long now) noexcept with gil
     @cython.locals(handle=cython.longlong, deadline=cython.longlong)
     cpdef void schedule(self, long long slot) noexcept nogil

@@ -16,6 +16,7 @@ from mrc.endpoint.node.operations import EndpointOperations
 from mrc.endpoint.parts.deadlines import FOREVER
 from mrc.endpoint.parts.flags import Away
 from mrc.endpoint.parts.heaps import Heap
+from mrc.errors import CallerError, MrcError
 from mrc.wire import octets
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.transmit_batch import TransmitBatch
@@ -24,12 +25,20 @@ _FOREVER = FOREVER
 _NONE = -1
 
 
+def went_back(now: int, earlier: int) -> CallerError:
+    """What is wrong where an endpoint is handed an earlier time than before."""
+    return CallerError(f"now went back from {now} to {earlier} ns: the time of an endpoint never does")
+
+
 class Datapath:
     """The packets of one endpoint, in and out. `now` is the time of the entry under way, ns.
 
     `data_before_answers` counts how often a single data packet was sent before answers that were due: in a ping-pong
     the peer waits for data. `away` is up while Python may not be called: what needs Python waits. `operations_wait` is
     up while endpoint operations are to be sent.
+
+    Nothing is done at an earlier time than before, and no timer may be due when it has just run. Both are errors, which
+    `away` keeps until Python raises them.
     """
 
     __slots__ = (
@@ -142,6 +151,9 @@ class Datapath:
             self.qps.end()
 
     def _receive(self, batch: ReceivedBatch, now: int) -> None:
+        if now < self.now:
+            self._went_back(now)
+            return
         self.now = now
         self.intake.receive(batch, now)
         for place in range(self.intake.touched):
@@ -156,6 +168,9 @@ class Datapath:
             self.qps.end()
 
     def _transmit(self, batch: TransmitBatch, now: int) -> int:
+        if now < self.now:
+            self._went_back(now)
+            return 0
         self.now = now
         start = batch.count
         if self._operation_answers.waiting:
@@ -189,7 +204,10 @@ class Datapath:
         return True
 
     def _operate(self, batch: TransmitBatch, now: int) -> None:
-        self._operations.transmit(batch, now)
+        try:
+            self._operations.transmit(batch, now)
+        except BaseException as error:
+            self.away.fail(error)
 
     # ------------------------------------------------------------------ time
 
@@ -215,6 +233,9 @@ class Datapath:
             self.qps.end()
 
     def _run_timers(self, now: int) -> None:
+        if now < self.now:
+            self._went_back(now)
+            return
         self.now = now
         while self.next_deadline() <= now:
             slot = self.qps.find(self._timers.value())
@@ -225,7 +246,19 @@ class Datapath:
                 self.schedule(slot)
                 continue
             by_handle.on_timer(self.qps.handle(slot), now)
+            if self.qps.holds(slot) and by_handle.next_deadline(self.qps.handle(slot)) <= now:
+                # It would run for ever, and no signal would end it.
+                self._stuck(slot)
+                return
             self.after_event(slot)
+
+    def _stuck(self, slot: int) -> None:
+        qpn = by_handle.qpn(self.qps.handle(slot))
+        why = f"a timer of QP {qpn:#08x} is due at {self.now} ns, when it has just run: a fault of the endpoint"
+        self.away.fail(MrcError(why))
+
+    def _went_back(self, now: int) -> None:
+        self.away.fail(went_back(self.now, now))
 
     def schedule(self, slot: int) -> None:
         """See that this QP's timers run in time."""

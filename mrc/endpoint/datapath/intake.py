@@ -108,7 +108,7 @@ class Intake:
             by_handle.receive_trimmed(self._qps.handle(slot), batch, row, verdict == _TRIMMED_LASTHOP, now)
             return
         by_handle.receive(self._qps.handle(slot), batch, row, opcode, now)
-        if not self._away.up and self._qps.holds(slot) and by_handle.peer_is_doubted(self._qps.handle(slot)):
+        if not self._away.up and self._qps.holds(slot) and by_handle.doubts(self._qps.handle(slot), batch.ports[row]):
             self._hear(slot, batch, row, now)
 
     def catch_up(self) -> None:
@@ -122,7 +122,11 @@ class Intake:
         waiting.forget()
 
     def _operate(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> None:
-        self._operations.receive(batch, row, opcode, now)
+        try:
+            self._operations.receive(batch, row, opcode, now)
+        except BaseException as error:
+            # Raised by Python code that a probe answer is reported to, say.
+            self._away.fail(error)
 
     def _hear(self, slot: int, batch: ReceivedBatch, row: int, now: int) -> None:
         qp = self._qps.qp(slot)

@@ -3,6 +3,7 @@ from mrc.wire cimport octets
 from mrc.wire.received_batch cimport ReceivedBatch
 
 cdef Py_ssize_t _SOURCE_AT, _ADDRESS
+cdef long long _MAX_PORTS
 
 
 @cython.final

@@ -10,6 +10,7 @@ from mrc.wire.rows import fields_at
 MAX_PORTS = 16
 (_SOURCE_AT,) = fields_at("ipv6", "src")
 _ADDRESS = 16
+_MAX_PORTS = MAX_PORTS
 
 
 class PeerSources:
@@ -30,8 +31,11 @@ class PeerSources:
         self._known[port] = 1
 
     def has_sent(self, batch: ReceivedBatch, row: int) -> bool:
-        """Whether a packet has the peer's address on the port it came in on as its source."""
+        """Whether a packet has the peer's address on the port it came in on as its source. No peer has one on a port
+        that cannot be."""
         port = batch.ports[row]
-        return self._known[port] != 0 and octets.equal(
-            batch.flat, batch.row(row) + _SOURCE_AT, self._addresses, port * _ADDRESS, _ADDRESS
+        return (
+            0 <= port < _MAX_PORTS
+            and self._known[port] != 0
+            and octets.equal(batch.flat, batch.row(row) + _SOURCE_AT, self._addresses, port * _ADDRESS, _ADDRESS)
         )

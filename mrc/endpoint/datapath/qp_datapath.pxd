@@ -22,8 +22,8 @@ cdef class QpDatapath:
     cdef public Responder responder
     cdef public Requestor requestor
     cdef public object peer_node
-    cdef public bint may_send, answers_wait, peer_is_doubted
-    cdef public long long slot, timer_at
+    cdef public bint may_send, answers_wait
+    cdef public long long slot, timer_at, doubted_ports
     cdef readonly long long qpn
 
     cdef void receive(self, ReceivedBatch batch, Py_ssize_t row, int opcode, long long now) noexcept nogil

@@ -23,7 +23,8 @@ class QpDatapath:
 
     `slot` is its place among the endpoint's QPs. `timer_at` is when the endpoint has its timers scheduled, ns, or
     FOREVER. `answers_wait`: the last packet sent went ahead of answers that are due; it is to leave before they are
-    made. `peer_is_doubted`: the peer node said of all its ports that they are down.
+    made. `doubted_ports`: bit n is set while the peer says that its port
+    on the plane of our port n is down.
     """
 
     __slots__ = (
@@ -33,9 +34,9 @@ class QpDatapath:
         "completions",
         "controller",
         "counters",
+        "doubted_ports",
         "may_send",
         "paths",
-        "peer_is_doubted",
         "peer_node",
         "qpn",
         "requestor",
@@ -58,7 +59,7 @@ class QpDatapath:
         self.slot = -1
         self.timer_at = FOREVER
         self.answers_wait = False
-        self.peer_is_doubted = False
+        self.doubted_ports = 0
 
     # ------------------------------------------------------------------ packets in
 

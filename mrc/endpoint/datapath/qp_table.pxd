@@ -8,7 +8,8 @@ cdef long long _NONE, _NO_HANDLE, _SPREAD, _SPREAD_BITS
 
 @cython.final
 cdef class QpTable:
-    cdef list _qps, _free, _removed
+    cdef list _qps, _removed
+    cdef object _free
     cdef bint _some_removed
     cdef readonly long long room
     cdef long long _mask, _under_way

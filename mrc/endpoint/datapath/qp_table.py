@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+
 from mrc.endpoint import by_handle
 from mrc.endpoint.datapath.qp_datapath import QpDatapath
 from mrc.wire import octets
@@ -36,7 +38,8 @@ class QpTable:
 
     def __init__(self) -> None:
         self._qps: list[QpDatapath | None] = []
-        self._free: list[int] = []
+        # An array: numbers of their own, freed one by one, would keep memory from the system.
+        self._free = array("q")
         self.room = 0
         self._handles, self._qpns, self._places = octets.words(0), octets.words(0), octets.words(0)
         # QPs that are no longer in here and may still be in use, each with its handle and its slot.
@@ -54,7 +57,7 @@ class QpTable:
         """Give a QP its slot."""
         if not self._free:
             more = max(_LEAST_ROOM, self.room)
-            self._free = list(range(self.room + more - 1, self.room - 1, -1))
+            self._free = array("q", range(self.room + more - 1, self.room - 1, -1))
             self.room += more
             self._qps += [None] * more
             self._handles = octets.longer_words(self._handles, self.room - more, self.room)

@@ -6,9 +6,13 @@ from mrc.endpoint.node.peer_table cimport PeerTable
 from mrc.wire cimport octets
 from mrc.wire.received_batch cimport ReceivedBatch
 
-cdef Py_ssize_t _ERTH_AT
+cdef Py_ssize_t _ERTH_AT, _SOURCE_AT, _DESTINATION_AT, _ADDRESS
 cdef int _OPERATION_BITS, _REQUEST, _RESPONSE, _PORT_STATUS_UPDATE, _EV_PROBE, _KIND_RESPONSE, _KIND_OTHER
 cdef long long _NONE
+
+
+@cython.locals(base=Py_ssize_t)
+cpdef bint is_from_own_address(ReceivedBatch batch, Py_ssize_t row) noexcept nogil
 
 
 @cython.final

@@ -10,7 +10,8 @@ cdef const long long[::1] _INTERVAL_NS, _BURST_NS
 cdef class OperationRates:
     cdef Counters _counters
     cdef dict _slots
-    cdef list _users, _free
+    cdef list _users
+    cdef object _free
     cdef long long[::1] _paid_until
 
     @cython.locals(at=Py_ssize_t, paid_until=cython.longlong)

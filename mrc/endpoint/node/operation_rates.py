@@ -30,7 +30,8 @@ class OperationRates:
         self._slots: dict[int, int] = {}
         # By slot how many have joined and not left.
         self._users: list[int] = []
-        self._free: list[int] = []
+        # An array: numbers of their own, freed one by one, would keep memory from the system.
+        self._free = array("q")
         # By slot and kind until when what has passed is paid for, ns.
         self._paid_until = column(0)
 
@@ -46,7 +47,7 @@ class OperationRates:
         if not self._free:
             room = len(self._users)
             more = max(_LEAST_ROOM, room)
-            self._free = list(range(room + more - 1, room - 1, -1))
+            self._free = array("q", range(room + more - 1, room - 1, -1))
             self._users += [0] * more
             self._paid_until = longer(self._paid_until, (room + more) * _KINDS)
         slot = self._free.pop()

@@ -2,7 +2,8 @@
 
 An EV probe measures one EV, for a controller or to learn reverse EVs. A port status update lists our ports that are up
 for a peer node; it is repeated until answered. Requests of peer nodes are answered in the control class. Their EV
-probes never come here: `OperationIntake` and `OperationAnswers` answer them without the interpreter.
+probes do not come here, unless from an address of our own: `OperationIntake` and `OperationAnswers` answer them
+without the interpreter.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Callable, Set
 from mrc.endpoint.config import PeerNodeConfig
 from mrc.endpoint.counters import Counters
 from mrc.endpoint.node.operation_answers import OperationAnswers
-from mrc.endpoint.node.operation_intake import OPERATION_BITS, Operation, OperationIntake
+from mrc.endpoint.node.operation_intake import OPERATION_BITS, Operation, OperationIntake, is_from_own_address
 from mrc.endpoint.node.operation_rates import OperationRates
 from mrc.endpoint.node.peer_node import PeerKey, PeerNode
 from mrc.endpoint.node.peer_ports import PeerPorts
@@ -35,6 +36,7 @@ _REMEMBERED_IDS = 1 << 12
 _MAX_OUTSTANDING = 4096
 # Where in a packet (mrc.wire.fields.ENDPOINT_REQUEST, ENDPOINT_RESPONSE); the extension header begins with its word.
 _PORT_STATUS_AT, _REQUEST_STAMP_AT = fields_at("erth", "port_status_mask tx_timestamp")
+_ERTH_AT = EXTENSION_AT
 (_RESPONSE_STAMP_AT,) = fields_at("eeth", "tx_timestamp")
 
 
@@ -226,15 +228,41 @@ class EndpointOperations:
     # ------------------------------------------------------------------ packets in
 
     def receive(self, batch: ReceivedBatch, row: int, opcode: int, now: int) -> None:
-        """A port status update or a response that `intake` leaves to Python."""
+        """A packet that `intake` leaves to Python: port status, a response, a probe from an address of our own."""
         nodes = self._peers.senders(batch, row)
         if not nodes:
             # It was put aside, and they are gone.
             self._counters.unknown_peer += 1
         elif opcode == Op.ENDPOINT_RESPONSE:
+            for node in nodes:
+                self.peer_ports.heard_of(node, batch, row, now)
             self._on_response(nodes, batch, row, now)
+        elif self._is_echo(batch, row):
+            # It came back to the socket that sent it. Its receiver at the same address answers it.
+            return
+        elif self._operation(batch, row, _ERTH_AT) == Operation.EV_PROBE:
+            self._counters.ev_probes_answered += 1
+            self.answers.add(self._peers.handle_of(nodes[0]), Operation.EV_PROBE, batch, row, now)
         else:
             self._on_port_status(nodes, batch, row, now)
+
+    def _is_echo(self, batch: ReceivedBatch, row: int) -> bool:
+        """Whether a request is one of ours that is out, on its way back from an address we share with the peer."""
+        request = self._requests.get(self._request_id(batch, row))
+        return (
+            request is not None
+            and request.sent_at != NEVER
+            and self._operation(batch, row, _ERTH_AT) == request.operation
+            and is_from_own_address(batch, row)
+        )
+
+    @staticmethod
+    def _request_id(batch: ReceivedBatch, row: int) -> int:
+        return octets.u32(batch.flat, batch.row(row) + PSN_FLAGS_AT) & (_REQUEST_IDS - 1)
+
+    @staticmethod
+    def _operation(batch: ReceivedBatch, row: int, at: int, shift: int = 0) -> int:
+        return octets.u16(batch.flat, batch.row(row) + at) >> shift & OPERATION_BITS
 
     def _on_port_status(self, nodes: list[PeerNode], batch: ReceivedBatch, row: int, now: int) -> None:
         self._counters.port_updates_received += 1
@@ -245,8 +273,8 @@ class EndpointOperations:
 
     def _on_response(self, nodes: list[PeerNode], batch: ReceivedBatch, row: int, now: int) -> None:
         base = batch.row(row)
-        req_id = octets.u32(batch.flat, base + PSN_FLAGS_AT) & (_REQUEST_IDS - 1)
-        operation = octets.u16(batch.flat, base + EXTENSION_AT) >> self._wire.eeth_op_shift & OPERATION_BITS
+        req_id = self._request_id(batch, row)
+        operation = self._operation(batch, row, EXTENSION_AT, self._wire.eeth_op_shift)
         request = self._requests.get(req_id)
         if (
             request is None
@@ -254,11 +282,17 @@ class EndpointOperations:
             or operation != request.operation
             or not any(node is request.node for node in nodes)
         ):
-            self._counters.unexpected_endpoint_response += 1
+            # What another endpoint at our address is answered comes to us as well.
+            self._counters.unexpected_endpoint_response += not is_from_own_address(batch, row)
             late = request is None and operation == Operation.PORT_STATUS_UPDATE and self._was_ours(req_id)
             if late and nodes[0].key not in self._updates:
                 # An update of old came through after all, late or twice: say once more what holds.
                 self.update_port_status(nodes[0])
+            return
+        if operation == Operation.EV_PROBE and now >= request.deadline:
+            # Whether the answer or the timer is looked at first is chance; and where this endpoint itself stood still,
+            # the time until now is no round trip.
+            self._probe_failed(req_id)
             return
         del self._requests[req_id]
         if operation == Operation.EV_PROBE:
@@ -285,7 +319,7 @@ class EndpointOperations:
         node.rtt.sample(rtt, now)
         node.reverse.confirm(request.number, now)
         for controller in node.controllers.values():
-            controller.on_rtt(now, rtt)
+            controller.measured(now, rtt)
         if request.on_result is not None:
             path = node.paths[request.number]
             request.on_result(EvProbeResult(req_id, path.ev, path.port, rtt, taken_off))
@@ -365,9 +399,14 @@ class EndpointOperations:
                 self._to_send.append(req_id)
                 self.pending.up = True
             else:
-                self._counters.ev_probes_failed += 1
-                request.node.reverse.lose(request.number)
-                self._fail(req_id)
+                self._probe_failed(req_id)
+
+    def _probe_failed(self, req_id: int) -> None:
+        """No answer came in time."""
+        request = self._requests[req_id]
+        self._counters.ev_probes_failed += 1
+        request.node.reverse.lose(request.number)
+        self._fail(req_id)
 
     def _fail(self, req_id: int) -> None:
         request = self._requests.pop(req_id)

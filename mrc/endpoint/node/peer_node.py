@@ -68,7 +68,7 @@ class PeerNode:
         self.qpns: set[int] = set()
         self.controllers: dict[object, CongestionController] = {}
         self.planes_down: set[int] = set()
-        # Planes of a status by which no port is left, since when (ns): a peer that is heard of on one has a port there.
+        # The planes of `planes_down` since when the peer says so, ns: a packet of its on one of them contradicts it.
         self.doubted: dict[int, int] = {}
         self.name = ""
         self.paths_of: Callable[[EvProfile], Sequence[Path]] | None = None
@@ -117,6 +117,11 @@ class PeerNode:
         """Its port on a plane went down or came back."""
         (self.planes_down.discard if up else self.planes_down.add)(plane)
         self.evs.set_peer_port(plane, up)
+
+    @property
+    def doubted_ports(self) -> int:
+        """The local ports of the `doubted` planes, bit n for port n."""
+        return sum(1 << self.port_of_plane[plane] for plane in self.doubted)
 
     # ------------------------------------------------------------------ reverse EVs
 

@@ -42,16 +42,19 @@ class PeerPorts:
             if up == (plane in node.planes_down):
                 node.set_port(plane, up)
                 self._on_peer_port(node, plane, up, now)
-        if node.planes_down >= node.port_of_plane.keys():
-            for plane in node.planes_down:
+            if up:
+                node.doubted.pop(plane, None)
+            else:
                 node.doubted.setdefault(plane, now)
-        else:
-            node.doubted.clear()
         self._on_doubt(node)
 
     def heard_of(self, node: PeerNode, batch: ReceivedBatch, row: int, now: int) -> None:
-        """A packet for a QP, which may be from `node`, which has `doubted` planes. A status by which no port is left
-        cannot be true for longer than it takes to say the next: who forged it would stop all data for ever."""
+        """Take a packet on a `doubted` plane, which may be from `node`, as evidence that its port there is up.
+
+        A node sends nothing from a port that is down. What was on its way when it sent the status has arrived, and a
+        status that was wrong has been corrected, after the longest interval between two of them. Without this a
+        forged status would take planes out for as long as the QPs live.
+        """
         source = octets.u64(batch.flat, batch.row(row) + _SOURCE_AT) << 64 | octets.u64(
             batch.flat, batch.row(row) + _SOURCE_AT + 8
         )

@@ -13,7 +13,8 @@ cdef long long _NONE
 cdef class PeerTable:
     cdef OperationRates _rates
     cdef Table _chains
-    cdef list _nodes, _free
+    cdef list _nodes
+    cdef object _free
     cdef unsigned char[::1] _addresses
     cdef long long *_ports
     cdef long long *_handles

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+
 from mrc.endpoint import by_handle
 from mrc.endpoint.node.operation_rates import OperationRates
 from mrc.endpoint.node.peer_node import PeerNode
@@ -38,7 +40,8 @@ class PeerTable:
         # The first place of a chain, by the hash.
         self._chains = Table(2)
         self._nodes: list[PeerNode | None] = []
-        self._free: list[int] = []
+        # An array: numbers of their own, freed one by one, would keep memory from the system.
+        self._free = array("q")
         self._addresses = memoryview(bytearray())
         self._ports, self._handles = octets.words(0), octets.words(0)
         self._rate_slots, self._next = octets.words(0), octets.words(0)
@@ -70,7 +73,7 @@ class PeerTable:
         if not self._free:
             room = len(self._nodes)
             more = max(_LEAST_ROOM, room)
-            self._free = list(range(room + more - 1, room - 1, -1))
+            self._free = array("q", range(room + more - 1, room - 1, -1))
             self._nodes += [None] * more
             self._addresses = memoryview(bytearray(self._addresses) + bytes(more * _ADDRESS))
             self._ports = octets.longer_words(self._ports, room, room + more)

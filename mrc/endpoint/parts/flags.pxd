@@ -8,4 +8,5 @@ cdef class Flag:
 
 @cython.final
 cdef class Away:
-    cdef public bint up, urgent, waits
+    cdef public bint up, urgent, waits, failed
+    cdef public object failure

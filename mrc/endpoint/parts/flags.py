@@ -14,9 +14,20 @@ class Flag:
 
 class Away:
     """Whether Python may be away (`up`): then nothing waits for the interpreter that can be done later. `waits` says
-    that something is left for it, `urgent` that it is wanted for that at once."""
+    that something is left for it, `urgent` that it is wanted for that at once.
 
-    __slots__ = ("up", "urgent", "waits")
+    `failed`: something went wrong where no error can be raised, in a controller of the user's say, and `failure` is the
+    first of these errors. The endpoint raises it when Python is there.
+    """
+
+    __slots__ = ("failed", "failure", "up", "urgent", "waits")
 
     def __init__(self) -> None:
-        self.up = self.urgent = self.waits = False
+        self.up = self.urgent = self.waits = self.failed = False
+        self.failure: BaseException | None = None
+
+    def fail(self, error: BaseException) -> None:
+        """Keep an error until it can be raised, unless there is one."""
+        if self.failure is None:
+            self.failure = error
+        self.failed = self.urgent = True

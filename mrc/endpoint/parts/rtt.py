@@ -6,7 +6,8 @@ variation vanish.
 
 from __future__ import annotations
 
-_MOST_TIMEOUTS = 16
+MOST_TIMEOUTS = 16  # local ACK timeouts that a coarse timer may take
+_MOST_TIMEOUTS = MOST_TIMEOUTS
 
 
 class RttEstimator:
@@ -58,5 +59,5 @@ class RttEstimator:
         timer = self.path_timer()
         if timer <= local_ack_timeout_ns:
             return local_ack_timeout_ns
-        # Bounded: a process that was stopped once for seconds must not make retries wait for minutes.
+        # Bounded: a peer that was stopped once for seconds must not make losses wait for as long.
         return min(2 * timer, _MOST_TIMEOUTS * local_ack_timeout_ns)

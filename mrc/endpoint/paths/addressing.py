@@ -11,7 +11,7 @@ from mrc.wire.entropy import EvMode, ev_to_fields, fields_to_ev
 from mrc.wire.ipv4 import address_number, is_mapped
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
 from mrc.wire.templates import packet_template
-from mrc.wire.usid import PathTemplate, ev_of_path
+from mrc.wire.usid import PathTemplate
 
 _AF_INET, _AF_INET6 = 2, 10
 NO_SPINE = -1  # the network chooses, or the spine is not known
@@ -73,7 +73,7 @@ def sockaddr_in(address: int) -> bytes:
 
 def srv6_path(plane: PlanePair, usids: PathTemplate, uplink: int, profile: WireProfile = DEFAULT_WIRE_PROFILE) -> Path:
     """The path of one uplink of a uSID fabric; under a shared leaf `uplink` plays no part in the address."""
-    ev = ev_of_path(plane.plane, uplink)
+    ev = usids.ev(plane.plane, uplink)
     source_port, flow_label = ev_to_fields(ev, profile)
     local, peer = address_number(plane.local_address), address_number(plane.peer_address)
     template = packet_template(local, peer, source_port, flow_label, profile)

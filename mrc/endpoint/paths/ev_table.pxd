@@ -11,6 +11,7 @@ cdef class EvTable:
     cdef readonly unsigned char[::1] state, closed, shut_here
     cdef readonly long long[::1] ev, port, number, plane_of
     cdef readonly long long[::1] packets, lost, marked, first_sent_at, last_sent_at, condemned_by, condemned_through
+    cdef readonly long long[::1] skip_until
     cdef readonly long long[::1] port_of_plane, first, members, usable
     cdef Py_ssize_t _room
     cdef long long[::1] _columns, _slots

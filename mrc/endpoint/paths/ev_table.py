@@ -10,7 +10,7 @@ from mrc.endpoint.paths.states import EvState
 
 _GOOD, _SKIP, _DENIED = int(EvState.GOOD), int(EvState.SKIP), int(EvState.DENIED)
 _NEVER = _NONE = -1
-_COLUMNS = 11
+_COLUMNS = 12
 
 
 class EvTable:
@@ -43,6 +43,7 @@ class EvTable:
         "port",
         "port_of_plane",
         "shut_here",
+        "skip_until",
         "state",
         "usable",
     )
@@ -66,7 +67,8 @@ class EvTable:
         self.first_sent_at, self.last_sent_at = columns[6 * count : 7 * count], columns[7 * count : 8 * count]
         # The PSN whose loss condemned an EV, and when the last packet was sent on it that went down with it; or -1.
         self.condemned_by, self.condemned_through = columns[8 * count : 9 * count], columns[9 * count : 10 * count]
-        self.plane_of = columns[10 * count :]
+        # When the least time in SKIP ends, or -1 where the rotation has not passed the EV since it began.
+        self.skip_until, self.plane_of = columns[10 * count : 11 * count], columns[11 * count :]
 
     def _arrange(self, planes: int, members: int) -> None:
         """Make the columns by plane, and that of their members."""
@@ -92,7 +94,7 @@ class EvTable:
         for index, (path, called) in enumerate(zip(paths, numbers, strict=True), before):
             self.ev[index], self.port[index], self.number[index] = path.ev, path.port, called
             self.first_sent_at[index] = self.last_sent_at[index] = _NEVER
-            self.condemned_by[index] = self.condemned_through[index] = _NEVER
+            self.condemned_by[index] = self.condemned_through[index] = self.skip_until[index] = _NEVER
             self.plane_of[index] = _NONE
         self._hash()
 

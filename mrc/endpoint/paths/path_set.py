@@ -118,7 +118,15 @@ class PathSet:
         self.silent = False
         self._released = False
         draws = Draws(random.getrandbits(63))
-        self._rotation = Rotation(self._evs, config.active_count, draws, self._trace, self._wanted, self._report_passed)
+        self._rotation = Rotation(
+            self._evs,
+            config.active_count,
+            draws,
+            self._trace,
+            self._wanted,
+            self._report_passed,
+            config.skip_at_least_ns,
+        )
         self.control = ControlEvs(self._evs, self._reverse, draws)
 
     @property
@@ -166,6 +174,7 @@ class PathSet:
     def select(self, now: int, avoid: int = _NEVER) -> int:
         """The index of the EV the next packet gets, -1 when no EV is usable. It gets `avoid` only when there is no
         other."""
+        self._rotation.now = now
         if self._full_ports.count:
             index = self._select_beside(avoid)
         else:
@@ -410,6 +419,7 @@ class PathSet:
             new = _SKIP
         if new != old:
             self._evs.state[index] = new
+            self._evs.skip_until[index] = _NEVER
             self._moved(index, old, new, happened)
         return new
 

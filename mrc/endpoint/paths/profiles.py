@@ -23,7 +23,6 @@ from mrc.errors import CallerError
 from mrc.records import record
 from mrc.wire.entropy import EvField, EvMode, generated_count, generated_ev
 from mrc.wire.profile import DEFAULT_WIRE_PROFILE, WireProfile
-from mrc.wire.usid import path_of_ev
 
 __all__ = ["EvProfile", "EvProfileMode"]
 
@@ -203,6 +202,8 @@ class EvProfile:
             if self.mode == EvProfileMode.GENERATED and self.count is not None:
                 chosen = _subset(chosen, self.count // len(planes), plane.plane, random)
             paths += [srv6_path(plane, plane.usids, uplink, profile) for uplink in chosen]
+        if len({path.ev for path in paths}) != len(paths):
+            raise CallerError("two planes have an EV in common: a SACK names a path by its EV alone")
         if not paths:
             raise CallerError("no EV of the profile is of a plane that both ends have")
         return paths
@@ -216,12 +217,14 @@ class EvProfile:
             available = generated_count(self.fields)
             if available > _MOST_EVS:
                 raise CallerError(f"the fields allow {available} EVs, at most {_MOST_EVS} are looked at")
-            evs = [generated_ev(self.fields, number) for number in range(available)]
+            widths = [field.width for field in self.fields]  # the format's, since `fit`
+            evs = [generated_ev(self.fields, number, widths) for number in range(available)]
         uplinks: dict[int, list[int]] = {plane.plane: [] for plane in planes}
         for ev in evs:
-            plane, uplink = path_of_ev(ev)
-            if plane in uplinks:
-                uplinks[plane].append(uplink)
+            for plane in planes:
+                uplink = None if plane.usids is None else plane.usids.uplink_of(plane.plane, ev)
+                if uplink is not None:
+                    uplinks[plane.plane].append(uplink)
         return uplinks
 
 
@@ -236,4 +239,5 @@ def _drawn(fields: Sequence[EvField], each: int, planes: int, random: Random) ->
     if each < 1:
         raise CallerError(f"the fields allow {generated_count(fields)} EVs, there are {planes} planes")
     numbers = random.sample(range(generated_count(fields)), each * planes)
-    return [[generated_ev(fields, number) for number in numbers[plane::planes]] for plane in range(planes)]
+    widths = [field.width for field in fields]  # the format's, since `fit`
+    return [[generated_ev(fields, number, widths) for number in numbers[plane::planes]] for plane in range(planes)]

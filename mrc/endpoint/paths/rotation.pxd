@@ -17,6 +17,7 @@ cdef class Rotation:
     cdef readonly long long[::1] active, count, size
     cdef long long[::1] _open, _taken
     cdef Py_ssize_t _open_count, _round, _widest
+    cdef long long now, _least_skip
 
     @cython.locals(columns=cython.longlong[::1])
     cdef _divide(self, Py_ssize_t planes, Py_ssize_t evs)
@@ -35,11 +36,12 @@ cdef class Rotation:
     cpdef bint usable(self) noexcept nogil
     @cython.locals(with_room=Py_ssize_t, place=Py_ssize_t)
     cdef bint usable_beside(self, PortSet full) noexcept nogil
-    @cython.locals(reset=Py_ssize_t, index=Py_ssize_t)
+    @cython.locals(reset=Py_ssize_t, skipped=Py_ssize_t, index=Py_ssize_t)
     cpdef Py_ssize_t next(self) noexcept nogil
     @cython.locals(plane=Py_ssize_t, index=Py_ssize_t)
     cdef Py_ssize_t _next(self) noexcept nogil
     cdef void _shuffle(self, Py_ssize_t plane) noexcept nogil
+    cdef bint _skipped_enough(self, Py_ssize_t index) noexcept nogil
     cdef void _pass(self, Py_ssize_t index) noexcept nogil
     cdef void _report_passed(self, Py_ssize_t index) noexcept with gil
     @cython.locals(index=Py_ssize_t, other=Py_ssize_t)

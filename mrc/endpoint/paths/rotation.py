@@ -28,6 +28,7 @@ class Rotation:
         "_draws",
         "_evs",
         "_is_active",
+        "_least_skip",
         "_on_passed",
         "_open",
         "_open_count",
@@ -38,6 +39,7 @@ class Rotation:
         "_widest",
         "active",
         "count",
+        "now",
         "size",
     )
 
@@ -49,12 +51,16 @@ class Rotation:
         trace: QpTrace | None,
         wanted: memoryview,
         on_passed: Callable[[int], None],
+        least_skip: int = 0,
     ) -> None:
         """An equal number of each plane's EVs, drawn at random, becomes active: `active_count` in all, or every EV.
 
         `on_passed` is called for each EV that leaves SKIP because its turn has passed, where `wanted` (by state) says
-        that somebody wants to hear of SKIP.
+        that somebody wants to hear of SKIP. `least_skip` (ns): how long an EV stays in SKIP at least, from when its
+        turn first passes; `now` is kept by the owner.
         """
+        self._least_skip = least_skip
+        self.now = 0
         self._evs = evs
         self._draws = draws
         self._trace = trace
@@ -206,19 +212,33 @@ class Rotation:
     def next(self) -> int:
         """The EV of the next packet, -1 when no EV is usable.
 
-        The first EV in SKIP on the way leaves that state, but has no turn yet; all others stay in it.
+        The first EV in SKIP on the way, once it has been there long enough, leaves that state, but has no turn yet; all
+        others stay in it. Where all are in SKIP one of them leaves it in any case.
         """
-        reset = _NONE
+        reset = skipped = _NONE
         # Two passes, since they begin anywhere: every EV is met once at least.
         for _ in range(2 * self._widest * self._open_count):
             index = self._next()
             if self._evs.state[index] == _SKIP:
-                if reset == _NONE:
+                skipped = index
+                if reset == _NONE and self._skipped_enough(index):
                     self._pass(index)
                     reset = index
             elif index != reset:
                 return index
+        if reset == _NONE and skipped != _NONE:
+            self._pass(skipped)
+            reset = skipped
         return self._other_good(reset)
+
+    def _skipped_enough(self, index: int) -> bool:
+        """Whether the least time in SKIP is over for an EV whose turn passes; it begins with the first turn."""
+        if not self._least_skip:
+            return True
+        if self._evs.skip_until[index] == _NONE:
+            self._evs.skip_until[index] = self.now + self._least_skip
+            return False
+        return self.now >= self._evs.skip_until[index]
 
     def _next(self) -> int:
         """The EV whose turn it is; there is one."""
@@ -240,6 +260,7 @@ class Rotation:
 
     def _pass(self, index: int) -> None:
         """The turn of an EV in SKIP has passed."""
+        self._evs.skip_until[index] = _NONE
         self._evs.state[index] = _AFTER_SKIP
         if self._trace is not None or self._wanted[_SKIP]:
             self._report_passed(index)

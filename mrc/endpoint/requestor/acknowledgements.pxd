@@ -37,8 +37,9 @@ cdef class Acknowledgements:
     cdef long long _acknowledge_psn(self, long long psn, long long now) noexcept nogil
     @cython.locals(transmission=cython.longlong, sent_at=cython.longlong)
     cdef void _false_alarm(self, long long psn, bint was_lost, long long now) noexcept nogil
-    @cython.locals(slot=cython.longlong, blamed=cython.longlong, entry=cython.longlong, took=cython.longlong)
-    cdef bint _undo_loss(self, long long psn, long long now, long long ev_index) noexcept nogil
+    @cython.locals(slot=cython.longlong, blamed=cython.longlong, entry=cython.longlong, sent_at=cython.longlong,
+                   tells=cython.bint)
+    cdef void _undo_loss(self, long long psn, long long now, long long ev_index, bint sent_again) noexcept nogil
     cdef void _trace_spurious(self, long long psn, long long ev_index, bint sent_again) noexcept with gil
     @cython.locals(
         slot=cython.longlong, sample=cython.longlong, transmission=cython.longlong, sent_at=cython.longlong,

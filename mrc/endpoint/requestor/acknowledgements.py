@@ -113,36 +113,39 @@ class Acknowledgements:
         """Acknowledged although taken for lost: before it was sent again, or perhaps so soon after that only an earlier
         transmission can have arrived."""
         if was_lost:
-            self._undo_loss(psn, now, _NONE)
+            self._undo_loss(psn, now, _NONE, sent_again=False)
             return
         transmission = self._sent.transmission[psn & self._sent.mask]
         sent_at = self._sent.log_sent_at[transmission & self._sent.log_mask]
         # With a margin: the shortest round trip may not have been seen yet.
-        if now - sent_at < self._rtt.minimum * 3 // 4 and self._undo_loss(psn, now, _NONE):
-            self._counters.spurious_retransmissions += 1
+        if now - sent_at < self._rtt.minimum * 3 // 4:
+            self._undo_loss(psn, now, _NONE, sent_again=True)
 
-    def _undo_loss(self, psn: int, now: int, ev_index: int) -> bool:
-        """This PSN arrived after all, on that EV if it is known (else -1). False when nothing was blamed for losing it,
-        or not any more."""
+    def _undo_loss(self, psn: int, now: int, ev_index: int, sent_again: bool) -> None:
+        """This PSN arrived after all, on that EV if it is known (else -1), if anything is blamed for losing it still.
+        `sent_again`: what arrived is an earlier transmission than the last, which was needless."""
         slot = psn & self._sent.mask
         blamed = self._sent.blamed[slot]
         if blamed == _NONE:
-            return False
+            return
         self._sent.blamed[slot] = _NONE
+        if sent_again:
+            self._counters.spurious_retransmissions += 1
         entry = blamed & self._sent.log_mask
         if self._sent.log_psn[entry] == psn:
-            took = now - self._sent.log_sent_at[entry]
+            sent_at = self._sent.log_sent_at[entry]
+            tells = self._loss.tells_a_round_trip(sent_at)
             if ev_index == _NONE:
                 ev_index = self._sent.log_ev[entry]
-            elif self._sent.by_timer[slot]:
+            elif self._sent.by_timer[slot] and tells:
                 # The SACK names the original, so its round trip is known: the timers are too short.
-                self._rtt.late(took, now)
-            self._loss.on_spurious(now, took)
+                self._rtt.late(now - sent_at, now)
+            if tells:
+                self._loss.on_spurious(now, now - sent_at)
         if self._trace is not None:
-            self._trace_spurious(psn, ev_index, self._sent.transmission[slot] != blamed)
+            self._trace_spurious(psn, ev_index, sent_again)
         if ev_index != _NONE:
             self._paths.on_spurious(ev_index, psn)
-        return True
 
     def _trace_spurious(self, psn: int, ev_index: int, sent_again: bool) -> None:
         assert self._trace is not None
@@ -162,12 +165,13 @@ class Acknowledgements:
         if fresh and self._sent.times_sent[slot] == 1 + sack.rtx:
             self._sampled = transmission
             sent_at = self._sent.log_sent_at[transmission & self._sent.log_mask]
-            sample = now - sent_at
-            if self._service_time:
-                sample -= _held(sack.tx_timestamp, sent_at, sample)
             self._loss.latest_acked = max(self._loss.latest_acked, transmission)
-            self._rtt.sample(sample, now)
-            self._counters.rtt_samples += 1
+            if self._loss.tells_a_round_trip(sent_at):
+                sample = now - sent_at
+                if self._service_time:
+                    sample -= _held(sack.tx_timestamp, sent_at, sample)
+                self._rtt.sample(sample, now)
+                self._counters.rtt_samples += 1
         if not sack.rtx and self._sent.times_sent[slot] > 1:
             self._original_arrived(sack, now)
         return sample
@@ -179,8 +183,7 @@ class Acknowledgements:
 
     def _original_arrived(self, sack: Sack, now: int) -> None:
         """The packet that triggered this SACK was an original, and was sent again meanwhile: that was needless."""
-        if self._undo_loss(sack.trigger, now, self._paths.index(sack.entropy)):
-            self._counters.spurious_retransmissions += 1
+        self._undo_loss(sack.trigger, now, self._paths.index(sack.entropy), sent_again=True)
 
 
 def _held(reflected: int, sent_at: int, sample: int) -> int:

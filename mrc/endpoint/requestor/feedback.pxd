@@ -16,7 +16,7 @@ from mrc.endpoint.requestor.sent cimport SentPackets
 from mrc.wire.psn cimport unwrap
 from mrc.wire.received_batch cimport ReceivedBatch
 
-cdef long long _OUTSTANDING, _MPR_UNIT, _NONE, _NO_SAMPLE, _MARKED, _ALWAYS_SKIP
+cdef long long _ACKED, _OUTSTANDING, _MPR_UNIT, _NONE, _NO_SAMPLE, _MARKED, _ALWAYS_SKIP
 cdef long long _BY_HOLE, _BY_PATH_TIMER, _BY_ACK_TIMEOUT
 
 
@@ -38,8 +38,8 @@ cdef class Feedback:
     cdef SendQueue _queue
     cdef readonly object _trace
     cdef public object _fail
-    cdef long long _qpn, _mpr, _send_window, _lost_bytes, _tail_least
-    cdef bint _dynamic_mpr
+    cdef long long _qpn, _mpr, _send_window, _lost_bytes, _tail_least, _told_at
+    cdef bint _dynamic_mpr, _follows_shrink
 
     @cython.locals(rtt=cython.longlong, acked=cython.longlong)
     cpdef void on_sack(self, ReceivedBatch batch, Py_ssize_t row, long long now) noexcept nogil
@@ -54,6 +54,7 @@ cdef class Feedback:
     cdef void _path_feedback(self, Sack sack, long long now) noexcept nogil
     @cython.locals(before=cython.longlong)
     cdef void _probe_answered(self, long long probe_id, long long m, long long now) noexcept nogil
+    @cython.locals(edge=cython.longlong)
     cdef void _follow_mpr(self, Sack sack) noexcept nogil
     cdef void _after_acknowledgement(self, long long now) noexcept nogil
     cdef void _trace_feedback(self, long long now) noexcept with gil
@@ -72,8 +73,12 @@ cdef class Feedback:
     cpdef void watch_oldest(self, long long now) noexcept nogil
     @cython.locals(of_losses=cython.longlong)
     cpdef long long next_deadline(self) noexcept nogil
-    @cython.locals(goes_on=cython.bint)
+    @cython.locals(goes_on=cython.bint, held=cython.bint)
     cpdef void on_timer(self, long long now) noexcept nogil
+    @cython.locals(una=cython.longlong)
+    cpdef bint held_back(self) noexcept nogil
+    cdef void _wait_on(self, long long now) noexcept nogil
+    cdef void _fell_silent(self) noexcept with gil
     @cython.locals(psn=cython.longlong)
     cdef void _local_ack_timeout(self, long long now) noexcept nogil
     cdef void _trace_timeout(self, long long psn) noexcept with gil

@@ -20,7 +20,7 @@ from mrc.wire.psn import unwrap
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.rows import PSN_BITS_MASK
 
-_OUTSTANDING = int(PsnState.OUTSTANDING)
+_OUTSTANDING, _ACKED = int(PsnState.OUTSTANDING), int(PsnState.ACKED)
 _MPR_UNIT = MPR_UNIT
 _NONE, _NO_SAMPLE = -1, NO_SAMPLE
 _MARKED, _ALWAYS_SKIP = 1, 2
@@ -43,6 +43,7 @@ class Feedback:
         "_counters",
         "_dynamic_mpr",
         "_fail",
+        "_follows_shrink",
         "_loss",
         "_lost",
         "_lost_bytes",
@@ -60,6 +61,7 @@ class Feedback:
         "_send_window",
         "_sent",
         "_tail_least",
+        "_told_at",
         "_trace",
     )
 
@@ -77,7 +79,10 @@ class Feedback:
         self._dynamic_mpr = Capability.DYNAMIC_MPR in qp.agreed
         self._tail_least = qp.config.loss.tail_probe_min_ns
         self._mpr, self._send_window = qp.config.mpr, qp.config.send_window
+        self._follows_shrink = qp.config.follow_shrinking_mpr
         self._sent = sending.sent
+        # The highest cack_psn of a SACK that told an edge.
+        self._told_at = sending.sent.una - 1
         self._rtt = sending.rtt
         self._loss = sending.loss
         self._acknowledgements = acknowledgements
@@ -143,7 +148,15 @@ class Feedback:
 
     def _refused(self, psn: int, syndrome: int) -> None:
         status = NAK_STATUS[syndrome]
-        self._fail(status, f"the peer refused PSN {psn & PSN_BITS_MASK}: {status.name.lower()}", psn)
+        why = f"the peer refused PSN {psn & PSN_BITS_MASK}: {status.name.lower()}"
+        if self._queue.has_immediate(self._queue.holding(psn)):
+            if self._sent.state[psn & self._sent.mask] == _ACKED:
+                why += "; it is a write with immediate that had arrived: no receive was posted for it in time"
+            else:
+                why += (
+                    "; it is a write with immediate: there may be no receive for it, or more are in flight than granted"
+                )
+        self._fail(status, why, psn)
 
     def on_nack(self, batch: ReceivedBatch, row: int, now: int) -> None:
         """A reliability NACK."""
@@ -172,8 +185,15 @@ class Feedback:
             self._loss.on_probe_answered(before, self._probes.asked_at)
 
     def _follow_mpr(self, sack: Sack) -> None:
-        """The right edge never retreats; an mpr of 0 means it is not in use."""
-        self._sent.right_edge = max(self._sent.right_edge, sack.cack + 1 + (sack.mpr or self._mpr) * _MPR_UNIT)
+        """The right edge is where the latest SACK says, be it nearer than before (MRC-MPR-05); one that was overtaken
+        moves no edge. An mpr of 0 means it is not in use, and takes nothing back. Without following, the edge never
+        retreats."""
+        edge = sack.cack + 1 + (sack.mpr or self._mpr) * _MPR_UNIT
+        if self._follows_shrink and sack.cack < self._told_at:
+            return
+        self._told_at = max(self._told_at, sack.cack)
+        if (self._follows_shrink and sack.mpr) or edge > self._sent.right_edge:
+            self._sent.right_edge = edge
 
     def _after_acknowledgement(self, now: int) -> None:
         if self._loss.holes():
@@ -271,9 +291,29 @@ class Feedback:
         self._lose_timed_out(now)
         self._nacks.on_timer(now)
         goes_on = self._probes.tail_is_due(now) and self._room.may_send()
-        self._probes.on_timer(now, self._sent, self._loss.path_timer(), self._room.stalled(), goes_on)
+        held = self.held_back()
+        self._probes.on_timer(now, self._sent, self._loss.path_timer(), held, held or self._room.stalled(), goes_on)
         if self._retries.expired(now):
-            self._local_ack_timeout(now)
+            if held:
+                self._wait_on(now)
+            else:
+                self._local_ack_timeout(now)
+
+    def held_back(self) -> bool:
+        """Whether the oldest PSN that is not acknowledged is known to have arrived: the peer waits with its
+        acknowledgement, as one does that has no receive for an immediate (MRC-IMM-07), or that was lost."""
+        una = self._sent.una
+        return una < self._sent.next_psn and self._sent.state[una & self._sent.mask] == _ACKED
+
+    def _wait_on(self, now: int) -> None:
+        """The peer acknowledges no more for now. It draws no retries while it answers."""
+        if not self._retries.wait_on(now, self._loss.heard_since(self._retries.since)):
+            self._fell_silent()
+
+    def _fell_silent(self) -> None:
+        psn = self._sent.una
+        why = f"the peer, which had PSN {psn & PSN_BITS_MASK} and did not acknowledge it, has answered no probe since"
+        self._fail(WorkStatus.RETRY_EXCEEDED, why, psn)
 
     def _local_ack_timeout(self, now: int) -> None:
         self._counters.local_ack_timeouts += 1
@@ -290,6 +330,8 @@ class Feedback:
         elif self._controller.room() <= 0:
             # The oldest PSN was lost before and could not leave since: packets that nobody answers fill the window.
             self._lose_unanswered(now)
+        # EVs that this turned bad may be probed at once.
+        self._probes.probe_paths(now, self._loss.path_timer())
 
     def _trace_timeout(self, psn: int) -> None:
         assert self._trace is not None

@@ -2,7 +2,7 @@ cimport cython
 from mrc.endpoint.parts.rtt cimport RttEstimator
 from mrc.endpoint.requestor.sent cimport SentPackets
 
-cdef long long _NEVER, _NONE, _FOREVER, _MAX_DOUBLINGS, _MOST
+cdef long long _NEVER, _NONE, _FOREVER, _MAX_DOUBLINGS, _MOST, _STOPPED_NS, _LONG_AGO
 
 
 @cython.final
@@ -12,9 +12,12 @@ cdef class LossDetector:
     cdef public long long latest_acked
     cdef long long _guard_packets, _guard_divisor, _guard_max_rtts, _guard_scale, _guard_settles_at
     cdef long long _least_timer, _timer_at_first, _local_ack_timeout, _timer_at, _walk
-    cdef long long _probed_stop, _probed_at, _heard_at, _resumed_at
+    cdef long long _probed_stop, _probed_at, _heard_at, _resumed_at, _stopped_until
 
     cpdef void on_heard(self, long long now) noexcept nogil
+    cdef void _notice_stop(self, long long now) noexcept nogil
+    cpdef bint tells_a_round_trip(self, long long sent_at) noexcept nogil
+    cpdef bint heard_since(self, long long at) noexcept nogil
     cdef bint _silent(self, long long now) noexcept nogil
     @cython.locals(most=cython.longlong)
     cpdef long long guard(self) noexcept nogil
@@ -30,7 +33,7 @@ cdef class LossDetector:
     cdef bint _old_enough(self, long long number) noexcept nogil
     cpdef void on_probe_answered(self, long long stop, long long asked_at) noexcept nogil
     @cython.locals(deadline=cython.longlong)
-    cpdef void arm(self, long long now) noexcept nogil
+    cpdef void arm(self, long long now, bint alone) noexcept nogil
     cpdef long long next_deadline(self) noexcept nogil
     cpdef void look_for_timeouts(self, long long now) noexcept nogil
     @cython.locals(number=cython.longlong, deadline=cython.longlong)

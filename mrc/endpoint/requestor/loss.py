@@ -10,8 +10,13 @@ from mrc.endpoint.requestor.sent import SentPackets
 _NEVER = _NONE = -1
 _FOREVER = FOREVER
 _MAX_DOUBLINGS = 16
+_LONG_AGO = 1 << 61
 # Factors of times are kept to what 64 bits have room for.
 _MOST = 1 << 20
+# A path timer that runs this late shows that this endpoint itself stood still (SIGSTOP, a suspended machine). Shorter
+# delays belong to the round trip: a busy machine has them again and again (C).
+STOPPED_NS = 100_000_000
+_STOPPED_NS = STOPPED_NS
 
 
 class LossDetector:
@@ -31,6 +36,7 @@ class LossDetector:
         "_resumed_at",
         "_rtt",
         "_sent",
+        "_stopped_until",
         "_timer_at",
         "_timer_at_first",
         "_walk",
@@ -55,15 +61,32 @@ class LossDetector:
         # Where a walk over the transmissions goes on.
         self._walk = 0
         # When the peer was last heard, and when it was heard again after a silence.
-        self._heard_at = 0
+        # Never: whatever the clock says, until it is heard the peer is silent, and what comes first ends no silence.
+        self._heard_at = -_LONG_AGO
         self._resumed_at = 0
+        # Until when this endpoint itself stood still.
+        self._stopped_until = _NEVER
 
     def on_heard(self, now: int) -> None:
         """The peer acknowledged something, old or new. After a silence all path timers start afresh: what was
         delayed by a stalled process or machine is not lost."""
-        if self._silent(now):
+        self._notice_stop(now)
+        if self._heard_at != -_LONG_AGO and self._silent(now):
             self._resumed_at = now
         self._heard_at = now
+
+    def _notice_stop(self, now: int) -> None:
+        """A timer that is overdue by far says that nobody called this endpoint in time."""
+        if self._timer_at != _NEVER and now - self._timer_at >= _STOPPED_NS:
+            self._stopped_until = now
+
+    def tells_a_round_trip(self, sent_at: int) -> bool:
+        """Whether this endpoint has been running since `sent_at`, ns: a stop of its own is no round trip."""
+        return sent_at >= self._stopped_until
+
+    def heard_since(self, at: int) -> bool:
+        """Whether the peer acknowledged something, old or new, at `at` (ns) or later."""
+        return self._heard_at >= at
 
     def _silent(self, now: int) -> bool:
         return now - self._heard_at > (self._rtt.srtt or self.path_timer())
@@ -134,10 +157,14 @@ class LossDetector:
 
     # ------------------------------------------------------------------ path timers
 
-    def arm(self, now: int) -> None:
-        """Something was sent: its path timer runs, unless an earlier one does."""
+    def arm(self, now: int, alone: bool) -> None:
+        """Something was sent: its path timer runs, unless an earlier one does.
+
+        `alone`: nothing else was outstanding. A timer that runs was that of packets which have arrived since, and may
+        have run out long ago.
+        """
         deadline = now + self.path_timer()
-        if self._timer_at == _NEVER or deadline < self._timer_at:
+        if alone or self._timer_at == _NEVER or deadline < self._timer_at:
             self._timer_at = deadline
 
     def next_deadline(self) -> int:
@@ -153,6 +180,7 @@ class LossDetector:
         self._walk = self._sent.next_transmission
         if self._timer_at == _NEVER or now < self._timer_at:
             return
+        self._notice_stop(now)
         if self._silent(now):
             self._timer_at = now + self.path_timer()
             return

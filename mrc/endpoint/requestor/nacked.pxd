@@ -29,11 +29,14 @@ cdef class NackHandler:
     cdef Heap _resend, _waiting, _waiting_for_window
     cdef readonly object _trace
     cdef public object _fail
+    cdef bint _fails_on_unknown
     cdef long long _most_wait, _oldest, _oldest_since, _window
 
     @cython.locals(at=Py_ssize_t, psn=cython.longlong, reason=cython.longlong, rtx=cython.bint)
     cpdef void on_nack(self, ReceivedBatch batch, Py_ssize_t row, long long now) noexcept nogil
     cdef void _on_nack(self, long long psn, long long reason, long long entropy, bint rtx, long long now) noexcept nogil
+    @cython.locals(response=cython.longlong)
+    cdef long long _response_to(self, long long reason) noexcept nogil
     cdef void _trace_nack(self, long long psn, long long reason, long long entropy, bint rtx) noexcept with gil
     cdef void _fail_at(self, long long psn) noexcept with gil
     cdef void _give_up(self, long long psn, long long reason) noexcept with gil

@@ -33,6 +33,7 @@ class NackResponse(IntEnum):
     WAIT = 1  # after one RTT, doubling with each such NACK for the same PSN; at once when it becomes the oldest
     WAIT_FOR_WINDOW = 2  # once cack_psn has moved so far that it fits the peer's window
     FAIL = 3  # never: the QP goes to error
+    UNKNOWN = 4  # a reason that the table does not have: RESEND or, by `QpConfig.fail_on_unknown_nack`, FAIL
 
 
 RESPONSES: dict[int, NackResponse] = {
@@ -48,12 +49,17 @@ TRIM_REASONS = frozenset({NackReason.TRIMMED, NackReason.TRIMMED_LASTHOP})
 # Only a trim inside the fabric says something about the path.
 PATH_REASONS = frozenset({NackReason.TRIMMED})
 # By the byte that is the reason.
-_UNKNOWN = 255
-_RESPONSE_TO = memoryview(bytes(RESPONSES.get(value, _UNKNOWN) for value in range(256)))
+_UNKNOWN = int(NackResponse.UNKNOWN)
+_RESPONSE_TO = memoryview(bytes(RESPONSES.get(value, NackResponse.UNKNOWN) for value in range(256)))
 _IS_TRIM = memoryview(bytes(value in TRIM_REASONS for value in range(256)))
 _IS_OF_PATH = memoryview(bytes(value in PATH_REASONS for value in range(256)))
 _RESEND, _WAIT_FOR_WINDOW = int(NackResponse.RESEND), int(NackResponse.WAIT_FOR_WINDOW)
 _FAIL = int(NackResponse.FAIL)
+
+
+def _name_of(reason: int) -> str:
+    """What a reason is called; `UNKNOWN_0x0C` where the table does not have it."""
+    return NackReason(reason).name if reason in RESPONSES else f"UNKNOWN_0x{reason:02X}"
 
 
 class NackHandler:
@@ -63,6 +69,7 @@ class NackHandler:
         "_controller",
         "_counters",
         "_fail",
+        "_fails_on_unknown",
         "_loss",
         "_most_wait",
         "_oldest",
@@ -80,6 +87,7 @@ class NackHandler:
 
     def __init__(self, qp: QpParts, sending: SendingParts) -> None:
         self._most_wait = qp.config.local_ack_timeout_ns
+        self._fails_on_unknown = qp.config.fail_on_unknown_nack
         self._trace = qp.trace
         self._sent = sending.sent
         self._rtt = sending.rtt
@@ -107,9 +115,9 @@ class NackHandler:
             self._counters.ack_for_unsent_psn += 1
         elif psn < self._sent.una - _OLDEST_PSNS:
             self._counters.ack_too_old += 1
-        elif _RESPONSE_TO[reason] == _UNKNOWN:
-            self._counters.unknown_nack_reason += 1
         else:
+            if _RESPONSE_TO[reason] == _UNKNOWN:
+                self._counters.unknown_nack_reason += 1
             rtx = (batch.flat[at + _FLAGS_AT] & _RTX) != 0
             self._on_nack(psn, reason, octets.u32(batch.flat, at + _ENTROPY_AT), rtx, now)
 
@@ -117,7 +125,7 @@ class NackHandler:
         self._loss.on_heard(now)
         if self._trace is not None:
             self._trace_nack(psn, reason, entropy, rtx)
-        if _RESPONSE_TO[reason] == _FAIL:
+        if self._response_to(reason) == _FAIL:
             # An old PSN does not end the QP: half of all PSNs are old, and a forger soon guesses one. A peer that means
             # it refuses every packet, the latest too.
             if self._awaited(psn):
@@ -132,9 +140,16 @@ class NackHandler:
         if not self._retries.draw(psn):
             self._give_up(psn, reason)
 
+    def _response_to(self, reason: int) -> int:
+        """What is done about a reason: one that nobody knows is taken for one that retransmits, or for a fatal one."""
+        response = _RESPONSE_TO[reason]
+        if response != _UNKNOWN:
+            return response
+        return _FAIL if self._fails_on_unknown else _RESEND
+
     def _trace_nack(self, psn: int, reason: int, entropy: int, rtx: bool) -> None:
         assert self._trace is not None
-        self._trace.nack_received(psn, NackReason(reason).name, entropy, rtx)
+        self._trace.nack_received(psn, _name_of(reason), entropy, rtx)
 
     def _fail_at(self, psn: int) -> None:
         """The peer says that it cannot take this PSN, ever."""
@@ -143,7 +158,7 @@ class NackHandler:
 
     def _give_up(self, psn: int, reason: int) -> None:
         """The retries of this PSN are spent."""
-        why = self._retries.exceeded(psn, f"NACK {NackReason(reason).name}")
+        why = self._retries.exceeded(psn, f"NACK {_name_of(reason)}")
         self._fail(WorkStatus.RETRY_EXCEEDED, why, psn)
 
     def _trimmed_on(self, entropy: int) -> None:
@@ -178,7 +193,7 @@ class NackHandler:
         self._controller.nacked(now, size, _IS_TRIM[reason] != 0)
         if self._trace is not None:
             self._trace_lost(transmission, reason)
-        response = _RESPONSE_TO[reason]
+        response = self._response_to(reason)
         if response == _RESEND or self._fits_by_now(psn, transmission):
             self._resend.push(psn, 0)
         elif response == _WAIT_FOR_WINDOW and psn > self._sent.una:
@@ -189,7 +204,7 @@ class NackHandler:
 
     def _trace_lost(self, transmission: int, reason: int) -> None:
         assert self._trace is not None
-        trigger = f"nack:{NackReason(reason).name}"
+        trigger = f"nack:{_name_of(reason)}"
         psn, ev, sent_at = self._sent.transmitted(transmission)
         self._trace.lost((psn,), (ev,), (sent_at,), trigger)
 

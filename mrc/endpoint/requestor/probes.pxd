@@ -20,7 +20,7 @@ cdef class Probes:
     cdef PathSet _paths
     cdef readonly PathProbing _path_probing
     cdef long long *_cells
-    cdef long long _places, _longest_interval, _next, _peer_qpn, _qpn, _tail_at, _tail_from, _tail_interval, _unsent
+    cdef long long _places, _longest_interval, _longest_held, _next, _peer_qpn, _qpn, _tail_at, _tail_from, _tail_interval, _unsent
     cdef int _traffic_class
     cdef bint _hastened
     cdef readonly long long asked_at
@@ -32,10 +32,12 @@ cdef class Probes:
     cpdef void take_up_bad_evs(self, long long now, long long path_timer_ns) noexcept nogil
     cpdef long long next_deadline(self) noexcept nogil
     cpdef bint tail_is_due(self, long long now) noexcept nogil
-    @cython.locals(longest=cython.longlong, failed=cython.longlong, place=Py_ssize_t, probe_id=cython.longlong)
+    @cython.locals(longest=cython.longlong)
     cpdef void on_timer(
-        self, long long now, SentPackets sent, long long path_timer_ns, bint asks, bint goes_on
+        self, long long now, SentPackets sent, long long path_timer_ns, bint held, bint asks, bint goes_on
     ) noexcept nogil
+    @cython.locals(failed=cython.longlong, place=Py_ssize_t, probe_id=cython.longlong)
+    cpdef void probe_paths(self, long long now, long long path_timer_ns) noexcept nogil
     @cython.locals(at=Py_ssize_t)
     cdef long long _enqueue(self, long long target, long long after, long long asked_at) noexcept nogil
     cdef Py_ssize_t _at(self, long long number) noexcept nogil

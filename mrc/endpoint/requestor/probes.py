@@ -37,6 +37,7 @@ class Probes:
         "_cells",
         "_counters",
         "_hastened",
+        "_longest_held",
         "_longest_interval",
         "_next",
         "_path_probing",
@@ -56,11 +57,13 @@ class Probes:
         "waiting",
     )
 
-    def __init__(self, qp: QpParts) -> None:
+    def __init__(self, qp: QpParts, waits_at_most_ns: int) -> None:
+        """`waits_at_most_ns`: how long the peer may be silent."""
         self._qpn = qp.qpn
         self._trace = qp.trace
         self._peer_qpn = qp.peer.qpn
         self._longest_interval = qp.config.local_ack_timeout_ns
+        self._longest_held = min(waits_at_most_ns // 4, qp.config.paths.probe_interval_max_ns)
         self._paths = qp.paths
         self._counters = qp.counters
         self._traffic_class = qp.classes.probe
@@ -93,10 +96,11 @@ class Probes:
 
     def hasten_tail(self, now: int, since_ns: int) -> None:
         """Ask now, not when the timer runs out. Once, until data is sent or the answer is here; and again as the timer
-        does, but from `since_ns` on, how long ago the oldest packet that waits was sent: the probe may be trimmed."""
+        does, but from `since_ns` on, how long ago the oldest packet that waits was sent: the probe may be trimmed. 0
+        counts as 1 ns, as a round trip does."""
         if not self._hastened and self.tail_armed:
             self._hastened = True
-            self._tail_interval = since_ns
+            self._tail_interval = max(since_ns, 1)
             self._tail_from = self._tail_at = now
 
     def time_tail(self, timer_ns: int) -> None:
@@ -116,21 +120,26 @@ class Probes:
     def tail_is_due(self, now: int) -> bool:
         return now >= self._tail_at
 
-    def on_timer(self, now: int, sent: SentPackets, path_timer_ns: int, asks: bool, goes_on: bool) -> None:
-        """Queue the probes that are due. `asks`: with nothing outstanding there is still something to learn. `goes_on`:
-        data may leave now, so what was sent last is no tail, and the timer starts afresh."""
+    def on_timer(self, now: int, sent: SentPackets, path_timer_ns: int, held: bool, asks: bool, goes_on: bool) -> None:
+        """Queue the probes that are due. `asks`: with nothing outstanding there is still something to learn. `held`:
+        namely when the peer acknowledges what has arrived, which may take long. `goes_on`: data may leave now, so what
+        was sent last is no tail, and the timer starts afresh."""
         if self.tail_is_due(now):
             self._tail_from = now
             self._tail_at = _FOREVER
             if goes_on:
                 self._tail_at = now + self._tail_interval
             elif sent.outstanding or asks:
-                longest = max(self._longest_interval, path_timer_ns)
+                longest = max(self._longest_held if held else self._longest_interval, path_timer_ns)
                 self._tail_interval = min(2 * self._tail_interval, longest)
                 self._tail_at = now + self._tail_interval
                 self._enqueue(_TAIL, sent.next_transmission, now)
                 self._counters.tail_probes_sent += 1
             self.tail_armed = self._tail_at != _FOREVER
+        self.probe_paths(now, path_timer_ns)
+
+    def probe_paths(self, now: int, path_timer_ns: int) -> None:
+        """Queue the probes of bad EVs that are due."""
         failed = self._path_probing.failed
         self._path_probing.due(now, path_timer_ns)
         for place in range(self._path_probing.found_count):

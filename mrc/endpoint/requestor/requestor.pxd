@@ -40,7 +40,9 @@ cdef class Requestor:
     cpdef bint has_probes(self) noexcept nogil
     cpdef bint has_work(self) noexcept nogil
     cpdef bint one_packet_waits(self) noexcept nogil
-    @cython.locals(start=Py_ssize_t, data_from=Py_ssize_t, room=cython.longlong, sent_bytes=cython.longlong)
+    @cython.locals(
+        start=Py_ssize_t, data_from=Py_ssize_t, alone=cython.bint, room=cython.longlong, sent_bytes=cython.longlong
+    )
     cpdef Py_ssize_t transmit(self, TransmitBatch batch, Py_ssize_t limit, long long now, bint others_wait) noexcept nogil
     cdef long long _tail_timer(self) noexcept nogil
     cpdef long long next_deadline(self) noexcept nogil

@@ -87,7 +87,7 @@ class Requestor:
             resend=Heap(),
             fail=fail,
         )
-        self._probes = Probes(qp)
+        self._probes = Probes(qp, self._retries.waits_at_most)
         self._requests = RequestMaker(qp, sending)
         self._sender = DataSender(qp, sending, self._requests)
         self._nacks = NackHandler(qp, sending)
@@ -148,7 +148,7 @@ class Requestor:
         start = batch.count
         limit = min(limit, batch.capacity - start)
         self._probes.transmit(batch, limit, now)
-        data_from = batch.count
+        data_from, alone = batch.count, not self.sent.outstanding
         room = self._room.of_records(limit - (data_from - start))
         if room > 0:
             sent_bytes = self._sender.transmit(batch, room, self._room.of_window(), self._room.last_new(), now)
@@ -157,7 +157,7 @@ class Requestor:
         if batch.count > data_from:
             if others_wait or not self._room.may_send():
                 batch.set_bits(batch.count - 1, _PSN_FLAGS_AT, _ACKREQ_BIT)
-            self.loss.arm(now)
+            self.loss.arm(now, alone)
             self._probes.arm_tail(now, self._tail_timer(), not self.rtt.srtt)
             self.feedback.watch_oldest(now)
         elif self._room.stalled():

@@ -10,18 +10,20 @@ cdef class RetryBudget:
     cdef SentPackets _sent
     cdef RttEstimator _rtt
     cdef long long _linear, _exponential, _timeout_ns, _most_timeouts
-    cdef long long _since, _doublings, _psn, _timeouts, _deadline
+    cdef bint _per_qp
+    cdef readonly long long since, waits_at_most
+    cdef long long _drawn, _doublings, _psn, _timeouts, _deadline, _waited
 
     cpdef void watch(self, long long oldest_psn, long long now) noexcept nogil
     cpdef void watch_unsent(self, long long psn, long long now) noexcept nogil
     cpdef long long next_deadline(self) noexcept nogil
     cpdef void rest(self) noexcept nogil
     cpdef bint expired(self, long long now) noexcept nogil
+    @cython.locals(doubled=cython.longlong)
     cdef long long _interval(self) noexcept nogil
-    cdef long long _doubled(self, long long interval) noexcept nogil
     cpdef long long spent(self, long long psn) noexcept nogil
-    @cython.locals(slot=cython.longlong)
     cpdef bint draw(self, long long psn) noexcept nogil
     cpdef bint draw_for_timeout(self, long long psn) noexcept nogil
+    cpdef bint wait_on(self, long long now, bint heard) noexcept nogil
     @cython.locals(counted=cython.longlong)
     cpdef void wait_again(self, long long now) noexcept nogil

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mrc.endpoint.config import EXPONENTIAL_RETRIES_FOREVER, QpConfig
 from mrc.endpoint.parts.deadlines import FOREVER
-from mrc.endpoint.parts.rtt import RttEstimator
+from mrc.endpoint.parts.rtt import MOST_TIMEOUTS, RttEstimator
 from mrc.endpoint.requestor.sent import SentPackets
 from mrc.wire.rows import PSN_BITS_MASK
 
@@ -16,23 +16,32 @@ _LONGEST = 1 << 61  # ns
 class RetryBudget:
     """The coarse timer of the oldest unacknowledged PSN, and the retries each PSN has drawn.
 
-    Linear retries at the local ACK timeout, then exponential ones that double it each. The budget belongs to a PSN:
-    local ACK timeouts and NACKs that name it draw on it, holes and path timers do not. Where timeouts may draw only a
-    part of it, they alone count for how long the next one waits: a PSN that was trimmed often does not wait for hours.
+    Linear retries at the local ACK timeout, then exponential ones that double it each. The budget belongs to a PSN or,
+    by a switch, to the QP, where it is whole again when the oldest PSN is another (MRC-RETRY-10). Local ACK timeouts
+    and NACKs that name a PSN draw on it, holes and path timers do not. Where timeouts may draw only a part of it, they
+    alone count for how long the next one waits: a PSN that was trimmed often does not wait for hours.
+
+    Long round trips make intervals longer, but not all of them together: a peer that is silent is given up after
+    `QpConfig.gives_up_after_ns`. An interval counts as what it was meant to take, however late its end is noticed: a
+    stop of this endpoint itself uses up one interval at most.
     """
 
     __slots__ = (
         "_deadline",
         "_doublings",
+        "_drawn",
         "_exponential",
         "_linear",
         "_most_timeouts",
+        "_per_qp",
         "_psn",
         "_rtt",
         "_sent",
-        "_since",
         "_timeout_ns",
         "_timeouts",
+        "_waited",
+        "since",
+        "waits_at_most",
     )
 
     def __init__(self, config: QpConfig, sent: SentPackets, rtt: RttEstimator) -> None:
@@ -40,10 +49,19 @@ class RetryBudget:
         self._rtt = rtt
         self._linear, self._exponential = config.linear_retries, config.exponential_retries
         self._timeout_ns = config.local_ack_timeout_ns
+        # Whether all PSNs draw on one budget, and what was drawn on it since the oldest PSN became that.
+        self._per_qp, self._drawn = config.retry_budget_per_qp, 0
         # Of one PSN; _NONE where the budget alone counts.
         self._most_timeouts = _NONE if config.timeout_retries is None else config.timeout_retries
-        # Of the interval that runs: when it began, and how often it was doubled.
-        self._since = self._doublings = 0
+        # Of the interval that runs: when it began, ns, and how often it was doubled.
+        self.since = self._doublings = 0
+        # Of the PSN that is watched: how long its intervals have taken, and how long they may take, ns.
+        self._waited = 0
+        most = config.gives_up_after_ns
+        # A budget of few retries is good for two of the longest round trips.
+        self.waits_at_most = (
+            _LONGEST if most is None else min(max(most, 2 * MOST_TIMEOUTS * self._timeout_ns), _LONGEST)
+        )
         self._psn = _NONE
         self._timeouts = 0  # of the PSN that is watched
         self._deadline = _NONE
@@ -52,7 +70,7 @@ class RetryBudget:
         """Follow `oldest_psn`."""
         if oldest_psn != self._psn:
             self._psn = oldest_psn
-            self._timeouts = 0
+            self._timeouts = self._waited = self._drawn = 0
             self.wait_again(now)
 
     def watch_unsent(self, psn: int, now: int) -> None:
@@ -73,30 +91,35 @@ class RetryBudget:
         """Whether the interval has passed, as long as it is by what is known of the round trip now."""
         if self._deadline == _NONE or now < self._deadline:
             return False
-        self._deadline = self._since + self._interval()
+        self._deadline = self.since + self._interval()
         return now >= self._deadline
 
     def _interval(self) -> int:
-        return self._doubled(self._rtt.coarse_timer(self._timeout_ns))
-
-    def _doubled(self, interval: int) -> int:
-        """It as often as this one is to be doubled, and no longer than a clock counts."""
-        return interval << self._doublings if interval <= _LONGEST >> self._doublings else _LONGEST
+        """The timeout, doubled as often as this one is to be, at least as long as round trips need, and never longer
+        than what is left."""
+        doubled = self._timeout_ns << self._doublings if self._timeout_ns <= _LONGEST >> self._doublings else _LONGEST
+        return min(max(doubled, self._rtt.coarse_timer(self._timeout_ns)), self.waits_at_most - self._waited)
 
     def spent(self, psn: int) -> int:
-        """Retries this PSN has drawn."""
-        return self._sent.retries[psn & self._sent.mask]
+        """Retries this PSN has drawn, or all of them where the budget is the QP's."""
+        return self._drawn if self._per_qp else self._sent.retries[psn & self._sent.mask]
 
     def draw(self, psn: int) -> bool:
         """Spend one retry of this PSN. False when its budget is gone."""
-        slot = psn & self._sent.mask
-        self._sent.retries[slot] += 1
-        return self._exponential == _FOREVER or self._sent.retries[slot] <= self._linear + self._exponential
+        self._drawn += 1
+        self._sent.retries[psn & self._sent.mask] += 1
+        return self._exponential == _FOREVER or self.spent(psn) <= self._linear + self._exponential
 
     def draw_for_timeout(self, psn: int) -> bool:
-        """`draw` for the PSN that is watched, whose timer ran out. False too when timeouts have had their part."""
+        """`draw` for the PSN that is watched, whose timer ran out. False too when timeouts have had their part, or the
+        peer has been silent for as long as it may be."""
         self._timeouts += 1
-        return self.draw(psn) and (self._most_timeouts == _NONE or self._timeouts <= self._most_timeouts)
+        self._waited += self._deadline - self.since
+        return (
+            self.draw(psn)
+            and (self._most_timeouts == _NONE or self._timeouts <= self._most_timeouts)
+            and (self._waited < self.waits_at_most or self.waits_at_most == _LONGEST)
+        )
 
     def exceeded(self, psn: int, drawn_by: str) -> str:
         """What to say when the budget of this PSN is gone. `drawn_by`: what would have taken one more."""
@@ -105,9 +128,18 @@ class RetryBudget:
             f"after {self.spent(psn) - 1} retries, then {drawn_by}"
         )
 
+    def wait_on(self, now: int, heard: bool) -> bool:
+        """The peer holds back the acknowledgement of the PSN that is watched, which has arrived: it may take its time.
+        `heard`: in the interval that ends. False when it has been silent for as long as it may be."""
+        self._waited = 0 if heard else self._waited + self._deadline - self.since
+        self._timeouts = self._drawn = 0
+        self._sent.retries[self._psn & self._sent.mask] = 0
+        self.wait_again(now)
+        return self._waited < self.waits_at_most or self.waits_at_most == _LONGEST
+
     def wait_again(self, now: int) -> None:
         """The next interval begins."""
         counted = self.spent(self._psn) if self._most_timeouts == _NONE else self._timeouts
         self._doublings = min(max(counted - self._linear, 0), _FOREVER)
-        self._since = now
+        self.since = now
         self._deadline = now + self._interval()

@@ -190,6 +190,10 @@ class SendQueue:
                 return msn
         return self.oldest if self.oldest < self.next_msn else _NONE
 
+    def has_immediate(self, msn: int) -> bool:
+        """Whether an unfinished message is a write with immediate; False for -1."""
+        return msn != _NONE and self.immediate[msn & self._mask] != _NO_IMMEDIATE
+
     def unfinished(self) -> Iterator[int]:
         """The MSNs of all messages not wholly acknowledged, oldest first."""
         return iter(range(self.oldest, self.next_msn))

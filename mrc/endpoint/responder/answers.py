@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mrc.endpoint.paths.path_set import PathSet
+from mrc.endpoint.qp_parts import QpParts
 from mrc.wire import octets
 from mrc.wire.profile import WireProfile
 from mrc.wire.received_batch import ReceivedBatch
@@ -22,6 +23,12 @@ _OPCODE_AT, _PKEY_AT, _DQP_AT, _PSN_AT = fields_at("bth", "opcode pkey reserved 
 _ROOM, _HEADERS, _P_KEY = HEADER_ROOM, EXTENSION_AT, P_KEY
 _LEAST_PENDING, _MAX_PENDING = 8, 1024
 _COLUMNS = 10
+
+
+def dcids(qp: QpParts) -> tuple[int, int]:
+    """spdcid and dpdcid of a QP's SACKs and NACKs, as QPNs whose low 16 bits they are (wire.md section 6)."""
+    own = qp.qpn, qp.peer.qpn
+    return own[::-1] if qp.wire.dcids_of_data else own
 
 
 class Answer:
@@ -56,15 +63,14 @@ class Answer:
         self.unit_ns = 0
 
     def begin(self, psn: int, highest: int, marked: bool, probe_id: int, reason: int, arrived_at: int) -> None:
-        """Be about another packet, of which nothing is reflected yet."""
+        """Start describing another packet. The Reflector adds what is reflected of it."""
         self.psn = psn
         self.highest = highest
         self.marked = marked
         self.probe_id = probe_id
         self.reason = reason
         self.arrived_at = arrived_at
-        self.entropy = self.tx_timestamp = self.unit_ns = 0
-        self.rtx = False
+        self.tx_timestamp = self.unit_ns = 0
 
     def timestamp(self, now: int) -> int:
         """tx_timestamp plus the time held, each in the packet's own unit; 0 when there was no timestamp."""

@@ -12,7 +12,7 @@ cdef Py_ssize_t _BYTES, _NETH_AT, _REASON_AT, _ENTROPY_AT, _SPDCID_AT, _DPDCID_A
 
 @cython.final
 cdef class NackMaker:
-    cdef long long _qpn, _peer_qpn, _cc_type, _last_port, _planes
+    cdef long long _spdcid, _dpdcid, _cc_type, _last_port, _planes
     cdef object _trace
     cdef Answer _answer
     cdef Counters _counters
@@ -21,7 +21,7 @@ cdef class NackMaker:
     cdef readonly PendingAnswers pending
 
     @cython.locals(count=Py_ssize_t, drawn=cython.longlong, index=Py_ssize_t, number=Py_ssize_t)
-    cpdef Py_ssize_t transmit(self, TransmitBatch batch, Py_ssize_t limit, long long now) noexcept nogil
+    cpdef void transmit(self, TransmitBatch batch, Py_ssize_t limit, long long now) noexcept nogil
     @cython.locals(psn=cython.longlong, at=Py_ssize_t)
     cdef void _append(self, TransmitBatch batch, Py_ssize_t index, long long now) noexcept nogil
     @cython.locals(answer=Answer)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mrc.endpoint.qp_parts import QpParts
-from mrc.endpoint.responder.answers import Answer, ControlPackets, PendingAnswers
+from mrc.endpoint.responder.answers import Answer, ControlPackets, PendingAnswers, dcids
 from mrc.wire import octets
 from mrc.wire.names import NackReason
 from mrc.wire.opcodes import HEADER_LENGTHS, Op
@@ -27,20 +27,19 @@ class NackMaker:
         "_answer",
         "_cc_type",
         "_counters",
+        "_dpdcid",
         "_last_port",
         "_packets",
         "_paths",
-        "_peer_qpn",
         "_planes",
-        "_qpn",
+        "_spdcid",
         "_trace",
         "pending",
     )
 
     def __init__(self, qp: QpParts, packets: ControlPackets) -> None:
-        self._qpn = qp.qpn
         self._trace = qp.trace
-        self._peer_qpn = qp.peer.qpn
+        self._spdcid, self._dpdcid = dcids(qp)
         self._cc_type = qp.wire.neth_cc_type << _CC_TYPE_SHIFT
         self._paths = qp.paths
         self._counters = qp.counters
@@ -51,14 +50,14 @@ class NackMaker:
         # The one that is being sent.
         self._answer = Answer()
 
-    def transmit(self, batch: TransmitBatch, limit: int, now: int) -> int:
-        """Append up to `limit` NACKs. Returns how many.
+    def transmit(self, batch: TransmitBatch, limit: int, now: int) -> None:
+        """Append up to `limit` NACKs.
 
         Successive NACKs alternate planes, and whole turns are drawn so that SACKs still do with NACKs in between.
         """
         count = limit if limit < self.pending.count else self.pending.count
         if count <= 0:
-            return 0
+            return
         drawn = count
         index = self._paths.control.take_one(now)
         if self._paths.frames.ports[index] == self._last_port:
@@ -74,7 +73,6 @@ class NackMaker:
             self._paths.control.take_one(now)
             drawn += 1
         self._counters.nacks_sent += count
-        return count
 
     def _append(self, batch: TransmitBatch, index: int, now: int) -> None:
         """Append the NACK for the answer that was taken."""
@@ -83,8 +81,8 @@ class NackMaker:
         octets.put16(batch.flat, at + _NETH_AT, 0)
         octets.put16(batch.flat, at + _REASON_AT, self._answer.reason << 8)
         octets.put32(batch.flat, at + _ENTROPY_AT, self._answer.entropy)
-        octets.put16(batch.flat, at + _SPDCID_AT, self._qpn)
-        octets.put16(batch.flat, at + _DPDCID_AT, self._peer_qpn)
+        octets.put16(batch.flat, at + _SPDCID_AT, self._spdcid)
+        octets.put16(batch.flat, at + _DPDCID_AT, self._dpdcid)
         octets.put32(batch.flat, at + _NACK_WORD_AT, psn)
         octets.put16(batch.flat, at + _CC_TYPE_AT, self._cc_type << 8)
         octets.put16(batch.flat, at + _STAMP_AT, self._answer.timestamp(now))

@@ -11,9 +11,10 @@ cdef class ReceivedPsns:
     cdef readonly long long highest, held, completed
 
     cpdef bint has(self, long long psn) noexcept nogil
-    @cython.locals(edge=cython.longlong)
     cpdef long long edge_after(self, long long psn) noexcept nogil
-    @cython.locals(edge=cython.longlong)
-    cpdef bint add(self, long long psn, bint ends) noexcept nogil
+    cpdef long long edge_from(self, long long edge) noexcept nogil
+    cpdef bint add(self, long long psn, bint ends, long long stop) noexcept nogil
+    cpdef void go_on(self, long long stop) noexcept nogil
+    cdef void _move_edge(self, long long edge, long long stop) noexcept nogil
     @cython.locals(count=cython.longlong, found=cython.ulonglong)
     cpdef unsigned long long bitmap(self, long long base) noexcept nogil

@@ -46,31 +46,40 @@ class ReceivedPsns:
 
     def edge_after(self, psn: int) -> int:
         """epsn as it will be once this new PSN has arrived."""
-        if psn != self.epsn:
-            return self.epsn
-        edge = psn + 1
+        return self.edge_from(psn + 1) if psn == self.epsn else self.epsn
+
+    def edge_from(self, edge: int) -> int:
+        """The first PSN from `edge` on that has not arrived."""
         while edge <= self.highest and self._arrived[edge & self._mask]:
             edge += 1
         return edge
 
-    def add(self, psn: int, ends: bool) -> bool:
-        """Take this new PSN as arrived; `ends` says it is the last of its message. True when the left edge moved."""
+    def add(self, psn: int, ends: bool, stop: int) -> bool:
+        """Take this new PSN as arrived; `ends` says it is the last of its message. The left edge does not pass `stop`.
+        True when it moved."""
         if psn > self.highest:
             self.highest = psn
-        if psn != self.epsn:
+        if psn != self.epsn or psn == stop:
             self._arrived[psn & self._mask] = 1
             self._ends[psn & self._mask] = ends
             self.held += 1
             return False
         self.completed += ends
-        edge = psn + 1
-        while edge <= self.highest and self._arrived[edge & self._mask]:
+        self._move_edge(psn + 1, stop)
+        return True
+
+    def go_on(self, stop: int) -> None:
+        """What held the left edge back is gone: it moves up to `stop`."""
+        self._move_edge(self.epsn, stop)
+
+    def _move_edge(self, edge: int, stop: int) -> None:
+        """The left edge moves to `edge` and over what arrived before, up to `stop`."""
+        while edge < stop and edge <= self.highest and self._arrived[edge & self._mask]:
             self._arrived[edge & self._mask] = 0
             self.completed += self._ends[edge & self._mask]
             self.held -= 1
             edge += 1
         self.epsn = edge
-        return True
 
     def bitmap(self, base: int) -> int:
         """The 64-bit map of arrivals from `base` (epsn or above) on, least significant bit first."""

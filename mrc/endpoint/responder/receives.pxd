@@ -4,7 +4,7 @@ from mrc.endpoint.parts.heaps cimport Heap
 from mrc.endpoint.refusals cimport Refusal
 from mrc.endpoint.parts.tables cimport Table
 
-cdef long long _NO_IMMEDIATE, _RQMSN_MASK
+cdef long long _FOREVER, _MILLISECOND, _NO_IMMEDIATE, _RQMSN_MASK
 cdef int _RIGHT, _OTHER_RQMSN, _NO_IMMEDIATES, _NO_RECEIVE, _TOO_MANY, _SUCCESS, _FLUSHED, _RECEIVE
 cdef Py_ssize_t _RQMSN, _VALUE, _LENGTH
 
@@ -18,12 +18,14 @@ cdef class Receives:
     cdef Heap _waiting
     cdef readonly Refusal refusal
     cdef readonly long long posted, stashed
-    cdef public long long delivered, max_in_flight
+    cdef public long long delivered, max_in_flight, stop
+    cdef public bint may_wait
 
     @cython.locals(
         due=cython.longlong, each=cython.longlong, found=cython.longlong, verdict=cython.int
     )
     cpdef int check(self, long long psn, long long rqmsn, long long edge) noexcept nogil
+    cpdef int lacks_receive(self, long long waited_ns) noexcept nogil
     @cython.locals(row=Py_ssize_t)
     cdef long long _rqmsn_of(self, long long psn) noexcept nogil
     @cython.locals(expected=cython.longlong)

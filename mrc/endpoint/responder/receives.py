@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from mrc.endpoint.completion_ring import NO_IMMEDIATE, CompletionRing
 from mrc.endpoint.completions import WorkKind, WorkStatus
+from mrc.endpoint.config import MILLISECOND
+from mrc.endpoint.parts.deadlines import FOREVER
 from mrc.endpoint.parts.heaps import Heap
 from mrc.endpoint.parts.numbers import column, signed
 from mrc.endpoint.parts.tables import Table
@@ -19,11 +21,16 @@ _NO_RECEIVE, _TOO_MANY = int(Verdict.NO_RECEIVE), int(Verdict.TOO_MANY_IMMEDIATE
 # What follows the PSN in a row of the immediates that wait: RQMSN, immediate, bytes of the message.
 _RQMSN, _VALUE, _LENGTH = 1, 2, 3
 _COLUMNS = 4
+_FOREVER, _MILLISECOND = FOREVER, MILLISECOND
 
 
 class Receives:
     """One QP's posted receives, `posted` of them. An early immediate waits here until every earlier request has
-    arrived; `stashed` of them do. `refusal` receives a request that is refused."""
+    arrived; `stashed` of them do. `refusal` receives a request that is refused.
+
+    Where one `may_wait` for a receive, `stop` is the PSN of the immediate that does, FOREVER while none does: it is due
+    and not delivered, and no PSN from it on is acknowledged (MRC-IMM-07).
+    """
 
     __slots__ = (
         "_completions",
@@ -34,9 +41,11 @@ class Receives:
         "_wr_ids",
         "delivered",
         "max_in_flight",
+        "may_wait",
         "posted",
         "refusal",
         "stashed",
+        "stop",
     )
 
     def __init__(self, completions: CompletionRing) -> None:
@@ -54,6 +63,8 @@ class Receives:
         self.delivered = 0
         # The most the peer may have in flight; known once the QP is ready to receive.
         self.max_in_flight = 0
+        self.may_wait = False
+        self.stop = _FOREVER
         self.refusal = Refusal()
 
     def post(self, wr_id: int) -> None:
@@ -73,7 +84,8 @@ class Receives:
         """See that what is below `edge`, the epsn that a request leaves, may be delivered then; `rqmsn` is that of the
         request at `psn`, NO_IMMEDIATE where it has no immediate, and it may be one of those in flight.
 
-        Returns a verdict: one that would come out of order, find no receive, or be one too many in flight is refused.
+        Returns a verdict: one that would come out of order or be one too many in flight is refused. One that would find
+        no receive is, too, or becomes `stop`.
         """
         due, each = 0, self._waiting.first()
         if rqmsn != _NO_IMMEDIATE and psn < each:
@@ -82,13 +94,23 @@ class Receives:
             found = rqmsn if each == psn else self._rqmsn_of(each)
             if found != _NO_IMMEDIATE:
                 verdict = self._check_turn(each, found, due)
+                if verdict == _NO_RECEIVE and self.may_wait:
+                    self.stop = edge = each
+                    break
                 if verdict != _RIGHT:
                     return verdict
                 due += 1
             each += 1
-        if rqmsn == _NO_IMMEDIATE or psn < edge or (rqmsn - self.delivered - due & _RQMSN_MASK) < self.max_in_flight:
+        if rqmsn == _NO_IMMEDIATE or psn < edge:
+            return _RIGHT
+        # Several PSNs may claim one RQMSN: so many may wait, whatever they say.
+        if (rqmsn - self.delivered - due & _RQMSN_MASK) < self.max_in_flight and self.stashed < self.max_in_flight:
             return _RIGHT
         return self.refusal.of(_TOO_MANY, psn, rqmsn, self.max_in_flight)
+
+    def lacks_receive(self, waited_ns: int) -> int:
+        """The immediate at `stop` has waited for so long, which is enough. Returns the verdict."""
+        return self.refusal.of(_NO_RECEIVE, self.stop, waited_ns // _MILLISECOND, 0)
 
     def _rqmsn_of(self, psn: int) -> int:
         """The RQMSN of the immediate that waits at this PSN, NO_IMMEDIATE where none does."""
@@ -141,6 +163,7 @@ class Receives:
         self._waiting.clear()
         self._stash.clear()
         self.stashed = 0
+        self.stop = _FOREVER
 
     def flush(self) -> None:
         """The QP is over: complete every posted receive with an error, and forget what waits."""

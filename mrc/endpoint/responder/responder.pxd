@@ -42,7 +42,7 @@ cdef class Responder:
     cdef Counters _counters
     cdef ResourceLimits _limits
     cdef readonly MessageChecks _messages
-    cdef long long _noted_at, _qpn, _refused_psn, _refused_syndrome
+    cdef long long _noted_at, _qpn, _receive_due, _receive_wait_ns, _refused_psn, _refused_syndrome
     cdef ControlPackets _packets
     cdef PathSet _paths
     cdef Receives _receives
@@ -70,6 +70,9 @@ cdef class Responder:
         rqmsn=cython.longlong, verdict=cython.int
     )
     cdef int _execute(self, ReceivedBatch batch, Py_ssize_t row, long long psn, int opcode) noexcept nogil
+    @cython.locals(edge=cython.longlong)
+    cpdef bint on_receive_posted(self) noexcept nogil
+    cdef void _time_receive(self, long long now) noexcept nogil
     cdef void _refuse(self) noexcept with gil
     @cython.locals(marked=cython.bint)
     cdef void _answer_copy(self, ReceivedBatch batch, Py_ssize_t row, long long psn, long long now) noexcept nogil

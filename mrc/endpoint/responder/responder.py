@@ -97,6 +97,8 @@ class Responder:
         "_packets",
         "_paths",
         "_qpn",
+        "_receive_due",
+        "_receive_wait_ns",
         "_receives",
         "_reflector",
         "_refused_psn",
@@ -128,6 +130,10 @@ class Responder:
         self._packets = ControlPackets(qp.paths, qp.peer.qpn, qp.classes.control)
         self._receives = receives
         receives.max_in_flight = config.max_wimm_dest
+        receives.may_wait = config.responder.wait_for_receive_ns > 0
+        self._receive_wait_ns = config.responder.wait_for_receive_ns
+        # When the immediate that waits for a receive is refused, ns; FOREVER while none waits.
+        self._receive_due = _FOREVER
         self._fail = fail
         self._answers_trims = Capability.TRIM_NACK in agreed
         rate = config.responder.answers_burst, config.responder.answers_per_second
@@ -245,7 +251,7 @@ class Responder:
         if verdict != _RIGHT:
             return verdict
         # The bitmap moves before the payload is committed.
-        if self.received.add(psn, _ENDS[opcode] != 0):
+        if self.received.add(psn, _ENDS[opcode] != 0, self._receives.stop):
             self._ack_due = True
         if size:
             if not batch.headers_only:
@@ -256,7 +262,29 @@ class Responder:
         if immediates:
             # Those with immediate wait for all before them; those whose turn it is are delivered.
             self._receives.deliver(self.received.epsn)
+            self._time_receive(self._noted_at)
         return _RIGHT
+
+    def on_receive_posted(self) -> bool:
+        """There is another receive: an immediate that waited for it is delivered, and acknowledged now (MRC-IMM-07).
+        Returns whether one did."""
+        if self._receives.stop == _FOREVER:
+            return False
+        self._receives.stop = self._receive_due = _FOREVER
+        edge = self.received.edge_from(self.received.epsn)
+        if self._receives.check(_NEVER, _NO_IMMEDIATE, edge) != _RIGHT:
+            self._refuse()
+            return True
+        self.received.go_on(self._receives.stop)
+        self._receives.deliver(self.received.epsn)
+        self._ack_due = True
+        return True
+
+    def _time_receive(self, now: int) -> None:
+        """Where an immediate begins to wait for a receive it has so long."""
+        if self._receives.stop != _FOREVER and self._receive_due == _FOREVER:
+            self._receive_due = now + self._receive_wait_ns
+            self._counters.waited_for_receive += 1
 
     def _refuse(self) -> None:
         """The request just looked at ends the QP. What came before it keeps its answers; they go before the NAK
@@ -359,6 +387,8 @@ class Responder:
             self._ack_delay.end()
             self._transmit_aeth(batch, self.received.epsn - 1 & _PSN_MASK, _ACK_SYNDROME, now)
             self._counters.acks_sent += 1
+            # After a receive came, the next one that lacks one.
+            self._time_receive(now)
         if self._nak_due and self._refused_psn != _NOT_REFUSED and batch.count - start < most:
             # Last: the requestor takes nothing more after it.
             self._nak_due = False
@@ -375,12 +405,19 @@ class Responder:
 
     def next_deadline(self) -> int:
         """When `on_timer` wants to be called next, ns, or FOREVER."""
-        return _FOREVER if self._ack_due else self._ack_delay.due_at
+        return min(self._receive_due, _FOREVER if self._ack_due else self._ack_delay.due_at)
 
     def on_timer(self, now: int) -> None:
-        """An ACK has waited long enough."""
+        """An ACK has waited long enough, or an immediate for a receive."""
         if self._ack_delay.has_to_go(now):
             self._ack_due = True
+        if now >= self._receive_due:
+            self._receive_due = _FOREVER
+            # The QP may be over: then nothing waits.
+            if self._receives.stop == _FOREVER:
+                return
+            self._receives.lacks_receive(self._receive_wait_ns)
+            self._refuse()
 
     def _transmit_aeth(self, batch: TransmitBatch, psn: int, syndrome: int, now: int) -> None:
         index = self._paths.control.one_aside(now)

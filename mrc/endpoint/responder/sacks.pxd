@@ -17,7 +17,7 @@ cdef Py_ssize_t _MPR_AT, _BASE_AT, _BITMAP_AT, _STAMP_AT, _OOO_AT, _RCVD_AT
 
 @cython.final
 cdef class SackMaker:
-    cdef long long _qpn, _peer_qpn, _penalty, _restore_word
+    cdef long long _spdcid, _dpdcid, _penalty, _restore_word
     cdef long long _threshold, _bytes_since
     cdef Answer _answer
     cdef ReceiveBudget _budget

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mrc.endpoint.qp_parts import QpParts
-from mrc.endpoint.responder.answers import Answer, ControlPackets, PendingAnswers
+from mrc.endpoint.responder.answers import Answer, ControlPackets, PendingAnswers, dcids
 from mrc.endpoint.responder.receive_budget import MAX_PENALTY, ReceiveBudget
 from mrc.endpoint.responder.receive_window import ReceiveWindow
 from mrc.endpoint.responder.received import ReceivedPsns
@@ -38,13 +38,13 @@ class SackMaker:
         "_budget",
         "_bytes_since",
         "_counters",
+        "_dpdcid",
         "_packets",
         "_paths",
-        "_peer_qpn",
         "_penalty",
-        "_qpn",
         "_received",
         "_restore_word",
+        "_spdcid",
         "_threshold",
         "_window",
         "pending",
@@ -60,9 +60,9 @@ class SackMaker:
         budget: ReceiveBudget,
         packets: ControlPackets,
     ) -> None:
-        self._qpn = qp.qpn
-        self._peer_qpn = qp.peer.qpn
-        self._threshold = qp.config.sack_threshold_bytes
+        self._spdcid, self._dpdcid = dcids(qp)
+        # Bytes that trigger a SACK: the first number that does.
+        self._threshold = qp.config.sack_threshold_bytes + qp.config.sack_beyond_threshold
         self._received = received
         self._window = window
         self._budget = budget
@@ -136,8 +136,8 @@ class SackMaker:
         octets.put16(batch.flat, at + _SETH_AT, marks)
         octets.put16(batch.flat, at + _OFFSET_AT, offset if probe_id < 0 else probe_id)
         octets.put32(batch.flat, at + _ENTROPY_AT, self._answer.entropy)
-        octets.put16(batch.flat, at + _SPDCID_AT, self._qpn)
-        octets.put16(batch.flat, at + _DPDCID_AT, self._peer_qpn)
+        octets.put16(batch.flat, at + _SPDCID_AT, self._spdcid)
+        octets.put16(batch.flat, at + _DPDCID_AT, self._dpdcid)
         octets.put32(batch.flat, at + _CACK_AT, word)
         octets.put16(batch.flat, at + _MPR_AT, mpr)
         octets.put16(batch.flat, at + _BASE_AT, base - cack)

@@ -16,7 +16,7 @@ from mrc.fabric.names import Link, leaf_name, parse_switch
 from mrc.fabric.place import Place
 from mrc.fabric.shape import Shape
 from mrc.records import record
-from mrc.wire.usid import DEFAULT_BLOCK, USIDS_PER_CONTAINER, container, host_usid, leaf_usid
+from mrc.wire.usid import DEFAULT_BLOCK, USIDS_PER_CONTAINER, PlannedEvs, container, host_usid, leaf_usid
 
 _LEAST_LEAVES = 3
 # The long way round from a leaf to its neighbour passes all leaves; the last uSID is the host's.
@@ -26,7 +26,7 @@ _DIRECTIONS = (_CLOCKWISE, _COUNTER_CLOCKWISE)
 
 
 @record(frozen=True, slots=True)
-class RingTemplate:
+class RingTemplate(PlannedEvs):
     """The paths from a leaf to a host on another: clockwise, and counter-clockwise."""
 
     source_leaf: int

@@ -10,7 +10,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from mrc.lab import installed, processes
 from mrc.lab.impairment import relay
 from mrc.lab.impairment import traffic_control as tc
 from mrc.lab.netlink import NetlinkSocket, Request
+from mrc.untrusted import NotJson, parse_json
 
 FIELDS = ("delay_ns", "jitter_ns", "reorder")
 _ALIAS = "mrc-delay "
@@ -51,8 +52,11 @@ def of(found: Mapping[int, installed.InterfaceFound]) -> dict[int, DelayFound]:
     delays = {}
     for each in found.values():
         if each.alias.startswith(_ALIAS):
-            said = json.loads(each.alias.removeprefix(_ALIAS))
-            delays[said["index"]] = DelayFound({name: said[name] for name in FIELDS}, each.dropped_packets)
+            try:
+                said = parse_json(each.alias.removeprefix(_ALIAS).encode())
+                delays[said["index"]] = DelayFound({name: said[name] for name in FIELDS}, each.dropped_packets)
+            except (NotJson, KeyError, TypeError):
+                continue  # not ours
     return delays
 
 
@@ -75,8 +79,8 @@ def change(
         inside(lambda: _tell(tap_name(index), settings))
     else:
         remove(route, index, there)
-        start = {**settings, "interface": interface, "tap": tap_name(index), "lab_file": str(lab_file)}
-        start |= {"command": processes.OF_LINKS, "shell": int(os.environ.get(processes.SHELL_VARIABLE, "0"))}
+        shell = os.environ.get(processes.SHELL_VARIABLE, "0")
+        start = [interface, tap_name(index), str(lab_file), processes.OF_LINKS, shell, *_words(settings)]
         there = [inside(lambda: _started(start))]
     route.transact([_described(there[0], settings)])
     route.transact([tc.hook(index), tc.redirect_filter(index, there[0], _mac_of(inside, interface))])
@@ -97,22 +101,27 @@ def _described(tap: int, settings: Mapping[str, Any]) -> Request:
     return Request("describe a delay", netlink.message(_NEWLINK, netlink.ACK, body + text))
 
 
-def _started(settings: Mapping[str, Any]) -> int:
+def _words(settings: Mapping[str, Any]) -> list[str]:
+    """What `relay.delay_of` reads."""
+    return [str(settings[name]) for name in ("delay_ns", "jitter_ns", "reorder")]
+
+
+def _started(arguments: Sequence[str]) -> int:
     """Start a relay in this thread's namespace; the interface index of its tap."""
-    argv = [sys.executable, "-I", "-S", relay.__file__, json.dumps(settings)]
+    argv = [sys.executable, "-I", "-S", relay.__file__, *arguments]
     try:
         ended = subprocess.run(argv, capture_output=True, text=True, timeout=_START_S, stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired:
         raise SystemRefused(f"the process that delays packets did not start in {_START_S:.0f} s: try again") from None
     if ended.returncode:
         raise SystemRefused(f"cannot delay packets: {ended.stderr.strip()}: it needs /dev/net/tun (modprobe tun)")
-    return socket.if_nametoindex(settings["tap"])
+    return socket.if_nametoindex(arguments[1])
 
 
 def _tell(name: str, settings: Mapping[str, Any]) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
         try:
-            sender.sendto(json.dumps(settings).encode(), f"\0{name}")
+            sender.sendto(" ".join(_words(settings)).encode(), f"\0{name}")
         except OSError as error:
             raise SystemRefused(f"the process that delays packets does not answer: {error.strerror}") from None
 

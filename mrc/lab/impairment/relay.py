@@ -17,7 +17,7 @@ import ctypes
 import errno
 import fcntl
 import heapq
-import json
+import math
 import os
 import random
 import select
@@ -25,6 +25,7 @@ import socket
 import struct
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -46,6 +47,8 @@ _MOST_HELD_BYTES = 256_000_000
 # A busy machine delays no packet beyond what was asked for, as far as the scheduler helps.
 _NICE = -15
 _LOOK_S = 1.0
+_LONGEST_MESSAGE = 200
+_LONGEST_NS = 1 << 40
 
 
 class Relay:
@@ -75,9 +78,8 @@ class Relay:
         self._delay = self._jitter = 0
         self._reorder = 0.0
 
-    def set(self, settings: dict[str, Any]) -> None:
-        self._delay, self._jitter = int(settings["delay_ns"]), int(settings["jitter_ns"])
-        self._reorder = float(settings["reorder"])
+    def set(self, delay_ns: int, jitter_ns: int, reorder: float) -> None:
+        self._delay, self._jitter, self._reorder = delay_ns, jitter_ns, reorder
 
     def run(self, lab_file: str, shell: int | None) -> None:
         """Return when the lab is gone, or the process of the pidfd `shell`; or when the tap is, and nothing is held."""
@@ -97,8 +99,8 @@ class Relay:
             if self._tap in ready:
                 self._take()
             if self._control in ready:
-                with suppress(OSError, ValueError, KeyError):
-                    self.set(json.loads(self._control.recv(4096)))
+                with suppress(OSError, ValueError):
+                    self.set(*delay_of(self._control.recv(_LONGEST_MESSAGE).decode("ascii").split()))
             self._send_due()
             if time.monotonic() > look_at:
                 if not os.path.exists(lab_file):
@@ -165,9 +167,20 @@ def _open_tap(name: str, control: socket.socket) -> int:
     return tap
 
 
-def main(settings: dict[str, Any]) -> None:
-    """Make the tap, then go on in the background. Raises OSError while still in the foreground."""
-    interface, name = settings["interface"], settings["tap"]
+def delay_of(words: Sequence[str]) -> tuple[int, int, float]:
+    """Read delay and jitter in ns, and the share that is reordered, as `mrc.lab.impairment.delay` writes them.
+
+    Raises ValueError for anything else: any process of the namespace can send it.
+    """
+    delay, jitter, reorder = words
+    found = int(delay), int(jitter), float(reorder)
+    if not all(0 <= each <= _LONGEST_NS for each in found[:2]) or not math.isfinite(found[2]):
+        raise ValueError("no delay")
+    return found
+
+
+def main(interface: str, name: str, lab_file: str, command: str, shell_pid: str, *delay: str) -> None:
+    """Make the tap `name`, then go on in the background. Raises OSError while still in the foreground."""
     control = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     control.bind(f"\0{name}")
     sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
@@ -181,8 +194,8 @@ def main(settings: dict[str, Any]) -> None:
         sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)  # in a user namespace
     mac = _request(sender, _SIOCGIFHWADDR, interface, "")[18:24]
     relay = Relay(_open_tap(name, sender), sender, control, mac, interface)
-    relay.set(settings)
-    shell = os.pidfd_open(settings["shell"]) if settings["shell"] else None
+    relay.set(*delay_of(delay))
+    shell = os.pidfd_open(int(shell_pid)) if int(shell_pid) else None
     if os.fork():
         os._exit(0)
     os.setsid()
@@ -191,15 +204,15 @@ def main(settings: dict[str, Any]) -> None:
     for descriptor in (0, 1, 2):
         os.dup2(nothing, descriptor)
     libc = ctypes.CDLL(None)
-    libc.prctl(_PR_SET_NAME, settings["command"].encode(), 0, 0, 0)
+    libc.prctl(_PR_SET_NAME, command.encode(), 0, 0, 0)
     libc.prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)
     with suppress(OSError):
         os.nice(_NICE)  # a user namespace does not allow it
-    relay.run(settings["lab_file"], shell)
+    relay.run(lab_file, shell)
 
 
 if __name__ == "__main__":
     try:
-        main(json.loads(sys.argv[1]))
+        main(*sys.argv[1:])
     except OSError as error:
         sys.exit(f"{error.filename or 'a tap or packet socket'}: {error.strerror}")

@@ -7,7 +7,6 @@ import errno as errnos
 import ipaddress
 import itertools
 import json
-import os
 import socket
 import time
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from typing import Any
 
 from mrc.control.errors import ControlError
 from mrc.errors import SystemRefused
-from mrc.net.control.places import directories, sockets
+from mrc.net.control.places import SocketDirectory, directories
 from mrc.net.control.shapes import ANSWERS, EVENTS, fault_in
 from mrc.untrusted import NotJson, parse_json
 
@@ -45,7 +44,11 @@ class ControlClient:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         self._socket.settimeout(timeout_s)
         try:
-            self._socket.connect(str(path))
+            with SocketDirectory(path.parent) as directory:
+                directory.connect(self._socket, path.name)
+        except SystemRefused:
+            self._socket.close()
+            raise
         except OSError as error:
             self._socket.close()
             why = "it is busy, or does not run just now" if error.errno == errnos.EAGAIN else error.strerror or error
@@ -217,10 +220,30 @@ def _address(text: str) -> str:
 
 @dataclass(slots=True)
 class Search:
-    """The endpoints found, and why others could not be asked."""
+    """The endpoints found, and why others could not be asked. `denied`: how many are for other users, by directory."""
 
     found: list[FoundEndpoint] = field(default_factory=list)
     silent: list[str] = field(default_factory=list)
+    denied: dict[Path, int] = field(default_factory=dict)
+
+    @property
+    def not_asked(self) -> int:
+        """How many endpoints are there and could not be asked."""
+        return len(self.silent) + sum(self.denied.values())
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why, a line for each that did not answer, and one for all of a directory that are for other users."""
+        who = "permission denied: root may ask all of them, others their own"
+        return self.silent + [
+            f"{count} endpoint{'s' * (count > 1)} in {place}: {who}" for place, count in self.denied.items()
+        ]
+
+    @property
+    def reasons_in_short(self) -> str:
+        """The first of the reasons, and how many more there are; "" where all were asked."""
+        reasons = [*self.reasons[len(self.silent) :], *self.silent]
+        return "" if not reasons else reasons[0] + (f", and {len(reasons) - 1} more" if len(reasons) > 1 else "")
 
 
 def endpoints(wait_s: float = _HELLO_TIMEOUT_S) -> Search:
@@ -231,15 +254,25 @@ def endpoints(wait_s: float = _HELLO_TIMEOUT_S) -> Search:
     search = Search()
     with ExitStack() as stack:
         asked = []
-        for path in (path for directory in directories() for path in sockets(directory)):
+        for place in directories():
             try:
-                asked.append(stack.enter_context(ControlClient(path)))
+                directory = stack.enter_context(SocketDirectory(place))
             except SystemRefused as error:
-                if error.errno == errnos.ECONNREFUSED:
-                    with contextlib.suppress(OSError):
-                        os.unlink(path)
-                elif error.errno != errnos.ENOENT:
+                # Another user's own is for that user and root alone.
+                if error.errno not in (errnos.ENOENT, errnos.EACCES):
                     search.silent.append(str(error))
+                continue
+            for name in directory.names():
+                try:
+                    asked.append(stack.enter_context(ControlClient(place / name)))
+                except SystemRefused as error:
+                    if error.errno == errnos.ECONNREFUSED:
+                        with contextlib.suppress(OSError):
+                            directory.remove(name)
+                    elif error.errno == errnos.EACCES:
+                        search.denied[place] = search.denied.get(place, 0) + 1
+                    elif error.errno != errnos.ENOENT:
+                        search.silent.append(str(error))
         numbers = [client.ask("hello") for client in asked]
         deadline = time.monotonic() + wait_s
         for client, number in zip(asked, numbers, strict=True):

@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mrc.errors import SystemRefused
-from mrc.net.control.places import SUFFIX, prepared_directory, sockets
+from mrc.net.control.places import SUFFIX, SocketDirectory, prepared_directory
 
 if TYPE_CHECKING:
     from mrc.control.service import Service
     from mrc.net.control.connection import Connection
 
 MAX_CLIENTS = 16
-_UCRED = struct.Struct("3i")
+_UCRED = struct.Struct("i2I")
 # How often a loop that never sleeps looks here, besides when it sees that a source is readable: with nobody connected,
 # and with somebody.
 IDLE_INTERVAL_NS, BUSY_INTERVAL_NS = 1_000_000_000, 1_000_000
@@ -147,16 +147,17 @@ def _listen(directory: Path) -> tuple[socket.socket, Path]:
 def remove_stale(directory: Path) -> list[Path]:
     """Take away the sockets of processes that were killed: nobody listens there. Returns which."""
     removed = []
-    for path in sockets(directory):
-        if Path("/proc", path.stem.partition("-")[0]).exists():
-            continue  # no need to knock
-        with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)) as probe:
-            try:
-                probe.connect(str(path))
-            except ConnectionRefusedError:
-                with contextlib.suppress(OSError):
-                    path.unlink()
-                    removed.append(path)
-            except OSError:
-                continue  # a full backlog, or not ours: somebody is there
+    with SocketDirectory(directory) as opened:
+        for name in opened.names():
+            if Path("/proc", name.removesuffix(SUFFIX).partition("-")[0]).exists():
+                continue  # no need to knock
+            with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)) as probe:
+                try:
+                    opened.connect(probe, name)
+                except ConnectionRefusedError:
+                    with contextlib.suppress(OSError):
+                        opened.remove(name)
+                        removed.append(directory / name)
+                except OSError:
+                    continue  # a full backlog, or not ours: somebody is there
     return removed

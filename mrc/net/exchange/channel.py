@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
 import ssl
 import threading
@@ -14,7 +15,8 @@ from mrc.net.exchange.messages import LENGTH, Message, decode, encode
 
 
 class ChannelLost(PeerError):
-    """A connection is of no more use. `reason`: "timeout", "closed" or "malformed"."""
+    """A connection is of no more use. `reason`: "timeout", "ended" (the other end closed it), "closed" (it broke on the
+    way or at this end) or "malformed"."""
 
     def __init__(self, reason: str, text: str) -> None:
         super().__init__(text)
@@ -45,6 +47,12 @@ class Channel:
                 except OSError as error:
                     raise _lost(error) from None
 
+    def send_soon(self, message: Message) -> None:
+        """Send one message if it can leave at once. Nothing is raised."""
+        with self._sending, contextlib.suppress(OSError):
+            self._tls.settimeout(0)
+            self._tls.send(encode(message))
+
     def receive(
         self,
         first_by: float | None = None,
@@ -71,6 +79,13 @@ class Channel:
         except PeerError as error:
             raise ChannelLost("malformed", str(error)) from None
 
+    def is_readable(self) -> bool:
+        """Whether something waits to be read, the end of the connection too. For whoever expects no message now."""
+        try:
+            return self._tls.pending() > 0 or bool(select.select([self._tls], [], [], 0)[0])
+        except (OSError, ValueError):
+            return True  # it is closed
+
     def interrupt(self) -> None:
         """Wake the threads that wait in `send` or `receive`; they find the connection closed."""
         # SSLSocket.shutdown would drop the TLS state under the feet of a thread that is using it.
@@ -95,7 +110,7 @@ class Channel:
             except OSError as error:
                 raise _lost(error) from None
             if not part:
-                raise ChannelLost("closed", "the other end closed the connection")
+                raise ChannelLost("ended", "the other end closed the connection")
             content += part
         return bytes(content)
 
@@ -113,4 +128,6 @@ def set_tcp_options(connection: socket.socket, config: ExchangeConfig) -> None:
 def _lost(error: OSError) -> ChannelLost:
     if isinstance(error, TimeoutError):
         return ChannelLost("timeout", "no answer in time")
+    if isinstance(error, ssl.SSLEOFError | ConnectionResetError | BrokenPipeError):
+        return ChannelLost("ended", f"the connection broke: {error.strerror or error}")
     return ChannelLost("closed", f"the connection broke: {error.strerror or error}")

@@ -7,7 +7,7 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from mrc.errors import CallerError, PeerError
@@ -25,14 +25,24 @@ from mrc.net.exchange.messages import (
     feature_member,
     member,
     proof,
+    version_member,
     version_mismatch,
 )
 from mrc.net.exchange.tls import WrongCertificate, client_context, client_handshake
 from mrc.net.ticket import Ticket
+from mrc.threads import start_thread
 
 
 class SessionRefused(PeerError):
     """The receiver the ticket names answered, and will not have this session: trying again is of no use."""
+
+
+class RefusedByPeer(PeerError):
+    """The receiver's handler refused a request. `error_class`: the class of its error, "CallerError" and the like."""
+
+    def __init__(self, text: str, error_class: str) -> None:
+        super().__init__(text)
+        self.error_class = error_class
 
 
 class ExchangeClient:
@@ -45,8 +55,14 @@ class ExchangeClient:
     """
 
     def __init__(
-        self, ticket: Ticket, *, features: Sequence[str] = (), config: ExchangeConfig = DEFAULT_EXCHANGE_CONFIG
+        self,
+        ticket: Ticket,
+        *,
+        features: Sequence[str] = (),
+        config: ExchangeConfig = DEFAULT_EXCHANGE_CONFIG,
+        on_lost: Callable[[], None] = lambda: None,
     ) -> None:
+        """`on_lost` is called once, in a thread of the client, when it finds the receiver gone between requests."""
         self._ticket = ticket
         self._features = tuple(features)
         self._config = config
@@ -66,6 +82,8 @@ class ExchangeClient:
         self._peer_features: frozenset[str] = frozenset()
         self._closed = threading.Event()
         self._pinger: threading.Thread | None = None
+        self._on_lost = on_lost
+        self._lost: PeerError | None = None
 
     @property
     def address(self) -> str:
@@ -81,6 +99,11 @@ class ExchangeClient:
     def reconnects(self) -> int:
         """How many connections were made after the first one."""
         return max(self._connections - 1, 0)
+
+    def check(self) -> None:
+        """Raise PeerError when the receiver was found gone while no request was under way."""
+        if self._lost is not None:
+            raise PeerError(f"the receiver has ended: {self._lost}")
 
     def request(self, kind: str, body: dict[str, Any], timeout: float) -> dict[str, Any]:
         """The receiver's answer to `body`, which its handler executes at most once however often this has to send it.
@@ -100,7 +123,7 @@ class ExchangeClient:
             except ChannelLost as lost:
                 raise PeerError(self._no_answer(kind, timeout, str(lost))) from None
         if reply["type"] == "error":
-            raise PeerError(member(reply, "text", str))
+            raise RefusedByPeer(member(reply, "text", str), member(reply, "error_class", str))
         return member(reply, "body", dict)
 
     def close(self) -> None:
@@ -119,7 +142,7 @@ class ExchangeClient:
             if self._welcomed:
                 with contextlib.suppress(PeerError):
                     self._transact({"type": "bye"}, time.monotonic() + 2 * self._config.attempt_timeout_s)
-            self._drop()
+            self._drop(for_good=True)
         finally:
             self._turn.release()
         pinger = self._pinger
@@ -256,8 +279,7 @@ class ExchangeClient:
         self._failures.pop(address, None)
         self._last_heard = time.monotonic()
         if self._pinger is None and not self._closed.is_set():
-            self._pinger = threading.Thread(target=self._ping, name="mrc-exchange-ping", daemon=True)
-            self._pinger.start()
+            self._pinger = start_thread(self._ping, name="mrc-exchange-ping")
         return channel
 
     def _hello(self, channel: Channel, by: float) -> None:
@@ -266,7 +288,7 @@ class ExchangeClient:
             raise SessionRefused(
                 "the other end is no mrc receiver: take the ticket that mrc recv or mrc bench serve prints"
             )
-        version = member(greeting, "version", int)
+        version = version_member(greeting)
         if version != VERSION:
             text = version_mismatch(VERSION, version)
             # So that the receiver knows too.
@@ -295,15 +317,20 @@ class ExchangeClient:
         self._peer_features = feature_member(greeting)
 
     def _ping(self) -> None:
-        while not self._closed.wait(self._config.ping_interval_s):
+        while not self._closed.wait(self._config.look_interval_s):
             # A request under way does a ping's work.
             if not self._turn.acquire(blocking=False):
                 continue
             try:
                 idle = time.monotonic() - self._last_heard
-                if idle >= self._config.ping_interval_s / 2 and not self._closed.is_set():
+                due = idle >= self._config.ping_interval_s or (
+                    self._channel is not None and self._channel.is_readable()
+                )
+                if due and not self._closed.is_set():
                     self._transact({"type": "ping"}, time.monotonic() + self._config.ping_interval_s)
-            except SessionRefused:
+            except SessionRefused as refused:
+                self._lost = refused
+                self._on_lost()
                 return
             except (PeerError, CallerError):
                 # The next request finds out for itself, and its caller gets the error.
@@ -311,10 +338,13 @@ class ExchangeClient:
             finally:
                 self._turn.release()
 
-    def _drop(self) -> None:
-        if self._channel is not None:
-            self._channel.close()
-            self._channel = None
+    def _drop(self, *, for_good: bool = False) -> None:
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            if not for_good:
+                # Or the receiver would take the end of this connection for that of this process.
+                channel.send_soon({"type": "away"})
+            channel.close()
 
     def _tried(self) -> str:
         port = self._ticket.port

@@ -26,6 +26,10 @@ class ExchangeConfig:
     working_interval_s: float = 0.5
     # Server: how long a session without any connection is kept.
     linger_s: float = 10.0
+    # Server: the same where the client's end of the last connection was closed without a word, as when a process ends.
+    ended_linger_s: float = 0.5
+    # Client: how often an idle connection is looked at, whether the other end has closed it.
+    look_interval_s: float = 0.25
     # Server: how long the refusal of a wrong secret is held back, its connection slot taken meanwhile.
     bad_secret_pause_s: float = 0.25
     # Server: how long close() lets requests that are being executed finish.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import logging
 import secrets
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-from mrc.errors import CallerError, MrcError, PeerError
+from mrc.errors import CallerError, MrcError, PeerError, SystemRefused
 from mrc.net.exchange.channel import Channel, ChannelLost
 from mrc.net.exchange.config import MAX_HELLO_BYTES, ExchangeConfig
 from mrc.net.exchange.counters import Counters
@@ -28,9 +29,11 @@ from mrc.net.exchange.messages import (
     feature_member,
     member,
     proof,
+    version_member,
     version_mismatch,
 )
 from mrc.net.exchange.session import Execution, Session, SessionInfo, SessionTable
+from mrc.threads import start_thread
 from mrc.untrusted import quoted
 
 Handler = Callable[[SessionInfo, str, dict[str, Any]], dict[str, Any]]
@@ -70,22 +73,26 @@ class Connection:
         self.busy = False
         self.stranger = True
         self.given_up = False
+        self._interrupted = False
         self._service = service
         self._tls = tls
         self._channel = Channel(tls, service.config.message_timeout_s)
         self._attempt = 0
 
     def interrupt(self) -> None:
+        self._interrupted = True
         self._channel.interrupt()
 
     def run(self) -> None:
         """Serve the client until it leaves, is refused, falls silent, or is interrupted; none of that raises."""
         counters = self._service.counters
         session: Session | None = None
+        ended = False
         try:
             session = self._admit()
             self._serve(session)
         except ChannelLost as lost:
+            ended = lost.reason == "ended" and not self._interrupted
             if lost.reason == "timeout":
                 counters.count("timeouts")
             elif lost.reason == "malformed":
@@ -96,7 +103,7 @@ class Connection:
             self.busy = False
             self._channel.close()
             if session is not None:
-                self._service.sessions.detach(session, self._attempt)
+                self._service.sessions.detach(session, self._attempt, ended=ended)
 
     def _admit(self) -> Session:
         by = time.monotonic() + self._service.config.handshake_timeout_s
@@ -146,7 +153,7 @@ class Connection:
             raise ChannelLost("closed", "the client speaks another version")
         if hello["type"] != "hello":
             raise PeerError("the client did not say hello")
-        version = member(hello, "version", int)
+        version = version_member(hello)
         if version != VERSION:
             raise Refusal("version", version_mismatch(version, VERSION), "version_mismatches")
         token = byte_member(hello, "session", SESSION_BYTES)
@@ -176,6 +183,8 @@ class Connection:
                 self.busy = True
                 self._request(session, message)
                 self.busy = False
+            elif message["type"] == "away":
+                return
             elif message["type"] == "ping":
                 self._channel.send({"type": "pong"})
             elif message["type"] == "bye":
@@ -229,24 +238,30 @@ class Connection:
 
 
 class _Notes:
-    """While its block runs, tell the client every `interval_s` seconds that its request is being worked on."""
+    """While its block runs, tell the client every `interval_s` seconds that its request is being worked on.
+
+    Where the system allows no thread for it the client hears nothing. It asks again then, and is told by the thread of
+    that connection.
+    """
 
     def __init__(self, channel: Channel, note: Message, interval_s: float) -> None:
         self._channel = channel
         self._note = note
         self._interval_s = interval_s
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="mrc-exchange-working", daemon=True)
+        self._thread: threading.Thread | None = None
 
     def __enter__(self) -> None:
-        self._thread.start()
+        with contextlib.suppress(SystemRefused):
+            self._thread = start_thread(self._run, name="mrc-exchange-working")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._over.set()
         # The connection's thread may receive again only when no other thread can be sending.
-        self._thread.join()
+        if self._thread is not None:
+            self._thread.join()
 
     def _run(self) -> None:
         while not self._over.wait(self._interval_s):

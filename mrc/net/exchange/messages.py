@@ -13,6 +13,7 @@ A frame is a 32-bit big-endian length and that many bytes of JSON, one object. I
 | server | answer | id body | |
 | server | error | id error_class text | the handler refused |
 | client, server | ping, pong | | is this path alive |
+| client | away | | the client comes back by another connection; an end without it is that of its process |
 | client, server | bye | | the session is over |
 
 greeting, hello and refused keep their form in every later version, so that releases that cannot work together can
@@ -35,6 +36,7 @@ PROTOCOL = "mrc-exchange"
 VERSION = 1
 NONCE_BYTES = 32
 SESSION_BYTES = 16
+_MOST_VERSION = 1_000_000
 LENGTH = struct.Struct("!I")
 
 Message = dict[str, Any]
@@ -52,13 +54,18 @@ def encode(message: Message) -> bytes:
     # One level is the message's own object.
     if depth_of(message) > MAX_DEPTH:
         raise CallerError(f"the message is nested more than {MAX_DEPTH} levels deep: flatten it")
+    if b"\\ud" in content:  # a pair, a byte of a file's name, or what the other end would refuse
+        try:
+            parse_json(content, "its text", file_names=True)
+        except NotJson as error:
+            raise CallerError(f"the message cannot be sent: {error}") from None
     return LENGTH.pack(len(content)) + content
 
 
 def decode(content: bytes) -> Message:
     """The message in the bytes after the length. Raises PeerError, and nothing else, when they hold none."""
     try:
-        message = parse_json(content, "a message of the other end")
+        message = parse_json(content, "a message of the other end", file_names=True)
     except NotJson as error:
         raise PeerError(f"{error}: use the same mrc release at both ends") from None
     if not isinstance(message, dict) or not isinstance(message.get("type"), str):
@@ -104,6 +111,16 @@ def proof(secret: bytes, fingerprint: bytes, nonce: bytes, session: bytes) -> by
     the session, so that nobody else's session can be put in its place.
     """
     return hmac.new(secret, b"mrc exchange hello\0" + fingerprint + nonce + session, hashlib.sha256).digest()
+
+
+def version_member(message: Message) -> int:
+    """The version of a greeting or a hello. Raises PeerError where it is none that any release has."""
+    version = member(message, "version", int)
+    if not 0 < version <= _MOST_VERSION:
+        raise PeerError(
+            f"the other end's {message['type']} has no proper version: use the same mrc release at both ends"
+        )
+    return version
 
 
 def version_mismatch(ours: int, theirs: int) -> str:

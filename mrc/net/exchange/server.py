@@ -20,6 +20,10 @@ from mrc.net.exchange.counters import Counters
 from mrc.net.exchange.session import SessionInfo, SessionTable
 from mrc.net.exchange.tls import make_identity
 from mrc.net.ticket import SECRET_BYTES, Ticket
+from mrc.threads import start_thread
+
+# An interrupted connection ends at once. This is for a machine that has other things to do, s.
+_MAKE_WAY_S = 1.0
 
 
 class ExchangeServer:
@@ -79,8 +83,9 @@ class ExchangeServer:
         return self._counters.snapshot()
 
     def start(self) -> ExchangeServer:
-        """Listen and serve, in threads. Raises SystemRefused for an address that cannot be bound, CallerError for one
-        nobody could connect to, and when called twice or after `close`."""
+        """Listen and serve, in threads. Raises SystemRefused for an address that cannot be bound and where the system
+        allows no threads, CallerError for an address nobody could connect to, and when called twice or after `close`.
+        """
         if self._ticket is not None or self._closing.is_set():
             raise CallerError("an exchange is started once: make another")
         identity = make_identity()
@@ -101,14 +106,18 @@ class ExchangeServer:
             self._counters,
             self._closing,
         )
-        self._ticket = ticket
-        self._sessions.start()
         # Closing one end wakes the thread that accepts, which waits at the other.
         self._wake, woken = socket.socketpair()
-        self._acceptor = threading.Thread(
-            target=self._accept, args=(service, identity.context, woken), name="mrc-exchange-accept", daemon=True
-        )
-        self._acceptor.start()
+        try:
+            self._sessions.start()
+            self._acceptor = start_thread(self._accept, service, identity.context, woken, name="mrc-exchange-accept")
+        except SystemRefused:
+            self._sessions.stop()
+            self._close_listeners()
+            self._wake.close()
+            woken.close()
+            raise
+        self._ticket = ticket
         return self
 
     def close(self) -> None:
@@ -179,12 +188,20 @@ class ExchangeServer:
             accepted.close()
             return
         connection = Connection(service, tls, peer_address.removeprefix("::ffff:"))
-        thread = threading.Thread(
-            target=self._run, args=(connection,), name=f"mrc-exchange-{peer_address}", daemon=True
-        )
+        if not self._serve(connection) and not (self._make_way(wait=True) and self._serve(connection)):
+            # Those who hold all threads that there may be have shown the ticket.
+            self._counters.count("refused_full")
+            tls.close()
+
+    def _serve(self, connection: Connection) -> bool:
+        """Give a connection its thread. False where the system allows no more of them."""
         with self._lock:
+            try:
+                thread = start_thread(self._run, connection, name=f"mrc-exchange-{connection.peer_address}")
+            except SystemRefused:
+                return False
             self._connections[connection] = thread
-        thread.start()
+        return True
 
     def _has_room(self) -> bool:
         """Whether one more connection can be taken. When all places are taken the stranger that has been at it longest
@@ -195,12 +212,21 @@ class ExchangeServer:
             # Those given up already, but not over yet, take places too: there are never more than twice as many.
             if len(self._connections) >= 2 * self._config.max_connections:
                 return False
+        return self._make_way()
+
+    def _make_way(self, wait: bool = False) -> bool:
+        """End the connection of the stranger that has been at it longest, and `wait` until its thread is free. False
+        where there is none."""
+        with self._lock:
             stranger = next((each for each in self._connections if each.stranger and not each.given_up), None)
             if stranger is None:
                 return False
             stranger.given_up = True
+            thread = self._connections[stranger]
         self._counters.count("displaced_strangers")
         stranger.interrupt()
+        if wait:
+            thread.join(_MAKE_WAY_S)
         return True
 
     def _run(self, connection: Connection) -> None:

@@ -18,6 +18,7 @@ from mrc.errors import PeerError
 from mrc.net.exchange.config import ExchangeConfig
 from mrc.net.exchange.counters import Counters
 from mrc.net.exchange.messages import Message
+from mrc.threads import start_thread
 
 _log = logging.getLogger("mrc.net.exchange")
 
@@ -103,17 +104,18 @@ class SessionTable:
         self._sessions: dict[bytes, Session] = {}
         self._number = 0
         self._stopping = False
-        self._reaper = threading.Thread(target=self._reap, name="mrc-exchange-linger", daemon=True)
+        self._reaper: threading.Thread | None = None
 
     def start(self) -> None:
-        self._reaper.start()
+        """Raises SystemRefused."""
+        self._reaper = start_thread(self._reap, name="mrc-exchange-linger")
 
     def stop(self) -> None:
         """Close every session that is left."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
-        if self._reaper.is_alive() and self._reaper is not threading.current_thread():
+        if self._reaper is not None and self._reaper is not threading.current_thread():
             # The reaper may be inside a callback of the application's; that is not waited for any longer.
             self._reaper.join(timeout=self._config.close_grace_s)
         for session in list(self._sessions.values()):
@@ -163,12 +165,14 @@ class SessionTable:
             each()
         return session
 
-    def detach(self, session: Session, attempt: int) -> None:
-        """A connection has ended; the last one to do so starts the linger time."""
+    def detach(self, session: Session, attempt: int, *, ended: bool = False) -> None:
+        """A connection has ended; the last one to do so starts the linger time. `ended`: the client closed it without a
+        word, so its process is over."""
         with self._changed:
             session.interrupts.pop(attempt, None)
             if not session.interrupts:
-                session.close_at = time.monotonic() + self._config.linger_s
+                lingers_s = self._config.ended_linger_s if ended else self._config.linger_s
+                session.close_at = time.monotonic() + lingers_s
                 self._changed.notify_all()
 
     def close(self, session: Session, because: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import stat
 from collections.abc import Callable
@@ -12,15 +13,18 @@ from mrc.errors import CallerError, MrcError, PeerError
 from mrc.net.negotiation import integer, text
 from mrc.net.transfer.bounds import FilePlaces, SenderBounds
 from mrc.net.transfer.directory import Directory, IncomingTree
-from mrc.net.transfer.incoming import Attributes, ExistingFile, IncomingFile, IncomingPart
+from mrc.net.transfer.incoming import ExistingFile, IncomingFile, IncomingPart
 from mrc.net.transfer.names import FilePath, file_path, shown
+from mrc.net.transfer.pack_arrival import PackArrival
+from mrc.net.transfer.packs import announced
 from mrc.net.transfer.report import FileReport
 from mrc.net.transfer.streams import OutputStream, StreamedFile, StreamedPart
-from mrc.net.transfer.terms import BLOCK_BYTES, MOST_BLOCKS
+from mrc.net.transfer.terms import BLOCK_BYTES, MOST_BLOCKS, Attributes
 from mrc.untrusted import quoted
 from mrc.verbs import MR, PD
 
 MAX_FILE = 1 << 50
+_MAX_SPARSE = 1 << 44  # of a file with holes, which takes no disk and is summed all the same
 _MAX_INDEX = 1 << 31
 _MAX_TIME_NS = 1 << 62
 
@@ -51,6 +55,7 @@ class Arriving:
     attributes: Attributes
     file: IncomingFile | StreamedFile | None = None
     existing: ExistingFile | None = None
+    data_bytes: int | None = None
     part: Part | None = None
     opened: int = 0
     sha256: str | None = None
@@ -93,16 +98,20 @@ class Arrivals:
         self._placed = placed
         self._files: dict[int, Arriving] = {}
         self._trees: dict[str, IncomingTree] = {}
+        # The pack of small files that is on its way.
+        self._pack: PackArrival | None = None
         self._announced = 0
         # Disk taken by files on their way and by those that were committed.
         self._taken = 0
+        # Files that may not be had, and why: the rest of the session goes on.
+        self.refused: list[tuple[str, str]] = []
         # What was kept of files that did not become whole, for people.
         self.kept: list[str] = []
 
     @property
     def on_their_way(self) -> int:
         """How many files are announced and not committed."""
-        return len(self._files)
+        return len(self._files) + (0 if self._pack is None else len(self._pack.wanted))
 
     def follow(self) -> None:
         """Page in ahead of what has arrived."""
@@ -146,16 +155,67 @@ class Arrivals:
             )
         self._check_count()
         self._places.reserve(len(self._files))
-        arriving = Arriving(path, size, attributes)
+        data_bytes = integer(body, "data_bytes", 0, MAX_FILE) if "data_bytes" in body else None
+        if size is not None and data_bytes is not None and not 0 <= data_bytes <= size <= max(data_bytes, _MAX_SPARSE):
+            raise PeerError(f"the sender announced {size} bytes, {data_bytes} of them data: that is no file")
+        arriving = Arriving(path, size, attributes, data_bytes=data_bytes)
         try:
             there = self._begin(arriving)
             opened = self._open_part(arriving, body) if there == "nothing" and body.get("length") else _NO_PART
-        except MrcError:
+        except MrcError as error:
             self._discard(arriving)
+            if isinstance(error, CallerError):
+                self.refused.append((shown(path), str(error)))
             raise
         self._files[index] = arriving
         self._announced += 1
         return {"there": there, "bytes": arriving.file.there if arriving.file is not None else 0, **opened}
+
+    def pack(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Small files are announced together: open memory for those that are not there already.
+
+        The answer has the places in the list of those that are `there` with the same sum, and of those that are
+        `refused`, each with the reason.
+        """
+        if isinstance(self._target, OutputStream):
+            raise PeerError("the receiver writes to its standard output (mrc recv -): it takes one file, no directory")
+        if self._pack is not None:
+            raise PeerError("the pack before this one is not committed: commit it first")
+        files = announced(body, self._bounds.name_bytes)
+        self._check_count(len(files))
+        pack = PackArrival(self._target, files, self._place)
+        self._places.reserve(len(self._files))
+        try:
+            length = pack.length
+            if length and self._bounds.part(length, self._awaited(), self._target.free_bytes()) < length:
+                raise self._target.refused(OSError(errno.ENOSPC, ""), (), length)
+            opened = pack.open(self._pd) if length else _NO_PART
+        except MrcError:
+            pack.close()
+            self._places.give_back()
+            raise
+        self._taken += length
+        self._announced += len(files)
+        self._pack = pack
+        return {**opened, "there": pack.there, "refused": pack.refused}
+
+    def commit_pack(self, body: dict[str, Any]) -> tuple[list[FileReport], list[tuple[int, str]]]:
+        """Give the files of the pack their names: a report of each, and those that are refused, with the reason."""
+        pack, self._pack = self._pack, None
+        if pack is None:
+            raise PeerError("no pack was announced")
+        try:
+            missing = self._awaited() - self._open_bytes()
+            if missing > 0:
+                raise PeerError(
+                    f"{missing} bytes of a pack of {len(pack.files)} files have not arrived: send them first"
+                )
+            reports, refused = pack.commit()
+            self.refused += [(shown(pack.files[number].path), why) for number, why in (*pack.refused, *refused)]
+            return reports, refused
+        finally:
+            pack.close()
+            self._places.give_back()
 
     def compare(self, body: dict[str, Any]) -> dict[str, Any]:
         """Whether what stands under this name has the sender's sum. If not, and if it may be replaced, it is sent."""
@@ -169,9 +229,10 @@ class Arrivals:
         arriving.existing = None
         existing.close()
         if not self._target.overwrite:
-            raise CallerError(
-                f"{existing.name} exists at the receiver with other content: start it with --overwrite to replace it"
-            )
+            self._discard(self._files.pop(self._index(body)))
+            why = f"{existing.name} exists at the receiver with other content: start it with --overwrite to replace it"
+            self.refused.append((existing.name, why))
+            raise CallerError(why)
         arriving.file = self._incoming(arriving)
         return {"match": False}
 
@@ -207,10 +268,10 @@ class Arrivals:
         return FileReport(shown(arriving.path), size or 0, ours, match, max(0, (size or 0) - arriving.opened))
 
     def finish(self) -> None:
-        """Name the directories. Raises PeerError while files are on their way."""
-        if self._files:
-            raise PeerError(f"the session cannot end: {len(self._files)} of its files are not committed")
-        if not self._announced:
+        """Name the directories. Raises PeerError while files are on their way, and when nothing was even announced."""
+        if self.on_their_way:
+            raise PeerError(f"the session cannot end: {self.on_their_way} of its files are not committed")
+        if not self._announced and not self.refused:
             raise PeerError("the session cannot end: no file was sent in it")
         for tree in self._trees.values():
             tree.finish()
@@ -220,15 +281,19 @@ class Arrivals:
         while self._files:
             arriving = self._files.popitem()[1]
             self._discard(arriving, keep=self._is_worth_keeping(arriving))
+        if self._pack is not None:
+            self._pack.close()
+            self._pack = None
+            self._places.give_back()
         while self._trees:
             self._trees.popitem()[1].close()
 
     def _path(self, body: dict[str, Any]) -> FilePath:
         return file_path(body.get("path"), self._bounds.name_bytes)
 
-    def _check_count(self) -> None:
+    def _check_count(self, more: int = 1) -> None:
         most = self._bounds.files_in_all
-        if self._announced >= most:
+        if self._announced + more > most:
             raise PeerError(f"a session sends at most {most} files and directories: send the others in another one")
 
     def _index(self, body: dict[str, Any]) -> int:
@@ -263,7 +328,9 @@ class Arrivals:
         path, size, attributes = arriving.path, arriving.size, arriving.attributes
         if isinstance(self._target, OutputStream):
             return StreamedFile(self._target, path, size, attributes)
-        return IncomingFile(self._target, path, size, attributes, place=self._place(path))
+        return IncomingFile(
+            self._target, path, size, attributes, place=self._place(path), data_bytes=arriving.data_bytes
+        )
 
     def _open_part(self, arriving: Arriving, body: dict[str, Any]) -> dict[str, Any]:
         """Describe the next part of a file to its sender: address, R_Key, and how much of the stretch it asked for."""
@@ -291,10 +358,15 @@ class Arrivals:
         """Bytes of disk that were taken and have not been filled."""
         return max(0, self._taken - self._placed())
 
+    def _open_bytes(self, but: Arriving | None = None) -> int:
+        """Bytes of the parts that are open to writes, and of the pack."""
+        parts = (each.part for each in self._files.values() if each is not but)
+        of_files = sum(part.memory.length for part in parts if part is not None)
+        return of_files + (0 if self._pack is None else self._pack.length)
+
     def _accept(self, arriving: Arriving) -> None:
         """Close the part that is open. Raises PeerError when it, or those before it, cannot be whole."""
-        parts = (each.part for each in self._files.values() if each is not arriving)
-        missing = self._awaited() - sum(part.memory.length for part in parts if part is not None)
+        missing = self._awaited() - self._open_bytes(arriving)
         if missing > 0:
             raise PeerError(f"{missing} bytes of {quoted(shown(arriving.path))} have not arrived: send them first")
         part, arriving.part = arriving.part, None
@@ -316,6 +388,8 @@ class Arrivals:
         """Whether the next attempt can go on with what has arrived."""
         file, target = arriving.file, self._target
         if not isinstance(file, IncomingFile) or not isinstance(target, Directory) or not target.keep_parts:
+            return False
+        if not file.can_be_kept:
             return False
         part = arriving.part
         arrived = arriving.opened - (part.memory.length if part is not None else 0)

@@ -41,7 +41,9 @@ class Directory:
         `alone`: with --overwrite too, where two files of one name are taken otherwise.
         """
         if path in self._reserved and (alone or not self.overwrite):
-            raise CallerError(f"{shown(path)} comes twice: rename one, or start the receiver with --overwrite")
+            raise CallerError(
+                f"{shown(path)} is being received already: wait for it, rename one, or use --overwrite at the receiver"
+            )
         self._reserved.add(path)
 
     def release(self, path: FilePath) -> None:

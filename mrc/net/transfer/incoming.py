@@ -15,19 +15,10 @@ from mrc.net.transfer.directory import Directory
 from mrc.net.transfer.names import FilePath, part_name, shown
 from mrc.net.transfer.paging import Paging
 from mrc.net.transfer.sums import block_sums, sha256_of
-from mrc.net.transfer.terms import BLOCK_BYTES
-from mrc.records import record
+from mrc.net.transfer.terms import BLOCK_BYTES, Attributes
 
 # The file system cannot make unnamed files: a hidden name is used instead.
 _NO_UNNAMED_FILES = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL})
-
-
-@record(frozen=True, slots=True)
-class Attributes:
-    """What a file has beside its content. None: as a new file here has it."""
-
-    mode: int | None = None
-    mtime_ns: int | None = None
 
 
 class IncomingFile:
@@ -35,7 +26,7 @@ class IncomingFile:
 
     `place` is where it is put on disk, `path` what it is called to people. `size` None: known at the end, a stream's.
     `there`: bytes that an earlier, broken transfer left; what they are is for the sender to find out (`block_sums`).
-    Raises CallerError when the name exists, SystemRefused when the disk has less than `size` bytes free now.
+    Raises CallerError when the name exists, SystemRefused when the disk has less room now than it will take.
     """
 
     def __init__(
@@ -46,7 +37,9 @@ class IncomingFile:
         attributes: Attributes | None = None,
         *,
         place: FilePath | None = None,
+        data_bytes: int | None = None,
     ) -> None:
+        """`data_bytes`: how much of it is no hole and takes disk; None: all."""
         self.directory = directory
         self.path = path
         self.name = shown(path)
@@ -62,7 +55,7 @@ class IncomingFile:
         try:
             if not directory.overwrite and directory.status(self.place) is not None:
                 raise self._exists()
-            if self.size > directory.free_bytes():
+            if (self.size if data_bytes is None else data_bytes) > directory.free_bytes():
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             self._open()
         except OSError as error:
@@ -73,6 +66,11 @@ class IncomingFile:
         except BaseException:
             self.discard()
             raise
+
+    @property
+    def can_be_kept(self) -> bool:
+        """Whether the next attempt can go on with what has arrived: not with a stream, which does not come again."""
+        return not self._in_a_stream and part_name(self.place[-1]) is not None
 
     def part(self, offset: int, length: int) -> IncomingPart:
         """Take the disk for `length` bytes from `offset` (a multiple of a page) on, and map them for writing.
@@ -163,14 +161,8 @@ class IncomingFile:
         return descriptor
 
     def _create(self, parent: int) -> int:
-        try:
-            return os.open(".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o666, dir_fd=parent)
-        except OSError as error:
-            if error.errno not in _NO_UNNAMED_FILES:
-                raise
-        self._hidden = f".mrc-{secrets.token_hex(8)}.part"
-        flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
-        return os.open(self._hidden, flags, 0o666, dir_fd=parent)
+        descriptor, self._hidden = _unnamed(parent)
+        return descriptor
 
     def _name(self, parent: int) -> None:
         name = self.place[-1]
@@ -178,7 +170,7 @@ class IncomingFile:
             self._link(parent, name)
             return
         if self._hidden is None:
-            hidden = f".mrc-{secrets.token_hex(8)}.part"
+            hidden = _hidden_name()
             self._link(parent, hidden)
             self._hidden = hidden
         os.replace(self._hidden, name, src_dir_fd=parent, dst_dir_fd=parent)
@@ -186,7 +178,7 @@ class IncomingFile:
 
     def _leave(self) -> None:
         name = part_name(self.place[-1])
-        if name is None or self._in_a_stream:
+        if name is None or not self.can_be_kept:
             return
         with contextlib.suppress(OSError), self.directory.opened(self.place[:-1]) as parent:
             if self._hidden is None:
@@ -197,10 +189,59 @@ class IncomingFile:
             self._hidden = None
 
     def _link(self, parent: int, name: str) -> None:
-        if self._hidden is not None:
-            os.link(self._hidden, name, src_dir_fd=parent, dst_dir_fd=parent, follow_symlinks=False)
-        else:
-            os.link(f"/proc/self/fd/{self._descriptor}", name, dst_dir_fd=parent, follow_symlinks=True)
+        _link(self._descriptor, self._hidden, parent, name)
+
+
+def _unnamed(parent: int) -> tuple[int, str | None]:
+    """Make a file without a name in a directory, or one with a hidden name where the file system knows no others.
+
+    Returns its descriptor and that name. Raises OSError.
+    """
+    try:
+        return os.open(".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o666, dir_fd=parent), None
+    except OSError as error:
+        if error.errno not in _NO_UNNAMED_FILES:
+            raise
+    hidden = _hidden_name()
+    flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+    return os.open(hidden, flags, 0o666, dir_fd=parent), hidden
+
+
+def _hidden_name() -> str:
+    return f".mrc-{secrets.token_hex(8)}.part"
+
+
+def _link(descriptor: int, hidden: str | None, parent: int, name: str) -> None:
+    """Give a file of `_unnamed` a name in its directory. Raises FileExistsError for one that is taken."""
+    if hidden is not None:
+        os.link(hidden, name, src_dir_fd=parent, dst_dir_fd=parent, follow_symlinks=False)
+    else:
+        os.link(f"/proc/self/fd/{descriptor}", name, dst_dir_fd=parent, follow_symlinks=True)
+
+
+def put_whole(directory: Directory, parent: int, name: str, content: memoryview, attributes: Attributes) -> None:
+    """Write a small file and give it its name, with --overwrite in place of what has it.
+
+    `parent` is a descriptor of the directory it is put in. Raises FileExistsError, OSError.
+    """
+    descriptor, hidden = _unnamed(parent)
+    try:
+        done = 0
+        while done < len(content):
+            done += os.write(descriptor, content[done:])
+        _set_attributes(descriptor, attributes)
+        if not directory.overwrite:
+            _link(descriptor, hidden, parent, name)
+            return
+        if hidden is None:
+            _link(descriptor, None, parent, hidden := _hidden_name())
+        os.replace(hidden, name, src_dir_fd=parent, dst_dir_fd=parent)
+        hidden = None
+    finally:
+        os.close(descriptor)
+        if hidden is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(hidden, dir_fd=parent)
 
 
 class ExistingFile:

@@ -25,7 +25,7 @@ def plain_name(name: object) -> str:
         length = 0
     if not isinstance(name, str) or name in (".", "..") or set(name) & {"/", "\0"} or not 0 < length <= _MAX_NAME:
         raise PeerError(f"the sender's file name {quoted(name)} is no plain name: it is refused")
-    if name.startswith(".") and name.endswith(_PART):
+    if is_part_name(name):
         raise PeerError(f"the sender's file name {quoted(name)} is one that a receiver uses itself: rename the file")
     return name
 
@@ -42,6 +42,11 @@ def file_path(names: object, most_bytes: int) -> FilePath:
     if length > most_bytes:
         raise PeerError(f"a file's path has {length} bytes, at most {most_bytes} are taken: rename it")
     return path
+
+
+def is_part_name(name: str) -> bool:
+    """Whether this is the name of what is not whole yet."""
+    return name.startswith(".") and name.endswith(_PART)
 
 
 def shown(path: Sequence[str]) -> str:

@@ -52,8 +52,12 @@ def data_stretches(descriptor: int, size: int) -> Iterator[tuple[int, int]]:
         yield begin, end - begin
 
 
+class UnreadableFile(CallerError):
+    """A file that cannot be opened or mapped."""
+
+
 class OutgoingFile:
-    """A file to send, mapped for reading. Raises CallerError when it is no readable regular file.
+    """A file to send, mapped for reading. Raises UnreadableFile when it is no readable regular file.
 
     A mapped file that another process cuts short kills the process that reads it. So a read lease is taken where the
     system grants one (to the owner, while no process writes): a process that wants to change the file then waits, this
@@ -82,12 +86,12 @@ class OutgoingFile:
                 self.map = mmap.mmap(self._descriptor, self.size, access=mmap.ACCESS_READ)
                 self.map.madvise(mmap.MADV_SEQUENTIAL)
                 self._paging = Paging(self.map, writes=False)
-        except MrcError:
+        except MrcError as error:
             self.close()
-            raise
+            raise UnreadableFile(str(error)) from None
         except OSError as error:
             self.close()
-            raise CallerError(f"{self.path}: {error.strerror}") from None
+            raise UnreadableFile(f"{self.path}: {error.strerror}") from None
 
     def stretches(self) -> list[tuple[int, int]]:
         """Where it holds data: offset and length, in order; the rest are holes."""

@@ -6,10 +6,13 @@ so that a file of any size costs a process the same memory. What is let go of st
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import mmap
 import threading
 
+from mrc.errors import SystemRefused
+from mrc.threads import start_thread
 from mrc.wire.memory import address_of
 
 AHEAD = BEHIND = 32 * 1024 * 1024
@@ -40,8 +43,9 @@ class Paging:
         self._page_in(min(self._size, AHEAD))
         self._thread: threading.Thread | None = None
         if self._size > AHEAD:
-            self._thread = threading.Thread(target=self._run, name="mrc paging", daemon=True)
-            self._thread.start()
+            # Without a thread for it the work takes the faults itself.
+            with contextlib.suppress(SystemRefused):
+                self._thread = start_thread(self._run, name="mrc paging")
 
     def follow(self, position: int) -> None:
         """The work has come to about this byte. From any thread; returns at once."""

@@ -78,39 +78,37 @@ class Receiver(SessionServer):
         idle_timeout_s: float = 30.0,
         on_outcome: Callable[[SessionOutcome], None] = lambda outcome: None,
         bounds: SenderBounds = DEFAULT_BOUNDS,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
+        """`check` is called while it serves, and ends it by raising."""
         super().__init__(node.fabric)
         self._node = node
         self._context = Context(NodeDevice(node), tuning=TUNING)
         self._cq = self._context.cq(1)  # a receiver posts nothing, so nothing completes
         self._target = target
         self._bounds = bounds
+        self._check = check
         self._places = FilePlaces()
         self._once = once
         self._idle_timeout_ns = int(idle_timeout_s * 1e9)
         self._on_outcome = on_outcome
         self._incoming: dict[int, tuple[SessionInfo, _Incoming]] = {}
-        self._outcomes: list[SessionOutcome] = []
+        self.ended = 0
         self._lock = threading.Lock()
         # What the node's counters have that sessions before brought: their QPs, and what was in their reports.
         self._departed = Counters()
         self._reported: dict[str, int] = {}
         node.prepare_control()
 
-    def run(self) -> list[SessionOutcome]:
-        """Serve. Returns the outcome of every session, in the order they ended."""
+    def run(self) -> None:
+        """Serve. `on_outcome` is told of every session's end; `ended` counts them, and nothing else is kept of them."""
 
         def done() -> bool:
+            self._check()
             self._check_sessions()
-            return self._once and bool(self._outcomes)
+            return self._once and self.ended > 0
 
         self._node.driver.run(done, _POLL_S)
-        return self._outcomes
-
-    @property
-    def outcomes(self) -> list[SessionOutcome]:
-        """The sessions that ended so far."""
-        return self._outcomes
 
     def close(self) -> None:
         """Stop serving. Senders that are not done get the reason, and count as failed."""
@@ -145,6 +143,8 @@ class Receiver(SessionServer):
             "sum": self._of_files(Arrivals.sum),
             "wait": self._wait,
             "commit": self._commit,
+            "pack": self._of_files(Arrivals.pack),
+            "commit pack": self._commit_pack,
             "finish": self._finish,
         }
         handler = handler_of(kind, handlers)
@@ -210,17 +210,23 @@ class Receiver(SessionServer):
         incoming.report.add_file(file)
         return {"match": file.sha256_match, "name": file.name}
 
+    def _commit_pack(self, incoming: _Incoming, body: dict[str, Any]) -> dict[str, Any]:
+        files, refused = incoming.arrivals.commit_pack(body)
+        for file in files:
+            incoming.report.add_file(file)
+        return {"refused": refused, "wrong": [file.name for file in files if not file.sha256_match]}
+
     def _finish(self, incoming: _Incoming, body: dict[str, Any]) -> dict[str, Any]:
         """Trade figures: the sender knows what it sent again and over which path, the receiver what came twice."""
         figures = TransferReport.figures_from_json(body)
         incoming.arrivals.finish()
         report = incoming.report
-        report.seconds, report.paths = figures.seconds, figures.paths
+        report.seconds, report.data_seconds, report.paths = figures.seconds, figures.data_seconds, figures.paths
         node = self._node
         qps = [qp.figures for qp in incoming.qps]
         ours = node.driver.call(lambda: self._counters_of(qps))
         report.counters = ours | {name: figures.counters[name] for name in SENDER_COUNTERS if name in figures.counters}
-        report.duplicates_received = node.driver.call(lambda: duplicates_received(qps))
+        report.settle(node.driver.call(lambda: duplicates_received(qps)))
         incoming.finished = True
         return {"duplicates_received": report.duplicates_received}
 
@@ -239,6 +245,7 @@ class Receiver(SessionServer):
 
     def _account(self, incoming: _Incoming) -> None:
         """What a session did that never came to its end."""
+        incoming.report.refused = list(incoming.arrivals.refused)
         if not incoming.finished and not incoming.report.counters:
             incoming.report.counters = self._counters_of([qp.figures for qp in incoming.qps])
 
@@ -297,7 +304,7 @@ class Receiver(SessionServer):
     def _conclude(self, session: SessionInfo, incoming: _Incoming) -> None:
         kept = tuple(incoming.arrivals.kept)
         outcome = SessionOutcome(session.peer_address, incoming.report, incoming.failure, kept)
-        self._outcomes.append(outcome)
+        self.ended += 1
         self._on_outcome(outcome)
 
     def _abandon(self, incoming: _Incoming) -> None:
@@ -316,6 +323,9 @@ def outcome_error(outcome: SessionOutcome) -> MrcError | None:
     if outcome.failure is not None:
         kept = f"; kept for the next attempt: {', '.join(outcome.kept)}" if outcome.kept else ""
         return PeerError(outcome.failure + kept)
+    if outcome.report.refused:
+        more = len(outcome.report.refused) - 1
+        return CallerError(f"refused: {outcome.report.refused[0][1]}{f', and {more} more' if more else ''}")
     wrong = [file.name for file in outcome.report.files if not file.sha256_match]
     if wrong:
         return CallerError(f"the sum of {', '.join(wrong)} does not agree: what arrived was discarded")

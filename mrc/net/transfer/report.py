@@ -74,22 +74,27 @@ class FileReport:
 
 @record(slots=True)
 class TransferReport:
-    """Figures of a transfer. `seconds` runs from the first packet to the last acknowledgement, all files together.
+    """Figures of a transfer. `seconds` is what it took, from the first request to the last; `data_seconds` is the part
+    of it in which data was on its way, from a file's first packet to its last acknowledgement.
 
+    `refused` are files that the receiver did not take, each with the reason; the others are in `files`.
     `duplicates_received` is what the receiver counted until the transfer closed; None: it did not report it.
     """
 
     bytes: int = 0
     seconds: float = 0.0
+    data_seconds: float = 0.0
     skipped_bytes: int = 0
     files: list[FileReport] = field(default_factory=list)
+    refused: list[tuple[str, str]] = field(default_factory=list)
     paths: list[PathReport] = field(default_factory=list)
     counters: dict[str, int] = field(default_factory=dict)
     duplicates_received: int | None = None
 
     @property
     def goodput_gbps(self) -> float:
-        return (self.bytes - self.skipped_bytes) * 8 / self.seconds / 1e9 if self.seconds else 0.0
+        """Of the data, while it was on its way."""
+        return (self.bytes - self.skipped_bytes) * 8 / self.data_seconds / 1e9 if self.data_seconds else 0.0
 
     @property
     def sha256_match(self) -> bool:
@@ -105,6 +110,12 @@ class TransferReport:
         noticed = self.counters.get("spurious_retransmissions", 0)
         return spurious_retransmissions(self.retransmitted_packets, noticed, self.duplicates_received)
 
+    def settle(self, duplicates: int | None) -> None:
+        """Both ends have said what they know: from now on there is one number of spurious retransmissions."""
+        self.duplicates_received = duplicates
+        if spurious := self.spurious_retransmissions:
+            self.counters["spurious_retransmissions"] = spurious
+
     def add_file(self, file: FileReport) -> None:
         """Count a file that is done."""
         self.files.append(file)
@@ -116,7 +127,9 @@ class TransferReport:
         self.bytes += other.bytes
         self.skipped_bytes += other.skipped_bytes
         self.seconds += other.seconds
+        self.data_seconds += other.data_seconds
         self.files += other.files
+        self.refused += other.refused
         self.paths += other.paths
         for name, count in other.counters.items():
             self.counters[name] = self.counters.get(name, 0) + count
@@ -129,6 +142,7 @@ class TransferReport:
             "bytes": self.bytes,
             "skipped_bytes": self.skipped_bytes,
             "seconds": round(self.seconds, 6),
+            "data_seconds": round(self.data_seconds, 6),
             "goodput_gbps": round(self.goodput_gbps, 4),
             "sha256_match": self.sha256_match,
             "retransmitted_packets": self.retransmitted_packets,
@@ -137,6 +151,7 @@ class TransferReport:
             "paths": [asdict(path) for path in self.paths],
             "failovers": [],
             "files": [asdict(file) for file in self.files],
+            "refused": [{"name": name, "why": why} for name, why in self.refused],
             "counters": self.counters,
         }
 
@@ -145,13 +160,11 @@ class TransferReport:
         """The sender's figures as it reported them. Raises PeerError when they are not of that form."""
         paths = [PathReport.from_json(path) for path in _list(document, "paths")]
         counters = document.get("counters")
-        seconds = document.get("seconds")
+        took = [_seconds(document, name) for name in ("seconds", "data_seconds")]
         if not isinstance(counters, dict) or not all(_is_count(count) for count in counters.values()):
             raise PeerError("the sender's report has no counters")
-        if not isinstance(seconds, int | float) or not 0 <= seconds < _MAX_SECONDS:
-            raise PeerError(f"the sender's report says it took {seconds!r} seconds")
         known = {name: counters[name] for name in Counters().as_dict(zeros=True) if name in counters}
-        return cls(seconds=float(seconds), paths=paths, counters=known)
+        return cls(seconds=took[0], data_seconds=took[1], paths=paths, counters=known)
 
 
 def spurious_retransmissions(resent: int, noticed: int, duplicates: int | None) -> int:
@@ -178,6 +191,13 @@ def reported_duplicates(document: Mapping[str, Any]) -> int | None:
 
 def _is_count(value: object) -> bool:
     return type(value) is int and abs(value) < _MAX_COUNT
+
+
+def _seconds(document: dict[str, Any], key: str) -> float:
+    value = document.get(key)
+    if not isinstance(value, int | float) or not 0 <= value < _MAX_SECONDS:
+        raise PeerError(f"the sender's report says it took {value!r} seconds")
+    return float(value)
 
 
 def _list(document: dict[str, Any], key: str) -> list[Any]:

@@ -5,23 +5,24 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from mrc.endpoint.work import MAX_MESSAGE
 from mrc.errors import CallerError, MrcError, PeerError, SystemRefused
-from mrc.net.exchange.client import ExchangeClient
+from mrc.net.exchange.client import ExchangeClient, RefusedByPeer
 from mrc.net.negotiation import integer
 from mrc.net.node import Node
 from mrc.net.node_device import NodeDevice
 from mrc.net.session.qps import TUNING, connect_qps, describe_qps, from_message, to_message
 from mrc.net.ticket import Ticket
+from mrc.net.transfer.ahead import Ahead
 from mrc.net.transfer.names import FilePath, shown
-from mrc.net.transfer.outgoing import OutgoingFile
+from mrc.net.transfer.outgoing import OutgoingFile, UnreadableFile
+from mrc.net.transfer.packs import Filling, PackedFile, read_packed
 from mrc.net.transfer.report import (
     FileReport,
     TransferReport,
@@ -40,6 +41,7 @@ from mrc.net.transfer.terms import (
 )
 from mrc.net.transfer.tree import Consignment, Outgoing, consignment
 from mrc.records import record
+from mrc.threads import start_thread
 from mrc.verbs import MR, QP, AccessFlag, Context, RemoteMemory, SendWR, WCStatus
 from mrc.whole_files import LineFile
 
@@ -93,7 +95,7 @@ def send_files(
     when the receiver refuses or cannot be reached, or a QP ends in error.
     """
     goods = paths if isinstance(paths, Consignment) else consignment(paths, options.stdin_name)
-    with ExchangeClient(ticket, features=(TRANSFER_FEATURE,)) as exchange:
+    with ExchangeClient(ticket, features=(TRANSFER_FEATURE,), on_lost=node.driver.wake) as exchange:
         return _Sending(node, exchange, options, on_progress, goods).run()
 
 
@@ -126,6 +128,7 @@ class _Sending:
 
     def run(self) -> TransferReport:
         report = TransferReport()
+        started_ns = time.monotonic_ns()
         try:
             if self._options.stats is not None:
                 self._stats = LineFile(self._options.stats)
@@ -133,13 +136,14 @@ class _Sending:
             for directory in self._goods.directories:
                 body = {"path": list(directory.path), **directory.attributes}
                 self._exchange.request("directory", body, REQUEST_TIMEOUT_S)
-            for index, file in enumerate(self._goods.files):
-                self._progress.file = shown(file.path)
-                report.add_file(self._send_any(index, file))
-                self._progress.files_done += 1
-                self._on_progress(self._progress)
+            with contextlib.closing(Ahead(self._loads())) as loads:
+                for index, load in loads:
+                    if isinstance(load, Outgoing):
+                        self._send_one(index, load, report)
+                    else:
+                        self._send_pack(load, report)
             self._write_stats(time.monotonic_ns())
-            report.seconds = self._transfer_ns / 1e9
+            report.data_seconds = self._transfer_ns / 1e9
             figures_of = [qp.figures for qp in self._qps]
             report.paths = path_reports(figures_of)
             report.counters = counters_of(figures_of, self._node.endpoint.counters, self._node.driver.socket_drops())
@@ -153,9 +157,81 @@ class _Sending:
                     self._stats.close()
             self._context.close()
         document = report.to_json()
-        figures = {"seconds": report.seconds, "paths": document["paths"], "counters": report.counters}
-        report.duplicates_received = reported_duplicates(self._exchange.request("finish", figures, REQUEST_TIMEOUT_S))
+        # What is left is a word of the receiver's.
+        report.seconds = (time.monotonic_ns() - started_ns) / 1e9
+        figures = {
+            "seconds": report.seconds,
+            "data_seconds": report.data_seconds,
+            "paths": document["paths"],
+            "counters": report.counters,
+        }
+        report.settle(reported_duplicates(self._exchange.request("finish", figures, REQUEST_TIMEOUT_S)))
         return report
+
+    def _loads(self) -> Iterator[tuple[int, Outgoing | list[PackedFile]]]:
+        """What is sent by requests of its own, in order, each with the number of its first file: a file, or a pack of
+        small ones."""
+        pack = Filling()
+        for index, file in enumerate(self._goods.files):
+            packed = self._read_packed(file)
+            if pack.files and (packed is None or not pack.takes(packed)):
+                yield index - len(pack.files), pack.files
+                pack = Filling()
+            if packed is None:
+                yield index, file
+            else:
+                pack.add(packed)
+        if pack.files:
+            yield len(self._goods.files) - len(pack.files), pack.files
+
+    @staticmethod
+    def _read_packed(file: Outgoing) -> PackedFile | None:
+        """A small file's content and sum. One that cannot be read travels alone, and fails there."""
+        try:
+            return read_packed(file)
+        except OSError:
+            return None
+
+    def _send_one(self, index: int, file: Outgoing, report: TransferReport) -> None:
+        self._progress.file = shown(file.path)
+        try:
+            report.add_file(self._send_any(index, file))
+        except RefusedByPeer as refused:
+            # About this file alone: it may not replace what is there.
+            if refused.error_class != CallerError.__name__:
+                raise
+            report.refused.append((shown(file.path), str(refused)))
+        except UnreadableFile as error:
+            report.refused.append((shown(file.path), str(error)))
+        self._progress.files_done += 1
+        self._on_progress(self._progress)
+
+    def _send_pack(self, pack: list[PackedFile], report: TransferReport) -> None:
+        """Send small files together, but for those that are there already."""
+        self._progress.file = shown(pack[0].path)
+        body = {"files": [file.to_json() for file in pack]}
+        opened = self._exchange.request("pack", body, REQUEST_TIMEOUT_S)
+        there = set(_places(opened, "there", len(pack)))
+        refused = _reasons(opened, len(pack))
+        wanted = [number for number in range(len(pack)) if number not in there and number not in refused]
+        if wanted:
+            content = bytearray().join(pack[number].content for number in wanted)
+            source = self._pd.mr(content, AccessFlag(0))
+            self._write(source, 0, _opened_memory(opened, len(content)), None)
+            source.close()
+        answer = self._exchange.request("commit pack", {}, SUM_TIMEOUT_S)
+        refused |= _reasons(answer, len(pack))
+        wrong = answer.get("wrong")
+        for number, file in enumerate(pack):
+            if number in refused:
+                report.refused.append((shown(file.path), refused[number]))
+                continue
+            match = isinstance(wrong, list) and shown(file.path) not in wrong
+            skipped = file.size if number in there else 0
+            report.add_file(FileReport(shown(file.path), file.size, file.sha256, match, skipped))
+        self._progress.files_done += len(pack)
+        self._advance(sum(file.size for number, file in enumerate(pack) if number not in wanted))
+        self._on_progress(self._progress)
 
     def _connect(self) -> None:
         self._qps = file_qps(self._pd, self._cq, self._options.qps)
@@ -177,7 +253,8 @@ class _Sending:
     def _send(self, index: int, path: FilePath, file: OutgoingFile) -> FileReport:
         """Send a file, but for what is there already and for its holes."""
         stretches = file.stretches()
-        body = {"index": index, "path": list(path), "size": file.size, **file.attributes}
+        data_bytes = sum(length for _, length in stretches)
+        body = {"index": index, "path": list(path), "size": file.size, "data_bytes": data_bytes, **file.attributes}
         if stretches:
             body |= {"offset": stretches[0][0], "length": stretches[0][1]}
         opened = self._exchange.request("open", body, REQUEST_TIMEOUT_S)
@@ -301,8 +378,7 @@ class _Sending:
             with contextlib.suppress(CallerError):
                 ours.append(_sum_of(file))
 
-        summing = threading.Thread(target=add_up, daemon=True)
-        summing.start()
+        summing = start_thread(add_up, name="mrc sum")
         file.check()
         self._exchange.request("sum", {"index": index}, SUM_TIMEOUT_S)
         summing.join()
@@ -333,6 +409,7 @@ class _Sending:
 
         def done() -> bool:
             nonlocal finished
+            self._check_receiver()
             if file is not None:
                 file.check()
             completions = cq.poll(cq.cqe)
@@ -357,6 +434,18 @@ class _Sending:
         self._node.driver.run(done, _stats_poll_s(self._stats is not None))
         self._transfer_ns += time.monotonic_ns() - started
 
+    def _check_receiver(self) -> None:
+        """Raise PeerError where the receiver has ended. It may have waited in vain: what this end cannot send is the
+        cause then."""
+        try:
+            self._exchange.check()
+        except PeerError as error:
+            paths = self._qps[0].figures.paths
+            cause = self._node.endpoint.why_no_port(paths.ports, self._options.path_mtu) if paths is not None else ""
+            if cause:
+                raise PeerError(f"{cause} ({error})") from None
+            raise
+
     def _raise_failure(self, status: WCStatus) -> None:
         failed = next((qp for qp in self._qps if qp.error), self._qps[0])
         raise PeerError(f"the transfer failed: {failed.explain(status)}")
@@ -372,6 +461,25 @@ class _Sending:
             "packets_per_path": packets_per_path(qp.figures for qp in self._qps),
         }
         self._stats.write(json.dumps(line))
+
+
+def _places(answer: dict[str, Any], key: str, count: int) -> list[int]:
+    """A list of places in a pack of so many files. Raises PeerError for anything else."""
+    found = answer.get(key)
+    if not isinstance(found, list) or not all(type(each) is int and 0 <= each < count for each in found):
+        raise PeerError(
+            f"the receiver answered a pack without a list of those {key}: use the same mrc release at both ends"
+        )
+    return found
+
+
+def _reasons(answer: dict[str, Any], count: int) -> dict[int, str]:
+    """Why the receiver refused which files of a pack. Raises PeerError for anything else."""
+    found = answer.get("refused")
+    if not isinstance(found, list) or not all(isinstance(each, list) and len(each) == 2 for each in found):
+        raise PeerError("the receiver answered a pack without what it refused: use the same mrc release at both ends")
+    numbers = _places({"refused": [number for number, _ in found]}, "refused", count)
+    return {number: str(why) for number, (_, why) in zip(numbers, found, strict=True)}
 
 
 def _opened_memory(opened: dict[str, Any], most: int) -> RemoteMemory:

@@ -10,10 +10,9 @@ import select
 from collections.abc import Callable
 
 from mrc.errors import CallerError, PeerError, SystemRefused
-from mrc.net.transfer.incoming import Attributes
 from mrc.net.transfer.names import FilePath, shown
 from mrc.net.transfer.paging import Paging
-from mrc.net.transfer.terms import STREAM_PART
+from mrc.net.transfer.terms import STREAM_PART, Attributes
 
 _ZEROS = bytes(1 << 20)
 # A sender whose input gives nothing reports so often that it still waits.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from mrc.net.session.qps import make_qps
+from mrc.records import record
 from mrc.verbs import CQ, PD, QP, QPCap
 
-TRANSFER_FEATURE = "files/3"  # files/2 knew no directories, no streams, and nothing of a transfer that broke
+TRANSFER_FEATURE = "files/4"  # files/3 knew no packs of small files
 # What a broken transfer left is compared in blocks of so many bytes; a smaller file is sent anew.
 BLOCK_BYTES = 16 << 20
 MOST_BLOCKS = 32  # in one request
@@ -14,6 +15,14 @@ STRETCH_UNIT = 64 << 10
 STREAM_PART = 16 << 20  # of a stream, whose length is not known
 MAX_QPS_PER_SENDER = 64
 POSTED_PER_QP = 32  # writes posted ahead, on average; the rest of the file follows as they complete
+
+
+@record(frozen=True, slots=True)
+class Attributes:
+    """What a file has beside its content. None: as a new file here has it."""
+
+    mode: int | None = None
+    mtime_ns: int | None = None
 
 
 def file_qps(pd: PD, cq: CQ, count: int) -> list[QP]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from mrc.errors import CallerError, MrcError
-from mrc.net.transfer.names import MAX_DEPTH, FilePath
+from mrc.net.transfer.names import MAX_DEPTH, FilePath, is_part_name
 from mrc.net.transfer.outgoing import attributes_of
 from mrc.net.transfer.sources import check_regular
 from mrc.records import record
@@ -47,20 +48,27 @@ class Outgoing:
 
 @record(slots=True)
 class Consignment:
-    """All there is to send. Directories come before what is in them; `skipped`: what is neither file nor directory."""
+    """All there is to send. Directories come before what is in them; `skipped`: what is neither file nor directory.
+
+    `lacking`: files in a directory that cannot be sent, each with the reason. The others are sent all the same.
+    """
 
     directories: list[OutgoingDirectory] = field(default_factory=list)
     files: list[Outgoing] = field(default_factory=list)
     skipped: list[tuple[Path, str]] = field(default_factory=list)
+    lacking: list[tuple[Path, str]] = field(default_factory=list)
+    exclude: tuple[str, ...] = ()
 
 
-def consignment(paths: Sequence[str | Path], stdin_name: str = "stdin") -> Consignment:
+def consignment(paths: Sequence[str | Path], stdin_name: str = "stdin", exclude: Sequence[str] = ()) -> Consignment:
     """Look at what is to be sent, without opening the files: thousands would exceed the open-file limit.
 
     `-` is standard input, which arrives as `stdin_name`. A link named here is followed, one inside a directory is
-    skipped. Raises CallerError for what cannot be read, and for two things of one name.
+    skipped. `exclude`: shell patterns; what is inside a directory and whose name, or path below what is named here,
+    matches one is left out, a directory with all that is in it. Raises CallerError for what is named here and cannot be
+    read, and for two things of one name.
     """
-    found = Consignment()
+    found = Consignment(exclude=tuple(exclude))
     names: dict[str, str | Path] = {}
     for path in paths:
         if str(path) == STANDARD_INPUT:
@@ -106,13 +114,32 @@ def _add_directory(found: Consignment, path: FilePath, source: Path) -> None:
     found.directories.append(OutgoingDirectory(path, attributes_of(source.stat())))
     for entry in _entries(source):
         below = (*path, entry.name)
-        if entry.is_dir(follow_symlinks=False):
-            _add_directory(found, below, Path(entry.path))
+        if _is_excluded(found, below):
+            continue
+        if is_part_name(entry.name):
+            found.lacking.append((Path(entry.path), "what a receiver keeps of a transfer that broke"))
+        elif entry.is_dir(follow_symlinks=False):
+            _try(found, _add_directory, below, Path(entry.path))
         elif entry.is_file(follow_symlinks=False):
-            _add(found, below, Path(entry.path))
+            _try(found, _add, below, Path(entry.path))
         else:
             kind = stat.S_IFMT(entry.stat(follow_symlinks=False).st_mode)
             found.skipped.append((Path(entry.path), _KINDS.get(kind, "special file")))
+
+
+def _is_excluded(found: Consignment, path: FilePath) -> bool:
+    below = "/".join(path[1:])
+    return any(fnmatchcase(path[-1], pattern) or fnmatchcase(below, pattern) for pattern in found.exclude)
+
+
+def _try(found: Consignment, add: Callable[[Consignment, FilePath, Path], None], path: FilePath, source: Path) -> None:
+    """Add what is inside a directory. What cannot be read does not keep the rest back."""
+    try:
+        add(found, path, source)
+    except CallerError as error:
+        found.lacking.append((source, str(error).removeprefix(f"{source}: ")))
+    except OSError as error:
+        found.lacking.append((source, error.strerror or str(error)))
 
 
 def _entries(source: Path) -> Iterator[os.DirEntry[str]]:

@@ -12,6 +12,7 @@ import click
 from mrc.errors import SystemRefused
 from mrc.report.plots import legend, svg
 from mrc.report.tables import markdown
+from mrc.sim.behaviour.cut_cables import CUT_CABLES
 from mrc.sim.behaviour.figures import Experiment, Figures, Value
 from mrc.sim.behaviour.incast import INCAST
 from mrc.sim.behaviour.loss import LOSS
@@ -23,7 +24,7 @@ from mrc.whole_files import write_whole
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-EXPERIMENTS = {each.name: each for each in (LOSS, INCAST, LOSSY_PATH, MARKED_PATH, UNEQUAL_DELAYS)}
+EXPERIMENTS = {each.name: each for each in (LOSS, INCAST, LOSSY_PATH, MARKED_PATH, UNEQUAL_DELAYS, CUT_CABLES)}
 
 
 def as_document(experiment: Experiment, figures: Figures) -> dict[str, Any]:

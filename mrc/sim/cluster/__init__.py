@@ -19,6 +19,7 @@ from mrc.sim.cluster.setup import (
     Target,
     Topology,
 )
+from mrc.sim.fault import SimulationFault
 
 __all__ = [
     "Action",
@@ -32,6 +33,7 @@ __all__ = [
     "Policies",
     "Progress",
     "Setup",
+    "SimulationFault",
     "Target",
     "Topology",
     "run",

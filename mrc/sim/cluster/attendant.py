@@ -17,5 +17,8 @@ class Attendant(Protocol):
     def look_after(self, host: int, now: int) -> int:
         """Endpoint operations of a host are due. Returns when they are next, ns, or FOREVER."""
 
+    def fail(self, error: BaseException) -> int:
+        """Something went wrong: keep it, and stop the machine."""
+
     def looks_at(self, host: int) -> int:
         """When endpoint operations of a host are due, ns, or FOREVER."""

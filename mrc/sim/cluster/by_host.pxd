@@ -31,7 +31,7 @@ cdef inline void on_timer(long long handle, long long now) noexcept nogil:
     (<Datapath>mrc_host_held(handle)).on_timer(now)
 
 cdef inline bint has_done(long long handle) noexcept nogil:
-    return (<Datapath>mrc_host_held(handle)).done > 0
+    return (<Datapath>mrc_host_held(handle)).done > 0 or (<Datapath>mrc_host_held(handle)).away.failed
 
 cdef inline bint operations_wait(long long handle) noexcept nogil:
     return (<Datapath>mrc_host_held(handle)).operations_wait.up

@@ -43,8 +43,8 @@ def on_timer(handle: int, now: int) -> None:
 
 
 def has_done(handle: int) -> bool:
-    """Whether work has ended."""
-    return _endpoints[handle].done > 0
+    """Whether work has ended, or something went wrong that Python has to raise."""
+    return _endpoints[handle].done > 0 or _endpoints[handle].away.failed
 
 
 def operations_wait(handle: int) -> bool:

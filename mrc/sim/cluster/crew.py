@@ -8,6 +8,7 @@ from threading import Thread
 from types import TracebackType
 
 from mrc.sim.cluster.shard import Shard
+from mrc.threads import start_thread
 
 Act = Callable[[Shard], None]
 _Task = tuple[Act, Iterator[Shard]]
@@ -20,11 +21,11 @@ class Crew:
     def __init__(self, threads: int) -> None:
         self._tasks: list[SimpleQueue[_Task | None]] = [SimpleQueue() for _ in range(threads - 1)]
         self._ends: SimpleQueue[BaseException | None] = SimpleQueue()
-        self._threads = [Thread(target=self._work, args=(tasks,), daemon=True) for tasks in self._tasks]
+        self._threads: list[Thread] = []
 
     def __enter__(self) -> Crew:
-        for thread in self._threads:
-            thread.start()
+        for tasks in self._tasks:
+            self._threads.append(start_thread(self._work, tasks, name="mrc shards"))
         return self
 
     def __exit__(

@@ -93,7 +93,7 @@ class Crossings:
             octets.copy(pool.headers, packet * _ROOM, self._headers, row * _ROOM, _ROOM)
             for number in range(_WIDTH):
                 pool.cells[packet * _WIDTH + number] = self._cells[row * _WIDTH + number]
-            wheel.add(self._times[row], 4 * packet)
+            wheel.add_first(self._times[row], packet)
             following = self._cells[row * _WIDTH + _NEXT]
 
     def clear(self) -> None:

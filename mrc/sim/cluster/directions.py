@@ -14,8 +14,9 @@ from mrc.wire.profile import WireProfile
 from mrc.wire.rows import EXTENSION_AT
 
 # A direction's numbers: first and last packet of the data queue and of the priority queue; bytes in each; packets in
-# both; what else is known of it; how often it went down; packets put on it; the most bytes that waited. They fill a
-# line of a processor's cache, with two words of 64 bits: when it is free again, ns, and bytes put on it.
+# both; what else is known of it; how often it went down; packets put on it; the most bytes that waited; how long it
+# was idle until it is free again, ns modulo 2^32. They fill a line of a processor's cache, with two words of 64 bits:
+# when it is free again, ns, and bytes put on it.
 (
     DATA_FIRST,
     DATA_LAST,
@@ -28,7 +29,8 @@ from mrc.wire.rows import EXTENSION_AT
     TIMES_DOWN,
     PACKETS,
     LARGEST,
-) = range(11)
+    IDLE,
+) = range(12)
 ROW_OF_WORDS = ROW // 2
 FREE_AT, BYTES = 6, 7
 # In FLAGS: it is down; an event will tell that it is free; packets may vanish on it.

@@ -5,12 +5,12 @@ from mrc.sim.cluster.packet_pool cimport PacketPool
 
 cdef Py_ssize_t _NEXT, _SIZE, _LINK, _WAY, _TO, _CLASS, _MARKS, _EPOCH, _WIDTH
 cdef Py_ssize_t _DATA_FIRST, _DATA_LAST, _DATA_BYTES, _PRIORITY_FIRST, _PRIORITY_LAST, _PRIORITY_BYTES
-cdef Py_ssize_t _WAITING, _FLAGS, _TIMES_DOWN, _PACKETS, _LARGEST, _ROW, _DROPPED, _LOST, _CUT, _MARKED, _FATES, _WORDS
+cdef Py_ssize_t _WAITING, _FLAGS, _TIMES_DOWN, _PACKETS, _LARGEST, _IDLE, _ROW, _DROPPED, _LOST, _CUT, _MARKED, _FATES, _WORDS
 cdef Py_ssize_t _FREE_AT, _BYTES, _BY_WAY, _LOST_WAY, _CUT_WAY
 cdef int _NO_PORT
 cdef int _PRIORITY, _TRIMMED, _DOWN, _FREE_TOLD, _LOSSY, _FROM_HOST, _BETWEEN, _FREE, _NONE
 cdef int _CE, _ECN_MASK
-cdef long long _NS_BITS, _CERTAIN
+cdef long long _NS_BITS, _CERTAIN, _HALF, _LOW_BITS
 cdef unsigned long long _MASK, _GAMMA, _FIRST_MIX, _SECOND_MIX
 
 
@@ -26,7 +26,8 @@ cdef class Egresses:
     cdef unsigned long long _seed
     cdef readonly Crossings crossings
     cdef readonly dict lost_between
-    cdef readonly long long lost, dropped, cut, marked
+    cdef readonly long long lost, dropped, cut, marked, overlaps
+    cdef bint _alone
     cdef long long _host_directions, _uplinks, _first_between, _hosts_per_shard, _shard
 
     cpdef int kind(self, Py_ssize_t direction) noexcept nogil
@@ -38,10 +39,8 @@ cdef class Egresses:
     cdef void _append(self, Py_ssize_t first, Py_ssize_t packet) noexcept nogil
     @cython.locals(packet=Py_ssize_t)
     cdef Py_ssize_t _take_first(self, Py_ssize_t first) noexcept nogil
-    @cython.locals(at=Py_ssize_t, low=cython.longlong, high=cython.longlong)
-    cdef void _mark(
-        self, Py_ssize_t direction, Py_ssize_t packet, int kind, long long held, long long now
-    ) noexcept nogil
+    @cython.locals(at=Py_ssize_t, low=cython.longlong, high=cython.longlong, number=cython.longlong)
+    cdef void _mark(self, Py_ssize_t direction, Py_ssize_t packet, int kind, long long held) noexcept nogil
     @cython.locals(at=Py_ssize_t)
     cdef void _trim(self, Py_ssize_t direction, Py_ssize_t packet, int kind) noexcept nogil
     @cython.locals(way=cython.int)
@@ -52,6 +51,8 @@ cdef class Egresses:
     cpdef bint free(self, Py_ssize_t direction, long long now) noexcept nogil
     @cython.locals(at=Py_ssize_t, kind=cython.int, size=cython.longlong, free_at=cython.longlong, shard=cython.longlong)
     cdef void _serialise(self, Py_ssize_t direction, Py_ssize_t packet, long long now) noexcept nogil
+    @cython.locals(idle=cython.longlong)
+    cdef void _note_idle(self, Py_ssize_t direction, long long now) noexcept nogil
     cdef void _take_off(self, Py_ssize_t packet) noexcept nogil
     cdef bint _is_between(self, Py_ssize_t direction) noexcept nogil
     cdef void _count_between(self, Py_ssize_t direction) noexcept with gil

@@ -26,6 +26,7 @@ from mrc.sim.cluster.directions import (
     FREE_AT,
     FREE_TOLD,
     FROM_HOST,
+    IDLE,
     LARGEST,
     LOSSY,
     LOST,
@@ -67,6 +68,7 @@ _PRIORITY, _TRIMMED = PRIORITY, TRIMMED
 _DATA_FIRST, _DATA_LAST, _DATA_BYTES = DATA_FIRST, DATA_LAST, DATA_BYTES
 _PRIORITY_FIRST, _PRIORITY_LAST, _PRIORITY_BYTES = PRIORITY_FIRST, PRIORITY_LAST, PRIORITY_BYTES
 _WAITING, _FLAGS, _TIMES_DOWN, _PACKETS, _LARGEST, _ROW = WAITING, FLAGS, TIMES_DOWN, PACKETS, LARGEST, ROW
+_IDLE, _HALF, _LOW_BITS = IDLE, 1 << 31, (1 << 32) - 1
 _DROPPED, _LOST, _CUT, _MARKED, _FATES, _WORDS = DROPPED, LOST, CUT, MARKED, FATES, ROW_OF_WORDS
 _FREE_AT, _BYTES, _DOWN, _FREE_TOLD, _LOSSY = FREE_AT, BYTES, DOWN, FREE_TOLD, LOSSY
 _FROM_HOST, _BETWEEN = FROM_HOST, BETWEEN
@@ -85,10 +87,11 @@ class Egresses:
     were lost on it when it went down.
 
     `by_way` counts by plane * uplinks + uplink. `lost`, `dropped`, `cut` and `marked` are totals. Packets for another
-    shard go to `crossings`.
+    shard go to `crossings`. `overlaps` counts packets that began before the one ahead of them was out: none may.
     """
 
     __slots__ = (
+        "_alone",
         "_cut_to",
         "_delay",
         "_ecn_high",
@@ -118,6 +121,7 @@ class Egresses:
         "lost",
         "lost_between",
         "marked",
+        "overlaps",
         "waits_at_host",
         "words",
     )
@@ -135,6 +139,7 @@ class Egresses:
         self._wheel = wheel
         self._shard, self._hosts_per_shard = shard, sharding.hosts_per_shard
         self._first_between = sharding.first_between
+        self._alone = sharding.count == 1
         self.crossings = Crossings(sharding.count)
         self._host_directions = directions.of_hosts
         self._uplinks = topology.uplinks
@@ -152,7 +157,7 @@ class Egresses:
         self.by_way = numbers(BY_WAY * topology.planes * topology.uplinks)
         for way in range(topology.planes * topology.uplinks):
             self.by_way[way * BY_WAY + LAST_SENT] = -1
-        self.lost = self.dropped = self.cut = self.marked = 0
+        self.lost = self.dropped = self.cut = self.marked = self.overlaps = 0
 
     # ------------------------------------------------------------------ what is known
 
@@ -190,7 +195,7 @@ class Egresses:
                 return
             else:
                 if held > self._ecn_low[kind]:
-                    self._mark(direction, packet, kind, held, now)
+                    self._mark(direction, packet, kind, held)
                 self._append(at + _DATA_FIRST, packet)
                 self.cells[at + _DATA_BYTES] = held
         if self._pool.cells[about + _MARKS] & _PRIORITY:
@@ -225,13 +230,15 @@ class Egresses:
         self.cells[first] = self._pool.cells[packet * _WIDTH + _NEXT] + 1
         return packet
 
-    def _mark(self, direction: int, packet: int, kind: int, held: int, now: int) -> None:
+    def _mark(self, direction: int, packet: int, kind: int, held: int) -> None:
         """Set CE, always above the higher threshold, by chance between the two. Only ECN-capable packets have it."""
         at = packet * _WIDTH + _CLASS
         if not self._pool.cells[at] & _ECN_MASK:
             return
         low, high = self._ecn_low[kind], self._ecn_high[kind]
-        if held <= high and self._draw(direction, 2 * now + 1) * (high - low) >= (held - low) * _CERTAIN:
+        # By how many have come, not by when: what happens later is no other for that.
+        number = self.cells[direction * _ROW + _PACKETS] + self.cells[direction * _ROW + _WAITING]
+        if held <= high and self._draw(direction, 2 * number + 1) * (high - low) >= (held - low) * _CERTAIN:
             return
         self._pool.cells[at] |= _CE
         self.fates[direction * _FATES + _MARKED] += 1
@@ -297,7 +304,11 @@ class Egresses:
         """Put a packet on the cable: its last bit is out when the rate allows, and a delay later at the other end."""
         at, kind = direction * _ROW, self.kind(direction)
         size = self._pool.cells[packet * _WIDTH + _SIZE]
-        free_at = now + (size + self._framing[kind]) * _NS_BITS // self._rate[kind]
+        # No packet takes no time, at whatever rate.
+        free_at = now + max((size + self._framing[kind]) * _NS_BITS // self._rate[kind], 1)
+        if now < self.words[direction * _WORDS + _FREE_AT]:
+            self.overlaps += 1
+        self._note_idle(direction, now)
         self.words[direction * _WORDS + _FREE_AT] = free_at
         self.words[direction * _WORDS + _BYTES] += size
         self.cells[at + _PACKETS] += 1
@@ -306,11 +317,20 @@ class Egresses:
             return
         self._pool.cells[packet * _WIDTH + _EPOCH] = self.cells[at + _TIMES_DOWN]
         if self._is_between(direction):
-            shard = self._pool.cells[packet * _WIDTH + _TO] // self._hosts_per_shard
+            shard = self._shard
+            if not self._alone:
+                shard = self._pool.cells[packet * _WIDTH + _TO] // self._hosts_per_shard
             if shard != self._shard:
                 self.crossings.put(shard, self._pool, packet, free_at + self._delay[kind])
-                return
+            else:
+                self._wheel.add_first(free_at + self._delay[kind], packet)
+            return
         self._wheel.add(free_at + self._delay[kind], 4 * packet)
+
+    def _note_idle(self, direction: int, now: int) -> None:
+        """A direction was idle from when it was free until now; it stops at once where it was not free yet."""
+        idle = self.cells[direction * _ROW + _IDLE] + now - self.words[direction * _WORDS + _FREE_AT]
+        self.cells[direction * _ROW + _IDLE] = (idle + _HALF & _LOW_BITS) - _HALF
 
     def _vanishes(self, direction: int) -> bool:
         """Whether the packet that was put on this direction last is lost on it."""
@@ -364,5 +384,6 @@ class Egresses:
         while self.cells[at + _DATA_FIRST]:
             self._lose(direction, self._take_first(at + _DATA_FIRST))
         self.cells[at + _DATA_BYTES] = self.cells[at + _PRIORITY_BYTES] = self.cells[at + _WAITING] = 0
+        self._note_idle(direction, now)
         self.words[direction * _WORDS + _FREE_AT] = now
         return True

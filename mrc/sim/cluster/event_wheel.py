@@ -3,6 +3,10 @@
 An event is a number: 4 * n for the arrival of packet n, 4 * n + 1 for direction n of a cable that is free again,
 4 * n + 2 for host n that has something to do. A packet is in one list at a time, a direction and a host are in the
 wheel once.
+
+Packets that may come from another shard are the first of their time, in the order in which they began, and of the
+directions they are on: so the order does not depend on what is computed in which shard. Everything else is in the order
+in which it was scheduled.
 """
 
 from __future__ import annotations
@@ -10,14 +14,14 @@ from __future__ import annotations
 from mrc.endpoint.parts.deadlines import FOREVER
 from mrc.errors import CallerError
 from mrc.sim.cluster.columns import numbers, short_numbers
-from mrc.sim.cluster.packet_pool import LINK, NEXT, WIDTH, PacketPool
+from mrc.sim.cluster.packet_pool import LINK, NEXT, SIZE, WIDTH, PacketPool
 from mrc.wire import octets
 
 ARRIVAL, FREE, HOST = 0, 1, 2
 LONGEST_SPAN = 1 << 24
 _LEAST_SPAN = 1 << 12
 _BITS = 32
-_NEXT, _LINK, _WIDTH, _NONE, _ARRIVAL, _FREE, _FOREVER = NEXT, LINK, WIDTH, -1, ARRIVAL, FREE, FOREVER
+_NEXT, _SIZE, _LINK, _WIDTH, _NONE, _ARRIVAL, _FREE, _FOREVER = NEXT, SIZE, LINK, WIDTH, -1, ARRIVAL, FREE, FOREVER
 # Numbers of 32 bits that are known of a direction (mrc.sim.cluster.egresses).
 ROW = 16
 _ROW = ROW
@@ -29,7 +33,10 @@ class EventWheel:
     __slots__ = (
         "_directions",
         "_directions_known",
+        "_firsts",
         "_heads",
+        "_in_order",
+        "_last_firsts",
         "_mask",
         "_next",
         "_occupied",
@@ -61,6 +68,10 @@ class EventWheel:
         self._directions_known = short_numbers(0)
         self._next = behind
         self._heads, self._tails = short_numbers(span, _NONE), short_numbers(span, _NONE)
+        # Those that come before the others of their time.
+        self._firsts, self._last_firsts = short_numbers(span, _NONE), short_numbers(span, _NONE)
+        # The time for which they are in order.
+        self._in_order = -1
         # A bit for each place that has events.
         self._occupied = numbers(span // _BITS)
         self.count = 0
@@ -73,11 +84,68 @@ class EventWheel:
         self._set_next(event, _NONE)
         if self._heads[slot] == _NONE:
             self._heads[slot] = event
-            self._occupied[slot >> 5] |= 1 << (slot & 31)
+            self._occupy(slot)
         else:
             self._set_next(self._tails[slot], event)
         self._tails[slot] = event
         self.count += 1
+
+    def add_first(self, at: int, packet: int) -> None:
+        """Let a packet arrive at `at`, which is after `position`, before all that `add` has for that time. Among those
+        that this has: first the longest, which began first, then in the order of directions."""
+        slot = at & self._mask
+        self._occupy(slot)
+        self.count += 1
+        # In what order is found out when their time has come: then they are wanted near by anyway.
+        self._pool.cells[packet * _WIDTH + _NEXT] = _NONE
+        if self._firsts[slot] == _NONE:
+            self._firsts[slot] = 4 * packet
+        else:
+            self._pool.cells[(self._last_firsts[slot] >> 2) * _WIDTH + _NEXT] = 4 * packet
+        self._last_firsts[slot] = 4 * packet
+
+    def _sort_firsts(self, slot: int) -> None:
+        """Put the packets that come before the others of this time in order, where they are not: runs of 1, 2, 4 and so
+        on are merged. Hosts that begin together have hundreds in one nanosecond."""
+        head, length, runs = self._firsts[slot], 1, 2
+        tail, event = head, self._pool.cells[(head >> 2) * _WIDTH + _NEXT]
+        while event != _NONE and not self._comes_before(event >> 2, tail >> 2):
+            tail, event = event, self._pool.cells[(event >> 2) * _WIDTH + _NEXT]
+        if event == _NONE:
+            return
+        while runs > 1:
+            left, head, tail, runs = head, _NONE, _NONE, 0
+            while left != _NONE:
+                runs += 1
+                right, of_left, of_right = left, 0, length
+                while of_left < length and right != _NONE:
+                    of_left += 1
+                    right = self._pool.cells[(right >> 2) * _WIDTH + _NEXT]
+                while of_left or (of_right and right != _NONE):
+                    if of_left and (not of_right or right == _NONE or not self._comes_before(right >> 2, left >> 2)):
+                        event, of_left = left, of_left - 1
+                        left = self._pool.cells[(left >> 2) * _WIDTH + _NEXT]
+                    else:
+                        event, of_right = right, of_right - 1
+                        right = self._pool.cells[(right >> 2) * _WIDTH + _NEXT]
+                    if tail == _NONE:
+                        head = event
+                    else:
+                        self._pool.cells[(tail >> 2) * _WIDTH + _NEXT] = event
+                    tail = event
+                left = right
+            self._pool.cells[(tail >> 2) * _WIDTH + _NEXT] = _NONE
+            length *= 2
+        self._firsts[slot] = head
+
+    def _comes_before(self, one: int, other: int) -> bool:
+        size, another = self._pool.cells[one * _WIDTH + _SIZE], self._pool.cells[other * _WIDTH + _SIZE]
+        if size != another:
+            return size > another
+        return self._pool.cells[one * _WIDTH + _LINK] < self._pool.cells[other * _WIDTH + _LINK]
+
+    def _occupy(self, slot: int) -> None:
+        self._occupied[slot >> 5] |= 1 << (slot & 31)
 
     def _set_next(self, event: int, after: int) -> None:
         kind = event & 3
@@ -118,9 +186,20 @@ class EventWheel:
     def take(self, at: int) -> int:
         """Take the first event of `at`, which there is; time is `at` then."""
         slot = at & self._mask
-        event = self._heads[slot]
-        after = self._after(event)
-        self._heads[slot] = after
+        event = self._firsts[slot]
+        if event != _NONE:
+            if self._in_order != at:
+                self._in_order = at
+                self._sort_firsts(slot)
+                event = self._firsts[slot]
+            after = self._pool.cells[(event >> 2) * _WIDTH + _NEXT]
+            self._firsts[slot] = after
+            if after == _NONE:
+                after = self._heads[slot]
+        else:
+            event = self._heads[slot]
+            after = self._after(event)
+            self._heads[slot] = after
         if after == _NONE:
             self._occupied[slot >> 5] &= ~(1 << (slot & 31))
         self.count -= 1
@@ -152,9 +231,9 @@ class EventWheel:
         """The packets that wait for their arrival."""
         found = []
         for slot in range(self.span):
-            event = self._heads[slot]
-            while event != _NONE:
-                if event & 3 == _ARRIVAL:
-                    found.append(event >> 2)
-                event = self._after(event)
+            for event in (self._firsts[slot], self._heads[slot]):
+                while event != _NONE:
+                    if event & 3 == _ARRIVAL:
+                        found.append(event >> 2)
+                    event = self._after(event)
         return found

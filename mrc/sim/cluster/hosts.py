@@ -44,7 +44,6 @@ class Hosts:
         self.policies = policies
         self.wire = WireProfile()
         self._seed = seed
-        self._random = Random(seed ^ _EV_SEED)
         self._config = EndpointConfig(wire=self.wire)
         self._controller = _controller(policies)
         choice = policies.ev_choice
@@ -123,7 +122,9 @@ class Hosts:
             if self._choice_is_ours:
                 return [(plane, uplink) for plane in range(planes) for uplink in uplinks]
             wanted = every
-        return chosen(self._choice, EvRequest(host, peer, planes, uplinks, wanted, self._random))
+        # Of this end alone: what other pairs of hosts there are does not change its EVs.
+        random = Random((self._seed ^ _EV_SEED) << 64 | host << 32 | peer)
+        return chosen(self._choice, EvRequest(host, peer, planes, uplinks, wanted, random))
 
 
 def _controller(policies: Policies) -> str | ControllerFactory:

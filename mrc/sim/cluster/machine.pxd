@@ -33,13 +33,14 @@ cdef class Machine:
     cdef int[::1] _first_waiting, _last_waiting
     cdef unsigned char[::1] _host_pending, _received_headers
     cdef readonly long long[::1] first_qp, boundary, placed
-    cdef public long long now, until
-    cdef readonly long long events, hops, sent, delivered, delivered_cut, placed_bytes
+    cdef public long long until
+    cdef readonly long long now, events, hops, sent, delivered, delivered_cut, placed_bytes
 
     @cython.locals(state=cython.longlong)
     cpdef run(self, long long most)
     @cython.locals(at=cython.longlong, timer=cython.longlong, event=cython.int, kind=cython.int)
     cdef void _run(self, long long last) noexcept nogil
+    cdef void _went_back(self, long long at) noexcept with gil
     cpdef long long next_at(self) noexcept nogil
     @cython.locals(direction=cython.int, host=Py_ssize_t)
     cdef void _arrive(self, Py_ssize_t packet) noexcept nogil

@@ -33,6 +33,7 @@ from mrc.sim.cluster.packet_pool import (
     PacketPool,
 )
 from mrc.sim.cluster.ways import Ways
+from mrc.sim.fault import SimulationFault
 from mrc.sim.host import MOST_WAITING, PULL, REFILL_BELOW
 from mrc.sim.link import OUTER_BYTES
 from mrc.wire import octets
@@ -52,8 +53,14 @@ _OUTER, _MOST_WAITING, _REFILL_BELOW, _PULL = OUTER_BYTES, MOST_WAITING, REFILL_
 (_SPORT_AT,) = fields_at("udp", "sport")
 
 
+def went_back(now: int, earlier: int) -> SimulationFault:
+    """What is wrong where something is to happen at an earlier time than it is."""
+    return SimulationFault(f"time went back from {now} to {earlier} ns")
+
+
 class Machine:
-    """`now` is virtual time in ns. `until`: it stops before the first event after that.
+    """`now` is virtual time in ns, which never goes back: an event or a timer of the past ends the run with an error.
+    `until`: it stops before the first event after that.
 
     `sent`, `delivered` and `delivered_cut` count packets; `hops` packets put on cables or taken from them, `events` all
     there was to do. `placed_bytes` of payload have arrived, each byte once. What Python has to do for a flow is done by
@@ -141,6 +148,9 @@ class Machine:
             if min(at, timer) > self.until:
                 break
             self.events += 1
+            if min(at, timer) < self.now:
+                self._went_back(min(at, timer))
+                break
             if timer < at:
                 self.now = timer
                 self._wheel.advance(timer)
@@ -162,9 +172,14 @@ class Machine:
         return min(self._wheel.next_at(), self._timers.first())
 
     def go_to(self, at: int) -> None:
-        """It is `at` now, which is not after `next_at`."""
+        """It is `at` now, which is not after `next_at`. Raises SimulationFault where it was later before."""
+        if at < self.now:
+            raise went_back(self.now, at)
         self.now = at
         self._wheel.advance(at)
+
+    def _went_back(self, at: int) -> None:
+        self._work.fail(went_back(self.now, at))
 
     # ------------------------------------------------------------------ packets
 
@@ -264,7 +279,8 @@ class Machine:
                 break
         deadline = self._timer_at[host]
         if by_host.first_timer(handle) < deadline or self._looks_at[host] < deadline:
-            deadline = min(by_host.next_deadline(handle), self._looks_at[host])
+            # What is due already is due now.
+            deadline = max(min(by_host.next_deadline(handle), self._looks_at[host]), self.now)
             if deadline < self._timer_at[host]:
                 self._timer_at[host] = deadline
                 self._timers.push(deadline, host)

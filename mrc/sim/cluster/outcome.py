@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mrc.errors import MrcError
 from mrc.records import record
+from mrc.sim.fault import SimulationFault
 
 Ints = NDArray[np.int64]
 
@@ -20,7 +20,7 @@ def _empty() -> Ints:
 
 @record(frozen=True, slots=True)
 class Progress:
-    """How far a run is. `events` counts packets' hops and timers."""
+    """How far a run is. `events` counts packets' hops and timers. `over`: nothing more is simulated."""
 
     now_ns: int
     end_ns: int
@@ -28,6 +28,7 @@ class Progress:
     flows_done: int
     flows: int
     wall_s: float
+    over: bool = False
 
 
 @record(frozen=True, slots=True, eq=False)
@@ -126,7 +127,11 @@ class OutageColumns:
 
 @record(frozen=True, slots=True, eq=False)
 class SeriesColumns:
-    """One row every Setup.sample_ns, the counts since the row before. `waiting_bytes`: in all queues, at that time."""
+    """One row every Setup.sample_ns and one at the end, the counts since the row before: they add up to the totals.
+
+    A row has what happened before its time, the last one all of it. `waiting_bytes`: in all queues, at that time.
+    `flows_done` completed with success.
+    """
 
     time_ns: Ints = field(default_factory=_empty)
     sent: Ints = field(default_factory=_empty)
@@ -144,8 +149,7 @@ class SeriesColumns:
 class Conservation:
     """Every packet that hosts sent, counted once: sent = delivered + trimmed + lost + dropped + in_flight.
 
-    `delivered` reached a host whole, `trimmed` reached one cut short. `check` raises MrcError where it does not add up:
-    then the simulator is wrong.
+    `delivered` reached a host whole, `trimmed` reached one cut short.
     """
 
     sent: int
@@ -156,17 +160,19 @@ class Conservation:
     in_flight: int
 
     def check(self) -> None:
-        """Raise MrcError where packets are missing or too many: a fault of the simulator."""
+        """Raise SimulationFault where packets are missing or too many."""
         found = self.delivered + self.trimmed + self.lost + self.dropped + self.in_flight
         if self.sent != found:
-            raise MrcError(f"the simulator lost count of packets: {self.sent} sent, {found} accounted for ({self})")
+            raise SimulationFault(f"packets were lost count of: {self.sent} sent, {found} accounted for ({self})")
 
 
 @record(frozen=True, slots=True, eq=False)
 class Outcome:
     """`model` and `version` name what computed it, `validated` the range in which it was held against other models
-    (docs/simulation.md), `end_ns` the virtual time it stopped at. `wall_s` and `peak_bytes` differ from run to run,
-    nothing else does."""
+    (docs/simulation.md). `wall_s` and `peak_bytes` differ from run to run, nothing else does.
+
+    `end_ns` is when the last flow ended; where some had not, Setup.end_ns, or the last event where none was left.
+    """
 
     model: str
     version: str

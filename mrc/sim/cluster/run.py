@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import resource
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mrc import __version__
+from mrc.endpoint.congestion.base import ControllerFailed
 from mrc.endpoint.parts.deadlines import FOREVER
+from mrc.sim.cluster import laws
 from mrc.sim.cluster.columns import short_numbers
 from mrc.sim.cluster.crew import Crew
 from mrc.sim.cluster.directions import (
@@ -21,6 +24,8 @@ from mrc.sim.cluster.directions import (
     DATA_BYTES,
     DROPPED,
     FATES,
+    FREE_AT,
+    IDLE,
     LARGEST,
     LOST,
     MARKED,
@@ -49,21 +54,24 @@ from mrc.sim.cluster.setup import Setup
 from mrc.sim.cluster.shard import Shard
 from mrc.sim.cluster.sharding import sharding
 from mrc.sim.cluster.work import Work
+from mrc.sim.fault import SimulationFault
 
-MODEL = "mrc.sim.cluster 2"
+MODEL = "mrc.sim.cluster 3"
 VALIDATED = "8 to 256 hosts, against mrc.sim (docs/simulation.md)"
-# Where there is one shard a window may have no end: then it is cut, so that progress is shown.
-_EVENTS_A_SLICE, _ALL_EVENTS = 50_000, 1 << 60
-_PROGRESS_S = 1.0
+# A window may take long, or have no end: it is computed in slices, so that progress is shown and a signal is seen.
+_LEAST_SLICE, _FIRST_SLICE, _LARGEST_SLICE = 1 << 6, 1 << 12, 1 << 16
+_SHORT_SLICE_S, _LONG_SLICE_S = 0.02, 0.1
+_PROGRESS_S = 0.2
 # To wait for other threads takes longer than to take over so many packets.
 _FEW_PACKETS = 4096
 _SAMPLES = ("sent", "delivered", "placed_bytes", "trimmed", "dropped", "lost", "marked", "flows_done")
 
 
 def run(setup: Setup, progress: Callable[[Progress], None] | None = None) -> Outcome:
-    """Simulate. `progress` is called about once a second of real time, and at the end; what it raises ends the run.
+    """Simulate. `progress` is called at the start, some times a second and at the end; what it raises ends the run.
 
-    Raises CallerError for a setup that cannot be simulated.
+    Raises CallerError for a setup that cannot be simulated, ControllerFailed for a controller that raises or has no
+    window, and SimulationFault for a run that breaks a law which every run obeys (mrc.sim.cluster.laws).
     """
     return Run(setup, progress).run()
 
@@ -75,7 +83,7 @@ class Run:
         self.began = time.monotonic()
         topology = setup.topology
         self.setup, self._progress = setup, progress
-        flows = setup.flows.checked(topology.hosts)
+        self.flows = flows = setup.flows.checked(topology.hosts)
         failures = setup.failures.checked(topology)
         self.sharding = sharding(setup, flows)
         self.hosts = Hosts(topology, setup.policies, setup.seed)
@@ -99,35 +107,44 @@ class Run:
         )  # fmt: skip
         self._samples: list[list[int]] = []
         self._next_sample = setup.sample_ns or FOREVER
+        self._slice = _FIRST_SLICE
+        self._told = self.began
+        self._end_ns = 0
 
     # ------------------------------------------------------------------ running
 
     def run(self) -> Outcome:
         """Run to the end."""
-        with _nothing_collected(), Crew(min(self.setup.threads, len(self.shards))) as crew:
+        crew = Crew(min(self.setup.threads, len(self.shards)))
+        with _nothing_collected(), _nothing_swallowed(self.work), crew:
             self._run(crew)
-        self._tell()
-        return self._outcome()
+        self._check_windows()
+        outcome = self._outcome()
+        words = np.asarray(self.directions.words).reshape(-1, ROW_OF_WORDS)
+        if sum(shard.egresses.overlaps for shard in self.shards):
+            raise SimulationFault("a link began a packet before the one ahead of it was out")
+        laws.check(self.setup, self.flows, outcome, words[:, FREE_AT], self._cells()[:, IDLE].astype(np.int64))
+        self._tell(over=True)
+        return outcome
 
     def _run(self, crew: Crew) -> None:
-        told = time.monotonic()
-        for host in sorted(self.hosts.endpoints):
-            # EV probes measure the base RTT.
-            self.shards[self.sharding.of_host(host)].machine.call(host)
+        # From here on it is for `progress` to end the run: what a signal's handler raises compiled code may swallow.
+        self._tell()
         while self.work.left:
-            following = self._next_at()
-            at = min(self.faults.next_at(), self._next_sample)
-            if min(following, at) > self.setup.end_ns or min(following, at) == FOREVER:
+            following, fault = self._next_at(), self.faults.next_at()
+            if min(following, fault) == FOREVER:
+                self._check_nothing_waits()
+                break
+            at = min(fault, self._next_sample)
+            if min(following, at) > self.setup.end_ns:
+                self._end_ns = self.setup.end_ns
                 return
             if at <= following:
                 self._act(at)
-                continue
-            self._window(crew, following, min(at - 1, self.setup.end_ns, following + self.sharding.window_ns - 1))
-            if self.work.failure is not None:
-                raise self.work.failure
-            if time.monotonic() - told > _PROGRESS_S:
-                told = time.monotonic()
-                self._tell()
+            else:
+                self._window(crew, following, min(at - 1, self.setup.end_ns, following + self.sharding.window_ns - 1))
+            self._look()
+        self._end_ns = max(shard.machine.now for shard in self.shards)
 
     def _next_at(self) -> int:
         """When something happens next, ns; FOREVER where nothing does."""
@@ -138,9 +155,25 @@ class Run:
 
     def _window(self, crew: Crew, at: int, until: int) -> None:
         """Let happen what does from `at` to `until`: each shard by itself."""
-        if len(self.shards) == 1:
-            self.shards[0].run(until, _EVENTS_A_SLICE)
-            return
+        if len(self.shards) > 1:
+            self._exchange(crew, at)
+        left = self.shards
+        # The slices differ from run to run. So one shard alone may stop where its work is done.
+        while left and (len(self.shards) > 1 or self.work.left):
+            began = time.monotonic()
+            crew.each(lambda shard: shard.run(until, self._slice), left)
+            if self.work.failure is not None:
+                raise self.work.failure
+            left = [shard for shard in left if shard.next_at() <= until]
+            took = time.monotonic() - began
+            if took > _LONG_SLICE_S:
+                self._slice = max(self._slice // 2, _LEAST_SLICE)
+            elif took < _SHORT_SLICE_S:
+                self._slice = min(self._slice * 2, _LARGEST_SLICE)
+            self._look()
+
+    def _exchange(self, crew: Crew, at: int) -> None:
+        """Hand over what shards have sent each other. Nothing happens anywhere before `at`."""
         self.work.tell_receivers()
         for shard in self.shards:
             shard.tell_receivers(self.shards)
@@ -151,7 +184,6 @@ class Run:
             crew.each(lambda shard: shard.take_over(at), self.shards)
         for shard in self.shards:
             shard.egresses.crossings.clear()
-        crew.each(lambda shard: shard.run(until, _ALL_EVENTS), self.shards)
 
     def _act(self, now: int) -> None:
         """What happens to all shards at this time, before what happens in them."""
@@ -164,14 +196,39 @@ class Run:
             self._next_sample += self.setup.sample_ns
             self._samples.append([now, *self._totals(), self._waiting_bytes()])
 
-    def _tell(self) -> None:
+    def _look(self) -> None:
+        if self.work.failure is not None:
+            raise self.work.failure
+        if time.monotonic() - self._told > _PROGRESS_S:
+            self._tell()
+
+    def _check_nothing_waits(self) -> None:
+        """Nothing will happen any more. What has begun has ended then; others wait for one that failed."""
+        self._check_windows()
+        waiting = (self.work.started >= 0) & (self.work.status < 0)
+        if waiting.any():
+            raise SimulationFault(f"write {int(waiting.argmax())} has begun and not ended, and nothing will happen")
+
+    def _check_windows(self) -> None:
+        """A window that is shut for good is a fault of the controller's, not of the network's."""
+        for row in np.flatnonzero((self.work.started >= 0) & (self.work.completed < 0)).tolist():
+            pair = self.work.pairs[self.work.pair_of[row]]
+            controller = pair.sender.controller
+            if controller is not None and controller.cwnd < 1:
+                raise ControllerFailed(
+                    f"congestion controller {type(controller).__name__} has a window of {controller.cwnd} bytes at the "
+                    f"end: write {row} of host {pair.source} to host {pair.destination} cannot go on"
+                )
+
+    def _tell(self, *, over: bool = False) -> None:
+        self._told = time.monotonic()
         if self._progress is not None:
             flows = len(self.setup.flows)
             self._progress(
                 Progress(
                     max(shard.machine.now for shard in self.shards), self.setup.end_ns,
                     sum(shard.machine.events for shard in self.shards), flows - self.work.left, flows,
-                    time.monotonic() - self.began,
+                    time.monotonic() - self.began, over,
                 )
             )  # fmt: skip
 
@@ -194,7 +251,7 @@ class Run:
             sum(each.dropped for each in egresses),
             sum(each.lost for each in egresses),
             sum(each.marked for each in egresses),
-            len(self.setup.flows) - self.work.left,
+            int((self.work.completed >= 0).sum()),
         ]
 
     def _outcome(self) -> Outcome:
@@ -211,18 +268,17 @@ class Run:
             + on_cables
             + sum(each.packets_in_hosts() for each in machines),
         )
-        conservation.check()
         return Outcome(
             model=MODEL,
             version=__version__,
             seed=self.setup.seed,
             validated=VALIDATED,
-            end_ns=max(each.now for each in machines),
+            end_ns=self._end_ns,
             flows=self.work.columns(),
             qps=self._qps(),
             links=self._links(),
             paths=self._paths(),
-            outages=self.outages.columns(max(each.now for each in machines)),
+            outages=self.outages.columns(self._end_ns),
             series=self._series(),
             conservation=conservation,
             events=sum(each.events for each in machines),
@@ -281,10 +337,32 @@ class Run:
         )
 
     def _series(self) -> SeriesColumns:
+        if self.setup.sample_ns:
+            # What happened since the last row, and at its time where the run ended then.
+            kept = [row for row in self._samples if row[0] < self._end_ns]
+            self._samples = [*kept, [self._end_ns, *self._totals(), self._waiting_bytes()]]
         rows = np.array(self._samples, np.int64).reshape(-1, len(_SAMPLES) + 2)
         since = np.diff(rows[:, 1:-1], axis=0, prepend=0)
         named = {name: since[:, place].copy() for place, name in enumerate(_SAMPLES)}
         return SeriesColumns(time_ns=rows[:, 0].copy(), waiting_bytes=rows[:, -1].copy(), **named)
+
+
+@contextmanager
+def _nothing_swallowed(work: Work) -> Iterator[None]:
+    """What is raised where compiled code cannot pass it on ends the run, too: Python would print it and go on."""
+    before = sys.unraisablehook
+
+    def hook(found: sys.UnraisableHookArgs) -> None:
+        if isinstance(found.object, str) and found.object.startswith("mrc.") and found.exc_value is not None:
+            work.fail(found.exc_value)
+        else:
+            before(found)
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 @contextmanager

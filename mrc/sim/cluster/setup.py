@@ -17,6 +17,7 @@ from mrc.endpoint.config import QpConfig
 from mrc.endpoint.congestion import ControllerFactory
 from mrc.errors import CallerError
 from mrc.records import record
+from mrc.sim.cluster.circles import check_no_circle
 from mrc.sim.cluster.ev_choice import EV_CHOICES, EvChoice
 
 Ints = NDArray[np.int64]
@@ -238,7 +239,7 @@ class Flows:
         return len(self.source)
 
     def checked(self, hosts: int) -> Flows:
-        """The same, contiguous columns of 64 bits. Raises CallerError."""
+        """The same, contiguous columns of 64 bits. Raises CallerError, for flows that wait for each other too."""
         count = len(self.source)
         source, destination = _column("source", self.source), _column("destination", self.destination, count)
         size, start = _column("bytes", self.bytes, count), _column("start_ns", self.start_ns, count)
@@ -257,6 +258,7 @@ class Flows:
                 raise CallerError("after_first must rise from 0 to the length of after, in one row more than flows")
             if len(after) and (after.min() < 0 or after.max() >= count):
                 raise CallerError(f"after: flows are 0..{count - 1}, got {after.min()}..{after.max()}")
+            check_no_circle(count, np.repeat(np.arange(count), np.diff(first)), after)
         elif len(after):
             raise CallerError("after needs after_first")
         job = _column("job", self.job, count) if len(self.job) else np.zeros(count, np.int64)

@@ -63,9 +63,9 @@ def sharding(setup: Setup, flows: Flows) -> Sharding:
     blocks = topology.hosts // together
     hosts_per_shard = -(-blocks // min(wanted, blocks)) * together
     window_ns = _window_ns(setup.fabric_link)
-    if hosts_per_shard >= topology.hosts or window_ns < LEAST_WINDOW_NS or _waits_across(flows, hosts_per_shard):
-        return Sharding(topology, 1, topology.hosts, FOREVER_NS, 2 * topology.cables)
     between = topology.host_cables + (topology.leaf_cables if topology.tiers == 3 else 0)
+    if hosts_per_shard >= topology.hosts or window_ns < LEAST_WINDOW_NS or _waits_across(flows, hosts_per_shard):
+        return Sharding(topology, 1, topology.hosts, FOREVER_NS, 2 * between)
     count = -(-topology.hosts // hosts_per_shard)
     return Sharding(topology, count, hosts_per_shard, window_ns, 2 * between)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import heapq
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mrc.endpoint.completions import WorkStatus
+from mrc.endpoint.events import Event
 from mrc.endpoint.parts.deadlines import FOREVER
 from mrc.endpoint.qp import QueuePair
 from mrc.endpoint.work import WriteRequest
@@ -15,6 +17,8 @@ from mrc.sim.cluster.hosts import Hosts, drain
 from mrc.sim.cluster.outcome import FlowColumns
 from mrc.sim.cluster.setup import Flows
 from mrc.sim.cluster.sharding import Sharding
+from mrc.sim.fault import SimulationFault
+from mrc.trace.vocabulary import QP_STATE
 
 if TYPE_CHECKING:
     from mrc.sim.cluster.host_columns import HostColumns
@@ -68,11 +72,15 @@ class Work:
         self._connect()
         # By flow how many others it waits for, and the flows that wait for it.
         self._waits_for, self._dependents = _dependencies(flows)
-        # By shard of the source: a heap of (when, flow) that may start, and flows that its receivers do not know of.
+        # By shard of the source: a heap of (when, flow) that may start, hosts as negative numbers, and flows that its
+        # receivers do not know of.
         self._ready: list[list[tuple[int, int]]] = [[] for _ in range(sharding.count)]
         self._posted: list[list[tuple[Pair, int, int]]] = [[] for _ in range(sharding.count)]
         for flow in np.flatnonzero(self._waits_for == 0).tolist():
             self._ready[self._shard_of(flow)].append((int(flows.start_ns[flow]), flow))
+        for host, at in _first_starts(flows).items():
+            # EV probes measure the base RTT. A host comes before the flows of its time.
+            self._ready[sharding.of_host(host)].append((at, host - sharding.topology.hosts))
         for heap in self._ready:
             heapq.heapify(heap)
 
@@ -102,6 +110,8 @@ class Work:
         for pair in self.pairs:
             pair.row = columns.first_qp[pair.destination] + pair.receiver.datapath.slot
             self._by_row[pair.row] = pair
+        for host, endpoint in self.hosts.endpoints.items():
+            endpoint.listeners.append(partial(self._on_event, host))
 
     @property
     def left(self) -> int:
@@ -116,10 +126,14 @@ class Work:
         return ready[0][0] if ready else FOREVER
 
     def start_ready(self, shard: int, now: int) -> None:
-        """Start the flows of a shard that may."""
+        """Start the flows of a shard that may, and let its hosts begin that have some."""
         ready = self._ready[shard]
         while ready and ready[0][0] <= now:
-            self._start(heapq.heappop(ready)[1], now)
+            flow = heapq.heappop(ready)[1]
+            if flow < 0:
+                self._machines[shard].call(flow + self.sharding.topology.hosts)
+            else:
+                self._start(flow, now)
 
     def _start(self, flow: int, now: int) -> None:
         pair = self.pairs[self.pair_of[flow]]
@@ -164,7 +178,7 @@ class Work:
                 self._release(flow, now)
             return pair.expected[0][0] if pair.expected else FOREVER
         except BaseException as error:
-            return self._fail(error)
+            return self.fail(error)
 
     def _release(self, flow: int, now: int) -> None:
         """Others may have waited for this flow."""
@@ -194,22 +208,31 @@ class Work:
             if self.sharding.count == 1 and not self.left:
                 self._machines[0].until = _NOTHING
         except BaseException as error:
-            self._fail(error)
+            self.fail(error)
+
+    def _on_event(self, host: int, event: Event) -> None:
+        """A QP that fails ends its work at once, and not as a batch of packets does."""
+        if event.kind == QP_STATE:
+            self.hand_over(host, event.at_ns)
 
     def look_after(self, host: int, now: int) -> int:
         """Endpoint operations of a host are due. Returns when they are next, ns."""
         try:
             self.hosts.endpoints[host].look_after(now)
-            return self.looks_at(host)
+            at = self.looks_at(host)
+            if at <= now:
+                raise SimulationFault(f"the endpoint of host {host} is to be looked after again at once, at {now} ns")
+            return at
         except BaseException as error:
-            return self._fail(error)
+            return self.fail(error)
 
     def looks_at(self, host: int) -> int:
         """When endpoint operations of a host are due, ns, or FOREVER."""
         at = self.hosts.endpoints[host].looks_at()
         return FOREVER if at is None else at
 
-    def _fail(self, error: BaseException) -> int:
+    def fail(self, error: BaseException) -> int:
+        """Let all machines stop; the run raises this error. Returns when the caller wants to be called again: never."""
         self.failure = self.failure or error
         for machine in self._machines:
             machine.until = _NOTHING
@@ -239,3 +262,12 @@ def _dependencies(flows: Flows) -> tuple[np.ndarray, dict[int, list[int]]]:
     for before, flow in zip(flows.after.tolist(), waiting, strict=True):
         dependents.setdefault(before, []).append(flow)
     return waits_for, dependents
+
+
+def _first_starts(flows: Flows) -> dict[int, int]:
+    """By host when the first of the flows that it sends or receives may start, ns."""
+    hosts = np.concatenate([flows.source, flows.destination])
+    found, place = np.unique(hosts, return_inverse=True)
+    first = np.full(len(found), np.iinfo(np.int64).max)
+    np.minimum.at(first, place, np.concatenate([flows.start_ns, flows.start_ns]))
+    return dict(zip(found.tolist(), first.tolist(), strict=True))

@@ -24,6 +24,7 @@ from mrc.fabric.yaml_tree import KeyPath, Place, YamlTree, key_text
 from mrc.sim.experiment import calls
 from mrc.sim.experiment.build import Experiment, build
 from mrc.sim.experiment.problems import Blame
+from mrc.untrusted import own_json
 
 SCHEMA_FILE = "experiment.schema.json"
 _STEP = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)((?:\[[0-9]{1,4}\])*)")
@@ -38,7 +39,7 @@ def schema_text() -> str:
 
 @cache
 def schema() -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads(schema_text())
+    loaded: dict[str, Any] = own_json(schema_text())
     return loaded
 
 

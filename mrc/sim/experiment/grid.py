@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from mrc.fabric.yaml_tree import KeyPath
 from mrc.records import record
+from mrc.sim.cluster import Setup
 from mrc.sim.experiment.file import ExperimentFile
 
 MOST_CELLS = 100_000
@@ -78,11 +79,14 @@ def _seeds(file: ExperimentFile, said: Any) -> list[int]:
     return list(range(first, first + said))
 
 
-def check(found: list[Cell]) -> None:
-    """Make the setup of each cell that differs by more than the seed, and forget it. Raises FileProblems."""
+def check(found: list[Cell], look: Callable[[Setup], object] = lambda _: None) -> None:
+    """Make the setup of each cell that differs by more than the seed, and forget it; `look` is called with each.
+
+    Raises FileProblems.
+    """
     seen: set[str] = set()
     for cell in found:
         key = repr(cell.settings)
         if key not in seen:
             seen.add(key)
-            cell.file.experiment()
+            look(cell.file.experiment().setup)

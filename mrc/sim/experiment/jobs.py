@@ -9,6 +9,7 @@ import numpy as np
 
 from mrc.errors import CallerError
 from mrc.fabric.yaml_tree import KeyPath
+from mrc.sim.cluster.circles import check_no_circle
 from mrc.sim.cluster.setup import Flows, Ints, Topology
 from mrc.sim.experiment import calls, values
 from mrc.sim.experiment.placement import Placement
@@ -45,6 +46,7 @@ class Jobs:
             job = Job(len(hosts), hosts, self._topology.hosts_per_leaf, random)
             with self._blame.at(("workloads", number)):
                 flows = self._made(said, job)
+                check_no_circle(len(flows), flows.waits, flows.waits_for)
             made.append((flows, hosts, values.time_ns(said.get("start", 0))))
         with self._blame.at(("workloads",)):
             return joined(made).checked(self._topology.hosts)

@@ -1,4 +1,4 @@
-"""Which hosts a job runs on: hosts are given out once, and a job takes those it needs by a policy."""
+"""Which hosts a job runs on: it names them, and may share them with others, or takes free ones by a policy."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class Placement:
         return taken
 
     def take_these(self, hosts: Ints) -> Ints:
-        """Give a job the hosts it names. Raises CallerError for hosts that do not exist, or that a job has already."""
+        """Give a job the hosts it names, which other jobs may name too: a host is a member of several communicators.
+
+        Raises CallerError for hosts that do not exist and for one that is named twice.
+        """
         if len(hosts) and hosts.max() >= len(self._free):
             raise CallerError(f"hosts are 0 to {len(self._free) - 1}, got {int(hosts.max())}")
         unique, counts = np.unique(hosts, return_counts=True)
         if (counts > 1).any():
             raise CallerError(f"host {int(unique[counts > 1][0])} is named twice")
-        taken = hosts[~self._free[hosts]]
-        if len(taken):
-            raise CallerError(f"host {int(taken[0])} has another job already")
         self._free[hosts] = False
         return hosts

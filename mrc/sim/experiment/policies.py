@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from functools import partial
 from typing import Any, TypeVar
 
 from mrc.endpoint.config import LossConfig, PathConfig, QpConfig, ResponderConfig
-from mrc.endpoint.congestion import DEFAULT_ALGORITHM, algorithm_names, config_of
+from mrc.endpoint.congestion import DEFAULT_ALGORITHM, ControllerConfig, algorithm_names, config_of
+from mrc.endpoint.congestion.config import units_of
 from mrc.errors import CallerError
+from mrc.fabric import units
 from mrc.fabric.yaml_tree import KeyPath
 from mrc.sim.cluster import EvChoice, Policies
 from mrc.sim.experiment import calls
@@ -21,6 +23,13 @@ T = TypeVar("T")
 _PARTS = {"loss_detection": "loss", "paths": "paths", "responder": "responder"}
 _CLASSES = {"loss_detection": LossConfig, "paths": PathConfig, "responder": ResponderConfig}
 _NOT_HERE = frozenset({"loss", "paths", "responder", "capabilities"})
+# How a quantity is written, and what reads it, by the unit that a controller's setting has or a field's name ends in.
+_QUANTITIES: Mapping[str, tuple[str, Callable[[str], int]]] = {
+    "ns": ("a time such as 5.35us, or whole nanoseconds", units.duration_ns),
+    "bytes": ("a size such as 64KiB, or whole bytes", units.size_bytes),
+    "bps": ("a rate such as 100gbit, or whole bits a second", units.rate_bps),
+}
+_ENDINGS = {"bits a second": "bps"}
 
 
 def policies(said: Mapping[str, Any], files: Mapping[str, str], line_rate_bps: int, blame: Blame) -> Policies:
@@ -52,7 +61,7 @@ def policies(said: Mapping[str, Any], files: Mapping[str, str], line_rate_bps: i
 
 def _controller(name: str, files: Mapping[str, str]) -> Any:
     if ":" in name:
-        return calls.load(name, files)
+        return partial(calls.call, calls.load(name, files), name)
     if name not in algorithm_names():
         raise CallerError(f"no congestion controller {name!r}: there are {', '.join(algorithm_names())}")
     return name
@@ -78,24 +87,32 @@ def _settings(said: Mapping[str, Any], line_rate_bps: int, blame: Blame) -> tupl
         if settings:
             raise blame.problem(path, f"{name} takes no settings", at_key=True)
         return ()
-    _changed(config, settings, path, blame)
+    made = _changed(config, settings, path, blame)
     known = {"line_rate_bps": line_rate_bps} if hasattr(config, "line_rate_bps") else {}
-    return tuple({**known, **settings}.items())
+    return tuple({**known, **{name: getattr(made, name) for name in settings}}.items())
 
 
 def _changed(config: T, said: Mapping[str, Any], path: KeyPath, blame: Blame) -> T:
     """The configuration with the fields that a mapping gives."""
     known = {each.name: getattr(config, each.name) for each in fields(config)}  # type: ignore[arg-type]
     known = {name: value for name, value in known.items() if name not in _NOT_HERE}
+    own_units = units_of(config) if isinstance(config, ControllerConfig) else {}
+    found = {}
     for key, value in said.items():
         if key not in known:
             near = difflib.get_close_matches(key, known, 1)
             advice = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
             raise blame.problem((*path, key), f"unknown key, {advice}", at_key=True)
-        if not _fits(value, known[key]):
-            raise blame.problem((*path, key), f"must be {_kind(known[key])}")
+        unit = own_units.get(key, key.rpartition("_")[2])
+        quantity = _QUANTITIES.get(_ENDINGS.get(unit, unit))
+        found[key] = value
+        if quantity is not None and isinstance(value, str):
+            with blame.at((*path, key)):
+                found[key] = quantity[1](value)
+        if not _fits(found[key], known[key]):
+            raise blame.problem((*path, key), f"must be {_kind(known[key], quantity and quantity[0])}")
     with blame.at(path):
-        made: T = replace(config, **said)  # type: ignore[type-var]
+        made: T = replace(config, **found)  # type: ignore[type-var]
     return made
 
 
@@ -108,9 +125,10 @@ def _fits(value: Any, default: Any) -> bool:
     return number or (isinstance(default, float) and isinstance(value, float))
 
 
-def _kind(default: Any) -> str:
+def _kind(default: Any, quantity: str | None) -> str:
     if isinstance(default, bool):
         return "true or false"
+    whole = quantity or "a whole number"
     if default is None:
-        return "a whole number, or null for no limit"
-    return "a number" if isinstance(default, float) else "a whole number"
+        return f"{whole}, or null"
+    return "a number" if isinstance(default, float) else whole

@@ -57,8 +57,8 @@ class Blame:
                 text = re.sub(rf"\b{field}\b", key, text)
             named = next((word for word in _WORD.findall(text) if (*path, word) in self._tree.values), None)
             if named is None:
-                raise self.problem(path, text) from None
-            raise self.problem((*path, named), text.removeprefix(f"{named} ")) from None
+                raise self.problem(path, text) from error.__cause__
+            raise self.problem((*path, named), text.removeprefix(f"{named} ")) from error.__cause__
 
 
 def said_at(document: Any, path: KeyPath) -> Any:

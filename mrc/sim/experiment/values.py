@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from mrc.errors import CallerError
 from mrc.fabric import units
+
+_MOST_BYTES = 1 << 50
 
 
 def time_ns(value: Any) -> int:
@@ -12,7 +15,11 @@ def time_ns(value: Any) -> int:
 
 
 def size_bytes(value: Any) -> int:
-    return units.size_bytes(value) if isinstance(value, str) else int(value)
+    """Raises CallerError above 1 PiB: what many of them come to is worked out in 64 bits."""
+    found = units.size_bytes(value) if isinstance(value, str) else int(value)
+    if found > _MOST_BYTES:
+        raise CallerError(f"a size of {found} bytes, {_MOST_BYTES} (1 PiB) are the most")
+    return found
 
 
 def rate_bps(value: Any) -> int:

@@ -14,8 +14,11 @@ _OUTER_BYTES = 170  # headers and framing of a data packet
 _ANSWERS = 2.0  # hops with those of ACKs and SACKs: as many, by what runs of 128 hosts had
 _BYTES_AT_LEAST = 90_000_000  # of a process that has everything imported
 _BYTES_PER_FLOW = 400
-_BYTES_PER_QP_PAIR = 300_000
+# Of an endpoint with its NIC, of a QP at one end, of each of its EVs, and of each packet that its window holds.
+_BYTES_PER_HOST = 65_000
+_BYTES_PER_QP, _BYTES_PER_EV, _BYTES_PER_PACKET = 60_000, 60, 80
 _BYTES_PER_CABLE = 300
+_BYTES_PER_SAMPLE = 600
 
 
 @record(frozen=True, slots=True)
@@ -48,8 +51,20 @@ def estimate(setup: Setup, threads: int = 1, hops_per_second: float = HOPS_PER_S
         links = np.where(pod[0] == pod[1], links, 6)
     packets = int(packets_of.sum() * share)
     hops = int(float((packets_of * links).sum()) * share * _ANSWERS)
-    pairs = len(np.unique(flows.source * topology.hosts + flows.destination))
-    memory = _BYTES_AT_LEAST + pairs * _BYTES_PER_QP_PAIR + len(flows) * _BYTES_PER_FLOW
-    memory += topology.cables * 2 * _BYTES_PER_CABLE
+    memory = _BYTES_AT_LEAST + len(flows) * _BYTES_PER_FLOW + topology.cables * 2 * _BYTES_PER_CABLE
+    memory += _bytes_of_qps(setup)
+    if setup.sample_ns:
+        memory += int(min(setup.end_ns, ideal_s * 1e9) / setup.sample_ns) * _BYTES_PER_SAMPLE
     at_once = min(threads, sharding(setup, flows).count)
     return Estimate(packets, hops, hops / hops_per_second / at_once, memory, ideal_s * 1e6)
+
+
+def _bytes_of_qps(setup: Setup) -> int:
+    """Of all endpoints and their QPs: two hosts that write to each other have one at each end."""
+    flows, topology, policies = setup.flows, setup.topology, setup.policies
+    near, far = np.minimum(flows.source, flows.destination), np.maximum(flows.source, flows.destination)
+    pairs = len(np.unique(near * topology.hosts + far))
+    hosts = len(np.union1d(flows.source, flows.destination))
+    evs = min(policies.evs or topology.planes * topology.uplinks, topology.planes * topology.uplinks)
+    each = _BYTES_PER_QP + evs * _BYTES_PER_EV + policies.qp.send_window * _BYTES_PER_PACKET
+    return hosts * _BYTES_PER_HOST + 2 * pairs * each

@@ -9,6 +9,7 @@ from typing import Any
 from mrc.records import record
 from mrc.sim.cluster import Outcome, Progress, run
 from mrc.sim.experiment import Experiment, ExperimentFile
+from mrc.sim.results import agreement
 from mrc.sim.results.about import about
 from mrc.sim.results.parquet import check_pyarrow, encode_all
 from mrc.sim.results.tables import tables
@@ -30,11 +31,13 @@ def execute(
     progress: Callable[[Progress], None] | None = None,
     threads: int = 1,
 ) -> Executed:
-    """Simulate by so many threads, check that no packet went uncounted, and write tables. Raises FileProblems,
-    CallerError, MrcError."""
+    """Simulate by so many threads, and make the files of the tables, which are read back. Raises FileProblems,
+    CallerError, and SimulationFault where the run or a file contradicts itself."""
     check_pyarrow()
     experiment = experiment or file.experiment()
     outcome = run(replace(experiment.setup, threads=threads), progress)
-    outcome.conservation.check()
     said = about(file, experiment, outcome)
-    return Executed(experiment, outcome, said, encode_all(tables(experiment, outcome), said))
+    made = tables(experiment, outcome)
+    files = encode_all(made, said)
+    agreement.check(made, files, said["figures"])
+    return Executed(experiment, outcome, said, files)

@@ -12,6 +12,7 @@ from typing import Any
 
 from mrc.errors import CallerError, SystemRefused
 from mrc.sim.results.tables import Table
+from mrc.untrusted import parse_json
 
 # The key of the files' metadata under which a JSON document says what they are.
 METADATA = b"mrc"
@@ -80,6 +81,16 @@ def read(path: Path, columns: list[str] | None = None) -> dict[str, Any]:
         raise CallerError(f"{path}: not there") from None
     except (arrow.ArrowInvalid, OSError) as error:
         raise CallerError(f"{path}: not a readable Parquet file: {str(error).splitlines()[0]}") from None
+    return _columns(arrow, table)
+
+
+def decode(content: bytes) -> dict[str, Any]:
+    """Read the content of a file as `read` reads the file."""
+    arrow = _arrow()
+    return _columns(arrow, arrow.parquet.read_table(io.BytesIO(content)))
+
+
+def _columns(arrow: Any, table: Any) -> dict[str, Any]:
     found = {}
     for name in table.column_names:
         column = table[name].combine_chunks()
@@ -96,7 +107,7 @@ def about(path: Path) -> dict[str, Any]:
     arrow = _arrow()
     try:
         metadata = arrow.parquet.read_schema(path).metadata or {}
-        found: dict[str, Any] = json.loads(metadata[METADATA])
+        found: dict[str, Any] = parse_json(metadata[METADATA])
     except FileNotFoundError:
         raise CallerError(f"{path}: not there") from None
     except (arrow.ArrowInvalid, OSError, KeyError, ValueError):

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from mrc.records import record
 from mrc.sim.sweep.directory import Task
 from mrc.sim.sweep.worker import read_result
+from mrc.threads import start_thread
 
 # A cell that ends its process each time, for want of memory say, is given up.
 ATTEMPTS = 3
@@ -57,17 +58,19 @@ class _Worker:
         self._process: subprocess.Popen[bytes] | None = None
         self._ending = False
         self._lock = threading.Lock()
-        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        self._thread.start()
+        """Raises SystemRefused."""
+        self._thread = start_thread(self._work, name="mrc sweep")
 
     def end(self) -> None:
         with self._lock:
             self._ending = True
             if self._process is not None:
                 self._process.kill()
-        self._thread.join()
+        if self._thread is not None:
+            self._thread.join()
 
     def _work(self) -> None:
         try:

@@ -16,6 +16,7 @@ from mrc.errors import MrcError
 from mrc.sim.cluster import Progress
 from mrc.sim.experiment import ExperimentFile
 from mrc.sim.results.execute import execute
+from mrc.untrusted import own_json
 
 
 def simulate(said: dict[str, Any]) -> tuple[dict[str, bytes], str]:
@@ -46,7 +47,7 @@ def read_result(stream: IO[bytes]) -> tuple[dict[str, bytes], str] | None:
     line = stream.readline()
     if not line.endswith(b"\n"):
         return None
-    header = json.loads(line)
+    header = own_json(line)
     files = {}
     for name, size in header["files"].items():
         files[name] = stream.read(size)
@@ -63,7 +64,7 @@ def main() -> None:
     os.dup2(2, 1)
     with contextlib.suppress(BrokenPipeError):  # the sweep has gone
         for line in sys.stdin.buffer:
-            files, problem = simulate(json.loads(line))
+            files, problem = simulate(own_json(line))
             write_result(out, files, problem)
 
 

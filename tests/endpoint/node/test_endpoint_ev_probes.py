@@ -297,3 +297,27 @@ def test_qps_to_one_node_share_it_and_others_do_not() -> None:
     hand.endpoint.destroy_qp(second)
     assert [node.qpns for node in hand.endpoint.peer_nodes.values()] == [{stranger.qpn}]
     assert of(hand.transmitted(), RESPONSE) == []
+
+
+@pytest.mark.parametrize("late", [0, 1, 3_000 * MILLISECOND])
+def test_an_answer_at_the_timeout_or_later_is_none_whatever_is_looked_at_first(late: int) -> None:
+    """An endpoint that stood still finds the answer and its own timer due at once. The stop is no round trip."""
+    hand = HandPeer()
+    results: list[EvProbeResult] = []
+    sent = _probe(hand, 0, results)
+    hand.now += PeerNodeConfig().ev_probe_timeout_ns + late
+    answered(hand, sent)
+    assert [each.rtt_ns for each in results] == [None]
+    assert hand.counters["ev_probes_failed"] == 1
+    assert _node(hand).rtt.srtt == 0
+    hand.receive(response(sent.psn, EV_PROBE))
+    assert len(results) == 1
+
+
+def test_an_answer_just_before_the_timeout_counts() -> None:
+    hand = HandPeer()
+    results: list[EvProbeResult] = []
+    sent = _probe(hand, 0, results)
+    hand.now += PeerNodeConfig().ev_probe_timeout_ns - 1
+    answered(hand, sent)
+    assert [each.rtt_ns for each in results] == [PeerNodeConfig().ev_probe_timeout_ns - 1]

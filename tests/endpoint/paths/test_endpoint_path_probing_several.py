@@ -155,3 +155,38 @@ def test_a_probe_has_a_path_timer_to_be_answered() -> None:
         probing.on_answer(5, probe_id, 0, now)
     assert probing.failed == 0
     assert EvState(int(chosen.state[5])) is EvState.GOOD
+
+
+def test_an_answer_where_no_ev_was_ever_bad_changes_nothing() -> None:
+    chosen = PathSet(paths(), FREE, Random(1))
+    probing = PathProbing(chosen, FREE)
+    for index in (0, 5):
+        probing.on_answer(index, 1, 0, 0)
+    assert set(chosen.state.tolist()) == {G}
+    assert probing.next_deadline() > 1000 * MILLISECOND
+
+
+def test_evs_that_came_back_leave_the_others_to_be_probed_and_may_go_bad_again() -> None:
+    """behaviour.md, Probing: "A bad EV is probed with a reliability probe on the EV itself". Each of four, in turn."""
+    for first in range(4):
+        chosen = PathSet(paths(), FREE, Random(1))
+        probing = PathProbing(chosen, FREE)
+        for index in range(4):
+            chosen.on_loss(index, index)
+        probing.take_up(0, MILLISECOND)
+        now, left = 2 * MILLISECOND, [0, 1, 2, 3]
+        for back in ((first + step) % 4 for step in range(4)):
+            for probe_id in (1, 2, 3):
+                due = _due(probing, now, MILLISECOND)
+                assert back in due
+                probing.sent(back, probe_id)
+                probing.on_answer(back, probe_id, 0, now)
+            assert chosen.state[back] == G
+            left.remove(back)
+            now += 300 * MILLISECOND
+            assert sorted(_due(probing, now, MILLISECOND)) == left
+            now += 300 * MILLISECOND
+        assert _due(probing, now, MILLISECOND) == []
+        chosen.on_loss(first, 9)
+        probing.take_up(now, MILLISECOND)
+        assert _due(probing, now + MILLISECOND, MILLISECOND) == [first]

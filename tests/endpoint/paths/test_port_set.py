@@ -16,3 +16,11 @@ def test_it_is_a_set_of_port_numbers(steps: list[tuple[bool, int]]) -> None:
         (plain.add if fills_up else plain.discard)(port)
         assert full.count == len(plain)
         assert {each for each in range(41) if each in full} == plain
+
+
+def test_it_holds_as_many_ports_as_there_are() -> None:
+    full = PortSet(range(50))
+    full.add(49)
+    assert full.count == 50
+    assert all(port in full for port in range(50))
+    assert 50 not in full

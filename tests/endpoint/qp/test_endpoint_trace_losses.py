@@ -139,8 +139,19 @@ def test_a_nack_for_what_was_acknowledged_is_no_loss() -> None:
 
 def test_a_nack_for_what_was_never_sent_tells_nothing() -> None:
     hand, recorder = _trained(CONFIG)
-    hand.receive(hand.nack(1, NO_PKT_BUFFER), hand.nack(0, 0x7F))
+    hand.receive(hand.nack(1, NO_PKT_BUFFER), hand.nack(1, 0x7F))
     assert recorder.take() == []
+
+
+def test_a_nack_with_an_unknown_reason_says_the_number_of_it() -> None:
+    """wire.md section 7: "an unknown one, and a case of its own"; its PSN is lost."""
+    hand, recorder = _trained(CONFIG)
+    hand.post(256)
+    (packet,) = hand.transmitted()
+    recorder.take()
+    hand.receive(hand.nack(1, 0x7F, ev=packet.ev))
+    nack, lost = recorder.take(NACKED, LOST)
+    assert (nack.data["reason"], lost.data["trigger"]) == ("UNKNOWN_0x7F", "nack:UNKNOWN_0x7F")
 
 
 def test_unexp_event_ends_the_qp() -> None:
@@ -190,6 +201,24 @@ def test_a_loss_that_proves_spurious_before_anything_was_sent_again() -> None:
     told = recorder.take(LOST, AGAIN, SPURIOUS)
     assert [each.name for each in told] == [LOST, SPURIOUS]
     assert told[1].data == {"psn": sent[0].psn, "ev": sent[0].ev, "sent_again": False}
+
+
+def test_a_retransmission_that_is_taken_for_lost_too_was_needless_when_the_original_arrives() -> None:
+    """Sent again, lost again by another hole, and not sent a third time: the SACK of the first transmission shows that
+    the second was spurious, to the counter and to the trace. MRC-PATH-09, MRC-LOSS-10."""
+    windows = RecordingWindows(1 << 30)
+    hand, recorder = _trained(CONFIG, controller=windows)
+    sent = _under_way(hand, 8)
+    (again,) = data(hand.exchange(hand.sack(0, above=range(2, 9), trigger=8, ev=sent[7].ev)))
+    later = _under_way(hand, 8)
+    windows.only.become(0)
+    assert data(hand.exchange(hand.sack(0, above=range(2, 17), trigger=16, ev=later[7].ev))) == []
+    hand.receive(hand.sack(16, trigger=1, ev=sent[0].ev))
+    told = recorder.take(LOST, AGAIN, SPURIOUS)
+    assert [each.name for each in told] == [LOST, AGAIN, LOST, SPURIOUS]
+    assert [each["ev"] for each in told if each.name == LOST] == [sent[0].ev, again.ev]
+    assert told[3]["sent_again"] is True
+    assert hand.qp.counters.spurious_retransmissions == 1
 
 
 def test_a_loss_below_ev_min_active_puts_the_ev_to_skip() -> None:

@@ -8,7 +8,7 @@ divisor of 4 it grows in steps of 25 us.
 from __future__ import annotations
 
 import pytest
-from hand_peer import MICROSECOND, HandPeer, Sent, numbers
+from hand_peer import MICROSECOND, PROBE, HandPeer, Sent, data, numbers, of
 from nacking import CONFIG, RTT, send, trained
 
 from mrc.endpoint.config import LossConfig, QpConfig
@@ -160,3 +160,19 @@ def test_a_second_hole_is_found_though_the_first_is_still_open() -> None:
     assert numbers(hand, hand.exchange(hand.sack(0, above=[2, 3, 4, 6, 7, 8], trigger=8, rtx=1))) == [5]
     assert numbers(hand, hand.exchange(hand.sack(0, above=[2, 3, 4, 6, 7, 8, 10], trigger=10, rtx=1))) == []
     assert hand.counters["losses_by_hole"] == 2
+
+
+@pytest.mark.parametrize(("ahead", "lost"), [(-1, False), (0, True), (1, True)])
+def test_a_probe_loses_only_what_was_sent_a_guard_before_it(ahead: int, lost: bool) -> None:
+    """A guard of four round trips is longer than a tail probe waits, three: its answer alone says nothing of a packet
+    that is younger. MRC-LOSS-05."""
+    config = LossConfig(reorder_guard_max_rtts=4, tail_probe_min_ns=4 * RTT + ahead)
+    hand = trained(QpConfig(path_mtu=256, timeout=20, loss=config))
+    packet, last = _lost(hand)
+    _arrives(hand, packet, last, 20 * RTT)
+    assert _guard(hand) == 4 * RTT
+    ((number, sent),) = send(hand, 1).items()
+    (probe,) = of(hand.run(hand.now + 10 * RTT, stop_at_first=True), PROBE)
+    assert probe.at == sent.at + 4 * RTT + ahead
+    again = hand.exchange(hand.sack(number - 1, probe_id=probe["peth"]["probe_id"], rtx=1))
+    assert numbers(hand, data(again)) == ([number] if lost else [])

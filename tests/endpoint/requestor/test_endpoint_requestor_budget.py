@@ -85,6 +85,26 @@ def test_the_budget_is_each_psns_own() -> None:
     assert hand.completed() == [(1, WorkStatus.SUCCESS)]
 
 
+def test_the_budget_may_be_the_qps_and_is_whole_again_when_cack_psn_moves() -> None:
+    """behaviour.md, Retry budget: "one budget for the QP, which is whole again when cack_psn moves". MRC-RETRY-10.
+
+    Two retries for all: two PSNs take one each, cack_psn moves, and two take one each again. The next one is too many.
+    """
+    config = QpConfig(path_mtu=256, timeout=24, linear_retries=1, exponential_retries=1, retry_budget_per_qp=True)
+    hand = trained(config)
+    sent = send(hand, 30)
+    first = min(sent)
+    for number in (first + 5, first + 9):
+        nacked_again(hand, number, TRIMMED_LASTHOP, sent[number])
+    hand.receive(hand.ack(first))
+    for number in (first + 6, first + 7):
+        nacked_again(hand, number, TRIMMED_LASTHOP, sent[number])
+    assert hand.qp.state == QpState.RTS
+    hand.receive(hand.nack(first + 8, TRIMMED_LASTHOP, ev=sent[first + 8].ev))
+    assert hand.qp.state == QpState.ERROR
+    assert hand.completed() == [(1, WorkStatus.RETRY_EXCEEDED)]
+
+
 def test_a_psn_that_takes_the_place_of_another_has_its_own_budget() -> None:
     """behaviour.md, Retry budget: "it belongs to a PSN". MRC-RETRY-01. 128 PSNs are used over and over."""
     hand = trained(QpConfig(path_mtu=256, mpr=1, timeout=24, linear_retries=1, exponential_retries=0))

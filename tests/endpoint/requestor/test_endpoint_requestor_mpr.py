@@ -14,14 +14,23 @@ from mrc.endpoint.qp_states import QpState
 
 UNIT = 128  # PSNs
 RTT = 100 * MICROSECOND
+TRIMMED_LASTHOP = 0x02  # its PSN is sent again at once
 DYNAMIC = Capability.DYNAMIC_MPR
 NEVER_FULL = 1 << 40
 
 
 def _hand(
-    *, mpr: int = 1, max_mpr: int = 64, ours: Capability = DYNAMIC, peers: Capability = DYNAMIC, first_psn: int = 77
+    *,
+    mpr: int = 1,
+    max_mpr: int = 64,
+    ours: Capability = DYNAMIC,
+    peers: Capability = DYNAMIC,
+    first_psn: int = 77,
+    follow: bool = True,
 ) -> HandPeer:
-    config = QpConfig(path_mtu=256, mpr=mpr, max_mpr=max_mpr, capabilities=ours, timeout=20)
+    config = QpConfig(
+        path_mtu=256, mpr=mpr, max_mpr=max_mpr, capabilities=ours, timeout=20, follow_shrinking_mpr=follow
+    )
     return HandPeer(config, controller=RecordingWindows(NEVER_FULL), capabilities=peers, first_psn=first_psn)
 
 
@@ -59,12 +68,42 @@ def test_a_dynamic_window_is_what_the_last_sack_says(first_psn: int) -> None:
     assert _highest(hand, hand.sack(300, mpr=9)) == 300 + 9 * UNIT
 
 
-def test_the_right_edge_never_retreats() -> None:
-    """behaviour.md, Dynamic MPR: "the right edge never retreats; the responder honours every edge it ever advertised".
+def test_a_window_that_shrinks_is_followed() -> None:
+    """behaviour.md, Dynamic MPR: "it sends no new PSN beyond the edge that the latest SACK tells, cack_psn + window".
 
-    MRC-MPR-01, MRC-MPR-02.
+    MRC-MPR-05. The edge was 1023 and is 177 then: "... goes on when cack_psn has moved so far that new PSNs fit".
     """
     hand = _hand(mpr=1)
+    hand.post(256 * 100, fill=7)
+    hand.transmitted()
+    hand.receive(hand.sack(-1, mpr=8))
+    hand.receive(hand.sack(49, mpr=1))
+    hand.post(256 * 10_000, fill=7)
+    assert _highest(hand) == 49 + UNIT
+    assert _highest(hand, hand.sack(50, mpr=1)) == 50 + UNIT
+
+
+def test_what_is_in_flight_beyond_an_edge_that_came_nearer_stays_valid() -> None:
+    """behaviour.md, Dynamic MPR: "what is in flight beyond the edge stays valid ... is sent again at once".
+
+    MRC-MPR-05. 1024 PSNs are out when the window becomes 128; nothing new leaves until cack_psn has come near the last.
+    """
+    hand = _hand(mpr=8)
+    hand.post(256 * 10_000, fill=7)
+    assert _highest(hand) == 1023
+    assert data(hand.exchange(hand.sack(9, mpr=1))) == []
+    (again,) = data(hand.exchange(hand.nack(900, TRIMMED_LASTHOP)))
+    assert (numbers(hand, [again]), again["bth"]["rtx"]) == ([900], 1)
+    assert data(hand.exchange(hand.sack(1023 - UNIT, mpr=1))) == []
+    assert numbers(hand, data(hand.exchange(hand.sack(1023 - UNIT + 1, mpr=1)))) == [1024]
+
+
+def test_the_right_edge_never_retreats_where_shrinking_is_not_followed() -> None:
+    """behaviour.md, Dynamic MPR: "with follow_shrinking_mpr off the right edge never retreats". MRC-MPR-07.
+
+    MRC-MPR-02. "the responder honours every edge it ever advertised" (behaviour.md, Dynamic MPR).
+    """
+    hand = _hand(mpr=1, follow=False)
     hand.post(256 * 100, fill=7)
     hand.transmitted()
     hand.receive(hand.sack(-1, mpr=8))  # the edge is 1023 from here on
@@ -76,25 +115,31 @@ def test_the_right_edge_never_retreats() -> None:
     assert _highest(hand, hand.sack(1023 - UNIT + 1, mpr=1)) == 1024
 
 
-def test_a_late_sack_may_still_move_the_edge() -> None:
-    """behaviour.md, Dynamic MPR: "the responder honours every edge it ever advertised", also those that come late.
+@pytest.mark.parametrize("follow", [True, False])
+def test_a_late_sack_moves_the_edge_only_where_no_edge_retreats(follow: bool) -> None:
+    """behaviour.md, Dynamic MPR: "a SACK with a lower cack_psn than one before it was overtaken, and moves no edge".
 
-    MRC-MPR-02. The late one says more above a lower cack_psn.
+    MRC-MPR-06, MRC-MPR-07: with the switch off "every SACK may move it on" (behaviour.md, Dynamic MPR). The late one
+    says more above a lower cack_psn.
     """
-    hand = _hand(mpr=1)
+    hand = _hand(mpr=1, follow=follow)
     hand.post(256 * 10_000, fill=7)
     hand.transmitted()
     late = hand.sack(9, mpr=12)
     assert _highest(hand, hand.sack(100, mpr=2)) == 100 + 2 * UNIT
-    assert _highest(hand, late) == 9 + 12 * UNIT
+    if follow:
+        assert data(hand.exchange(late)) == []
+    else:
+        assert _highest(hand, late) == 9 + 12 * UNIT
 
 
-def test_sacks_of_one_batch_move_the_edge_as_far_as_the_best_of_them() -> None:
-    """behaviour.md, Dynamic MPR: "the right edge never retreats". MRC-MPR-01."""
-    hand = _hand(mpr=1)
+@pytest.mark.parametrize(("follow", "edge"), [(True, 3 + 2 * UNIT), (False, 1 + 7 * UNIT)])
+def test_sacks_of_one_batch_move_the_edge_one_after_the_other(follow: bool, edge: int) -> None:
+    """behaviour.md, Dynamic MPR. MRC-MPR-06, MRC-MPR-07. The second was overtaken, the third takes nothing back."""
+    hand = _hand(mpr=1, follow=follow)
     hand.post(256 * 10_000, fill=7)
     hand.transmitted()
-    assert _highest(hand, hand.sack(3, mpr=2), hand.sack(1, mpr=7), hand.sack(5, mpr=0)) == 1 + 7 * UNIT
+    assert _highest(hand, hand.sack(3, mpr=2), hand.sack(1, mpr=7), hand.sack(5, mpr=0)) == edge
 
 
 def test_an_mpr_of_0_is_not_in_use_and_never_closed() -> None:
@@ -110,7 +155,7 @@ def test_an_mpr_of_0_is_not_in_use_and_never_closed() -> None:
 
 
 def test_an_mpr_of_0_takes_no_edge_back() -> None:
-    """behaviour.md, Dynamic MPR: "the right edge never retreats; ... 0 means "not in use"". MRC-MPR-01, MRC-MPR-03."""
+    """behaviour.md, Dynamic MPR: "an mpr field of 0 means "not in use", never "closed"". MRC-MPR-03."""
     hand = _hand(mpr=1)
     hand.post(256 * 300, fill=7)
     hand.transmitted()
@@ -221,24 +266,27 @@ def test_losses_in_a_window_that_grew_are_repaired() -> None:
     max_mpr=st.integers(1, 5),
     steps=st.lists(st.tuples(st.integers(0, 200), st.integers(0, 7), st.integers(0, 50)), max_size=12),
     first_psn=st.sampled_from([0, 1000, (1 << 24) - 1, (1 << 24) - 300]),
+    follow=st.booleans(),
 )
-def test_all_that_was_ever_granted_is_used_and_nothing_beyond_it(
-    mpr: int, max_mpr: int, steps: list[tuple[int, int, int]], first_psn: int
+def test_all_that_is_granted_is_used_and_nothing_beyond_it(
+    mpr: int, max_mpr: int, steps: list[tuple[int, int, int]], first_psn: int, follow: bool
 ) -> None:
-    """behaviour.md, Dynamic MPR: "the right edge never retreats"; Requestor: "PSN <= cack_psn + window". MRC-MPR-01.
+    """behaviour.md, Dynamic MPR, both ways; Requestor: "PSN <= cack_psn + window". MRC-MPR-05, MRC-MPR-06, MRC-MPR-07.
 
     Each step is a SACK: how far cack_psn moves, its mpr, and how old its cack_psn is where that does not move.
     """
-    hand = _hand(mpr=mpr, max_mpr=max_mpr, first_psn=first_psn)
+    hand = _hand(mpr=mpr, max_mpr=max_mpr, first_psn=first_psn, follow=follow)
     hand.post(256 * 5000, fill=7)
     most = max(mpr, max_mpr) * UNIT
-    edge = -1 + mpr * UNIT
+    edge, told_at = -1 + mpr * UNIT, -1
     cack, highest = -1, _highest(hand)
     assert highest == edge
     for forward, told, back in steps:
         cack = min(cack + forward, highest)
         said = cack if forward or not told else max(-1, cack - back)
-        edge = max(edge, said + (told or mpr) * UNIT)
+        if not follow or said >= told_at:
+            edge = max(edge if not follow or not told else -1, said + (told or mpr) * UNIT)
+            told_at = max(told_at, said)
         sent = numbers(hand, hand.exchange(hand.sack(said, mpr=told)))
         assert sent == list(range(highest + 1, min(edge, cack + most) + 1))
         highest += len(sent)

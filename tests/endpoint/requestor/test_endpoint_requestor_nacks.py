@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hand_peer import ECT0, MILLISECOND, SECOND, HandPeer, data, numbers
 from nacking import (
@@ -414,20 +416,29 @@ def test_nothing_that_follows_an_error_in_its_batch_has_an_effect() -> None:
 
 
 @pytest.mark.parametrize("reason", [0x00, 0x03, 0x05, 0x08, 0x0C, 0x18, 0x1A, 0xFF])
-def test_an_unknown_reason_is_counted_and_changes_nothing(reason: int) -> None:
-    """behaviour.md, Errors: "it is dropped and counted under a named counter"."""
+def test_an_unknown_reason_is_counted_and_its_psn_is_sent_again(reason: int) -> None:
+    """wire.md section 7: "the requestor counts it and retransmits, and the EV is untouched". MRC-NACK-23."""
     windows = RecordingWindows(100 * NOMINAL)
     hand = HandPeer(CONFIG, controller=windows)
     before = send(hand, 6)
-    deadline = hand.endpoint.next_deadline()
-    assert hand.exchange(hand.nack(2, reason, ev=before[2].ev)) == []
+    (again,) = hand.exchange(hand.nack(2, reason, ev=before[2].ev))
+    assert (numbers(hand, [again]), again["bth"]["rtx"]) == ([2], 1)
     assert hand.counters["unknown_nack_reason"] == 1
-    assert windows.only.calls == []
     assert windows.only.inflight == 6 * NOMINAL
-    assert hand.endpoint.next_deadline() == deadline
     assert {state_of(hand, path.ev) for path in hand.profile} == {EvState.GOOD}
     hand.receive(hand.ack(5))
     assert hand.completed() == [(0, WorkStatus.SUCCESS)]
+
+
+@pytest.mark.parametrize("reason", [0x00, 0x0C, 0xFF])
+def test_an_unknown_reason_may_be_fatal(reason: int) -> None:
+    """wire.md section 7: "the QP goes to error as after UNEXP_EVENT (QpConfig.fail_on_unknown_nack)". MRC-NACK-24."""
+    hand = HandPeer(replace(CONFIG, fail_on_unknown_nack=True))
+    before = send(hand, 6)
+    assert data(hand.exchange(hand.nack(2, reason, ev=before[2].ev))) == []
+    assert hand.counters["unknown_nack_reason"] == 1
+    assert hand.qp.state == QpState.ERROR
+    assert hand.completed() == [(0, WorkStatus.REMOTE_OPERATION_ERROR)]
 
 
 @pytest.mark.parametrize("reason", [*RETRIED, UNEXP_EVENT])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import numpy as np
-from hand_peer import MILLISECOND, paths
+from hand_peer import MILLISECOND, SECOND, paths
 
 from mrc.endpoint.config import Capability, PathConfig, PeerNodeConfig, QpConfig
 from mrc.endpoint.counters import Counters
@@ -42,7 +42,8 @@ class Prober:
                 paths=self.paths,
                 counters=self.counters,
                 trace=None,
-            )
+            ),
+            SECOND,
         )
         self.sent = SentPackets(0, 64)
         self.now = 0
@@ -56,7 +57,7 @@ class Prober:
             self.tick(asks=True)
 
     def tick(self, asks: bool = False) -> None:
-        self.probes.on_timer(self.now, self.sent, TIMER, asks, False)
+        self.probes.on_timer(self.now, self.sent, TIMER, False, asks, False)
 
     def send(self, limit: int = 4096) -> list[int]:
         """The ids of the probes that leave now."""

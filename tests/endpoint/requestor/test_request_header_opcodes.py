@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from importlib.machinery import SourceFileLoader
+from importlib.util import find_spec, module_from_spec, spec_from_loader
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hand_peer import FIRST, LAST, LAST_IMMEDIATE, MIDDLE, ONLY, ONLY_IMMEDIATE, paths
@@ -88,3 +92,14 @@ def test_each_packet_of_a_message_has_its_own_va_and_the_messages_length(positio
     va = (1 << 62) - 1024
     reth = _written(WriteRequest(0, SOURCE, 0, 600, va, 7), position, msn=5)[20:]
     assert reth == np.array([va + 256 * position], ">u8").tobytes() + bytes((0, 0, 0, 7, 0, 0, 2, 88))
+
+
+def test_the_opcode_of_a_packet_by_its_place_in_the_message() -> None:
+    """In a copy of the module imported afresh. [begins | ends | immediate], which counts only where a message ends."""
+    spec = find_spec("mrc.endpoint.requestor.request_headers")
+    assert spec is not None
+    source = Path(spec.origin or "").with_name("request_headers.py")
+    fresh = SourceFileLoader("afresh_request_headers", str(source))
+    module = module_from_spec(spec_from_loader(fresh.name, fresh))  # type: ignore[arg-type]
+    fresh.exec_module(module)
+    assert list(module._OPCODES) == [MIDDLE, FIRST, LAST, ONLY, MIDDLE, FIRST, LAST_IMMEDIATE, ONLY_IMMEDIATE]

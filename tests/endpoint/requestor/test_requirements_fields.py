@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from ipaddress import IPv6Address
 
 import pytest
@@ -25,8 +26,9 @@ from hand_peer import (
     peer_address,
 )
 
-from mrc.endpoint.config import NO_CAPABILITIES, Capability, EndpointConfig, QpConfig
+from mrc.endpoint.config import NO_CAPABILITIES, Capability, EndpointConfig, QpConfig, ResponderConfig
 from mrc.endpoint.paths.addressing import PlanePair, srv6_paths
+from mrc.errors import CallerError
 from mrc.wire.profile import WireProfile
 from mrc.wire.received_batch import ReceivedBatch
 from mrc.wire.usid import UsidTemplate
@@ -118,10 +120,12 @@ def test_a_probe_carries_the_peers_qpn_uses_no_psn_and_has_a_valid_timestamp() -
 
 def test_a_receiver_that_is_not_ready_is_no_rnr_nak() -> None:
     """No receive is posted; an RNR NAK has a syndrome from 0x20 to 0x3F, a NAK one from 0x60. MRC-WIRE-18."""
-    hand = HandPeer(CONFIG)
-    answers = of(hand.exchange(hand.request(0, b"x", op=ONLY_IMMEDIATE)), ACK)
-    assert answers
-    assert {answer["aeth"]["syndrome"] & 0xE0 for answer in answers} <= {0x00, 0x60}
+    for wait_ns in (0, 1000):
+        hand = HandPeer(replace(CONFIG, responder=ResponderConfig(wait_for_receive_ns=wait_ns)))
+        hand.receive(hand.request(0, b"x", op=ONLY_IMMEDIATE))
+        answers = of(hand.run(hand.now + wait_ns), ACK)
+        assert answers
+        assert {answer["aeth"]["syndrome"] & 0xE0 for answer in answers} <= {0x00, 0x60}
 
 
 # ------------------------------------------------------------------ classes
@@ -144,6 +148,24 @@ def test_data_for_a_peer_that_cannot_answer_trims_is_not_to_be_trimmed() -> None
     """MRC-ECN-05, MRC-ECN-06."""
     dscps = _dscps(connected(WireProfile(), NO_CAPABILITIES))
     assert (dscps["data"], dscps["retransmission"], dscps["probe"]) == ({0}, {0}, {4})
+
+
+@pytest.mark.parametrize("capabilities", [NO_CAPABILITIES, Capability.TRIM_NACK])
+def test_a_qp_may_have_a_traffic_class_of_its_own(capabilities: Capability) -> None:
+    """Its data, retransmissions and probes have it, with ECT(0) in place of its ECN bits; answers do not."""
+    for given in (3 << 2, 3 << 2 | 3):
+        hand = HandPeer(replace(CONFIG, traffic_class=given), capabilities=capabilities)
+        kinds = _every_kind(hand)
+        for kind in ("data", "retransmission", "probe"):
+            assert {packet.traffic_class for packet in kinds[kind]} == {3 << 2 | 0b10}, kind
+        for kind in ("sack", "ack", "nak"):
+            assert {packet.traffic_class for packet in kinds[kind]} == {46 << 2}, kind
+
+
+@pytest.mark.parametrize("wrong", [-1, 256])
+def test_a_traffic_class_is_a_byte(wrong: int) -> None:
+    with pytest.raises(CallerError, match=r"traffic_class must be 0\.\.255"):
+        QpConfig(traffic_class=wrong)
 
 
 def test_each_codepoint_is_a_switch() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hand_peer import (
+    ACK,
     CE,
     ECT0,
     FIRST,
@@ -20,7 +21,7 @@ from hand_peer import (
     of,
 )
 
-from mrc.endpoint.config import Capability, EndpointConfig, QpConfig
+from mrc.endpoint.config import Capability, EndpointConfig, QpConfig, ResponderConfig
 from mrc.endpoint.qp_states import QpState
 from mrc.wire.profile import WireProfile
 from mrc.wire.received_batch import ReceivedBatch
@@ -149,7 +150,13 @@ def test_a_qp_given_up_names_the_very_next_psn_as_not_acknowledged() -> None:
 
 
 REFUSALS: dict[str, tuple[QpConfig, int, list[dict[str, Any]], str]] = {
-    "no receive": (CONFIG, 0, [{"op": ONLY_IMMEDIATE}], "is a write with immediate, and no receive is posted"),
+    "no receive": (
+        QpConfig(path_mtu=256, responder=ResponderConfig(wait_for_receive_ns=0)),
+        0,
+        [{"op": ONLY_IMMEDIATE}],
+        "is a write with immediate, and there was no receive for it within 0 ms: post as many receives as writes with "
+        "immediate are granted (max_wimm_dest), and another for each that completes",
+    ),
     "none agreed": (
         QpConfig(path_mtu=256, max_wimm_dest=0),
         1,
@@ -206,3 +213,58 @@ def test_a_trimmed_packet_among_whole_ones_is_answered_for_itself() -> None:
     assert (nack["neth"]["nack_psn"], nack["neth"]["entropy"]) == (hand.peer_first_psn + 1, EV)
     assert nack["neth"]["reason"] == TRIMMED
     assert np.frombuffer(hand.buffer, np.uint8)[:1].tolist() == [ord("c")]
+
+
+@pytest.mark.parametrize("kind", ["probe", "duplicate", "beyond"])
+def test_as_many_answers_as_the_burst_allows_and_no_fewer(kind: str) -> None:
+    """`answers_burst` is 4: of ten packets of a kind that bring nothing new four are answered."""
+    responder = ResponderConfig(answers_burst=4, answers_per_second=1)
+    hand = HandPeer(QpConfig(path_mtu=256, mpr_dest=1, responder=responder))
+    hand.exchange(hand.request(0, b"x"))
+    packets = {
+        "probe": [hand.probe(number) for number in range(10)],
+        "duplicate": [hand.request(0, b"x")] * 10,
+        "beyond": [hand.request(500 + number, b"x") for number in range(10)],
+    }[kind]
+    assert len([each for each in hand.exchange(*packets) if each.opcode != ACK]) == 4
+    assert hand.counters["over_rate"] == 6
+
+
+def test_marked_packets_count_also_when_they_bring_nothing_new() -> None:
+    """wire.md section 12: "CE counts if it is on either header"."""
+    hand = HandPeer(CONFIG)
+    for _ in range(3):
+        hand.exchange(hand.request(0, b"x", traffic_class=CE))
+    assert hand.counters["ecn_marked_received"] == 3
+
+
+def test_every_psn_half_a_circle_away_is_counted() -> None:
+    """behaviour.md, PSN table: the last row, "none; counted"."""
+    hand = HandPeer(CONFIG)
+    for _ in range(3):
+        assert hand.exchange(hand.request(1 << 23, b"x")) == []
+    assert hand.counters["psn_out_of_range"] == 3
+
+
+def test_a_qp_that_never_sent_anything_answers_for_its_end() -> None:
+    """wire.md section 7, UNEXP_EVENT; the first packet after the end is an old one."""
+    hand = HandPeer(CONFIG)
+    hand.qp.to_error("the application has had enough")
+    (nack,) = hand.exchange(hand.request(-1, b"old"))
+    assert nack["neth"]["reason"] == UNEXP_EVENT
+
+
+def test_reserved_bits_are_0_whatever_the_row_held_before() -> None:
+    """wire.md section 6: the first 16 bits of a SETH are `m << 5 | pr << 1`; section 7: of a NETH they are 0."""
+    hand = HandPeer(QpConfig(path_mtu=256, mpr_dest=1))
+
+    def first_bits(packet: bytes) -> int:
+        (answer,) = (each for each in hand.exchange(packet) if each.opcode != ACK)
+        return int.from_bytes(answer.whole[60:62], "big")
+
+    asks = {"ackreq": 1}
+    assert first_bits(hand.request(0, b"x", bth=asks)) == 0
+    assert first_bits(hand.request(1, b"x", bth=asks, traffic_class=CE)) == 1 << 5
+    assert first_bits(hand.probe()) == 1 << 1
+    assert first_bits(hand.probe(traffic_class=CE)) == 1 << 5 | 1 << 1
+    assert first_bits(hand.request(900, b"x")) == 0

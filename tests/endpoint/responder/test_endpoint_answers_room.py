@@ -172,3 +172,25 @@ def test_a_nak_that_may_have_been_lost_is_said_again_and_counted_again() -> None
         (nak,) = hand.exchange(*(hand.request(at, b"x", rkey=1) for at in range(3)))
         assert (nak.opcode, nak.psn - hand.peer_first_psn, nak["aeth"]["syndrome"]) == (ACK, 0, 0x62)
         assert hand.counters["naks_sent"] == times
+
+
+@pytest.mark.parametrize("held", [0, 1, 4])
+@pytest.mark.parametrize("room", [1, 2, 3, 4, 5])
+def test_a_nak_comes_last_however_few_fit_at_once(room: int, held: int) -> None:
+    """Three SACKs, an ACK and the NAK behind them, in batches that hold `held` packets of another QP already."""
+    hand = HandPeer(CONFIG)
+    hand.receive(
+        *(hand.request(at, b"x", bth={"ackreq": 1}) for at in range(3)),
+        hand.request(3, b"x", rkey=hand.region.rkey ^ 1),
+    )
+    answers = []
+    batch = TransmitBatch(held + room)
+    other = HandPeer(CONFIG)
+    for _ in range(5):
+        other.receive(*(other.probe(at) for at in range(held)))
+        assert other.endpoint.transmit(batch, other.now) == held
+        assert hand.endpoint.transmit(batch, hand.now) <= room
+        answers += _sent(hand, batch, held)
+        batch.clear()
+    assert answers == [(SACK, 0), (SACK, 1), (SACK, 2), (ACK, 2), (ACK, 3)]
+    assert (hand.counters["acks_sent"], hand.counters["naks_sent"]) == (1, 1)

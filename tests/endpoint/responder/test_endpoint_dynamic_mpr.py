@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 
 import pytest
-from hand_peer import ACK, NACK, PSN_MASK, REGION_VA, SACK, HandPeer, Sent, of
+from hand_peer import ACK, MILLISECOND, NACK, PSN_MASK, REGION_VA, SACK, HandPeer, Sent, of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrc.endpoint.config import Capability, QpConfig
+from mrc.endpoint.config import Capability, EndpointConfig, QpConfig, ReceivingConfig
 from mrc.errors import CallerError
 
 DYNAMIC = Capability.DYNAMIC_MPR
@@ -84,7 +84,7 @@ def test_a_window_that_grew_takes_what_it_promised_and_remembers_it(first_psn: i
 
 
 def test_after_a_cut_the_edge_told_before_is_honoured() -> None:
-    """ "the right edge never retreats; the responder honours every edge it ever advertised". MRC-MPR-02."""
+    """ "the responder honours every edge it ever advertised". MRC-MPR-02."""
     hand = _dynamic(8)
     (before,) = of(_in_order(hand, 0, 1), SACK)
     edge = _edge(hand, before)
@@ -182,3 +182,29 @@ def test_every_sack_tells_the_larger_penalty_of_the_node_and_the_qp(own: int, wa
     hand.endpoint.receive_budget.on_backlog(waiting)
     (sack,) = of(_in_order(hand, 0, 1), SACK)
     assert (sack["cc_state"]["rcv_cwnd_pen"], sack["cc_state"]["restore_cwnd"]) == (told, int(own > 0))
+
+
+def test_an_edge_that_no_sack_told_is_not_granted() -> None:
+    """128 packets in order have an ACK and no SACK: after a cut the edge is that of 8 units from the first PSN on."""
+    hand = _dynamic()
+    assert of(hand.exchange(*(_write(hand, number) for number in range(128))), SACK) == []
+    hand.qp.set_mpr(1)
+    (sack,) = of(hand.exchange(hand.probe()), SACK)
+    assert sack["seth"]["mpr"] == 7
+
+
+def test_a_qp_that_receives_again_has_its_share_of_the_buffers() -> None:
+    """behaviour.md, Dynamic MPR: "The QPs that received requests in the last second share that evenly"."""
+    node = EndpointConfig(seed=1, receiving=ReceivingConfig(most_packets=16 * 128))
+    config = QpConfig(path_mtu=256, mpr_dest=1, capabilities=DYNAMIC)
+    hand = HandPeer(config, capabilities=DYNAMIC, endpoint=node)
+    first, second = hand.qp, hand.connect(config, qpn=0x77)
+    granted = []
+    for after, qp, number in ((700, first, 0), (700, first, 1), (1, second, 0)):
+        hand.now += after * MILLISECOND
+        hand.qp = qp
+        qp.set_mpr(255)
+        (sack,) = of(_in_order(hand, number, number + 1), SACK)
+        granted.append(sack["seth"]["mpr"])
+    # Both were connected less than a second ago; then one alone has received; then both have.
+    assert granted == [8, 16, 8]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from hand_peer import (
@@ -21,12 +22,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrc.endpoint.completions import Completion, WorkKind, WorkStatus
-from mrc.endpoint.config import QpConfig
+from mrc.endpoint.config import QpConfig, ResponderConfig
 from mrc.endpoint.qp_states import QpState
 from mrc.errors import CallerError
 
 MTU = 256
 CONFIG = QpConfig(path_mtu=MTU, max_wimm_dest=4)
+IMPATIENT = replace(CONFIG, responder=ResponderConfig(wait_for_receive_ns=0))
 INVALID = 0x61
 
 
@@ -188,14 +190,14 @@ def _expect_refusal(hand: HandPeer, packets: list[bytes], number: int) -> None:
 
 def test_no_receive_posted_when_the_immediate_is_due_ends_the_qp() -> None:
     """ "More in flight than negotiated, or no receive posted: NAK, QP to error." MRC-IMM-05."""
-    hand = _with_receives(1)
+    hand = _with_receives(1, IMPATIENT)
     _expect_refusal(hand, [_immediate(hand, 0, 0, 7), _immediate(hand, 1, 1, 8)], 1)
     # The first had its receive, and its completion stands.
     assert _delivered(hand) == [(100, 4, 7)]
 
 
 def test_a_receive_is_only_missing_once_the_immediate_is_due() -> None:
-    hand = _with_receives(0)
+    hand = _with_receives(0, IMPATIENT)
     hand.exchange(_immediate(hand, 1, 0, 7))
     assert hand.qp.state == QpState.RTS
     hand.qp.post_receive(55)
@@ -284,3 +286,23 @@ def test_an_immediate_is_acknowledged_and_sacked_like_any_write() -> None:
     assert (sack.opcode, sack["seth"]["bitmap"]) == (SACK, 0b10)
     (ack,) = of(hand.exchange(_immediate(hand, 0, 0)), ACK)
     assert (ack.psn - hand.peer_first_psn, ack["aeth"]["msn"]) == (1, 2)
+
+
+def test_no_more_may_wait_than_are_agreed_even_if_they_claim_one_rqmsn() -> None:
+    """behaviour.md, Write-with-immediate: "More in flight than negotiated"."""
+    hand = _with_receives(9, QpConfig(path_mtu=MTU, max_wimm_dest=2))
+    hand.receive(_immediate(hand, 1, 0), _immediate(hand, 2, 0))
+    assert hand.qp.state == QpState.RTS
+    hand.receive(_immediate(hand, 3, 0))
+    assert hand.qp.state == QpState.ERROR
+    assert "more writes with immediate are in flight than the 2 agreed" in hand.endpoint.events[-1].detail
+
+
+def test_a_delivered_immediate_makes_room_for_the_next_that_waits() -> None:
+    """One may be in flight: each comes before the packet below it."""
+    hand = _with_receives(3, QpConfig(path_mtu=MTU, max_wimm_dest=1))
+    for rqmsn, number in enumerate((1, 3, 5)):
+        hand.receive(_immediate(hand, number, rqmsn, value=number))
+        assert _delivered(hand) == []
+        hand.receive(hand.request(number - 1, b"x"))
+        assert _delivered(hand) == [(100 + rqmsn, 4, number)]

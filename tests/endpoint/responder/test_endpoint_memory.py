@@ -97,3 +97,27 @@ def test_a_region_that_is_only_read_from_is_open_to_no_peer() -> None:
     assert table.row(region.rkey) == -1
     table.deregister(region)
     assert list(table) == []
+
+
+def test_a_region_that_nothing_lies_behind_begins_at_va_0() -> None:
+    """It has any length a region can have, and is open to peers at once."""
+    table = MemoryTable(iter(range(7, 20)).__next__)
+    empty, longest = table.register_without_memory(0), table.register_without_memory(VA_LIMIT - 1)
+    assert list(table) == [empty, longest]
+    assert table.find(8) is longest
+    assert {row[0]: row[1:] for row in table.open.rows()} == {7: (0, 0, 0), 8: (0, VA_LIMIT - 1, 0)}
+    assert [(region.rkey, region.va, region.length) for region in table] == [(7, 0, 0), (8, 0, VA_LIMIT - 1)]
+    table.deregister(longest)
+    assert (table.row(8), table.row(7) >= 0) == (-1, True)
+    assert MemoryRegion.without_memory(5).rkey == 0
+
+
+@pytest.mark.parametrize("length", [-1, VA_LIMIT])
+def test_a_length_that_no_region_can_have_is_refused(length: int) -> None:
+    with pytest.raises(CallerError, match=f"got {length}"):
+        MemoryRegion.without_memory(length)
+
+
+def test_a_region_shows_its_bytes_whatever_the_buffer_holds() -> None:
+    view = MemoryRegion(memoryview(bytearray(b"\xff" * 8)).cast("i"), 1, 0).view
+    assert list(view) == [255] * 8

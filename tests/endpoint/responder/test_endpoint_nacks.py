@@ -88,6 +88,8 @@ def test_what_a_nack_says() -> None:
         "pad": 0,
         "tver": 0,
         "pkey": 0xFFFF,
+        "fecn": 0,
+        "becn": 0,
         "reserved": 0,
         "dqp": PEER_QPN,
         "ackreq": 0,
@@ -284,6 +286,20 @@ def test_the_other_text_says_nothing_beyond_the_window() -> None:
     hand = HandPeer(QpConfig(path_mtu=256, mpr_dest=1, responder=ResponderConfig(nack_out_of_window=False)))
     assert hand.exchange(hand.request(WINDOW, b"out")) == []
     assert hand.counters["psn_out_of_window"] == 1
+
+
+@pytest.mark.parametrize("planes", [2, 3, 4])
+@pytest.mark.parametrize("nacks", [1, 2, 3])
+def test_successive_sacks_alternate_planes_with_nacks_in_between(planes: int, nacks: int) -> None:
+    """behaviour.md, SACK triggers: "so that one broken reverse path cannot condemn forward ones"."""
+    hand = HandPeer(CONFIG, planes=planes)
+    ports = []
+    for number in range(3 * planes):
+        (sack,) = of(hand.exchange(hand.request(number, b"x", bth={"ackreq": 1})), SACK)
+        ports.append(sack.port)
+        for place in range(nacks):
+            assert len(of(hand.exchange(hand.request(WINDOW + 100 + place, b"out")), NACK)) == 1
+    assert all(len(set(ports[at : at + planes])) == planes for at in range(2 * planes))
 
 
 # ------------------------------------------------------------------ a QP in ERROR

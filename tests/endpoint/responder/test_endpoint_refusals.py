@@ -86,7 +86,7 @@ def test_what_lies_in_the_region_to_its_last_byte_is_written() -> None:
 
 
 def test_a_zero_length_write_uses_a_psn_and_its_r_key_is_not_checked() -> None:
-    """One Only packet, places nothing. MRC-RESP-16."""
+    """One Only packet, places nothing. MRC-RESP-16, MRC-RESP-21."""
     hand = HandPeer(CONFIG)
     (ack,) = of(hand.exchange(hand.request(0, b"", rkey=0, va=0)), ACK)
     assert (ack.psn, ack["aeth"]) == (hand.peer_first_psn, {"syndrome": 0x1F, "msn": 1})

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hand_peer import ACK, LAST, REGION_VA, HandPeer, of
 
-from mrc.endpoint.config import QpConfig
+from mrc.endpoint.config import QpConfig, ResponderConfig
 
 SIZE = 1 << 20
 COUNTED: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -27,7 +27,8 @@ COUNTED: dict[str, tuple[str, str, dict[str, Any]]] = {
     ),
     "immediate": (
         "invalid_request",
-        "is a write with immediate, and no receive is posted",
+        "is a write with immediate, and there was no receive for it within 0 ms: post as many receives as writes with "
+        "immediate are granted (max_wimm_dest), and another for each that completes",
         {"op": 0xCB, "rqmsn": 0},
     ),
 }
@@ -42,7 +43,7 @@ def _bad(hand: HandPeer, number: int, others: dict[str, Any]) -> bytes:
 def test_every_refused_request_shows_under_its_counter(why: str) -> None:
     """Two QPs with one bad request each; the first offending PSN is the NAK's. MRC-ERR-02, MRC-ACK-08."""
     counter, says, others = COUNTED[why]
-    hand = HandPeer(QpConfig(path_mtu=256), memory=SIZE)
+    hand = HandPeer(QpConfig(path_mtu=256, responder=ResponderConfig(wait_for_receive_ns=0)), memory=SIZE)
     for count in (1, 2):
         if count == 2:
             hand.qp = hand.connect(hand.config, qpn=0x77)

@@ -15,7 +15,7 @@ from mrc.endpoint.config import Capability, QpConfig, ResponderConfig
 from mrc.endpoint.qp_states import QpState
 
 MTU = 256
-CONFIG = QpConfig(path_mtu=MTU)
+CONFIG = QpConfig(path_mtu=MTU, responder=ResponderConfig(wait_for_receive_ns=0))
 SIZE = 1 << 16
 INVALID, ACCESS = 0x61, 0x62
 
@@ -202,6 +202,22 @@ def test_the_window_grows_in_the_midst_of_messages() -> None:
     hand.receive(_message(hand, 600, 600, 0, 600)[0], _message(hand, 603, 600, 0, 603)[0])
     hand.qp.set_mpr(255)
     _refused(hand, _packet(hand, 601, ONLY, 4, 4), 601, INVALID)
+
+
+@pytest.mark.parametrize("number", [40, 41])
+def test_a_packet_in_the_middle_of_a_message_follows_none_that_has_ended(number: int) -> None:
+    """Two whole messages came in the reverse order; a Middle follows them."""
+    hand = _hand()
+    hand.receive(_packet(hand, number + 1, ONLY, 4, 4, msn=1), _packet(hand, number, ONLY, 4, 4, msn=0))
+    _refused(hand, _packet(hand, number + 2, MIDDLE, MTU, 900, 4096, msn=2), number + 2, INVALID)
+
+
+def test_the_owner_learns_which_lengths_contradict_each_other() -> None:
+    """behaviour.md, Responder: "DMALen is the same in every packet of a message"."""
+    hand = _hand()
+    hand.receive(_packet(hand, 0, FIRST, MTU, 600))
+    hand.exchange(_packet(hand, 1, MIDDLE, MTU, 700, MTU))
+    assert hand.endpoint.events[-1].detail.endswith("has DMALen 700 where its message had 600")
 
 
 def test_a_refused_packet_leaves_no_trace() -> None:

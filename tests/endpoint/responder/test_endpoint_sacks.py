@@ -5,9 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hand_peer import CE, ECT0, FIRST, LAST, MIDDLE, PEER_QPN, REGION_VA, SACK, HandPeer, of
+from hand_peer import CE, ECT0, FIRST, LAST, MIDDLE, NACK, PEER_QPN, REGION_VA, SACK, HandPeer, of
 
-from mrc.endpoint.config import QpConfig
+from mrc.endpoint.config import EndpointConfig, QpConfig
+from mrc.wire.profile import WireProfile
 
 EV = 0x01000003  # plane 1, uplink 3
 CONFIG = QpConfig(path_mtu=4096)
@@ -167,6 +168,28 @@ def test_who_a_sack_is_from_and_for() -> None:
         0,
     )
     assert sack["seth"]["mpr"] == 0  # 0 when dynamic MPR is off
+
+
+def test_dcids_may_be_those_of_the_data() -> None:
+    """wire.md section 6, dcids_of_data: "so that the requestor's own QPN is spdcid"; so it is in a NACK.
+
+    MRC-SACK-05, MRC-NACK-25. The requestor is the peer here. The second request lies beyond the window.
+    """
+    hand = HandPeer(CONFIG, endpoint=EndpointConfig(wire=WireProfile(dcids_of_data=True)))
+    asked = hand.request(0, b"x", bth={"ackreq": 1}), hand.request(5000, b"x")
+    answers = hand.exchange(*asked)
+    (sack,), (nack,) = of(answers, SACK), of(answers, NACK)
+    expected = PEER_QPN & 0xFFFF, hand.qp.qpn & 0xFFFF
+    assert (sack["seth"]["spdcid"], sack["seth"]["dpdcid"]) == expected
+    assert (nack["neth"]["spdcid"], nack["neth"]["dpdcid"]) == expected
+    assert {sack["bth"]["dqp"], nack["bth"]["dqp"]} == {PEER_QPN}
+
+
+def test_dcids_of_a_nack_are_those_of_the_nack() -> None:
+    """wire.md section 7: "spdcid, as in a SACK". MRC-NACK-25."""
+    hand = HandPeer(CONFIG)
+    (nack,) = of(hand.exchange(hand.request(5000, b"x")), NACK)
+    assert (nack["neth"]["spdcid"], nack["neth"]["dpdcid"]) == (hand.qp.qpn & 0xFFFF, PEER_QPN & 0xFFFF)
 
 
 def _heard_on_both_planes() -> HandPeer:

@@ -26,7 +26,17 @@ def _reflected(hand: HandPeer, packet: bytes, held_ns: int) -> int:
 
 
 @pytest.mark.parametrize(
-    ("held_ns", "ticks"), [(0, 0), (127, 0), (128, 1), (12_800, 100), (128 * 0x10000, 0), (128 * 0x10005, 5)]
+    ("held_ns", "ticks"),
+    [
+        (0, 0),
+        (127, 0),
+        (128, 1),
+        (12_800, 100),
+        (128 * 0x8000, 0x8000),
+        (128 * 0xF000, 0xF000),
+        (128 * 0x10000, 0),
+        (128 * 0x10005, 5),
+    ],
 )
 def test_the_time_held_is_added_in_units_of_128_ns(held_ns: int, ticks: int) -> None:
     """ "the reflected timestamp is tx_timestamp plus the time the packet was held, in its unit". MRC-SACK-26."""

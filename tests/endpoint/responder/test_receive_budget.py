@@ -62,6 +62,18 @@ def test_a_qp_that_is_gone_has_none_at_once() -> None:
     assert budget.units == 32
 
 
+@pytest.mark.parametrize("qpn", [0, 5, 1 << 23])
+def test_a_qp_that_goes_on_receiving_counts_once_and_keeps_its_share(qpn: int) -> None:
+    """The first request long after the node began."""
+    budget = ReceiveBudget(ReceivingConfig(most_packets=32 * UNIT))
+    for now in range(10 * SECOND, 14 * SECOND, 200 * MILLISECOND):
+        budget.on_requests(qpn, now)
+        budget.on_requests(7, now + 1)
+        assert budget.units == 16
+    budget.forget(qpn)
+    assert budget.units == 32
+
+
 @pytest.mark.parametrize(("waiting", "penalty"), [(0, 0), (512, 0), (513, 1), (768, 64), (1023, 127), (100_000, 127)])
 def test_the_penalty_rises_with_what_waits_unread(waiting: int, penalty: int) -> None:
     """From 0 at 512 packets to 127 at twice as many: 127 x 256 / 512 + 1 is 64."""

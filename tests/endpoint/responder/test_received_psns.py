@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mrc.endpoint.parts.deadlines import FOREVER
 from mrc.endpoint.responder.received import ReceivedPsns
 
 
@@ -63,7 +64,7 @@ def test_it_remembers_what_sets_remember(story: list[tuple[list[tuple[int, bool]
             moved = False
             for psn, end in fresh.items():
                 edge = received.edge_after(psn)
-                moved |= received.add(psn, end)
+                moved |= received.add(psn, end, FOREVER)
                 assert received.epsn == edge
             assert moved == (plain.epsn > before)
         found = (received.epsn, received.cack_psn, received.highest, received.held, received.completed)
@@ -77,7 +78,7 @@ def test_it_remembers_what_sets_remember(story: list[tuple[list[tuple[int, bool]
 def test_a_run_from_epsn_on_holds_nothing() -> None:
     received = ReceivedPsns(128, 1000)
     for psn, ends in zip(range(1000, 1008), (0, 1, 0, 0, 1, 0, 0, 1), strict=True):
-        assert received.add(psn, bool(ends))
+        assert received.add(psn, bool(ends), FOREVER)
     found = (received.epsn, received.cack_psn, received.highest, received.held, received.completed)
     assert found == (1008, 1007, 1007, 0, 3)
     assert (received.bitmap(1008), received.bitmap(1009)) == (0, 0)
@@ -87,10 +88,10 @@ def test_a_hole_that_closes_before_very_many_packets() -> None:
     """1,000 PSNs above a hole, every third ends its message."""
     received = ReceivedPsns(1024, 1)
     for psn in range(2, 1001):
-        assert not received.add(psn, psn % 3 == 0)
+        assert not received.add(psn, psn % 3 == 0, FOREVER)
     assert (received.epsn, received.held, received.highest, received.completed) == (1, 999, 1000, 0)
     assert received.edge_after(1) == 1001
-    assert received.add(1, True)
+    assert received.add(1, True, FOREVER)
     assert (received.epsn, received.held, received.highest, received.completed) == (1001, 0, 1000, 1 + 333)
     assert not any(received.has(psn) for psn in range(1001, 2025))
 
@@ -100,7 +101,7 @@ def test_the_window_may_be_as_wide_as_its_span(span: int) -> None:
     received = ReceivedPsns(1, 0)
     received.make_room(span)
     for psn in range(1, span):
-        received.add(psn, False)
+        received.add(psn, False, FOREVER)
     assert received.held == span - 1
     assert [received.has(psn) for psn in range(span)] == [False] + [True] * (span - 1)
     received.make_room(1)

@@ -6,6 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mrc.endpoint.config import ResponderConfig
+from mrc.endpoint.parts.deadlines import FOREVER
 from mrc.endpoint.responder.received import ReceivedPsns
 from mrc.endpoint.responder.resource_limits import ResourceLimits
 from mrc.wire.names import NackReason
@@ -61,7 +62,7 @@ def test_each_packet_finds_the_room_that_those_before_it_left(
     received = ReceivedPsns(64, FIRST)
     stash = {FIRST + offset for offset, immediate in known.items() if immediate}
     for offset in known:
-        received.add(FIRST + offset, False)
+        received.add(FIRST + offset, False, FOREVER)
     found = {}
     of = ResourceLimits(config)
     for position, (offset, immediate) in enumerate(packets):
@@ -73,7 +74,7 @@ def test_each_packet_finds_the_room_that_those_before_it_left(
         if lacking:
             found[position] = NackReason(lacking)
             continue
-        received.add(psn, False)
+        received.add(psn, False, FOREVER)
         if immediate:
             stash.add(psn)
     assert found == _by_definition(config, list(known.items()), packets)

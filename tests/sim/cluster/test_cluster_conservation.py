@@ -15,8 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mrc
-from mrc.errors import MrcError
-from mrc.sim.cluster import Action, ClusterLink, Conservation, Failures, Setup, Target, Topology, run
+from mrc.sim.cluster import Action, ClusterLink, Conservation, Failures, Setup, SimulationFault, Target, Topology, run
 
 SMALL = Topology(8, planes=2, hosts_per_leaf=2, spines=2)
 
@@ -73,7 +72,7 @@ def test_all_kinds_of_ends_are_counted() -> None:
 
 
 def test_sums_that_do_not_agree_are_an_error() -> None:
-    with pytest.raises(MrcError, match="lost count of packets: 5 sent, 4 accounted for"):
+    with pytest.raises(SimulationFault, match="packets were lost count of: 5 sent, 4 accounted for"):
         Conservation(5, 1, 1, 1, 1, 0).check()
 
 

@@ -10,7 +10,7 @@ import pytest
 from cluster_setups import PLAIN, flows
 
 from mrc.errors import CallerError
-from mrc.sim.cluster import ClusterLink, EvRequest, Failures, Flows, Policies, Setup, Topology, run
+from mrc.sim.cluster import ClusterLink, EvRequest, Failures, Flows, Policies, Progress, Setup, Topology, run
 from mrc.sim.cluster.hosts import Hosts
 
 SMALL = Topology(4, planes=2, hosts_per_leaf=2, spines=2)
@@ -108,7 +108,7 @@ def test_a_choice_of_ones_own_is_asked_whatever_is_wanted(evs: int | None, wante
     assert (request.near, request.far, request.planes, request.wanted) == (1, 60, 4, wanted)
 
 
-def test_progress_is_told_at_the_end() -> None:
-    told: list[object] = []
+def test_progress_is_told_at_the_start_and_at_the_end() -> None:
+    told: list[Progress] = []
     run(Setup(SMALL, flows([0], [2], 9), PLAIN, PLAIN), told.append)
-    assert len(told) == 1
+    assert [(each.flows_done, each.over) for each in told] == [(0, False), (1, True)]

@@ -232,3 +232,42 @@ def test_the_command_says_the_same_line(tmp_path: Path, monkeypatch: pytest.Monk
     assert said.exit_code == 1
     expected = "bad.yaml:36:14: workloads[1].senders: must be a whole number from 1 to 1048575, got many"
     assert said.stderr == f"Error: {expected}\n"
+
+
+SMALL = "topology: {hosts: 4, hosts_per_leaf: 2}\nworkloads: [{kind: permutation, bytes: 1MB}]\n"
+
+
+def test_times_sizes_and_rates_of_policies_may_have_units() -> None:
+    settings = "{base_rtt: 5.35us, max_cwnd: 1MB, line_rate_bps: 400gbit, measure_line_rate: true}"
+    text = (
+        f"{SMALL}policies:\n  controller_settings: {settings}\n"
+        "  loss_detection: {path_timer_initial_ns: 20ms}\n  qp: {sack_threshold_bytes: 64KiB}\n"
+    )
+    policies = parsed(text).experiment().setup.policies
+    assert dict(policies.controller_settings) == {
+        "base_rtt": 5350, "max_cwnd": 1_000_000, "line_rate_bps": 400_000_000_000, "measure_line_rate": True,
+    }  # fmt: skip
+    assert policies.qp.loss.path_timer_initial_ns == 20_000_000
+    assert policies.qp.sack_threshold_bytes == 65536
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("policies: {controller_settings: {base_rtt: soon}}\n", "'soon' is not a time such as 10us, 1.5ms or 500ns"),
+        ("policies: {controller_settings: {base_rtt: 5.35}}\n", "must be a time such as 5.35us, or whole nanoseconds"),
+        ("policies: {controller: fixed, controller_settings: {window_packets: 4us}}\n", "must be a whole number"),
+        ("sweep: {grid: {policies.evs: []}}\n", "must be a list of values such as [8, 32, 128], got an empty list"),
+        ("sweep: {cases: {case: one}}\n", "must be a list of mappings such as .*, got a mapping$"),
+        ("policies: {evs: [3]}\n", "must be a number of EVs, or all such as 128 or all, got a list of 1 item$"),
+    ],
+)
+def test_an_error_says_what_was_wrong_and_not_what_was_right(text: str, says: str) -> None:
+    with pytest.raises(FileProblems, match=says.replace("[8, 32, 128]", r"\[8, 32, 128\]")):
+        parsed(SMALL + text).experiment()
+
+
+def test_a_list_that_is_too_short_is_not_told_to_be_a_list() -> None:
+    text = SMALL.replace("bytes: 1MB", "bytes: 1MB, hosts: [1]")
+    with pytest.raises(FileProblems, match=r"hosts such as \[0, 16, 32\], got a list of 1 item, 2 at least$"):
+        parsed(text)

@@ -9,10 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from mrc import CORE
+from mrc.cli import main
+from mrc.core import COMPILED
 from mrc.sim.cluster import run
 from mrc.sim.experiment import ExperimentFile, Job
-from mrc.sim.experiment.grid import cells, check
+from mrc.sim.experiment.grid import Cell, cells, check
 from mrc.sim.results.figures import figures
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
@@ -33,6 +37,37 @@ def test_a_study_has_a_file_a_plot_and_a_table(path: Path) -> None:
     assert path.with_suffix(".svg").is_file()
 
 
+def _table(name: str) -> list[list[str]]:
+    readme = (DOCS / "studies" / "README.md").read_text()
+    shown = re.search(rf"<!-- table {name} -->\n(.*?)<!-- end -->", readme, re.DOTALL)
+    assert shown
+    heading, _, *rows = [line for line in shown[1].splitlines() if line]
+    return [[each.strip() for each in line.strip("|").split("|")] for line in (heading, *rows)]
+
+
+def _said(cell: Cell, column: str) -> str | None:
+    """What a cell of a sweep has for a key, which a table calls by its last word; None for a figure."""
+    keys = {key.rpartition(".")[2]: str(value) for key, value in cell.settings.items()}
+    return cell.case if column == "case" else keys.get(column)
+
+
+@pytest.mark.skipif(CORE.kind != COMPILED, reason="interpreted it takes minutes, and the figures are the same")
+@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
+def test_the_last_row_of_a_table_is_what_the_study_gives_today(path: Path) -> None:
+    """`tools/studies --check` compares every row, in minutes."""
+    columns, *_, row = _table(path.stem)
+    sweep = cells(ExperimentFile.read(path))
+    keys = [column for column in columns if _said(sweep[0], column) is not None]
+    of_row = [cell for cell in sweep if [_said(cell, key) for key in keys] == row[: len(keys)]]
+    assert of_row
+    found = []
+    for cell in of_row:
+        experiment = cell.file.experiment()
+        found.append(figures(experiment, run(experiment.setup)))
+    today = [f"{np.mean([each[name] for each in found]):,.4g}" for name in columns[len(keys) :]]
+    assert today == row[len(keys) :], f"tools/studies {path.stem} writes the table"
+
+
 def test_all_eight_are_there() -> None:
     assert len(STUDIES) == 8
 
@@ -48,6 +83,23 @@ def test_the_example_of_the_page_runs() -> None:
     outcome = run(experiment.setup)
     outcome.conservation.check()
     assert figures(experiment, outcome)["flows_done"] == 16 + 2 * 31 * 32
+
+
+def _without_cost(printed: str) -> list[str]:
+    """The lines of a run, without what depends on the machine: time, speed and memory."""
+    text = re.sub(r"packet-hops: .*", "packet-hops", printed)
+    return re.sub(r"packet-hops in .*", "packet-hops", text).splitlines()
+
+
+@pytest.mark.skipif(CORE.kind != COMPILED, reason="interpreted it takes a minute, and the figures are the same")
+def test_the_run_of_the_page_prints_what_the_page_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("incast.yaml").write_text(block("yaml", "name: incast"))
+    ran = CliRunner().invoke(main, ["sim", "run", "incast.yaml"])
+    assert ran.exit_code == 0, ran.output
+    shown = re.search(r"```\n\$ mrc sim run incast.yaml\n(.*?)```", PAGE, re.DOTALL)
+    assert shown
+    assert _without_cost(ran.output) == _without_cost(shown[1])
 
 
 def test_the_sweep_of_the_page_has_its_cells() -> None:

@@ -52,7 +52,6 @@ def _malformed(bench: Bench, write: Heard) -> Iterator[tuple[str, Crafted]]:
         "a NACK for PSN 1, never sent",
         make.nack(write, wire.UNEXP_EVENT).but(nack_psn=bench.target.first_psn + 1 & 0xFFFFFF),
     )
-    yield "a NACK with reason 0", make.nack(write, 0)
     yield "a NAK with syndrome 0x70", make.aeth(0, 0x70)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mrc.conformance.script import TRIM_NACK, Bench, case, pattern, us, wire
+from mrc.conformance.script import FOR_A_RECEIVE, TRIM_NACK, Bench, case, pattern, us, wire
 
 REST = "what else goes into ERROR, or stops working, with the QP that was violated"
 
@@ -65,7 +65,7 @@ def an_immediate_without_a_receive_ends_that_qp_only(bench: Bench) -> None:
 
     def violate(second: Bench) -> None:
         second.request(0, immediate=7)
-        second.expect("NAK", psn=0)
+        second.expect("NAK", psn=0, within=FOR_A_RECEIVE)
 
     bench.post_receives(2)
     _only_this_qp(bench, violate)

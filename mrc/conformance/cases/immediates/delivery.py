@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mrc.conformance.script import Bench, case, pattern, us
+from mrc.conformance.script import FOR_A_RECEIVE, Bench, Unsupported, case, ms, pattern, us
 
 
 @case("MRC-IMM-01", max_wimm=3, look_at="what is counted against max_wimm_dest, and when it is given back")
@@ -100,14 +100,14 @@ def as_many_immediates_as_granted_are_taken(bench: Bench) -> None:
 
 @case("MRC-IMM-05", immediates=1, look_at="what becomes of an immediate that is due and finds no receive")
 def an_immediate_without_a_receive_ends_the_qp(bench: Bench) -> None:
-    """One receive is posted, two writes with immediate come: the first completes it, the second is NAKed, the QP is in
-    ERROR."""
+    """One receive is posted, two writes with immediate come: the first completes it, the second is NAKed, at once or
+    after it waited for a receive, and the QP is in ERROR."""
     (receive,) = bench.post_receives()
     bench.request(0, immediate=1)
     bench.expect("ACK", psn=0)
     bench.expect_completion("RECEIVE", wr_id=receive, immediate=1)
     bench.request(1, immediate=2, rqmsn=1)
-    bench.expect("NAK", psn=1)
+    bench.expect("NAK", psn=1, within=FOR_A_RECEIVE)
     bench.expect_state("ERROR")
 
 
@@ -124,6 +124,22 @@ def an_early_immediate_needs_no_receive_yet(bench: Bench) -> None:
     bench.request(0)
     bench.expect("ACK", psn=1)
     bench.expect_completion("RECEIVE", wr_id=receive, immediate=9)
+
+
+@case("MRC-IMM-07", immediates=1, look_at="when the credit of an immediate comes back: with its receive, not before")
+def an_immediate_waits_for_its_receive(bench: Bench) -> None:
+    """A write with immediate is due and finds no receive: it is reported as arrived and not acknowledged. A receive is
+    posted: it completes, and is acknowledged. A target may refuse it at once."""
+    bench.request(0, immediate=7, ackreq=1)
+    bench.wait(ms(1))
+    if bench.read("NAK"):
+        raise Unsupported("the target refuses an immediate that finds no receive at once")
+    bench.expect("SACK", ack_psn=0, cack_psn=-1, above=[0])
+    bench.expect_no("ACK", psn=0)
+    bench.expect_no_completion()
+    (receive,) = bench.post_receives()
+    bench.expect("ACK", psn=0)
+    bench.expect_completion("RECEIVE", wr_id=receive, immediate=7)
 
 
 @case("MRC-IMM-06", region=65536, immediates=1, look_at="what consumes a receive: immediates alone")

@@ -86,6 +86,12 @@ def no_resource_is_resent(bench: Bench) -> None:
     _resent_after(bench, wire.NO_RESOURCE, "GOOD")
 
 
+@case("MRC-NACK-23", target_evs=2, look_at="what a reason does that is none of the seven: the packet is sent again")
+def an_unknown_reason_is_resent(bench: Bench) -> None:
+    """A NACK with reason 0x0c, which nobody has: the write is sent again, its EV stays GOOD."""
+    _resent_after(bench, 0x0C, "GOOD")
+
+
 @case("MRC-NACK-10", target_evs=2, look_at="what PSN_OOR_WINDOW does: it says nothing about the path")
 def out_of_window_is_resent(bench: Bench) -> None:
     """NACK PSN_OOR_WINDOW for the second of two writes, then the SACK of the first: the second is sent again, its EV

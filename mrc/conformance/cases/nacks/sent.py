@@ -16,9 +16,19 @@ def the_neth_has_twenty_bytes(bench: Bench) -> None:
     nack = bench.expect("NACK", nack_psn=psn, udp_len=8 + 12 + 20 + 4)
     neth = nack.frame[-24:-4]
     expected = bytes((0, 0, wire.PSN_OOR_WINDOW, neth[3])) + ev.to_bytes(4, "big")
-    expected += (bench.target.qpn & 0xFFFF).to_bytes(2, "big") + (bench.tester.qpn & 0xFFFF).to_bytes(2, "big")
+    expected += neth[8:12]  # spdcid and dpdcid are MRC-NACK-25
     expected += b"\0" + (bench.tester.first_psn + psn & 0xFFFFFF).to_bytes(3, "big") + bytes((0x20, 0, 0xAB, 0xCD))
     bench.check(neth == expected, f"NETH {expected.hex(' ')}", f"it is {neth.hex(' ')}")
+
+
+@case("MRC-NACK-25", look_at="the order of the two: first whom this packet is from, then whom it is for")
+def the_dcids_of_a_nack_are_of_sender_and_receiver(bench: Bench) -> None:
+    """spdcid is the low half of the target's QPN, dpdcid that of the tester's. With the switch dcids_of_data it is the
+    other way round."""
+    qpns = bench.target.qpn & 0xFFFF, bench.tester.qpn & 0xFFFF
+    spdcid, dpdcid = qpns[::-1] if bench.profile.dcids_of_data else qpns
+    bench.request(bench.window, pattern(16))
+    bench.expect("NACK", nack_psn=bench.window, spdcid=spdcid, dpdcid=dpdcid)
 
 
 @case("MRC-NACK-02", look_at="which packet of a burst each NACK names")

@@ -120,8 +120,19 @@ def a_request_of_wrong_length_ends_the_qp(bench: Bench) -> None:
     bench.expect_state("ERROR")
 
 
-@case("MRC-RESP-16", look_at="whether the R_Key and the range of a write without payload are looked at")
+@case("MRC-RESP-16", look_at="whether a write without payload uses up a PSN and counts as a message")
 def a_zero_length_write_uses_a_psn_and_nothing_else(bench: Bench) -> None:
+    """An empty Only: acknowledged, counted as a message, nothing written."""
+    bench.request(0, b"")
+    bench.expect("ACK", psn=0, msn=1)
+    bench.expect_nothing_written()
+    bench.request(1, pattern(8))
+    bench.expect("ACK", psn=1, msn=2)
+    bench.expect_memory(0, pattern(8))
+
+
+@case("MRC-RESP-21", look_at="whether the R_Key and the range of a write without payload are looked at")
+def the_rkey_of_a_zero_length_write_is_not_checked(bench: Bench) -> None:
     """An empty Only with an R_Key and a VA that open nothing: acknowledged, counted as a message, nothing written."""
     bench.request(0, b"", rkey=bench.target.rkey ^ 0xFFFF, va=0x1234)
     bench.expect("ACK", psn=0, msn=1)

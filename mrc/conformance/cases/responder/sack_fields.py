@@ -90,10 +90,17 @@ def entropy_is_that_of_the_packet_with_ackreq(bench: Bench) -> None:
     bench.expect("SACK", ack_psn=4, entropy=its)
 
 
+def _dcids(bench: Bench) -> dict[str, int]:
+    """What the target's SACKs have as spdcid and dpdcid."""
+    qpns = bench.target.qpn & 0xFFFF, bench.tester.qpn & 0xFFFF
+    return dict(zip(("spdcid", "dpdcid"), qpns[::-1] if bench.profile.dcids_of_data else qpns, strict=True))
+
+
 @case("MRC-SACK-05", look_at="the order of the two: first whom this packet is from, then whom it is for")
 def the_dcids_are_of_sender_and_receiver(bench: Bench) -> None:
-    """spdcid is the low half of the target's QPN, dpdcid that of the tester's; to a packet and to a probe."""
-    dcids = {"spdcid": bench.target.qpn & 0xFFFF, "dpdcid": bench.tester.qpn & 0xFFFF}
+    """spdcid is the low half of the target's QPN, dpdcid that of the tester's; to a packet and to a probe. With the
+    switch dcids_of_data it is the other way round."""
+    dcids = _dcids(bench)
     bench.request(0, ackreq=1)
     bench.expect("SACK", ack_psn=0, **dcids)
     bench.probe(3)
@@ -313,8 +320,9 @@ def the_time_held_is_added(bench: Bench) -> None:
     """The target holds a packet for 256 us: the timestamp comes back 2000 units of 128 ns later."""
     bench.ask(lambda: bench.network.session.hold(us(256)))
     sent_at = bench.now
-    bench.request(0, ackreq=1, timestamp=0x1000)
-    expect_held(bench, bench.expect("SACK", ack_psn=0), 0x1000, us(256), sent_at, 128)
+    # The sum is above 0x7fff: all 16 bits count.
+    bench.request(0, ackreq=1, timestamp=0x7F00)
+    expect_held(bench, bench.expect("SACK", ack_psn=0), 0x7F00, us(256), sent_at, 128)
     sent_at = bench.now
     bench.probe(1, timestamp=0xFFFF)
     expect_held(bench, bench.expect("SACK", probe_id=1), 0xFFFF, us(256), sent_at, 128)

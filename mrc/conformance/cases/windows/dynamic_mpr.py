@@ -24,25 +24,31 @@ def _leave(bench: Bench, first: int, edge: int) -> list[Heard]:
     return found
 
 
-@case("MRC-MPR-01", agreed=[DYNAMIC_MPR], mpr=2, look_at="what a smaller mpr does to an edge that was granted")
-def the_edge_does_not_retreat(bench: Bench) -> None:
-    """The tester granted PSNs up to 255. When 100 writes are out a SACK says mpr 1 with cack_psn 9, which would be an
-    edge of 138: the target goes on up to 255."""
+@case("MRC-MPR-05", agreed=[DYNAMIC_MPR], mpr=2, look_at="what a smaller mpr does to an edge that was granted")
+def a_window_that_shrinks_is_followed(bench: Bench) -> None:
+    """The tester granted PSNs up to 255. When 100 writes are out a SACK says mpr 1 with cack_psn 9, an edge of 138: the
+    target goes on up to 137 and waits. With cack_psn 99 and mpr 1 it goes on up to 227."""
     _writes(bench, 100)
     writes = _leave(bench, 0, 100)
     bench.sack(9, to=writes[9], mpr=1)
     _writes(bench, 200)
-    _leave(bench, 100, 2 * UNIT)
+    _leave(bench, 100, 10 + UNIT)
+    bench.sack(99, to=writes[99], mpr=1)
+    _leave(bench, 10 + UNIT, 100 + UNIT)
 
 
-@case("MRC-MPR-01/old-sack", agreed=[DYNAMIC_MPR], mpr=1, look_at="what a SACK that was overtaken does to the edge")
-def an_old_sack_does_not_move_the_edge_back(bench: Bench) -> None:
-    """A SACK with mpr 2 and behind it an older one, which it overtook, with mpr 1: the edge of the first counts."""
+@case("MRC-MPR-06", agreed=[DYNAMIC_MPR], mpr=1, look_at="what a SACK that was overtaken does to the edge")
+def a_sack_that_was_overtaken_moves_no_edge(bench: Bench) -> None:
+    """A SACK with mpr 2 and behind it an older one, which it overtook, with mpr 1: the edge of the first counts. So it
+    does when the older one says 3, which is more."""
     _writes(bench, 20)
     writes = _leave(bench, 0, 20)
     bench.send(bench.make.sack(9, to=writes[9], mpr=2), bench.make.sack(4, to=writes[4], mpr=1))
-    _writes(bench, 300)
+    _writes(bench, 400)
     _leave(bench, 20, 10 + 2 * UNIT)
+    bench.sack(5, to=writes[5], mpr=3)
+    bench.wait(us(100))
+    bench.check(not [each for each in bench.read("WRITE") if not each.rtx], "nothing new", "something left")
 
 
 @case(

@@ -53,7 +53,18 @@ def the_bth_is_read_in_its_places(bench: Bench) -> None:
     """All that may be set in the BTH of a request is set (SE, M, reserved bits of bytes 4 and 8, AckReq, rtx, ts,
     pad 3): it is taken for what it is."""
     bench.request(
-        0, pattern(13), se=1, bth_m=1, bth_reserved=0xFF, reserved2=1, reserved3=15, ackreq=1, rtx=1, timestamp=77
+        0,
+        pattern(13),
+        se=1,
+        bth_m=1,
+        fecn=1,
+        becn=1,
+        bth_reserved=0x3F,
+        reserved2=1,
+        reserved3=15,
+        ackreq=1,
+        rtx=1,
+        timestamp=77,
     )
     bench.expect("SACK", ack_psn=0, cack_psn=0, rtx=1, tx_timestamp=77)
     bench.expect_memory(0, pattern(13))

@@ -104,7 +104,7 @@ def the_udp_checksum_may_change_and_the_source_port_may_not(bench: Bench) -> Non
 @case("MRC-ICRC-06", look_at=COVERED + ": BTH byte 4 counts as 0xff, byte 8 as it is")
 def byte_4_of_the_bth_may_change_and_byte_8_may_not(bench: Bench) -> None:
     """A request whose BTH byte 4 changed on the way is taken; with other reserved bits in byte 8 it is dropped."""
-    _taken(bench, 0, [bench.make.request(0, ackreq=1).on_the_way(bth_reserved=0x5A)])
+    _taken(bench, 0, [bench.make.request(0, ackreq=1).on_the_way(becn=1, bth_reserved=0x1A)])
     good = bench.make.request(1, ackreq=1)
     _dropped(bench, 1, [good.on_the_way(reserved2=1), good.on_the_way(reserved3=8)])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mrc.conformance.script import Bench, case, ms, pattern, seconds, us, wire
+from mrc.conformance.script import FOR_A_RECEIVE, Bench, case, ms, pattern, seconds, us, wire
 
 
 def _expect_opcode(bench: Bench, kind: str, opcode: int, **fields: int) -> None:
@@ -162,7 +162,7 @@ def other_opcodes_are_dropped(bench: Bench) -> None:
 def there_is_no_rnr_nak(bench: Bench) -> None:
     """A write with immediate that finds no receive posted is NAKed, but with no syndrome from 0x20 to 0x3f."""
     bench.request(0, pattern(4), immediate=1)
-    bench.expect("NAK", psn=0)
+    bench.expect("NAK", psn=0, within=FOR_A_RECEIVE)
     for packet in bench.all_heard:
         if packet.kind == "NAK":
             syndrome = packet.syndrome

@@ -162,7 +162,7 @@ def one_path(bench: RcBench) -> None:
 @rc_case("RC-WIRE-12", look_at="the reserved bits of the BTH that are sent")
 def reserved_bits_are_sent_as_0(bench: RcBench) -> None:
     """Byte 4 and the bits beside AckReq are 0 in a write and in an ACK."""
-    zeros = dict.fromkeys(("bth_reserved", "reserved2", "rtx", "ts", "reserved3"), 0)
+    zeros = dict.fromkeys(("fecn", "becn", "bth_reserved", "reserved2", "rtx", "ts", "reserved3"), 0)
     bench.post_write(pattern(8))
     bench.expect("WRITE", psn=0, **zeros)
     bench.request(0, ackreq=1)
@@ -172,7 +172,9 @@ def reserved_bits_are_sent_as_0(bench: RcBench) -> None:
 @rc_case("RC-WIRE-12/received", look_at="bits that are no part of what is looked at")
 def reserved_bits_are_ignored(bench: RcBench) -> None:
     """Requests with solicited event, with the migration state, and with each reserved bit set are taken as usual."""
-    for psn, bits in enumerate(({"se": 1}, {"m": 1}, {"reserved": 0xFF}, {"reserved2": 1, "rtx": 1, "ts": 1})):
+    for psn, bits in enumerate(
+        ({"se": 1}, {"m": 1}, {"fecn": 1, "becn": 1, "reserved": 0x3F}, {"reserved2": 1, "rtx": 1, "ts": 1})
+    ):
         bench.request(psn, pattern(16, psn), offset=16 * psn, ackreq=1, **bits)
         bench.expect("ACK", psn=psn)
         bench.expect_memory(16 * psn, pattern(16, psn))

@@ -1,0 +1,185 @@
+"""What became of each transmission of RC: by the order in which they were sent, and by the answers.
+
+A responder of RC drops what comes after a gap, so one loss makes the requestor repeat everything from there on. Of each
+time that it goes back this finds the packet that it goes back for.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from mrc.capture.analysis.acknowledged import NEVER, Acknowledged
+from mrc.capture.analysis.records import ACK, NAK, RESPONSE, Rows
+from mrc.capture.frames import I64, U8, Bools
+
+SEQUENCE_ERROR = 0x60
+_MARGIN = 2
+
+
+class GoneBack(NamedTuple):
+    """One element for each transmission: whether it was `lost`, or `refused` for want of a receive, whether a NAK said
+    so (`by_nak`), whether it is `again`, sent before, and whether it was sent again although it had arrived
+    (`spurious`). `lost_unseen`: how many were gone back for of which the capture has no transmission before."""
+
+    lost: Bools
+    refused: Bools
+    by_nak: Bools
+    again: Bools
+    spurious: Bools
+    lost_unseen: int
+
+
+def gone_back(
+    requests: Rows, known: Acknowledged, group: I64, first: Bools, answers: Rows, at_receiver: bool
+) -> GoneBack:
+    """`requests` in order of PSN, then time."""
+    order = np.lexsort((requests["number"], requests["time"]))
+    again = resent(requests, first)
+    found = GoneBack(
+        np.zeros(len(requests), np.bool_),
+        np.zeros(len(requests), np.bool_),
+        np.zeros(len(requests), np.bool_),
+        again,
+        again & _late(requests, known, group),
+        0,
+    )
+    time, seq, repeated = requests["time"][order], requests["seq"][order], again[order]
+    back = repeated.copy()
+    back[1:] &= seq[1:] <= seq[:-1]
+    begins = np.flatnonzero(back)
+    naks = answers[(answers["kind"] == NAK) & (answers["code"] <= SEQUENCE_ERROR)]
+    acks = answers[np.isin(answers["kind"], (ACK, RESPONSE))]
+    soonest = _soonest(requests, acks)
+    highest = np.maximum.accumulate(seq) if len(seq) else seq
+    edges = np.maximum.accumulate(acks["cack"]) if len(acks) else acks["cack"]
+    ends = np.append(begins[1:], len(seq))[: len(begins)]
+    earliest = int(seq[0]) if len(seq) else 0
+    # The NAK that made a requestor go back is the latest before it does, and after it did so before.
+    nak_at = np.searchsorted(naks["time"], time[begins], "right") - 1
+    unseen, previous = 0, -1
+    for begin, end, nak in zip(begins.tolist(), ends.tolist(), nak_at.tolist(), strict=True):
+        pass_begin = int(time[previous]) if previous >= 0 else -int(NEVER)
+        pass_head = int(seq[previous]) if previous >= 0 else -1
+        previous = begin
+        named = naks[nak] if nak >= 0 and naks["time"][nak] >= pass_begin else None
+        if named is not None:
+            psn, refused = int(named["cack"]) + 1, int(named["code"]) != SEQUENCE_ERROR
+            # The answer and what is sent again may have one time stamp.
+            at = _last_before(requests, psn, min(int(named["time"]), int(time[begin]) - 1))
+            if at >= 0 and (requests["time"][at] >= pass_begin or pass_head > psn):
+                (found.refused if refused else found.lost)[at] = True
+                found.by_nak[at] = True
+            else:
+                unseen += not refused and psn >= earliest
+            continue
+        until = int(time[end]) if end < len(time) else int(NEVER)
+        before = int(np.searchsorted(acks["time"], time[begin]))
+        edge = int(edges[before - 1]) if at_receiver and before else -1
+        told = not at_receiver or edge >= highest[begin - 1]
+        run = _Run(seq[begin:end], time[begin:end], int(highest[begin - 1]) if begin else -1, until, told)
+        latest = _last_before(requests, int(seq[begin]), int(time[begin]) - 1)
+        if latest >= 0 and time[begin] - requests["time"][latest] < soonest:
+            # Sent again before an answer can have been missed: nothing was lost.
+            continue
+        cause = _without_nak(run, acks, soonest)
+        arrived = order[begin:end][seq[begin:end] <= cause.arrived]
+        found.spurious[arrived] = again[arrived]
+        if cause.lost is None or (found.spurious[order[begin]] and cause.lost == seq[begin]):
+            continue
+        at = _last_before(requests, cause.lost, int(time[begin]) - 1)
+        if at < 0 or (requests["time"][at] < pass_begin and pass_head <= cause.lost):
+            unseen += cause.lost >= earliest
+        elif not at_receiver:
+            # At the receiver what passed and was not taken may have been dropped, for it came behind a gap.
+            found.lost[at] = True
+    return found._replace(lost_unseen=unseen)
+
+
+class _Run(NamedTuple):
+    """What is sent from going back on, in order of time; `highest` is the highest PSN sent before, `until` when the
+    requestor goes back again."""
+
+    seq: I64
+    time: I64
+    highest: int
+    until: int
+    # Whether, as far as is known here, the requestor had nothing above `highest` to wait for.
+    told: bool
+
+
+class _Cause(NamedTuple):
+    """Which PSN was lost (None: only its acknowledgement was), and up to which all had arrived (-NEVER: unknown)."""
+
+    lost: int | None
+    arrived: int
+
+
+def _without_nak(run: _Run, acks: Rows, soonest: int) -> _Cause:
+    """A timer goes back to the oldest packet that is not acknowledged, whether it was lost or not. The first answer
+    tells: it covers more than what was sent again can have brought if that had arrived before."""
+    head, begin = int(run.seq[0]), int(run.time[0])
+    at = int(np.searchsorted(acks["time"], begin, "right"))
+    while at < len(acks) and acks["cack"][at] < head:
+        at += 1
+    if at == len(acks) or acks["time"][at] >= run.until:
+        return _Cause(head, -int(NEVER))
+    covered, when = int(acks["cack"][at]), int(acks["time"][at])
+    sent = run.seq[run.time <= when - soonest]
+    # A capture may lack the last ones that had been sent again.
+    if covered <= (int(sent.max()) if len(sent) else head - 1) + _MARGIN:
+        return _Cause(head, -int(NEVER))
+    covered = min(covered, run.highest)
+    return _Cause(covered + 1 if covered < run.highest or not run.told else None, covered)
+
+
+def _late(requests: Rows, known: Acknowledged, group: I64) -> Bools:
+    """Which were sent after the acknowledgement of their PSN."""
+    late: Bools = requests["time"] > known.at[group]
+    return late
+
+
+def _last_before(requests: Rows, psn: int, time: int) -> int:
+    """The last transmission of a PSN up to a time, -1 for none."""
+    begin, end = np.searchsorted(requests["seq"], (psn, psn + 1)).tolist()
+    at = begin + int(np.searchsorted(requests["time"][begin:end], time, "right")) - 1
+    return at if at >= begin else -1
+
+
+def _soonest(requests: Rows, acks: Rows) -> int:
+    """Nine tenths of the shortest time from a request that asks to an answer: nothing is answered sooner."""
+    asking = requests[requests["ackreq"]]
+    seqs, at = np.unique(acks["cack"], return_index=True)
+    if not len(asking) or not len(seqs):
+        return 0
+    where = np.minimum(np.searchsorted(seqs, asking["seq"]), len(seqs) - 1)
+    took = acks["time"][at[where]] - asking["time"]
+    took = took[(seqs[where] == asking["seq"]) & (took >= 0)]
+    return int(took.min()) * 9 // 10 if len(took) else 0
+
+
+def resent(requests: Rows, first: Bools) -> Bools:
+    """Which RC requests, in order of PSN, then time, were sent before: their PSN was seen before, or they are behind a
+    higher one among others that are and of which one was. (A lone one behind was overtaken, or written late.)"""
+    order = np.lexsort((requests["number"], requests["time"]))
+    seq, again = requests["seq"][order], ~first[order]
+    if not len(seq):
+        return again
+    behind = again | (seq < np.maximum.accumulate(seq))
+    run = np.cumsum(np.append(True, behind[1:] != behind[:-1]))
+    found = np.zeros(len(seq), np.bool_)
+    found[order] = again | (behind & (np.bincount(run, again)[run] > 0))
+    return found
+
+
+def rc_fates(gone: GoneBack, last: Bools, pending: Bools, fates: tuple[int, int, int, int, int, int]) -> U8:
+    """The fate of each transmission. `last` of its PSN; `fates`: arrived, lost, refused, spurious, pending, resent."""
+    arrived, lost, refused, spurious, is_pending, is_resent = fates
+    before_spurious = np.append(gone.spurious[1:], False) & ~last
+    found: U8 = np.select(
+        [gone.lost, gone.refused, gone.spurious, pending & last, last | before_spurious],
+        [lost, refused, spurious, is_pending, arrived],
+        is_resent,
+    ).astype(np.uint8)
+    return found

@@ -1,0 +1,132 @@
+"""Small files travel many at a time: a pack is announced, written and committed by two requests.
+
+A request and its answer take a round trip through both processes, and a file alone takes three. What is small enough
+is read at once, with its sum, and announced together with others. The receiver answers which of them it wants.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from mrc.errors import CallerError, PeerError
+from mrc.net.negotiation import integer
+from mrc.net.transfer.names import FilePath, file_path
+from mrc.net.transfer.outgoing import attributes_of
+from mrc.net.transfer.terms import Attributes
+from mrc.net.transfer.tree import Outgoing
+from mrc.records import record
+
+# Choices of this project: a pack is a few milliseconds of work at each end.
+PACKED_BYTES = 64 << 10  # of a file, at the most
+PACK_BYTES = 4 << 20
+PACK_FILES = 256
+# Of the names in a pack, so that the request stays far below the longest message of the exchange.
+_PACK_NAME_BYTES = 256 << 10
+_SHA256_DIGITS = 64
+_MAX_TIME_NS = 1 << 62
+
+
+@record(frozen=True, slots=True)
+class PackedFile:
+    """A file of a pack: as it is announced. `content` is there at the sender only."""
+
+    path: FilePath
+    size: int
+    attributes: Attributes
+    sha256: str
+    content: bytes = b""
+
+    def to_json(self) -> list[Any]:
+        return [list(self.path), self.size, self.attributes.mode, self.attributes.mtime_ns, self.sha256]
+
+
+def read_packed(outgoing: Outgoing) -> PackedFile | None:
+    """Read a small file and its sum. None: it is none, or one whose size only reading tells; it travels alone.
+
+    Raises CallerError for a file that is written to meanwhile, OSError for one that cannot be read.
+    """
+    if outgoing.source is None or not 0 < outgoing.size <= PACKED_BYTES:
+        return None
+    descriptor = os.open(outgoing.source, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or not 0 < found.st_size <= PACKED_BYTES:
+            return None
+        content = _read(descriptor, found.st_size + 1)
+        if len(content) != found.st_size:
+            return None
+        after = os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
+    if (after.st_size, after.st_mtime_ns) != (found.st_size, found.st_mtime_ns):
+        raise CallerError(f"{outgoing.source} was written to while it was read: send it again")
+    mode, mtime_ns = attributes_of(found).values()
+    digest = hashlib.sha256(content).hexdigest()
+    return PackedFile(outgoing.path, len(content), Attributes(mode, mtime_ns), digest, content)
+
+
+def _read(descriptor: int, most: int) -> bytes:
+    content = b""
+    while len(content) < most and (piece := os.read(descriptor, most - len(content))):
+        content += piece
+    return content
+
+
+class Filling:
+    """A pack that files are added to, as long as it takes them."""
+
+    def __init__(self) -> None:
+        self.files: list[PackedFile] = []
+        self._bytes = self._name_bytes = 0
+
+    def takes(self, file: PackedFile) -> bool:
+        """Whether this file, too, fits into it."""
+        return (
+            len(self.files) < PACK_FILES
+            and self._bytes + file.size <= PACK_BYTES
+            and self._name_bytes + _name_bytes(file) <= _PACK_NAME_BYTES
+        )
+
+    def add(self, file: PackedFile) -> None:
+        self.files.append(file)
+        self._bytes += file.size
+        self._name_bytes += _name_bytes(file)
+
+
+def _name_bytes(file: PackedFile) -> int:
+    return sum(len(os.fsencode(name)) for name in file.path)
+
+
+def announced(body: dict[str, Any], most_name_bytes: int) -> list[PackedFile]:
+    """The files of a pack as the peer announced them. Raises PeerError for anything else."""
+    files = body.get("files")
+    if not isinstance(files, list) or not 1 <= len(files) <= PACK_FILES:
+        raise PeerError(f"the sender announced a pack without a list of 1..{PACK_FILES} files")
+    return [_announced(each, most_name_bytes) for each in files]
+
+
+def _announced(described: object, most_name_bytes: int) -> PackedFile:
+    if not isinstance(described, list) or len(described) != 5:
+        raise PeerError("the sender describes a file of a pack in another form: use the same mrc release at both ends")
+    names, size, mode, mtime_ns, sha256 = described
+    body = {"size": size, "mode": mode, "mtime_ns": mtime_ns}
+    if not isinstance(sha256, str) or len(sha256) != _SHA256_DIGITS:
+        raise PeerError("the sender announced a file of a pack without its SHA-256")
+    return PackedFile(
+        file_path(names, most_name_bytes),
+        integer(body, "size", 1, PACKED_BYTES + 1),
+        Attributes(integer(body, "mode", 0, 0o1000), integer(body, "mtime_ns", -_MAX_TIME_NS, _MAX_TIME_NS)),
+        sha256,
+    )
+
+
+def places(files: Sequence[PackedFile]) -> Iterator[tuple[PackedFile, int, int]]:
+    """Where each of these files lies in the memory of its pack: (file, begin, end), one behind the other."""
+    at = 0
+    for file in files:
+        yield file, at, at + file.size
+        at += file.size

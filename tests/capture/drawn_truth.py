@@ -1,0 +1,213 @@
+"""Hold an analysis against the truth of a drawn capture: a figure may be unknown, never wrong."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from analyzing import analysis_of
+from drawn_captures import Drawn
+from drawn_mrc import HOST, Packet
+
+from mrc.capture.analysis.analysis import Analysis
+from mrc.capture.analysis.figures import DirectionFigures
+from mrc.capture.analysis.finding import Finding
+from mrc.capture.analysis.findings import findings
+
+# What a finding of these kinds says is a measure and no fault, or of the capture itself.
+_MEASURES = {"idle", "window-limited", "copies", "path-retransmissions", "path-carried-less", "plane-imbalance"}
+_LOSSES = {"loss", "lossy-path", "lossy-plane", "lossy-switch", "dead-path", "dead-plane", "path-out", "stall"}
+_LOSSES |= {"loss-before-capture", "loss-behind-capture", "never-acknowledged", "retries-exhausted"}
+_FOLLOW = {
+    "none": set[str](),
+    "loss": _LOSSES | {"spurious-retransmissions"},
+    "path": _LOSSES,
+    "plane": _LOSSES,
+    "dead": _LOSSES,
+    "slow": {"slow-path", "spurious-retransmissions", "path-out"},
+    "late": {"spurious-retransmissions", "path-out", "stall"},
+    "back-loss": {"spurious-retransmissions", "path-out", "stall"},
+    "host-loss": _LOSSES,
+    "doubled": {"duplicates"},
+    "rnr": {"receiver-not-ready", "stall", "spurious-retransmissions"},
+    "timeouts": _LOSSES | {"spurious-retransmissions"},
+}  # fmt: skip
+
+
+def wrongs(made: Drawn) -> list[str]:
+    """What the analysis says that is not so."""
+    analysis = analysis_of(made.capture)
+    if len(analysis.directions) != 1:
+        return [f"directions: {len(analysis.directions)}"]
+    figures = analysis.directions[0].figures
+    said = _Said(made, analysis, figures)
+    said.check()
+    said.check_findings(findings(analysis))
+    return said.wrong
+
+
+class _Said:
+    def __init__(self, made: Drawn, analysis: Analysis, figures: DirectionFigures) -> None:
+        self.made, self.draw, self.figures, self.analysis = made, made.draw, figures, analysis
+        self.wrong: list[str] = []
+        # Each transmission once, whatever number of times it is in the file.
+        self.requests = list({id(each.packet): each.packet for each in made.sightings if each.packet.forward}.values())
+
+    def equal(self, name: str, found: object, truth: object) -> None:
+        if found is not None and found != truth:
+            self.wrong.append(f"{name}: {found}, truly {truth}")
+
+    def between(self, name: str, found: int, least: int, most: int) -> None:
+        if not least <= found <= most:
+            self.wrong.append(f"{name}: {found}, truly {least} to {most}")
+
+    def check(self) -> None:
+        figures, requests = self.figures, self.requests
+        if figures.capture_point != "unknown":
+            point = "sender" if self.draw.place == "ends" else self.draw.place
+            self.equal("capture_point", figures.capture_point, point)
+        self.equal("packets", figures.packets, len(requests))
+        self.equal("retransmissions", figures.retransmissions, self.retransmissions())
+        # Where an answer was lost a single packet sent again looks as if it had been.
+        guessed = self.draw.fault == "back-loss" and figures.capture_point != "receiver"
+        # And what comes late may be shown to have come after the end of the file.
+        guessed |= self.draw.fault in ("late", "slow") and self.draw.harm in ("cut", "missing")
+        if not guessed:
+            self.equal("lost", figures.lost, self.lost())
+            self.between("spurious", figures.spurious_retransmissions, self.spurious(True), self.spurious(False))
+        if figures.capture_point == "receiver":
+            behind = sum(packet.lost == HOST for packet in requests)
+            self.equal("lost_behind_capture", figures.lost_behind_capture, behind)
+        # What is late may come after the end of the file.
+        if self.draw.harm != "cut" or self.draw.fault not in ("slow", "late"):
+            self.equal("missing_before_capture", figures.missing_before_capture, self.before())
+        self.equal("not_captured", figures.not_captured, self.not_captured())
+        if self.draw.transport == "mrc" and figures.lost is not None and not guessed:
+            resent = self.sent_again()
+            lost = Counter(packet.ev for packet in requests if packet.lost is not None and id(packet) in resent)
+            self.equal("lost by path", {path.ev: path.lost for path in figures.paths if path.lost}, dict(lost))
+
+    def unseen(self, came: set[int]) -> list[Packet]:
+        """Requests of these PSNs."""
+        return [packet for packet in self.made.packets if packet.forward and packet.psn in came]
+
+    def retransmissions(self) -> int:
+        """Of RC, those behind a PSN that the file has before."""
+        highest, found = -1, 0
+        for each in sorted(self.requests, key=lambda packet: packet.sent):
+            found += each.rtx and (self.draw.transport == "mrc" or each.psn <= highest)
+            highest = max(highest, each.psn)
+        return found
+
+    def lost(self) -> int:
+        """Captured transmissions that were lost, as far as anybody can know: sent again within the file."""
+        resent = self.sent_again()
+        if self.draw.transport == "rc":
+            return sum(bool(packet.fields.get("needed")) for packet in self.requests if id(packet) in resent)
+        return sum(packet.lost is not None for packet in self.requests if id(packet) in resent)
+
+    def sent_again(self) -> set[int]:
+        """Transmissions with another of their PSN later in the file."""
+        last: dict[int, int] = {}
+        for packet in sorted(self.requests, key=lambda packet: packet.sent):
+            last[packet.psn] = packet.sent
+        return {id(packet) for packet in self.requests if packet.sent < last[packet.psn]}
+
+    def spurious(self, sure: bool) -> int:
+        """Captured retransmissions of packets that arrived; `sure`, of which another transmission is in the file."""
+        times = Counter(packet.psn for packet in self.requests)
+        if self.draw.transport == "rc":
+            return sum(packet.rtx and packet.again and not sure for packet in self.requests)
+        arrived: dict[int, int] = {}
+        for packet in self.made.packets:
+            if packet.forward and packet.arrives is not None and not packet.rtx:
+                arrived[packet.psn] = packet.arrives
+        found = 0
+        for packet in self.requests:
+            if packet.rtx and packet.lost is None and (times[packet.psn] > 1 or not sure):
+                # Of two that arrived the original is the one that had to.
+                found += packet.again or packet.psn in arrived
+        return found
+
+    def before(self) -> int:
+        """PSNs whose first transmission was lost before the place of the capture, and came as a retransmission."""
+        point = self.draw.place
+        first = {packet.psn: packet for packet in self.made.packets if packet.forward and not packet.rtx}
+        begun = next(each.packet.psn for each in self.made.sightings if each.packet.forward and not each.packet.rtx)
+        came = {packet.psn for packet in self.requests if packet.psn >= begun}
+        if self.draw.transport == "rc":
+            # One for each time the requestor went back; what else was lost behind it nobody can know.
+            last = {packet.psn: packet.sent for packet in self.requests}
+            return sum(
+                bool(packet.fields.get("needed")) and point not in packet.at and last[packet.psn] > packet.sent
+                for packet in self.unseen(came)
+                if point != "ends"
+            )
+        return sum(point not in first[psn].at and point != "ends" for psn in came)
+
+    def not_captured(self) -> int:
+        """PSNs below the acknowledged edge that passed here while the capture ran, and are not in it."""
+        seen = {packet.psn for packet in self.requests}
+        points = {each.point for each in self.made.sightings}
+        begin, first = min(
+            (each.time, each.packet.psn) for each in self.made.sightings if each.packet.forward and not each.packet.rtx
+        )
+        passed = {
+            packet.psn
+            for packet in self.made.packets
+            for point in points
+            if packet.forward and packet.psn >= first and point in packet.at and packet.at[point] >= begin
+        }
+        edges = [
+            self.edge(each.packet.fields, each.packet.kind) for each in self.made.sightings if not each.packet.forward
+        ]
+        return sum(psn <= max(edges, default=-1) for psn in passed - seen)
+
+    def edge(self, fields: dict[str, int], kind: str) -> int:
+        if kind == "sack":
+            return fields["cack"]
+        return fields["psn"] if fields["syndrome"] == 0x1F else fields["psn"] - 1
+
+    def check_findings(self, found: list[Finding]) -> None:
+        allowed = _MEASURES | _FOLLOW[self.draw.fault]
+        allowed |= {"missing": {"not-captured"}, "begun": set(), "cut": set()}.get(self.draw.harm, set())
+        allowed |= {"offset": {"clocks-apart"}}.get(self.draw.harm, set())
+        for each in found:
+            if each.kind not in allowed:
+                self.wrong.append(f"finding {each.kind}: {each.text}")
+            if each.kind in ("lossy-path", "dead-path", "slow-path") and each.ev not in self.draw.culprit:
+                self.wrong.append(f"wrong part {each.kind}: {each.text}")
+
+
+# What names a fault; where two kinds stand, the second is all that a receiver's capture can say.
+_NAMES = {
+    "loss": _LOSSES,
+    "timeouts": _LOSSES,
+    "path": {"lossy-path", "loss-before-capture"},
+    "plane": {"lossy-plane", "lossy-path", "loss-before-capture"},
+    "dead": {"dead-path", "lossy-path", "loss-before-capture"},
+    "host-loss": _LOSSES,
+    "rnr": {"receiver-not-ready"},
+    "slow": {"slow-path"},
+}
+# So few cannot be told from chance.
+_FEWEST_LOST = 8
+
+
+def found_fault(made: Drawn) -> bool | None:
+    """Whether a finding names the fault that was drawn; None where there was none, or the file does not show it."""
+    draw = made.draw
+    in_file = {id(each.packet) for each in made.sightings}
+    lost = sum(packet.lost is not None for packet in made.packets if packet.forward)
+    if draw.fault not in _NAMES or draw.harm in ("begun", "cut"):
+        return None
+    if draw.fault == "slow" and (draw.place == "receiver" or len(draw.paths) < 3):
+        return None
+    if draw.fault == "rnr":
+        refused = [each.packet.fields.get("syndrome") for each in made.sightings if not each.packet.forward]
+        if 0x2A not in refused:
+            return None
+    elif draw.fault != "slow" and (
+        lost < _FEWEST_LOST or not in_file or (draw.fault != "loss" and len(draw.paths) < 2)
+    ):
+        return None
+    return bool(_NAMES[draw.fault] & {each.kind for each in findings(analysis_of(made.capture))})

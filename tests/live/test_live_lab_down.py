@@ -1,0 +1,35 @@
+"""Servers whose lab is taken down end, and say why."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+from live_run import MRC, missing
+from patience import PATIENCE_S
+
+from mrc.lab import Lab
+
+pytestmark = pytest.mark.root
+
+
+@pytest.mark.parametrize("server", [("recv",), ("bench", "serve")], ids=" ".join)
+def test_a_server_ends_with_its_lab(server: tuple[str, ...]) -> None:
+    if os.geteuid() != 0:
+        missing("root")
+    lab = Lab.up(f"departing-{os.getpid()}")
+    try:
+        process = lab.popen("h1", [*MRC, *server], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("mrc1:")
+    finally:
+        lab.down()
+    try:
+        _, said = process.communicate(timeout=PATIENCE_S)
+    finally:
+        process.kill()
+        process.communicate()
+    assert process.returncode == 1
+    assert "the network is gone" in said
+    assert "Traceback" not in said

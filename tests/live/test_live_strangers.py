@@ -1,0 +1,368 @@
+"""10,000 drawn frames without a key at each port that a process of this product opens.
+
+The process goes on, its memory and descriptors stay as they were, and an honest client is served afterwards.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import re
+import signal
+import socket
+import ssl
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from live_run import MRC
+from loopback import Inside, needs_root, own_loopback
+from patience import PATIENCE_S, eventually
+from strangers_frames import datagram, message, stream_frame
+
+from mrc.fabric import Clos
+from mrc.lab import Lab
+from mrc.map.probe import UDP_PORT
+from mrc.net.ticket import Ticket
+
+pytestmark = needs_root
+FRAMES = 10_000
+SERVER, STRANGER, HONEST = "fd00:99::1", "fd00:99::2", "fd00:99::3"
+MOST_GROWTH = 16 << 20  # bytes of memory: caches, tables that double, pages the allocator keeps
+FIRST = 1000  # frames after which memory is looked at: what the first of a kind loads has been loaded
+
+
+@dataclass
+class Running:
+    """A process, where strangers reach it, and what an honest client of it does."""
+
+    process: subprocess.Popen[str]
+    said: str
+    directory: Path
+
+    @property
+    def ticket(self) -> Ticket:
+        return Ticket.parse(self.said)
+
+
+def run(*argv: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
+    command = [*MRC, *map(str, argv)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False, **options)
+
+
+# ------------------------------------------------------------------ frames
+
+
+def at_tcp(address: str, port: int, draw: random.Random, count: int) -> None:
+    """A connection for each frame; who is refused or hung up on goes on with the next."""
+    for _ in range(count):
+        with contextlib.suppress(OSError), socket.create_connection((address, port), PATIENCE_S) as stranger:
+            stranger.sendall(stream_frame(draw))
+            if draw.random() < 0.05:
+                stranger.settimeout(0.05)
+                stranger.recv(4096)
+
+
+def inside_tls(address: str, port: int, draw: random.Random, count: int) -> None:
+    """The same from inside TLS, which needs no key: up to a hello that proves nothing."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    for _ in range(count):
+        with (
+            contextlib.suppress(OSError, ssl.SSLError),
+            socket.create_connection((address, port), PATIENCE_S) as plain,
+            context.wrap_socket(plain) as stranger,
+        ):
+            stranger.sendall(message(draw))
+
+
+def at_exchange(address: str, port: int, draw: random.Random, count: int) -> None:
+    at_tcp(address, port, draw, count - count // 20)
+    inside_tls(address, port, draw, count // 20)
+
+
+def at_unix(path: Path, draw: random.Random, count: int) -> None:
+    """Lines and noise at a local socket, 50 a connection."""
+    for _ in range(count // 50):
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as stranger:
+            stranger.settimeout(PATIENCE_S)
+            stranger.connect(str(path))
+            for _ in range(50):
+                stranger.sendall(stream_frame(draw) + draw.choice((b"\n", b"")))
+            stranger.settimeout(0.02)
+            stranger.recv(1 << 16)
+
+
+def at_udp(address: str, port: int, draw: random.Random, count: int) -> None:
+    with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as stranger:
+        stranger.bind((STRANGER, 0))
+        source_port = stranger.getsockname()[1]
+        for number in range(count):
+            with contextlib.suppress(OSError):
+                stranger.sendto(datagram(draw, STRANGER, address, source_port), (address, port))
+            if number % 100 == 0:
+                time.sleep(0.002)  # they are to be received, not dropped by a full socket
+
+
+# ------------------------------------------------------------------ what is looked at
+
+
+def footprint(pid: int) -> tuple[int, int, int]:
+    """Memory in bytes, descriptors and threads of a process."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    (memory,), (threads,) = re.findall(r"VmRSS:\s+(\d+)", status), re.findall(r"Threads:\s+(\d+)", status)
+    return 1024 * int(memory), len(os.listdir(f"/proc/{pid}/fd")), int(threads)
+
+
+def survives(process: subprocess.Popen[str], frames: Callable[[random.Random, int], None], seed: str) -> None:
+    """The process is there after FRAMES frames, as large as after the first of them, with no more descriptors."""
+    draw = random.Random(seed)
+    _, descriptors, threads = footprint(process.pid)
+    frames(draw, FIRST)
+    memory = footprint(process.pid)[0]
+    frames(draw, FRAMES - FIRST)
+
+    def settled() -> bool:
+        assert process.poll() is None, "the process has ended"
+        _, descriptors_now, threads_now = footprint(process.pid)
+        return descriptors_now <= descriptors + 2 and threads_now <= threads + 4
+
+    eventually(settled)
+    assert footprint(process.pid)[0] - memory < MOST_GROWTH
+
+
+# ------------------------------------------------------------------ processes on a loopback of their own
+
+
+@pytest.fixture(scope="module")
+def inside() -> Iterator[Inside]:
+    with own_loopback([SERVER, STRANGER, HONEST]) as found:
+        yield found
+
+
+@contextlib.contextmanager
+def started(inside: Inside, directory: Path, *argv: str | Path) -> Iterator[Running]:
+    """A serving process; the first line it prints is a ticket, or says where it listens."""
+    held: list[subprocess.Popen[str]] = []
+    sockets = directory / "ctl"
+    sockets.mkdir(mode=0o700)
+
+    def begin() -> None:
+        held.append(
+            subprocess.Popen(
+                [*MRC, *map(str, argv)],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                env=os.environ | {"MRC_CONTROL_DIR": str(sockets)},
+            )
+        )
+
+    inside(begin)
+    (process,) = held
+    try:
+        assert process.stdout is not None
+        yield Running(process, process.stdout.readline().strip(), directory)
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=PATIENCE_S)[0]
+        assert "Traceback" not in said
+        assert process.returncode == 130, said
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def sends(inside: Inside, running: Running) -> None:
+    """An honest sender's file arrives."""
+    content = random.Random(1).randbytes(300_000)
+    (running.directory / "file").write_bytes(content)
+    found: list[subprocess.CompletedProcess[str]] = []
+    argv = ("send", "--mode", "udp", "--bind", HONEST, running.directory / "file", running.said)
+    inside(lambda: found.append(run(*argv)))
+    assert found[0].returncode == 0, found[0].stderr
+    assert (running.directory / "arrived" / "file").read_bytes() == content
+
+
+def benches(inside: Inside, running: Running) -> None:
+    found: list[subprocess.CompletedProcess[str]] = []
+    argv = ("bench", "write", "--mode", "udp", "--bind", HONEST, "--seconds", "0.2", running.said)
+    inside(lambda: found.append(run(*argv)))
+    assert found[0].returncode == 0, found[0].stderr
+
+
+def conforms(inside: Inside, running: Running) -> None:
+    found: list[subprocess.CompletedProcess[str]] = []
+    argv = ("conformance", "run", "--bind", HONEST, "--id", "MRC-SACK-04", "--target", running.said)
+    inside(lambda: found.append(run(*argv)))
+    assert found[0].returncode == 0, found[0].stdout + found[0].stderr
+
+
+def is_listed(inside: Inside, running: Running) -> None:
+    done = run("ctl", "list", env=os.environ | {"MRC_CONTROL_DIR": str(running.directory / "ctl")})
+    assert done.returncode == 0
+    assert str(running.process.pid) in done.stdout
+
+
+def met_them_and_sends(inside: Inside, running: Running) -> None:
+    """The frames came as far as the endpoint, which refused them by name; and a sender is served."""
+    done = run("ctl", "metrics", env=os.environ | {"MRC_CONTROL_DIR": str(running.directory / "ctl")})
+    refused = re.findall(
+        r"mrc_(?:unknown_qp|unknown_peer|bad_source|too_short|bad_icrc|bad_length|bad_opcode|refused_by_kernel|\w*unknown\w*)"
+        r"_total\{[^}]*\} ([0-9.e+]+)",
+        done.stdout,
+    )
+    assert sum(map(float, refused)) > FRAMES / 2, done.stdout
+    sends(inside, running)
+
+
+def is_scraped(inside: Inside, running: Running) -> None:
+    (url,) = re.findall(r"http://\S+", running.said)
+
+    def scrape() -> None:
+        with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
+            assert b"mrc_endpoints" in answer.read()
+
+    inside(scrape)
+
+
+def exchange(running: Running, draw: random.Random, count: int) -> None:
+    at_exchange(SERVER, running.ticket.port, draw, count)
+
+
+def packets(running: Running, draw: random.Random, count: int) -> None:
+    at_udp(SERVER, 4791, draw, count)
+
+
+def control(running: Running, draw: random.Random, count: int) -> None:
+    at_unix(running.directory / "ctl" / f"{running.process.pid}.sock", draw, count)
+
+
+def pages(running: Running, draw: random.Random, count: int) -> None:
+    at_tcp("127.0.0.1", int(re.findall(r":(\d+)/", running.said)[0]), draw, count)
+
+
+@dataclass(frozen=True)
+class Port:
+    """A port: who opens it, how strangers come to it, and what an honest client of it does."""
+
+    command: tuple[str, ...]
+    frames: Callable[[Running, random.Random, int], None]
+    honest: Callable[[Inside, Running], None]
+
+
+_RECV = ("recv", "--mode", "udp", "--bind", SERVER, "--dir", "arrived")
+_BENCH = ("bench", "serve", "--mode", "udp", "--bind", SERVER)
+_CONFORMANCE = ("conformance", "serve", "--mode", "udp", "--bind", SERVER)
+# A port that is opened anywhere belongs here: a row.
+PORTS = {
+    "exchange of recv": Port(_RECV, exchange, sends),
+    "UDP 4791 of recv": Port(_RECV, packets, met_them_and_sends),
+    "control socket of recv": Port(_RECV, control, is_listed),
+    "exchange of bench serve": Port(_BENCH, exchange, benches),
+    "exchange of conformance serve": Port(_CONFORMANCE, exchange, conforms),
+    "exporter of metrics": Port(("ctl", "metrics", "--listen", "127.0.0.1:0"), pages, is_scraped),
+}
+
+
+@pytest.mark.parametrize("name", PORTS)
+def test_strangers_at_a_port(inside: Inside, tmp_path: Path, name: str) -> None:
+    port = PORTS[name]
+    (tmp_path / "arrived").mkdir()
+    command = [str(tmp_path / each) if each == "arrived" else each for each in port.command]
+    with started(inside, tmp_path, *command) as running:
+        inside(lambda: survives(running.process, lambda draw, count: port.frames(running, draw, count), name))
+        port.honest(inside, running)
+
+
+def test_strangers_at_a_sender(inside: Inside, tmp_path: Path) -> None:
+    """UDP 4791 of `mrc send`, while it waits for the rest of its standard input."""
+    (tmp_path / "arrived").mkdir()
+    with started(inside, tmp_path, "recv", "--mode", "udp", "--bind", SERVER, "--dir", tmp_path / "arrived") as running:
+        held: list[subprocess.Popen[str]] = []
+        argv = [*MRC, "send", "--mode", "udp", "--bind", HONEST, "--name", "piped", "-", running.said]
+        inside(lambda: held.append(subprocess.Popen(argv, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)))
+        (sender,) = held
+        assert sender.stdin is not None
+        try:
+            sender.stdin.write("x" * 100_000)
+            sender.stdin.flush()
+            eventually(lambda: footprint(sender.pid)[1] > 8)
+            inside(lambda: survives(sender, lambda draw, count: at_udp(HONEST, 4791, draw, count), "sender"))
+            sender.stdin.write("y" * 100_000)
+            said = sender.communicate(timeout=PATIENCE_S)[1]
+            assert sender.returncode == 0, said
+        finally:
+            sender.kill()
+            sender.communicate()
+        assert (tmp_path / "arrived" / "piped").read_text() == "x" * 100_000 + "y" * 100_000
+
+
+# ------------------------------------------------------------------ the map, in a lab
+
+
+@pytest.fixture(scope="module")
+def map_lab() -> Iterator[Lab]:
+    with Lab.up(f"live-{os.getpid()}-strangers", Clos(planes=1, leaves=2, spines=2)) as built:
+        yield built
+
+
+def test_strangers_at_the_map(map_lab: Lab) -> None:
+    """Its page, the socket of its collector, and the port of its agents' probes; both hosts report afterwards."""
+    serve = subprocess.Popen(
+        [*MRC, "map", "serve", "--name", map_lab.name, "--listen", "127.0.0.1:0"], stderr=subprocess.PIPE, text=True
+    )
+    agents: list[subprocess.Popen[str]] = []
+    try:
+        assert serve.stderr is not None
+        port = int(re.findall(r"http://127\.0\.0\.1:(\d+)/", serve.stderr.readline())[0])
+        for host in ("h0", "h1"):
+            argv = [*MRC, "lab", "exec", "--name", map_lab.name, host, "--", *MRC, "map", "agent"]
+            agents.append(subprocess.Popen(argv, stderr=subprocess.PIPE, text=True))
+
+        def reporting() -> bool:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/map.json", timeout=PATIENCE_S) as answer:
+                found = json.loads(answer.read())["agents"]
+            return sum(not each["silent"] and each["sent"] > 0 for each in found) == 2
+
+        eventually(reporting)
+        survives(serve, lambda draw, count: at_tcp("127.0.0.1", port, draw, count), "page")
+        collector = Path("/run/mrc") / map_lab.name / "map.sock"
+        assert collector.is_socket()
+        survives(serve, lambda draw, count: at_unix(collector, draw, count), "collector")
+        survives(agents[0], lambda draw, count: at_agent(map_lab, draw, count), "agent")
+        eventually(reporting)
+    finally:
+        for each in (*agents, serve):
+            each.terminate()
+        said = [each.communicate(timeout=PATIENCE_S)[1] for each in (*agents, serve)]
+    assert not any("Traceback" in each for each in said)
+
+
+def at_agent(lab: Lab, draw: random.Random, count: int) -> None:
+    """From the other host, to the port of probes at the first host's own address."""
+    script = (
+        "import random, socket, sys, time\n"
+        "draw = random.Random(int(sys.argv[1])); s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)\n"
+        "for n in range(int(sys.argv[4])):\n"
+        "    s.sendto(draw.randbytes(draw.randrange(1, 300)), (sys.argv[2], int(sys.argv[3])))\n"
+        "    n % 100 or time.sleep(0.002)\n"
+    )
+    argv = [*MRC, "lab", "exec", "--name", lab.name, "h1", "--", MRC[0], "-c", script]
+    done = subprocess.run(
+        [*argv, str(draw.randrange(1 << 30)), _address(lab), str(UDP_PORT), str(count)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def _address(lab: Lab) -> str:
+    """Of the first port of h0, from its fabric file."""
+    argv = [*MRC, "lab", "exec", "--name", lab.name, "h0", "--", "sh", "-c", "cat $MRC_FABRIC"]
+    document = json.loads(subprocess.run(argv, capture_output=True, text=True, check=True).stdout)
+    return str(document["ports"][0]["address"])
