@@ -30,6 +30,7 @@ from mrc.endpoint.qp_peer import QpPeer
 from mrc.endpoint.qp_states import QpState
 from mrc.endpoint.qpns import free_qpn
 from mrc.endpoint.responder.receive_budget import ReceiveBudget
+from mrc.endpoint.silence import wait_in_vain
 from mrc.endpoint.tracing import EndpointTrace, Tracer
 from mrc.errors import CallerError
 from mrc.wire.profile import WireProfile
@@ -104,6 +105,8 @@ class Endpoint:
             on_error=self._qp_error,
             denied=lambda profile_id, node: self.online.denied(profile_id, node.key),
         )
+        # Whether the QPs of a peer that fell silent are on their way to ERROR.
+        self._giving_up = False
         self._trace: EndpointTrace | None = None
         if tracer is not None:
             self._trace = EndpointTrace(tracer, self.config.trace, lambda: self.datapath.now)
@@ -325,10 +328,19 @@ class Endpoint:
             self.datapath.schedule(qp.datapath.slot)
         self._report(peer_port(now, plane, up))
 
-    def _qp_error(self, qp: QueuePair, old: QpState, why: str) -> None:
+    def _qp_error(self, qp: QueuePair, old: QpState, why: str, waited_ns: int) -> None:
         if self.qps.get(qp.qpn) is qp:  # and was not destroyed as its work was completed
             self.datapath.scheduler.window_moved(qp.datapath.slot)
         self._report(qp_error(self.datapath.now, qp.qpn, old, why))
+        if not waited_ns or qp.peer_node is None or self._giving_up:
+            return
+        self._giving_up = True
+        try:
+            others = [self.qps[qpn] for qpn in sorted(qp.peer_node.qpns)]
+            for other in wait_in_vain(qp, others, self.datapath.now - waited_ns):
+                other.give_up(f"given up with QP {qp.qpn:#08x}: {qp.peer_node.label} has answered neither for so long")
+        finally:
+            self._giving_up = False
 
     def _doubts(self, node: PeerNode) -> None:
         for qpn in node.qpns:

@@ -23,8 +23,9 @@ class NodeParts(Generic[Q]):
     """What an endpoint gives each of its QPs.
 
     `budget` is what all peers together may have on their way, `away` whether Python may be away. A QP calls `join` on
-    its way to RTR for the node of its peer, `on_ready` in RTS, and `on_error` in ERROR with the state it was in and the
-    reason. `denied` names the EVs of a profile that are denied towards a node.
+    its way to RTR for the node of its peer, `on_ready` in RTS, and `on_error` in ERROR with the state it was in, the
+    reason, and how long (ns) it had waited for its peer where that is the reason, else 0. `denied` names the EVs of a
+    profile that are denied towards a node.
     """
 
     wire: WireProfile
@@ -34,5 +35,5 @@ class NodeParts(Generic[Q]):
     away: Away
     join: Callable[[Q, QpPeer], PeerNode]
     on_ready: Callable[[Q], None]
-    on_error: Callable[[Q, QpState, str], None]
+    on_error: Callable[[Q, QpState, str, int], None]
     denied: Callable[[int, PeerNode], Iterable[int]]

@@ -264,6 +264,10 @@ class QueuePair:
         """Give up: everything posted completes with errors."""
         self._fail(WorkStatus.FLUSHED, why, None)
 
+    def give_up(self, why: str) -> None:
+        """Nothing comes from the peer, as another QP has found."""
+        self._fail(WorkStatus.RETRY_EXCEEDED, why, None)
+
     def _refused(self, status: WorkStatus, why: str) -> None:
         self._fail(WorkStatus.FLUSHED, why, None)
 
@@ -280,11 +284,13 @@ class QueuePair:
         check_transition(old, QpState.ERROR)
         self._enter(QpState.ERROR, why)
         self.error = why
+        waited_ns = 0
         if self._requestor is not None:
+            waited_ns = self._requestor.waited_ns if status == WorkStatus.RETRY_EXCEEDED else 0
             self._requestor.flush(status, psn)
         self._receives.flush()
         self.datapath.completions.drain()
-        self._node.on_error(self, old, why)
+        self._node.on_error(self, old, why, waited_ns)
 
     # ------------------------------------------------------------------ work
 

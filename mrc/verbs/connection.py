@@ -109,20 +109,21 @@ def connect(
     timeout: int = 14,
     linear_retries: int = 7,
     exponential_retries: int = 7,
+    traffic_class: int | None = None,
 ) -> None:
     """Bring a QP from RESET or INIT to RTS, towards the QP that `theirs` describes; `ours` is what the peer received.
 
     `timeout` and the retries say when the QP gives up: with the defaults about 4 s after the last answer of the peer,
-    with `**FOR_JOBS` never. Both sides take the smaller path MTU and what both can do. A QP in RTS may send at once,
-    but the other side hears it only once it is in RTR: wait for its word. Raises as `QP.modify`, EINVAL too when `ours`
-    describes another QP.
+    with `**FOR_JOBS` never. `traffic_class` is as in `AHAttr`. Both sides take the smaller path MTU and what both can
+    do. A QP in RTS may send at once, but the other side hears it only once it is in RTR: wait for its word. Raises as
+    `QP.modify`, EINVAL too when `ours` describes another QP.
     """
     if (ours.qp_num, ours.psn) != (qp.qp_num, qp.first_psn):
         raise VerbsError(EINVAL, f"these parameters describe QP {ours.qp_num:#08x}, not {qp.qp_num:#08x}")
     way = [
         QPAttr(
             qp_state=QPState.RTR,
-            ah_attr=AHAttr(theirs.node),
+            ah_attr=AHAttr(theirs.node, traffic_class),
             dest_qp_num=theirs.qp_num,
             rq_psn=theirs.psn,
             path_mtu=min(ours.path_mtu, theirs.path_mtu),

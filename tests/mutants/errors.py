@@ -21,7 +21,7 @@ from mutants.mutant import mutant
 from mutants.requestors import _Syndromes
 
 
-def _on_error(qp: QueuePair, on_error: Callable[[QueuePair, QpState, str], None]) -> None:
+def _on_error(qp: QueuePair, on_error: Callable[[QueuePair, QpState, str, int], None]) -> None:
     """Have the QP call this when it goes to ERROR, instead of the endpoint."""
     qp._node = replace(qp._node, on_error=on_error)
 
@@ -30,8 +30,8 @@ def _on_error(qp: QueuePair, on_error: Callable[[QueuePair, QpState, str], None]
 def all_qps_fail_together(endpoint: Endpoint, qp: QueuePair) -> None:
     """A QP that goes to ERROR takes all others with it."""
 
-    def on_error(failed: QueuePair, old: QpState, why: str) -> None:
-        endpoint._qp_error(failed, old, why)
+    def on_error(failed: QueuePair, old: QpState, why: str, waited_ns: int) -> None:
+        endpoint._qp_error(failed, old, why, waited_ns)
         for each in list(endpoint.qps.values()):
             each.to_error("another QP failed")
 
@@ -67,8 +67,8 @@ class NaksAreOverlooked(_Syndromes):
 def the_node_goes_with_the_qp(endpoint: Endpoint, qp: QueuePair) -> None:
     """When a QP goes to ERROR no data goes to its node any more: all its EVs are denied, in every QP."""
 
-    def on_error(failed: QueuePair, old: QpState, why: str) -> None:
-        endpoint._qp_error(failed, old, why)
+    def on_error(failed: QueuePair, old: QpState, why: str, waited_ns: int) -> None:
+        endpoint._qp_error(failed, old, why, waited_ns)
         for each in endpoint.qps.values():
             if each.paths is not None:
                 for path in each.paths.paths:
@@ -164,14 +164,14 @@ class WorkForAQpInErrorIsForgotten(QueuePair):
 @mutant("MRC-ERR-05")
 def nobody_is_told(endpoint: Endpoint, qp: QueuePair) -> None:
     """A QP goes to ERROR without an event."""
-    _on_error(qp, lambda failed, old, why: endpoint.datapath.scheduler.window_moved(failed.datapath.slot))
+    _on_error(qp, lambda failed, old, why, waited_ns: endpoint.datapath.scheduler.window_moved(failed.datapath.slot))
 
 
 @mutant("MRC-ERR-05")
 def the_event_names_the_peers_qp(endpoint: Endpoint, qp: QueuePair) -> None:
     """The event of a QP in ERROR has the QPN of the peer's."""
 
-    def on_error(failed: QueuePair, old: QpState, why: str) -> None:
+    def on_error(failed: QueuePair, old: QpState, why: str, waited_ns: int) -> None:
         endpoint._report(qp_error(endpoint.datapath.now, failed._parts.peer.qpn if failed._parts else 0, old, why))
 
     _on_error(qp, on_error)
@@ -185,7 +185,7 @@ class EachAttemptIsTold(QueuePair):
 
     def to_error(self, why: str) -> None:
         if self.state == QpState.ERROR:
-            self._node.on_error(self, self.state, why)
+            self._node.on_error(self, self.state, why, 0)
         super().to_error(why)
 
 
@@ -193,9 +193,9 @@ class EachAttemptIsTold(QueuePair):
 def retries_run_out_quietly(endpoint: Endpoint, qp: QueuePair) -> None:
     """A QP whose retry budget is gone goes to ERROR without an event; one that was violated leaves one."""
 
-    def on_error(failed: QueuePair, old: QpState, why: str) -> None:
+    def on_error(failed: QueuePair, old: QpState, why: str, waited_ns: int) -> None:
         if "retry" not in why:
-            endpoint._qp_error(failed, old, why)
+            endpoint._qp_error(failed, old, why, waited_ns)
 
     _on_error(qp, on_error)
 

@@ -6,7 +6,7 @@ import pytest
 from verbs_pair import INIT, Pair
 
 from mrc.endpoint.config import QpConfig
-from mrc.verbs import AHAttr, QPAttr, QPState, VerbsError
+from mrc.verbs import AHAttr, QPAttr, QPState, VerbsError, connect, describe
 
 
 def brought_up(pair: Pair, traffic_class: int | None) -> int | None:
@@ -25,6 +25,14 @@ def test_it_is_that_of_the_qp_which_names_it() -> None:
     assert pair.right.qp.endpoint_qp.config.traffic_class is None
     pair.left.qp.modify(QPAttr(qp_state=QPState.RESET))
     assert brought_up(pair, None) is None
+
+
+def test_connect_names_it() -> None:
+    pair = Pair()
+    ours, theirs = describe(pair.left.qp), describe(pair.right.qp)
+    connect(pair.left.qp, ours, theirs, traffic_class=12)
+    connect(pair.right.qp, theirs, ours)
+    assert [end.qp.endpoint_qp.config.traffic_class for end in (pair.left, pair.right)] == [12, None]
 
 
 def test_a_tuning_names_it_for_the_qps_that_name_none() -> None:

@@ -101,6 +101,16 @@ class Requestor:
             room=self._room,
         )
 
+    @property
+    def waited_ns(self) -> int:
+        """What the timeouts of the oldest PSN that waits have taken in all; 0 where none has run out."""
+        return self._retries.waited
+
+    @property
+    def waits_at_most_ns(self) -> int:
+        """How long they may, before the QP is given up."""
+        return self._retries.waits_at_most
+
     # ------------------------------------------------------------------ work in
 
     def post(self, request: WriteRequest) -> None:

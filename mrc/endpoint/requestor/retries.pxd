@@ -11,8 +11,8 @@ cdef class RetryBudget:
     cdef RttEstimator _rtt
     cdef long long _linear, _exponential, _timeout_ns, _most_timeouts
     cdef bint _per_qp
-    cdef readonly long long since, waits_at_most
-    cdef long long _drawn, _doublings, _psn, _timeouts, _deadline, _waited
+    cdef readonly long long since, waited, waits_at_most
+    cdef long long _drawn, _doublings, _psn, _timeouts, _deadline
 
     cpdef void watch(self, long long oldest_psn, long long now) noexcept nogil
     cpdef void watch_unsent(self, long long psn, long long now) noexcept nogil

@@ -39,8 +39,8 @@ class RetryBudget:
         "_sent",
         "_timeout_ns",
         "_timeouts",
-        "_waited",
         "since",
+        "waited",
         "waits_at_most",
     )
 
@@ -55,8 +55,8 @@ class RetryBudget:
         self._most_timeouts = _NONE if config.timeout_retries is None else config.timeout_retries
         # Of the interval that runs: when it began, ns, and how often it was doubled.
         self.since = self._doublings = 0
-        # Of the PSN that is watched: how long its intervals have taken, and how long they may take, ns.
-        self._waited = 0
+        # How long the intervals of the PSN that is watched have taken, and how long they may take, ns.
+        self.waited = 0
         most = config.gives_up_after_ns
         # A budget of few retries is good for two of the longest round trips.
         self.waits_at_most = (
@@ -70,7 +70,7 @@ class RetryBudget:
         """Follow `oldest_psn`."""
         if oldest_psn != self._psn:
             self._psn = oldest_psn
-            self._timeouts = self._waited = self._drawn = 0
+            self._timeouts = self.waited = self._drawn = 0
             self.wait_again(now)
 
     def watch_unsent(self, psn: int, now: int) -> None:
@@ -82,6 +82,7 @@ class RetryBudget:
     def rest(self) -> None:
         """All is acknowledged: follow nothing."""
         self._psn = self._deadline = _NONE
+        self.waited = 0
 
     def next_deadline(self) -> int:
         """When `on_timer` wants to be called next, ns, or FOREVER."""
@@ -98,7 +99,7 @@ class RetryBudget:
         """The timeout, doubled as often as this one is to be, at least as long as round trips need, and never longer
         than what is left."""
         doubled = self._timeout_ns << self._doublings if self._timeout_ns <= _LONGEST >> self._doublings else _LONGEST
-        return min(max(doubled, self._rtt.coarse_timer(self._timeout_ns)), self.waits_at_most - self._waited)
+        return min(max(doubled, self._rtt.coarse_timer(self._timeout_ns)), self.waits_at_most - self.waited)
 
     def spent(self, psn: int) -> int:
         """Retries this PSN has drawn, or all of them where the budget is the QP's."""
@@ -114,11 +115,11 @@ class RetryBudget:
         """`draw` for the PSN that is watched, whose timer ran out. False too when timeouts have had their part, or the
         peer has been silent for as long as it may be."""
         self._timeouts += 1
-        self._waited += self._deadline - self.since
+        self.waited += self._deadline - self.since
         return (
             self.draw(psn)
             and (self._most_timeouts == _NONE or self._timeouts <= self._most_timeouts)
-            and (self._waited < self.waits_at_most or self.waits_at_most == _LONGEST)
+            and (self.waited < self.waits_at_most or self.waits_at_most == _LONGEST)
         )
 
     def exceeded(self, psn: int, drawn_by: str) -> str:
@@ -131,11 +132,11 @@ class RetryBudget:
     def wait_on(self, now: int, heard: bool) -> bool:
         """The peer holds back the acknowledgement of the PSN that is watched, which has arrived: it may take its time.
         `heard`: in the interval that ends. False when it has been silent for as long as it may be."""
-        self._waited = 0 if heard else self._waited + self._deadline - self.since
+        self.waited = 0 if heard else self.waited + self._deadline - self.since
         self._timeouts = self._drawn = 0
         self._sent.retries[self._psn & self._sent.mask] = 0
         self.wait_again(now)
-        return self._waited < self.waits_at_most or self.waits_at_most == _LONGEST
+        return self.waited < self.waits_at_most or self.waits_at_most == _LONGEST
 
     def wait_again(self, now: int) -> None:
         """The next interval begins."""

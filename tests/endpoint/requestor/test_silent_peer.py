@@ -1,0 +1,117 @@
+"""QPs towards one peer that has fallen silent are given up together; those of a peer that is there are not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hand_peer import PEER_QPN, SECOND
+from several import CONFIG as SEVERAL
+from several import Several
+
+from mrc.endpoint.completions import WorkStatus
+from mrc.endpoint.config import QpConfig
+from mrc.endpoint.qp_states import QpState
+
+CONFIG = replace(SEVERAL, timeout=14)
+FOR_EVER = replace(CONFIG, exponential_retries=25)
+PATIENT = replace(CONFIG, timeout=15)
+TIMEOUT = 1024 << 14  # ns
+SILENT = (8 + 254) * TIMEOUT  # seven linear retries and seven exponential ones, by hand
+
+
+def _posted(several: Several, *places: int) -> None:
+    for at in places:
+        several.of(at).post(4)
+    several.hand.transmitted()
+
+
+def _ended(several: Several) -> dict[int, tuple[int, str]]:
+    """When each QP that is in ERROR went there, and why, by its place."""
+    of_qp = {qp.qpn: at for at, qp in enumerate(several.qps)}
+    return {
+        of_qp[event.qpn]: (event.at_ns, str(event.detail))
+        for event in several.hand.endpoint.events
+        if event.qpn in of_qp
+    }
+
+
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("count", [2, 16])
+def test_they_are_given_up_when_the_first_is(count: int, own: bool) -> None:
+    """Each began to wait at another time, the last a second after the first."""
+    several = Several(count, 1 << 20, own=own, config=CONFIG)
+    hand = several.hand
+    began = hand.now
+    for at in range(count):
+        hand.run(began + at * SECOND // count)
+        _posted(several, at)
+    hand.run(began + 10 * SECOND)
+    ended = _ended(several)
+    assert sorted(ended) == list(range(count))
+    assert {at_ns for at_ns, _ in ended.values()} == {began + SILENT}
+    assert [done.status for done in hand.endpoint.completions] == [WorkStatus.RETRY_EXCEEDED] * count
+    assert all(f"given up with QP {several.qps[0].qpn:#08x}" in ended[at][1] for at in range(1, count))
+
+
+def test_none_is_while_one_of_them_hears_from_the_peer() -> None:
+    """The peer forgot the first QP, and is busy with the others."""
+    several = Several(3, 1 << 20, config=CONFIG)
+    hand = several.hand
+    _posted(several, 0, 1, 2)
+    began, number = hand.now, 0
+    while hand.now < began + SILENT - TIMEOUT:
+        hand.run(hand.now + SECOND // 10)
+        several.of(1).receive(hand.ack(number))
+        number += 1
+        _posted(several, 1)
+    hand.run(began + SILENT + TIMEOUT)
+    assert [qp.state for qp in several.qps] == [QpState.ERROR, QpState.RTS, QpState.ERROR]
+    # By its own timeouts.
+    assert "given up with" not in _ended(several)[2][1]
+
+
+def test_none_is_while_the_peer_asks() -> None:
+    """Its requests arrive, on a QP of which nothing is outstanding, and of ours none: the way there is broken."""
+    several = Several(3, 1 << 20, config=CONFIG)
+    hand = several.hand
+    _posted(several, 0)
+    began = hand.now
+    hand.run(began + SECOND)
+    _posted(several, 1)
+    hand.run(began + SILENT - SECOND)
+    several.of(2).receive(hand.probe())
+    hand.run(began + SILENT + TIMEOUT)
+    assert [qp.state for qp in several.qps] == [QpState.ERROR, QpState.RTS, QpState.RTS]
+
+
+@pytest.mark.parametrize("other", [FOR_EVER, PATIENT])
+def test_one_with_more_patience_stays(other: QpConfig) -> None:
+    several = Several(1, 1 << 20, config=CONFIG)
+    hand = several.hand
+    several.qps.append(hand.connect(other, qpn=PEER_QPN + 1))
+    _posted(several, 0, 1)
+    hand.run(hand.now + SILENT + SECOND)
+    assert [qp.state for qp in several.qps] == [QpState.ERROR, QpState.RTS]
+
+
+def test_one_without_work_stays_and_so_does_one_that_has_just_begun() -> None:
+    several = Several(3, 1 << 20, config=CONFIG)
+    hand = several.hand
+    _posted(several, 0)
+    began = hand.now
+    hand.run(began + SILENT - TIMEOUT // 2)
+    _posted(several, 1)
+    hand.run(began + SILENT + TIMEOUT)
+    assert [qp.state for qp in several.qps] == [QpState.ERROR, QpState.RTS, QpState.RTS]
+    hand.run(began + 2 * SILENT)
+    assert [qp.state for qp in several.qps] == [QpState.ERROR, QpState.ERROR, QpState.RTS]
+
+
+def test_one_that_its_owner_ends_takes_none_along() -> None:
+    several = Several(2, 1 << 20, config=CONFIG)
+    hand = several.hand
+    _posted(several, 0, 1)
+    hand.run(hand.now + SECOND)
+    several.qps[0].to_error("the owner says so")
+    assert [qp.state for qp in several.qps] == [QpState.ERROR, QpState.RTS]
