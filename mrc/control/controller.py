@@ -38,6 +38,13 @@ from mrc.verbs.tables import brief
 
 T = TypeVar("T")
 
+_CAPABILITIES = (
+    ControlCap.EV_PROFILE_MODIFY_ONLINE
+    | ControlCap.EV_EVENT
+    | ControlCap.EV_EVENT_PRECISE_DROP_CNT
+    | ControlCap.EP_OP_EV_PROBE
+)
+
 
 class Controller:
     """Reads and controls a device and all QPs on it, also those of other Contexts. Calls may come from any thread.
@@ -72,12 +79,12 @@ class Controller:
             ev_count_alignment=profiles.planes,
             max_fields=MAX_FIELDS,
             max_width=EvFormat(mode, (), srh).limit,
-            ev_format_mask=EvFormatMask(1 << mode),
+            ev_format_mask=EvFormatMask(mode),
             ev_mode_mask=EvModeMask.AUTO | EvModeMask.EXPLICIT | EvModeMask.GENERATED,
             cc_algorithms=algorithm_names(),
-            port_mask=sum(1 << port.plane for port in self.device.ports()),
+            port_mask=sum(1 << number for number in range(1, len(self.device.ports()) + 1)),
             max_batch=MAX_BATCH,
-            caps=ControlCap.MODIFY_ONLINE | ControlCap.EV_EVENTS | ControlCap.PRECISE_DROP_COUNT | ControlCap.EV_PROBE,
+            caps=_CAPABILITIES,
         )
 
     def query_port(self, port_num: int) -> PortControlAttr:
