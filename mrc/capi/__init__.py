@@ -1,1 +1,1 @@
-"""The C interface: libraries with the ABI of libibverbs and of MRC, over the endpoint of this package (docs/capi.md)."""
+"""The C interface: a libibverbs over the endpoint of this package (docs/capi.md)."""

@@ -82,12 +82,22 @@ class QP:
 
     Sends complete on `send_cq`, receives on `recv_cq`. `cap`: how many of each may be outstanding. `sq_sig_all`: every
     send makes a completion, not only those with SIGNALED. A place in the send queue is free again when its work ends.
-    `endpoint_qp` is the endpoint's own object: counters, paths and their states.
+    `endpoint_qp` is the endpoint's own object: counters, paths and their states. `rings` is the address of queues in
+    the memory of a program that is no Python (mrc.endpoint.work_rings): work comes from there and ends there.
 
     Raises VerbsError EINVAL for a closed PD, and queues of another Context.
     """
 
-    def __init__(self, pd: PD, *, send_cq: CQ, recv_cq: CQ, cap: QPCap | None = None, sq_sig_all: bool = False) -> None:
+    def __init__(
+        self,
+        pd: PD,
+        *,
+        send_cq: CQ,
+        recv_cq: CQ,
+        cap: QPCap | None = None,
+        sq_sig_all: bool = False,
+        rings: int | None = None,
+    ) -> None:
         self.pd = pd
         self.context = pd.context
         self.send_cq = send_cq
@@ -95,6 +105,7 @@ class QP:
         self._check_parts()
         self.cap = cap or QPCap()
         self.sq_sig_all = sq_sig_all
+        self._rings = rings
         self._attributes: dict[str, Any] = {}
         self._device = self.context.device
         # What follows is shared between those who post and where the endpoint runs.
@@ -128,7 +139,7 @@ class QP:
 
     def _create(self, qpn: int | None = None) -> QueuePair:
         return self._device.endpoint.create_qp(
-            self.context.tuning, memory=self.pd.memory, complete=self._completed, qpn=qpn
+            self.context.tuning, memory=self.pd.memory, complete=self._completed, qpn=qpn, rings=self._rings
         )
 
     # ------------------------------------------------------------------ queries

@@ -228,6 +228,7 @@ static inline long long *octets_longer_words(long long *old, Py_ssize_t count, P
     return made;
 }
 static inline long long *octets_words(Py_ssize_t count) { return octets_longer_words(NULL, 0, count); }
+#define octets_words_at(address, count) ((long long *)(uintptr_t)(address))
 static inline void octets_free_words(long long *old) { free(old); }
 
 #define octets_fetch(numbers, at) __builtin_prefetch((const int32_t *)(numbers).data + (at))
@@ -236,6 +237,14 @@ static inline void octets_free_words(long long *old) { free(old); }
 static inline void octets_publish(long long *words, Py_ssize_t at, long long value)
 {
     __atomic_store_n(&words[at], value, __ATOMIC_RELEASE);
+}
+static inline long long octets_exchange(long long *words, Py_ssize_t at, long long value)
+{
+    return __atomic_exchange_n(&words[at], value, __ATOMIC_SEQ_CST);
+}
+static inline void octets_clear_bit(long long *words, Py_ssize_t at, int bit)
+{
+    __atomic_fetch_and(&words[at], ~(1LL << bit), __ATOMIC_SEQ_CST);
 }
 static inline long long octets_published(const long long *words, Py_ssize_t at)
 {

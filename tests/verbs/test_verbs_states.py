@@ -92,7 +92,7 @@ def test_the_table_has_no_other_ways() -> None:
 
 def test_all_that_is_wrong_is_named_at_once() -> None:
     pair = Pair()
-    with pytest.raises(VerbsError, match="does not take mpr, timeout$"):
+    with pytest.raises(VerbsError, match=r"does not take mpr, timeout$"):
         pair.left.qp.modify(QPAttr(qp_state=QPState.INIT, mpr=8, timeout=3))
 
 

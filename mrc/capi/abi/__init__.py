@@ -1,1 +1,1 @@
-"""The ABI of the C interface as tables: values, structures, limits. Everything that has to agree with C is held to them."""
+"""The ABI of the C interface as tables: what has to agree with C is held to them."""
