@@ -141,7 +141,8 @@ static int run(void *python, const char *packages)
 static int start(void)
 {
 	char base[PATH_MAX], packages[PATH_MAX];
-	void *python = dlsym(RTLD_DEFAULT, "Py_GetVersion") ? RTLD_DEFAULT : NULL;
+	/* This process: RTLD_DEFAULT cannot be told from no library. */
+	void *python = dlsym(RTLD_DEFAULT, "Py_GetVersion") ? dlopen(NULL, RTLD_NOW) : NULL;
 	int is_own, failed, got = 0;
 
 	find(base, packages);
