@@ -154,13 +154,15 @@ class Controller:
 
     # ------------------------------------------------------------------ EVs
 
-    def ev_operations(self, profile_id: int, batch: Sequence[EvOp]) -> list[EvOpResult]:
-        """Run a batch on the EVs of a profile; each entry succeeds or fails alone, and its result says which.
+    def ev_operations(self, profile_id: int, batch: Sequence[EvOp], *, keep_going: bool = False) -> list[EvOpResult]:
+        """Run a batch on the EVs of a profile, to the first entry that fails: its result is then the last.
+
+        With `keep_going` the entries after it are run, too.
 
         An EV that was DENIED carries no packet from the return of this call on, but probes of `operate` that name it.
         Raises ControlError ENOENT for a profile nobody described, E2BIG for too long a batch.
         """
-        return self._call(lambda: run_batch(self.profiles, profile_id, batch))
+        return self._call(lambda: run_batch(self.profiles, profile_id, batch, keep_going=keep_going))
 
     def query_ev_array(self, profile_id: int, most: int = MAX_EV_COUNT) -> list[int | None]:
         """The array of an EXPLICIT profile, None where it is not populated. Raises ControlError E2BIG, with the needed
