@@ -61,8 +61,12 @@ def copy(view: memoryview, at: int, source: memoryview, source_at: int, length: 
 
 
 def place(address: int, source: memoryview, source_at: int, length: int) -> None:
-    """`length` bytes from `source` to where memory has this address: whoever calls knows that it is there."""
-    ctypes.memmove(address, bytes(source[source_at : source_at + length]), length)
+    """`length` bytes from `source` to where memory has this address, the last word last: whoever calls knows that it is
+    there."""
+    # The last bytes are written last: who watches them finds all of the packet.
+    first = max(0, length - 8)
+    ctypes.memmove(address, bytes(source[source_at : source_at + first]), first)
+    ctypes.memmove(address + first, bytes(source[source_at + first : source_at + length]), length - first)
 
 
 def equal(view: memoryview, at: int, other: memoryview, other_at: int, length: int) -> bool:

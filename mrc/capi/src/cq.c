@@ -96,8 +96,10 @@ int mrc_poll_cq(struct ibv_cq *ibv, int num_entries, struct ibv_wc *wc)
 	word *words = cq->words;
 	int count = 0;
 
+	if (mrc_is_forked())
+		return -EIO;
 	if (read_word(words, CAME) == __atomic_load_n(&words[POLLED], __ATOMIC_RELAXED)) {
-		if (read_word(words, OVERRUN) || mrc_is_forked())
+		if (read_word(words, OVERRUN))
 			return -EIO;
 		if (++cq->empty % EMPTY_POLLS == 0)
 			sched_yield();

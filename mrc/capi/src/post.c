@@ -22,8 +22,6 @@ static int may_post(const struct qp *qp, word least)
 {
 	word state = read_word(qp->words, STATE);
 
-	if (mrc_is_forked())
-		return EIO;
 	/* RESET by the program's own word too: the endpoint may not have come to it. */
 	return qp->may_post && state >= least && (state <= IBV_QPS_RTS || state == IBV_QPS_ERR) ? 0 : EINVAL;
 }
@@ -74,11 +72,20 @@ static int put_send(struct qp *qp, const struct ibv_send_wr *wr, word posted)
 	return 0;
 }
 
+static int refuse_child(void **bad_wr, void *wr)
+{
+	if (bad_wr)
+		*bad_wr = wr;
+	return EIO;
+}
+
 int mrc_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
 {
 	struct qp *qp = (struct qp *)ibv;
 	int error = 0;
 
+	if (mrc_is_forked()) /* its locks may be held for ever */
+		return refuse_child((void **)bad_wr, wr);
 	pthread_spin_lock(&qp->send_lock);
 	word before = qp->words[SENDS_POSTED], posted = before;
 
@@ -108,6 +115,8 @@ int mrc_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr
 	struct qp *qp = (struct qp *)ibv;
 	int error = 0;
 
+	if (mrc_is_forked())
+		return refuse_child((void **)bad_wr, wr);
 	pthread_spin_lock(&qp->receive_lock);
 	word before = qp->words[RECEIVES_POSTED], posted = before;
 

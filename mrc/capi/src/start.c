@@ -3,7 +3,7 @@
  * Nothing of Python is linked: a program without an endpoint needs none.
  */
 #define _GNU_SOURCE
-#include "calls.h"
+#include "objects.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -37,6 +37,7 @@ static void in_the_child(void)
 	if (ask)
 		ask = forked;
 	pthread_mutex_init(&starting, NULL);
+	pthread_mutex_init(&mrc_lists, NULL);
 }
 
 int mrc_is_forked(void) { return is_forked; }

@@ -54,7 +54,7 @@ static inline int to_init(struct ibv_qp *qp)
 
 static inline int to_rtr(struct ibv_qp *qp, struct ibv_qp *other)
 {
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = other->qp_num, .rq_psn = 7};
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_4096, .dest_qp_num = other->qp_num, .rq_psn = 7};
 
 	ibv_query_gid(qp->context, 1, 3, &attr.ah_attr.grh.dgid);
 	return ibv_modify_qp(qp, &attr, RTR_MASK);
