@@ -19,6 +19,17 @@ static struct ibv_device the_device = {
 
 int mrc_refused(const char *what)
 {
+	static const char *told[128];
+
+	/* Once for each: a program may ask for it with every message. */
+	for (int each = 0; each < 128; each++) {
+		const char *empty = NULL;
+
+		if (__atomic_compare_exchange_n(&told[each], &empty, what, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+			break;
+		if (empty == what)
+			return errno = EOPNOTSUPP;
+	}
 	fprintf(stderr, "mrc: %s: MRC has no such thing, or this library does not have it\n", what);
 	return errno = EOPNOTSUPP;
 }
