@@ -23,7 +23,7 @@ def test_the_example_writes_a_mebibyte_and_its_immediate(inside: Inside, tmp_pat
     assert done[0].stderr == done[1].stderr == ""
 
 
-@pytest.mark.parametrize("program", ["refusals", "rings", "forks", "events", "threads", "watch"])
+@pytest.mark.parametrize("program", ["refusals", "rings", "forks", "events", "threads", "watch", "plugin"])
 def test_a_program_that_checks_by_itself(inside: Inside, tmp_path: Path, program: str) -> None:
     """Each prints what it finds wrong and ends with 1 then: see the sources. `watch` holds MRC-API-04."""
     done = run_one(inside, str(compiled(PROGRAMS / f"{program}.c", tmp_path)))

@@ -2,6 +2,7 @@
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
 #include <stdio.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
