@@ -8,11 +8,13 @@ from __future__ import annotations
 from mrc.wire import octets
 
 # Of the doorbells, which all QPs of a program share: whether any has rung, whether the endpoint sleeps, the eventfd
-# that wakes it, how many event fds it is to ring; then a bit for each QP, the QPs' numbers by bit, and those fds.
+# that wakes it, how many event fds it is to ring; then a word for each QP that rang, the QPs' numbers in the same order,
+# and those fds. A QP's number is 0 where there never was one, -1 where there is none any more. Each is a word of its own,
+# not a bit: interpreted the endpoint could not clear one bit while the program sets another.
 RUNG, ASLEEP, BELL, TELLS = range(4)
 MOST_QPS = 4096
 BITS = 8
-BIT_WORDS = MOST_QPS // 64
+BIT_WORDS = MOST_QPS
 QPNS = BITS + BIT_WORDS
 TELL_FDS = QPNS + MOST_QPS
 MOST_TELLS = 4096
@@ -48,16 +50,13 @@ class Doorbells:
         self._words[_ASLEEP] = 0
 
     def next(self, first: int) -> int:
-        """The QPN of a QP that has rung, of those in word `first` and after; -1 without any. It is silent then."""
+        """The QPN of a QP that has rung, of those in place `first` and after; -1 without any. It is silent then."""
         word = first
-        while word < _BIT_WORDS:
+        while word < _BIT_WORDS and self._words[_QPNS + word]:
             bits = self._words[_BITS + word]
-            if bits:
-                bit = 0
-                while not bits >> bit & 1:
-                    bit += 1
-                octets.clear_bit(self._words, _BITS + word, bit)
-                return self._words[_QPNS + 64 * word + bit]
+            if bits and self._words[_QPNS + word] > 0:
+                octets.exchange(self._words, _BITS + word, 0)
+                return self._words[_QPNS + word]
             word += 1
         return -1
 

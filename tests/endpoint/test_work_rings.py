@@ -143,9 +143,10 @@ def test_bells_name_each_qp_that_rang_once() -> None:
     bells, memory = program.doorbells, program.bells
     assert memory[doorbells.BELL] == 7
     assert not bells.take()
-    for bit in (0, 63, 64, 4095):
-        memory[QPNS + bit] = 1000 + bit
-        memory[BITS + bit // 64] |= ctypes.c_longlong(1 << bit % 64).value
+    for place in range(4096):
+        memory[QPNS + place] = -1 if place == 5 else 1000 + place
+    for place in (0, 5, 63, 64, 4095):
+        memory[BITS + place] = 1
     memory[RUNG] = 1
     assert bells.take()
     found = []

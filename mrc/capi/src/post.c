@@ -10,7 +10,7 @@ static void ring(const struct qp *qp)
 {
 	uint64_t one = 1;
 
-	__atomic_fetch_or(&mrc_bells[BITS + qp->bit / 64], (word)((uint64_t)1 << qp->bit % 64), __ATOMIC_SEQ_CST);
+	__atomic_store_n(&mrc_bells[BITS + qp->bit], 1, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&mrc_bells[RUNG], 1, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&mrc_bells[ASLEEP], __ATOMIC_SEQ_CST) && __atomic_exchange_n(&mrc_bells[ASLEEP], 0, __ATOMIC_SEQ_CST))
 		if (write((int)mrc_bells[BELL], &one, sizeof one) < 0)

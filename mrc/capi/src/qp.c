@@ -6,7 +6,7 @@
 #define MOST_WR (1u << 20)
 #define NEEDED_FOR_RTR (IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN)
 
-static uint64_t taken[BIT_WORDS]; /* bits of the doorbells */
+static uint64_t taken[MOST_QPS / 64]; /* places of the doorbells */
 
 static struct context *context_of(struct qp *qp)
 {
@@ -88,12 +88,13 @@ static struct qp *with_rings(struct ibv_pd *pd, const struct ibv_qp_init_attr *a
 	return qp;
 }
 
-/* A bit of the doorbells that no QP has, -1 without any. */
+/* A place among the doorbells that no QP has, the first there is; -1 without any. */
 static int take_bit(void)
 {
 	for (int bit = 0; bit < MOST_QPS; bit++)
 		if (!(taken[bit / 64] >> bit % 64 & 1)) {
 			taken[bit / 64] |= (uint64_t)1 << bit % 64;
+			mrc_bells[QPNS + bit] = -1; /* the endpoint looks no further than to a 0 */
 			return bit;
 		}
 	return -1;
@@ -158,7 +159,7 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 		*each = qp->next;
 	((struct cq *)ibv->send_cq)->users--;
 	((struct cq *)ibv->recv_cq)->users--;
-	mrc_bells[QPNS + qp->bit] = 0;
+	mrc_bells[QPNS + qp->bit] = -1;
 	taken[qp->bit / 64] &= ~((uint64_t)1 << qp->bit % 64);
 	pthread_mutex_unlock(&mrc_lists);
 	mrc_forget(ibv->send_cq, ibv->qp_num);

@@ -10,8 +10,9 @@ static void writes(void)
 	connect_both(left, right);
 	for (int each = 0; each < ROOM; each++)
 		memory[each] = (unsigned char)(each * 11);
-	CHECK(post_write(left, 1, ROOM, IBV_SEND_SIGNALED, mr->rkey), 0);
-	/* What is posted reads from the region still. */
+	/* Enough that some of it reads from the region still when it is to be deregistered. */
+	for (int each = 15; each; each--)
+		CHECK(post_write(left, each, ROOM, each == 1 ? IBV_SEND_SIGNALED : 0, mr->rkey), 0);
 	int busy = ibv_dereg_mr(mr);
 	struct ibv_wc wc = next_of(cq);
 
