@@ -8,9 +8,9 @@ from __future__ import annotations
 from mrc.wire import octets
 
 # Of the doorbells, which all QPs of a program share: whether any has rung, whether the endpoint sleeps, the eventfd
-# that wakes it, how many event fds it is to ring; then a word for each QP that rang, the QPs' numbers in the same order,
-# and those fds. A QP's number is 0 where there never was one, -1 where there is none any more. Each is a word of its own,
-# not a bit: interpreted the endpoint could not clear one bit while the program sets another.
+# that wakes it, how many event fds it is to ring; then a word for each QP that rang, the QPs' numbers in the same
+# order, and those fds. A QP's number is 0 where there never was one, -1 where there is none any more. Each is a word of
+# its own, not a bit: interpreted the endpoint could not clear one bit while the program sets another.
 RUNG, ASLEEP, BELL, TELLS = range(4)
 MOST_QPS = 4096
 BITS = 8
